@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/mutex.h"
+
+namespace dp {
+
+// Hands items from many threads to one, in order. Full or closed, it refuses instead of blocking.
+// Thread-safe.
+template <typename T>
+class BoundedQueue {
+ public:
+  explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
+
+  // Returns false, and leaves `item` as it was, when the queue is full or closed.
+  bool TryPush(T& item) DP_EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      if (closed_ || items_.size() >= capacity_) return false;
+      items_.push_back(std::move(item));
+    }
+    changed_.NotifyOne();
+    return true;
+  }
+
+  // Waits until there are items, the queue is closed, or `timeout` has passed; then takes all
+  // items. An empty answer means closed or timed out.
+  std::vector<T> DrainFor(absl::Duration timeout) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (items_.empty() && !closed_ && timeout > absl::ZeroDuration())
+      changed_.WaitFor(mu_, timeout);
+    return std::exchange(items_, {});
+  }
+
+  // Refuses further items and wakes the waiting thread. What is queued can still be drained.
+  void Close() DP_EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      closed_ = true;
+    }
+    changed_.NotifyAll();
+  }
+
+  bool closed() const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return closed_;
+  }
+
+ private:
+  const size_t capacity_;
+  mutable Mutex mu_;
+  CondVar changed_;
+  std::vector<T> items_ DP_GUARDED_BY(mu_);
+  bool closed_ DP_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace dp

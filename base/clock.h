@@ -1,0 +1,17 @@
+#pragma once
+
+#include "absl/time/time.h"
+
+namespace dp {
+
+// The only way to ask for the time. Shells hold a Clock; cores take `now` as an argument.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual absl::Time Now() const = 0;
+
+  // The machine's clock. Lives for ever; any thread.
+  static const Clock& System();
+};
+
+}  // namespace dp

@@ -1,0 +1,38 @@
+# Language level, warnings, sanitizers and where things go. Every target inherits these.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo or Debug" FORCE)
+endif()
+# DP_CHECK works in release; assert() is not used. Debug information is asked for by preset.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+
+set(DP_SANITIZE "" CACHE STRING "address (with undefined) or thread; empty for none")
+option(DP_WITH_GRPC "Build what links gRPC; the thread sanitizer preset leaves it out" ON)
+
+add_library(dp_options INTERFACE)
+target_include_directories(dp_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(dp_options INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(dp_options INTERFACE -Wthread-safety)
+endif()
+
+if(DP_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=address,undefined)
+elseif(DP_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=thread)
+elseif(DP_SANITIZE)
+  message(FATAL_ERROR "DP_SANITIZE is '${DP_SANITIZE}'; use address, thread or nothing")
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()

@@ -1,0 +1,37 @@
+# Every library the project uses, found in one place. Required ones come from the distribution
+# (scripts/deps installs them); optional ones switch a backend on.
+
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(GTest REQUIRED)
+find_package(ZLIB REQUIRED)
+
+# Debian's package configuration of oneDNN asks for OpenCL's headers, which no use of it here needs.
+find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+add_library(dp_dnnl INTERFACE)
+target_include_directories(dp_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+target_link_libraries(dp_dnnl INTERFACE ${DNNL_LIBRARY})
+
+find_path(GLOO_INCLUDE_DIR gloo/context.h)
+find_library(GLOO_LIBRARY gloo)
+if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY)
+  add_library(dp_gloo INTERFACE)
+  target_include_directories(dp_gloo SYSTEM INTERFACE ${GLOO_INCLUDE_DIR})
+  target_link_libraries(dp_gloo INTERFACE ${GLOO_LIBRARY})
+endif()
+
+if(DP_WITH_GRPC)
+  set(CMAKE_FIND_PACKAGE_PREFER_CONFIG OFF)
+  find_package(Protobuf REQUIRED)
+  find_package(gRPC REQUIRED CONFIG)
+  find_package(SQLite3 REQUIRED)
+  find_package(yaml-cpp REQUIRED)
+  find_package(CLI11 REQUIRED)
+endif()
+
+# The toolkit's compiler alone does not prove that its libraries are there.
+find_package(CUDAToolkit QUIET)
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})

@@ -1,0 +1,23 @@
+# dp_library(NAME SOURCES... DEPS LIBS...)   a static library, one a folder
+# dp_binary(NAME SOURCES... DEPS LIBS...)    a program in build/bin
+# dp_tests(NAME SOURCES... DEPS LIBS...)     the tests of one folder: one program, one ctest entry
+
+function(dp_library name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC dp_options ${ARG_DEPS})
+endfunction()
+
+function(dp_binary name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE dp_options ${ARG_DEPS})
+endfunction()
+
+function(dp_tests name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE dp_options ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/id.h"
+#include "base/store/operation.h"
+
+// What the coordinator can be told. A command is a decision that was already taken, with its time:
+// the journal is the list of them, and replay applies the same list again. Plain structs, no
+// protobuf; the shell converts.
+
+namespace dp::core {
+
+// What the machine needs to know of a job; the rest of the spec is opaque to it.
+struct JobSpec {
+  std::string name;
+  int ranks = 1;
+  std::string payload;  // the serialized dp.v1.JobSpec, handed to workers and ranks unread
+
+  bool operator==(const JobSpec&) const = default;
+};
+
+struct RankKey {
+  JobId job;
+  Generation generation;
+  int rank = 0;
+
+  auto operator<=>(const RankKey&) const = default;
+};
+
+// How a process ended.
+struct Exit {
+  enum class How { kCode, kSignal };
+  How how = How::kCode;
+  int number = 0;
+
+  bool success() const { return how == How::kCode && number == 0; }
+  bool operator==(const Exit&) const = default;
+};
+
+// The coordinator process has started; replay ends here and a new epoch begins.
+struct StartEpoch {};
+
+struct SubmitJob {
+  std::string request_id;  // repeated: answers the job that the first one made
+  JobSpec spec;
+};
+
+struct CancelJob {
+  JobId job;
+};
+
+// Gives every rank of a pending job its worker and slot. `slots[r]` is rank r's.
+struct PlaceJob {
+  struct Slot {
+    WorkerId worker;
+    int slot = 0;
+    auto operator<=>(const Slot&) const = default;
+  };
+  JobId job;
+  std::vector<Slot> slots;
+};
+
+struct RegisterWorker {
+  std::string name;  // empty: the machine chooses one after `host`
+  std::string host;
+  std::string address;
+  Incarnation incarnation;
+  int slots = 0;
+};
+
+// Liveness has given up on one life of a worker.
+struct LoseWorker {
+  WorkerId worker;
+  Incarnation incarnation;
+  std::string reason;
+};
+
+struct ReportRank {
+  enum class What { kStarted, kExited, kReleased };
+  WorkerId worker;
+  Incarnation incarnation;
+  RankKey rank;
+  What what = What::kStarted;
+  int64_t pid = 0;                      // with kStarted
+  Exit exit;                            // with kExited
+  std::string error;                    // with kExited: why there was no process at all
+  std::vector<std::string> last_lines;  // with kExited
+};
+
+struct JoinWorld {
+  RankKey rank;
+};
+
+// One atomic batch on the store of a generation.
+struct StoreBatch {
+  JobId job;
+  Generation generation;
+  uint64_t client = 0;    // with `sequence`: makes a retry harmless
+  uint64_t sequence = 0;  // counts the client's batches from 1; both 0 in a batch that only reads
+  std::vector<StoreOperation> operations;
+};
+
+using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
+                            ReportRank, JoinWorld, StoreBatch>;
+
+struct Command {
+  absl::Time at;  // when the decision was taken
+  Action action;
+};
+
+}  // namespace dp::core

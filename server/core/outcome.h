@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/id.h"
+#include "base/store/operation.h"
+
+// What a command did: its answer, and the topics whose version it moved.
+
+namespace dp::core {
+
+// Something that a call can wait on. A topic's version is the revision at which it last changed.
+struct Topic {
+  enum class Kind { kJob, kJobList, kWorld, kAssignment, kWorkers, kStoreKey, kLogs };
+  Kind kind = Kind::kJob;
+  uint64_t id = 0;       // job or worker; 0 for lists
+  std::string key = {};  // with kStoreKey
+
+  auto operator<=>(const Topic&) const = default;
+};
+
+// The answer proper; monostate where the status says everything.
+using Reply = std::variant<std::monostate, JobId, WorkerId, Epoch, std::vector<StoreResult>>;
+
+// In this order the shell must act: when `journal` is set, make the command durable; then reply;
+// then wake whoever waits on one of `changed`.
+struct Outcome {
+  absl::Status status;
+  Reply reply;
+  bool journal = false;  // false when nothing changed: a read, a repetition, a refusal
+  std::vector<Topic> changed;
+};
+
+}  // namespace dp::core
