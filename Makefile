@@ -1,0 +1,47 @@
+# The commands of the project; `make help` lists them. CMake does the work.
+
+BUILD ?= build
+JOBS ?= $(shell nproc)
+
+.PHONY: all help deps demo test unit check bench asan tsan sanitize clean
+
+all: deps  ## build everything into build/, programs in build/bin
+	@cmake -S . -B $(BUILD) -G Ninja >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+	@ninja -C $(BUILD) -j $(JOBS)
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/'
+
+deps:
+	@scripts/deps build
+
+demo: all  ## train a CNN on Fashion-MNIST over one coordinator and two worker daemons
+	@scripts/demo $(BUILD)/bin
+
+test: deps  ## install what the tests need, build, check layers and format, run all tests
+	@scripts/deps test
+	@$(MAKE) --no-print-directory all check
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+
+unit: all  ## unit tests, scenarios and simulation only: under a minute
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE slow
+
+check:  ## layers and format
+	@scripts/check
+
+bench: all  ## one JSON object a line: {name, ours, peer, ratio, unit}
+	@tests/bench/run $(BUILD)
+
+asan:  ## everything under the address and undefined-behaviour sanitizers
+	@cmake --preset asan >/dev/null && ninja -C build-asan -j $(JOBS)
+	@ctest --test-dir build-asan --output-on-failure -j $(JOBS) -LE nosan
+
+tsan:  ## all that links no gRPC under the thread sanitizer
+	@cmake --preset tsan >/dev/null && ninja -C build-tsan -j $(JOBS)
+	@ctest --test-dir build-tsan --output-on-failure -j $(JOBS) -LE nosan
+
+sanitize: asan tsan  ## both
+
+clean:  ## remove every build folder
+	@rm -rf build build-*
