@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Checks the arrows of ARCHITECTURE.md: which folder may include which, and what a core may not use.
+
+Prints every line that breaks a rule and exits with 1; silent and 0 when all is well.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# A folder may include itself and what stands here. The longest matching prefix of a file decides.
+MAY_INCLUDE = {
+    "base": [],
+    "proto": [],
+    "server/core": ["base"],
+    "server/shell": ["server/core", "proto", "base"],
+    "worker/core": ["base"],
+    "worker/engine": ["base"],
+    "worker/agent": ["worker/core", "client", "proto", "base"],
+    "worker/trainer": ["worker/engine", "client", "proto", "base"],
+    "client": ["proto", "base"],
+    "client/dpctl": ["client", "proto", "base"],
+    "tests": ["base", "proto", "server", "worker", "client"],
+}
+FOLDERS = ("base", "proto", "server", "worker", "client", "tests", "dp")
+
+BANNED_IN_CORE = re.compile(
+    r"#include <(thread|mutex|shared_mutex|condition_variable|atomic|chrono|fstream|iostream|cstdio|"
+    r"random|filesystem|unordered_map|unordered_set|future|stop_token)>|"
+    r"grpc|\.pb\.h|absl::Now|absl/synchronization|flat_hash|node_hash|std::thread|std::jthread|"
+    r"base/(mutex|random|log|bounded_queue)\.h"
+)
+
+# Headers of a backend appear only in files named after it.
+BACKENDS = {
+    "gloo": re.compile(r'#include ["<]gloo/'),
+    "nccl": re.compile(r'#include ["<]nccl\.h'),
+    "cuda": re.compile(r'#include ["<](cuda|cublas|cudnn|nvml)'),
+    "mpi": re.compile(r'#include ["<]mpi\.h'),
+    "sqlite": re.compile(r'#include ["<]sqlite3\.h'),
+    "cpu": re.compile(r'#include ["<](dnnl|oneapi/dnnl)'),
+}
+
+INCLUDE = re.compile(r'#include "([^"]+)"')
+
+
+def layer_of(path):
+    prefixes = [layer for layer in MAY_INCLUDE if path == layer or path.startswith(layer + "/")]
+    return max(prefixes, key=len, default=None)
+
+
+def allowed(source_layer, target):
+    folders = [source_layer, *MAY_INCLUDE[source_layer]]
+    return any(target == folder or target.startswith(folder + "/") for folder in folders)
+
+
+def included_path(header):
+    """The path below the root that an include names; None for another project's header."""
+    if header.startswith("dp/"):
+        return "proto/" + header
+    return header if header.split("/")[0] in FOLDERS else None
+
+
+def backend_errors(name, line):
+    for backend, pattern in BACKENDS.items():
+        named_after = backend in name or (backend == "cuda" and "nccl" in name)
+        if pattern.search(line) and not named_after:
+            yield f"a header of {backend} outside a file named after it"
+
+
+def line_errors(relative, layer, line):
+    include = INCLUDE.search(line)
+    target = included_path(include.group(1)) if include else None
+    if target and not allowed(layer, target):
+        yield f"{layer} may not include {target}"
+    if layer.endswith("/core") and not relative.endswith("_test.cc"):
+        code = line.split("//")[0]
+        if BANNED_IN_CORE.search(code):
+            yield "banned in a core"
+    yield from backend_errors(pathlib.PurePath(relative).name, line)
+
+
+def errors():
+    for folder in sorted({layer.split("/")[0] for layer in MAY_INCLUDE}):
+        for path in sorted((ROOT / folder).rglob("*")):
+            relative = path.relative_to(ROOT).as_posix()
+            layer = layer_of(relative)
+            if layer is None or path.suffix not in (".h", ".cc", ".cu"):
+                continue
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                for error in line_errors(relative, layer, line):
+                    yield f"{relative}:{number}: {error}: {line.strip()}"
+
+
+def main():
+    found = list(errors())
+    print("\n".join(found), end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
