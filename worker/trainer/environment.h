@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/id.h"
+
+namespace dp::trainer {
+
+// What the daemon tells a rank through its environment (docs/worker.md).
+struct Environment {
+  std::string coordinator;  // host:port
+  JobId job;
+  Generation generation;
+  int rank = 0;
+  int world_size = 0;
+  std::string worker;
+  std::string address;       // where peers reach this host
+  std::string metrics_file;  // empty: no metrics
+};
+
+// `lookup` is getenv or a test's table. Errors: InvalidArgument names the variable that is missing or
+// no number, and its value.
+absl::StatusOr<Environment> ReadEnvironment(
+    const std::function<const char*(const char* name)>& lookup);
+
+}  // namespace dp::trainer

@@ -1,0 +1,89 @@
+#include "worker/trainer/safetensors.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
+
+namespace dp::trainer {
+namespace {
+
+std::string HeaderEntry(const NamedTensor& tensor, size_t begin, size_t end) {
+  return absl::StrCat("\"", tensor.name, "\":{\"dtype\":\"F32\",\"shape\":[",
+                      absl::StrJoin(tensor.shape, ","), "],\"data_offsets\":[", begin, ",", end,
+                      "]}");
+}
+
+std::string Header(absl::Span<const NamedTensor> tensors) {
+  std::vector<std::string> entries;
+  size_t offset = 0;
+  for (const NamedTensor& tensor : tensors) {
+    const size_t end = offset + tensor.values.size() * sizeof(float);
+    entries.push_back(HeaderEntry(tensor, offset, end));
+    offset = end;
+  }
+  std::string header = absl::StrCat("{", absl::StrJoin(entries, ","), "}");
+  // The format lets spaces pad the header; readers map the data, so align it.
+  header.append((8 - header.size() % 8) % 8, ' ');
+  return header;
+}
+
+absl::Status FileError(const std::string& path, const char* what) {
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " ", path));
+}
+
+absl::Status WriteAll(int fd, const std::string& path, absl::Span<const char> contents) {
+  while (!contents.empty()) {
+    const ssize_t written = write(fd, contents.data(), contents.size());
+    if (written < 0 && errno != EINTR) return FileError(path, "write");
+    if (written > 0) contents.remove_prefix(static_cast<size_t>(written));
+  }
+  return fsync(fd) == 0 ? absl::OkStatus() : FileError(path, "sync");
+}
+
+absl::Status WriteAndSync(const std::string& path, absl::Span<const char> contents) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return FileError(path, "create");
+  const absl::Status status = WriteAll(fd, path, contents);
+  close(fd);
+  return status;
+}
+
+absl::Status SyncDirectory(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return FileError(path, "open");
+  const absl::Status status = fsync(fd) == 0 ? absl::OkStatus() : FileError(path, "sync");
+  close(fd);
+  return status;
+}
+
+}  // namespace
+
+std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors) {
+  const std::string header = Header(tensors);
+  const uint64_t length = header.size();
+  std::string encoded;
+  for (int byte = 0; byte < 8; ++byte) encoded.push_back(static_cast<char>(length >> (8 * byte)));
+  encoded += header;
+  for (const NamedTensor& tensor : tensors) {
+    encoded.append(reinterpret_cast<const char*>(tensor.values.data()),
+                   tensor.values.size() * sizeof(float));
+  }
+  return encoded;
+}
+
+absl::Status WriteFileAtomically(const std::string& path, absl::Span<const char> contents) {
+  const std::string temporary = absl::StrCat(path, ".tmp");
+  DP_RETURN_IF_ERROR(WriteAndSync(temporary, contents));
+  if (rename(temporary.c_str(), path.c_str()) != 0) return FileError(path, "rename to");
+  const std::string parent = std::filesystem::path(path).parent_path();
+  return SyncDirectory(parent.empty() ? "." : parent);
+}
+
+}  // namespace dp::trainer
