@@ -1,29 +1,102 @@
 #pragma once
 
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/id.h"
+#include "base/store/key_values.h"
+#include "server/core/assignment.h"
 #include "server/core/command.h"
+#include "server/core/job.h"
+#include "server/core/job_lifecycle.h"
 #include "server/core/outcome.h"
+#include "server/core/placement.h"
+#include "server/core/state.h"
+#include "server/core/worker.h"
+#include "server/core/world.h"
 
 namespace dp::core {
 
 // The deterministic machine: the same commands in the same order give the same state and outcomes.
-// It composes JobRegistry, WorkerTable, Rendezvous and the stores; it branches, they compute.
-// Not thread-safe; owned by one thread. Never reads a clock: a command brings its time.
+// It composes JobRegistry, WorkerTable, the worlds and the stores; it branches, they compute.
+// docs/coordinator.md tells its states and rules. Not thread-safe; owned by one thread. Never reads
+// a clock: a command brings its time. Pointers it answers are valid until the next Apply.
 class Coordinator {
  public:
   // Validates and records one command. A command that is refused changes nothing.
   Outcome Apply(const Command& command);
 
-  Epoch epoch() const;
-  Revision revision() const;
-  // The revision at which the topic last changed; zero when it never did.
+  Epoch epoch() const { return state_.epoch; }
+  Revision revision() const { return state_.revision; }
+  // The revision at which the topic last changed; not valid when it never did, or is forgotten:
+  // store keys when their generation ends, the rest of a job with its record.
   Revision version(const Topic& topic) const;
+
+  // Null when unknown, or forgotten long after its end.
+  const Job* job(JobId id) const { return state_.jobs.Find(id); }
+  // Oldest first.
+  std::vector<const Job*> jobs() const { return state_.jobs.jobs(); }
+  // Errors: NotFound unknown job. A job not yet placed has a forming world of generation 0.
+  absl::StatusOr<World> world(JobId id) const;
+
+  // Null when unknown, or forgotten long after its loss.
+  const Worker* worker(WorkerId id) const { return state_.workers.Find(id); }
+  // By name in natural order; those lost within the last hour too.
+  std::vector<const Worker*> workers() const { return state_.workers.workers(); }
+  // Whether this is the current life of the worker: the answer to a heartbeat.
+  // Errors: NotFound unknown worker; FailedPrecondition lost, or another life has taken over.
+  absl::Status CheckWorker(WorkerId id, Incarnation incarnation) const;
+  // Errors: as CheckWorker.
+  absl::StatusOr<Assignment> assignment(WorkerId id, Incarnation incarnation) const;
+
+  // Errors: NotFound unknown job; FailedPrecondition stale generation, or its world is closed.
+  absl::StatusOr<const KeyValues*> store(JobId job, Generation generation) const;
+
   // A digest of the whole state, equal after replay of the same journal.
   uint64_t StateHash() const;
+  // For the checks of invariants.h, and one day for snapshots.
+  const State& state() const { return state_; }
+
+ private:
+  // One method per command. They validate, change the state and touch topics; `recorded_` says
+  // that the command must be journalled although no topic moved.
+  absl::StatusOr<Reply> On(const StartEpoch& command, absl::Time at);
+  absl::StatusOr<Reply> On(const SubmitJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const CancelJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const PlaceJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const RegisterWorker& command, absl::Time at);
+  absl::StatusOr<Reply> On(const LoseWorker& command, absl::Time at);
+  absl::StatusOr<Reply> On(const ReportRank& command, absl::Time at);
+  absl::StatusOr<Reply> On(const JoinWorld& command, absl::Time at);
+  absl::StatusOr<Reply> On(const StoreBatch& command, absl::Time at);
+
+  // The job of a rank's act. Errors: NotFound; FailedPrecondition stale generation;
+  // InvalidArgument no such rank.
+  absl::StatusOr<Job*> JobOf(const RankKey& rank);
+  absl::Status CheckPlacement(const Job& job, const PlaceJob& command) const;
+  void LoseRanks(const std::vector<RankKey>& ranks, const std::string& reason, absl::Time at);
+
+  // What watchers of a job's topics see of it; compared before and after a move.
+  struct Sight {
+    JobState state;
+    WorldState world;
+    size_t members;
+  };
+  static Sight See(const Job& job);
+  // Touches what changed of the job since `before`, and tidies up when its world has closed or it
+  // has ended.
+  void Moved(const Job& job, const Sight& before);
+  void TouchAssignments(const Job& job);
+  void Release(const Job& job, int rank);
+  void Forget(JobId job);
+  void Touch(Topic topic) { touched_.insert(std::move(topic)); }
+  Outcome Finish(absl::StatusOr<Reply> reply);
+
+  State state_;
+  std::set<Topic> touched_;  // by the command in hand
+  bool recorded_ = false;    // by the command in hand
 };
 
 }  // namespace dp::core

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/id.h"
+#include "server/core/command.h"
+
+namespace dp::core {
+
+class JobRegistry;
+struct Worker;
+
+struct AssignedRank {
+  RankKey key;
+  int world_size = 0;
+  int local_rank = 0;
+  int slot = 0;
+  bool stop = false;  // the job is being stopped: end the process
+  std::string spec;   // JobSpec::payload
+};
+
+// The desired state of one worker: what it should run, by RankKey. A rank that is not listed is
+// over.
+struct Assignment {
+  Revision version;
+  std::vector<AssignedRank> ranks;
+};
+
+// What the slots of `worker` say, without the version.
+Assignment AssignmentOf(const Worker& worker, const JobRegistry& jobs);
+
+}  // namespace dp::core

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/id.h"
+
+namespace dp::core {
+
+// FNV-1a (64 bits) over a sequence of values: the same on every platform and in every release, so
+// that the state after a replay can be compared with a number written down earlier. Strings carry
+// their length, so that ("ab", "c") differs from ("a", "bc").
+class Digest {
+ public:
+  Digest& Add(uint64_t value);
+  Digest& Add(absl::string_view bytes);
+  Digest& Add(absl::Time time);
+  template <typename Tag>
+  Digest& Add(Id<Tag> id) {
+    return Add(id.value());
+  }
+
+  uint64_t value() const { return value_; }
+
+ private:
+  void Byte(uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001b3; }
+
+  uint64_t value_ = 0xcbf29ce484222325;
+};
+
+}  // namespace dp::core

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/id.h"
+#include "server/core/command.h"
+#include "server/core/rendezvous.h"
+
+// What the coordinator remembers of a job. Plain values: JobRegistry moves them, everybody reads.
+
+namespace dp::core {
+
+enum class JobState {
+  kPending,    // waits for slots
+  kStarting,   // placed; its world is forming
+  kRunning,    // its world is sealed
+  kStopping,   // a failure or cancellation is recorded; its ranks are being stopped
+  kSucceeded,  // terminal, as are the next two: no rank holds a slot
+  kFailed,
+  kCancelled,
+};
+
+// In the order in which a rank goes through them; it never goes back.
+enum class RankState {
+  kAssigned,  // its worker has not reported it started
+  kStarted,   // the process runs
+  kJoined,    // it has joined the world
+  kExited,    // how it ended is known; its logs may be on their way
+  kReleased,  // process tree gone, logs stored, slot free
+  kLost,      // its worker was lost, and the slot with it
+};
+
+enum class FailureClass { kUser, kInfra, kStartup, kCancel };
+
+// The first failure of a job is its root cause; later ones are consequences and not recorded.
+struct Failure {
+  FailureClass failure_class = FailureClass::kUser;
+  std::optional<int> rank;  // absent when somebody cancelled; so are `worker` and `host`
+  std::string worker;
+  std::string host;
+  std::optional<Exit> exit;
+  std::string message;                  // one line for people
+  std::vector<std::string> last_lines;  // of the rank's output
+  absl::Time at;
+};
+
+// The place of one rank and what became of it. Keeps the worker's name and host as they were, so
+// that the job can be described when the worker is long gone.
+struct Rank {
+  RankState state = RankState::kAssigned;
+  WorkerId worker_id;
+  std::string worker;
+  std::string host;
+  std::string address;
+  int slot = 0;
+  int local_rank = 0;  // counts the ranks of this job on its worker
+  int64_t pid = 0;
+  std::optional<Exit> exit;
+
+  // Holds its slot: its worker still has to do something for it.
+  bool live() const { return state < RankState::kReleased; }
+  bool succeeded() const { return exit.has_value() && exit->success(); }
+};
+
+struct Job {
+  JobId id;
+  std::string request_id;
+  JobSpec spec;
+  JobState state = JobState::kPending;
+  Revision version;         // of the last change
+  Generation generation;    // not valid before the first placement
+  std::vector<Rank> ranks;  // empty before the first placement
+  Rendezvous world;
+  std::optional<Failure> failure;  // set from kStopping on, unless the job succeeds
+  absl::Time submitted_at;
+  std::optional<absl::Time> placed_at;
+  std::optional<absl::Time> running_at;
+  std::optional<absl::Time> finished_at;
+
+  bool terminal() const { return state >= JobState::kSucceeded; }
+};
+
+// Lower case, as people read them: "starting", "released", "infra".
+absl::string_view Name(JobState state);
+absl::string_view Name(RankState state);
+absl::string_view Name(FailureClass failure_class);
+
+// "exit code 3" or "signal 9 (SIGKILL)".
+std::string Describe(const Exit& exit);
+
+}  // namespace dp::core

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/core/command.h"
+#include "server/core/job.h"
+
+// What can happen to a job, and how it moves (docs/coordinator.md has the diagram). Each function
+// returns whether anything changed: a repeated or late report changes nothing. Pure but for `job`.
+
+namespace dp::core {
+
+// Gives a pending job its ranks: the next generation forms.
+void Place(Job& job, std::vector<Rank> ranks, absl::Time at);
+
+bool RankStarted(Job& job, int rank, int64_t pid);
+
+// Errors: InvalidArgument no such rank; FailedPrecondition its process has ended, or the world is
+// closed.
+absl::StatusOr<bool> RankJoined(Job& job, int rank, absl::Time at);
+
+// How a rank's process ended; a non-empty `error` says why there was none.
+struct RankEnd {
+  Exit exit;
+  std::string error;
+  std::vector<std::string> last_lines;
+};
+bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at);
+
+bool RankReleased(Job& job, int rank, absl::Time at);
+
+// The rank's worker was lost.
+bool RankLost(Job& job, int rank, const std::string& reason, absl::Time at);
+
+bool Cancel(Job& job, absl::Time at);
+
+// Why the world of a placed job is not sealed: the missing ranks with their workers. Empty once it
+// was.
+std::string WhyNotSealed(const Job& job);
+
+}  // namespace dp::core

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/core/job.h"
+
+namespace dp::core {
+
+class Digest;
+
+// All jobs that the coordinator remembers. What moves a job is job_lifecycle.h's business.
+// Not thread-safe; owned by the Coordinator.
+class JobRegistry {
+ public:
+  // More would be a loop that submits; the placement looks at all of them.
+  static constexpr size_t kUnfinishedMax = 10'000;
+  // Finished jobs that stay on record; the one that finished first is forgotten first.
+  static constexpr size_t kFinishedMax = 10'000;
+  // More ranks than the largest cluster has devices.
+  static constexpr int kRanksMax = 65'536;
+  static constexpr size_t kRequestIdBytesMax = 128;
+  static constexpr size_t kPayloadBytesMax = size_t{1} << 20;
+
+  struct Submitted {
+    JobId id;
+    bool made = false;  // false: an earlier command with this request id made it
+  };
+
+  // Errors: InvalidArgument; ResourceExhausted kUnfinishedMax.
+  absl::StatusOr<Submitted> Submit(const SubmitJob& request, absl::Time at);
+  // Says that a job has become terminal. Returns the job that was forgotten to make room for it.
+  std::optional<JobId> Retire(JobId id);
+
+  // Null when unknown.
+  Job* Find(JobId id);
+  const Job* Find(JobId id) const;
+  // Errors: NotFound.
+  absl::StatusOr<Job*> Get(JobId id);
+  // Oldest first.
+  std::vector<const Job*> jobs() const;
+  size_t unfinished() const { return jobs_.size() - finished_.size(); }
+  void AddTo(Digest& digest) const;
+
+ private:
+  uint64_t last_id_ = 0;
+  std::map<JobId, Job> jobs_;
+  std::map<std::string, JobId> by_request_;
+  std::deque<JobId> finished_;  // in the order in which they finished
+};
+
+}  // namespace dp::core

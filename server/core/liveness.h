@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/id.h"
+#include "server/core/command.h"
+
+namespace dp::core {
+
+// Compares heartbeats with the lease. Soft state: nothing here is journalled; its verdicts are.
+// After a restart of the coordinator every worker gets one full term from Hear. Not thread-safe;
+// owned by the driver; takes the time as an argument.
+class Liveness {
+ public:
+  explicit Liveness(absl::Duration lease);
+
+  // This life of the worker was heard of: a registration, a heartbeat or the start of an epoch.
+  void Hear(WorkerId worker, Incarnation incarnation, absl::Time now);
+  void Forget(WorkerId worker);
+
+  // The lives whose lease has run out, by worker id. A verdict is repeated until Forget or Hear.
+  // Call it at least every half lease: a longer gap means that the coordinator itself stood still
+  // or the clock was set, and starts every lease anew instead.
+  std::vector<LoseWorker> Overdue(absl::Time now);
+
+  // Since the worker was last heard of; absent for one never heard of.
+  std::optional<absl::Duration> silent_for(WorkerId worker, absl::Time now) const;
+  absl::Duration lease() const { return lease_; }
+
+ private:
+  struct Heard {
+    Incarnation incarnation;
+    absl::Time at;
+  };
+
+  const absl::Duration lease_;
+  std::map<WorkerId, Heard> heard_;
+  std::optional<absl::Time> looked_at_;
+};
+
+}  // namespace dp::core

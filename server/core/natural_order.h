@@ -1,0 +1,11 @@
+#pragma once
+
+#include "absl/strings/string_view.h"
+
+namespace dp::core {
+
+// Orders names as people do: runs of digits count as numbers, so node2 comes before node10. Names
+// that are equal in this sense (node02, node2) are ordered as text.
+bool NaturallyLess(absl::string_view a, absl::string_view b);
+
+}  // namespace dp::core

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/id.h"
+#include "server/core/command.h"
+
+// Which pending jobs start now, and where. Pure and outside Apply: its verdicts are PlaceJob
+// commands, so a better policy never changes what a journal says.
+
+namespace dp::core {
+
+class Coordinator;
+
+// What a ready worker has to give.
+struct WorkerSlots {
+  WorkerId id;
+  std::string name;
+  int count = 0;          // of all its slots
+  std::vector<int> free;  // ascending
+};
+
+struct WaitingJob {
+  JobId id;
+  int ranks = 0;
+};
+
+struct Placement {
+  std::vector<PlaceJob> place;                        // in the order to apply them
+  std::map<JobId, std::vector<std::string>> reasons;  // of each job that must wait
+};
+
+// Places the jobs of `queue` in order, each whole or not at all, on as few workers as possible, the
+// ranks of one worker adjacent, workers in natural order of their names (node2 before node10).
+// A job that fits these workers, only not now, keeps those behind it waiting, so that it gets its
+// turn; one that would not fit even on idle workers lets them pass.
+Placement PlanPlacement(const std::vector<WorkerSlots>& workers,
+                        const std::vector<WaitingJob>& queue);
+
+// The same for the coordinator's ready workers and pending jobs, oldest first.
+Placement PlanPlacement(const Coordinator& coordinator);
+
+}  // namespace dp::core

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/id.h"
+
+namespace dp::core {
+
+enum class WorldState { kForming, kSealed, kClosed };
+
+// The meeting of one generation's ranks: it forms while they join, is sealed when ranks 0..size-1
+// have all joined, and is closed when the generation is over. A sealed world never forms again; a
+// closed one never opens. Not thread-safe; part of a job.
+class Rendezvous {
+ public:
+  Rendezvous() = default;
+  explicit Rendezvous(int size);
+
+  // Joins a rank; the last one seals the world. Returns whether anything changed: joining twice
+  // does not. Errors: InvalidArgument no such rank; FailedPrecondition closed.
+  absl::StatusOr<bool> Join(int rank);
+  // The first reason stays.
+  void Close(std::string reason);
+
+  WorldState state() const { return state_; }
+  int size() const { return size_; }
+  bool joined(int rank) const { return joined_.count(rank) > 0; }
+  const std::set<int>& members() const { return joined_; }
+  std::set<int> missing() const;
+  // Why it was closed; empty before.
+  const std::string& closing_reason() const { return reason_; }
+
+ private:
+  WorldState state_ = WorldState::kForming;
+  int size_ = 0;
+  std::set<int> joined_;
+  std::string reason_;
+};
+
+}  // namespace dp::core

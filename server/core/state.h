@@ -1,0 +1,23 @@
+#pragma once
+
+#include <map>
+
+#include "base/id.h"
+#include "server/core/generation_store.h"
+#include "server/core/job_registry.h"
+#include "server/core/outcome.h"
+#include "server/core/worker_table.h"
+
+namespace dp::core {
+
+// Everything that commands have made, and nothing else: what a snapshot has to hold.
+struct State {
+  Epoch epoch;
+  Revision revision;
+  WorkerTable workers;
+  JobRegistry jobs;
+  std::map<JobId, GenerationStore> stores;  // of the jobs whose world is open
+  std::map<Topic, Revision> versions;       // of all topics but jobs, which carry their own
+};
+
+}  // namespace dp::core

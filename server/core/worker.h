@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/id.h"
+#include "server/core/command.h"
+
+namespace dp::core {
+
+enum class WorkerState { kReady, kLost };
+
+// What the coordinator remembers of a worker. A plain value: WorkerTable changes it.
+struct Worker {
+  WorkerId id;
+  std::string name;
+  std::string host;
+  std::string address;
+  Incarnation incarnation;  // the current life, or the one that was lost
+  WorkerState state = WorkerState::kReady;
+  std::vector<std::optional<RankKey>> slots;  // who holds each; all free when lost
+  std::optional<absl::Time> lost_at;
+  std::string lost_reason;
+
+  bool ready() const { return state == WorkerState::kReady; }
+  // The numbers of the slots that nobody holds, ascending; none when lost.
+  std::vector<int> free_slots() const;
+  // The jobs that hold a slot, ascending, each once.
+  std::vector<JobId> jobs() const;
+};
+
+}  // namespace dp::core
