@@ -1,0 +1,95 @@
+#include "worker/core/observed.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace dp::worker {
+
+void Observed::AskedToStart(const AssignedRank& rank) {
+  const bool added = processes_.try_emplace(rank.key, Process{.grace = rank.grace}).second;
+  DP_CHECK(added);
+}
+
+void Observed::Declined(const AssignedRank& rank, const std::string& reason, absl::Time now) {
+  AskedToStart(rank);
+  StartFailed(rank.key, reason, now);
+}
+
+void Observed::Terminated(const RankKey& key, absl::Time now) {
+  if (Process* process = FindMutable(key)) process->terminated_at = now;
+}
+
+void Observed::Killed(const RankKey& key) {
+  if (Process* process = FindMutable(key)) process->killed = true;
+}
+
+void Observed::Forgotten(const RankKey& key) { processes_.erase(key); }
+
+void Observed::Started(const RankKey& key, int64_t pid) {
+  Process* process = FindMutable(key);
+  if (process == nullptr || process->phase != Process::Phase::kStarting) return;
+  process->phase = Process::Phase::kRunning;
+  process->pid = pid;
+  process->fact = ++facts_;
+}
+
+void Observed::StartFailed(const RankKey& key, const std::string& error, absl::Time now) {
+  Process* process = FindMutable(key);
+  if (process == nullptr || process->phase != Process::Phase::kStarting) return;
+  DP_CHECK(!error.empty());
+  process->phase = Process::Phase::kGone;
+  process->error = error;
+  process->gone_at = now;
+  process->fact = ++facts_;
+}
+
+void Observed::Exited(const RankKey& key, const Exit& exit, std::vector<std::string> last_lines) {
+  Process* process = FindMutable(key);
+  if (process == nullptr || process->phase >= Process::Phase::kExited) return;
+  process->phase = Process::Phase::kExited;
+  process->exit = exit;
+  process->last_lines = std::move(last_lines);
+  process->fact = ++facts_;
+}
+
+void Observed::Gone(const RankKey& key, absl::Time now) {
+  Process* process = FindMutable(key);
+  if (process == nullptr || process->phase == Process::Phase::kGone) return;
+  DP_CHECK(process->phase == Process::Phase::kExited);
+  process->phase = Process::Phase::kGone;
+  process->gone_at = now;
+}
+
+void Observed::LogsMoved(const RankKey& key, absl::Time now) {
+  if (Process* process = FindMutable(key)) process->logs_moved_at = now;
+}
+
+void Observed::LogsShipped(const RankKey& key) {
+  if (Process* process = FindMutable(key)) process->logs_shipped = true;
+}
+
+void Observed::Acknowledged(const RankKey& key, Milestone milestone) {
+  Process* process = FindMutable(key);
+  if (process == nullptr) return;
+  process->acknowledged = std::max(process->acknowledged, milestone);
+}
+
+void Observed::Reachable(absl::Time now) {
+  if (!reachable_since_.has_value()) reachable_since_ = now;
+}
+
+void Observed::Unreachable() { reachable_since_.reset(); }
+
+const Process* Observed::Find(const RankKey& key) const {
+  const auto found = processes_.find(key);
+  return found == processes_.end() ? nullptr : &found->second;
+}
+
+Process* Observed::FindMutable(const RankKey& key) {
+  const auto found = processes_.find(key);
+  return found == processes_.end() ? nullptr : &found->second;
+}
+
+}  // namespace dp::worker

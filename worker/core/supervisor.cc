@@ -1,0 +1,142 @@
+#include "worker/core/supervisor.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace dp::worker {
+namespace {
+
+using Phase = Process::Phase;
+
+bool MayRun(Phase phase) { return phase == Phase::kStarting || phase == Phase::kRunning; }
+
+// What is wanted of a rank, most pressing first.
+enum class Wish { kKill, kStop, kRun };
+
+Wish WishFor(const Desired& desired, const RankKey& key) {
+  const auto assigned = desired.ranks.find(key);
+  if (desired.mode == Mode::kAbandon || assigned == desired.ranks.end()) return Wish::kKill;
+  return desired.mode == Mode::kStop || assigned->second.stop ? Wish::kStop : Wish::kRun;
+}
+
+void DecideAbsent(const AssignedRank& rank, Wish wish, Mode mode, Decision* decision) {
+  if (wish == Wish::kRun) decision->actions.push_back(Start{rank});
+  if (wish == Wish::kStop) {
+    const char* reason =
+        mode == Mode::kStop ? "the worker is shutting down" : "stopped before it was started";
+    decision->actions.push_back(Decline{rank, reason});
+  }
+}
+
+// Ends a tree that may still run: SIGTERM, and SIGKILL when the grace has passed.
+void DecideStop(const RankKey& key, const Process& process, absl::Time now, Decision* decision) {
+  if (!process.terminated_at.has_value()) {
+    decision->actions.push_back(Terminate{key});
+    decision->ask_again_at = std::min(decision->ask_again_at, now + process.grace);
+    return;
+  }
+  const absl::Time kill_at = *process.terminated_at + process.grace;
+  if (now >= kill_at) {
+    decision->actions.push_back(Kill{key});
+  } else {
+    decision->ask_again_at = std::min(decision->ask_again_at, kill_at);
+  }
+}
+
+void DecidePresent(const RankKey& key, const Process& process, Wish wish, absl::Time now,
+                   Decision* decision) {
+  if (process.phase == Phase::kGone && wish == Wish::kKill) {
+    decision->actions.push_back(Forget{key});
+  }
+  if (!MayRun(process.phase) || process.killed) return;
+  if (wish == Wish::kKill) decision->actions.push_back(Kill{key});
+  if (wish == Wish::kStop) DecideStop(key, process, now, decision);
+}
+
+// When the slot of a rank that is gone is freed, whatever became of its logs.
+absl::Time LogsGivenUpAt(const Process& process, absl::Time reachable_since) {
+  return std::max({process.gone_at, process.logs_moved_at, reachable_since}) + kLogsPatience;
+}
+
+// The furthest state that may be told now.
+Milestone Reached(const Process& process, std::optional<absl::Time> reachable_since,
+                  absl::Time now) {
+  switch (process.phase) {
+    case Phase::kStarting:
+      return Milestone::kNone;
+    case Phase::kRunning:
+      return Milestone::kStarted;
+    case Phase::kExited:
+      return Milestone::kExited;
+    case Phase::kGone: {
+      const bool given_up = reachable_since && now >= LogsGivenUpAt(process, *reachable_since);
+      return process.logs_shipped || given_up ? Milestone::kReleased : Milestone::kExited;
+    }
+  }
+  return Milestone::kNone;
+}
+
+// An exit is told before the release, since it carries how the rank ended; a start that was not
+// told in time is not told at all.
+Milestone NextToTell(const Process& process, Milestone reached) {
+  if (reached <= process.acknowledged) return Milestone::kNone;
+  return process.acknowledged < Milestone::kExited ? std::min(reached, Milestone::kExited)
+                                                   : reached;
+}
+
+struct DueReport {
+  uint64_t fact;
+  Report report;
+};
+
+std::vector<DueReport> DueReports(const Desired& desired, const Observed& observed, absl::Time now,
+                                  Decision* decision) {
+  std::vector<DueReport> due;
+  for (const auto& [key, process] : observed.processes()) {
+    if (WishFor(desired, key) == Wish::kKill) continue;
+    const Milestone reached = Reached(process, observed.reachable_since(), now);
+    const Milestone next = NextToTell(process, reached);
+    if (next != Milestone::kNone) due.push_back({process.fact, Report{key, next}});
+    if (process.phase == Phase::kGone && reached < Milestone::kReleased &&
+        observed.reachable_since()) {
+      decision->ask_again_at =
+          std::min(decision->ask_again_at, LogsGivenUpAt(process, *observed.reachable_since()));
+    }
+  }
+  std::sort(due.begin(), due.end(),
+            [](const DueReport& a, const DueReport& b) { return a.fact < b.fact; });
+  return due;
+}
+
+bool Finished(const Desired& desired, const Observed& observed) {
+  if (desired.mode == Mode::kServe) return false;
+  for (const auto& [key, process] : observed.processes()) {
+    if (process.phase != Phase::kGone) return false;
+    const bool told =
+        process.acknowledged == Milestone::kReleased || WishFor(desired, key) == Wish::kKill;
+    if (!told && observed.reachable_since()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Decision Reconcile(const Desired& desired, const Observed& observed, absl::Time now) {
+  Decision decision;
+  for (const auto& [key, rank] : desired.ranks) {
+    if (observed.Find(key) == nullptr) {
+      DecideAbsent(rank, WishFor(desired, key), desired.mode, &decision);
+    }
+  }
+  // Without its newly declined ranks being told, a stopping daemon is not done.
+  decision.finished = decision.actions.empty() && Finished(desired, observed);
+  for (const auto& [key, process] : observed.processes()) {
+    DecidePresent(key, process, WishFor(desired, key), now, &decision);
+  }
+  for (const DueReport& due : DueReports(desired, observed, now, &decision)) {
+    decision.actions.push_back(due.report);
+  }
+  return decision;
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,213 @@
+#include "worker/core/supervisor.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::worker {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr absl::Duration kGrace = absl::Seconds(10);
+const absl::Time kNow = absl::UnixEpoch();
+
+AssignedRank ARank(int rank, bool stop = false) {
+  return {.key = {JobId(7), Generation(1), rank}, .stop = stop, .grace = kGrace};
+}
+RankKey Key(int rank) { return ARank(rank).key; }
+
+// One decision at a time: arrange what is wanted and known, ask once.
+class SupervisorTest : public testing::Test {
+ protected:
+  SupervisorTest() { observed_.Reachable(kNow); }
+
+  void Assign(int rank, bool stop = false) { desired_.ranks[Key(rank)] = ARank(rank, stop); }
+  void Unassign(int rank) { desired_.ranks.erase(Key(rank)); }
+  void Run(int rank) {
+    observed_.AskedToStart(ARank(rank));
+    observed_.Started(Key(rank), 100 + rank);
+    observed_.Acknowledged(Key(rank), Milestone::kStarted);
+  }
+  void Exit(int rank) { observed_.Exited(Key(rank), {}, {}); }
+  void End(int rank) {
+    Exit(rank);
+    observed_.Gone(Key(rank), kNow);
+  }
+  Decision At(absl::Duration after_start) const {
+    return Reconcile(desired_, observed_, kNow + after_start);
+  }
+  std::vector<Action> Actions(absl::Duration after_start = absl::ZeroDuration()) const {
+    return At(after_start).actions;
+  }
+
+  Desired desired_;
+  Observed observed_;
+};
+
+TEST_F(SupervisorTest, AnAssignedRankThatIsNotKnownIsStarted) {
+  Assign(0);
+  EXPECT_THAT(Actions(), ElementsAre(Start{ARank(0)}));
+}
+
+TEST_F(SupervisorTest, ARankThatRunsAsAssignedIsLeftAlone) {
+  Assign(0);
+  Run(0);
+  EXPECT_THAT(Actions(), IsEmpty());
+  EXPECT_EQ(At({}).ask_again_at, absl::InfiniteFuture());
+}
+
+TEST_F(SupervisorTest, ARankThatIsOverIsNotStartedAgainWhileItIsStillAssigned) {
+  Assign(0);
+  Run(0);
+  End(0);
+  observed_.Acknowledged(Key(0), Milestone::kReleased);
+  EXPECT_THAT(Actions(), IsEmpty());
+}
+
+TEST_F(SupervisorTest, ARankStoppedBeforeItsStartIsDeclined) {
+  Assign(0, /*stop=*/true);
+  EXPECT_THAT(Actions(), ElementsAre(Decline{ARank(0, true), "stopped before it was started"}));
+}
+
+TEST_F(SupervisorTest, AStoppedRankIsTerminatedAndAskedAboutWhenItsGraceEnds) {
+  Assign(0, /*stop=*/true);
+  Run(0);
+  EXPECT_THAT(Actions(), ElementsAre(Terminate{Key(0)}));
+  EXPECT_EQ(At({}).ask_again_at, kNow + kGrace);
+}
+
+TEST_F(SupervisorTest, ATerminatedRankIsKilledOnlyWhenItsGraceHasPassed) {
+  Assign(0, /*stop=*/true);
+  Run(0);
+  observed_.Terminated(Key(0), kNow);
+  EXPECT_THAT(Actions(kGrace - absl::Milliseconds(1)), IsEmpty());
+  EXPECT_THAT(Actions(kGrace), ElementsAre(Kill{Key(0)}));
+}
+
+TEST_F(SupervisorTest, AKilledRankIsNotKilledAgain) {
+  Assign(0, /*stop=*/true);
+  Run(0);
+  observed_.Terminated(Key(0), kNow);
+  observed_.Killed(Key(0));
+  EXPECT_THAT(Actions(kGrace), IsEmpty());
+}
+
+TEST_F(SupervisorTest, ARankThatIsNoLongerAssignedIsKilledAtOnceAndNotReported) {
+  Run(0);
+  EXPECT_THAT(Actions(), ElementsAre(Kill{Key(0)}));
+  End(0);
+  EXPECT_THAT(Actions(), ElementsAre(Forget{Key(0)}));
+}
+
+TEST_F(SupervisorTest, AnExitIsReportedBeforeTheTreeIsGone) {
+  Assign(0);
+  Run(0);
+  Exit(0);
+  EXPECT_THAT(Actions(), ElementsAre(Report{Key(0), Milestone::kExited}));
+}
+
+TEST_F(SupervisorTest, AnExitCarriesMoreThanAReleaseSoItIsToldFirst) {
+  Assign(0);
+  Run(0);
+  End(0);
+  observed_.LogsShipped(Key(0));
+  EXPECT_THAT(Actions(), ElementsAre(Report{Key(0), Milestone::kExited}));
+  observed_.Acknowledged(Key(0), Milestone::kExited);
+  EXPECT_THAT(Actions(), ElementsAre(Report{Key(0), Milestone::kReleased}));
+}
+
+TEST_F(SupervisorTest, TheReleaseWaitsForTheTreeToBeGone) {
+  Assign(0);
+  Run(0);
+  Exit(0);
+  observed_.LogsShipped(Key(0));
+  observed_.Acknowledged(Key(0), Milestone::kExited);
+  EXPECT_THAT(Actions(), IsEmpty());
+}
+
+TEST_F(SupervisorTest, TheReleaseWaitsForLogsAsLongAsTheyMove) {
+  Assign(0);
+  Run(0);
+  End(0);
+  observed_.Acknowledged(Key(0), Milestone::kExited);
+  observed_.LogsMoved(Key(0), kNow + absl::Seconds(5));
+  const absl::Duration given_up = absl::Seconds(5) + kLogsPatience;
+  EXPECT_EQ(At({}).ask_again_at, kNow + given_up);
+  EXPECT_THAT(Actions(given_up - absl::Milliseconds(1)), IsEmpty());
+  EXPECT_THAT(Actions(given_up), ElementsAre(Report{Key(0), Milestone::kReleased}));
+}
+
+TEST_F(SupervisorTest, LogsAreNotGivenUpWhileTheCoordinatorIsSilent) {
+  Assign(0);
+  Run(0);
+  End(0);
+  observed_.Acknowledged(Key(0), Milestone::kExited);
+  observed_.Unreachable();
+  EXPECT_THAT(Actions(absl::Hours(1)), IsEmpty());
+  observed_.Reachable(kNow + absl::Hours(1));
+  EXPECT_EQ(At(absl::Hours(1)).ask_again_at, kNow + absl::Hours(1) + kLogsPatience);
+}
+
+TEST_F(SupervisorTest, TheFirstRankThatDiedIsReportedFirst) {
+  Assign(0);
+  Assign(1);
+  Run(0);
+  Run(1);
+  Exit(1);
+  Exit(0);
+  EXPECT_THAT(Actions(),
+              ElementsAre(Report{Key(1), Milestone::kExited}, Report{Key(0), Milestone::kExited}));
+}
+
+TEST_F(SupervisorTest, ALostLeaseKillsEveryRankAtOnceAndReportsNothing) {
+  Assign(0);
+  Assign(1);
+  Run(0);
+  Run(1);
+  Exit(1);
+  desired_.mode = Mode::kAbandon;
+  EXPECT_THAT(Actions(), ElementsAre(Kill{Key(0)}));
+  EXPECT_FALSE(At({}).finished);
+}
+
+TEST_F(SupervisorTest, AnAbandonedWorkerIsFinishedWhenNoProcessIsLeft) {
+  Assign(0);
+  Run(0);
+  End(0);
+  desired_.mode = Mode::kAbandon;
+  EXPECT_THAT(Actions(), ElementsAre(Forget{Key(0)}));
+  EXPECT_TRUE(At({}).finished);
+}
+
+TEST_F(SupervisorTest, AStoppingWorkerTerminatesWhatRunsAndDeclinesTheRest) {
+  Assign(0);
+  Assign(1);
+  Run(0);
+  desired_.mode = Mode::kStop;
+  EXPECT_THAT(Actions(),
+              ElementsAre(Decline{ARank(1), "the worker is shutting down"}, Terminate{Key(0)}));
+  EXPECT_FALSE(At({}).finished);
+}
+
+TEST_F(SupervisorTest, AStoppingWorkerIsFinishedWhenEveryReleaseIsTold) {
+  Assign(0);
+  Run(0);
+  End(0);
+  desired_.mode = Mode::kStop;
+  EXPECT_FALSE(At({}).finished);
+  observed_.Acknowledged(Key(0), Milestone::kReleased);
+  EXPECT_TRUE(At({}).finished);
+}
+
+TEST_F(SupervisorTest, AStoppingWorkerDoesNotWaitForASilentCoordinator) {
+  Assign(0);
+  Run(0);
+  End(0);
+  desired_.mode = Mode::kStop;
+  observed_.Unreachable();
+  EXPECT_TRUE(At({}).finished);
+}
+
+}  // namespace
+}  // namespace dp::worker
