@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "worker/engine/nn/parameter.h"
+#include "worker/engine/nn/sgd.h"
+#include "worker/engine/nn/shape_check.h"
+
+namespace dp::engine {
+
+// Samples of one step on one rank, in host memory. The first `count` rows are samples; the rows
+// above, up to the network's batch size, are padding: they are computed with but add nothing to
+// loss, accuracy or gradients. Borrowed until the call returns.
+struct Batch {
+  absl::Span<const float> images;     // batch size x input shape
+  absl::Span<const int32_t> labels;   // batch size
+  absl::Span<const int64_t> samples;  // batch size; the sample's number in its dataset
+  int count = 0;
+  uint64_t draw = 0;  // with `samples`, seeds dropout: another step, another mask
+};
+
+// Sums over the samples of a batch, so that ranks with unequal shares add up.
+struct BatchResult {
+  double loss_sum = 0;
+  int64_t correct = 0;
+  int64_t count = 0;
+};
+
+enum class Mode { kTrain, kEvaluate };
+
+// Says that the gradient of parameter `index` (in its layout) is complete.
+using GradientReady = std::function<void(int index)>;
+
+// A model compiled for one device, one batch size and one pair of flat arrays. Reads parameters on
+// every Forward, so a change between steps counts. Not thread-safe.
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  // Runs the layers and the softmax cross-entropy over them.
+  virtual BatchResult Forward(const Batch& batch, Mode mode) = 0;
+  // After Forward in kTrain: overwrites every gradient with the sum over the batch's samples times
+  // `scale` (1 / count for the batch's mean; sampler.h says which scale makes the mean over ranks
+  // exact). Calls `ready` on this thread, once for each parameter, in layout order.
+  virtual void Backward(float scale, const GradientReady& ready) = 0;
+  // Copies what the last layer gave in the last Forward, batch size x classes, to the host.
+  virtual void ReadLogits(absl::Span<float> logits) const = 0;
+};
+
+// A flat array in the memory of one device; freed with the handle.
+class Array {
+ public:
+  virtual ~Array() = default;
+  // On a device other than the CPU these addresses are for its kernels and collectives only.
+  virtual absl::Span<float> span() = 0;
+};
+
+// Updates values from gradients.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  virtual void Step() = 0;
+  // Momentum, in the layout of the parameters; for checkpoints.
+  virtual absl::Span<float> state() = 0;
+};
+
+// Where a rank computes. The CPU device defines what every other one must give; a device chooses
+// its own memory formats and fusions inside a Network. One thread uses a device and all it made.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual absl::string_view name() const = 0;
+  // `size` zeroes. Errors: ResourceExhausted.
+  virtual absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) = 0;
+  // `values` and `gradients` have the layout LayOut(layers) and must outlive the network.
+  // Errors: Unimplemented when the device has no form of a layer; the message names it.
+  virtual absl::StatusOr<std::unique_ptr<Network>> Compile(absl::Span<const CheckedLayer> layers,
+                                                           int batch_size, uint64_t seed,
+                                                           absl::Span<const float> values,
+                                                           absl::Span<float> gradients) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const SgdOptions& options,
+                                                             absl::Span<float> values,
+                                                             absl::Span<const float> gradients) = 0;
+  // Copies between the host and arrays of this device; sizes must be equal.
+  virtual void Write(absl::Span<const float> host, absl::Span<float> array) = 0;
+  virtual void Read(absl::Span<const float> array, absl::Span<float> host) const = 0;
+};
+
+// Sets the number of compute threads of the calling thread, which is the one that then opens and
+// uses the device: compiled networks remember it. Bits of results depend on it.
+absl::StatusOr<std::unique_ptr<Device>> OpenCpu(int threads);
+// Errors: Unimplemented in a build without CUDA.
+absl::StatusOr<std::unique_ptr<Device>> OpenCuda(int index);
+
+}  // namespace dp::engine

@@ -1,0 +1,49 @@
+#include "worker/engine/nn/layer_spec.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/overloaded.h"
+
+namespace dp::engine {
+
+absl::string_view KindName(const LayerKind& kind) {
+  return std::visit(Overloaded{
+                        [](const Linear&) { return "linear"; },
+                        [](const Conv2d&) { return "conv2d"; },
+                        [](const Relu&) { return "relu"; },
+                        [](const MaxPool2d&) { return "max_pool2d"; },
+                        [](const Flatten&) { return "flatten"; },
+                        [](const Dropout&) { return "dropout"; },
+                    },
+                    kind);
+}
+
+std::vector<LayerSpec> MlpPreset() {
+  return {
+      {"", Flatten{}}, {"", Linear{.out = 256}}, {"", Relu{}}, {"", Linear{.out = 128}},
+      {"", Relu{}},    {"", Linear{.out = 10}},
+  };
+}
+
+std::vector<LayerSpec> CnnPreset() {
+  return {
+      {"", Conv2d{.out = 16, .kernel = 3, .padding = 1}},
+      {"", Relu{}},
+      {"", MaxPool2d{.kernel = 2}},
+      {"", Conv2d{.out = 32, .kernel = 3, .padding = 1}},
+      {"", Relu{}},
+      {"", MaxPool2d{.kernel = 2}},
+      {"", Flatten{}},
+      {"", Linear{.out = 128}},
+      {"", Relu{}},
+      {"", Linear{.out = 10}},
+  };
+}
+
+absl::StatusOr<std::vector<LayerSpec>> Preset(absl::string_view name) {
+  if (name == "mlp") return MlpPreset();
+  if (name == "cnn") return CnnPreset();
+  return absl::NotFoundError(absl::StrCat("no preset '", name, "'; there are 'mlp' and 'cnn'"));
+}
+
+}  // namespace dp::engine

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "worker/engine/nn/shape.h"
+#include "worker/engine/nn/shape_check.h"
+
+namespace dp::engine {
+
+// One tensor of weights or biases. Values and gradients of all parameters live in two flat arrays
+// of the same layout; a parameter is the `size` floats from `offset` on, in PyTorch's order of
+// axes.
+struct Parameter {
+  std::string name;  // "conv2d0.weight"
+  Shape shape;       // out x in [x rows x columns], or out for a bias
+  int64_t offset = 0;
+  int64_t size = 0;
+  int64_t fan_in = 0;  // inputs that one output is the sum of; sets the initial range
+};
+
+// Where every parameter of a model lies. The order is that in which backward completes gradients:
+// last layer first, and in a layer bias before weight, so that a bucket is a range of the flat
+// array and the first bucket is ready first. Parameters start at multiples of 16 floats, a cache
+// line; the gap before the next one stays zero in every array.
+struct ParameterLayout {
+  std::vector<Parameter> parameters;
+  int64_t size = 0;  // floats in each flat array, gaps included
+};
+
+ParameterLayout LayOut(absl::Span<const CheckedLayer> layers);
+
+// Fills `values` (a host array in `layout`) with PyTorch's default distributions: weights and
+// biases uniform in (-b, b), b = 1 / sqrt(fan_in), drawn in layer order from one generator.
+void Initialize(const ParameterLayout& layout, uint64_t seed, absl::Span<float> values);
+
+}  // namespace dp::engine

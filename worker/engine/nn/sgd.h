@@ -1,0 +1,19 @@
+#pragma once
+
+#include "absl/types/span.h"
+
+namespace dp::engine {
+
+struct SgdOptions {
+  float learning_rate = 0;
+  float momentum = 0;
+  float weight_decay = 0;
+};
+
+// One step of torch.optim.SGD (dampening 0, no Nesterov) over flat arrays of one size:
+// d = gradient + weight_decay value;  velocity = momentum velocity + d;
+// value = value - learning_rate velocity. Velocity starts as zeroes.
+void SgdStep(const SgdOptions& options, absl::Span<const float> gradients,
+             absl::Span<float> velocity, absl::Span<float> values);
+
+}  // namespace dp::engine

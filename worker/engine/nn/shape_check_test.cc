@@ -1,0 +1,91 @@
+#include "worker/engine/nn/shape_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dp::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+const Shape kImage = {1, 28, 28};
+
+std::string ErrorOf(std::vector<LayerSpec> layers) {
+  return std::string(CheckShapes(layers, kImage).status().message());
+}
+
+TEST(ShapeCheckTest, FillsInWhatFollowsFromTheShapes) {
+  const auto layers = *CheckShapes(CnnPreset(), kImage);
+  EXPECT_EQ(std::get<Conv2d>(layers[3].kind).in, 16);
+  EXPECT_EQ(std::get<MaxPool2d>(layers[5].kind).stride, 2);
+  EXPECT_EQ(std::get<Linear>(layers[7].kind).in, 1568);
+  EXPECT_EQ(layers[5].out, (Shape{32, 7, 7}));
+  EXPECT_EQ(layers[6].name, "flatten6");
+}
+
+TEST(ShapeCheckTest, BothPresetsClassifyFashionMnist) {
+  EXPECT_TRUE(CheckClassifier(MlpPreset(), kImage, 10).ok());
+  EXPECT_TRUE(CheckClassifier(CnnPreset(), kImage, 10).ok());
+  EXPECT_EQ(Preset("vgg").status().message(), "no preset 'vgg'; there are 'mlp' and 'cnn'");
+}
+
+TEST(ShapeCheckTest, AStridedConvolutionRoundsDown) {
+  const std::vector<LayerSpec> layers = {{"", Conv2d{.out = 4, .kernel = 5, .stride = 2}}};
+  EXPECT_EQ((*CheckShapes(layers, kImage))[0].out, (Shape{4, 12, 12}));
+}
+
+TEST(ShapeCheckTest, AMisfitNamesTheLayerAndBothShapes) {
+  std::vector<LayerSpec> layers = CnnPreset();
+  std::get<Linear>(layers[7].kind).in = 100;
+  EXPECT_EQ(ErrorOf(layers),
+            "layer 'linear7' (linear): in is 100, but 'flatten6' gives 1568 features");
+}
+
+TEST(ShapeCheckTest, AConvolutionNamesTheChannelsItGets) {
+  EXPECT_EQ(ErrorOf({{"stem", Conv2d{.in = 3, .out = 8, .kernel = 3}}}),
+            "layer 'stem' (conv2d): in is 3, but the data gives 1 channels (1x28x28)");
+}
+
+TEST(ShapeCheckTest, ALinearLayerWantsAFlatInput) {
+  EXPECT_EQ(ErrorOf({{"", Linear{.out = 10}}}),
+            "layer 'linear0' (linear): needs a flat input, but the data gives 1x28x28");
+}
+
+TEST(ShapeCheckTest, AnImageLayerRefusesAFlatInput) {
+  EXPECT_THAT(ErrorOf({{"", Flatten{}}, {"", MaxPool2d{.kernel = 2}}}),
+              HasSubstr("'max_pool2d1' (max_pool2d): needs channels x rows x columns, but "
+                        "'flatten0' gives 784 features"));
+}
+
+TEST(ShapeCheckTest, AWindowLargerThanTheImageDoesNotFit) {
+  EXPECT_THAT(ErrorOf({{"", MaxPool2d{.kernel = 29}}}), HasSubstr("kernel 29x29"));
+}
+
+TEST(ShapeCheckTest, RefusesValuesOutOfTheirRange) {
+  EXPECT_THAT(ErrorOf({{"", Dropout{1.0}}}), HasSubstr("p is 1; it must be at least 0"));
+  EXPECT_THAT(ErrorOf({{"", Conv2d{.out = -1, .kernel = 3}}}), HasSubstr("out is -1"));
+  EXPECT_THAT(ErrorOf({{"", Conv2d{.out = 8, .kernel = 0}}}), HasSubstr("kernel is 0"));
+  EXPECT_THAT(ErrorOf({{"", Conv2d{.out = 8, .kernel = 3, .stride = 0}}}), HasSubstr("stride"));
+  EXPECT_THAT(ErrorOf({{"", Conv2d{.out = 8, .kernel = 3, .padding = -1}}}), HasSubstr("padding"));
+}
+
+TEST(ShapeCheckTest, RefusesSizesThatNoMemoryHolds) {
+  EXPECT_THAT(ErrorOf({{"", Flatten{}}, {"", Linear{.out = 2000000000}}}),
+              HasSubstr("too many weights"));
+  EXPECT_THAT(ErrorOf({{"", Conv2d{.out = 1, .kernel = 1, .padding = 1000000000}}}),
+              HasSubstr("more than"));
+}
+
+TEST(ShapeCheckTest, NamesMustDiffer) {
+  EXPECT_EQ(ErrorOf({{"a", Relu{}}, {"a", Relu{}}}),
+            "two layers have the name 'a'; names must differ");
+}
+
+TEST(ShapeCheckTest, AClassifierEndsInItsClasses) {
+  const std::vector<LayerSpec> layers = {{"", Flatten{}}};
+  EXPECT_EQ(CheckClassifier(layers, kImage, 10).status().message(),
+            "the last layer 'flatten0' (flatten) gives 784 features, but the data has 10 classes");
+}
+
+}  // namespace
+}  // namespace dp::engine
