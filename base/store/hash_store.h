@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/store/key_values.h"
+#include "base/store/store.h"
+
+namespace dp {
+
+// A store in the memory of one process, for ranks that are its threads. Thread-safe. `clock`
+// outlives it.
+class HashStore : public Store {
+ public:
+  explicit HashStore(const KeyValueLimits& limits = {}, const Clock& clock = Clock::System())
+      : clock_(clock), values_(limits) {}
+
+  absl::StatusOr<std::vector<StoreResult>> Execute(
+      absl::Span<const StoreOperation> operations) override DP_EXCLUDES(mu_);
+  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+                                                 absl::Duration timeout) override DP_EXCLUDES(mu_);
+
+ private:
+  const Clock& clock_;
+  Mutex mu_;
+  CondVar changed_;
+  KeyValues values_ DP_GUARDED_BY(mu_);
+};
+
+}  // namespace dp

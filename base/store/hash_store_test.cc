@@ -1,0 +1,42 @@
+#include "base/store/hash_store.h"
+
+#include "base/store/prefix_store.h"
+#include "base/store/store_conformance.h"
+
+namespace dp {
+namespace {
+
+// A prefix store together with the store it lies in, where a key of another namespace is.
+class PrefixedHashStore : public Store {
+ public:
+  PrefixedHashStore() { (void)inner_.Set("k", "outside"); /* a fresh store takes it */ }
+
+  absl::StatusOr<std::vector<StoreResult>> Execute(
+      absl::Span<const StoreOperation> operations) override {
+    return prefixed_.Execute(operations);
+  }
+  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+                                                 absl::Duration timeout) override {
+    return prefixed_.Await(keys, timeout);
+  }
+
+ private:
+  HashStore inner_;
+  PrefixStore prefixed_{"inside/", inner_};
+};
+
+INSTANTIATE_TEST_SUITE_P(HashStore, StoreConformance,
+                         ::testing::Values([] { return std::make_unique<HashStore>(); }));
+INSTANTIATE_TEST_SUITE_P(PrefixStore, StoreConformance,
+                         ::testing::Values([] { return std::make_unique<PrefixedHashStore>(); }));
+
+TEST(PrefixStoreTest, KeysOfOtherNamespacesAreNeitherSeenNorTouched) {
+  HashStore inner;
+  PrefixStore a("a/", inner), b("b/", inner);
+  ASSERT_TRUE(a.Set("k", "1").ok());
+  EXPECT_FALSE(*b.Delete("k"));
+  EXPECT_EQ(*inner.Get("a/k", absl::ZeroDuration()), "1");
+}
+
+}  // namespace
+}  // namespace dp
