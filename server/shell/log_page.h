@@ -1,0 +1,17 @@
+#pragma once
+
+#include <map>
+
+#include "absl/status/statusor.h"
+#include "server/shell/log_chunk.h"
+#include "server/shell/log_file.h"
+
+namespace dp::server {
+
+// Reads the next page of what `query` selects, at most about kLogPageBytesMax: a share for each
+// stream that has something, so that a busy one does not hold back the others. A stream that was
+// cut ends with a line that says so.
+absl::StatusOr<LogPage> ReadPage(const std::map<LogStreamKey, LogFile>& streams,
+                                 const LogQuery& query);
+
+}  // namespace dp::server

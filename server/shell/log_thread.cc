@@ -1,0 +1,93 @@
+#include "server/shell/log_thread.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+
+namespace dp::server {
+namespace {
+
+// A call brings at most 4 MiB, so that this bounds what waits for the disk to half a GiB.
+constexpr size_t kQueueCapacity = 128;
+
+void Acknowledge(const LogPosition& end, std::vector<LogPosition>& acknowledged) {
+  const auto known = std::find_if(acknowledged.begin(), acknowledged.end(),
+                                  [&](auto& position) { return position.stream == end.stream; });
+  if (known == acknowledged.end()) {
+    acknowledged.push_back(end);
+  } else {
+    *known = end;
+  }
+}
+
+}  // namespace
+
+LogThread::LogThread(LogStore store, std::function<void(absl::Status)> on_failure)
+    : store_(std::move(store)),
+      on_failure_(std::move(on_failure)),
+      queue_(kQueueCapacity),
+      thread_([this] { Run(); }) {}
+
+LogThread::~LogThread() { Stop(); }
+
+absl::Status LogThread::Append(JobId job, std::vector<LogChunk> chunks, AppendAnswer answer) {
+  return Push(AppendCall{job, std::move(chunks), std::move(answer)});
+}
+
+absl::Status LogThread::Read(JobId job, LogQuery query, ReadAnswer answer) {
+  return Push(ReadCall{job, std::move(query), std::move(answer)});
+}
+
+void LogThread::Stop() {
+  queue_.Close();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status LogThread::Push(Call call) {
+  if (queue_.TryPush(call)) return absl::OkStatus();
+  if (queue_.closed()) return absl::UnavailableError("the coordinator is stopping");
+  return absl::ResourceExhaustedError("the log queue is full; send again later");
+}
+
+void LogThread::Run() {
+  pthread_setname_np(pthread_self(), "dp-logs");
+  while (true) {
+    std::vector<Call> calls = queue_.DrainFor(absl::InfiniteDuration());
+    if (calls.empty() && queue_.closed()) return;
+    Serve(calls);
+  }
+}
+
+void LogThread::Serve(std::vector<Call>& calls) {
+  std::vector<std::pair<AppendCall*, absl::StatusOr<Appended>>> appends;
+  for (Call& call : calls) {
+    if (auto* append = std::get_if<AppendCall>(&call)) appends.emplace_back(append, Apply(*append));
+  }
+  if (failure_.ok() && !appends.empty()) {
+    failure_ = store_.Sync();
+    if (!failure_.ok()) on_failure_(failure_);
+  }
+  for (auto& [call, appended] : appends) {
+    call->answer(failure_.ok() ? std::move(appended) : failure_);
+  }
+  for (Call& call : calls) {
+    if (auto* read = std::get_if<ReadCall>(&call))
+      read->answer(store_.Read(read->job, read->query));
+  }
+}
+
+absl::StatusOr<LogThread::Appended> LogThread::Apply(const AppendCall& call) {
+  DP_RETURN_IF_ERROR(failure_);
+  Appended appended;
+  for (const LogChunk& chunk : call.chunks) {
+    DP_ASSIGN_OR_RETURN(const LogPosition end, store_.Append(call.job, chunk));
+    Acknowledge(end, appended.acknowledged);
+  }
+  appended.version = store_.version(call.job);
+  return appended;
+}
+
+}  // namespace dp::server

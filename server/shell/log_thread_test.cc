@@ -1,0 +1,65 @@
+#include "server/shell/log_thread.h"
+
+#include <future>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/shell/scratch_dir.h"
+
+namespace dp::server {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr JobId kJob(7);
+constexpr LogStreamKey kStream{Generation(1), 0, LogStreamKey::Kind::kStdout};
+
+class LogThreadTest : public ::testing::Test {
+ protected:
+  std::future<absl::StatusOr<LogThread::Appended>> Append(std::vector<LogChunk> chunks) {
+    auto answer = std::make_shared<std::promise<absl::StatusOr<LogThread::Appended>>>();
+    const absl::Status status = thread_.Append(
+        kJob, std::move(chunks), [answer](auto appended) { answer->set_value(appended); });
+    if (!status.ok()) answer->set_value(status);
+    return answer->get_future();
+  }
+  absl::StatusOr<LogPage> Read() {
+    std::promise<absl::StatusOr<LogPage>> answer;
+    const absl::Status status =
+        thread_.Read(kJob, {}, [&](auto page) { answer.set_value(std::move(page)); });
+    return status.ok() ? answer.get_future().get() : status;
+  }
+
+  const ScratchDir scratch_;
+  LogThread thread_{LogStore(scratch_.path()), [](const absl::Status&) {}};
+};
+
+TEST_F(LogThreadTest, AcknowledgesTheEndOfEachStreamOnce) {
+  const auto appended = Append({{kStream, 0, "one\n"}, {kStream, 4, "two\n"}}).get();
+  ASSERT_TRUE(appended.ok()) << appended.status();
+  EXPECT_THAT(appended->acknowledged, ElementsAre(LogPosition{kStream, 8}));
+}
+
+TEST_F(LogThreadTest, AReadSeesWhatWasAcknowledged) {
+  ASSERT_TRUE(Append({{kStream, 0, "one\n"}}).get().ok());
+  const auto page = Read();
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->chunks.at(0).data, "one\n");
+}
+
+TEST_F(LogThreadTest, StoppingAnswersWhatWasAcceptedAndRefusesTheRest) {
+  auto accepted = Append({{kStream, 0, "one\n"}});
+  thread_.Stop();
+  EXPECT_TRUE(accepted.get().ok());
+  EXPECT_EQ(Append({}).get().status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(LogThreadTest, AFileThatCannotBeWrittenFailsItsCallAlone) {
+  std::filesystem::create_directories(scratch_.path() / "7" / "1" / "0.stderr");
+  const LogStreamKey blocked{Generation(1), 0, LogStreamKey::Kind::kStderr};
+  EXPECT_FALSE(Append({{blocked, 0, "x"}}).get().ok());
+}
+
+}  // namespace
+}  // namespace dp::server

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "server/core/outcome.h"
+
+namespace dp::server {
+
+// The one way in which a call waits. It is parked under the topics that its answer depends on, with
+// a question that is asked again when one of them changes, and a last time at its deadline, when
+// its client goes away, or when the coordinator stops.
+//
+// Not thread-safe; owned by the driver's thread. Time is an argument.
+class Waiters {
+ public:
+  // Chosen by the caller; names one parked call.
+  using Ticket = uint64_t;
+  enum class Wake { kChanged, kDeadline, kCancelled, kStopping, kRefused };
+  // Answers the call and returns true; or, woken by kChanged only, returns false to stay parked.
+  // So every call is answered exactly once.
+  using Question = std::function<bool(Wake)>;
+
+  struct Call {
+    Ticket ticket = 0;
+    std::vector<core::Topic> topics;
+    absl::Time deadline;
+    Question question;
+  };
+
+  explicit Waiters(size_t capacity) : capacity_(capacity) {}
+
+  // Asks the question with kChanged, and parks the call where that does not answer it; ends it with
+  // kRefused when `capacity` calls are parked already.
+  void Park(Call call);
+  // Ends a parked call with kCancelled. One that has been answered already is no error.
+  void Cancel(Ticket ticket);
+  // Asks again every call that is parked under one of the topics.
+  void WakeChanged(absl::Span<const core::Topic> changed);
+  // Ends the calls whose deadline has come.
+  void Expire(absl::Time now);
+  // Ends all calls with kStopping.
+  void Stop();
+
+  // When Expire has something to do; InfiniteFuture when never.
+  absl::Time next_deadline() const;
+  size_t size() const { return calls_.size(); }
+
+ private:
+  void End(Ticket ticket, Wake wake);
+  Call Remove(std::map<Ticket, Call>::iterator it);
+
+  const size_t capacity_;
+  std::map<Ticket, Call> calls_;
+  std::map<core::Topic, std::set<Ticket>> by_topic_;
+  std::set<std::pair<absl::Time, Ticket>> by_deadline_;
+};
+
+}  // namespace dp::server
