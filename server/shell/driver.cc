@@ -1,0 +1,228 @@
+#include "server/shell/driver.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/overloaded.h"
+#include "base/status.h"
+#include "server/core/placement.h"
+
+namespace dp::server {
+namespace {
+
+// Liveness wants to be asked at least every half lease; twice as often leaves room for a slow disk.
+constexpr int kLooksPerLease = 4;
+
+absl::Status Ended() { return absl::UnavailableError("the coordinator is stopping"); }
+
+// Whether jobs or slots may have changed, and with them what can be placed.
+bool ConcernsPlacement(const core::Topic& topic) {
+  using Kind = core::Topic::Kind;
+  return topic.kind == Kind::kJob || topic.kind == Kind::kJobList || topic.kind == Kind::kWorkers ||
+         topic.kind == Kind::kAssignment;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Driver>> Driver::Start(const Options& options, Journal& journal,
+                                                      const Clock& clock, OnEnd on_end) {
+  std::unique_ptr<Driver> driver(new Driver(options, journal, clock, std::move(on_end)));
+  DP_RETURN_IF_ERROR(driver->Recover());
+  driver->thread_ = std::jthread([raw = driver.get()] { raw->Run(); });
+  return driver;
+}
+
+Driver::Driver(const Options& options, Journal& journal, const Clock& clock, OnEnd on_end)
+    : options_(options),
+      journal_(journal),
+      clock_(clock),
+      on_end_(std::move(on_end)),
+      queue_(options.queue_capacity),
+      liveness_(options.lease),
+      waiters_(options.waiting_capacity) {}
+
+Driver::~Driver() { Stop(); }
+
+absl::Status Driver::Submit(core::Action action, OnOutcome done) {
+  return Push(CommandItem{std::move(action), std::move(done), {}});
+}
+
+absl::Status Driver::Ask(OnAnswer done) { return Push(AskItem{std::move(done)}); }
+
+absl::Status Driver::Hear(WorkerId worker, Incarnation incarnation, OnAnswer done) {
+  return Push(HearItem{worker, incarnation, std::move(done)});
+}
+
+absl::Status Driver::TellLogs(JobId job, uint64_t version, OnAnswer done) {
+  return Push(LogsItem{job, version, std::move(done)});
+}
+
+absl::Status Driver::Wait(Waiters::Ticket ticket, std::vector<core::Topic> topics,
+                          absl::Duration timeout, Question question) {
+  return Push(WaitItem{ticket, std::move(topics), timeout, std::move(question)});
+}
+
+void Driver::Cancel(Waiters::Ticket ticket) {
+  (void)Push(CancelItem{ticket});  // then the wait ends by its timeout
+}
+
+void Driver::Stop() {
+  queue_.Close();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status Driver::Push(Item item) {
+  if (queue_.TryPush(item)) return absl::OkStatus();
+  if (queue_.closed()) return Ended();
+  return absl::ResourceExhaustedError(absl::StrCat("the coordinator has ", options_.queue_capacity,
+                                                   " requests queued; try again later"));
+}
+
+absl::Status Driver::Recover() {
+  size_t replayed = 0;
+  DP_RETURN_IF_ERROR(journal_.Replay([&](const core::Command& command) {
+    now_ = std::max(now_, command.at);
+    (void)coordinator_.Apply(command);  // answered in an earlier life
+    ++replayed;
+  }));
+  now_ = std::max(now_, clock_.Now());
+  (void)Apply(core::StartEpoch{});  // is never refused
+  for (const core::Worker* worker : coordinator_.workers()) {
+    if (worker->ready()) liveness_.Hear(worker->id, worker->incarnation, now_);
+  }
+  ApplyVerdicts();
+  DP_RETURN_IF_ERROR(Persist());
+  changed_.clear();
+  Log(Severity::kInfo, "epoch_started",
+      {{"epoch", coordinator_.epoch().value()},
+       {"revision", coordinator_.revision().value()},
+       {"replayed", replayed}});
+  return absl::OkStatus();
+}
+
+void Driver::Run() {
+  pthread_setname_np(pthread_self(), "dp-driver");
+  while (failure_.ok()) {
+    std::vector<Item> items = queue_.DrainFor(UntilNextWake());
+    if (items.empty() && queue_.closed()) break;
+    Serve(items);
+  }
+  queue_.Close();
+  std::vector<Item> late = queue_.DrainFor(absl::ZeroDuration());
+  AnswerAllEnded(late);
+  waiters_.Stop();
+  on_end_(failure_);
+}
+
+void Driver::Serve(std::vector<Item>& items) {
+  now_ = std::max(now_, clock_.Now());
+  for (Item& item : items) Take(item);
+  ApplyVerdicts();
+  failure_ = Persist();
+  if (!failure_.ok()) {
+    Log(Severity::kError, "journal_failed", {{"error", failure_.ToString()}});
+    AnswerAllEnded(items);
+    return;
+  }
+  for (Item& item : items) Answer(item);
+  waiters_.WakeChanged(std::exchange(changed_, {}));
+  waiters_.Expire(now_);
+}
+
+void Driver::Take(Item& item) {
+  if (auto* command = std::get_if<CommandItem>(&item)) {
+    command->outcome = Apply(std::move(command->action));
+  } else if (auto* hear = std::get_if<HearItem>(&item)) {
+    if (coordinator_.CheckWorker(hear->worker, hear->incarnation).ok()) {
+      liveness_.Hear(hear->worker, hear->incarnation, now_);
+    }
+  } else if (auto* logs = std::get_if<LogsItem>(&item)) {
+    log_versions_[logs->job] = std::max(log_versions_[logs->job], logs->version);
+    changed_.push_back({.kind = core::Topic::Kind::kLogs, .id = logs->job.value()});
+  }
+}
+
+core::Outcome Driver::Apply(core::Action action) {
+  core::Command command{now_, std::move(action)};
+  core::Outcome outcome = coordinator_.Apply(command);
+  changed_.insert(changed_.end(), outcome.changed.begin(), outcome.changed.end());
+  if (const auto* registered = std::get_if<core::RegisterWorker>(&command.action)) {
+    const auto* worker = std::get_if<WorkerId>(&outcome.reply);
+    if (outcome.status.ok() && worker) liveness_.Hear(*worker, registered->incarnation, now_);
+  } else if (const auto* lost = std::get_if<core::LoseWorker>(&command.action)) {
+    liveness_.Forget(lost->worker);
+  }
+  if (outcome.journal) unsynced_.push_back(std::move(command));
+  return outcome;
+}
+
+// The policies' decisions become commands of the same batch: first who is lost, then who is placed.
+void Driver::ApplyVerdicts() {
+  for (core::LoseWorker& verdict : liveness_.Overdue(now_)) {
+    Log(Severity::kWarning, "worker_lost",
+        {{"worker", verdict.worker.value()}, {"reason", verdict.reason}});
+    (void)Apply(std::move(verdict));  // refused only where it is lost already
+  }
+  if (std::none_of(changed_.begin(), changed_.end(), ConcernsPlacement)) return;
+  core::Placement placement = core::PlanPlacement(coordinator_);
+  for (core::PlaceJob& place : placement.place) {
+    (void)Apply(std::move(place));  // planned on this very state
+  }
+  pending_reasons_ = std::move(placement.reasons);
+}
+
+absl::Status Driver::Persist() {
+  if (unsynced_.empty()) return absl::OkStatus();
+  DP_RETURN_IF_ERROR(journal_.Append(unsynced_));
+  unsynced_.clear();
+  return absl::OkStatus();
+}
+
+void Driver::Answer(Item& item) {
+  const View view = MakeView();
+  const absl::Status ok;
+  std::visit(
+      Overloaded{[&](CommandItem& command) { command.done(command.outcome, view); },
+                 [&](AskItem& ask) { ask.done(ok, view); },
+                 [&](HearItem& hear) {
+                   hear.done(coordinator_.CheckWorker(hear.worker, hear.incarnation), view);
+                 },
+                 [&](LogsItem& logs) { logs.done(ok, view); },
+                 [&](WaitItem& wait) {
+                   waiters_.Park({wait.ticket, std::move(wait.topics), now_ + wait.timeout,
+                                  [this, question = std::move(wait.question)](Waiters::Wake wake) {
+                                    return question(wake, MakeView());
+                                  }});
+                 },
+                 [&](CancelItem& cancel) { waiters_.Cancel(cancel.ticket); }},
+      item);
+}
+
+void Driver::AnswerAllEnded(std::vector<Item>& items) {
+  const View view = MakeView();
+  const core::Outcome ended{.status = Ended()};
+  for (Item& item : items) {
+    std::visit(Overloaded{[&](CommandItem& command) { command.done(ended, view); },
+                          [&](AskItem& ask) { ask.done(ended.status, view); },
+                          [&](HearItem& hear) { hear.done(ended.status, view); },
+                          [&](LogsItem& logs) { logs.done(ended.status, view); },
+                          [&](WaitItem& wait) { wait.question(Waiters::Wake::kStopping, view); },
+                          [&](CancelItem&) {}},
+               item);
+  }
+}
+
+absl::Duration Driver::UntilNextWake() const {
+  const absl::Duration until_look = options_.lease / kLooksPerLease;
+  return std::min(until_look, waiters_.next_deadline() - clock_.Now());
+}
+
+View Driver::MakeView() const {
+  return {coordinator_, liveness_, pending_reasons_, log_versions_, now_};
+}
+
+}  // namespace dp::server

@@ -1,0 +1,157 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/bounded_queue.h"
+#include "base/clock.h"
+#include "server/core/command.h"
+#include "server/core/coordinator.h"
+#include "server/core/liveness.h"
+#include "server/core/outcome.h"
+#include "server/shell/journal.h"
+#include "server/shell/waiters.h"
+
+namespace dp::server {
+
+// What an answer may look at while it is given, on the driver's thread.
+struct View {
+  const core::Coordinator& coordinator;
+  const core::Liveness& liveness;
+  // Of the jobs that wait for slots, by the last placement.
+  const std::map<JobId, std::vector<std::string>>& pending_reasons;
+  // As the writer of the logs told last (Driver::TellLogs).
+  const std::map<JobId, uint64_t>& log_versions;
+  absl::Time now;
+};
+
+// Owns the Coordinator and the one thread that touches it. The thread drains a bounded queue,
+// applies every command, journals the batch with one sync, then answers, then wakes those who wait:
+// nobody sees what a crash could undo (docs/coordinator-shell.md). A journal that fails ends the
+// driver, and every call from then on is Unavailable.
+//
+// Methods are thread-safe and, Stop apart, never block. They return ResourceExhausted when the
+// queue is full and Unavailable when the driver has ended, and then never call `done`; else it is
+// called exactly once, on the driver's thread, and must not block. The view is not to be looked at
+// with an error Unavailable.
+class Driver {
+ public:
+  struct Options {
+    absl::Duration lease = absl::Seconds(5);
+    // Calls that wait for the disk. At a few kB each, tens of MB.
+    size_t queue_capacity = 8192;
+    // Calls that wait for a change: two for each rank of 10,000, at tens of kB each within gRPC.
+    size_t waiting_capacity = 20000;
+  };
+  using OnOutcome = std::function<void(const core::Outcome&, const View&)>;
+  using OnAnswer = std::function<void(const absl::Status&, const View&)>;
+  // Answers the call and returns true; or, woken by kChanged only, returns false to go on waiting.
+  using Question = std::function<bool(Waiters::Wake, const View&)>;
+  // Called once, last thing on the thread: with OK after Stop, else with what failed.
+  using OnEnd = std::function<void(const absl::Status&)>;
+
+  // Replays the journal, starts an epoch and the thread. Journal and clock must outlive the driver.
+  // Errors: those of the journal.
+  static absl::StatusOr<std::unique_ptr<Driver>> Start(const Options& options, Journal& journal,
+                                                       const Clock& clock, OnEnd on_end);
+  ~Driver();
+
+  // Applies a command, stamped with the time at which the driver takes it.
+  absl::Status Submit(core::Action action, OnOutcome done);
+  // Answers from the state as it is between two batches.
+  absl::Status Ask(OnAnswer done);
+  // Extends a lease, or says why not, as Coordinator::CheckWorker does.
+  absl::Status Hear(WorkerId worker, Incarnation incarnation, OnAnswer done);
+  // Wakes those who wait for logs of the job, which are at `version` now; then answers.
+  absl::Status TellLogs(JobId job, uint64_t version, OnAnswer done);
+
+  // Asks `question` at once, when one of the topics changes, and when `timeout` has passed.
+  // `ticket` names the wait for Cancel and comes from NewTicket.
+  absl::Status Wait(Waiters::Ticket ticket, std::vector<core::Topic> topics, absl::Duration timeout,
+                    Question question);
+  // Ends a wait with kCancelled; while the queue is full, waits last until their timeout instead.
+  void Cancel(Waiters::Ticket ticket);
+  Waiters::Ticket NewTicket() { return ++last_ticket_; }
+
+  // Answers what is queued, ends all waits with kStopping and returns when the thread has ended.
+  // Idempotent; not from the driver's thread.
+  void Stop();
+
+ private:
+  struct CommandItem {
+    core::Action action;
+    OnOutcome done;
+    core::Outcome outcome;
+  };
+  struct AskItem {
+    OnAnswer done;
+  };
+  struct HearItem {
+    WorkerId worker;
+    Incarnation incarnation;
+    OnAnswer done;
+  };
+  struct LogsItem {
+    JobId job;
+    uint64_t version = 0;
+    OnAnswer done;
+  };
+  struct WaitItem {
+    Waiters::Ticket ticket = 0;
+    std::vector<core::Topic> topics;
+    absl::Duration timeout;
+    Question question;
+  };
+  struct CancelItem {
+    Waiters::Ticket ticket = 0;
+  };
+  using Item = std::variant<CommandItem, AskItem, HearItem, LogsItem, WaitItem, CancelItem>;
+
+  Driver(const Options& options, Journal& journal, const Clock& clock, OnEnd on_end);
+
+  absl::Status Push(Item item);
+  absl::Status Recover();
+  void Run();
+  // One batch, in the order that the class comment promises.
+  void Serve(std::vector<Item>& items);
+  void Take(Item& item);
+  core::Outcome Apply(core::Action action);
+  void ApplyVerdicts();
+  absl::Status Persist();
+  void Answer(Item& item);
+  void AnswerAllEnded(std::vector<Item>& items);
+  absl::Duration UntilNextWake() const;
+  View MakeView() const;
+
+  const Options options_;
+  Journal& journal_;
+  const Clock& clock_;
+  const OnEnd on_end_;
+  std::atomic<Waiters::Ticket> last_ticket_ = 0;
+  BoundedQueue<Item> queue_;
+
+  // Owned by the thread, once it runs.
+  core::Coordinator coordinator_;
+  core::Liveness liveness_;
+  Waiters waiters_;
+  std::map<JobId, std::vector<std::string>> pending_reasons_;
+  std::map<JobId, uint64_t> log_versions_;
+  absl::Time now_;                       // never goes back
+  std::vector<core::Command> unsynced_;  // applied in this batch, not yet journalled
+  std::vector<core::Topic> changed_;     // in this batch
+  absl::Status failure_;
+
+  std::jthread thread_;  // last: it starts when all else is there
+};
+
+}  // namespace dp::server
