@@ -10,9 +10,7 @@
 #include "server/core/assignment.h"
 #include "server/core/command.h"
 #include "server/core/job.h"
-#include "server/core/job_lifecycle.h"
 #include "server/core/outcome.h"
-#include "server/core/placement.h"
 #include "server/core/state.h"
 #include "server/core/worker.h"
 #include "server/core/world.h"
@@ -88,10 +86,14 @@ class Coordinator {
   // Touches what changed of the job since `before`, and tidies up when its world has closed or it
   // has ended.
   void Moved(const Job& job, const Sight& before);
-  void TouchAssignments(const Job& job);
+  // Of the ranks that hold a slot: what their workers shall do has changed.
+  void TouchWorkers(const Job& job);
   void Release(const Job& job, int rank);
-  void Forget(JobId job);
+  void DropStore(JobId job);
+  // Drops the topics of workers that are no longer on record.
+  void ForgetWorkers();
   void Touch(Topic topic) { touched_.insert(std::move(topic)); }
+  void Stamp(const Topic& topic);
   Outcome Finish(absl::StatusOr<Reply> reply);
 
   State state_;

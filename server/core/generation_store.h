@@ -41,6 +41,8 @@ class GenerationStore {
     std::vector<StoreResult> results;
   };
 
+  static absl::Status CheckShape(const StoreBatch& batch);
+
   KeyValues values_;
   std::map<uint64_t, LastAnswer> clients_;
 };

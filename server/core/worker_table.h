@@ -56,8 +56,9 @@ class WorkerTable {
   void AddTo(Digest& digest) const;
 
  private:
-  absl::StatusOr<std::string> ChooseName(const RegisterWorker& request) const;
+  std::string FreeName(const std::string& host) const;
   Worker& Named(const std::string& name);
+  std::vector<RankKey> EndLife(Worker& worker, const std::string& reason, absl::Time at);
   void RememberLost(Incarnation incarnation);
   void DropLongLost(absl::Time now);
 

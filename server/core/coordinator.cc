@@ -1,0 +1,335 @@
+#include "server/core/coordinator.h"
+
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "server/core/digest.h"
+#include "server/core/job_lifecycle.h"
+
+namespace dp::core {
+namespace {
+
+absl::Status NotKnown(JobId job) {
+  return absl::NotFoundError(absl::StrCat("job ", job.ToString(), " is not known"));
+}
+
+absl::Status CheckGeneration(const Job& job, Generation generation) {
+  if (!job.generation.valid()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id.ToString(), " has not been placed"));
+  }
+  if (generation == job.generation) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("job ", job.id.ToString(), ": generation ",
+                                                    generation.ToString(), " is stale, current is ",
+                                                    job.generation.ToString()));
+}
+
+}  // namespace
+
+Outcome Coordinator::Apply(const Command& command) {
+  touched_.clear();
+  recorded_ = false;
+  return Finish(
+      std::visit([&](const auto& action) { return On(action, command.at); }, command.action));
+}
+
+// A refusal must not have touched anything; a change makes a new revision, which becomes the
+// version of every topic it touched.
+Outcome Coordinator::Finish(absl::StatusOr<Reply> reply) {
+  Outcome outcome;
+  outcome.status = reply.status();
+  outcome.journal = recorded_ || !touched_.empty();
+  if (!reply.ok()) {
+    DP_CHECK(!outcome.journal);
+    return outcome;
+  }
+  outcome.reply = *std::move(reply);
+  if (!outcome.journal) return outcome;
+  state_.revision = Revision(state_.revision.value() + 1);
+  for (const Topic& topic : touched_) Stamp(topic);
+  outcome.changed.assign(touched_.begin(), touched_.end());
+  return outcome;
+}
+
+void Coordinator::Stamp(const Topic& topic) {
+  if (topic.kind == Topic::Kind::kJob) {
+    if (Job* job = state_.jobs.Find(JobId(topic.id))) job->version = state_.revision;
+  } else if (topic.kind != Topic::Kind::kStoreKey || state_.stores.count(JobId(topic.id)) > 0) {
+    state_.versions[topic] = state_.revision;
+  }
+}
+
+absl::StatusOr<Reply> Coordinator::On(const StartEpoch&, absl::Time) {
+  state_.epoch = Epoch(state_.epoch.value() + 1);
+  recorded_ = true;
+  return Reply(state_.epoch);
+}
+
+absl::StatusOr<Reply> Coordinator::On(const SubmitJob& command, absl::Time at) {
+  DP_ASSIGN_OR_RETURN(const JobRegistry::Submitted submitted, state_.jobs.Submit(command, at));
+  if (submitted.made) {
+    Touch({Topic::Kind::kJob, submitted.id.value()});
+    Touch({Topic::Kind::kJobList});
+  }
+  return Reply(submitted.id);
+}
+
+absl::StatusOr<Reply> Coordinator::On(const CancelJob& command, absl::Time at) {
+  DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
+  const Sight before = See(*job);
+  if (Cancel(*job, at)) Moved(*job, before);
+  return Reply();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const PlaceJob& command, absl::Time at) {
+  DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
+  DP_RETURN_IF_ERROR(CheckPlacement(*job, command));
+  const Sight before = See(*job);
+  const Generation generation(job->generation.value() + 1);
+  std::map<WorkerId, int> ranks_on;
+  std::vector<Rank> ranks;
+  for (const PlaceJob::Slot& slot : command.slots) {
+    const Worker& worker = *state_.workers.Find(slot.worker);
+    Rank rank;
+    rank.worker_id = slot.worker;
+    rank.worker = worker.name;
+    rank.host = worker.host;
+    rank.address = worker.address;
+    rank.slot = slot.slot;
+    rank.local_rank = ranks_on[slot.worker]++;
+    state_.workers.Occupy(slot.worker, slot.slot,
+                          {job->id, generation, static_cast<int>(ranks.size())});
+    ranks.push_back(std::move(rank));
+  }
+  Place(*job, std::move(ranks), at);
+  state_.stores.try_emplace(job->id);
+  Touch({Topic::Kind::kWorld, job->id.value()});
+  Moved(*job, before);
+  return Reply();
+}
+
+absl::Status Coordinator::CheckPlacement(const Job& job, const PlaceJob& command) const {
+  if (job.state != JobState::kPending) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job.id.ToString(), " is ", Name(job.state), "; only a pending job can be placed"));
+  }
+  if (command.slots.size() != static_cast<size_t>(job.spec.ranks)) {
+    return absl::InvalidArgumentError(absl::StrCat("job ", job.id.ToString(), ": ",
+                                                   command.slots.size(), " slots for ",
+                                                   job.spec.ranks, " ranks"));
+  }
+  std::set<PlaceJob::Slot> taken;
+  for (const PlaceJob::Slot& slot : command.slots) {
+    const Worker* worker = state_.workers.Find(slot.worker);
+    const bool exists = worker != nullptr && worker->ready() && slot.slot >= 0 &&
+                        static_cast<size_t>(slot.slot) < worker->slots.size();
+    if (exists && !worker->slots[slot.slot].has_value() && taken.insert(slot).second) continue;
+    return absl::AbortedError(absl::StrCat("job ", job.id.ToString(), ": slot ", slot.slot,
+                                           " of worker ", slot.worker.ToString(),
+                                           " is not free; plan again"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const RegisterWorker& command, absl::Time at) {
+  DP_ASSIGN_OR_RETURN(const WorkerTable::Registered registered,
+                      state_.workers.Register(command, at));
+  if (registered.changed) {
+    LoseRanks(registered.orphans, "another daemon has taken over its name", at);
+    Touch({Topic::Kind::kAssignment, registered.id.value()});
+    Touch({Topic::Kind::kWorkers});
+    ForgetWorkers();
+  }
+  return Reply(registered.id);
+}
+
+absl::StatusOr<Reply> Coordinator::On(const LoseWorker& command, absl::Time at) {
+  const Worker* worker = state_.workers.Find(command.worker);
+  if (worker == nullptr) {
+    return absl::NotFoundError(absl::StrCat("worker ", command.worker.ToString(), " is not known"));
+  }
+  // The verdict is about a life that is over already.
+  if (!worker->ready() || worker->incarnation != command.incarnation) return Reply();
+  LoseRanks(state_.workers.Lose(command.worker, command.reason, at), command.reason, at);
+  Touch({Topic::Kind::kAssignment, command.worker.value()});
+  Touch({Topic::Kind::kWorkers});
+  ForgetWorkers();
+  return Reply();
+}
+
+void Coordinator::LoseRanks(const std::vector<RankKey>& ranks, const std::string& reason,
+                            absl::Time at) {
+  for (const RankKey& rank : ranks) {
+    Job* job = state_.jobs.Find(rank.job);
+    DP_CHECK(job != nullptr);
+    const Sight before = See(*job);
+    if (RankLost(*job, rank.rank, reason, at)) Moved(*job, before);
+  }
+}
+
+absl::StatusOr<Job*> Coordinator::JobOf(const RankKey& rank) {
+  DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(rank.job));
+  DP_RETURN_IF_ERROR(CheckGeneration(*job, rank.generation));
+  if (rank.rank < 0 || rank.rank >= job->spec.ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("job ", job->id.ToString(), " has no rank ",
+                                                   rank.rank, ", only 0 to ", job->spec.ranks - 1));
+  }
+  return job;
+}
+
+absl::StatusOr<Reply> Coordinator::On(const ReportRank& command, absl::Time at) {
+  DP_RETURN_IF_ERROR(state_.workers.Check(command.worker, command.incarnation));
+  DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
+  const int rank = command.rank.rank;
+  if (job->ranks[rank].worker_id != command.worker) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job->id.ToString(), ": rank ", rank, " belongs to worker ",
+                     job->ranks[rank].worker, ", not to ", command.worker.ToString()));
+  }
+  const Sight before = See(*job);
+  bool changed = false;
+  switch (command.what) {
+    case ReportRank::What::kStarted:
+      changed = RankStarted(*job, rank, command.pid);
+      break;
+    case ReportRank::What::kExited:
+      changed = RankExited(*job, rank, {command.exit, command.error, command.last_lines}, at);
+      break;
+    case ReportRank::What::kReleased:
+      changed = RankReleased(*job, rank, at);
+      if (changed) Release(*job, rank);
+      break;
+  }
+  if (changed) Moved(*job, before);
+  return Reply();
+}
+
+void Coordinator::Release(const Job& job, int rank) {
+  const Rank& r = job.ranks[rank];
+  state_.workers.Vacate(r.worker_id, r.slot, {job.id, job.generation, rank});
+  Touch({Topic::Kind::kAssignment, r.worker_id.value()});
+  Touch({Topic::Kind::kWorkers});
+}
+
+absl::StatusOr<Reply> Coordinator::On(const JoinWorld& command, absl::Time at) {
+  DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
+  const Sight before = See(*job);
+  DP_ASSIGN_OR_RETURN(const bool changed, RankJoined(*job, command.rank.rank, at));
+  if (changed) Moved(*job, before);
+  return Reply();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const StoreBatch& command, absl::Time) {
+  DP_RETURN_IF_ERROR(store(command.job, command.generation).status());
+  DP_ASSIGN_OR_RETURN(GenerationStore::Applied applied,
+                      state_.stores.at(command.job).Apply(command));
+  recorded_ = applied.recorded;
+  for (std::string& key : applied.changed) {
+    Touch({Topic::Kind::kStoreKey, command.job.value(), std::move(key)});
+  }
+  return Reply(std::move(applied.results));
+}
+
+Coordinator::Sight Coordinator::See(const Job& job) {
+  return {job.state, job.world.state(), job.world.members().size()};
+}
+
+void Coordinator::Moved(const Job& job, const Sight& before) {
+  const Sight now = See(job);
+  Touch({Topic::Kind::kJob, job.id.value()});
+  if (now.state != before.state) {
+    Touch({Topic::Kind::kJobList});
+    if (now.state == JobState::kStarting || now.state == JobState::kStopping) TouchWorkers(job);
+  }
+  if (now.world != before.world || now.members != before.members) {
+    Touch({Topic::Kind::kWorld, job.id.value()});
+  }
+  if (now.world == WorldState::kClosed && before.world != WorldState::kClosed) DropStore(job.id);
+  if (!job.terminal()) return;
+  if (const std::optional<JobId> forgotten = state_.jobs.Retire(job.id)) {
+    state_.versions.erase({Topic::Kind::kWorld, forgotten->value()});
+  }
+}
+
+void Coordinator::TouchWorkers(const Job& job) {
+  for (const Rank& rank : job.ranks) {
+    if (!rank.live()) continue;
+    Touch({Topic::Kind::kAssignment, rank.worker_id.value()});
+    Touch({Topic::Kind::kWorkers});
+  }
+}
+
+void Coordinator::DropStore(JobId job) {
+  state_.stores.erase(job);
+  const auto begin = state_.versions.lower_bound({Topic::Kind::kStoreKey, job.value()});
+  const auto end = state_.versions.lower_bound({Topic::Kind::kStoreKey, job.value() + 1});
+  state_.versions.erase(begin, end);
+}
+
+void Coordinator::ForgetWorkers() {
+  auto it = state_.versions.lower_bound({Topic::Kind::kAssignment});
+  while (it != state_.versions.end() && it->first.kind == Topic::Kind::kAssignment) {
+    const bool known = worker(WorkerId(it->first.id)) != nullptr;
+    it = known ? std::next(it) : state_.versions.erase(it);
+  }
+}
+
+Revision Coordinator::version(const Topic& topic) const {
+  if (topic.kind == Topic::Kind::kJob) {
+    const Job* found = job(JobId(topic.id));
+    return found == nullptr ? Revision() : found->version;
+  }
+  const auto it = state_.versions.find(topic);
+  return it == state_.versions.end() ? Revision() : it->second;
+}
+
+absl::StatusOr<World> Coordinator::world(JobId id) const {
+  const Job* found = job(id);
+  if (found == nullptr) return NotKnown(id);
+  World world = WorldOf(*found);
+  world.version = version({Topic::Kind::kWorld, id.value()});
+  return world;
+}
+
+absl::Status Coordinator::CheckWorker(WorkerId id, Incarnation incarnation) const {
+  return state_.workers.Check(id, incarnation);
+}
+
+absl::StatusOr<Assignment> Coordinator::assignment(WorkerId id, Incarnation incarnation) const {
+  DP_RETURN_IF_ERROR(CheckWorker(id, incarnation));
+  Assignment assignment = AssignmentOf(*worker(id), state_.jobs);
+  assignment.version = version({Topic::Kind::kAssignment, id.value()});
+  return assignment;
+}
+
+absl::StatusOr<const KeyValues*> Coordinator::store(JobId id, Generation generation) const {
+  const Job* found = job(id);
+  if (found == nullptr) return NotKnown(id);
+  DP_RETURN_IF_ERROR(CheckGeneration(*found, generation));
+  const auto it = state_.stores.find(id);
+  if (it != state_.stores.end()) return &it->second.values();
+  return absl::FailedPreconditionError(absl::StrCat("job ", id.ToString(), ": generation ",
+                                                    generation.ToString(),
+                                                    " is over: ", found->world.closing_reason()));
+}
+
+uint64_t Coordinator::StateHash() const {
+  Digest digest;
+  digest.Add(state_.epoch).Add(state_.revision);
+  state_.workers.AddTo(digest);
+  state_.jobs.AddTo(digest);
+  for (const auto& [job, store] : state_.stores) {
+    digest.Add(job);
+    store.AddTo(digest);
+  }
+  for (const auto& [topic, version] : state_.versions) {
+    digest.Add(static_cast<uint64_t>(topic.kind)).Add(topic.id).Add(topic.key).Add(version);
+  }
+  return digest.value();
+}
+
+}  // namespace dp::core

@@ -1,0 +1,200 @@
+#include "server/core/job_lifecycle.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/status.h"
+
+namespace dp::core {
+namespace {
+
+// Names in one line are for people: after so many the rest is counted.
+constexpr size_t kRanksNamedMax = 16;
+
+std::string Whereabouts(const Job& job, int rank) {
+  const Rank& r = job.ranks.at(rank);
+  return absl::StrCat("rank ", rank, " on worker ", r.worker, " (host ", r.host, ")");
+}
+
+Failure FailureOf(const Job& job, int rank, FailureClass failure_class, std::string message) {
+  Failure failure;
+  failure.failure_class = failure_class;
+  failure.rank = rank;
+  failure.worker = job.ranks.at(rank).worker;
+  failure.host = job.ranks.at(rank).host;
+  failure.exit = job.ranks.at(rank).exit;
+  failure.message = std::move(message);
+  return failure;
+}
+
+std::vector<std::string> Bounded(const std::vector<std::string>& lines) {
+  const size_t skipped = lines.size() - std::min(lines.size(), kLastLinesMax);
+  std::vector<std::string> bounded(lines.begin() + skipped, lines.end());
+  for (std::string& line : bounded) line.resize(std::min(line.size(), kLineBytesMax));
+  return bounded;
+}
+
+// Decides the end of a job, once: the first failure is the root cause.
+void Stop(Job& job, Failure failure, absl::Time at) {
+  if (job.failure.has_value() || job.terminal()) return;
+  failure.at = at;
+  job.world.Close(failure.message);
+  job.failure = std::move(failure);
+  job.state = JobState::kStopping;
+}
+
+// A world whose missing rank has ended well would keep the others waiting for ever.
+void StopIfNeverSealed(Job& job, absl::Time at) {
+  if (job.world.state() != WorldState::kForming || job.world.members().empty()) return;
+  for (const int rank : job.world.missing()) {
+    if (job.ranks[rank].state < RankState::kExited) continue;
+    Stop(job,
+         FailureOf(job, rank, FailureClass::kUser,
+                   absl::StrCat(Whereabouts(job, rank),
+                                " ended with exit code 0 before it joined the world")),
+         at);
+    return;
+  }
+}
+
+void End(Job& job, absl::Time at) {
+  if (!job.failure.has_value()) {
+    for (const Rank& rank : job.ranks) DP_CHECK(rank.succeeded());
+    job.state = JobState::kSucceeded;
+    job.world.Close("all ranks have ended with exit code 0");
+  } else {
+    job.state = job.failure->failure_class == FailureClass::kCancel ? JobState::kCancelled
+                                                                    : JobState::kFailed;
+  }
+  job.finished_at = at;
+}
+
+// Draws the conclusions from what has become of the ranks.
+void Settle(Job& job, absl::Time at) {
+  StopIfNeverSealed(job, at);
+  if (job.state == JobState::kStarting && job.world.state() == WorldState::kSealed) {
+    job.state = JobState::kRunning;
+    job.running_at = at;
+  }
+  const bool over = std::none_of(job.ranks.begin(), job.ranks.end(),
+                                 [](const Rank& rank) { return rank.live(); });
+  if (over) End(job, at);
+}
+
+}  // namespace
+
+void Place(Job& job, std::vector<Rank> ranks, absl::Time at) {
+  DP_CHECK(job.state == JobState::kPending);
+  DP_CHECK(ranks.size() == static_cast<size_t>(job.spec.ranks));
+  job.generation = Generation(job.generation.value() + 1);
+  job.world = Rendezvous(job.spec.ranks);
+  job.ranks = std::move(ranks);
+  job.state = JobState::kStarting;
+  job.placed_at = at;
+}
+
+bool RankStarted(Job& job, int rank, int64_t pid) {
+  Rank& r = job.ranks.at(rank);
+  if (r.state >= RankState::kExited) return false;
+  // A fast rank joins before its worker's report is here; then only the pid is news.
+  const bool changed = r.state == RankState::kAssigned || r.pid != pid;
+  r.state = std::max(r.state, RankState::kStarted);
+  r.pid = pid;
+  return changed;
+}
+
+absl::StatusOr<bool> RankJoined(Job& job, int rank, absl::Time at) {
+  Rank& r = job.ranks.at(rank);
+  if (r.state >= RankState::kExited) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", job.id.ToString(), ": rank ", rank,
+                                                      " cannot join, it is ", Name(r.state)));
+  }
+  DP_ASSIGN_OR_RETURN(const bool changed, job.world.Join(rank));
+  if (!changed) return false;
+  r.state = RankState::kJoined;
+  Settle(job, at);
+  return true;
+}
+
+bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at) {
+  Rank& r = job.ranks.at(rank);
+  if (r.state >= RankState::kExited) return false;
+  r.state = RankState::kExited;
+  if (end.error.empty()) {
+    r.exit = end.exit;
+    Failure failure = FailureOf(job, rank, FailureClass::kUser,
+                                absl::StrCat(Whereabouts(job, rank), ": ", Describe(end.exit)));
+    failure.last_lines = Bounded(end.last_lines);
+    if (!end.exit.success()) Stop(job, std::move(failure), at);
+  } else {
+    Stop(job,
+         FailureOf(job, rank, FailureClass::kStartup,
+                   absl::StrCat(Whereabouts(job, rank),
+                                " could not be started: ", end.error.substr(0, kLineBytesMax))),
+         at);
+  }
+  Settle(job, at);
+  return true;
+}
+
+bool RankReleased(Job& job, int rank, absl::Time at) {
+  Rank& r = job.ranks.at(rank);
+  if (!r.live()) return false;
+  // Stopped before it had started, a rank has no exit to report.
+  if (r.state < RankState::kExited) {
+    Stop(job,
+         FailureOf(job, rank, FailureClass::kStartup,
+                   absl::StrCat(Whereabouts(job, rank), " was released without having run")),
+         at);
+  }
+  r.state = RankState::kReleased;
+  Settle(job, at);
+  return true;
+}
+
+bool RankLost(Job& job, int rank, const std::string& reason, absl::Time at) {
+  Rank& r = job.ranks.at(rank);
+  if (!r.live()) return false;
+  r.state = RankState::kLost;
+  // A rank that was seen to end well needs its worker no more.
+  if (!r.succeeded()) {
+    Stop(job,
+         FailureOf(job, rank, FailureClass::kInfra,
+                   absl::StrCat("worker ", r.worker, " on host ", r.host, " was lost with rank ",
+                                rank, ": ", reason)),
+         at);
+  }
+  Settle(job, at);
+  return true;
+}
+
+bool Cancel(Job& job, absl::Time at) {
+  if (job.failure.has_value() || job.terminal()) return false;
+  Failure failure;
+  failure.failure_class = FailureClass::kCancel;
+  failure.message = absl::StrCat("cancelled while ", Name(job.state));
+  Stop(job, std::move(failure), at);
+  Settle(job, at);
+  return true;
+}
+
+std::string WhyNotSealed(const Job& job) {
+  if (job.world.state() != WorldState::kForming) return "";
+  const std::set<int> missing = job.world.missing();
+  std::vector<std::string> named;
+  for (const int rank : missing) {
+    if (named.size() == kRanksNamedMax) {
+      named.push_back(absl::StrCat("and ", missing.size() - kRanksNamedMax, " more"));
+      break;
+    }
+    const Rank& r = job.ranks.at(rank);
+    named.push_back(absl::StrCat("rank ", rank, " on ", r.worker, " (", Name(r.state), ")"));
+  }
+  return absl::StrCat(job.world.members().size(), " of ", job.world.size(),
+                      " ranks have joined; missing: ", absl::StrJoin(named, ", "));
+}
+
+}  // namespace dp::core

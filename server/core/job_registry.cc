@@ -1,0 +1,135 @@
+#include "server/core/job_registry.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "server/core/digest.h"
+
+namespace dp::core {
+namespace {
+
+absl::Status CheckRequest(const SubmitJob& request) {
+  if (request.request_id.empty() || request.request_id.size() > JobRegistry::kRequestIdBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "request_id has ", request.request_id.size(),
+        " bytes; draw one at random for each job, of 1 to ", JobRegistry::kRequestIdBytesMax));
+  }
+  if (request.spec.ranks < 1 || request.spec.ranks > JobRegistry::kRanksMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ranks is ", request.spec.ranks, "; give a number from 1 to ", JobRegistry::kRanksMax));
+  }
+  if (request.spec.payload.size() <= JobRegistry::kPayloadBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the job's spec has ", request.spec.payload.size(),
+                                                 " bytes, the limit is ",
+                                                 JobRegistry::kPayloadBytesMax));
+}
+
+void Add(Digest& digest, const std::optional<absl::Time>& time) {
+  digest.Add(time.has_value()).Add(time.value_or(absl::UnixEpoch()));
+}
+
+void Add(Digest& digest, const std::optional<Exit>& exit) {
+  digest.Add(exit.has_value());
+  if (!exit.has_value()) return;
+  digest.Add(static_cast<uint64_t>(exit->how)).Add(static_cast<uint64_t>(exit->number));
+}
+
+void Add(Digest& digest, const Rank& rank) {
+  digest.Add(static_cast<uint64_t>(rank.state)).Add(rank.worker_id).Add(rank.worker);
+  digest.Add(rank.host).Add(rank.address).Add(static_cast<uint64_t>(rank.slot));
+  digest.Add(static_cast<uint64_t>(rank.local_rank)).Add(static_cast<uint64_t>(rank.pid));
+  Add(digest, rank.exit);
+}
+
+void Add(Digest& digest, const Rendezvous& world) {
+  digest.Add(static_cast<uint64_t>(world.state())).Add(static_cast<uint64_t>(world.size()));
+  digest.Add(world.closing_reason()).Add(world.members().size());
+  for (const int rank : world.members()) digest.Add(static_cast<uint64_t>(rank));
+}
+
+void Add(Digest& digest, const Failure& failure) {
+  digest.Add(static_cast<uint64_t>(failure.failure_class));
+  digest.Add(static_cast<uint64_t>(failure.rank.value_or(-1))).Add(failure.worker);
+  digest.Add(failure.host).Add(failure.message).Add(failure.at).Add(failure.last_lines.size());
+  for (const std::string& line : failure.last_lines) digest.Add(line);
+  Add(digest, failure.exit);
+}
+
+void Add(Digest& digest, const Job& job) {
+  digest.Add(job.id).Add(job.request_id).Add(job.spec.name).Add(job.spec.payload);
+  digest.Add(static_cast<uint64_t>(job.spec.ranks)).Add(static_cast<uint64_t>(job.state));
+  digest.Add(job.version).Add(job.generation).Add(job.ranks.size());
+  for (const Rank& rank : job.ranks) Add(digest, rank);
+  Add(digest, job.world);
+  digest.Add(job.failure.has_value());
+  if (job.failure.has_value()) Add(digest, *job.failure);
+  digest.Add(job.submitted_at);
+  Add(digest, job.placed_at);
+  Add(digest, job.running_at);
+  Add(digest, job.finished_at);
+}
+
+}  // namespace
+
+absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& request,
+                                                           absl::Time at) {
+  DP_RETURN_IF_ERROR(CheckRequest(request));
+  if (const auto it = by_request_.find(request.request_id); it != by_request_.end()) {
+    return Submitted{it->second, false};
+  }
+  if (unfinished() >= kUnfinishedMax) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        unfinished(), " jobs are unfinished, which is the limit; cancel some or wait"));
+  }
+  const JobId id(++last_id_);
+  Job& job = jobs_[id];
+  job.id = id;
+  job.request_id = request.request_id;
+  job.spec = request.spec;
+  job.submitted_at = at;
+  by_request_.emplace(request.request_id, id);
+  return Submitted{id, true};
+}
+
+std::optional<JobId> JobRegistry::Retire(JobId id) {
+  DP_CHECK(jobs_.at(id).terminal());
+  finished_.push_back(id);
+  if (finished_.size() <= kFinishedMax) return std::nullopt;
+  const JobId oldest = finished_.front();
+  finished_.pop_front();
+  by_request_.erase(jobs_.at(oldest).request_id);
+  jobs_.erase(oldest);
+  return oldest;
+}
+
+Job* JobRegistry::Find(JobId id) {
+  const auto it = jobs_.find(id);
+  return it == jobs_.end() ? nullptr : &it->second;
+}
+
+const Job* JobRegistry::Find(JobId id) const {
+  const auto it = jobs_.find(id);
+  return it == jobs_.end() ? nullptr : &it->second;
+}
+
+absl::StatusOr<Job*> JobRegistry::Get(JobId id) {
+  if (Job* job = Find(id); job != nullptr) return job;
+  return absl::NotFoundError(absl::StrCat("job ", id.ToString(), " is not known"));
+}
+
+std::vector<const Job*> JobRegistry::jobs() const {
+  std::vector<const Job*> jobs;
+  jobs.reserve(jobs_.size());
+  for (const auto& [id, job] : jobs_) jobs.push_back(&job);
+  return jobs;
+}
+
+void JobRegistry::AddTo(Digest& digest) const {
+  digest.Add(last_id_).Add(jobs_.size());
+  for (const auto& [id, job] : jobs_) Add(digest, job);
+  for (const JobId id : finished_) digest.Add(id);
+}
+
+}  // namespace dp::core

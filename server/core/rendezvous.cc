@@ -1,0 +1,39 @@
+#include "server/core/rendezvous.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace dp::core {
+
+Rendezvous::Rendezvous(int size) : size_(size) { DP_CHECK(size > 0); }
+
+absl::StatusOr<bool> Rendezvous::Join(int rank) {
+  if (rank < 0 || rank >= size_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", rank, " is outside a world of ", size_, " ranks"));
+  }
+  if (state_ == WorldState::kClosed) {
+    return absl::FailedPreconditionError(absl::StrCat("the world is closed: ", reason_));
+  }
+  if (!joined_.insert(rank).second) return false;
+  if (joined_.size() == static_cast<size_t>(size_)) state_ = WorldState::kSealed;
+  return true;
+}
+
+void Rendezvous::Close(std::string reason) {
+  if (state_ == WorldState::kClosed) return;
+  state_ = WorldState::kClosed;
+  reason_ = std::move(reason);
+}
+
+std::set<int> Rendezvous::missing() const {
+  std::set<int> missing;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!joined(rank)) missing.insert(missing.end(), rank);
+  }
+  return missing;
+}
+
+}  // namespace dp::core

@@ -1,0 +1,199 @@
+#include "server/core/worker_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "server/core/digest.h"
+#include "server/core/natural_order.h"
+
+namespace dp::core {
+namespace {
+
+// As long as a host name may be.
+constexpr size_t kNameBytesMax = 253;
+
+bool GoodName(absl::string_view name) {
+  return !name.empty() && name.size() <= kNameBytesMax &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(c) || c == '-' || c == '.' || c == '_';
+         });
+}
+
+absl::Status CheckRequest(const RegisterWorker& request) {
+  if (!request.incarnation.valid()) {
+    return absl::InvalidArgumentError("incarnation is 0; draw one at random when a daemon starts");
+  }
+  if (request.slots < 1 || request.slots > WorkerTable::kSlotsMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "slots is ", request.slots, "; give a number from 1 to ", WorkerTable::kSlotsMax));
+  }
+  const absl::string_view named = request.name.empty() ? "host" : "name";
+  const std::string& name = request.name.empty() ? request.host : request.name;
+  if (GoodName(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(named, " '", name,
+                                                 "' is no worker name; use 1 to ", kNameBytesMax,
+                                                 " letters, digits, '-', '.' and '_'"));
+}
+
+std::vector<RankKey> TakeHolders(Worker& worker) {
+  std::vector<RankKey> holders;
+  for (std::optional<RankKey>& slot : worker.slots) {
+    if (slot.has_value()) holders.push_back(*slot);
+    slot.reset();
+  }
+  std::sort(holders.begin(), holders.end());
+  return holders;
+}
+
+}  // namespace
+
+absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWorker& request,
+                                                              absl::Time at) {
+  DP_RETURN_IF_ERROR(CheckRequest(request));
+  if (const auto it = by_incarnation_.find(request.incarnation); it != by_incarnation_.end()) {
+    return Registered{it->second, false, {}};
+  }
+  if (lost_lives_.count(request.incarnation) > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("incarnation ", request.incarnation.ToString(),
+                     " was declared lost; stop its ranks and register with a new incarnation"));
+  }
+  Worker& worker = Named(request.name.empty() ? FreeName(request.host) : request.name);
+  Registered registered{worker.id, true, {}};
+  if (worker.ready() && worker.incarnation.valid()) {
+    registered.orphans = EndLife(worker, "another daemon has taken over its name", at);
+  }
+  worker.host = request.host;
+  worker.address = request.address;
+  worker.incarnation = request.incarnation;
+  worker.state = WorkerState::kReady;
+  worker.slots.assign(request.slots, std::nullopt);
+  worker.lost_at.reset();
+  worker.lost_reason.clear();
+  by_incarnation_.emplace(request.incarnation, worker.id);
+  DropLongLost(at);
+  return registered;
+}
+
+std::vector<RankKey> WorkerTable::Lose(WorkerId id, const std::string& reason, absl::Time at) {
+  std::vector<RankKey> orphans = EndLife(workers_.at(id), reason, at);
+  DropLongLost(at);
+  return orphans;
+}
+
+std::vector<RankKey> WorkerTable::EndLife(Worker& worker, const std::string& reason,
+                                          absl::Time at) {
+  DP_CHECK(worker.ready());
+  worker.state = WorkerState::kLost;
+  worker.lost_at = at;
+  worker.lost_reason = reason;
+  by_incarnation_.erase(worker.incarnation);
+  RememberLost(worker.incarnation);
+  return TakeHolders(worker);
+}
+
+void WorkerTable::Occupy(WorkerId id, int slot, const RankKey& rank) {
+  std::optional<RankKey>& holder = workers_.at(id).slots.at(slot);
+  DP_CHECK(!holder.has_value());
+  holder = rank;
+}
+
+void WorkerTable::Vacate(WorkerId id, int slot, const RankKey& rank) {
+  const auto it = workers_.find(id);
+  if (it == workers_.end() || static_cast<size_t>(slot) >= it->second.slots.size()) return;
+  std::optional<RankKey>& holder = it->second.slots[slot];
+  if (holder == rank) holder.reset();
+}
+
+const Worker* WorkerTable::Find(WorkerId id) const {
+  const auto it = workers_.find(id);
+  return it == workers_.end() ? nullptr : &it->second;
+}
+
+absl::Status WorkerTable::Check(WorkerId id, Incarnation incarnation) const {
+  const Worker* worker = Find(id);
+  if (worker == nullptr) {
+    return absl::NotFoundError(absl::StrCat("worker ", id.ToString(), " is not known; register"));
+  }
+  if (!worker->ready()) {
+    return absl::FailedPreconditionError(absl::StrCat("worker ", worker->name,
+                                                      " was declared lost: ", worker->lost_reason,
+                                                      "; stop its ranks and register anew"));
+  }
+  if (worker->incarnation == incarnation) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("worker ", worker->name, ": incarnation ", incarnation.ToString(),
+                   " is stale, current is ", worker->incarnation.ToString(), "; stop its ranks"));
+}
+
+std::vector<const Worker*> WorkerTable::workers() const {
+  std::vector<const Worker*> workers;
+  for (const auto& [id, worker] : workers_) workers.push_back(&worker);
+  std::sort(workers.begin(), workers.end(),
+            [](const Worker* a, const Worker* b) { return NaturallyLess(a->name, b->name); });
+  return workers;
+}
+
+// The host's own name, or the first of host-2, host-3, ..., that no ready worker has.
+std::string WorkerTable::FreeName(const std::string& host) const {
+  const auto taken = [this](const std::string& name) {
+    const auto it = by_name_.find(name);
+    return it != by_name_.end() && workers_.at(it->second).ready();
+  };
+  std::string name = host;
+  for (int number = 2; taken(name); ++number) name = absl::StrCat(host, "-", number);
+  return name;
+}
+
+Worker& WorkerTable::Named(const std::string& name) {
+  const auto [it, is_new] = by_name_.try_emplace(name, WorkerId(last_id_ + 1));
+  if (is_new) {
+    Worker& worker = workers_[WorkerId(++last_id_)];
+    worker.id = it->second;
+    worker.name = name;
+  }
+  return workers_.at(it->second);
+}
+
+void WorkerTable::RememberLost(Incarnation incarnation) {
+  lost_lives_.insert(incarnation);
+  lost_lives_in_order_.push_back(incarnation);
+  if (lost_lives_in_order_.size() <= kLostLivesMax) return;
+  lost_lives_.erase(lost_lives_in_order_.front());
+  lost_lives_in_order_.pop_front();
+}
+
+void WorkerTable::DropLongLost(absl::Time now) {
+  std::vector<const Worker*> lost;
+  for (const auto& [id, worker] : workers_) {
+    if (!worker.ready()) lost.push_back(&worker);
+  }
+  std::sort(lost.begin(), lost.end(), [](const Worker* a, const Worker* b) {
+    return *a->lost_at != *b->lost_at ? *a->lost_at > *b->lost_at : a->id > b->id;
+  });
+  for (size_t i = 0; i < lost.size(); ++i) {
+    if (i < kLostMax && now - *lost[i]->lost_at <= kLostKeptFor) continue;
+    by_name_.erase(lost[i]->name);
+    workers_.erase(WorkerId(lost[i]->id));
+  }
+}
+
+void WorkerTable::AddTo(Digest& digest) const {
+  digest.Add(last_id_).Add(workers_.size());
+  for (const auto& [id, worker] : workers_) {
+    digest.Add(id).Add(worker.name).Add(worker.host).Add(worker.address).Add(worker.incarnation);
+    digest.Add(static_cast<uint64_t>(worker.state)).Add(worker.lost_reason);
+    digest.Add(worker.lost_at.value_or(absl::UnixEpoch())).Add(worker.slots.size());
+    for (const std::optional<RankKey>& holder : worker.slots) {
+      const RankKey rank = holder.value_or(RankKey{});
+      digest.Add(rank.job).Add(rank.generation).Add(static_cast<uint64_t>(rank.rank));
+    }
+  }
+  for (const Incarnation incarnation : lost_lives_in_order_) digest.Add(incarnation);
+}
+
+}  // namespace dp::core
