@@ -1,0 +1,174 @@
+// dp-guard PROGRAM [ARGUMENT...]
+//
+// Stands between a daemon and one rank. It is the rank's parent and the subreaper of all that
+// descends from it, so nothing the rank starts, in whatever session, gets out of its sight. It runs
+// until that tree is gone, and sees to it that the tree goes when the rank ends, when the daemon
+// says so, or when the daemon is no more. One thread, no libraries, all signals blocked: what can
+// go wrong in a daemon cannot go wrong here.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "worker/agent/guard_protocol.h"
+#include "worker/agent/process_tree.h"
+
+namespace dp::worker {
+namespace {
+
+// How often a dying tree is searched for what was forked since.
+constexpr int kSearchAgainMs = 10;
+
+class Guard {
+ public:
+  explicit Guard(char** command) : command_(command) {}
+
+  // Returns when no descendant is left; false where the guard itself cannot work.
+  bool Run() {
+    if (!Prepare() || !Fork()) return false;
+    while (Reap()) {
+      if (killing_) KillDescendants(getpid());
+      Wait();
+    }
+    return true;
+  }
+
+ private:
+  bool Prepare() {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, nullptr);
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    child_ended_ = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    return child_ended_ >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 &&
+           fcntl(kGuardSocket, F_SETFD, FD_CLOEXEC) == 0;
+  }
+
+  bool Fork() {
+    int outcome[2];
+    if (pipe2(outcome, O_CLOEXEC) != 0) return false;
+    const pid_t guard = getpid();
+    rank_ = fork();
+    if (rank_ < 0) return false;
+    if (rank_ == 0) Exec(guard, outcome[1]);
+    close(outcome[1]);
+    exec_outcome_ = outcome[0];
+    return true;
+  }
+
+  // In the child. The kernel closes `outcome` when exec succeeds.
+  [[noreturn]] void Exec(pid_t guard, int outcome) {
+    setsid();
+    // Should the guard itself be killed, the rank goes with it.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != guard) _exit(127);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    execvp(command_[0], command_);
+    const int error = errno;
+    // Nobody to tell should this fail; the exit code still says it.
+    (void)!write(outcome, &error, sizeof(error));
+    _exit(127);
+  }
+
+  void Wait() {
+    pollfd fds[] = {{daemon_, POLLIN, 0}, {child_ended_, POLLIN, 0}, {exec_outcome_, POLLIN, 0}};
+    poll(fds, 3, killing_ ? kSearchAgainMs : -1);
+    if (fds[0].revents != 0) TakeOrder();
+    if (fds[1].revents != 0) DrainSignals();
+    if (fds[2].revents != 0) TakeExecOutcome();
+  }
+
+  void TakeOrder() {
+    GuardOrder order;
+    const ssize_t size = recv(daemon_, &order, sizeof(order), MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (size != sizeof(order)) {  // the daemon is gone
+      daemon_ = -1;
+      killing_ = true;
+    } else if (order == GuardOrder::kKill) {
+      killing_ = true;
+    } else if (rank_ > 0) {
+      kill(rank_, SIGTERM);
+      kill(rank_, SIGCONT);  // a stopped process takes no SIGTERM
+    }
+  }
+
+  void DrainSignals() {
+    signalfd_siginfo info;
+    while (read(child_ended_, &info, sizeof(info)) == sizeof(info)) {
+    }
+  }
+
+  void TakeExecOutcome() {
+    int error = 0;
+    started_ = read(exec_outcome_, &error, sizeof(error)) != sizeof(error);
+    close(exec_outcome_);
+    exec_outcome_ = -1;
+    if (started_) Tell(GuardNews::What::kStarted, rank_);
+    if (!started_) Tell(GuardNews::What::kNotStarted, error);
+  }
+
+  // Buries the dead, those inherited too. Returns false when there are no children left.
+  bool Reap() {
+    for (;;) {
+      int status = 0;
+      const pid_t pid = waitpid(-1, &status, WNOHANG);
+      if (pid < 0) return errno != ECHILD;
+      if (pid == 0) return true;
+      if (pid == rank_) RankEnded(status);
+    }
+  }
+
+  void RankEnded(int status) {
+    if (exec_outcome_ >= 0) TakeExecOutcome();
+    rank_ = 0;
+    killing_ = true;
+    if (!started_) return;
+    if (WIFSIGNALED(status)) {
+      Tell(GuardNews::What::kSignalled, WTERMSIG(status));
+    } else {
+      Tell(GuardNews::What::kExited, WEXITSTATUS(status));
+    }
+  }
+
+  void Tell(GuardNews::What what, int32_t number) {
+    const GuardNews news{what, number};
+    // A daemon that is gone hears nothing; its end of the socket says so to TakeOrder.
+    (void)!send(kGuardSocket, &news, sizeof(news), MSG_NOSIGNAL);
+  }
+
+  char** const command_;
+  int daemon_ = kGuardSocket;
+  int child_ended_ = -1;
+  int exec_outcome_ = -1;
+  pid_t rank_ = 0;
+  bool started_ = false;
+  bool killing_ = false;
+};
+
+}  // namespace
+}  // namespace dp::worker
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: dp-guard PROGRAM [ARGUMENT...]; started by dp-worker\n");
+    return 2;
+  }
+  dp::worker::Guard guard(argv + 1);
+  if (guard.Run()) return 0;
+  std::fprintf(stderr, "dp-guard: %s\n", std::strerror(errno));
+  return 1;
+}

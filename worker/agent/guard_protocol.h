@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+// What a daemon and a guard (guard_main.cc) say to each other over one SOCK_SEQPACKET socket: a
+// record a message, in memory order, since both are of one build on one host. The daemon closing
+// its end, or dying, orders a kill; the guard closing its end says that the process tree is gone.
+
+namespace dp::worker {
+
+// The guard finds its socket here, below it the rank's standard streams.
+inline constexpr int kGuardSocket = 3;
+
+enum class GuardOrder : int32_t {
+  kTerminate = 1,  // SIGTERM to the rank
+  kKill = 2,       // SIGKILL to the rank and every descendant
+};
+
+struct GuardNews {
+  enum class What : int32_t {
+    kStarted = 1,     // number: pid
+    kNotStarted = 2,  // number: errno of exec
+    kExited = 3,      // number: exit code
+    kSignalled = 4,   // number: signal
+  };
+  What what;
+  int32_t number;
+};
+
+}  // namespace dp::worker

@@ -1,0 +1,173 @@
+#include "worker/agent/guarded_runner.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <cstring>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "worker/agent/process_tree.h"
+#include "worker/agent/spawn.h"
+
+namespace dp::worker {
+namespace {
+
+// A start and two signals for each of a thousand slots, and room to spare: more is a bug of ours.
+constexpr size_t kOrdersMax = 8192;
+
+}  // namespace
+
+GuardedRunner::GuardedRunner(std::string guard_path, Sink sink)
+    : guard_path_(std::move(guard_path)),
+      sink_(std::move(sink)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      orders_(kOrdersMax) {
+  DP_CHECK(wake_.valid());
+  thread_ = std::jthread([this] { Loop(); });
+  pthread_setname_np(thread_.native_handle(), "runner");
+}
+
+GuardedRunner::~GuardedRunner() {
+  orders_.Close();
+  Wake();
+}
+
+void GuardedRunner::Start(const RankKey& key, RankCommand command) {
+  Push(StartOrder{key, std::move(command)});
+}
+void GuardedRunner::Terminate(const RankKey& key) {
+  Push(SignalOrder{key, GuardOrder::kTerminate});
+}
+void GuardedRunner::Kill(const RankKey& key) { Push(SignalOrder{key, GuardOrder::kKill}); }
+
+void GuardedRunner::Push(Order order) {
+  DP_CHECK(orders_.TryPush(order));
+  Wake();
+}
+
+void GuardedRunner::Wake() {
+  const uint64_t one = 1;
+  // Fails only when the counter is full, and then the thread wakes anyway.
+  (void)!write(wake_.get(), &one, sizeof(one));
+}
+
+void GuardedRunner::Loop() {
+  while (!orders_.closed()) {
+    for (const Order& order : orders_.DrainFor(absl::ZeroDuration())) {
+      std::visit([this](const auto& each) { CarryOut(each); }, order);
+    }
+    Wait();
+  }
+  // A guard whose socket closes kills its tree and exits.
+  for (auto& [key, guard] : guards_) guard.socket.Close();
+  for (auto& [key, guard] : guards_) waitpid(guard.pid, nullptr, 0);
+}
+
+void GuardedRunner::Wait() {
+  std::vector<pollfd> fds{{wake_.get(), POLLIN, 0}};
+  for (const auto& [key, guard] : guards_) fds.push_back({guard.socket.get(), POLLIN, 0});
+  poll(fds.data(), fds.size(), -1);
+  uint64_t wakes = 0;
+  (void)!read(wake_.get(), &wakes, sizeof(wakes));  // only to reset it
+  size_t index = 0;
+  for (auto guard = guards_.begin(); guard != guards_.end();) {
+    const bool quiet = fds[++index].revents == 0;
+    const bool lives = quiet || Listen(guard->first, guard->second);
+    if (!lives) Bury(guard->first, guard->second);
+    guard = lives ? std::next(guard) : guards_.erase(guard);
+  }
+}
+
+void GuardedRunner::CarryOut(const StartOrder& order) {
+  DP_CHECK(!guards_.contains(order.key));
+  absl::StatusOr<SpawnedGuard> spawned = SpawnGuard(guard_path_, order.command);
+  if (!spawned.ok()) {
+    sink_({order.key, ProcessNotStarted{std::string(spawned.status().message())}});
+    return;
+  }
+  guards_[order.key] = {.pid = spawned->pid,
+                        .socket = std::move(spawned->socket),
+                        .program = order.command.argv.front()};
+}
+
+void GuardedRunner::CarryOut(const SignalOrder& order) {
+  const auto guard = guards_.find(order.key);
+  if (guard == guards_.end()) return;
+  // A guard that has ended meanwhile needs no order.
+  (void)!send(guard->second.socket.get(), &order.order, sizeof(order.order), MSG_NOSIGNAL);
+}
+
+bool GuardedRunner::Listen(const RankKey& key, Guard& guard) {
+  for (;;) {
+    GuardNews news;
+    const ssize_t size = recv(guard.socket.get(), &news, sizeof(news), MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (size != sizeof(news)) return false;
+    Pass(key, guard, news);
+  }
+}
+
+void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news) {
+  switch (news.what) {
+    case GuardNews::What::kStarted:
+      guard.rank_started = true;
+      sink_({key, ProcessStarted{news.number}});
+      return;
+    case GuardNews::What::kNotStarted:
+      guard.rank_ended = true;
+      sink_({key, ProcessNotStarted{absl::StrCat("cannot run ", guard.program, ": ",
+                                                 std::strerror(news.number))}});
+      return;
+    case GuardNews::What::kExited:
+    case GuardNews::What::kSignalled: {
+      guard.rank_ended = true;
+      const bool code = news.what == GuardNews::What::kExited;
+      sink_({key, ProcessExited{{code ? Exit::How::kCode : Exit::How::kSignal, news.number}}});
+      return;
+    }
+  }
+}
+
+// The guard has closed its socket: it is exiting, so the wait is short. One that ended without
+// saying how the rank did was killed, and the rank with it (its parent-death signal is SIGKILL).
+void GuardedRunner::Bury(const RankKey& key, Guard& guard) {
+  waitpid(guard.pid, nullptr, 0);
+  if (!guard.rank_ended) KillOrphans();
+  if (!guard.rank_ended && !guard.rank_started) {
+    sink_({key, ProcessNotStarted{
+                    absl::StrCat("guard ", guard_path_, " ended before it ran ", guard.program)}});
+    return;
+  }
+  if (!guard.rank_ended) sink_({key, ProcessExited{{Exit::How::kSignal, SIGKILL}}});
+  if (guard.rank_started) sink_({key, ProcessGone{}});
+}
+
+// What a killed guard was the parent of falls to this process, child by child as the upper ones
+// die.
+void GuardedRunner::KillOrphans() {
+  int subreaper = 0;
+  if (prctl(PR_GET_CHILD_SUBREAPER, &subreaper) != 0 || subreaper == 0) return;
+  std::set<pid_t> guards;
+  for (const auto& [key, guard] : guards_) guards.insert(guard.pid);
+  for (bool found = true; found;) {
+    found = false;
+    for (const pid_t child : Children(getpid())) {
+      if (guards.contains(child)) continue;
+      KillDescendants(child);
+      kill(child, SIGKILL);
+      found = waitpid(child, nullptr, 0) == child;
+    }
+  }
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <variant>
+
+#include "absl/container/btree_map.h"
+#include "base/bounded_queue.h"
+#include "worker/agent/file_descriptor.h"
+#include "worker/agent/guard_protocol.h"
+#include "worker/agent/process_runner.h"
+
+namespace dp::worker {
+
+// Runs each rank under a dp-guard of its own (docs/worker.md), so that no rank outlives this
+// process, however it ends. Where this process is a subreaper (PR_SET_CHILD_SUBREAPER), it also
+// ends what a killed guard leaves behind, and takes every child of its own that is no guard for
+// that. A thread of its own owns all guards; the methods may be called from any thread. Destroying
+// it kills what still runs and waits until it is gone.
+class GuardedRunner final : public ProcessRunner {
+ public:
+  // Called on the runner's thread; must not block.
+  using Sink = std::function<void(ProcessNews)>;
+
+  GuardedRunner(std::string guard_path, Sink sink);
+  ~GuardedRunner() override;
+
+  void Start(const RankKey& key, RankCommand command) override;
+  void Terminate(const RankKey& key) override;
+  void Kill(const RankKey& key) override;
+
+ private:
+  struct StartOrder {
+    RankKey key;
+    RankCommand command;
+  };
+  struct SignalOrder {
+    RankKey key;
+    GuardOrder order;
+  };
+  using Order = std::variant<StartOrder, SignalOrder>;
+
+  struct Guard {
+    pid_t pid = 0;
+    FileDescriptor socket;
+    std::string program;
+    bool rank_started = false;
+    bool rank_ended = false;  // or never started
+  };
+
+  void Push(Order order);
+  void Wake();
+
+  // On the thread.
+  void Loop();
+  void Wait();
+  void CarryOut(const StartOrder& order);
+  void CarryOut(const SignalOrder& order);
+  // Returns false when the guard has ended.
+  bool Listen(const RankKey& key, Guard& guard);
+  void Pass(const RankKey& key, Guard& guard, const GuardNews& news);
+  void Bury(const RankKey& key, Guard& guard);
+  void KillOrphans();
+
+  const std::string guard_path_;
+  const Sink sink_;
+  FileDescriptor wake_;
+  BoundedQueue<Order> orders_;
+
+  absl::btree_map<RankKey, Guard> guards_;  // owned by the thread
+
+  std::jthread thread_;
+};
+
+}  // namespace dp::worker

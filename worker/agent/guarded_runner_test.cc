@@ -1,0 +1,187 @@
+#include "worker/agent/guarded_runner.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <deque>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "base/overloaded.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/agent/process_tree.h"
+#include "worker/agent/testing/fifo.h"
+
+namespace dp::worker {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Describe(const ProcessNews& news) {
+  return std::visit(
+      Overloaded{
+          [](const ProcessStarted&) -> std::string { return "started"; },
+          [](const ProcessNotStarted& not_started) { return "not started: " + not_started.error; },
+          [](const ProcessExited& exited) {
+            const bool code = exited.exit.how == Exit::How::kCode;
+            return absl::StrCat(code ? "code " : "signal ", exited.exit.number);
+          },
+          [](const ProcessGone&) -> std::string { return "gone"; },
+      },
+      news.what);
+}
+
+class GuardedRunnerTest : public testing::Test {
+ protected:
+  // Runs the stub with a real guard.
+  void Start(std::vector<std::string> arguments, std::string program = DP_RANK_STUB) {
+    arguments.insert(arguments.begin(), std::move(program));
+    runner_.Start(key_, {.argv = std::move(arguments),
+                         .environment = {"COLOUR=blue"},
+                         .stdout_path = directory_.path() + "/out",
+                         .stderr_path = directory_.path() + "/err"});
+  }
+
+  std::string Next() {
+    if (arrived_.empty()) {
+      for (ProcessNews& each : news_.DrainFor(absl::Seconds(20))) arrived_.push_back(each);
+    }
+    if (arrived_.empty()) return "timeout";
+    const ProcessNews news = arrived_.front();
+    arrived_.pop_front();
+    if (const auto* started = std::get_if<ProcessStarted>(&news.what)) pid_ = started->pid;
+    return Describe(news);
+  }
+
+  std::string Output() const {
+    std::ifstream file(directory_.path() + "/out");
+    return (std::stringstream() << file.rdbuf()).str();
+  }
+
+  const RankKey key_{JobId(1), Generation(1), 0};
+  TemporaryDirectory directory_;
+  Fifo fifo_{directory_.path() + "/fifo"};
+  BoundedQueue<ProcessNews> news_{100};
+  std::deque<ProcessNews> arrived_;
+  pid_t pid_ = 0;
+  GuardedRunner runner_{DP_GUARD, [this](ProcessNews news) { news_.TryPush(news); }};
+};
+
+TEST_F(GuardedRunnerTest, AnExitCodeIsReported) {
+  Start({"exit", "7"});
+  EXPECT_EQ(Next(), "started");
+  EXPECT_EQ(Next(), "code 7");
+  EXPECT_EQ(Next(), "gone");
+}
+
+TEST_F(GuardedRunnerTest, ASignalIsReported) {
+  Start({"signal", std::to_string(SIGSEGV)});
+  EXPECT_EQ(Next(), "started");
+  EXPECT_EQ(Next(), absl::StrCat("signal ", SIGSEGV));
+  EXPECT_EQ(Next(), "gone");
+}
+
+TEST_F(GuardedRunnerTest, AMissingProgramIsNotStartedAndSaysWhy) {
+  Start({"exit", "0"}, "/nowhere/program");
+  EXPECT_EQ(Next(), "not started: cannot run /nowhere/program: No such file or directory");
+}
+
+TEST_F(GuardedRunnerTest, AMissingGuardSaysWhy) {
+  GuardedRunner runner("/nowhere/guard", [this](ProcessNews news) { news_.TryPush(news); });
+  runner.Start(key_, {.argv = {DP_RANK_STUB, "exit", "0"},
+                      .environment = {},
+                      .stdout_path = "/dev/null",
+                      .stderr_path = "/dev/null"});
+  EXPECT_THAT(Next(), HasSubstr("cannot start /nowhere/guard"));
+}
+
+TEST_F(GuardedRunnerTest, ARankSeesOnlyItsEnvironmentAndWritesToItsFile) {
+  Start({"env", "COLOUR"});
+  EXPECT_EQ(Next(), "started");
+  EXPECT_EQ(Next(), "code 0");
+  EXPECT_EQ(Output(), "COLOUR=blue\n");
+}
+
+TEST_F(GuardedRunnerTest, TerminateReachesTheRank) {
+  Start({"wait", fifo_.path()});
+  EXPECT_EQ(fifo_.Read(), "ready\n");
+  EXPECT_EQ(Next(), "started");
+  runner_.Terminate(key_);
+  EXPECT_EQ(Next(), absl::StrCat("signal ", SIGTERM));
+}
+
+TEST_F(GuardedRunnerTest, TerminateEndsAStoppedRankToo) {
+  Start({"wait", fifo_.path()});
+  EXPECT_EQ(fifo_.Read(), "ready\n");
+  EXPECT_EQ(Next(), "started");
+  kill(pid_, SIGSTOP);
+  runner_.Terminate(key_);
+  EXPECT_EQ(Next(), absl::StrCat("signal ", SIGTERM));
+}
+
+TEST_F(GuardedRunnerTest, KillEndsEveryDescendantWhateverItsSession) {
+  Start({"stubborn", fifo_.path()});
+  EXPECT_EQ(fifo_.Read(), "ready\n");
+  EXPECT_EQ(Next(), "started");
+  runner_.Terminate(key_);
+  runner_.Kill(key_);
+  EXPECT_EQ(Next(), absl::StrCat("signal ", SIGKILL));
+  EXPECT_EQ(Next(), "gone");
+  EXPECT_EQ(fifo_.Read(), "");
+}
+
+TEST_F(GuardedRunnerTest, WhatARankLeavesBehindIsGoneBeforeItIs) {
+  Start({"leave", fifo_.path()});
+  EXPECT_EQ(Next(), "started");
+  EXPECT_EQ(Next(), "code 0");
+  EXPECT_EQ(Next(), "gone");
+  EXPECT_EQ(fifo_.Read(), "ready\n");
+  EXPECT_EQ(fifo_.Read(), "");
+}
+
+TEST_F(GuardedRunnerTest, ManyRanksRunBesideEachOther) {
+  for (int rank = 1; rank <= 20; ++rank) {
+    runner_.Start({JobId(1), Generation(1), rank}, {.argv = {DP_RANK_STUB, "exit", "0"},
+                                                    .environment = {},
+                                                    .stdout_path = "/dev/null",
+                                                    .stderr_path = "/dev/null"});
+  }
+  int gone = 0;
+  for (int news = 0; news < 60; ++news) gone += Next() == "gone" ? 1 : 0;
+  EXPECT_EQ(gone, 20);
+}
+
+TEST_F(GuardedRunnerTest, AKilledGuardTakesItsRankAndAllDescendantsAlong) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  Start({"stubborn", fifo_.path()});
+  EXPECT_EQ(fifo_.Read(), "ready\n");
+  EXPECT_EQ(Next(), "started");
+  const std::vector<pid_t> guards = Children(getpid());
+  ASSERT_EQ(guards.size(), 1u);
+  kill(guards.front(), SIGKILL);
+  EXPECT_EQ(Next(), absl::StrCat("signal ", SIGKILL));
+  EXPECT_EQ(Next(), "gone");
+  EXPECT_EQ(fifo_.Read(), "");
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+TEST(GuardTest, AKilledDaemonTakesEveryDescendantOfItsRanksAlong) {
+  TemporaryDirectory directory;
+  Fifo fifo(directory.path() + "/fifo");
+  const char* argv[] = {DP_RUNNER_HOST,      DP_GUARD, DP_RANK_STUB, "stubborn",
+                        fifo.path().c_str(), nullptr};
+  pid_t host = 0;
+  ASSERT_EQ(posix_spawn(&host, DP_RUNNER_HOST, nullptr, nullptr, const_cast<char**>(argv), nullptr),
+            0);
+  EXPECT_EQ(fifo.Read(), "ready\n");
+  kill(host, SIGKILL);
+  EXPECT_EQ(fifo.Read(), "");
+  waitpid(host, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace dp::worker

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "worker/core/rank.h"
+
+namespace dp::worker {
+
+// What to run for a rank.
+struct RankCommand {
+  std::vector<std::string> argv;         // argv[0] is the program's path
+  std::vector<std::string> environment;  // all of it, NAME=value
+  std::string stdout_path;               // appended to
+  std::string stderr_path;
+};
+
+// What became of a rank's processes, in this order: started or not started; exited; gone. A rank
+// that was not started has no further news.
+struct ProcessStarted {
+  int64_t pid = 0;
+};
+struct ProcessNotStarted {
+  std::string error;
+};
+struct ProcessExited {
+  Exit exit;
+};
+// Nothing that the rank started is left.
+struct ProcessGone {};
+
+struct ProcessNews {
+  RankKey key;
+  std::variant<ProcessStarted, ProcessNotStarted, ProcessExited, ProcessGone> what;
+};
+
+// Runs ranks as processes. The methods return at once and never fail: what becomes of a rank is
+// told as ProcessNews, to the sink that an implementation was made with. About ranks that it does
+// not run, an order is ignored.
+class ProcessRunner {
+ public:
+  virtual ~ProcessRunner() = default;
+  virtual void Start(const RankKey& key, RankCommand command) = 0;
+  // SIGTERM to the rank's own process; what it has started is its own business.
+  virtual void Terminate(const RankKey& key) = 0;
+  // SIGKILL to the rank's process and every descendant.
+  virtual void Kill(const RankKey& key) = 0;
+};
+
+}  // namespace dp::worker

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/agent/file_descriptor.h"
+#include "worker/agent/process_runner.h"
+
+namespace dp::worker {
+
+struct SpawnedGuard {
+  pid_t pid = 0;
+  FileDescriptor socket;  // this side of it (guard_protocol.h)
+};
+
+// Starts a guard with `command` to run, in a session of its own so that a terminal's signals pass
+// it by. Safe in a process with many threads: nothing of ours runs between fork and exec. Errors:
+// NotFound, Internal with the reason.
+absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path, const RankCommand& command);
+
+}  // namespace dp::worker

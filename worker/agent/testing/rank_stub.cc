@@ -1,0 +1,83 @@
+// Stands for a rank's program in tests:
+//
+//   rank_stub exit CODE        ends with it
+//   rank_stub signal NUMBER    dies of it
+//   rank_stub wait FIFO        says "ready" in the FIFO and waits to be stopped
+//   rank_stub stubborn FIFO    ignores SIGTERM, as do its child and, in another session, its
+//   grandchild;
+//                              the FIFO says "ready" when all run, and is closed when all have
+//                              ended
+//   rank_stub leave FIFO       like stubborn, but ends with 0 itself and leaves the other two
+//   rank_stub write BYTES      writes so many to standard output, without a newline
+//   rank_stub env NAME...      prints the values
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace {
+
+[[noreturn]] void WaitForEver() {
+  for (;;) pause();
+}
+
+int OpenFifo(const char* path) { return open(path, O_WRONLY); }
+
+void SayReady(int fifo) { (void)!write(fifo, "ready\n", 6); }
+
+// Child and grandchild, both holding `fifo` open; the last one says that all is in place.
+void ForkStubbornFamily(int fifo) {
+  signal(SIGTERM, SIG_IGN);
+  if (fork() != 0) return;
+  if (fork() != 0) WaitForEver();
+  setsid();
+  SayReady(fifo);
+  WaitForEver();
+}
+
+int Write(size_t bytes) {
+  const std::string block(1 << 16, 'x');
+  while (bytes > 0) {
+    const ssize_t written = write(1, block.data(), std::min(bytes, block.size()));
+    if (written <= 0) return 1;
+    bytes -= static_cast<size_t>(written);
+  }
+  return 0;
+}
+
+int Leave(int fifo) {
+  // Ends only when the family is in place, so that there is something to leave.
+  int ready[2];
+  if (pipe(ready) != 0) return 1;
+  ForkStubbornFamily(ready[1]);
+  char line[6];
+  if (read(ready[0], line, sizeof(line)) != sizeof(line)) return 1;
+  SayReady(fifo);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const std::string_view mode = argv[1];
+  if (mode == "exit") return std::atoi(argv[2]);
+  if (mode == "signal") raise(std::atoi(argv[2]));
+  if (mode == "write") return Write(std::strtoull(argv[2], nullptr, 10));
+  if (mode == "env") {
+    for (int i = 2; i < argc; ++i) std::printf("%s=%s\n", argv[i], std::getenv(argv[i]));
+    return 0;
+  }
+  const int fifo = OpenFifo(argv[2]);
+  if (mode == "leave") return Leave(fifo);
+  if (mode == "stubborn") ForkStubbornFamily(fifo);
+  if (mode == "wait") SayReady(fifo);
+  WaitForEver();
+}
