@@ -1,9 +1,18 @@
 #pragma once
 
+#include <grpcpp/grpcpp.h>
+
 #include <memory>
 #include <string>
 
+#include "absl/container/flat_hash_set.h"
+#include "base/mutex.h"
 #include "client/connection.h"
+#include "dp/v1/jobs.grpc.pb.h"
+#include "dp/v1/logs.grpc.pb.h"
+#include "dp/v1/store.grpc.pb.h"
+#include "dp/v1/workers.grpc.pb.h"
+#include "dp/v1/worlds.grpc.pb.h"
 
 namespace dp::client {
 
@@ -20,7 +29,67 @@ class GrpcConnection final : public JobsConnection,
   ~GrpcConnection() override;
 
   // Ends every call under way, and every later one, with Cancelled. Any thread; idempotent.
-  void CancelAll();
+  void CancelAll() DP_EXCLUDES(mu_);
+
+  absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request,
+                                            absl::Duration deadline_in) override;
+  absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest& request,
+                                            absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
+                                                absl::Duration deadline_in) override;
+  absl::StatusOr<v1::WatchJobResponse> WatchJob(const v1::WatchJobRequest& request,
+                                                absl::Duration deadline_in) override;
+  absl::StatusOr<v1::CancelResponse> Cancel(const v1::CancelRequest& request,
+                                            absl::Duration deadline_in) override;
+
+  absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request,
+                                                absl::Duration deadline_in) override;
+  absl::StatusOr<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request,
+                                                  absl::Duration deadline_in) override;
+  absl::StatusOr<v1::WatchAssignmentResponse> WatchAssignment(
+      const v1::WatchAssignmentRequest& request, absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ReportRankResponse> ReportRank(const v1::ReportRankRequest& request,
+                                                    absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
+                                                      absl::Duration deadline_in) override;
+
+  absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request,
+                                        absl::Duration deadline_in) override;
+  absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
+                                                    absl::Duration deadline_in) override;
+
+  absl::StatusOr<v1::ExecuteResponse> Execute(const v1::ExecuteRequest& request,
+                                              absl::Duration deadline_in) override;
+  absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest& request,
+                                          absl::Duration deadline_in) override;
+
+  absl::StatusOr<v1::AppendLogsResponse> AppendLogs(const v1::AppendLogsRequest& request,
+                                                    absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
+                                                absl::Duration deadline_in) override;
+
+ private:
+  // One attempt of one RPC, with a context of its own that CancelAll can reach.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(Stub& stub,
+                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                             Response*),
+                                const Request& request, absl::Duration deadline_in);
+  void Begin(grpc::ClientContext& context) DP_EXCLUDES(mu_);
+  void End(grpc::ClientContext& context) DP_EXCLUDES(mu_);
+  absl::Status ToAbsl(const grpc::Status& status) const;
+
+  const std::string address_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::Jobs::Stub> jobs_;
+  const std::unique_ptr<v1::Workers::Stub> workers_;
+  const std::unique_ptr<v1::Worlds::Stub> worlds_;
+  const std::unique_ptr<v1::Store::Stub> store_;
+  const std::unique_ptr<v1::Logs::Stub> logs_;
+
+  Mutex mu_;
+  absl::flat_hash_set<grpc::ClientContext*> under_way_ DP_GUARDED_BY(mu_);
+  bool cancelled_ DP_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace dp::client

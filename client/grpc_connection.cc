@@ -1,0 +1,186 @@
+#include "client/grpc_connection.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace dp::client {
+namespace {
+
+// A restarted coordinator is found within about a second: longer pauses than that between the
+// channel's own attempts to connect would outlive the retries above it.
+constexpr int kReconnectMsMin = 100;
+constexpr int kReconnectMsMax = 1000;
+// A peer that vanished without closing the connection (power, cable) is noticed within the sum.
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
+// Above the largest request the coordinator takes (4 MiB of logs) with room for framing.
+constexpr int kMessageBytesMax = 16 << 20;
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+  grpc::ChannelArguments args;
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMsMin);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMsMax);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMsMax);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  args.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMessageBytesMax);
+  // Two connections of one process share neither a socket nor its state of failure.
+  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // The coordinator is in the same network; a proxy meant for the web would only break the way.
+  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Retrying is RetryLoop's decision alone.
+  args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
+}
+
+gpr_timespec DeadlineIn(absl::Duration in) {
+  // A day stands for ever, as in base/mutex.h.
+  const absl::Duration bounded = std::clamp(in, absl::ZeroDuration(), absl::Hours(24));
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(bounded), GPR_TIMESPAN));
+}
+
+}  // namespace
+
+GrpcConnection::GrpcConnection(const std::string& address)
+    : address_(address),
+      channel_(MakeChannel(address)),
+      jobs_(v1::Jobs::NewStub(channel_)),
+      workers_(v1::Workers::NewStub(channel_)),
+      worlds_(v1::Worlds::NewStub(channel_)),
+      store_(v1::Store::NewStub(channel_)),
+      logs_(v1::Logs::NewStub(channel_)) {}
+
+GrpcConnection::~GrpcConnection() {
+  MutexLock lock(mu_);
+  DP_CHECK(under_way_.empty());
+}
+
+void GrpcConnection::CancelAll() {
+  MutexLock lock(mu_);
+  cancelled_ = true;
+  // Under the lock, because a context lives only until its call has left the set; TryCancel never
+  // blocks.
+  for (grpc::ClientContext* context : under_way_) context->TryCancel();
+}
+
+void GrpcConnection::Begin(grpc::ClientContext& context) {
+  MutexLock lock(mu_);
+  under_way_.insert(&context);
+  // Works before the call has begun, too: it then ends as soon as it begins.
+  if (cancelled_) context.TryCancel();
+}
+
+void GrpcConnection::End(grpc::ClientContext& context) {
+  MutexLock lock(mu_);
+  under_way_.erase(&context);
+}
+
+// The codes of both libraries are the same numbers by their common specification.
+absl::Status GrpcConnection::ToAbsl(const grpc::Status& status) const {
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
+    return absl::Status(code,
+                        absl::StrCat("coordinator at ", address_, ": ", status.error_message()));
+  }
+  return absl::Status(code, status.error_message());
+}
+
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> GrpcConnection::Call(
+    Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+    const Request& request, absl::Duration deadline_in) {
+  grpc::ClientContext context;
+  context.set_deadline(DeadlineIn(deadline_in));
+  Response response;
+  Begin(context);
+  const grpc::Status status = (stub.*method)(&context, request, &response);
+  End(context);
+  if (!status.ok()) return ToAbsl(status);
+  return response;
+}
+
+absl::StatusOr<v1::SubmitResponse> GrpcConnection::Submit(const v1::SubmitRequest& request,
+                                                          absl::Duration deadline_in) {
+  return Call(*jobs_, &v1::Jobs::Stub::Submit, request, deadline_in);
+}
+
+absl::StatusOr<v1::GetJobResponse> GrpcConnection::GetJob(const v1::GetJobRequest& request,
+                                                          absl::Duration deadline_in) {
+  return Call(*jobs_, &v1::Jobs::Stub::Get, request, deadline_in);
+}
+
+absl::StatusOr<v1::ListJobsResponse> GrpcConnection::ListJobs(const v1::ListJobsRequest& request,
+                                                              absl::Duration deadline_in) {
+  return Call(*jobs_, &v1::Jobs::Stub::List, request, deadline_in);
+}
+
+absl::StatusOr<v1::WatchJobResponse> GrpcConnection::WatchJob(const v1::WatchJobRequest& request,
+                                                              absl::Duration deadline_in) {
+  return Call(*jobs_, &v1::Jobs::Stub::Watch, request, deadline_in);
+}
+
+absl::StatusOr<v1::CancelResponse> GrpcConnection::Cancel(const v1::CancelRequest& request,
+                                                          absl::Duration deadline_in) {
+  return Call(*jobs_, &v1::Jobs::Stub::Cancel, request, deadline_in);
+}
+
+absl::StatusOr<v1::RegisterResponse> GrpcConnection::Register(const v1::RegisterRequest& request,
+                                                              absl::Duration deadline_in) {
+  return Call(*workers_, &v1::Workers::Stub::Register, request, deadline_in);
+}
+
+absl::StatusOr<v1::HeartbeatResponse> GrpcConnection::Heartbeat(const v1::HeartbeatRequest& request,
+                                                                absl::Duration deadline_in) {
+  return Call(*workers_, &v1::Workers::Stub::Heartbeat, request, deadline_in);
+}
+
+absl::StatusOr<v1::WatchAssignmentResponse> GrpcConnection::WatchAssignment(
+    const v1::WatchAssignmentRequest& request, absl::Duration deadline_in) {
+  return Call(*workers_, &v1::Workers::Stub::WatchAssignment, request, deadline_in);
+}
+
+absl::StatusOr<v1::ReportRankResponse> GrpcConnection::ReportRank(
+    const v1::ReportRankRequest& request, absl::Duration deadline_in) {
+  return Call(*workers_, &v1::Workers::Stub::ReportRank, request, deadline_in);
+}
+
+absl::StatusOr<v1::ListWorkersResponse> GrpcConnection::ListWorkers(
+    const v1::ListWorkersRequest& request, absl::Duration deadline_in) {
+  return Call(*workers_, &v1::Workers::Stub::List, request, deadline_in);
+}
+
+absl::StatusOr<v1::JoinResponse> GrpcConnection::Join(const v1::JoinRequest& request,
+                                                      absl::Duration deadline_in) {
+  return Call(*worlds_, &v1::Worlds::Stub::Join, request, deadline_in);
+}
+
+absl::StatusOr<v1::WatchWorldResponse> GrpcConnection::WatchWorld(
+    const v1::WatchWorldRequest& request, absl::Duration deadline_in) {
+  return Call(*worlds_, &v1::Worlds::Stub::Watch, request, deadline_in);
+}
+
+absl::StatusOr<v1::ExecuteResponse> GrpcConnection::Execute(const v1::ExecuteRequest& request,
+                                                            absl::Duration deadline_in) {
+  return Call(*store_, &v1::Store::Stub::Execute, request, deadline_in);
+}
+
+absl::StatusOr<v1::AwaitResponse> GrpcConnection::Await(const v1::AwaitRequest& request,
+                                                        absl::Duration deadline_in) {
+  return Call(*store_, &v1::Store::Stub::Await, request, deadline_in);
+}
+
+absl::StatusOr<v1::AppendLogsResponse> GrpcConnection::AppendLogs(
+    const v1::AppendLogsRequest& request, absl::Duration deadline_in) {
+  return Call(*logs_, &v1::Logs::Stub::Append, request, deadline_in);
+}
+
+absl::StatusOr<v1::ReadLogsResponse> GrpcConnection::ReadLogs(const v1::ReadLogsRequest& request,
+                                                              absl::Duration deadline_in) {
+  return Call(*logs_, &v1::Logs::Stub::Read, request, deadline_in);
+}
+
+}  // namespace dp::client

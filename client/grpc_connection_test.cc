@@ -1,0 +1,109 @@
+#include "client/grpc_connection.h"
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// A Jobs service that echoes, refuses, or never answers before it is cancelled.
+class FakeJobs final : public v1::Jobs::CallbackService {
+  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
+                                const v1::GetJobRequest* request,
+                                v1::GetJobResponse* response) override {
+    auto* reactor = context->DefaultReactor();
+    if (request->job() == 404) {
+      reactor->Finish({grpc::StatusCode::NOT_FOUND, "no job 404"});
+    } else if (request->job() == 503) {
+      reactor->Finish({grpc::StatusCode::UNAVAILABLE, "not yet"});
+    } else {
+      response->mutable_job()->set_id(request->job());
+      reactor->Finish(grpc::Status::OK);
+    }
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext*, const v1::WatchJobRequest*,
+                                  v1::WatchJobResponse*) override {
+    struct Parked final : grpc::ServerUnaryReactor {
+      void OnCancel() override { Finish(grpc::Status::CANCELLED); }
+      void OnDone() override { delete this; }
+    };
+    return new Parked;
+  }
+};
+
+class GrpcConnectionTest : public ::testing::Test {
+ protected:
+  GrpcConnectionTest() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&jobs_);
+    server_ = builder.BuildAndStart();
+    connection_ = std::make_unique<GrpcConnection>(address());
+  }
+  ~GrpcConnectionTest() override { Stop(); }
+
+  void Stop() {
+    if (server_ != nullptr) server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
+    server_.reset();
+  }
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+  absl::StatusOr<v1::GetJobResponse> Get(uint64_t job) {
+    v1::GetJobRequest request;
+    request.set_job(job);
+    return connection_->GetJob(request, kPatience);
+  }
+
+  FakeJobs jobs_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<GrpcConnection> connection_;
+};
+
+TEST_F(GrpcConnectionTest, AnAnswerComesBack) { EXPECT_EQ(Get(7)->job().id(), 7u); }
+
+TEST_F(GrpcConnectionTest, AnErrorKeepsCodeAndMessage) {
+  EXPECT_EQ(Get(404).status(), absl::NotFoundError("no job 404"));
+}
+
+TEST_F(GrpcConnectionTest, UnavailableNamesTheAddress) {
+  EXPECT_EQ(Get(503).status(),
+            absl::UnavailableError(absl::StrCat("coordinator at ", address(), ": not yet")));
+  Stop();
+  const absl::Status status = Get(7).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              StartsWith(absl::StrCat("coordinator at ", address(), ": ")));
+}
+
+TEST_F(GrpcConnectionTest, AnAttemptEndsAtItsDeadline) {
+  const absl::Status status = connection_->WatchJob({}, absl::Milliseconds(20)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(GrpcConnectionTest, AMissingServiceIsUnimplemented) {
+  EXPECT_EQ(connection_->ListWorkers({}, kPatience).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(GrpcConnectionTest, CancelAllEndsCallsUnderWayAndLaterOnes) {
+  absl::Status status;
+  {
+    std::jthread waiting([&] { status = connection_->WatchJob({}, kPatience).status(); });
+    connection_->CancelAll();
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Get(7).status().code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace dp::client

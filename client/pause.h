@@ -1,0 +1,39 @@
+#pragma once
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+
+namespace dp::client {
+
+// The wait between two attempts, which a shutdown can end. Owned by whoever shuts down;
+// thread-safe.
+class Pause {
+ public:
+  // Waits for `duration`, or less once stopped. Returns false when stopped.
+  bool For(absl::Duration duration) DP_EXCLUDES(mu_) {
+    const absl::Time until = absl::Now() + duration;
+    MutexLock lock(mu_);
+    for (absl::Duration left = duration; !stopped_ && left > absl::ZeroDuration();
+         left = until - absl::Now()) {
+      changed_.WaitFor(mu_, left);
+    }
+    return !stopped_;
+  }
+
+  // Ends every wait, now and later. Idempotent.
+  void Stop() DP_EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      stopped_ = true;
+    }
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  bool stopped_ DP_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace dp::client

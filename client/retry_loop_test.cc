@@ -1,0 +1,117 @@
+#include "client/retry_loop.h"
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A small language: attempts answer from a script; time passes only while the loop waits or an
+// attempt takes its time.
+class RetryLoopTest : public ::testing::Test, private Clock {
+ protected:
+  absl::Time Now() const override { return now_; }
+
+  absl::StatusOr<int> Run() {
+    return RetryLoop(
+        RetryPolicy(options_, /*seed=*/42), *this,
+        [this](absl::Duration wait) {
+          waits_.push_back(wait);
+          now_ += wait;
+          return !stopped_;
+        },
+        [this](absl::Duration deadline_in) -> absl::StatusOr<int> {
+          deadlines_.push_back(deadline_in);
+          now_ += takes_;
+          const absl::Status answer = script_.empty() ? always_ : script_.front();
+          if (!script_.empty()) script_.erase(script_.begin());
+          if (!answer.ok()) return answer;
+          return 7;
+        });
+  }
+
+  RetryOptions options_{.deadline = absl::Seconds(10), .attempt = absl::Seconds(2)};
+  std::vector<absl::Status> script_;
+  absl::Status always_;
+  absl::Duration takes_;
+  bool stopped_ = false;
+  std::vector<absl::Duration> waits_, deadlines_;
+
+ private:
+  absl::Time now_ = absl::UnixEpoch();
+};
+
+TEST_F(RetryLoopTest, ASuccessIsReturnedAtOnce) {
+  EXPECT_EQ(Run().value(), 7);
+  EXPECT_TRUE(waits_.empty());
+}
+
+TEST_F(RetryLoopTest, UnreachableAndSlowAnswersAreTriedAgain) {
+  script_ = {absl::UnavailableError("down"), absl::DeadlineExceededError("slow")};
+  EXPECT_EQ(Run().value(), 7);
+  EXPECT_EQ(waits_.size(), 2u);
+}
+
+TEST_F(RetryLoopTest, ARefusalIsReturnedAsItIs) {
+  always_ = absl::NotFoundError("no job 9");
+  EXPECT_EQ(Run().status(), always_);
+  EXPECT_EQ(deadlines_.size(), 1u);
+}
+
+TEST_F(RetryLoopTest, AbortedIsTriedAgainOnlyWhereTheRequestAllowsIt) {
+  script_ = {absl::AbortedError("lost a race")};
+  EXPECT_EQ(Run().status().code(), absl::StatusCode::kAborted);
+  script_ = {absl::AbortedError("lost a race")};
+  options_.retry_aborted = true;
+  EXPECT_TRUE(Run().ok());
+}
+
+TEST_F(RetryLoopTest, GivingUpKeepsTheCodeAndSaysHowLongItTried) {
+  always_ = absl::UnavailableError("coordinator at h:1: refused");
+  takes_ = absl::Seconds(4);
+  const absl::Status status = Run().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("coordinator at h:1: refused"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("gave up after 3 attempts in 12.1s"));
+}
+
+TEST_F(RetryLoopTest, NoAttemptGetsMoreTimeThanIsLeft) {
+  script_.assign(3, absl::UnavailableError("down"));
+  options_.backoff = {.initial = absl::Seconds(2), .max = absl::Seconds(2)};
+  takes_ = absl::Seconds(2);
+  EXPECT_EQ(Run().value(), 7);
+  ASSERT_EQ(deadlines_.size(), 4u);
+  EXPECT_EQ(deadlines_[0], absl::Seconds(2));
+  EXPECT_LT(deadlines_[3], absl::Seconds(1));
+}
+
+TEST_F(RetryLoopTest, AShutdownEndsTheWait) {
+  always_ = absl::UnavailableError("down");
+  stopped_ = true;
+  EXPECT_EQ(Run().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(waits_.size(), 1u);
+}
+
+TEST_F(RetryLoopTest, TheSameSeedWaitsTheSame) {
+  always_ = absl::UnavailableError("down");
+  EXPECT_FALSE(Run().ok());
+  const std::vector<absl::Duration> first = std::exchange(waits_, {});
+  EXPECT_FALSE(Run().ok());
+  EXPECT_EQ(waits_, first);
+}
+
+TEST(PauseTest, AStoppedPauseNeverWaits) {
+  Pause pause;
+  EXPECT_TRUE(pause.For(absl::Milliseconds(1)));
+  pause.Stop();
+  EXPECT_FALSE(pause.For(absl::InfiniteDuration()));
+}
+
+}  // namespace
+}  // namespace dp::client

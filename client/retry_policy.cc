@@ -1,0 +1,53 @@
+#include "client/retry_policy.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace dp::client {
+namespace {
+
+// An attempt always gets this much, so that the last one can succeed at all.
+constexpr absl::Duration kAttemptMin = absl::Milliseconds(1);
+
+}  // namespace
+
+RetryPolicy::RetryPolicy(const RetryOptions& options, uint64_t seed)
+    : options_(options), backoff_(options.backoff, seed) {}
+
+std::optional<absl::Duration> RetryPolicy::Next(const absl::Status& status,
+                                                absl::Duration elapsed) {
+  ++failures_;
+  if (!Retryable(status.code())) return std::nullopt;
+  const absl::Duration left = options_.deadline - elapsed;
+  if (left <= absl::ZeroDuration()) return std::nullopt;
+  return std::min(backoff_.Next(), left);
+}
+
+absl::Status RetryPolicy::GiveUp(const absl::Status& status, absl::Duration elapsed) const {
+  if (!Retryable(status.code())) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat(status.message(), " (gave up after ", failures_,
+                   failures_ == 1 ? " attempt" : " attempts", " in ",
+                   absl::FormatDuration(absl::Trunc(elapsed, absl::Milliseconds(100))), ")"));
+}
+
+absl::Duration RetryPolicy::AttemptDeadline(absl::Duration elapsed) const {
+  return std::clamp(options_.deadline - elapsed, kAttemptMin,
+                    std::max(options_.attempt, kAttemptMin));
+}
+
+bool RetryPolicy::Retryable(absl::StatusCode code) const {
+  switch (code) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+      return true;
+    case absl::StatusCode::kAborted:
+      return options_.retry_aborted;
+    default:
+      return false;
+  }
+}
+
+}  // namespace dp::client
