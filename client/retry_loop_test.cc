@@ -9,7 +9,6 @@
 namespace dp::client {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A small language: attempts answer from a script; time passes only while the loop waits or an
@@ -70,6 +69,12 @@ TEST_F(RetryLoopTest, AbortedIsTriedAgainOnlyWhereTheRequestAllowsIt) {
   script_ = {absl::AbortedError("lost a race")};
   options_.retry_aborted = true;
   EXPECT_TRUE(Run().ok());
+}
+
+TEST_F(RetryLoopTest, ADeadlineThatIsTheAnswerIsReturned) {
+  always_ = absl::DeadlineExceededError("keys are missing: a");
+  options_.retry_deadline_exceeded = false;
+  EXPECT_EQ(Run().status(), always_);
 }
 
 TEST_F(RetryLoopTest, GivingUpKeepsTheCodeAndSaysHowLongItTried) {

@@ -41,8 +41,9 @@ absl::Duration RetryPolicy::AttemptDeadline(absl::Duration elapsed) const {
 bool RetryPolicy::Retryable(absl::StatusCode code) const {
   switch (code) {
     case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
       return true;
+    case absl::StatusCode::kDeadlineExceeded:
+      return options_.retry_deadline_exceeded;
     case absl::StatusCode::kAborted:
       return options_.retry_aborted;
     default:

@@ -13,6 +13,8 @@ namespace dp::client {
 struct RetryOptions {
   absl::Duration deadline = absl::Seconds(30);  // over all attempts
   absl::Duration attempt = absl::Seconds(5);    // of one attempt
+  // Off where DeadlineExceeded is the answer itself, as for a wait with a time limit.
+  bool retry_deadline_exceeded = true;
   // Whether Aborted (lost a race) is worth another attempt of the same request. It is where the
   // attempt reads afresh what it lost the race about.
   bool retry_aborted = false;

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/mutex.h"
+#include "base/store/store.h"
+#include "client/connection.h"
+#include "client/pause.h"
+#include "client/retry_policy.h"
+
+namespace dp::client {
+
+// The store of one generation of a job, kept by the coordinator. A rank owns one and borrows it the
+// connection; Pause is what ends its waits when the rank shuts down. Thread-safe; changes go one
+// after the other, reads and waits beside them.
+//
+// Every change carries this store's random client id and a sequence number, so that a repeated
+// request whose answer was lost is applied once. An unreachable coordinator is tried again for
+// `retry.deadline` (Await: for its timeout where that is longer), which rides out a restart.
+//
+// Errors beyond Store's: Unavailable or DeadlineExceeded when that time has passed (a change may
+// then have been made or not), NotFound unknown job, Cancelled after a shutdown.
+class GrpcStore final : public Store {
+ public:
+  GrpcStore(StoreConnection& connection, Pause& pause, JobId job, Generation generation,
+            const RetryOptions& retry = {}, const Clock& clock = Clock::System());
+
+  absl::StatusOr<std::vector<StoreResult>> Execute(
+      absl::Span<const StoreOperation> operations) override;
+  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+                                                 absl::Duration timeout) override;
+
+ private:
+  absl::StatusOr<v1::ExecuteResponse> Send(const v1::ExecuteRequest& request);
+  absl::StatusOr<v1::AwaitResponse> Poll(v1::AwaitRequest& request, absl::Time until);
+  uint64_t BeginChange() DP_EXCLUDES(mu_);
+  void EndChange() DP_EXCLUDES(mu_);
+
+  StoreConnection& connection_;
+  Pause& pause_;
+  const JobId job_;
+  const Generation generation_;
+  const RetryOptions retry_;
+  const Clock& clock_;
+  const uint64_t client_;
+
+  Mutex mu_;
+  CondVar change_ended_;
+  bool changing_ DP_GUARDED_BY(mu_) = false;
+  uint64_t sequence_ DP_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace dp::client

@@ -1,0 +1,131 @@
+#include "client/grpc_store.h"
+
+#include <map>
+#include <utility>
+
+#include "base/store/hash_store.h"
+#include "base/store/store_conformance.h"
+#include "client/time_convert.h"
+
+namespace dp::client {
+namespace {
+
+// The coordinator's store behind a bad network: every third request is lost on its way there, every
+// third answer on its way back. A repeated change gets its first answer, as proto/dp/v1/store.proto
+// promises.
+class LossyStore final : public StoreConnection {
+ public:
+  absl::StatusOr<v1::ExecuteResponse> Execute(const v1::ExecuteRequest& request,
+                                              absl::Duration) override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (++calls_ % 3 == 0) return absl::UnavailableError("request lost");
+    absl::StatusOr<v1::ExecuteResponse> response = Answer(request);
+    if (calls_ % 3 == 1 && response.ok()) return absl::UnavailableError("answer lost");
+    return response;
+  }
+
+  absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest& request,
+                                          absl::Duration) override {
+    const std::vector<std::string> keys(request.keys().begin(), request.keys().end());
+    // A poll ends early, as one of a busy coordinator may.
+    const absl::Duration poll = std::min(FromProto(request.timeout()), absl::Milliseconds(20));
+    auto values = store_.Await(keys, poll);
+    if (!values.ok()) return values.status();
+    v1::AwaitResponse response;
+    response.mutable_values()->Assign(values->begin(), values->end());
+    return response;
+  }
+
+ private:
+  absl::StatusOr<v1::ExecuteResponse> Answer(const v1::ExecuteRequest& request) DP_REQUIRES(mu_) {
+    const std::pair<uint64_t, uint64_t> key{request.client(), request.sequence()};
+    if (key.first != 0 && answers_.contains(key)) return answers_[key];
+    std::vector<StoreOperation> operations;
+    for (const auto& operation : request.operations()) operations.push_back(ToOperation(operation));
+    auto results = store_.Execute(operations);
+    if (!results.ok()) return results.status();
+    v1::ExecuteResponse response;
+    for (const StoreResult& result : *results) {
+      v1::StoreResult& proto = *response.add_results();
+      proto.set_found(result.found);
+      proto.set_value(result.value);
+      proto.set_number(result.number);
+    }
+    if (key.first != 0) answers_[key] = response;
+    return response;
+  }
+
+  static StoreOperation ToOperation(const v1::StoreOperation& proto) {
+    if (proto.has_set()) return StoreSet{proto.set().key(), proto.set().value()};
+    if (proto.has_get()) return StoreGet{proto.get().key()};
+    if (proto.has_add()) return StoreAdd{proto.add().key(), proto.add().amount()};
+    if (proto.has_delete_()) return StoreDelete{proto.delete_().key()};
+    if (proto.has_check())
+      return StoreCheck{{proto.check().keys().begin(), proto.check().keys().end()}};
+    return StoreCompareSet{proto.compare_set().key(), proto.compare_set().expected(),
+                           proto.compare_set().desired()};
+  }
+
+  HashStore store_;
+  Mutex mu_;
+  int calls_ DP_GUARDED_BY(mu_) = 0;
+  std::map<std::pair<uint64_t, uint64_t>, v1::ExecuteResponse> answers_ DP_GUARDED_BY(mu_);
+};
+
+constexpr RetryOptions kQuick{
+    .deadline = absl::Seconds(30),
+    .backoff = {.initial = absl::Microseconds(10), .max = absl::Microseconds(100)}};
+
+// A GrpcStore together with what it borrows.
+class StoreOverLossyNetwork final : public Store {
+ public:
+  absl::StatusOr<std::vector<StoreResult>> Execute(
+      absl::Span<const StoreOperation> operations) override {
+    return store_.Execute(operations);
+  }
+  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+                                                 absl::Duration timeout) override {
+    return store_.Await(keys, timeout);
+  }
+
+ private:
+  LossyStore connection_;
+  Pause pause_;
+  GrpcStore store_{connection_, pause_, JobId(7), Generation(1), kQuick};
+};
+
+INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreConformance, ::testing::Values([] {
+                           return std::make_unique<StoreOverLossyNetwork>();
+                         }));
+
+// A coordinator that is not there.
+class NoCoordinator final : public StoreConnection {
+ public:
+  absl::StatusOr<v1::ExecuteResponse> Execute(const v1::ExecuteRequest&, absl::Duration) override {
+    return absl::UnavailableError("coordinator at h:1: connection refused");
+  }
+  absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest&, absl::Duration) override {
+    return absl::UnavailableError("coordinator at h:1: connection refused");
+  }
+};
+
+TEST(GrpcStoreTest, AnUnreachableCoordinatorShowsAfterTheDeadline) {
+  NoCoordinator connection;
+  Pause pause;
+  GrpcStore store(connection, pause, JobId(7), Generation(1),
+                  {.deadline = absl::Milliseconds(5), .backoff = kQuick.backoff});
+  EXPECT_EQ(store.Set("k", "v").code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(store.Get("k", absl::ZeroDuration()).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(GrpcStoreTest, AShutdownEndsTheRetries) {
+  NoCoordinator connection;
+  Pause pause;
+  GrpcStore store(connection, pause, JobId(7), Generation(1), {.deadline = absl::Hours(1)});
+  pause.Stop();
+  EXPECT_EQ(store.Set("k", "v").code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(store.Get("k", absl::Hours(1)).status().code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace dp::client
