@@ -1,0 +1,192 @@
+#include "server/shell/convert_command.h"
+
+#include <string>
+#include <utility>
+
+#include "base/overloaded.h"
+#include "base/status.h"
+#include "server/shell/convert_store.h"
+#include "server/shell/convert_values.h"
+
+namespace dp::server {
+namespace {
+
+using Record = journal::JournalRecord;
+
+void Fill(const core::RankKey& key, journal::RankKey* proto) {
+  proto->set_job(key.job.value());
+  proto->set_generation(key.generation.value());
+  proto->set_rank(key.rank);
+}
+
+core::RankKey ToKey(const journal::RankKey& proto) {
+  return {JobId(proto.job()), Generation(proto.generation()), proto.rank()};
+}
+
+void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
+  proto->set_request_id(submit.request_id);
+  proto->set_name(submit.spec.name);
+  proto->set_ranks(submit.spec.ranks);
+  proto->set_payload(submit.spec.payload);
+}
+
+core::SubmitJob ToCommand(const journal::SubmitJob& proto) {
+  return {proto.request_id(), {proto.name(), proto.ranks(), proto.payload()}};
+}
+
+void Fill(const core::PlaceJob& place, journal::PlaceJob* proto) {
+  proto->set_job(place.job.value());
+  for (const core::PlaceJob::Slot& slot : place.slots) {
+    journal::Slot* added = proto->add_slots();
+    added->set_worker(slot.worker.value());
+    added->set_slot(slot.slot);
+  }
+}
+
+core::PlaceJob ToCommand(const journal::PlaceJob& proto) {
+  core::PlaceJob place{JobId(proto.job()), {}};
+  for (const journal::Slot& slot : proto.slots()) {
+    place.slots.push_back({WorkerId(slot.worker()), slot.slot()});
+  }
+  return place;
+}
+
+void Fill(const core::RegisterWorker& worker, journal::RegisterWorker* proto) {
+  proto->set_name(worker.name);
+  proto->set_host(worker.host);
+  proto->set_address(worker.address);
+  proto->set_incarnation(worker.incarnation.value());
+  proto->set_slots(worker.slots);
+}
+
+core::RegisterWorker ToCommand(const journal::RegisterWorker& proto) {
+  return {proto.name(), proto.host(), proto.address(), Incarnation(proto.incarnation()),
+          proto.slots()};
+}
+
+void Fill(const core::LoseWorker& lose, journal::LoseWorker* proto) {
+  proto->set_worker(lose.worker.value());
+  proto->set_incarnation(lose.incarnation.value());
+  proto->set_reason(lose.reason);
+}
+
+core::LoseWorker ToCommand(const journal::LoseWorker& proto) {
+  return {WorkerId(proto.worker()), Incarnation(proto.incarnation()), proto.reason()};
+}
+
+void Fill(const core::ReportRank& report, journal::ReportRank* proto) {
+  using What = core::ReportRank::What;
+  proto->set_worker(report.worker.value());
+  proto->set_incarnation(report.incarnation.value());
+  Fill(report.rank, proto->mutable_rank());
+  proto->set_what(report.what == What::kStarted  ? journal::ReportRank::WHAT_STARTED
+                  : report.what == What::kExited ? journal::ReportRank::WHAT_EXITED
+                                                 : journal::ReportRank::WHAT_RELEASED);
+  proto->set_pid(report.pid);
+  *proto->mutable_exit() = ToProto(report.exit);
+  proto->set_error(report.error);
+  for (const std::string& line : report.last_lines) proto->add_last_lines(line);
+}
+
+absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto) {
+  using What = core::ReportRank::What;
+  core::ReportRank report{.worker = WorkerId(proto.worker()),
+                          .incarnation = Incarnation(proto.incarnation()),
+                          .rank = ToKey(proto.rank()),
+                          .pid = proto.pid(),
+                          .exit = FromProto(proto.exit()),
+                          .error = proto.error(),
+                          .last_lines = {proto.last_lines().begin(), proto.last_lines().end()}};
+  switch (proto.what()) {
+    case journal::ReportRank::WHAT_STARTED:
+      report.what = What::kStarted;
+      return report;
+    case journal::ReportRank::WHAT_EXITED:
+      report.what = What::kExited;
+      return report;
+    case journal::ReportRank::WHAT_RELEASED:
+      report.what = What::kReleased;
+      return report;
+    default:
+      return absl::DataLossError("a report says nothing of a rank that this release knows");
+  }
+}
+
+void Fill(const core::StoreBatch& batch, journal::StoreBatch* proto) {
+  proto->set_job(batch.job.value());
+  proto->set_generation(batch.generation.value());
+  proto->set_client(batch.client);
+  proto->set_sequence(batch.sequence);
+  for (const StoreOperation& operation : batch.operations) {
+    *proto->add_operations() = ToProto(operation);
+  }
+}
+
+absl::StatusOr<core::Action> ToCommand(const journal::StoreBatch& proto) {
+  core::StoreBatch batch{
+      JobId(proto.job()), Generation(proto.generation()), proto.client(), proto.sequence(), {}};
+  for (const v1::StoreOperation& operation : proto.operations()) {
+    DP_ASSIGN_OR_RETURN(StoreOperation converted, FromProto(operation));
+    batch.operations.push_back(std::move(converted));
+  }
+  return batch;
+}
+
+absl::StatusOr<core::Action> ToAction(const Record& record) {
+  switch (record.action_case()) {
+    case Record::kStartEpoch:
+      return core::StartEpoch{};
+    case Record::kSubmitJob:
+      return ToCommand(record.submit_job());
+    case Record::kCancelJob:
+      return core::CancelJob{JobId(record.cancel_job().job())};
+    case Record::kPlaceJob:
+      return ToCommand(record.place_job());
+    case Record::kRegisterWorker:
+      return ToCommand(record.register_worker());
+    case Record::kLoseWorker:
+      return ToCommand(record.lose_worker());
+    case Record::kReportRank:
+      return ToCommand(record.report_rank());
+    case Record::kJoinWorld:
+      return core::JoinWorld{ToKey(record.join_world().rank())};
+    case Record::kStoreBatch:
+      return ToCommand(record.store_batch());
+    case Record::ACTION_NOT_SET:
+      break;
+  }
+  return absl::DataLossError("a record holds no command that this release knows");
+}
+
+}  // namespace
+
+Record ToRecord(const core::Command& command) {
+  Record record;
+  *record.mutable_at() = ToProto(command.at);
+  std::visit(
+      Overloaded{
+          [&](const core::StartEpoch&) { record.mutable_start_epoch(); },
+          [&](const core::SubmitJob& submit) { Fill(submit, record.mutable_submit_job()); },
+          [&](const core::CancelJob& cancel) {
+            record.mutable_cancel_job()->set_job(cancel.job.value());
+          },
+          [&](const core::PlaceJob& place) { Fill(place, record.mutable_place_job()); },
+          [&](const core::RegisterWorker& worker) {
+            Fill(worker, record.mutable_register_worker());
+          },
+          [&](const core::LoseWorker& lose) { Fill(lose, record.mutable_lose_worker()); },
+          [&](const core::ReportRank& report) { Fill(report, record.mutable_report_rank()); },
+          [&](const core::JoinWorld& join) {
+            Fill(join.rank, record.mutable_join_world()->mutable_rank());
+          },
+          [&](const core::StoreBatch& batch) { Fill(batch, record.mutable_store_batch()); }},
+      command.action);
+  return record;
+}
+
+absl::StatusOr<core::Command> FromRecord(const Record& record) {
+  DP_ASSIGN_OR_RETURN(core::Action action, ToAction(record));
+  return core::Command{FromProto(record.at()), std::move(action)};
+}
+
+}  // namespace dp::server

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "server/core/command.h"
+#include "server/shell/journal_record.pb.h"
+
+// Commands between the core and the journal. Pure; any thread.
+
+namespace dp::server {
+
+journal::JournalRecord ToRecord(const core::Command& command);
+// Errors: DataLoss a record that says nothing this release knows.
+absl::StatusOr<core::Command> FromRecord(const journal::JournalRecord& record);
+
+}  // namespace dp::server

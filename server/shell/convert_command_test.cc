@@ -1,0 +1,71 @@
+#include "server/shell/convert_command.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace dp::server {
+namespace {
+
+const core::RankKey kRank{JobId(7), Generation(3), 2};
+
+// One of each, every field set.
+std::vector<core::Action> AllActions() {
+  return {
+      core::StartEpoch{},
+      core::SubmitJob{"request", {"name", 4, std::string("\0\xff", 2)}},
+      core::CancelJob{JobId(7)},
+      core::PlaceJob{JobId(7), {{WorkerId(1), 0}, {WorkerId(2), 3}}},
+      core::RegisterWorker{"w", "host", "10.0.0.1", Incarnation(~uint64_t{0}), 8},
+      core::LoseWorker{WorkerId(1), Incarnation(5), "silent"},
+      core::ReportRank{WorkerId(1),
+                       Incarnation(5),
+                       kRank,
+                       core::ReportRank::What::kExited,
+                       11,
+                       {core::Exit::How::kSignal, 9},
+                       "no such file",
+                       {"line", "not utf-8: \xff"}},
+      core::JoinWorld{kRank},
+      core::StoreBatch{JobId(7),
+                       Generation(3),
+                       1,
+                       2,
+                       {StoreSet{"k", "v"}, StoreGet{"k"}, StoreAdd{"n", -1},
+                        StoreCompareSet{"k", "a", "b"}, StoreDelete{"k"}, StoreCheck{{"k", "n"}}}},
+  };
+}
+
+core::Command Command(core::Action action) {
+  return {absl::FromUnixNanos(1700000000123456789), std::move(action)};
+}
+
+TEST(ConvertCommandTest, EveryCommandComesBackAsItWas) {
+  for (core::Action& action : AllActions()) {
+    const core::Command command = Command(std::move(action));
+    const journal::JournalRecord record = ToRecord(command);
+    const auto back = FromRecord(record);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->at, command.at);
+    EXPECT_EQ(back->action.index(), command.action.index());
+    EXPECT_EQ(ToRecord(*back).DebugString(), record.DebugString());
+  }
+}
+
+TEST(ConvertCommandTest, FieldsKeepTheirMeaning) {
+  const auto back = FromRecord(ToRecord(Command(AllActions()[6])));
+  ASSERT_TRUE(back.ok()) << back.status();
+  const auto& report = std::get<core::ReportRank>(back->action);
+  EXPECT_EQ(report.rank, kRank);
+  EXPECT_EQ(report.what, core::ReportRank::What::kExited);
+  EXPECT_EQ(report.exit, (core::Exit{core::Exit::How::kSignal, 9}));
+  EXPECT_EQ(report.last_lines.at(1), "not utf-8: \xff");
+}
+
+TEST(ConvertCommandTest, ARecordWithoutACommandIsRefused) {
+  EXPECT_EQ(FromRecord({}).status().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace dp::server

@@ -1,0 +1,56 @@
+#include "server/shell/convert_values.h"
+
+#include <algorithm>
+#include <string>
+
+namespace dp::server {
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  // Both sides number the codes alike.
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+google::protobuf::Timestamp ToProto(absl::Time time) {
+  google::protobuf::Timestamp proto;
+  const int64_t seconds = absl::ToUnixSeconds(time);
+  proto.set_seconds(seconds);
+  proto.set_nanos(
+      static_cast<int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
+  return proto;
+}
+
+absl::Time FromProto(const google::protobuf::Timestamp& time) {
+  return absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
+}
+
+google::protobuf::Duration ToProto(absl::Duration duration) {
+  google::protobuf::Duration proto;
+  proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
+  proto.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
+  return proto;
+}
+
+absl::Duration FromProto(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+absl::Duration BoundedWait(const google::protobuf::Duration& timeout) {
+  return std::clamp(FromProto(timeout), absl::ZeroDuration(), kWaitMax);
+}
+
+v1::Exit ToProto(const core::Exit& exit) {
+  v1::Exit proto;
+  if (exit.how == core::Exit::How::kCode) {
+    proto.set_code(exit.number);
+  } else {
+    proto.set_signal(exit.number);
+  }
+  return proto;
+}
+
+core::Exit FromProto(const v1::Exit& exit) {
+  if (exit.how_case() == v1::Exit::kSignal) return {core::Exit::How::kSignal, exit.signal()};
+  return {core::Exit::How::kCode, exit.code()};
+}
+
+}  // namespace dp::server

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "dp/v1/jobs.pb.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "grpcpp/support/status.h"
+#include "server/core/command.h"
+#include "server/shell/driver.h"
+
+// Small values between the wire and the core. Pure; any thread.
+
+namespace dp::server {
+
+// How long one call may wait at most. Clients ask again; what went away unseen is noticed then.
+inline constexpr absl::Duration kWaitMax = absl::Seconds(60);
+
+grpc::Status ToGrpc(const absl::Status& status);
+
+google::protobuf::Timestamp ToProto(absl::Time time);
+absl::Time FromProto(const google::protobuf::Timestamp& time);
+google::protobuf::Duration ToProto(absl::Duration duration);
+absl::Duration FromProto(const google::protobuf::Duration& duration);
+// How long a call waits: what it asks for, between zero and kWaitMax.
+absl::Duration BoundedWait(const google::protobuf::Duration& timeout);
+
+v1::Exit ToProto(const core::Exit& exit);
+core::Exit FromProto(const v1::Exit& exit);
+
+template <typename Response>
+void SetHeader(const View& view, Response* response) {
+  response->mutable_header()->set_epoch(view.coordinator.epoch().value());
+  response->mutable_header()->set_revision(view.coordinator.revision().value());
+}
+
+}  // namespace dp::server
