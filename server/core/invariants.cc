@@ -1,0 +1,208 @@
+#include "server/core/invariants.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+namespace dp::core {
+namespace {
+
+// Collects the sentences about one thing, each with the thing's name before it.
+class Findings {
+ public:
+  Findings(std::string thing, std::vector<std::string>& broken)
+      : thing_(std::move(thing)), broken_(broken) {}
+
+  void Expect(bool holds, absl::string_view rule) const {
+    if (!holds) broken_.push_back(absl::StrCat(thing_, ": ", rule));
+  }
+
+ private:
+  const std::string thing_;
+  std::vector<std::string>& broken_;
+};
+
+Findings About(const Job& job, std::vector<std::string>& broken) {
+  return {absl::StrCat("job ", job.id.ToString(), " (", Name(job.state), ")"), broken};
+}
+
+void CheckWorld(const Job& job, const Findings& findings) {
+  const Rendezvous& world = job.world;
+  const bool placed = job.generation.valid();
+  findings.Expect(job.ranks.size() == (placed ? static_cast<size_t>(job.spec.ranks) : 0),
+                  "has another number of ranks than its spec");
+  if (placed) findings.Expect(world.size() == job.spec.ranks, "its world has another size");
+  for (const int member : world.members()) {
+    findings.Expect(member >= 0 && member < world.size(), "a member is outside its world");
+  }
+  if (world.state() == WorldState::kSealed) {
+    findings.Expect(world.missing().empty(), "its world is sealed without all ranks");
+  }
+}
+
+bool AnyLive(const Job& job) {
+  for (const Rank& rank : job.ranks) {
+    if (rank.live()) return true;
+  }
+  return false;
+}
+
+void CheckEnd(const Job& job, const Findings& findings) {
+  findings.Expect(!AnyLive(job), "is over, but a rank holds a slot");
+  findings.Expect(job.finished_at.has_value(), "is over without a time");
+  if (job.state == JobState::kSucceeded) {
+    findings.Expect(!job.failure.has_value(), "succeeded with a failure");
+    for (const Rank& rank : job.ranks) {
+      findings.Expect(rank.succeeded(), "succeeded, but a rank did not exit with 0");
+    }
+  } else if (job.failure.has_value()) {
+    findings.Expect((job.failure->failure_class == FailureClass::kCancel) ==
+                        (job.state == JobState::kCancelled),
+                    "its end is not what its failure says");
+  }
+}
+
+void CheckState(const Job& job, const Findings& findings) {
+  const WorldState world = job.world.state();
+  switch (job.state) {
+    case JobState::kPending:
+      findings.Expect(!AnyLive(job), "waits for slots and holds some");
+      break;
+    case JobState::kStarting:
+      findings.Expect(world == WorldState::kForming, "its world is not forming");
+      findings.Expect(AnyLive(job), "has no rank left");
+      break;
+    case JobState::kRunning:
+      findings.Expect(world == WorldState::kSealed, "its world is not sealed");
+      findings.Expect(AnyLive(job), "has no rank left");
+      break;
+    case JobState::kStopping:
+      findings.Expect(AnyLive(job), "has no rank left to stop");
+      [[fallthrough]];
+    case JobState::kFailed:
+    case JobState::kCancelled:
+      findings.Expect(job.failure.has_value(), "has no failure on record");
+      [[fallthrough]];
+    case JobState::kSucceeded:
+      findings.Expect(world == WorldState::kClosed, "its world is open");
+      break;
+  }
+  if (job.terminal()) CheckEnd(job, findings);
+}
+
+// Every slot is held by a live rank that says so too.
+void CheckSlots(const Worker& worker, const State& state, std::vector<std::string>& broken) {
+  const Findings findings(absl::StrCat("worker ", worker.name), broken);
+  for (size_t slot = 0; slot < worker.slots.size(); ++slot) {
+    if (!worker.slots[slot].has_value()) continue;
+    const RankKey& holder = *worker.slots[slot];
+    const Job* job = state.jobs.Find(holder.job);
+    findings.Expect(worker.ready(), "is lost, but a rank holds a slot");
+    findings.Expect(job != nullptr && holder.generation == job->generation,
+                    "a slot is held by a job or generation that is no more");
+    if (job == nullptr || static_cast<size_t>(holder.rank) >= job->ranks.size()) continue;
+    const Rank& rank = job->ranks[holder.rank];
+    findings.Expect(rank.live(), "a slot is held by a rank that is over");
+    findings.Expect(rank.worker_id == worker.id && static_cast<size_t>(rank.slot) == slot,
+                    "a slot is held by a rank that has another");
+  }
+}
+
+// Every live rank holds the slot that it names.
+void CheckPlaces(const Job& job, const State& state, const Findings& findings) {
+  for (size_t r = 0; r < job.ranks.size(); ++r) {
+    const Rank& rank = job.ranks[r];
+    if (!rank.live()) continue;
+    const Worker* worker = state.workers.Find(rank.worker_id);
+    const bool exists = worker != nullptr && static_cast<size_t>(rank.slot) < worker->slots.size();
+    findings.Expect(
+        exists && worker->slots[rank.slot] == RankKey{job.id, job.generation, static_cast<int>(r)},
+        "a live rank does not hold its slot");
+  }
+}
+
+void CheckStores(const State& state, std::vector<std::string>& broken) {
+  for (const Job* job : state.jobs.jobs()) {
+    const bool open = job->generation.valid() && job->world.state() != WorldState::kClosed;
+    About(*job, broken)
+        .Expect(open == (state.stores.count(job->id) > 0),
+                "has a store though its world is not open, or the other way round");
+  }
+  for (const auto& [job, store] : state.stores) {
+    Findings(absl::StrCat("store of job ", job.ToString()), broken)
+        .Expect(state.jobs.Find(job) != nullptr, "belongs to no job");
+  }
+}
+
+void CheckLives(const State& state, std::vector<std::string>& broken) {
+  std::set<Incarnation> lives;
+  for (const Worker* worker : state.workers.workers()) {
+    if (!worker->ready()) continue;
+    const bool once = lives.insert(worker->incarnation).second;
+    Findings(absl::StrCat("worker ", worker->name), broken)
+        .Expect(once, "shares its incarnation with another");
+  }
+}
+
+void CheckVersions(const State& state, std::vector<std::string>& broken) {
+  const Findings findings("versions", broken);
+  for (const auto& [topic, version] : state.versions) {
+    findings.Expect(version <= state.revision, "a topic is ahead of the revision");
+  }
+  for (const Job* job : state.jobs.jobs()) {
+    findings.Expect(job->version.valid() && job->version <= state.revision,
+                    "a job is ahead of the revision, or has no version");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> Invariants::Broken(const State& state) {
+  std::vector<std::string> broken;
+  for (const Job* job : state.jobs.jobs()) {
+    const Findings findings = About(*job, broken);
+    CheckWorld(*job, findings);
+    CheckState(*job, findings);
+    CheckPlaces(*job, state, findings);
+  }
+  for (const Worker* worker : state.workers.workers()) CheckSlots(*worker, state, broken);
+  CheckStores(state, broken);
+  CheckLives(state, broken);
+  CheckVersions(state, broken);
+  CheckProgress(state, broken);
+  return broken;
+}
+
+void Invariants::CheckProgress(const State& state, std::vector<std::string>& broken) {
+  const Findings findings("coordinator", broken);
+  findings.Expect(state.epoch >= epoch_, "the epoch went back");
+  findings.Expect(state.revision >= revision_, "the revision went back");
+  epoch_ = state.epoch;
+  revision_ = state.revision;
+  std::map<JobId, Seen> now;
+  for (const Job* job : state.jobs.jobs()) {
+    if (const auto it = jobs_.find(job->id); it != jobs_.end()) {
+      CheckProgressOf(*job, it->second, broken);
+    }
+    Seen& seen = now[job->id];
+    seen = {job->generation, job->version, job->terminal(), {}};
+    for (const Rank& rank : job->ranks) seen.ranks.push_back(rank.state);
+  }
+  jobs_ = std::move(now);
+}
+
+void Invariants::CheckProgressOf(const Job& job, const Seen& before,
+                                 std::vector<std::string>& broken) {
+  const Findings findings = About(job, broken);
+  findings.Expect(job.generation >= before.generation, "its generation went back");
+  findings.Expect(job.version >= before.version, "its version went back");
+  if (before.terminal) {
+    findings.Expect(job.terminal() && job.version == before.version, "moved after its end");
+  }
+  if (job.generation != before.generation) return;
+  for (size_t r = 0; r < job.ranks.size() && r < before.ranks.size(); ++r) {
+    findings.Expect(job.ranks[r].state >= before.ranks[r], "the state of a rank went back");
+  }
+}
+
+}  // namespace dp::core

@@ -1,0 +1,100 @@
+#include "server/core/placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/core/coordinator_fixture.h"
+#include "server/core/natural_order.h"
+
+namespace dp::core {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class PlacementTest : public CoordinatorFixture {
+ protected:
+  std::vector<std::string> reasons(JobId job) { return PlanPlacement(coordinator_).reasons[job]; }
+};
+
+TEST_F(PlacementTest, RanksOfOneWorkerAreAdjacentAndWorkersInNaturalOrder) {
+  Register("node10", 2), Register("node2", 2), Register("node1", 1);
+  EXPECT_EQ(places(SubmitAndPlace(5)), "node1/0 node2/0 node2/1 node10/0 node10/1");
+}
+
+TEST_F(PlacementTest, AJobGoesToTheTightestWorkerThatHoldsItWhole) {
+  Register("a", 4), Register("b", 2), Register("c", 1);
+  EXPECT_EQ(places(SubmitAndPlace(2)), "b/0 b/1");
+  EXPECT_EQ(places(SubmitAndPlace(3)), "a/0 a/1 a/2");
+}
+
+TEST_F(PlacementTest, AJobTakesAsFewWorkersAsPossible) {
+  Register("a", 1), Register("b", 3), Register("c", 1), Register("d", 2);
+  EXPECT_EQ(places(SubmitAndPlace(4)), "a/0 b/0 b/1 b/2");
+}
+
+TEST_F(PlacementTest, AJobIsPlacedWholeOrNotAtAll) {
+  Register("node", 3);
+  const JobId first = SubmitAndPlace(2);
+  const JobId second = SubmitAndPlace(2);
+  EXPECT_EQ(state(first), "starting");
+  EXPECT_EQ(state(second), "pending");
+  EXPECT_THAT(reasons(second), ElementsAre("needs 2 slots, 1 free of 3 in all on 1 worker"));
+}
+
+TEST_F(PlacementTest, AJobThatIsTooLargeSaysWhatIsMissing) {
+  Register("node", 2);
+  EXPECT_THAT(reasons(Submit(4)),
+              ElementsAre("needs 4 slots, 2 free of 2 in all on 1 worker",
+                          "2 slots missing: start more workers, or submit with fewer ranks"));
+}
+
+TEST_F(PlacementTest, AJobThatFitsOnlyLaterKeepsItsTurn) {
+  Register("node", 2);
+  const JobId running = SubmitAndPlace(1);
+  const JobId large = SubmitAndPlace(2);
+  const JobId small = SubmitAndPlace(1);
+  EXPECT_EQ(state(small), "pending");
+  EXPECT_THAT(reasons(small),
+              ElementsAre("needs 1 slot, 1 free of 2 in all on 1 worker", "job 2 is ahead of it"));
+  ExitWith(running, 0, 0), Release(running, 0);
+  PlaceAll();
+  EXPECT_EQ(state(large), "starting");
+}
+
+TEST_F(PlacementTest, AJobThatFitsNowhereLetsTheOthersPass) {
+  Register("node", 2);
+  const JobId huge = Submit(3);
+  const JobId small = SubmitAndPlace(1);
+  EXPECT_EQ(state(huge), "pending");
+  EXPECT_EQ(state(small), "starting");
+}
+
+TEST_F(PlacementTest, LocalRanksCountOnEachWorker) {
+  Register("a", 2), Register("b", 2);
+  const JobId job = SubmitAndPlace(4);
+  std::vector<int> local_ranks;
+  for (const Rank& rank : coordinator_.job(job)->ranks) local_ranks.push_back(rank.local_rank);
+  EXPECT_THAT(local_ranks, ElementsAre(0, 1, 0, 1));
+}
+
+TEST_F(PlacementTest, WithoutWorkersNothingIsPlaced) {
+  const JobId job = Submit(1);
+  EXPECT_THAT(PlanPlacement(coordinator_).place, IsEmpty());
+  EXPECT_EQ(reasons(job).front(), "needs 1 slot, 0 free of 0 in all on 0 workers");
+}
+
+TEST(NaturalOrderTest, NumbersCountAsNumbers) {
+  EXPECT_TRUE(NaturallyLess("node2", "node10"));
+  EXPECT_TRUE(NaturallyLess("node", "node1"));
+  EXPECT_TRUE(NaturallyLess("rack1-node20", "rack2-node3"));
+  EXPECT_FALSE(NaturallyLess("node10", "node2"));
+  EXPECT_FALSE(NaturallyLess("node1", "node1"));
+}
+
+TEST(NaturalOrderTest, NamesEqualAsNumbersAreStillOrdered) {
+  EXPECT_NE(NaturallyLess("node02", "node2"), NaturallyLess("node2", "node02"));
+}
+
+}  // namespace
+}  // namespace dp::core
