@@ -1,31 +1,13 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "absl/types/span.h"
+#include "base/model/shape_check.h"
 #include "worker/engine/nn/layer_spec.h"
 #include "worker/engine/nn/shape.h"
 
 namespace dp::engine {
 
-// A layer whose shapes are known to fit: nothing is left to defaults.
-struct CheckedLayer {
-  std::string name;
-  LayerKind kind;
-  Shape in;
-  Shape out;
-};
-
-// Infers the shape of every layer of a model whose input has the shape `input`.
-// Errors: InvalidArgument names the layer, its kind, both shapes and what does not fit, as in
-// "layer 'linear7' (linear): in is 100, but 'flatten6' gives 1568 features".
-absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec> layers,
-                                                      const Shape& input);
-
-// CheckShapes, and the model must end in one value for each of `classes`.
-absl::StatusOr<std::vector<CheckedLayer>> CheckClassifier(absl::Span<const LayerSpec> layers,
-                                                          const Shape& input, int classes);
+using model::CheckClassifier;
+using model::CheckedLayer;
+using model::CheckShapes;
 
 }  // namespace dp::engine

@@ -1,10 +1,10 @@
-#include "worker/engine/nn/layer_spec.h"
+#include "base/model/layer_spec.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/overloaded.h"
 
-namespace dp::engine {
+namespace dp::model {
 
 absl::string_view KindName(const LayerKind& kind) {
   return std::visit(Overloaded{
@@ -46,4 +46,4 @@ absl::StatusOr<std::vector<LayerSpec>> Preset(absl::string_view name) {
   return absl::NotFoundError(absl::StrCat("no preset '", name, "'; there are 'mlp' and 'cnn'"));
 }
 
-}  // namespace dp::engine
+}  // namespace dp::model

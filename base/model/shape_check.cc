@@ -1,4 +1,4 @@
-#include "worker/engine/nn/shape_check.h"
+#include "base/model/shape_check.h"
 
 #include <utility>
 
@@ -8,7 +8,7 @@
 #include "base/overloaded.h"
 #include "base/status.h"
 
-namespace dp::engine {
+namespace dp::model {
 namespace {
 
 // More elements than this in one activation or weight is a slip of the pen: 1 GiB of floats.
@@ -157,4 +157,4 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckClassifier(absl::Span<const Layer
   return checked;
 }
 
-}  // namespace dp::engine
+}  // namespace dp::model
