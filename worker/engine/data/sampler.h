@@ -65,7 +65,8 @@ class GlobalBatchSampler {
   std::vector<int64_t> order_;
 };
 
-// For gradients that are averaged over ranks: world_size / global_count.
-float GradientScale(const Share& share, int world_size);
+// The scale of a rank's sum for gradients that are then averaged over ranks:
+// world_size / global_count.
+float GradientScale(int64_t global_count, int world_size);
 
 }  // namespace dp::engine

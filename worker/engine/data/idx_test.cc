@@ -1,0 +1,139 @@
+#include "worker/engine/data/idx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "worker/engine/data/idx_dataset.h"
+
+namespace dp::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A data directory of its own for each test, with a set of three images of 1x2 pixels.
+class IdxTest : public testing::Test {
+ protected:
+  IdxTest() {
+    std::string pattern = testing::TempDir() + "/idx-XXXXXX";
+    dir_ = mkdtemp(pattern.data());
+    Write("train-images-idx3-ubyte", images_);
+    Write("train-labels-idx1-ubyte", labels_);
+  }
+  ~IdxTest() override { std::filesystem::remove_all(dir_); }
+
+  void Write(const std::string& name, const std::string& bytes) {
+    std::ofstream(dir_ + "/" + name, std::ios::binary) << bytes;
+  }
+  void Compress(const std::string& name, const std::string& bytes) {
+    gzFile file = gzopen((dir_ + "/" + name).c_str(), "wb");
+    gzwrite(file, bytes.data(), bytes.size());
+    gzclose(file);
+  }
+  void Remove(const std::string& name) { std::filesystem::remove(dir_ + "/" + name); }
+
+  std::string ErrorOf(IdxDatasetOptions options = {}) {
+    options.dir = dir_;
+    return std::string(OpenIdxDataset(options, Split::kTrain).status().message());
+  }
+
+  static std::string Bytes(std::initializer_list<int> bytes) {
+    return {bytes.begin(), bytes.end()};
+  }
+
+  std::string dir_;
+  const std::string images_ =
+      Bytes({0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 51, 102, 153, 204, 255});
+  const std::string labels_ = Bytes({0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9});
+};
+
+TEST_F(IdxTest, GathersNormalizedSamplesInAnyOrder) {
+  const auto data = *OpenIdxDataset({.dir = dir_, .mean = 0.2f, .std = 0.5f}, Split::kTrain);
+  std::vector<float> images(4);
+  std::vector<int32_t> labels(2);
+  data->Gather({2, 0}, absl::MakeSpan(images), absl::MakeSpan(labels));
+  EXPECT_THAT(labels, ElementsAre(9, 7));
+  EXPECT_FLOAT_EQ(images[0], (0.8f - 0.2f) / 0.5f);
+  EXPECT_FLOAT_EQ(images[3], (0.2f - 0.2f) / 0.5f);
+  EXPECT_EQ(data->sample_shape(), (Shape{1, 1, 2}));
+}
+
+TEST_F(IdxTest, ReadsCompressedFilesAlike) {
+  Remove("train-images-idx3-ubyte");
+  Compress("train-images-idx3-ubyte.gz", images_);
+  const auto data = OpenIdxDataset({.dir = dir_}, Split::kTrain);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ((*data)->size(), 3);
+}
+
+TEST_F(IdxTest, AMissingDirectoryIsNamed) {
+  const auto status = OpenIdxDataset({.dir = dir_ + "/none"}, Split::kTrain).status();
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(status.message(), HasSubstr("/none does not exist"));
+}
+
+TEST_F(IdxTest, AMissingFileIsNamedInBothSpellings) {
+  const auto status = OpenIdxDataset({.dir = dir_}, Split::kTest).status();
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(status.message(),
+              HasSubstr("has neither t10k-images-idx3-ubyte nor t10k-images-idx3-ubyte.gz"));
+}
+
+TEST_F(IdxTest, AWrongMagicNumberIsRefused) {
+  Write("train-images-idx3-ubyte", labels_);
+  EXPECT_THAT(ErrorOf(), HasSubstr("train-images-idx3-ubyte: magic number is 0x00000801, but an "
+                                   "IDX file of bytes with 3 axes has 0x00000803"));
+}
+
+TEST_F(IdxTest, TruncationIsFoundAtEveryByte) {
+  for (size_t size = 0; size < images_.size(); ++size) {
+    Write("train-images-idx3-ubyte", images_.substr(0, size));
+    EXPECT_THAT(ErrorOf(), HasSubstr("truncated")) << size;
+  }
+  EXPECT_THAT(ErrorOf(), HasSubstr("the header asks for 6 bytes, found 5"));
+}
+
+TEST_F(IdxTest, TruncationOfACompressedFileIsFound) {
+  Compress("whole.gz", images_);
+  std::ifstream whole(dir_ + "/whole.gz", std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(whole)), {});
+  Remove("train-images-idx3-ubyte");
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    Write("train-images-idx3-ubyte.gz", bytes.substr(0, size));
+    EXPECT_NE(ErrorOf(), "") << size;
+  }
+}
+
+TEST_F(IdxTest, BytesAfterTheEndAreRefused) {
+  Write("train-images-idx3-ubyte", images_ + "x");
+  EXPECT_THAT(ErrorOf(), HasSubstr("longer than the 6 bytes"));
+}
+
+TEST_F(IdxTest, AHeaderThatAsksForTooMuchTakesNoMemory) {
+  std::string huge = images_;
+  for (size_t i : {4, 8, 12}) huge[i] = 0x7f;
+  Write("train-images-idx3-ubyte", huge);
+  EXPECT_THAT(ErrorOf(), HasSubstr("more than 16 GiB"));
+}
+
+TEST_F(IdxTest, ALabelOutOfRangeIsNamedWithItsSample) {
+  EXPECT_EQ(ErrorOf({.classes = 9}),
+            "train-labels-idx1-ubyte: label 9 of sample 2 is out of range, labels are 0 to 8");
+}
+
+TEST_F(IdxTest, CountsOfImagesAndLabelsMustAgree) {
+  Write("train-labels-idx1-ubyte", Bytes({0, 0, 8, 1, 0, 0, 0, 2, 7, 8}));
+  EXPECT_THAT(ErrorOf(), HasSubstr("train-images-idx3-ubyte has 3 samples, but "
+                                   "train-labels-idx1-ubyte has 2"));
+}
+
+TEST_F(IdxTest, AStandardDeviationMustBePositive) {
+  EXPECT_EQ(ErrorOf({.std = 0}), "std is 0; it must be above 0");
+}
+
+}  // namespace
+}  // namespace dp::engine

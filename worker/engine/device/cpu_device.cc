@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <new>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "worker/engine/device/cpu_network.h"
+#include "worker/engine/device/device.h"
+
+// Of the OpenMP runtime that oneDNN links. Declared here because a compiler other than the one that
+// brought that runtime may have no omp.h.
+extern "C" void omp_set_num_threads(int threads);
+
+namespace dp::engine {
+namespace {
+
+// More threads than any host has cores.
+constexpr int kThreadsMax = 1024;
+
+class CpuArray : public Array {
+ public:
+  explicit CpuArray(int64_t size)
+      : data_(new (std::align_val_t{kAlignment}) float[size]()), size_(size) {}
+  ~CpuArray() override { ::operator delete[](data_, std::align_val_t{kAlignment}); }
+  CpuArray(const CpuArray&) = delete;
+  CpuArray& operator=(const CpuArray&) = delete;
+
+  absl::Span<float> span() override { return {data_, static_cast<size_t>(size_)}; }
+
+ private:
+  static constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
+
+  float* const data_;
+  const int64_t size_;
+};
+
+class CpuSgd : public Optimizer {
+ public:
+  CpuSgd(const SgdOptions& options, absl::Span<float> values, absl::Span<const float> gradients)
+      : options_(options), values_(values), gradients_(gradients), velocity_(values.size()) {}
+
+  void Step() override { SgdStep(options_, gradients_, absl::MakeSpan(velocity_), values_); }
+  absl::Span<float> state() override { return absl::MakeSpan(velocity_); }
+
+ private:
+  const SgdOptions options_;
+  const absl::Span<float> values_;
+  const absl::Span<const float> gradients_;
+  std::vector<float> velocity_;
+};
+
+class CpuDevice : public Device {
+ public:
+  absl::string_view name() const override { return "cpu"; }
+
+  absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) override {
+    try {
+      return std::make_unique<CpuArray>(size);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for an array of ", size, " floats"));
+    }
+  }
+
+  absl::StatusOr<std::unique_ptr<Network>> Compile(absl::Span<const CheckedLayer> layers,
+                                                   int batch_size, uint64_t seed,
+                                                   absl::Span<const float> values,
+                                                   absl::Span<float> gradients) override {
+    DP_CHECK(!layers.empty() && batch_size > 0);
+    try {
+      return std::make_unique<CpuNetwork>(cpu_, layers, batch_size, seed, values, gradients);
+    } catch (const dnnl::error& error) {
+      return Refused(error, batch_size);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for the model at batch size ", batch_size));
+    }
+  }
+
+  absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const SgdOptions& options,
+                                                     absl::Span<float> values,
+                                                     absl::Span<const float> gradients) override {
+    return std::make_unique<CpuSgd>(options, values, gradients);
+  }
+
+  void Write(absl::Span<const float> host, absl::Span<float> array) override {
+    DP_CHECK(host.size() == array.size());
+    std::copy(host.begin(), host.end(), array.begin());
+  }
+  void Read(absl::Span<const float> array, absl::Span<float> host) const override {
+    DP_CHECK(host.size() == array.size());
+    std::copy(array.begin(), array.end(), host.begin());
+  }
+
+ private:
+  static absl::Status Refused(const dnnl::error& error, int batch_size) {
+    const std::string what =
+        absl::StrCat("oneDNN refuses the model at batch size ", batch_size, ": ", error.what());
+    if (error.status == dnnl_out_of_memory) return absl::ResourceExhaustedError(what);
+    return absl::UnimplementedError(what);
+  }
+
+  CpuStream cpu_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> OpenCpu(int threads) {
+  if (threads < 1 || threads > kThreadsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads per rank is ", threads, "; it must be 1 to ", kThreadsMax));
+  }
+  omp_set_num_threads(threads);
+  try {
+    return std::make_unique<CpuDevice>();
+  } catch (const dnnl::error& error) {
+    return absl::InternalError(absl::StrCat("oneDNN does not start: ", error.what()));
+  }
+}
+
+}  // namespace dp::engine

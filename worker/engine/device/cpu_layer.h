@@ -1,0 +1,58 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "worker/engine/device/cpu_stream.h"
+#include "worker/engine/device/device.h"
+#include "worker/engine/nn/shape_check.h"
+
+namespace dp::engine {
+
+// One layer of a CpuNetwork, or one with the ReLU after it. Its primitives, memory and reorders are
+// made once; a step only runs them. Factories throw dnnl::error; CpuDevice::Compile catches it.
+class CpuLayer {
+ public:
+  virtual ~CpuLayer() = default;
+
+  virtual void Forward(const Batch& batch, Mode mode) = 0;
+  // Turns the gradient of the output into that of the input, if that has one. Calls
+  // `parameters_ready` before, as soon as the gradients of its own parameters are complete.
+  virtual void Backward(const std::function<void()>& parameters_ready) = 0;
+
+  const Activation& out() const { return out_; }
+
+ protected:
+  Activation out_;
+};
+
+// Where the parameters of one layer lie in the flat arrays. Null when it has none, bias when it has
+// no bias.
+struct ParameterViews {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float* weight_gradient = nullptr;
+  float* bias_gradient = nullptr;
+};
+
+// What every factory below takes. `in` is the activation that the layer before gives.
+struct CpuLayerInput {
+  CpuStream& cpu;
+  const CheckedLayer& layer;
+  int batch_size;
+  const Activation& in;
+};
+
+// `relu`: the layer also does the ReLU that follows it.
+std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const ParameterViews& views,
+                                        bool relu);
+std::unique_ptr<CpuLayer> MakeCpuLinear(const CpuLayerInput& input, const ParameterViews& views,
+                                        bool relu);
+std::unique_ptr<CpuLayer> MakeCpuRelu(const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuMaxPool2d(const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuFlatten(const CpuLayerInput& input);
+// Masks depend on `seed`, Batch::draw and the sample's number alone, so the split into ranks does
+// not change them. `seed` differs between the dropout layers of a network.
+std::unique_ptr<CpuLayer> MakeCpuDropout(const CpuLayerInput& input, uint64_t seed);
+
+}  // namespace dp::engine

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <dnnl.hpp>
+#include <unordered_map>
+
+#include "worker/engine/nn/shape.h"
+
+namespace dp::engine {
+
+// Where oneDNN runs: on the calling thread and its OpenMP team. Owned by the device, used by all
+// that the device made.
+struct CpuStream {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+
+  // oneDNN refuses at creation what it cannot do; a primitive that then does not run is a bug.
+  void Run(const dnnl::primitive& primitive,
+           const std::unordered_map<int, dnnl::memory>& arguments);
+};
+
+// The values between two layers and, where an earlier layer has parameters, the gradient of the
+// loss with respect to them. Both have one format, that of the layer which gives the values.
+struct Activation {
+  dnnl::memory value;
+  dnnl::memory gradient;  // empty when nobody needs it
+
+  bool needs_gradient() const { return static_cast<bool>(gradient); }
+};
+
+// What an activation of `batch_size` samples of `shape` is in plain order: nc or nchw.
+dnnl::memory::desc PlainDesc(int batch_size, const Shape& shape);
+
+// Memory in `desc`; with a gradient beside the value when `needs_gradient`.
+Activation MakeActivation(const CpuStream& cpu, const dnnl::memory::desc& desc,
+                          bool needs_gradient);
+
+// A tensor in the format that a primitive wants: `home` itself where the formats agree, else a copy
+// beside it, with the reorders made once.
+class Formatted {
+ public:
+  Formatted(CpuStream& cpu, dnnl::memory home, const dnnl::memory::desc& wanted);
+
+  const dnnl::memory& memory() const { return memory_; }
+  // Brings the copy up to date with home; nothing to do where they are one.
+  void Fetch();
+  // Brings home up to date with the copy.
+  void Store();
+
+ private:
+  CpuStream& cpu_;
+  dnnl::memory home_;
+  dnnl::memory memory_;
+  dnnl::reorder fetch_;  // empty where formats agree
+  dnnl::reorder store_;
+};
+
+}  // namespace dp::engine
