@@ -1,9 +1,9 @@
-#include "worker/engine/nn/shape_check.h"
+#include "base/model/shape_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace dp::engine {
+namespace dp::model {
 namespace {
 
 using ::testing::HasSubstr;
@@ -88,4 +88,4 @@ TEST(ShapeCheckTest, AClassifierEndsInItsClasses) {
 }
 
 }  // namespace
-}  // namespace dp::engine
+}  // namespace dp::model
