@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -11,6 +10,18 @@
 namespace dp::engine {
 
 enum class ReduceOp { kSum, kMin, kMax };
+
+// What every backend is told when its group is made.
+struct GroupOptions {
+  // How long one operation may take, from its call to its end.
+  absl::Duration timeout = absl::Minutes(30);
+};
+
+// When the backend began and ended an operation, on the clock of its group; InfiniteFuture before.
+struct WorkTimes {
+  absl::Time begun = absl::InfiniteFuture();
+  absl::Time ended = absl::InfiniteFuture();
+};
 
 // One collective under way. Thread-safe; may outlive its Group (it then reports Aborted).
 class Work {
@@ -21,17 +32,20 @@ class Work {
   // calls give the same answer. After an error the operation's memory has unspecified contents and
   // nothing of it may be used. For a device backend the result is ordered after this on the group's
   // stream. Errors: DeadlineExceeded names the operation and the ranks that did not arrive where
-  // known; Unavailable a peer went away (named); Aborted with the reason given to Abort.
+  // known; Unavailable a peer went away (named); Aborted with the reason given to Abort;
+  // InvalidArgument the ranks' calls do not agree, where the backend sees it.
   virtual absl::Status Wait() = 0;
   virtual bool done() const = 0;
+  virtual WorkTimes times() const = 0;
 };
 
 // The ranks of one generation, bound together for collectives. Every rank calls the same operations
 // in the same order; operations run in that order, one after another, beside the caller.
-// Sums add the ranks' values of each element in rank order 0..n-1, so neither backend nor layout
-// changes a bit (docs/ddp.md, "Ordered sums"). Memory given to an operation belongs to it until
-// Wait. Calls come from one thread, but Abort may come from any. After the first error the group is
-// broken for good: every later operation fails with that error.
+// On CPU backends sums add the ranks' values of each element in rank order 0..n-1, so neither
+// backend nor layout changes a bit (docs/ddp.md, "Ordered sums"). Memory given to an operation
+// belongs to it until Wait returns, and is touched by nobody afterwards, errors included. Calls
+// come from one thread, but Abort may come from any. After the first error the group is broken for
+// good: every later operation fails with that error. The destructor aborts what is under way.
 class Group {
  public:
   virtual ~Group() = default;
@@ -43,11 +57,13 @@ class Group {
   virtual std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) = 0;
   // In place: afterwards every rank has root's bytes.
   virtual std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) = 0;
-  // `gathered` has size() * data.size() bytes, rank r's at r * data.size().
+  // `gathered` has size() * data.size() bytes, rank r's at r * data.size(); it does not overlap
+  // `data`.
   virtual std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
                                           absl::Span<uint8_t> gathered) = 0;
   // Ends, with Aborted and `why`, every operation under way and to come, within 1 s even while a
-  // peer is stopped. Idempotent; the first reason stays.
+  // peer is stopped. Peers are not told: they learn it when this group or its process ends.
+  // Idempotent; the first reason stays.
   virtual void Abort(const absl::Status& why) = 0;
 };
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+// How an operation of a group fails, in the same words for every backend.
+
+namespace dp::engine {
+
+// "rank 1" or "ranks 1, 3".
+std::string RankNames(absl::Span<const int> ranks);
+
+// DeadlineExceeded; `missing` may be empty where the backend cannot tell.
+absl::Status DidNotArrive(absl::string_view operation, absl::Span<const int> missing,
+                          absl::Duration timeout);
+// Unavailable.
+absl::Status WentAway(absl::string_view operation, absl::Span<const int> ranks);
+// Aborted.
+absl::Status AbortedBecause(absl::string_view operation, const absl::Status& why);
+
+}  // namespace dp::engine

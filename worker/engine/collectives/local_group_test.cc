@@ -1,0 +1,24 @@
+#include "worker/engine/collectives/local_group.h"
+
+#include "worker/engine/collectives/group_conformance.h"
+
+namespace dp::engine {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(LocalGroup, GroupConformance,
+                         ::testing::Combine(::testing::Values(MakeLocalGroups),
+                                            ::testing::Range(1, 5)));
+
+TEST(LocalGroupTest, CallsThatDoNotAgreeAreRefusedOnAllRanks) {
+  Groups groups = MakeLocalGroups(2);
+  std::vector<float> ten(10), eleven(11);
+  auto first = groups[0]->AllReduce(absl::MakeSpan(ten), ReduceOp::kSum);
+  auto second = groups[1]->AllReduce(absl::MakeSpan(eleven), ReduceOp::kSum);
+  EXPECT_EQ(first->Wait().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(second->Wait().message(),
+            "all_reduce 1: rank 0 calls all_reduce of 10 floats, op 0, rank 1 calls all_reduce of "
+            "11 floats, op 0");
+}
+
+}  // namespace
+}  // namespace dp::engine

@@ -1,0 +1,199 @@
+#include "worker/engine/collectives/operation_queue.h"
+
+#include <pthread.h>
+
+#include <deque>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "worker/engine/collectives/failure.h"
+
+namespace dp::engine {
+namespace {
+
+// Far above the buckets of any model; a caller that never waits meets it instead of using up
+// memory.
+constexpr size_t kPendingMax = 4096;
+
+struct Operation {
+  std::string name;
+  OperationQueue::Run run;
+  absl::Time deadline;
+  bool done = false;
+  absl::Status status;
+  WorkTimes times;
+};
+
+}  // namespace
+
+class OperationQueue::State {
+ public:
+  State(const GroupOptions& options, std::function<void()> wake, const Clock& clock)
+      : options(options), wake_(std::move(wake)), clock_(clock) {}
+
+  const GroupOptions options;
+
+  std::shared_ptr<Operation> Push(std::string name, Run run) DP_EXCLUDES(mu_) {
+    auto operation = std::make_shared<Operation>();
+    operation->name = std::move(name);
+    operation->run = std::move(run);
+    operation->deadline = clock_.Now() + options.timeout;
+    MutexLock lock(mu_);
+    if (pending_.size() >= kPendingMax) {
+      // The other ranks may run it: this group is out of step from here on.
+      failure_ = absl::ResourceExhaustedError(
+          absl::StrCat(operation->name, ": ", kPendingMax, " operations are already waiting"));
+      End(*operation, failure_);
+      return operation;
+    }
+    pending_.push_back(operation);
+    changed_.NotifyAll();
+    return operation;
+  }
+
+  // The thread: one operation after another until closed.
+  void RunAll() DP_EXCLUDES(mu_) {
+    while (std::shared_ptr<Operation> operation = Next()) {
+      absl::Status status = operation->run();
+      operation->run = nullptr;
+      MutexLock lock(mu_);
+      if (!status.ok()) failure_ = status;
+      End(*operation, std::move(status));
+    }
+  }
+
+  absl::Status Wait(Operation& operation) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (!operation.done) {
+      const absl::Duration left = operation.deadline - clock_.Now();
+      if (left > absl::ZeroDuration()) {
+        changed_.WaitFor(mu_, left);
+      } else if (stop_.kind == StopReason::Kind::kNone && failure_.ok()) {
+        Stop({StopReason::Kind::kDeadline, absl::OkStatus()});
+      } else {
+        changed_.Wait(mu_);
+      }
+    }
+    return operation.status;
+  }
+
+  bool done(const Operation& operation) const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return operation.done;
+  }
+
+  WorkTimes times(const Operation& operation) const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return operation.times;
+  }
+
+  void Abort(const absl::Status& why) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    Stop({StopReason::Kind::kAbort, why});
+  }
+
+  // Returns when nobody calls `wake` any more; the backend may then go.
+  void Close() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    Stop({StopReason::Kind::kAbort, absl::AbortedError("its group was closed")});
+    closed_ = true;
+    changed_.NotifyAll();
+    while (wakers_ > 0) changed_.Wait(mu_);
+  }
+
+  StopReason stop_reason() const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return stop_;
+  }
+
+ private:
+  // Null when closed and empty. Operations behind a failed one end here, without running.
+  std::shared_ptr<Operation> Next() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    for (;;) {
+      while (pending_.empty() && !closed_) changed_.Wait(mu_);
+      if (pending_.empty()) return nullptr;
+      std::shared_ptr<Operation> operation = std::move(pending_.front());
+      pending_.pop_front();
+      operation->times.begun = clock_.Now();
+      if (failure_.ok() && stop_.kind == StopReason::Kind::kNone) return operation;
+      End(*operation, Refusal(operation->name));
+      operation->run = nullptr;
+    }
+  }
+
+  absl::Status Refusal(const std::string& name) const DP_REQUIRES(mu_) {
+    if (!failure_.ok()) return failure_;
+    if (stop_.kind == StopReason::Kind::kAbort) return AbortedBecause(name, stop_.why);
+    return DidNotArrive(name, {}, options.timeout);
+  }
+
+  void End(Operation& operation, absl::Status status) DP_REQUIRES(mu_) {
+    operation.status = std::move(status);
+    operation.times.ended = clock_.Now();
+    operation.done = true;
+    changed_.NotifyAll();
+  }
+
+  // Lets go of mu_ while it calls out. The first reason stays.
+  void Stop(StopReason reason) DP_REQUIRES(mu_) {
+    if (stop_.kind == StopReason::Kind::kNone) stop_ = std::move(reason);
+    ++wakers_;
+    mu_.Unlock();
+    wake_();
+    mu_.Lock();
+    --wakers_;
+    changed_.NotifyAll();
+  }
+
+  const std::function<void()> wake_;
+  const Clock& clock_;
+  mutable Mutex mu_;
+  CondVar changed_;
+  std::deque<std::shared_ptr<Operation>> pending_ DP_GUARDED_BY(mu_);
+  absl::Status failure_ DP_GUARDED_BY(mu_);  // of the first operation that failed, or the latest
+  StopReason stop_ DP_GUARDED_BY(mu_);
+  int wakers_ DP_GUARDED_BY(mu_) = 0;
+  bool closed_ DP_GUARDED_BY(mu_) = false;
+};
+
+class OperationQueue::QueuedWork : public Work {
+ public:
+  QueuedWork(std::shared_ptr<State> state, std::shared_ptr<Operation> operation)
+      : state_(std::move(state)), operation_(std::move(operation)) {}
+
+  absl::Status Wait() override { return state_->Wait(*operation_); }
+  bool done() const override { return state_->done(*operation_); }
+  WorkTimes times() const override { return state_->times(*operation_); }
+
+ private:
+  const std::shared_ptr<State> state_;
+  const std::shared_ptr<Operation> operation_;
+};
+
+OperationQueue::OperationQueue(const GroupOptions& options, std::function<void()> wake,
+                               const Clock& clock)
+    : state_(std::make_shared<State>(options, std::move(wake), clock)), thread_([state = state_] {
+        pthread_setname_np(pthread_self(), "collectives");
+        state->RunAll();
+      }) {}
+
+OperationQueue::~OperationQueue() { state_->Close(); }
+
+std::unique_ptr<Work> OperationQueue::Push(std::string name, Run run) {
+  return std::make_unique<QueuedWork>(state_, state_->Push(std::move(name), std::move(run)));
+}
+
+void OperationQueue::Abort(const absl::Status& why) { state_->Abort(why); }
+
+StopReason OperationQueue::stop_reason() const { return state_->stop_reason(); }
+
+absl::Status OperationQueue::StopError(const std::string& name,
+                                       const std::vector<int>& missing) const {
+  const StopReason stop = stop_reason();
+  if (stop.kind == StopReason::Kind::kAbort) return AbortedBecause(name, stop.why);
+  return DidNotArrive(name, missing, state_->options.timeout);
+}
+
+}  // namespace dp::engine

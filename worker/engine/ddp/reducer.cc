@@ -1,0 +1,110 @@
+#include "worker/engine/ddp/reducer.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+
+namespace dp::engine {
+
+Reducer::Reducer(Group& group, const ParameterLayout& layout, absl::Span<float> gradients,
+                 const ReducerOptions& options, const Clock& clock)
+    : group_(group),
+      layout_(layout),
+      gradients_(gradients),
+      options_(options),
+      clock_(clock),
+      schedule_(PlanBuckets(layout, options.buckets)) {
+  DP_CHECK(static_cast<int64_t>(gradients.size()) == layout.size);
+}
+
+void Reducer::BeginBackward(Sync sync) {
+  DP_CHECK(works_.empty());
+  sync_ = sync;
+  schedule_.Begin();
+  if (sync == Sync::kNo) return;
+  trace_.clear();
+  Record(TraceEvent::What::kBackwardBegun);
+}
+
+void Reducer::GradientReady(int index) {
+  const std::vector<int> launch = schedule_.Ready(index);
+  if (sync_ == Sync::kNo) return;
+  if (!accumulated_.empty()) {
+    const Parameter& parameter = layout_.parameters[index];
+    const absl::Span<float> gradient = GradientOf(index);
+    for (int64_t i = 0; i < parameter.size; ++i) gradient[i] += accumulated_[parameter.offset + i];
+  }
+  for (int bucket : launch) Launch(bucket);
+}
+
+absl::Status Reducer::EndBackward() {
+  if (sync_ == Sync::kYes) Record(TraceEvent::What::kBackwardEnded);
+  absl::Status status = CompleteUnready();
+  if (sync_ == Sync::kYes) {
+    // Also after an error: the buckets under way own the gradients until they have ended.
+    status.Update(WaitForBuckets());
+    accumulated_.clear();
+    Record(TraceEvent::What::kStepEnded);
+    std::stable_sort(trace_.begin(), trace_.end(),
+                     [](const auto& a, const auto& b) { return a.time < b.time; });
+  } else if (status.ok()) {
+    accumulated_.resize(gradients_.size());
+    for (size_t i = 0; i < gradients_.size(); ++i) accumulated_[i] += gradients_[i];
+  }
+  return status;
+}
+
+absl::Span<float> Reducer::GradientOf(int parameter) const {
+  const Parameter& p = layout_.parameters[parameter];
+  return gradients_.subspan(p.offset, p.size);
+}
+
+void Reducer::Launch(int bucket) {
+  DP_CHECK(bucket == static_cast<int>(works_.size()));
+  const Bucket& range = schedule_.plan()[bucket];
+  Record(TraceEvent::What::kBucketLaunched, bucket);
+  works_.push_back(group_.AllReduce(gradients_.subspan(range.offset, range.size), ReduceOp::kSum));
+}
+
+absl::Status Reducer::CompleteUnready() {
+  const std::vector<int> unready = schedule_.Unready();
+  if (unready.empty()) return absl::OkStatus();
+  if (!options_.find_unused_parameters)
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no gradient in this backward for ",
+        absl::StrJoin(
+            unready, ", ",
+            [this](std::string* out, int p) { absl::StrAppend(out, layout_.parameters[p].name); }),
+        "; set find_unused_parameters if the loss need not depend on every parameter"));
+  for (int parameter : unready) {
+    const absl::Span<float> gradient = GradientOf(parameter);
+    std::fill(gradient.begin(), gradient.end(), 0.0f);
+    GradientReady(parameter);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Reducer::WaitForBuckets() {
+  absl::Status status;
+  const float scale = 1.0f / static_cast<float>(group_.size());
+  for (int b = 0; b < static_cast<int>(works_.size()); ++b) {
+    status.Update(works_[b]->Wait());
+    const WorkTimes times = works_[b]->times();
+    trace_.push_back({TraceEvent::What::kBucketBegun, times.begun, b});
+    trace_.push_back({TraceEvent::What::kBucketEnded, times.ended, b});
+    const Bucket& bucket = schedule_.plan()[b];
+    if (group_.size() > 1)
+      for (float& g : gradients_.subspan(bucket.offset, bucket.size)) g *= scale;
+  }
+  works_.clear();
+  return status;
+}
+
+void Reducer::Record(TraceEvent::What what, int bucket) {
+  trace_.push_back({what, clock_.Now(), bucket});
+}
+
+}  // namespace dp::engine

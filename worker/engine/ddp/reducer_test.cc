@@ -1,0 +1,200 @@
+#include "worker/engine/ddp/reducer.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/engine/collectives/awkward_values.h"
+#include "worker/engine/collectives/local_group.h"
+#include "worker/engine/ddp/layout_for_test.h"
+
+namespace dp::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FloatNear;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
+
+constexpr float kTolerance = 1e-6f;
+
+// One rank: its gradients and the reducer over them.
+struct Rank {
+  Rank(Group& group, const ParameterLayout& layout, const ReducerOptions& options = {})
+      : layout(layout),
+        gradients(layout.size),
+        reducer(group, layout, absl::MakeSpan(gradients), options) {}
+
+  // A backward that computes `values`, parameter after parameter.
+  absl::Status Backward(const std::vector<std::vector<float>>& values,
+                        Reducer::Sync sync = Reducer::Sync::kYes) {
+    reducer.BeginBackward(sync);
+    for (size_t p = 0; p < values.size(); ++p) {
+      std::copy(values[p].begin(), values[p].end(),
+                gradients.begin() + layout.parameters[p].offset);
+      reducer.GradientReady(static_cast<int>(p));
+    }
+    return reducer.EndBackward();
+  }
+
+  std::vector<float> Gradient(int p) const {
+    const auto begin = gradients.begin() + layout.parameters[p].offset;
+    return {begin, begin + layout.parameters[p].size};
+  }
+
+  const ParameterLayout& layout;
+  std::vector<float> gradients;
+  Reducer reducer;
+};
+
+// Runs `body` as every rank of a world of `size`.
+void OnRanks(int size, const std::function<void(Group&)>& body) {
+  auto groups = MakeLocalGroups(size, {.timeout = absl::Seconds(60)});
+  std::vector<std::jthread> threads;
+  for (auto& group : groups) threads.emplace_back([&body, &group] { body(*group); });
+}
+
+// The gradient of sum(output * labels) of a linear layer 2 -> 3: labels x inputs, and labels.
+std::vector<std::vector<float>> LinearGradients(std::vector<float> inputs,
+                                                std::vector<float> labels) {
+  std::vector<float> weight;
+  for (float label : labels)
+    for (float input : inputs) weight.push_back(label * input);
+  return {labels, weight};
+}
+
+TEST(ReducerTest, TwoRanksOfALinearLayerGetTheMeanOfTheirGradients) {
+  const ParameterLayout layout = LayoutOfSizes({3, 6});  // bias, weight
+  OnRanks(2, [&](Group& group) {
+    Rank rank(group, layout);
+    const auto mine = group.rank() == 0 ? LinearGradients({0.5209f, 0.3261f}, {1, 0, 0})
+                                        : LinearGradients({-0.1868f, -1.0617f}, {0, 1, 0});
+    ASSERT_TRUE(rank.Backward(mine).ok());
+    EXPECT_THAT(rank.Gradient(0), ElementsAre(0.5f, 0.5f, 0.0f));
+    const std::vector<float> weight{0.26045f, 0.16305f, -0.0934f, -0.53085f, 0.0f, 0.0f};
+    EXPECT_THAT(rank.Gradient(1), Pointwise(FloatNear(kTolerance), weight));
+  });
+}
+
+TEST(ReducerTest, RanksWithUnequalSharesAverageOverTheGlobalBatch) {
+  // Samples 1 and 2 on rank 0, sample 6 on rank 1; each rank scales its sum by world / global
+  // count.
+  const ParameterLayout layout = LayoutOfSizes({1});
+  OnRanks(2, [&](Group& group) {
+    Rank rank(group, layout);
+    const float sum = group.rank() == 0 ? 1.0f + 2.0f : 6.0f;
+    ASSERT_TRUE(rank.Backward({{sum * 2.0f / 3.0f}}).ok());
+    EXPECT_FLOAT_EQ(rank.Gradient(0)[0], 3.0f);
+  });
+}
+
+TEST(ReducerTest, GradientsAreBitIdenticalOverBucketPlansAndRanks) {
+  const ParameterLayout layout = LayoutOfSizes({700, 3, 5000, 64, 1});
+  std::vector<std::vector<float>> outcomes(3 * 4);
+  size_t next = 0;
+  for (int64_t cap : {64, 4096, 1 << 20}) {
+    OnRanks(4, [&](Group& group) {
+      Rank rank(group, layout, {.buckets = {.first_bytes = cap, .cap_bytes = cap}});
+      std::vector<std::vector<float>> values;
+      for (const Parameter& p : layout.parameters)
+        values.push_back(AwkwardValues(group.rank(), p.size));
+      ASSERT_TRUE(rank.Backward(values).ok());
+      outcomes[next + group.rank()] = rank.gradients;
+    });
+    next += 4;
+  }
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome, outcomes[0]);
+}
+
+// When an event happened, by its place in the trace; -1 when it did not.
+int At(const Trace& trace, TraceEvent::What what, int bucket = -1) {
+  for (size_t i = 0; i < trace.size(); ++i)
+    if (trace[i].what == what && trace[i].bucket == bucket) return static_cast<int>(i);
+  return -1;
+}
+
+TEST(ReducerTest, BucketsAreReducedWhileBackwardStillRuns) {
+  using What = TraceEvent::What;
+  const ParameterLayout layout = LayoutOfSizes({64, 64, 64});
+  OnRanks(2, [&](Group& group) {
+    Rank rank(group, layout, {.buckets = {.first_bytes = 256, .cap_bytes = 256}});
+    rank.reducer.BeginBackward(Reducer::Sync::kYes);
+    rank.reducer.GradientReady(0);
+    rank.reducer.GradientReady(1);
+    // Backward of the first layer goes on until everybody's first two buckets have met in this.
+    std::vector<float> barrier(1);
+    ASSERT_TRUE(group.AllReduce(absl::MakeSpan(barrier), ReduceOp::kSum)->Wait().ok());
+    rank.reducer.GradientReady(2);
+    ASSERT_TRUE(rank.reducer.EndBackward().ok());
+    const Trace& trace = rank.reducer.trace();
+    for (int bucket : {0, 1}) {
+      EXPECT_LT(At(trace, What::kBackwardBegun), At(trace, What::kBucketLaunched, bucket));
+      EXPECT_LT(At(trace, What::kBucketLaunched, bucket), At(trace, What::kBucketBegun, bucket));
+      EXPECT_LT(At(trace, What::kBucketBegun, bucket), At(trace, What::kBucketEnded, bucket));
+      EXPECT_LT(At(trace, What::kBucketEnded, bucket), At(trace, What::kBackwardEnded));
+    }
+    EXPECT_EQ(At(trace, What::kStepEnded), static_cast<int>(trace.size()) - 1);
+  });
+}
+
+TEST(ReducerTest, BackwardsWithoutSyncAccumulateIntoTheNextOneWithSync) {
+  const ParameterLayout layout = LayoutOfSizes({2, 3});
+  OnRanks(2, [&](Group& group) {
+    Rank rank(group, layout);
+    const float mine = static_cast<float>(group.rank() + 1);  // 1 and 2: the mean is 1.5
+    for (int round = 0; round < 2; ++round) {
+      for (float part : {mine, 10 * mine})
+        ASSERT_TRUE(rank.Backward({{part, 0}, {0, 0, part}}, Reducer::Sync::kNo).ok());
+      ASSERT_TRUE(rank.Backward({{100 * mine, 0}, {0, 0, 100 * mine}}).ok());
+      EXPECT_THAT(rank.Gradient(0), ElementsAre(166.5f, 0));
+      EXPECT_THAT(rank.Gradient(1), ElementsAre(0, 0, 166.5f));
+    }
+  });
+}
+
+TEST(ReducerTest, AParameterWithoutGradientIsNamedWithTheOption) {
+  const ParameterLayout layout = LayoutOfSizes({2, 3, 4});
+  OnRanks(2, [&](Group& group) {
+    Rank rank(group, layout);
+    const absl::Status status = rank.Backward({{1, 1}});
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("for p1, p2; set find_unused_parameters"));
+  });
+}
+
+TEST(ReducerTest, WithFindUnusedParametersAMissingGradientIsZero) {
+  const ParameterLayout layout = LayoutOfSizes({1, 1});
+  OnRanks(2, [&](Group& group) {
+    Rank rank(group, layout, {.find_unused_parameters = true});
+    rank.gradients.assign(layout.size, 7.0f);  // of an earlier step
+    std::vector<std::vector<float>> values{{4.0f}};
+    if (group.rank() == 1) values.push_back({6.0f});  // only rank 1 uses p1
+    ASSERT_TRUE(rank.Backward(values).ok());
+    EXPECT_FLOAT_EQ(rank.Gradient(0)[0], 4.0f);
+    EXPECT_FLOAT_EQ(rank.Gradient(1)[0], 3.0f);
+  });
+}
+
+TEST(ReducerTest, AnAbortedGroupEndsBackwardWithItsReason) {
+  const ParameterLayout layout = LayoutOfSizes({8});
+  auto groups = MakeLocalGroups(2);
+  Rank rank(*groups[0], layout);
+  std::jthread aborter([&] { groups[0]->Abort(absl::UnavailableError("generation 2 is over")); });
+  const absl::Status status = rank.Backward({std::vector<float>(8)});
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("generation 2 is over"));
+}
+
+TEST(TraceTest, EventsPrintAsOneJsonObjectALine) {
+  const absl::Time begin = absl::FromUnixSeconds(100);
+  EXPECT_EQ(TraceJsonLines({{TraceEvent::What::kBackwardBegun, begin},
+                            {TraceEvent::What::kBucketBegun, begin + absl::Microseconds(5), 0}}),
+            "{\"event\":\"backward_begun\",\"microseconds\":0}\n"
+            "{\"event\":\"bucket_begun\",\"bucket\":0,\"microseconds\":5}\n");
+}
+
+}  // namespace
+}  // namespace dp::engine

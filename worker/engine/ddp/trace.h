@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace dp::engine {
+
+// What happened in one step of data-parallel training; docs/ddp.md explains how to read it.
+struct TraceEvent {
+  enum class What {
+    kBackwardBegun,
+    kBucketLaunched,  // its gradients are ready; it is queued
+    kBucketBegun,     // its all-reduce runs
+    kBucketEnded,
+    kBackwardEnded,
+    kStepEnded,  // gradients are reduced and scaled
+  };
+  What what = What::kBackwardBegun;
+  absl::Time time;
+  int bucket = -1;  // of the bucket events
+};
+
+// By time.
+using Trace = std::vector<TraceEvent>;
+
+// One JSON object a line: {"event":"bucket_begun","bucket":0,"microseconds":1234}, counted from the
+// first event.
+std::string TraceJsonLines(const Trace& trace);
+
+}  // namespace dp::engine
