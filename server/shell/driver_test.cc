@@ -1,0 +1,316 @@
+#include "server/shell/driver.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/shell/memory_journal.h"
+
+namespace dp::server {
+namespace {
+
+using core::Topic;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Wake = Waiters::Wake;
+
+class SettableClock final : public Clock {
+ public:
+  absl::Time Now() const override { return absl::FromUnixSeconds(seconds_); }
+  void Advance(int seconds) { seconds_ += seconds; }
+
+ private:
+  std::atomic<int64_t> seconds_ = 1'700'000'000;
+};
+
+// A journal whose appends can be held up, and which tells when one has begun.
+class GatedJournal final : public Journal {
+ public:
+  absl::Status Replay(absl::FunctionRef<void(const core::Command&)> apply) override {
+    return memory.Replay(apply);
+  }
+  absl::Status Append(absl::Span<const core::Command> commands) override {
+    if (gate) {
+      std::exchange(begun, nullptr)->set_value();
+      std::exchange(gate, nullptr)->get_future().wait();
+    }
+    const absl::Status status = memory.Append(commands);
+    events.push_back(status.ok() ? "synced " + std::to_string(commands.size()) : "sync failed");
+    return status;
+  }
+
+  MemoryJournal memory;
+  std::vector<std::string> events;
+  std::shared_ptr<std::promise<void>> gate, begun;
+};
+
+core::SubmitJob AJob(const std::string& name, int ranks = 1) {
+  return {.request_id = name, .spec = {.name = name, .ranks = ranks}};
+}
+core::RegisterWorker AWorker(uint64_t incarnation = 1) {
+  return {"w", "host", "127.0.0.1", Incarnation(incarnation), 2};
+}
+Topic JobList() { return {.kind = Topic::Kind::kJobList}; }
+
+class DriverTest : public ::testing::Test {
+ protected:
+  void Start(Driver::Options options = {}) {
+    auto driver = Driver::Start(options, journal_, clock_,
+                                [this](const absl::Status& why) { ended_.set_value(why); });
+    ASSERT_TRUE(driver.ok()) << driver.status();
+    driver_ = *std::move(driver);
+  }
+  // Submits and notes the answer among the journal's events, on the driver's thread.
+  std::future<absl::Status> Submit(core::Action action) {
+    auto answer = std::make_shared<std::promise<absl::Status>>();
+    const absl::Status status =
+        driver_->Submit(std::move(action), [this, answer](const auto& outcome, const View&) {
+          journal_.events.push_back("answered");
+          answer->set_value(outcome.status);
+        });
+    if (!status.ok()) answer->set_value(status);
+    return answer->get_future();
+  }
+  // Runs `look` on the driver's thread; one round of its loop at least has passed then.
+  void Look(std::function<void(const View&)> look = [](const View&) {}) {
+    std::promise<absl::Status> done;
+    const absl::Status status = driver_->Ask([&](const absl::Status& status, const View& view) {
+      if (status.ok()) look(view);
+      done.set_value(status);
+    });
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_TRUE(done.get_future().get().ok());
+  }
+  // A wait that is answered once there are `jobs` jobs, or when it is ended.
+  std::future<Wake> WaitForJobs(Waiters::Ticket ticket, size_t jobs,
+                                absl::Duration timeout = absl::Seconds(60)) {
+    auto answer = std::make_shared<std::promise<Wake>>();
+    const absl::Status status = driver_->Wait(
+        ticket, {JobList()}, timeout, [this, answer, jobs](Wake wake, const View& view) {
+          if (wake == Wake::kChanged && view.coordinator.jobs().size() < jobs) return false;
+          journal_.events.push_back("woken");
+          answer->set_value(wake);
+          return true;
+        });
+    EXPECT_TRUE(status.ok()) << status;
+    return answer->get_future();
+  }
+  // Holds up the driver inside its next sync, until the returned promise is set.
+  std::shared_ptr<std::promise<void>> HoldNextSync(core::Action action) {
+    auto gate = std::make_shared<std::promise<void>>();
+    auto begun = std::make_shared<std::promise<void>>();
+    Look([&](const View&) { journal_.gate = gate, journal_.begun = begun; });
+    held_ = Submit(std::move(action));
+    begun->get_future().wait();
+    return gate;
+  }
+
+  GatedJournal journal_;
+  SettableClock clock_;
+  std::promise<absl::Status> ended_;
+  std::future<absl::Status> held_;
+  std::unique_ptr<Driver> driver_;  // last: its thread uses the others
+};
+
+TEST_F(DriverTest, ACommandIsDurableBeforeItIsAnsweredAndWatchersWakeLast) {
+  Start();
+  journal_.events.clear();
+  std::future<Wake> waiting = WaitForJobs(driver_->NewTicket(), 1);
+  Look();  // it is parked
+  ASSERT_TRUE(Submit(AJob("a")).get().ok());
+  EXPECT_EQ(waiting.get(), Wake::kChanged);
+  driver_->Stop();
+  EXPECT_THAT(journal_.events, ElementsAre("synced 1", "answered", "woken"));
+}
+
+TEST_F(DriverTest, CommandsThatArriveDuringASyncShareTheNextOne) {
+  Start();
+  auto gate = HoldNextSync(AJob("a"));
+  auto b = Submit(AJob("b"));
+  auto c = Submit(AJob("c"));
+  gate->set_value();
+  EXPECT_TRUE(b.get().ok());
+  EXPECT_TRUE(c.get().ok());
+  driver_->Stop();
+  EXPECT_THAT(journal_.events,
+              ElementsAre("synced 1", "synced 1", "answered", "synced 2", "answered", "answered"));
+}
+
+TEST_F(DriverTest, AQueryNeverSeesWhatIsNotDurable) {
+  Start();
+  auto gate = HoldNextSync(AJob("a"));
+  std::promise<size_t> seen;
+  ASSERT_TRUE(driver_
+                  ->Ask([&](const absl::Status&, const View& view) {
+                    journal_.events.push_back("asked");
+                    seen.set_value(view.coordinator.jobs().size());
+                  })
+                  .ok());
+  gate->set_value();
+  EXPECT_EQ(seen.get_future().get(), 1u);
+  driver_->Stop();
+  EXPECT_THAT(journal_.events, ElementsAre("synced 1", "synced 1", "answered", "asked"));
+}
+
+TEST_F(DriverTest, ARepetitionIsAnsweredWithoutASync) {
+  Start();
+  ASSERT_TRUE(Submit(AJob("a")).get().ok());
+  const size_t syncs = journal_.memory.syncs();
+  ASSERT_TRUE(Submit(AJob("a")).get().ok());
+  driver_->Stop();
+  EXPECT_EQ(journal_.memory.syncs(), syncs);
+}
+
+TEST_F(DriverTest, AFailingJournalEndsTheDriverAndNobodyIsToldOfSuccess) {
+  Start();
+  std::future<Wake> waiting = WaitForJobs(driver_->NewTicket(), 1);
+  Look([&](const View&) { journal_.memory.FailWith(absl::InternalError("disk on fire")); });
+  EXPECT_EQ(Submit(AJob("a")).get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(waiting.get(), Wake::kStopping);
+  EXPECT_THAT(std::string(ended_.get_future().get().message()), HasSubstr("disk on fire"));
+  EXPECT_EQ(Submit(AJob("b")).get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(journal_.events, ::testing::Contains("sync failed").Times(1));
+}
+
+TEST_F(DriverTest, AFullQueueRefusesInsteadOfBlocking) {
+  Start({.queue_capacity = 2});
+  auto gate = HoldNextSync(AJob("a"));
+  auto b = Submit(AJob("b"));
+  auto c = Submit(AJob("c"));
+  EXPECT_EQ(Submit(AJob("d")).get().code(), absl::StatusCode::kResourceExhausted);
+  gate->set_value();
+  EXPECT_TRUE(b.get().ok());
+  EXPECT_TRUE(c.get().ok());
+}
+
+TEST_F(DriverTest, AJobIsPlacedInTheBatchThatMakesRoomForIt) {
+  Start();
+  ASSERT_TRUE(Submit(AJob("a", /*ranks=*/2)).get().ok());
+  Look([](const View& view) {
+    EXPECT_EQ(view.pending_reasons.size(), 1u);
+    EXPECT_EQ(view.coordinator.job(JobId(1))->state, core::JobState::kPending);
+  });
+  ASSERT_TRUE(Submit(AWorker()).get().ok());
+  Look([](const View& view) {
+    EXPECT_TRUE(view.pending_reasons.empty());
+    EXPECT_EQ(view.coordinator.job(JobId(1))->state, core::JobState::kStarting);
+  });
+  driver_->Stop();
+  EXPECT_EQ(journal_.events.at(journal_.events.size() - 2), "synced 2");
+}
+
+TEST_F(DriverTest, ASilentWorkerIsLostWhenItsLeaseHasRunOut) {
+  Start({.lease = absl::Seconds(8)});
+  ASSERT_TRUE(Submit(AWorker()).get().ok());
+  for (int look = 0; look < 4; ++look) {
+    clock_.Advance(3);
+    Look();
+  }
+  Look([](const View& view) {
+    EXPECT_EQ(view.coordinator.worker(WorkerId(1))->state, core::WorkerState::kLost);
+  });
+}
+
+TEST_F(DriverTest, AHeartbeatKeepsTheLease) {
+  Start({.lease = absl::Seconds(8)});
+  ASSERT_TRUE(Submit(AWorker(1)).get().ok());
+  for (int beat = 0; beat < 8; ++beat) {
+    clock_.Advance(3);
+    std::promise<absl::Status> answer;
+    ASSERT_TRUE(
+        driver_
+            ->Hear(WorkerId(1), Incarnation(1),
+                   [&](const absl::Status& status, const View&) { answer.set_value(status); })
+            .ok());
+    EXPECT_TRUE(answer.get_future().get().ok());
+  }
+}
+
+TEST_F(DriverTest, AnotherIncarnationsHeartbeatIsRefused) {
+  Start();
+  ASSERT_TRUE(Submit(AWorker(1)).get().ok());
+  std::promise<absl::Status> answer;
+  ASSERT_TRUE(driver_
+                  ->Hear(WorkerId(1), Incarnation(2),
+                         [&](const absl::Status& status, const View&) { answer.set_value(status); })
+                  .ok());
+  EXPECT_EQ(answer.get_future().get().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(DriverTest, AWaitEndsAtItsDeadline) {
+  Start();
+  std::future<Wake> waiting = WaitForJobs(driver_->NewTicket(), 1, absl::Seconds(10));
+  Look();
+  clock_.Advance(11);
+  Look();
+  EXPECT_EQ(waiting.get(), Wake::kDeadline);
+}
+
+TEST_F(DriverTest, ACancelledWaitEnds) {
+  Start();
+  const Waiters::Ticket ticket = driver_->NewTicket();
+  std::future<Wake> waiting = WaitForJobs(ticket, 1);
+  driver_->Cancel(ticket);
+  EXPECT_EQ(waiting.get(), Wake::kCancelled);
+}
+
+TEST_F(DriverTest, LogsWakeThoseWhoWaitForALaterVersion) {
+  Start();
+  std::promise<void> woken;
+  ASSERT_TRUE(driver_
+                  ->Wait(driver_->NewTicket(), {{.kind = Topic::Kind::kLogs, .id = 7}},
+                         absl::Seconds(60),
+                         [&](Wake, const View& view) {
+                           const auto logs = view.log_versions.find(JobId(7));
+                           if (logs == view.log_versions.end() || logs->second < 2) return false;
+                           woken.set_value();
+                           return true;
+                         })
+                  .ok());
+  ASSERT_TRUE(driver_->TellLogs(JobId(7), 1, [](const absl::Status&, const View&) {}).ok());
+  ASSERT_TRUE(driver_->TellLogs(JobId(7), 2, [](const absl::Status&, const View&) {}).ok());
+  woken.get_future().wait();
+}
+
+TEST_F(DriverTest, StoppingEndsWaitsAndRefusesCalls) {
+  Start();
+  std::future<Wake> waiting = WaitForJobs(driver_->NewTicket(), 1);
+  driver_->Stop();
+  EXPECT_EQ(waiting.get(), Wake::kStopping);
+  EXPECT_TRUE(ended_.get_future().get().ok());
+  EXPECT_EQ(Submit(AJob("a")).get().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(DriverTest, ARestartBringsTheStateBackInANewEpoch) {
+  Start();
+  ASSERT_TRUE(Submit(AJob("a")).get().ok());
+  ASSERT_TRUE(Submit(AWorker()).get().ok());
+  driver_.reset();
+  ended_ = {};
+  Start();
+  Look([](const View& view) {
+    EXPECT_EQ(view.coordinator.epoch(), Epoch(2));
+    EXPECT_EQ(view.coordinator.jobs().size(), 1u);
+    EXPECT_TRUE(view.coordinator.worker(WorkerId(1))->ready());
+  });
+}
+
+TEST_F(DriverTest, TimeNeverGoesBackInTheJournal) {
+  Start();
+  ASSERT_TRUE(Submit(AJob("a")).get().ok());
+  clock_.Advance(-100);
+  ASSERT_TRUE(Submit(AJob("b")).get().ok());
+  driver_->Stop();
+  const auto& commands = journal_.memory.commands();
+  EXPECT_TRUE(std::is_sorted(commands.begin(), commands.end(),
+                             [](auto& a, auto& b) { return a.at < b.at; }));
+}
+
+}  // namespace
+}  // namespace dp::server
