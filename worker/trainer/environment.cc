@@ -41,9 +41,8 @@ absl::StatusOr<Environment> ReadEnvironment(const Lookup& lookup) {
   environment.job = JobId(job);
   environment.generation = Generation(generation);
   if (environment.rank < 0 || environment.rank >= environment.world_size) {
-    return absl::InvalidArgumentError(absl::StrCat("DP_RANK is ", environment.rank,
-                                                   ", but DP_WORLD_SIZE is ",
-                                                   environment.world_size));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "DP_RANK is ", environment.rank, ", but DP_WORLD_SIZE is ", environment.world_size));
   }
   environment.worker = TextOr(lookup, "DP_WORKER", "");
   environment.address = TextOr(lookup, "DP_ADDRESS", "127.0.0.1");

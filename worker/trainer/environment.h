@@ -20,8 +20,8 @@ struct Environment {
   std::string metrics_file;  // empty: no metrics
 };
 
-// `lookup` is getenv or a test's table. Errors: InvalidArgument names the variable that is missing or
-// no number, and its value.
+// `lookup` is getenv or a test's table. Errors: InvalidArgument names the variable that is missing
+// or no number, and its value.
 absl::StatusOr<Environment> ReadEnvironment(
     const std::function<const char*(const char* name)>& lookup);
 

@@ -38,7 +38,7 @@ absl::Status FileError(const std::string& path, const char* what) {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " ", path));
 }
 
-absl::Status WriteAll(int fd, const std::string& path, absl::Span<const char> contents) {
+absl::Status WriteAll(int fd, const std::string& path, absl::string_view contents) {
   while (!contents.empty()) {
     const ssize_t written = write(fd, contents.data(), contents.size());
     if (written < 0 && errno != EINTR) return FileError(path, "write");
@@ -47,7 +47,7 @@ absl::Status WriteAll(int fd, const std::string& path, absl::Span<const char> co
   return fsync(fd) == 0 ? absl::OkStatus() : FileError(path, "sync");
 }
 
-absl::Status WriteAndSync(const std::string& path, absl::Span<const char> contents) {
+absl::Status WriteAndSync(const std::string& path, absl::string_view contents) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return FileError(path, "create");
   const absl::Status status = WriteAll(fd, path, contents);
@@ -78,7 +78,7 @@ std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors) {
   return encoded;
 }
 
-absl::Status WriteFileAtomically(const std::string& path, absl::Span<const char> contents) {
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents) {
   const std::string temporary = absl::StrCat(path, ".tmp");
   DP_RETURN_IF_ERROR(WriteAndSync(temporary, contents));
   if (rename(temporary.c_str(), path.c_str()) != 0) return FileError(path, "rename to");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace dp::trainer {
@@ -23,6 +24,6 @@ std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors);
 
 // Replaces `path` as a whole: writes a temporary file beside it, syncs it, renames it, syncs the
 // directory. Errors name the path and the system's reason.
-absl::Status WriteFileAtomically(const std::string& path, absl::Span<const char> contents);
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
 
 }  // namespace dp::trainer

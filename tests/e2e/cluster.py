@@ -1,0 +1,165 @@
+"""Real processes for end-to-end tests: a coordinator, worker daemons and dpctl, on loopback.
+
+A Cluster starts each program as a user would, waits for the line that says it is ready, and on leaving
+kills whatever it started. Nothing sleeps: waiting is reading a line, or a process's end.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+
+BIN = pathlib.Path(os.environ["DP_BIN"])
+TIMEOUT_S = 60
+
+
+class Program:
+    """One running server; `line` is what it printed when it was ready."""
+
+    def __init__(self, args, log_path, prefix=(), env=None):
+        self.log_path = pathlib.Path(log_path)
+        self._log = open(log_path, "wb")
+        self.process = subprocess.Popen(
+            [*prefix, *map(str, args)], stdout=subprocess.PIPE, stderr=self._log,
+            env={**os.environ, **(env or {})})
+        self.line = self._read_line()
+
+    def _read_line(self):
+        deadline = time.monotonic() + TIMEOUT_S
+        line = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                if not selector.select(max(0, deadline - time.monotonic())):
+                    raise TimeoutError(f"not ready: {self.log_path.read_text()}")
+                byte = os.read(self.process.stdout.fileno(), 1)
+                if not byte:
+                    raise RuntimeError(f"ended before it was ready: {self.log_path.read_text()}")
+                line += byte
+        return line.decode().strip()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def send(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        """kill -9; returns when it is gone."""
+        self.process.kill()
+        self.process.wait(TIMEOUT_S)
+
+    def stop(self):
+        """SIGTERM; returns the exit code."""
+        self.process.terminate()
+        return self.process.wait(TIMEOUT_S)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.kill()
+        self.process.stdout.close()
+        self._log.close()
+
+
+class Cluster(contextlib.ExitStack):
+    """with Cluster() as cluster: cluster.worker(slots=2); cluster.dpctl("ps")"""
+
+    def __init__(self, **coordinator_options):
+        super().__init__()
+        self.dir = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory(prefix="dp-e2e-")))
+        self._coordinator_options = coordinator_options
+        self._programs = 0
+        self.coordinator = self.start_coordinator("127.0.0.1:0")
+        self.address = self.coordinator.line.split()[-1]
+
+    def program(self, *args, **how):
+        self._programs += 1
+        program = Program(args, self.dir / f"program-{self._programs}.log", **how)
+        self.callback(program.close)
+        return program
+
+    def start_coordinator(self, listen, **how):
+        options = [f"--{name.replace('_', '-')}={value}"
+                   for name, value in self._coordinator_options.items()]
+        return self.program(BIN / "dp-coordinator", "--listen", listen,
+                            "--data-dir", self.dir / "coordinator", *options, **how)
+
+    def restart_coordinator(self):
+        """kill -9, then a new process on the same address and data."""
+        self.coordinator.kill()
+        self.coordinator = self.start_coordinator(self.address)
+
+    def worker(self, slots=1, name=None, options=(), **how):
+        args = [BIN / "dp-worker", "--coordinator", self.address, "--slots", slots,
+                "--state-dir", self.dir / f"state-{name or self._programs}", *options]
+        if name:
+            args += ["--name", name]
+        return self.program(*args, **how)
+
+    def dpctl(self, *args, timeout_s=TIMEOUT_S, check=None):
+        """Runs dpctl; with `check`, its exit code must be that."""
+        done = subprocess.run(
+            [BIN / "dpctl", "--coordinator", self.address, *map(str, args)],
+            capture_output=True, text=True, timeout=timeout_s)
+        if check is not None and done.returncode != check:
+            raise AssertionError(f"dpctl {args} ended with {done.returncode}, not {check}\n"
+                                 f"{done.stdout}\n{done.stderr}")
+        return done
+
+    def submit(self, job):
+        """Submits a job given as a dict; returns its id."""
+        path = self.dir / f"{job['name']}.json"
+        path.write_text(json.dumps(job))
+        name = self.dpctl("submit", path, "-o", "name", check=0).stdout.strip()
+        return name.split("/")[-1]
+
+    def describe(self, job):
+        return json.loads(self.dpctl("describe", job, "-o", "json", check=0).stdout)
+
+    def wait(self, job, timeout_s=TIMEOUT_S):
+        """Waits for the job's end; returns dpctl's exit code."""
+        return self.dpctl("wait", job, "--timeout", f"{timeout_s}s",
+                          timeout_s=timeout_s + 10).returncode
+
+    def follow_until(self, job, text, timeout_s=TIMEOUT_S):
+        """Follows the job's log until a line holds `text`."""
+        with subprocess.Popen([BIN / "dpctl", "--coordinator", self.address, "logs", "-f", job],
+                              stdout=subprocess.PIPE, text=True) as logs:
+            timer = time.monotonic() + timeout_s
+            try:
+                for line in logs.stdout:
+                    if text in line:
+                        return line
+                    if time.monotonic() > timer:
+                        break
+            finally:
+                logs.kill()
+        raise AssertionError(f"no '{text}' in the log of job {job}")
+
+
+def alive(pid):
+    """Whether a process runs; a zombie does not."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def eventually(question, timeout_s=TIMEOUT_S):
+    """Asks until the answer is true; each question is itself a round trip. Returns the answer."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        answer = question()
+        if answer or time.monotonic() > deadline:
+            return answer

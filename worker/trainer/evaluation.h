@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/collectives/group.h"
+#include "worker/engine/data/dataset.h"
+#include "worker/engine/device/device.h"
+
+namespace dp::trainer {
+
+struct Evaluation {
+  double loss = 0;      // mean over the samples
+  double accuracy = 0;  // share of the samples, 0 to 1
+  int64_t samples = 0;
+};
+
+// Runs `network` over all of `dataset`, each sample on exactly one rank of `group`, in global
+// batches of `global_batch_size`; every rank gets the same answer. Errors: those of the group.
+absl::StatusOr<Evaluation> Evaluate(engine::Network& network, const engine::Dataset& dataset,
+                                    int global_batch_size, engine::Group& group);
+
+}  // namespace dp::trainer

@@ -1,0 +1,24 @@
+#include <cstdio>
+#include <cstdlib>
+
+#include "worker/trainer/rank_program.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kBadUsage = 2;
+
+}  // namespace
+
+int main() {
+  const auto environment =
+      dp::trainer::ReadEnvironment([](const char* name) { return getenv(name); });
+  if (!environment.ok()) {
+    std::fprintf(stderr, "dp-trainer: %s\n", environment.status().message().data());
+    return kBadUsage;
+  }
+  const absl::Status status = dp::trainer::RunRank(*environment, dp::Clock::System());
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "dp-trainer: rank %d: %s\n", environment->rank, status.ToString().c_str());
+  return kFailed;
+}

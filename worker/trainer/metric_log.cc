@@ -1,0 +1,88 @@
+#include "worker/trainer/metric_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "google/protobuf/util/json_util.h"
+
+namespace dp::trainer {
+namespace {
+
+std::string JsonLine(const v1::Metric& metric) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string line;
+  DP_CHECK(google::protobuf::util::MessageToJsonString(metric, &line, options).ok());
+  line.push_back('\n');
+  return line;
+}
+
+void Stamp(absl::Time now, v1::Metric& metric) {
+  const int64_t microseconds = absl::ToUnixMicros(now);
+  metric.mutable_time()->set_seconds(microseconds / 1'000'000);
+  metric.mutable_time()->set_nanos(static_cast<int32_t>(microseconds % 1'000'000) * 1000);
+}
+
+std::string ReadableEnd(const v1::Metric& m) {
+  std::string line = absl::StrFormat("finished %d steps in %.1f s", m.step(), m.seconds());
+  if (m.has_accuracy()) absl::StrAppendFormat(&line, ", test accuracy %.4f", m.accuracy());
+  return line;
+}
+
+}  // namespace
+
+absl::StatusOr<MetricLog> MetricLog::Open(const std::string& path, const Clock& clock) {
+  if (path.empty()) return MetricLog(-1, clock);
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open metrics file ", path));
+  return MetricLog(fd, clock);
+}
+
+MetricLog::MetricLog(MetricLog&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), clock_(other.clock_), warned_(other.warned_) {}
+
+MetricLog::~MetricLog() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void MetricLog::Write(v1::Metric metric) {
+  Stamp(clock_.Now(), metric);
+  if (fd_ >= 0) WriteLine(metric);
+  const std::string readable = Readable(metric);
+  if (readable.empty()) return;
+  std::printf("%s\n", readable.c_str());
+  std::fflush(stdout);
+}
+
+void MetricLog::WriteLine(const v1::Metric& metric) {
+  const std::string line = JsonLine(metric);
+  if (write(fd_, line.data(), line.size()) == static_cast<ssize_t>(line.size()) || warned_) return;
+  warned_ = true;
+  Log(Severity::kWarning, "metrics_lost", {{"errno", errno}});
+}
+
+std::string Readable(const v1::Metric& m) {
+  if (m.event() == "start") {
+    return absl::StrFormat("rank %d of %d: training starts, backend %s, threads %d", m.rank(),
+                           m.world_size(), m.backend(), m.threads());
+  }
+  if (m.event() == "epoch") {
+    return absl::StrFormat("epoch %d/%d loss %.4f %.0f images/s", m.epoch(), m.epochs_total(),
+                           m.loss(), m.images_per_second());
+  }
+  if (m.event() == "eval") {
+    return absl::StrFormat("epoch %d/%d test loss %.4f test accuracy %.4f", m.epoch(),
+                           m.epochs_total(), m.loss(), m.accuracy());
+  }
+  return m.event() == "end" ? ReadableEnd(m) : "";
+}
+
+}  // namespace dp::trainer

@@ -1,0 +1,42 @@
+#include "worker/trainer/metric_log.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::Metric AMetric(const char* event) {
+  v1::Metric metric;
+  metric.set_event(event);
+  metric.set_epoch(2);
+  metric.set_epochs_total(4);
+  metric.set_step(938);
+  metric.set_loss(0.25);
+  metric.set_accuracy(0.9);
+  metric.set_seconds(12.5);
+  return metric;
+}
+
+TEST(MetricLogTest, AnEvaluationReadsAsOneLine) {
+  EXPECT_EQ(Readable(AMetric("eval")), "epoch 2/4 test loss 0.2500 test accuracy 0.9000");
+}
+
+TEST(MetricLogTest, TheEndTellsTheAccuracyWhereThereIsOne) {
+  v1::Metric end = AMetric("end");
+  EXPECT_EQ(Readable(end), "finished 938 steps in 12.5 s, test accuracy 0.9000");
+  end.clear_accuracy();
+  EXPECT_EQ(Readable(end), "finished 938 steps in 12.5 s");
+}
+
+TEST(MetricLogTest, StepsAreNotForPeople) { EXPECT_EQ(Readable(AMetric("step")), ""); }
+
+TEST(MetricLogTest, AFileThatCannotBeOpenedIsNamed) {
+  const auto log = MetricLog::Open("/nonexistent/metrics", Clock::System());
+  EXPECT_THAT(log.status().message(), HasSubstr("/nonexistent/metrics"));
+}
+
+}  // namespace
+}  // namespace dp::trainer

@@ -1,0 +1,24 @@
+#include "worker/trainer/open_group.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "worker/engine/collectives/local_group.h"
+
+namespace dp::trainer {
+
+absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& /*store*/,
+                                      const Environment& environment,
+                                      const engine::GroupOptions& options) {
+  const std::string name = absl::AsciiStrToLower(backend);
+  if (name != "auto" && name != "gloo") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("train.backend: '", backend, "' is unknown; use auto or gloo"));
+  }
+  if (environment.world_size == 1) {
+    return OpenedGroup{std::move(engine::MakeLocalGroups(1, options)[0]), "local"};
+  }
+  return absl::UnimplementedError("gloo");
+}
+
+}  // namespace dp::trainer

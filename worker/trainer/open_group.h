@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/store/store.h"
+#include "worker/engine/collectives/group.h"
+#include "worker/trainer/environment.h"
+
+namespace dp::trainer {
+
+struct OpenedGroup {
+  std::unique_ptr<engine::Group> group;
+  std::string backend;  // the one chosen: "gloo", or "local" for a world of one rank
+};
+
+// Binds the ranks of this generation together. `backend` is "auto" or a name; ranks find each other
+// through `store`. Blocks until all are connected.
+// Errors: InvalidArgument unknown backend; Unimplemented a backend that this build or host lacks;
+// DeadlineExceeded names the ranks that did not arrive.
+absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
+                                      const Environment& environment,
+                                      const engine::GroupOptions& options);
+
+}  // namespace dp::trainer

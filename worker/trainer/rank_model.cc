@@ -1,0 +1,43 @@
+#include "worker/trainer/rank_model.h"
+
+#include "base/status.h"
+
+namespace dp::trainer {
+namespace {
+
+engine::ParameterLayout WithLoss(engine::ParameterLayout layout) {
+  layout.parameters.push_back({.name = "loss", .shape = {1}, .offset = layout.size, .size = 1});
+  layout.size += 1;
+  return layout;
+}
+
+absl::Status InitializeValues(const TrainingPlan& plan, RankModel& model) {
+  std::vector<float> initial(static_cast<size_t>(model.layout.size));
+  engine::Initialize(model.layout, plan.seed, absl::MakeSpan(initial));
+  DP_ASSIGN_OR_RETURN(model.values, model.device->Allocate(model.layout.size));
+  model.device->Write(initial, model.values->span());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int batch_size) {
+  RankModel model;
+  DP_ASSIGN_OR_RETURN(model.device, engine::OpenCpu(plan.threads));
+  DP_ASSIGN_OR_RETURN(model.layers, engine::CheckClassifier(plan.layers, dataset.sample_shape(),
+                                                            dataset.classes()));
+  model.layout = engine::LayOut(model.layers);
+  model.averaged = WithLoss(model.layout);
+  DP_RETURN_IF_ERROR(InitializeValues(plan, model));
+  DP_ASSIGN_OR_RETURN(model.gradients, model.device->Allocate(model.averaged.size));
+  const absl::Span<float> gradients =
+      model.gradients->span().first(static_cast<size_t>(model.layout.size));
+  DP_ASSIGN_OR_RETURN(model.network, model.device->Compile(model.layers, batch_size, plan.seed,
+                                                           model.values->span(), gradients));
+  DP_ASSIGN_OR_RETURN(model.optimizer,
+                      model.device->MakeSgd(plan.sgd, model.values->span(), gradients));
+  return model;
+}
+
+}  // namespace dp::trainer

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/model/shape_check.h"
+#include "worker/engine/data/dataset.h"
+#include "worker/engine/device/device.h"
+#include "worker/engine/nn/parameter.h"
+#include "worker/trainer/training_plan.h"
+
+namespace dp::trainer {
+
+// One rank's replica: the compiled network with its flat arrays and its optimizer. Behind the last
+// gradient lies room for one more float that is averaged with them, the step's loss, so that the
+// loss over all ranks costs no collective of its own.
+struct RankModel {
+  std::unique_ptr<engine::Device> device;
+  std::vector<engine::CheckedLayer> layers;
+  engine::ParameterLayout layout;            // of the parameters
+  engine::ParameterLayout averaged;          // what ranks average: the parameters, then the loss
+  std::unique_ptr<engine::Array> values;     // in `layout`
+  std::unique_ptr<engine::Array> gradients;  // in `averaged`
+  std::unique_ptr<engine::Network> network;
+  std::unique_ptr<engine::Optimizer> optimizer;
+
+  float& loss() { return gradients->span()[static_cast<size_t>(layout.size)]; }
+};
+
+// Compiles the plan's layers for samples of `dataset` in batches of `batch_size`, with initial
+// values drawn from the plan's seed. Errors: InvalidArgument names the layer that does not fit.
+absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int batch_size);
+
+}  // namespace dp::trainer

@@ -1,0 +1,145 @@
+#include "worker/trainer/rank_program.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "client/grpc_connection.h"
+#include "client/grpc_store.h"
+#include "worker/engine/data/idx_dataset.h"
+#include "worker/engine/ddp/reducer.h"
+#include "worker/engine/ddp/replica.h"
+#include "worker/trainer/open_group.h"
+#include "worker/trainer/rank_model.h"
+#include "worker/trainer/safetensors.h"
+#include "worker/trainer/train_loop.h"
+#include "worker/trainer/world_session.h"
+
+namespace dp::trainer {
+namespace {
+
+// How long the coordinator may be away while a rank starts.
+constexpr absl::Duration kJoinTimeout = absl::Minutes(5);
+// How long all ranks of a job may take to start: loading data on a busy host included.
+constexpr absl::Duration kRendezvousTimeout = absl::Minutes(10);
+
+struct Datasets {
+  std::unique_ptr<engine::Dataset> train;
+  std::unique_ptr<engine::Dataset> test;
+};
+
+absl::StatusOr<Datasets> OpenDatasets(const TrainingPlan& plan) {
+  Datasets data;
+  DP_ASSIGN_OR_RETURN(data.train, engine::OpenIdxDataset(plan.data, engine::Split::kTrain));
+  DP_ASSIGN_OR_RETURN(data.test, engine::OpenIdxDataset(plan.data, engine::Split::kTest));
+  return data;
+}
+
+// The order of a PyTorch state_dict: first layer first, weight before bias.
+absl::Status WriteWeights(const std::string& path, const RankModel& model) {
+  std::vector<float> values(static_cast<size_t>(model.layout.size));
+  model.device->Read(model.values->span(), absl::MakeSpan(values));
+  std::vector<NamedTensor> tensors;
+  for (const engine::Parameter& parameter : model.layout.parameters) {
+    tensors.push_back({parameter.name, parameter.shape,
+                       absl::MakeConstSpan(values).subspan(static_cast<size_t>(parameter.offset),
+                                                           static_cast<size_t>(parameter.size))});
+  }
+  std::reverse(tensors.begin(), tensors.end());
+  return WriteFileAtomically(path, EncodeSafetensors(tensors));
+}
+
+// What rank 0 leaves behind.
+absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model,
+                          const engine::Reducer& reducer) {
+  if (!plan.weights_file.empty()) {
+    DP_RETURN_IF_ERROR(WriteWeights(plan.weights_file, model));
+  }
+  if (!plan.trace_file.empty()) {
+    DP_RETURN_IF_ERROR(
+        WriteFileAtomically(plan.trace_file, engine::TraceJsonLines(reducer.trace())));
+  }
+  return absl::OkStatus();
+}
+
+bool LostPeer(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
+}
+
+class RankProgram {
+ public:
+  RankProgram(const Environment& environment, const Clock& clock)
+      : environment_(environment),
+        clock_(clock),
+        connection_(environment.coordinator),
+        session_(connection_, pause_, environment, clock),
+        store_(connection_, pause_, environment.job, environment.generation) {}
+
+  absl::Status Run() {
+    DP_RETURN_IF_ERROR(session_.Join(kJoinTimeout));
+    DP_ASSIGN_OR_RETURN(const TrainingPlan plan, PlanTraining(session_.spec()));
+    DP_ASSIGN_OR_RETURN(const Datasets data, OpenDatasets(plan));
+    DP_ASSIGN_OR_RETURN(MetricLog metrics, MetricLog::Open(environment_.metrics_file, clock_));
+    DP_RETURN_IF_ERROR(CheckModel(plan, *data.train));
+    DP_RETURN_IF_ERROR(session_.AwaitSealed(kRendezvousTimeout));
+    const absl::Status trained = TrainWithPeers(plan, data, metrics);
+    return LostPeer(trained) ? AwaitEnd(plan, trained) : trained;
+  }
+
+ private:
+  // A model that does not fit is found before anybody is waited for.
+  static absl::Status CheckModel(const TrainingPlan& plan, const engine::Dataset& dataset) {
+    return engine::CheckClassifier(plan.layers, dataset.sample_shape(), dataset.classes()).status();
+  }
+
+  absl::Status TrainWithPeers(const TrainingPlan& plan, const Datasets& data, MetricLog& metrics) {
+    DP_ASSIGN_OR_RETURN(OpenedGroup opened, OpenGroup(plan.backend, store_, environment_,
+                                                      {.timeout = plan.detect_within}));
+    return Train(plan, data, metrics, opened);
+  }
+
+  absl::Status Train(const TrainingPlan& plan, const Datasets& data, MetricLog& metrics,
+                     OpenedGroup& opened) {
+    engine::Group& group = *opened.group;
+    engine::GlobalBatchSampler sampler = TrainSampler(plan, *data.train, group);
+    DP_ASSIGN_OR_RETURN(RankModel model, MakeRankModel(plan, *data.train, sampler.capacity()));
+    DP_RETURN_IF_ERROR(engine::AlignReplicas(group, model.layout, model.values->span()));
+    engine::Reducer reducer(group, model.averaged, model.gradients->span(),
+                            {.buckets = {.cap_bytes = plan.bucket_bytes_max}}, clock_);
+    Progress progress({.rank = group.rank(),
+                       .world_size = group.size(),
+                       .threads = plan.threads,
+                       .backend = opened.backend,
+                       .epochs_total = plan.epochs,
+                       .steps_total = StepsTotal(plan, sampler)},
+                      metrics, clock_);
+    DP_RETURN_IF_ERROR(
+        TrainLoop({plan, model, group, reducer, sampler, *data.train, *data.test, progress}).Run());
+    return group.rank() == 0 ? WriteResults(plan, model, reducer) : absl::OkStatus();
+  }
+
+  absl::Status AwaitEnd(const TrainingPlan& plan, const absl::Status& lost) {
+    Log(Severity::kWarning, "peer_lost", {{"rank", environment_.rank}, {"error", lost.ToString()}});
+    (void)session_.AwaitClosed(plan.detect_within);  // either way the collective's error stands
+    return lost;
+  }
+
+  const Environment& environment_;
+  const Clock& clock_;
+  client::GrpcConnection connection_;
+  client::Pause pause_;
+  WorldSession session_;
+  client::GrpcStore store_;
+};
+
+}  // namespace
+
+absl::Status RunRank(const Environment& environment, const Clock& clock) {
+  return RankProgram(environment, clock).Run();
+}
+
+}  // namespace dp::trainer

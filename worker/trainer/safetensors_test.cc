@@ -1,0 +1,52 @@
+#include "worker/trainer/safetensors.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream contents;
+  contents << file.rdbuf();
+  return contents.str();
+}
+
+TEST(SafetensorsTest, EncodesLengthHeaderAndData) {
+  const std::vector<float> weight = {1, 2, 3, 4, 5, 6};
+  const std::vector<float> bias = {7};
+  const std::string encoded = EncodeSafetensors({{"w", {2, 3}, weight}, {"b", {1}, bias}});
+  const std::string header = R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                             R"("b":{"dtype":"F32","shape":[1],"data_offsets":[24,28]}})";
+  const size_t length = static_cast<unsigned char>(encoded[0]);
+  EXPECT_EQ(length % 8, 0u);
+  EXPECT_EQ(encoded.substr(8, header.size()), header);
+  ASSERT_EQ(encoded.size(), 8 + length + 7 * sizeof(float));
+  float last = 0;
+  std::memcpy(&last, encoded.data() + encoded.size() - sizeof(float), sizeof(float));
+  EXPECT_EQ(last, 7);
+}
+
+TEST(WriteFileAtomicallyTest, ReplacesTheFileAndLeavesNoTemporary) {
+  const std::string path = ::testing::TempDir() + "weights.safetensors";
+  ASSERT_TRUE(WriteFileAtomically(path, "old contents").ok());
+  ASSERT_TRUE(WriteFileAtomically(path, "new").ok());
+  EXPECT_EQ(ReadFile(path).c_str(), std::string("new"));
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+}
+
+TEST(WriteFileAtomicallyTest, ADirectoryThatIsMissingIsNamed) {
+  const absl::Status status = WriteFileAtomically("/nonexistent/weights", "x");
+  EXPECT_THAT(status.message(), HasSubstr("/nonexistent/weights"));
+}
+
+}  // namespace
+}  // namespace dp::trainer

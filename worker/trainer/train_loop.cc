@@ -1,0 +1,85 @@
+#include "worker/trainer/train_loop.h"
+
+#include <algorithm>
+
+#include "base/status.h"
+
+namespace dp::trainer {
+
+engine::GlobalBatchSampler TrainSampler(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        const engine::Group& group) {
+  return engine::GlobalBatchSampler({.n = dataset.size(),
+                                     .global_batch_size = plan.global_batch_size,
+                                     .rank = group.rank(),
+                                     .world_size = group.size(),
+                                     .shuffle = plan.shuffle,
+                                     .seed = plan.seed,
+                                     .drop_last = plan.drop_last});
+}
+
+int64_t StepsTotal(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler) {
+  const int64_t steps = sampler.steps() * plan.epochs;
+  return plan.steps_max == 0 ? steps : std::min(steps, plan.steps_max);
+}
+
+TrainLoop::TrainLoop(const Parts& parts)
+    : parts_(parts), steps_total_(StepsTotal(parts.plan, parts.sampler)) {}
+
+absl::Status TrainLoop::Run() {
+  parts_.progress.Started();
+  for (int epoch = 1; epoch <= parts_.plan.epochs && !finished(); ++epoch) {
+    DP_RETURN_IF_ERROR(RunEpoch(epoch));
+    DP_RETURN_IF_ERROR(EvaluateAfter(epoch));
+  }
+  parts_.progress.Ended();
+  return absl::OkStatus();
+}
+
+absl::Status TrainLoop::RunEpoch(int epoch) {
+  parts_.progress.EpochBegan(epoch);
+  parts_.sampler.SetEpoch(static_cast<uint64_t>(epoch - 1));
+  engine::Prefetch prefetch(parts_.train_set, parts_.sampler, /*first_step=*/0,
+                            static_cast<uint64_t>(parts_.progress.steps()));
+  while (!finished()) {
+    const engine::Prefetch::Step* step = prefetch.Next();
+    if (step == nullptr) break;
+    DP_RETURN_IF_ERROR(RunStep(*step));
+  }
+  parts_.progress.EpochDone();
+  return absl::OkStatus();
+}
+
+absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
+  const engine::BatchResult forward =
+      parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
+  DP_RETURN_IF_ERROR(Backward(step, forward));
+  parts_.model.optimizer->Step();
+  parts_.progress.StepDone(parts_.model.loss(), step.global_count);
+  return absl::OkStatus();
+}
+
+// A rank's share enters the mean over ranks with the weight that makes it the mean over the global
+// batch (sampler.h). The loss goes the same way, as one more gradient.
+absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
+                                 const engine::BatchResult& forward) {
+  const float scale =
+      static_cast<float>(parts_.group.size()) / static_cast<float>(step.global_count);
+  parts_.model.loss() = static_cast<float>(forward.loss_sum) * scale;
+  parts_.reducer.BeginBackward(engine::Reducer::Sync::kYes);
+  parts_.model.network->Backward(scale, [this](int index) { parts_.reducer.GradientReady(index); });
+  parts_.reducer.GradientReady(static_cast<int>(parts_.model.layout.parameters.size()));
+  return parts_.reducer.EndBackward();
+}
+
+absl::Status TrainLoop::EvaluateAfter(int epoch) {
+  const int every = parts_.plan.evaluate_every;
+  const bool last = epoch == parts_.plan.epochs || finished();
+  if (every == 0 || (epoch % every != 0 && !last)) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const Evaluation evaluation,
+                      Evaluate(*parts_.model.network, parts_.test_set,
+                               parts_.plan.global_batch_size, parts_.group));
+  parts_.progress.Evaluated(evaluation);
+  return absl::OkStatus();
+}
+
+}  // namespace dp::trainer

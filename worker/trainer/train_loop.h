@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "worker/engine/collectives/group.h"
+#include "worker/engine/data/dataset.h"
+#include "worker/engine/data/prefetch.h"
+#include "worker/engine/data/sampler.h"
+#include "worker/engine/ddp/reducer.h"
+#include "worker/trainer/progress.h"
+#include "worker/trainer/rank_model.h"
+#include "worker/trainer/training_plan.h"
+
+namespace dp::trainer {
+
+// The batches of a plan for one rank of `group`.
+engine::GlobalBatchSampler TrainSampler(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        const engine::Group& group);
+
+// Steps of the whole training.
+int64_t StepsTotal(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler);
+
+// Trains one rank's replica over the plan's epochs: forward and backward on the rank's share of
+// each global batch, gradients averaged over ranks while backward goes on, the same optimizer step
+// on every rank. What is passed in must outlive it. Not thread-safe.
+class TrainLoop {
+ public:
+  struct Parts {
+    const TrainingPlan& plan;
+    RankModel& model;
+    engine::Group& group;
+    engine::Reducer& reducer;  // over RankModel::averaged
+    engine::GlobalBatchSampler& sampler;
+    const engine::Dataset& train_set;
+    const engine::Dataset& test_set;
+    Progress& progress;
+  };
+  explicit TrainLoop(const Parts& parts);
+
+  // Ends after the last epoch or the last step of the plan. Errors: those of the group.
+  absl::Status Run();
+
+ private:
+  absl::Status RunEpoch(int epoch);
+  absl::Status RunStep(const engine::Prefetch::Step& step);
+  // Fills the gradients with their mean over the global batch.
+  absl::Status Backward(const engine::Prefetch::Step& step, const engine::BatchResult& forward);
+  absl::Status EvaluateAfter(int epoch);
+  bool finished() const { return parts_.progress.steps() >= steps_total_; }
+
+  const Parts parts_;
+  const int64_t steps_total_;
+};
+
+}  // namespace dp::trainer

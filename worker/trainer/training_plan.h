@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "dp/v1/job_spec.pb.h"
+#include "worker/engine/data/idx_dataset.h"
+#include "worker/engine/nn/layer_spec.h"
+#include "worker/engine/nn/sgd.h"
+
+namespace dp::trainer {
+
+// What a train job asks for, with nothing left to defaults (docs/job-file.md has them).
+struct TrainingPlan {
+  uint64_t seed = 0;
+  int epochs = 1;
+  int64_t steps_max = 0;  // 0: no limit
+  int global_batch_size = 128;
+  bool shuffle = true;
+  bool drop_last = false;
+  engine::IdxDatasetOptions data;
+  std::vector<engine::LayerSpec> layers;
+  engine::SgdOptions sgd;
+  std::string backend = "auto";
+  int threads = 1;
+  int64_t bucket_bytes_max = 25 << 20;
+  int evaluate_every = 1;  // epochs; 0: never
+  absl::Duration detect_within = absl::Seconds(30);
+  std::string trace_file;
+  std::string weights_file;
+};
+
+// Errors: InvalidArgument names the field. Shapes are checked later, against the data.
+absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec);
+
+}  // namespace dp::trainer

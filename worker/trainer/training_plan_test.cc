@@ -1,0 +1,59 @@
+#include "worker/trainer/training_plan.h"
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace dp::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<TrainingPlan> Plan(const std::string& text) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec));
+  return PlanTraining(spec);
+}
+
+TEST(TrainingPlanTest, WhatIsNotSaidTakesItsDefault) {
+  const auto plan = Plan("train { model { preset: 'mlp' } }");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->epochs, 1);
+  EXPECT_EQ(plan->global_batch_size, 128);
+  EXPECT_EQ(plan->threads, 1);
+  EXPECT_EQ(plan->backend, "auto");
+  EXPECT_EQ(plan->bucket_bytes_max, 25 << 20);
+  EXPECT_EQ(plan->evaluate_every, 1);
+  EXPECT_TRUE(plan->shuffle);
+  EXPECT_EQ(plan->data.std, 1.0f);
+}
+
+TEST(TrainingPlanTest, WhatIsSaidIsTaken) {
+  const auto plan = Plan(R"(
+      threads_per_rank: 2
+      detect_within { seconds: 5 }
+      train { evaluate_every: 0 data { shuffle: false mean: 0.5 std: 0.25 } backend: 'gloo'
+              model { layers { name: 'a' conv2d { out: 8 kernel: 3 bias: false } } } })");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->threads, 2);
+  EXPECT_EQ(plan->detect_within, absl::Seconds(5));
+  EXPECT_EQ(plan->evaluate_every, 0);
+  EXPECT_FALSE(plan->shuffle);
+  EXPECT_EQ(plan->data.std, 0.25f);
+  ASSERT_EQ(plan->layers.size(), 1u);
+  const auto& conv = std::get<engine::Conv2d>(plan->layers[0].kind);
+  EXPECT_EQ(conv.out, 8);
+  EXPECT_EQ(conv.stride, 1);
+  EXPECT_FALSE(conv.bias);
+}
+
+TEST(TrainingPlanTest, AnUnknownPresetIsNamed) {
+  EXPECT_THAT(Plan("train { model { preset: 'gpt9' } }").status().message(), HasSubstr("gpt9"));
+}
+
+TEST(TrainingPlanTest, ALayerWithoutAKindIsRefused) {
+  EXPECT_FALSE(Plan("train { model { layers { name: 'x' } } }").ok());
+}
+
+}  // namespace
+}  // namespace dp::trainer

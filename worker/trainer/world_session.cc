@@ -1,0 +1,80 @@
+#include "worker/trainer/world_session.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "client/retry_loop.h"
+#include "client/time_convert.h"
+
+namespace dp::trainer {
+namespace {
+
+// One watch call; the loop asks again.
+constexpr absl::Duration kPollTimeout = absl::Seconds(20);
+// What an answer may take on top of the time that the coordinator holds the call.
+constexpr absl::Duration kAnswerSlack = absl::Seconds(5);
+
+client::RetryPolicy Policy(absl::Duration deadline, absl::Duration attempt) {
+  return client::RetryPolicy({.deadline = deadline, .attempt = attempt}, EntropySeed());
+}
+
+}  // namespace
+
+WorldSession::WorldSession(client::WorldsConnection& connection, client::Pause& pause,
+                           const Environment& environment, const Clock& clock)
+    : connection_(connection), pause_(pause), environment_(environment), clock_(clock) {}
+
+absl::Status WorldSession::Join(absl::Duration timeout) {
+  v1::JoinRequest request;
+  request.set_job(environment_.job.value());
+  request.set_generation(environment_.generation.value());
+  request.set_rank(environment_.rank);
+  DP_ASSIGN_OR_RETURN(
+      v1::JoinResponse response,
+      client::RetryLoop(Policy(timeout, kAnswerSlack), clock_, pause_,
+                        [&](absl::Duration in) { return connection_.Join(request, in); }));
+  spec_ = std::move(*response.mutable_spec());
+  world_ = std::move(*response.mutable_world());
+  return absl::OkStatus();
+}
+
+absl::Status WorldSession::AwaitSealed(absl::Duration timeout) {
+  DP_ASSIGN_OR_RETURN(const v1::World world, AwaitState(v1::WORLD_STATE_SEALED, timeout));
+  if (world.state() == v1::WORLD_STATE_SEALED) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("the world was closed: ", world.reason()));
+}
+
+absl::StatusOr<std::string> WorldSession::AwaitClosed(absl::Duration timeout) {
+  DP_ASSIGN_OR_RETURN(const v1::World world, AwaitState(v1::WORLD_STATE_CLOSED, timeout));
+  return world.reason();
+}
+
+absl::StatusOr<v1::World> WorldSession::AwaitState(v1::WorldState state, absl::Duration timeout) {
+  const absl::Time until = clock_.Now() + timeout;
+  while (world_.state() != state && world_.state() != v1::WORLD_STATE_CLOSED) {
+    if (clock_.Now() >= until) {
+      return absl::DeadlineExceededError(absl::StrCat("job ", environment_.job.value(), ": after ",
+                                                      absl::FormatDuration(timeout), ": ",
+                                                      world_.reason()));
+    }
+    DP_ASSIGN_OR_RETURN(world_, WatchOnce(until));
+  }
+  return world_;
+}
+
+absl::StatusOr<v1::World> WorldSession::WatchOnce(absl::Time until) {
+  const absl::Duration left = std::max(absl::ZeroDuration(), until - clock_.Now());
+  v1::WatchWorldRequest request;
+  request.set_job(environment_.job.value());
+  request.set_since(world_.version());
+  *request.mutable_timeout() = client::ToProto(std::min(left, kPollTimeout));
+  const auto attempt = [&](absl::Duration in) { return connection_.WatchWorld(request, in); };
+  DP_ASSIGN_OR_RETURN(v1::WatchWorldResponse response,
+                      client::RetryLoop(Policy(left + kAnswerSlack, kPollTimeout + kAnswerSlack),
+                                        clock_, pause_, attempt));
+  return std::move(*response.mutable_world());
+}
+
+}  // namespace dp::trainer

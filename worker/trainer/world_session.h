@@ -1,0 +1,47 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "client/connection.h"
+#include "client/pause.h"
+#include "dp/v1/worlds.pb.h"
+#include "worker/trainer/environment.h"
+
+namespace dp::trainer {
+
+// A rank's part in the rendezvous of its generation: join, wait until the world is sealed, and,
+// when something has gone wrong with a peer, wait to be told that the generation is over. Rides out
+// a coordinator that is away. Not thread-safe.
+class WorldSession {
+ public:
+  WorldSession(client::WorldsConnection& connection, client::Pause& pause,
+               const Environment& environment, const Clock& clock);
+
+  // Joins, and keeps what the job asks for in spec().
+  // Errors: FailedPrecondition the generation is over; NotFound; Unavailable after `timeout`.
+  absl::Status Join(absl::Duration timeout);
+
+  // Returns once every rank has joined. Errors: FailedPrecondition the world was closed, with the
+  // reason; DeadlineExceeded names the ranks that are missing.
+  absl::Status AwaitSealed(absl::Duration timeout);
+
+  // Waits until the world is closed; returns its reason. Errors: DeadlineExceeded it is still open.
+  absl::StatusOr<std::string> AwaitClosed(absl::Duration timeout);
+
+  const v1::JobSpec& spec() const { return spec_; }
+
+ private:
+  // Blocks until the world is in `state` or closed.
+  absl::StatusOr<v1::World> AwaitState(v1::WorldState state, absl::Duration timeout);
+  absl::StatusOr<v1::World> WatchOnce(absl::Time until);
+
+  client::WorldsConnection& connection_;
+  client::Pause& pause_;
+  const Environment& environment_;
+  const Clock& clock_;
+  v1::JobSpec spec_;
+  v1::World world_;
+};
+
+}  // namespace dp::trainer

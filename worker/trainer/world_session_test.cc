@@ -1,0 +1,95 @@
+#include "worker/trainer/world_session.h"
+
+#include <deque>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SetClock final : public Clock {
+ public:
+  absl::Time Now() const override { return now; }
+  mutable absl::Time now = absl::FromUnixSeconds(1000);
+};
+
+// Answers each watch with the next prepared world, each a second later.
+class FakeWorlds final : public client::WorldsConnection {
+ public:
+  explicit FakeWorlds(SetClock& clock) : clock_(clock) {}
+
+  absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, absl::Duration) override {
+    joined_rank = request.rank();
+    v1::JoinResponse response;
+    response.mutable_world()->set_state(v1::WORLD_STATE_FORMING);
+    response.mutable_world()->set_version(1);
+    response.mutable_spec()->set_name("demo");
+    return response;
+  }
+
+  absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
+                                                    absl::Duration) override {
+    clock_.now += absl::Seconds(1);
+    v1::WatchWorldResponse response;
+    *response.mutable_world() = next.size() > 1 ? next.front() : next.back();
+    if (next.size() > 1) next.pop_front();
+    watched_since = request.since();
+    return response;
+  }
+
+  void Then(v1::WorldState state, uint64_t version, const char* reason) {
+    v1::World& world = next.emplace_back();
+    world.set_state(state);
+    world.set_version(version);
+    world.set_reason(reason);
+  }
+
+  std::deque<v1::World> next;
+  int joined_rank = -1;
+  uint64_t watched_since = 0;
+
+ private:
+  SetClock& clock_;
+};
+
+class WorldSessionTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(session_.Join(absl::Seconds(10)).ok()); }
+
+  SetClock clock_;
+  FakeWorlds worlds_{clock_};
+  client::Pause pause_;
+  const Environment environment_{.job = JobId(7), .generation = Generation(1), .rank = 2};
+  WorldSession session_{worlds_, pause_, environment_, clock_};
+};
+
+TEST_F(WorldSessionTest, JoiningTellsTheRankAndBringsTheJob) {
+  EXPECT_EQ(worlds_.joined_rank, 2);
+  EXPECT_EQ(session_.spec().name(), "demo");
+}
+
+TEST_F(WorldSessionTest, WatchesOnFromTheLastVersionUntilSealed) {
+  worlds_.Then(v1::WORLD_STATE_FORMING, 5, "waits for rank 3");
+  worlds_.Then(v1::WORLD_STATE_SEALED, 6, "");
+  EXPECT_TRUE(session_.AwaitSealed(absl::Minutes(1)).ok());
+  EXPECT_EQ(worlds_.watched_since, 5u);
+}
+
+TEST_F(WorldSessionTest, AWorldThatIsNotSealedInTimeNamesWhoIsMissing) {
+  worlds_.Then(v1::WORLD_STATE_FORMING, 5, "waits for rank 3 on host-b");
+  const absl::Status status = session_.AwaitSealed(absl::Seconds(3));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(status.message(), HasSubstr("rank 3 on host-b"));
+}
+
+TEST_F(WorldSessionTest, AClosedWorldEndsTheWaitWithItsReason) {
+  worlds_.Then(v1::WORLD_STATE_CLOSED, 5, "rank 0 was killed");
+  EXPECT_THAT(session_.AwaitSealed(absl::Minutes(1)).message(), HasSubstr("rank 0 was killed"));
+  EXPECT_EQ(*session_.AwaitClosed(absl::Minutes(1)), "rank 0 was killed");
+}
+
+}  // namespace
+}  // namespace dp::trainer
