@@ -1,10 +1,8 @@
 #include "worker/trainer/progress.h"
 
-#include <fstream>
-
 #include "gmock/gmock.h"
-#include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "worker/trainer/metrics_for_test.h"
 
 namespace dp::trainer {
 namespace {
@@ -29,14 +27,7 @@ class ProgressTest : public ::testing::Test {
                     *log_, clock_);
   }
 
-  std::vector<v1::Metric> Metrics() {
-    std::vector<v1::Metric> metrics;
-    std::ifstream file(path_);
-    for (std::string line; std::getline(file, line);) {
-      EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(line, &metrics.emplace_back()).ok());
-    }
-    return metrics;
-  }
+  std::vector<v1::Metric> Metrics() { return ReadMetrics(path_); }
 
   const std::string path_ = ::testing::TempDir() + "progress_test.metrics";
   SetClock clock_;

@@ -1,0 +1,158 @@
+#include "worker/trainer/train_loop.h"
+
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/engine/collectives/local_group.h"
+#include "worker/engine/ddp/replica.h"
+#include "worker/trainer/metrics_for_test.h"
+
+namespace dp::trainer {
+namespace {
+
+// Images whose bright row tells the class, and some noise by formula.
+class StripedImages final : public engine::Dataset {
+ public:
+  explicit StripedImages(int64_t size) : size_(size) {}
+
+  int64_t size() const override { return size_; }
+  const engine::Shape& sample_shape() const override { return shape_; }
+  int classes() const override { return 4; }
+  void Gather(absl::Span<const int64_t> samples, absl::Span<float> images,
+              absl::Span<int32_t> labels) const override {
+    for (size_t i = 0; i < samples.size(); ++i) {
+      labels[i] = static_cast<int32_t>(samples[i] % 4);
+      for (size_t pixel = 0; pixel < 64; ++pixel) {
+        const bool bright = pixel / 16 == static_cast<size_t>(labels[i]);
+        const int64_t noise = (samples[i] * 31 + static_cast<int64_t>(pixel) * 17) % 23;
+        images[i * 64 + pixel] = (bright ? 1.0f : 0.0f) + static_cast<float>(noise) / 23.0f;
+      }
+    }
+  }
+
+ private:
+  const int64_t size_;
+  const engine::Shape shape_ = {1, 8, 8};
+};
+
+TrainingPlan APlan() {
+  TrainingPlan plan;
+  plan.seed = 3;
+  plan.epochs = 2;
+  plan.global_batch_size = 12;
+  plan.layers = {{.name = "", .kind = engine::Conv2d{.out = 4, .kernel = 3, .padding = 1}},
+                 {.name = "", .kind = engine::Relu{}},
+                 {.name = "", .kind = engine::MaxPool2d{.kernel = 2}},
+                 {.name = "", .kind = engine::Flatten{}},
+                 {.name = "", .kind = engine::Linear{.out = 4}}};
+  plan.sgd = {.learning_rate = 0.05f, .momentum = 0.9f};
+  return plan;
+}
+
+struct Outcome {
+  std::vector<float> weights;
+  std::vector<v1::Metric> metrics;  // of rank 0
+};
+
+// One rank, as RankProgram does it.
+void TrainRank(const TrainingPlan& plan, engine::Group& group, const std::string& metrics_file,
+               std::vector<float>& weights) {
+  const StripedImages train(/*size=*/50);
+  const StripedImages test(/*size=*/13);
+  engine::GlobalBatchSampler sampler = TrainSampler(plan, train, group);
+  absl::StatusOr<RankModel> model = MakeRankModel(plan, train, sampler.capacity());
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_TRUE(engine::AlignReplicas(group, model->layout, model->values->span()).ok());
+  engine::Reducer reducer(
+      group, model->averaged, model->gradients->span(),
+      {.buckets = {.first_bytes = plan.bucket_bytes_max, .cap_bytes = plan.bucket_bytes_max}});
+  MetricLog log = *MetricLog::Open(metrics_file, Clock::System());
+  Progress progress({.rank = group.rank(), .world_size = group.size(), .epochs_total = plan.epochs},
+                    log, Clock::System());
+  ASSERT_TRUE(TrainLoop({plan, *model, group, reducer, sampler, train, test, progress}).Run().ok());
+  const absl::Span<float> values = model->values->span();
+  weights.assign(values.begin(), values.end());
+}
+
+Outcome Train(const TrainingPlan& plan, int world_size) {
+  const std::string path = ::testing::TempDir() + "train_loop_test.metrics";
+  std::remove(path.c_str());
+  auto groups = engine::MakeLocalGroups(world_size);
+  std::vector<std::vector<float>> weights(groups.size());
+  {
+    std::vector<std::jthread> ranks;
+    for (size_t rank = 0; rank < groups.size(); ++rank) {
+      ranks.emplace_back(
+          [&, rank] { TrainRank(plan, *groups[rank], rank == 0 ? path : "", weights[rank]); });
+    }
+  }
+  for (const std::vector<float>& replica : weights) EXPECT_EQ(replica, weights[0]);
+  return {weights[0], ReadMetrics(path)};
+}
+
+std::vector<double> Losses(const Outcome& outcome) {
+  std::vector<double> losses;
+  for (const v1::Metric& metric : outcome.metrics) {
+    if (metric.event() == "step") losses.push_back(metric.loss());
+  }
+  return losses;
+}
+
+const v1::Metric& LastEvaluation(const Outcome& outcome) {
+  for (auto it = outcome.metrics.rbegin(); it != outcome.metrics.rend(); ++it) {
+    if (it->event() == "eval") return *it;
+  }
+  return outcome.metrics.back();
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST(TrainLoopTest, EveryWorldSizeGivesTheSameLossCurve) {
+  const std::vector<double> alone = Losses(Train(APlan(), 1));
+  ASSERT_EQ(alone.size(), 10u);  // 50 samples in batches of 12, the last of 2; two epochs
+  for (int world_size : {2, 3, 4}) {
+    const std::vector<double> losses = Losses(Train(APlan(), world_size));
+    ASSERT_EQ(losses.size(), alone.size());
+    for (size_t step = 0; step < alone.size(); ++step) {
+      EXPECT_NEAR(losses[step], alone[step], 1e-4 * alone[step])
+          << "world size " << world_size << ", step " << step;
+    }
+  }
+}
+
+TEST(TrainLoopTest, TheSameRunTwiceGivesTheSameBits) {
+  for (int world_size : {3, 4}) {
+    EXPECT_TRUE(SameBits(Train(APlan(), world_size).weights, Train(APlan(), world_size).weights));
+  }
+}
+
+TEST(TrainLoopTest, AnotherBucketPlanGivesTheSameBits) {
+  TrainingPlan many_buckets = APlan();
+  many_buckets.bucket_bytes_max = 64;
+  for (int world_size : {3, 4}) {
+    EXPECT_TRUE(
+        SameBits(Train(APlan(), world_size).weights, Train(many_buckets, world_size).weights));
+  }
+}
+
+TEST(TrainLoopTest, EvaluationCountsEverySampleOnce) {
+  for (int world_size : {1, 2, 3, 4}) {
+    EXPECT_EQ(LastEvaluation(Train(APlan(), world_size)).samples(), 13);
+  }
+}
+
+TEST(TrainLoopTest, StopsAtTheLastStepOfThePlan) {
+  TrainingPlan plan = APlan();
+  plan.steps_max = 7;
+  const Outcome outcome = Train(plan, 2);
+  EXPECT_EQ(Losses(outcome).size(), 7u);
+  EXPECT_EQ(LastEvaluation(outcome).step(), 7);
+}
+
+}  // namespace
+}  // namespace dp::trainer
