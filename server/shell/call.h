@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "grpcpp/grpcpp.h"
+#include "server/core/command.h"
+#include "server/core/outcome.h"
+#include "server/shell/driver.h"
+
+// The three shapes of a unary call. Each returns at once; the driver's thread fills in the response
+// and finishes the call. `answer` runs there, at most once, and must not block.
+
+namespace dp::server {
+
+// A call that reads.
+grpc::ServerUnaryReactor* Ask(Driver& driver, grpc::CallbackServerContext* context,
+                              std::function<absl::Status(const View&)> answer);
+
+// A call that changes: applies the command; `answer` follows only where it was accepted.
+grpc::ServerUnaryReactor* Apply(
+    Driver& driver, grpc::CallbackServerContext* context, core::Action action,
+    std::function<absl::Status(const core::Outcome&, const View&)> answer);
+
+// A call that waits: `answer` is asked again whenever a topic changes, until it gives a status, and
+// must give one when it is asked for the `last` time.
+grpc::ServerUnaryReactor* Wait(
+    Driver& driver, std::vector<core::Topic> topics, absl::Duration timeout,
+    std::function<std::optional<absl::Status>(const View&, bool last)> answer);
+
+// A call that is refused as it stands.
+grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const absl::Status& status);
+
+// Ends a call of several steps that cannot go on. With OK, `call` belongs to its next step, which
+// may be over by now: it is not touched.
+void FinishOnError(grpc::ServerUnaryReactor* call, const absl::Status& status);
+
+// What a wait that ends without its answer is finished with; kDeadline has one.
+absl::Status EndOfWait(Waiters::Wake wake);
+
+}  // namespace dp::server

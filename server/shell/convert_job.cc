@@ -1,0 +1,121 @@
+#include "server/shell/convert_job.h"
+
+#include <optional>
+#include <string>
+
+#include "base/check.h"
+#include "server/shell/convert_values.h"
+
+namespace dp::server {
+namespace {
+
+void SetTime(const std::optional<absl::Time>& time,
+             google::protobuf::Timestamp* (v1::Job::*field)(), v1::Job* proto) {
+  if (time) *(proto->*field)() = ToProto(*time);
+}
+
+void Fill(const core::Rank& rank, int number, v1::Rank* proto) {
+  proto->set_rank(number);
+  proto->set_state(ToProto(rank.state));
+  proto->set_worker_id(rank.worker_id.value());
+  proto->set_worker(rank.worker);
+  proto->set_host(rank.host);
+  proto->set_slot(rank.slot);
+  proto->set_pid(rank.pid);
+  if (rank.exit) *proto->mutable_exit() = ToProto(*rank.exit);
+}
+
+void Fill(const core::Failure& failure, v1::Failure* proto) {
+  proto->set_failure_class(ToProto(failure.failure_class));
+  proto->set_rank(failure.rank.value_or(0));
+  proto->set_worker(failure.worker);
+  proto->set_host(failure.host);
+  if (failure.exit) *proto->mutable_exit() = ToProto(*failure.exit);
+  proto->set_message(failure.message);
+  for (const std::string& line : failure.last_lines) proto->add_last_lines(line);
+  *proto->mutable_at() = ToProto(failure.at);
+}
+
+}  // namespace
+
+v1::JobSpec ParseSpec(const std::string& payload) {
+  v1::JobSpec spec;
+  DP_CHECK(spec.ParseFromString(payload));  // it was serialized here before it was journalled
+  return spec;
+}
+
+v1::JobState ToProto(core::JobState state) {
+  switch (state) {
+    case core::JobState::kPending:
+      return v1::JOB_STATE_PENDING;
+    case core::JobState::kStarting:
+      return v1::JOB_STATE_STARTING;
+    case core::JobState::kRunning:
+      return v1::JOB_STATE_RUNNING;
+    case core::JobState::kStopping:
+      return v1::JOB_STATE_STOPPING;
+    case core::JobState::kSucceeded:
+      return v1::JOB_STATE_SUCCEEDED;
+    case core::JobState::kFailed:
+      return v1::JOB_STATE_FAILED;
+    case core::JobState::kCancelled:
+      return v1::JOB_STATE_CANCELLED;
+  }
+  return v1::JOB_STATE_UNSPECIFIED;
+}
+
+v1::RankState ToProto(core::RankState state) {
+  switch (state) {
+    case core::RankState::kAssigned:
+      return v1::RANK_STATE_ASSIGNED;
+    case core::RankState::kStarted:
+      return v1::RANK_STATE_STARTED;
+    case core::RankState::kJoined:
+      return v1::RANK_STATE_JOINED;
+    case core::RankState::kExited:
+      return v1::RANK_STATE_EXITED;
+    case core::RankState::kReleased:
+      return v1::RANK_STATE_RELEASED;
+    case core::RankState::kLost:
+      return v1::RANK_STATE_LOST;
+  }
+  return v1::RANK_STATE_UNSPECIFIED;
+}
+
+v1::FailureClass ToProto(core::FailureClass failure_class) {
+  switch (failure_class) {
+    case core::FailureClass::kUser:
+      return v1::FAILURE_CLASS_USER;
+    case core::FailureClass::kInfra:
+      return v1::FAILURE_CLASS_INFRA;
+    case core::FailureClass::kStartup:
+      return v1::FAILURE_CLASS_STARTUP;
+    case core::FailureClass::kCancel:
+      return v1::FAILURE_CLASS_CANCEL;
+  }
+  return v1::FAILURE_CLASS_UNSPECIFIED;
+}
+
+v1::Job ToProto(const core::Job& job, const View& view) {
+  v1::Job proto;
+  proto.set_id(job.id.value());
+  *proto.mutable_spec() = ParseSpec(job.spec.payload);
+  proto.set_state(ToProto(job.state));
+  proto.set_version(job.version.value());
+  proto.set_generation(job.generation.value());
+  for (size_t rank = 0; rank < job.ranks.size(); ++rank) {
+    Fill(job.ranks[rank], static_cast<int>(rank), proto.add_ranks());
+  }
+  const auto reasons = view.pending_reasons.find(job.id);
+  if (job.state == core::JobState::kPending && reasons != view.pending_reasons.end()) {
+    for (const std::string& reason : reasons->second) proto.add_pending_reasons(reason);
+  }
+  if (job.failure) Fill(*job.failure, proto.mutable_failure());
+  *proto.mutable_submitted_at() = ToProto(job.submitted_at);
+  SetTime(job.placed_at, &v1::Job::mutable_placed_at, &proto);
+  SetTime(job.running_at, &v1::Job::mutable_running_at, &proto);
+  SetTime(job.finished_at, &v1::Job::mutable_finished_at, &proto);
+  return proto;
+}
+
+}  // namespace dp::server

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "dp/v1/jobs.pb.h"
+#include "server/core/job.h"
+#include "server/shell/driver.h"
+
+// Jobs from the core to the wire. Pure; any thread.
+
+namespace dp::server {
+
+// The spec as its owner gave it, from the bytes that the core carries unread.
+v1::JobSpec ParseSpec(const std::string& payload);
+v1::RankState ToProto(core::RankState state);
+v1::JobState ToProto(core::JobState state);
+v1::FailureClass ToProto(core::FailureClass failure_class);
+v1::Job ToProto(const core::Job& job, const View& view);
+
+}  // namespace dp::server

@@ -1,0 +1,117 @@
+#include "server/shell/convert_logs.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace dp::server {
+namespace {
+
+using Kind = LogStreamKey::Kind;
+
+absl::StatusOr<Kind> ToKind(v1::LogStream stream) {
+  switch (stream) {
+    case v1::LOG_STREAM_STDOUT:
+      return Kind::kStdout;
+    case v1::LOG_STREAM_STDERR:
+      return Kind::kStderr;
+    case v1::LOG_STREAM_METRICS:
+      return Kind::kMetrics;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("stream is ", static_cast<int>(stream),
+                                                     "; it must be STDOUT, STDERR or METRICS"));
+  }
+}
+
+v1::LogStream ToProto(Kind kind) {
+  switch (kind) {
+    case Kind::kStdout:
+      return v1::LOG_STREAM_STDOUT;
+    case Kind::kStderr:
+      return v1::LOG_STREAM_STDERR;
+    case Kind::kMetrics:
+      return v1::LOG_STREAM_METRICS;
+  }
+  return v1::LOG_STREAM_UNSPECIFIED;
+}
+
+// Chunks and positions name their stream by the same three fields.
+template <typename Proto>
+absl::StatusOr<LogStreamKey> ToStream(const Proto& proto) {
+  LogStreamKey stream{Generation(proto.generation()), proto.rank()};
+  DP_ASSIGN_OR_RETURN(stream.kind, ToKind(proto.stream()));
+  return stream;
+}
+
+template <typename Proto>
+void SetStream(const LogStreamKey& stream, Proto* proto) {
+  proto->set_generation(stream.generation.value());
+  proto->set_rank(stream.rank);
+  proto->set_stream(ToProto(stream.kind));
+}
+
+// So that nobody makes files for ranks that never were.
+absl::Status CheckStream(const LogStreamKey& stream, const core::Job& job) {
+  if (!stream.generation.valid() || stream.generation > job.generation) {
+    return absl::InvalidArgumentError(absl::StrCat("job ", job.id.value(), " has no generation ",
+                                                   stream.generation.value(), "; the last is ",
+                                                   job.generation.value()));
+  }
+  if (stream.rank < 0 || stream.rank >= job.spec.ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("job ", job.id.value(), " has no rank ",
+                                                   stream.rank, "; it has ", job.spec.ranks));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<LogChunk>> FromProto(const v1::AppendLogsRequest& request,
+                                                const core::Job& job) {
+  std::vector<LogChunk> chunks;
+  size_t bytes = 0;
+  for (const v1::LogChunk& proto : request.chunks()) {
+    DP_ASSIGN_OR_RETURN(const LogStreamKey stream, ToStream(proto));
+    DP_RETURN_IF_ERROR(CheckStream(stream, job));
+    bytes += proto.data().size();
+    chunks.push_back({stream, proto.offset(), proto.data()});
+  }
+  if (bytes > kAppendBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("the request brings ", bytes,
+                                                   " bytes of logs; at most ", kAppendBytesMax,
+                                                   " are taken at once"));
+  }
+  return chunks;
+}
+
+absl::StatusOr<LogQuery> FromProto(const v1::ReadLogsRequest& request) {
+  LogQuery query{.ranks = {request.ranks().begin(), request.ranks().end()},
+                 .tail_lines = request.tail_lines()};
+  for (const int stream : request.streams()) {
+    DP_ASSIGN_OR_RETURN(const Kind kind, ToKind(static_cast<v1::LogStream>(stream)));
+    query.kinds.push_back(kind);
+  }
+  for (const v1::LogPosition& position : request.from()) {
+    DP_ASSIGN_OR_RETURN(const LogStreamKey stream, ToStream(position));
+    query.from.push_back({stream, position.offset()});
+  }
+  return query;
+}
+
+v1::LogChunk ToProto(LogChunk chunk) {
+  v1::LogChunk proto;
+  SetStream(chunk.stream, &proto);
+  proto.set_offset(chunk.offset);
+  proto.set_data(std::move(chunk.data));
+  return proto;
+}
+
+v1::LogPosition ToProto(const LogPosition& position) {
+  v1::LogPosition proto;
+  SetStream(position.stream, &proto);
+  proto.set_offset(position.offset);
+  return proto;
+}
+
+}  // namespace dp::server

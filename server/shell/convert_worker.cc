@@ -1,0 +1,93 @@
+#include "server/shell/convert_worker.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "server/shell/convert_job.h"
+#include "server/shell/convert_values.h"
+
+namespace dp::server {
+namespace {
+
+// What is kept of a failed rank's output: enough to see why, small enough for the journal.
+constexpr int kLastLinesMax = 20;
+constexpr size_t kLastLineBytesMax = 4 << 10;
+constexpr size_t kErrorBytesMax = 4 << 10;
+
+// The first bytes of UTF-8 text, without half a character at the end: proto refuses such a string.
+std::string Shortened(const std::string& text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  const auto continues = [&](size_t at) { return (text[at] & 0xc0) == 0x80; };
+  while (bytes_max > 0 && continues(bytes_max)) --bytes_max;
+  return text.substr(0, bytes_max);
+}
+
+absl::StatusOr<core::ReportRank::What> ToWhat(v1::RankState state) {
+  switch (state) {
+    case v1::RANK_STATE_STARTED:
+      return core::ReportRank::What::kStarted;
+    case v1::RANK_STATE_EXITED:
+      return core::ReportRank::What::kExited;
+    case v1::RANK_STATE_RELEASED:
+      return core::ReportRank::What::kReleased;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("state is ", v1::RankState_Name(state),
+                       "; a worker reports STARTED, EXITED or RELEASED"));
+  }
+}
+
+}  // namespace
+
+v1::Worker ToProto(const core::Worker& worker, const View& view) {
+  v1::Worker proto;
+  proto.set_id(worker.id.value());
+  proto.set_name(worker.name);
+  proto.set_host(worker.host);
+  proto.set_address(worker.address);
+  proto.set_state(worker.ready() ? v1::WORKER_STATE_READY : v1::WORKER_STATE_LOST);
+  proto.set_slots(static_cast<int>(worker.slots.size()));
+  proto.set_free_slots(static_cast<int>(worker.free_slots().size()));
+  for (const JobId job : worker.jobs()) proto.add_jobs(job.value());
+  if (const auto silent_for = view.liveness.silent_for(worker.id, view.now)) {
+    *proto.mutable_silent_for() = ToProto(*silent_for);
+  }
+  return proto;
+}
+
+v1::Assignment ToProto(const core::Assignment& assignment) {
+  v1::Assignment proto;
+  proto.set_version(assignment.version.value());
+  for (const core::AssignedRank& rank : assignment.ranks) {
+    v1::AssignedRank* added = proto.add_ranks();
+    added->set_job(rank.key.job.value());
+    added->set_generation(rank.key.generation.value());
+    added->set_rank(rank.key.rank);
+    added->set_world_size(rank.world_size);
+    added->set_local_rank(rank.local_rank);
+    added->set_slot(rank.slot);
+    added->set_stop(rank.stop);
+    *added->mutable_spec() = ParseSpec(rank.spec);
+  }
+  return proto;
+}
+
+absl::StatusOr<core::ReportRank> FromProto(const v1::ReportRankRequest& request) {
+  core::ReportRank report{
+      .worker = WorkerId(request.worker_id()),
+      .incarnation = Incarnation(request.incarnation()),
+      .rank = {JobId(request.job()), Generation(request.generation()), request.rank()},
+      .pid = request.pid(),
+      .exit = FromProto(request.exit()),
+      .error = Shortened(request.error(), kErrorBytesMax)};
+  DP_ASSIGN_OR_RETURN(report.what, ToWhat(request.state()));
+  const int skipped = std::max(0, request.last_lines_size() - kLastLinesMax);
+  for (int line = skipped; line < request.last_lines_size(); ++line) {
+    report.last_lines.push_back(Shortened(request.last_lines(line), kLastLineBytesMax));
+  }
+  return report;
+}
+
+}  // namespace dp::server

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "dp/v1/workers.pb.h"
+#include "server/core/assignment.h"
+#include "server/core/worker.h"
+#include "server/shell/driver.h"
+
+// Workers and their assignments between the wire and the core. Pure; any thread.
+
+namespace dp::server {
+
+v1::Worker ToProto(const core::Worker& worker, const View& view);
+v1::Assignment ToProto(const core::Assignment& assignment);
+// Errors: InvalidArgument a state that is not for workers to report.
+absl::StatusOr<core::ReportRank> FromProto(const v1::ReportRankRequest& request);
+
+}  // namespace dp::server

@@ -1,0 +1,37 @@
+#include "server/shell/convert_world.h"
+
+namespace dp::server {
+namespace {
+
+v1::WorldState ToProto(core::WorldState state) {
+  switch (state) {
+    case core::WorldState::kForming:
+      return v1::WORLD_STATE_FORMING;
+    case core::WorldState::kSealed:
+      return v1::WORLD_STATE_SEALED;
+    case core::WorldState::kClosed:
+      return v1::WORLD_STATE_CLOSED;
+  }
+  return v1::WORLD_STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+v1::World ToProto(const core::World& world) {
+  v1::World proto;
+  proto.set_version(world.version.value());
+  proto.set_generation(world.generation.value());
+  proto.set_state(ToProto(world.state));
+  proto.set_size(world.size);
+  for (const core::Member& member : world.members) {
+    v1::Member* added = proto.add_members();
+    added->set_rank(member.rank);
+    added->set_worker(member.worker);
+    added->set_host(member.host);
+    added->set_address(member.address);
+  }
+  proto.set_reason(world.reason);
+  return proto;
+}
+
+}  // namespace dp::server

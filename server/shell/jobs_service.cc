@@ -1,0 +1,76 @@
+#include "server/shell/jobs_service.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "server/shell/call.h"
+#include "server/shell/convert_job.h"
+#include "server/shell/convert_values.h"
+#include "server/shell/job_spec_check.h"
+
+namespace dp::server {
+namespace {
+
+// Fills in header and job. Errors: NotFound.
+template <typename Response>
+absl::Status AnswerJob(JobId id, const View& view, Response* response) {
+  const core::Job* job = view.coordinator.job(id);
+  if (job == nullptr) return absl::NotFoundError(absl::StrCat("job ", id.value(), " is unknown"));
+  SetHeader(view, response);
+  *response->mutable_job() = ToProto(*job, view);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* JobsService::Submit(grpc::CallbackServerContext* context,
+                                              const v1::SubmitRequest* request,
+                                              v1::SubmitResponse* response) {
+  auto spec = CheckJobSpec(request->spec());
+  if (!spec.ok()) return Refuse(context, spec.status());
+  return Apply(driver_, context, core::SubmitJob{request->request_id(), *std::move(spec)},
+               [=](const core::Outcome& outcome, const View& view) {
+                 return AnswerJob(std::get<JobId>(outcome.reply), view, response);
+               });
+}
+
+grpc::ServerUnaryReactor* JobsService::Get(grpc::CallbackServerContext* context,
+                                           const v1::GetJobRequest* request,
+                                           v1::GetJobResponse* response) {
+  return Ask(driver_, context,
+             [=](const View& view) { return AnswerJob(JobId(request->job()), view, response); });
+}
+
+grpc::ServerUnaryReactor* JobsService::List(grpc::CallbackServerContext* context,
+                                            const v1::ListJobsRequest*,
+                                            v1::ListJobsResponse* response) {
+  return Ask(driver_, context, [=](const View& view) {
+    SetHeader(view, response);
+    for (const core::Job* job : view.coordinator.jobs())
+      *response->add_jobs() = ToProto(*job, view);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* JobsService::Watch(grpc::CallbackServerContext*,
+                                             const v1::WatchJobRequest* request,
+                                             v1::WatchJobResponse* response) {
+  const core::Topic topic{.kind = core::Topic::Kind::kJob, .id = request->job()};
+  return Wait(driver_, {topic}, BoundedWait(request->timeout()),
+              [=](const View& view, bool last) -> std::optional<absl::Status> {
+                const core::Job* job = view.coordinator.job(JobId(request->job()));
+                if (job && job->version.value() <= request->since() && !last) return std::nullopt;
+                return AnswerJob(JobId(request->job()), view, response);
+              });
+}
+
+grpc::ServerUnaryReactor* JobsService::Cancel(grpc::CallbackServerContext* context,
+                                              const v1::CancelRequest* request,
+                                              v1::CancelResponse* response) {
+  return Apply(driver_, context, core::CancelJob{JobId(request->job())},
+               [=](const core::Outcome&, const View& view) {
+                 return AnswerJob(JobId(request->job()), view, response);
+               });
+}
+
+}  // namespace dp::server

@@ -1,0 +1,75 @@
+#include "server/shell/listen_address.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace dp::server {
+namespace {
+
+// The errno of binding one address, zero where it can be bound.
+int TryBind(const addrinfo& address) {
+  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  const int on = 1;
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // as gRPC does
+  const bool bound = bind(fd, address.ai_addr, address.ai_addrlen) == 0 && listen(fd, 1) == 0;
+  const int error = bound ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+}  // namespace
+
+absl::StatusOr<ListenAddress> ListenAddress::Parse(absl::string_view text) {
+  const size_t colon = text.rfind(':');
+  ListenAddress address;
+  if (colon == 0 || colon == text.npos ||
+      !absl::SimpleAtoi(text.substr(colon + 1), &address.port) || address.port < 0 ||
+      address.port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("address is \"", text, "\"; it must be host:port with a port up to 65535"));
+  }
+  absl::string_view host = text.substr(0, colon);
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  address.host = std::string(host);
+  return address;
+}
+
+bool ListenAddress::loopback() const {
+  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+}
+
+std::string ListenAddress::ToString() const {
+  const bool v6 = absl::StrContains(host, ":");
+  return v6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
+}
+
+absl::Status ListenAddress::CheckFree() const {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int resolved = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
+  if (resolved != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", ToString(), ": ", gai_strerror(resolved)));
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
+  const int error = TryBind(*found);
+  if (error == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      "cannot listen on ", ToString(), ": ", std::generic_category().message(error),
+      "; stop the program that listens there, or choose another address with --listen"));
+}
+
+}  // namespace dp::server

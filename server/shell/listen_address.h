@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace dp::server {
+
+// Where the coordinator listens: host:port, or [host]:port for IPv6. Port 0 lets the system choose.
+struct ListenAddress {
+  std::string host;
+  int port = 0;
+
+  // Errors: InvalidArgument.
+  static absl::StatusOr<ListenAddress> Parse(absl::string_view text);
+
+  // Whether only this machine can reach it, as far as the text tells.
+  bool loopback() const;
+  std::string ToString() const;
+  // Asks the system, which tells the reason where gRPC does not.
+  // Errors: Unavailable the address is taken, or not this machine's; names address and remedy.
+  absl::Status CheckFree() const;
+};
+
+}  // namespace dp::server

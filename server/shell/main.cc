@@ -1,0 +1,171 @@
+// dp-coordinator: journal, driver, log thread and gRPC server, wired top to bottom.
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/bounded_queue.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "server/shell/data_dir.h"
+#include "server/shell/driver.h"
+#include "server/shell/listen_address.h"
+#include "server/shell/log_store.h"
+#include "server/shell/log_thread.h"
+#include "server/shell/server.h"
+#include "server/shell/sqlite_journal.h"
+
+namespace dp::server {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+struct Flags {
+  std::string listen = "127.0.0.1:7070";
+  std::string data_dir;
+  std::string lease = "5s";
+  std::string port_file;
+  bool insecure = false;
+};
+
+struct Options {
+  ListenAddress listen;
+  absl::Duration lease;
+  std::string data_dir;
+  std::string port_file;
+};
+
+// Errors: InvalidArgument.
+absl::StatusOr<Options> Check(const Flags& flags) {
+  Options options{.data_dir = flags.data_dir, .port_file = flags.port_file};
+  DP_ASSIGN_OR_RETURN(options.listen, ListenAddress::Parse(flags.listen));
+  if (!options.listen.loopback() && !flags.insecure) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen ", flags.listen,
+        " can be reached from other machines, and calls are neither "
+        "encrypted nor authenticated; say --insecure to accept that, or listen on 127.0.0.1"));
+  }
+  if (!absl::ParseDuration(flags.lease, &options.lease) || options.lease < absl::Seconds(1) ||
+      options.lease > absl::Hours(1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--lease is ", flags.lease, "; it must be from 1s to 1h, as in 5s"));
+  }
+  return options;
+}
+
+// One connection a worker and rank: as many descriptors as the system allows.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);  // then fewer can connect
+}
+
+sigset_t EndSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+// Renamed into place, so that nobody reads half of it.
+absl::Status WritePortFile(const std::string& file, int port) {
+  const std::string draft = file + ".new";
+  std::error_code error;
+  if (std::ofstream out(draft); !(out << port << "\n" << std::flush)) {
+    return absl::UnavailableError(absl::StrCat("--port-file ", file, " cannot be written"));
+  }
+  std::filesystem::rename(draft, file, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("--port-file ", file, ": ", error.message()));
+}
+
+absl::Status Announce(const Options& options, const ListenAddress& address) {
+  std::printf("dp-coordinator listening on %s\n", address.ToString().c_str());
+  std::fflush(stdout);
+  Log(Severity::kInfo, "listening", {{"address", address.ToString()}});
+  if (options.port_file.empty()) return absl::OkStatus();
+  return WritePortFile(options.port_file, address.port);
+}
+
+// Serves until a signal comes (OK) or something fails.
+absl::Status Serve(const Options& options) {
+  // Whatever ends the process puts its reason in here: a signal, the driver, or the log thread.
+  BoundedQueue<absl::Status> ends(8);
+  const auto end = [&ends](absl::Status why) { (void)ends.TryPush(why); };
+
+  DP_ASSIGN_OR_RETURN(const DataDir data_dir, DataDir::Open(options.data_dir));
+  DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file()));
+  DP_ASSIGN_OR_RETURN(const auto driver,
+                      Driver::Start({.lease = options.lease}, *journal, Clock::System(), end));
+  LogThread logs(LogStore(data_dir.logs()), end);
+  DP_ASSIGN_OR_RETURN(const auto server, Server::Start(options.listen, *driver, logs));
+  DP_RETURN_IF_ERROR(Announce(options, server->address()));
+
+  std::jthread signals([&end, set = EndSignals()] {
+    int signal = 0;
+    sigwait(&set, &signal);
+    end(absl::OkStatus());
+  });
+  std::vector<absl::Status> why;
+  while (why.empty()) why = ends.DrainFor(absl::InfiniteDuration());
+  Log(Severity::kInfo, "stopping", {{"reason", why[0].ok() ? "signal" : why[0].ToString()}});
+  // Stopping the driver answers all who wait; then no call is left for the server to wait for.
+  driver->Stop();
+  logs.Stop();
+  server->Stop();
+  pthread_kill(signals.native_handle(), SIGTERM);
+  return why[0];
+}
+
+int Run(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("Runs the coordinator of a dp cluster.", "dp-coordinator");
+  app.add_option("--listen", flags.listen, "host:port; port 0 takes a free one")
+      ->capture_default_str();
+  app.add_option("--data-dir", flags.data_dir, "Journal and logs; created where it is missing")
+      ->required();
+  app.add_option("--lease", flags.lease, "A worker that is silent for longer is lost")
+      ->capture_default_str();
+  app.add_option("--port-file", flags.port_file, "Write the port into this file once listening");
+  app.add_flag("--insecure", flags.insecure, "Allow listening beyond this machine, unencrypted");
+  app.footer("Example: dp-coordinator --listen 127.0.0.1:7070 --data-dir /var/lib/dp");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  const auto options = Check(flags);
+  const absl::Status status = options.ok() ? Serve(*options) : options.status();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "dp-coordinator: %s\n", std::string(status.message()).c_str());
+  return options.ok() ? kExitFailed : kExitUsage;
+}
+
+}  // namespace
+}  // namespace dp::server
+
+int main(int argc, char** argv) {
+  // Before any thread starts: threads inherit the mask, and one of them waits for the signals.
+  const sigset_t set = dp::server::EndSignals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  // gRPC's own messages repeat what ours say; GRPC_VERBOSITY brings them back.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  dp::server::RaiseDescriptorLimit();
+  return dp::server::Run(argc, argv);
+}

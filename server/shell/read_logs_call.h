@@ -1,0 +1,43 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "dp/v1/logs.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "server/shell/driver.h"
+#include "server/shell/log_thread.h"
+
+namespace dp::server {
+
+// One Read: the driver says whether the job has ended, the log thread reads a page; an empty one
+// waits on the driver for more and is read again. Deletes itself when gRPC is done with it.
+class ReadLogsCall final : public grpc::ServerUnaryReactor {
+ public:
+  ReadLogsCall(Driver& driver, LogThread& logs, grpc::CallbackServerContext& context,
+               const v1::ReadLogsRequest& request, v1::ReadLogsResponse& response);
+
+  void Start();
+  void OnCancel() override { driver_.Cancel(ticket_); }
+  void OnDone() override { delete this; }
+
+ private:
+  absl::Status Check(const View& view);
+  absl::Status ReadPage(const View& view);
+  absl::Status HasRead(absl::StatusOr<LogPage> page);
+  absl::Status AwaitMore(uint64_t version);
+  // Returns false where there is still nothing to read.
+  bool Woken(Waiters::Wake wake, const View& view, uint64_t version);
+  void Answer(LogPage page);
+
+  Driver& driver_;
+  LogThread& logs_;
+  const grpc::CallbackServerContext& context_;
+  const v1::ReadLogsRequest& request_;
+  v1::ReadLogsResponse& response_;
+  const Waiters::Ticket ticket_;
+  LogQuery query_;
+  absl::Time deadline_;
+  absl::Duration time_left_;
+};
+
+}  // namespace dp::server

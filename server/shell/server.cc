@@ -1,0 +1,74 @@
+#include "server/shell/server.h"
+
+#include <chrono>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace dp::server {
+namespace {
+
+// A store's value may have 8 MiB (KeyValueLimits), a request of logs 4 MiB; with room for the rest.
+constexpr int kMessageBytesMax = 16 << 20;
+// How long calls that nobody answers any more may hold up the end.
+constexpr std::chrono::seconds kStopWithin(1);
+
+void SetTransport(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMessageBytesMax);
+  builder.SetMaxSendMessageSize(kMessageBytesMax);
+  // Else two coordinators could listen on one port, each getting a part of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Clients may ping during their long polls, and between calls, every 5 s.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  // A peer that is gone without a word holds its parked calls no longer than this.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+}
+
+}  // namespace
+
+Server::Server(const ListenAddress& address, Driver& driver, LogThread& logs)
+    : address_(address),
+      jobs_(driver),
+      workers_(driver),
+      worlds_(driver),
+      store_(driver),
+      logs_(driver, logs) {}
+
+Server::~Server() { Stop(); }
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenAddress& address, Driver& driver,
+                                                      LogThread& logs) {
+  DP_RETURN_IF_ERROR(address.CheckFree());
+  std::unique_ptr<Server> server(new Server(address, driver, logs));
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  SetTransport(builder);
+  builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(),
+                           &server->address_.port);
+  grpc::Service* const services[] = {&server->jobs_, &server->workers_, &server->worlds_,
+                                     &server->store_, &server->logs_};
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", address.ToString(),
+                                               "; choose another address with --listen"));
+  }
+  for (const char* name :
+       {"dp.v1.Jobs", "dp.v1.Workers", "dp.v1.Worlds", "dp.v1.Store", "dp.v1.Logs"}) {
+    server->server_->GetHealthCheckService()->SetServingStatus(name, true);
+  }
+  return server;
+}
+
+void Server::Stop() {
+  if (server_ == nullptr) return;
+  server_->Shutdown(std::chrono::system_clock::now() + kStopWithin);
+  server_->Wait();
+  server_.reset();
+}
+
+}  // namespace dp::server

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/grpcpp.h"
+#include "server/shell/driver.h"
+#include "server/shell/jobs_service.h"
+#include "server/shell/listen_address.h"
+#include "server/shell/log_thread.h"
+#include "server/shell/logs_service.h"
+#include "server/shell/store_service.h"
+#include "server/shell/workers_service.h"
+#include "server/shell/worlds_service.h"
+
+namespace dp::server {
+
+// The gRPC front of the coordinator: every service of proto/dp/v1 and grpc.health.v1, without
+// encryption. Driver and log thread must outlive it. Start and Stop on one thread.
+class Server {
+ public:
+  // Errors: Unavailable the address cannot be listened on; names it and the remedy.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ListenAddress& address, Driver& driver,
+                                                       LogThread& logs);
+  ~Server();
+
+  // With the port that was chosen.
+  const ListenAddress& address() const { return address_; }
+
+  // Refuses further calls and returns when none is under way. Stop the driver first, which answers
+  // those that wait. Idempotent.
+  void Stop();
+
+ private:
+  Server(const ListenAddress& address, Driver& driver, LogThread& logs);
+
+  ListenAddress address_;
+  JobsService jobs_;
+  WorkersService workers_;
+  WorldsService worlds_;
+  StoreService store_;
+  LogsService logs_;
+  std::unique_ptr<grpc::Server> server_;  // last: its calls use the services
+};
+
+}  // namespace dp::server

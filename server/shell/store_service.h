@@ -1,0 +1,24 @@
+#pragma once
+
+#include "dp/v1/store.grpc.pb.h"
+#include "server/shell/driver.h"
+
+namespace dp::server {
+
+// proto/dp/v1/store.proto over the driver. Thread-safe.
+class StoreService final : public v1::Store::CallbackService {
+ public:
+  explicit StoreService(Driver& driver) : driver_(driver) {}
+
+  grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context,
+                                    const v1::ExecuteRequest* request,
+                                    v1::ExecuteResponse* response) override;
+  grpc::ServerUnaryReactor* Await(grpc::CallbackServerContext* context,
+                                  const v1::AwaitRequest* request,
+                                  v1::AwaitResponse* response) override;
+
+ private:
+  Driver& driver_;
+};
+
+}  // namespace dp::server

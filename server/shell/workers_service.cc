@@ -1,0 +1,80 @@
+#include "server/shell/workers_service.h"
+
+#include <optional>
+
+#include "server/shell/call.h"
+#include "server/shell/convert_values.h"
+#include "server/shell/convert_worker.h"
+
+namespace dp::server {
+
+grpc::ServerUnaryReactor* WorkersService::Register(grpc::CallbackServerContext* context,
+                                                   const v1::RegisterRequest* request,
+                                                   v1::RegisterResponse* response) {
+  core::RegisterWorker worker{request->name(), request->host(), request->address(),
+                              Incarnation(request->incarnation()), request->slots()};
+  return Apply(driver_, context, std::move(worker),
+               [=](const core::Outcome& outcome, const View& view) {
+                 const WorkerId id = std::get<WorkerId>(outcome.reply);
+                 SetHeader(view, response);
+                 response->set_worker_id(id.value());
+                 response->set_name(view.coordinator.worker(id)->name);
+                 *response->mutable_lease() = ToProto(view.liveness.lease());
+                 return absl::OkStatus();
+               });
+}
+
+grpc::ServerUnaryReactor* WorkersService::Heartbeat(grpc::CallbackServerContext* context,
+                                                    const v1::HeartbeatRequest* request,
+                                                    v1::HeartbeatResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const absl::Status queued =
+      driver_.Hear(WorkerId(request->worker_id()), Incarnation(request->incarnation()),
+                   [=](const absl::Status& status, const View& view) {
+                     if (status.ok()) SetHeader(view, response);
+                     reactor->Finish(ToGrpc(status));
+                   });
+  if (!queued.ok()) reactor->Finish(ToGrpc(queued));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* WorkersService::WatchAssignment(grpc::CallbackServerContext*,
+                                                          const v1::WatchAssignmentRequest* request,
+                                                          v1::WatchAssignmentResponse* response) {
+  const core::Topic topic{.kind = core::Topic::Kind::kAssignment, .id = request->worker_id()};
+  return Wait(driver_, {topic}, BoundedWait(request->timeout()),
+              [=](const View& view, bool last) -> std::optional<absl::Status> {
+                const auto assignment = view.coordinator.assignment(
+                    WorkerId(request->worker_id()), Incarnation(request->incarnation()));
+                if (!assignment.ok()) return assignment.status();
+                if (assignment->version.value() <= request->since() && !last) return std::nullopt;
+                SetHeader(view, response);
+                *response->mutable_assignment() = ToProto(*assignment);
+                return absl::OkStatus();
+              });
+}
+
+grpc::ServerUnaryReactor* WorkersService::ReportRank(grpc::CallbackServerContext* context,
+                                                     const v1::ReportRankRequest* request,
+                                                     v1::ReportRankResponse* response) {
+  auto report = FromProto(*request);
+  if (!report.ok()) return Refuse(context, report.status());
+  return Apply(driver_, context, *std::move(report), [=](const core::Outcome&, const View& view) {
+    SetHeader(view, response);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* WorkersService::List(grpc::CallbackServerContext* context,
+                                               const v1::ListWorkersRequest*,
+                                               v1::ListWorkersResponse* response) {
+  return Ask(driver_, context, [=](const View& view) {
+    SetHeader(view, response);
+    for (const core::Worker* worker : view.coordinator.workers()) {
+      *response->add_workers() = ToProto(*worker, view);
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace dp::server

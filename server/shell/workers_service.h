@@ -1,0 +1,33 @@
+#pragma once
+
+#include "dp/v1/workers.grpc.pb.h"
+#include "server/shell/driver.h"
+
+namespace dp::server {
+
+// proto/dp/v1/workers.proto over the driver. Thread-safe.
+class WorkersService final : public v1::Workers::CallbackService {
+ public:
+  explicit WorkersService(Driver& driver) : driver_(driver) {}
+
+  grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* context,
+                                     const v1::RegisterRequest* request,
+                                     v1::RegisterResponse* response) override;
+  grpc::ServerUnaryReactor* Heartbeat(grpc::CallbackServerContext* context,
+                                      const v1::HeartbeatRequest* request,
+                                      v1::HeartbeatResponse* response) override;
+  grpc::ServerUnaryReactor* WatchAssignment(grpc::CallbackServerContext* context,
+                                            const v1::WatchAssignmentRequest* request,
+                                            v1::WatchAssignmentResponse* response) override;
+  grpc::ServerUnaryReactor* ReportRank(grpc::CallbackServerContext* context,
+                                       const v1::ReportRankRequest* request,
+                                       v1::ReportRankResponse* response) override;
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
+                                 const v1::ListWorkersRequest* request,
+                                 v1::ListWorkersResponse* response) override;
+
+ private:
+  Driver& driver_;
+};
+
+}  // namespace dp::server

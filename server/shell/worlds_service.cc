@@ -1,0 +1,43 @@
+#include "server/shell/worlds_service.h"
+
+#include <optional>
+
+#include "server/shell/call.h"
+#include "server/shell/convert_job.h"
+#include "server/shell/convert_values.h"
+#include "server/shell/convert_world.h"
+
+namespace dp::server {
+
+grpc::ServerUnaryReactor* WorldsService::Join(grpc::CallbackServerContext* context,
+                                              const v1::JoinRequest* request,
+                                              v1::JoinResponse* response) {
+  const JobId job(request->job());
+  const core::RankKey rank{job, Generation(request->generation()), request->rank()};
+  return Apply(driver_, context, core::JoinWorld{rank},
+               [=](const core::Outcome&, const View& view) {
+                 const auto world = view.coordinator.world(job);
+                 if (!world.ok()) return world.status();
+                 SetHeader(view, response);
+                 *response->mutable_world() = ToProto(*world);
+                 *response->mutable_spec() = ParseSpec(view.coordinator.job(job)->spec.payload);
+                 return absl::OkStatus();
+               });
+}
+
+grpc::ServerUnaryReactor* WorldsService::Watch(grpc::CallbackServerContext*,
+                                               const v1::WatchWorldRequest* request,
+                                               v1::WatchWorldResponse* response) {
+  const core::Topic topic{.kind = core::Topic::Kind::kWorld, .id = request->job()};
+  return Wait(driver_, {topic}, BoundedWait(request->timeout()),
+              [=](const View& view, bool last) -> std::optional<absl::Status> {
+                const auto world = view.coordinator.world(JobId(request->job()));
+                if (!world.ok()) return world.status();
+                if (world->version.value() <= request->since() && !last) return std::nullopt;
+                SetHeader(view, response);
+                *response->mutable_world() = ToProto(*world);
+                return absl::OkStatus();
+              });
+}
+
+}  // namespace dp::server

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "dp/v1/worlds.grpc.pb.h"
+#include "server/shell/driver.h"
+
+namespace dp::server {
+
+// proto/dp/v1/worlds.proto over the driver. Thread-safe.
+class WorldsService final : public v1::Worlds::CallbackService {
+ public:
+  explicit WorldsService(Driver& driver) : driver_(driver) {}
+
+  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context,
+                                 const v1::JoinRequest* request,
+                                 v1::JoinResponse* response) override;
+  grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext* context,
+                                  const v1::WatchWorldRequest* request,
+                                  v1::WatchWorldResponse* response) override;
+
+ private:
+  Driver& driver_;
+};
+
+}  // namespace dp::server
