@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace dp::client {
+
+// Counted from 1.
+struct Place {
+  int line = 0;
+  int column = 0;
+};
+
+// Where each field of a job came from, so that an error can point at it: a place in the job file,
+// or an override on the command line. A field is named by its path, as
+// "train.model.layers[1].linear". Not thread-safe.
+class FieldSource {
+ public:
+  explicit FieldSource(std::string file) : file_(std::move(file)) {}
+
+  void Note(const std::string& path, Place place) { places_[path] = place; }
+  void NoteOverride(const std::string& path) { overrides_.insert(path); }
+
+  // Whether the owner wrote the field, be it with its default value.
+  bool Given(const std::string& path) const { return places_.contains(path); }
+
+  // InvalidArgument "job.yaml:7:11: <what>". A field that was not given is shown at the nearest one
+  // around it.
+  absl::Status Error(const std::string& path, absl::string_view what) const;
+  // The same for a thing at `place` inside the field `path`, as one of its keys.
+  absl::Status ErrorAt(const std::string& path, Place place, absl::string_view what) const;
+
+ private:
+  // The override that `path` lies in; empty where none.
+  std::string OverrideOf(std::string path) const;
+
+  const std::string file_;
+  absl::btree_map<std::string, Place> places_;
+  absl::btree_set<std::string> overrides_;
+};
+
+}  // namespace dp::client

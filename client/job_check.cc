@@ -1,0 +1,188 @@
+#include "client/job_check.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/model/shape_check.h"
+#include "base/status.h"
+#include "client/model_layers.h"
+#include "client/time_convert.h"
+
+namespace dp::client {
+namespace {
+
+// Bounds against slips of the pen, an order of magnitude above what anyone runs.
+constexpr int kRanksMax = 10'000;
+constexpr int kThreadsMax = 1'024;
+constexpr int kNameBytesMax = 63;
+// Every data set has these many classes, as job files cannot say otherwise yet.
+constexpr int kClasses = 10;
+
+bool AtEnd(char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c); }
+bool Within(char c) { return AtEnd(c) || c == '-'; }
+
+bool ValidName(const std::string& name) {
+  return !name.empty() && name.size() <= kNameBytesMax && AtEnd(name.front()) &&
+         AtEnd(name.back()) && std::all_of(name.begin(), name.end(), Within);
+}
+
+// One job under check: remembers the first thing that is wrong.
+class Check {
+ public:
+  Check(const JobFile& job, const SampleShape& sample_shape)
+      : spec_(job.spec), source_(job.source), sample_shape_(sample_shape) {}
+
+  absl::Status Run() {
+    CheckTop();
+    for (const auto& [name, value] : SortedEnv()) CheckVariable(name, value);
+    if (!spec_.has_train()) Fail("train", "train is missing; a job needs a program to run");
+    if (first_.ok()) CheckTrain(spec_.train());
+    if (first_.ok()) CheckModel(spec_.train());
+    return first_;
+  }
+
+ private:
+  void CheckTop() {
+    if (spec_.name().empty()) Fail("name", "name is missing; give the job one");
+    if (!ValidName(spec_.name()))
+      Fail("name", absl::StrCat("name is \"", spec_.name(), "\"; expected 1 to ", kNameBytesMax,
+                                " of a-z, 0-9 and '-', with a letter or digit at both ends"));
+    Between("ranks", spec_.ranks(), 1, kRanksMax);
+    Between("threadsPerRank", spec_.threads_per_rank(), 1, kThreadsMax);
+    const absl::Duration grace = FromProto(spec_.grace());
+    if (grace < absl::ZeroDuration()) Fail("grace", Wrong("grace", grace, "0s or more"));
+    const absl::Duration detect = FromProto(spec_.detect_within());
+    if (detect <= absl::ZeroDuration())
+      Fail("detectWithin", Wrong("detectWithin", detect, "more than 0s"));
+  }
+
+  // Protobuf's maps have no order; errors should.
+  std::map<std::string, std::string> SortedEnv() const {
+    return {spec_.env().begin(), spec_.env().end()};
+  }
+
+  void CheckVariable(const std::string& name, const std::string& value) {
+    const std::string path = absl::StrCat("env.", name);
+    if (name.empty() || name.find_first_of(std::string("=\0", 2)) != std::string::npos)
+      Fail(path,
+           absl::StrCat("env has a variable \"", name, "\"; a name is not empty and has no '='"));
+    if (value.find('\0') != std::string::npos)
+      Fail(path, absl::StrCat("env.", name, " has a zero byte; a variable cannot"));
+    if (absl::StartsWith(name, "DP_"))
+      Fail(path, absl::StrCat("env.", name, " is set by dp itself; choose a name without DP_"));
+  }
+
+  void CheckTrain(const v1::TrainSpec& train) {
+    Between("train.epochs", train.epochs(), 1, std::numeric_limits<int>::max());
+    AtLeast("train.maxSteps", train.max_steps(), 0);
+    AtLeast("train.globalBatchSize", train.global_batch_size(), 1);
+    if (train.global_batch_size() < spec_.ranks())
+      Fail("train.globalBatchSize",
+           absl::StrCat("train.globalBatchSize is ", train.global_batch_size(),
+                        ", less than one sample for each of ", spec_.ranks(), " ranks"));
+    AtLeast("train.evaluateEvery", train.evaluate_every(), 0);
+    Above("train.bucketCapMb", train.bucket_cap_mb(), 0);
+    OneOf("train.backend", train.backend(), {"auto", "gloo", "nccl"});
+    CheckData(train.data());
+    CheckOptimizer(train.optimizer());
+  }
+
+  void CheckData(const v1::DataSpec& data) {
+    if (data.dir().empty())
+      Fail("train.data.dir", "train.data.dir is missing; give the directory of the IDX files");
+    Above("train.data.std", data.std(), 0);
+  }
+
+  void CheckOptimizer(const v1::OptimizerSpec& optimizer) {
+    if (!optimizer.has_sgd())
+      Fail("train.optimizer", "train.optimizer.sgd is missing; give it with its learningRate");
+    const v1::SgdSpec& sgd = optimizer.sgd();
+    const std::string path = "train.optimizer.sgd.";
+    if (!source_.Given(path + "learningRate"))
+      Fail("train.optimizer.sgd", "train.optimizer.sgd.learningRate is missing");
+    Above(path + "learningRate", sgd.learning_rate(), 0);
+    if (!(sgd.momentum() >= 0 && sgd.momentum() < 1))
+      Fail(path + "momentum", Wrong(path + "momentum", sgd.momentum(), "at least 0 and below 1"));
+    AtLeast(path + "weightDecay", sgd.weight_decay(), 0);
+  }
+
+  void CheckModel(const v1::TrainSpec& train) {
+    const v1::ModelSpec& model = train.model();
+    const std::string path = "train.model";
+    if (!model.preset().empty() && model.layers_size() > 0)
+      return Fail(path + ".preset", "train.model.preset excludes train.model.layers; keep one");
+    if (model.preset().empty() && model.layers_size() == 0)
+      return Fail(path, "train.model is missing; give train.model.preset or train.model.layers");
+    const auto layers = ModelLayers(model);
+    const bool preset = !model.preset().empty();
+    if (!layers.ok())
+      return Fail(path + (preset ? ".preset" : ".layers"),
+                  absl::StrCat(path, preset ? ".preset: " : ".", layers.status().message()));
+    const std::optional<model::Shape> shape = sample_shape_(train.data().dir());
+    if (!shape) return;
+    const absl::Status fits = model::CheckClassifier(*layers, *shape, kClasses).status();
+    if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
+  }
+
+  // Points at the layer that the message names, where it is one of the file's.
+  static std::string PlaceOfMisfit(const v1::ModelSpec& model, const absl::Status& misfit) {
+    for (int i = 0; i < model.layers_size(); ++i)
+      if (absl::StrContains(misfit.message(), absl::StrCat("layer '", model.layers(i).name(), "'")))
+        return absl::StrCat("train.model.layers[", i, "]");
+    return "train.model";
+  }
+
+  void Between(const std::string& path, int64_t value, int64_t min, int64_t max) {
+    if (value < min || value > max) Fail(path, Wrong(path, value, absl::StrCat(min, " to ", max)));
+  }
+  template <typename Number>
+  void AtLeast(const std::string& path, Number value, Number min) {
+    if (!(value >= min)) Fail(path, Wrong(path, value, absl::StrCat(min, " or more")));
+  }
+  void AtLeast(const std::string& path, double value, int min) {
+    AtLeast<double>(path, value, min);
+  }
+  void AtLeast(const std::string& path, int64_t value, int min) {
+    AtLeast<int64_t>(path, value, min);
+  }
+  void Above(const std::string& path, double value, double bound) {
+    if (!(value > bound)) Fail(path, Wrong(path, value, absl::StrCat("more than ", bound)));
+  }
+  void OneOf(const std::string& path, const std::string& value,
+             const std::vector<std::string>& allowed) {
+    if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
+    Fail(path, Wrong(path, absl::StrCat("\"", value, "\""), absl::StrJoin(allowed, ", ")));
+  }
+
+  static std::string Wrong(const std::string& path, const absl::AlphaNum& value,
+                           absl::string_view allowed) {
+    return absl::StrCat(path, " is ", value, "; expected ", allowed);
+  }
+  static std::string Wrong(const std::string& path, absl::Duration value,
+                           absl::string_view allowed) {
+    return Wrong(path, absl::FormatDuration(value), allowed);
+  }
+
+  void Fail(const std::string& path, absl::string_view what) {
+    if (first_.ok()) first_ = source_.Error(path, what);
+  }
+
+  const v1::JobSpec& spec_;
+  const FieldSource& source_;
+  const SampleShape& sample_shape_;
+  absl::Status first_;
+};
+
+}  // namespace
+
+absl::Status CheckJob(const JobFile& job, const SampleShape& sample_shape) {
+  return Check(job, sample_shape).Run();
+}
+
+}  // namespace dp::client

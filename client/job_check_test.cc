@@ -1,0 +1,171 @@
+#include "client/job_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "client/idx_shape.h"
+#include "client/job_defaults.h"
+#include "client/time_convert.h"
+
+namespace dp::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kMinimal[] = R"(apiVersion: dp/v1
+kind: Job
+name: minimal
+train:
+  data: {dir: /data}
+  model: {preset: mlp}
+  optimizer: {sgd: {learningRate: 0.1}}
+)";
+
+constexpr char kLayers[] = R"(apiVersion: dp/v1
+kind: Job
+name: layers
+train:
+  data: {dir: /data}
+  model:
+    layers:
+      - conv2d: {out: 4, kernel: 3}
+      - maxPool2d: {kernel: 2}
+      - flatten: {}
+      - {name: head, linear: {out: 10}}
+  optimizer: {sgd: {learningRate: 0.1}}
+)";
+
+std::optional<model::Shape> Image28(const std::string&) { return model::Shape{1, 28, 28}; }
+
+JobFile Parsed(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  auto job = ParseJobFile(text, "job.yaml", overrides);
+  EXPECT_TRUE(job.ok()) << job.status();
+  FillDefaults(*job);
+  return *std::move(job);
+}
+
+std::string ErrorSetting(const std::string& override, const std::string& text = kMinimal) {
+  const absl::Status status = CheckJob(Parsed(text, {override}), Image28);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << override << ": " << status;
+  return std::string(status.message());
+}
+
+TEST(JobDefaultsTest, AMinimalJobIsFilledIn) {
+  const v1::JobSpec spec = Parsed(kMinimal).spec;
+  EXPECT_EQ(spec.ranks(), 1);
+  EXPECT_EQ(spec.threads_per_rank(), 1);
+  EXPECT_EQ(FromProto(spec.grace()), absl::Seconds(10));
+  EXPECT_EQ(FromProto(spec.detect_within()), absl::Seconds(30));
+  const v1::TrainSpec& train = spec.train();
+  EXPECT_EQ(train.epochs(), 1);
+  EXPECT_EQ(train.global_batch_size(), 128);
+  EXPECT_EQ(train.evaluate_every(), 1);
+  EXPECT_EQ(train.backend(), "auto");
+  EXPECT_EQ(train.bucket_cap_mb(), 25);
+  EXPECT_EQ(train.data().std(), 1);
+  EXPECT_TRUE(train.data().shuffle());
+}
+
+TEST(JobDefaultsTest, LayersGetNamesStridesAndBiases) {
+  const v1::ModelSpec model = Parsed(kLayers).spec.train().model();
+  EXPECT_EQ(model.layers(0).name(), "conv2d0");
+  EXPECT_EQ(model.layers(0).conv2d().stride(), 1);
+  EXPECT_TRUE(model.layers(0).conv2d().bias());
+  EXPECT_EQ(model.layers(1).max_pool2d().stride(), 2);
+  EXPECT_EQ(model.layers(3).name(), "head");
+  EXPECT_TRUE(model.layers(3).linear().bias());
+}
+
+TEST(JobDefaultsTest, WhatWasGivenStays) {
+  const v1::JobSpec spec =
+      Parsed(kMinimal, {"train.evaluateEvery=0", "train.data.shuffle=false", "grace=0s"}).spec;
+  EXPECT_EQ(spec.train().evaluate_every(), 0);
+  EXPECT_FALSE(spec.train().data().shuffle());
+  EXPECT_EQ(FromProto(spec.grace()), absl::ZeroDuration());
+}
+
+TEST(JobCheckTest, GoodJobsPass) {
+  EXPECT_EQ(CheckJob(Parsed(kMinimal), Image28), absl::OkStatus());
+  EXPECT_EQ(CheckJob(Parsed(kLayers), Image28), absl::OkStatus());
+}
+
+TEST(JobCheckTest, AValueOutOfRangeIsNamedWithWhatIsAllowed) {
+  EXPECT_EQ(ErrorSetting("ranks=-2"), "--set ranks: ranks is -2; expected 1 to 10000");
+  EXPECT_THAT(ErrorSetting("ranks=0"), HasSubstr("ranks is 0; expected 1 to"));
+  EXPECT_THAT(ErrorSetting("threadsPerRank=-1"), HasSubstr("threadsPerRank is -1; expected 1 to"));
+  EXPECT_THAT(ErrorSetting("grace=-1s"), HasSubstr("grace is -1s; expected 0s or more"));
+  EXPECT_THAT(ErrorSetting("detectWithin=0s"), HasSubstr("detectWithin is 0; expected more than"));
+  EXPECT_THAT(ErrorSetting("train.epochs=0"), HasSubstr("train.epochs is 0; expected 1 to"));
+  EXPECT_THAT(ErrorSetting("train.maxSteps=-1"), HasSubstr("train.maxSteps is -1; expected 0 or"));
+  EXPECT_THAT(ErrorSetting("train.globalBatchSize=0"), HasSubstr("is 0; expected 1 or more"));
+  EXPECT_THAT(ErrorSetting("train.evaluateEvery=-1"), HasSubstr("is -1; expected 0 or more"));
+  EXPECT_THAT(ErrorSetting("train.bucketCapMb=0"), HasSubstr("is 0; expected more than 0"));
+  EXPECT_THAT(ErrorSetting("train.data.std=0"), HasSubstr("is 0; expected more than 0"));
+  EXPECT_THAT(ErrorSetting("train.backend=mpi"),
+              HasSubstr("train.backend is \"mpi\"; expected auto, gloo, nccl"));
+}
+
+TEST(JobCheckTest, OptimizerValuesAreChecked) {
+  const std::string sgd = "train.optimizer.sgd.";
+  EXPECT_THAT(ErrorSetting(sgd + "learningRate=-0.1"), HasSubstr("is -0.1; expected more than 0"));
+  EXPECT_THAT(ErrorSetting(sgd + "learningRate=0"), HasSubstr("is 0; expected more than 0"));
+  EXPECT_THAT(ErrorSetting(sgd + "momentum=1"), HasSubstr("expected at least 0 and below 1"));
+  EXPECT_THAT(ErrorSetting(sgd + "weightDecay=-1"), HasSubstr("is -1; expected 0 or more"));
+  EXPECT_THAT(ErrorSetting("train.optimizer.sgd={}"), HasSubstr("learningRate is missing"));
+  EXPECT_THAT(ErrorSetting("train.optimizer={}"), HasSubstr("train.optimizer.sgd is missing"));
+}
+
+TEST(JobCheckTest, NamesFollowTheirRule) {
+  for (const std::string name : {"Upper", "-dash", "dash-", "under_score", "ä"})
+    EXPECT_THAT(ErrorSetting("name=" + name), HasSubstr("name is \"" + name + "\"; expected 1 to"));
+  EXPECT_THAT(ErrorSetting("name=" + std::string(64, 'a')), HasSubstr("expected 1 to 63"));
+  EXPECT_THAT(ErrorSetting("name=\"\""), HasSubstr("name is missing"));
+}
+
+TEST(JobCheckTest, VariablesThatCannotBeSetAreErrors) {
+  EXPECT_THAT(ErrorSetting("env={'A=B': x}"), HasSubstr("has no '='"));
+  EXPECT_THAT(ErrorSetting("env={'': x}"), HasSubstr("a name is not empty"));
+  EXPECT_THAT(ErrorSetting("env={A: \"x\\0y\"}"), HasSubstr("env.A has a zero byte"));
+  EXPECT_THAT(ErrorSetting("env={DP_RANK: 3}"), HasSubstr("env.DP_RANK is set by dp itself"));
+}
+
+TEST(JobCheckTest, WhatIsMissingIsNamed) {
+  const absl::Status status = CheckJob(Parsed("{apiVersion: dp/v1, kind: Job, name: a}"), Image28);
+  EXPECT_EQ(status.message(), "job.yaml: train is missing; a job needs a program to run");
+  EXPECT_THAT(ErrorSetting("train.data={}"), HasSubstr("train.data.dir is missing"));
+  EXPECT_THAT(ErrorSetting("train.model={}"), HasSubstr("give train.model.preset or"));
+}
+
+TEST(JobCheckTest, AModelIsEitherPresetOrLayers) {
+  EXPECT_THAT(ErrorSetting("train.model.preset=mlp", kLayers), HasSubstr("keep one"));
+  EXPECT_THAT(ErrorSetting("train.model.preset=vgg"),
+              HasSubstr("train.model.preset: no preset 'vgg'; there are 'mlp' and 'cnn'"));
+  EXPECT_THAT(ErrorSetting("train.model.layers[1]={name: x}", kLayers),
+              HasSubstr("train.model.layers[1]: a layer has no kind"));
+}
+
+TEST(JobCheckTest, LayersThatDoNotFitAreShownWithPlaceLayerAndBothShapes) {
+  std::string text = kLayers;
+  text.replace(text.find("{out: 10}"), 9, "{in: 100, out: 10}");
+  EXPECT_EQ(CheckJob(Parsed(text), Image28).message(),
+            "job.yaml:11:9: layer 'head' (linear): in is 100, but 'flatten2' gives 676 features");
+  EXPECT_THAT(ErrorSetting("train.model.layers[3].linear.out=7", kLayers),
+              HasSubstr("gives 7 features, but the data has 10 classes"));
+}
+
+TEST(JobCheckTest, ABatchMustHoldASampleForEachRank) {
+  const absl::Status status =
+      CheckJob(Parsed(kMinimal, {"ranks=4", "train.globalBatchSize=3"}), Image28);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("less than one sample for each of 4 ranks"));
+}
+
+TEST(JobCheckTest, DataThatCannotBeSeenFromHereIsLeftToTheTrainer) {
+  const auto unseen = [](const std::string&) { return std::nullopt; };
+  EXPECT_EQ(CheckJob(Parsed(kLayers, {"train.model.layers[3].linear.in=1"}), unseen),
+            absl::OkStatus());
+  EXPECT_FALSE(IdxSampleShape("/no/such/dir").has_value());
+}
+
+}  // namespace
+}  // namespace dp::client

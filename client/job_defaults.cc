@@ -1,0 +1,69 @@
+#include "client/job_defaults.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/model/layer_spec.h"
+#include "client/model_layers.h"
+#include "client/time_convert.h"
+
+namespace dp::client {
+namespace {
+
+constexpr absl::Duration kGrace = absl::Seconds(10);
+constexpr absl::Duration kDetectWithin = absl::Seconds(30);
+
+void FillLinear(v1::LinearSpec& linear) {
+  if (!linear.has_bias()) linear.set_bias(true);
+}
+
+void FillConv2d(v1::Conv2dSpec& conv, bool stride_given) {
+  if (!stride_given) conv.set_stride(1);
+  if (!conv.has_bias()) conv.set_bias(true);
+}
+
+// The kind's place in the model is part of a default name, so names come last.
+void FillNames(v1::ModelSpec& model) {
+  const auto layers = ModelLayers(model);
+  if (!layers.ok() || !model.preset().empty()) return;
+  for (int i = 0; i < model.layers_size(); ++i) {
+    v1::LayerSpec& layer = *model.mutable_layers(i);
+    if (layer.name().empty()) layer.set_name(absl::StrCat(model::KindName((*layers)[i].kind), i));
+  }
+}
+
+void FillModel(const FieldSource& source, v1::ModelSpec& model) {
+  for (int i = 0; i < model.layers_size(); ++i) {
+    v1::LayerSpec& layer = *model.mutable_layers(i);
+    const std::string path = absl::StrCat("train.model.layers[", i, "]");
+    if (layer.has_linear()) FillLinear(*layer.mutable_linear());
+    if (layer.has_conv2d())
+      FillConv2d(*layer.mutable_conv2d(), source.Given(absl::StrCat(path, ".conv2d.stride")));
+    if (layer.has_max_pool2d() && !source.Given(absl::StrCat(path, ".maxPool2d.stride")))
+      layer.mutable_max_pool2d()->set_stride(layer.max_pool2d().kernel());
+  }
+  FillNames(model);
+}
+
+void FillTrain(const FieldSource& source, v1::TrainSpec& train) {
+  if (!source.Given("train.epochs")) train.set_epochs(1);
+  if (!source.Given("train.globalBatchSize")) train.set_global_batch_size(128);
+  if (!source.Given("train.backend")) train.set_backend("auto");
+  if (!source.Given("train.bucketCapMb")) train.set_bucket_cap_mb(25);
+  if (!train.has_evaluate_every()) train.set_evaluate_every(1);
+  if (!train.data().has_std()) train.mutable_data()->set_std(1);
+  if (!train.data().has_shuffle()) train.mutable_data()->set_shuffle(true);
+  if (train.has_model()) FillModel(source, *train.mutable_model());
+}
+
+}  // namespace
+
+void FillDefaults(JobFile& job) {
+  v1::JobSpec& spec = job.spec;
+  if (!job.source.Given("ranks")) spec.set_ranks(1);
+  if (!job.source.Given("threadsPerRank")) spec.set_threads_per_rank(1);
+  if (!spec.has_grace()) *spec.mutable_grace() = ToProto(kGrace);
+  if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(kDetectWithin);
+  if (spec.has_train()) FillTrain(job.source, *spec.mutable_train());
+}
+
+}  // namespace dp::client

@@ -1,0 +1,101 @@
+#include "client/job_file.h"
+
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "client/yaml_message.h"
+#include "client/yaml_override.h"
+#include "client/yaml_scalar.h"
+#include "yaml-cpp/yaml.h"
+
+namespace dp::client {
+namespace {
+
+// A job file is written by hand; more than this is another file given by mistake.
+constexpr size_t kFileBytesMax = 1 << 20;
+constexpr char kApiVersion[] = "dp/v1";
+constexpr char kKind[] = "Job";
+
+absl::Status At(const std::string& file, const YAML::Mark& mark, absl::string_view what) {
+  const Place place = mark.is_null() ? Place{} : Place{mark.line + 1, mark.column + 1};
+  return FieldSource(file).ErrorAt("", place, what);
+}
+
+// The one document of the file, whose root is a mapping.
+absl::StatusOr<YAML::Node> LoadDocument(absl::string_view text, const std::string& file) {
+  std::vector<YAML::Node> documents;
+  try {
+    documents = YAML::LoadAll(std::string(text));
+  } catch (const YAML::Exception& error) {
+    return At(file, error.mark, absl::StrCat("not YAML: ", error.msg));
+  }
+  if (documents.empty() || documents[0].IsNull())
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": the file is empty; expected a job (docs/job-file.md)"));
+  if (documents.size() > 1)
+    return At(file, documents[1].Mark(), "a second document; one file holds one job");
+  if (!documents[0].IsMap())
+    return At(file, documents[0].Mark(),
+              absl::StrCat("the job is ", Shown(documents[0]), "; expected a mapping of fields"));
+  return documents[0];
+}
+
+// Ahead of everything else: in a file of another kind every field would be unknown.
+absl::Status CheckHeader(const YAML::Node& root, const std::string& file) {
+  const std::pair<const char*, const char*> wanted[] = {{"apiVersion", kApiVersion},
+                                                        {"kind", kKind}};
+  for (const auto& [field, value] : wanted) {
+    const YAML::Node node = root[field];
+    if (!node.IsDefined())
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": ", field, " is missing; add \"", field, ": ", value, "\""));
+    if (!node.IsScalar() || node.Scalar() != value)
+      return At(file, node.Mark(),
+                absl::StrCat(field, " is ", Shown(node), "; expected \"", value, "\""));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Convert(const YAML::Node& root, const std::vector<std::string>& overrides,
+                     JobFile& job) {
+  for (const std::string& override : overrides) {
+    DP_ASSIGN_OR_RETURN(std::string path, ApplyOverride(override, root));
+    job.source.NoteOverride(path);
+  }
+  return FillMessage(root, job.source, job.spec);
+}
+
+}  // namespace
+
+absl::StatusOr<JobFile> ParseJobFile(absl::string_view text, const std::string& file,
+                                     const std::vector<std::string>& overrides) {
+  DP_ASSIGN_OR_RETURN(YAML::Node root, LoadDocument(text, file));
+  JobFile job{.spec = {}, .source = FieldSource(file)};
+  try {
+    DP_RETURN_IF_ERROR(CheckHeader(root, file));
+    DP_RETURN_IF_ERROR(Convert(root, overrides, job));
+  } catch (const YAML::Exception& error) {
+    return At(file, error.mark, error.msg);
+  }
+  return job;
+}
+
+absl::StatusOr<JobFile> ReadJobFile(const std::string& path,
+                                    const std::vector<std::string>& overrides) {
+  std::ifstream file(path);
+  if (!file) return absl::NotFoundError(absl::StrCat("job file '", path, "' cannot be read"));
+  std::string text(kFileBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || (file.gcount() == 0 && !file.eof()))
+    return absl::NotFoundError(absl::StrCat("job file '", path, "' cannot be read"));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kFileBytesMax)
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": larger than ", kFileBytesMax, " bytes; is it a job file?"));
+  return ParseJobFile(text, path, overrides);
+}
+
+}  // namespace dp::client

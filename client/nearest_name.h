@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace dp::client {
+
+// The one of `names` that `wrong` was most likely meant to be: the least insertions, deletions,
+// changes and swaps of letters away, case and underscores aside. Empty when none is near. Pure.
+std::string NearestName(absl::string_view wrong, const std::vector<std::string>& names);
+
+}  // namespace dp::client

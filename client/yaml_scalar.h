@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+#include "yaml-cpp/yaml.h"
+
+// One YAML scalar into one field of a protobuf message. Pure.
+
+namespace dp::client {
+
+// The value as errors show it: the number 7, "text", a list, a mapping, empty.
+std::string Shown(const YAML::Node& node);
+
+// Sets a field that is neither message nor map; where it is repeated, adds to it.
+// Errors: InvalidArgument "is <value>; expected <type>", to be put behind the field's name.
+absl::Status SetScalar(const YAML::Node& node, const google::protobuf::FieldDescriptor& field,
+                       google::protobuf::Message& message);
+
+bool IsDuration(const google::protobuf::Message& message);
+
+// Errors: as SetScalar. `message` is a google.protobuf.Duration.
+absl::Status SetDuration(const YAML::Node& node, google::protobuf::Message& message);
+
+}  // namespace dp::client
