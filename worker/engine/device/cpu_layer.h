@@ -43,13 +43,18 @@ struct CpuLayerInput {
   const Activation& in;
 };
 
-// `relu`: the layer also does the ReLU that follows it.
+// Which half of the ReLU that follows a layer the layer does itself. The maximum of a window that
+// is positive is the same before and after a ReLU, so where pooling follows, the gradient is set to
+// zero on the smaller, pooled side: the pooling layer does that half.
+enum class FusedRelu { kNone, kForward, kBoth };
+
 std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const ParameterViews& views,
-                                        bool relu);
+                                        FusedRelu relu);
 std::unique_ptr<CpuLayer> MakeCpuLinear(const CpuLayerInput& input, const ParameterViews& views,
-                                        bool relu);
+                                        FusedRelu relu);
 std::unique_ptr<CpuLayer> MakeCpuRelu(const CpuLayerInput& input);
-std::unique_ptr<CpuLayer> MakeCpuMaxPool2d(const CpuLayerInput& input);
+// `relu_gradient`: also does the backward half of the ReLU before it.
+std::unique_ptr<CpuLayer> MakeCpuMaxPool2d(const CpuLayerInput& input, bool relu_gradient);
 std::unique_ptr<CpuLayer> MakeCpuFlatten(const CpuLayerInput& input);
 // Masks depend on `seed`, Batch::draw and the sample's number alone, so the split into ranks does
 // not change them. `seed` differs between the dropout layers of a network.

@@ -54,17 +54,29 @@ class ParameterFinder {
   const absl::Span<float> gradients_;
 };
 
+template <typename Kind>
+bool IsKind(absl::Span<const CheckedLayer> layers, size_t i) {
+  return i < layers.size() && std::holds_alternative<Kind>(layers[i].kind);
+}
+
+FusedRelu ReluAfter(absl::Span<const CheckedLayer> layers, size_t i) {
+  if (!HasParameters(layers[i]) || !IsKind<Relu>(layers, i + 1)) return FusedRelu::kNone;
+  return IsKind<MaxPool2d>(layers, i + 2) ? FusedRelu::kForward : FusedRelu::kBoth;
+}
+
+// `before` and `after`: the ReLUs that the layer made last and this one do.
 std::unique_ptr<CpuLayer> MakeLayer(const CpuLayerInput& input, const ParameterViews& views,
-                                    bool relu, uint64_t seed) {
-  return std::visit(Overloaded{
-                        [&](const Linear&) { return MakeCpuLinear(input, views, relu); },
-                        [&](const Conv2d&) { return MakeCpuConv2d(input, views, relu); },
-                        [&](const Relu&) { return MakeCpuRelu(input); },
-                        [&](const MaxPool2d&) { return MakeCpuMaxPool2d(input); },
-                        [&](const Flatten&) { return MakeCpuFlatten(input); },
-                        [&](const Dropout&) { return MakeCpuDropout(input, seed); },
-                    },
-                    input.layer.kind);
+                                    FusedRelu before, FusedRelu after, uint64_t seed) {
+  return std::visit(
+      Overloaded{
+          [&](const Linear&) { return MakeCpuLinear(input, views, after); },
+          [&](const Conv2d&) { return MakeCpuConv2d(input, views, after); },
+          [&](const Relu&) { return MakeCpuRelu(input); },
+          [&](const MaxPool2d&) { return MakeCpuMaxPool2d(input, before == FusedRelu::kForward); },
+          [&](const Flatten&) { return MakeCpuFlatten(input); },
+          [&](const Dropout&) { return MakeCpuDropout(input, seed); },
+      },
+      input.layer.kind);
 }
 
 }  // namespace
@@ -75,14 +87,15 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const CheckedLayer> layers, in
   const ParameterFinder finder(layers, values, gradients);
   input_ = MakeActivation(cpu, PlainDesc(batch_size, layers.front().in), false);
   const Activation* in = &input_;
+  FusedRelu before = FusedRelu::kNone;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const bool relu = HasParameters(layers[i]) && i + 1 < layers.size() &&
-                      std::holds_alternative<Relu>(layers[i + 1].kind);
     const ParameterViews views = finder.ViewsOf(layers[i]);
-    layers_.push_back(MakeLayer({cpu, layers[i], batch_size, *in}, views, relu, seed + i));
+    const FusedRelu after = ReluAfter(layers, i);
+    layers_.push_back(MakeLayer({cpu, layers[i], batch_size, *in}, views, before, after, seed + i));
     parameter_counts_.push_back((views.weight != nullptr) + (views.bias != nullptr));
     in = &layers_.back()->out();
-    if (relu) ++i;
+    before = after;
+    if (after != FusedRelu::kNone) ++i;
   }
   const auto plain = PlainDesc(batch_size, layers.back().out);
   output_ = std::make_unique<Formatted>(cpu, in->value, plain);

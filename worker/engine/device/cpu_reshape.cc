@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "worker/engine/device/cpu_layer.h"
+#include "worker/engine/device/cpu_relu_gradient.h"
 
 namespace dp::engine {
 namespace {
@@ -11,11 +12,12 @@ using dnnl::memory;
 
 class CpuMaxPool2d : public CpuLayer {
  public:
-  explicit CpuMaxPool2d(const CpuLayerInput& input)
+  CpuMaxPool2d(const CpuLayerInput& input, bool relu_gradient)
       : cpu_(input.cpu), in_(input.in), desc_(ForwardDesc(input)), forward_(desc_) {
     out_ = MakeActivation(cpu_, desc_.dst_desc(), in_.needs_gradient());
     workspace_ = memory(desc_.workspace_desc(), cpu_.engine);
     if (in_.needs_gradient()) backward_ = dnnl::pooling_backward(BackwardDesc(input));
+    if (relu_gradient) relu_gradient_.emplace(cpu_, out_);
   }
 
   void Forward(const Batch&, Mode) override {
@@ -26,6 +28,7 @@ class CpuMaxPool2d : public CpuLayer {
 
   void Backward(const std::function<void()>&) override {
     if (!in_.needs_gradient()) return;
+    if (relu_gradient_) relu_gradient_->Run();
     cpu_.Run(backward_, {{DNNL_ARG_DIFF_DST, out_.gradient},
                          {DNNL_ARG_WORKSPACE, workspace_},
                          {DNNL_ARG_DIFF_SRC, in_.gradient}});
@@ -68,6 +71,7 @@ class CpuMaxPool2d : public CpuLayer {
   dnnl::pooling_forward::primitive_desc desc_;
   dnnl::pooling_forward forward_;
   dnnl::pooling_backward backward_;
+  std::optional<ReluGradient> relu_gradient_;
   memory workspace_;  // which element of each window was the largest
 };
 
@@ -95,8 +99,8 @@ class CpuFlatten : public CpuLayer {
 
 }  // namespace
 
-std::unique_ptr<CpuLayer> MakeCpuMaxPool2d(const CpuLayerInput& input) {
-  return std::make_unique<CpuMaxPool2d>(input);
+std::unique_ptr<CpuLayer> MakeCpuMaxPool2d(const CpuLayerInput& input, bool relu_gradient) {
+  return std::make_unique<CpuMaxPool2d>(input, relu_gradient);
 }
 
 std::unique_ptr<CpuLayer> MakeCpuFlatten(const CpuLayerInput& input) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "worker/engine/device/cpu_layer.h"
+#include "worker/engine/device/cpu_relu_gradient.h"
 
 namespace dp::engine {
 namespace {
@@ -84,35 +85,9 @@ struct LinearPrimitives {
   }
 };
 
-// Sets the gradient to zero where the ReLU's output is zero, in place.
-class ReluGradient {
- public:
-  ReluGradient(CpuStream& cpu, const Activation& out)
-      : cpu_(cpu), out_(out), primitive_(Desc(cpu, out.value.get_desc())) {}
-
-  void Run() {
-    cpu_.Run(primitive_, {{DNNL_ARG_DST, out_.value},
-                          {DNNL_ARG_DIFF_DST, out_.gradient},
-                          {DNNL_ARG_DIFF_SRC, out_.gradient}});
-  }
-
- private:
-  static dnnl::eltwise_backward::primitive_desc Desc(const CpuStream& cpu,
-                                                     const memory::desc& desc) {
-    constexpr auto kAlgorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
-    const dnnl::eltwise_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, kAlgorithm, desc, 0.0f}, cpu.engine);
-    return {{kAlgorithm, desc, desc, 0.0f}, cpu.engine, forward};
-  }
-
-  CpuStream& cpu_;
-  const Activation out_;
-  const dnnl::eltwise_backward primitive_;
-};
-
-dnnl::primitive_attr WithRelu(bool relu) {
+dnnl::primitive_attr WithRelu(FusedRelu relu) {
   dnnl::primitive_attr attributes;
-  if (relu) {
+  if (relu != FusedRelu::kNone) {
     dnnl::post_ops after;
     after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
     attributes.set_post_ops(after);
@@ -130,7 +105,7 @@ template <typename Primitives>
 class CpuWeighted : public CpuLayer {
  public:
   CpuWeighted(const CpuLayerInput& input, const Primitives& primitives, const ParameterViews& views,
-              bool relu)
+              FusedRelu relu)
       : cpu_(input.cpu),
         forward_desc_(primitives.MakeForward(cpu_.engine, WithRelu(relu))),
         // A hint must be what a plain training pass would use; post-ops are not its business.
@@ -148,7 +123,7 @@ class CpuWeighted : public CpuLayer {
                          weights_desc_.diff_weights_desc()) {
     out_ = MakeActivation(cpu_, forward_desc_.dst_desc(), true);
     out_gradient_.emplace(cpu_, out_.gradient, weights_desc_.diff_dst_desc());
-    if (relu) relu_gradient_.emplace(cpu_, out_);
+    if (relu == FusedRelu::kBoth) relu_gradient_.emplace(cpu_, out_);
     if (input.in.needs_gradient()) data_.emplace(cpu_, primitives, input.in, *this);
   }
 
@@ -184,7 +159,7 @@ class CpuWeighted : public CpuLayer {
           desc_(primitives.MakeBackwardData(
               cpu.engine, primitives.MakeForward(cpu.engine, dnnl::primitive_attr()))),
           primitive_(desc_),
-          weight_(cpu, layer.weight_home_, desc_.weights_desc()),
+          weight_(cpu, NearestWeight(layer, desc_.weights_desc()), desc_.weights_desc()),
           out_gradient_(cpu, layer.out_.gradient, desc_.diff_dst_desc()),
           in_gradient_(cpu, in.gradient, desc_.diff_src_desc()) {}
 
@@ -198,6 +173,12 @@ class CpuWeighted : public CpuLayer {
     }
 
    private:
+    // Forward's copy of this step's weights serves where the format is the same.
+    static memory NearestWeight(const CpuWeighted& layer, const memory::desc& wanted) {
+      const memory& forward = layer.weight_.memory();
+      return forward.get_desc() == wanted ? forward : layer.weight_home_;
+    }
+
     CpuStream& cpu_;
     typename Primitives::BackwardData::primitive_desc desc_;
     typename Primitives::BackwardData primitive_;
@@ -231,7 +212,7 @@ memory::desc BiasDesc(bool bias, int64_t size) {
 }  // namespace
 
 std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const ParameterViews& views,
-                                        bool relu) {
+                                        FusedRelu relu) {
   const auto& conv = std::get<Conv2d>(input.layer.kind);
   const ConvolutionPrimitives primitives{
       .shapes = {.in = PlainDesc(input.batch_size, input.layer.in),
@@ -246,7 +227,7 @@ std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const Parame
 }
 
 std::unique_ptr<CpuLayer> MakeCpuLinear(const CpuLayerInput& input, const ParameterViews& views,
-                                        bool relu) {
+                                        FusedRelu relu) {
   const auto& linear = std::get<Linear>(input.layer.kind);
   const LinearPrimitives primitives{
       .shapes = {

@@ -139,6 +139,16 @@ TEST(DeviceTest, GradientsFlowThroughAReluAnywhere) {
   ExpectGradientsAreSlopes(bench);
 }
 
+TEST(DeviceTest, GradientsFlowThroughWindowsThatOverlapAfterARelu) {
+  Bench bench({{"", Conv2d{.out = 4, .kernel = 3}},
+               {"", Relu{}},
+               {"", MaxPool2d{.kernel = 3, .stride = 1}},
+               {"", Flatten{}},
+               {"", Linear{.out = 3}}},
+              kSmallImage);
+  ExpectGradientsAreSlopes(bench);
+}
+
 TEST(DeviceTest, GradientsFollowTheDropoutMaskOfTheirStep) {
   Bench bench({{"", Conv2d{.out = 4, .kernel = 3}},
                {"", Dropout{0.5}},
