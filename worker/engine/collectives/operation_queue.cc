@@ -16,9 +16,16 @@ namespace {
 // memory.
 constexpr size_t kPendingMax = 4096;
 
+absl::Status ErrorOf(const StopReason& stop, const std::string& name,
+                     const std::vector<int>& missing) {
+  if (stop.kind == StopReason::Kind::kAbort) return AbortedBecause(name, stop.why);
+  return DidNotArrive(name, missing, stop.timeout);
+}
+
 struct Operation {
   std::string name;
   OperationQueue::Run run;
+  absl::Duration timeout;
   absl::Time deadline;
   bool done = false;
   absl::Status status;
@@ -30,15 +37,15 @@ struct Operation {
 class OperationQueue::State {
  public:
   State(const GroupOptions& options, std::function<void()> wake, const Clock& clock)
-      : options(options), wake_(std::move(wake)), clock_(clock) {}
+      : timeout_(options.timeout), wake_(std::move(wake)), clock_(clock) {}
 
-  const GroupOptions options;
-
-  std::shared_ptr<Operation> Push(std::string name, Run run) DP_EXCLUDES(mu_) {
+  std::shared_ptr<Operation> Push(std::string name, Run run, std::optional<absl::Duration> timeout)
+      DP_EXCLUDES(mu_) {
     auto operation = std::make_shared<Operation>();
     operation->name = std::move(name);
     operation->run = std::move(run);
-    operation->deadline = clock_.Now() + options.timeout;
+    operation->timeout = timeout.value_or(timeout_);
+    operation->deadline = clock_.Now() + operation->timeout;
     MutexLock lock(mu_);
     if (pending_.size() >= kPendingMax) {
       // The other ranks may run it: this group is out of step from here on.
@@ -70,7 +77,7 @@ class OperationQueue::State {
       if (left > absl::ZeroDuration()) {
         changed_.WaitFor(mu_, left);
       } else if (stop_.kind == StopReason::Kind::kNone && failure_.ok()) {
-        Stop({StopReason::Kind::kDeadline, absl::OkStatus()});
+        Stop({.kind = StopReason::Kind::kDeadline, .timeout = operation.timeout});
       } else {
         changed_.Wait(mu_);
       }
@@ -90,13 +97,13 @@ class OperationQueue::State {
 
   void Abort(const absl::Status& why) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    Stop({StopReason::Kind::kAbort, why});
+    Stop({.kind = StopReason::Kind::kAbort, .why = why});
   }
 
   // Returns when nobody calls `wake` any more; the backend may then go.
   void Close() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    Stop({StopReason::Kind::kAbort, absl::AbortedError("its group was closed")});
+    Stop({.kind = StopReason::Kind::kAbort, .why = absl::AbortedError("its group was closed")});
     closed_ = true;
     changed_.NotifyAll();
     while (wakers_ > 0) changed_.Wait(mu_);
@@ -124,9 +131,7 @@ class OperationQueue::State {
   }
 
   absl::Status Refusal(const std::string& name) const DP_REQUIRES(mu_) {
-    if (!failure_.ok()) return failure_;
-    if (stop_.kind == StopReason::Kind::kAbort) return AbortedBecause(name, stop_.why);
-    return DidNotArrive(name, {}, options.timeout);
+    return failure_.ok() ? ErrorOf(stop_, name, {}) : failure_;
   }
 
   void End(Operation& operation, absl::Status status) DP_REQUIRES(mu_) {
@@ -147,6 +152,7 @@ class OperationQueue::State {
     changed_.NotifyAll();
   }
 
+  const absl::Duration timeout_;
   const std::function<void()> wake_;
   const Clock& clock_;
   mutable Mutex mu_;
@@ -181,8 +187,10 @@ OperationQueue::OperationQueue(const GroupOptions& options, std::function<void()
 
 OperationQueue::~OperationQueue() { state_->Close(); }
 
-std::unique_ptr<Work> OperationQueue::Push(std::string name, Run run) {
-  return std::make_unique<QueuedWork>(state_, state_->Push(std::move(name), std::move(run)));
+std::unique_ptr<Work> OperationQueue::Push(std::string name, Run run,
+                                           std::optional<absl::Duration> timeout) {
+  return std::make_unique<QueuedWork>(state_,
+                                      state_->Push(std::move(name), std::move(run), timeout));
 }
 
 void OperationQueue::Abort(const absl::Status& why) { state_->Abort(why); }
@@ -191,9 +199,7 @@ StopReason OperationQueue::stop_reason() const { return state_->stop_reason(); }
 
 absl::Status OperationQueue::StopError(const std::string& name,
                                        const std::vector<int>& missing) const {
-  const StopReason stop = stop_reason();
-  if (stop.kind == StopReason::Kind::kAbort) return AbortedBecause(name, stop.why);
-  return DidNotArrive(name, missing, state_->options.timeout);
+  return ErrorOf(stop_reason(), name, missing);
 }
 
 }  // namespace dp::engine

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,7 +18,8 @@ namespace dp::engine {
 struct StopReason {
   enum class Kind { kNone, kDeadline, kAbort };
   Kind kind = Kind::kNone;
-  absl::Status why;  // with kAbort
+  absl::Status why;        // with kAbort
+  absl::Duration timeout;  // with kDeadline: the one that passed
 };
 
 // The queue and thread of a group: runs its operations one after another, in order, and ends them
@@ -39,8 +41,9 @@ class OperationQueue {
   // Aborts what is left and joins the thread.
   ~OperationQueue();
 
-  // `name` begins every error of the operation.
-  std::unique_ptr<Work> Push(std::string name, Run run);
+  // `name` begins every error of the operation. Its deadline is `timeout` from now, or the group's.
+  std::unique_ptr<Work> Push(std::string name, Run run,
+                             std::optional<absl::Duration> timeout = std::nullopt);
 
   void Abort(const absl::Status& why);
   StopReason stop_reason() const;

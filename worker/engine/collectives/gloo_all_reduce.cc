@@ -1,0 +1,172 @@
+#include "worker/engine/collectives/gloo_all_reduce.h"
+
+#include <algorithm>
+
+#include "worker/engine/collectives/ordered_reduce.h"
+
+namespace dp::engine {
+namespace {
+
+// A slice is what one rank reduces; a segment is one send. Segments are large enough that Gloo's
+// two notices and two wakes a segment do not count, small enough that two of a peer's stay in the
+// cache between arrival and sum.
+constexpr size_t kSegmentFloats = size_t{64} << 10;
+// Segments of one peer that may be on their way: one arrives while one is summed, and the notice
+// for the next travels meanwhile.
+constexpr size_t kWindow = 4;
+// Up to here everybody sends everything to everybody and reduces all of it: one exchange instead of
+// two, for more bytes.
+constexpr size_t kExchangeFloats = size_t{8} << 10;
+
+size_t Segments(size_t count) { return (count + kSegmentFloats - 1) / kSegmentFloats; }
+
+Slice SegmentOf(size_t count, size_t segment) {
+  const size_t begin = segment * kSegmentFloats;
+  return {begin, std::min(kSegmentFloats, count - begin)};
+}
+
+// One all-reduce in progress. Every rank owns a slice: its peers send it their parts of that slice,
+// it reduces them segment by segment and sends each result back to all.
+class AllReduce {
+ public:
+  AllReduce(const GlooMesh& mesh, GlooTransfers& transfers, uint64_t slot, absl::Span<float> data,
+            ReduceOp op, std::vector<float>& scratch)
+      : mesh_(mesh),
+        transfers_(transfers),
+        part_slot_(slot),
+        result_slot_(slot + 1),
+        data_(data),
+        op_(op),
+        scratch_(scratch),
+        mine_(SliceOf(data.size(), mesh.rank(), mesh.size())) {}
+
+  void AddLanes() {
+    const size_t room = std::min(kWindow * kSegmentFloats, mine_.count);
+    scratch_.resize(std::max(scratch_.size(), room * (mesh_.size() - 1)));
+    for (int r = 0; r < mesh_.size(); ++r) {
+      if (r == mesh_.rank()) continue;
+      Peer peer;
+      peer.rank = r;
+      peer.slice = SliceOf(data_.size(), r, mesh_.size());
+      peer.parts = scratch_.data() + room * peers_.size();
+      peer.theirs = Lane(r, data_.data() + peer.slice.begin, peer.slice.count);
+      peer.mine = Lane(r, data_.data() + mine_.begin, mine_.count);
+      peer.arriving = Lane(r, peer.parts, room);
+      peers_.push_back(peer);
+    }
+  }
+
+  bool Run() {
+    for (size_t s = 0; s < std::min(kWindow, Segments(mine_.count)); ++s)
+      if (!ExpectParts(s)) return false;
+    if (!SendPartsExpectResults()) return false;
+    for (size_t s = 0; s < Segments(mine_.count); ++s)
+      if (!ReduceSegment(s)) return false;
+    return transfers_.WaitAll();
+  }
+
+ private:
+  struct Peer {
+    int rank = 0;
+    Slice slice;             // what it owns
+    float* parts = nullptr;  // room for kWindow segments of its part of my slice
+    int theirs = 0;          // lane over its slice: my part goes out, the result comes in
+    int mine = 0;            // lane over my slice: the result goes out
+    int arriving = 0;        // lane over `parts`
+  };
+
+  int Lane(int rank, float* floats, size_t count) {
+    return transfers_.AddLane(rank, floats, count * sizeof(float));
+  }
+  bool Send(int lane, uint64_t slot, Slice floats) {
+    return transfers_.Send(lane, slot, floats.begin * sizeof(float), floats.count * sizeof(float));
+  }
+  bool Receive(int lane, uint64_t slot, Slice floats) {
+    return transfers_.Receive(lane, slot, floats.begin * sizeof(float),
+                              floats.count * sizeof(float));
+  }
+
+  // Where segment `s` of my slice lies in a peer's `parts`.
+  Slice PlaceOfPart(size_t s) const {
+    return {(s % kWindow) * kSegmentFloats, SegmentOf(mine_.count, s).count};
+  }
+
+  bool ExpectParts(size_t s) {
+    for (const Peer& peer : peers_)
+      if (!Receive(peer.arriving, part_slot_, PlaceOfPart(s))) return false;
+    return true;
+  }
+
+  // A result overwrites the part that was sent from the same place; it cannot come before its owner
+  // has that part.
+  bool SendPartsExpectResults() {
+    for (const Peer& peer : peers_)
+      for (size_t s = 0; s < Segments(peer.slice.count); ++s) {
+        const Slice segment = SegmentOf(peer.slice.count, s);
+        if (!Send(peer.theirs, part_slot_, segment)) return false;
+        if (!Receive(peer.theirs, result_slot_, segment)) return false;
+      }
+    return true;
+  }
+
+  bool ReduceSegment(size_t s) {
+    const Slice segment = SegmentOf(mine_.count, s);
+    float* const out = data_.data() + mine_.begin + segment.begin;
+    std::vector<const float*> inputs(mesh_.size(), out);
+    for (const Peer& peer : peers_) {
+      if (!transfers_.WaitReceived(peer.arriving)) return false;
+      inputs[peer.rank] = peer.parts + PlaceOfPart(s).begin;
+    }
+    ReduceInOrder(inputs, segment.count, op_, out);
+    for (const Peer& peer : peers_)
+      if (!Send(peer.mine, result_slot_, segment)) return false;
+    return s + kWindow >= Segments(mine_.count) || ExpectParts(s + kWindow);
+  }
+
+  const GlooMesh& mesh_;
+  GlooTransfers& transfers_;
+  const uint64_t part_slot_;
+  const uint64_t result_slot_;
+  const absl::Span<float> data_;
+  const ReduceOp op_;
+  std::vector<float>& scratch_;
+  const Slice mine_;
+  std::vector<Peer> peers_;
+};
+
+// Everybody gets everybody's data and reduces all of it.
+bool Exchange(const GlooMesh& mesh, GlooTransfers& transfers, uint64_t slot, absl::Span<float> data,
+              ReduceOp op, std::vector<float>& scratch, const std::function<bool()>& ready) {
+  const size_t count = data.size(), bytes = count * sizeof(float);
+  scratch.resize(std::max(scratch.size(), count * mesh.size()));
+  std::vector<const float*> inputs(mesh.size(), data.data());
+  for (int r = 0; r < mesh.size(); ++r) {
+    if (r == mesh.rank()) continue;
+    float* const theirs = scratch.data() + r * count;
+    inputs[r] = theirs;
+    transfers.AddLane(r, theirs, bytes);
+    transfers.AddLane(r, data.data(), bytes);
+  }
+  if (!ready()) return false;
+  for (int lane = 0; lane < 2 * (mesh.size() - 1); lane += 2)
+    if (!transfers.Receive(lane, slot, 0, bytes) || !transfers.Send(lane + 1, slot, 0, bytes))
+      return false;
+  // My data must have left before the sum overwrites it.
+  if (!transfers.WaitAll()) return false;
+  ReduceInOrder(inputs, count, op, data.data());
+  return true;
+}
+
+}  // namespace
+
+bool OrderedAllReduce(const GlooMesh& mesh, GlooTransfers& transfers, uint64_t slot,
+                      absl::Span<float> data, ReduceOp op, std::vector<float>& scratch,
+                      const std::function<bool()>& ready) {
+  if (data.size() <= kExchangeFloats)
+    return Exchange(mesh, transfers, slot, data, op, scratch, ready);
+  AllReduce all_reduce(mesh, transfers, slot, data, op, scratch);
+  all_reduce.AddLanes();
+  return ready() && all_reduce.Run();
+}
+
+}  // namespace dp::engine

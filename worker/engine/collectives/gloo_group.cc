@@ -1,0 +1,200 @@
+#include "worker/engine/collectives/gloo_group.h"
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/mutex.h"
+#include "base/random.h"
+#include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/gloo_all_reduce.h"
+#include "worker/engine/collectives/gloo_mesh.h"
+#include "worker/engine/collectives/gloo_transfers.h"
+#include "worker/engine/collectives/operation_queue.h"
+
+namespace dp::engine {
+namespace {
+
+class GlooGroup : public Group {
+ public:
+  GlooGroup(int rank, int size, const GlooOptions& options)
+      : options_(options),
+        mesh_(rank, size, [this] { InterruptTransfers(); }),
+        queue_(options.group, [this] { Interrupt(); }) {}
+
+  // The first operation: finds the peers. Its deadline and Abort are those of any other.
+  std::unique_ptr<Work> Connect(Store& store) {
+    return queue_.Push(
+        "connect",
+        [this, &store] {
+          std::vector<int> missing;
+          auto stopped = [this] { return Stopped(); };
+          absl::Status status = mesh_.Connect(store, options_, stopped, &missing);
+          if (!status.ok() && Stopped()) return queue_.StopError("connect", missing);
+          connected_ = true;
+          return status;
+        },
+        options_.connect_timeout);
+  }
+
+  int rank() const override { return mesh_.rank(); }
+  int size() const override { return mesh_.size(); }
+
+  std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) override {
+    return Push("all_reduce", static_cast<uint64_t>(op), data.size() * sizeof(float),
+                [this, data, op](GlooTransfers& transfers, uint64_t slot, const Ready& ready) {
+                  return OrderedAllReduce(mesh_, transfers, slot, data, op, scratch_, ready);
+                });
+  }
+
+  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) override {
+    DP_CHECK(root >= 0 && root < size());
+    return Push("broadcast", static_cast<uint64_t>(root), data.size(),
+                [this, data, root](GlooTransfers& transfers, uint64_t slot, const Ready& ready) {
+                  std::vector<int> peers{root};
+                  if (rank() == root) peers = Peers();
+                  for (int peer : peers) transfers.AddLane(peer, data.data(), data.size());
+                  if (!ready()) return false;
+                  for (int lane = 0; lane < static_cast<int>(peers.size()); ++lane)
+                    if (!(rank() == root ? transfers.Send(lane, slot, 0, data.size())
+                                         : transfers.Receive(lane, slot, 0, data.size())))
+                      return false;
+                  return transfers.WaitAll();
+                });
+  }
+
+  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
+                                  absl::Span<uint8_t> gathered) override {
+    DP_CHECK(gathered.size() == data.size() * static_cast<size_t>(size()));
+    if (!data.empty())
+      std::memcpy(gathered.data() + rank() * data.size(), data.data(), data.size());
+    return Push("all_gather", 0, data.size(),
+                [this, bytes = data.size(), gathered](GlooTransfers& transfers, uint64_t slot,
+                                                      const Ready& ready) {
+                  const std::vector<int> peers = Peers();
+                  for (int peer : peers) {
+                    transfers.AddLane(peer, gathered.data() + peer * bytes, bytes);
+                    transfers.AddLane(peer, gathered.data() + rank() * bytes, bytes);
+                  }
+                  if (!ready()) return false;
+                  for (int i = 0; i < static_cast<int>(peers.size()); ++i)
+                    if (!transfers.Receive(2 * i, slot, 0, bytes) ||
+                        !transfers.Send(2 * i + 1, slot, 0, bytes))
+                      return false;
+                  return transfers.WaitAll();
+                });
+  }
+
+  void Abort(const absl::Status& why) override { queue_.Abort(why); }
+
+ private:
+  // Says that all lanes are there: from here on the operation can be interrupted. Answers false
+  // when it must not begin.
+  using Ready = std::function<bool()>;
+
+  bool Stopped() const { return queue_.stop_reason().kind != StopReason::Kind::kNone; }
+
+  std::vector<int> Peers() const {
+    std::vector<int> peers;
+    for (int r = 0; r < size(); ++r)
+      if (r != rank()) peers.push_back(r);
+    return peers;
+  }
+
+  // Where the ranks' calls do not agree, their slots differ, nobody receives what was meant for
+  // something else, and the deadline names the ranks.
+  static uint64_t SlotOf(uint64_t number, absl::string_view kind, uint64_t argument,
+                         uint64_t bytes) {
+    uint64_t mix = bytes;
+    mix = NextRandom(mix) ^ argument;
+    mix = NextRandom(mix) ^ static_cast<uint64_t>(kind[0]) ^ (uint64_t{kind.size()} << 8);
+    constexpr uint64_t kNumbers = uint64_t{1} << 20;
+    return ((number % kNumbers) << 43) | ((NextRandom(mix) >> 22) << 1);  // bit 0: the phase
+  }
+
+  template <typename Transfer>
+  std::unique_ptr<Work> Push(absl::string_view kind, uint64_t argument, size_t bytes,
+                             Transfer transfer) {
+    const uint64_t number = ++operations_;
+    const uint64_t slot = SlotOf(number, kind, argument, bytes);
+    return queue_.Push(
+        absl::StrCat(kind, " ", number),
+        [this, kind, number, slot, bytes, transfer]() -> absl::Status {
+          if (bytes == 0 || size() == 1) return absl::OkStatus();
+          GlooTransfers transfers(mesh_);
+          const bool done = transfer(transfers, slot, [&] { return Begin(&transfers); });
+          End();
+          return done ? absl::OkStatus() : Failure(absl::StrCat(kind, " ", number), transfers);
+        });
+  }
+
+  bool Begin(GlooTransfers* transfers) DP_EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      transfers_ = transfers;
+    }
+    return !Stopped() && mesh_.DeadPeers().empty();
+  }
+
+  void End() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    transfers_ = nullptr;
+  }
+
+  // Death comes before the rest: it is why the others are late.
+  absl::Status Failure(const std::string& name, GlooTransfers& transfers) {
+    if (std::vector<int> dead = mesh_.DeadPeers(); !dead.empty()) return WentAway(name, dead);
+    const StopReason stop = queue_.stop_reason();
+    if (stop.kind == StopReason::Kind::kDeadline)
+      return queue_.StopError(name, transfers.Laggards());
+    if (stop.kind == StopReason::Kind::kAbort) return queue_.StopError(name, {});
+    return WentAway(name, {transfers.failed_peer()});
+  }
+
+  void InterruptTransfers() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    // Gloo takes its buffers' locks for a moment, and calls nothing of ours.
+    if (transfers_ != nullptr) transfers_->Interrupt();
+  }
+
+  void Interrupt() {
+    if (!connected_) mesh_.Interrupt();
+    InterruptTransfers();
+  }
+
+  const GlooOptions options_;
+  uint64_t operations_ = 0;
+  std::vector<float>
+      scratch_;  // of the queue's thread; kept, since fresh pages cost more than sums
+  std::atomic<bool> connected_ = false;
+  Mutex mu_;
+  GlooTransfers* transfers_ DP_GUARDED_BY(mu_) = nullptr;  // of the operation under way
+  GlooMesh mesh_;
+  OperationQueue queue_;  // last: its thread uses the rest
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Group>> ConnectGloo(Store& store, int rank, int size,
+                                                   const GlooOptions& options,
+                                                   std::stop_token stop) {
+  if (rank < 0 || rank >= size)
+    return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of a world of ", size));
+  auto group = std::make_unique<GlooGroup>(rank, size, options);
+  std::unique_ptr<Work> connect = group->Connect(store);
+  absl::Status status;
+  {
+    std::stop_callback abort(
+        stop, [&group] { group->Abort(absl::CancelledError("its caller asked it to stop")); });
+    status = connect->Wait();
+  }
+  if (!status.ok()) return status;
+  return group;
+}
+
+}  // namespace dp::engine

@@ -1,0 +1,257 @@
+#include "worker/engine/collectives/gloo_mesh.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <exception>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "gloo/transport/address.h"
+#include "gloo/transport/pair.h"
+#include "gloo/transport/tcp/device.h"
+
+namespace dp::engine {
+namespace {
+
+// Slots of the watch; operations use none that high.
+constexpr uint64_t kGoodbyeSlot = ~uint64_t{0};
+constexpr uint64_t kFirstAlarmSlot = kGoodbyeSlot - 1;
+
+// How long one wait on the store takes at most, so that a stop is seen within a second.
+constexpr absl::Duration kStoreWait = absl::Milliseconds(250);
+
+std::string AddressKey(int rank) { return absl::StrCat("gloo/", rank, "/addresses"); }
+
+// Blocks until every rank's addresses are there. `missing` gets the ranks without when stopped.
+absl::StatusOr<std::vector<std::string>> AwaitAddresses(Store& store, int size,
+                                                        const std::function<bool()>& stopped,
+                                                        std::vector<int>* missing) {
+  std::vector<std::string> keys;
+  for (int r = 0; r < size; ++r) keys.push_back(AddressKey(r));
+  for (;;) {
+    auto addresses = store.Await(keys, kStoreWait);
+    if (addresses.status().code() != absl::StatusCode::kDeadlineExceeded) return addresses;
+    if (!stopped()) continue;
+    std::vector<StoreOperation> gets;
+    for (const std::string& key : keys) gets.push_back(StoreGet{key});
+    DP_ASSIGN_OR_RETURN(std::vector<StoreResult> results, store.Execute(gets));
+    for (int r = 0; r < size; ++r)
+      if (!results[r].found) missing->push_back(r);
+    return absl::AbortedError("stopped");
+  }
+}
+
+// Returns false where the connection has ended.
+bool PostReceive(gloo::transport::UnboundBuffer& buffer, int rank, uint64_t slot) {
+  try {
+    buffer.recv(rank, slot);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// Returns true when a connection has ended on which `alarm` was receiving, false when aborted.
+bool WaitForEnd(gloo::transport::UnboundBuffer& alarm) {
+  try {
+    return alarm.waitRecv(nullptr, kForever);
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
+}  // namespace
+
+void BlockSigpipe() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+GlooMesh::GlooMesh(int rank, int size, std::function<void()> on_death)
+    : rank_(rank), size_(size), on_death_(std::move(on_death)), goodbyes_(size) {}
+
+GlooMesh::~GlooMesh() {
+  {
+    MutexLock lock(mu_);
+    closing_ = true;
+    if (alarm_ != nullptr) alarm_->abortWaitRecv();
+    closing_changed_.NotifyAll();
+  }
+  if (watch_.joinable()) watch_.join();
+}
+
+absl::Status GlooMesh::Connect(Store& store, const GlooOptions& options,
+                               const std::function<bool()>& stopped, std::vector<int>* missing) {
+  BlockSigpipe();
+  DP_RETURN_IF_ERROR(Open(options));
+  DP_RETURN_IF_ERROR(store.Set(AddressKey(rank_), Addresses()));
+  DP_ASSIGN_OR_RETURN(std::vector<std::string> addresses,
+                      AwaitAddresses(store, size_, stopped, missing));
+  DP_RETURN_IF_ERROR(ConnectPairs(addresses, stopped, missing));
+  StartWatch();
+  return absl::OkStatus();
+}
+
+absl::Status GlooMesh::Open(const GlooOptions& options) {
+  gloo::transport::tcp::attr attributes;
+  attributes.iface = options.interface;
+  attributes.hostname = options.address;
+  try {
+    device_ = gloo::transport::tcp::CreateDevice(attributes);
+    context_ = device_->createContext(rank_, size_);
+    context_->setTimeout(kForever);
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_) context_->createPair(r);
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("gloo cannot listen on interface '",
+                                                   options.interface, "', address '",
+                                                   options.address, "': ", error.what()));
+  }
+  MutexLock lock(mu_);
+  opened_ = true;
+  return absl::OkStatus();
+}
+
+// The addresses of our side of every pair, of equal length, by rank; ours is blank.
+std::string GlooMesh::Addresses() const {
+  std::vector<std::string> addresses(size_);
+  size_t width = 0;
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_) continue;
+    const std::vector<char> bytes = context_->getPair(r)->address().bytes();
+    addresses[r].assign(bytes.begin(), bytes.end());
+    width = bytes.size();
+  }
+  std::string all;
+  for (std::string& address : addresses) {
+    address.resize(width);
+    all += address;
+  }
+  return all;
+}
+
+absl::Status GlooMesh::ConnectPairs(const std::vector<std::string>& addresses,
+                                    const std::function<bool()>& stopped,
+                                    std::vector<int>* missing) {
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_) continue;
+    const size_t width = addresses[r].size() / size_;
+    const std::string address = addresses[r].substr(width * rank_, width);
+    try {
+      // Interrupt closes the pairs, which ends this wait in either way.
+      context_->getPair(r)->connect({address.begin(), address.end()});
+    } catch (const std::exception& error) {
+      if (!stopped())
+        return absl::UnavailableError(
+            absl::StrCat("connect: rank ", r, " went away: ", error.what()));
+    }
+    if (stopped()) {
+      missing->push_back(r);
+      return absl::AbortedError("stopped");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void GlooMesh::Interrupt() {
+  MutexLock lock(mu_);
+  if (!opened_ || std::exchange(interrupted_, true)) return;
+  // Gloo's close takes a tick of its loop at most. It does not call back.
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_) context_->getPair(r)->close();
+}
+
+std::unique_ptr<gloo::transport::UnboundBuffer> GlooMesh::Buffer(void* data, size_t bytes) {
+  return context_->createUnboundBuffer(data, bytes);
+}
+
+void GlooMesh::StartWatch() {
+  if (size_ == 1) return;
+  {
+    MutexLock lock(mu_);
+    goodbye_buffers_.resize(size_);
+    for (int r = 0; r < size_; ++r) {
+      if (r == rank_) continue;
+      goodbye_buffers_[r] = Buffer(&goodbyes_[r], 1);
+      // A connection that has ended already fails the first operation.
+      (void)PostReceive(*goodbye_buffers_[r], r, kGoodbyeSlot);
+    }
+  }
+  watch_ = std::jthread([this] {
+    pthread_setname_np(pthread_self(), "gloo watch");
+    BlockSigpipe();
+    Watch();
+  });
+}
+
+void GlooMesh::Watch() {
+  for (uint64_t generation = 0; AwaitChange(generation); ++generation)
+    if (ReportDeaths()) break;
+  {
+    MutexLock lock(mu_);
+    while (!closing_) closing_changed_.Wait(mu_);
+  }
+  SayGoodbye();
+}
+
+bool GlooMesh::AwaitChange(uint64_t generation) {
+  uint8_t never_sent = 0;
+  auto alarm = Buffer(&never_sent, 1);
+  {
+    MutexLock lock(mu_);
+    if (closing_) return false;
+    alarm_ = alarm.get();
+  }
+  // A connection that has ended, by death or in good order, tells no more.
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_) (void)PostReceive(*alarm, r, kFirstAlarmSlot - generation);
+  // Asked after posting, so that an end in between is seen here or wakes the alarm.
+  const bool closing = DeadPeers().empty() && !WaitForEnd(*alarm);
+  MutexLock lock(mu_);
+  alarm_ = nullptr;
+  return !closing;
+}
+
+bool GlooMesh::ReportDeaths() {
+  if (DeadPeers().empty()) return false;
+  on_death_();
+  return true;
+}
+
+std::vector<int> GlooMesh::DeadPeers() {
+  MutexLock lock(mu_);
+  std::vector<int> dead;
+  for (int r = 0; r < static_cast<int>(goodbye_buffers_.size()); ++r) {
+    if (goodbye_buffers_[r] == nullptr) continue;
+    // Aborted before it begins, the wait returns at once; it throws only where the connection has
+    // ended and no goodbye came.
+    goodbye_buffers_[r]->abortWaitRecv();
+    try {
+      (void)goodbye_buffers_[r]->waitRecv(nullptr, kForever);  // false: it was aborted
+    } catch (const std::exception&) {
+      dead.push_back(r);
+    }
+  }
+  return dead;
+}
+
+void GlooMesh::SayGoodbye() {
+  uint8_t byte = 1;
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_) continue;
+    // The peer's receive is pending since it connected, so the byte leaves now or, where the
+    // connection is stuffed, never. Either way there is nothing to wait for.
+    try {
+      Buffer(&byte, 1)->send(r, kGoodbyeSlot);
+    } catch (const std::exception&) {
+      // It has gone before us.
+    }
+  }
+}
+
+}  // namespace dp::engine

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "base/store/store.h"
+#include "gloo/transport/context.h"
+#include "gloo/transport/device.h"
+#include "gloo/transport/unbound_buffer.h"
+#include "worker/engine/collectives/gloo_group.h"
+
+namespace dp::engine {
+
+// The connections of one rank to every other, and the watch over them. Gloo tells a broken
+// connection only to operations pending on it, while an operation of ours may be waiting for
+// another peer; so a thread keeps a receive pending on every connection that is never answered,
+// and learns of any peer's end at once. A rank that leaves in good order says so first, in one
+// byte: an end without it is a death.
+//
+// Owned by a group. Connect and transfers on the group's queue thread, the rest from any thread.
+class GlooMesh {
+ public:
+  // `on_death` is called once a peer has died: DeadPeers() then names it.
+  GlooMesh(int rank, int size, std::function<void()> on_death);
+  // Says goodbye and closes. Never blocks on a peer.
+  ~GlooMesh();
+
+  // Blocks until every pair is connected. `stopped` says that it must give up, and Interrupt makes
+  // it look. Not OK once stopped; `missing` then gets the ranks it waited for. Errors: as
+  // ConnectGloo, without deadline.
+  absl::Status Connect(Store& store, const GlooOptions& options,
+                       const std::function<bool()>& stopped, std::vector<int>* missing);
+  // Wakes a Connect under way for good: this mesh will not be used.
+  void Interrupt() DP_EXCLUDES(mu_);
+
+  std::vector<int> DeadPeers() DP_EXCLUDES(mu_);
+  // Throws what Gloo throws.
+  std::unique_ptr<gloo::transport::UnboundBuffer> Buffer(void* data, size_t bytes);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+ private:
+  using Buffers = std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>>;
+
+  absl::Status Open(const GlooOptions& options) DP_EXCLUDES(mu_);
+  std::string Addresses() const;
+  absl::Status ConnectPairs(const std::vector<std::string>& addresses,
+                            const std::function<bool()>& stopped, std::vector<int>* missing);
+  void StartWatch();
+  void Watch() DP_EXCLUDES(mu_);
+  // Returns when a pair ended or the mesh closes; false for the latter.
+  bool AwaitChange(uint64_t generation) DP_EXCLUDES(mu_);
+  bool ReportDeaths() DP_EXCLUDES(mu_);
+  void SayGoodbye();
+
+  const int rank_;
+  const int size_;
+  const std::function<void()> on_death_;
+
+  // Set by Connect before other threads use them.
+  std::shared_ptr<gloo::transport::Device> device_;
+  std::shared_ptr<gloo::transport::Context> context_;
+  std::vector<uint8_t> goodbyes_;  // by rank; room for its byte
+
+  Mutex mu_;
+  CondVar closing_changed_;
+  bool opened_ DP_GUARDED_BY(mu_) = false;  // pairs exist
+  bool interrupted_ DP_GUARDED_BY(mu_) = false;
+  bool closing_ DP_GUARDED_BY(mu_) = false;
+  Buffers goodbye_buffers_ DP_GUARDED_BY(mu_);                          // by rank; null for ours
+  gloo::transport::UnboundBuffer* alarm_ DP_GUARDED_BY(mu_) = nullptr;  // what the watch waits on
+  std::jthread watch_;
+};
+
+// Longer than any run; Gloo closes all connections when one of its own timeouts passes, so
+// deadlines are kept by OperationQueue instead.
+inline constexpr std::chrono::hours kForever{24 * 365};
+
+// A write to a connection that was closed must be an error, not a signal that ends the process.
+// Call on a thread of ours that writes; threads it starts inherit it.
+void BlockSigpipe();
+
+}  // namespace dp::engine

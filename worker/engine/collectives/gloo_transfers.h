@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "gloo/transport/unbound_buffer.h"
+#include "worker/engine/collectives/gloo_mesh.h"
+
+namespace dp::engine {
+
+// The sends and receives of one operation. A lane is one peer and one range of memory; transfers of
+// a lane in one direction end in the order they were posted. Methods that return bool answer false
+// once the operation must end early: a peer's connection ended (failed_peer), or Interrupt.
+// The destructor takes the memory back from Gloo. Used by one thread, but Interrupt from any.
+class GlooTransfers {
+ public:
+  explicit GlooTransfers(GlooMesh& mesh) : mesh_(mesh) {}
+
+  // Returns the lane's number. Lanes come first, before any other thread sees this.
+  int AddLane(int peer, void* data, size_t bytes);
+
+  // `slot` pairs a send with a receive at the peer, of equal `bytes`.
+  [[nodiscard]] bool Send(int lane, uint64_t slot, size_t offset, size_t bytes);
+  [[nodiscard]] bool Receive(int lane, uint64_t slot, size_t offset, size_t bytes);
+  // Wait for the earliest transfer of the lane that was not waited for.
+  [[nodiscard]] bool WaitSent(int lane);
+  [[nodiscard]] bool WaitReceived(int lane);
+  // Waits for everything posted.
+  [[nodiscard]] bool WaitAll();
+
+  // Ends the wait that blocks now or comes next. From any thread.
+  void Interrupt();
+
+  // -1 while all connections in use hold.
+  int failed_peer() const { return failed_peer_; }
+  // Of an operation that was interrupted: the peers that nothing came from or went to, among those
+  // that something should; all of the latter if there was something with each. Takes up to 100 ms a
+  // peer.
+  std::vector<int> Laggards();
+
+ private:
+  struct Lane {
+    int peer = 0;
+    std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+    int sends = 0;     // posted and not waited for
+    int receives = 0;  // posted and not waited for
+    int done = 0;      // waited for
+  };
+
+  bool Progressed(Lane& lane);
+  bool Try(const Lane& lane, const std::function<bool()>& call);
+
+  GlooMesh& mesh_;
+  int failed_peer_ = -1;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace dp::engine
