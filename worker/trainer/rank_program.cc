@@ -66,6 +66,13 @@ absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model,
   return absl::OkStatus();
 }
 
+engine::BucketPlanOptions BucketsOf(const TrainingPlan& plan) {
+  engine::BucketPlanOptions options;
+  options.cap_bytes = plan.bucket_bytes_max;
+  options.first_bytes = std::min(options.first_bytes, options.cap_bytes);
+  return options;
+}
+
 bool LostPeer(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
 }
@@ -109,7 +116,7 @@ class RankProgram {
     DP_ASSIGN_OR_RETURN(RankModel model, MakeRankModel(plan, *data.train, sampler.capacity()));
     DP_RETURN_IF_ERROR(engine::AlignReplicas(group, model.layout, model.values->span()));
     engine::Reducer reducer(group, model.averaged, model.gradients->span(),
-                            {.buckets = {.cap_bytes = plan.bucket_bytes_max}}, clock_);
+                            {.buckets = BucketsOf(plan)}, clock_);
     Progress progress({.rank = group.rank(),
                        .world_size = group.size(),
                        .threads = plan.threads,
