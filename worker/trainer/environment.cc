@@ -46,6 +46,7 @@ absl::StatusOr<Environment> ReadEnvironment(const Lookup& lookup) {
   }
   environment.worker = TextOr(lookup, "DP_WORKER", "");
   environment.address = TextOr(lookup, "DP_ADDRESS", "127.0.0.1");
+  environment.gloo_interface = TextOr(lookup, "GLOO_SOCKET_IFNAME", "");
   environment.metrics_file = TextOr(lookup, "DP_METRICS_FILE", "");
   return environment;
 }

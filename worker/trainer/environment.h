@@ -16,8 +16,9 @@ struct Environment {
   int rank = 0;
   int world_size = 0;
   std::string worker;
-  std::string address;       // where peers reach this host
-  std::string metrics_file;  // empty: no metrics
+  std::string address;         // where peers reach this host
+  std::string gloo_interface;  // GLOO_SOCKET_IFNAME; empty: the one that has `address`
+  std::string metrics_file;    // empty: no metrics
 };
 
 // `lookup` is getenv or a test's table. Errors: InvalidArgument names the variable that is missing

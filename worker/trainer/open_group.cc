@@ -3,11 +3,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "worker/engine/collectives/gloo_group.h"
 #include "worker/engine/collectives/local_group.h"
 
 namespace dp::trainer {
 
-absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& /*store*/,
+absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
                                       const Environment& environment,
                                       const engine::GroupOptions& options) {
   const std::string name = absl::AsciiStrToLower(backend);
@@ -18,7 +19,12 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& /*store
   if (environment.world_size == 1) {
     return OpenedGroup{std::move(engine::MakeLocalGroups(1, options)[0]), "local"};
   }
-  return absl::UnimplementedError("gloo");
+  DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Group> group,
+                      engine::ConnectGloo(store, environment.rank, environment.world_size,
+                                          {.group = options,
+                                           .address = environment.address,
+                                           .interface = environment.gloo_interface}));
+  return OpenedGroup{std::move(group), "gloo"};
 }
 
 }  // namespace dp::trainer

@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/model/layer_spec.h"
 #include "dp/v1/job_spec.pb.h"
 #include "worker/engine/data/idx_dataset.h"
-#include "worker/engine/nn/layer_spec.h"
 #include "worker/engine/nn/sgd.h"
 
 namespace dp::trainer {
@@ -21,7 +22,7 @@ struct TrainingPlan {
   bool shuffle = true;
   bool drop_last = false;
   engine::IdxDatasetOptions data;
-  std::vector<engine::LayerSpec> layers;
+  std::vector<model::LayerSpec> layers;
   engine::SgdOptions sgd;
   std::string backend = "auto";
   int threads = 1;
