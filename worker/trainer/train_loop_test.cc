@@ -43,11 +43,11 @@ TrainingPlan APlan() {
   plan.seed = 3;
   plan.epochs = 2;
   plan.global_batch_size = 12;
-  plan.layers = {{.name = "", .kind = engine::Conv2d{.out = 4, .kernel = 3, .padding = 1}},
-                 {.name = "", .kind = engine::Relu{}},
-                 {.name = "", .kind = engine::MaxPool2d{.kernel = 2}},
-                 {.name = "", .kind = engine::Flatten{}},
-                 {.name = "", .kind = engine::Linear{.out = 4}}};
+  plan.layers = {{.name = "", .kind = model::Conv2d{.out = 4, .kernel = 3, .padding = 1}},
+                 {.name = "", .kind = model::Relu{}},
+                 {.name = "", .kind = model::MaxPool2d{.kernel = 2}},
+                 {.name = "", .kind = model::Flatten{}},
+                 {.name = "", .kind = model::Linear{.out = 4}}};
   plan.sgd = {.learning_rate = 0.05f, .momentum = 0.9f};
   return plan;
 }

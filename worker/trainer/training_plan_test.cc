@@ -41,7 +41,7 @@ TEST(TrainingPlanTest, WhatIsSaidIsTaken) {
   EXPECT_FALSE(plan->shuffle);
   EXPECT_EQ(plan->data.std, 0.25f);
   ASSERT_EQ(plan->layers.size(), 1u);
-  const auto& conv = std::get<engine::Conv2d>(plan->layers[0].kind);
+  const auto& conv = std::get<model::Conv2d>(plan->layers[0].kind);
   EXPECT_EQ(conv.out, 8);
   EXPECT_EQ(conv.stride, 1);
   EXPECT_FALSE(conv.bias);
