@@ -1,0 +1,292 @@
+#include "worker/agent/agent.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/random.h"
+
+namespace dp::worker {
+namespace {
+
+v1::RankState StateFor(Milestone milestone) {
+  switch (milestone) {
+    case Milestone::kNone:
+      return v1::RANK_STATE_UNSPECIFIED;
+    case Milestone::kStarted:
+      return v1::RANK_STATE_STARTED;
+    case Milestone::kExited:
+      return v1::RANK_STATE_EXITED;
+    case Milestone::kReleased:
+      return v1::RANK_STATE_RELEASED;
+  }
+  return v1::RANK_STATE_UNSPECIFIED;
+}
+
+std::string Name(const RankKey& key) {
+  return absl::StrCat(key.job.value(), "/", key.generation.value(), "/", key.rank);
+}
+
+}  // namespace
+
+Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::LogsConnection& logs,
+             ProcessRunner& runner, Events& events, const Clock& clock)
+    : options_(std::move(options)),
+      runner_(runner),
+      events_(events),
+      clock_(clock),
+      random_state_(options_.seed),
+      rank_host_(options_.rank_host),
+      report_backoff_(BackoffOptions{.max = absl::Seconds(1)}, NextRandom(random_state_)),
+      lease_(
+          workers, [this] { return Registration(); }, NextRandom(random_state_), events),
+      watch_(workers, NextRandom(random_state_), events),
+      reporter_(workers, events),
+      shipper_(logs, NextRandom(random_state_),
+               [&events](const LogsNews& news) { events.Tell(news); }) {}
+
+absl::Status Agent::Run() {
+  BeginIncarnation();
+  for (;;) {
+    const Decision decision = Reconcile(desired_, observed_, clock_.Now());
+    const bool acted = CarryOut(decision);
+    if (decision.finished && ModeFinished()) break;
+    const absl::Duration patience = acted ? absl::ZeroDuration() : Patience(decision);
+    for (const Event& event : events_.DrainFor(patience)) {
+      std::visit([this](const auto& each) { On(each); }, event);
+    }
+  }
+  DropReleasedSpools();
+  events_.Close();
+  return *ending_;
+}
+
+bool Agent::CarryOut(const Decision& decision) {
+  bool acted = false;
+  for (const Action& action : decision.actions) {
+    std::visit(
+        [&](const auto& each) {
+          if constexpr (!std::is_same_v<std::decay_t<decltype(each)>, Report>) {
+            Do(each);
+            acted = true;
+          }
+        },
+        action);
+  }
+  SendFirstReport(decision);
+  return acted;
+}
+
+absl::Duration Agent::Patience(const Decision& decision) const {
+  const bool report_waits = !report_under_way_ && !decision.actions.empty() &&
+                            std::holds_alternative<Report>(decision.actions.back());
+  const absl::Time wake =
+      report_waits ? std::min(decision.ask_again_at, report_again_at_) : decision.ask_again_at;
+  return wake - clock_.Now();
+}
+
+void Agent::Do(const Start& start) {
+  const RankKey& key = start.rank.key;
+  observed_.AskedToStart(start.rank);
+  const LogSpool spool = SpoolOf(key);
+  absl::StatusOr<RankCommand> command = CommandFor(assigned_.at(key), rank_host_, spool);
+  absl::Status ready = command.status();
+  if (ready.ok()) ready = spool.Create();
+  if (!ready.ok()) {
+    TakeNews(key, ProcessNotStarted{std::string(ready.message())});
+    return;
+  }
+  shipper_.Follow(key, spool);
+  runner_.Start(key, *std::move(command));
+}
+
+void Agent::Do(const Decline& decline) {
+  observed_.Declined(decline.rank, decline.reason, clock_.Now());
+  observed_.LogsShipped(decline.rank.key);
+}
+
+void Agent::Do(const Terminate& terminate) {
+  Log(Severity::kInfo, "rank_terminated", {{"rank", Name(terminate.key)}});
+  observed_.Terminated(terminate.key, clock_.Now());
+  runner_.Terminate(terminate.key);
+}
+
+void Agent::Do(const Kill& kill) {
+  Log(Severity::kInfo, "rank_killed", {{"rank", Name(kill.key)}});
+  observed_.Killed(kill.key);
+  runner_.Kill(kill.key);
+}
+
+void Agent::Do(const Forget& forget) {
+  observed_.Forgotten(forget.key);
+  shipper_.Drop(forget.key);
+  SpoolOf(forget.key).Remove();
+}
+
+// Reports leave one by one, so that the first failure is also the first one heard of.
+void Agent::SendFirstReport(const Decision& decision) {
+  if (report_under_way_ || clock_.Now() < report_again_at_) return;
+  for (const Action& action : decision.actions) {
+    const Report* report = std::get_if<Report>(&action);
+    if (report == nullptr) continue;
+    report_under_way_ = true;
+    reporter_.Send({report->key, report->milestone, RequestFor(*report)});
+    return;
+  }
+}
+
+v1::ReportRankRequest Agent::RequestFor(const Report& report) const {
+  const Process& process = *observed_.Find(report.key);
+  v1::ReportRankRequest request;
+  request.set_worker_id(session_.worker_id);
+  request.set_incarnation(session_.incarnation.value());
+  request.set_job(report.key.job.value());
+  request.set_generation(report.key.generation.value());
+  request.set_rank(report.key.rank);
+  request.set_state(StateFor(report.milestone));
+  request.set_pid(process.pid);
+  if (report.milestone != Milestone::kExited) return request;
+  request.set_error(process.error);
+  for (const std::string& line : process.last_lines) request.add_last_lines(line);
+  if (!process.error.empty()) return request;
+  const bool code = process.exit.how == Exit::How::kCode;
+  if (code) request.mutable_exit()->set_code(process.exit.number);
+  if (!code) request.mutable_exit()->set_signal(process.exit.number);
+  return request;
+}
+
+void Agent::On(const Registered& event) {
+  Log(Severity::kInfo, "registered",
+      {{"worker", event.name}, {"id", event.session.worker_id}, {"address", event.address}});
+  const bool first = rank_host_.worker.empty();
+  rank_host_.worker = event.name;
+  rank_host_.address = event.address;
+  session_ = event.session;
+  observed_.Reachable(clock_.Now());
+  watch_.Use(session_);
+  shipper_.Use(session_);
+  if (first && options_.on_registered) options_.on_registered(event.name);
+}
+
+void Agent::On(const CoordinatorAnswered&) { observed_.Reachable(clock_.Now()); }
+
+void Agent::On(const CoordinatorSilent&) { observed_.Unreachable(); }
+
+void Agent::On(const LeaseLost& event) {
+  if (event.incarnation != incarnation_) return;
+  Log(Severity::kError, "lease_lost",
+      {{"reason", event.reason.ToString()}, {"superseded", event.superseded ? "yes" : "no"}});
+  desired_ = {.mode = Mode::kAbandon};
+  assigned_.clear();
+  if (!event.superseded || options_.name.empty() || ending_) return;
+  ending_ = absl::FailedPreconditionError(
+      absl::StrCat("another dp-worker has registered as ", options_.name,
+                   "; its ranks here were killed; give each daemon a --name of its own"));
+}
+
+void Agent::On(const RegistrationRefused& event) {
+  desired_ = {.mode = Mode::kAbandon};
+  assigned_.clear();
+  ending_ = absl::Status(event.reason.code(), absl::StrCat("the coordinator refuses this worker: ",
+                                                           std::string(event.reason.message())));
+}
+
+void Agent::On(const AssignmentChanged& event) {
+  if (event.incarnation != incarnation_ || desired_.mode == Mode::kAbandon) return;
+  assigned_.clear();
+  desired_.ranks.clear();
+  for (const v1::AssignedRank& rank : event.assignment.ranks()) {
+    assigned_[KeyOf(rank)] = rank;
+    desired_.ranks[KeyOf(rank)] = FromProto(rank);
+  }
+}
+
+void Agent::On(const ReportAnswered& event) {
+  report_under_way_ = false;
+  if (event.status.ok()) report_trouble_.Worked();
+  if (!event.status.ok()) report_trouble_.Failed(event.status);
+  // What is refused will be refused again: the job is over, or the lease is, which the heartbeat
+  // finds out.
+  if (event.status.ok() || IsRefusal(event.status)) {
+    report_backoff_.Reset();
+    report_again_at_ = absl::InfinitePast();
+    observed_.Acknowledged(event.key, event.milestone);
+  } else {
+    report_again_at_ = clock_.Now() + report_backoff_.Next();
+  }
+}
+
+void Agent::On(const ProcessNews& event) {
+  std::visit([&](const auto& news) { TakeNews(event.key, news); }, event.what);
+}
+
+void Agent::TakeNews(const RankKey& key, const ProcessStarted& news) {
+  Log(Severity::kInfo, "rank_started", {{"rank", Name(key)}, {"pid", news.pid}});
+  observed_.Started(key, news.pid);
+}
+
+void Agent::TakeNews(const RankKey& key, const ProcessNotStarted& news) {
+  Log(Severity::kError, "rank_not_started", {{"rank", Name(key)}, {"reason", news.error}});
+  observed_.StartFailed(key, news.error, clock_.Now());
+  observed_.LogsShipped(key);  // there are none
+}
+
+void Agent::TakeNews(const RankKey& key, const ProcessExited& news) {
+  const bool code = news.exit.how == Exit::How::kCode;
+  Log(Severity::kInfo, "rank_exited",
+      {{"rank", Name(key)}, {code ? "code" : "signal", news.exit.number}});
+  observed_.Exited(key, news.exit, SpoolOf(key).LastLines());
+}
+
+void Agent::TakeNews(const RankKey& key, const ProcessGone&) {
+  observed_.Gone(key, clock_.Now());
+  shipper_.Finish(key);
+}
+
+void Agent::On(const LogsNews& event) {
+  observed_.LogsMoved(event.key, clock_.Now());
+  if (event.all) observed_.LogsShipped(event.key);
+}
+
+void Agent::On(const ShutdownWanted&) {
+  const bool again = ending_.has_value();
+  Log(Severity::kInfo, "shutdown", {{"now", again ? "yes" : "no"}});
+  if (!ending_) ending_ = absl::OkStatus();
+  if (again) desired_ = {.mode = Mode::kAbandon};
+  if (desired_.mode == Mode::kServe) desired_.mode = Mode::kStop;
+}
+
+void Agent::BeginIncarnation() {
+  incarnation_ = Incarnation(NextRandom(random_state_) | 1);  // 0 names none
+  lease_.Begin(incarnation_);
+}
+
+bool Agent::ModeFinished() {
+  if (ending_.has_value()) return true;
+  DP_CHECK(desired_.mode == Mode::kAbandon && observed_.processes().empty());
+  desired_.mode = Mode::kServe;
+  BeginIncarnation();
+  return false;
+}
+
+absl::StatusOr<v1::RegisterRequest> Agent::Registration() const {
+  const absl::StatusOr<std::string> address = options_.address();
+  if (!address.ok()) return address.status();
+  v1::RegisterRequest request;
+  request.set_name(options_.name);
+  request.set_host(options_.host_name);
+  request.set_address(*address);
+  request.set_slots(options_.slots);
+  return request;
+}
+
+void Agent::DropReleasedSpools() {
+  for (const auto& [key, process] : observed_.processes()) {
+    if (process.acknowledged == Milestone::kReleased) SpoolOf(key).Remove();
+  }
+}
+
+}  // namespace dp::worker

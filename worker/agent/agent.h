@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/status/status.h"
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "client/connection.h"
+#include "worker/agent/assignment_watch.h"
+#include "worker/agent/events.h"
+#include "worker/agent/lease.h"
+#include "worker/agent/log_shipper.h"
+#include "worker/agent/process_runner.h"
+#include "worker/agent/rank_command.h"
+#include "worker/agent/reporter.h"
+#include "worker/core/supervisor.h"
+
+namespace dp::worker {
+
+struct AgentOptions {
+  std::string name;       // empty: the coordinator chooses
+  std::string host_name;  // for people
+  int slots = 1;
+  std::string state_dir;
+  RankHost rank_host;  // `worker` and `address` are filled in by the registration
+  // The address of this host for peers; asked before each registration, since the network may be
+  // late.
+  std::function<absl::StatusOr<std::string>()> address;
+  // Called once, with the name, when the worker is registered for the first time.
+  std::function<void(const std::string&)> on_registered;
+  uint64_t seed = 0;  // of back-offs and incarnations
+};
+
+// The daemon: one thread, the caller of Run, that takes events, asks the supervisor and carries out
+// what it decides. Its other threads (lease, assignment watch, reporter, log shipper, runner) only
+// do what blocks. After Run has returned, the owner ends the calls under way on the connections,
+// then destroys the agent.
+class Agent {
+ public:
+  // All are the owner's and must outlive the agent. `runner` must tell its news to `events`.
+  Agent(AgentOptions options, client::WorkersConnection& workers, client::LogsConnection& logs,
+        ProcessRunner& runner, Events& events, const Clock& clock);
+
+  // Serves until ShutdownWanted; then stops the ranks and returns OK.
+  // Errors: FailedPrecondition another daemon has taken over the name; InvalidArgument or whatever
+  // else the coordinator refuses the registration with.
+  absl::Status Run();
+
+ private:
+  // Carries out one decision; returns whether something was done that changes what to decide next.
+  bool CarryOut(const Decision& decision);
+  // How long Run may wait for events.
+  absl::Duration Patience(const Decision& decision) const;
+
+  void Do(const Start& start);
+  void Do(const Decline& decline);
+  void Do(const Terminate& terminate);
+  void Do(const Kill& kill);
+  void Do(const Forget& forget);
+  void SendFirstReport(const Decision& decision);
+
+  void On(const Registered& event);
+  void On(const CoordinatorAnswered& event);
+  void On(const CoordinatorSilent& event);
+  void On(const LeaseLost& event);
+  void On(const RegistrationRefused& event);
+  void On(const AssignmentChanged& event);
+  void On(const ReportAnswered& event);
+  void On(const ProcessNews& event);
+  void On(const LogsNews& event);
+  void On(const ShutdownWanted& event);
+
+  void TakeNews(const RankKey& key, const ProcessStarted& news);
+  void TakeNews(const RankKey& key, const ProcessNotStarted& news);
+  void TakeNews(const RankKey& key, const ProcessExited& news);
+  void TakeNews(const RankKey& key, const ProcessGone& news);
+
+  void BeginIncarnation();
+  // Called when the mode has nothing left to wait for. Returns whether the daemon is to end.
+  bool ModeFinished();
+  v1::ReportRankRequest RequestFor(const Report& report) const;
+  LogSpool SpoolOf(const RankKey& key) const { return LogSpool(options_.state_dir, key); }
+  // On the lease's thread.
+  absl::StatusOr<v1::RegisterRequest> Registration() const;
+  // Removes the spools that have served.
+  void DropReleasedSpools();
+
+  const AgentOptions options_;
+  ProcessRunner& runner_;
+  Events& events_;
+  const Clock& clock_;
+
+  // What is wanted, and what is known.
+  Desired desired_;
+  Observed observed_;
+  absl::btree_map<RankKey, v1::AssignedRank> assigned_;  // the same ranks as desired_
+  Session session_;                                      // incarnation 0: not registered yet
+  Incarnation incarnation_;
+  uint64_t random_state_;
+  RankHost rank_host_;
+  std::optional<absl::Status> ending_;  // what Run is to return, once known
+
+  // The report under way, and when the next may be tried.
+  bool report_under_way_ = false;
+  absl::Time report_again_at_ = absl::InfinitePast();
+  Backoff report_backoff_;
+  RepeatedReason report_trouble_{"report_not_taken"};
+
+  Lease lease_;
+  AssignmentWatch watch_;
+  Reporter reporter_;
+  LogShipper shipper_;
+};
+
+}  // namespace dp::worker

@@ -1,0 +1,221 @@
+#include "worker/agent/agent.h"
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/agent/testing/fake_coordinator.h"
+#include "worker/agent/testing/fake_runner.h"
+#include "worker/agent/testing/fifo.h"
+
+namespace dp::worker {
+namespace {
+
+using testing::AnyOf;
+using testing::Contains;
+using testing::HasSubstr;
+
+v1::AssignedRank ARank(int rank, bool stop = false) {
+  v1::AssignedRank assigned;
+  assigned.set_rank(rank);
+  assigned.set_stop(stop);
+  assigned.mutable_spec()->mutable_grace()->set_nanos(1'000'000);
+  return assigned;
+}
+
+// A daemon whose coordinator and processes the test plays.
+class AgentTest : public testing::Test {
+ protected:
+  ~AgentTest() override {
+    if (!running_.joinable()) return;
+    events_.Tell(ShutdownWanted{});
+    events_.Tell(ShutdownWanted{});
+    (void)AwaitEnd();  // the tests that care have asked already
+  }
+
+  void Run(const std::string& name = "") {
+    AgentOptions options{.name = name,
+                         .host_name = "host",
+                         .slots = 2,
+                         .state_dir = directory_.path(),
+                         .rank_host = {.coordinator = "c:1", .trainer = "/trainer"},
+                         .address = [] { return std::string("10.0.0.9"); },
+                         .seed = 42};
+    agent_.emplace(std::move(options), coordinator_, coordinator_, runner_, events_,
+                   Clock::System());
+    running_ = std::jthread([this] { result_ = agent_->Run(); });
+  }
+
+  void RunRankZero() {
+    Run();
+    EXPECT_EQ(coordinator_.NextHeard(), "register a");
+    coordinator_.Assign({ARank(0)});
+    EXPECT_EQ(runner_.NextOrder(), "start 0");
+    runner_.Tell(0, ProcessStarted{100});
+    EXPECT_EQ(coordinator_.NextHeard(), "rank 0 started");
+  }
+
+  void End(int rank, int code) {
+    runner_.Tell(rank, ProcessExited{{Exit::How::kCode, code}});
+    runner_.Tell(rank, ProcessGone{});
+  }
+
+  absl::Status AwaitEnd() {
+    running_.join();
+    coordinator_.CancelAll();
+    agent_.reset();
+    return result_;
+  }
+
+  TemporaryDirectory directory_;
+  const LogSpool spool_{directory_.path(), {JobId(1), Generation(1), 0}};
+  Events events_;
+  FakeCoordinator coordinator_;
+  FakeRunner runner_{events_};
+  std::optional<Agent> agent_;
+  absl::Status result_;
+  std::jthread running_;
+};
+
+TEST_F(AgentTest, ARankRunsToItsEnd) {
+  RunRankZero();
+  std::ofstream(spool_.path(v1::LOG_STREAM_STDERR)) << "no data\n";
+  End(0, 3);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 3: no data");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+  EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDERR, "no data\n"), "no data\n");
+}
+
+TEST_F(AgentTest, RanksAreToldTheNameAndAddressThatWereRegistered) {
+  RunRankZero();
+  EXPECT_THAT(runner_.command().environment, Contains("DP_WORKER=host"));
+  EXPECT_THAT(runner_.command().environment, Contains("DP_ADDRESS=10.0.0.9"));
+}
+
+TEST_F(AgentTest, ARankThatCannotBeStartedIsReportedWithTheReason) {
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  coordinator_.Assign({ARank(0)});
+  EXPECT_EQ(runner_.NextOrder(), "start 0");
+  runner_.Tell(0, ProcessNotStarted{"no such program"});
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited error: no such program");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+}
+
+TEST_F(AgentTest, ASpoolThatCannotBeMadeIsAStartThatFailed) {
+  std::ofstream(directory_.path() + "/spool") << "in the way";
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  coordinator_.Assign({ARank(0)});
+  EXPECT_THAT(coordinator_.NextHeard(), HasSubstr("rank 0 exited error: spool "));
+}
+
+TEST_F(AgentTest, AStoppedRankIsTerminatedAndThenKilled) {
+  RunRankZero();
+  coordinator_.Assign({ARank(0, /*stop=*/true)});
+  EXPECT_EQ(runner_.NextOrder(), "terminate 0");
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited signal 9");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+}
+
+TEST_F(AgentTest, ARankThatIsNoLongerAssignedIsKilledAndItsSpoolRemoved) {
+  RunRankZero();
+  coordinator_.Assign({});
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+  coordinator_.Assign({ARank(1)});  // taken after the kill was recorded
+  EXPECT_EQ(runner_.NextOrder(), "start 1");
+  events_.Tell(ShutdownWanted{});
+  events_.Tell(ShutdownWanted{});
+  EXPECT_TRUE(AwaitEnd().ok());
+  EXPECT_FALSE(std::filesystem::exists(spool_.path(v1::LOG_STREAM_STDOUT)));
+}
+
+TEST_F(AgentTest, TheCoordinatorMayBeAwayAtTheStart) {
+  coordinator_.SetReachable(false);
+  Run();
+  coordinator_.SetReachable(true);
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+}
+
+TEST_F(AgentTest, WhatHappensWhileTheCoordinatorIsAwayIsReportedWhenItIsBack) {
+  RunRankZero();
+  coordinator_.SetReachable(false);
+  End(0, 0);
+  coordinator_.SetReachable(true);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+}
+
+TEST_F(AgentTest, ARestartedCoordinatorFindsTheSameIncarnationAndItsRanksRunning) {
+  RunRankZero();
+  coordinator_.Restart();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  End(0, 0);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
+}
+
+TEST_F(AgentTest, ALostLeaseKillsAllRanksAndBeginsANewIncarnation) {
+  RunRankZero();
+  coordinator_.LoseWorker(/*successor=*/false);
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+  EXPECT_EQ(coordinator_.NextHeard(), "register b");
+  coordinator_.Assign({ARank(1)});
+  EXPECT_EQ(runner_.NextOrder(), "start 1");
+}
+
+TEST_F(AgentTest, ADaemonWhoseNameIsTakenOverKillsItsRanksAndEnds) {
+  Run("gpu-a");
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  coordinator_.Assign({ARank(0)});
+  EXPECT_EQ(runner_.NextOrder(), "start 0");
+  coordinator_.LoseWorker(/*successor=*/true);
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+  EXPECT_THAT(std::string(AwaitEnd().message()), HasSubstr("registered as gpu-a"));
+}
+
+TEST_F(AgentTest, ARegistrationThatIsRefusedEndsTheDaemonWithTheReason) {
+  coordinator_.RefuseRegistrations(absl::InvalidArgumentError("bad name"));
+  Run();
+  EXPECT_THAT(std::string(AwaitEnd().message()), HasSubstr("bad name"));
+}
+
+TEST_F(AgentTest, AShutdownStopsRanksAndReportsThem) {
+  RunRankZero();
+  events_.Tell(ShutdownWanted{});
+  EXPECT_EQ(runner_.NextOrder(), "terminate 0");
+  End(0, 0);
+  EXPECT_THAT(coordinator_.NextHeard(),
+              AnyOf("rank 0 exited code 0", "rank 0 exited signal 9"));  // the grace is short
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+  EXPECT_TRUE(AwaitEnd().ok());
+  EXPECT_FALSE(std::filesystem::exists(spool_.path(v1::LOG_STREAM_STDOUT)));
+}
+
+TEST_F(AgentTest, ASecondShutdownKillsAtOnce) {
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  v1::AssignedRank patient = ARank(0);
+  patient.mutable_spec()->mutable_grace()->set_seconds(3600);
+  coordinator_.Assign({patient});
+  EXPECT_EQ(runner_.NextOrder(), "start 0");
+  events_.Tell(ShutdownWanted{});
+  EXPECT_EQ(runner_.NextOrder(), "terminate 0");
+  events_.Tell(ShutdownWanted{});
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+  EXPECT_TRUE(AwaitEnd().ok());
+}
+
+TEST_F(AgentTest, AShutdownDoesNotWaitForACoordinatorThatIsAway) {
+  RunRankZero();
+  coordinator_.SetReachable(false);
+  events_.Tell(ShutdownWanted{});
+  EXPECT_EQ(runner_.NextOrder(), "terminate 0");
+  End(0, 0);
+  EXPECT_TRUE(AwaitEnd().ok());
+}
+
+}  // namespace
+}  // namespace dp::worker

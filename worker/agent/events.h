@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/bounded_queue.h"
+#include "base/check.h"
+#include "base/id.h"
+#include "dp/v1/workers.pb.h"
+#include "worker/agent/log_shipper.h"
+#include "worker/agent/process_runner.h"
+#include "worker/agent/session.h"
+#include "worker/core/rank.h"
+
+// What the agent's threads tell its owner thread.
+
+namespace dp::worker {
+
+struct Registered {
+  Session session;
+  std::string name;
+  std::string address;  // as registered
+};
+// The coordinator answered a heartbeat; or did not.
+struct CoordinatorAnswered {};
+struct CoordinatorSilent {};
+// The coordinator has given this incarnation up.
+struct LeaseLost {
+  Incarnation incarnation;
+  absl::Status reason;
+  bool superseded = false;  // another daemon has taken over the name
+};
+// The coordinator will never take this worker as it is.
+struct RegistrationRefused {
+  absl::Status reason;
+};
+struct AssignmentChanged {
+  Incarnation incarnation;
+  v1::Assignment assignment;
+};
+struct ReportAnswered {
+  RankKey key;
+  Milestone milestone = Milestone::kNone;
+  absl::Status status;
+};
+// End with grace; asked again, end at once.
+struct ShutdownWanted {};
+
+using Event =
+    std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseLost, RegistrationRefused,
+                 AssignmentChanged, ReportAnswered, ProcessNews, LogsNews, ShutdownWanted>;
+
+// The owner thread's mailbox. It never blocks for long, and every sender has few events under way,
+// so a full one is a bug of ours. After Close, what is told is dropped.
+class Events {
+ public:
+  void Tell(Event event) {
+    const bool told = queue_.TryPush(event);
+    DP_CHECK(told || queue_.closed());
+  }
+  std::vector<Event> DrainFor(absl::Duration timeout) { return queue_.DrainFor(timeout); }
+  void Close() { queue_.Close(); }
+
+ private:
+  BoundedQueue<Event> queue_{1 << 16};
+};
+
+}  // namespace dp::worker

@@ -1,0 +1,144 @@
+#include "worker/agent/lease.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+
+namespace dp::worker {
+namespace {
+
+constexpr absl::Duration kDeadline = absl::Seconds(5);
+// Heartbeats per lease. Two may get lost, and still none is missed.
+constexpr int kBeatsPerLease = 4;
+constexpr absl::Duration kBetweenBeatsMin = absl::Milliseconds(20);
+
+absl::Duration FromProto(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
+}  // namespace
+
+Lease::Lease(client::WorkersConnection& connection, Request request, uint64_t seed, Events& events)
+    : connection_(connection),
+      request_(std::move(request)),
+      events_(events),
+      backoff_(BackoffOptions{.max = absl::Seconds(1)}, seed) {
+  thread_ = std::jthread([this] { Loop(); });
+  pthread_setname_np(thread_.native_handle(), "lease");
+}
+
+Lease::~Lease() { orders_.Close(); }
+
+void Lease::Begin(Incarnation incarnation) {
+  const bool taken = orders_.TryPush(incarnation);
+  DP_CHECK(taken || orders_.closed());
+}
+
+void Lease::Loop() {
+  while (!orders_.closed()) {
+    for (const Incarnation incarnation : orders_.DrainFor(absl::InfiniteDuration())) {
+      Keep(incarnation);
+    }
+  }
+}
+
+void Lease::Keep(Incarnation incarnation) {
+  if (!Register(incarnation)) return;
+  while (Beat()) {
+  }
+}
+
+bool Lease::Register(Incarnation incarnation) {
+  for (;;) {
+    const absl::Status status = TryToRegister(incarnation);
+    if (status.ok()) return true;
+    if (orders_.closed()) return false;
+    if (IsRefusal(status)) {
+      RegistrationFailed(incarnation, status);
+      return false;
+    }
+    trouble_.Failed(status);
+    events_.Tell(CoordinatorSilent{});
+    if (!Pause(backoff_.Next())) return false;
+  }
+}
+
+void Lease::RegistrationFailed(Incarnation incarnation, const absl::Status& reason) {
+  if (!absl::IsFailedPrecondition(reason)) {
+    events_.Tell(RegistrationRefused{reason});
+    return;
+  }
+  // Not at once: the next incarnation might be refused as well.
+  if (!Pause(backoff_.Next())) return;
+  session_.incarnation = incarnation;
+  Lose(reason);
+}
+
+absl::Status Lease::TryToRegister(Incarnation incarnation) {
+  auto request = request_();
+  if (!request.ok()) return absl::UnavailableError(request.status().message());
+  request->set_incarnation(incarnation.value());
+  DP_ASSIGN_OR_RETURN(const auto response, connection_.Register(*request, kDeadline));
+  TakeRegistration(*request, response);
+  return absl::OkStatus();
+}
+
+void Lease::TakeRegistration(const v1::RegisterRequest& request,
+                             const v1::RegisterResponse& response) {
+  trouble_.Worked();
+  backoff_.Reset();
+  session_ = {response.worker_id(), Incarnation(request.incarnation())};
+  epoch_ = response.header().epoch();
+  between_beats_ = std::max(FromProto(response.lease()) / kBeatsPerLease, kBetweenBeatsMin);
+  events_.Tell(Registered{session_, response.name(), request.address()});
+}
+
+bool Lease::Beat() {
+  if (!Pause(between_beats_)) return false;
+  v1::HeartbeatRequest request;
+  request.set_worker_id(session_.worker_id);
+  request.set_incarnation(session_.incarnation.value());
+  for (;;) {
+    const auto response = connection_.Heartbeat(request, kDeadline);
+    if (response.ok()) {
+      trouble_.Worked();
+      backoff_.Reset();
+      events_.Tell(CoordinatorAnswered{});
+      return response->header().epoch() == epoch_ || Register(session_.incarnation);
+    }
+    if (orders_.closed()) return false;
+    if (IsRefusal(response.status())) {
+      Lose(response.status());
+      return false;
+    }
+    trouble_.Failed(response.status());
+    events_.Tell(CoordinatorSilent{});
+    if (!Pause(backoff_.Next())) return false;
+  }
+}
+
+void Lease::Lose(const absl::Status& reason) {
+  events_.Tell(LeaseLost{session_.incarnation, reason, HasSuccessor()});
+}
+
+// A worker whose lease is lost is listed as lost; one that is ready although this incarnation was
+// refused belongs to another daemon now.
+bool Lease::HasSuccessor() {
+  const auto listed = connection_.ListWorkers({}, kDeadline);
+  if (!listed.ok()) return false;
+  return std::any_of(listed->workers().begin(), listed->workers().end(), [&](const auto& worker) {
+    return worker.id() == session_.worker_id && worker.state() == v1::WORKER_STATE_READY;
+  });
+}
+
+bool Lease::Pause(absl::Duration duration) {
+  const auto orders = orders_.DrainFor(duration);
+  DP_CHECK(orders.empty());  // one incarnation at a time
+  return !orders_.closed();
+}
+
+}  // namespace dp::worker

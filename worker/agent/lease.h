@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/backoff.h"
+#include "base/bounded_queue.h"
+#include "base/id.h"
+#include "client/connection.h"
+#include "worker/agent/events.h"
+#include "worker/agent/repeated_reason.h"
+
+namespace dp::worker {
+
+// Registers an incarnation and keeps its lease by heartbeats, from a thread of its own, until the
+// coordinator refuses it. While the coordinator is away it goes on trying; when the coordinator has
+// been restarted (its epoch has changed) it registers the same incarnation again, which changes
+// nothing there but what was not journalled. Its owner ends the calls under way on `connection`
+// before destroying it.
+class Lease {
+ public:
+  // Makes the request of a registration, without its incarnation; asked before each try. An error
+  // counts as a try that got no answer.
+  using Request = std::function<absl::StatusOr<v1::RegisterRequest>()>;
+
+  Lease(client::WorkersConnection& connection, Request request, uint64_t seed, Events& events);
+  ~Lease();
+
+  // Registers this incarnation; the one before must be lost, or there was none. Any thread.
+  void Begin(Incarnation incarnation);
+
+ private:
+  // On the thread. Those that answer false have ended this incarnation, or the daemon is ending.
+  void Loop();
+  void Keep(Incarnation incarnation);
+  bool Register(Incarnation incarnation);
+  bool Beat();
+  absl::Status TryToRegister(Incarnation incarnation);
+  void RegistrationFailed(Incarnation incarnation, const absl::Status& reason);
+  void TakeRegistration(const v1::RegisterRequest& request, const v1::RegisterResponse& response);
+  void Lose(const absl::Status& reason);
+  bool HasSuccessor();
+  // Waits; false when the daemon is ending.
+  bool Pause(absl::Duration duration);
+
+  client::WorkersConnection& connection_;
+  const Request request_;
+  Events& events_;
+  BoundedQueue<Incarnation> orders_{1};
+
+  // Owned by the thread.
+  Session session_;
+  uint64_t epoch_ = 0;
+  absl::Duration between_beats_;
+  Backoff backoff_;
+  RepeatedReason trouble_{"coordinator_unreachable"};
+
+  std::jthread thread_;
+};
+
+}  // namespace dp::worker

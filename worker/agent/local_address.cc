@@ -1,0 +1,77 @@
+#include "worker/agent/local_address.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "worker/agent/file_descriptor.h"
+
+namespace dp::worker {
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+absl::StatusOr<AddressList> Resolve(const HostPort& remote) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(remote.host.c_str(), remote.port.c_str(), &hints, &found);
+  if (error != 0) {
+    return absl::UnavailableError(absl::StrCat("host ", remote.host, ": ", gai_strerror(error)));
+  }
+  return AddressList(found, &freeaddrinfo);
+}
+
+// Connecting a datagram socket only chooses the route.
+absl::StatusOr<std::string> AddressOfRoute(const addrinfo& remote) {
+  const FileDescriptor socket(::socket(remote.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage local{};
+  socklen_t size = sizeof(local);
+  auto* address = reinterpret_cast<sockaddr*>(&local);
+  char text[NI_MAXHOST];
+  if (!socket.valid() || connect(socket.get(), remote.ai_addr, remote.ai_addrlen) != 0 ||
+      getsockname(socket.get(), address, &size) != 0) {
+    return absl::UnavailableError(std::strerror(errno));
+  }
+  if (getnameinfo(address, size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return absl::UnavailableError("its address has no text form");
+  }
+  return std::string(text);
+}
+
+}  // namespace
+
+absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  HostPort parsed;
+  if (colon != text.npos) parsed = {text.substr(0, colon), text.substr(colon + 1)};
+  const bool bracketed = parsed.host.starts_with('[') && parsed.host.ends_with(']');
+  if (bracketed) parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
+  const bool digits = parsed.port.find_first_not_of("0123456789") == std::string::npos;
+  const bool ambiguous = !bracketed && parsed.host.find(':') != std::string::npos;
+  if (parsed.host.empty() || parsed.port.empty() || !digits || ambiguous) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is no HOST:PORT; write it as 10.0.0.1:7070 or [::1]:7070"));
+  }
+  return parsed;
+}
+
+absl::StatusOr<std::string> LocalAddressTowards(const std::string& remote) {
+  DP_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(remote));
+  DP_ASSIGN_OR_RETURN(const AddressList candidates, Resolve(parsed));
+  absl::Status last = absl::UnavailableError("it has no address");
+  for (const addrinfo* each = candidates.get(); each != nullptr; each = each->ai_next) {
+    absl::StatusOr<std::string> address = AddressOfRoute(*each);
+    if (address.ok()) return address;
+    last = address.status();
+  }
+  return absl::UnavailableError(
+      absl::StrCat("no route to ", remote, ": ", std::string(last.message())));
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+
+#include "base/backoff.h"
+#include "base/bounded_queue.h"
+#include "client/connection.h"
+#include "worker/agent/file_descriptor.h"
+#include "worker/agent/log_spool.h"
+#include "worker/agent/repeated_reason.h"
+#include "worker/agent/session.h"
+#include "worker/core/rank.h"
+
+namespace dp::worker {
+
+// News of one rank's logs: some were stored, or all that there will ever be.
+struct LogsNews {
+  RankKey key;
+  bool all = false;
+};
+
+// Sends what ranks append to their spool files, in order and at least once, and remembers how much
+// the coordinator has stored for good. Holds one batch in memory, whatever ranks write; while the
+// coordinator is away the files keep the rest. A thread of its own owns all state; the methods only
+// leave orders and may be called from any thread. Its owner ends the calls under way on
+// `connection` before destroying it.
+class LogShipper {
+ public:
+  // Called on the shipper's thread; must not block.
+  using Sink = std::function<void(LogsNews)>;
+
+  LogShipper(client::LogsConnection& connection, uint64_t seed, Sink sink);
+  ~LogShipper();
+
+  // Sends in the name of this session from now on.
+  void Use(const Session& session);
+  void Follow(const RankKey& key, const LogSpool& spool);
+  // Nothing will be written any more: what is there is the end.
+  void Finish(const RankKey& key);
+  // Stops following, whatever is left to send.
+  void Drop(const RankKey& key);
+
+ private:
+  struct UseOrder {
+    Session session;
+  };
+  struct FollowOrder {
+    RankKey key;
+    LogSpool spool;
+  };
+  struct FinishOrder {
+    RankKey key;
+  };
+  struct DropOrder {
+    RankKey key;
+  };
+  using Order = std::variant<UseOrder, FollowOrder, FinishOrder, DropOrder>;
+
+  struct Tail {
+    FileDescriptor file;
+    uint64_t acknowledged = 0;
+  };
+  struct RankLogs {
+    std::array<Tail, std::size(kLogStreams)> tails;
+    bool finished = false;  // nothing more will be written
+    bool reported = false;  // the sink knows that all is stored
+  };
+
+  void Push(Order order);
+
+  // On the thread.
+  void Loop();
+  void CarryOut(const UseOrder& order);
+  void CarryOut(const FollowOrder& order);
+  void CarryOut(const FinishOrder& order);
+  void CarryOut(const DropOrder& order);
+  absl::Duration Patience();
+  // Sends one batch, of the first job from the cursor on that has something to send.
+  void ShipOnce();
+  v1::AppendLogsRequest NextBatch();
+  void AddChunks(const RankKey& key, RankLogs& logs, v1::AppendLogsRequest* batch);
+  void TakeAcknowledgement(const v1::AppendLogsRequest& batch,
+                           const v1::AppendLogsResponse& response);
+  void GiveUp(uint64_t job);
+  void TellFinished();
+
+  client::LogsConnection& connection_;
+  const Sink sink_;
+  BoundedQueue<Order> orders_;
+
+  // Owned by the thread.
+  std::optional<Session> session_;
+  std::map<RankKey, RankLogs> ranks_;
+  RankKey cursor_;  // whose turn it is
+  bool more_ = false;
+  Backoff backoff_;
+  absl::Duration pause_ = absl::ZeroDuration();  // before the next try
+  RepeatedReason trouble_{"logs_not_shipped"};
+
+  std::jthread thread_;
+};
+
+}  // namespace dp::worker

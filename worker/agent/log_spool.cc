@@ -1,0 +1,100 @@
+#include "worker/agent/log_spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "worker/agent/file_descriptor.h"
+#include "worker/agent/text.h"
+
+namespace dp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is looked at for last lines: enough for all of them at their greatest length.
+constexpr off_t kTailBytes = kLastLinesMax * kLastLineBytesMax;
+
+const char* Suffix(v1::LogStream stream) {
+  switch (stream) {
+    case v1::LOG_STREAM_STDOUT:
+      return ".out";
+    case v1::LOG_STREAM_STDERR:
+      return ".err";
+    case v1::LOG_STREAM_METRICS:
+      return ".metrics";
+    default:
+      DP_CHECK(false);
+      return "";
+  }
+}
+
+// The end of a file; empty where it cannot be read.
+std::string Tail(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!file.valid() || fstat(file.get(), &info) != 0) return "";
+  const off_t size = std::min<off_t>(info.st_size, kTailBytes);
+  std::string tail(static_cast<size_t>(size), '\0');
+  const ssize_t got = pread(file.get(), tail.data(), tail.size(), info.st_size - size);
+  tail.resize(got < 0 ? 0 : static_cast<size_t>(got));
+  return tail;
+}
+
+}  // namespace
+
+LogSpool::LogSpool(const std::string& state_dir, const RankKey& key)
+    : generation_dir_(
+          absl::StrCat(state_dir, "/spool/", key.job.value(), "/", key.generation.value())),
+      stem_(absl::StrCat(generation_dir_, "/", key.rank)) {}
+
+absl::Status LogSpool::Create() const {
+  std::error_code error;
+  fs::create_directories(generation_dir_, error);
+  if (error) {
+    return absl::InternalError(absl::StrCat("spool ", generation_dir_, ": ", error.message()));
+  }
+  for (const v1::LogStream stream : kLogStreams) {
+    // A state directory may hold a rank of the same name, of a coordinator that was set up anew.
+    const FileDescriptor file(
+        open(path(stream).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file.valid()) {
+      return absl::InternalError(absl::StrCat("spool ", path(stream), ": ", std::strerror(errno)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void LogSpool::Remove() const {
+  for (const v1::LogStream stream : kLogStreams) unlink(path(stream).c_str());
+  // Both fail while another rank is in there.
+  if (rmdir(generation_dir_.c_str()) == 0) {
+    rmdir(fs::path(generation_dir_).parent_path().c_str());
+  }
+}
+
+std::string LogSpool::path(v1::LogStream stream) const {
+  return absl::StrCat(stem_, Suffix(stream));
+}
+
+std::vector<std::string> LogSpool::LastLines() const {
+  const std::string error = Tail(path(v1::LOG_STREAM_STDERR));
+  const std::string output = Tail(path(v1::LOG_STREAM_STDOUT));
+  const auto error_lines = LastLinesOf(error, kLastLinesMax);
+  std::vector<std::string> lines;
+  for (const auto& line : LastLinesOf(output, kLastLinesMax - error_lines.size())) {
+    lines.push_back(Printable(line, kLastLineBytesMax));
+  }
+  for (const auto& line : error_lines) lines.push_back(Printable(line, kLastLineBytesMax));
+  return lines;
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "dp/v1/logs.pb.h"
+#include "worker/core/rank.h"
+
+// Where ranks write: files STATE_DIR/spool/JOB/GENERATION/RANK.{out,err,metrics}. A rank appends to
+// them by itself, so a daemon that is stopped or slow never blocks it; the shipper (log_shipper.h)
+// reads behind.
+
+namespace dp::worker {
+
+inline constexpr size_t kLastLinesMax = 20;
+// Longer lines are cut in a report; the log has them whole.
+inline constexpr size_t kLastLineBytesMax = 1024;
+
+inline constexpr v1::LogStream kLogStreams[] = {v1::LOG_STREAM_STDOUT, v1::LOG_STREAM_STDERR,
+                                                v1::LOG_STREAM_METRICS};
+
+// The files of one rank. Knows names only; the calls touch the disk each time. Ranks share
+// directories, so one thread makes and removes the files of all.
+class LogSpool {
+ public:
+  LogSpool(const std::string& state_dir, const RankKey& key);
+
+  // Makes the files, empty, and the directories above them.
+  // Errors: Internal names the path and the reason.
+  absl::Status Create() const;
+  // Removes the files, and the directories above them that have become empty.
+  void Remove() const;
+
+  std::string path(v1::LogStream stream) const;
+  // The last lines of standard error, and of standard output before them while there is room: at
+  // most kLastLinesMax, each valid UTF-8 of at most kLastLineBytesMax bytes.
+  std::vector<std::string> LastLines() const;
+
+ private:
+  std::string generation_dir_;
+  std::string stem_;
+};
+
+}  // namespace dp::worker

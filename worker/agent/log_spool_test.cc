@@ -1,0 +1,70 @@
+#include "worker/agent/log_spool.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/agent/testing/fifo.h"
+
+namespace dp::worker {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+class LogSpoolTest : public testing::Test {
+ protected:
+  LogSpoolTest() { EXPECT_TRUE(spool_.Create().ok()); }
+  void Write(v1::LogStream stream, const std::string& text) {
+    std::ofstream(spool_.path(stream), std::ios::app) << text;
+  }
+
+  TemporaryDirectory directory_;
+  LogSpool spool_{directory_.path(), {JobId(7), Generation(2), 3}};
+};
+
+TEST_F(LogSpoolTest, FilesAreNamedAfterJobGenerationAndRank) {
+  EXPECT_EQ(spool_.path(v1::LOG_STREAM_STDERR), directory_.path() + "/spool/7/2/3.err");
+}
+
+TEST_F(LogSpoolTest, LastLinesAreThoseOfStandardErrorAfterThoseOfStandardOutput) {
+  Write(v1::LOG_STREAM_STDOUT, "step 1\nstep 2\n");
+  Write(v1::LOG_STREAM_STDERR, "out of memory\n");
+  EXPECT_THAT(spool_.LastLines(), ElementsAre("step 1", "step 2", "out of memory"));
+}
+
+TEST_F(LogSpoolTest, StandardErrorGoesBeforeStandardOutputWhereThereIsNoRoomForBoth) {
+  Write(v1::LOG_STREAM_STDOUT, "step 1\n");
+  for (int i = 1; i <= 30; ++i) Write(v1::LOG_STREAM_STDERR, absl::StrCat("error ", i, "\n"));
+  EXPECT_THAT(spool_.LastLines(), SizeIs(kLastLinesMax));
+  EXPECT_EQ(spool_.LastLines().front(), "error 11");
+}
+
+TEST_F(LogSpoolTest, AHugeLineIsCut) {
+  Write(v1::LOG_STREAM_STDERR, std::string(1 << 20, 'x'));
+  EXPECT_THAT(spool_.LastLines(), ElementsAre(SizeIs(kLastLineBytesMax)));
+}
+
+TEST_F(LogSpoolTest, RemovingTheLastRankRemovesItsDirectories) {
+  spool_.Remove();
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() + "/spool/7"));
+}
+
+TEST_F(LogSpoolTest, RemovingARankLeavesTheOthers) {
+  const LogSpool other(directory_.path(), {JobId(7), Generation(2), 4});
+  ASSERT_TRUE(other.Create().ok());
+  spool_.Remove();
+  EXPECT_TRUE(std::filesystem::exists(other.path(v1::LOG_STREAM_STDOUT)));
+}
+
+TEST_F(LogSpoolTest, ADirectoryThatCannotBeMadeIsNamed) {
+  std::ofstream(directory_.path() + "/file").close();
+  const LogSpool spool(directory_.path() + "/file", {JobId(1), Generation(1), 0});
+  EXPECT_THAT(std::string(spool.Create().message()), HasSubstr("/file/spool/1/1"));
+}
+
+}  // namespace
+}  // namespace dp::worker

@@ -1,0 +1,139 @@
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "client/grpc_connection.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/guarded_runner.h"
+#include "worker/agent/local_address.h"
+#include "worker/agent/shutdown_signals.h"
+#include "worker/agent/state_dir.h"
+
+namespace dp::worker {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr int kSlotsMax = 1024;
+
+struct Flags {
+  std::string coordinator = "127.0.0.1:7070";
+  int slots = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+  std::string name;
+  std::string address;
+  std::string state_dir;
+  std::string trainer;
+};
+
+// The directory of this program; its companions are installed there too.
+std::filesystem::path ProgramDir() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
+}
+
+// Answers what to exit with where there is nothing to run.
+std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
+  CLI::App app(
+      "Runs the ranks that the coordinator assigns to this host.\n\n"
+      "Example: dp-worker --coordinator 10.0.0.1:7070 --slots 2\n");
+  const auto host_port = [](const std::string& text) {
+    return std::string(ParseHostPort(text).status().message());
+  };
+  app.add_option("--coordinator", flags->coordinator, "HOST:PORT of the coordinator")
+      ->envname("DP_COORDINATOR")
+      ->check(host_port)
+      ->capture_default_str();
+  app.add_option("--slots", flags->slots, "ranks that may run here at a time; default: cores")
+      ->check(CLI::Range(1, kSlotsMax))
+      ->capture_default_str();
+  app.add_option("--name", flags->name, "name of this worker; default: after the host");
+  app.add_option("--address", flags->address,
+                 "address of this host for ranks on others; default: the one that leads to the "
+                 "coordinator");
+  app.add_option("--state-dir", flags->state_dir,
+                 "where ranks' output waits to be sent; default: a fresh directory");
+  app.add_option("--trainer", flags->trainer, "program of a train job's rank")
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  return std::nullopt;
+}
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::vector<std::string> Environment() {
+  std::vector<std::string> variables;
+  for (char** each = environ; *each != nullptr; ++each) variables.emplace_back(*each);
+  return variables;
+}
+
+AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir) {
+  return {
+      .name = flags.name,
+      .host_name = HostName(),
+      .slots = flags.slots,
+      .state_dir = state_dir,
+      .rank_host = {.coordinator = flags.coordinator,
+                    .trainer = flags.trainer,
+                    .environment = Environment()},
+      .address = [flags]() -> absl::StatusOr<std::string> {
+        if (!flags.address.empty()) return flags.address;
+        return LocalAddressTowards(flags.coordinator);
+      },
+      .on_registered =
+          [flags](const std::string& name) {
+            std::printf("dp-worker %s registered with %s (slots=%d)\n", name.c_str(),
+                        flags.coordinator.c_str(), flags.slots);
+            std::fflush(stdout);
+          },
+      .seed = EntropySeed(),
+  };
+}
+
+absl::Status Serve(const Flags& flags) {
+  DP_ASSIGN_OR_RETURN(const StateDir state_dir, StateDir::Open(flags.state_dir));
+  Events events;
+  ShutdownSignals signals(events);
+  client::GrpcConnection connection(flags.coordinator);
+  GuardedRunner runner(ProgramDir() / "dp-guard",
+                       [&events](ProcessNews news) { events.Tell(std::move(news)); });
+  Agent agent(OptionsFrom(flags, state_dir.path()), connection, connection, runner, events,
+              Clock::System());
+  const absl::Status status = agent.Run();
+  connection.CancelAll();
+  return status;
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  flags.trainer = ProgramDir() / "dp-trainer";
+  if (const auto exit_code = ParseFlags(argc, argv, &flags)) return *exit_code;
+  signal(SIGPIPE, SIG_IGN);
+  // What a killed guard leaves behind becomes a child of this process, to be killed too.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const absl::Status status = Serve(flags);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "dp-worker: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace dp::worker
+
+int main(int argc, char** argv) { return dp::worker::Main(argc, argv); }

@@ -1,0 +1,81 @@
+#include "worker/agent/rank_command.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+namespace dp::worker {
+namespace {
+
+constexpr absl::Duration kDefaultGrace = absl::Seconds(10);
+constexpr std::string_view kReserved = "DP_";
+
+using Environment = std::map<std::string, std::string>;
+
+// A daemon that was itself started by a rank must not pass that rank's place on.
+Environment Inherited(const std::vector<std::string>& variables) {
+  Environment environment;
+  for (const std::string& variable : variables) {
+    const size_t equals = variable.find('=');
+    if (equals == variable.npos || variable.starts_with(kReserved)) continue;
+    environment[variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  return environment;
+}
+
+void AddPlace(const v1::AssignedRank& rank, const RankHost& host, const LogSpool& spool,
+              Environment* environment) {
+  const Environment place{
+      {"DP_COORDINATOR", host.coordinator},
+      {"DP_JOB", absl::StrCat(rank.job())},
+      {"DP_GENERATION", absl::StrCat(rank.generation())},
+      {"DP_RANK", absl::StrCat(rank.rank())},
+      {"DP_WORLD_SIZE", absl::StrCat(rank.world_size())},
+      {"DP_LOCAL_RANK", absl::StrCat(rank.local_rank())},
+      {"DP_WORKER", host.worker},
+      {"DP_ADDRESS", host.address},
+      {"DP_METRICS_FILE", spool.path(v1::LOG_STREAM_METRICS)},
+      {"OMP_NUM_THREADS", absl::StrCat(std::max(rank.spec().threads_per_rank(), 1))},
+  };
+  for (const auto& [name, value] : place) (*environment)[name] = value;
+}
+
+}  // namespace
+
+absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
+                                       const LogSpool& spool) {
+  if (!rank.spec().has_train()) {
+    return absl::UnimplementedError(absl::StrCat(
+        "job ", rank.job(), " names no program that this worker can run; it knows train"));
+  }
+  Environment environment = Inherited(host.environment);
+  AddPlace(rank, host, spool, &environment);
+  for (const auto& [name, value] : rank.spec().env()) {
+    if (!name.starts_with(kReserved)) environment[name] = value;
+  }
+  RankCommand command{.argv = {host.trainer},
+                      .environment = {},
+                      .stdout_path = spool.path(v1::LOG_STREAM_STDOUT),
+                      .stderr_path = spool.path(v1::LOG_STREAM_STDERR)};
+  for (const auto& [name, value] : environment) {
+    command.environment.push_back(absl::StrCat(name, "=", value));
+  }
+  return command;
+}
+
+RankKey KeyOf(const v1::AssignedRank& rank) {
+  return {JobId(rank.job()), Generation(rank.generation()), rank.rank()};
+}
+
+AssignedRank FromProto(const v1::AssignedRank& rank) {
+  const auto& grace = rank.spec().grace();
+  return {.key = KeyOf(rank),
+          .stop = rank.stop(),
+          .grace = rank.spec().has_grace()
+                       ? absl::Seconds(grace.seconds()) + absl::Nanoseconds(grace.nanos())
+                       : kDefaultGrace};
+}
+
+}  // namespace dp::worker

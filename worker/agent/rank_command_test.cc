@@ -1,0 +1,72 @@
+#include "worker/agent/rank_command.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::worker {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Not;
+
+class RankCommandTest : public testing::Test {
+ protected:
+  RankCommandTest() {
+    rank_.set_job(7);
+    rank_.set_generation(2);
+    rank_.set_rank(3);
+    rank_.set_world_size(4);
+    rank_.set_local_rank(1);
+    rank_.mutable_spec()->mutable_train();
+  }
+  RankCommand Command() const {
+    return *CommandFor(rank_, host_, LogSpool("/state", KeyOf(rank_)));
+  }
+
+  v1::AssignedRank rank_;
+  RankHost host_{.coordinator = "10.0.0.1:7070",
+                 .worker = "gpu-a",
+                 .address = "10.0.0.2",
+                 .trainer = "/opt/dp-trainer",
+                 .environment = {"PATH=/bin", "DP_RANK=99", "DP_STRAY=1"}};
+};
+
+TEST_F(RankCommandTest, ARankIsToldItsPlace) {
+  EXPECT_THAT(Command().environment,
+              ElementsAre("DP_ADDRESS=10.0.0.2", "DP_COORDINATOR=10.0.0.1:7070", "DP_GENERATION=2",
+                          "DP_JOB=7", "DP_LOCAL_RANK=1",
+                          "DP_METRICS_FILE=/state/spool/7/2/3.metrics", "DP_RANK=3",
+                          "DP_WORKER=gpu-a", "DP_WORLD_SIZE=4", "OMP_NUM_THREADS=1", "PATH=/bin"));
+}
+
+TEST_F(RankCommandTest, TheJobsVariablesWinButNotOverTheRanksPlace) {
+  (*rank_.mutable_spec()->mutable_env())["PATH"] = "/usr/bin";
+  (*rank_.mutable_spec()->mutable_env())["DP_RANK"] = "0";
+  EXPECT_THAT(Command().environment, Contains("PATH=/usr/bin"));
+  EXPECT_THAT(Command().environment, Contains("DP_RANK=3"));
+}
+
+TEST_F(RankCommandTest, ThreadsComeFromTheJob) {
+  rank_.mutable_spec()->set_threads_per_rank(8);
+  EXPECT_THAT(Command().environment, Contains("OMP_NUM_THREADS=8"));
+}
+
+TEST_F(RankCommandTest, ATrainJobRunsTheTrainer) {
+  EXPECT_THAT(Command().argv, ElementsAre("/opt/dp-trainer"));
+}
+
+TEST_F(RankCommandTest, AJobWithoutAProgramIsRefused) {
+  rank_.mutable_spec()->clear_train();
+  const auto command = CommandFor(rank_, host_, LogSpool("/state", KeyOf(rank_)));
+  EXPECT_EQ(command.status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(RankCommandTest, AJobThatGivesNoGraceHasTenSeconds) {
+  EXPECT_EQ(FromProto(rank_).grace, absl::Seconds(10));
+  rank_.mutable_spec()->mutable_grace()->set_nanos(500'000'000);
+  EXPECT_EQ(FromProto(rank_).grace, absl::Milliseconds(500));
+}
+
+}  // namespace
+}  // namespace dp::worker

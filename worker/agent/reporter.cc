@@ -1,0 +1,36 @@
+#include "worker/agent/reporter.h"
+
+#include <pthread.h>
+
+#include "base/check.h"
+
+namespace dp::worker {
+namespace {
+
+constexpr absl::Duration kDeadline = absl::Seconds(5);
+
+}  // namespace
+
+Reporter::Reporter(client::WorkersConnection& connection, Events& events)
+    : connection_(connection), events_(events) {
+  thread_ = std::jthread([this] { Loop(); });
+  pthread_setname_np(thread_.native_handle(), "reporter");
+}
+
+Reporter::~Reporter() { orders_.Close(); }
+
+void Reporter::Send(Report report) {
+  const bool taken = orders_.TryPush(report);
+  DP_CHECK(taken || orders_.closed());
+}
+
+void Reporter::Loop() {
+  while (!orders_.closed()) {
+    for (const Report& report : orders_.DrainFor(absl::InfiniteDuration())) {
+      const auto response = connection_.ReportRank(report.request, kDeadline);
+      events_.Tell(ReportAnswered{report.key, report.milestone, response.status()});
+    }
+  }
+}
+
+}  // namespace dp::worker

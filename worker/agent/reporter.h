@@ -1,0 +1,37 @@
+#pragma once
+
+#include <thread>
+
+#include "base/bounded_queue.h"
+#include "client/connection.h"
+#include "worker/agent/events.h"
+
+namespace dp::worker {
+
+// Carries one report at a time to the coordinator, from a thread of its own, and tells how it went.
+// Trying again is the agent's decision. Its owner ends the calls under way on `connection` before
+// destroying it.
+class Reporter {
+ public:
+  struct Report {
+    RankKey key;
+    Milestone milestone = Milestone::kNone;
+    v1::ReportRankRequest request;
+  };
+
+  Reporter(client::WorkersConnection& connection, Events& events);
+  ~Reporter();
+
+  // The one before must have been answered. Any thread.
+  void Send(Report report);
+
+ private:
+  void Loop();
+
+  client::WorkersConnection& connection_;
+  Events& events_;
+  BoundedQueue<Report> orders_{1};
+  std::jthread thread_;
+};
+
+}  // namespace dp::worker

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/agent/file_descriptor.h"
+
+namespace dp::worker {
+
+// The directory a daemon keeps its files in, locked so that no other daemon uses it. Destroying it
+// unlocks it, and removes it if nothing is left in it.
+class StateDir {
+ public:
+  // Uses `path`, making it if need be; or, where that is empty, a fresh directory of this daemon
+  // alone below the first of these that can be written: $XDG_STATE_HOME/dp, ~/.local/state/dp (root
+  // without XDG_STATE_HOME: /var/lib/dp), and the directory for temporary files. Errors:
+  // FailedPrecondition another daemon uses it; Internal names the path and the reason.
+  static absl::StatusOr<StateDir> Open(const std::string& path);
+
+  StateDir(StateDir&& other) noexcept = default;
+  StateDir& operator=(StateDir&& other) noexcept = default;
+  ~StateDir();
+
+  // Absolute.
+  const std::string& path() const { return path_; }
+
+ private:
+  StateDir(std::string path, FileDescriptor lock);
+
+  std::string path_;
+  FileDescriptor lock_;
+};
+
+}  // namespace dp::worker

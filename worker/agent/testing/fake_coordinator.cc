@@ -1,0 +1,218 @@
+#include "worker/agent/testing/fake_coordinator.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+
+namespace dp::worker {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(20);
+constexpr uint64_t kWorkerId = 5;
+
+std::string Describe(const v1::ReportRankRequest& report) {
+  std::string text = absl::StrCat("rank ", report.rank());
+  if (report.state() == v1::RANK_STATE_STARTED) return text + " started";
+  if (report.state() == v1::RANK_STATE_RELEASED) return text + " released";
+  absl::StrAppend(&text, " exited");
+  if (!report.error().empty()) absl::StrAppend(&text, " error: ", report.error());
+  if (report.exit().has_code()) absl::StrAppend(&text, " code ", report.exit().code());
+  if (report.exit().has_signal()) absl::StrAppend(&text, " signal ", report.exit().signal());
+  if (report.last_lines_size() > 0) {
+    absl::StrAppend(&text, ": ", *report.last_lines().rbegin());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string FakeCoordinator::NextHeard() {
+  if (unread_.empty()) unread_ = heard_.DrainFor(kPatience);
+  if (unread_.empty()) return "timeout";
+  std::string next = unread_.front();
+  unread_.erase(unread_.begin());
+  return next;
+}
+
+void FakeCoordinator::Hear(std::string what) { DP_CHECK(heard_.TryPush(what)); }
+
+void FakeCoordinator::SetReachable(bool reachable) {
+  MutexLock lock(mu_);
+  reachable_ = reachable;
+  changed_.NotifyAll();
+}
+
+void FakeCoordinator::Restart() {
+  MutexLock lock(mu_);
+  ++epoch_;
+  changed_.NotifyAll();
+}
+
+void FakeCoordinator::LoseWorker(bool successor) {
+  MutexLock lock(mu_);
+  current_ = 0;
+  successor_ = successor;
+  assignment_.clear_ranks();
+  changed_.NotifyAll();
+}
+
+void FakeCoordinator::RefuseRegistrations(const absl::Status& status) {
+  MutexLock lock(mu_);
+  registrations_ = status;
+}
+
+void FakeCoordinator::Assign(const std::vector<v1::AssignedRank>& ranks) {
+  MutexLock lock(mu_);
+  assignment_.set_version(assignment_.version() + 1);
+  assignment_.clear_ranks();
+  for (v1::AssignedRank rank : ranks) {
+    rank.set_job(1);
+    rank.set_generation(1);
+    rank.mutable_spec()->mutable_train();
+    *assignment_.add_ranks() = rank;
+  }
+  changed_.NotifyAll();
+}
+
+void FakeCoordinator::RefuseLogs(const absl::Status& status) {
+  MutexLock lock(mu_);
+  logs_ = status;
+}
+
+void FakeCoordinator::LoseLogsBeyond(v1::LogStream stream, size_t size) {
+  MutexLock lock(mu_);
+  stored_[stream].resize(size);
+}
+
+void FakeCoordinator::CancelAll() {
+  MutexLock lock(mu_);
+  cancelled_ = true;
+  changed_.NotifyAll();
+}
+
+std::string FakeCoordinator::AwaitLog(v1::LogStream stream, const std::string& text) {
+  MutexLock lock(mu_);
+  AwaitUntil([&] { return stored_[stream] == text; });
+  return stored_[stream];
+}
+
+size_t FakeCoordinator::AwaitLogSize(v1::LogStream stream, size_t size) {
+  MutexLock lock(mu_);
+  AwaitUntil([&] { return stored_[stream].size() >= size; });
+  return stored_[stream].size();
+}
+
+void FakeCoordinator::AwaitUntil(const std::function<bool()>& holds) {
+  while (!holds()) {
+    if (!changed_.WaitFor(mu_, kPatience)) return;
+  }
+}
+
+size_t FakeCoordinator::largest_batch() const {
+  MutexLock lock(mu_);
+  return largest_batch_;
+}
+
+absl::Status FakeCoordinator::CheckNetwork() const {
+  if (cancelled_) return absl::CancelledError("cancelled");
+  return reachable_ ? absl::OkStatus() : absl::UnavailableError("connection refused");
+}
+
+absl::Status FakeCoordinator::CheckLease(uint64_t incarnation) const {
+  DP_RETURN_IF_ERROR(CheckNetwork());
+  if (incarnation == current_) return absl::OkStatus();
+  return absl::FailedPreconditionError("the lease has run out");
+}
+
+absl::StatusOr<v1::RegisterResponse> FakeCoordinator::Register(const v1::RegisterRequest& request,
+                                                               absl::Duration) {
+  MutexLock lock(mu_);
+  DP_RETURN_IF_ERROR(CheckNetwork());
+  DP_RETURN_IF_ERROR(registrations_);
+  auto known = std::find(incarnations_.begin(), incarnations_.end(), request.incarnation());
+  known = known == incarnations_.end()
+              ? incarnations_.insert(incarnations_.end(), request.incarnation())
+              : known;
+  current_ = request.incarnation();
+  Hear(absl::StrCat("register ",
+                    std::string(1, static_cast<char>('a' + (known - incarnations_.begin())))));
+  v1::RegisterResponse response;
+  response.mutable_header()->set_epoch(epoch_);
+  response.set_worker_id(kWorkerId);
+  response.set_name(request.name().empty() ? "host" : request.name());
+  response.mutable_lease()->set_nanos(80'000'000);
+  return response;
+}
+
+absl::StatusOr<v1::HeartbeatResponse> FakeCoordinator::Heartbeat(
+    const v1::HeartbeatRequest& request, absl::Duration) {
+  MutexLock lock(mu_);
+  DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
+  v1::HeartbeatResponse response;
+  response.mutable_header()->set_epoch(epoch_);
+  return response;
+}
+
+absl::StatusOr<v1::WatchAssignmentResponse> FakeCoordinator::WatchAssignment(
+    const v1::WatchAssignmentRequest& request, absl::Duration) {
+  MutexLock lock(mu_);
+  for (;;) {
+    DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
+    if (assignment_.version() > request.since()) break;
+    changed_.Wait(mu_);
+  }
+  v1::WatchAssignmentResponse response;
+  *response.mutable_assignment() = assignment_;
+  return response;
+}
+
+absl::StatusOr<v1::ReportRankResponse> FakeCoordinator::ReportRank(
+    const v1::ReportRankRequest& request, absl::Duration) {
+  MutexLock lock(mu_);
+  DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
+  Hear(Describe(request));
+  return v1::ReportRankResponse();
+}
+
+absl::StatusOr<v1::ListWorkersResponse> FakeCoordinator::ListWorkers(const v1::ListWorkersRequest&,
+                                                                     absl::Duration) {
+  MutexLock lock(mu_);
+  DP_RETURN_IF_ERROR(CheckNetwork());
+  v1::ListWorkersResponse response;
+  v1::Worker* worker = response.add_workers();
+  worker->set_id(kWorkerId);
+  worker->set_state(successor_ ? v1::WORKER_STATE_READY : v1::WORKER_STATE_LOST);
+  return response;
+}
+
+absl::StatusOr<v1::AppendLogsResponse> FakeCoordinator::AppendLogs(
+    const v1::AppendLogsRequest& request, absl::Duration) {
+  MutexLock lock(mu_);
+  DP_RETURN_IF_ERROR(CheckNetwork());
+  DP_RETURN_IF_ERROR(logs_);
+  largest_batch_ = std::max(largest_batch_, request.ByteSizeLong());
+  v1::AppendLogsResponse response;
+  for (const v1::LogChunk& chunk : request.chunks()) {
+    std::string& stored = stored_[chunk.stream()];
+    if (chunk.rank() == 0 && chunk.offset() <= stored.size()) {
+      stored.resize(chunk.offset());
+      stored += chunk.data();
+    }
+    v1::LogPosition* position = response.add_acknowledged();
+    position->set_generation(chunk.generation());
+    position->set_rank(chunk.rank());
+    position->set_stream(chunk.stream());
+    position->set_offset(chunk.rank() == 0 ? stored.size() : chunk.offset() + chunk.data().size());
+  }
+  changed_.NotifyAll();
+  return response;
+}
+
+absl::StatusOr<v1::ReadLogsResponse> FakeCoordinator::ReadLogs(const v1::ReadLogsRequest&,
+                                                               absl::Duration) {
+  return absl::UnimplementedError("daemons read no logs");
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/bounded_queue.h"
+#include "base/mutex.h"
+#include "client/connection.h"
+
+namespace dp::worker {
+
+// A coordinator for tests of the daemon: says what it is told to say and keeps what it hears.
+// Thread-safe.
+class FakeCoordinator final : public client::WorkersConnection, public client::LogsConnection {
+ public:
+  // Everything it hears of registrations and reports, in words: "register a", "rank 0 started",
+  // "rank 0 exited code 3: last line". "timeout" when nothing comes.
+  std::string NextHeard();
+
+  // The network is down: calls fail with Unavailable, those under way too.
+  void SetReachable(bool reachable) DP_EXCLUDES(mu_);
+  // It was restarted: same knowledge, new epoch.
+  void Restart() DP_EXCLUDES(mu_);
+  // Ends the current incarnation's lease; `successor`: another daemon holds the name now.
+  void LoseWorker(bool successor) DP_EXCLUDES(mu_);
+  // Registrations fail with this from now on.
+  void RefuseRegistrations(const absl::Status& status) DP_EXCLUDES(mu_);
+  // Every rank of the assignment is of job 1, generation 1.
+  void Assign(const std::vector<v1::AssignedRank>& ranks) DP_EXCLUDES(mu_);
+  // Logs are refused with this until it is OK again.
+  void RefuseLogs(const absl::Status& status) DP_EXCLUDES(mu_);
+  // Forgets what was stored of a stream beyond `size`.
+  void LoseLogsBeyond(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
+  // Ends all calls, now and later.
+  void CancelAll() DP_EXCLUDES(mu_);
+
+  // Waits until a stream of rank 0 holds exactly `text`; returns what it holds, at the latest when
+  // patience ends.
+  std::string AwaitLog(v1::LogStream stream, const std::string& text) DP_EXCLUDES(mu_);
+  // Waits until a stream of rank 0 holds so many bytes; returns how many it holds.
+  size_t AwaitLogSize(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
+  size_t largest_batch() const DP_EXCLUDES(mu_);
+
+  absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request,
+                                                absl::Duration deadline_in) override;
+  absl::StatusOr<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request,
+                                                  absl::Duration deadline_in) override;
+  absl::StatusOr<v1::WatchAssignmentResponse> WatchAssignment(
+      const v1::WatchAssignmentRequest& request, absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ReportRankResponse> ReportRank(const v1::ReportRankRequest& request,
+                                                    absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
+                                                      absl::Duration deadline_in) override;
+  absl::StatusOr<v1::AppendLogsResponse> AppendLogs(const v1::AppendLogsRequest& request,
+                                                    absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
+                                                absl::Duration deadline_in) override;
+
+ private:
+  void Hear(std::string what);
+  absl::Status CheckNetwork() const DP_REQUIRES(mu_);
+  absl::Status CheckLease(uint64_t incarnation) const DP_REQUIRES(mu_);
+  void AwaitUntil(const std::function<bool()>& holds) DP_REQUIRES(mu_);
+
+  BoundedQueue<std::string> heard_{1000};
+  std::vector<std::string> unread_;  // the test's thread only
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  bool reachable_ DP_GUARDED_BY(mu_) = true;
+  bool cancelled_ DP_GUARDED_BY(mu_) = false;
+  bool successor_ DP_GUARDED_BY(mu_) = false;
+  uint64_t epoch_ DP_GUARDED_BY(mu_) = 1;
+  absl::Status registrations_ DP_GUARDED_BY(mu_);
+  absl::Status logs_ DP_GUARDED_BY(mu_);
+  // Incarnations are named a, b, c ... in the order they registered in.
+  std::vector<uint64_t> incarnations_ DP_GUARDED_BY(mu_);
+  uint64_t current_ DP_GUARDED_BY(mu_) = 0;  // the incarnation with a lease
+  v1::Assignment assignment_ DP_GUARDED_BY(mu_);
+  std::map<v1::LogStream, std::string> stored_ DP_GUARDED_BY(mu_);
+  size_t largest_batch_ DP_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace dp::worker

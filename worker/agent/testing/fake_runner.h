@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/bounded_queue.h"
+#include "worker/agent/events.h"
+#include "worker/agent/process_runner.h"
+
+namespace dp::worker {
+
+// Runs nothing; the test says what becomes of each rank. Only a kill has its effect by itself.
+class FakeRunner final : public ProcessRunner {
+ public:
+  explicit FakeRunner(Events& events) : events_(events) {}
+
+  // What it was told, in words: "start 0", "terminate 0", "kill 0". "timeout" when nothing comes.
+  std::string NextOrder();
+  // The command of the last start; after NextOrder has answered "start".
+  const RankCommand& command() const { return command_; }
+
+  void Tell(int rank, decltype(ProcessNews::what) what);
+
+  void Start(const RankKey& key, RankCommand command) override;
+  void Terminate(const RankKey& key) override;
+  void Kill(const RankKey& key) override;
+
+ private:
+  void Record(const std::string& verb, const RankKey& key);
+
+  Events& events_;
+  BoundedQueue<std::string> orders_{100};
+  std::vector<std::string> unread_;  // the test's thread only
+  RankCommand command_;              // handed over by `orders_`
+};
+
+}  // namespace dp::worker
