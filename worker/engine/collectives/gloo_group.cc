@@ -126,7 +126,7 @@ class GlooGroup : public Group {
         absl::StrCat(kind, " ", number),
         [this, kind, number, slot, bytes, transfer]() -> absl::Status {
           if (bytes == 0 || size() == 1) return absl::OkStatus();
-          GlooTransfers transfers(mesh_);
+          GlooTransfers transfers(mesh_, [this] { return Stopped(); });
           const bool done = transfer(transfers, slot, [&] { return Begin(&transfers); });
           End();
           return done ? absl::OkStatus() : Failure(absl::StrCat(kind, " ", number), transfers);

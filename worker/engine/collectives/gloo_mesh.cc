@@ -72,15 +72,14 @@ void BlockSigpipe() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-GlooMesh::GlooMesh(int rank, int size, std::function<void()> on_death)
-    : rank_(rank), size_(size), on_death_(std::move(on_death)), goodbyes_(size) {}
+GlooMesh::GlooMesh(int rank, int size, std::function<void()> on_end)
+    : rank_(rank), size_(size), on_end_(std::move(on_end)), goodbyes_(size), ended_(size) {}
 
 GlooMesh::~GlooMesh() {
   {
     MutexLock lock(mu_);
     closing_ = true;
     if (alarm_ != nullptr) alarm_->abortWaitRecv();
-    closing_changed_.NotifyAll();
   }
   if (watch_.joinable()) watch_.join();
 }
@@ -190,16 +189,12 @@ void GlooMesh::StartWatch() {
 }
 
 void GlooMesh::Watch() {
-  for (uint64_t generation = 0; AwaitChange(generation); ++generation)
-    if (ReportDeaths()) break;
-  {
-    MutexLock lock(mu_);
-    while (!closing_) closing_changed_.Wait(mu_);
-  }
+  uint64_t generation = 0;
+  while (AwaitEnd(generation)) ++generation;
   SayGoodbye();
 }
 
-bool GlooMesh::AwaitChange(uint64_t generation) {
+bool GlooMesh::AwaitEnd(uint64_t generation) {
   uint8_t never_sent = 0;
   auto alarm = Buffer(&never_sent, 1);
   {
@@ -207,20 +202,31 @@ bool GlooMesh::AwaitChange(uint64_t generation) {
     if (closing_) return false;
     alarm_ = alarm.get();
   }
-  // A connection that has ended, by death or in good order, tells no more.
+  // Where the connection has ended already the alarm is refused; where it ends later it rings.
+  bool grown = false;
   for (int r = 0; r < size_; ++r)
-    if (r != rank_) (void)PostReceive(*alarm, r, kFirstAlarmSlot - generation);
-  // Asked after posting, so that an end in between is seen here or wakes the alarm.
-  const bool closing = DeadPeers().empty() && !WaitForEnd(*alarm);
+    if (r != rank_ && !PostReceive(*alarm, r, kFirstAlarmSlot - generation))
+      grown = MarkEnded(r) || grown;
+  if (grown) on_end_();
+  const bool rung = WaitForEnd(*alarm);
   MutexLock lock(mu_);
   alarm_ = nullptr;
-  return !closing;
+  return rung;
 }
 
-bool GlooMesh::ReportDeaths() {
-  if (DeadPeers().empty()) return false;
-  on_death_();
+bool GlooMesh::MarkEnded(int rank) {
+  MutexLock lock(mu_);
+  if (ended_[rank]) return false;
+  ended_[rank] = true;
   return true;
+}
+
+std::vector<int> GlooMesh::EndedPeers() const {
+  MutexLock lock(mu_);
+  std::vector<int> ended;
+  for (int r = 0; r < size_; ++r)
+    if (ended_[r]) ended.push_back(r);
+  return ended;
 }
 
 std::vector<int> GlooMesh::DeadPeers() {

@@ -28,8 +28,8 @@ namespace dp::engine {
 // Owned by a group. Connect and transfers on the group's queue thread, the rest from any thread.
 class GlooMesh {
  public:
-  // `on_death` is called once a peer has died: DeadPeers() then names it.
-  GlooMesh(int rank, int size, std::function<void()> on_death);
+  // `on_end` is called whenever EndedPeers() has grown.
+  GlooMesh(int rank, int size, std::function<void()> on_end);
   // Says goodbye and closes. Never blocks on a peer.
   ~GlooMesh();
 
@@ -41,6 +41,9 @@ class GlooMesh {
   // Wakes a Connect under way for good: this mesh will not be used.
   void Interrupt() DP_EXCLUDES(mu_);
 
+  // Peers whose connection has ended: nothing more will complete there.
+  std::vector<int> EndedPeers() const DP_EXCLUDES(mu_);
+  // Those that ended without goodbye.
   std::vector<int> DeadPeers() DP_EXCLUDES(mu_);
   // Throws what Gloo throws.
   std::unique_ptr<gloo::transport::UnboundBuffer> Buffer(void* data, size_t bytes);
@@ -57,25 +60,25 @@ class GlooMesh {
                             const std::function<bool()>& stopped, std::vector<int>* missing);
   void StartWatch();
   void Watch() DP_EXCLUDES(mu_);
-  // Returns when a pair ended or the mesh closes; false for the latter.
-  bool AwaitChange(uint64_t generation) DP_EXCLUDES(mu_);
-  bool ReportDeaths() DP_EXCLUDES(mu_);
+  // Returns when a connection ended or the mesh closes; false for the latter.
+  bool AwaitEnd(uint64_t generation) DP_EXCLUDES(mu_);
+  bool MarkEnded(int rank) DP_EXCLUDES(mu_);
   void SayGoodbye();
 
   const int rank_;
   const int size_;
-  const std::function<void()> on_death_;
+  const std::function<void()> on_end_;
 
   // Set by Connect before other threads use them.
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
   std::vector<uint8_t> goodbyes_;  // by rank; room for its byte
 
-  Mutex mu_;
-  CondVar closing_changed_;
+  mutable Mutex mu_;
   bool opened_ DP_GUARDED_BY(mu_) = false;  // pairs exist
   bool interrupted_ DP_GUARDED_BY(mu_) = false;
   bool closing_ DP_GUARDED_BY(mu_) = false;
+  std::vector<bool> ended_ DP_GUARDED_BY(mu_);                          // by rank
   Buffers goodbye_buffers_ DP_GUARDED_BY(mu_);                          // by rank; null for ours
   gloo::transport::UnboundBuffer* alarm_ DP_GUARDED_BY(mu_) = nullptr;  // what the watch waits on
   std::jthread watch_;

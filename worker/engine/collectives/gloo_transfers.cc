@@ -13,23 +13,26 @@ namespace {
 // How long a completion that is already there may take to be noticed.
 constexpr absl::Duration kGlance = absl::Milliseconds(25);
 
-// Runs `wait`, and `abort` if it has not returned soon. (Gloo has no question for whether a
-// transfer has completed, and when a timeout of its own passes it closes all connections, after
-// which every peer would look dead to the others.)
+// Runs `wait`, and `abort` if it has not returned soon. Twice, since an earlier abort may end the
+// first. (Gloo has no question for whether a transfer has completed, and when a timeout of its own
+// passes it closes all connections, after which every peer would look dead to the others.)
 bool Glance(const std::function<bool()>& wait, const std::function<void()>& abort) {
-  Mutex mu;
-  CondVar returned_changed;
-  bool returned = false;
-  std::jthread timer([&] {
+  for (int glance = 0; glance < 2; ++glance) {
+    Mutex mu;
+    CondVar returned_changed;
+    bool returned = false;
+    std::jthread timer([&] {
+      MutexLock lock(mu);
+      if (!returned) returned_changed.WaitFor(mu, kGlance);
+      if (!returned) abort();
+    });
+    const bool completed = wait();
     MutexLock lock(mu);
-    if (!returned) returned_changed.WaitFor(mu, kGlance);
-    if (!returned) abort();
-  });
-  const bool completed = wait();
-  MutexLock lock(mu);
-  returned = true;
-  returned_changed.NotifyAll();
-  return completed;
+    returned = true;
+    returned_changed.NotifyAll();
+    if (completed) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -66,8 +69,14 @@ bool GlooTransfers::Receive(int number, uint64_t slot, size_t offset, size_t byt
   });
 }
 
-bool GlooTransfers::WaitSent(int number) {
-  Lane& lane = lanes_[number];
+bool GlooTransfers::CompleteReceive(Lane& lane) {
+  if (!Try(lane, [&] { return lane.buffer->waitRecv(nullptr, kForever); })) return false;
+  lane.receives -= 1;
+  lane.done += 1;
+  return true;
+}
+
+bool GlooTransfers::CompleteSend(Lane& lane) {
   if (!Try(lane, [&] { return lane.buffer->waitSend(nullptr, kForever); })) return false;
   lane.sends -= 1;
   lane.done += 1;
@@ -76,17 +85,62 @@ bool GlooTransfers::WaitSent(int number) {
 
 bool GlooTransfers::WaitReceived(int number) {
   Lane& lane = lanes_[number];
-  if (!Try(lane, [&] { return lane.buffer->waitRecv(nullptr, kForever); })) return false;
-  lane.receives -= 1;
-  lane.done += 1;
+  while (lane.received == 0) {
+    if (CompleteReceive(lane)) return true;
+    if (!MayGoOn()) return false;
+  }
+  lane.received -= 1;
   return true;
+}
+
+bool GlooTransfers::WaitSent(int number) {
+  Lane& lane = lanes_[number];
+  while (lane.sent == 0) {
+    if (CompleteSend(lane)) return true;
+    if (!MayGoOn()) return false;
+  }
+  lane.sent -= 1;
+  return true;
+}
+
+bool GlooTransfers::MayGoOn() {
+  if (failed_peer_ >= 0 || stopped_() || !mesh_.DeadPeers().empty()) return false;
+  // A peer may leave in good order while others still work on its last operation; that is no
+  // failure where all transfers with it have completed.
+  for (int peer : mesh_.EndedPeers())
+    for (Lane& lane : lanes_)
+      if (lane.peer == peer && !Drain(lane)) {
+        failed_peer_ = peer;
+        return false;
+      }
+  return true;
+}
+
+bool GlooTransfers::Drain(Lane& lane) {
+  while (lane.receives > 0) {
+    if (!GlanceAtReceive(lane)) return false;
+    lane.received += 1;
+  }
+  while (lane.sends > 0) {
+    if (!GlanceAtSend(lane)) return false;
+    lane.sent += 1;
+  }
+  return true;
+}
+
+bool GlooTransfers::GlanceAtReceive(Lane& lane) {
+  return Glance([&] { return CompleteReceive(lane); }, [&] { lane.buffer->abortWaitRecv(); });
+}
+
+bool GlooTransfers::GlanceAtSend(Lane& lane) {
+  return Glance([&] { return CompleteSend(lane); }, [&] { lane.buffer->abortWaitSend(); });
 }
 
 bool GlooTransfers::WaitAll() {
   for (int number = 0; number < static_cast<int>(lanes_.size()); ++number) {
-    while (lanes_[number].receives > 0)
+    while (lanes_[number].receives + lanes_[number].received > 0)
       if (!WaitReceived(number)) return false;
-    while (lanes_[number].sends > 0)
+    while (lanes_[number].sends + lanes_[number].sent > 0)
       if (!WaitSent(number)) return false;
   }
   return true;
@@ -99,29 +153,14 @@ void GlooTransfers::Interrupt() {
   }
 }
 
-bool GlooTransfers::Progressed(Lane& lane) {
-  gloo::transport::UnboundBuffer& buffer = *lane.buffer;
-  if (lane.done > 0) return true;
-  // An abort left over from Interrupt ends the first wait; the second one counts.
-  for (int glance = 0; glance < 2; ++glance)
-    if (Try(lane, [&] {
-          if (lane.receives > 0)
-            return Glance([&] { return buffer.waitRecv(nullptr, kForever); },
-                          [&] { buffer.abortWaitRecv(); });
-          return lane.sends > 0 && Glance([&] { return buffer.waitSend(nullptr, kForever); },
-                                          [&] { buffer.abortWaitSend(); });
-        }))
-      return true;
-  return false;
-}
-
 std::vector<int> GlooTransfers::Laggards() {
   std::map<int, bool> progressed;  // by peer with something left to do
   for (Lane& lane : lanes_)
     if (lane.sends + lane.receives > 0) progressed.emplace(lane.peer, false);
   for (Lane& lane : lanes_)
     if (auto peer = progressed.find(lane.peer); peer != progressed.end() && !peer->second)
-      peer->second = Progressed(lane);
+      peer->second = lane.done > 0 || (lane.receives > 0 && GlanceAtReceive(lane)) ||
+                     (lane.sends > 0 && GlanceAtSend(lane));
   std::vector<int> silent, all;
   for (const auto& [peer, has_progressed] : progressed) {
     all.push_back(peer);

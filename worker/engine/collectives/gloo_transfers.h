@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "gloo/transport/unbound_buffer.h"
@@ -12,11 +13,13 @@ namespace dp::engine {
 
 // The sends and receives of one operation. A lane is one peer and one range of memory; transfers of
 // a lane in one direction end in the order they were posted. Methods that return bool answer false
-// once the operation must end early: a peer's connection ended (failed_peer), or Interrupt.
+// once the operation must end early: `stopped`, a peer died, or one it still needs has left.
 // The destructor takes the memory back from Gloo. Used by one thread, but Interrupt from any.
 class GlooTransfers {
  public:
-  explicit GlooTransfers(GlooMesh& mesh) : mesh_(mesh) {}
+  // `stopped` says that the operation must end; Interrupt makes a wait look.
+  GlooTransfers(GlooMesh& mesh, std::function<bool()> stopped)
+      : mesh_(mesh), stopped_(std::move(stopped)) {}
 
   // Returns the lane's number. Lanes come first, before any other thread sees this.
   int AddLane(int peer, void* data, size_t bytes);
@@ -30,10 +33,10 @@ class GlooTransfers {
   // Waits for everything posted.
   [[nodiscard]] bool WaitAll();
 
-  // Ends the wait that blocks now or comes next. From any thread.
+  // Makes the wait under way, and the next ones, look whether they must end. From any thread.
   void Interrupt();
 
-  // -1 while all connections in use hold.
+  // The peer whose connection ended while it was needed; -1 while there is none.
   int failed_peer() const { return failed_peer_; }
   // Of an operation that was interrupted: the peers that nothing came from or went to, among those
   // that something should; all of the latter if there was something with each. Takes up to 100 ms a
@@ -44,15 +47,26 @@ class GlooTransfers {
   struct Lane {
     int peer = 0;
     std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
-    int sends = 0;     // posted and not waited for
-    int receives = 0;  // posted and not waited for
-    int done = 0;      // waited for
+    int sends = 0;     // posted and not completed
+    int receives = 0;  // posted and not completed
+    int done = 0;      // completed
+    int sent = 0;      // completed ahead of WaitSent
+    int received = 0;  // completed ahead of WaitReceived
   };
 
-  bool Progressed(Lane& lane);
+  // Waits once; false when the wait was interrupted or the connection has ended.
+  bool CompleteReceive(Lane& lane);
+  bool CompleteSend(Lane& lane);
+  // The same for what has completed already.
+  bool GlanceAtReceive(Lane& lane);
+  bool GlanceAtSend(Lane& lane);
+  // After an interrupted wait: whether to wait again.
+  bool MayGoOn();
+  bool Drain(Lane& lane);
   bool Try(const Lane& lane, const std::function<bool()>& call);
 
   GlooMesh& mesh_;
+  const std::function<bool()> stopped_;
   int failed_peer_ = -1;
   std::vector<Lane> lanes_;
 };
