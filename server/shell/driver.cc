@@ -222,7 +222,7 @@ absl::Duration Driver::UntilNextWake() const {
 }
 
 View Driver::MakeView() const {
-  return {coordinator_, liveness_, pending_reasons_, log_versions_, now_};
+  return {coordinator_, liveness_, pending_reasons_, log_versions_, waiters_.size(), now_};
 }
 
 }  // namespace dp::server

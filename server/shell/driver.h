@@ -32,6 +32,7 @@ struct View {
   const std::map<JobId, std::vector<std::string>>& pending_reasons;
   // As the writer of the logs told last (Driver::TellLogs).
   const std::map<JobId, uint64_t>& log_versions;
+  size_t waiting = 0;  // calls that are parked
   absl::Time now;
 };
 

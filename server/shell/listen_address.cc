@@ -1,5 +1,6 @@
 #include "server/shell/listen_address.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -46,7 +47,9 @@ absl::StatusOr<ListenAddress> ListenAddress::Parse(absl::string_view text) {
 }
 
 bool ListenAddress::loopback() const {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+  in_addr v4{};
+  const bool is_v4 = inet_pton(AF_INET, host.c_str(), &v4) == 1;
+  return host == "localhost" || host == "::1" || (is_v4 && ntohl(v4.s_addr) >> 24 == 127);
 }
 
 std::string ListenAddress::ToString() const {

@@ -94,12 +94,15 @@ absl::Status WritePortFile(const std::string& file, int port) {
   return absl::UnavailableError(absl::StrCat("--port-file ", file, ": ", error.message()));
 }
 
+// The line on standard output comes last: scripts wait for it, and find all else in place then.
 absl::Status Announce(const Options& options, const ListenAddress& address) {
+  if (!options.port_file.empty()) {
+    DP_RETURN_IF_ERROR(WritePortFile(options.port_file, address.port));
+  }
+  Log(Severity::kInfo, "listening", {{"address", address.ToString()}});
   std::printf("dp-coordinator listening on %s\n", address.ToString().c_str());
   std::fflush(stdout);
-  Log(Severity::kInfo, "listening", {{"address", address.ToString()}});
-  if (options.port_file.empty()) return absl::OkStatus();
-  return WritePortFile(options.port_file, address.port);
+  return absl::OkStatus();
 }
 
 // Serves until a signal comes (OK) or something fails.

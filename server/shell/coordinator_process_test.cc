@@ -1,0 +1,162 @@
+#include "server/shell/coordinator_process.h"
+
+#include <signal.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/shell/cluster_client.h"
+#include "server/shell/scratch_dir.h"
+
+// The program as it is installed: what survives kill -9, and what it says when it cannot start.
+
+namespace dp::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CoordinatorProcessTest : public ::testing::Test {
+ protected:
+  void Start() {
+    process_ = std::make_unique<CoordinatorProcess>(scratch_.path() / "data");
+    ASSERT_FALSE(process_->address().empty());
+    client_ = std::make_unique<ClusterClient>(process_->address());
+  }
+  void KillAndRestart() {
+    process_->Kill(SIGKILL);
+    Start();
+  }
+  // A sealed world of two ranks with a key in its store and a line in its log.
+  void RunAJob() {
+    const auto registered = client_->Register("w", 2);
+    ASSERT_TRUE(registered.ok()) << registered.status.error_message();
+    worker_ = registered->worker_id();
+    job_ = client_->Submit(ClusterClient::AJob("job", 2), "request")->job().id();
+    ASSERT_TRUE(client_->Report(worker_, job_, 0, v1::RANK_STATE_STARTED).ok());
+    ASSERT_TRUE(client_->Join(job_, 0).ok());
+    ASSERT_TRUE(client_->Join(job_, 1).ok());
+    ASSERT_TRUE(client_->Set(job_, "key", "value", 1).ok());
+    ASSERT_TRUE(client_->AppendLog(worker_, job_, 0, "line\n").ok());
+  }
+  // Runs with arguments that end it at once.
+  CoordinatorProcess::Ended RunToEnd(std::vector<std::string> arguments) {
+    CoordinatorProcess process(std::move(arguments));
+    EXPECT_TRUE(process.address().empty());
+    return process.Wait();
+  }
+
+  const ScratchDir scratch_;
+  std::unique_ptr<CoordinatorProcess> process_;
+  std::unique_ptr<ClusterClient> client_;
+  uint64_t worker_ = 0;
+  uint64_t job_ = 0;
+};
+
+TEST_F(CoordinatorProcessTest, WhatWasAcknowledgedSurvivesKill9) {
+  Start();
+  RunAJob();
+  const auto before = client_->GetJob(job_);
+  KillAndRestart();
+  const auto after = client_->GetJob(job_);
+  EXPECT_EQ(after->header().epoch(), before->header().epoch() + 1);
+  EXPECT_GT(after->header().revision(), before->header().revision());
+  EXPECT_EQ(after->job().DebugString(), before->job().DebugString());
+  EXPECT_EQ(after->job().state(), v1::JOB_STATE_RUNNING);
+}
+
+TEST_F(CoordinatorProcessTest, AJobGoesOnWhereItWasAfterKill9) {
+  Start();
+  RunAJob();
+  KillAndRestart();
+  EXPECT_EQ(client_->Register("w", 2)->worker_id(), worker_);
+  EXPECT_EQ(client_->Join(job_, 1)->world().state(), v1::WORLD_STATE_SEALED);
+  EXPECT_EQ(client_->Await(job_, "key", absl::ZeroDuration())->values(0), "value");
+  EXPECT_EQ(client_->ReadLogs(job_, absl::ZeroDuration())->chunks(0).data(), "line\n");
+  EXPECT_EQ(client_->AppendLog(worker_, job_, 0, "line\nmore\n")->acknowledged(0).offset(), 10u);
+  for (const int rank : {0, 1}) {
+    ASSERT_TRUE(client_->Report(worker_, job_, rank, v1::RANK_STATE_EXITED).ok());
+    ASSERT_TRUE(client_->Report(worker_, job_, rank, v1::RANK_STATE_RELEASED).ok());
+  }
+  EXPECT_EQ(client_->GetJob(job_)->job().state(), v1::JOB_STATE_SUCCEEDED);
+}
+
+TEST_F(CoordinatorProcessTest, EveryStartIsAnEpoch) {
+  Start();
+  for (uint64_t epoch = 1; epoch <= 3; ++epoch) {
+    const auto all = client_->Call(client_->jobs(), &v1::Jobs::Stub::List, v1::ListJobsRequest());
+    EXPECT_EQ(all->header().epoch(), epoch);
+    KillAndRestart();
+  }
+}
+
+TEST_F(CoordinatorProcessTest, SigtermEndsItCleanly) {
+  Start();
+  EXPECT_EQ(process_->Kill(SIGTERM).exit_code, 0);
+}
+
+TEST_F(CoordinatorProcessTest, ASilentWorkerIsLostAndItsJobFails) {
+  process_ = std::make_unique<CoordinatorProcess>(std::vector<std::string>{
+      "--listen", "127.0.0.1:0", "--data-dir", scratch_.path().string(), "--lease", "1s"});
+  client_ = std::make_unique<ClusterClient>(process_->address());
+  RunAJob();
+  v1::WatchJobRequest request;
+  request.set_job(job_);
+  request.mutable_timeout()->set_seconds(20);
+  while (request.since() == 0 || client_->GetJob(job_)->job().state() != v1::JOB_STATE_FAILED) {
+    const auto watched = client_->Call(client_->jobs(), &v1::Jobs::Stub::Watch, request);
+    ASSERT_TRUE(watched.ok()) << watched.status.error_message();
+    ASSERT_NE(watched->job().version(), request.since()) << watched->job().DebugString();
+    request.set_since(watched->job().version());
+  }
+  EXPECT_EQ(client_->GetJob(job_)->job().failure().failure_class(), v1::FAILURE_CLASS_INFRA);
+}
+
+TEST_F(CoordinatorProcessTest, ADirectoryInUseIsRefused) {
+  Start();
+  const auto ended =
+      RunToEnd({"--listen", "127.0.0.1:0", "--data-dir", (scratch_.path() / "data").string()});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.error, HasSubstr("is in use by process"));
+}
+
+TEST_F(CoordinatorProcessTest, ATakenPortIsRefusedByName) {
+  Start();
+  const auto ended = RunToEnd(
+      {"--listen", process_->address(), "--data-dir", (scratch_.path() / "other").string()});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.error, HasSubstr("cannot listen on " + process_->address()));
+}
+
+TEST_F(CoordinatorProcessTest, AJournalThatIsNoneIsRefused) {
+  std::ofstream(scratch_.path() / "journal.sqlite") << std::string(5000, 'x');
+  const auto ended = RunToEnd({"--listen", "127.0.0.1:0", "--data-dir", scratch_.path().string()});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.error, HasSubstr("cannot be trusted"));
+}
+
+TEST_F(CoordinatorProcessTest, ListeningBeyondThisMachineNeedsTheWord) {
+  const auto ended = RunToEnd({"--listen", "0.0.0.0:0", "--data-dir", scratch_.path().string()});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.error, HasSubstr("--insecure"));
+}
+
+TEST_F(CoordinatorProcessTest, BadUsageIsExitCode2) {
+  EXPECT_EQ(RunToEnd({}).exit_code, 2);
+  EXPECT_EQ(RunToEnd({"--data-dir", "x", "--lease", "soon"}).exit_code, 2);
+  EXPECT_EQ(RunToEnd({"--data-dir", "x", "--listen", "here"}).exit_code, 2);
+}
+
+TEST_F(CoordinatorProcessTest, ThePortFileHoldsThePort) {
+  const std::string file = (scratch_.path() / "port").string();
+  const CoordinatorProcess process(std::vector<std::string>{
+      "--listen", "127.0.0.1:0", "--data-dir", scratch_.path().string(), "--port-file", file});
+  std::string port;
+  std::ifstream(file) >> port;
+  EXPECT_EQ("127.0.0.1:" + port, process.address());
+}
+
+}  // namespace
+}  // namespace dp::server

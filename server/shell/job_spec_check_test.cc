@@ -1,0 +1,109 @@
+#include "server/shell/job_spec_check.h"
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::JobSpec Valid() {
+  v1::JobSpec spec;
+  spec.set_name("mnist");
+  spec.mutable_train()->mutable_data()->set_dir("/data");
+  spec.mutable_train()->mutable_model()->set_preset("mlp");
+  return spec;
+}
+
+// The message with which a valid spec is refused once `change` has been made.
+std::string Refusal(const std::function<void(v1::JobSpec&)>& change) {
+  v1::JobSpec spec = Valid();
+  change(spec);
+  const absl::Status status = CheckJobSpec(spec).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(JobSpecCheckTest, DefaultsAreRecordedWithTheJob) {
+  const auto checked = CheckJobSpec(Valid());
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->name, "mnist");
+  EXPECT_EQ(checked->ranks, 1);
+  v1::JobSpec spec;
+  ASSERT_TRUE(spec.ParseFromString(checked->payload));
+  EXPECT_EQ(spec.api_version(), "dp/v1");
+  EXPECT_EQ(spec.threads_per_rank(), 1);
+  EXPECT_EQ(spec.grace().seconds(), 10);
+  EXPECT_EQ(spec.detect_within().seconds(), 30);
+}
+
+TEST(JobSpecCheckTest, NamesAreLabels) {
+  for (const char* good : {"a", "a-b", "0", "m4x"}) {
+    v1::JobSpec spec = Valid();
+    spec.set_name(good);
+    EXPECT_TRUE(CheckJobSpec(spec).ok()) << good;
+  }
+  for (const std::string& bad :
+       {std::string(), std::string("-a"), std::string("a-"), std::string("A"), std::string("a b"),
+        std::string("a/b"), std::string(64, 'a')}) {
+    EXPECT_THAT(Refusal([&](v1::JobSpec& spec) { spec.set_name(bad); }), HasSubstr("name is"))
+        << bad;
+  }
+}
+
+TEST(JobSpecCheckTest, NumbersOutOfRangeAreRefusedByFieldAndValue) {
+  EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.set_ranks(-1); }),
+            "ranks is -1; it must be from 1 to 10000");
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.set_ranks(20000); }),
+              HasSubstr("ranks is 20000"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.set_threads_per_rank(-2); }),
+              HasSubstr("threadsPerRank is -2"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.mutable_grace()->set_seconds(-1); }),
+              HasSubstr("grace is -1s"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->set_epochs(-1); }),
+              HasSubstr("train.epochs is -1"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) {
+                spec.mutable_train()->set_bucket_cap_mb(std::numeric_limits<double>::quiet_NaN());
+              }),
+              HasSubstr("train.bucketCapMb is nan"));
+}
+
+TEST(JobSpecCheckTest, AJobNeedsAProgramAModelAndData) {
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.clear_train(); }), HasSubstr("no program"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->clear_data(); }),
+              HasSubstr("train.data.dir"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->clear_model(); }),
+              HasSubstr("train.model is empty"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) {
+                spec.mutable_train()->mutable_model()->add_layers()->mutable_relu();
+              }),
+              HasSubstr("train.model is given twice"));
+}
+
+TEST(JobSpecCheckTest, AnotherVersionOrKindIsRefused) {
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.set_api_version("dp/v2"); }),
+              HasSubstr("apiVersion is dp/v2"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.set_kind("Pod"); }), HasSubstr("kind is Pod"));
+}
+
+TEST(JobSpecCheckTest, EnvironmentThatNoProcessCanHaveIsRefused) {
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { (*spec.mutable_env())["A=B"] = "x"; }),
+              HasSubstr("env is \"A=B\""));
+  EXPECT_THAT(
+      Refusal([](v1::JobSpec& spec) { (*spec.mutable_env())["A"] = std::string("a\0b", 3); }),
+      HasSubstr("env.A"));
+}
+
+TEST(JobSpecCheckTest, ASpecThatIsTooLargeIsRefused) {
+  EXPECT_THAT(
+      Refusal([](v1::JobSpec& spec) { (*spec.mutable_env())["A"] = std::string(2 << 20, 'x'); }),
+      HasSubstr("at most 1048576"));
+}
+
+}  // namespace
+}  // namespace dp::server

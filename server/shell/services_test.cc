@@ -1,0 +1,323 @@
+#include <future>
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "gtest/gtest.h"
+#include "server/shell/cluster_client.h"
+#include "server/shell/memory_journal.h"
+#include "server/shell/scratch_dir.h"
+#include "server/shell/server.h"
+
+// Every service through a real channel: what the wire adds to driver_test and log_store_test.
+
+namespace dp::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+class ServicesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto driver = Driver::Start({.lease = absl::Minutes(10)}, journal_, Clock::System(),
+                                [](const absl::Status&) {});
+    ASSERT_TRUE(driver.ok()) << driver.status();
+    driver_ = *std::move(driver);
+    logs_ = std::make_unique<LogThread>(LogStore(scratch_.path()), [](const absl::Status&) {});
+    auto server = Server::Start({"127.0.0.1", 0}, *driver_, *logs_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    client_ = std::make_unique<ClusterClient>(server_->address().ToString());
+  }
+  void TearDown() override {
+    driver_->Stop();
+    logs_->Stop();
+    server_->Stop();
+  }
+  // A job of `ranks` ranks, all placed on one worker; returns its id.
+  uint64_t PlacedJob(int ranks = 1) {
+    worker_ = client_->Register("w", ranks)->worker_id();
+    return client_->Submit(ClusterClient::AJob("job", ranks), "request")->job().id();
+  }
+  void FinishJob(uint64_t job) {
+    client_->Report(worker_, job, 0, v1::RANK_STATE_STARTED);
+    client_->Report(worker_, job, 0, v1::RANK_STATE_EXITED);
+    client_->Report(worker_, job, 0, v1::RANK_STATE_RELEASED);
+  }
+  // Returns when so many calls are parked with the driver.
+  void AwaitParked(size_t calls) {
+    const absl::Time deadline = absl::Now() + kLong;
+    for (size_t parked = ~size_t{0}; parked != calls;) {
+      ASSERT_LT(absl::Now(), deadline);
+      std::promise<size_t> answer;
+      ASSERT_TRUE(
+          driver_
+              ->Ask([&](const absl::Status&, const View& view) { answer.set_value(view.waiting); })
+              .ok());
+      parked = answer.get_future().get();
+    }
+  }
+  Answered<v1::WatchJobResponse> WatchJob(uint64_t job, uint64_t since, int seconds) {
+    v1::WatchJobRequest request;
+    request.set_job(job);
+    request.set_since(since);
+    request.mutable_timeout()->set_seconds(seconds);
+    return client_->Call(client_->jobs(), &v1::Jobs::Stub::Watch, request);
+  }
+
+  const ScratchDir scratch_;
+  MemoryJournal journal_;
+  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<LogThread> logs_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<ClusterClient> client_;
+  uint64_t worker_ = 0;
+};
+
+TEST_F(ServicesTest, ASubmittedJobComesBackWithItsDefaultsAndAHeader) {
+  const auto submitted = client_->Submit(ClusterClient::AJob("mnist", 2), "r");
+  ASSERT_TRUE(submitted.ok()) << submitted.status.error_message();
+  EXPECT_EQ(submitted->header().epoch(), 1u);
+  EXPECT_GT(submitted->header().revision(), 0u);
+  EXPECT_EQ(submitted->job().spec().name(), "mnist");
+  EXPECT_EQ(submitted->job().spec().threads_per_rank(), 1);
+  EXPECT_EQ(submitted->job().state(), v1::JOB_STATE_PENDING);
+  EXPECT_FALSE(submitted->job().pending_reasons().empty());
+}
+
+TEST_F(ServicesTest, SubmittingTwiceWithOneRequestIdMakesOneJob) {
+  const auto first = client_->Submit(ClusterClient::AJob("a"), "same");
+  const auto second = client_->Submit(ClusterClient::AJob("a"), "same");
+  EXPECT_EQ(first->job().id(), second->job().id());
+  const auto all = client_->Call(client_->jobs(), &v1::Jobs::Stub::List, v1::ListJobsRequest());
+  EXPECT_EQ(all->jobs_size(), 1);
+}
+
+TEST_F(ServicesTest, ABadSpecIsRefusedByItsField) {
+  const auto refused = client_->Submit(ClusterClient::AJob("a", -1), "r");
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.status.error_message(), HasSubstr("ranks is -1"));
+}
+
+TEST_F(ServicesTest, AnUnknownJobIsNotFound) {
+  EXPECT_EQ(client_->GetJob(99).status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(WatchJob(99, 0, 30).status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(client_->ReadLogs(99, kLong).status.error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServicesTest, AWatchIsAnsweredByAChange) {
+  const v1::Job job = client_->Submit(ClusterClient::AJob("a"), "r")->job();
+  auto watch =
+      std::async(std::launch::async, [&] { return WatchJob(job.id(), job.version(), 30); });
+  AwaitParked(1);
+  ASSERT_TRUE(client_->Register("w", 1).ok());
+  const auto watched = watch.get();
+  ASSERT_TRUE(watched.ok()) << watched.status.error_message();
+  EXPECT_EQ(watched->job().state(), v1::JOB_STATE_STARTING);
+  EXPECT_GT(watched->job().version(), job.version());
+}
+
+TEST_F(ServicesTest, AWatchThatTimesOutAnswersTheSameVersion) {
+  const v1::Job job = client_->Submit(ClusterClient::AJob("a"), "r")->job();
+  EXPECT_EQ(WatchJob(job.id(), job.version(), 0)->job().version(), job.version());
+}
+
+TEST_F(ServicesTest, CancellingAPendingJobEndsIt) {
+  v1::CancelRequest request;
+  request.set_job(client_->Submit(ClusterClient::AJob("a"), "r")->job().id());
+  const auto cancelled = client_->Call(client_->jobs(), &v1::Jobs::Stub::Cancel, request);
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status.error_message();
+  EXPECT_EQ(cancelled->job().state(), v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(cancelled->job().failure().failure_class(), v1::FAILURE_CLASS_CANCEL);
+}
+
+TEST_F(ServicesTest, AWorkerSeesItsAssignmentAndItsWorldIsSealed) {
+  const uint64_t job = PlacedJob(2);
+  v1::WatchAssignmentRequest request;
+  request.set_worker_id(worker_);
+  request.set_incarnation(1);
+  const auto watched =
+      client_->Call(client_->workers(), &v1::Workers::Stub::WatchAssignment, request);
+  ASSERT_EQ(watched->assignment().ranks_size(), 2);
+  EXPECT_EQ(watched->assignment().ranks(1).world_size(), 2);
+  EXPECT_EQ(watched->assignment().ranks(1).spec().name(), "job");
+  EXPECT_EQ(client_->Join(job, 0)->world().state(), v1::WORLD_STATE_FORMING);
+  const auto joined = client_->Join(job, 1);
+  EXPECT_EQ(joined->world().state(), v1::WORLD_STATE_SEALED);
+  EXPECT_EQ(joined->world().members(1).host(), "host-w");
+  EXPECT_EQ(joined->spec().name(), "job");
+}
+
+TEST_F(ServicesTest, AWorldWatchIsAnsweredWhenTheLastRankJoins) {
+  const uint64_t job = PlacedJob(2);
+  v1::WatchWorldRequest request;
+  request.set_job(job);
+  request.set_since(client_->Join(job, 0)->world().version());
+  request.mutable_timeout()->set_seconds(30);
+  auto watch = std::async(std::launch::async, [&] {
+    return client_->Call(client_->worlds(), &v1::Worlds::Stub::Watch, request);
+  });
+  AwaitParked(1);
+  ASSERT_TRUE(client_->Join(job, 1).ok());
+  EXPECT_EQ(watch.get()->world().state(), v1::WORLD_STATE_SEALED);
+}
+
+TEST_F(ServicesTest, AHeartbeatOfAnotherIncarnationIsRefused) {
+  v1::HeartbeatRequest request;
+  request.set_worker_id(client_->Register("w", 1)->worker_id());
+  request.set_incarnation(1);
+  EXPECT_TRUE(client_->Call(client_->workers(), &v1::Workers::Stub::Heartbeat, request).ok());
+  request.set_incarnation(2);
+  EXPECT_EQ(
+      client_->Call(client_->workers(), &v1::Workers::Stub::Heartbeat, request).status.error_code(),
+      grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(ServicesTest, WorkersAreListedWithTheirFreeSlots) {
+  PlacedJob(2);
+  const auto all =
+      client_->Call(client_->workers(), &v1::Workers::Stub::List, v1::ListWorkersRequest());
+  ASSERT_EQ(all->workers_size(), 1);
+  EXPECT_EQ(all->workers(0).slots(), 2);
+  EXPECT_EQ(all->workers(0).free_slots(), 0);
+  EXPECT_TRUE(all->workers(0).has_silent_for());
+}
+
+TEST_F(ServicesTest, AReportOfAStateThatIsTheCoordinatorsIsRefused) {
+  const uint64_t job = PlacedJob();
+  EXPECT_EQ(client_->Report(worker_, job, 0, v1::RANK_STATE_LOST).status.error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ServicesTest, AnAwaitedKeyIsAnsweredWhenSomebodySetsIt) {
+  const uint64_t job = PlacedJob();
+  auto waiting = std::async(std::launch::async, [&] { return client_->Await(job, "key", kLong); });
+  AwaitParked(1);
+  ASSERT_TRUE(client_->Set(job, "key", "value", 1).ok());
+  EXPECT_THAT(waiting.get()->values(), ElementsAre("value"));
+}
+
+TEST_F(ServicesTest, AnAwaitedKeyThatNobodySetsIsNamed) {
+  const auto waited = client_->Await(PlacedJob(), "missing", absl::ZeroDuration());
+  EXPECT_EQ(waited.status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(waited.status.error_message(), HasSubstr("\"missing\""));
+}
+
+TEST_F(ServicesTest, AWaitOnAStoreOfAJobThatEndsIsAborted) {
+  const uint64_t job = PlacedJob();
+  auto waiting = std::async(std::launch::async, [&] { return client_->Await(job, "key", kLong); });
+  // It must be parked before the end: an await that comes later is FAILED_PRECONDITION.
+  AwaitParked(1);
+  FinishJob(job);
+  EXPECT_EQ(waiting.get().status.error_code(), grpc::StatusCode::ABORTED);
+}
+
+TEST_F(ServicesTest, AppendedLogsAreAcknowledgedAndRead) {
+  const uint64_t job = PlacedJob();
+  const auto appended = client_->AppendLog(worker_, job, 0, "one\ntwo\n");
+  ASSERT_TRUE(appended.ok()) << appended.status.error_message();
+  ASSERT_EQ(appended->acknowledged_size(), 1);
+  EXPECT_EQ(appended->acknowledged(0).offset(), 8u);
+  const auto read = client_->ReadLogs(job, kLong);
+  ASSERT_EQ(read->chunks_size(), 1);
+  EXPECT_EQ(read->chunks(0).data(), "one\ntwo\n");
+  EXPECT_FALSE(read->finished());
+}
+
+TEST_F(ServicesTest, AFollowerIsWokenByNewLines) {
+  const uint64_t job = PlacedJob();
+  client_->AppendLog(worker_, job, 0, "one\n");
+  const auto first = client_->ReadLogs(job, kLong);
+  auto following =
+      std::async(std::launch::async, [&] { return client_->ReadLogs(job, kLong, first.response); });
+  AwaitParked(1);
+  client_->AppendLog(worker_, job, 4, "two\n");
+  EXPECT_EQ(following.get()->chunks(0).data(), "two\n");
+}
+
+TEST_F(ServicesTest, HalfALineDoesNotEndAFollowersWait) {
+  const uint64_t job = PlacedJob();
+  auto following = std::async(std::launch::async, [&] { return client_->ReadLogs(job, kLong); });
+  AwaitParked(1);
+  client_->AppendLog(worker_, job, 0, "half");
+  client_->AppendLog(worker_, job, 4, " a line\n");
+  EXPECT_EQ(following.get()->chunks(0).data(), "half a line\n");
+}
+
+TEST_F(ServicesTest, TheEndOfTheJobEndsAFollowersWait) {
+  const uint64_t job = PlacedJob();
+  client_->AppendLog(worker_, job, 0, "no newline");
+  auto following = std::async(std::launch::async, [&] { return client_->ReadLogs(job, kLong); });
+  AwaitParked(1);
+  FinishJob(job);
+  const auto read = following.get();
+  EXPECT_EQ(read->chunks(0).data(), "no newline");
+  EXPECT_TRUE(read->finished());
+}
+
+TEST_F(ServicesTest, LogsOfARankThatNeverWasAreRefused) {
+  const uint64_t job = PlacedJob();
+  EXPECT_EQ(client_->AppendLog(worker_, job, 0, "x", /*rank=*/7).status.error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(client_->AppendLog(worker_ + 1, job, 0, "x").status.error_code(),
+            grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServicesTest, ACallIsGivenUpWhenItsClientGoesAway) {
+  const uint64_t job = PlacedJob();
+  v1::AwaitRequest request;
+  request.set_job(job);
+  request.set_generation(1);
+  request.add_keys("key");
+  request.mutable_timeout()->set_seconds(60);
+  EXPECT_EQ(
+      client_->Call(client_->store(), &v1::Store::Stub::Await, request, absl::Milliseconds(100))
+          .status.error_code(),
+      grpc::StatusCode::DEADLINE_EXCEEDED);
+  AwaitParked(0);
+}
+
+TEST_F(ServicesTest, StoppingEndsWaitingCallsAsUnavailable) {
+  const v1::Job job = client_->Submit(ClusterClient::AJob("a"), "r")->job();
+  auto watch =
+      std::async(std::launch::async, [&] { return WatchJob(job.id(), job.version(), 30); });
+  AwaitParked(1);
+  driver_->Stop();
+  EXPECT_EQ(watch.get().status.error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ServicesTest, HealthIsServing) {
+  grpc::GenericStub stub(client_->channel());
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const grpc::Slice empty("");
+  const grpc::ByteBuffer request(&empty, 1);
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->Finish(&response, &status, this);
+  void* tag = nullptr;
+  bool ok = false;
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  grpc::Slice bytes;
+  ASSERT_TRUE(response.DumpToSingleSlice(&bytes).ok());
+  // HealthCheckResponse{status: SERVING}: field 1, value 1.
+  EXPECT_EQ(std::string(bytes.begin(), bytes.end()), "\x08\x01");
+}
+
+TEST_F(ServicesTest, ATakenPortIsAnErrorThatNamesIt) {
+  const auto second = Server::Start(server_->address(), *driver_, *logs_);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr(server_->address().ToString() + ": Address already in use"));
+}
+
+}  // namespace
+}  // namespace dp::server
