@@ -3,7 +3,7 @@
 //
 //   cpu_training [--preset cnn] [--epochs 1] [--batch 64] [--threads 1] [--lr 0.05] [--momentum
 //   0.9]
-//                [--decay 0] [--data DIR] [--seed 0]
+//                [--decay 0] [--mean 0] [--std 1] [--data DIR] [--seed 0] [--order-seed 1]
 
 #include <cstdio>
 #include <map>
@@ -22,9 +22,10 @@ namespace {
 
 struct Options {
   std::map<std::string, std::string> flags = {
-      {"--preset", "cnn"}, {"--epochs", "1"}, {"--batch", "64"},
-      {"--threads", "1"},  {"--lr", "0.05"},  {"--momentum", "0.9"},
-      {"--decay", "0"},    {"--seed", "0"},   {"--data", "/usr/share/datasets/fashion-mnist"}};
+      {"--preset", "cnn"}, {"--epochs", "1"},     {"--batch", "64"},
+      {"--threads", "1"},  {"--lr", "0.05"},      {"--momentum", "0.9"},
+      {"--decay", "0"},    {"--mean", "0"},       {"--std", "1"},
+      {"--seed", "0"},     {"--order-seed", "1"}, {"--data", "/usr/share/datasets/fashion-mnist"}};
 
   const std::string& text(const std::string& flag) const { return flags.at(flag); }
   int number(const std::string& flag) const {
@@ -85,12 +86,14 @@ BatchResult RunEpoch(Training& t, const Dataset& data, const GlobalBatchSampler&
 }
 
 absl::Status Run(const Options& options) {
-  const IdxDatasetOptions files{.dir = options.text("--data")};
+  const IdxDatasetOptions files{
+      .dir = options.text("--data"), .mean = options.real("--mean"), .std = options.real("--std")};
   DP_ASSIGN_OR_RETURN(const auto train, OpenIdxDataset(files, Split::kTrain));
   DP_ASSIGN_OR_RETURN(const auto test, OpenIdxDataset(files, Split::kTest));
   DP_ASSIGN_OR_RETURN(Training t, Open(options, *train));
-  GlobalBatchSampler sampler(
-      {.n = train->size(), .global_batch_size = options.number("--batch"), .seed = 1});
+  GlobalBatchSampler sampler({.n = train->size(),
+                              .global_batch_size = options.number("--batch"),
+                              .seed = static_cast<uint64_t>(options.number("--order-seed"))});
   const GlobalBatchSampler in_order(
       {.n = test->size(), .global_batch_size = options.number("--batch"), .shuffle = false});
   for (int epoch = 0; epoch < options.number("--epochs"); ++epoch) {
