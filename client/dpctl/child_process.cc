@@ -1,0 +1,126 @@
+#include "client/dpctl/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace dp::ctl {
+namespace {
+
+// A line that says where a server listens is short.
+constexpr size_t kLineBytesMax = 4096;
+
+// What the child does between fork and exec: only calls that are safe after a fork of a process
+// with threads. `argv` was made before.
+[[noreturn]] void Become(char* const* argv, int out, int errors, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);  // it died before the line above
+  setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  dup2(out, STDOUT_FILENO);
+  dup2(errors, STDERR_FILENO);
+  execv(argv[0], argv);
+  const char text[] = ": cannot be executed\n";
+  (void)!write(STDERR_FILENO, argv[0], strlen(argv[0]));  // nothing is left to do if that fails
+  (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+  _exit(127);
+}
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(
+      std::clamp(duration, absl::ZeroDuration(), absl::Duration(absl::Hours(1)))));
+}
+
+// Waits for `fd` to be readable.
+bool AwaitReadable(int fd, absl::Time until) {
+  while (true) {
+    pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
+    const int count = poll(&ready, 1, Milliseconds(until - absl::Now()));
+    if (count > 0) return true;
+    if (count == 0) return false;
+  }
+}
+
+absl::Status Unstartable(const std::string& program, const char* call) {
+  return absl::UnavailableError(
+      absl::StrCat(program, " cannot be started: ", call, ": ", strerror(errno)));
+}
+
+}  // namespace
+
+absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>& argv,
+                                                 const std::string& errors) {
+  std::vector<char*> raw;
+  for (const std::string& argument : argv) raw.push_back(const_cast<char*>(argument.c_str()));
+  raw.push_back(nullptr);
+  int out[2];
+  if (pipe2(out, O_CLOEXEC) != 0) return Unstartable(argv[0], "pipe");
+  const int err = open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const pid_t parent = getpid();
+  const pid_t pid = err < 0 ? -1 : fork();
+  if (pid == 0) Become(raw.data(), out[1], err, parent);
+  const absl::Status failed = Unstartable(argv[0], err < 0 ? errors.c_str() : "fork");
+  close(out[1]);
+  if (err >= 0) close(err);
+  if (pid < 0) {
+    close(out[0]);
+    return failed;
+  }
+  return ChildProcess(pid, static_cast<int>(syscall(SYS_pidfd_open, pid, 0)), out[0]);
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, 0)), pidfd_(other.pidfd_), out_(other.out_) {}
+
+ChildProcess::~ChildProcess() {
+  if (pid_ != 0) Reap(/*kill_first=*/true);
+}
+
+absl::StatusOr<std::string> ChildProcess::FirstLine(absl::Duration timeout) {
+  const absl::Time until = absl::Now() + timeout;
+  std::string line;
+  while (line.size() < kLineBytesMax) {
+    if (!AwaitReadable(out_, until)) return absl::DeadlineExceededError("it says nothing");
+    char c = 0;
+    const ssize_t count = read(out_, &c, 1);
+    if (count == 0) return absl::UnavailableError("it ended at once");
+    if (count < 0) continue;  // interrupted by a signal
+    if (c == '\n') return line;
+    line += c;
+  }
+  return absl::UnavailableError("its first line has no end");
+}
+
+void ChildProcess::Stop(absl::Duration grace) {
+  if (pid_ == 0) return;
+  kill(pid_, SIGTERM);
+  // A kernel without pidfd gets no grace.
+  const bool ended = pidfd_ >= 0 && AwaitReadable(pidfd_, absl::Now() + grace);
+  Reap(/*kill_first=*/!ended);
+}
+
+void ChildProcess::Reap(bool kill_first) {
+  if (kill_first) kill(pid_, SIGKILL);
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = 0;
+  if (pidfd_ >= 0) close(pidfd_);
+  close(out_);
+}
+
+}  // namespace dp::ctl

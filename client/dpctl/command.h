@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "client/dpctl/context.h"
+
+namespace dp::ctl {
+
+// One verb of dpctl. Lives as long as the program; one thread.
+class Command {
+ public:
+  virtual ~Command() = default;
+
+  virtual const char* name() const = 0;
+  virtual const char* summary() const = 0;
+  // Shown below the help.
+  virtual const char* example() const = 0;
+  virtual void DefineFlags(CLI::App& app) = 0;
+
+  // Returns the exit code; an error is printed and mapped by ExitCodeOf (exit_code.h).
+  virtual absl::StatusOr<int> Run(Context& context) = 0;
+
+  // Whether Ctrl-C comes through World::interrupts instead of ending the program.
+  virtual bool TakesInterrupts() const { return false; }
+};
+
+// The table of all commands, in the order of the help.
+std::vector<std::unique_ptr<Command>> AllCommands();
+
+}  // namespace dp::ctl

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "dp/v1/jobs.pb.h"
+
+// The contract of docs/dpctl.md on exit codes. Pure.
+
+namespace dp::ctl {
+
+inline constexpr int kSuccess = 0;
+inline constexpr int kUsage = 2;
+inline constexpr int kInfrastructure = 100;
+inline constexpr int kNotFinished = 101;
+inline constexpr int kNotFound = 102;
+inline constexpr int kCancelled = 103;
+inline constexpr int kUnreachable = 104;
+
+// Of a command that ended with an error.
+int ExitCodeOf(const absl::Status& status);
+
+// Of a job that is over: its own code, 128 + its signal, or one of the above.
+int ExitCodeOf(const v1::Job& job);
+
+}  // namespace dp::ctl

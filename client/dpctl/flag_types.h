@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace dp::ctl {
+
+// A flag such as "90s", "1h30m" or, of seconds, "90".
+CLI::Option* AddDuration(CLI::App& app, const std::string& flag, absl::Duration& value,
+                         const std::string& help);
+
+// "0,2-5" -> 0 2 3 4 5. Errors: InvalidArgument names the part that is no rank or range.
+absl::StatusOr<std::vector<int>> ParseRanks(absl::string_view text);
+
+}  // namespace dp::ctl

@@ -1,0 +1,65 @@
+#include "client/dpctl/follower.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
+#include "client/dpctl/job_calls.h"
+#include "client/dpctl/job_state.h"
+#include "client/dpctl/job_view.h"
+#include "client/dpctl/log_reader.h"
+
+namespace dp::ctl {
+
+absl::StatusOr<v1::Job> Follower::Run() {
+  DP_RETURN_IF_ERROR(
+      AwaitJob(context_, job_, patience_, absl::InfiniteDuration(), [this](const v1::Job& job) {
+        return ShowWaiting(job);
+      }).status());
+  DP_RETURN_IF_ERROR(ShowLogs());
+  if (!out_.good()) return GetJob(context_, job_);
+  return AwaitJob(context_, job_, patience_, absl::InfiniteDuration(),
+                  [](const v1::Job&) { return true; });
+}
+
+bool Follower::ShowWaiting(const v1::Job& job) {
+  const bool waits = job.state() == v1::JOB_STATE_PENDING || job.state() == v1::JOB_STATE_STARTING;
+  std::string text =
+      absl::StrCat("job ", job.id(), " is ", absl::AsciiStrToLower(NameOf(job.state())));
+  if (waits && !job.pending_reasons().empty())
+    absl::StrAppend(&text, ": ", absl::StrJoin(job.pending_reasons(), "; "));
+  if (!waits && !job.ranks().empty())
+    absl::StrAppend(&text, " on ", absl::StrJoin(WorkersOf(job), ", "));
+  if (text != last_said_) screen_.Line(context_.err(), text);
+  last_said_ = std::move(text);
+  return waits;
+}
+
+absl::Status Follower::ShowLogs() {
+  v1::ReadLogsRequest request;
+  request.set_job(job_);
+  for (const auto stream : {v1::LOG_STREAM_STDOUT, v1::LOG_STREAM_STDERR, v1::LOG_STREAM_METRICS})
+    request.add_streams(stream);
+  LogReader reader(context_, std::move(request), patience_);
+  while (!reader.at_end() && out_.good()) {
+    DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, reader.Next(/*follow=*/true));
+    for (const LogLine& line : lines) Show(line);
+    screen_.Bar(progress_.Bar(screen_.columns()));
+  }
+  screen_.Bar("");
+  return absl::OkStatus();
+}
+
+void Follower::Show(const LogLine& line) {
+  if (line.stream == v1::LOG_STREAM_METRICS) {
+    const std::optional<std::string> text = progress_.Add(line.text);
+    if (text) screen_.Line(out_, *text);
+    return;
+  }
+  std::ostream& stream = line.stream == v1::LOG_STREAM_STDERR ? context_.err() : out_;
+  screen_.Line(stream, absl::StrCat("[", line.rank, "] ", line.text));
+}
+
+}  // namespace dp::ctl

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/dpctl/context.h"
+#include "client/dpctl/log_lines.h"
+#include "client/dpctl/progress.h"
+#include "client/dpctl/screen.h"
+#include "dp/v1/jobs.pb.h"
+
+namespace dp::ctl {
+
+// Shows a job from its place in the queue to its end: why it waits, the lines of its ranks, a line
+// an epoch, a progress bar. Part of a command; one thread.
+class Follower {
+ public:
+  // Lines of the job go to `out`, what dpctl says of it and the ranks' errors to standard error.
+  // Bears with a coordinator that is away for `patience`.
+  Follower(Context& context, uint64_t job, std::ostream& out, absl::Duration patience)
+      : context_(context),
+        job_(job),
+        out_(out),
+        patience_(patience),
+        screen_(context.world().terminal) {}
+
+  // Returns the job at its end; or as it is, once nobody reads standard output any more.
+  // Errors: as Context::Call; Cancelled after Context::Interrupt.
+  absl::StatusOr<v1::Job> Run();
+
+  std::optional<double> test_accuracy() const { return progress_.test_accuracy(); }
+
+ private:
+  // Says what a job that does not run yet waits for. Returns whether it does not run yet.
+  bool ShowWaiting(const v1::Job& job);
+  absl::Status ShowLogs();
+  void Show(const LogLine& line);
+
+  Context& context_;
+  const uint64_t job_;
+  std::ostream& out_;
+  const absl::Duration patience_;
+  Screen screen_;
+  Progress progress_;
+  std::string last_said_;
+};
+
+}  // namespace dp::ctl

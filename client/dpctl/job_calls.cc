@@ -1,0 +1,81 @@
+#include "client/dpctl/job_calls.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "client/dpctl/job_state.h"
+#include "client/dpctl/request_id.h"
+#include "client/time_convert.h"
+
+namespace dp::ctl {
+namespace {
+
+// One long poll. Short enough for a half-open connection to be noticed.
+constexpr absl::Duration kPoll = absl::Seconds(10);
+constexpr absl::Duration kAnswerSlack = absl::Seconds(5);
+
+absl::StatusOr<v1::Job> LatestNamed(Context& context, const std::string& name) {
+  DP_ASSIGN_OR_RETURN(v1::ListJobsResponse response, context.Call([&](absl::Duration in) {
+    return context.coordinator().jobs().ListJobs({}, in);
+  }));
+  for (int i = response.jobs_size(); i > 0; --i)
+    if (response.jobs(i - 1).spec().name() == name) return response.jobs(i - 1);
+  return absl::NotFoundError(
+      absl::StrCat("no job has the name or id '", name, "'; 'dpctl ps -a' lists all"));
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Job> GetJob(Context& context, uint64_t id) {
+  v1::GetJobRequest request;
+  request.set_job(id);
+  DP_ASSIGN_OR_RETURN(v1::GetJobResponse response, context.Call([&](absl::Duration in) {
+    return context.coordinator().jobs().GetJob(request, in);
+  }));
+  return std::move(*response.mutable_job());
+}
+
+absl::StatusOr<v1::Job> FindJob(Context& context, const std::string& text) {
+  uint64_t id = 0;
+  if (absl::SimpleAtoi(text, &id)) {
+    absl::StatusOr<v1::Job> job = GetJob(context, id);
+    if (!absl::IsNotFound(job.status())) return job;
+  }
+  return LatestNamed(context, text);
+}
+
+absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id) {
+  v1::CancelRequest request;
+  request.set_job(id);
+  request.set_request_id(NewRequestId());
+  DP_ASSIGN_OR_RETURN(v1::CancelResponse response, context.Call([&](absl::Duration in) {
+    return context.coordinator().jobs().Cancel(request, in);
+  }));
+  return std::move(*response.mutable_job());
+}
+
+absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,
+                                 absl::Duration timeout,
+                                 absl::FunctionRef<bool(const v1::Job&)> changed) {
+  const absl::Time until = context.world().clock.Now() + timeout;
+  v1::WatchJobRequest request;
+  request.set_job(id);
+  while (true) {
+    DP_ASSIGN_OR_RETURN(
+        v1::WatchJobResponse response, context.CallFor(patience, [&](absl::Duration) {
+          const absl::Duration poll =
+              std::clamp(until - context.world().clock.Now(), absl::ZeroDuration(), kPoll);
+          *request.mutable_timeout() = client::ToProto(poll);
+          return context.coordinator().jobs().WatchJob(request, poll + kAnswerSlack);
+        }));
+    v1::Job& job = *response.mutable_job();
+    const bool seen = job.version() == request.since();
+    if (Finished(job.state()) || (!seen && !changed(job))) return std::move(job);
+    if (context.world().clock.Now() >= until) return std::move(job);
+    request.set_since(job.version());
+  }
+}
+
+}  // namespace dp::ctl

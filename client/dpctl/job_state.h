@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "dp/v1/jobs.pb.h"
+#include "dp/v1/logs.pb.h"
+#include "dp/v1/workers.pb.h"
+
+// Enum values in the words that dpctl prints: RUNNING, JOINED, user. Pure.
+
+namespace dp::ctl {
+
+std::string NameOf(v1::JobState state);
+std::string NameOf(v1::RankState state);
+std::string NameOf(v1::WorkerState state);
+std::string NameOf(v1::FailureClass failure_class);  // lower case; empty where unspecified
+std::string NameOf(v1::LogStream stream);            // lower case
+
+// "code 3" or "signal 9 (Killed)"; empty where the process has not ended.
+std::string ExitText(const v1::Exit& exit);
+
+bool Finished(v1::JobState state);
+
+}  // namespace dp::ctl

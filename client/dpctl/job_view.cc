@@ -1,0 +1,176 @@
+#include "client/dpctl/job_view.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/dpctl/exit_code.h"
+#include "client/dpctl/job_state.h"
+#include "client/dpctl/table.h"
+#include "client/time_convert.h"
+
+namespace dp::ctl {
+namespace {
+
+void WriteTime(absl::string_view key, bool set, const google::protobuf::Timestamp& time,
+               JsonWriter& json) {
+  if (!set) return json.NullField(key);
+  json.Field(key,
+             absl::FormatTime(absl::RFC3339_full, client::FromProto(time), absl::UTCTimeZone()));
+}
+
+// The exit of a process; both null while it runs.
+void WriteExit(const v1::Exit& exit, JsonWriter& json) {
+  json.Key("exitCode");
+  exit.has_code() ? json.Int(exit.code()) : json.Null();
+  json.Key("signal");
+  exit.has_signal() ? json.Int(exit.signal()) : json.Null();
+}
+
+void WriteRank(const v1::Rank& rank, JsonWriter& json) {
+  json.BeginObject();
+  json.Field("rank", rank.rank());
+  json.Field("state", NameOf(rank.state()));
+  json.Field("worker", rank.worker());
+  json.Field("host", rank.host());
+  json.Field("slot", rank.slot());
+  json.Field("pid", rank.pid());
+  WriteExit(rank.exit(), json);
+  json.EndObject();
+}
+
+void WriteStrings(absl::string_view key, const google::protobuf::RepeatedPtrField<std::string>& all,
+                  JsonWriter& json) {
+  json.Key(key);
+  json.BeginArray();
+  for (const std::string& one : all) json.String(one);
+  json.EndArray();
+}
+
+void WriteFailure(const v1::Job& job, JsonWriter& json) {
+  json.Key("failure");
+  if (!job.has_failure()) return json.Null();
+  const v1::Failure& failure = job.failure();
+  json.BeginObject();
+  json.Field("message", failure.message());
+  json.Key("rank");
+  failure.worker().empty() ? json.Null() : json.Int(failure.rank());
+  json.Field("worker", failure.worker());
+  json.Field("host", failure.host());
+  WriteTime("at", failure.has_at(), failure.at(), json);
+  WriteStrings("lastLines", failure.last_lines(), json);
+  json.EndObject();
+}
+
+std::string When(bool set, const google::protobuf::Timestamp& proto, absl::Time now) {
+  if (!set) return "-";
+  const absl::Time time = client::FromProto(proto);
+  return absl::StrCat(absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", time, absl::UTCTimeZone()), " (",
+                      AgeText(now - time), " ago)");
+}
+
+void DescribeRanks(const v1::Job& job, std::ostream& out) {
+  if (job.ranks().empty()) return;
+  Table table({"RANK", "STATE", "WORKER", "HOST", "SLOT", "PID", "EXIT"});
+  for (const v1::Rank& rank : job.ranks()) {
+    table.Add({absl::StrCat(rank.rank()), NameOf(rank.state()), rank.worker(), rank.host(),
+               absl::StrCat(rank.slot()), rank.pid() == 0 ? "" : absl::StrCat(rank.pid()),
+               ExitText(rank.exit())});
+  }
+  out << "Ranks:\n";
+  table.Print(out, /*with_headings=*/true, "  ");
+}
+
+void PrintLastLines(const v1::Failure& failure, absl::string_view indent, std::ostream& out) {
+  for (const std::string& line : failure.last_lines()) out << indent << line << '\n';
+}
+
+void DescribeFailure(const v1::Job& job, std::ostream& out) {
+  if (!job.has_failure()) return;
+  out << "Failure:     " << FailureLine(job.failure()) << '\n';
+  const std::string failure_class = NameOf(job.failure().failure_class());
+  if (!failure_class.empty()) out << "  class:     " << failure_class << '\n';
+  if (job.failure().last_lines().empty()) return;
+  out << "  last lines:\n";
+  PrintLastLines(job.failure(), "    ", out);
+}
+
+}  // namespace
+
+void WriteJob(const v1::Job& job, JsonWriter& json) {
+  const bool over = Finished(job.state());
+  json.BeginObject();
+  json.Field("id", job.id());
+  json.Field("name", job.spec().name());
+  json.Field("state", NameOf(job.state()));
+  json.Field("generation", job.generation());
+  json.Field("worldSize", job.spec().ranks());
+  if (over && job.state() == v1::JOB_STATE_SUCCEEDED) {
+    json.Field("exitCode", kSuccess);
+    json.NullField("signal");
+  } else {
+    WriteExit(job.failure().exit(), json);
+  }
+  const std::string failure_class = NameOf(job.failure().failure_class());
+  json.Key("failureClass");
+  failure_class.empty() ? json.Null() : json.String(failure_class);
+  WriteTime("submittedAt", job.has_submitted_at(), job.submitted_at(), json);
+  WriteTime("placedAt", job.has_placed_at(), job.placed_at(), json);
+  WriteTime("runningAt", job.has_running_at(), job.running_at(), json);
+  WriteTime("finishedAt", job.has_finished_at(), job.finished_at(), json);
+  WriteStrings("pendingReasons", job.pending_reasons(), json);
+  json.Key("ranks");
+  json.BeginArray();
+  for (const v1::Rank& rank : job.ranks()) WriteRank(rank, json);
+  json.EndArray();
+  WriteFailure(job, json);
+  json.EndObject();
+}
+
+void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out) {
+  out << "Job:         " << job.id() << '\n'
+      << "Name:        " << job.spec().name() << '\n'
+      << "State:       " << NameOf(job.state()) << '\n'
+      << "Generation:  " << job.generation() << '\n'
+      << "World size:  " << job.spec().ranks() << '\n'
+      << "Submitted:   " << When(job.has_submitted_at(), job.submitted_at(), now) << '\n'
+      << "Running:     " << When(job.has_running_at(), job.running_at(), now) << '\n'
+      << "Finished:    " << When(job.has_finished_at(), job.finished_at(), now) << '\n';
+  for (const std::string& reason : job.pending_reasons()) out << "Pending:     " << reason << '\n';
+  DescribeFailure(job, out);
+  DescribeRanks(job, out);
+}
+
+std::string FailureLine(const v1::Failure& failure) {
+  if (failure.worker().empty()) return failure.message();
+  std::string line = absl::StrCat("rank ", failure.rank(), " on ", failure.worker());
+  if (!failure.host().empty()) absl::StrAppend(&line, " (", failure.host(), ")");
+  const std::string exit = ExitText(failure.exit());
+  if (!exit.empty()) absl::StrAppend(&line, " ended with ", exit);
+  if (!failure.message().empty()) absl::StrAppend(&line, ": ", failure.message());
+  return line;
+}
+
+void PrintFailure(const v1::Job& job, std::ostream& err) {
+  err << "dpctl: job " << job.id() << " failed: " << FailureLine(job.failure()) << '\n';
+  PrintLastLines(job.failure(), "  | ", err);
+}
+
+std::string AgeText(absl::Duration age) {
+  const int64_t seconds = std::max<int64_t>(0, absl::ToInt64Seconds(age));
+  const int64_t minutes = seconds / 60, hours = minutes / 60, days = hours / 24;
+  if (minutes == 0) return absl::StrCat(seconds, "s");
+  if (hours == 0) return absl::StrCat(minutes, "m", seconds % 60, "s");
+  if (days == 0) return absl::StrCat(hours, "h", minutes % 60, "m");
+  return absl::StrCat(days, "d", hours % 24, "h");
+}
+
+std::vector<std::string> WorkersOf(const v1::Job& job) {
+  std::vector<std::string> workers;
+  for (const v1::Rank& rank : job.ranks())
+    if (std::find(workers.begin(), workers.end(), rank.worker()) == workers.end())
+      workers.push_back(rank.worker());
+  return workers;
+}
+
+}  // namespace dp::ctl

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/dpctl/json_writer.h"
+#include "dp/v1/jobs.pb.h"
+
+// How dpctl shows a job. The field names of the JSON are a contract (docs/dpctl.md). Pure.
+
+namespace dp::ctl {
+
+void WriteJob(const v1::Job& job, JsonWriter& json);
+
+// Everything known about a job, for people.
+void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out);
+
+// "rank 1 on worker-b (host-b) ended with signal 9 (Killed)", and the coordinator's own line.
+std::string FailureLine(const v1::Failure& failure);
+
+// The failure with the last lines of the rank, for standard error at the end of a job.
+void PrintFailure(const v1::Job& job, std::ostream& err);
+
+// "41s", "3m", "2h5m", "4d": the two largest units that matter.
+std::string AgeText(absl::Duration age);
+
+// The names of the workers that a job's ranks are on, each once.
+std::vector<std::string> WorkersOf(const v1::Job& job);
+
+}  // namespace dp::ctl

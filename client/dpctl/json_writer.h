@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace dp::ctl {
+
+// Writes JSON in the order it is told, indented by two blanks, or on one line. Text that is not
+// UTF-8 gets U+FFFD where it is broken. The caller keeps keys and values in turn. Not thread-safe.
+//
+//   JsonWriter json(out);
+//   json.BeginObject();
+//   json.Field("id", 7);
+//   json.EndObject();
+class JsonWriter {
+ public:
+  enum class Style { kIndented, kOneLine };
+  explicit JsonWriter(std::ostream& out, Style style = Style::kIndented)
+      : out_(out), style_(style) {}
+
+  void BeginObject() { Begin('{'); }
+  void EndObject() { End('}'); }
+  void BeginArray() { Begin('['); }
+  void EndArray() { End(']'); }
+  void Key(absl::string_view key);
+
+  void String(absl::string_view value);
+  void Int(int64_t value);
+  void UInt(uint64_t value);
+  void Null();
+
+  void Field(absl::string_view key, absl::string_view value) { Key(key), String(value); }
+  void Field(absl::string_view key, const std::string& value) { Key(key), String(value); }
+  void Field(absl::string_view key, const char* value) { Key(key), String(value); }
+  void Field(absl::string_view key, int64_t value) { Key(key), Int(value); }
+  void Field(absl::string_view key, int32_t value) { Key(key), Int(value); }
+  void Field(absl::string_view key, uint64_t value) { Key(key), UInt(value); }
+  void NullField(absl::string_view key) { Key(key), Null(); }
+
+ private:
+  void Begin(char bracket);
+  void End(char bracket);
+  // The comma, the line break and the indent that go before a key or an element.
+  void BeforeValue();
+  void NewLine();
+
+  std::ostream& out_;
+  const Style style_;
+  int depth_ = 0;
+  bool first_ = true;       // in the innermost object or array
+  bool after_key_ = false;  // a value follows on the same line
+};
+
+}  // namespace dp::ctl

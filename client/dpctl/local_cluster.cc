@@ -1,0 +1,125 @@
+#include "client/dpctl/local_cluster.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/status.h"
+#include "client/dpctl/child_process.h"
+
+namespace dp::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Until a server has said that it is ready. Generous: the machine may be busy.
+constexpr absl::Duration kReadyWithin = absl::Seconds(30);
+// A worker stops its ranks first.
+constexpr absl::Duration kStopWithin = absl::Seconds(15);
+constexpr size_t kErrorLinesMax = 10;
+
+// A directory that goes with this object.
+class ScratchDir {
+ public:
+  ScratchDir() = default;
+  ~ScratchDir() {
+    std::error_code ignored;  // what cannot be removed stays in the system's temporary directory
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  ScratchDir(const ScratchDir&) = delete;
+  ScratchDir& operator=(const ScratchDir&) = delete;
+
+  absl::Status Make() {
+    std::error_code error;
+    std::string name = (fs::temp_directory_path(error) / "dpctl-local-XXXXXX").string();
+    if (error || mkdtemp(name.data()) == nullptr)
+      return absl::UnavailableError(
+          absl::StrCat("no temporary directory can be made at ", name, "; set TMPDIR"));
+    path_ = name;
+    return absl::OkStatus();
+  }
+  std::string Of(absl::string_view name) const { return absl::StrCat(path_, "/", name); }
+
+ private:
+  std::string path_;
+};
+
+std::string LastLines(const std::string& file) {
+  std::ifstream stream(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back("\n  | " + line);
+  const size_t first = lines.size() - std::min(lines.size(), kErrorLinesMax);
+  return absl::StrJoin(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end(), "");
+}
+
+class Processes final : public LocalCluster {
+ public:
+  ~Processes() override {
+    // Workers first: they stop their ranks, and tell the coordinator so.
+    while (!children_.empty()) {
+      children_.back().Stop(kStopWithin);
+      children_.pop_back();
+    }
+  }
+
+  absl::Status Start(const LocalOptions& options) {
+    DP_RETURN_IF_ERROR(scratch_.Make());
+    DP_ASSIGN_OR_RETURN(std::string ready,
+                        StartOne("dp-coordinator", "coordinator",
+                                 {"--listen", "127.0.0.1:0", "--data-dir", scratch_.Of("data")}));
+    // The line ends with the address.
+    address_ = std::vector<std::string>(absl::StrSplit(ready, ' ')).back();
+    for (int i = 0; i < options.workers; ++i) {
+      const std::string name = absl::StrCat("local-", i);
+      DP_RETURN_IF_ERROR(StartOne("dp-worker", name,
+                                  {"--coordinator", address_, "--name", name, "--slots",
+                                   absl::StrCat(options.slots), "--state-dir", scratch_.Of(name)})
+                             .status());
+    }
+    return absl::OkStatus();
+  }
+
+  std::string address() const override { return address_; }
+
+ private:
+  // Returns the line with which the program says that it is ready.
+  absl::StatusOr<std::string> StartOne(const std::string& program, const std::string& name,
+                                       std::vector<std::string> argv) {
+    std::error_code error;
+    const fs::path path = fs::read_symlink("/proc/self/exe", error).parent_path() / program;
+    if (access(path.c_str(), X_OK) != 0)
+      return absl::FailedPreconditionError(
+          absl::StrCat("--local needs the program ", path.string(), ", which is not there"));
+    argv.insert(argv.begin(), path.string());
+    const std::string errors = scratch_.Of(name + ".log");
+    DP_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(argv, errors));
+    children_.push_back(std::move(child));
+    absl::StatusOr<std::string> line = children_.back().FirstLine(kReadyWithin);
+    if (!line.ok())
+      return absl::InternalError(absl::StrCat(
+          program, " did not become ready: ", line.status().message(), LastLines(errors)));
+    return line;
+  }
+
+  ScratchDir scratch_;  // goes after the processes that write there
+  std::vector<ChildProcess> children_;
+  std::string address_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocalCluster(const LocalOptions& options) {
+  auto processes = std::make_unique<Processes>();
+  DP_RETURN_IF_ERROR(processes->Start(options));
+  return processes;
+}
+
+}  // namespace dp::ctl

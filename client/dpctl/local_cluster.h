@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace dp::ctl {
+
+struct LocalOptions {
+  int workers = 1;
+  int slots = 1;  // of each worker
+};
+
+// A coordinator and workers of our own on this machine, which live as long as this object. The
+// destructor ends them and removes what they wrote.
+class LocalCluster {
+ public:
+  virtual ~LocalCluster() = default;
+  virtual std::string address() const = 0;
+};
+
+// Starts the programs that lie beside the running one, in a temporary directory. Should this
+// process die without its destructors, the kernel ends them. Errors: FailedPrecondition a program
+// is missing; Internal one did not become ready, with its last lines.
+absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocalCluster(const LocalOptions& options);
+
+}  // namespace dp::ctl

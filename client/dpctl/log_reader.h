@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "client/dpctl/context.h"
+#include "client/dpctl/log_lines.h"
+#include "dp/v1/logs.pb.h"
+
+namespace dp::ctl {
+
+// Reads the logs of one job line by line, going on by position wherever it was interrupted, so that
+// a restart of the coordinator neither loses nor repeats a line. Part of a command; one thread.
+class LogReader {
+ public:
+  // `request` says which job, streams, ranks and how many lines of the tail.
+  LogReader(Context& context, v1::ReadLogsRequest request, absl::Duration patience)
+      : context_(context), request_(std::move(request)), patience_(patience) {}
+
+  // The next lines; waits for some where `follow` is set. May be none.
+  // Errors: NotFound unknown job; Unavailable the coordinator was away for longer than `patience`.
+  absl::StatusOr<std::vector<LogLine>> Next(bool follow);
+
+  // Whether the last Next found the end: with `follow`, that of the job; else of what is there.
+  bool at_end() const { return at_end_; }
+
+ private:
+  Context& context_;
+  v1::ReadLogsRequest request_;
+  const absl::Duration patience_;
+  LogLines lines_;
+  bool at_end_ = false;
+};
+
+}  // namespace dp::ctl

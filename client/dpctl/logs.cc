@@ -1,0 +1,87 @@
+#include <limits>
+#include <string>
+
+#include "base/status.h"
+#include "client/dpctl/exit_code.h"
+#include "client/dpctl/flag_types.h"
+#include "client/dpctl/job_calls.h"
+#include "client/dpctl/job_state.h"
+#include "client/dpctl/json_writer.h"
+#include "client/dpctl/log_reader.h"
+#include "client/dpctl/verbs.h"
+
+namespace dp::ctl {
+namespace {
+
+class Logs final : public Command {
+ public:
+  const char* name() const override { return "logs"; }
+  const char* summary() const override { return "Print what the ranks of a job write"; }
+  const char* example() const override {
+    return "dpctl logs -f 7\n  dpctl logs 7 --rank 0,2-5 --tail 20 --stderr";
+  }
+
+  void DefineFlags(CLI::App& app) override {
+    app.add_option("JOB", job_, "Id, or name (the latest job of that name)")->required();
+    app.add_flag("-f,--follow", follow_, "Go on until the job is over");
+    app.add_option("--rank", ranks_, "Only these ranks, as 0,2-5")->type_name("RANKS");
+    app.add_option("--tail", tail_, "Start at the last so many lines of each stream")
+        ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+    app.add_flag("--stdout", stdout_, "Only standard output");
+    app.add_flag("--stderr", stderr_, "Only standard error");
+  }
+
+  absl::StatusOr<int> Run(Context& context) override {
+    DP_ASSIGN_OR_RETURN(v1::ReadLogsRequest request, Request());
+    DP_ASSIGN_OR_RETURN(v1::Job job, FindJob(context, job_));
+    request.set_job(job.id());
+    const absl::Duration patience = follow_ ? kPatience : context.flags().timeout;
+    LogReader reader(context, std::move(request), patience);
+    while (!reader.at_end() && context.out().good()) {
+      DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, reader.Next(follow_));
+      for (const LogLine& line : lines) Print(line, context);
+      context.out().flush();
+    }
+    return kSuccess;
+  }
+
+ private:
+  absl::StatusOr<v1::ReadLogsRequest> Request() const {
+    v1::ReadLogsRequest request;
+    if (!ranks_.empty()) {
+      DP_ASSIGN_OR_RETURN(std::vector<int> ranks, ParseRanks(ranks_));
+      request.mutable_ranks()->Assign(ranks.begin(), ranks.end());
+    }
+    if (stdout_ || !stderr_) request.add_streams(v1::LOG_STREAM_STDOUT);
+    if (stderr_ || !stdout_) request.add_streams(v1::LOG_STREAM_STDERR);
+    request.set_tail_lines(tail_);
+    return request;
+  }
+
+  static void Print(const LogLine& line, Context& context) {
+    if (context.flags().format != Format::kJson) {
+      context.out() << '[' << line.rank << "] " << line.text << '\n';
+      return;
+    }
+    JsonWriter json(context.out(), JsonWriter::Style::kOneLine);
+    json.BeginObject();
+    json.Field("generation", line.generation);
+    json.Field("rank", line.rank);
+    json.Field("stream", NameOf(line.stream));
+    json.Field("line", line.text);
+    json.EndObject();
+  }
+
+  std::string job_;
+  std::string ranks_;
+  bool follow_ = false;
+  bool stdout_ = false;
+  bool stderr_ = false;
+  int tail_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeLogs() { return std::make_unique<Logs>(); }
+
+}  // namespace dp::ctl

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "dp/v1/metrics.pb.h"
+
+namespace dp::ctl {
+
+// How far a training job is, from its metric lines. Pure; not thread-safe.
+class Progress {
+ public:
+  // Takes one line of a METRICS stream. Returns a line worth printing: one an epoch, one an
+  // evaluation. What is no metric counts as nothing.
+  std::optional<std::string> Add(absl::string_view json);
+
+  // "epoch 2/4 [=========>          ] step 512/1876  loss 0.412  5120 images/s", at most `columns`
+  // wide. Empty before the first step.
+  std::string Bar(int columns) const;
+
+  // On the whole test set, by the last evaluation.
+  std::optional<double> test_accuracy() const { return test_accuracy_; }
+
+ private:
+  std::string EpochLine(const v1::Metric& metric) const;
+  std::string EvalLine(const v1::Metric& metric) const;
+  std::string EpochText(int epoch) const;
+
+  int epochs_total_ = 0;
+  int steps_total_ = 0;
+  v1::Metric last_step_;
+  std::optional<double> test_accuracy_;
+};
+
+}  // namespace dp::ctl

@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
+#include "client/dpctl/exit_code.h"
+#include "client/dpctl/job_state.h"
+#include "client/dpctl/job_view.h"
+#include "client/dpctl/table.h"
+#include "client/dpctl/verbs.h"
+#include "client/time_convert.h"
+
+namespace dp::ctl {
+namespace {
+
+// One line on why a job stands where it stands.
+std::string Reason(const v1::Job& job) {
+  if (!Finished(job.state()) && !job.pending_reasons().empty())
+    return absl::StrJoin(job.pending_reasons(), "; ");
+  return job.has_failure() ? FailureLine(job.failure()) : "";
+}
+
+class Ps final : public Command {
+ public:
+  const char* name() const override { return "ps"; }
+  const char* summary() const override { return "List the jobs that are not over"; }
+  const char* example() const override {
+    return "dpctl ps\n  dpctl ps -a --state failed\n  dpctl ps -o json | jq '.items[].state'";
+  }
+
+  void DefineFlags(CLI::App& app) override {
+    app.add_flag("-a,--all", all_, "Also those that are over");
+    app.add_option("--state", state_, "Only jobs in this state, whether over or not")
+        ->check(CLI::IsMember(
+            {"pending", "starting", "running", "stopping", "succeeded", "failed", "cancelled"},
+            CLI::ignore_case));
+  }
+
+  absl::StatusOr<int> Run(Context& context) override {
+    DP_ASSIGN_OR_RETURN(v1::ListJobsResponse response, context.Call([&](absl::Duration in) {
+      return context.coordinator().jobs().ListJobs({}, in);
+    }));
+    std::vector<v1::Job> jobs;
+    std::copy_if(response.jobs().begin(), response.jobs().end(), std::back_inserter(jobs),
+                 [this](const v1::Job& job) { return Wanted(job); });
+    Print(jobs, context);
+    return kSuccess;
+  }
+
+ private:
+  bool Wanted(const v1::Job& job) const {
+    if (!state_.empty()) return NameOf(job.state()) == absl::AsciiStrToUpper(state_);
+    return all_ || !Finished(job.state());
+  }
+
+  static void Print(const std::vector<v1::Job>& jobs, Context& context) {
+    switch (context.flags().format) {
+      case Format::kName:
+        for (const v1::Job& job : jobs) context.out() << job.id() << '\n';
+        return;
+      case Format::kJson:
+        return PrintJson(jobs, context.out());
+      case Format::kTable:
+        return PrintTable(jobs, context);
+    }
+  }
+
+  static void PrintJson(const std::vector<v1::Job>& jobs, std::ostream& out) {
+    JsonWriter json(out);
+    json.BeginObject();
+    json.Key("items");
+    json.BeginArray();
+    for (const v1::Job& job : jobs) WriteJob(job, json);
+    json.EndArray();
+    json.EndObject();
+  }
+
+  static void PrintTable(const std::vector<v1::Job>& jobs, Context& context) {
+    Table table({"ID", "NAME", "STATE", "RANKS", "WORKERS", "AGE", "REASON"});
+    for (const v1::Job& job : jobs) {
+      const absl::Duration age =
+          context.world().clock.Now() - client::FromProto(job.submitted_at());
+      table.Add({absl::StrCat(job.id()), job.spec().name(), NameOf(job.state()),
+                 absl::StrCat(job.spec().ranks()), absl::StrJoin(WorkersOf(job), ","), AgeText(age),
+                 Reason(job)});
+    }
+    table.Print(context.out(), !context.flags().no_headers);
+  }
+
+  bool all_ = false;
+  std::string state_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakePs() { return std::make_unique<Ps>(); }
+
+}  // namespace dp::ctl

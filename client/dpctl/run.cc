@@ -1,0 +1,143 @@
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "client/dpctl/exit_code.h"
+#include "client/dpctl/follower.h"
+#include "client/dpctl/job_calls.h"
+#include "client/dpctl/job_source.h"
+#include "client/dpctl/job_state.h"
+#include "client/dpctl/job_view.h"
+#include "client/dpctl/verbs.h"
+
+namespace dp::ctl {
+namespace {
+
+// A second Ctrl-C within this time cancels the job, not only the view of it.
+constexpr absl::Duration kSecondInterrupt = absl::Seconds(1);
+// A coordinator of our own that is silent for longer has died.
+constexpr absl::Duration kLocalPatience = absl::Seconds(10);
+
+// While it lives, a Ctrl-C interrupts the context's calls.
+class InterruptWatch {
+ public:
+  explicit InterruptWatch(Context& context)
+      : interrupts_(context.world().interrupts), thread_([this, &context] {
+          if (interrupts_.Await(1, absl::InfiniteDuration())) context.Interrupt();
+        }) {}
+  ~InterruptWatch() {
+    if (interrupts_.count() == 0) interrupts_.StopWaiting();
+  }
+
+ private:
+  Interrupts& interrupts_;
+  std::jthread thread_;
+};
+
+class RunJob final : public Command {
+ public:
+  const char* name() const override { return "run"; }
+  const char* summary() const override {
+    return "Submit a job, follow it and exit with its result";
+  }
+  const char* example() const override {
+    return "dpctl run job.yaml\n  dpctl run --local --workers 2 job.yaml";
+  }
+  bool TakesInterrupts() const override { return true; }
+
+  void DefineFlags(CLI::App& app) override {
+    source_.DefineFlags(app);
+    auto* local = app.add_flag("--local", local_, "On a coordinator and workers of its own, here");
+    app.add_option("--workers", options_.workers, "How many workers --local starts")
+        ->check(CLI::Range(1, 64))
+        ->needs(local);
+    app.add_option("--slots", slots_, "Slots of each of them; by default as many as are needed")
+        ->check(CLI::Range(1, 1024))
+        ->needs(local);
+  }
+
+  absl::StatusOr<int> Run(Context& context) override {
+    DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context));
+    std::unique_ptr<LocalCluster> cluster;
+    if (local_) {
+      DP_ASSIGN_OR_RETURN(cluster, StartLocal(spec, context));
+      context.ConnectTo(cluster->address());
+    }
+    context.coordinator();
+    const absl::StatusOr<int> code = SubmitAndFollow(spec, context);
+    if (!absl::IsCancelled(code.status())) return code;
+    return local_ ? EndLocal(context) : Detach(context);
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocal(const v1::JobSpec& spec,
+                                                           Context& context) {
+    LocalOptions options = options_;
+    options.slots = slots_ > 0 ? slots_ : (spec.ranks() + options.workers - 1) / options.workers;
+    return context.world().start_local(options);
+  }
+
+  // Errors: Cancelled on Ctrl-C.
+  absl::StatusOr<int> SubmitAndFollow(const v1::JobSpec& spec, Context& context) {
+    const InterruptWatch watch(context);
+    DP_ASSIGN_OR_RETURN(v1::Job submitted, SubmitJob(context, spec));
+    id_ = submitted.id();
+    context.err() << "job " << id_ << " (" << spec.name() << ") submitted" << std::endl;
+    if (context.flags().format == Format::kName) context.out() << id_ << std::endl;
+    // With another format than text, standard output is for the machine.
+    std::ostream& lines = context.flags().format == Format::kTable ? context.out() : context.err();
+    Follower follower(context, id_, lines, local_ ? kLocalPatience : kPatience);
+    DP_ASSIGN_OR_RETURN(v1::Job job, follower.Run());
+    if (!Finished(job.state())) return kSuccess;  // nobody reads on: a broken pipe
+    PrintEnd(job, follower.test_accuracy(), context);
+    return ExitCodeOf(job);
+  }
+
+  static void PrintEnd(const v1::Job& job, std::optional<double> accuracy, Context& context) {
+    if (job.state() == v1::JOB_STATE_FAILED) PrintFailure(job, context.err());
+    if (job.state() == v1::JOB_STATE_CANCELLED)
+      context.err() << "dpctl: job " << job.id() << " was cancelled\n";
+    if (context.flags().format == Format::kJson) {
+      JsonWriter json(context.out());
+      WriteJob(job, json);
+    } else if (context.flags().format == Format::kTable && accuracy &&
+               job.state() == v1::JOB_STATE_SUCCEEDED) {
+      context.out() << absl::StrFormat("test_accuracy=%.4f\n", *accuracy);
+    }
+  }
+
+  static int EndLocal(Context& context) {
+    context.err() << "dpctl: interrupted; the job ends with its coordinator and workers\n";
+    return kCancelled;
+  }
+
+  absl::StatusOr<int> Detach(Context& context) {
+    if (id_ == 0) {
+      context.err() << "dpctl: interrupted while submitting; 'dpctl ps' shows whether the job is "
+                       "queued\n";
+      return kCancelled;
+    }
+    context.err() << "dpctl: detached; job " << id_ << " goes on.  re-attach: dpctl logs -f " << id_
+                  << "  cancel: dpctl cancel " << id_ << ", or Ctrl-C again now" << std::endl;
+    if (!context.world().interrupts.Await(2, kSecondInterrupt)) return kNotFinished;
+    context.Reconnect();
+    DP_RETURN_IF_ERROR(CancelJob(context, id_).status());
+    context.err() << "dpctl: job " << id_ << " is being cancelled\n";
+    return kCancelled;
+  }
+
+  JobSource source_;
+  LocalOptions options_;
+  bool local_ = false;
+  int slots_ = 0;    // 0: as many as the job needs
+  uint64_t id_ = 0;  // 0: not submitted yet
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRun() { return std::make_unique<RunJob>(); }
+
+}  // namespace dp::ctl

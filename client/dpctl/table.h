@@ -1,0 +1,23 @@
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace dp::ctl {
+
+// Rows of text under headings, columns two blanks apart and as wide as their widest cell: nothing
+// is ever cut off. An empty cell shows as "-". Not thread-safe.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> headings) : rows_{std::move(headings)} {}
+
+  // As many cells as there are headings.
+  void Add(std::vector<std::string> cells);
+  void Print(std::ostream& out, bool with_headings, const std::string& indent = "") const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;  // the headings first
+};
+
+}  // namespace dp::ctl

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+
+#include "client/dpctl/context.h"
+#include "client/dpctl/interrupts.h"
+#include "client/dpctl/signal_thread.h"
+
+namespace dp::ctl {
+
+// The World of a real dpctl: gRPC, the standard streams, this machine's processes and signals. One
+// a program, owned by main.
+class ThisMachine {
+ public:
+  ThisMachine();
+  World& world() { return world_; }
+
+ private:
+  Interrupts interrupts_;
+  std::unique_ptr<SignalThread> signals_;
+  World world_;
+};
+
+}  // namespace dp::ctl

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+
+#include "client/dpctl/command.h"
+
+// One function a verb, each in the file of its name.
+
+namespace dp::ctl {
+
+std::unique_ptr<Command> MakeCancel();
+std::unique_ptr<Command> MakeDescribe();
+std::unique_ptr<Command> MakeLogs();
+std::unique_ptr<Command> MakePs();
+std::unique_ptr<Command> MakeRun();
+std::unique_ptr<Command> MakeSubmit();
+std::unique_ptr<Command> MakeWait();
+std::unique_ptr<Command> MakeWorkers();
+
+}  // namespace dp::ctl

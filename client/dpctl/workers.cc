@@ -1,0 +1,87 @@
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
+#include "client/dpctl/exit_code.h"
+#include "client/dpctl/job_state.h"
+#include "client/dpctl/job_view.h"
+#include "client/dpctl/table.h"
+#include "client/dpctl/verbs.h"
+#include "client/time_convert.h"
+
+namespace dp::ctl {
+namespace {
+
+class Workers final : public Command {
+ public:
+  const char* name() const override { return "workers"; }
+  const char* summary() const override { return "List the workers, their slots and jobs"; }
+  const char* example() const override {
+    return "dpctl workers\n  dpctl workers -o json | jq '[.items[].freeSlots] | add'";
+  }
+
+  void DefineFlags(CLI::App&) override {}
+
+  absl::StatusOr<int> Run(Context& context) override {
+    DP_ASSIGN_OR_RETURN(v1::ListWorkersResponse response, context.Call([&](absl::Duration in) {
+      return context.coordinator().workers().ListWorkers({}, in);
+    }));
+    switch (context.flags().format) {
+      case Format::kName:
+        for (const v1::Worker& worker : response.workers()) context.out() << worker.name() << '\n';
+        break;
+      case Format::kJson:
+        PrintJson(response, context.out());
+        break;
+      case Format::kTable:
+        PrintTable(response, context);
+        break;
+    }
+    return kSuccess;
+  }
+
+ private:
+  static void PrintJson(const v1::ListWorkersResponse& response, std::ostream& out) {
+    JsonWriter json(out);
+    json.BeginObject();
+    json.Key("items");
+    json.BeginArray();
+    for (const v1::Worker& worker : response.workers()) WriteWorker(worker, json);
+    json.EndArray();
+    json.EndObject();
+  }
+
+  static void WriteWorker(const v1::Worker& worker, JsonWriter& json) {
+    json.BeginObject();
+    json.Field("id", worker.id());
+    json.Field("name", worker.name());
+    json.Field("host", worker.host());
+    json.Field("address", worker.address());
+    json.Field("state", NameOf(worker.state()));
+    json.Field("slots", worker.slots());
+    json.Field("freeSlots", worker.free_slots());
+    json.Key("jobs");
+    json.BeginArray();
+    for (const uint64_t job : worker.jobs()) json.UInt(job);
+    json.EndArray();
+    json.Field("silentForMs", absl::ToInt64Milliseconds(client::FromProto(worker.silent_for())));
+    json.EndObject();
+  }
+
+  static void PrintTable(const v1::ListWorkersResponse& response, Context& context) {
+    Table table({"NAME", "STATE", "SLOTS", "FREE", "JOBS", "HOST", "ADDRESS", "SILENT"});
+    for (const v1::Worker& worker : response.workers()) {
+      table.Add({worker.name(), NameOf(worker.state()), absl::StrCat(worker.slots()),
+                 absl::StrCat(worker.free_slots()), absl::StrJoin(worker.jobs(), ","),
+                 worker.host(), worker.address(), AgeText(client::FromProto(worker.silent_for()))});
+    }
+    table.Print(context.out(), !context.flags().no_headers);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeWorkers() { return std::make_unique<Workers>(); }
+
+}  // namespace dp::ctl
