@@ -10,6 +10,7 @@
 //   rank_stub leave FIFO       like stubborn, but ends with 0 itself and leaves the other two
 //   rank_stub write BYTES      writes so many to standard output, without a newline
 //   rank_stub env NAME...      prints the values
+//   rank_stub                  takes mode and argument from STUB_MODE and STUB_ARGUMENT
 
 #include <fcntl.h>
 #include <signal.h>
@@ -63,21 +64,27 @@ int Leave(int fifo) {
   return 0;
 }
 
-}  // namespace
+int PrintVariables(char** names) {
+  for (; *names != nullptr; ++names) std::printf("%s=%s\n", *names, std::getenv(*names));
+  return 0;
+}
 
-int main(int argc, char** argv) {
-  if (argc < 3) return 2;
-  const std::string_view mode = argv[1];
-  if (mode == "exit") return std::atoi(argv[2]);
-  if (mode == "signal") raise(std::atoi(argv[2]));
-  if (mode == "write") return Write(std::strtoull(argv[2], nullptr, 10));
-  if (mode == "env") {
-    for (int i = 2; i < argc; ++i) std::printf("%s=%s\n", argv[i], std::getenv(argv[i]));
-    return 0;
-  }
-  const int fifo = OpenFifo(argv[2]);
+int Play(std::string_view mode, const char* argument) {
+  if (mode == "exit") return std::atoi(argument);
+  if (mode == "signal") return raise(std::atoi(argument));
+  if (mode == "write") return Write(std::strtoull(argument, nullptr, 10));
+  const int fifo = OpenFifo(argument);
   if (mode == "leave") return Leave(fifo);
   if (mode == "stubborn") ForkStubbornFamily(fifo);
   if (mode == "wait") SayReady(fifo);
   WaitForEver();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 1) return Play(std::getenv("STUB_MODE"), std::getenv("STUB_ARGUMENT"));
+  if (argc == 2) return 2;
+  if (std::string_view(argv[1]) == "env") return PrintVariables(argv + 2);
+  return Play(argv[1], argv[2]);
 }
