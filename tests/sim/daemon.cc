@@ -1,0 +1,269 @@
+#include "tests/sim/daemon.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/overloaded.h"
+
+namespace dp::sim {
+namespace {
+
+constexpr absl::Duration kGrace = absl::Seconds(3);
+const client::RetryOptions kForever = {.deadline = absl::InfiniteDuration()};
+
+core::RankKey ToCore(const worker::RankKey& key) { return {key.job, key.generation, key.rank}; }
+worker::RankKey ToWorker(const core::RankKey& key) { return {key.job, key.generation, key.rank}; }
+core::Exit ToCore(const worker::Exit& exit) {
+  return {static_cast<core::Exit::How>(exit.how), exit.number};
+}
+
+}  // namespace
+
+Daemon::Daemon(Environment& environment, Network& network, ProcessTable& table, Node node,
+               std::string name, int slots)
+    : env_(environment),
+      network_(network),
+      table_(table),
+      node_(node),
+      name_(std::move(name)),
+      slots_(slots) {}
+
+void Daemon::Crash() {
+  env_.Tell(absl::StrCat("daemon on node ", node_, " killed"));
+  alive_ = false;
+  for (const auto& [key, process] : processes_) process->Vanish();
+}
+
+void Daemon::Freeze(absl::Duration duration) {
+  env_.Tell(absl::StrCat("daemon on node ", node_, " frozen for ", absl::FormatDuration(duration)));
+  frozen_until_ = env_.events.now() + duration;
+}
+
+void Daemon::Register() {
+  incarnation_ = Incarnation(env_.dice.Seed() | 1);
+  serving_ = false;
+  version_ = Revision();
+  desired_ = {};
+  observed_ = {};
+  reporting_ = false;
+  asked_again_at_ = absl::InfiniteFuture();
+  const core::RegisterWorker request{name_, absl::StrCat("host", node_), "", incarnation_, slots_};
+  Retry<WorkerId>(
+      env_, kForever,
+      [self = shared_from_this(), request](absl::Duration deadline, Reply<WorkerId> done) {
+        if (!self->alive_) return;  // the loop ends with the daemon
+        self->Call<WorkerId>(
+            deadline, [request](Service& service, auto reply) { service.Register(request, reply); },
+            std::move(done));
+      },
+      [self = shared_from_this()](const absl::StatusOr<WorkerId>& id) {
+        if (id.ok()) return self->Serve(*id);
+        self->Later(absl::Seconds(1), [raw = self.get()] { raw->Register(); });
+      });
+}
+
+void Daemon::Serve(WorkerId id) {
+  id_ = id;
+  serving_ = true;
+  env_.Tell(absl::StrCat("node ", node_, " registered as worker ", id.ToString()));
+  observed_.Reachable(env_.events.now());
+  Heartbeat();
+  Watch();
+}
+
+void Daemon::Heartbeat() {
+  Call<Done>(
+      absl::Seconds(1),
+      [id = id_, incarnation = incarnation_](Service& service, auto reply) {
+        service.Heartbeat(id, incarnation, reply);
+      },
+      [this](const absl::StatusOr<Done>& beat) {
+        Lapse(beat.status());
+        if (serving_) Later(Shell::kLease / 4, [this] { Heartbeat(); });
+      });
+}
+
+void Daemon::Watch() {
+  Call<core::Assignment>(
+      absl::Seconds(12),
+      [id = id_, incarnation = incarnation_, since = version_](Service& service, auto reply) {
+        service.WatchAssignment(id, incarnation, since, absl::Seconds(10), reply);
+      },
+      [this](const absl::StatusOr<core::Assignment>& assignment) {
+        Lapse(assignment.status());
+        if (!serving_) return;
+        if (assignment.ok()) Take(*assignment);
+        Later(assignment.ok() ? absl::ZeroDuration() : absl::Milliseconds(500),
+              [this] { Watch(); });
+      });
+}
+
+// What an answer says about the coordinator and this life's standing with it.
+void Daemon::Lapse(const absl::Status& status) {
+  if (!serving_) return;
+  if (absl::IsFailedPrecondition(status) || absl::IsNotFound(status)) return Abandon();
+  status.ok() ? observed_.Reachable(env_.events.now()) : observed_.Unreachable();
+}
+
+void Daemon::Take(const core::Assignment& assignment) {
+  // One watch at a time, and versions grow: no late answer brings back ranks that are over.
+  env_.Expect(assignment.version >= version_, "the version of an assignment went back");
+  version_ = assignment.version;
+  desired_.ranks.clear();
+  for (const core::AssignedRank& rank : assignment.ranks) {
+    desired_.ranks[ToWorker(rank.key)] = {ToWorker(rank.key), rank.stop, kGrace};
+    world_sizes_[ToWorker(rank.key)] = rank.world_size;
+  }
+  Reconcile();
+}
+
+void Daemon::Abandon() {
+  env_.Tell(absl::StrCat("node ", node_, " has lost its lease"));
+  serving_ = false;
+  desired_.mode = worker::Mode::kAbandon;
+  Reconcile();
+}
+
+void Daemon::Reconcile() {
+  worker::Decision decision;
+  bool acted = true;
+  while (acted) {
+    acted = false;
+    decision = worker::Reconcile(desired_, observed_, env_.events.now());
+    for (const worker::Action& action : decision.actions) acted |= CarryOut(action);
+  }
+  if (desired_.mode == worker::Mode::kAbandon && decision.finished) {
+    retired_ ? void(alive_ = false) : Later(absl::Milliseconds(100), [this] { Register(); });
+    desired_ = {};
+    return;
+  }
+  if (decision.ask_again_at >= asked_again_at_) return;
+  asked_again_at_ = decision.ask_again_at;
+  Later(asked_again_at_ - env_.events.now(), [this] {
+    asked_again_at_ = absl::InfiniteFuture();
+    Reconcile();
+  });
+}
+
+bool Daemon::CarryOut(const worker::Action& action) {
+  const absl::Time now = env_.events.now();
+  return std::visit(Overloaded{[&](const worker::Start& start) {
+                                 Start(start.rank);
+                                 return true;
+                               },
+                               [&](const worker::Decline& decline) {
+                                 observed_.Declined(decline.rank, decline.reason, now);
+                                 return true;
+                               },
+                               [&](const worker::Terminate& terminate) {
+                                 observed_.Terminated(terminate.key, now);
+                                 processes_.at(terminate.key)->Terminate();
+                                 if (env_.plant == Plant::kTakeSignalForEnd) {
+                                   Exited(terminate.key, {core::Exit::How::kSignal, 15});
+                                 }
+                                 return true;
+                               },
+                               [&](const worker::Kill& kill) {
+                                 observed_.Killed(kill.key);
+                                 processes_.at(kill.key)->Kill();
+                                 return true;
+                               },
+                               [&](const worker::Forget& forget) {
+                                 observed_.Forgotten(forget.key);
+                                 processes_.erase(forget.key);
+                                 return true;
+                               },
+                               [&](const worker::Report& report) {
+                                 Report(report);
+                                 return false;
+                               }},
+                    action);
+}
+
+void Daemon::Start(const worker::AssignedRank& rank) {
+  observed_.AskedToStart(rank);
+  if (env_.dice.Chance(0.01)) {
+    observed_.StartFailed(rank.key, "no such program", env_.events.now());
+    return;
+  }
+  auto process = std::make_shared<Process>(env_, network_, table_, node_, ToCore(rank.key),
+                                           world_sizes_.at(rank.key));
+  processes_[rank.key] = process;
+  env_.Tell(
+      absl::StrCat("node ", node_, " starts rank ", rank.key.job.ToString(), "/", rank.key.rank));
+  process->Begin([this, key = rank.key](const core::Exit& exit) {
+    Later(absl::Milliseconds(1), [this, key, exit] { Exited(key, exit); });
+  });
+  Later(absl::Milliseconds(1), [this, key = rank.key] {
+    observed_.Started(key, 100 + key.rank);
+    Reconcile();
+  });
+}
+
+void Daemon::Exited(const worker::RankKey& key, const core::Exit& exit) {
+  observed_.Started(key, 100 + key.rank);  // a process that dies at once may be reaped first
+  observed_.Exited(key, {static_cast<worker::Exit::How>(exit.how), exit.number}, {"last line"});
+  Reconcile();
+  Later(env_.dice.Between(absl::ZeroDuration(), absl::Milliseconds(300)), [this, key] {
+    observed_.Gone(key, env_.events.now());
+    Reconcile();
+  });
+  Later(env_.dice.Between(absl::Milliseconds(300), absl::Seconds(1)), [this, key] {
+    observed_.LogsShipped(key);
+    Reconcile();
+  });
+}
+
+void Daemon::Report(const worker::Report& report) {
+  if (!serving_ || std::exchange(reporting_, true)) return;
+  const worker::Process& process = *observed_.Find(report.key);
+  core::ReportRank request{id_, incarnation_, ToCore(report.key)};
+  request.what = static_cast<core::ReportRank::What>(static_cast<int>(report.milestone) - 1);
+  request.pid = process.pid;
+  request.exit = ToCore(process.exit);
+  request.error = process.error;
+  request.last_lines = process.last_lines;
+  Call<Done>(
+      absl::Seconds(2),
+      [request](Service& service, auto reply) { service.ReportRank(request, reply); },
+      [this, report](const absl::StatusOr<Done>& done) { Reported(report, done.status()); });
+}
+
+void Daemon::Reported(const worker::Report& report, const absl::Status& status) {
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+    Later(absl::Milliseconds(300), [this] {
+      reporting_ = false;
+      Reconcile();
+    });
+    return;
+  }
+  // A report that is refused is not wanted; the heartbeat says whether this life still is.
+  reporting_ = false;
+  observed_.Acknowledged(report.key, report.milestone);
+  Reconcile();
+}
+
+void Daemon::Later(absl::Duration delay, std::function<void()> event) {
+  env_.events.After(delay, [self = shared_from_this(), incarnation = incarnation_,
+                            event = std::move(event)]() mutable {
+    if (!self->alive_ || self->incarnation_ != incarnation) return;
+    const absl::Duration frozen = self->frozen_until_ - self->env_.events.now();
+    if (frozen > absl::ZeroDuration()) return self->Later(frozen, std::move(event));
+    event();
+  });
+}
+
+template <typename T>
+void Daemon::Call(absl::Duration deadline, std::function<void(Service&, Reply<T>)> serve,
+                  Reply<T> done) {
+  // The answer is one more event in the daemon's life.
+  network_.Call<T>(node_, deadline, std::move(serve),
+                   [self = shared_from_this(), incarnation = incarnation_,
+                    done = std::move(done)](absl::StatusOr<T> answer) {
+                     if (!self->alive_ || self->incarnation_ != incarnation) return;
+                     self->Later(absl::ZeroDuration(),
+                                 [done, answer = std::move(answer)] { done(answer); });
+                   });
+}
+
+}  // namespace dp::sim

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/backoff.h"
+#include "tests/sim/network.h"
+#include "tests/sim/process.h"
+#include "worker/core/observed.h"
+#include "worker/core/supervisor.h"
+
+namespace dp::sim {
+
+// A dp-worker in virtual time: the real supervisor and its knowledge, with fake processes, and
+// around them what the agent does: register, heartbeat, watch, report.
+class Daemon : public std::enable_shared_from_this<Daemon> {
+ public:
+  Daemon(Environment& environment, Network& network, ProcessTable& table, Node node,
+         std::string name, int slots);
+
+  void Start() { Register(); }
+  // kill -9: its rank processes go down with it.
+  void Crash();
+  // SIGSTOP for so long; its ranks run on.
+  void Freeze(absl::Duration duration);
+  // Another daemon gets its name: when it learns that, it ends for good.
+  void Retire() { retired_ = true; }
+
+  bool alive() const { return alive_; }
+  Node node() const { return node_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  void Register();
+  void Serve(WorkerId id);
+  void Heartbeat();
+  void Watch();
+  void Take(const core::Assignment& assignment);
+  // This life of the worker is over, for the coordinator.
+  void Abandon();
+  void Lapse(const absl::Status& status);
+
+  void Reconcile();
+  // Returns whether anything was done but reporting.
+  bool CarryOut(const worker::Action& action);
+  void Start(const worker::AssignedRank& rank);
+  void Exited(const worker::RankKey& key, const core::Exit& exit);
+  void Report(const worker::Report& report);
+  void Reported(const worker::Report& report, const absl::Status& status);
+
+  // Runs `event` after `delay` in this life of the daemon, later where it is frozen then.
+  void Later(absl::Duration delay, std::function<void()> event);
+  template <typename T>
+  void Call(absl::Duration deadline, std::function<void(Service&, Reply<T>)> serve, Reply<T> done);
+
+  Environment& env_;
+  Network& network_;
+  ProcessTable& table_;
+  const Node node_;
+  const std::string name_;  // empty: the coordinator chooses
+  const int slots_;
+
+  bool alive_ = true;
+  bool retired_ = false;
+  absl::Time frozen_until_ = absl::InfinitePast();
+
+  // Of one incarnation.
+  Incarnation incarnation_;
+  WorkerId id_;
+  bool serving_ = false;
+  Revision version_;
+  worker::Desired desired_;
+  worker::Observed observed_;
+  std::map<worker::RankKey, std::shared_ptr<Process>> processes_;
+  std::map<worker::RankKey, int> world_sizes_;
+  bool reporting_ = false;
+  absl::Time asked_again_at_ = absl::InfiniteFuture();
+};
+
+}  // namespace dp::sim

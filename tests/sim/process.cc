@@ -1,0 +1,224 @@
+#include "tests/sim/process.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace dp::sim {
+namespace {
+
+constexpr absl::Duration kDetectWithin = absl::Seconds(10);
+// A trainer does not wait longer for its peers to join, or to say where they are.
+constexpr absl::Duration kMeetWithin = absl::Minutes(1);
+// A rank rides out any absence of the coordinator that these tests make.
+const client::RetryOptions kPatient = {.deadline = absl::Minutes(2)};
+
+std::string Name(const core::RankKey& key) {
+  return absl::StrCat("rank ", key.job.ToString(), "/", key.rank);
+}
+
+}  // namespace
+
+void ProcessTable::Began(std::shared_ptr<Process> process) {
+  const core::RankKey key = process->key();
+  const auto [begin, end] = processes_.equal_range(key);
+  for (auto it = begin; it != end; ++it) {
+    env_.Expect(!it->second->alive(), absl::StrCat(Name(key), " has two live processes"));
+  }
+  processes_.emplace(key, std::move(process));
+}
+
+bool ProcessTable::PeerBroken(const core::RankKey& key) const {
+  const core::RankKey first{key.job, key.generation, 0};
+  for (auto it = processes_.lower_bound(first); it != processes_.end(); ++it) {
+    if (it->first.job != key.job || it->first.generation != key.generation) break;
+    if (it->second->broken()) return true;
+  }
+  return false;
+}
+
+bool ProcessTable::Alone(const core::RankKey& key) const {
+  for (const Process* process : alive()) {
+    if (process->key().job == key.job && !process->hung()) return false;
+  }
+  return true;
+}
+
+void ProcessTable::CheckReleased(const core::Coordinator& coordinator) const {
+  for (const auto& [key, process] : processes_) {
+    if (!process->alive()) continue;
+    const core::Job* job = coordinator.job(key.job);
+    const bool released =
+        job != nullptr && job->ranks.at(key.rank).state == core::RankState::kReleased;
+    env_.Expect(!released, absl::StrCat(Name(key), " was released, but its process runs"));
+  }
+}
+
+std::vector<Process*> ProcessTable::alive() const {
+  std::vector<Process*> alive;
+  for (const auto& [key, process] : processes_) {
+    if (process->alive()) alive.push_back(process.get());
+  }
+  return alive;
+}
+
+void ProcessTable::ToldSum(JobId job, int64_t sum) {
+  env_.Expect(sums_[job].insert(sum).second,
+              absl::StrCat("job ", job.ToString(), " was told the sum ", sum, " twice"));
+}
+
+size_t ProcessTable::sums(JobId job) const {
+  const auto it = sums_.find(job);
+  if (it == sums_.end()) return 0;
+  // An add with two effects leaves a gap.
+  return it->second.size() == static_cast<size_t>(*it->second.rbegin()) ? it->second.size() : 0;
+}
+
+Process::Process(Environment& environment, Network& network, ProcessTable& table, Node node,
+                 const core::RankKey& key, int world_size)
+    : env_(environment),
+      network_(network),
+      table_(table),
+      node_(node),
+      key_(key),
+      world_size_(world_size),
+      store_client_(env_.dice.Seed() | 1) {}
+
+void Process::Begin(std::function<void(const core::Exit&)> on_exit) {
+  table_.Began(shared_from_this());
+  on_exit_ = std::move(on_exit);
+  Later(env_.dice.Between(absl::Milliseconds(1), absl::Milliseconds(500)), [this] { Join(); });
+}
+
+void Process::Join() {
+  Retry<core::World>(
+      env_, kPatient,
+      [self = shared_from_this()](absl::Duration deadline, Reply<core::World> done) {
+        self->network_.Call<core::World>(
+            self->node_, deadline,
+            [key = self->key_](Service& service, auto reply) { service.Join(key, reply); },
+            std::move(done));
+      },
+      [self = shared_from_this()](const absl::StatusOr<core::World>& world) {
+        if (!self->runs()) return;
+        if (absl::IsFailedPrecondition(world.status())) return self->WaitToBeStopped();
+        if (!world.ok()) return self->End({core::Exit::How::kCode, 1});
+        self->Later(kMeetWithin, [raw = self.get()] {
+          if (!raw->met_) raw->End({core::Exit::How::kCode, 1});
+        });
+        self->Watch(Revision());
+      });
+}
+
+void Process::Watch(Revision since) {
+  network_.Call<core::World>(
+      node_, absl::Seconds(7),
+      [job = key_.job, since](Service& service, auto reply) {
+        service.WatchWorld(job, since, absl::Seconds(5), reply);
+      },
+      [self = shared_from_this(), since](const absl::StatusOr<core::World>& world) {
+        if (!self->runs() || self->idle_) return;
+        if (!world.ok()) {
+          self->Later(absl::Milliseconds(500), [raw = self.get(), since] { raw->Watch(since); });
+          return;
+        }
+        self->env_.Expect(world->version >= since, "the version of a world went back");
+        if (world->state == core::WorldState::kClosed) return self->WaitToBeStopped();
+        if (world->state == core::WorldState::kSealed && !std::exchange(self->working_, true)) {
+          self->Exchange();
+        }
+        self->Watch(world->version);
+      });
+}
+
+void Process::Exchange() {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < world_size_; ++rank) keys.push_back(absl::StrCat("address/", rank));
+  Execute({StoreSet{keys[key_.rank], "here"}}, [this, keys](const auto&) {
+    Retry<Done>(
+        env_, kPatient,
+        [self = shared_from_this(), keys](absl::Duration deadline, Reply<Done> done) {
+          self->network_.Call<Done>(
+              self->node_, deadline,
+              [key = self->key_, keys, deadline](Service& service, auto reply) {
+                service.Await(key.job, key.generation, keys, deadline, reply);
+              },
+              std::move(done));
+        },
+        [self = shared_from_this()](const absl::StatusOr<Done>& all_there) {
+          if (!self->runs()) return;
+          self->met_ = all_there.ok();
+          all_there.ok() ? self->Step(1) : self->WaitToBeStopped();
+        });
+  });
+}
+
+void Process::Step(int step) {
+  if (step > kSteps) return Finish();
+  Execute({StoreAdd{"steps", 1}}, [this, step](const std::vector<StoreResult>& results) {
+    table_.ToldSum(key_.job, results.at(0).number);
+    Later(env_.dice.Between(absl::Milliseconds(10), absl::Seconds(3)),
+          [this, step] { Step(step + 1); });
+  });
+}
+
+void Process::Finish() {
+  if (idle_) return;
+  table_.PeerBroken(key_) ? WaitToBeStopped() : End({core::Exit::How::kCode, 0});
+}
+
+void Process::WaitToBeStopped() {
+  if (std::exchange(idle_, true)) return;
+  Later(kDetectWithin, [this] { End({core::Exit::How::kCode, 1}); });
+}
+
+void Process::Execute(std::vector<StoreOperation> operations,
+                      std::function<void(const std::vector<StoreResult>&)> then) {
+  const core::StoreBatch batch{key_.job, key_.generation, store_client_, ++store_sequence_,
+                               std::move(operations)};
+  using Results = std::vector<StoreResult>;
+  Retry<Results>(
+      env_, kPatient,
+      [self = shared_from_this(), batch](absl::Duration deadline, Reply<Results> done) {
+        self->network_.Call<Results>(
+            self->node_, deadline,
+            [batch](Service& service, auto reply) { service.Execute(batch, reply); },
+            std::move(done));
+      },
+      [self = shared_from_this(), then = std::move(then)](const absl::StatusOr<Results>& results) {
+        if (!self->runs() || self->idle_) return;
+        results.ok() ? then(*results) : self->WaitToBeStopped();
+      });
+}
+
+void Process::Terminate() {
+  if (env_.dice.Chance(0.1)) return;  // does not listen, and will be killed
+  Later(env_.dice.Between(absl::ZeroDuration(), absl::Seconds(2)), [this] {
+    End({core::Exit::How::kSignal, 15});
+  });
+}
+
+void Process::Hang() {
+  hung_ = true;
+  env_.Tell(absl::StrCat(Name(key_), " hangs"));
+}
+
+void Process::Vanish() {
+  on_exit_ = nullptr;
+  End({core::Exit::How::kSignal, 9});
+}
+
+void Process::End(const core::Exit& exit) {
+  if (!std::exchange(alive_, false)) return;
+  exit_ = exit;
+  env_.Tell(absl::StrCat(Name(key_), " ends: ", core::Describe(exit)));
+  if (on_exit_) on_exit_(exit);
+}
+
+void Process::Later(absl::Duration delay, std::function<void()> event) {
+  env_.events.After(delay, [self = shared_from_this(), event = std::move(event)] {
+    if (self->runs()) event();
+  });
+}
+
+}  // namespace dp::sim

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/sim/network.h"
+
+namespace dp::sim {
+
+class Process;
+
+// Every rank process that ever ran, and the promises about them.
+class ProcessTable {
+ public:
+  explicit ProcessTable(Environment& environment) : env_(environment) {}
+
+  void Began(std::shared_ptr<Process> process);
+  // Whether a peer of the rank has died or hangs, so that a collective with it would block.
+  bool PeerBroken(const core::RankKey& key) const;
+  // Whether no other rank of its job runs, or all that do hang.
+  bool Alone(const core::RankKey& key) const;
+  // A slot is free only when nothing runs in it.
+  void CheckReleased(const core::Coordinator& coordinator) const;
+  // Those that have not ended.
+  std::vector<Process*> alive() const;
+
+  // The sums that the ranks of a job were told by the store's add; each once.
+  void ToldSum(JobId job, int64_t sum);
+  size_t sums(JobId job) const;
+
+ private:
+  Environment& env_;
+  std::multimap<core::RankKey, std::shared_ptr<Process>> processes_;
+  std::map<JobId, std::set<int64_t>> sums_;
+};
+
+// A fake dp-trainer: joins its world, exchanges addresses through the store, counts its steps
+// there, works a while and exits. It never ends well while a peer is broken.
+class Process : public std::enable_shared_from_this<Process> {
+ public:
+  // Adds to the store's counter that each rank makes.
+  static constexpr int kSteps = 3;
+
+  Process(Environment& environment, Network& network, ProcessTable& table, Node node,
+          const core::RankKey& key, int world_size);
+
+  // `on_exit` is called once, unless Vanish comes first.
+  void Begin(std::function<void(const core::Exit&)> on_exit);
+  // SIGTERM and SIGKILL.
+  void Terminate();
+  void Kill() { End({core::Exit::How::kSignal, 9}); }
+  // Faults: it dies by itself; it stops without dying; it dies with its host or daemon.
+  void Crash(const core::Exit& exit) { End(exit); }
+  void Hang();
+  void Vanish();
+
+  bool alive() const { return alive_; }
+  bool hung() const { return hung_; }
+  bool broken() const { return alive_ ? hung_ : !exit_.success(); }
+  const core::RankKey& key() const { return key_; }
+
+ private:
+  void Join();
+  void Watch(Revision since);
+  void Exchange();
+  void Step(int step);
+  void Finish();
+  // What a trainer does whose peers are gone: it waits for its daemon to stop it, but not for ever.
+  void WaitToBeStopped();
+  void Execute(std::vector<StoreOperation> operations,
+               std::function<void(const std::vector<StoreResult>&)> then);
+  void End(const core::Exit& exit);
+  bool runs() const { return alive_ && !hung_; }
+  // Runs `event` if the process still runs then.
+  void Later(absl::Duration delay, std::function<void()> event);
+
+  Environment& env_;
+  Network& network_;
+  ProcessTable& table_;
+  const Node node_;
+  const core::RankKey key_;
+  const int world_size_;
+  std::function<void(const core::Exit&)> on_exit_;
+
+  bool alive_ = true;
+  bool hung_ = false;
+  bool working_ = false;  // its world was sealed
+  bool met_ = false;      // knows where its peers are
+  bool idle_ = false;     // waits to be stopped
+  core::Exit exit_;
+  uint64_t store_client_;
+  uint64_t store_sequence_ = 0;
+};
+
+}  // namespace dp::sim

@@ -1,0 +1,117 @@
+#include "tests/sim/service.h"
+
+#include <utility>
+
+namespace dp::sim {
+
+using core::Topic;
+
+void Service::Act(core::Action action, Reply<Done> reply) {
+  shell_.Submit(std::move(action), [reply = std::move(reply)](const core::Outcome& outcome) {
+    outcome.status.ok() ? reply(Done{}) : reply(outcome.status);
+  });
+}
+
+Incarnation Service::Fence(WorkerId worker, Incarnation incarnation) const {
+  const core::Worker* known = coordinator().worker(worker);
+  return plant_ == Plant::kIgnoreIncarnation && known != nullptr ? known->incarnation : incarnation;
+}
+
+void Service::SubmitJob(const core::SubmitJob& request, Reply<JobId> reply) {
+  shell_.Submit(request, [reply = std::move(reply)](const core::Outcome& outcome) {
+    outcome.status.ok() ? reply(std::get<JobId>(outcome.reply)) : reply(outcome.status);
+  });
+}
+
+void Service::CancelJob(JobId job, Reply<Done> reply) {
+  Act(core::CancelJob{job}, std::move(reply));
+}
+
+void Service::WatchJob(JobId job, Revision since, absl::Duration timeout, Reply<core::Job> reply) {
+  const auto ready = [this, job, since] {
+    const core::Job* found = coordinator().job(job);
+    return found == nullptr || found->version > since;
+  };
+  shell_.Wait({{Topic::Kind::kJob, job.value()}}, timeout, ready,
+              [this, job, reply = std::move(reply)] {
+                const core::Job* found = coordinator().job(job);
+                found == nullptr ? reply(absl::NotFoundError("no such job")) : reply(*found);
+              });
+}
+
+void Service::Register(const core::RegisterWorker& request, Reply<WorkerId> reply) {
+  shell_.Submit(request, [reply = std::move(reply)](const core::Outcome& outcome) {
+    outcome.status.ok() ? reply(std::get<WorkerId>(outcome.reply)) : reply(outcome.status);
+  });
+}
+
+void Service::Heartbeat(WorkerId worker, Incarnation incarnation, Reply<Done> reply) {
+  const Incarnation fence = Fence(worker, incarnation);
+  shell_.Hear(worker, fence, [this, worker, fence, reply = std::move(reply)] {
+    const absl::Status status = coordinator().CheckWorker(worker, fence);
+    status.ok() ? reply(Done{}) : reply(status);
+  });
+}
+
+void Service::WatchAssignment(WorkerId worker, Incarnation incarnation, Revision since,
+                              absl::Duration timeout, Reply<core::Assignment> reply) {
+  const Topic topic{Topic::Kind::kAssignment, worker.value()};
+  const auto ready = [=, this] {
+    return !coordinator().CheckWorker(worker, Fence(worker, incarnation)).ok() ||
+           coordinator().version(topic) > since;
+  };
+  shell_.Wait({topic}, timeout, ready, [=, this, reply = std::move(reply)] {
+    reply(coordinator().assignment(worker, Fence(worker, incarnation)));
+  });
+}
+
+void Service::ReportRank(const core::ReportRank& request, Reply<Done> reply) {
+  core::ReportRank fenced = request;
+  fenced.incarnation = Fence(request.worker, request.incarnation);
+  Act(std::move(fenced), std::move(reply));
+}
+
+void Service::Join(const core::RankKey& rank, Reply<core::World> reply) {
+  shell_.Submit(core::JoinWorld{rank},
+                [this, job = rank.job, reply = std::move(reply)](const core::Outcome& outcome) {
+                  outcome.status.ok() ? reply(coordinator().world(job)) : reply(outcome.status);
+                });
+}
+
+void Service::WatchWorld(JobId job, Revision since, absl::Duration timeout,
+                         Reply<core::World> reply) {
+  const Topic topic{Topic::Kind::kWorld, job.value()};
+  const auto ready = [this, topic, since] { return coordinator().version(topic) > since; };
+  shell_.Wait({topic}, timeout, ready,
+              [this, job, reply = std::move(reply)] { reply(coordinator().world(job)); });
+}
+
+void Service::Execute(const core::StoreBatch& batch, Reply<std::vector<StoreResult>> reply) {
+  core::StoreBatch counted = batch;
+  if (plant_ == Plant::kForgetRetries) counted.sequence = ++sequence_;
+  shell_.Submit(std::move(counted), [reply = std::move(reply)](const core::Outcome& outcome) {
+    outcome.status.ok() ? reply(std::get<std::vector<StoreResult>>(outcome.reply))
+                        : reply(outcome.status);
+  });
+}
+
+void Service::Await(JobId job, Generation generation, std::vector<std::string> keys,
+                    absl::Duration timeout, Reply<Done> reply) {
+  std::vector<Topic> topics = {{Topic::Kind::kWorld, job.value()}};
+  for (const std::string& key : keys) topics.push_back({Topic::Kind::kStoreKey, job.value(), key});
+  const auto ready = [this, job, generation, keys] {
+    const auto store = coordinator().store(job, generation);
+    return !store.ok() || (*store)->Missing(keys).empty();
+  };
+  shell_.Wait(std::move(topics), timeout, ready,
+              [this, job, generation, keys, reply = std::move(reply)] {
+                const auto store = coordinator().store(job, generation);
+                if (!store.ok()) return reply(store.status());
+                if (!(*store)->Missing(keys).empty()) {
+                  return reply(absl::DeadlineExceededError("keys are missing"));
+                }
+                reply(Done{});
+              });
+}
+
+}  // namespace dp::sim

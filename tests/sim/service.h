@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tests/sim/shell.h"
+
+namespace dp::sim {
+
+template <typename T>
+using Reply = std::function<void(absl::StatusOr<T>)>;
+
+// An answer that says nothing more than OK.
+struct Done {};
+
+// The RPCs of proto/dp/v1 on a simulated coordinator, with the core's values as messages.
+class Service {
+ public:
+  explicit Service(Shell& shell, Plant plant) : shell_(shell), plant_(plant) {}
+
+  bool up() const { return shell_.up(); }
+
+  void SubmitJob(const core::SubmitJob& request, Reply<JobId> reply);
+  void CancelJob(JobId job, Reply<Done> reply);
+  void WatchJob(JobId job, Revision since, absl::Duration timeout, Reply<core::Job> reply);
+
+  void Register(const core::RegisterWorker& request, Reply<WorkerId> reply);
+  void Heartbeat(WorkerId worker, Incarnation incarnation, Reply<Done> reply);
+  void WatchAssignment(WorkerId worker, Incarnation incarnation, Revision since,
+                       absl::Duration timeout, Reply<core::Assignment> reply);
+  void ReportRank(const core::ReportRank& request, Reply<Done> reply);
+
+  void Join(const core::RankKey& rank, Reply<core::World> reply);
+  void WatchWorld(JobId job, Revision since, absl::Duration timeout, Reply<core::World> reply);
+
+  void Execute(const core::StoreBatch& batch, Reply<std::vector<StoreResult>> reply);
+  void Await(JobId job, Generation generation, std::vector<std::string> keys,
+             absl::Duration timeout, Reply<Done> reply);
+
+ private:
+  void Act(core::Action action, Reply<Done> reply);
+  // The incarnation that the fence compares: the caller's own.
+  Incarnation Fence(WorkerId worker, Incarnation incarnation) const;
+  const core::Coordinator& coordinator() const { return shell_.coordinator(); }
+
+  Shell& shell_;
+  const Plant plant_;
+  uint64_t sequence_ = 1'000'000;  // for the plant kForgetRetries
+};
+
+}  // namespace dp::sim

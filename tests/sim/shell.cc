@@ -1,0 +1,206 @@
+#include "tests/sim/shell.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/core/placement.h"
+
+namespace dp::sim {
+namespace {
+
+constexpr size_t kWaitersMax = 1000;
+
+}  // namespace
+
+void Shell::Start() {
+  up_ = true;
+  coordinator_.emplace();
+  liveness_.emplace(kLease);
+  waiters_.emplace(kWaitersMax);
+  // What was not acknowledged may be lost; from what was, nothing goes back.
+  invariants_ = {};
+  bool acknowledged_seen = !acknowledged_.valid();
+  for (const core::Command& command : disk_) {
+    coordinator_->Apply(command);
+    if (coordinator_->revision() != acknowledged_) continue;
+    acknowledged_seen = true;
+    CheckState();
+    env_.Expect(coordinator_->StateHash() == acknowledged_hash_,
+                "replay gives another state than the one that was acknowledged");
+  }
+  env_.Expect(acknowledged_seen, "an acknowledged command did not survive a crash");
+  Apply(core::StartEpoch{});
+  for (const core::Worker* worker : coordinator_->workers()) {
+    if (worker->ready()) liveness_->Hear(worker->id, worker->incarnation, env_.events.now());
+  }
+  ApplyVerdicts();
+  disk_.insert(disk_.end(), unsynced_.begin(), unsynced_.end());
+  unsynced_.clear();
+  changed_.clear();
+  CheckState();
+  Tick();
+  env_.Tell(absl::StrCat("coordinator up, epoch ", coordinator_->epoch().ToString()));
+}
+
+void Shell::Crash() {
+  const int kept = env_.dice.Below(static_cast<int>(unsynced_.size()) + 1);
+  env_.Tell(absl::StrCat("coordinator killed, ", unsynced_.size() - kept, " commands not synced"));
+  disk_.insert(disk_.end(), unsynced_.begin(), unsynced_.begin() + kept);
+  ++life_;
+  up_ = busy_ = crash_in_next_sync_ = false;
+  frozen_until_ = absl::InfinitePast();
+  waiters_.reset();
+  parked_.clear();
+  queue_.clear();
+  unsynced_.clear();
+  changed_.clear();
+}
+
+void Shell::CrashInNextSync() { crash_in_next_sync_ = true; }
+
+void Shell::Freeze(absl::Duration duration) {
+  env_.Tell(absl::StrCat("coordinator frozen for ", absl::FormatDuration(duration)));
+  frozen_until_ = env_.events.now() + duration;
+  Later(duration, [this] { Serve(); });
+}
+
+void Shell::Submit(core::Action action, std::function<void(const core::Outcome&)> done) {
+  Push(CommandItem{std::move(action), std::move(done), {}});
+}
+
+void Shell::Hear(WorkerId worker, Incarnation incarnation, std::function<void()> done) {
+  Push(HearItem{worker, incarnation, std::move(done)});
+}
+
+void Shell::Wait(std::vector<core::Topic> topics, absl::Duration timeout,
+                 std::function<bool()> ready, std::function<void()> answer) {
+  Push(WaitItem{std::move(topics), timeout, std::move(ready), std::move(answer)});
+}
+
+void Shell::Push(Item item) {
+  queue_.push_back(std::move(item));
+  Later(absl::ZeroDuration(), [this] { Serve(); });
+}
+
+void Shell::Tick() {
+  Serve();
+  Later(kLease / 4, [this] { Tick(); });
+}
+
+void Shell::Serve() {
+  if (busy_ || env_.events.now() < frozen_until_) return;
+  std::vector<Item> items = std::exchange(queue_, {});
+  for (Item& item : items) {
+    if (auto* command = std::get_if<CommandItem>(&item)) {
+      command->outcome = Apply(std::move(command->action));
+    }
+    if (const auto* hear = std::get_if<HearItem>(&item)) {
+      if (coordinator_->CheckWorker(hear->worker, hear->incarnation).ok()) {
+        liveness_->Hear(hear->worker, hear->incarnation, env_.events.now());
+      }
+    }
+  }
+  ApplyVerdicts();
+  CheckState();
+  Sync(std::move(items));
+}
+
+core::Outcome Shell::Apply(core::Action action) {
+  core::Command command{env_.events.now(), std::move(action)};
+  core::Outcome outcome = coordinator_->Apply(command);
+  changed_.insert(changed_.end(), outcome.changed.begin(), outcome.changed.end());
+  if (const auto* registered = std::get_if<core::RegisterWorker>(&command.action)) {
+    const auto* worker = std::get_if<WorkerId>(&outcome.reply);
+    if (outcome.status.ok() && worker != nullptr) {
+      liveness_->Hear(*worker, registered->incarnation, env_.events.now());
+    }
+  } else if (const auto* lost = std::get_if<core::LoseWorker>(&command.action)) {
+    liveness_->Forget(lost->worker);
+  }
+  if (outcome.journal) unsynced_.push_back(std::move(command));
+  return outcome;
+}
+
+void Shell::ApplyVerdicts() {
+  for (core::LoseWorker& verdict : liveness_->Overdue(env_.events.now())) {
+    env_.Tell(absl::StrCat("worker ", verdict.worker.ToString(), " lost: ", verdict.reason));
+    Apply(std::move(verdict));
+  }
+  for (core::PlaceJob& place : core::PlanPlacement(*coordinator_).place) {
+    const core::Outcome outcome = Apply(std::move(place));
+    env_.Expect(outcome.status.ok(), "a placement was refused on the state it was planned on");
+  }
+}
+
+void Shell::Sync(std::vector<Item> items) {
+  if (unsynced_.empty() || env_.plant == Plant::kReplyBeforeSync) Answer(items);
+  if (unsynced_.empty()) return;
+  busy_ = true;
+  const absl::Duration takes = env_.dice.Between(
+      absl::Microseconds(100), absl::Milliseconds(env_.dice.Chance(0.1) ? 500 : 10));
+  if (std::exchange(crash_in_next_sync_, false)) Later(takes / 2, [this] { Crash(); });
+  auto answered_later = std::make_shared<std::vector<Item>>(std::move(items));
+  Later(takes, [this, answered_later] {
+    busy_ = false;
+    disk_.insert(disk_.end(), unsynced_.begin(), unsynced_.end());
+    unsynced_.clear();
+    if (env_.plant != Plant::kReplyBeforeSync) Answer(*answered_later);
+    Serve();
+  });
+}
+
+// Replies, then wakes: everything that leaves the process is durable by now.
+void Shell::Answer(std::vector<Item>& items) {
+  if (!items.empty() || !changed_.empty()) Acknowledge();
+  for (Item& item : items) {
+    if (auto* command = std::get_if<CommandItem>(&item)) command->done(command->outcome);
+    if (auto* hear = std::get_if<HearItem>(&item)) hear->done();
+    if (auto* wait = std::get_if<WaitItem>(&item)) Park(std::move(*wait));
+  }
+  if (env_.plant == Plant::kLoseWakes) {
+    std::erase_if(changed_,
+                  [](const core::Topic& topic) { return topic.kind == core::Topic::Kind::kWorld; });
+  }
+  waiters_->WakeChanged(std::exchange(changed_, {}));
+  waiters_->Expire(env_.events.now());
+  for (const auto& [ticket, ready] : parked_) {
+    env_.Expect(!ready(), "a waiter slept through a change");
+  }
+}
+
+void Shell::Park(WaitItem wait) {
+  const server::Waiters::Ticket ticket = ++last_ticket_;
+  parked_.emplace(ticket, wait.ready);
+  waiters_->Park({ticket, std::move(wait.topics), env_.events.now() + wait.timeout,
+                  [this, ticket, ready = std::move(wait.ready),
+                   answer = std::move(wait.answer)](server::Waiters::Wake wake) {
+                    if (wake == server::Waiters::Wake::kChanged && !ready()) return false;
+                    parked_.erase(ticket);
+                    answer();
+                    return true;
+                  }});
+}
+
+void Shell::Acknowledge() {
+  env_.Expect(coordinator_->revision() >= acknowledged_, "the revision that clients see went back");
+  if (coordinator_->revision() == acknowledged_) return;
+  acknowledged_ = coordinator_->revision();
+  acknowledged_hash_ = coordinator_->StateHash();
+}
+
+void Shell::CheckState() {
+  for (const std::string& broken : invariants_.Broken(coordinator_->state())) {
+    env_.Expect(false, broken);
+  }
+  on_change_();
+}
+
+void Shell::Later(absl::Duration delay, std::function<void()> event) {
+  env_.events.After(delay, [this, life = life_, event = std::move(event)] {
+    if (life == life_) event();
+  });
+}
+
+}  // namespace dp::sim

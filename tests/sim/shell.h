@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/core/coordinator.h"
+#include "server/core/invariants.h"
+#include "server/core/liveness.h"
+#include "server/shell/waiters.h"
+#include "tests/sim/environment.h"
+
+namespace dp::sim {
+
+// The coordinator process in virtual time: the real machine, placement, liveness and waiters,
+// around them what the driver does (server/shell/driver.h) with a disk that takes time to sync and
+// may be cut off in the middle of it. Answers are given after the sync; a batch at a time.
+class Shell {
+ public:
+  static constexpr absl::Duration kLease = absl::Seconds(5);
+
+  explicit Shell(Environment& environment) : env_(environment) {}
+
+  // Replays the disk and starts an epoch.
+  void Start();
+  // kill -9: of what was not synced, any beginning may have reached the disk.
+  void Crash();
+  // The same, the next time something is on its way to the disk.
+  void CrashInNextSync();
+  // SIGSTOP for so long.
+  void Freeze(absl::Duration duration);
+  bool up() const { return up_; }
+
+  // As in the driver, each is answered in its turn, or never when the process dies before.
+  void Submit(core::Action action, std::function<void(const core::Outcome&)> done);
+  void Hear(WorkerId worker, Incarnation incarnation, std::function<void()> done);
+  // Answers once `ready`, or when `timeout` has passed. `ready` may only change with the topics.
+  void Wait(std::vector<core::Topic> topics, absl::Duration timeout, std::function<bool()> ready,
+            std::function<void()> answer);
+
+  const core::Coordinator& coordinator() const { return *coordinator_; }
+  // Called whenever the state may have changed.
+  void OnChange(std::function<void()> check) { on_change_ = std::move(check); }
+
+ private:
+  struct CommandItem {
+    core::Action action;
+    std::function<void(const core::Outcome&)> done;
+    core::Outcome outcome;
+  };
+  struct HearItem {
+    WorkerId worker;
+    Incarnation incarnation;
+    std::function<void()> done;
+  };
+  struct WaitItem {
+    std::vector<core::Topic> topics;
+    absl::Duration timeout;
+    std::function<bool()> ready;
+    std::function<void()> answer;
+  };
+  using Item = std::variant<CommandItem, HearItem, WaitItem>;
+
+  void Push(Item item);
+  void Tick();
+  void Serve();
+  core::Outcome Apply(core::Action action);
+  void ApplyVerdicts();
+  void Sync(std::vector<Item> items);
+  void Answer(std::vector<Item>& items);
+  void Park(WaitItem wait);
+  void Acknowledge();
+  void CheckState();
+  // Runs `event` after `delay` if this life of the process lasts so long.
+  void Later(absl::Duration delay, std::function<void()> event);
+
+  Environment& env_;
+  std::function<void()> on_change_ = [] {};
+
+  // On disk.
+  std::vector<core::Command> disk_;
+  // What the world has been told, by all lives.
+  Revision acknowledged_;
+  uint64_t acknowledged_hash_ = 0;
+  core::Invariants invariants_;
+
+  // In the memory of this life.
+  uint64_t life_ = 0;
+  bool up_ = false;
+  bool busy_ = false;  // syncing or frozen
+  bool crash_in_next_sync_ = false;
+  absl::Time frozen_until_ = absl::InfinitePast();
+  std::optional<core::Coordinator> coordinator_;
+  std::optional<core::Liveness> liveness_;
+  std::optional<server::Waiters> waiters_;
+  std::map<server::Waiters::Ticket, std::function<bool()>> parked_;
+  server::Waiters::Ticket last_ticket_ = 0;
+  std::vector<Item> queue_;
+  std::vector<core::Command> unsynced_;
+  std::vector<core::Topic> changed_;
+};
+
+}  // namespace dp::sim

@@ -1,0 +1,194 @@
+#include "tests/sim/simulation.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace dp::sim {
+namespace {
+
+constexpr absl::Duration kTrouble = absl::Seconds(60);
+// Every time limit in the system, one after the other, is well below this.
+constexpr absl::Duration kPeace = absl::Seconds(300);
+constexpr int kDaemons = 3;
+constexpr int kSlots = 2;
+constexpr int kJobs = 6;
+
+}  // namespace
+
+Simulation::Simulation(uint64_t seed, Plant plant, bool verbose)
+    : env_(seed, plant, verbose),
+      shell_(env_),
+      service_(shell_, plant),
+      network_(env_, service_),
+      processes_(env_),
+      user_(env_, network_) {}
+
+Report Simulation::Run() {
+  Weather weather;
+  weather.drop = env_.dice.Below(10) * 0.01;
+  weather.duplicate = env_.dice.Below(10) * 0.01;
+  weather.slow = env_.dice.Below(10) * 0.01;
+  network_.SetWeather(weather);
+  shell_.OnChange([this] { processes_.CheckReleased(shell_.coordinator()); });
+  shell_.Start();
+  WatchCoordinator();
+  for (int i = 0; i < kDaemons; ++i) {
+    const Node node = ++last_node_;
+    StartDaemon(node, env_.dice.Chance(0.5) ? absl::StrCat("worker-", node) : "");
+  }
+  SubmitJobs();
+  ScheduleFault();
+  env_.events.After(kTrouble, [this] { MakePeace(); });
+  const absl::Time end = env_.events.now() + kTrouble + kPeace;
+  while (env_.broken.empty() && !settled_ && env_.events.RunOne(end)) {
+  }
+  if (env_.broken.empty()) CheckEnd();
+  Report report{env_.broken, static_cast<int>(user_.jobs().size()), 0, faults_};
+  for (const auto& [job, state] : user_.jobs()) {
+    report.succeeded += state == core::JobState::kSucceeded;
+  }
+  return report;
+}
+
+void Simulation::StartDaemon(Node node, const std::string& name) {
+  daemons_.push_back(std::make_shared<Daemon>(env_, network_, processes_, node, name, kSlots));
+  daemons_.back()->Start();
+}
+
+void Simulation::SubmitJobs() {
+  for (int i = 0; i < kJobs; ++i) {
+    env_.events.After(env_.dice.Between(absl::ZeroDuration(), absl::Seconds(50)), [this] {
+      const int ranks = 1 + env_.dice.Below(kDaemons * kSlots + 1);
+      // What fits nowhere waits for ever, so somebody gives it up.
+      const bool cancel = ranks > kDaemons * kSlots || env_.dice.Chance(0.2);
+      user_.Submit(ranks, cancel ? env_.dice.Between(absl::ZeroDuration(), absl::Seconds(20))
+                                 : absl::InfiniteDuration());
+    });
+  }
+}
+
+void Simulation::ScheduleFault() {
+  env_.events.After(env_.dice.Between(absl::Milliseconds(100), absl::Seconds(12)), [this] {
+    if (at_peace_) return;
+    ++faults_;
+    Fault();
+    ScheduleFault();
+  });
+}
+
+void Simulation::Fault() {
+  Daemon& daemon = *daemons_[env_.dice.Below(static_cast<int>(daemons_.size()))];
+  switch (env_.dice.Below(8)) {
+    case 0:
+    case 1:
+      return CrashCoordinator();
+    case 2:
+      if (shell_.up()) shell_.Freeze(env_.dice.Between(absl::Milliseconds(10), absl::Seconds(8)));
+      return;
+    case 3:
+      return CrashDaemon(daemon);
+    case 4:
+      return daemon.Freeze(env_.dice.Between(absl::Milliseconds(10), absl::Seconds(8)));
+    case 5:
+      return CutOff(daemon.node());
+    case 6:
+      return BreakProcess();
+    case 7:
+      return ReplaceDaemon(daemon);
+  }
+}
+
+void Simulation::CrashCoordinator() {
+  if (!shell_.up()) return;
+  env_.dice.Chance(0.5) ? shell_.Crash() : shell_.CrashInNextSync();
+}
+
+// systemd starts it again.
+void Simulation::WatchCoordinator() {
+  if (shell_.up()) return env_.events.After(absl::Milliseconds(50), [this] { WatchCoordinator(); });
+  env_.events.After(env_.dice.Between(absl::ZeroDuration(), absl::Seconds(6)), [this] {
+    shell_.Start();
+    WatchCoordinator();
+  });
+}
+
+void Simulation::CrashDaemon(Daemon& daemon) {
+  if (!daemon.alive()) return;
+  daemon.Crash();
+  env_.events.After(
+      env_.dice.Between(absl::Milliseconds(50), absl::Seconds(10)),
+      [this, node = daemon.node(), name = daemon.name()] { StartDaemon(node, name); });
+}
+
+void Simulation::CutOff(Node node) {
+  env_.Tell(absl::StrCat("node ", node, " cut off"));
+  network_.CutOff(node);
+  env_.events.After(env_.dice.Between(absl::Milliseconds(100), absl::Seconds(12)),
+                    [this, node] { network_.Heal(node); });
+}
+
+void Simulation::BreakProcess() {
+  const std::vector<Process*> alive = processes_.alive();
+  if (alive.empty()) return;
+  Process& process = *alive[env_.dice.Below(static_cast<int>(alive.size()))];
+  if (env_.dice.Chance(0.6)) return process.Crash({core::Exit::How::kSignal, 9});
+  process.Hang();
+  // Its peers will find that it hangs. Where there is none, its owner does.
+  if (processes_.Alone(process.key())) user_.Cancel(process.key().job);
+}
+
+void Simulation::ReplaceDaemon(Daemon& daemon) {
+  if (!daemon.alive() || daemon.name().empty()) return;
+  CutOff(daemon.node());
+  daemon.Retire();
+  StartDaemon(++last_node_, daemon.name());
+}
+
+void Simulation::MakePeace() {
+  env_.Tell("peace");
+  at_peace_ = true;
+  network_.SetWeather({});
+  network_.HealAll();
+  LookWhetherSettled();
+}
+
+void Simulation::LookWhetherSettled() {
+  settled_ = Unsettled().empty();
+  env_.events.After(absl::Seconds(1), [this] { LookWhetherSettled(); });
+}
+
+// What has not come to its end.
+std::vector<std::string> Simulation::Unsettled() const {
+  std::vector<std::string> unsettled;
+  const auto expect = [&](bool holds, std::string otherwise) {
+    if (!holds) unsettled.push_back(std::move(otherwise));
+  };
+  expect(shell_.up(), "the coordinator is not up at the end");
+  if (!shell_.up()) return unsettled;
+  expect(user_.answered(), "a submission was not answered");
+  for (const core::Job* job : shell_.coordinator().jobs()) {
+    expect(job->terminal(), absl::StrCat("job ", job->id.ToString(), " is still ",
+                                         core::Name(job->state), " at the end"));
+  }
+  for (const auto& [job, state] : user_.jobs()) {
+    expect(state == shell_.coordinator().job(job)->state,
+           absl::StrCat("the end of job ", job.ToString(), " was not seen by its owner"));
+  }
+  expect(processes_.alive().empty(), "a rank process is left at the end");
+  size_t slots = 0;
+  for (const core::Worker* worker : shell_.coordinator().workers()) {
+    slots += worker->free_slots().size();
+  }
+  expect(slots == kDaemons * kSlots, absl::StrCat(slots, " slots are free at the end"));
+  return unsettled;
+}
+
+void Simulation::CheckEnd() {
+  for (const std::string& what : Unsettled()) env_.Expect(false, what);
+  for (const core::Job* job : shell_.coordinator().jobs()) {
+    if (job->state != core::JobState::kSucceeded) continue;
+    env_.Expect(processes_.sums(job->id) == static_cast<size_t>(job->spec.ranks * Process::kSteps),
+                absl::StrCat("job ", job->id.ToString(), " lost or repeated an add"));
+  }
+}
+
+}  // namespace dp::sim

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/daemon.h"
+#include "tests/sim/environment.h"
+#include "tests/sim/network.h"
+#include "tests/sim/process.h"
+#include "tests/sim/service.h"
+#include "tests/sim/shell.h"
+#include "tests/sim/user.h"
+
+namespace dp::sim {
+
+struct Report {
+  std::vector<std::string> broken;  // promises, each with its time
+  int jobs = 0;
+  int succeeded = 0;
+  int faults = 0;
+};
+
+// One cluster, one seed: a minute of work under faults, then peace, in which everything must come
+// to its end. Everything that happens follows from the seed.
+class Simulation {
+ public:
+  Simulation(uint64_t seed, Plant plant, bool verbose);
+
+  // Stops early at the first broken promise.
+  Report Run();
+
+ private:
+  void StartDaemon(Node node, const std::string& name);
+  void SubmitJobs();
+  void ScheduleFault();
+  void Fault();
+  void CrashCoordinator();
+  void WatchCoordinator();
+  void CrashDaemon(Daemon& daemon);
+  void CutOff(Node node);
+  void BreakProcess();
+  // A second daemon takes the name of one that is cut off but alive.
+  void ReplaceDaemon(Daemon& daemon);
+  void MakePeace();
+  void LookWhetherSettled();
+  std::vector<std::string> Unsettled() const;
+  void CheckEnd();
+
+  Environment env_;
+  Shell shell_;
+  Service service_;
+  Network network_;
+  ProcessTable processes_;
+  User user_;
+  std::vector<std::shared_ptr<Daemon>> daemons_;
+  Node last_node_ = 0;
+  bool at_peace_ = false;
+  bool settled_ = false;
+  int faults_ = 0;
+};
+
+}  // namespace dp::sim

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "tests/sim/network.h"
+
+namespace dp::sim {
+
+// Somebody with dpctl: submits jobs, follows each to its end, cancels some.
+class User {
+ public:
+  static constexpr Node kNode = 100;
+
+  User(Environment& environment, Network& network) : env_(environment), network_(network) {}
+
+  // Submits a job of so many ranks, and cancels it after `cancel_after` where that is finite.
+  void Submit(int ranks, absl::Duration cancel_after);
+  void Cancel(JobId job);
+
+  // The jobs whose submission was acknowledged, with the end that was seen, if any.
+  const std::map<JobId, core::JobState>& jobs() const { return jobs_; }
+  bool answered() const { return submissions_ == static_cast<int>(jobs_.size()); }
+
+ private:
+  void Watch(JobId job, Revision since);
+
+  Environment& env_;
+  Network& network_;
+  int submissions_ = 0;
+  std::map<JobId, core::JobState> jobs_;
+};
+
+}  // namespace dp::sim
