@@ -1,0 +1,132 @@
+#include "tests/scenarios/describe.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/overloaded.h"
+
+namespace dp::scenarios {
+namespace {
+
+// What it says beyond the defaults; "-" when nothing.
+std::string DescribeResult(const StoreResult& result) {
+  std::vector<std::string> parts;
+  if (result.found) parts.push_back("found");
+  if (!result.value.empty()) parts.push_back(absl::StrCat("'", result.value, "'"));
+  if (result.number != 0) parts.push_back(absl::StrCat(result.number));
+  return parts.empty() ? "-" : absl::StrJoin(parts, " ");
+}
+
+std::string DescribeRank(const core::Rank& rank, size_t number) {
+  std::string line = absl::StrCat("rank ", number, " ", core::Name(rank.state), " on ", rank.worker,
+                                  "/", rank.slot);
+  if (rank.pid != 0) absl::StrAppend(&line, " pid ", rank.pid);
+  if (rank.exit.has_value()) absl::StrAppend(&line, ", ", core::Describe(*rank.exit));
+  return line;
+}
+
+absl::string_view Name(core::WorldState state) {
+  switch (state) {
+    case core::WorldState::kForming:
+      return "forming";
+    case core::WorldState::kSealed:
+      return "sealed";
+    case core::WorldState::kClosed:
+      return "closed";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string DescribeReply(const core::Reply& reply) {
+  return std::visit(Overloaded{[](std::monostate) -> std::string { return "ok"; },
+                               [](JobId id) { return absl::StrCat("job ", id.ToString()); },
+                               [](WorkerId id) { return absl::StrCat("worker ", id.ToString()); },
+                               [](Epoch epoch) { return absl::StrCat("epoch ", epoch.ToString()); },
+                               [](const std::vector<StoreResult>& results) {
+                                 return absl::StrJoin(
+                                     results, "; ", [](std::string* out, const auto& result) {
+                                       absl::StrAppend(out, DescribeResult(result));
+                                     });
+                               }},
+                    reply);
+}
+
+std::string DescribeTopic(const core::Topic& topic) {
+  switch (topic.kind) {
+    case core::Topic::Kind::kJob:
+      return absl::StrCat("job ", topic.id);
+    case core::Topic::Kind::kJobList:
+      return "jobs";
+    case core::Topic::Kind::kWorld:
+      return absl::StrCat("world ", topic.id);
+    case core::Topic::Kind::kAssignment:
+      return absl::StrCat("assignment ", topic.id);
+    case core::Topic::Kind::kWorkers:
+      return "workers";
+    case core::Topic::Kind::kStoreKey:
+      return absl::StrCat("key ", topic.id, "/", topic.key);
+    case core::Topic::Kind::kLogs:
+      return absl::StrCat("logs ", topic.id);
+  }
+  return "";
+}
+
+std::string DescribePlaces(const core::Job& job) {
+  return absl::StrCat("job ", job.id.ToString(), " on ",
+                      absl::StrJoin(job.ranks, " ", [](std::string* out, const core::Rank& rank) {
+                        absl::StrAppend(out, rank.worker, "/", rank.slot);
+                      }));
+}
+
+std::vector<std::string> DescribeJob(const core::Job& job) {
+  std::vector<std::string> lines = {absl::StrCat(core::Name(job.state), ", generation ",
+                                                 job.generation.ToString(), ", version ",
+                                                 job.version.ToString())};
+  for (size_t i = 0; i < job.ranks.size(); ++i) lines.push_back(DescribeRank(job.ranks[i], i));
+  if (!job.failure.has_value()) return lines;
+  lines.push_back(absl::StrCat("failure (", core::Name(job.failure->failure_class),
+                               "): ", job.failure->message));
+  for (const std::string& line : job.failure->last_lines) {
+    lines.push_back(absl::StrCat("| ", line));
+  }
+  return lines;
+}
+
+std::vector<std::string> DescribeWorld(const core::World& world) {
+  std::vector<std::string> lines = {absl::StrCat(Name(world.state), ", generation ",
+                                                 world.generation.ToString(), ", size ", world.size,
+                                                 ", version ", world.version.ToString())};
+  for (const core::Member& member : world.members) {
+    lines.push_back(
+        absl::StrCat("rank ", member.rank, " on ", member.worker, " at ", member.address));
+  }
+  if (!world.reason.empty()) lines.push_back(world.reason);
+  return lines;
+}
+
+std::vector<std::string> DescribeWorkers(const std::vector<const core::Worker*>& workers) {
+  std::vector<std::string> lines;
+  for (const core::Worker* worker : workers) {
+    lines.push_back(absl::StrCat(worker->name, " life ", worker->incarnation.ToString(), ": "));
+    if (worker->ready()) {
+      absl::StrAppend(&lines.back(), worker->free_slots().size(), " of ", worker->slots.size(),
+                      " slots free");
+    } else {
+      absl::StrAppend(&lines.back(), "lost, ", worker->lost_reason);
+    }
+  }
+  return lines;
+}
+
+std::vector<std::string> DescribeAssignment(const core::Assignment& assignment) {
+  std::vector<std::string> lines = {absl::StrCat("version ", assignment.version.ToString())};
+  for (const core::AssignedRank& rank : assignment.ranks) {
+    lines.push_back(absl::StrCat("job ", rank.key.job.ToString(), " rank ", rank.key.rank, " of ",
+                                 rank.world_size, ", local rank ", rank.local_rank, ", slot ",
+                                 rank.slot, rank.stop ? ", stop" : ""));
+  }
+  return lines;
+}
+
+}  // namespace dp::scenarios

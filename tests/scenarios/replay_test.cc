@@ -1,0 +1,166 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "base/random.h"
+#include "server/core/coordinator.h"
+#include "server/core/invariants.h"
+#include "server/core/placement.h"
+
+// Random commands, sensible and not, against the machine: its invariants hold after each, and the
+// journal replays to the same state and the same answers. `--seed=N` runs one seed.
+
+namespace dp::core {
+
+constexpr uint64_t kSeeds = 200;
+constexpr int kCommands = 300;
+uint64_t only_seed = 0;
+
+namespace {
+
+// Draws commands over few names, so that they meet often. Follows no protocol.
+class CommandSource {
+ public:
+  explicit CommandSource(uint64_t seed) : random_(seed) {}
+
+  Action Next(const Coordinator& coordinator) {
+    switch (Below(12)) {
+      case 0:
+        return SubmitJob{absl::StrCat("request ", Below(40)), {"job", Below(5), "spec"}};
+      case 1:
+        return RegisterWorker{Below(2) ? "" : absl::StrCat("w", Below(3)), "host", "address",
+                              Incarnation(Below(20)), Below(4)};
+      case 2:
+        if (Below(4) == 0) return CancelJob{Job()};
+        [[fallthrough]];
+      case 3:
+        return Place(coordinator);
+      case 4:
+        if (Below(4) == 0) return LoseWorker{WorkerId(Below(6)), Incarnation(Below(20)), "silent"};
+        [[fallthrough]];
+      case 5:
+      case 6:
+        return JoinWorld{Rank(coordinator)};
+      case 7:
+        return Batch();
+      default:
+        return Report(coordinator);
+    }
+  }
+
+ private:
+  int Below(int bound) { return static_cast<int>(NextRandom(random_) % bound); }
+  JobId Job() { return JobId(Below(12)); }
+
+  // Mostly what the placement says, sometimes nonsense.
+  Action Place(const Coordinator& coordinator) {
+    const Placement placement = PlanPlacement(coordinator);
+    if (!placement.place.empty() && Below(4) != 0) return placement.place.front();
+    return PlaceJob{Job(), {{WorkerId(Below(6)), Below(4)}}};
+  }
+
+  // Mostly a rank of a job that is not over.
+  RankKey Rank(const Coordinator& coordinator) {
+    for (const core::Job* job : coordinator.jobs()) {
+      if (job->terminal() || job->ranks.empty() || Below(3) == 0) continue;
+      return {job->id, job->generation, Below(static_cast<int>(job->ranks.size()))};
+    }
+    return {Job(), Generation(Below(3)), Below(4)};
+  }
+
+  ReportRank Report(const Coordinator& coordinator) {
+    ReportRank report;
+    report.rank = Rank(coordinator);
+    const core::Job* job = coordinator.job(report.rank.job);
+    const bool known = job != nullptr && static_cast<size_t>(report.rank.rank) < job->ranks.size();
+    report.worker = known && Below(8) ? job->ranks[report.rank.rank].worker_id : WorkerId(Below(6));
+    const Worker* worker = coordinator.worker(report.worker);
+    report.incarnation = worker && Below(8) ? worker->incarnation : Incarnation(Below(20));
+    report.what = static_cast<ReportRank::What>(Below(3));
+    report.pid = Below(1000);
+    report.exit = {static_cast<Exit::How>(Below(2)), Below(3) ? 0 : 9};
+    if (Below(10) == 0) report.error = "no such file";
+    return report;
+  }
+
+  StoreBatch Batch() {
+    const std::string key = absl::StrCat("key", Below(3));
+    StoreBatch batch{
+        Job(), Generation(1), static_cast<uint64_t>(Below(3)), static_cast<uint64_t>(Below(5)), {}};
+    batch.operations = {StoreAdd{key, Below(9)}, StoreGet{key}};
+    if (Below(3) == 0) batch.operations = {StoreDelete{key}};
+    if (Below(5) == 0) batch.operations.push_back(StoreSet{key, "text"});
+    return batch;
+  }
+
+  uint64_t random_;
+};
+
+struct History {
+  std::vector<Command> journal;
+  std::vector<Outcome> outcomes;
+  uint64_t hash = 0;
+};
+
+History RunRandomly(uint64_t seed) {
+  History history;
+  CommandSource source(seed);
+  Coordinator coordinator;
+  Invariants invariants;
+  for (int i = 0; i < kCommands; ++i) {
+    const Command command{absl::FromUnixSeconds(i), source.Next(coordinator)};
+    Outcome outcome = coordinator.Apply(command);
+    const std::string broken = absl::StrJoin(invariants.Broken(coordinator.state()), "\n");
+    EXPECT_EQ(broken, "") << "after command " << i;
+    if (!broken.empty()) break;
+    if (!outcome.journal) continue;
+    history.journal.push_back(command);
+    history.outcomes.push_back(std::move(outcome));
+  }
+  history.hash = coordinator.StateHash();
+  return history;
+}
+
+void CheckReplay(const History& history) {
+  Coordinator coordinator;
+  for (size_t i = 0; i < history.journal.size(); ++i) {
+    const Outcome outcome = coordinator.Apply(history.journal[i]);
+    EXPECT_EQ(outcome.status, history.outcomes[i].status);
+    EXPECT_EQ(outcome.reply, history.outcomes[i].reply);
+    EXPECT_EQ(outcome.changed, history.outcomes[i].changed);
+  }
+  EXPECT_EQ(coordinator.StateHash(), history.hash);
+}
+
+TEST(ReplayTest, TheJournalOfRandomCommandsReplaysToTheSameState) {
+  size_t journalled = 0;
+  const uint64_t first = only_seed == 0 ? 1 : only_seed;
+  const uint64_t last = only_seed == 0 ? kSeeds : only_seed;
+  for (uint64_t seed = first; seed <= last && !HasFailure(); ++seed) {
+    SCOPED_TRACE(absl::StrCat("run again with --seed=", seed));
+    const History history = RunRandomly(seed);
+    CheckReplay(history);
+    journalled += history.journal.size();
+  }
+  // The random walk must get somewhere: many of its commands are accepted.
+  EXPECT_GT(journalled, (last - first + 1) * kCommands / 5);
+}
+
+}  // namespace
+}  // namespace dp::core
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view argument = argv[i];
+    if (!absl::ConsumePrefix(&argument, "--seed=")) continue;
+    if (!absl::SimpleAtoi(argument, &dp::core::only_seed)) return 2;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,210 @@
+#include "tests/scenarios/script.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/check.h"
+#include "base/overloaded.h"
+#include "server/core/placement.h"
+#include "tests/scenarios/describe.h"
+
+namespace dp::scenarios {
+namespace {
+
+int ToNumber(absl::string_view text) {
+  int number = 0;
+  if (!absl::SimpleAtoi(text, &number)) throw std::invalid_argument(absl::StrCat("number ", text));
+  return number;
+}
+
+core::Exit ExitOf(const Line& line) {
+  if (line.options.count("signal") > 0) {
+    return {core::Exit::How::kSignal, line.number("signal", 0)};
+  }
+  return {core::Exit::How::kCode, line.number("code", 0)};
+}
+
+// "store JOB verb key ..." makes a batch of one operation.
+StoreOperation Operation(const Line& line) {
+  const std::string& verb = line.word(2);
+  const std::string& key = line.word(3);
+  if (verb == "set") return StoreSet{key, line.word(4)};
+  if (verb == "get") return StoreGet{key};
+  if (verb == "add") return StoreAdd{key, ToNumber(line.word(4))};
+  if (verb == "compare_set") return StoreCompareSet{key, line.word(4), line.word(5)};
+  if (verb == "delete") return StoreDelete{key};
+  if (verb == "check") return StoreCheck{{line.words.begin() + 3, line.words.end()}};
+  throw std::invalid_argument(verb);
+}
+
+}  // namespace
+
+std::string Script::Annotate(absl::string_view file) {
+  std::string annotated;
+  for (const absl::string_view text : absl::StrSplit(file, '\n')) {
+    if (text.substr(0, 2) == "  ") continue;
+    absl::StrAppend(&annotated, text, "\n");
+    if (text.empty() || text.front() == '#') continue;
+    for (const std::string& line : Run(Line::Parse(text))) {
+      absl::StrAppend(&annotated, "  ", line, "\n");
+    }
+  }
+  annotated.pop_back();  // the last line of the file has one already
+  return annotated;
+}
+
+Script::Lines Script::Run(const Line& line) {
+  try {
+    Lines lines = line.word(0) == "show" ? Show(line) : RunCommand(line);
+    AppendBroken(lines);
+    return lines;
+  } catch (const std::exception& error) {
+    return {absl::StrCat("the script has a mistake in this line: ", error.what())};
+  }
+}
+
+Script::Lines Script::RunCommand(const Line& line) {
+  using What = core::ReportRank::What;
+  const std::string& verb = line.word(0);
+  if (verb == "register") return Apply(Register(line));
+  if (verb == "lose") {
+    const core::Worker& worker = Named(line.word(1));
+    return Apply(core::LoseWorker{worker.id, worker.incarnation, line.option("reason", "silent")});
+  }
+  if (verb == "submit") {
+    const std::string request = line.option("request", absl::StrCat("auto-", ++last_request_));
+    return Apply(
+        core::SubmitJob{request, {line.option("name", "job"), line.number("ranks", 1), ""}});
+  }
+  if (verb == "cancel") return Apply(core::CancelJob{JobId(ToNumber(line.word(1)))});
+  if (verb == "place") return PlaceAll();
+  if (verb == "join") return Apply(core::JoinWorld{Rank(line)});
+  if (verb == "started") return Apply(Report(line, What::kStarted));
+  if (verb == "exited") return Apply(Report(line, What::kExited));
+  if (verb == "released") return Apply(Report(line, What::kReleased));
+  if (verb == "store") {
+    return Apply(core::StoreBatch{JobId(ToNumber(line.word(1))),
+                                  Generation(line.number("generation", 1)),
+                                  static_cast<uint64_t>(line.number("client", 0)),
+                                  static_cast<uint64_t>(line.number("sequence", 0)),
+                                  {Operation(line)}});
+  }
+  if (verb == "repeat") return Apply(last_);
+  if (verb == "restart") return Restart();
+  throw std::invalid_argument(verb);
+}
+
+Script::Lines Script::Apply(core::Action action) {
+  now_ += absl::Seconds(1);
+  last_ = action;
+  const core::Command command{now_, std::move(action)};
+  const core::Outcome outcome = coordinator_.Apply(command);
+  if (outcome.journal) journal_.push_back(command);
+  if (!outcome.status.ok()) return {absl::StrCat("refused: ", outcome.status.ToString())};
+  Lines lines = {DescribeReply(outcome.reply)};
+  if (!outcome.journal) lines.back() += ", nothing new";
+  if (outcome.changed.empty()) return lines;
+  lines.push_back(absl::StrCat(
+      "moves ", absl::StrJoin(outcome.changed, ", ", [this](std::string* out, const auto& topic) {
+        absl::StrAppend(out, Describe(topic));
+      })));
+  return lines;
+}
+
+Script::Lines Script::PlaceAll() {
+  const core::Placement placement = core::PlanPlacement(coordinator_);
+  Lines lines;
+  for (const core::PlaceJob& place : placement.place) {
+    for (std::string& line : Apply(place)) lines.push_back(std::move(line));
+    lines.push_back(DescribePlaces(*coordinator_.job(place.job)));
+  }
+  for (const auto& [job, reasons] : placement.reasons) {
+    lines.push_back(absl::StrCat("job ", job.ToString(), " waits: ", absl::StrJoin(reasons, "; ")));
+  }
+  return lines;
+}
+
+// Kills the coordinator and starts one from the journal.
+Script::Lines Script::Restart() {
+  const uint64_t before = coordinator_.StateHash();
+  coordinator_ = core::Coordinator();
+  for (const core::Command& command : journal_) coordinator_.Apply(command);
+  Lines lines = {coordinator_.StateHash() == before ? "replayed to the same state"
+                                                    : "REPLAYED TO ANOTHER STATE"};
+  for (std::string& line : Apply(core::StartEpoch{})) lines.push_back(std::move(line));
+  return lines;
+}
+
+void Script::AppendBroken(Lines& lines) {
+  for (const std::string& broken : invariants_.Broken(coordinator_.state())) {
+    lines.push_back(absl::StrCat("BROKEN: ", broken));
+  }
+}
+
+core::RegisterWorker Script::Register(const Line& line) {
+  const uint64_t life = line.number("life", static_cast<int>(last_life_ + 1));
+  last_life_ = std::max(last_life_, life);
+  const std::string& host = line.word(1);
+  return {line.option("name", ""), host, host + ".test", Incarnation(life),
+          line.number("slots", 1)};
+}
+
+// The report comes from the worker that the rank belongs to, in its current life, unless the line
+// says otherwise.
+core::ReportRank Script::Report(const Line& line, core::ReportRank::What what) const {
+  core::ReportRank report;
+  report.rank = Rank(line);
+  const core::Job* job = coordinator_.job(report.rank.job);
+  const bool known = job != nullptr && static_cast<size_t>(report.rank.rank) < job->ranks.size();
+  if (line.options.count("worker") > 0) {
+    report.worker = Named(line.option("worker", "")).id;
+  } else if (known) {
+    report.worker = job->ranks[report.rank.rank].worker_id;
+  }
+  const core::Worker* worker = coordinator_.worker(report.worker);
+  const int life = worker == nullptr ? 0 : static_cast<int>(worker->incarnation.value());
+  report.incarnation = Incarnation(line.number("life", life));
+  report.what = what;
+  report.pid = what == core::ReportRank::What::kStarted ? 100 + report.rank.rank : 0;
+  report.exit = ExitOf(line);
+  report.error = line.option("error", "");
+  if (line.options.count("says") > 0) report.last_lines = {line.option("says", "")};
+  return report;
+}
+
+// "JOB/RANK", of the first generation unless the line says otherwise.
+core::RankKey Script::Rank(const Line& line) const {
+  const std::vector<std::string> parts = absl::StrSplit(line.word(1), '/');
+  return {JobId(ToNumber(parts.at(0))), Generation(line.number("generation", 1)),
+          ToNumber(parts.at(1))};
+}
+
+const core::Worker& Script::Named(const std::string& name) const {
+  for (const core::Worker* worker : coordinator_.workers()) {
+    if (worker->name == name) return *worker;
+  }
+  throw std::invalid_argument(absl::StrCat("worker ", name));
+}
+
+std::string Script::Describe(const core::Topic& topic) const {
+  if (topic.kind != core::Topic::Kind::kAssignment) return DescribeTopic(topic);
+  return absl::StrCat("assignment of ", coordinator_.worker(WorkerId(topic.id))->name);
+}
+
+Script::Lines Script::Show(const Line& line) const {
+  const std::string& what = line.word(1);
+  if (what == "job") return DescribeJob(*coordinator_.job(JobId(ToNumber(line.word(2)))));
+  if (what == "world") return DescribeWorld(*coordinator_.world(JobId(ToNumber(line.word(2)))));
+  if (what == "workers") return DescribeWorkers(coordinator_.workers());
+  if (what == "assignment") {
+    const core::Worker& worker = Named(line.word(2));
+    return DescribeAssignment(*coordinator_.assignment(worker.id, worker.incarnation));
+  }
+  throw std::invalid_argument(what);
+}
+
+}  // namespace dp::scenarios

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "server/core/coordinator.h"
+#include "server/core/invariants.h"
+
+namespace dp::scenarios {
+
+// One line of a script: words, and key=value options (a value may stand in double quotes).
+struct Line {
+  std::vector<std::string> words;
+  std::map<std::string, std::string> options;
+
+  static Line Parse(absl::string_view text);
+  const std::string& word(size_t index) const { return words.at(index); }
+  std::string option(const std::string& key, const std::string& otherwise) const;
+  int number(const std::string& key, int otherwise) const;
+};
+
+// Speaks to a coordinator in the language of the scenario files (README.md) and writes down its
+// reactions. A second passes before each command. Not thread-safe.
+class Script {
+ public:
+  // The whole file again, each command followed by what the machine answers to it, two spaces in.
+  // What was written there before is dropped.
+  std::string Annotate(absl::string_view file);
+
+ private:
+  using Lines = std::vector<std::string>;
+
+  Lines Run(const Line& line);
+  Lines RunCommand(const Line& line);
+  Lines Show(const Line& line) const;
+  Lines Apply(core::Action action);
+  Lines PlaceAll();
+  Lines Restart();
+  void AppendBroken(Lines& lines);
+
+  core::RegisterWorker Register(const Line& line);
+  core::ReportRank Report(const Line& line, core::ReportRank::What what) const;
+  core::RankKey Rank(const Line& line) const;
+  const core::Worker& Named(const std::string& name) const;
+  std::string Describe(const core::Topic& topic) const;
+
+  absl::Time now_ = absl::UnixEpoch();
+  core::Coordinator coordinator_;
+  core::Invariants invariants_;
+  std::vector<core::Command> journal_;
+  core::Action last_;
+  uint64_t last_life_ = 0;
+  uint64_t last_request_ = 0;
+};
+
+}  // namespace dp::scenarios
