@@ -21,13 +21,13 @@ TIMEOUT_S = 60
 class Program:
     """One running server; `line` is what it printed when it was ready."""
 
-    def __init__(self, args, log_path, prefix=(), env=None):
+    def __init__(self, args, log_path, prefix=(), env=None, wait=True):
         self.log_path = pathlib.Path(log_path)
         self._log = open(log_path, "wb")
         self.process = subprocess.Popen(
             [*prefix, *map(str, args)], stdout=subprocess.PIPE, stderr=self._log,
             env={**os.environ, **(env or {})})
-        self.line = self._read_line()
+        self.line = self._read_line() if wait else None
 
     def _read_line(self):
         deadline = time.monotonic() + TIMEOUT_S
@@ -106,11 +106,17 @@ class Cluster(contextlib.ExitStack):
             args += ["--name", name]
         return self.program(*args, **how)
 
+    def worker_in_background(self, **how):
+        """A worker that need not be ready yet."""
+        return self.worker(wait=False, **how)
+
+    def dpctl_command(self):
+        return [BIN / "dpctl", "--coordinator", self.address]
+
     def dpctl(self, *args, timeout_s=TIMEOUT_S, check=None):
         """Runs dpctl; with `check`, its exit code must be that."""
-        done = subprocess.run(
-            [BIN / "dpctl", "--coordinator", self.address, *map(str, args)],
-            capture_output=True, text=True, timeout=timeout_s)
+        done = subprocess.run([*self.dpctl_command(), *map(str, args)],
+                              capture_output=True, text=True, timeout=timeout_s)
         if check is not None and done.returncode != check:
             raise AssertionError(f"dpctl {args} ended with {done.returncode}, not {check}\n"
                                  f"{done.stdout}\n{done.stderr}")
@@ -133,7 +139,7 @@ class Cluster(contextlib.ExitStack):
 
     def follow_until(self, job, text, timeout_s=TIMEOUT_S):
         """Follows the job's log until a line holds `text`."""
-        with subprocess.Popen([BIN / "dpctl", "--coordinator", self.address, "logs", "-f", job],
+        with subprocess.Popen([*self.dpctl_command(), "logs", "-f", job],
                               stdout=subprocess.PIPE, text=True) as logs:
             timer = time.monotonic() + timeout_s
             try:

@@ -1,0 +1,116 @@
+"""What a user gets wrong, and what dpctl and the servers answer."""
+
+import json
+import struct
+import subprocess
+import unittest
+
+from cluster import BIN, Cluster
+from idx_data import train_job, write_idx
+
+
+class JobFileTest(unittest.TestCase):
+    """Checked by dpctl alone: no coordinator runs."""
+
+    def refuse(self, text, *expected):
+        done = subprocess.run([BIN / "dpctl", "submit", "--dry-run", "/dev/stdin"], input=text,
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        for part in expected:
+            self.assertIn(part, done.stderr)
+
+    def job(self, **changes):
+        return json.dumps({**train_job("/data"), **changes})
+
+    def train(self, **changes):
+        return json.dumps(train_job("/data", **changes))
+
+    def test_not_yaml(self):
+        self.refuse("a: [1, 2", "/dev/stdin:1")
+
+    def test_an_unknown_field_names_its_line_and_the_nearest_field(self):
+        self.refuse("apiVersion: dp/v1\nkind: Job\nname: x\nrank: 2\n", ":4", "'rank'", "'ranks'")
+
+    def test_a_wrong_type_names_the_value(self):
+        self.refuse(self.job(ranks="two"), "two")
+
+    def test_a_negative_size(self):
+        self.refuse(self.train(globalBatchSize=-5), "globalBatchSize", "-5")
+
+    def test_layers_that_do_not_fit_name_the_layer_and_both_shapes(self):
+        layers = [{"flatten": {}}, {"linear": {"in": 100, "out": 10}}]
+        with Cluster() as cluster:
+            data = write_idx(cluster.dir / "data")
+            job = train_job(data, model={"layers": layers})
+            self.refuse(json.dumps(job), "linear1", "100", "784")
+
+
+class ServersTest(unittest.TestCase):
+    def test_a_coordinator_that_is_not_there_ends_dpctl_with_104(self):
+        done = subprocess.run([BIN / "dpctl", "--coordinator", "127.0.0.1:1", "--timeout", "1s",
+                               "ps"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 104)
+        self.assertIn("127.0.0.1:1", done.stderr)
+
+    def test_an_unknown_job_ends_dpctl_with_102(self):
+        with Cluster() as cluster:
+            self.assertIn("nosuch", cluster.dpctl("describe", "nosuch", check=102).stderr)
+
+    def test_listening_beyond_loopback_needs_insecure(self):
+        done = subprocess.run([BIN / "dp-coordinator", "--listen", "0.0.0.0:0", "--data-dir",
+                               "/nonexistent"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--insecure", done.stderr)
+
+    def test_a_data_directory_in_use_is_refused(self):
+        with Cluster() as cluster:
+            done = subprocess.run([BIN / "dp-coordinator", "--listen", "127.0.0.1:0", "--data-dir",
+                                   cluster.dir / "coordinator"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("in use", done.stderr)
+
+    def test_a_trainer_started_by_hand_says_what_to_do(self):
+        done = subprocess.run([BIN / "dp-trainer"], capture_output=True, text=True, env={})
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("dpctl", done.stderr)
+
+
+class DataTest(unittest.TestCase):
+    """Found by the ranks; the job fails with the reason in its last lines."""
+
+    def fail_with(self, spoil, *expected):
+        with Cluster() as cluster:
+            cluster.worker(slots=1)
+            data = write_idx(cluster.dir / "data")
+            spoil(data)
+            job = cluster.submit(train_job(data, ranks=1))
+            self.assertEqual(cluster.wait(job), 1)
+            lines = "\n".join(cluster.describe(job)["failure"]["lastLines"])
+            for part in expected:
+                self.assertIn(part, lines)
+
+    def test_a_missing_file_names_both_spellings(self):
+        self.fail_with(lambda data: (data / "train-labels-idx1-ubyte").unlink(),
+                       "train-labels-idx1-ubyte", ".gz")
+
+    def test_a_truncated_file_names_both_sizes(self):
+        def spoil(data):
+            path = data / "train-images-idx3-ubyte"
+            path.write_bytes(path.read_bytes()[:1000])
+        self.fail_with(spoil, "train-images-idx3-ubyte", "1568000", "984")
+
+    def test_a_wrong_magic(self):
+        def spoil(data):
+            path = data / "train-images-idx3-ubyte"
+            path.write_bytes(struct.pack(">I", 0xdead) + path.read_bytes()[4:])
+        self.fail_with(spoil, "train-images-idx3-ubyte", "magic")
+
+    def test_a_label_out_of_range(self):
+        def spoil(data):
+            path = data / "train-labels-idx1-ubyte"
+            path.write_bytes(path.read_bytes()[:-1] + bytes([17]))
+        self.fail_with(spoil, "train-labels-idx1-ubyte", "17")
+
+
+if __name__ == "__main__":
+    unittest.main()

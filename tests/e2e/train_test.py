@@ -1,0 +1,77 @@
+"""Training through every part: coordinator, worker daemons, trainer processes, dpctl."""
+
+import json
+import pathlib
+import unittest
+
+from cluster import Cluster
+from idx_data import train_job, write_idx
+
+
+class TrainTest(unittest.TestCase):
+    def train(self, name, slots, **train):
+        """Trains on a cluster with these slots, one worker each number; returns the weights."""
+        with Cluster() as cluster:
+            for count in slots:
+                cluster.worker(slots=count)
+            weights = cluster.dir / "weights.safetensors"
+            data = write_idx(cluster.dir / "data")
+            job = cluster.submit(train_job(data, name=name, ranks=sum(slots),
+                                           output={"weights": str(weights)}, **train))
+            self.assertEqual(cluster.wait(job), 0, cluster.dpctl("logs", job).stdout)
+            return weights.read_bytes()
+
+    def test_a_job_on_two_workers_trains_and_tells_its_accuracy(self):
+        with Cluster() as cluster:
+            cluster.worker(slots=1, name="worker-a")
+            cluster.worker(slots=1, name="worker-b")
+            path = cluster.dir / "job.json"
+            data = write_idx(cluster.dir / "data")
+            path.write_text(json.dumps(train_job(data, epochs=2)))
+            done = cluster.dpctl("run", path, check=0)
+            last = done.stdout.strip().splitlines()[-1]
+            self.assertTrue(last.startswith("test_accuracy="), last)
+            self.assertGreater(float(last.split("=")[1]), 0.9)
+            job = cluster.describe("job")
+            self.assertEqual({rank["worker"] for rank in job["ranks"]}, {"worker-a", "worker-b"})
+
+    def test_another_placement_and_bucket_plan_give_the_same_bits(self):
+        for ranks in ([3], [4]):
+            whole = self.train("together", ranks)
+            spread = self.train("spread", [1] * (ranks[0] - 2) + [2], bucketCapMb=0.05)
+            self.assertEqual(whole, spread)
+
+    def test_the_trace_shows_buckets_reduced_while_backward_goes_on(self):
+        with Cluster() as cluster:
+            cluster.worker(slots=2)
+            trace = cluster.dir / "trace.jsonl"
+            job = cluster.submit(train_job(write_idx(cluster.dir / "data"), trace=str(trace),
+                                           model={"preset": "cnn"}, bucketCapMb=0.01))
+            self.assertEqual(cluster.wait(job), 0)
+            events = [json.loads(line)["event"] for line in trace.read_text().splitlines()]
+            self.assertLess(events.index("bucket_begun"), events.index("backward_ended"))
+
+    def test_run_local_brings_its_own_cluster_and_takes_it_down(self):
+        with Cluster() as cluster:
+            path = cluster.dir / "job.json"
+            path.write_text(json.dumps(train_job(write_idx(cluster.dir / "data"))))
+            done = cluster.dpctl("run", "--local", path, check=0)
+            self.assertIn("test_accuracy=", done.stdout)
+            self.assertEqual(processes_with(path.name), [])
+
+
+def processes_with(text):
+    """Command lines of running processes that hold `text`."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if text in line:
+            found.append(line)
+    return found
+
+
+if __name__ == "__main__":
+    unittest.main()
