@@ -28,7 +28,7 @@ class CountingDataset : public Dataset {
 
 class PrefetchTest : public testing::Test {
  protected:
-  const CountingDataset data_;
+  const CountingDataset data_{};
   const GlobalBatchSampler sampler_{
       {.n = 20, .global_batch_size = 6, .rank = 1, .world_size = 2, .shuffle = false}};
 };
