@@ -34,9 +34,11 @@ absl::Status Expected(const YAML::Node& node, absl::string_view type) {
   return absl::InvalidArgumentError(absl::StrCat("is ", Shown(node), "; expected ", type));
 }
 
+// JSON as protobuf writes it quotes numbers of 64 bits, as JavaScript cannot hold them.
 template <typename Int>
 bool ParseInt(const YAML::Node& node, Int* value) {
-  return Plain(node) && absl::SimpleAtoi(node.Scalar(), value);
+  const bool may_be_quoted = sizeof(Int) == 8 && node.IsScalar();
+  return (Plain(node) || may_be_quoted) && absl::SimpleAtoi(node.Scalar(), value);
 }
 
 template <typename Int>

@@ -1,0 +1,131 @@
+#include "client/dpctl/job_view.h"
+
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace dp::ctl {
+namespace {
+
+constexpr char kFailed[] = R"(
+  id: 7 version: 9 generation: 1 state: JOB_STATE_FAILED
+  spec { name: "cnn" ranks: 2 }
+  ranks { rank: 0 state: RANK_STATE_EXITED worker: "w-a" host: "host-a" slot: 0 pid: 11 exit { signal: 15 } }
+  ranks { rank: 1 state: RANK_STATE_EXITED worker: "w-b" host: "host-b" slot: 1 pid: 12 exit { signal: 9 } }
+  failure {
+    failure_class: FAILURE_CLASS_USER rank: 1 worker: "w-b" host: "host-b" exit { signal: 9 }
+    last_lines: "step 3" last_lines: "step 4" at { seconds: 1767323000 }
+  }
+  submitted_at { seconds: 1767322900 } running_at { seconds: 1767322910 }
+  finished_at { seconds: 1767323005 })";
+
+v1::Job Job(const std::string& text) {
+  v1::Job job;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &job));
+  return job;
+}
+
+std::string Described(const v1::Job& job) {
+  std::ostringstream out;
+  DescribeJob(job, absl::FromUnixSeconds(1767323045), out);
+  return out.str();
+}
+
+TEST(JobViewTest, AFailedJobShowsItsRootCauseAndItsRanks) {
+  EXPECT_EQ(Described(Job(kFailed)), R"(Job:         7
+Name:        cnn
+State:       FAILED
+Generation:  1
+World size:  2
+Submitted:   2026-01-02 03:01:40 UTC (2m25s ago)
+Running:     2026-01-02 03:01:50 UTC (2m15s ago)
+Finished:    2026-01-02 03:03:25 UTC (40s ago)
+Failure:     rank 1 on w-b (host-b) ended with signal 9 (Killed)
+  class:     user
+  last lines:
+    step 3
+    step 4
+Ranks:
+  RANK  STATE   WORKER  HOST    SLOT  PID  EXIT
+  0     EXITED  w-a     host-a  0     11   signal 15 (Terminated)
+  1     EXITED  w-b     host-b  1     12   signal 9 (Killed)
+)");
+}
+
+TEST(JobViewTest, APendingJobShowsEveryReason) {
+  EXPECT_EQ(Described(Job(R"(id: 8 state: JOB_STATE_PENDING spec { name: "big" ranks: 9 }
+                             pending_reasons: "needs 9 slots, 2 are free"
+                             pending_reasons: "no worker has joined"
+                             submitted_at { seconds: 1767323045 })")),
+            R"(Job:         8
+Name:        big
+State:       PENDING
+Generation:  0
+World size:  9
+Submitted:   2026-01-02 03:04:05 UTC (0s ago)
+Running:     -
+Finished:    -
+Pending:     needs 9 slots, 2 are free
+Pending:     no worker has joined
+)");
+}
+
+TEST(JobViewTest, TheJsonOfAJobIsStable) {
+  std::ostringstream out;
+  JsonWriter json(out);
+  v1::Job job = Job(kFailed);
+  job.mutable_ranks()->DeleteSubrange(0, 1);
+  WriteJob(job, json);
+  EXPECT_EQ(out.str(), R"({
+  "id": 7,
+  "name": "cnn",
+  "state": "FAILED",
+  "generation": 1,
+  "worldSize": 2,
+  "exitCode": null,
+  "signal": 9,
+  "failureClass": "user",
+  "submittedAt": "2026-01-02T03:01:40+00:00",
+  "placedAt": null,
+  "runningAt": "2026-01-02T03:01:50+00:00",
+  "finishedAt": "2026-01-02T03:03:25+00:00",
+  "pendingReasons": [],
+  "ranks": [
+    {
+      "rank": 1,
+      "state": "EXITED",
+      "worker": "w-b",
+      "host": "host-b",
+      "slot": 1,
+      "pid": 12,
+      "exitCode": null,
+      "signal": 9
+    }
+  ],
+  "failure": {
+    "message": "",
+    "rank": 1,
+    "worker": "w-b",
+    "host": "host-b",
+    "at": "2026-01-02T03:03:20+00:00",
+    "lastLines": [
+      "step 3",
+      "step 4"
+    ]
+  }
+}
+)");
+}
+
+TEST(JobViewTest, AgesShowTheirTwoLargestUnits) {
+  EXPECT_EQ(AgeText(absl::Seconds(-3)), "0s");
+  EXPECT_EQ(AgeText(absl::Seconds(59)), "59s");
+  EXPECT_EQ(AgeText(absl::Seconds(61)), "1m1s");
+  EXPECT_EQ(AgeText(absl::Minutes(125)), "2h5m");
+  EXPECT_EQ(AgeText(absl::Hours(49)), "2d1h");
+}
+
+}  // namespace
+}  // namespace dp::ctl

@@ -1,0 +1,87 @@
+#include "client/dpctl/testing/dpctl_test.h"
+
+namespace dp::ctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class LogsTest : public DpctlTest {
+ protected:
+  LogsTest() { AddJob(7, R"(state: JOB_STATE_RUNNING spec { name: "cnn" ranks: 2 })"); }
+};
+
+constexpr char kFirst[] = R"(
+  chunks { generation: 1 rank: 0 stream: LOG_STREAM_STDOUT data: "hello\nhal" }
+  chunks { generation: 1 rank: 1 stream: LOG_STREAM_STDERR data: "warning\n" }
+  next { generation: 1 rank: 0 stream: LOG_STREAM_STDOUT offset: 9 })";
+constexpr char kSecond[] = R"(
+  chunks { generation: 1 rank: 0 stream: LOG_STREAM_STDOUT offset: 9 data: "f\nend" }
+  finished: true)";
+
+TEST_F(LogsTest, LinesCarryTheirRank) {
+  AddLogPage(kFirst);
+  AddLogPage(kSecond);
+  const Result result = Dpctl("logs -f 7");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "[0] hello\n[1] warning\n[0] half\n[0] end\n");
+}
+
+TEST_F(LogsTest, ReadingGoesOnByPositionThroughARestart) {
+  AddLogPage(kFirst);
+  AddLogPage(kSecond);
+  coordinator_.on_read = [this] { coordinator_.calls_lost = 2; };
+  EXPECT_EQ(Dpctl("logs -f 7").out, "[0] hello\n[1] warning\n[0] half\n[0] end\n");
+  ASSERT_EQ(coordinator_.log_reads.size(), 2u);
+  EXPECT_EQ(coordinator_.log_reads[1].from(0).offset(), 9u);
+}
+
+TEST_F(LogsTest, WithoutFollowItEndsWithWhatIsThere) {
+  AddLogPage(kFirst);
+  AddLogPage("");
+  const Result result = Dpctl("logs 7");
+  EXPECT_EQ(result.out, "[0] hello\n[1] warning\n[0] hal\n");
+  EXPECT_EQ(coordinator_.log_reads[0].timeout().seconds(), 0);
+}
+
+TEST_F(LogsTest, FlagsChooseRanksStreamsAndTail) {
+  AddLogPage("finished: true");
+  Dpctl("logs cnn --rank 0,2-4 --tail 5 --stderr");
+  const v1::ReadLogsRequest& request = coordinator_.log_reads.at(0);
+  EXPECT_THAT(request.ranks(), ElementsAre(0, 2, 3, 4));
+  EXPECT_THAT(request.streams(), ElementsAre(v1::LOG_STREAM_STDERR));
+  EXPECT_EQ(request.tail_lines(), 5);
+}
+
+TEST_F(LogsTest, ByDefaultBothStreamsAreRead) {
+  AddLogPage("finished: true");
+  Dpctl("logs 7");
+  EXPECT_THAT(coordinator_.log_reads.at(0).streams(),
+              ElementsAre(v1::LOG_STREAM_STDOUT, v1::LOG_STREAM_STDERR));
+}
+
+TEST_F(LogsTest, RanksThatAreNoneAreAUsageError) {
+  for (const std::string ranks : {"x", "3-1", "-1", "1,,2", "0-99999999"}) {
+    const Result result = Dpctl("logs 7 --rank=" + ranks);
+    EXPECT_EQ(result.code, 2) << ranks;
+    EXPECT_THAT(result.err, HasSubstr("is no rank")) << ranks;
+  }
+}
+
+TEST_F(LogsTest, JsonIsOneObjectALine) {
+  AddLogPage(kSecond);
+  EXPECT_EQ(Dpctl("logs 7 -o json").out,
+            "{\"generation\":1,\"rank\":0,\"stream\":\"stdout\",\"line\":\"f\"}\n"
+            "{\"generation\":1,\"rank\":0,\"stream\":\"stdout\",\"line\":\"end\"}\n");
+}
+
+TEST_F(LogsTest, AReaderThatHasHadEnoughEndsIt) {
+  AddLogPage(kFirst);
+  AddLogPage(kSecond);
+  out_.setstate(std::ios::badbit);
+  EXPECT_EQ(Dpctl("logs -f 7").code, 0);
+  EXPECT_EQ(coordinator_.log_reads.size(), 0u);
+}
+
+}  // namespace
+}  // namespace dp::ctl

@@ -1,0 +1,133 @@
+// ps, describe, workers, cancel and wait: one question to the coordinator, one answer printed.
+
+#include "client/dpctl/testing/dpctl_test.h"
+
+namespace dp::ctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class QueryVerbsTest : public DpctlTest {
+ protected:
+  QueryVerbsTest() {
+    AddJob(3, R"(state: JOB_STATE_SUCCEEDED spec { name: "cnn" ranks: 1 }
+                 submitted_at { seconds: 1767319445 } ranks { rank: 0 worker: "w-a" })");
+    AddJob(7, R"(state: JOB_STATE_RUNNING spec { name: "cnn" ranks: 2 }
+                 submitted_at { seconds: 1767323004 }
+                 ranks { rank: 0 worker: "w-a" } ranks { rank: 1 worker: "w-b" })");
+    AddJob(8, R"(state: JOB_STATE_PENDING spec { name: "big" ranks: 9 }
+                 submitted_at { seconds: 1767323044 }
+                 pending_reasons: "needs 9 slots, 1 is free" pending_reasons: "behind job 7")");
+  }
+};
+
+TEST_F(QueryVerbsTest, PsListsWhatIsNotOver) {
+  const Result result = Dpctl("ps");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out,
+            "ID  NAME  STATE    RANKS  WORKERS  AGE  REASON\n"
+            "7   cnn   RUNNING  2      w-a,w-b  41s  -\n"
+            "8   big   PENDING  9      -        1s   needs 9 slots, 1 is free; behind job 7\n");
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(QueryVerbsTest, PsAllAndStateChoose) {
+  EXPECT_EQ(Dpctl("ps -a -o name").out, "3\n7\n8\n");
+  out_.str("");
+  EXPECT_EQ(Dpctl("ps --state succeeded --no-headers").out, "3  cnn  SUCCEEDED  1  w-a  1h0m  -\n");
+  EXPECT_EQ(Dpctl("ps --state dreaming").code, 2);
+}
+
+TEST_F(QueryVerbsTest, PsJsonIsAnObjectOfItems) {
+  coordinator_.jobs.clear();
+  EXPECT_EQ(Dpctl("-o json ps").out, "{\n  \"items\": []\n}\n");
+}
+
+TEST_F(QueryVerbsTest, ANameMeansItsLatestJob) {
+  EXPECT_THAT(Dpctl("describe cnn").out, HasSubstr("Job:         7\n"));
+  out_.str("");
+  EXPECT_THAT(Dpctl("describe 3").out, HasSubstr("Job:         3\n"));
+}
+
+TEST_F(QueryVerbsTest, AnUnknownJobIs102) {
+  const Result result = Dpctl("describe nobody");
+  EXPECT_EQ(result.code, 102);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "dpctl: no job has the name or id 'nobody'; 'dpctl ps -a' lists all\n");
+  EXPECT_EQ(Dpctl("wait 99").code, 102);
+  EXPECT_EQ(Dpctl("logs 99").code, 102);
+  EXPECT_EQ(Dpctl("cancel 99").code, 102);
+}
+
+TEST_F(QueryVerbsTest, AnAbsentCoordinatorIs104WithWhatToDo) {
+  coordinator_.calls_lost = 1000;
+  clock_runs_ = true;
+  const Result result = Dpctl("ps --timeout 5s");
+  EXPECT_EQ(result.code, 104);
+  EXPECT_EQ(result.err,
+            "dpctl: coordinator at fake:1: refused (gave up after 1 attempt in 2m)\n"
+            "Is the coordinator running there? Give its address with --coordinator or "
+            "DPCTL_COORDINATOR.\n");
+}
+
+TEST_F(QueryVerbsTest, AShortAbsenceIsNotNoticed) {
+  coordinator_.calls_lost = 2;
+  EXPECT_EQ(Dpctl("ps -o name").out, "7\n8\n");
+}
+
+TEST_F(QueryVerbsTest, WorkersShowSlotsJobsAndSilence) {
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(workers { id: 1 name: "w-a" host: "host-a" address: "10.0.0.1" state: WORKER_STATE_READY
+                   slots: 2 free_slots: 1 jobs: 7 silent_for { seconds: 1 } }
+         workers { id: 2 name: "w-b" host: "host-b" state: WORKER_STATE_LOST slots: 4
+                   silent_for { seconds: 90 } })",
+      &coordinator_.workers));
+  EXPECT_EQ(Dpctl("workers").out,
+            "NAME  STATE  SLOTS  FREE  JOBS  HOST    ADDRESS   SILENT\n"
+            "w-a   READY  2      1     7     host-a  10.0.0.1  1s\n"
+            "w-b   LOST   4      0     -     host-b  -         1m30s\n");
+  out_.str("");
+  EXPECT_EQ(Dpctl("workers -o name").out, "w-a\nw-b\n");
+  out_.str("");
+  EXPECT_THAT(Dpctl("workers -o json").out, HasSubstr("\"freeSlots\": 1,\n      \"jobs\": [\n"));
+}
+
+TEST_F(QueryVerbsTest, CancelAsksForTheEndOfEachJob) {
+  const Result result = Dpctl("cancel 7 big");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "job 7 is being cancelled: STOPPING\njob 8 is being cancelled: STOPPING\n");
+  EXPECT_THAT(coordinator_.cancelled, ElementsAre(7, 8));
+}
+
+TEST_F(QueryVerbsTest, CancelOfAJobThatIsOverSaysSo) {
+  EXPECT_EQ(Dpctl("cancel 3").out, "job 3 was over: SUCCEEDED\n");
+}
+
+TEST_F(QueryVerbsTest, WaitReturnsTheJobsResult) {
+  coordinator_.on_watch = [](v1::Job& job) {
+    job.set_version(job.version() + 1);
+    if (job.version() < 5) return;
+    job.set_state(v1::JOB_STATE_FAILED);
+    job.mutable_failure()->set_failure_class(v1::FAILURE_CLASS_USER);
+    job.mutable_failure()->set_worker("w-b");
+    job.mutable_failure()->set_rank(1);
+    job.mutable_failure()->mutable_exit()->set_code(3);
+    job.mutable_failure()->add_last_lines("assertion failed");
+  };
+  const Result result = Dpctl("wait 7");
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.out, "job 7 FAILED\n");
+  EXPECT_EQ(result.err,
+            "dpctl: job 7 failed: rank 1 on w-b ended with code 3\n  | assertion failed\n");
+}
+
+TEST_F(QueryVerbsTest, WaitGivesUpAtItsTimeoutWith101) {
+  const Result result = Dpctl("wait 7 --timeout 0");
+  EXPECT_EQ(result.code, 101);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "dpctl: job 7 is not over after 0: RUNNING; wait on with 'dpctl wait 7'\n");
+}
+
+}  // namespace
+}  // namespace dp::ctl

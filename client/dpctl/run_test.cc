@@ -1,0 +1,193 @@
+#include <cstdio>
+#include <fstream>
+
+#include "client/dpctl/testing/dpctl_test.h"
+
+namespace dp::ctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+constexpr char kJob[] = R"(apiVersion: dp/v1
+kind: Job
+name: small
+ranks: 3
+train:
+  data: {dir: /data}
+  model: {preset: mlp}
+  optimizer: {sgd: {learningRate: 0.1}}
+)";
+
+constexpr char kMetrics[] = R"(
+  chunks { generation: 1 rank: 0 stream: LOG_STREAM_METRICS data:
+    "{\"event\":\"start\",\"epochs_total\":1,\"steps_total\":4}\n{\"event\":\"step\",\"epoch\":1,\"step\":2,\"loss\":0.5,\"images_per_second\":100}\n" })";
+constexpr char kEnd[] = R"(
+  chunks { generation: 1 rank: 1 stream: LOG_STREAM_STDOUT data: "out\n" }
+  chunks { generation: 1 rank: 1 stream: LOG_STREAM_STDERR data: "err\n" }
+  chunks { generation: 1 rank: 0 stream: LOG_STREAM_METRICS data:
+    "{\"event\":\"eval\",\"epoch\":1,\"loss\":0.25,\"accuracy\":0.912345}\n" }
+  finished: true)";
+
+class RunTest : public DpctlTest {
+ protected:
+  RunTest() {
+    std::ofstream(file_) << kJob;
+    // Pending at the first look, running at the second, over at the third.
+    coordinator_.on_watch = [this](v1::Job& job) {
+      job.set_version(job.version() + 1);
+      if (job.version() == 2) job.add_pending_reasons("needs 3 slots, 2 are free");
+      if (job.version() == 3) job.set_state(v1::JOB_STATE_RUNNING);
+      if (job.version() == 3) job.add_ranks()->set_worker("w-a");
+      if (job.version() == 4) End(job);
+    };
+  }
+  ~RunTest() override { std::remove(file_.c_str()); }
+
+  void End(v1::Job& job) const {
+    job.set_state(end_);
+    if (end_ != v1::JOB_STATE_FAILED) return;
+    job.mutable_failure()->set_failure_class(v1::FAILURE_CLASS_USER);
+    job.mutable_failure()->set_worker("w-a");
+    job.mutable_failure()->mutable_exit()->set_signal(9);
+  }
+
+  v1::JobState end_ = v1::JOB_STATE_SUCCEEDED;
+  const std::string file_ = ::testing::TempDir() +
+                            ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+                            std::string(".yaml");
+};
+
+TEST_F(RunTest, AJobIsFollowedFromTheQueueToItsAccuracy) {
+  AddLogPage(kMetrics);
+  AddLogPage(kEnd);
+  const Result result = Dpctl("run " + file_);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out,
+            "[1] out\nepoch 1/1  test loss 0.2500  test accuracy 0.9123\ntest_accuracy=0.9123\n");
+  EXPECT_EQ(result.err,
+            "job 1 (small) submitted\n"
+            "job 1 is pending: needs 3 slots, 2 are free\n"
+            "job 1 is running on w-a\n"
+            "[1] err\n");
+}
+
+TEST_F(RunTest, ATerminalGetsABar) {
+  tty_ = true;
+  AddLogPage(kMetrics);
+  AddLogPage(kEnd);
+  const Result result = Dpctl("run " + file_);
+  EXPECT_THAT(result.err, HasSubstr("epoch 1/1 [============>           ] step 2/4  loss 0.5000"));
+  EXPECT_THAT(result.err, EndsWith("\r\x1b[K"));
+}
+
+TEST_F(RunTest, AFailedJobGivesItsCodeAndRootCause) {
+  end_ = v1::JOB_STATE_FAILED;
+  AddLogPage(kEnd);
+  const Result result = Dpctl("run " + file_);
+  EXPECT_EQ(result.code, 137);
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("test_accuracy=")));
+  EXPECT_THAT(result.err,
+              EndsWith("dpctl: job 1 failed: rank 0 on w-a ended with signal 9 (Killed)\n"));
+}
+
+TEST_F(RunTest, ACancelledJobIs103) {
+  end_ = v1::JOB_STATE_CANCELLED;
+  AddLogPage(kEnd);
+  EXPECT_EQ(Dpctl("run " + file_).code, 103);
+}
+
+TEST_F(RunTest, WithJsonStandardOutputIsTheJobAlone) {
+  AddLogPage(kEnd);
+  const Result result = Dpctl("run -o json " + file_);
+  EXPECT_THAT(result.out, ::testing::StartsWith("{\n  \"id\": 1,\n"));
+  EXPECT_THAT(result.out, HasSubstr("\"exitCode\": 0,"));
+  EXPECT_THAT(result.err, HasSubstr("[1] out\n"));
+}
+
+TEST_F(RunTest, AShortAbsenceOfTheCoordinatorIsRiddenOut) {
+  AddLogPage(kMetrics);
+  AddLogPage(kEnd);
+  auto watch = coordinator_.on_watch;
+  coordinator_.on_watch = [this, watch](v1::Job& job) {
+    watch(job);
+    if (job.version() == 3) coordinator_.calls_lost = 2;
+  };
+  EXPECT_EQ(Dpctl("run " + file_).code, 0);
+}
+
+TEST_F(RunTest, CtrlCDetachesAndSaysHowToComeBack) {
+  coordinator_.on_idle = [this] { interrupts_.Raise(); };
+  const Result result = Dpctl("run " + file_);
+  EXPECT_EQ(result.code, 101);
+  EXPECT_THAT(result.err, HasSubstr("detached; job 1 goes on.  re-attach: dpctl logs -f 1"));
+  EXPECT_TRUE(coordinator_.cancelled.empty());
+}
+
+TEST_F(RunTest, ASecondCtrlCCancels) {
+  coordinator_.on_idle = [this] {
+    interrupts_.Raise();
+    interrupts_.Raise();
+  };
+  const Result result = Dpctl("run " + file_);
+  EXPECT_EQ(result.code, 103);
+  EXPECT_THAT(coordinator_.cancelled, ElementsAre(1));
+  EXPECT_THAT(result.err, EndsWith("dpctl: job 1 is being cancelled\n"));
+}
+
+// Says when it is gone.
+class FakeCluster final : public LocalCluster {
+ public:
+  explicit FakeCluster(bool& alive) : alive_(alive) { alive_ = true; }
+  ~FakeCluster() override { alive_ = false; }
+  std::string address() const override { return "local:1"; }
+
+ private:
+  bool& alive_;
+};
+
+class LocalRunTest : public RunTest {
+ protected:
+  LocalRunTest() {
+    start_local_ = [this](const LocalOptions& options) {
+      options_ = options;
+      return std::make_unique<FakeCluster>(alive_);
+    };
+  }
+  LocalOptions options_;
+  bool alive_ = false;
+};
+
+TEST_F(LocalRunTest, AClusterOfItsOwnHoldsTheJobAndGoes) {
+  AddLogPage(kEnd);
+  EXPECT_EQ(Dpctl("run --local --workers 2 " + file_).code, 0);
+  EXPECT_EQ(address_, "local:1");
+  EXPECT_EQ(options_.workers, 2);
+  EXPECT_EQ(options_.slots, 2);  // for three ranks
+  EXPECT_FALSE(alive_);
+}
+
+TEST_F(LocalRunTest, CtrlCEndsTheJobWithItsCluster) {
+  coordinator_.on_idle = [this] { interrupts_.Raise(); };
+  const Result result = Dpctl("run --local " + file_);
+  EXPECT_EQ(result.code, 103);
+  EXPECT_THAT(result.err, EndsWith("the job ends with its coordinator and workers\n"));
+  EXPECT_FALSE(alive_);
+}
+
+TEST_F(LocalRunTest, AClusterThatDoesNotStartIsAnInfrastructureFailure) {
+  start_local_ = [](const LocalOptions&) -> absl::StatusOr<std::unique_ptr<LocalCluster>> {
+    return absl::InternalError("dp-worker did not become ready: it ended at once");
+  };
+  const Result result = Dpctl("run --local " + file_);
+  EXPECT_EQ(result.code, 100);
+  EXPECT_EQ(result.err, "dpctl: dp-worker did not become ready: it ended at once\n");
+}
+
+TEST_F(LocalRunTest, WorkersWithoutLocalAreAUsageError) {
+  EXPECT_EQ(Dpctl("run --workers 2 " + file_).code, 2);
+}
+
+}  // namespace
+}  // namespace dp::ctl

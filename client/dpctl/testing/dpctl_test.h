@@ -1,0 +1,96 @@
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "client/dpctl/cli.h"
+#include "client/dpctl/testing/fake_coordinator.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace dp::ctl {
+
+// Runs command lines against a fake coordinator. The time is always 2026-01-02 03:04:05 UTC; a call
+// that fails for long fails for ever, as the clock goes on by a minute each time it is read then.
+class DpctlTest : public ::testing::Test, private Clock {
+ protected:
+  struct Result {
+    int code = 0;
+    std::string out;
+    std::string err;
+  };
+
+  // Words are separated by single blanks.
+  Result Dpctl(const std::string& words) {
+    std::vector<std::string> argv = absl::StrSplit("dpctl " + words, ' ');
+    std::vector<const char*> raw;
+    for (const std::string& word : argv) raw.push_back(word.c_str());
+    World world = MakeWorld();
+    const int code = RunCommandLine(static_cast<int>(raw.size()), raw.data(), world);
+    return {code, out_.str(), err_.str()};
+  }
+
+  v1::Job& AddJob(uint64_t id, const std::string& text) {
+    v1::Job& job = coordinator_.jobs[id];
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &job));
+    job.set_id(id);
+    if (job.version() == 0) job.set_version(1);
+    return job;
+  }
+
+  void AddLogPage(const std::string& text) {
+    v1::ReadLogsResponse& page = coordinator_.log_pages.emplace_back();
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &page));
+  }
+
+  FakeCoordinator coordinator_;
+  Interrupts interrupts_;
+  std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local_;
+  std::string address_;  // that the last command connected to
+  bool tty_ = false;
+  bool clock_runs_ = false;
+  std::ostringstream out_, err_;
+
+ private:
+  class Connected final : public Coordinator {
+   public:
+    explicit Connected(FakeCoordinator& fake) : fake_(fake) {}
+    client::JobsConnection& jobs() override { return fake_; }
+    client::WorkersConnection& workers() override { return fake_; }
+    client::LogsConnection& logs() override { return fake_; }
+    void CancelAll() override { fake_.CancelAll(); }
+
+   private:
+    FakeCoordinator& fake_;
+  };
+
+  absl::Time Now() const override {
+    if (clock_runs_) now_ += absl::Minutes(1);
+    return now_;
+  }
+
+  World MakeWorld() {
+    return {.connect = [this](const std::string& address) -> std::unique_ptr<Coordinator> {
+              address_ = address;
+              coordinator_.Connect();
+              return std::make_unique<Connected>(coordinator_);
+            },
+            .start_local = start_local_,
+            .sample_shape =
+                [](const std::string&) {
+                  return model::Shape{1, 28, 28};
+                },
+            .terminal = {.out = out_, .err = err_, .err_is_tty = tty_, .columns = 70},
+            .clock = *this,
+            .interrupts = interrupts_,
+            .catch_signals = [] {}};
+  }
+
+  mutable absl::Time now_ =
+      absl::FromCivil(absl::CivilSecond(2026, 1, 2, 3, 4, 5), absl::UTCTimeZone());
+};
+
+}  // namespace dp::ctl

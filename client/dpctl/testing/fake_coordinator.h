@@ -1,0 +1,148 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "client/dpctl/context.h"
+
+namespace dp::ctl {
+
+// A coordinator's memory of jobs, workers and logs, with what a test scripts into it. Any thread,
+// but for the public members, which a test sets up before and reads after.
+class FakeCoordinator : public client::JobsConnection,
+                        public client::WorkersConnection,
+                        public client::LogsConnection {
+ public:
+  std::map<uint64_t, v1::Job> jobs;
+  v1::ListWorkersResponse workers;
+  // One answer of Read after the other. Where there is none left, Read calls `on_idle` and waits to
+  // be cancelled.
+  std::deque<v1::ReadLogsResponse> log_pages;
+  std::vector<v1::ReadLogsRequest> log_reads;
+  // What becomes of a job that somebody watches.
+  std::function<void(v1::Job&)> on_watch = [](v1::Job&) {};
+  std::function<void()> on_idle = [] {};
+  std::function<void()> on_read = [] {};
+  std::vector<uint64_t> cancelled;
+  // So many calls find nobody, from the next one on.
+  int calls_lost = 0;
+
+  absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request,
+                                            absl::Duration) override {
+    if (Lost()) return Away();
+    v1::Job job;
+    job.set_id(jobs.empty() ? 1 : jobs.rbegin()->first + 1);
+    job.set_state(v1::JOB_STATE_PENDING);
+    job.set_version(1);
+    *job.mutable_spec() = request.spec();
+    jobs[job.id()] = job;
+    return WithJob<v1::SubmitResponse>(job.id());
+  }
+  absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest& request,
+                                            absl::Duration) override {
+    if (Lost()) return Away();
+    return WithJob<v1::GetJobResponse>(request.job());
+  }
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest&,
+                                                absl::Duration) override {
+    if (Lost()) return Away();
+    v1::ListJobsResponse response;
+    for (const auto& [id, job] : jobs) *response.add_jobs() = job;
+    return response;
+  }
+  absl::StatusOr<v1::WatchJobResponse> WatchJob(const v1::WatchJobRequest& request,
+                                                absl::Duration) override {
+    if (Lost()) return Away();
+    if (jobs.contains(request.job())) on_watch(jobs[request.job()]);
+    return WithJob<v1::WatchJobResponse>(request.job());
+  }
+  absl::StatusOr<v1::CancelResponse> Cancel(const v1::CancelRequest& request,
+                                            absl::Duration) override {
+    cancelled.push_back(request.job());
+    if (jobs.contains(request.job())) jobs[request.job()].set_state(v1::JOB_STATE_STOPPING);
+    return WithJob<v1::CancelResponse>(request.job());
+  }
+
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest&,
+                                                      absl::Duration) override {
+    if (Lost()) return Away();
+    return workers;
+  }
+
+  absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
+                                                absl::Duration) override {
+    if (Lost()) return Away();
+    log_reads.push_back(request);
+    if (log_pages.empty()) return AwaitCancelAll();
+    v1::ReadLogsResponse page = log_pages.front();
+    log_pages.pop_front();
+    on_read();
+    return page;
+  }
+
+  // As of the connection that is made next.
+  void Connect() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    calls_cancelled_ = false;
+  }
+  void CancelAll() DP_EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      calls_cancelled_ = true;
+    }
+    changed_.NotifyAll();
+  }
+
+  // dpctl is no worker.
+  absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest&,
+                                                absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest&,
+                                                  absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::WatchAssignmentResponse> WatchAssignment(const v1::WatchAssignmentRequest&,
+                                                              absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::ReportRankResponse> ReportRank(const v1::ReportRankRequest&,
+                                                    absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::AppendLogsResponse> AppendLogs(const v1::AppendLogsRequest&,
+                                                    absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+
+ private:
+  absl::Status AwaitCancelAll() DP_EXCLUDES(mu_) {
+    on_idle();
+    MutexLock lock(mu_);
+    while (!calls_cancelled_) changed_.Wait(mu_);
+    return absl::CancelledError("");
+  }
+
+  bool Lost() { return calls_lost > 0 && calls_lost-- > 0; }
+  static absl::Status Away() { return absl::UnavailableError("coordinator at fake:1: refused"); }
+
+  template <typename Response>
+  absl::StatusOr<Response> WithJob(uint64_t id) const {
+    const auto job = jobs.find(id);
+    if (job == jobs.end()) return absl::NotFoundError(absl::StrCat("no job ", id));
+    Response response;
+    *response.mutable_job() = job->second;
+    return response;
+  }
+
+  Mutex mu_;
+  CondVar changed_;
+  bool calls_cancelled_ DP_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace dp::ctl
