@@ -48,8 +48,14 @@ class TrainTest(unittest.TestCase):
             job = cluster.submit(train_job(write_idx(cluster.dir / "data"), trace=str(trace),
                                            model={"preset": "cnn"}, bucketCapMb=0.01))
             self.assertEqual(cluster.wait(job), 0)
-            events = [json.loads(line)["event"] for line in trace.read_text().splitlines()]
-            self.assertLess(events.index("bucket_begun"), events.index("backward_ended"))
+            steps = {}
+            for line in trace.read_text().splitlines():
+                event = json.loads(line)
+                steps.setdefault(event["step"], []).append(event["event"])
+            overlapped = [step for step, events in steps.items()
+                          if events.index("bucket_begun") < events.index("backward_ended")]
+            # A busy machine may start the reducing thread late in some steps, never in all.
+            self.assertTrue(overlapped, steps)
 
     def test_run_local_brings_its_own_cluster_and_takes_it_down(self):
         with Cluster() as cluster:

@@ -55,13 +55,12 @@ absl::Status WriteWeights(const std::string& path, const RankModel& model) {
 
 // What rank 0 leaves behind.
 absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model,
-                          const engine::Reducer& reducer) {
+                          const std::string& trace) {
   if (!plan.weights_file.empty()) {
     DP_RETURN_IF_ERROR(WriteWeights(plan.weights_file, model));
   }
   if (!plan.trace_file.empty()) {
-    DP_RETURN_IF_ERROR(
-        WriteFileAtomically(plan.trace_file, engine::TraceJsonLines(reducer.trace())));
+    DP_RETURN_IF_ERROR(WriteFileAtomically(plan.trace_file, trace));
   }
   return absl::OkStatus();
 }
@@ -124,9 +123,18 @@ class RankProgram {
                        .epochs_total = plan.epochs,
                        .steps_total = StepsTotal(plan, sampler)},
                       metrics, clock_);
-    DP_RETURN_IF_ERROR(
-        TrainLoop({plan, model, group, reducer, sampler, *data.train, *data.test, progress}).Run());
-    return group.rank() == 0 ? WriteResults(plan, model, reducer) : absl::OkStatus();
+    std::string trace;
+    TrainLoop loop({.plan = plan,
+                    .model = model,
+                    .group = group,
+                    .reducer = reducer,
+                    .sampler = sampler,
+                    .train_set = *data.train,
+                    .test_set = *data.test,
+                    .progress = progress,
+                    .trace = plan.trace_file.empty() ? nullptr : &trace});
+    DP_RETURN_IF_ERROR(loop.Run());
+    return group.rank() == 0 ? WriteResults(plan, model, trace) : absl::OkStatus();
   }
 
   absl::Status AwaitEnd(const TrainingPlan& plan, const absl::Status& lost) {

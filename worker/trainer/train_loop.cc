@@ -5,6 +5,12 @@
 #include "base/status.h"
 
 namespace dp::trainer {
+namespace {
+
+// Enough to see the pattern past the first steps' warming up; a few hundred kilobytes.
+constexpr int64_t kTracedSteps = 100;
+
+}  // namespace
 
 engine::GlobalBatchSampler TrainSampler(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         const engine::Group& group) {
@@ -55,6 +61,9 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   DP_RETURN_IF_ERROR(Backward(step, forward));
   parts_.model.optimizer->Step();
   parts_.progress.StepDone(parts_.model.loss(), step.global_count);
+  if (parts_.trace != nullptr && parts_.progress.steps() <= kTracedSteps) {
+    *parts_.trace += engine::TraceJsonLines(parts_.reducer.trace(), parts_.progress.steps());
+  }
   return absl::OkStatus();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "worker/engine/collectives/group.h"
@@ -35,6 +36,7 @@ class TrainLoop {
     const engine::Dataset& train_set;
     const engine::Dataset& test_set;
     Progress& progress;
+    std::string* trace = nullptr;  // gets the trace of the first steps, where it is wanted
   };
   explicit TrainLoop(const Parts& parts);
 

@@ -191,9 +191,10 @@ TEST(ReducerTest, AnAbortedGroupEndsBackwardWithItsReason) {
 TEST(TraceTest, EventsPrintAsOneJsonObjectALine) {
   const absl::Time begin = absl::FromUnixSeconds(100);
   EXPECT_EQ(TraceJsonLines({{TraceEvent::What::kBackwardBegun, begin},
-                            {TraceEvent::What::kBucketBegun, begin + absl::Microseconds(5), 0}}),
-            "{\"event\":\"backward_begun\",\"microseconds\":0}\n"
-            "{\"event\":\"bucket_begun\",\"bucket\":0,\"microseconds\":5}\n");
+                            {TraceEvent::What::kBucketBegun, begin + absl::Microseconds(5), 0}},
+                           /*step=*/7),
+            "{\"step\":7,\"event\":\"backward_begun\",\"microseconds\":0}\n"
+            "{\"step\":7,\"event\":\"bucket_begun\",\"bucket\":0,\"microseconds\":5}\n");
 }
 
 }  // namespace

@@ -27,10 +27,10 @@ const char* Name(TraceEvent::What what) {
 
 }  // namespace
 
-std::string TraceJsonLines(const Trace& trace) {
+std::string TraceJsonLines(const Trace& trace, int64_t step) {
   std::string lines;
   for (const TraceEvent& event : trace) {
-    absl::StrAppend(&lines, "{\"event\":\"", Name(event.what), "\"");
+    absl::StrAppend(&lines, "{\"step\":", step, ",\"event\":\"", Name(event.what), "\"");
     if (event.bucket >= 0) absl::StrAppend(&lines, ",\"bucket\":", event.bucket);
     absl::StrAppend(&lines, ",\"microseconds\":",
                     absl::ToInt64Microseconds(event.time - trace.front().time), "}\n");

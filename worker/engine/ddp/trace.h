@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,8 @@ struct TraceEvent {
 // By time.
 using Trace = std::vector<TraceEvent>;
 
-// One JSON object a line: {"event":"bucket_begun","bucket":0,"microseconds":1234}, counted from the
-// first event.
-std::string TraceJsonLines(const Trace& trace);
+// One JSON object a line: {"step":7,"event":"bucket_begun","bucket":0,"microseconds":1234}, counted
+// from the first event.
+std::string TraceJsonLines(const Trace& trace, int64_t step);
 
 }  // namespace dp::engine
