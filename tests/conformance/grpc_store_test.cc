@@ -1,0 +1,93 @@
+#include "client/grpc_store.h"
+
+#include <memory>
+
+#include "base/check.h"
+#include "base/store/store_conformance.h"
+#include "client/grpc_connection.h"
+#include "server/shell/cluster_client.h"
+#include "server/shell/memory_journal.h"
+#include "server/shell/scratch_dir.h"
+#include "server/shell/server.h"
+
+namespace dp {
+namespace {
+
+// A coordinator in this process, with one placed job.
+class CoordinatorWithJob {
+ public:
+  CoordinatorWithJob() {
+    auto driver = server::Driver::Start({.lease = absl::Hours(1)}, journal_, Clock::System(),
+                                        [](const absl::Status&) {});
+    DP_CHECK(driver.ok());
+    driver_ = *std::move(driver);
+    auto server = server::Server::Start({"127.0.0.1", 0}, *driver_, logs_);
+    DP_CHECK(server.ok());
+    server_ = *std::move(server);
+    server::ClusterClient client(address());
+    DP_CHECK(client.Register("w", /*slots=*/1).ok());
+    const auto submitted = client.Submit(server::ClusterClient::AJob("job"), "request");
+    DP_CHECK(submitted.ok());
+    job_ = JobId(submitted->job().id());
+  }
+  ~CoordinatorWithJob() {
+    driver_->Stop();
+    logs_.Stop();
+    server_->Stop();
+  }
+
+  std::string address() const { return server_->address().ToString(); }
+  JobId job() const { return job_; }
+
+ private:
+  const server::ScratchDir scratch_;
+  server::MemoryJournal journal_;
+  server::LogThread logs_{server::LogStore(scratch_.path()), [](const absl::Status&) {}};
+  std::unique_ptr<server::Driver> driver_;
+  std::unique_ptr<server::Server> server_;
+  JobId job_;
+};
+
+class StoreOfCoordinator final : public Store {
+ public:
+  absl::StatusOr<std::vector<StoreResult>> Execute(
+      absl::Span<const StoreOperation> operations) override {
+    return store_.Execute(operations);
+  }
+  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+                                                 absl::Duration timeout) override {
+    return store_.Await(keys, timeout);
+  }
+
+ private:
+  CoordinatorWithJob coordinator_;
+  client::GrpcConnection connection_{coordinator_.address()};
+  client::Pause pause_;
+  client::GrpcStore store_{connection_, pause_, coordinator_.job(), Generation(1)};
+};
+
+INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreConformance,
+                         ::testing::Values([] { return std::make_unique<StoreOfCoordinator>(); }));
+
+TEST(GrpcStoreTest, AnotherGenerationIsRefusedAtOnce) {
+  CoordinatorWithJob coordinator;
+  client::GrpcConnection connection(coordinator.address());
+  client::Pause pause;
+  client::GrpcStore store(connection, pause, coordinator.job(), Generation(2));
+  EXPECT_EQ(store.Set("k", "v").code(), absl::StatusCode::kFailedPrecondition);
+  client::GrpcStore nobody(connection, pause, JobId(99), Generation(1));
+  EXPECT_EQ(nobody.Get("k", absl::Minutes(1)).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(GrpcStoreTest, TwoClientsShareTheirKeys) {
+  CoordinatorWithJob coordinator;
+  client::GrpcConnection connection(coordinator.address()), other(coordinator.address());
+  client::Pause pause;
+  client::GrpcStore one(connection, pause, coordinator.job(), Generation(1));
+  client::GrpcStore two(other, pause, coordinator.job(), Generation(1));
+  EXPECT_EQ(one.Add("n", 1).value(), 1);
+  EXPECT_EQ(two.Add("n", 1).value(), 2);
+}
+
+}  // namespace
+}  // namespace dp
