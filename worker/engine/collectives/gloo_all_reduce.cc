@@ -7,23 +7,35 @@
 namespace dp::engine {
 namespace {
 
-// A slice is what one rank reduces; a segment is one send. Segments are large enough that Gloo's
-// two notices and two wakes a segment do not count, small enough that two of a peer's stay in the
-// cache between arrival and sum.
-constexpr size_t kSegmentFloats = size_t{64} << 10;
+// A slice is what one rank reduces; a segment is one send. Short slices go in segments just large
+// enough that Gloo's two notices and two wakes a segment do not count; long ones in longer
+// segments, as long as there are some to overlap.
+constexpr size_t kSegmentFloatsMin = size_t{64} << 10;
+constexpr size_t kSegmentFloatsMax = size_t{256} << 10;
+constexpr size_t kSegmentsWanted = 8;
 // Segments of one peer that may be on their way: one arrives while one is summed, and the notice
 // for the next travels meanwhile.
-constexpr size_t kWindow = 4;
-// Up to here everybody sends everything to everybody and reduces all of it: one exchange instead of
-// two, for more bytes.
-constexpr size_t kExchangeFloats = size_t{8} << 10;
+constexpr size_t kWindow = 3;
+// Up to so many floats from all peers together, everybody sends everything to everybody and reduces
+// all of it: one exchange instead of two, for more bytes.
+constexpr size_t kExchangeFloats = size_t{64} << 10;
 
-size_t Segments(size_t count) { return (count + kSegmentFloats - 1) / kSegmentFloats; }
+// The segments of one slice: the same for its owner and for its peers.
+struct Segments {
+  explicit Segments(size_t slice_count)
+      : total(slice_count),
+        size(std::clamp(slice_count / kSegmentsWanted, kSegmentFloatsMin, kSegmentFloatsMax)),
+        count((slice_count + size - 1) / size) {}
 
-Slice SegmentOf(size_t count, size_t segment) {
-  const size_t begin = segment * kSegmentFloats;
-  return {begin, std::min(kSegmentFloats, count - begin)};
-}
+  Slice at(size_t segment) const {
+    const size_t begin = segment * size;
+    return {begin, std::min(size, total - begin)};
+  }
+
+  size_t total;  // floats
+  size_t size;   // floats in each but the last
+  size_t count;
+};
 
 // One all-reduce in progress. Every rank owns a slice: its peers send it their parts of that slice,
 // it reduces them segment by segment and sends each result back to all.
@@ -38,10 +50,11 @@ class AllReduce {
         data_(data),
         op_(op),
         scratch_(scratch),
-        mine_(SliceOf(data.size(), mesh.rank(), mesh.size())) {}
+        mine_(SliceOf(data.size(), mesh.rank(), mesh.size())),
+        segments_(mine_.count) {}
 
   void AddLanes() {
-    const size_t room = std::min(kWindow * kSegmentFloats, mine_.count);
+    const size_t room = std::min(kWindow * segments_.size, mine_.count);
     scratch_.resize(std::max(scratch_.size(), room * (mesh_.size() - 1)));
     for (int r = 0; r < mesh_.size(); ++r) {
       if (r == mesh_.rank()) continue;
@@ -57,10 +70,10 @@ class AllReduce {
   }
 
   bool Run() {
-    for (size_t s = 0; s < std::min(kWindow, Segments(mine_.count)); ++s)
+    for (size_t s = 0; s < std::min(kWindow, segments_.count); ++s)
       if (!ExpectParts(s)) return false;
     if (!SendPartsExpectResults()) return false;
-    for (size_t s = 0; s < Segments(mine_.count); ++s)
+    for (size_t s = 0; s < segments_.count; ++s)
       if (!ReduceSegment(s)) return false;
     return transfers_.WaitAll();
   }
@@ -88,7 +101,7 @@ class AllReduce {
 
   // Where segment `s` of my slice lies in a peer's `parts`.
   Slice PlaceOfPart(size_t s) const {
-    return {(s % kWindow) * kSegmentFloats, SegmentOf(mine_.count, s).count};
+    return {(s % kWindow) * segments_.size, segments_.at(s).count};
   }
 
   bool ExpectParts(size_t s) {
@@ -100,17 +113,18 @@ class AllReduce {
   // A result overwrites the part that was sent from the same place; it cannot come before its owner
   // has that part.
   bool SendPartsExpectResults() {
-    for (const Peer& peer : peers_)
-      for (size_t s = 0; s < Segments(peer.slice.count); ++s) {
-        const Slice segment = SegmentOf(peer.slice.count, s);
-        if (!Send(peer.theirs, part_slot_, segment)) return false;
-        if (!Receive(peer.theirs, result_slot_, segment)) return false;
-      }
+    for (const Peer& peer : peers_) {
+      const Segments segments(peer.slice.count);
+      for (size_t s = 0; s < segments.count; ++s)
+        if (!Send(peer.theirs, part_slot_, segments.at(s)) ||
+            !Receive(peer.theirs, result_slot_, segments.at(s)))
+          return false;
+    }
     return true;
   }
 
   bool ReduceSegment(size_t s) {
-    const Slice segment = SegmentOf(mine_.count, s);
+    const Slice segment = segments_.at(s);
     float* const out = data_.data() + mine_.begin + segment.begin;
     std::vector<const float*> inputs(mesh_.size(), out);
     for (const Peer& peer : peers_) {
@@ -120,7 +134,7 @@ class AllReduce {
     ReduceInOrder(inputs, segment.count, op_, out);
     for (const Peer& peer : peers_)
       if (!Send(peer.mine, result_slot_, segment)) return false;
-    return s + kWindow >= Segments(mine_.count) || ExpectParts(s + kWindow);
+    return s + kWindow >= segments_.count || ExpectParts(s + kWindow);
   }
 
   const GlooMesh& mesh_;
@@ -131,6 +145,7 @@ class AllReduce {
   const ReduceOp op_;
   std::vector<float>& scratch_;
   const Slice mine_;
+  const Segments segments_;  // of mine_
   std::vector<Peer> peers_;
 };
 
@@ -162,7 +177,7 @@ bool Exchange(const GlooMesh& mesh, GlooTransfers& transfers, uint64_t slot, abs
 bool OrderedAllReduce(const GlooMesh& mesh, GlooTransfers& transfers, uint64_t slot,
                       absl::Span<float> data, ReduceOp op, std::vector<float>& scratch,
                       const std::function<bool()>& ready) {
-  if (data.size() <= kExchangeFloats)
+  if (data.size() * (mesh.size() - 1) <= kExchangeFloats)
     return Exchange(mesh, transfers, slot, data, op, scratch, ready);
   AllReduce all_reduce(mesh, transfers, slot, data, op, scratch);
   all_reduce.AddLanes();
