@@ -6,19 +6,25 @@
 #include "base/log.h"
 
 namespace dp::worker {
+namespace {
+
+// Reasons that never repeat, as with a counter in them, end here.
+constexpr size_t kReasonsMax = 8;
+
+}  // namespace
 
 RepeatedReason::RepeatedReason(std::string event) : event_(std::move(event)) {}
 
-void RepeatedReason::Failed(const absl::Status& status) {
-  const std::string reason = status.ToString();
-  if (reason == reason_) return;
-  reason_ = reason;
-  Log(Severity::kWarning, event_, {{"reason", reason}});
+bool RepeatedReason::Failed(const absl::Status& status) {
+  if (reasons_.size() >= kReasonsMax) return false;
+  const auto [reason, is_new] = reasons_.insert(status.ToString());
+  if (is_new) Log(Severity::kWarning, event_, {{"reason", *reason}});
+  return is_new;
 }
 
 void RepeatedReason::Worked() {
-  if (reason_.empty()) return;
-  reason_.clear();
+  if (reasons_.empty()) return;
+  reasons_.clear();
   Log(Severity::kInfo, absl::StrCat(event_, "_over"));
 }
 
