@@ -106,7 +106,7 @@ TEST_F(LogShipperTest, AJobThatFloodsDoesNotKeepAnotherFromBeingHeard) {
     const RankKey flooding{JobId(1), Generation(1), rank};
     spools.emplace_back(directory_.path(), flooding);
     ASSERT_TRUE(spools.back().Create().ok());
-    std::filesystem::resize_file(spools.back().path(v1::LOG_STREAM_STDOUT), 50'000'000);
+    std::filesystem::resize_file(spools.back().path(v1::LOG_STREAM_STDOUT), 10'000'000'000);
     shipper_->Follow(flooding, spools.back());
   }
   const RankKey other{JobId(2), Generation(1), 0};
