@@ -1,0 +1,24 @@
+#include "server/core/digest.h"
+
+#include <gtest/gtest.h>
+
+namespace dp::core {
+namespace {
+
+// The published value of FNV-1a for eight zero bytes: what the number means never changes.
+TEST(DigestTest, IsFnv1aOverLittleEndianBytes) {
+  EXPECT_EQ(Digest().value(), 0xcbf29ce484222325u);
+  EXPECT_EQ(Digest().Add(uint64_t{0}).value(), 0xa8c7f832281a39c5u);
+}
+
+TEST(DigestTest, StringsCarryTheirLength) {
+  EXPECT_NE(Digest().Add("ab").Add("c").value(), Digest().Add("a").Add("bc").value());
+}
+
+TEST(DigestTest, TheOrderCounts) {
+  EXPECT_NE(Digest().Add(uint64_t{1}).Add(uint64_t{2}).value(),
+            Digest().Add(uint64_t{2}).Add(uint64_t{1}).value());
+}
+
+}  // namespace
+}  // namespace dp::core
