@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace dp::worker {
@@ -105,8 +106,11 @@ size_t FakeCoordinator::AwaitLogSize(v1::LogStream stream, size_t size) {
 }
 
 void FakeCoordinator::AwaitUntil(const std::function<bool()>& holds) {
+  const absl::Time deadline = Clock::System().Now() + kPatience;
   while (!holds()) {
-    if (!changed_.WaitFor(mu_, kPatience)) return;
+    const absl::Duration left = deadline - Clock::System().Now();
+    if (left <= absl::ZeroDuration()) return;
+    changed_.WaitFor(mu_, left);
   }
 }
 
