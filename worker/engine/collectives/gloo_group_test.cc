@@ -33,7 +33,8 @@ Groups OpenGloo(int size, const GroupOptions& options) {
 }
 
 INSTANTIATE_TEST_SUITE_P(GlooGroup, GroupConformance,
-                         ::testing::Combine(::testing::Values(OpenGloo), ::testing::Range(1, 5)));
+                         ::testing::Combine(::testing::Values(Backend{OpenGloo}),
+                                            ::testing::Range(1, 5)));
 
 TEST(GlooGroupTest, ConnectNamesTheRanksThatDidNotArrive) {
   HashStore store;

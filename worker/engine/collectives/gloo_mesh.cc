@@ -12,6 +12,7 @@
 #include "gloo/transport/address.h"
 #include "gloo/transport/pair.h"
 #include "gloo/transport/tcp/device.h"
+#include "worker/engine/collectives/store_arrival.h"
 
 namespace dp::engine {
 namespace {
@@ -19,30 +20,6 @@ namespace {
 // Slots of the watch; operations use none that high.
 constexpr uint64_t kGoodbyeSlot = ~uint64_t{0};
 constexpr uint64_t kFirstAlarmSlot = kGoodbyeSlot - 1;
-
-// How long one wait on the store takes at most, so that a stop is seen within a second.
-constexpr absl::Duration kStoreWait = absl::Milliseconds(250);
-
-std::string AddressKey(int rank) { return absl::StrCat("gloo/", rank, "/addresses"); }
-
-// Blocks until every rank's addresses are there. `missing` gets the ranks without when stopped.
-absl::StatusOr<std::vector<std::string>> AwaitAddresses(Store& store, int size,
-                                                        const std::function<bool()>& stopped,
-                                                        std::vector<int>* missing) {
-  std::vector<std::string> keys;
-  for (int r = 0; r < size; ++r) keys.push_back(AddressKey(r));
-  for (;;) {
-    auto addresses = store.Await(keys, kStoreWait);
-    if (addresses.status().code() != absl::StatusCode::kDeadlineExceeded) return addresses;
-    if (!stopped()) continue;
-    std::vector<StoreOperation> gets;
-    for (const std::string& key : keys) gets.push_back(StoreGet{key});
-    DP_ASSIGN_OR_RETURN(std::vector<StoreResult> results, store.Execute(gets));
-    for (int r = 0; r < size; ++r)
-      if (!results[r].found) missing->push_back(r);
-    return absl::AbortedError("stopped");
-  }
-}
 
 // Returns false where the connection has ended.
 bool PostReceive(gloo::transport::UnboundBuffer& buffer, int rank, uint64_t slot) {
@@ -88,9 +65,8 @@ absl::Status GlooMesh::Connect(Store& store, const GlooOptions& options,
                                const std::function<bool()>& stopped, std::vector<int>* missing) {
   BlockSigpipe();
   DP_RETURN_IF_ERROR(Open(options));
-  DP_RETURN_IF_ERROR(store.Set(AddressKey(rank_), Addresses()));
   DP_ASSIGN_OR_RETURN(std::vector<std::string> addresses,
-                      AwaitAddresses(store, size_, stopped, missing));
+                      AwaitRanks(store, "gloo", rank_, size_, Addresses(), stopped, missing));
   DP_RETURN_IF_ERROR(ConnectPairs(addresses, stopped, missing));
   StartWatch();
   return absl::OkStatus();

@@ -91,12 +91,13 @@ TEST_P(GroupConformance, AnOperationAnsweredLateNamesTheRanksThatDidNotArrive) {
   auto work = groups[0]->AllReduce(absl::MakeSpan(data), ReduceOp::kSum);
   const absl::Status status = work->Wait();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(work->Wait(), status);
+  if (!names_ranks()) return;
   std::vector<std::string> others;
   for (int r = 1; r < size(); ++r) others.push_back(absl::StrCat(r));
   const std::string message(status.message());
   EXPECT_THAT(message, ::testing::HasSubstr("all_reduce 1: rank"));
   for (const auto& other : others) EXPECT_THAT(message, ::testing::HasSubstr(other));
-  EXPECT_EQ(work->Wait(), status);
 }
 
 TEST_P(GroupConformance, AbortFromAnotherThreadEndsBlockedAndQueuedOperations) {
@@ -136,7 +137,9 @@ TEST_P(GroupConformance, APeerThatGoesAwayIsNamed) {
   for (auto& work : works) {
     const absl::Status status = work->Wait();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-    EXPECT_EQ(status.message(), absl::StrCat("all_reduce 1: rank ", gone, " went away"));
+    if (names_ranks()) {
+      EXPECT_EQ(status.message(), absl::StrCat("all_reduce 1: rank ", gone, " went away"));
+    }
   }
 }
 

@@ -13,14 +13,18 @@
 // threads:
 //
 //   INSTANTIATE_TEST_SUITE_P(LocalGroup, GroupConformance,
-//                            ::testing::Combine(::testing::Values(OpenLocal),
+//                            ::testing::Combine(::testing::Values(Backend{OpenLocal}),
 //                                               ::testing::Range(1, 5)));
 
 namespace dp::engine {
 
 using Groups = std::vector<std::unique_ptr<Group>>;
-// Opens one group per rank, all in this process.
-using OpenGroups = std::function<Groups(int size, const GroupOptions& options)>;
+struct Backend {
+  // Opens one group per rank, all in this process.
+  std::function<Groups(int size, const GroupOptions& options)> open;
+  // Whether errors name the ranks that are late or gone.
+  bool names_ranks = true;
+};
 
 // Runs `body(rank's group)` on one thread per rank.
 inline void OnEveryRank(Groups& groups, const std::function<void(Group&)>& body) {
@@ -28,12 +32,13 @@ inline void OnEveryRank(Groups& groups, const std::function<void(Group&)>& body)
   for (auto& group : groups) threads.emplace_back([&body, &group] { body(*group); });
 }
 
-class GroupConformance : public ::testing::TestWithParam<std::tuple<OpenGroups, int>> {
+class GroupConformance : public ::testing::TestWithParam<std::tuple<Backend, int>> {
  protected:
   int size() const { return std::get<1>(GetParam()); }
   Groups Open(absl::Duration timeout = absl::Seconds(60)) const {
-    return std::get<0>(GetParam())(size(), {.timeout = timeout});
+    return std::get<0>(GetParam()).open(size(), {.timeout = timeout});
   }
+  bool names_ranks() const { return std::get<0>(GetParam()).names_ranks; }
   bool alone() const { return size() == 1; }
 };
 

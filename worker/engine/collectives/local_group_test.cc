@@ -6,7 +6,7 @@ namespace dp::engine {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(LocalGroup, GroupConformance,
-                         ::testing::Combine(::testing::Values(MakeLocalGroups),
+                         ::testing::Combine(::testing::Values(Backend{MakeLocalGroups}),
                                             ::testing::Range(1, 5)));
 
 TEST(LocalGroupTest, CallsThatDoNotAgreeAreRefusedOnAllRanks) {

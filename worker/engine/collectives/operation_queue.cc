@@ -68,6 +68,7 @@ class OperationQueue::State {
       if (!status.ok()) failure_ = status;
       End(*operation, std::move(status));
     }
+    if (auto last = TakeLast()) last();
   }
 
   absl::Status Wait(Operation& operation) DP_EXCLUDES(mu_) {
@@ -101,8 +102,9 @@ class OperationQueue::State {
   }
 
   // Returns when nobody calls `wake` any more; the backend may then go.
-  void Close() DP_EXCLUDES(mu_) {
+  void Close(std::function<void()> last) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
+    last_ = std::move(last);
     Stop({.kind = StopReason::Kind::kAbort, .why = absl::AbortedError("its group was closed")});
     closed_ = true;
     changed_.NotifyAll();
@@ -128,6 +130,11 @@ class OperationQueue::State {
       End(*operation, Refusal(operation->name));
       operation->run = nullptr;
     }
+  }
+
+  std::function<void()> TakeLast() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return std::move(last_);
   }
 
   absl::Status Refusal(const std::string& name) const DP_REQUIRES(mu_) {
@@ -160,6 +167,7 @@ class OperationQueue::State {
   std::deque<std::shared_ptr<Operation>> pending_ DP_GUARDED_BY(mu_);
   absl::Status failure_ DP_GUARDED_BY(mu_);  // of the first operation that failed, or the latest
   StopReason stop_ DP_GUARDED_BY(mu_);
+  std::function<void()> last_ DP_GUARDED_BY(mu_);
   int wakers_ DP_GUARDED_BY(mu_) = 0;
   bool closed_ DP_GUARDED_BY(mu_) = false;
 };
@@ -185,7 +193,13 @@ OperationQueue::OperationQueue(const GroupOptions& options, std::function<void()
         state->RunAll();
       }) {}
 
-OperationQueue::~OperationQueue() { state_->Close(); }
+OperationQueue::~OperationQueue() { Close(); }
+
+void OperationQueue::Close(std::function<void()> last) {
+  if (!thread_.joinable()) return;
+  state_->Close(std::move(last));
+  thread_.join();
+}
 
 std::unique_ptr<Work> OperationQueue::Push(std::string name, Run run,
                                            std::optional<absl::Duration> timeout) {

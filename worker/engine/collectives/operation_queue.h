@@ -38,7 +38,7 @@ class OperationQueue {
   // once, also between operations.
   OperationQueue(const GroupOptions& options, std::function<void()> wake,
                  const Clock& clock = Clock::System());
-  // Aborts what is left and joins the thread.
+  // As Close.
   ~OperationQueue();
 
   // `name` begins every error of the operation. Its deadline is `timeout` from now, or the group's.
@@ -46,6 +46,8 @@ class OperationQueue {
                              std::optional<absl::Duration> timeout = std::nullopt);
 
   void Abort(const absl::Status& why);
+  // Aborts what is left, runs `last` on the thread, and joins it. Idempotent.
+  void Close(std::function<void()> last = nullptr);
   StopReason stop_reason() const;
 
   // The error of the running operation `name` that must stop: for the reason above; `missing` are

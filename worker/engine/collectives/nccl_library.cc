@@ -1,0 +1,228 @@
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <nccl.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "worker/engine/collectives/nccl_api.h"
+
+// The real NCCL. Its headers are needed to compile, its libraries only to call LoadNccl.
+
+namespace dp::engine {
+namespace {
+
+// The entry points, with their types from the headers and their addresses from the libraries.
+struct Entries {
+#define DP_NCCL_ENTRY(name) decltype(&::name) name = nullptr
+  DP_NCCL_ENTRY(ncclGetUniqueId);
+  DP_NCCL_ENTRY(ncclCommInitRankConfig);
+  DP_NCCL_ENTRY(ncclCommGetAsyncError);
+  DP_NCCL_ENTRY(ncclCommFinalize);
+  DP_NCCL_ENTRY(ncclCommDestroy);
+  DP_NCCL_ENTRY(ncclCommAbort);
+  DP_NCCL_ENTRY(ncclAllReduce);
+  DP_NCCL_ENTRY(ncclBroadcast);
+  DP_NCCL_ENTRY(ncclAllGather);
+  DP_NCCL_ENTRY(ncclGetErrorString);
+  DP_NCCL_ENTRY(ncclGetLastError);
+  DP_NCCL_ENTRY(cudaSetDevice);
+  DP_NCCL_ENTRY(cudaStreamDestroy);
+  DP_NCCL_ENTRY(cudaEventQuery);
+  DP_NCCL_ENTRY(cudaEventDestroy);
+  DP_NCCL_ENTRY(cudaGetErrorString);
+#undef DP_NCCL_ENTRY
+  // The header overloads these, so their types are written out.
+  cudaError_t (*cudaStreamCreateWithFlags)(cudaStream_t*, unsigned) = nullptr;
+  cudaError_t (*cudaEventCreateWithFlags)(cudaEvent_t*, unsigned) = nullptr;
+  cudaError_t (*cudaEventRecord)(cudaEvent_t, cudaStream_t) = nullptr;
+  cudaError_t (*cudaStreamWaitEvent)(cudaStream_t, cudaEvent_t, unsigned) = nullptr;
+};
+
+absl::StatusOr<void*> Open(const std::string& library) {
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr)
+    return absl::UnavailableError(absl::StrCat("cannot load ", library, ": ", dlerror(),
+                                               "; install it or set LD_LIBRARY_PATH"));
+  return handle;
+}
+
+template <typename Function>
+absl::Status Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  if (*function == nullptr)
+    return absl::UnavailableError(absl::StrCat("no ", name, " in the library: too old"));
+  return absl::OkStatus();
+}
+
+// The libraries stay loaded until the process ends: NCCL's threads may.
+absl::StatusOr<Entries> FindEntries() {
+  DP_ASSIGN_OR_RETURN(void* nccl, Open("libnccl.so.2"));
+  DP_ASSIGN_OR_RETURN(void* cuda, Open(absl::StrCat("libcudart.so.", CUDART_VERSION / 1000)));
+  Entries e;
+  absl::Status status;
+#define DP_NCCL_FIND(library, name) status.Update(Find(library, #name, &e.name))
+  DP_NCCL_FIND(nccl, ncclGetUniqueId);
+  DP_NCCL_FIND(nccl, ncclCommInitRankConfig);
+  DP_NCCL_FIND(nccl, ncclCommGetAsyncError);
+  DP_NCCL_FIND(nccl, ncclCommFinalize);
+  DP_NCCL_FIND(nccl, ncclCommDestroy);
+  DP_NCCL_FIND(nccl, ncclCommAbort);
+  DP_NCCL_FIND(nccl, ncclAllReduce);
+  DP_NCCL_FIND(nccl, ncclBroadcast);
+  DP_NCCL_FIND(nccl, ncclAllGather);
+  DP_NCCL_FIND(nccl, ncclGetErrorString);
+  DP_NCCL_FIND(nccl, ncclGetLastError);
+  DP_NCCL_FIND(cuda, cudaSetDevice);
+  DP_NCCL_FIND(cuda, cudaStreamDestroy);
+  DP_NCCL_FIND(cuda, cudaEventQuery);
+  DP_NCCL_FIND(cuda, cudaEventDestroy);
+  DP_NCCL_FIND(cuda, cudaGetErrorString);
+  DP_NCCL_FIND(cuda, cudaStreamCreateWithFlags);
+  DP_NCCL_FIND(cuda, cudaEventCreateWithFlags);
+  DP_NCCL_FIND(cuda, cudaEventRecord);
+  DP_NCCL_FIND(cuda, cudaStreamWaitEvent);
+#undef DP_NCCL_FIND
+  if (!status.ok()) return status;
+  return e;
+}
+
+ncclRedOp_t Operator(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return ncclSum;
+    case ReduceOp::kMin:
+      return ncclMin;
+    case ReduceOp::kMax:
+      return ncclMax;
+  }
+  DP_CHECK(false);
+  return ncclSum;
+}
+
+class NcclLibrary : public NcclApi {
+ public:
+  explicit NcclLibrary(const Entries& entries) : call_(entries) {}
+
+  absl::Status UseDevice(int device) override { return FromCuda(call_.cudaSetDevice(device)); }
+
+  absl::StatusOr<std::string> UniqueId() override {
+    ncclUniqueId id;
+    DP_RETURN_IF_ERROR(FromNccl(call_.ncclGetUniqueId(&id), nullptr));
+    return std::string(id.internal, sizeof(id.internal));
+  }
+
+  absl::StatusOr<Communicator> Join(const std::string& id, int rank, int size) override {
+    ncclUniqueId unique;
+    if (id.size() != sizeof(unique.internal))
+      return absl::InvalidArgumentError(absl::StrCat("NCCL's unique id has ", id.size(),
+                                                     " bytes, not ", sizeof(unique.internal)));
+    std::memcpy(unique.internal, id.data(), id.size());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t communicator = nullptr;
+    DP_RETURN_IF_ERROR(FromNccl(
+        call_.ncclCommInitRankConfig(&communicator, size, unique, rank, &config), communicator));
+    return communicator;
+  }
+
+  absl::StatusOr<bool> Ready(Communicator communicator) override {
+    ncclResult_t state = ncclSuccess;
+    DP_RETURN_IF_ERROR(
+        FromNccl(call_.ncclCommGetAsyncError(Of(communicator), &state), Of(communicator)));
+    DP_RETURN_IF_ERROR(FromNccl(state, Of(communicator)));
+    return state == ncclSuccess;
+  }
+
+  absl::Status Finalize(Communicator communicator) override {
+    return FromNccl(call_.ncclCommFinalize(Of(communicator)), Of(communicator));
+  }
+  // What these two return concerns a communicator that is no more.
+  void Destroy(Communicator communicator) override {
+    (void)call_.ncclCommDestroy(Of(communicator));
+  }
+  void Abort(Communicator communicator) override { (void)call_.ncclCommAbort(Of(communicator)); }
+
+  absl::Status AllReduce(Communicator communicator, float* data, size_t count, ReduceOp op,
+                         Stream stream) override {
+    return FromNccl(call_.ncclAllReduce(data, data, count, ncclFloat32, Operator(op),
+                                        Of(communicator), static_cast<cudaStream_t>(stream)),
+                    Of(communicator));
+  }
+  absl::Status Broadcast(Communicator communicator, uint8_t* data, size_t bytes, int root,
+                         Stream stream) override {
+    return FromNccl(call_.ncclBroadcast(data, data, bytes, ncclUint8, root, Of(communicator),
+                                        static_cast<cudaStream_t>(stream)),
+                    Of(communicator));
+  }
+  absl::Status AllGather(Communicator communicator, const uint8_t* data, size_t bytes,
+                         uint8_t* gathered, Stream stream) override {
+    return FromNccl(call_.ncclAllGather(data, gathered, bytes, ncclUint8, Of(communicator),
+                                        static_cast<cudaStream_t>(stream)),
+                    Of(communicator));
+  }
+
+  absl::StatusOr<Stream> MakeStream() override {
+    cudaStream_t stream = nullptr;
+    DP_RETURN_IF_ERROR(FromCuda(call_.cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
+    return stream;
+  }
+  // Freeing tells of errors of earlier calls only, which those have told.
+  void FreeStream(Stream stream) override {
+    (void)call_.cudaStreamDestroy(static_cast<cudaStream_t>(stream));
+  }
+  absl::StatusOr<Event> Record(Stream stream) override {
+    cudaEvent_t event = nullptr;
+    DP_RETURN_IF_ERROR(FromCuda(call_.cudaEventCreateWithFlags(&event, cudaEventDisableTiming)));
+    const absl::Status recorded =
+        FromCuda(call_.cudaEventRecord(event, static_cast<cudaStream_t>(stream)));
+    if (recorded.ok()) return event;
+    FreeEvent(event);
+    return recorded;
+  }
+  absl::StatusOr<bool> Passed(Event event) override {
+    const cudaError_t state = call_.cudaEventQuery(static_cast<cudaEvent_t>(event));
+    if (state == cudaErrorNotReady) return false;
+    DP_RETURN_IF_ERROR(FromCuda(state));
+    return true;
+  }
+  absl::Status WaitOnStream(Stream stream, Event event) override {
+    return FromCuda(call_.cudaStreamWaitEvent(static_cast<cudaStream_t>(stream),
+                                              static_cast<cudaEvent_t>(event), 0));
+  }
+  void FreeEvent(Event event) override {
+    (void)call_.cudaEventDestroy(static_cast<cudaEvent_t>(event));
+  }
+
+ private:
+  static ncclComm_t Of(Communicator communicator) { return static_cast<ncclComm_t>(communicator); }
+
+  // In progress is no error: the communicator is non-blocking.
+  absl::Status FromNccl(ncclResult_t result, ncclComm_t communicator) const {
+    if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
+    const bool remote = result == ncclRemoteError || result == ncclSystemError;
+    return absl::Status(remote ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal,
+                        absl::StrCat("NCCL: ", call_.ncclGetErrorString(result), ": ",
+                                     call_.ncclGetLastError(communicator)));
+  }
+
+  absl::Status FromCuda(cudaError_t result) const {
+    if (result == cudaSuccess) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("CUDA: ", call_.cudaGetErrorString(result)));
+  }
+
+  const Entries call_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NcclApi>> LoadNccl() {
+  DP_ASSIGN_OR_RETURN(const Entries entries, FindEntries());
+  return std::make_unique<NcclLibrary>(entries);
+}
+
+}  // namespace dp::engine
