@@ -56,6 +56,12 @@ TEST(LogLinesTest, AnEndlessLineIsCut) {
   EXPECT_EQ(Texts(lines.Add(Chunk(0, "\n")))[0], "xxxxx");
 }
 
+TEST(LogLinesTest, CuttingALineLosesNoByte) {
+  LogLines lines;
+  const std::string text(LogLines::kLineBytesMax, 'x');
+  EXPECT_THAT(Texts(lines.Add(Chunk(0, text + "end\n"))), ElementsAre(text, "end"));
+}
+
 TEST(LogLinesTest, ALineOfTheLargestSizeStaysOne) {
   LogLines lines;
   const std::string text(LogLines::kLineBytesMax, 'x');
