@@ -95,13 +95,13 @@ void FakeCoordinator::CancelAll() {
 
 std::string FakeCoordinator::AwaitLog(v1::LogStream stream, const std::string& text) {
   MutexLock lock(mu_);
-  AwaitUntil([&] { return stored_[stream] == text; });
+  AwaitUntil([&]() DP_REQUIRES(mu_) { return stored_[stream] == text; });
   return stored_[stream];
 }
 
 size_t FakeCoordinator::AwaitLogSize(v1::LogStream stream, size_t size) {
   MutexLock lock(mu_);
-  AwaitUntil([&] { return stored_[stream].size() >= size; });
+  AwaitUntil([&]() DP_REQUIRES(mu_) { return stored_[stream].size() >= size; });
   return stored_[stream].size();
 }
 
