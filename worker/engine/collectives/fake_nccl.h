@@ -20,7 +20,7 @@ namespace dp::engine {
 // error of all others. Events and streams are counts. Thread-safe; one for all ranks.
 class FakeNccl : public NcclApi {
  public:
-  // Communicators and streams that were made and not freed.
+  // Communicators, streams and events that were made and not freed.
   int live() const DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return live_;
@@ -116,6 +116,7 @@ class FakeNccl : public NcclApi {
   }
   absl::StatusOr<Event> Record(Stream stream) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
+    ++live_;
     return new std::shared_ptr<bool>(stream == nullptr ? std::make_shared<bool>(true)
                                                        : static_cast<Given*>(stream)->last);
   }
@@ -124,7 +125,11 @@ class FakeNccl : public NcclApi {
     return **static_cast<std::shared_ptr<bool>*>(event);
   }
   absl::Status WaitOnStream(Stream, Event) override { return absl::OkStatus(); }
-  void FreeEvent(Event event) override { delete static_cast<std::shared_ptr<bool>*>(event); }
+  void FreeEvent(Event event) override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    --live_;
+    delete static_cast<std::shared_ptr<bool>*>(event);
+  }
 
  private:
   // A stream: whether the last operation given to it is done.

@@ -82,6 +82,8 @@ class NcclGroup : public Group {
 
  private:
   using Enqueue = std::function<absl::Status()>;
+  // Shared, since the queue's functions are copied; freed also where an operation never runs.
+  using OwnedEvent = std::shared_ptr<void>;
 
   bool Stopped() const { return queue_.stop_reason().kind != StopReason::Kind::kNone; }
 
@@ -132,11 +134,10 @@ class NcclGroup : public Group {
   // to the caller's memory any more.
   std::unique_ptr<Work> Push(absl::string_view kind, size_t count, Enqueue enqueue) {
     const std::string name = absl::StrCat(kind, " ", ++operations_);
-    absl::StatusOr<NcclApi::Event> computed = api_.Record(options_.compute_stream);
+    const absl::StatusOr<OwnedEvent> computed = Record(options_.compute_stream);
     return queue_.Push(name, [this, name, count, enqueue, computed]() -> absl::Status {
       absl::Status status = computed.status();
       if (status.ok() && count > 0) status = Run(enqueue, *computed);
-      if (computed.ok()) api_.FreeEvent(*computed);
       if (status.ok()) return status;
       if (communicator_ != nullptr) api_.Abort(std::exchange(communicator_, nullptr));
       if (Stopped()) return queue_.StopError(name, {});
@@ -144,14 +145,17 @@ class NcclGroup : public Group {
     });
   }
 
-  absl::Status Run(const Enqueue& enqueue, NcclApi::Event computed) {
-    DP_RETURN_IF_ERROR(api_.WaitOnStream(stream_, computed));
+  absl::StatusOr<OwnedEvent> Record(NcclApi::Stream stream) {
+    DP_ASSIGN_OR_RETURN(const NcclApi::Event event, api_.Record(stream));
+    return OwnedEvent(event, [&api = api_](NcclApi::Event passed) { api.FreeEvent(passed); });
+  }
+
+  absl::Status Run(const Enqueue& enqueue, const OwnedEvent& computed) {
+    DP_RETURN_IF_ERROR(api_.WaitOnStream(stream_, computed.get()));
     DP_RETURN_IF_ERROR(enqueue());
     DP_RETURN_IF_ERROR(Poll([this] { return api_.Ready(communicator_); }));
-    DP_ASSIGN_OR_RETURN(const NcclApi::Event reduced, api_.Record(stream_));
-    const absl::Status status = Poll([this, reduced] { return api_.Passed(reduced); });
-    api_.FreeEvent(reduced);
-    return status;
+    DP_ASSIGN_OR_RETURN(const OwnedEvent reduced, Record(stream_));
+    return Poll([this, &reduced] { return api_.Passed(reduced.get()); });
   }
 
   void Wake() DP_EXCLUDES(mu_) {
