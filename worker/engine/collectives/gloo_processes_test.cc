@@ -169,6 +169,15 @@ TEST_P(GlooProcessesTest, ARankStoppedInTheMiddleIsAmongThoseTheDeadlineNames) {
 INSTANTIATE_TEST_SUITE_P(SmallAndLarge, GlooProcessesTest,
                          ::testing::Values(size_t{100}, size_t{3000000}));
 
+TEST(GlooProcessTest, ADeathIsSeenAtOnceByAnOperationThatWaitsForSomebodyElse) {
+  World world = Start(3, absl::Minutes(10), [](Group& group, const Process::Line& line) {
+    ReduceUntilError(group, line, 100);
+  });
+  world[0]->Command();  // rank 0 waits for rank 1, which does not come
+  world[2]->Signal(SIGKILL);
+  EXPECT_EQ(world[0]->Hear(), "UNAVAILABLE: all_reduce 1: rank 2 went away");
+}
+
 TEST(GlooProcessTest, ARankThatNeverComesIsTheOnlyOneTheDeadlineNames) {
   World world = Start(4, absl::Seconds(1), [](Group& group, const Process::Line& line) {
     std::vector<float> data(100000);
