@@ -88,7 +88,7 @@ class Check {
                         ", less than one sample for each of ", spec_.ranks(), " ranks"));
     AtLeast("train.evaluateEvery", train.evaluate_every(), 0);
     Above("train.bucketCapMb", train.bucket_cap_mb(), 0);
-    OneOf("train.backend", train.backend(), {"auto", "gloo", "nccl"});
+    OneOf("train.backend", train.backend(), {"auto", "gloo"});
     CheckData(train.data());
     CheckOptimizer(train.optimizer());
   }

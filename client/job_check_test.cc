@@ -103,7 +103,7 @@ TEST(JobCheckTest, AValueOutOfRangeIsNamedWithWhatIsAllowed) {
   EXPECT_THAT(ErrorSetting("train.bucketCapMb=0"), HasSubstr("is 0; expected more than 0"));
   EXPECT_THAT(ErrorSetting("train.data.std=0"), HasSubstr("is 0; expected more than 0"));
   EXPECT_THAT(ErrorSetting("train.backend=mpi"),
-              HasSubstr("train.backend is \"mpi\"; expected auto, gloo, nccl"));
+              HasSubstr("train.backend is \"mpi\"; expected auto, gloo"));
 }
 
 TEST(JobCheckTest, OptimizerValuesAreChecked) {

@@ -12,6 +12,10 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
                                       const Environment& environment,
                                       const engine::GroupOptions& options) {
   const std::string name = absl::AsciiStrToLower(backend);
+  if (name == "nccl") {
+    return absl::UnimplementedError(
+        "train.backend: nccl binds GPUs, and this trainer computes on CPUs; use auto or gloo");
+  }
   if (name != "auto" && name != "gloo") {
     return absl::InvalidArgumentError(
         absl::StrCat("train.backend: '", backend, "' is unknown; use auto or gloo"));

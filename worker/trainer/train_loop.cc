@@ -71,8 +71,7 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
 // batch (sampler.h). The loss goes the same way, as one more gradient.
 absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
                                  const engine::BatchResult& forward) {
-  const float scale =
-      static_cast<float>(parts_.group.size()) / static_cast<float>(step.global_count);
+  const float scale = engine::GradientScale(step.global_count, parts_.group.size());
   parts_.model.loss() = static_cast<float>(forward.loss_sum) * scale;
   parts_.reducer.BeginBackward(engine::Reducer::Sync::kYes);
   parts_.model.network->Backward(scale, [this](int index) { parts_.reducer.GradientReady(index); });
