@@ -16,7 +16,8 @@ Assignment AssignmentOf(const Worker& worker, const JobRegistry& jobs) {
     DP_CHECK(job != nullptr);
     const Rank& rank = job->ranks.at(holder->rank);
     assignment.ranks.push_back({*holder, job->spec.ranks, rank.local_rank, rank.slot,
-                                job->state == JobState::kStopping, job->spec.payload});
+                                job->state == JobState::kStopping, job->spec.payload,
+                                job->store_port});
   }
   std::sort(assignment.ranks.begin(), assignment.ranks.end(),
             [](const AssignedRank& a, const AssignedRank& b) { return a.key < b.key; });

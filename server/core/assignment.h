@@ -16,8 +16,9 @@ struct AssignedRank {
   int world_size = 0;
   int local_rank = 0;
   int slot = 0;
-  bool stop = false;  // the job is being stopped: end the process
-  std::string spec;   // JobSpec::payload
+  bool stop = false;   // the job is being stopped: end the process
+  std::string spec;    // JobSpec::payload
+  int store_port = 0;  // of its generation's TCPStore endpoint; 0: none
 };
 
 // The desired state of one worker: what it should run, by RankKey. A rank that is not listed is

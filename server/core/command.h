@@ -20,7 +20,8 @@ namespace dp::core {
 struct JobSpec {
   std::string name;
   int ranks = 1;
-  std::string payload;  // the serialized dp.v1.JobSpec, handed to workers and ranks unread
+  std::string payload;      // the serialized dp.v1.JobSpec, handed to workers and ranks unread
+  bool store_port = false;  // its TCPStore endpoint needs a port
 
   bool operator==(const JobSpec&) const = default;
 };
@@ -64,6 +65,7 @@ struct PlaceJob {
   };
   JobId job;
   std::vector<Slot> slots;
+  int store_port = 0;  // for a job that needs one
 };
 
 struct RegisterWorker {

@@ -106,6 +106,8 @@ absl::StatusOr<Reply> Coordinator::On(const PlaceJob& command, absl::Time at) {
     ranks.push_back(std::move(rank));
   }
   Place(*job, std::move(ranks), at);
+  job->store_port = command.store_port;
+  if (job->store_port != 0) state_.store_ports.Take(job->store_port, job->id);
   state_.stores.try_emplace(job->id);
   Touch({Topic::Kind::kWorld, job->id.value()});
   Moved(*job, before);
@@ -122,6 +124,7 @@ absl::Status Coordinator::CheckPlacement(const Job& job, const PlaceJob& command
                                                    command.slots.size(), " slots for ",
                                                    job.spec.ranks, " ranks"));
   }
+  DP_RETURN_IF_ERROR(CheckStorePort(job, command.store_port));
   std::set<PlaceJob::Slot> taken;
   for (const PlaceJob::Slot& slot : command.slots) {
     const Worker* worker = state_.workers.Find(slot.worker);
@@ -133,6 +136,18 @@ absl::Status Coordinator::CheckPlacement(const Job& job, const PlaceJob& command
                                            " is not free; plan again"));
   }
   return absl::OkStatus();
+}
+
+absl::Status Coordinator::CheckStorePort(const Job& job, int port) const {
+  if (job.spec.store_port != (port != 0) || port < 0 || port > StorePorts::kPortMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", job.id.ToString(), ": store port ", port,
+                     job.spec.store_port ? "; it needs one from 1 to " : "; it needs none of 1 to ",
+                     StorePorts::kPortMax));
+  }
+  if (!state_.store_ports.held(port)) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("job ", job.id.ToString(), ": store port ", port,
+                                         " is another job's; plan again"));
 }
 
 absl::StatusOr<Reply> Coordinator::On(const RegisterWorker& command, absl::Time at) {
@@ -250,9 +265,16 @@ void Coordinator::Moved(const Job& job, const Sight& before) {
   }
   if (now.world == WorldState::kClosed && before.world != WorldState::kClosed) DropStore(job.id);
   if (!job.terminal()) return;
+  ReleaseStorePort(job);
   if (const std::optional<JobId> forgotten = state_.jobs.Retire(job.id)) {
     state_.versions.erase({Topic::Kind::kWorld, forgotten->value()});
   }
+}
+
+void Coordinator::ReleaseStorePort(const Job& job) {
+  if (job.store_port == 0) return;
+  state_.store_ports.Release(job.store_port, job.id, *job.finished_at);
+  state_.jobs.Find(job.id)->store_port = 0;
 }
 
 void Coordinator::TouchWorkers(const Job& job) {
@@ -322,6 +344,7 @@ uint64_t Coordinator::StateHash() const {
   digest.Add(state_.epoch).Add(state_.revision);
   state_.workers.AddTo(digest);
   state_.jobs.AddTo(digest);
+  state_.store_ports.AddTo(digest);
   for (const auto& [job, store] : state_.stores) {
     digest.Add(job);
     store.AddTo(digest);

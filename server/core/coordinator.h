@@ -74,6 +74,7 @@ class Coordinator {
   // InvalidArgument no such rank.
   absl::StatusOr<Job*> JobOf(const RankKey& rank);
   absl::Status CheckPlacement(const Job& job, const PlaceJob& command) const;
+  absl::Status CheckStorePort(const Job& job, int port) const;
   void LoseRanks(const std::vector<RankKey>& ranks, const std::string& reason, absl::Time at);
 
   // What watchers of a job's topics see of it; compared before and after a move.
@@ -89,6 +90,7 @@ class Coordinator {
   // Of the ranks that hold a slot: what their workers shall do has changed.
   void TouchWorkers(const Job& job);
   void Release(const Job& job, int rank);
+  void ReleaseStorePort(const Job& job);
   void DropStore(JobId job);
   // Drops the topics of workers that are no longer on record.
   void ForgetWorkers();

@@ -34,9 +34,10 @@ class CoordinatorFixture : public testing::Test {
     return std::get<WorkerId>(outcome.reply);
   }
 
-  JobId Submit(int ranks) {
+  JobId Submit(int ranks) { return SubmitSpec({"job", ranks, "spec"}); }
+  JobId SubmitSpec(const JobSpec& spec) {
     const std::string request = absl::StrCat("request ", ++last_request_);
-    const Outcome outcome = Apply(SubmitJob{request, {"job", ranks, "spec"}});
+    const Outcome outcome = Apply(SubmitJob{request, spec});
     EXPECT_EQ(outcome.status, absl::OkStatus());
     return std::get<JobId>(outcome.reply);
   }

@@ -134,6 +134,26 @@ void CheckStores(const State& state, std::vector<std::string>& broken) {
   }
 }
 
+// Of two live generations none shares a port, and each holds the one that it names.
+void CheckStorePorts(const State& state, std::vector<std::string>& broken) {
+  const auto& uses = state.store_ports.uses();
+  for (const Job* job : state.jobs.jobs()) {
+    const Findings findings = About(*job, broken);
+    findings.Expect((job->store_port != 0) == (job->spec.store_port && AnyLive(*job)),
+                    "has a store port though it runs nowhere, or the other way round");
+    if (job->store_port == 0) continue;
+    const auto use = uses.find(job->store_port);
+    findings.Expect(use != uses.end() && use->second.holder == job->id,
+                    "names a store port that it does not hold");
+  }
+  for (const auto& [port, use] : uses) {
+    if (!use.holder.valid()) continue;
+    const Job* job = state.jobs.Find(use.holder);
+    Findings(absl::StrCat("store port ", port), broken)
+        .Expect(job != nullptr && job->store_port == port, "is held by a job that has another");
+  }
+}
+
 void CheckLives(const State& state, std::vector<std::string>& broken) {
   std::set<Incarnation> lives;
   for (const Worker* worker : state.workers.workers()) {
@@ -167,6 +187,7 @@ std::vector<std::string> Invariants::Broken(const State& state) {
   }
   for (const Worker* worker : state.workers.workers()) CheckSlots(*worker, state, broken);
   CheckStores(state, broken);
+  CheckStorePorts(state, broken);
   CheckLives(state, broken);
   CheckVersions(state, broken);
   CheckProgress(state, broken);

@@ -74,6 +74,7 @@ struct Job {
   Revision version;         // of the last change
   Generation generation;    // not valid before the first placement
   std::vector<Rank> ranks;  // empty before the first placement
+  int store_port = 0;       // of its TCPStore endpoint, until all its ranks are gone; 0: none
   Rendezvous world;
   std::optional<Failure> failure;  // set from kStopping on, unless the job succeeds
   absl::Time submitted_at;

@@ -62,6 +62,7 @@ void Add(Digest& digest, const Failure& failure) {
 void Add(Digest& digest, const Job& job) {
   digest.Add(job.id).Add(job.request_id).Add(job.spec.name).Add(job.spec.payload);
   digest.Add(static_cast<uint64_t>(job.spec.ranks)).Add(static_cast<uint64_t>(job.state));
+  digest.Add(job.spec.store_port).Add(static_cast<uint64_t>(job.store_port));
   digest.Add(job.version).Add(job.generation).Add(job.ranks.size());
   for (const Rank& rank : job.ranks) Add(digest, rank);
   Add(digest, job.world);

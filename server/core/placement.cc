@@ -96,17 +96,29 @@ std::vector<std::string> WhyItWaits(const Supply& supply, size_t ranks,
   return reasons;
 }
 
+std::string WhyNoPort(const StorePortRange& range) {
+  return absl::StrCat("no store port is left: each of ", range.first, " to ", range.last,
+                      " is a job's, or rests ", absl::FormatDuration(range.rest),
+                      " after one; give the coordinator more with --store-ports");
+}
+
 }  // namespace
 
 Placement PlanPlacement(const std::vector<WorkerSlots>& workers,
-                        const std::vector<WaitingJob>& queue) {
+                        const std::vector<WaitingJob>& queue, PortSupply ports) {
   Placement placement;
   Supply supply(workers);
   std::optional<JobId> ahead;  // the job that all later ones wait for
   for (const WaitingJob& job : queue) {
     const size_t ranks = job.ranks;
     if (!ahead.has_value() && ranks <= supply.free()) {
-      placement.place.push_back({job.id, supply.Take(job.ranks)});
+      const std::optional<int> port = job.store_port ? ports.Take() : 0;
+      if (port.has_value()) {
+        placement.place.push_back({job.id, supply.Take(job.ranks), *port});
+      } else {
+        placement.reasons[job.id] = {WhyNoPort(ports.range())};
+        placement.again_at = ports.next_at();
+      }
       continue;
     }
     placement.reasons[job.id] = WhyItWaits(supply, ranks, ahead);
@@ -115,7 +127,8 @@ Placement PlanPlacement(const std::vector<WorkerSlots>& workers,
   return placement;
 }
 
-Placement PlanPlacement(const Coordinator& coordinator) {
+Placement PlanPlacement(const Coordinator& coordinator, const StorePortRange& ports,
+                        absl::Time now) {
   std::vector<WorkerSlots> workers;
   for (const Worker* worker : coordinator.workers()) {
     if (!worker->ready()) continue;
@@ -124,9 +137,15 @@ Placement PlanPlacement(const Coordinator& coordinator) {
   }
   std::vector<WaitingJob> queue;
   for (const Job* job : coordinator.jobs()) {
-    if (job->state == JobState::kPending) queue.push_back({job->id, job->spec.ranks});
+    if (job->state == JobState::kPending) {
+      queue.push_back({job->id, job->spec.ranks, job->spec.store_port});
+    }
   }
-  return PlanPlacement(workers, queue);
+  return PlanPlacement(workers, queue, PortSupply(coordinator.state().store_ports, ports, now));
+}
+
+Placement PlanPlacement(const Coordinator& coordinator) {
+  return PlanPlacement(coordinator, {}, absl::InfiniteFuture());
 }
 
 }  // namespace dp::core

@@ -84,6 +84,81 @@ TEST_F(PlacementTest, WithoutWorkersNothingIsPlaced) {
   EXPECT_EQ(reasons(job).front(), "needs 1 slot, 0 free of 0 in all on 0 workers");
 }
 
+class StorePortTest : public CoordinatorFixture {
+ protected:
+  JobId Submit() {
+    return SubmitSpec({.name = "job", .ranks = 1, .payload = "", .store_port = true});
+  }
+  // Applies the placement's verdicts; returns what is known of those that wait.
+  Placement Place() {
+    Placement placement = PlanPlacement(coordinator_, ports_, now_);
+    for (const PlaceJob& place : placement.place) {
+      EXPECT_EQ(Apply(place).status, absl::OkStatus());
+    }
+    return placement;
+  }
+  int port(JobId job) const { return coordinator_.job(job)->store_port; }
+  void End(JobId job) { ExitWith(job, 0, 0), Release(job, 0); }
+
+  StorePortRange ports_{.first = 4000, .last = 4001, .rest = absl::Minutes(10)};
+};
+
+TEST_F(StorePortTest, EachJobHasAPortOfItsOwn) {
+  Register("node", 3);
+  const JobId first = Submit(), second = Submit(), without = CoordinatorFixture::Submit(1);
+  Place();
+  EXPECT_EQ(port(first), 4000);
+  EXPECT_EQ(port(second), 4001);
+  EXPECT_EQ(port(without), 0);
+}
+
+TEST_F(StorePortTest, AJobWithoutAPortWaitsAndLetsOthersPass) {
+  Register("node", 4);
+  Submit(), Submit();
+  const JobId third = Submit(), without = CoordinatorFixture::Submit(1);
+  EXPECT_THAT(Place().reasons[third],
+              ElementsAre("no store port is left: each of 4000 to 4001 is a job's, or rests 10m "
+                          "after one; give the coordinator more with --store-ports"));
+  EXPECT_EQ(state(without), "starting");
+}
+
+TEST_F(StorePortTest, APortRestsAfterItsJob) {
+  Register("node", 3);
+  const JobId first = Submit(), second = Submit(), third = Submit();
+  Place();
+  End(first);
+  const absl::Time rested = now_ + ports_.rest;
+  EXPECT_EQ(Place().again_at, rested);
+  EXPECT_EQ(state(third), "pending");
+  now_ = rested;
+  Place();
+  EXPECT_EQ(port(third), 4000);
+  EXPECT_EQ(port(second), 4001);
+}
+
+TEST_F(StorePortTest, APortIsHeldUntilTheLastRankIsGone) {
+  Register("node", 2);
+  const JobId job = Submit();
+  Place();
+  Apply(CancelJob{job});
+  EXPECT_EQ(port(job), 4000);
+  Release(job, 0);
+  EXPECT_EQ(port(job), 0);
+}
+
+TEST_F(StorePortTest, APlacementWithAnotherJobsPortIsRefused) {
+  Register("node", 2);
+  const JobId first = Submit();
+  Place();
+  const JobId second = Submit();
+  PlaceJob place = PlanPlacement(coordinator_, ports_, now_).place.at(0);
+  place.store_port = port(first);
+  EXPECT_EQ(Apply(place).status.code(), absl::StatusCode::kAborted);
+  place.store_port = 0;
+  EXPECT_EQ(Apply(place).status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(state(second), "pending");
+}
+
 TEST(NaturalOrderTest, NumbersCountAsNumbers) {
   EXPECT_TRUE(NaturallyLess("node2", "node10"));
   EXPECT_TRUE(NaturallyLess("node", "node1"));

@@ -6,6 +6,7 @@
 #include "server/core/generation_store.h"
 #include "server/core/job_registry.h"
 #include "server/core/outcome.h"
+#include "server/core/store_ports.h"
 #include "server/core/worker_table.h"
 
 namespace dp::core {
@@ -16,6 +17,7 @@ struct State {
   Revision revision;
   WorkerTable workers;
   JobRegistry jobs;
+  StorePorts store_ports;
   std::map<JobId, GenerationStore> stores;  // of the jobs whose world is open
   std::map<Topic, Revision> versions;       // of all topics but jobs, which carry their own
 };

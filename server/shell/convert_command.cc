@@ -28,14 +28,16 @@ void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
   proto->set_name(submit.spec.name);
   proto->set_ranks(submit.spec.ranks);
   proto->set_payload(submit.spec.payload);
+  proto->set_store_port(submit.spec.store_port);
 }
 
 core::SubmitJob ToCommand(const journal::SubmitJob& proto) {
-  return {proto.request_id(), {proto.name(), proto.ranks(), proto.payload()}};
+  return {proto.request_id(), {proto.name(), proto.ranks(), proto.payload(), proto.store_port()}};
 }
 
 void Fill(const core::PlaceJob& place, journal::PlaceJob* proto) {
   proto->set_job(place.job.value());
+  proto->set_store_port(place.store_port);
   for (const core::PlaceJob::Slot& slot : place.slots) {
     journal::Slot* added = proto->add_slots();
     added->set_worker(slot.worker.value());
@@ -44,7 +46,7 @@ void Fill(const core::PlaceJob& place, journal::PlaceJob* proto) {
 }
 
 core::PlaceJob ToCommand(const journal::PlaceJob& proto) {
-  core::PlaceJob place{JobId(proto.job()), {}};
+  core::PlaceJob place{JobId(proto.job()), {}, proto.store_port()};
   for (const journal::Slot& slot : proto.slots()) {
     place.slots.push_back({WorkerId(slot.worker()), slot.slot()});
   }

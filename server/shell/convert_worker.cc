@@ -69,6 +69,7 @@ v1::Assignment ToProto(const core::Assignment& assignment) {
     added->set_local_rank(rank.local_rank);
     added->set_slot(rank.slot);
     added->set_stop(rank.stop);
+    added->set_store_port(rank.store_port);
     *added->mutable_spec() = ParseSpec(rank.spec);
   }
   return proto;

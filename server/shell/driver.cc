@@ -167,8 +167,11 @@ void Driver::ApplyVerdicts() {
         {{"worker", verdict.worker.value()}, {"reason", verdict.reason}});
     (void)Apply(std::move(verdict));  // refused only where it is lost already
   }
-  if (std::none_of(changed_.begin(), changed_.end(), ConcernsPlacement)) return;
-  core::Placement placement = core::PlanPlacement(coordinator_);
+  if (now_ < place_again_at_ && std::none_of(changed_.begin(), changed_.end(), ConcernsPlacement)) {
+    return;
+  }
+  core::Placement placement = core::PlanPlacement(coordinator_, options_.store_ports, now_);
+  place_again_at_ = placement.again_at;
   for (core::PlaceJob& place : placement.place) {
     (void)Apply(std::move(place));  // planned on this very state
   }
@@ -218,7 +221,8 @@ void Driver::AnswerAllEnded(std::vector<Item>& items) {
 
 absl::Duration Driver::UntilNextWake() const {
   const absl::Duration until_look = options_.lease / kLooksPerLease;
-  return std::min(until_look, waiters_.next_deadline() - clock_.Now());
+  const absl::Time next = std::min(waiters_.next_deadline(), place_again_at_);
+  return std::min(until_look, next - clock_.Now());
 }
 
 View Driver::MakeView() const {

@@ -19,6 +19,7 @@
 #include "server/core/coordinator.h"
 #include "server/core/liveness.h"
 #include "server/core/outcome.h"
+#include "server/core/store_ports.h"
 #include "server/shell/journal.h"
 #include "server/shell/waiters.h"
 
@@ -49,6 +50,7 @@ class Driver {
  public:
   struct Options {
     absl::Duration lease = absl::Seconds(5);
+    core::StorePortRange store_ports;
     // Calls that wait for the disk. At a few kB each, tens of MB.
     size_t queue_capacity = 8192;
     // Calls that wait for a change: two for each rank of 10,000, at tens of kB each within gRPC.
@@ -147,6 +149,7 @@ class Driver {
   Waiters waiters_;
   std::map<JobId, std::vector<std::string>> pending_reasons_;
   std::map<JobId, uint64_t> log_versions_;
+  absl::Time place_again_at_ = absl::InfinitePast();
   absl::Time now_;                       // never goes back
   std::vector<core::Command> unsynced_;  // applied in this batch, not yet journalled
   std::vector<core::Topic> changed_;     // in this batch

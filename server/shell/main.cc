@@ -13,7 +13,9 @@
 #include <thread>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "base/bounded_queue.h"
 #include "base/clock.h"
@@ -37,6 +39,8 @@ struct Flags {
   std::string listen = "127.0.0.1:7070";
   std::string data_dir;
   std::string lease = "5s";
+  std::string store_ports = "29500-30499";
+  std::string store_port_rest = "10m";
   std::string port_file;
   bool insecure = false;
 };
@@ -44,9 +48,23 @@ struct Flags {
 struct Options {
   ListenAddress listen;
   absl::Duration lease;
+  core::StorePortRange store_ports;
   std::string data_dir;
   std::string port_file;
 };
+
+// Errors: InvalidArgument.
+absl::StatusOr<core::StorePortRange> ParsePortRange(const std::string& text) {
+  const std::vector<std::string> ends = absl::StrSplit(text, '-');
+  core::StorePortRange range;
+  if (ends.size() == 2 && absl::SimpleAtoi(ends[0], &range.first) &&
+      absl::SimpleAtoi(ends[1], &range.last) && range.first > 0 && range.first <= range.last &&
+      range.last <= core::StorePorts::kPortMax) {
+    return range;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--store-ports is ", text, "; it must be FIRST-LAST, of 1 to ", core::StorePorts::kPortMax));
+}
 
 // Errors: InvalidArgument.
 absl::StatusOr<Options> Check(const Flags& flags) {
@@ -62,6 +80,12 @@ absl::StatusOr<Options> Check(const Flags& flags) {
       options.lease > absl::Hours(1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--lease is ", flags.lease, "; it must be from 1s to 1h, as in 5s"));
+  }
+  DP_ASSIGN_OR_RETURN(options.store_ports, ParsePortRange(flags.store_ports));
+  if (!absl::ParseDuration(flags.store_port_rest, &options.store_ports.rest) ||
+      options.store_ports.rest < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat("--store-port-rest is ", flags.store_port_rest,
+                                                   "; it must be a duration, as in 10m"));
   }
   return options;
 }
@@ -114,7 +138,8 @@ absl::Status Serve(const Options& options) {
   DP_ASSIGN_OR_RETURN(const DataDir data_dir, DataDir::Open(options.data_dir));
   DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file()));
   DP_ASSIGN_OR_RETURN(const auto driver,
-                      Driver::Start({.lease = options.lease}, *journal, Clock::System(), end));
+                      Driver::Start({.lease = options.lease, .store_ports = options.store_ports},
+                                    *journal, Clock::System(), end));
   LogThread logs(LogStore(data_dir.logs()), end);
   DP_ASSIGN_OR_RETURN(const auto server, Server::Start(options.listen, *driver, logs));
   DP_RETURN_IF_ERROR(Announce(options, server->address()));
@@ -143,6 +168,12 @@ int Run(int argc, char** argv) {
   app.add_option("--data-dir", flags.data_dir, "Journal and logs; created where it is missing")
       ->required();
   app.add_option("--lease", flags.lease, "A worker that is silent for longer is lost")
+      ->capture_default_str();
+  app.add_option("--store-ports", flags.store_ports,
+                 "Ports for the TCPStore endpoints of jobs, one each, as FIRST-LAST")
+      ->capture_default_str();
+  app.add_option("--store-port-rest", flags.store_port_rest,
+                 "How long such a port rests after its job")
       ->capture_default_str();
   app.add_option("--port-file", flags.port_file, "Write the port into this file once listening");
   app.add_flag("--insecure", flags.insecure, "Allow listening beyond this machine, unencrypted");

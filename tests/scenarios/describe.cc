@@ -74,9 +74,11 @@ std::string DescribeTopic(const core::Topic& topic) {
 
 std::string DescribePlaces(const core::Job& job) {
   return absl::StrCat("job ", job.id.ToString(), " on ",
-                      absl::StrJoin(job.ranks, " ", [](std::string* out, const core::Rank& rank) {
-                        absl::StrAppend(out, rank.worker, "/", rank.slot);
-                      }));
+                      absl::StrJoin(job.ranks, " ",
+                                    [](std::string* out, const core::Rank& rank) {
+                                      absl::StrAppend(out, rank.worker, "/", rank.slot);
+                                    }),
+                      job.store_port == 0 ? "" : absl::StrCat(", store port ", job.store_port));
 }
 
 std::vector<std::string> DescribeJob(const core::Job& job) {
@@ -122,9 +124,10 @@ std::vector<std::string> DescribeWorkers(const std::vector<const core::Worker*>&
 std::vector<std::string> DescribeAssignment(const core::Assignment& assignment) {
   std::vector<std::string> lines = {absl::StrCat("version ", assignment.version.ToString())};
   for (const core::AssignedRank& rank : assignment.ranks) {
-    lines.push_back(absl::StrCat("job ", rank.key.job.ToString(), " rank ", rank.key.rank, " of ",
-                                 rank.world_size, ", local rank ", rank.local_rank, ", slot ",
-                                 rank.slot, rank.stop ? ", stop" : ""));
+    lines.push_back(absl::StrCat(
+        "job ", rank.key.job.ToString(), " rank ", rank.key.rank, " of ", rank.world_size,
+        ", local rank ", rank.local_rank, ", slot ", rank.slot, rank.stop ? ", stop" : "",
+        rank.store_port == 0 ? "" : absl::StrCat(", store port ", rank.store_port)));
   }
   return lines;
 }

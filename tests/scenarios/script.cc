@@ -77,8 +77,9 @@ Script::Lines Script::RunCommand(const Line& line) {
   }
   if (verb == "submit") {
     const std::string request = line.option("request", absl::StrCat("auto-", ++last_request_));
-    return Apply(
-        core::SubmitJob{request, {line.option("name", "job"), line.number("ranks", 1), ""}});
+    return Apply(core::SubmitJob{request,
+                                 {line.option("name", "job"), line.number("ranks", 1), "",
+                                  line.option("endpoint", "no") == "yes"}});
   }
   if (verb == "cancel") return Apply(core::CancelJob{JobId(ToNumber(line.word(1)))});
   if (verb == "place") return PlaceAll();
@@ -94,6 +95,8 @@ Script::Lines Script::RunCommand(const Line& line) {
                                   {Operation(line)}});
   }
   if (verb == "repeat") return Apply(last_);
+  if (verb == "ports") return UsePorts(line);
+  if (verb == "pass") return Pass(line);
   if (verb == "restart") return Restart();
   throw std::invalid_argument(verb);
 }
@@ -115,8 +118,20 @@ Script::Lines Script::Apply(core::Action action) {
   return lines;
 }
 
+Script::Lines Script::UsePorts(const Line& line) {
+  ports_ = {line.number("first", ports_.first), line.number("last", ports_.last), ports_.rest};
+  return {"ok"};
+}
+
+Script::Lines Script::Pass(const Line& line) {
+  absl::Duration time;
+  if (!absl::ParseDuration(line.word(1), &time)) throw std::invalid_argument(line.word(1));
+  now_ += time;
+  return {"ok"};
+}
+
 Script::Lines Script::PlaceAll() {
-  const core::Placement placement = core::PlanPlacement(coordinator_);
+  const core::Placement placement = core::PlanPlacement(coordinator_, ports_, now_);
   Lines lines;
   for (const core::PlaceJob& place : placement.place) {
     for (std::string& line : Apply(place)) lines.push_back(std::move(line));

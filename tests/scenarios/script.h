@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "server/core/coordinator.h"
 #include "server/core/invariants.h"
+#include "server/core/store_ports.h"
 
 namespace dp::scenarios {
 
@@ -39,6 +40,8 @@ class Script {
   Lines Show(const Line& line) const;
   Lines Apply(core::Action action);
   Lines PlaceAll();
+  Lines UsePorts(const Line& line);
+  Lines Pass(const Line& line);
   Lines Restart();
   void AppendBroken(Lines& lines);
 
@@ -49,6 +52,7 @@ class Script {
   std::string Describe(const core::Topic& topic) const;
 
   absl::Time now_ = absl::UnixEpoch();
+  core::StorePortRange ports_;
   core::Coordinator coordinator_;
   core::Invariants invariants_;
   std::vector<core::Command> journal_;

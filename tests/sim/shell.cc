@@ -128,7 +128,7 @@ void Shell::ApplyVerdicts() {
     env_.Tell(absl::StrCat("worker ", verdict.worker.ToString(), " lost: ", verdict.reason));
     Apply(std::move(verdict));
   }
-  for (core::PlaceJob& place : core::PlanPlacement(*coordinator_).place) {
+  for (core::PlaceJob& place : core::PlanPlacement(*coordinator_, {}, env_.events.now()).place) {
     const core::Outcome outcome = Apply(std::move(place));
     env_.Expect(outcome.status.ok(), "a placement was refused on the state it was planned on");
   }
