@@ -13,6 +13,10 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 
 set(DP_SANITIZE "" CACHE STRING "address (with undefined) or thread; empty for none")
+if(DP_SANITIZE)
+  # Instrumented code takes long to optimise, and is run once.
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1")
+endif()
 option(DP_WITH_GRPC "Build what links gRPC; the thread sanitizer preset leaves it out" ON)
 
 add_library(dp_options INTERFACE)
