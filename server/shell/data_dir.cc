@@ -36,26 +36,18 @@ absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path) {
   std::filesystem::create_directories(path / "logs", error);
   if (error) return NotWritable(path, error.message());
   const std::string lock = (path / "lock").string();
-  const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return NotWritable(path, std::generic_category().message(errno));
-  DataDir held(path, fd);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  FileDescriptor held(open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!held.valid()) return NotWritable(path, std::generic_category().message(errno));
+  if (flock(held.get(), LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("data directory ", path.string(), " is in use by ", Holder(fd),
+        absl::StrCat("data directory ", path.string(), " is in use by ", Holder(held.get()),
                      "; stop it or choose another directory with --data-dir"));
   }
   const std::string pid = absl::StrCat(getpid(), "\n");
-  if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
+  if (ftruncate(held.get(), 0) != 0 || pwrite(held.get(), pid.data(), pid.size(), 0) < 0) {
     return NotWritable(path, std::generic_category().message(errno));
   }
-  return held;
-}
-
-DataDir::DataDir(DataDir&& other) noexcept
-    : path_(std::move(other.path_)), lock_fd_(std::exchange(other.lock_fd_, -1)) {}
-
-DataDir::~DataDir() {
-  if (lock_fd_ >= 0) close(lock_fd_);
+  return DataDir(path, std::move(held));
 }
 
 }  // namespace dp::server

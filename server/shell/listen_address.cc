@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <memory>
@@ -13,20 +12,20 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/file_descriptor.h"
 
 namespace dp::server {
 namespace {
 
 // The errno of binding one address, zero where it can be bound.
 int TryBind(const addrinfo& address) {
-  const int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return errno;
+  const FileDescriptor fd(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return errno;
   const int on = 1;
-  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // as gRPC does
-  const bool bound = bind(fd, address.ai_addr, address.ai_addrlen) == 0 && listen(fd, 1) == 0;
-  const int error = bound ? 0 : errno;
-  close(fd);
-  return error;
+  (void)setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // as gRPC does
+  const bool bound =
+      bind(fd.get(), address.ai_addr, address.ai_addrlen) == 0 && listen(fd.get(), 1) == 0;
+  return bound ? 0 : errno;
 }
 
 }  // namespace
@@ -65,7 +64,8 @@ absl::Status ListenAddress::CheckFree() const {
   const int resolved = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
   if (resolved != 0) {
     return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", ToString(), ": ", gai_strerror(resolved)));
+        absl::StrCat("cannot listen on ", ToString(), ": ", gai_strerror(resolved),
+                     "; give a name or address of this host with --listen"));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
   const int error = TryBind(*found);

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/file_descriptor.h"
 #include "base/status.h"
 
 namespace dp::server {
@@ -24,26 +25,13 @@ absl::Status FileError(const std::filesystem::path& path, int error) {
   return full ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
 }
 
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags)
-      : fd_(open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  bool ok() const { return fd_ >= 0; }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
+FileDescriptor OpenFile(const std::filesystem::path& path, int flags) {
+  return FileDescriptor(open(path.c_str(), flags | O_CLOEXEC, 0600));
+}
 
 absl::Status WriteAt(const std::filesystem::path& path, uint64_t offset, absl::string_view data) {
-  const Descriptor file(path, O_WRONLY | O_CREAT);
-  if (!file.ok()) return FileError(path, errno);
+  const FileDescriptor file = OpenFile(path, O_WRONLY | O_CREAT);
+  if (!file.valid()) return FileError(path, errno);
   while (!data.empty()) {
     const ssize_t written = pwrite(file.get(), data.data(), data.size(), offset);
     if (written < 0 && errno == EINTR) continue;
@@ -55,8 +43,8 @@ absl::Status WriteAt(const std::filesystem::path& path, uint64_t offset, absl::s
 }
 
 absl::Status SyncPath(const std::filesystem::path& path) {
-  const Descriptor file(path, O_RDONLY);
-  if (!file.ok()) return errno == ENOENT ? absl::OkStatus() : FileError(path, errno);
+  const FileDescriptor file = OpenFile(path, O_RDONLY);
+  if (!file.valid()) return errno == ENOENT ? absl::OkStatus() : FileError(path, errno);
   return fsync(file.get()) == 0 ? absl::OkStatus() : FileError(path, errno);
 }
 
@@ -109,8 +97,8 @@ absl::Status LogFile::Skip(uint64_t size) {
 }
 
 absl::Status LogFile::Extend(uint64_t end) {
-  const Descriptor file(path_, O_WRONLY | O_CREAT);
-  if (!file.ok() || ftruncate(file.get(), static_cast<off_t>(end)) != 0) {
+  const FileDescriptor file = OpenFile(path_, O_WRONLY | O_CREAT);
+  if (!file.valid() || ftruncate(file.get(), static_cast<off_t>(end)) != 0) {
     return FileError(path_, errno);
   }
   end_ = end;
@@ -133,8 +121,8 @@ absl::Status LogFile::Sync() {
 absl::StatusOr<std::string> LogFile::Read(uint64_t offset, uint64_t size) const {
   std::string data(std::min(size, stored_end() - std::min(offset, stored_end())), '\0');
   if (data.empty()) return data;
-  const Descriptor file(path_, O_RDONLY);
-  if (!file.ok()) return FileError(path_, errno);
+  const FileDescriptor file = OpenFile(path_, O_RDONLY);
+  if (!file.valid()) return FileError(path_, errno);
   size_t done = 0;
   while (done < data.size()) {
     const ssize_t got = pread(file.get(), data.data() + done, data.size() - done, offset + done);

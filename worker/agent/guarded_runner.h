@@ -9,7 +9,7 @@
 
 #include "absl/container/btree_map.h"
 #include "base/bounded_queue.h"
-#include "worker/agent/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "worker/agent/guard_protocol.h"
 #include "worker/agent/process_runner.h"
 

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
 #include "base/status.h"
-#include "worker/agent/file_descriptor.h"
 
 namespace dp::worker {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/backoff.h"
 #include "base/bounded_queue.h"
+#include "base/file_descriptor.h"
 #include "client/connection.h"
-#include "worker/agent/file_descriptor.h"
 #include "worker/agent/log_spool.h"
 #include "worker/agent/repeated_reason.h"
 #include "worker/agent/session.h"

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "worker/agent/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "worker/agent/text.h"
 
 namespace dp::worker {

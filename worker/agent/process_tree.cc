@@ -11,6 +11,8 @@
 #include <map>
 #include <set>
 
+#include "base/file_descriptor.h"
+
 namespace dp::worker {
 namespace {
 
@@ -23,11 +25,10 @@ struct Stat {
 bool ReadStat(pid_t pid, Stat* stat) {
   char path[32];
   std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
+  const FileDescriptor file(open(path, O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return false;
   char text[512];
-  const ssize_t size = read(fd, text, sizeof(text) - 1);
-  close(fd);
+  const ssize_t size = read(file.get(), text, sizeof(text) - 1);
   if (size <= 0) return false;
   text[size] = '\0';
   // The command's name may hold anything, spaces and brackets too; the last bracket ends it.

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "worker/agent/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "worker/agent/process_runner.h"
 
 namespace dp::worker {

@@ -40,22 +40,15 @@ std::string ReadableEnd(const v1::Metric& m) {
 }  // namespace
 
 absl::StatusOr<MetricLog> MetricLog::Open(const std::string& path, const Clock& clock) {
-  if (path.empty()) return MetricLog(-1, clock);
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open metrics file ", path));
-  return MetricLog(fd, clock);
-}
-
-MetricLog::MetricLog(MetricLog&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), clock_(other.clock_), warned_(other.warned_) {}
-
-MetricLog::~MetricLog() {
-  if (fd_ >= 0) close(fd_);
+  if (path.empty()) return MetricLog(FileDescriptor(), clock);
+  FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (file.valid()) return MetricLog(std::move(file), clock);
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot open metrics file ", path));
 }
 
 void MetricLog::Write(v1::Metric metric) {
   Stamp(clock_.Now(), metric);
-  if (fd_ >= 0) WriteLine(metric);
+  if (file_.valid()) WriteLine(metric);
   const std::string readable = Readable(metric);
   if (readable.empty()) return;
   std::printf("%s\n", readable.c_str());
@@ -64,7 +57,8 @@ void MetricLog::Write(v1::Metric metric) {
 
 void MetricLog::WriteLine(const v1::Metric& metric) {
   const std::string line = JsonLine(metric);
-  if (write(fd_, line.data(), line.size()) == static_cast<ssize_t>(line.size()) || warned_) return;
+  if (write(file_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()) || warned_)
+    return;
   warned_ = true;
   Log(Severity::kWarning, "metrics_lost", {{"errno", errno}});
 }

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/file_descriptor.h"
 #include "dp/v1/metrics.pb.h"
 
 namespace dp::trainer {
@@ -16,19 +18,15 @@ class MetricLog {
   // Errors: the system's reason, with the path.
   static absl::StatusOr<MetricLog> Open(const std::string& path, const Clock& clock);
 
-  MetricLog(MetricLog&& other) noexcept;
-  MetricLog& operator=(MetricLog&&) = delete;
-  ~MetricLog();
-
   // Stamps the time and writes at once: a rank that is killed loses nothing it has reported. A full
   // disk must not stop training, so what cannot be written is dropped, with one warning.
   void Write(v1::Metric metric);
 
  private:
-  MetricLog(int fd, const Clock& clock) : fd_(fd), clock_(clock) {}
+  MetricLog(FileDescriptor file, const Clock& clock) : file_(std::move(file)), clock_(clock) {}
   void WriteLine(const v1::Metric& metric);
 
-  int fd_;  // -1: none
+  FileDescriptor file_;  // invalid: none
   const Clock& clock_;
   bool warned_ = false;
 };

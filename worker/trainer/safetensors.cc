@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/file_descriptor.h"
 #include "base/status.h"
 
 namespace dp::trainer {
@@ -48,19 +49,14 @@ absl::Status WriteAll(int fd, const std::string& path, absl::string_view content
 }
 
 absl::Status WriteAndSync(const std::string& path, absl::string_view contents) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return FileError(path, "create");
-  const absl::Status status = WriteAll(fd, path, contents);
-  close(fd);
-  return status;
+  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  return file.valid() ? WriteAll(file.get(), path, contents) : FileError(path, "create");
 }
 
 absl::Status SyncDirectory(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return FileError(path, "open");
-  const absl::Status status = fsync(fd) == 0 ? absl::OkStatus() : FileError(path, "sync");
-  close(fd);
-  return status;
+  const FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.valid()) return FileError(path, "open");
+  return fsync(directory.get()) == 0 ? absl::OkStatus() : FileError(path, "sync");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace dp::worker {
+namespace dp {
 
 // Owns a file descriptor; -1 owns none.
 class FileDescriptor {
@@ -29,4 +29,4 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-}  // namespace dp::worker
+}  // namespace dp
