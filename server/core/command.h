@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "base/id.h"
+#include "base/rank.h"
 #include "base/store/operation.h"
 
 // What the coordinator can be told. A command is a decision that was already taken, with its time:
@@ -26,23 +27,8 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-struct RankKey {
-  JobId job;
-  Generation generation;
-  int rank = 0;
-
-  auto operator<=>(const RankKey&) const = default;
-};
-
-// How a process ended.
-struct Exit {
-  enum class How { kCode, kSignal };
-  How how = How::kCode;
-  int number = 0;
-
-  bool success() const { return how == How::kCode && number == 0; }
-  bool operator==(const Exit&) const = default;
-};
+using dp::Exit;
+using dp::RankKey;
 
 // The coordinator process has started; replay ends here and a new epoch begins.
 struct StartEpoch {};

@@ -11,12 +11,6 @@ namespace {
 constexpr absl::Duration kGrace = absl::Seconds(3);
 const client::RetryOptions kForever = {.deadline = absl::InfiniteDuration()};
 
-core::RankKey ToCore(const worker::RankKey& key) { return {key.job, key.generation, key.rank}; }
-worker::RankKey ToWorker(const core::RankKey& key) { return {key.job, key.generation, key.rank}; }
-core::Exit ToCore(const worker::Exit& exit) {
-  return {static_cast<core::Exit::How>(exit.how), exit.number};
-}
-
 }  // namespace
 
 Daemon::Daemon(Environment& environment, Network& network, ProcessTable& table, Node node,
@@ -111,8 +105,8 @@ void Daemon::Take(const core::Assignment& assignment) {
   version_ = assignment.version;
   desired_.ranks.clear();
   for (const core::AssignedRank& rank : assignment.ranks) {
-    desired_.ranks[ToWorker(rank.key)] = {ToWorker(rank.key), rank.stop, kGrace};
-    world_sizes_[ToWorker(rank.key)] = rank.world_size;
+    desired_.ranks[rank.key] = {rank.key, rank.stop, kGrace};
+    world_sizes_[rank.key] = rank.world_size;
   }
   Reconcile();
 }
@@ -186,8 +180,8 @@ void Daemon::Start(const worker::AssignedRank& rank) {
     observed_.StartFailed(rank.key, "no such program", env_.events.now());
     return;
   }
-  auto process = std::make_shared<Process>(env_, network_, table_, node_, ToCore(rank.key),
-                                           world_sizes_.at(rank.key));
+  auto process =
+      std::make_shared<Process>(env_, network_, table_, node_, rank.key, world_sizes_.at(rank.key));
   processes_[rank.key] = process;
   env_.Tell(
       absl::StrCat("node ", node_, " starts rank ", rank.key.job.ToString(), "/", rank.key.rank));
@@ -202,7 +196,7 @@ void Daemon::Start(const worker::AssignedRank& rank) {
 
 void Daemon::Exited(const worker::RankKey& key, const core::Exit& exit) {
   observed_.Started(key, 100 + key.rank);  // a process that dies at once may be reaped first
-  observed_.Exited(key, {static_cast<worker::Exit::How>(exit.how), exit.number}, {"last line"});
+  observed_.Exited(key, exit, {"last line"});
   Reconcile();
   Later(env_.dice.Between(absl::ZeroDuration(), absl::Milliseconds(300)), [this, key] {
     observed_.Gone(key, env_.events.now());
@@ -217,10 +211,10 @@ void Daemon::Exited(const worker::RankKey& key, const core::Exit& exit) {
 void Daemon::Report(const worker::Report& report) {
   if (!serving_ || std::exchange(reporting_, true)) return;
   const worker::Process& process = *observed_.Find(report.key);
-  core::ReportRank request{id_, incarnation_, ToCore(report.key)};
+  core::ReportRank request{id_, incarnation_, report.key};
   request.what = static_cast<core::ReportRank::What>(static_cast<int>(report.milestone) - 1);
   request.pid = process.pid;
-  request.exit = ToCore(process.exit);
+  request.exit = process.exit;
   request.error = process.error;
   request.last_lines = process.last_lines;
   Call<Done>(

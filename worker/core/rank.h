@@ -1,31 +1,14 @@
 #pragma once
 
-#include <compare>
-#include <vector>
-
 #include "absl/time/time.h"
-#include "base/id.h"
+#include "base/rank.h"
 
 // What a daemon is told about ranks, and the names it gives them. Plain values.
 
 namespace dp::worker {
 
-struct RankKey {
-  JobId job;
-  Generation generation;
-  int rank = 0;
-
-  auto operator<=>(const RankKey&) const = default;
-};
-
-// How a process ended.
-struct Exit {
-  enum class How { kCode, kSignal };
-  How how = How::kCode;
-  int number = 0;
-
-  bool operator==(const Exit&) const = default;
-};
+using dp::Exit;
+using dp::RankKey;
 
 // One rank that this worker has a slot for. How to run it is opaque to the core.
 struct AssignedRank {

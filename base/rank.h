@@ -1,0 +1,30 @@
+#pragma once
+
+#include <compare>
+
+#include "base/id.h"
+
+// How coordinator and daemon name a rank and say how it ended. Plain values.
+
+namespace dp {
+
+// One rank of one generation of a job.
+struct RankKey {
+  JobId job;
+  Generation generation;
+  int rank = 0;
+
+  auto operator<=>(const RankKey&) const = default;
+};
+
+// How a process ended.
+struct Exit {
+  enum class How { kCode, kSignal };
+  How how = How::kCode;
+  int number = 0;
+
+  bool success() const { return how == How::kCode && number == 0; }
+  bool operator==(const Exit&) const = default;
+};
+
+}  // namespace dp
