@@ -2,9 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status.h"
+#include "base/store/unmet.h"
 
 namespace dp {
 
@@ -16,23 +15,17 @@ absl::StatusOr<std::vector<StoreResult>> HashStore::Execute(
   return std::move(applied.results);
 }
 
-absl::StatusOr<std::vector<std::string>> HashStore::Await(absl::Span<const std::string> keys,
+absl::StatusOr<std::vector<StoreResult>> HashStore::Await(absl::Span<const StoreOperation> reads,
                                                           absl::Duration timeout) {
   const absl::Time deadline = clock_.Now() + timeout;
   MutexLock lock(mu_);
-  for (;;) {
-    const std::vector<std::string> missing = values_.Missing(keys);
-    if (missing.empty()) break;
+  while (true) {
+    const std::vector<Unmet> missing = values_.Missing(reads);
+    if (missing.empty()) return values_.Read(reads);
     const absl::Duration left = deadline - clock_.Now();
-    if (left <= absl::ZeroDuration())
-      return absl::DeadlineExceededError(absl::StrCat("store keys still missing after ",
-                                                      absl::FormatDuration(timeout), ": ",
-                                                      absl::StrJoin(missing, ", ")));
+    if (left <= absl::ZeroDuration()) return StillMissing(missing, timeout);
     changed_.WaitFor(mu_, left);
   }
-  std::vector<std::string> values;
-  for (const std::string& key : keys) values.push_back(*values_.Find(key));
-  return values;
 }
 
 }  // namespace dp

@@ -19,7 +19,7 @@ class HashStore : public Store {
 
   absl::StatusOr<std::vector<StoreResult>> Execute(
       absl::Span<const StoreOperation> operations) override DP_EXCLUDES(mu_);
-  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+  absl::StatusOr<std::vector<StoreResult>> Await(absl::Span<const StoreOperation> reads,
                                                  absl::Duration timeout) override DP_EXCLUDES(mu_);
 
  private:

@@ -15,9 +15,9 @@ class PrefixedHashStore : public Store {
       absl::Span<const StoreOperation> operations) override {
     return prefixed_.Execute(operations);
   }
-  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+  absl::StatusOr<std::vector<StoreResult>> Await(absl::Span<const StoreOperation> reads,
                                                  absl::Duration timeout) override {
-    return prefixed_.Await(keys, timeout);
+    return prefixed_.Await(reads, timeout);
   }
 
  private:

@@ -2,64 +2,87 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/store/operation.h"
+#include "base/store/unmet.h"
 
 namespace dp {
 
 // What one store may hold. Keys and values come from programs we do not control, and one job must
 // not take the memory of all.
 struct KeyValueLimits {
-  size_t key_bytes = size_t{8} << 10;      // one key
+  size_t key_bytes = size_t{8} << 10;      // one key, or the name of a queue
   size_t value_bytes = size_t{8} << 20;    // one value: an address book of thousands of ranks fits
-  size_t keys = size_t{1} << 20;           // keys altogether
-  size_t total_bytes = size_t{256} << 20;  // keys and values altogether
+  size_t keys = size_t{1} << 20;           // values and elements of queues altogether
+  size_t total_bytes = size_t{256} << 20;  // those, with their keys
 };
 
-// The map behind every store of ours, and the meaning of each StoreOperation. Pure: the same
-// batches give the same map. Not thread-safe; owned by one store.
+// The maps behind every store of ours, and the meaning of each StoreOperation. Pure: the same
+// batches give the same state, versions included. Not thread-safe; owned by one store.
 class KeyValues {
  public:
-  using Map = std::map<std::string, std::string, std::less<>>;
+  struct Entry {
+    std::string value;
+    uint64_t version = 0;  // the revision at which it was set
+  };
+  using Map = absl::btree_map<std::string, Entry, std::less<>>;
+  using Queues = std::map<std::string, std::deque<std::string>, std::less<>>;
 
   struct Applied {
     std::vector<StoreResult> results;  // one an operation, in order
-    std::vector<std::string> changed;  // keys with another value than before, or none; sorted
+    // Names whose value is another than before, or none, and whose queue got or lost elements;
+    // sorted. What a wait on any of them depends on.
+    std::vector<std::string> changed;
   };
 
   explicit KeyValues(const KeyValueLimits& limits = {}) : limits_(limits) {}
 
   // Applies the operations in order, as one: later ones see what earlier ones did.
-  // Errors: InvalidArgument an add to what is no decimal number, or beyond 64 bits;
+  // Errors: InvalidArgument an add to what does not begin with a number of 64 bits;
   // ResourceExhausted a limit. On an error nothing was applied.
   absl::StatusOr<Applied> Apply(absl::Span<const StoreOperation> operations);
+  // Answers a batch that only reads. Errors: InvalidArgument it has an operation that changes.
+  absl::StatusOr<std::vector<StoreResult>> Read(absl::Span<const StoreOperation> reads) const;
 
   // Null when absent. Valid until the next Apply.
   const std::string* Find(absl::string_view key) const;
-  // Those of `keys` that are absent, in the order asked.
-  std::vector<std::string> Missing(absl::Span<const std::string> keys) const;
+  // What an await of `reads` still waits for, in the order asked; empty when all of them are found.
+  // Other operations
+  // wait for nothing.
+  std::vector<Unmet> Missing(absl::Span<const StoreOperation> reads) const;
 
+  // How many batches have changed something.
+  uint64_t revision() const { return revision_; }
+  // The revision at which a key was last deleted. It is the version of all absent keys: one that
+  // is too new only makes a watcher look once more, and none has to be kept for each.
+  uint64_t deletion() const { return deletion_; }
   const Map& entries() const { return entries_; }
-  // Of keys and values altogether.
+  const Queues& queues() const { return queues_; }  // none of them is empty
+  // Of keys, values and queued elements altogether.
   size_t bytes() const { return bytes_; }
 
  private:
   class Batch;
+  class Reader;
 
-  // Errors: ResourceExhausted a limit on the whole map, as it would be after `changes`.
-  absl::Status CheckTotals(const std::map<std::string, std::optional<std::string>>& changes,
-                           size_t* bytes_after) const;
+  // Errors: ResourceExhausted a limit on the whole store, which has grown from what was before.
+  absl::Status CheckTotals(size_t keys_before, size_t bytes_before) const;
 
   const KeyValueLimits limits_;
   Map entries_;
+  Queues queues_;
+  size_t queued_ = 0;  // elements of all queues
   size_t bytes_ = 0;
+  uint64_t revision_ = 0;
+  uint64_t deletion_ = 0;
 };
 
 }  // namespace dp

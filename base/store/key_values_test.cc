@@ -11,6 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 std::string Value(const KeyValues& store, absl::string_view key) {
   const std::string* value = store.Find(key);
@@ -54,11 +55,21 @@ TEST(KeyValuesTest, AddCountsFromZeroAndKeepsDecimalText) {
   EXPECT_EQ(Value(store, "n"), "-7");
 }
 
-TEST(KeyValuesTest, AnAddBeyondSixtyFourBitsIsRefused) {
+TEST(KeyValuesTest, AddReadsWhatTheValueBeginsWithAsANumber) {
+  KeyValues store;
+  ASSERT_TRUE(store.Apply({StoreSet{"n", " 12abc"}}).ok());
+  EXPECT_EQ(store.Apply({StoreAdd{"n", 1}})->results[0].number, 13);
+  for (const char* word : {"", "word", "9223372036854775808"}) {
+    ASSERT_TRUE(store.Apply({StoreSet{"n", word}}).ok());
+    EXPECT_EQ(store.Apply({StoreAdd{"n", 1}}).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(KeyValuesTest, AddWrapsAtSixtyFourBits) {
   KeyValues store;
   ASSERT_TRUE(store.Apply({StoreAdd{"n", std::numeric_limits<int64_t>::max()}}).ok());
-  auto applied = store.Apply({StoreAdd{"n", 1}});
-  EXPECT_EQ(applied.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(store.Apply({StoreAdd{"n", 1}})->results[0].number,
+            std::numeric_limits<int64_t>::min());
 }
 
 struct CompareSetCase {
@@ -107,10 +118,96 @@ TEST(KeyValuesTest, BytesCountWhatIsHeldNow) {
   EXPECT_EQ(store.bytes(), 3u);
 }
 
+TEST(KeyValuesTest, AFailedBatchLeavesValuesQueuesBytesAndVersionsAsTheyWere) {
+  KeyValues store;
+  ASSERT_TRUE(store.Apply({StoreSet{"a", "1"}, StoreQueuePush{"q", "x"}}).ok());
+  ASSERT_TRUE(store.Apply({StoreQueuePush{"q", "y"}, StoreSet{"word", "w"}}).ok());
+  const size_t bytes = store.bytes();
+  auto applied = store.Apply({StoreQueuePop{"q"}, StoreQueuePush{"q", "z"}, StoreQueuePop{"q"},
+                              StoreQueuePush{"new", "n"}, StoreAppend{"a", "2"}, StoreDelete{"a"},
+                              StoreAdd{"word", 1}});
+  EXPECT_FALSE(applied.ok());
+  EXPECT_EQ(store.bytes(), bytes);
+  EXPECT_EQ(store.revision(), 2u);
+  EXPECT_THAT(store.queues(), ElementsAre(Pair("q", ElementsAre("x", "y"))));
+  EXPECT_EQ(store.Read({StoreGet{"a"}})->at(0),
+            (StoreResult{.found = true, .value = "1", .version = 1}));
+}
+
+TEST(KeyValuesTest, QueuesAreFirstInFirstOutAndApartFromValues) {
+  KeyValues store;
+  ASSERT_TRUE(store.Apply({StoreQueuePush{"q", "1"}, StoreQueuePush{"q", "2"}}).ok());
+  EXPECT_EQ(Value(store, "q"), "(absent)");
+  EXPECT_EQ(store.Apply({StoreDelete{"q"}})->results[0].found, false);
+  auto pops = store.Apply({StoreQueuePop{"q"}, StoreQueuePop{"q"}, StoreQueuePop{"q"}});
+  EXPECT_THAT(pops->results,
+              ElementsAre(StoreResult{.found = true, .value = "1", .number = 2},
+                          StoreResult{.found = true, .value = "2", .number = 1}, StoreResult{}));
+  EXPECT_THAT(pops->changed, ElementsAre("q"));
+  EXPECT_EQ(store.bytes(), 0u);
+}
+
+TEST(KeyValuesTest, QueuedElementsCountAgainstTheLimits) {
+  KeyValues store({.key_bytes = 3, .value_bytes = 4, .keys = 2, .total_bytes = 10});
+  EXPECT_FALSE(store.Apply({StoreQueuePush{"long", ""}}).ok());
+  EXPECT_FALSE(store.Apply({StoreQueuePush{"q", "12345"}}).ok());
+  ASSERT_TRUE(store.Apply({StoreQueuePush{"q", ""}, StoreQueuePush{"q", ""}}).ok());
+  EXPECT_FALSE(store.Apply({StoreQueuePush{"q", ""}}).ok());
+  EXPECT_FALSE(store.Apply({StoreSet{"k", ""}}).ok());
+}
+
+TEST(KeyValuesTest, AppendIsBoundByTheLimitOnAValue) {
+  KeyValues store({.value_bytes = 4});
+  ASSERT_TRUE(store.Apply({StoreAppend{"a", "12"}, StoreAppend{"a", "34"}}).ok());
+  EXPECT_FALSE(store.Apply({StoreAppend{"a", "5"}}).ok());
+  EXPECT_EQ(Value(store, "a"), "1234");
+}
+
+TEST(KeyValuesTest, VersionsGrowWithEachChangeAndNothingElse) {
+  KeyValues store;
+  const auto version = [&](const char* key) { return store.Read({StoreGet{key}})->at(0).version; };
+  ASSERT_TRUE(store.Apply({StoreSet{"a", "1"}, StoreSet{"b", "1"}}).ok());
+  ASSERT_TRUE(store.Apply({StoreSet{"a", "1"}, StoreSet{"b", "2"}, StoreSet{"b", "1"}}).ok());
+  EXPECT_EQ(version("a"), 1u);
+  EXPECT_EQ(version("b"), 1u);
+  ASSERT_TRUE(store.Apply({StoreSet{"b", "2"}}).ok());
+  EXPECT_EQ(version("b"), 2u);
+  ASSERT_TRUE(store.Apply({StoreDelete{"a"}}).ok());
+  EXPECT_EQ(version("a"), 3u);
+}
+
+TEST(KeyValuesTest, ListAnswersTheSortedKeysUnderAPrefix) {
+  KeyValues store;
+  ASSERT_TRUE(store.Apply({StoreSet{"p/b", ""}, StoreSet{"p/a", ""}, StoreSet{"q", ""}}).ok());
+  const StoreResult listed = store.Read({StoreList{"p/"}})->at(0);
+  EXPECT_THAT(listed.keys, ElementsAre("p/a", "p/b"));
+  EXPECT_EQ(store.Read({StoreList{"", false}})->at(0).number, 3);
+}
+
+TEST(KeyValuesTest, ABarrierIsReachedByItsCountOrByAWord) {
+  KeyValues store;
+  const auto reached = [&] { return store.Read({StoreReached{"b", 2}})->at(0).found; };
+  ASSERT_TRUE(store.Apply({StoreAdd{"b", 1}}).ok());
+  EXPECT_FALSE(reached());
+  ASSERT_TRUE(store.Apply({StoreAdd{"b", 1}}).ok());
+  EXPECT_TRUE(reached());
+  ASSERT_TRUE(store.Apply({StoreSet{"b", "go"}}).ok());
+  EXPECT_TRUE(reached());
+}
+
 TEST(KeyValuesTest, MissingKeepsTheOrderAsked) {
   KeyValues store;
-  ASSERT_TRUE(store.Apply({StoreSet{"b", ""}}).ok());
-  EXPECT_THAT(store.Missing({"c", "b", "a"}), ElementsAre("c", "a"));
+  ASSERT_TRUE(store.Apply({StoreSet{"b", ""}, StoreQueuePush{"q", ""}, StoreAdd{"n", 1}}).ok());
+  const std::vector<Unmet> missing =
+      store.Missing({StoreGet{"c"}, StoreGet{"b"}, StoreCheck{{"q", "a"}}, StoreQueueLength{"b"},
+                     StoreReached{"n", 3}, StoreNewer{"b", 1}});
+  EXPECT_EQ(Describe(missing),
+            "key 'c', key 'a', queue 'b', barrier 'n' (1 of 3 have arrived), change of key 'b'");
+}
+
+TEST(KeyValuesTest, WhatChangesTheStoreCannotBeReadOrAwaited) {
+  KeyValues store;
+  EXPECT_EQ(store.Read({StoreQueuePop{"q"}}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -1,35 +1,48 @@
 #include "base/store/prefix_store.h"
 
-#include <utility>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
 #include "base/overloaded.h"
 
 namespace dp {
 namespace {
 
-std::vector<std::string> Prefixed(absl::string_view prefix, absl::Span<const std::string> keys) {
-  std::vector<std::string> prefixed;
-  for (const std::string& key : keys) prefixed.push_back(absl::StrCat(prefix, key));
+// Gives each key of the operation its prefix.
+void AddPrefix(const std::string& prefix, StoreOperation& operation) {
+  std::visit(Overloaded{[&](StoreCheck& check) {
+                          for (std::string& key : check.keys) key.insert(0, prefix);
+                        },
+                        [&](StoreList& list) { list.prefix.insert(0, prefix); },
+                        [&](auto& verb) { verb.key.insert(0, prefix); }},
+             operation);
+}
+
+std::vector<StoreOperation> Prefixed(const std::string& prefix,
+                                     absl::Span<const StoreOperation> operations) {
+  std::vector<StoreOperation> prefixed(operations.begin(), operations.end());
+  for (StoreOperation& operation : prefixed) AddPrefix(prefix, operation);
   return prefixed;
+}
+
+// Only lists answer keys, and only keys that have the prefix.
+absl::StatusOr<std::vector<StoreResult>> Stripped(
+    const std::string& prefix, absl::StatusOr<std::vector<StoreResult>> results) {
+  if (!results.ok()) return results;
+  for (StoreResult& result : *results)
+    for (std::string& key : result.keys) key.erase(0, prefix.size());
+  return results;
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<StoreResult>> PrefixStore::Execute(
     absl::Span<const StoreOperation> operations) {
-  std::vector<StoreOperation> prefixed(operations.begin(), operations.end());
-  for (StoreOperation& operation : prefixed)
-    std::visit(Overloaded{[this](StoreCheck& check) { check.keys = Prefixed(prefix_, check.keys); },
-                          [this](auto& verb) { verb.key.insert(0, prefix_); }},
-               operation);
-  return store_.Execute(prefixed);
+  return Stripped(prefix_, store_.Execute(Prefixed(prefix_, operations)));
 }
 
-absl::StatusOr<std::vector<std::string>> PrefixStore::Await(absl::Span<const std::string> keys,
+absl::StatusOr<std::vector<StoreResult>> PrefixStore::Await(absl::Span<const StoreOperation> reads,
                                                             absl::Duration timeout) {
-  return store_.Await(Prefixed(prefix_, keys), timeout);
+  return Stripped(prefix_, store_.Await(Prefixed(prefix_, reads), timeout));
 }
 
 }  // namespace dp

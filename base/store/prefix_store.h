@@ -16,7 +16,7 @@ class PrefixStore : public Store {
 
   absl::StatusOr<std::vector<StoreResult>> Execute(
       absl::Span<const StoreOperation> operations) override;
-  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+  absl::StatusOr<std::vector<StoreResult>> Await(absl::Span<const StoreOperation> reads,
                                                  absl::Duration timeout) override;
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,20 @@
 
 namespace dp {
 
-// Keys and values shared by the ranks of one generation. The two virtual methods are the whole
-// contract; the verbs below them are thin wrappers. Implementations are thread-safe.
+// Keys, values and queues shared by the ranks of one generation. The two virtual methods are the
+// whole contract; the verbs below them are thin wrappers. docs/store.md tells what each verb means.
+// Implementations are thread-safe.
 class Store {
  public:
+  // A key as it is at a version; no value: it is absent.
+  struct Versioned {
+    uint64_t version = 0;
+    std::optional<std::string> value;
+  };
+  struct Pair {
+    std::string key, value;
+  };
+
   virtual ~Store() = default;
 
   // Applies the operations in order, as one; one result each.
@@ -25,21 +36,47 @@ class Store {
   virtual absl::StatusOr<std::vector<StoreResult>> Execute(
       absl::Span<const StoreOperation> operations) = 0;
 
-  // Blocks until all keys are present; returns their values in order.
-  // Errors: DeadlineExceeded names the missing keys; others as Execute.
-  virtual absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+  // Blocks until all `reads` are found at one moment; returns their answers of that moment.
+  // Errors: InvalidArgument an operation that is no read; DeadlineExceeded names what is missing;
+  // others as Execute.
+  virtual absl::StatusOr<std::vector<StoreResult>> Await(absl::Span<const StoreOperation> reads,
                                                          absl::Duration timeout) = 0;
 
   absl::Status Set(absl::string_view key, absl::string_view value);
+  absl::Status MultiSet(absl::Span<const Pair> pairs);
+  absl::Status Append(absl::string_view key, absl::string_view value);
   // Waits for the key.
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Duration timeout);
+  // Waits for all keys; returns their values in the order asked.
+  absl::StatusOr<std::vector<std::string>> MultiGet(absl::Span<const std::string> keys,
+                                                    absl::Duration timeout);
+  // Blocks until each of the keys has a value or a queue that is not empty.
+  absl::Status Wait(absl::Span<const std::string> keys, absl::Duration timeout);
+  // Whether Wait would return at once.
+  absl::StatusOr<bool> Check(absl::Span<const std::string> keys);
   // Returns the sum.
   absl::StatusOr<int64_t> Add(absl::string_view key, int64_t amount);
-  // Returns the value that is there afterwards.
+  // Returns the value that is there afterwards; `expected` where the key is absent and not set.
   absl::StatusOr<std::string> CompareSet(absl::string_view key, absl::string_view expected,
                                          absl::string_view desired);
   // Returns whether the key was there.
   absl::StatusOr<bool> Delete(absl::string_view key);
+  // Of values, not of queues.
+  absl::StatusOr<int64_t> NumKeys();
+  absl::StatusOr<std::vector<std::string>> ListKeys(absl::string_view prefix = "");
+
+  // Returns the length afterwards.
+  absl::StatusOr<int64_t> QueuePush(absl::string_view key, absl::string_view value);
+  // Waits for an element, and takes it. Each element goes to one caller.
+  absl::StatusOr<std::string> QueuePop(absl::string_view key, absl::Duration timeout);
+  absl::StatusOr<int64_t> QueueLength(absl::string_view key);
+
+  // Counts this caller under `key`, and blocks until `world_size` have come. Not reset: a key
+  // serves once, and one that has been passed lets everybody through.
+  absl::Status Barrier(absl::string_view key, int64_t world_size, absl::Duration timeout);
+
+  // Blocks until the key's version is above `since`, 0 being older than every change.
+  absl::StatusOr<Versioned> Watch(absl::string_view key, uint64_t since, absl::Duration timeout);
 };
 
 }  // namespace dp

@@ -57,7 +57,7 @@ TEST_P(StoreConformance, GetWaitsForTheKey) {
 
 TEST_P(StoreConformance, AwaitNamesTheMissingKeysAtItsDeadline) {
   ASSERT_TRUE(store().Set("here", "v").ok());
-  auto values = store().Await({"here", "gone", "lost"}, kSoon);
+  auto values = store().MultiGet({"here", "gone", "lost"}, kSoon);
   ASSERT_EQ(values.status().code(), absl::StatusCode::kDeadlineExceeded);
   const std::string message(values.status().message());
   EXPECT_THAT(message, ::testing::HasSubstr("gone"));
@@ -68,7 +68,7 @@ TEST_P(StoreConformance, AwaitNamesTheMissingKeysAtItsDeadline) {
 TEST_P(StoreConformance, AwaitReturnsValuesInTheOrderAsked) {
   ASSERT_TRUE(store().Set("a", "1").ok());
   ASSERT_TRUE(store().Set("b", "2").ok());
-  auto values = store().Await({"b", "a", "b"}, kPatience);
+  auto values = store().MultiGet({"b", "a", "b"}, kPatience);
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_THAT(*values, ::testing::ElementsAre("2", "1", "2"));
 }
@@ -82,7 +82,7 @@ TEST_P(StoreConformance, AWaiterIsWokenByAddAndByCompareSet) {
     ASSERT_TRUE(store().Add("n", 0).ok());
     ASSERT_TRUE(store().CompareSet("c", "", "v").ok());
   });
-  auto values = store().Await({"n", "c"}, kPatience);
+  auto values = store().MultiGet({"n", "c"}, kPatience);
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_THAT(*values, ::testing::ElementsAre("0", "v"));
 }

@@ -1,0 +1,179 @@
+#include "base/store/key_values_batch.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace dp {
+
+absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreOperation& operation) {
+  return std::visit([this](const auto& verb) { return Run(verb); }, operation);
+}
+
+absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreSet& set) {
+  DP_RETURN_IF_ERROR(Put(set.key, set.value));
+  return StoreResult{};
+}
+
+absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreAppend& append) {
+  const std::string* value = store_.Find(append.key);
+  DP_RETURN_IF_ERROR(
+      Put(append.key, value == nullptr ? append.value : absl::StrCat(*value, append.value)));
+  return StoreResult{};
+}
+
+absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreAdd& add) {
+  const std::string* value = store_.Find(add.key);
+  int64_t number = 0;
+  if (value != nullptr && !LeadingNumber(*value, &number)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("store add to key ", PrintableKey(add.key),
+                     ": its value does not begin with a decimal number of 64 bits"));
+  }
+  // Wraps, as every server of this protocol does.
+  const auto sum =
+      static_cast<int64_t>(static_cast<uint64_t>(number) + static_cast<uint64_t>(add.amount));
+  DP_RETURN_IF_ERROR(Put(add.key, absl::StrCat(sum)));
+  return StoreResult{.number = sum};
+}
+
+absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreCompareSet& compare_set) {
+  const std::string* value = store_.Find(compare_set.key);
+  const bool equal =
+      value == nullptr ? compare_set.expected.empty() : *value == compare_set.expected;
+  if (!equal) return StoreResult{.value = value == nullptr ? compare_set.expected : *value};
+  DP_RETURN_IF_ERROR(Put(compare_set.key, compare_set.desired));
+  return StoreResult{.found = true, .value = compare_set.desired};
+}
+
+absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreDelete& erase) {
+  const auto entry = store_.entries_.find(erase.key);
+  if (entry == store_.entries_.end()) return StoreResult{};
+  steps_.push_back({Step::What::kValue, erase.key, entry->second, {}});
+  Restore(erase.key, std::nullopt);
+  return StoreResult{.found = true};
+}
+
+absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreQueuePush& push) {
+  DP_RETURN_IF_ERROR(CheckSizes(push.key, push.value.size()));
+  steps_.push_back({Step::What::kPush, push.key, std::nullopt, {}});
+  Push(push.key, push.value, /*at_head=*/false);
+  return StoreResult{.number = static_cast<int64_t>(store_.queues_[push.key].size())};
+}
+
+absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreQueuePop& pop) {
+  const auto queue = store_.queues_.find(pop.key);
+  if (queue == store_.queues_.end()) return StoreResult{};
+  const auto length = static_cast<int64_t>(queue->second.size());
+  std::string head = Pop(pop.key, /*from_head=*/true);
+  steps_.push_back({Step::What::kPop, pop.key, std::nullopt, head});
+  return StoreResult{.found = true, .value = std::move(head), .number = length};
+}
+
+absl::Status KeyValues::Batch::CheckSizes(const std::string& key, size_t value_bytes) const {
+  const KeyValueLimits& limits = store_.limits_;
+  if (key.size() > limits.key_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("store key ", PrintableKey(key), " has ",
+                                                     key.size(), " bytes, the limit is ",
+                                                     limits.key_bytes));
+  }
+  if (value_bytes <= limits.value_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("store value of key ", PrintableKey(key),
+                                                   " has ", value_bytes, " bytes, the limit is ",
+                                                   limits.value_bytes));
+}
+
+absl::Status KeyValues::Batch::Put(const std::string& key, std::string value) {
+  DP_RETURN_IF_ERROR(CheckSizes(key, value.size()));
+  const auto [entry, added] = store_.entries_.try_emplace(key);
+  Step step{Step::What::kValue, key, std::nullopt, {}};
+  store_.bytes_ += value.size();
+  if (added) {
+    store_.bytes_ += key.size();
+  } else {
+    store_.bytes_ -= entry->second.value.size();
+    step.before = std::move(entry->second);
+  }
+  entry->second = {std::move(value), 0};
+  steps_.push_back(std::move(step));
+  return absl::OkStatus();
+}
+
+void KeyValues::Batch::Push(const std::string& key, std::string element, bool at_head) {
+  store_.bytes_ += key.size() + element.size();
+  ++store_.queued_;
+  auto& queue = store_.queues_[key];
+  at_head ? queue.push_front(std::move(element)) : queue.push_back(std::move(element));
+}
+
+std::string KeyValues::Batch::Pop(const std::string& key, bool from_head) {
+  const auto queue = store_.queues_.find(key);
+  std::string element = std::move(from_head ? queue->second.front() : queue->second.back());
+  from_head ? queue->second.pop_front() : queue->second.pop_back();
+  if (queue->second.empty()) store_.queues_.erase(queue);
+  store_.bytes_ -= key.size() + element.size();
+  --store_.queued_;
+  return element;
+}
+
+void KeyValues::Batch::Restore(const std::string& key, std::optional<Entry> before) {
+  if (const auto entry = store_.entries_.find(key); entry != store_.entries_.end()) {
+    store_.bytes_ -= key.size() + entry->second.value.size();
+    store_.entries_.erase(entry);
+  }
+  if (!before.has_value()) return;
+  store_.bytes_ += key.size() + before->value.size();
+  store_.entries_.emplace(key, *std::move(before));
+}
+
+void KeyValues::Batch::Undo() {
+  for (; !steps_.empty(); steps_.pop_back()) UndoStep(std::move(steps_.back()));
+}
+
+void KeyValues::Batch::UndoStep(Step step) {
+  switch (step.what) {
+    case Step::What::kValue:
+      return Restore(step.key, std::move(step.before));
+    case Step::What::kPush:
+      (void)Pop(step.key, /*from_head=*/false);  // the very element that was pushed
+      return;
+    case Step::What::kPop:
+      return Push(step.key, std::move(step.element), /*at_head=*/true);
+  }
+}
+
+std::vector<std::string> KeyValues::Batch::Commit() {
+  struct Touched {
+    const Step* first = nullptr;  // that set or deleted the value; null where none did
+    bool queue = false;
+  };
+  std::map<std::string, Touched> touched;
+  for (const Step& step : steps_) {
+    Touched& name = touched[step.key];
+    if (step.what != Step::What::kValue) name.queue = true;
+    if (step.what == Step::What::kValue && name.first == nullptr) name.first = &step;
+  }
+  std::vector<std::string> changed;
+  for (const auto& [key, name] : touched) {
+    const bool value = name.first != nullptr && Settle(key, name.first->before);
+    if (value || name.queue) changed.push_back(key);
+  }
+  if (!changed.empty()) ++store_.revision_;
+  return changed;
+}
+
+bool KeyValues::Batch::Settle(const std::string& key, const std::optional<Entry>& before) {
+  const uint64_t revision = store_.revision_ + 1;
+  const auto entry = store_.entries_.find(key);
+  if (entry == store_.entries_.end()) {
+    if (before.has_value()) store_.deletion_ = revision;
+    return before.has_value();
+  }
+  const bool same = before.has_value() && before->value == entry->second.value;
+  entry->second.version = same ? before->version : revision;
+  return !same;
+}
+
+}  // namespace dp

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/store/key_values_reader.h"
+
+namespace dp {
+
+// One batch in progress. It changes the store in place and notes how to go back, so that a batch
+// costs its own operations only. Owned by one Apply, which ends it with Commit or Undo.
+class KeyValues::Batch {
+ public:
+  explicit Batch(KeyValues& store) : store_(store) {}
+
+  // Errors: as KeyValues::Apply, without the limits on the whole store.
+  absl::StatusOr<StoreResult> Run(const StoreOperation& operation);
+  // Gives what changed its version; answers its names, sorted.
+  std::vector<std::string> Commit();
+  void Undo();
+
+ private:
+  struct Step {
+    enum class What { kValue, kPush, kPop };
+    What what = What::kValue;
+    std::string key;
+    std::optional<Entry> before;  // with kValue
+    std::string element;          // with kPop
+  };
+
+  absl::StatusOr<StoreResult> Run(const StoreSet& set);
+  absl::StatusOr<StoreResult> Run(const StoreAppend& append);
+  absl::StatusOr<StoreResult> Run(const StoreAdd& add);
+  absl::StatusOr<StoreResult> Run(const StoreCompareSet& compare_set);
+  absl::StatusOr<StoreResult> Run(const StoreDelete& erase);
+  absl::StatusOr<StoreResult> Run(const StoreQueuePush& push);
+  absl::StatusOr<StoreResult> Run(const StoreQueuePop& pop);
+  template <typename Read>
+  absl::StatusOr<StoreResult> Run(const Read& read) {
+    return Reader(store_).Run(read);
+  }
+
+  // Errors: ResourceExhausted a limit on one key or value.
+  absl::Status CheckSizes(const std::string& key, size_t value_bytes) const;
+  absl::Status Put(const std::string& key, std::string value);
+  void Push(const std::string& key, std::string element, bool at_head);
+  std::string Pop(const std::string& key, bool from_head);
+  // Puts back the value, or its absence. Bytes follow.
+  void Restore(const std::string& key, std::optional<Entry> before);
+  void UndoStep(Step step);
+  // Gives the key its version. Returns whether its value is another than `before` the batch.
+  bool Settle(const std::string& key, const std::optional<Entry>& before);
+
+  KeyValues& store_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace dp
