@@ -64,6 +64,8 @@ class StoreConnection {
                                                       absl::Duration deadline_in) = 0;
   virtual absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest& request,
                                                   absl::Duration deadline_in) = 0;
+  virtual absl::StatusOr<v1::ListWaitersResponse> ListWaiters(const v1::ListWaitersRequest& request,
+                                                              absl::Duration deadline_in) = 0;
 };
 
 class LogsConnection {

@@ -173,6 +173,11 @@ absl::StatusOr<v1::AwaitResponse> GrpcConnection::Await(const v1::AwaitRequest& 
   return Call(*store_, &v1::Store::Stub::Await, request, deadline_in);
 }
 
+absl::StatusOr<v1::ListWaitersResponse> GrpcConnection::ListWaiters(
+    const v1::ListWaitersRequest& request, absl::Duration deadline_in) {
+  return Call(*store_, &v1::Store::Stub::ListWaiters, request, deadline_in);
+}
+
 absl::StatusOr<v1::AppendLogsResponse> GrpcConnection::AppendLogs(
     const v1::AppendLogsRequest& request, absl::Duration deadline_in) {
   return Call(*logs_, &v1::Logs::Stub::Append, request, deadline_in);

@@ -62,6 +62,8 @@ class GrpcConnection final : public JobsConnection,
                                               absl::Duration deadline_in) override;
   absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest& request,
                                           absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ListWaitersResponse> ListWaiters(const v1::ListWaitersRequest& request,
+                                                      absl::Duration deadline_in) override;
 
   absl::StatusOr<v1::AppendLogsResponse> AppendLogs(const v1::AppendLogsRequest& request,
                                                     absl::Duration deadline_in) override;

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/overloaded.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "client/retry_loop.h"
 #include "client/time_convert.h"
+#include "proto/convert/store_operations.h"
 
 namespace dp::client {
 namespace {
@@ -18,56 +18,23 @@ constexpr absl::Duration kPoll = absl::Seconds(10);
 // What an answer may take beyond the poll itself.
 constexpr absl::Duration kAnswerSlack = absl::Seconds(5);
 
-void ToProto(const StoreOperation& operation, v1::StoreOperation& proto) {
-  std::visit(Overloaded{
-                 [&](const StoreSet& set) {
-                   proto.mutable_set()->set_key(set.key);
-                   proto.mutable_set()->set_value(set.value);
-                 },
-                 [&](const StoreGet& get) { proto.mutable_get()->set_key(get.key); },
-                 [&](const StoreAdd& add) {
-                   proto.mutable_add()->set_key(add.key);
-                   proto.mutable_add()->set_amount(add.amount);
-                 },
-                 [&](const StoreCompareSet& compare_set) {
-                   proto.mutable_compare_set()->set_key(compare_set.key);
-                   proto.mutable_compare_set()->set_expected(compare_set.expected);
-                   proto.mutable_compare_set()->set_desired(compare_set.desired);
-                 },
-                 [&](const StoreDelete& del) { proto.mutable_delete_()->set_key(del.key); },
-                 [&](const StoreCheck& check) {
-                   auto& keys = *proto.mutable_check()->mutable_keys();
-                   keys.Assign(check.keys.begin(), check.keys.end());
-                 },
-             },
-             operation);
-}
-
-bool Changes(const StoreOperation& operation) {
-  return !std::holds_alternative<StoreGet>(operation) &&
-         !std::holds_alternative<StoreCheck>(operation);
-}
-
-absl::StatusOr<std::vector<StoreResult>> FromProto(v1::ExecuteResponse response, size_t wanted) {
-  if (response.results_size() != static_cast<int>(wanted))
-    return absl::InternalError(absl::StrCat("store answered ", response.results_size(),
-                                            " results to ", wanted, " operations"));
-  std::vector<StoreResult> results;
-  for (v1::StoreResult& result : *response.mutable_results())
-    results.push_back({result.found(), std::move(*result.mutable_value()), result.number()});
-  return results;
+absl::StatusOr<std::vector<StoreResult>> Checked(StoreResultProtos&& results, size_t wanted) {
+  if (results.size() == static_cast<int>(wanted)) return ResultsFromProto(std::move(results));
+  return absl::InternalError(
+      absl::StrCat("store answered ", results.size(), " results to ", wanted, " operations"));
 }
 
 }  // namespace
 
 GrpcStore::GrpcStore(StoreConnection& connection, Pause& pause, JobId job, Generation generation,
-                     const RetryOptions& retry, const Clock& clock)
+                     const RetryOptions& retry, const Clock& clock, StoreCaller caller)
     : connection_(connection),
       pause_(pause),
       job_(job),
       generation_(generation),
       retry_(retry),
       clock_(clock),
+      caller_(std::move(caller)),
       client_(EntropySeed() | 1) {}  // zero means a read
 
 absl::StatusOr<std::vector<StoreResult>> GrpcStore::Execute(
@@ -75,8 +42,8 @@ absl::StatusOr<std::vector<StoreResult>> GrpcStore::Execute(
   v1::ExecuteRequest request;
   request.set_job(job_.value());
   request.set_generation(generation_.value());
-  for (const StoreOperation& operation : operations) ToProto(operation, *request.add_operations());
-  const bool changes = std::any_of(operations.begin(), operations.end(), Changes);
+  OperationsToProto(operations, request.mutable_operations());
+  const bool changes = !std::all_of(operations.begin(), operations.end(), IsRead);
   if (changes) {
     request.set_client(client_);
     request.set_sequence(BeginChange());
@@ -84,7 +51,7 @@ absl::StatusOr<std::vector<StoreResult>> GrpcStore::Execute(
   absl::StatusOr<v1::ExecuteResponse> response = Send(request);
   if (changes) EndChange();
   if (!response.ok()) return response.status();
-  return FromProto(*std::move(response), operations.size());
+  return Checked(std::move(*response->mutable_results()), operations.size());
 }
 
 absl::StatusOr<v1::ExecuteResponse> GrpcStore::Send(const v1::ExecuteRequest& request) {
@@ -93,17 +60,20 @@ absl::StatusOr<v1::ExecuteResponse> GrpcStore::Send(const v1::ExecuteRequest& re
       [&](absl::Duration deadline_in) { return connection_.Execute(request, deadline_in); });
 }
 
-absl::StatusOr<std::vector<std::string>> GrpcStore::Await(absl::Span<const std::string> keys,
+absl::StatusOr<std::vector<StoreResult>> GrpcStore::Await(absl::Span<const StoreOperation> reads,
                                                           absl::Duration timeout) {
   v1::AwaitRequest request;
   request.set_job(job_.value());
   request.set_generation(generation_.value());
-  request.mutable_keys()->Assign(keys.begin(), keys.end());
-  const absl::Time until = clock_.Now() + timeout;
+  OperationsToProto(reads, request.mutable_reads());
+  request.set_who(caller_.name);
+  if (caller_.rank >= 0) request.set_rank(caller_.rank);
+  const absl::Time began = clock_.Now();
+  const absl::Time until = began + timeout;
   while (true) {
+    *request.mutable_waited() = ToProto(clock_.Now() - began);
     absl::StatusOr<v1::AwaitResponse> response = Poll(request, until);
-    if (response.ok())
-      return std::vector<std::string>(response->values().begin(), response->values().end());
+    if (response.ok()) return Checked(std::move(*response->mutable_results()), reads.size());
     const bool poll_ended = absl::IsDeadlineExceeded(response.status());
     if (!poll_ended || clock_.Now() >= until) return response.status();
   }

@@ -14,6 +14,12 @@
 
 namespace dp::client {
 
+// Who blocks in the store, for who asks why a job does not go on.
+struct StoreCaller {
+  std::string name;  // as a person would call it: "rank 3"
+  int rank = -1;     // none
+};
+
 // The store of one generation of a job, kept by the coordinator. A rank owns one and borrows it the
 // connection; Pause is what ends its waits when the rank shuts down. Thread-safe; changes go one
 // after the other, reads and waits beside them.
@@ -27,11 +33,12 @@ namespace dp::client {
 class GrpcStore final : public Store {
  public:
   GrpcStore(StoreConnection& connection, Pause& pause, JobId job, Generation generation,
-            const RetryOptions& retry = {}, const Clock& clock = Clock::System());
+            const RetryOptions& retry = {}, const Clock& clock = Clock::System(),
+            StoreCaller caller = {});
 
   absl::StatusOr<std::vector<StoreResult>> Execute(
       absl::Span<const StoreOperation> operations) override;
-  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+  absl::StatusOr<std::vector<StoreResult>> Await(absl::Span<const StoreOperation> reads,
                                                  absl::Duration timeout) override;
 
  private:
@@ -46,6 +53,7 @@ class GrpcStore final : public Store {
   const Generation generation_;
   const RetryOptions retry_;
   const Clock& clock_;
+  const StoreCaller caller_;
   const uint64_t client_;
 
   Mutex mu_;

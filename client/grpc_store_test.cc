@@ -6,6 +6,7 @@
 #include "base/store/hash_store.h"
 #include "base/store/store_conformance.h"
 #include "client/time_convert.h"
+#include "proto/convert/store_operations.h"
 
 namespace dp::client {
 namespace {
@@ -26,44 +27,33 @@ class LossyStore final : public StoreConnection {
 
   absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest& request,
                                           absl::Duration) override {
-    const std::vector<std::string> keys(request.keys().begin(), request.keys().end());
+    auto reads = OperationsFromProto(request.reads());
+    if (!reads.ok()) return reads.status();
     // A poll ends early, as one of a busy coordinator may.
     const absl::Duration poll = std::min(FromProto(request.timeout()), absl::Milliseconds(20));
-    auto values = store_.Await(keys, poll);
-    if (!values.ok()) return values.status();
+    auto results = store_.Await(*reads, poll);
+    if (!results.ok()) return results.status();
     v1::AwaitResponse response;
-    response.mutable_values()->Assign(values->begin(), values->end());
+    ResultsToProto(*results, response.mutable_results());
     return response;
+  }
+  absl::StatusOr<v1::ListWaitersResponse> ListWaiters(const v1::ListWaitersRequest&,
+                                                      absl::Duration) override {
+    return absl::UnimplementedError("a store does not ask");
   }
 
  private:
   absl::StatusOr<v1::ExecuteResponse> Answer(const v1::ExecuteRequest& request) DP_REQUIRES(mu_) {
     const std::pair<uint64_t, uint64_t> key{request.client(), request.sequence()};
     if (key.first != 0 && answers_.contains(key)) return answers_[key];
-    std::vector<StoreOperation> operations;
-    for (const auto& operation : request.operations()) operations.push_back(ToOperation(operation));
-    auto results = store_.Execute(operations);
+    auto operations = OperationsFromProto(request.operations());
+    if (!operations.ok()) return operations.status();
+    auto results = store_.Execute(*operations);
     if (!results.ok()) return results.status();
     v1::ExecuteResponse response;
-    for (const StoreResult& result : *results) {
-      v1::StoreResult& proto = *response.add_results();
-      proto.set_found(result.found);
-      proto.set_value(result.value);
-      proto.set_number(result.number);
-    }
+    ResultsToProto(*results, response.mutable_results());
     if (key.first != 0) answers_[key] = response;
     return response;
-  }
-
-  static StoreOperation ToOperation(const v1::StoreOperation& proto) {
-    if (proto.has_set()) return StoreSet{proto.set().key(), proto.set().value()};
-    if (proto.has_get()) return StoreGet{proto.get().key()};
-    if (proto.has_add()) return StoreAdd{proto.add().key(), proto.add().amount()};
-    if (proto.has_delete_()) return StoreDelete{proto.delete_().key()};
-    if (proto.has_check())
-      return StoreCheck{{proto.check().keys().begin(), proto.check().keys().end()}};
-    return StoreCompareSet{proto.compare_set().key(), proto.compare_set().expected(),
-                           proto.compare_set().desired()};
   }
 
   HashStore store_;
@@ -83,9 +73,9 @@ class StoreOverLossyNetwork final : public Store {
       absl::Span<const StoreOperation> operations) override {
     return store_.Execute(operations);
   }
-  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+  absl::StatusOr<std::vector<StoreResult>> Await(absl::Span<const StoreOperation> reads,
                                                  absl::Duration timeout) override {
-    return store_.Await(keys, timeout);
+    return store_.Await(reads, timeout);
   }
 
  private:
@@ -106,6 +96,10 @@ class NoCoordinator final : public StoreConnection {
   }
   absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest&, absl::Duration) override {
     return absl::UnavailableError("coordinator at h:1: connection refused");
+  }
+  absl::StatusOr<v1::ListWaitersResponse> ListWaiters(const v1::ListWaitersRequest&,
+                                                      absl::Duration) override {
+    return absl::UnimplementedError("a store does not ask");
   }
 };
 

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # A folder may include itself and what stands here. The longest matching prefix of a file decides.
 MAY_INCLUDE = {
     "base": [],
-    "proto": [],
+    "proto": ["base"],
     "server/core": ["base"],
     "server/shell": ["server/core", "proto", "base"],
     "worker/core": ["base"],

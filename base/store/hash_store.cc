@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/store/awaited_keys.h"
 #include "base/store/unmet.h"
 
 namespace dp {
@@ -17,6 +18,7 @@ absl::StatusOr<std::vector<StoreResult>> HashStore::Execute(
 
 absl::StatusOr<std::vector<StoreResult>> HashStore::Await(absl::Span<const StoreOperation> reads,
                                                           absl::Duration timeout) {
+  DP_RETURN_IF_ERROR(AwaitedKeys(reads).status());
   const absl::Time deadline = clock_.Now() + timeout;
   MutexLock lock(mu_);
   while (true) {

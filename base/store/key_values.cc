@@ -57,6 +57,8 @@ const std::string* KeyValues::Find(absl::string_view key) const {
   return entry == entries_.end() ? nullptr : &entry->second.value;
 }
 
+bool KeyValues::Found(const StoreOperation& read) const { return Reader(*this).Found(read); }
+
 std::vector<Unmet> KeyValues::Missing(absl::Span<const StoreOperation> reads) const {
   std::vector<Unmet> unmet;
   for (const StoreOperation& read : reads) Reader(*this).Explain(read, unmet);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,6 +24,11 @@ struct KeyValueLimits {
   size_t value_bytes = size_t{8} << 20;    // one value: an address book of thousands of ranks fits
   size_t keys = size_t{1} << 20;           // values and elements of queues altogether
   size_t total_bytes = size_t{256} << 20;  // those, with their keys
+
+  static constexpr KeyValueLimits None() {
+    constexpr size_t kMost = std::numeric_limits<size_t>::max();
+    return {kMost, kMost, kMost, kMost};
+  }
 };
 
 // The maps behind every store of ours, and the meaning of each StoreOperation. Pure: the same
@@ -45,6 +51,9 @@ class KeyValues {
 
   explicit KeyValues(const KeyValueLimits& limits = {}) : limits_(limits) {}
 
+  // From now on; what is there may be above them, and then can only become less.
+  void Limit(const KeyValueLimits& limits) { limits_ = limits; }
+
   // Applies the operations in order, as one: later ones see what earlier ones did.
   // Errors: InvalidArgument an add to what does not begin with a number of 64 bits;
   // ResourceExhausted a limit. On an error nothing was applied.
@@ -54,6 +63,8 @@ class KeyValues {
 
   // Null when absent. Valid until the next Apply.
   const std::string* Find(absl::string_view key) const;
+  // Whether the read would answer so; the others need no waiting.
+  bool Found(const StoreOperation& read) const;
   // What an await of `reads` still waits for, in the order asked; empty when all of them are found.
   // Other operations
   // wait for nothing.
@@ -76,7 +87,7 @@ class KeyValues {
   // Errors: ResourceExhausted a limit on the whole store, which has grown from what was before.
   absl::Status CheckTotals(size_t keys_before, size_t bytes_before) const;
 
-  const KeyValueLimits limits_;
+  KeyValueLimits limits_;
   Map entries_;
   Queues queues_;
   size_t queued_ = 0;  // elements of all queues

@@ -77,31 +77,39 @@ StoreResult KeyValues::Reader::Answer(const StoreOperation& read) const {
       read);
 }
 
+bool KeyValues::Reader::Found(const StoreOperation& read) const {
+  return std::visit(
+      Overloaded{[this](const StoreGet& get) { return store_.Find(get.key) != nullptr; },
+                 [this](const auto& verb) {
+                   if constexpr (requires { Run(verb); }) return Run(verb).found;
+                   return true;
+                 }},
+      read);
+}
+
 void KeyValues::Reader::Explain(const StoreOperation& read, std::vector<Unmet>& unmet) const {
   using What = Unmet::What;
+  if (Found(read)) return;
   const auto add = [&](Unmet one) { unmet.push_back(std::move(one)); };
-  std::visit(Overloaded{[&](const StoreGet& get) {
-                          if (store_.Find(get.key) == nullptr) add({What::kKey, get.key});
-                        },
-                        [&](const StoreCheck& check) {
+  std::visit(Overloaded{[&](const StoreCheck& check) {
                           for (const std::string& key : check.keys)
                             if (!Present(key)) add({What::kKey, key});
                         },
                         [&](const StoreList& list) {
-                          if (!Run(list).found) add({What::kKey, list.prefix + "*"});
+                          add({What::kKey, list.prefix + "*"});
                         },
                         [&](const StoreQueueLength& length) {
-                          if (!Run(length).found) add({What::kQueue, length.key});
+                          add({What::kQueue, length.key});
                         },
                         [&](const StoreReached& reached) {
-                          const StoreResult now = Run(reached);
-                          if (!now.found)
-                            add({What::kBarrier, reached.key, now.number, reached.count});
+                          add({What::kBarrier, reached.key, Run(reached).number, reached.count});
                         },
                         [&](const StoreNewer& newer) {
-                          if (!Run(newer).found) add({What::kChange, newer.key});
+                          add({What::kChange, newer.key});
                         },
-                        [](const auto&) {}},
+                        [&](const auto& verb) {
+                          add({What::kKey, verb.key});
+                        }},
              read);
 }
 

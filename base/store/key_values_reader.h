@@ -14,6 +14,8 @@ class KeyValues::Reader {
 
   // The operation must be a read.
   StoreResult Answer(const StoreOperation& read) const;
+  // What the answer says of it, without its values.
+  bool Found(const StoreOperation& read) const;
   // Appends what the read waits for; nothing where it is found already, or no read.
   void Explain(const StoreOperation& read, std::vector<Unmet>& unmet) const;
 

@@ -36,7 +36,7 @@ struct StoreQueuePop {
   std::string key;
 };
 
-// The reads. Each answers `found`, so that each can also be awaited: Store::Await.
+// The reads. All but a list can be awaited until they are `found`: Store::Await.
 struct StoreGet {
   std::string key;
 };

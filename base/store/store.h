@@ -37,8 +37,8 @@ class Store {
       absl::Span<const StoreOperation> operations) = 0;
 
   // Blocks until all `reads` are found at one moment; returns their answers of that moment.
-  // Errors: InvalidArgument an operation that is no read; DeadlineExceeded names what is missing;
-  // others as Execute.
+  // Errors: InvalidArgument an operation that is no read, or a list; DeadlineExceeded names what is
+  // missing; others as Execute.
   virtual absl::StatusOr<std::vector<StoreResult>> Await(absl::Span<const StoreOperation> reads,
                                                          absl::Duration timeout) = 0;
 

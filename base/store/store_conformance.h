@@ -1,7 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -125,6 +128,146 @@ TEST_P(StoreConformance, ABatchAppliesAsOneOrNotAtAll) {
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_TRUE((*results)[1].found);
   EXPECT_FALSE((*results)[2].found);
+}
+
+TEST_P(StoreConformance, AppendPutsBytesBehindWhatIsThere) {
+  ASSERT_TRUE(store().Append("k", "po").ok());
+  ASSERT_TRUE(store().Append("k", "tato").ok());
+  EXPECT_EQ(ValueOf("k"), "potato");
+}
+
+TEST_P(StoreConformance, MultiSetAndMultiGetTakeManyKeys) {
+  ASSERT_TRUE(store().MultiSet({{"a", "1"}, {"b", "2"}}).ok());
+  EXPECT_THAT(*store().MultiGet({"b", "a"}, kPatience), ::testing::ElementsAre("2", "1"));
+  EXPECT_TRUE(store().MultiGet({}, absl::ZeroDuration()).ok());
+}
+
+TEST_P(StoreConformance, CheckAndWaitWantAllKeys) {
+  EXPECT_TRUE(*store().Check({}));
+  ASSERT_TRUE(store().Set("a", "").ok());
+  EXPECT_TRUE(*store().Check({"a"}));
+  EXPECT_FALSE(*store().Check({"a", "b"}));
+  EXPECT_TRUE(store().Wait({"a"}, absl::ZeroDuration()).ok());
+  EXPECT_EQ(store().Wait({"a", "b"}, kSoon).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_P(StoreConformance, ListKeysAndNumKeysSeeValuesOnly) {
+  ASSERT_TRUE(store().MultiSet({{"p/b", ""}, {"q", ""}, {"p/a", ""}}).ok());
+  ASSERT_TRUE(store().QueuePush("p/queue", "v").ok());
+  EXPECT_THAT(*store().ListKeys(), ::testing::ElementsAre("p/a", "p/b", "q"));
+  EXPECT_THAT(*store().ListKeys("p/"), ::testing::ElementsAre("p/a", "p/b"));
+  EXPECT_EQ(*store().NumKeys(), 3);
+  ASSERT_TRUE(*store().Delete("q"));
+  EXPECT_EQ(*store().NumKeys(), 2);
+}
+
+TEST_P(StoreConformance, AQueueIsFirstInFirstOut) {
+  EXPECT_EQ(*store().QueueLength("q"), 0);
+  EXPECT_EQ(*store().QueuePush("q", "1"), 1);
+  EXPECT_EQ(*store().QueuePush("q", ""), 2);
+  EXPECT_TRUE(*store().Check({"q"}));
+  EXPECT_TRUE(store().Wait({"q"}, absl::ZeroDuration()).ok());
+  EXPECT_EQ(*store().QueuePop("q", absl::ZeroDuration()), "1");
+  EXPECT_EQ(*store().QueuePop("q", absl::ZeroDuration()), "");
+  EXPECT_FALSE(*store().Check({"q"}));
+  EXPECT_EQ(*store().QueueLength("q"), 0);
+}
+
+TEST_P(StoreConformance, AQueueAndAValueOfOneNameDoNotTouchEachOther) {
+  ASSERT_TRUE(store().QueuePush("n", "element").ok());
+  EXPECT_EQ(ValueOf("n"), "(absent)");
+  ASSERT_TRUE(store().Set("n", "value").ok());
+  EXPECT_TRUE(*store().Delete("n"));
+  EXPECT_EQ(*store().QueuePop("n", absl::ZeroDuration()), "element");
+}
+
+TEST_P(StoreConformance, APopOfAnEmptyQueueEndsAtItsDeadlineAndNamesIt) {
+  ASSERT_TRUE(store().Set("empty", "a value is no element").ok());
+  const absl::Status status = store().QueuePop("empty", kSoon).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("empty'"));
+}
+
+TEST_P(StoreConformance, ThreadsTalkThroughTwoQueues) {
+  std::jthread echo([this] {
+    for (int i = 0; i < 10; ++i) {
+      auto question = store().QueuePop("questions", kPatience);
+      ASSERT_TRUE(question.ok()) << question.status();
+      ASSERT_TRUE(store().QueuePush("answers", *question + "!").ok());
+    }
+  });
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(store().QueuePush("questions", absl::StrCat(i)).ok());
+    EXPECT_EQ(*store().QueuePop("answers", kPatience), absl::StrCat(i, "!"));
+  }
+}
+
+TEST_P(StoreConformance, EachElementGoesToOneOfManyPoppers) {
+  constexpr int kThreads = 4, kEach = 10;
+  std::vector<std::vector<std::string>> popped(kThreads);
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([this, &mine = popped[t]] {
+        for (int i = 0; i < kEach; ++i) mine.push_back(*store().QueuePop("q", kPatience));
+      });
+    for (int i = 0; i < kThreads * kEach; ++i)
+      ASSERT_TRUE(store().QueuePush("q", absl::StrCat(i)).ok());
+  }
+  std::set<std::string> all;
+  for (const auto& mine : popped) all.insert(mine.begin(), mine.end());
+  EXPECT_EQ(all.size(), static_cast<size_t>(kThreads * kEach));
+}
+
+TEST_P(StoreConformance, ABarrierLetsAllThroughWhenTheLastHasCome) {
+  constexpr int kThreads = 4;
+  std::atomic<int> arrived = 0;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      ++arrived;
+      ASSERT_TRUE(store().Barrier("b", kThreads, kPatience).ok());
+      EXPECT_EQ(arrived, kThreads);
+    });
+}
+
+TEST_P(StoreConformance, ABarrierTellsHowManyHaveComeAndIsNotReset) {
+  const absl::Status early = store().Barrier("b", 2, kSoon);
+  EXPECT_EQ(early.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(early.message()), ::testing::HasSubstr("1 of 2"));
+  EXPECT_TRUE(store().Barrier("b", 2, absl::ZeroDuration()).ok());
+  EXPECT_TRUE(store().Barrier("b", 2, absl::ZeroDuration()).ok());
+  EXPECT_EQ(ValueOf("b"), "3");
+}
+
+TEST_P(StoreConformance, AWatchSeesEachChangeSinceTheVersionItKnows) {
+  ASSERT_TRUE(store().Set("k", "1").ok());
+  const auto first = store().Watch("k", 0, kPatience);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->value, "1");
+  EXPECT_EQ(store().Watch("k", first->version, kSoon).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  std::jthread changer([this] { ASSERT_TRUE(store().Set("k", "2").ok()); });
+  const auto second = store().Watch("k", first->version, kPatience);
+  EXPECT_EQ(second->value, "2");
+  EXPECT_GT(second->version, first->version);
+}
+
+TEST_P(StoreConformance, AWatchSeesADeletion) {
+  ASSERT_TRUE(store().Set("k", "1").ok());
+  const uint64_t version = store().Watch("k", 0, kPatience)->version;
+  ASSERT_TRUE(*store().Delete("k"));
+  const auto gone = store().Watch("k", version, kPatience);
+  ASSERT_TRUE(gone.ok()) << gone.status();
+  EXPECT_EQ(gone->value, std::nullopt);
+}
+
+TEST_P(StoreConformance, WhatChangesOrListsCannotBeAwaited) {
+  EXPECT_EQ(store().Await({StoreSet{"k", "v"}}, kSoon).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(store().Await({StoreList{""}}, kSoon).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ValueOf("k"), "(absent)");
 }
 
 TEST_P(StoreConformance, AddsOfManyThreadsAreAllCounted) {

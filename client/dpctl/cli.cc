@@ -76,8 +76,8 @@ int Run(Command& command, World& world, const GlobalFlags& flags) {
 
 std::vector<std::unique_ptr<Command>> AllCommands() {
   Commands commands;
-  for (auto* make :
-       {MakeSubmit, MakeRun, MakePs, MakeDescribe, MakeLogs, MakeWait, MakeCancel, MakeWorkers})
+  for (auto* make : {MakeSubmit, MakeRun, MakePs, MakeDescribe, MakeLogs, MakeWait, MakeCancel,
+                     MakeWorkers, MakeStore})
     commands.push_back(make());
   return commands;
 }

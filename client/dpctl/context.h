@@ -26,6 +26,7 @@ class Coordinator {
   virtual client::JobsConnection& jobs() = 0;
   virtual client::WorkersConnection& workers() = 0;
   virtual client::LogsConnection& logs() = 0;
+  virtual client::StoreConnection& store() = 0;
   // Ends every call under way, and every later one, with Cancelled. Any thread.
   virtual void CancelAll() = 0;
 };
@@ -88,6 +89,9 @@ class Context {
     return client::RetryLoop(client::RetryPolicy({.deadline = patience}, EntropySeed()),
                              world_.clock, *pause_, std::move(attempt));
   }
+
+  // What ends the pauses between attempts: for those who retry by themselves. Until a Reconnect.
+  client::Pause& pause() { return *pause_; }
 
   // Goes to another coordinator than the flags say. Before the first use.
   void ConnectTo(const std::string& address) { flags_.coordinator = address; }

@@ -18,6 +18,7 @@ class GrpcCoordinator final : public Coordinator {
   client::JobsConnection& jobs() override { return connection_; }
   client::WorkersConnection& workers() override { return connection_; }
   client::LogsConnection& logs() override { return connection_; }
+  client::StoreConnection& store() override { return connection_; }
   void CancelAll() override { connection_.CancelAll(); }
 
  private:

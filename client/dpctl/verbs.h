@@ -13,8 +13,16 @@ std::unique_ptr<Command> MakeDescribe();
 std::unique_ptr<Command> MakeLogs();
 std::unique_ptr<Command> MakePs();
 std::unique_ptr<Command> MakeRun();
+std::unique_ptr<Command> MakeStore();
 std::unique_ptr<Command> MakeSubmit();
 std::unique_ptr<Command> MakeWait();
 std::unique_ptr<Command> MakeWorkers();
+
+// Below `store`.
+std::unique_ptr<Command> MakeStoreGet();
+std::unique_ptr<Command> MakeStoreLs();
+std::unique_ptr<Command> MakeStoreSet();
+std::unique_ptr<Command> MakeStoreWaiters();
+std::unique_ptr<Command> MakeStoreWatch();
 
 }  // namespace dp::ctl

@@ -58,7 +58,7 @@ Outcome Coordinator::Finish(absl::StatusOr<Reply> reply) {
 void Coordinator::Stamp(const Topic& topic) {
   if (topic.kind == Topic::Kind::kJob) {
     if (Job* job = state_.jobs.Find(JobId(topic.id))) job->version = state_.revision;
-  } else if (topic.kind != Topic::Kind::kStoreKey || state_.stores.count(JobId(topic.id)) > 0) {
+  } else if (topic.kind != Topic::Kind::kStoreKey) {
     state_.versions[topic] = state_.revision;
   }
 }
@@ -108,7 +108,7 @@ absl::StatusOr<Reply> Coordinator::On(const PlaceJob& command, absl::Time at) {
   Place(*job, std::move(ranks), at);
   job->store_port = command.store_port;
   if (job->store_port != 0) state_.store_ports.Take(job->store_port, job->id);
-  state_.stores.try_emplace(job->id);
+  state_.stores.try_emplace(job->id, store_limits_);
   Touch({Topic::Kind::kWorld, job->id.value()});
   Moved(*job, before);
   return Reply();
@@ -238,6 +238,11 @@ absl::StatusOr<Reply> Coordinator::On(const JoinWorld& command, absl::Time at) {
   return Reply();
 }
 
+void Coordinator::LimitStores(const KeyValueLimits& limits) {
+  store_limits_ = limits;
+  for (auto& [job, store] : state_.stores) store.Limit(limits);
+}
+
 absl::StatusOr<Reply> Coordinator::On(const StoreBatch& command, absl::Time) {
   DP_RETURN_IF_ERROR(store(command.job, command.generation).status());
   DP_ASSIGN_OR_RETURN(GenerationStore::Applied applied,
@@ -263,7 +268,9 @@ void Coordinator::Moved(const Job& job, const Sight& before) {
   if (now.world != before.world || now.members != before.members) {
     Touch({Topic::Kind::kWorld, job.id.value()});
   }
-  if (now.world == WorldState::kClosed && before.world != WorldState::kClosed) DropStore(job.id);
+  if (now.world == WorldState::kClosed && before.world != WorldState::kClosed) {
+    state_.stores.erase(job.id);
+  }
   if (!job.terminal()) return;
   ReleaseStorePort(job);
   if (const std::optional<JobId> forgotten = state_.jobs.Retire(job.id)) {
@@ -283,13 +290,6 @@ void Coordinator::TouchWorkers(const Job& job) {
     Touch({Topic::Kind::kAssignment, rank.worker_id.value()});
     Touch({Topic::Kind::kWorkers});
   }
-}
-
-void Coordinator::DropStore(JobId job) {
-  state_.stores.erase(job);
-  const auto begin = state_.versions.lower_bound({Topic::Kind::kStoreKey, job.value()});
-  const auto end = state_.versions.lower_bound({Topic::Kind::kStoreKey, job.value() + 1});
-  state_.versions.erase(begin, end);
 }
 
 void Coordinator::ForgetWorkers() {

@@ -26,10 +26,14 @@ class Coordinator {
   // Validates and records one command. A command that is refused changes nothing.
   Outcome Apply(const Command& command);
 
+  // What the store of a job may hold, from now on. A policy, not state: it refuses commands that
+  // then are not journalled, and a replay goes without (KeyValueLimits::None).
+  void LimitStores(const KeyValueLimits& limits);
+
   Epoch epoch() const { return state_.epoch; }
   Revision revision() const { return state_.revision; }
-  // The revision at which the topic last changed; not valid when it never did, or is forgotten:
-  // store keys when their generation ends, the rest of a job with its record.
+  // The revision at which the topic last changed; not valid when it never did, or is forgotten with
+  // the record of its job. Store keys have versions of their own: KeyValues.
   Revision version(const Topic& topic) const;
 
   // Null when unknown, or forgotten long after its end.
@@ -91,7 +95,6 @@ class Coordinator {
   void TouchWorkers(const Job& job);
   void Release(const Job& job, int rank);
   void ReleaseStorePort(const Job& job);
-  void DropStore(JobId job);
   // Drops the topics of workers that are no longer on record.
   void ForgetWorkers();
   void Touch(Topic topic) { touched_.insert(std::move(topic)); }
@@ -99,6 +102,7 @@ class Coordinator {
   Outcome Finish(absl::StatusOr<Reply> reply);
 
   State state_;
+  KeyValueLimits store_limits_;
   std::set<Topic> touched_;  // by the command in hand
   bool recorded_ = false;    // by the command in hand
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -12,11 +11,7 @@ namespace dp::core {
 namespace {
 
 bool OnlyReads(const StoreBatch& batch) {
-  return std::all_of(batch.operations.begin(), batch.operations.end(),
-                     [](const StoreOperation& operation) {
-                       return std::holds_alternative<StoreGet>(operation) ||
-                              std::holds_alternative<StoreCheck>(operation);
-                     });
+  return std::all_of(batch.operations.begin(), batch.operations.end(), IsRead);
 }
 
 absl::Status Older(const StoreBatch& batch, uint64_t last) {
@@ -30,8 +25,8 @@ absl::Status Older(const StoreBatch& batch, uint64_t last) {
 absl::StatusOr<GenerationStore::Applied> GenerationStore::Apply(const StoreBatch& batch) {
   DP_RETURN_IF_ERROR(CheckShape(batch));
   if (OnlyReads(batch)) {
-    DP_ASSIGN_OR_RETURN(KeyValues::Applied read, values_.Apply(batch.operations));
-    return Applied{std::move(read.results), {}, false};
+    DP_ASSIGN_OR_RETURN(std::vector<StoreResult> results, values_.Read(batch.operations));
+    return Applied{std::move(results), {}, false};
   }
   if (const auto it = clients_.find(batch.client); it != clients_.end()) {
     if (batch.sequence < it->second.sequence) return Older(batch, it->second.sequence);
@@ -58,13 +53,22 @@ absl::Status GenerationStore::CheckShape(const StoreBatch& batch) {
 }
 
 void GenerationStore::AddTo(Digest& digest) const {
-  digest.Add(values_.entries().size());
-  for (const auto& [key, value] : values_.entries()) digest.Add(key).Add(value);
+  digest.Add(values_.revision()).Add(values_.deletion()).Add(values_.entries().size());
+  for (const auto& [key, entry] : values_.entries()) {
+    digest.Add(key).Add(entry.value).Add(entry.version);
+  }
+  digest.Add(values_.queues().size());
+  for (const auto& [name, queue] : values_.queues()) {
+    digest.Add(name).Add(queue.size());
+    for (const std::string& element : queue) digest.Add(element);
+  }
   digest.Add(clients_.size());
   for (const auto& [client, last] : clients_) {
     digest.Add(client).Add(last.sequence).Add(last.results.size());
     for (const StoreResult& result : last.results) {
       digest.Add(result.found).Add(result.value).Add(static_cast<uint64_t>(result.number));
+      digest.Add(result.keys.size()).Add(result.version);
+      for (const std::string& key : result.keys) digest.Add(key);
     }
   }
 }

@@ -28,9 +28,14 @@ class GenerationStore {
     bool recorded = false;             // false: a read or a repetition, nothing to journal
   };
 
+  explicit GenerationStore(const KeyValueLimits& limits = {}) : values_(limits) {}
+
   // Errors: FailedPrecondition an older sequence than the client's last; InvalidArgument a write
   // without client and sequence; those of KeyValues::Apply; ResourceExhausted kClientsMax.
   absl::StatusOr<Applied> Apply(const StoreBatch& batch);
+
+  // From now on. Not part of the state: a journal replays without, whatever they were.
+  void Limit(const KeyValueLimits& limits) { values_.Limit(limits); }
 
   const KeyValues& values() const { return values_; }
   void AddTo(Digest& digest) const;

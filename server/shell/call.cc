@@ -16,10 +16,12 @@ class WaitingCall final : public grpc::ServerUnaryReactor {
   WaitingCall(Driver& driver, Answer answer)
       : driver_(driver), ticket_(driver.NewTicket()), answer_(std::move(answer)) {}
 
-  void Start(std::vector<core::Topic> topics, absl::Duration timeout) {
-    const absl::Status queued =
-        driver_.Wait(ticket_, std::move(topics), timeout,
-                     [this](Waiters::Wake wake, const View& view) { return Answered(wake, view); });
+  void Start(std::vector<core::Topic> topics, absl::Duration timeout,
+             std::optional<BlockedCall> blocked) {
+    const absl::Status queued = driver_.Wait(
+        ticket_, std::move(topics), timeout,
+        [this](Waiters::Wake wake, const View& view) { return Answered(wake, view); },
+        std::move(blocked));
     if (!queued.ok()) Finish(ToGrpc(queued));
   }
 
@@ -70,9 +72,10 @@ grpc::ServerUnaryReactor* Apply(
 }
 
 grpc::ServerUnaryReactor* Wait(Driver& driver, std::vector<core::Topic> topics,
-                               absl::Duration timeout, WaitingCall::Answer answer) {
+                               absl::Duration timeout, WaitingCall::Answer answer,
+                               std::optional<BlockedCall> blocked) {
   auto* call = new WaitingCall(driver, std::move(answer));
-  call->Start(std::move(topics), timeout);
+  call->Start(std::move(topics), timeout, std::move(blocked));
   return call;
 }
 

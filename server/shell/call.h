@@ -29,7 +29,8 @@ grpc::ServerUnaryReactor* Apply(
 // must give one when it is asked for the `last` time.
 grpc::ServerUnaryReactor* Wait(
     Driver& driver, std::vector<core::Topic> topics, absl::Duration timeout,
-    std::function<std::optional<absl::Status>(const View&, bool last)> answer);
+    std::function<std::optional<absl::Status>(const View&, bool last)> answer,
+    std::optional<BlockedCall> blocked = {});
 
 // A call that is refused as it stands.
 grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const absl::Status& status);

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -124,9 +125,41 @@ class ClusterClient {
     v1::AwaitRequest request;
     request.set_job(job);
     request.set_generation(1);
-    request.add_keys(key);
+    request.add_reads()->mutable_get()->set_key(key);
     request.mutable_timeout()->set_seconds(absl::ToInt64Seconds(timeout));
     return Call(*store_, &v1::Store::Stub::Await, request);
+  }
+  // One client a rank.
+  Answered<v1::ExecuteResponse> Arrive(uint64_t job, const std::string& barrier, int rank) {
+    v1::ExecuteRequest request;
+    request.set_job(job);
+    request.set_generation(1);
+    request.set_client(100 + rank);
+    request.set_sequence(1);
+    v1::AddOperation* add = request.add_operations()->mutable_add();
+    add->set_key(barrier);
+    add->set_amount(1);
+    return Call(*store_, &v1::Store::Stub::Execute, request);
+  }
+  // As one who has polled for a minute already.
+  Answered<v1::AwaitResponse> AwaitBarrier(uint64_t job, const std::string& barrier, int count,
+                                           int rank, absl::Duration timeout) {
+    v1::AwaitRequest request;
+    request.set_job(job);
+    request.set_generation(1);
+    v1::ReachedOperation* reached = request.add_reads()->mutable_reached();
+    reached->set_key(barrier);
+    reached->set_count(count);
+    request.set_who(absl::StrCat("rank ", rank));
+    request.set_rank(rank);
+    request.mutable_waited()->set_seconds(60);
+    request.mutable_timeout()->set_seconds(absl::ToInt64Seconds(timeout));
+    return Call(*store_, &v1::Store::Stub::Await, request);
+  }
+  Answered<v1::ListWaitersResponse> ListWaiters(uint64_t job) {
+    v1::ListWaitersRequest request;
+    request.set_job(job);
+    return Call(*store_, &v1::Store::Stub::ListWaiters, request);
   }
   Answered<v1::AppendLogsResponse> AppendLog(uint64_t worker, uint64_t job, uint64_t offset,
                                              const std::string& data, int rank = 0) {

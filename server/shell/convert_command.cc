@@ -5,7 +5,7 @@
 
 #include "base/overloaded.h"
 #include "base/status.h"
-#include "server/shell/convert_store.h"
+#include "proto/convert/store_operations.h"
 #include "server/shell/convert_values.h"
 
 namespace dp::server {
@@ -119,19 +119,14 @@ void Fill(const core::StoreBatch& batch, journal::StoreBatch* proto) {
   proto->set_generation(batch.generation.value());
   proto->set_client(batch.client);
   proto->set_sequence(batch.sequence);
-  for (const StoreOperation& operation : batch.operations) {
-    *proto->add_operations() = ToProto(operation);
-  }
+  OperationsToProto(batch.operations, proto->mutable_operations());
 }
 
 absl::StatusOr<core::Action> ToCommand(const journal::StoreBatch& proto) {
-  core::StoreBatch batch{
-      JobId(proto.job()), Generation(proto.generation()), proto.client(), proto.sequence(), {}};
-  for (const v1::StoreOperation& operation : proto.operations()) {
-    DP_ASSIGN_OR_RETURN(StoreOperation converted, FromProto(operation));
-    batch.operations.push_back(std::move(converted));
-  }
-  return batch;
+  DP_ASSIGN_OR_RETURN(std::vector<StoreOperation> operations,
+                      OperationsFromProto(proto.operations()));
+  return core::StoreBatch{JobId(proto.job()), Generation(proto.generation()), proto.client(),
+                          proto.sequence(), std::move(operations)};
 }
 
 absl::StatusOr<core::Action> ToAction(const Record& record) {

@@ -73,7 +73,7 @@ TEST_F(CoordinatorProcessTest, AJobGoesOnWhereItWasAfterKill9) {
   KillAndRestart();
   EXPECT_EQ(client_->Register("w", 2)->worker_id(), worker_);
   EXPECT_EQ(client_->Join(job_, 1)->world().state(), v1::WORLD_STATE_SEALED);
-  EXPECT_EQ(client_->Await(job_, "key", absl::ZeroDuration())->values(0), "value");
+  EXPECT_EQ(client_->Await(job_, "key", absl::ZeroDuration())->results(0).value(), "value");
   EXPECT_EQ(client_->ReadLogs(job_, absl::ZeroDuration())->chunks(0).data(), "line\n");
   EXPECT_EQ(client_->AppendLog(worker_, job_, 0, "line\nmore\n")->acknowledged(0).offset(), 10u);
   for (const int rank : {0, 1}) {

@@ -62,8 +62,10 @@ absl::Status Driver::TellLogs(JobId job, uint64_t version, OnAnswer done) {
 }
 
 absl::Status Driver::Wait(Waiters::Ticket ticket, std::vector<core::Topic> topics,
-                          absl::Duration timeout, Question question) {
-  return Push(WaitItem{ticket, std::move(topics), timeout, std::move(question)});
+                          absl::Duration timeout, Question question,
+                          std::optional<BlockedCall> blocked) {
+  return Push(
+      WaitItem{ticket, std::move(topics), timeout, std::move(question), std::move(blocked)});
 }
 
 void Driver::Cancel(Waiters::Ticket ticket) {
@@ -84,11 +86,13 @@ absl::Status Driver::Push(Item item) {
 
 absl::Status Driver::Recover() {
   size_t replayed = 0;
+  coordinator_.LimitStores(KeyValueLimits::None());
   DP_RETURN_IF_ERROR(journal_.Replay([&](const core::Command& command) {
     now_ = std::max(now_, command.at);
     (void)coordinator_.Apply(command);  // answered in an earlier life
     ++replayed;
   }));
+  coordinator_.LimitStores(options_.store_limits);
   now_ = std::max(now_, clock_.Now());
   (void)Apply(core::StartEpoch{});  // is never refused
   for (const core::Worker* worker : coordinator_.workers()) {
@@ -196,10 +200,12 @@ void Driver::Answer(Item& item) {
                  },
                  [&](LogsItem& logs) { logs.done(ok, view); },
                  [&](WaitItem& wait) {
+                   if (wait.blocked) wait.blocked->since = now_ - wait.blocked->waited;
                    waiters_.Park({wait.ticket, std::move(wait.topics), now_ + wait.timeout,
                                   [this, question = std::move(wait.question)](Waiters::Wake wake) {
                                     return question(wake, MakeView());
-                                  }});
+                                  },
+                                  std::move(wait.blocked)});
                  },
                  [&](CancelItem& cancel) { waiters_.Cancel(cancel.ticket); }},
       item);
@@ -226,7 +232,7 @@ absl::Duration Driver::UntilNextWake() const {
 }
 
 View Driver::MakeView() const {
-  return {coordinator_, liveness_, pending_reasons_, log_versions_, waiters_.size(), now_};
+  return {coordinator_, liveness_, pending_reasons_, log_versions_, waiters_, now_};
 }
 
 }  // namespace dp::server

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
@@ -33,7 +34,7 @@ struct View {
   const std::map<JobId, std::vector<std::string>>& pending_reasons;
   // As the writer of the logs told last (Driver::TellLogs).
   const std::map<JobId, uint64_t>& log_versions;
-  size_t waiting = 0;  // calls that are parked
+  const Waiters& waiters;  // the calls that are parked
   absl::Time now;
 };
 
@@ -55,6 +56,7 @@ class Driver {
     size_t queue_capacity = 8192;
     // Calls that wait for a change: two for each rank of 10,000, at tens of kB each within gRPC.
     size_t waiting_capacity = 20000;
+    KeyValueLimits store_limits;  // of the store of each job
   };
   using OnOutcome = std::function<void(const core::Outcome&, const View&)>;
   using OnAnswer = std::function<void(const absl::Status&, const View&)>;
@@ -79,9 +81,9 @@ class Driver {
   absl::Status TellLogs(JobId job, uint64_t version, OnAnswer done);
 
   // Asks `question` at once, when one of the topics changes, and when `timeout` has passed.
-  // `ticket` names the wait for Cancel and comes from NewTicket.
+  // `ticket` names the wait for Cancel and comes from NewTicket; `blocked` shows it to who asks.
   absl::Status Wait(Waiters::Ticket ticket, std::vector<core::Topic> topics, absl::Duration timeout,
-                    Question question);
+                    Question question, std::optional<BlockedCall> blocked = {});
   // Ends a wait with kCancelled; while the queue is full, waits last until their timeout instead.
   void Cancel(Waiters::Ticket ticket);
   Waiters::Ticket NewTicket() { return ++last_ticket_; }
@@ -114,6 +116,7 @@ class Driver {
     std::vector<core::Topic> topics;
     absl::Duration timeout;
     Question question;
+    std::optional<BlockedCall> blocked;
   };
   struct CancelItem {
     Waiters::Ticket ticket = 0;

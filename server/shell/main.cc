@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/store/key_values.h"
 #include "server/shell/data_dir.h"
 #include "server/shell/driver.h"
 #include "server/shell/listen_address.h"
@@ -43,6 +44,7 @@ struct Flags {
   std::string store_port_rest = "10m";
   std::string port_file;
   bool insecure = false;
+  KeyValueLimits store;
 };
 
 struct Options {
@@ -51,6 +53,7 @@ struct Options {
   core::StorePortRange store_ports;
   std::string data_dir;
   std::string port_file;
+  KeyValueLimits store;
 };
 
 // Errors: InvalidArgument.
@@ -68,7 +71,7 @@ absl::StatusOr<core::StorePortRange> ParsePortRange(const std::string& text) {
 
 // Errors: InvalidArgument.
 absl::StatusOr<Options> Check(const Flags& flags) {
-  Options options{.data_dir = flags.data_dir, .port_file = flags.port_file};
+  Options options{.data_dir = flags.data_dir, .port_file = flags.port_file, .store = flags.store};
   DP_ASSIGN_OR_RETURN(options.listen, ListenAddress::Parse(flags.listen));
   if (!options.listen.loopback() && !flags.insecure) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -137,9 +140,10 @@ absl::Status Serve(const Options& options) {
 
   DP_ASSIGN_OR_RETURN(const DataDir data_dir, DataDir::Open(options.data_dir));
   DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file()));
-  DP_ASSIGN_OR_RETURN(const auto driver,
-                      Driver::Start({.lease = options.lease, .store_ports = options.store_ports},
-                                    *journal, Clock::System(), end));
+  DP_ASSIGN_OR_RETURN(const auto driver, Driver::Start({.lease = options.lease,
+                                                        .store_ports = options.store_ports,
+                                                        .store_limits = options.store},
+                                                       *journal, Clock::System(), end));
   LogThread logs(LogStore(data_dir.logs()), end);
   DP_ASSIGN_OR_RETURN(const auto server, Server::Start(options.listen, *driver, logs));
   DP_RETURN_IF_ERROR(Announce(options, server->address()));
@@ -160,6 +164,17 @@ absl::Status Serve(const Options& options) {
   return why[0];
 }
 
+// What the store of one job may hold.
+void AddStoreLimits(CLI::App& app, KeyValueLimits& limits) {
+  const auto add = [&app](const char* flag, size_t& limit, const char* help) {
+    app.add_option(flag, limit, help)->capture_default_str()->check(CLI::PositiveNumber);
+  };
+  add("--store-key-bytes-max", limits.key_bytes, "One key of a job's store");
+  add("--store-value-bytes-max", limits.value_bytes, "One value of a job's store");
+  add("--store-keys-max", limits.keys, "Keys and queued elements of a job's store");
+  add("--store-bytes-max", limits.total_bytes, "Keys, values and elements of a job's store");
+}
+
 int Run(int argc, char** argv) {
   Flags flags;
   CLI::App app("Runs the coordinator of a dp cluster.", "dp-coordinator");
@@ -177,6 +192,7 @@ int Run(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--port-file", flags.port_file, "Write the port into this file once listening");
   app.add_flag("--insecure", flags.insecure, "Allow listening beyond this machine, unencrypted");
+  AddStoreLimits(app, flags.store);
   app.footer("Example: dp-coordinator --listen 127.0.0.1:7070 --data-dir /var/lib/dp");
   try {
     app.parse(argc, argv);

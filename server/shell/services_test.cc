@@ -55,10 +55,11 @@ class ServicesTest : public ::testing::Test {
     for (size_t parked = ~size_t{0}; parked != calls;) {
       ASSERT_LT(absl::Now(), deadline);
       std::promise<size_t> answer;
-      ASSERT_TRUE(
-          driver_
-              ->Ask([&](const absl::Status&, const View& view) { answer.set_value(view.waiting); })
-              .ok());
+      ASSERT_TRUE(driver_
+                      ->Ask([&](const absl::Status&, const View& view) {
+                        answer.set_value(view.waiters.size());
+                      })
+                      .ok());
       parked = answer.get_future().get();
     }
   }
@@ -199,13 +200,62 @@ TEST_F(ServicesTest, AnAwaitedKeyIsAnsweredWhenSomebodySetsIt) {
   auto waiting = std::async(std::launch::async, [&] { return client_->Await(job, "key", kLong); });
   AwaitParked(1);
   ASSERT_TRUE(client_->Set(job, "key", "value", 1).ok());
-  EXPECT_THAT(waiting.get()->values(), ElementsAre("value"));
+  EXPECT_EQ(waiting.get()->results(0).value(), "value");
 }
 
 TEST_F(ServicesTest, AnAwaitedKeyThatNobodySetsIsNamed) {
   const auto waited = client_->Await(PlacedJob(), "missing", absl::ZeroDuration());
   EXPECT_EQ(waited.status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_THAT(waited.status.error_message(), HasSubstr("\"missing\""));
+  EXPECT_THAT(waited.status.error_message(), HasSubstr("key 'missing'"));
+}
+
+TEST_F(ServicesTest, WhoIsBlockedAndWhichRanksABarrierLacksIsListed) {
+  const uint64_t job = PlacedJob();
+  ASSERT_TRUE(client_->Arrive(job, "meet", /*rank=*/1).ok());
+  auto waiting = std::async(
+      std::launch::async, [&] { return client_->AwaitBarrier(job, "meet", 2, /*rank=*/1, kLong); });
+  AwaitParked(1);
+  const auto waiters = client_->ListWaiters(job);
+  ASSERT_EQ(waiters->waiters_size(), 1);
+  const v1::Waiter& waiter = waiters->waiters(0);
+  EXPECT_EQ(waiter.kind(), v1::Waiter::KIND_BARRIER);
+  EXPECT_EQ(waiter.key(), "meet");
+  EXPECT_EQ(waiter.who(), "rank 1");
+  EXPECT_GE(waiter.waiting().seconds(), 60);  // the minute of its earlier calls included
+  EXPECT_EQ(waiter.arrived(), 1);
+  EXPECT_THAT(waiter.missing_ranks(), ElementsAre(0));
+  ASSERT_TRUE(client_->Arrive(job, "meet", /*rank=*/0).ok());
+  EXPECT_TRUE(waiting.get().ok());
+  EXPECT_EQ(client_->ListWaiters(job)->waiters_size(), 0);
+}
+
+TEST_F(ServicesTest, ABarrierThatTimesOutNamesTheRanksThatHaveNotCome) {
+  const uint64_t job = PlacedJob();
+  ASSERT_TRUE(client_->Arrive(job, "meet", /*rank=*/1).ok());
+  const auto waited = client_->AwaitBarrier(job, "meet", 2, /*rank=*/1, absl::ZeroDuration());
+  EXPECT_EQ(waited.status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(waited.status.error_message(),
+            "still missing: barrier 'meet' (1 of 2 have arrived); rank 0 has not come");
+}
+
+TEST_F(ServicesTest, ARendezvousListsWhoHasJoinedAndWhoIsMissing) {
+  const uint64_t job = PlacedJob();
+  ASSERT_TRUE(client_->Join(job, 1).ok());
+  const auto waiters = client_->ListWaiters(job);
+  ASSERT_EQ(waiters->waiters_size(), 1);
+  EXPECT_EQ(waiters->waiters(0).kind(), v1::Waiter::KIND_RENDEZVOUS);
+  EXPECT_THAT(waiters->waiters(0).who(), HasSubstr("rank 1 on "));
+  EXPECT_THAT(waiters->waiters(0).missing_ranks(), ElementsAre(0));
+  EXPECT_EQ(client_->ListWaiters(job + 1).status.error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServicesTest, WhatChangesTheStoreCannotBeAwaited) {
+  v1::AwaitRequest request;
+  request.set_job(PlacedJob());
+  request.set_generation(1);
+  request.add_reads()->mutable_queue_pop()->set_key("queue");
+  EXPECT_EQ(client_->Call(client_->store(), &v1::Store::Stub::Await, request).status.error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 TEST_F(ServicesTest, AWaitOnAStoreOfAJobThatEndsIsAborted) {
@@ -273,7 +323,7 @@ TEST_F(ServicesTest, ACallIsGivenUpWhenItsClientGoesAway) {
   v1::AwaitRequest request;
   request.set_job(job);
   request.set_generation(1);
-  request.add_keys("key");
+  request.add_reads()->mutable_get()->set_key("key");
   request.mutable_timeout()->set_seconds(60);
   EXPECT_EQ(
       client_->Call(client_->store(), &v1::Store::Stub::Await, request, absl::Milliseconds(100))

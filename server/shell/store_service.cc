@@ -1,51 +1,47 @@
 #include "server/shell/store_service.h"
 
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status.h"
+#include "base/store/awaited_keys.h"
+#include "proto/convert/store_operations.h"
 #include "server/shell/call.h"
-#include "server/shell/convert_store.h"
 #include "server/shell/convert_values.h"
+#include "server/shell/convert_waiters.h"
 
 namespace dp::server {
 namespace {
 
-constexpr size_t kMissingKeysNamed = 10;  // in an error; a status travels in a header of 8 KiB
+// Of what a caller says of itself: a name, kept with each parked call.
+constexpr size_t kWhoBytesMax = 100;
 
 absl::StatusOr<core::StoreBatch> ToBatch(const v1::ExecuteRequest& request) {
-  core::StoreBatch batch{JobId(request.job()),
-                         Generation(request.generation()),
-                         request.client(),
-                         request.sequence(),
-                         {}};
-  for (const v1::StoreOperation& operation : request.operations()) {
-    DP_ASSIGN_OR_RETURN(StoreOperation converted, FromProto(operation));
-    batch.operations.push_back(std::move(converted));
-  }
-  return batch;
+  DP_ASSIGN_OR_RETURN(std::vector<StoreOperation> operations,
+                      OperationsFromProto(request.operations()));
+  return core::StoreBatch{JobId(request.job()), Generation(request.generation()), request.client(),
+                          request.sequence(), std::move(operations)};
 }
 
-absl::Status DeadlineExceeded(std::vector<std::string> missing) {
-  const size_t more = missing.size() - std::min(missing.size(), kMissingKeysNamed);
-  missing.resize(missing.size() - more);
-  for (std::string& key : missing)
-    key = absl::StrCat("\"", absl::CEscape(key.substr(0, 100)), "\"");
-  return absl::DeadlineExceededError(
-      absl::StrCat("nobody has set ", absl::StrJoin(missing, ", "),
-                   more > 0 ? absl::StrCat(" and ", more, " more") : std::string()));
+absl::StatusOr<BlockedCall> ToCall(const v1::AwaitRequest& request) {
+  DP_ASSIGN_OR_RETURN(std::vector<StoreOperation> reads, OperationsFromProto(request.reads()));
+  return BlockedCall{.job = JobId(request.job()),
+                     .who = request.who().substr(0, kWhoBytesMax),
+                     .rank = request.has_rank() ? request.rank() : -1,
+                     .waited = std::max(FromProto(request.waited()), absl::ZeroDuration()),
+                     .reads = std::move(reads),
+                     .since = {}};
 }
 
 // The topics of the keys, and of the world: with it ends the store.
-std::vector<core::Topic> Topics(const v1::AwaitRequest& request) {
-  std::vector<core::Topic> topics{{.kind = core::Topic::Kind::kWorld, .id = request.job()}};
-  for (const std::string& key : request.keys()) {
-    topics.push_back({.kind = core::Topic::Kind::kStoreKey, .id = request.job(), .key = key});
+std::vector<core::Topic> Topics(JobId job, const std::vector<std::string>& keys) {
+  std::vector<core::Topic> topics{{.kind = core::Topic::Kind::kWorld, .id = job.value()}};
+  for (const std::string& key : keys) {
+    topics.push_back({.kind = core::Topic::Kind::kStoreKey, .id = job.value(), .key = key});
   }
   return topics;
 }
@@ -58,39 +54,101 @@ absl::Status GoneWhileWaiting(const absl::Status& status) {
 
 }  // namespace
 
+// Not thread-safe; owned by the parked call's question.
+class StoreService::AwaitedReads {
+ public:
+  AwaitedReads(BlockedCall call, Generation generation, BarrierArrivals& arrivals,
+               v1::AwaitResponse* response)
+      : call_(std::move(call)), generation_(generation), arrivals_(arrivals), response_(response) {}
+
+  std::optional<absl::Status> Ask(const View& view, bool last) {
+    const auto store = view.coordinator.store(call_.job, generation_);
+    if (!store.ok()) return asked_ ? GoneWhileWaiting(store.status()) : store.status();
+    if (!std::exchange(asked_, true)) SeeBarriers(**store);
+    if (AllFound(**store)) return Answer(**store, view);
+    if (last) return StillBlocked(call_, **store, view, arrivals_);
+    return std::nullopt;
+  }
+
+ private:
+  // A wait for many keys is asked again at each of them: looking first at the one that was missing
+  // last makes that one look, not many.
+  bool AllFound(const KeyValues& store) {
+    const auto missing = [&](size_t read) { return !store.Found(call_.reads[read]); };
+    if (missing_ < call_.reads.size() && missing(missing_)) return false;
+    missing_ = 0;
+    while (missing_ < call_.reads.size() && !missing(missing_)) ++missing_;
+    return missing_ == call_.reads.size();
+  }
+
+  absl::Status Answer(const KeyValues& store, const View& view) {
+    DP_ASSIGN_OR_RETURN(const std::vector<StoreResult> results, store.Read(call_.reads));
+    for (const StoreOperation& read : call_.reads) {
+      if (const auto* reached = std::get_if<StoreReached>(&read)) arrivals_.Forget(At(*reached));
+    }
+    SetHeader(view, response_);
+    ResultsToProto(results, response_->mutable_results());
+    return absl::OkStatus();
+  }
+
+  void SeeBarriers(const KeyValues& store) {
+    for (const StoreOperation& read : call_.reads) {
+      const auto* reached = std::get_if<StoreReached>(&read);
+      if (reached != nullptr && !store.Found(read)) arrivals_.Saw(At(*reached), call_.rank);
+    }
+  }
+
+  BarrierArrivals::Barrier At(const StoreReached& reached) const {
+    return {call_.job, generation_, reached.key};
+  }
+
+  const BlockedCall call_;
+  const Generation generation_;
+  BarrierArrivals& arrivals_;
+  v1::AwaitResponse* const response_;
+  bool asked_ = false;
+  size_t missing_ = 0;  // of the reads, the one that was missing when asked last
+};
+
 grpc::ServerUnaryReactor* StoreService::Execute(grpc::CallbackServerContext* context,
                                                 const v1::ExecuteRequest* request,
                                                 v1::ExecuteResponse* response) {
   auto batch = ToBatch(*request);
   if (!batch.ok()) return Refuse(context, batch.status());
-  return Apply(
-      driver_, context, *std::move(batch), [=](const core::Outcome& outcome, const View& view) {
-        SetHeader(view, response);
-        for (const StoreResult& result : std::get<std::vector<StoreResult>>(outcome.reply)) {
-          *response->add_results() = ToProto(result);
-        }
-        return absl::OkStatus();
-      });
+  return Apply(driver_, context, *std::move(batch),
+               [=](const core::Outcome& outcome, const View& view) {
+                 SetHeader(view, response);
+                 ResultsToProto(std::get<std::vector<StoreResult>>(outcome.reply),
+                                response->mutable_results());
+                 return absl::OkStatus();
+               });
 }
 
-grpc::ServerUnaryReactor* StoreService::Await(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* StoreService::Await(grpc::CallbackServerContext* context,
                                               const v1::AwaitRequest* request,
                                               v1::AwaitResponse* response) {
-  const std::vector<std::string> keys(request->keys().begin(), request->keys().end());
+  auto call = ToCall(*request);
+  if (!call.ok()) return Refuse(context, call.status());
+  const auto keys = AwaitedKeys(call->reads);
+  if (!keys.ok()) return Refuse(context, keys.status());
+  std::vector<core::Topic> topics = Topics(call->job, *keys);
+  auto reads =
+      std::make_shared<AwaitedReads>(*call, Generation(request->generation()), arrivals_, response);
   return Wait(
-      driver_, Topics(*request), BoundedWait(request->timeout()),
-      [=, waited = false](const View& view, bool last) mutable -> std::optional<absl::Status> {
-        const auto store =
-            view.coordinator.store(JobId(request->job()), Generation(request->generation()));
-        if (!store.ok()) return waited ? GoneWhileWaiting(store.status()) : store.status();
-        waited = true;
-        std::vector<std::string> missing = (*store)->Missing(keys);
-        if (!missing.empty() && !last) return std::nullopt;
-        if (!missing.empty()) return DeadlineExceeded(std::move(missing));
-        SetHeader(view, response);
-        for (const std::string& key : keys) response->add_values(*(*store)->Find(key));
-        return absl::OkStatus();
-      });
+      driver_, std::move(topics), BoundedWait(request->timeout()),
+      [reads](const View& view, bool last) { return reads->Ask(view, last); }, *std::move(call));
+}
+
+grpc::ServerUnaryReactor* StoreService::ListWaiters(grpc::CallbackServerContext* context,
+                                                    const v1::ListWaitersRequest* request,
+                                                    v1::ListWaitersResponse* response) {
+  return Ask(driver_, context, [=, this](const View& view) {
+    const core::Job* job = view.coordinator.job(JobId(request->job()));
+    if (job == nullptr) return view.coordinator.world(JobId(request->job())).status();
+    SetHeader(view, response);
+    FillWaiters(*job, view, arrivals_, response);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace dp::server

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "dp/v1/store.grpc.pb.h"
+#include "server/shell/barrier_arrivals.h"
 #include "server/shell/driver.h"
 
 namespace dp::server {
@@ -16,9 +17,16 @@ class StoreService final : public v1::Store::CallbackService {
   grpc::ServerUnaryReactor* Await(grpc::CallbackServerContext* context,
                                   const v1::AwaitRequest* request,
                                   v1::AwaitResponse* response) override;
+  grpc::ServerUnaryReactor* ListWaiters(grpc::CallbackServerContext* context,
+                                        const v1::ListWaitersRequest* request,
+                                        v1::ListWaitersResponse* response) override;
 
  private:
+  // One await, on the driver's thread.
+  class AwaitedReads;
+
   Driver& driver_;
+  BarrierArrivals arrivals_;  // of the driver's thread
 };
 
 }  // namespace dp::server

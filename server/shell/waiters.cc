@@ -46,6 +46,14 @@ absl::Time Waiters::next_deadline() const {
   return by_deadline_.empty() ? absl::InfiniteFuture() : by_deadline_.begin()->first;
 }
 
+std::vector<const BlockedCall*> Waiters::blocked(JobId job) const {
+  std::vector<const BlockedCall*> blocked;
+  for (const auto& [ticket, call] : calls_) {
+    if (call.blocked.has_value() && call.blocked->job == job) blocked.push_back(&*call.blocked);
+  }
+  return blocked;
+}
+
 void Waiters::End(Ticket ticket, Wake wake) {
   const auto it = calls_.find(ticket);
   if (it == calls_.end()) return;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "server/core/outcome.h"
+#include "server/shell/blocked_call.h"
 
 namespace dp::server {
 
@@ -33,6 +35,7 @@ class Waiters {
     std::vector<core::Topic> topics;
     absl::Time deadline;
     Question question;
+    std::optional<BlockedCall> blocked = {};  // of a call that waits in a store
   };
 
   explicit Waiters(size_t capacity) : capacity_(capacity) {}
@@ -52,6 +55,8 @@ class Waiters {
   // When Expire has something to do; InfiniteFuture when never.
   absl::Time next_deadline() const;
   size_t size() const { return calls_.size(); }
+  // Those that wait in the job's store, in order of arrival. Valid until the next change.
+  std::vector<const BlockedCall*> blocked(JobId job) const;
 
  private:
   void End(Ticket ticket, Wake wake);

@@ -45,7 +45,7 @@ class GlooStore : public gloo::rendezvous::Store {
     return {value->begin(), value->end()};
   }
   void wait(const std::vector<std::string>& keys) override {
-    DP_CHECK(store_.Await(keys, absl::Minutes(1)).ok());
+    DP_CHECK(store_.MultiGet(keys, absl::Minutes(1)).ok());
   }
 
  private:

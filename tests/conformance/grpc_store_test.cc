@@ -54,9 +54,9 @@ class StoreOfCoordinator final : public Store {
       absl::Span<const StoreOperation> operations) override {
     return store_.Execute(operations);
   }
-  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+  absl::StatusOr<std::vector<StoreResult>> Await(absl::Span<const StoreOperation> reads,
                                                  absl::Duration timeout) override {
-    return store_.Await(keys, timeout);
+    return store_.Await(reads, timeout);
   }
 
  private:

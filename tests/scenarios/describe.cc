@@ -13,6 +13,8 @@ std::string DescribeResult(const StoreResult& result) {
   if (result.found) parts.push_back("found");
   if (!result.value.empty()) parts.push_back(absl::StrCat("'", result.value, "'"));
   if (result.number != 0) parts.push_back(absl::StrCat(result.number));
+  if (!result.keys.empty()) parts.push_back(absl::StrJoin(result.keys, " "));
+  if (result.version != 0) parts.push_back(absl::StrCat("at version ", result.version));
   return parts.empty() ? "-" : absl::StrJoin(parts, " ");
 }
 

@@ -90,13 +90,31 @@ class CommandSource {
   }
 
   StoreBatch Batch() {
-    const std::string key = absl::StrCat("key", Below(3));
     StoreBatch batch{
-        Job(), Generation(1), static_cast<uint64_t>(Below(3)), static_cast<uint64_t>(Below(5)), {}};
-    batch.operations = {StoreAdd{key, Below(9)}, StoreGet{key}};
-    if (Below(3) == 0) batch.operations = {StoreDelete{key}};
-    if (Below(5) == 0) batch.operations.push_back(StoreSet{key, "text"});
+        Job(), Generation(1), static_cast<uint64_t>(Below(3)), static_cast<uint64_t>(Below(9)), {}};
+    for (int size = 1 + Below(3); size > 0; --size) batch.operations.push_back(Operation());
     return batch;
+  }
+
+  StoreOperation Operation() {
+    const std::string key = absl::StrCat("key", Below(3));
+    const StoreOperation verbs[] = {StoreAdd{key, Below(9)},
+                                    StoreAdd{key, 1},
+                                    StoreSet{key, absl::StrCat(Below(3))},
+                                    StoreSet{key, "text"},
+                                    StoreAppend{key, "0"},
+                                    StoreCompareSet{key, Below(2) ? "" : "1", "2"},
+                                    StoreDelete{key},
+                                    StoreQueuePush{key, absl::StrCat(Below(9))},
+                                    StoreQueuePush{key, ""},
+                                    StoreQueuePop{key},
+                                    StoreGet{key},
+                                    StoreList{"key"},
+                                    StoreCheck{{key, "key0"}},
+                                    StoreReached{key, Below(3)},
+                                    StoreNewer{key, static_cast<uint64_t>(Below(3))},
+                                    StoreQueueLength{key}};
+    return verbs[Below(std::size(verbs))];
   }
 
   uint64_t random_;

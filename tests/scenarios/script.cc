@@ -37,6 +37,13 @@ StoreOperation Operation(const Line& line) {
   if (verb == "add") return StoreAdd{key, ToNumber(line.word(4))};
   if (verb == "compare_set") return StoreCompareSet{key, line.word(4), line.word(5)};
   if (verb == "delete") return StoreDelete{key};
+  if (verb == "append") return StoreAppend{key, line.word(4)};
+  if (verb == "push") return StoreQueuePush{key, line.word(4)};
+  if (verb == "pop") return StoreQueuePop{key};
+  if (verb == "length") return StoreQueueLength{key};
+  if (verb == "list") return StoreList{key == "*" ? "" : key};
+  if (verb == "reached") return StoreReached{key, ToNumber(line.word(4))};
+  if (verb == "newer") return StoreNewer{key, static_cast<uint64_t>(ToNumber(line.word(4)))};
   if (verb == "check") return StoreCheck{{line.words.begin() + 3, line.words.end()}};
   throw std::invalid_argument(verb);
 }

@@ -67,6 +67,11 @@ void ProcessTable::ToldSum(JobId job, int64_t sum) {
               absl::StrCat("job ", job.ToString(), " was told the sum ", sum, " twice"));
 }
 
+void ProcessTable::ToldElement(JobId job, const std::string& element) {
+  env_.Expect(elements_[job].insert(element).second,
+              absl::StrCat("job ", job.ToString(), " was told the element ", element, " twice"));
+}
+
 size_t ProcessTable::sums(JobId job) const {
   const auto it = sums_.find(job);
   if (it == sums_.end()) return 0;
@@ -132,16 +137,18 @@ void Process::Watch(Revision since) {
 }
 
 void Process::Exchange() {
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < world_size_; ++rank) keys.push_back(absl::StrCat("address/", rank));
-  Execute({StoreSet{keys[key_.rank], "here"}}, [this, keys](const auto&) {
+  const auto address = [](int rank) { return absl::StrCat("address/", rank); };
+  std::vector<StoreOperation> reads;
+  for (int rank = 0; rank < world_size_; ++rank) reads.push_back(StoreGet{address(rank)});
+  reads.push_back(StoreReached{"met", world_size_});
+  Execute({StoreSet{address(key_.rank), "here"}, StoreAdd{"met", 1}}, [this, reads](const auto&) {
     Retry<Done>(
         env_, kPatient,
-        [self = shared_from_this(), keys](absl::Duration deadline, Reply<Done> done) {
+        [self = shared_from_this(), reads](absl::Duration deadline, Reply<Done> done) {
           self->network_.Call<Done>(
               self->node_, deadline,
-              [key = self->key_, keys, deadline](Service& service, auto reply) {
-                service.Await(key.job, key.generation, keys, deadline, reply);
+              [key = self->key_, reads, deadline](Service& service, auto reply) {
+                service.Await(key.job, key.generation, reads, deadline, reply);
               },
               std::move(done));
         },
@@ -155,8 +162,19 @@ void Process::Exchange() {
 
 void Process::Step(int step) {
   if (step > kSteps) return Finish();
-  Execute({StoreAdd{"steps", 1}}, [this, step](const std::vector<StoreResult>& results) {
-    table_.ToldSum(key_.job, results.at(0).number);
+  const std::string element = absl::StrCat(key_.rank, " at ", step);
+  Execute({StoreAdd{"steps", 1}, StoreQueuePush{"queue", element}},
+          [this, step](const std::vector<StoreResult>& results) {
+            table_.ToldSum(key_.job, results.at(0).number);
+            Pop(step);
+          });
+}
+
+// Each rank has pushed as many as it pops, so that there is always one.
+void Process::Pop(int step) {
+  Execute({StoreQueuePop{"queue"}}, [this, step](const std::vector<StoreResult>& results) {
+    env_.Expect(results.at(0).found, "a queue has lost an element");
+    table_.ToldElement(key_.job, results.at(0).value);
     Later(env_.dice.Between(absl::Milliseconds(10), absl::Seconds(3)),
           [this, step] { Step(step + 1); });
   });

@@ -31,15 +31,19 @@ class ProcessTable {
   // The sums that the ranks of a job were told by the store's add; each once.
   void ToldSum(JobId job, int64_t sum);
   size_t sums(JobId job) const;
+  // The elements that the ranks of a job took from the store's queue; each once.
+  void ToldElement(JobId job, const std::string& element);
 
  private:
   Environment& env_;
   std::multimap<core::RankKey, std::shared_ptr<Process>> processes_;
   std::map<JobId, std::set<int64_t>> sums_;
+  std::map<JobId, std::set<std::string>> elements_;
 };
 
-// A fake dp-trainer: joins its world, exchanges addresses through the store, counts its steps
-// there, works a while and exits. It never ends well while a peer is broken.
+// A fake dp-trainer: joins its world, exchanges addresses and passes a barrier in the store,
+// counts its steps there, takes an element of its queue at each, works a while and exits. It never
+// ends well while a peer is broken.
 class Process : public std::enable_shared_from_this<Process> {
  public:
   // Adds to the store's counter that each rank makes.
@@ -68,6 +72,7 @@ class Process : public std::enable_shared_from_this<Process> {
   void Watch(Revision since);
   void Exchange();
   void Step(int step);
+  void Pop(int step);
   void Finish();
   // What a trainer does whose peers are gone: it waits for its daemon to stop it, but not for ever.
   void WaitToBeStopped();

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/store/awaited_keys.h"
+
 namespace dp::sim {
 
 using core::Topic;
@@ -95,19 +97,22 @@ void Service::Execute(const core::StoreBatch& batch, Reply<std::vector<StoreResu
   });
 }
 
-void Service::Await(JobId job, Generation generation, std::vector<std::string> keys,
+void Service::Await(JobId job, Generation generation, std::vector<StoreOperation> reads,
                     absl::Duration timeout, Reply<Done> reply) {
   std::vector<Topic> topics = {{Topic::Kind::kWorld, job.value()}};
-  for (const std::string& key : keys) topics.push_back({Topic::Kind::kStoreKey, job.value(), key});
-  const auto ready = [this, job, generation, keys] {
+  const std::vector<std::string> keys = AwaitedKeys(reads).value();
+  for (const std::string& key : keys) {
+    topics.push_back({Topic::Kind::kStoreKey, job.value(), key});
+  }
+  const auto ready = [this, job, generation, reads] {
     const auto store = coordinator().store(job, generation);
-    return !store.ok() || (*store)->Missing(keys).empty();
+    return !store.ok() || (*store)->Missing(reads).empty();
   };
   shell_.Wait(std::move(topics), timeout, ready,
-              [this, job, generation, keys, reply = std::move(reply)] {
+              [this, job, generation, reads, reply = std::move(reply)] {
                 const auto store = coordinator().store(job, generation);
                 if (!store.ok()) return reply(store.status());
-                if (!(*store)->Missing(keys).empty()) {
+                if (!(*store)->Missing(reads).empty()) {
                   return reply(absl::DeadlineExceededError("keys are missing"));
                 }
                 reply(Done{});

@@ -37,7 +37,7 @@ class Service {
   void WatchWorld(JobId job, Revision since, absl::Duration timeout, Reply<core::World> reply);
 
   void Execute(const core::StoreBatch& batch, Reply<std::vector<StoreResult>> reply);
-  void Await(JobId job, Generation generation, std::vector<std::string> keys,
+  void Await(JobId job, Generation generation, std::vector<StoreOperation> reads,
              absl::Duration timeout, Reply<Done> reply);
 
  private:

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "client/grpc_connection.h"
@@ -83,7 +84,8 @@ class RankProgram {
         clock_(clock),
         connection_(environment.coordinator),
         session_(connection_, pause_, environment, clock),
-        store_(connection_, pause_, environment.job, environment.generation) {}
+        store_(connection_, pause_, environment.job, environment.generation, {}, clock,
+               {absl::StrCat("rank ", environment.rank), environment.rank}) {}
 
   absl::Status Run() {
     DP_RETURN_IF_ERROR(session_.Join(kJoinTimeout));

@@ -61,6 +61,7 @@ class DpctlTest : public ::testing::Test, private Clock {
     client::JobsConnection& jobs() override { return fake_; }
     client::WorkersConnection& workers() override { return fake_; }
     client::LogsConnection& logs() override { return fake_; }
+    client::StoreConnection& store() override { return fake_; }
     void CancelAll() override { fake_.CancelAll(); }
 
    private:

@@ -8,7 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/store/hash_store.h"
 #include "client/dpctl/context.h"
+#include "client/time_convert.h"
+#include "proto/convert/store_operations.h"
 
 namespace dp::ctl {
 
@@ -16,7 +19,8 @@ namespace dp::ctl {
 // but for the public members, which a test sets up before and reads after.
 class FakeCoordinator : public client::JobsConnection,
                         public client::WorkersConnection,
-                        public client::LogsConnection {
+                        public client::LogsConnection,
+                        public client::StoreConnection {
  public:
   std::map<uint64_t, v1::Job> jobs;
   v1::ListWorkersResponse workers;
@@ -29,6 +33,10 @@ class FakeCoordinator : public client::JobsConnection,
   std::function<void()> on_idle = [] {};
   std::function<void()> on_read = [] {};
   std::vector<uint64_t> cancelled;
+  HashStore values;  // of every job
+  v1::ListWaitersResponse waiters;
+  // What a store answers that cannot: its generation is over.
+  absl::Status store_error;
   // So many calls find nobody, from the next one on.
   int calls_lost = 0;
 
@@ -85,6 +93,23 @@ class FakeCoordinator : public client::JobsConnection,
     return page;
   }
 
+  absl::StatusOr<v1::ExecuteResponse> Execute(const v1::ExecuteRequest& request,
+                                              absl::Duration) override {
+    if (!store_error.ok()) return store_error;
+    return Answer<v1::ExecuteResponse>(
+        values.Execute(OperationsFromProto(request.operations()).value()));
+  }
+  absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest& request,
+                                          absl::Duration) override {
+    if (!store_error.ok()) return store_error;
+    return Answer<v1::AwaitResponse>(values.Await(OperationsFromProto(request.reads()).value(),
+                                                  client::FromProto(request.timeout())));
+  }
+  absl::StatusOr<v1::ListWaitersResponse> ListWaiters(const v1::ListWaitersRequest&,
+                                                      absl::Duration) override {
+    return waiters;
+  }
+
   // As of the connection that is made next.
   void Connect() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -130,6 +155,14 @@ class FakeCoordinator : public client::JobsConnection,
 
   bool Lost() { return calls_lost > 0 && calls_lost-- > 0; }
   static absl::Status Away() { return absl::UnavailableError("coordinator at fake:1: refused"); }
+
+  template <typename Response>
+  static absl::StatusOr<Response> Answer(const absl::StatusOr<std::vector<StoreResult>>& results) {
+    if (!results.ok()) return results.status();
+    Response response;
+    ResultsToProto(*results, response.mutable_results());
+    return response;
+  }
 
   template <typename Response>
   absl::StatusOr<Response> WithJob(uint64_t id) const {

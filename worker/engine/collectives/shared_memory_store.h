@@ -52,19 +52,21 @@ class SharedMemoryStore : public Store {
     return results;
   }
 
-  absl::StatusOr<std::vector<std::string>> Await(absl::Span<const std::string> keys,
+  absl::StatusOr<std::vector<StoreResult>> Await(absl::Span<const StoreOperation> reads,
                                                  absl::Duration timeout) override {
     const timespec deadline = absl::ToTimespec(absl::Now() + timeout);
-    std::vector<std::string> values;
+    std::vector<StoreResult> results;
     pthread_mutex_lock(&shared_->mutex);
-    for (const std::string& key : keys) {
-      while (Find(key) == nullptr)
+    for (const StoreOperation& read : reads) {
+      const auto* get = std::get_if<StoreGet>(&read);
+      DP_CHECK(get != nullptr);
+      while (Find(get->key) == nullptr)
         if (pthread_cond_timedwait(&shared_->changed, &shared_->mutex, &deadline) != 0) break;
-      if (const Entry* entry = Find(key)) values.push_back(Value(*entry));
+      if (const Entry* entry = Find(get->key)) results.push_back({true, Value(*entry)});
     }
     pthread_mutex_unlock(&shared_->mutex);
-    if (values.size() < keys.size()) return absl::DeadlineExceededError("keys are missing");
-    return values;
+    if (results.size() < reads.size()) return absl::DeadlineExceededError("keys are missing");
+    return results;
   }
 
  private:

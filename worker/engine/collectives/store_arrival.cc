@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<std::string>> AwaitRanks(Store& store, absl::string_v
   }
   DP_RETURN_IF_ERROR(store.Set(keys[rank], card));
   for (;;) {
-    auto cards = store.Await(keys, kStoreWait);
+    auto cards = store.MultiGet(keys, kStoreWait);
     if (cards.status().code() != absl::StatusCode::kDeadlineExceeded) return cards;
     if (!stopped()) continue;
     DP_ASSIGN_OR_RETURN(std::vector<StoreResult> results, store.Execute(gets));

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/dpctl/context.h"
+#include "client/grpc_store.h"
+
+namespace dp::ctl {
+
+// The store of the generation that a job is in. Errors of its verbs: those of client::GrpcStore.
+// Borrows the context; one thread.
+class JobStore {
+ public:
+  // Errors: NotFound no such job; FailedPrecondition it has had no generation yet; others as
+  // Context::Call.
+  static absl::StatusOr<std::unique_ptr<JobStore>> Open(Context& context, const std::string& job);
+
+  Store& store() { return store_; }
+  uint64_t job() const { return job_.value(); }
+
+ private:
+  JobStore(Context& context, JobId job, Generation generation);
+
+  const JobId job_;
+  client::GrpcStore store_;
+};
+
+// Keys are bytes: what a table and an error show of one, with its odd bytes escaped.
+std::string KeyText(absl::string_view key);
+
+}  // namespace dp::ctl

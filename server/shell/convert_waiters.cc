@@ -1,0 +1,109 @@
+#include "server/shell/convert_waiters.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/shell/convert_values.h"
+
+namespace dp::server {
+namespace {
+
+constexpr size_t kRanksNamed = 20;  // in an error; a status travels in a header of 8 KiB
+
+v1::Waiter::Kind KindOf(Unmet::What what) {
+  switch (what) {
+    case Unmet::What::kKey:
+      return v1::Waiter::KIND_KEY;
+    case Unmet::What::kQueue:
+      return v1::Waiter::KIND_QUEUE;
+    case Unmet::What::kBarrier:
+      return v1::Waiter::KIND_BARRIER;
+    case Unmet::What::kChange:
+      return v1::Waiter::KIND_CHANGE;
+  }
+  return v1::Waiter::KIND_UNSPECIFIED;
+}
+
+std::set<int> MissingRanks(const core::Job& job, const Unmet& unmet, const View& view,
+                           const BarrierArrivals& arrivals) {
+  if (unmet.what != Unmet::What::kBarrier) return {};
+  return arrivals.Missing({job.id, job.generation, unmet.key}, unmet.arrived, unmet.count,
+                          view.coordinator);
+}
+
+v1::Waiter StoreWaiter(const core::Job& job, const BlockedCall& call,
+                       const std::vector<Unmet>& unmet, const View& view,
+                       const BarrierArrivals& arrivals) {
+  const Unmet& first = unmet.front();
+  const std::set<int> missing = MissingRanks(job, first, view, arrivals);
+  v1::Waiter waiter;
+  waiter.set_kind(KindOf(first.what));
+  waiter.set_key(first.key);
+  waiter.set_keys(static_cast<int>(unmet.size()));
+  waiter.set_who(call.who);
+  *waiter.mutable_waiting() = ToProto(view.now - call.since);
+  waiter.set_arrived(first.arrived);
+  waiter.set_count(first.count);
+  waiter.mutable_missing_ranks()->Assign(missing.begin(), missing.end());
+  return waiter;
+}
+
+// Each rank that has joined a world which still forms waits for the others.
+void FillRendezvous(const core::Job& job, const View& view, v1::ListWaitersResponse* response) {
+  if (job.world.state() != core::WorldState::kForming) return;
+  const std::set<int> missing = job.world.missing();
+  for (const int rank : job.world.members()) {
+    v1::Waiter& waiter = *response->add_waiters();
+    waiter.set_kind(v1::Waiter::KIND_RENDEZVOUS);
+    waiter.set_who(absl::StrCat("rank ", rank, " on ", job.ranks.at(rank).worker));
+    if (job.placed_at) *waiter.mutable_waiting() = ToProto(view.now - *job.placed_at);
+    waiter.set_arrived(static_cast<int64_t>(job.world.members().size()));
+    waiter.set_count(job.world.size());
+    waiter.mutable_missing_ranks()->Assign(missing.begin(), missing.end());
+  }
+}
+
+std::string NameRanks(const std::set<int>& ranks) {
+  std::vector<int> named(ranks.begin(), ranks.end());
+  named.resize(std::min(named.size(), kRanksNamed));
+  return absl::StrCat(absl::StrJoin(named, ", "),
+                      ranks.size() > named.size()
+                          ? absl::StrCat(" and ", ranks.size() - named.size(), " more")
+                          : std::string());
+}
+
+}  // namespace
+
+void FillWaiters(const core::Job& job, const View& view, const BarrierArrivals& arrivals,
+                 v1::ListWaitersResponse* response) {
+  std::vector<const BlockedCall*> calls = view.waiters.blocked(job.id);
+  std::stable_sort(calls.begin(), calls.end(),
+                   [](const auto* a, const auto* b) { return a->since < b->since; });
+  const auto store = view.coordinator.store(job.id, job.generation);
+  for (const BlockedCall* call : calls) {
+    if (!store.ok()) break;  // it has just ended, and with it these waits
+    const std::vector<Unmet> unmet = (*store)->Missing(call->reads);
+    if (!unmet.empty()) *response->add_waiters() = StoreWaiter(job, *call, unmet, view, arrivals);
+  }
+  FillRendezvous(job, view, response);
+}
+
+absl::Status StillBlocked(const BlockedCall& call, const KeyValues& store, const View& view,
+                          const BarrierArrivals& arrivals) {
+  const std::vector<Unmet> unmet = store.Missing(call.reads);
+  std::string message = absl::StrCat("still missing: ", Describe(unmet));
+  const core::Job* job = view.coordinator.job(call.job);
+  for (const Unmet& one : unmet) {
+    const std::set<int> missing = MissingRanks(*job, one, view, arrivals);
+    if (missing.empty()) continue;
+    absl::StrAppend(&message, "; rank ", NameRanks(missing), " has not come");
+    break;
+  }
+  return absl::DeadlineExceededError(message);
+}
+
+}  // namespace dp::server

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "dp/v1/store.pb.h"
+#include "server/shell/barrier_arrivals.h"
+#include "server/shell/driver.h"
+
+// Who is blocked in a job's store and rendezvous, for people. On the driver's thread.
+
+namespace dp::server {
+
+// Of the job's store, then of its rendezvous; in each the longest wait first.
+void FillWaiters(const core::Job& job, const View& view, const BarrierArrivals& arrivals,
+                 v1::ListWaitersResponse* response);
+
+// What `call` hears at its deadline: what is missing, and of a barrier which ranks.
+absl::Status StillBlocked(const BlockedCall& call, const KeyValues& store, const View& view,
+                          const BarrierArrivals& arrivals);
+
+}  // namespace dp::server
