@@ -7,10 +7,13 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/model/shape_check.h"
+#include "base/node_range.h"
 #include "base/status.h"
+#include "client/job_defaults.h"
 #include "client/model_layers.h"
 #include "client/time_convert.h"
 
@@ -20,6 +23,7 @@ namespace {
 // Bounds against slips of the pen, an order of magnitude above what anyone runs.
 constexpr int kRanksMax = 10'000;
 constexpr int kThreadsMax = 1'024;
+constexpr int kRestartsMax = 1'000;
 constexpr int kNameBytesMax = 63;
 // Every data set has these many classes, as job files cannot say otherwise yet.
 constexpr int kClasses = 10;
@@ -41,9 +45,17 @@ class Check {
   absl::Status Run() {
     CheckTop();
     for (const auto& [name, value] : SortedEnv()) CheckVariable(name, value);
-    if (!spec_.has_train()) Fail("train", "train is missing; a job needs a program to run");
-    if (first_.ok()) CheckTrain(spec_.train());
-    if (first_.ok()) CheckModel(spec_.train());
+    switch (spec_.program_case()) {
+      case v1::JobSpec::kTrain:
+        CheckTrain(spec_.train());
+        if (first_.ok()) CheckModel(spec_.train());
+        break;
+      case v1::JobSpec::kCommand:
+        CheckCommand(spec_.command());
+        break;
+      case v1::JobSpec::PROGRAM_NOT_SET:
+        Fail("train", "there is neither train nor command; a job needs a program to run");
+    }
     return first_;
   }
 
@@ -91,6 +103,39 @@ class Check {
     OneOf("train.backend", train.backend(), {"auto", "gloo"});
     CheckData(train.data());
     CheckOptimizer(train.optimizer());
+  }
+
+  void CheckCommand(const v1::CommandSpec& command) {
+    if (command.argv().empty() || command.argv(0).empty())
+      Fail("command.argv", "command.argv is missing; give the program and its arguments");
+    const std::string& dir = command.working_dir();
+    if (!dir.empty() && dir.front() != '/')
+      Fail("command.workingDir",
+           Wrong("command.workingDir", absl::StrCat("\"", dir, "\""), "an absolute path"));
+    OneOf("command.contract", command.contract(),
+          {"torchrun", "tensorflow", "jax", "mpi", "plain"});
+    OneOf("command.store", command.store(), {"relay", "rank0", "direct"});
+    OneOf("command.onIsolation", command.on_isolation(), {"stop", "continue"});
+    Between("command.maxRestarts", command.max_restarts(), 0, kRestartsMax);
+    CheckShape(command);
+  }
+
+  // Workers, and ranks on each.
+  void CheckShape(const v1::CommandSpec& command) {
+    if (command.nodes().empty() && command.nproc_per_node().empty()) return;
+    const absl::Status nodes = ParseNodeRange(command.nodes()).status();
+    if (!nodes.ok()) Fail("command.nodes", absl::StrCat("command.nodes ", nodes.message()));
+    const std::string& each = command.nproc_per_node();
+    if (each == "gpu" || each == "cpu" || each == "auto") return;
+    int number = 0;
+    if (!absl::SimpleAtoi(each, &number) || number < 1 || number > kRanksMax)
+      Fail("command.nprocPerNode", Wrong("command.nprocPerNode", absl::StrCat("\"", each, "\""),
+                                         absl::StrCat("1 to ", kRanksMax, ", gpu, cpu or auto")));
+    if (RanksOf(command).value_or(spec_.ranks()) != spec_.ranks())
+      Fail("ranks", absl::StrCat("ranks is ", spec_.ranks(),
+                                 ", but command.nodes and "
+                                 "command.nprocPerNode make ",
+                                 *RanksOf(command), "; leave ranks out"));
   }
 
   void CheckData(const v1::DataSpec& data) {

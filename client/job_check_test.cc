@@ -132,7 +132,8 @@ TEST(JobCheckTest, VariablesThatCannotBeSetAreErrors) {
 
 TEST(JobCheckTest, WhatIsMissingIsNamed) {
   const absl::Status status = CheckJob(Parsed("{apiVersion: dp/v1, kind: Job, name: a}"), Image28);
-  EXPECT_EQ(status.message(), "job.yaml: train is missing; a job needs a program to run");
+  EXPECT_EQ(status.message(),
+            "job.yaml: there is neither train nor command; a job needs a program to run");
   EXPECT_THAT(ErrorSetting("train.data={}"), HasSubstr("train.data.dir is missing"));
   EXPECT_THAT(ErrorSetting("train.model={}"), HasSubstr("give train.model.preset or"));
 }
@@ -165,6 +166,58 @@ TEST(JobCheckTest, DataThatCannotBeSeenFromHereIsLeftToTheTrainer) {
   EXPECT_EQ(CheckJob(Parsed(kLayers, {"train.model.layers[3].linear.in=1"}), unseen),
             absl::OkStatus());
   EXPECT_FALSE(IdxSampleShape("/no/such/dir").has_value());
+}
+
+constexpr char kCommand[] = R"(apiVersion: dp/v1
+kind: Job
+name: ddp
+command:
+  argv: [python3, train.py, --epochs, "3"]
+)";
+
+TEST(CommandJobTest, DefaultsAreTorchrunsContractAndOneRank) {
+  const v1::JobSpec spec = Parsed(kCommand).spec;
+  EXPECT_EQ(spec.command().contract(), "torchrun");
+  EXPECT_EQ(spec.command().store(), "relay");
+  EXPECT_EQ(spec.command().on_isolation(), "stop");
+  EXPECT_EQ(spec.command().nodes(), "");
+  EXPECT_EQ(spec.ranks(), 1);
+  EXPECT_EQ(CheckJob(Parsed(kCommand), Image28), absl::OkStatus());
+}
+
+TEST(CommandJobTest, NodesAndRanksOnEachMakeTheRanks) {
+  EXPECT_EQ(Parsed(kCommand, {"command.nodes=2", "command.nprocPerNode=4"}).spec.ranks(), 8);
+  EXPECT_EQ(Parsed(kCommand, {"command.nodes=2:5"}).spec.ranks(), 2);
+  const v1::JobSpec spec = Parsed(kCommand, {"command.nprocPerNode=4"}).spec;
+  EXPECT_EQ(spec.ranks(), 4);
+  EXPECT_EQ(spec.command().nodes(), "1");
+}
+
+TEST(CommandJobTest, WhatIsWrongIsNamedWithItsValue) {
+  EXPECT_THAT(ErrorSetting("command.argv=[]", kCommand), HasSubstr("command.argv is missing"));
+  EXPECT_EQ(ErrorSetting("command.nodes=4:1", kCommand),
+            "--set command.nodes: command.nodes is \"4:1\"; expected a number from 1 to 10000, or "
+            "MIN:MAX as 1:4");
+  EXPECT_EQ(
+      ErrorSetting("command.nprocPerNode=gpus", kCommand),
+      "--set command.nprocPerNode: command.nprocPerNode is \"gpus\"; expected 1 to 10000, gpu, "
+      "cpu or auto");
+  EXPECT_THAT(ErrorSetting("command.contract=horovod", kCommand),
+              HasSubstr("expected torchrun, tensorflow, jax, mpi, plain"));
+  EXPECT_THAT(ErrorSetting("command.store=nfs", kCommand), HasSubstr("relay, rank0, direct"));
+  EXPECT_THAT(ErrorSetting("command.maxRestarts=-1", kCommand), HasSubstr("0 to 1000"));
+}
+
+TEST(CommandJobTest, RanksThatDoNotAgreeAreRefused) {
+  const JobFile job = Parsed(kCommand, {"ranks=3", "command.nodes=2"});
+  EXPECT_THAT(std::string(CheckJob(job, Image28).message()),
+              HasSubstr("ranks is 3, but command.nodes and command.nprocPerNode make 2"));
+}
+
+TEST(CommandJobTest, AJobHasOneProgram) {
+  const auto job = ParseJobFile(std::string(kMinimal) + "command: {argv: [true]}\n", "job.yaml");
+  EXPECT_THAT(std::string(job.status().message()),
+              HasSubstr("'command' in the job excludes 'train'"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "client/dpctl/cli.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -88,8 +89,12 @@ int RunCommandLine(int argc, const char* const* argv, World& world) {
   const Commands commands = AllCommands();
   DefineGlobalFlags(app, flags);
   DefineVerbs(app, commands);
+  // What stands behind "--" is another program's, flags and all.
+  const char* const* end = argv + argc;
+  const char* const* dashes =
+      std::find_if(argv, end, [](const char* word) { return std::string(word) == "--"; });
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(dashes - argv), argv);
   } catch (const CLI::Success& help) {
     return app.exit(help, world.terminal.out, world.terminal.err);
   } catch (const CLI::ParseError& error) {
@@ -97,8 +102,14 @@ int RunCommandLine(int argc, const char* const* argv, World& world) {
                        << "\nSee 'dpctl --help'.\n";
     return kUsage;
   }
-  for (const auto& command : commands)
-    if (app.got_subcommand(command->name())) return Run(*command, world, flags);
+  for (const auto& command : commands) {
+    if (!app.got_subcommand(command->name())) continue;
+    if (dashes != end && !command->TakeProgram({dashes + 1, end})) {
+      world.terminal.err << "dpctl: '--' needs a program behind it, and run or submit before it\n";
+      return kUsage;
+    }
+    return Run(*command, world, flags);
+  }
   return kUsage;
 }
 

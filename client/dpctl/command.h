@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -19,6 +20,9 @@ class Command {
   // Shown below the help.
   virtual const char* example() const = 0;
   virtual void DefineFlags(CLI::App& app) = 0;
+
+  // The words behind "--" on the command line. Returns whether the command has a use for them.
+  virtual bool TakeProgram(std::vector<std::string>) { return false; }
 
   // Returns the exit code; an error is printed and mapped by ExitCodeOf (exit_code.h).
   virtual absl::StatusOr<int> Run(Context& context) = 0;

@@ -39,11 +39,19 @@ struct Terminal {
   int columns = 80;
 };
 
+// What this machine could run ranks on.
+struct Machine {
+  int cpus = 1;
+  int gpus = 0;
+};
+
 // The world outside dpctl: production's is in main.cc, a fake one in tests.
 struct World {
   std::function<std::unique_ptr<Coordinator>(const std::string& address)> connect;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local;
   client::SampleShape sample_shape;
+  std::string working_dir;  // absolute; that dpctl was called in
+  Machine machine;
   Terminal terminal;
   const Clock& clock;
   Interrupts& interrupts;

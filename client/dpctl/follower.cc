@@ -34,6 +34,7 @@ bool Follower::ShowWaiting(const v1::Job& job) {
     absl::StrAppend(&text, " on ", absl::StrJoin(WorkersOf(job), ", "));
   if (text != last_said_) screen_.Line(context_.err(), text);
   last_said_ = std::move(text);
+  labels_.Learn(job);
   return waits;
 }
 
@@ -59,7 +60,7 @@ void Follower::Show(const LogLine& line) {
     return;
   }
   std::ostream& stream = line.stream == v1::LOG_STREAM_STDERR ? context_.err() : out_;
-  screen_.Line(stream, absl::StrCat("[", line.rank, "] ", line.text));
+  screen_.Line(stream, absl::StrCat(labels_.Of(line.rank), " ", line.text));
 }
 
 }  // namespace dp::ctl

@@ -7,6 +7,7 @@
 #include "client/dpctl/context.h"
 #include "client/dpctl/log_lines.h"
 #include "client/dpctl/progress.h"
+#include "client/dpctl/rank_labels.h"
 #include "client/dpctl/screen.h"
 #include "dp/v1/jobs.pb.h"
 
@@ -23,7 +24,8 @@ class Follower {
         job_(job),
         out_(out),
         patience_(patience),
-        screen_(context.world().terminal) {}
+        screen_(context.world().terminal),
+        labels_(context, job) {}
 
   // Returns the job at its end; or as it is, once nobody reads standard output any more.
   // Errors: as Context::Call; Cancelled after Context::Interrupt.
@@ -42,6 +44,7 @@ class Follower {
   std::ostream& out_;
   const absl::Duration patience_;
   Screen screen_;
+  RankLabels labels_;
   Progress progress_;
   std::string last_said_;
 };

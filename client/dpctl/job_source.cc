@@ -1,5 +1,11 @@
 #include "client/dpctl/job_source.h"
 
+#include <filesystem>
+#include <ostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/node_range.h"
 #include "base/status.h"
 #include "client/dpctl/request_id.h"
 #include "client/job_check.h"
@@ -9,25 +15,68 @@
 namespace dp::ctl {
 
 void JobSource::DefineFlags(CLI::App& app) {
-  app.add_option("FILE", file_, "Job file, YAML or JSON (docs/job-file.md)")->required();
+  app.add_option("FILE", file_, "Job file, YAML or JSON (docs/job-file.md)");
   app.add_option("--set", overrides_, "Changes a field, as train.epochs=3; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("PATH=VALUE");
+  flags_.DefineFlags(app);
 }
 
-absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context) const {
+bool JobSource::TakeProgram(std::vector<std::string> argv) {
+  program_ = std::move(argv);
+  return !program_.empty();
+}
+
+absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
+  const bool file = !file_.empty();
+  if (file && !program_.empty())
+    return absl::InvalidArgumentError(
+        absl::StrCat("job file '", file_, "' and a program behind '--'; give one of them"));
+  if (!file && program_.empty())
+    return absl::InvalidArgumentError(
+        "give a job file, or a program: dpctl run --nproc-per-node 2 -- python3 train.py");
+  if (!file && !overrides_.empty())
+    return absl::InvalidArgumentError("--set changes a job file; a program has flags");
+  if (!file) return flags_.Job(program_, context.world().working_dir);
+  if (!flags_.given().empty())
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags_.given(), " is for a program behind '--'; change '", file_, "', or use --set"));
   absl::StatusOr<client::JobFile> job = client::ReadJobFile(file_, overrides_);
   // NotFound is what dpctl says of jobs; a missing file is a wrong argument.
   if (absl::IsNotFound(job.status())) return absl::InvalidArgumentError(job.status().message());
-  if (!job.ok()) return job.status();
+  return job;
+}
+
+absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context) const {
+  DP_ASSIGN_OR_RETURN(client::JobFile job_file, Read(context));
+  client::JobFile* job = &job_file;
+  if (job->spec.has_command()) {
+    std::string& dir = *job->spec.mutable_command()->mutable_working_dir();
+    dir = (std::filesystem::path(context.world().working_dir) / dir).lexically_normal().string();
+  }
   client::FillDefaults(*job);
   DP_RETURN_IF_ERROR(client::CheckJob(*job, context.world().sample_shape));
   return std::move(job->spec);
 }
 
+namespace {
+
+void SayWhatIsToCome(const v1::JobSpec& spec, std::ostream& err) {
+  if (spec.command().max_restarts() > 0)
+    err << "dpctl: max-restarts is recorded, but this release restarts nothing: the first failure "
+           "ends the job\n";
+  const auto nodes = ParseNodeRange(spec.command().nodes());
+  if (nodes.ok() && nodes->max > nodes->min)
+    err << "dpctl: the job gets " << nodes->min << (nodes->min == 1 ? " node" : " nodes")
+        << ", and this release does not let it grow\n";
+}
+
+}  // namespace
+
 absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::JobSpec& spec) {
   v1::SubmitRequest request;
+  SayWhatIsToCome(spec, context.err());
   request.set_request_id(NewRequestId());
   *request.mutable_spec() = spec;
   DP_ASSIGN_OR_RETURN(v1::SubmitResponse response, context.Call([&](absl::Duration in) {

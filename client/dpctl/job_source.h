@@ -5,23 +5,33 @@
 
 #include "CLI/CLI.hpp"
 #include "client/dpctl/context.h"
+#include "client/dpctl/program_flags.h"
 #include "dp/v1/jobs.pb.h"
 
 namespace dp::ctl {
 
-// The job that a user wants to submit: a file and what --set changes in it. Part of a command.
+// The job that a user wants to submit: a file and what --set changes in it, or a program and its
+// flags. Part of a command.
 class JobSource {
  public:
   void DefineFlags(CLI::App& app);
+  // Returns whether there is one.
+  bool TakeProgram(std::vector<std::string> argv);
 
   // Reads, fills in the defaults and checks. Errors: InvalidArgument where and what.
   absl::StatusOr<v1::JobSpec> Load(const Context& context) const;
 
  private:
+  // Before defaults and checks.
+  absl::StatusOr<client::JobFile> Read(const Context& context) const;
+
   std::string file_;
   std::vector<std::string> overrides_;
+  ProgramFlags flags_;
+  std::vector<std::string> program_;  // empty: a file
 };
 
+// Says on standard error what this release records but does not do yet.
 // Errors: as Context::Call; InvalidArgument what the coordinator refuses.
 absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::JobSpec& spec);
 

@@ -8,6 +8,7 @@
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/json_writer.h"
 #include "client/dpctl/log_reader.h"
+#include "client/dpctl/rank_labels.h"
 #include "client/dpctl/verbs.h"
 
 namespace dp::ctl {
@@ -36,10 +37,12 @@ class Logs final : public Command {
     DP_ASSIGN_OR_RETURN(v1::Job job, FindJob(context, job_));
     request.set_job(job.id());
     const absl::Duration patience = follow_ ? kPatience : context.flags().timeout;
+    RankLabels labels(context, job.id());
+    labels.Learn(job);
     LogReader reader(context, std::move(request), patience);
     while (!reader.at_end() && context.out().good()) {
       DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, reader.Next(follow_));
-      for (const LogLine& line : lines) Print(line, context);
+      for (const LogLine& line : lines) Print(line, labels, context);
       context.out().flush();
     }
     return kSuccess;
@@ -58,15 +61,16 @@ class Logs final : public Command {
     return request;
   }
 
-  static void Print(const LogLine& line, Context& context) {
+  static void Print(const LogLine& line, RankLabels& labels, Context& context) {
     if (context.flags().format != Format::kJson) {
-      context.out() << '[' << line.rank << "] " << line.text << '\n';
+      context.out() << labels.Of(line.rank) << ' ' << line.text << '\n';
       return;
     }
     JsonWriter json(context.out(), JsonWriter::Style::kOneLine);
     json.BeginObject();
     json.Field("generation", line.generation);
     json.Field("rank", line.rank);
+    json.Field("host", labels.Host(line.rank));
     json.Field("stream", NameOf(line.stream));
     json.Field("line", line.text);
     json.EndObject();

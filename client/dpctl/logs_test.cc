@@ -71,8 +71,8 @@ TEST_F(LogsTest, RanksThatAreNoneAreAUsageError) {
 TEST_F(LogsTest, JsonIsOneObjectALine) {
   AddLogPage(kSecond);
   EXPECT_EQ(Dpctl("logs 7 -o json").out,
-            "{\"generation\":1,\"rank\":0,\"stream\":\"stdout\",\"line\":\"f\"}\n"
-            "{\"generation\":1,\"rank\":0,\"stream\":\"stdout\",\"line\":\"end\"}\n");
+            "{\"generation\":1,\"rank\":0,\"host\":\"\",\"stream\":\"stdout\",\"line\":\"f\"}\n"
+            "{\"generation\":1,\"rank\":0,\"host\":\"\",\"stream\":\"stdout\",\"line\":\"end\"}\n");
 }
 
 TEST_F(LogsTest, AReaderThatHasHadEnoughEndsIt) {

@@ -1,9 +1,12 @@
 #include <cstdio>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/node_range.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/follower.h"
@@ -11,6 +14,7 @@
 #include "client/dpctl/job_source.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/job_view.h"
+#include "client/dpctl/ranks_per_worker.h"
 #include "client/dpctl/verbs.h"
 
 namespace dp::ctl {
@@ -44,14 +48,22 @@ class RunJob final : public Command {
     return "Submit a job, follow it and exit with its result";
   }
   const char* example() const override {
-    return "dpctl run job.yaml\n  dpctl run --local --workers 2 job.yaml";
+    return "dpctl run job.yaml\n  dpctl run --local --workers 2 job.yaml\n"
+           "  dpctl run --nnodes 2 --nproc-per-node 4 -- python3 train.py --epochs 3\n"
+           "  dpctl run --local --nproc-per-node gpu -- python3 train.py";
   }
   bool TakesInterrupts() const override { return true; }
 
+  bool TakeProgram(std::vector<std::string> argv) override {
+    return source_.TakeProgram(std::move(argv));
+  }
+
   void DefineFlags(CLI::App& app) override {
     source_.DefineFlags(app);
-    auto* local = app.add_flag("--local", local_, "On a coordinator and workers of its own, here");
-    app.add_option("--workers", options_.workers, "How many workers --local starts")
+    auto* local = app.add_flag("--local,--standalone", local_,
+                               "On a coordinator and workers of its own, here");
+    app.add_option("--workers", workers_,
+                   "How many workers --local starts; by default as many as the job names, or one")
         ->check(CLI::Range(1, 64))
         ->needs(local);
     app.add_option("--slots", slots_, "Slots of each of them; by default as many as are needed")
@@ -62,6 +74,8 @@ class RunJob final : public Command {
   absl::StatusOr<int> Run(Context& context) override {
     DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context));
     std::unique_ptr<LocalCluster> cluster;
+    DP_RETURN_IF_ERROR(local_ ? CountRanksHere(context.world().machine, spec)
+                              : CountRanks(context, spec));
     if (local_) {
       DP_ASSIGN_OR_RETURN(cluster, StartLocal(spec, context));
       context.ConnectTo(cluster->address());
@@ -75,9 +89,12 @@ class RunJob final : public Command {
  private:
   absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocal(const v1::JobSpec& spec,
                                                            Context& context) {
-    LocalOptions options = options_;
-    options.slots = slots_ > 0 ? slots_ : (spec.ranks() + options.workers - 1) / options.workers;
-    return context.world().start_local(options);
+    const auto range = ParseNodeRange(spec.command().nodes());
+    const int nodes = range.ok() ? range->min : 1;
+    const int workers = workers_ > 0 ? workers_ : nodes;
+    const int sharers = range.ok() ? nodes : workers;
+    const int slots = slots_ > 0 ? slots_ : (spec.ranks() + sharers - 1) / sharers;
+    return context.world().start_local({.workers = workers, .slots = slots});
   }
 
   // Errors: Cancelled on Ctrl-C.
@@ -130,8 +147,8 @@ class RunJob final : public Command {
   }
 
   JobSource source_;
-  LocalOptions options_;
   bool local_ = false;
+  int workers_ = 0;  // 0: as many as the job names
   int slots_ = 0;    // 0: as many as the job needs
   uint64_t id_ = 0;  // 0: not submitted yet
 };

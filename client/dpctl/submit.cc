@@ -1,10 +1,13 @@
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/job_source.h"
 #include "client/dpctl/job_view.h"
+#include "client/dpctl/ranks_per_worker.h"
 #include "client/dpctl/spec_text.h"
 #include "client/dpctl/verbs.h"
 
@@ -18,7 +21,12 @@ class Submit final : public Command {
   const char* example() const override {
     return "dpctl submit job.yaml --set train.epochs=3\n"
            "  dpctl submit job.yaml --dry-run\n"
+           "  dpctl submit --nnodes 2 --nproc-per-node 4 -- python3 train.py --epochs 3\n"
            "  id=$(dpctl submit job.yaml -o name)";
+  }
+
+  bool TakeProgram(std::vector<std::string> argv) override {
+    return source_.TakeProgram(std::move(argv));
   }
 
   void DefineFlags(CLI::App& app) override {
@@ -33,6 +41,7 @@ class Submit final : public Command {
       context.out() << (json ? SpecJson(spec) : SpecYaml(spec));
       return kSuccess;
     }
+    DP_RETURN_IF_ERROR(CountRanks(context, spec));
     DP_ASSIGN_OR_RETURN(v1::Job job, SubmitJob(context, spec));
     Print(job, context);
     return kSuccess;

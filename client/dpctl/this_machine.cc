@@ -3,8 +3,17 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_split.h"
 
 #include "client/grpc_connection.h"
 #include "client/idx_shape.h"
@@ -32,21 +41,42 @@ int TerminalColumns() {
   return known ? size.ws_col - 1 : 79;
 }
 
+// Those of the driver, or as many as CUDA_VISIBLE_DEVICES lets programs use.
+int CountGpus() {
+  std::error_code error;  // no driver
+  const std::filesystem::directory_iterator found("/proc/driver/nvidia/gpus", error);
+  const auto installed = std::distance(begin(found), end(found));
+  const char* limit = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (limit == nullptr) return static_cast<int>(installed);
+  const std::vector<std::string> listed = absl::StrSplit(limit, ',', absl::SkipWhitespace());
+  return static_cast<int>(std::min<std::ptrdiff_t>(installed, listed.size()));
+}
+
+std::string WorkingDir() {
+  std::error_code error;
+  const std::string path = std::filesystem::current_path(error).string();
+  return error ? "/" : path;  // it has been removed
+}
+
 }  // namespace
 
 ThisMachine::ThisMachine()
-    : world_{.connect = [](const std::string& address) -> std::unique_ptr<Coordinator> {
-               return std::make_unique<GrpcCoordinator>(address);
-             },
-             .start_local = StartLocalCluster,
-             .sample_shape = client::IdxSampleShape,
-             .terminal = {.out = std::cout,
-                          .err = std::cerr,
-                          .err_is_tty = isatty(STDERR_FILENO) != 0,
-                          .columns = TerminalColumns()},
-             .clock = Clock::System(),
-             .interrupts = interrupts_,
-             .catch_signals = [this] { signals_ = std::make_unique<SignalThread>(interrupts_); }} {
+    : world_{
+          .connect = [](const std::string& address) -> std::unique_ptr<Coordinator> {
+            return std::make_unique<GrpcCoordinator>(address);
+          },
+          .start_local = StartLocalCluster,
+          .sample_shape = client::IdxSampleShape,
+          .working_dir = WorkingDir(),
+          .machine = {.cpus = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)),
+                      .gpus = CountGpus()},
+          .terminal = {.out = std::cout,
+                       .err = std::cerr,
+                       .err_is_tty = isatty(STDERR_FILENO) != 0,
+                       .columns = TerminalColumns()},
+          .clock = Clock::System(),
+          .interrupts = interrupts_,
+          .catch_signals = [this] { signals_ = std::make_unique<SignalThread>(interrupts_); }} {
   // A reader that has had enough, as head, is no failure: the streams notice and the command ends.
   std::signal(SIGPIPE, SIG_IGN);
 }

@@ -8,6 +8,23 @@
 
 namespace dp::core {
 
+namespace {
+
+// Placement keeps the ranks of one worker adjacent.
+std::vector<HostRanks> HostsOf(const Job& job) {
+  std::vector<HostRanks> hosts;
+  WorkerId last;
+  for (const Rank& rank : job.ranks) {
+    if (hosts.empty() || rank.worker_id != last) hosts.push_back({rank.address, {}, {}});
+    last = rank.worker_id;
+    hosts.back().slots.push_back(rank.slot);
+    hosts.back().ports.push_back(rank.port);
+  }
+  return hosts;
+}
+
+}  // namespace
+
 Assignment AssignmentOf(const Worker& worker, const JobRegistry& jobs) {
   Assignment assignment;
   for (const std::optional<RankKey>& holder : worker.slots) {
@@ -18,6 +35,7 @@ Assignment AssignmentOf(const Worker& worker, const JobRegistry& jobs) {
     assignment.ranks.push_back({*holder, job->spec.ranks, rank.local_rank, rank.slot,
                                 job->state == JobState::kStopping, job->spec.payload,
                                 job->store_port});
+    if (job->spec.joins_by_running) assignment.ranks.back().hosts = HostsOf(*job);
   }
   std::sort(assignment.ranks.begin(), assignment.ranks.end(),
             [](const AssignedRank& a, const AssignedRank& b) { return a.key < b.key; });

@@ -11,6 +11,13 @@ namespace dp::core {
 class JobRegistry;
 struct Worker;
 
+// The ranks of one generation on one worker. Their local rank is the index here.
+struct HostRanks {
+  std::string address;
+  std::vector<int> slots;
+  std::vector<int> ports;
+};
+
 struct AssignedRank {
   RankKey key;
   int world_size = 0;
@@ -19,6 +26,8 @@ struct AssignedRank {
   bool stop = false;   // the job is being stopped: end the process
   std::string spec;    // JobSpec::payload
   int store_port = 0;  // of its generation's TCPStore endpoint; 0: none
+  // Where all ranks of the generation are, in order of rank; none where a world tells them.
+  std::vector<HostRanks> hosts = {};
 };
 
 // The desired state of one worker: what it should run, by RankKey. A rank that is not listed is

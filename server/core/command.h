@@ -23,6 +23,9 @@ struct JobSpec {
   int ranks = 1;
   std::string payload;      // the serialized dp.v1.JobSpec, handed to workers and ranks unread
   bool store_port = false;  // its TCPStore endpoint needs a port
+  int nodes = 0;            // workers that take `ranks / nodes` each; 0: as few workers as will do
+  // Its ranks know nothing of worlds: each counts as joined once its process runs.
+  bool joins_by_running = false;
 
   bool operator==(const JobSpec&) const = default;
 };
@@ -60,6 +63,8 @@ struct RegisterWorker {
   std::string address;
   Incarnation incarnation;
   int slots = 0;
+  std::vector<int> ports = {};  // by slot: kept free on the host for the slot's rank; may be empty
+  int gpus = 0;
 };
 
 // Liveness has given up on one life of a worker.

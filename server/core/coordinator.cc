@@ -101,6 +101,7 @@ absl::StatusOr<Reply> Coordinator::On(const PlaceJob& command, absl::Time at) {
     rank.address = worker.address;
     rank.slot = slot.slot;
     rank.local_rank = ranks_on[slot.worker]++;
+    if (!worker.ports.empty()) rank.port = worker.ports[slot.slot];
     state_.workers.Occupy(slot.worker, slot.slot,
                           {job->id, generation, static_cast<int>(ranks.size())});
     ranks.push_back(std::move(rank));
@@ -209,7 +210,7 @@ absl::StatusOr<Reply> Coordinator::On(const ReportRank& command, absl::Time at) 
   bool changed = false;
   switch (command.what) {
     case ReportRank::What::kStarted:
-      changed = RankStarted(*job, rank, command.pid);
+      changed = RankStarted(*job, rank, command.pid, at);
       break;
     case ReportRank::What::kExited:
       changed = RankExited(*job, rank, {command.exit, command.error, command.last_lines}, at);

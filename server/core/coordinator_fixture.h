@@ -35,6 +35,10 @@ class CoordinatorFixture : public testing::Test {
   }
 
   JobId Submit(int ranks) { return SubmitSpec({"job", ranks, "spec"}); }
+  // A program that knows nothing of worlds, on so many workers.
+  JobId SubmitCommand(int ranks, int nodes = 0) {
+    return SubmitSpec({.name = "job", .ranks = ranks, .nodes = nodes, .joins_by_running = true});
+  }
   JobId SubmitSpec(const JobSpec& spec) {
     const std::string request = absl::StrCat("request ", ++last_request_);
     const Outcome outcome = Apply(SubmitJob{request, spec});
@@ -50,6 +54,11 @@ class CoordinatorFixture : public testing::Test {
   }
   JobId SubmitAndPlace(int ranks) {
     const JobId job = Submit(ranks);
+    PlaceAll();
+    return job;
+  }
+  JobId SubmitCommandAndPlace(int ranks, int nodes = 0) {
+    const JobId job = SubmitCommand(ranks, nodes);
     PlaceAll();
     return job;
   }

@@ -58,6 +58,7 @@ struct Rank {
   std::string address;
   int slot = 0;
   int local_rank = 0;  // counts the ranks of this job on its worker
+  int port = 0;        // kept free on its host for it; 0 where its worker keeps none
   int64_t pid = 0;
   std::optional<Exit> exit;
 

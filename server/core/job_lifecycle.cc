@@ -84,6 +84,12 @@ void Settle(Job& job, absl::Time at) {
   if (over) End(job, at);
 }
 
+// A program that knows nothing of worlds has joined as soon as it is known to have run.
+void JoinByRunning(Job& job, int rank) {
+  if (!job.spec.joins_by_running || job.world.state() == WorldState::kClosed) return;
+  DP_CHECK(job.world.Join(rank).ok());
+}
+
 }  // namespace
 
 void Place(Job& job, std::vector<Rank> ranks, absl::Time at) {
@@ -96,13 +102,15 @@ void Place(Job& job, std::vector<Rank> ranks, absl::Time at) {
   job.placed_at = at;
 }
 
-bool RankStarted(Job& job, int rank, int64_t pid) {
+bool RankStarted(Job& job, int rank, int64_t pid, absl::Time at) {
   Rank& r = job.ranks.at(rank);
   if (r.state >= RankState::kExited) return false;
   // A fast rank joins before its worker's report is here; then only the pid is news.
   const bool changed = r.state == RankState::kAssigned || r.pid != pid;
   r.state = std::max(r.state, RankState::kStarted);
   r.pid = pid;
+  JoinByRunning(job, rank);
+  Settle(job, at);
   return changed;
 }
 
@@ -128,6 +136,8 @@ bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at) {
     Failure failure = FailureOf(job, rank, FailureClass::kUser,
                                 absl::StrCat(Whereabouts(job, rank), ": ", Describe(end.exit)));
     failure.last_lines = Bounded(end.last_lines);
+    // Over so soon that its start was never reported.
+    if (end.exit.success()) JoinByRunning(job, rank);
     if (!end.exit.success()) Stop(job, std::move(failure), at);
   } else {
     Stop(job,

@@ -16,7 +16,8 @@ namespace dp::core {
 // Gives a pending job its ranks: the next generation forms.
 void Place(Job& job, std::vector<Rank> ranks, absl::Time at);
 
-bool RankStarted(Job& job, int rank, int64_t pid);
+// Joins the rank too where that is what its job asks for.
+bool RankStarted(Job& job, int rank, int64_t pid, absl::Time at);
 
 // Errors: InvalidArgument no such rank; FailedPrecondition its process has ended, or the world is
 // closed.

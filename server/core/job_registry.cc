@@ -20,6 +20,11 @@ absl::Status CheckRequest(const SubmitJob& request) {
     return absl::InvalidArgumentError(absl::StrCat(
         "ranks is ", request.spec.ranks, "; give a number from 1 to ", JobRegistry::kRanksMax));
   }
+  const int nodes = request.spec.nodes;
+  if (nodes < 0 || (nodes > 0 && request.spec.ranks % nodes != 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("nodes is ", nodes, "; it must divide the ",
+                                                   request.spec.ranks, " ranks evenly, or be 0"));
+  }
   if (request.spec.payload.size() <= JobRegistry::kPayloadBytesMax) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the job's spec has ", request.spec.payload.size(),
                                                  " bytes, the limit is ",
@@ -40,6 +45,7 @@ void Add(Digest& digest, const Rank& rank) {
   digest.Add(static_cast<uint64_t>(rank.state)).Add(rank.worker_id).Add(rank.worker);
   digest.Add(rank.host).Add(rank.address).Add(static_cast<uint64_t>(rank.slot));
   digest.Add(static_cast<uint64_t>(rank.local_rank)).Add(static_cast<uint64_t>(rank.pid));
+  digest.Add(static_cast<uint64_t>(rank.port));
   Add(digest, rank.exit);
 }
 
@@ -61,7 +67,8 @@ void Add(Digest& digest, const Failure& failure) {
 
 void Add(Digest& digest, const Job& job) {
   digest.Add(job.id).Add(job.request_id).Add(job.spec.name).Add(job.spec.payload);
-  digest.Add(static_cast<uint64_t>(job.spec.ranks)).Add(static_cast<uint64_t>(job.state));
+  digest.Add(static_cast<uint64_t>(job.spec.ranks)).Add(static_cast<uint64_t>(job.spec.nodes));
+  digest.Add(job.spec.joins_by_running).Add(static_cast<uint64_t>(job.state));
   digest.Add(job.spec.store_port).Add(static_cast<uint64_t>(job.store_port));
   digest.Add(job.version).Add(job.generation).Add(job.ranks.size());
   for (const Rank& rank : job.ranks) Add(digest, rank);

@@ -22,17 +22,40 @@ class Supply {
   }
 
   // Takes slots for all ranks.
-  // Precondition: free() >= ranks.
-  std::vector<PlaceJob::Slot> Take(int ranks) {
+  // Precondition: FitsNow(job).
+  std::vector<PlaceJob::Slot> Take(const WaitingJob& job) {
+    const size_t ranks = job.ranks;
+    const size_t each = job.nodes > 0 ? ranks / job.nodes : ranks;
     std::vector<PlaceJob::Slot> slots;
-    for (WorkerSlots* worker : Fewest(ranks)) {
-      const size_t taken = std::min(worker->free.size(), ranks - slots.size());
+    for (WorkerSlots* worker : job.nodes > 0 ? Even(job.nodes, each) : Fewest(ranks)) {
+      const size_t taken = std::min({worker->free.size(), each, ranks - slots.size()});
       for (size_t i = 0; i < taken; ++i) slots.push_back({worker->id, worker->free[i]});
       worker->free.erase(worker->free.begin(), worker->free.begin() + taken);
     }
     return slots;
   }
 
+  bool FitsNow(const WaitingJob& job) const {
+    return job.nodes > 0 ? FreeWorkers(job.ranks / job.nodes) >= static_cast<size_t>(job.nodes)
+                         : free() >= static_cast<size_t>(job.ranks);
+  }
+  // Were nobody else there.
+  bool FitsIdle(const WaitingJob& job) const {
+    return job.nodes > 0 ? LargeWorkers(job.ranks / job.nodes) >= static_cast<size_t>(job.nodes)
+                         : count() >= static_cast<size_t>(job.ranks);
+  }
+
+  // Workers with so many slots free, or in all.
+  size_t FreeWorkers(size_t slots) const {
+    return std::count_if(workers_.begin(), workers_.end(), [slots](const WorkerSlots& worker) {
+      return worker.free.size() >= slots;
+    });
+  }
+  size_t LargeWorkers(size_t slots) const {
+    return std::count_if(workers_.begin(), workers_.end(), [slots](const WorkerSlots& worker) {
+      return static_cast<size_t>(worker.count) >= slots;
+    });
+  }
   size_t free() const {
     size_t free = 0;
     for (const WorkerSlots& worker : workers_) free += worker.free.size();
@@ -61,10 +84,29 @@ class Supply {
       rest -= (*next)->free.size();
       chosen.push_back(*next++);
     }
+    SortByName(chosen);
+    return chosen;
+  }
+
+  // The `nodes` tightest workers with `each` slots free, in natural order.
+  std::vector<WorkerSlots*> Even(size_t nodes, size_t each) {
+    std::vector<WorkerSlots*> chosen;
+    for (WorkerSlots& worker : workers_) {
+      if (worker.free.size() >= each) chosen.push_back(&worker);
+    }
     std::sort(chosen.begin(), chosen.end(), [](const WorkerSlots* a, const WorkerSlots* b) {
+      return a->free.size() != b->free.size() ? a->free.size() < b->free.size()
+                                              : NaturallyLess(a->name, b->name);
+    });
+    chosen.resize(nodes);
+    SortByName(chosen);
+    return chosen;
+  }
+
+  static void SortByName(std::vector<WorkerSlots*>& workers) {
+    std::sort(workers.begin(), workers.end(), [](const WorkerSlots* a, const WorkerSlots* b) {
       return NaturallyLess(a->name, b->name);
     });
-    return chosen;
   }
 
   // Of workers sorted from the most free slots to the fewest, the first of those that hold `ranks`
@@ -82,14 +124,33 @@ class Supply {
   size_t count_ = 0;
 };
 
-std::vector<std::string> WhyItWaits(const Supply& supply, size_t ranks,
+std::string Need(const Supply& supply, const WaitingJob& job) {
+  if (job.nodes == 0) {
+    return absl::StrCat("needs ", Count(job.ranks, "slot"), ", ", supply.free(), " free of ",
+                        supply.count(), " in all on ", Count(supply.workers(), "worker"));
+  }
+  const size_t each = job.ranks / job.nodes;
+  return absl::StrCat("needs ", Count(job.nodes, "worker"), " with ", Count(each, "slot"),
+                      " each, ", supply.FreeWorkers(each), " of ",
+                      Count(supply.workers(), "worker"), " free for it");
+}
+
+std::string Missing(const Supply& supply, const WaitingJob& job) {
+  if (job.nodes == 0) {
+    return absl::StrCat(Count(job.ranks - supply.count(), "slot"),
+                        " missing: start more workers, or submit with fewer ranks");
+  }
+  const size_t each = job.ranks / job.nodes;
+  return absl::StrCat(Count(job.nodes - supply.LargeWorkers(each), "worker"), " with ",
+                      Count(each, "slot"),
+                      " missing: start more, or submit with fewer nodes or ranks on each");
+}
+
+std::vector<std::string> WhyItWaits(const Supply& supply, const WaitingJob& job,
                                     const std::optional<JobId>& ahead) {
-  std::vector<std::string> reasons = {
-      absl::StrCat("needs ", Count(ranks, "slot"), ", ", supply.free(), " free of ", supply.count(),
-                   " in all on ", Count(supply.workers(), "worker"))};
-  if (ranks > supply.count()) {
-    reasons.push_back(absl::StrCat(Count(ranks - supply.count(), "slot"),
-                                   " missing: start more workers, or submit with fewer ranks"));
+  std::vector<std::string> reasons = {Need(supply, job)};
+  if (!supply.FitsIdle(job)) {
+    reasons.push_back(Missing(supply, job));
   } else if (ahead.has_value()) {
     reasons.push_back(absl::StrCat("job ", ahead->ToString(), " is ahead of it"));
   }
@@ -110,19 +171,18 @@ Placement PlanPlacement(const std::vector<WorkerSlots>& workers,
   Supply supply(workers);
   std::optional<JobId> ahead;  // the job that all later ones wait for
   for (const WaitingJob& job : queue) {
-    const size_t ranks = job.ranks;
-    if (!ahead.has_value() && ranks <= supply.free()) {
+    if (!ahead.has_value() && supply.FitsNow(job)) {
       const std::optional<int> port = job.store_port ? ports.Take() : 0;
       if (port.has_value()) {
-        placement.place.push_back({job.id, supply.Take(job.ranks), *port});
+        placement.place.push_back({job.id, supply.Take(job), *port});
       } else {
         placement.reasons[job.id] = {WhyNoPort(ports.range())};
         placement.again_at = ports.next_at();
       }
       continue;
     }
-    placement.reasons[job.id] = WhyItWaits(supply, ranks, ahead);
-    if (!ahead.has_value() && ranks <= supply.count()) ahead = job.id;
+    placement.reasons[job.id] = WhyItWaits(supply, job, ahead);
+    if (!ahead.has_value() && supply.FitsIdle(job)) ahead = job.id;
   }
   return placement;
 }
@@ -137,9 +197,8 @@ Placement PlanPlacement(const Coordinator& coordinator, const StorePortRange& po
   }
   std::vector<WaitingJob> queue;
   for (const Job* job : coordinator.jobs()) {
-    if (job->state == JobState::kPending) {
-      queue.push_back({job->id, job->spec.ranks, job->spec.store_port});
-    }
+    if (job->state != JobState::kPending) continue;
+    queue.push_back({job->id, job->spec.ranks, job->spec.store_port, job->spec.nodes});
   }
   return PlanPlacement(workers, queue, PortSupply(coordinator.state().store_ports, ports, now));
 }

@@ -27,6 +27,7 @@ struct WaitingJob {
   JobId id;
   int ranks = 0;
   bool store_port = false;
+  int nodes = 0;  // workers that take `ranks / nodes` each; 0: as few workers as will do
 };
 
 struct Placement {
@@ -37,8 +38,9 @@ struct Placement {
 };
 
 // Places the jobs of `queue` in order, each whole or not at all, on as few workers as possible, the
-// ranks of one worker adjacent, workers in natural order of their names (node2 before node10).
-// A job that fits these workers, only not now, keeps those behind it waiting, so that it gets its
+// ranks of one worker adjacent, workers in natural order of their names (node2 before node10). A
+// job that says on how many workers it runs gets so many, with the same number of ranks on each. A
+// job that fits these workers, only not now, keeps those behind it waiting, so that it gets its
 // turn; one that would not fit even on idle workers lets them pass, and so does one for which no
 // port is left.
 Placement PlanPlacement(const std::vector<WorkerSlots>& workers,

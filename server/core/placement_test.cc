@@ -78,6 +78,33 @@ TEST_F(PlacementTest, LocalRanksCountOnEachWorker) {
   EXPECT_THAT(local_ranks, ElementsAre(0, 1, 0, 1));
 }
 
+TEST_F(PlacementTest, AJobThatSaysOnHowManyWorkersGetsSoManyWithTheSameNumberOnEach) {
+  Register("node10", 4), Register("node2", 3), Register("node1", 2), Register("node3", 1);
+  EXPECT_EQ(places(SubmitCommandAndPlace(4, 2)), "node1/0 node1/1 node2/0 node2/1");
+  EXPECT_EQ(places(SubmitCommandAndPlace(3, 3)), "node2/2 node3/0 node10/0");
+}
+
+TEST_F(PlacementTest, SlotsOnTooFewWorkersAreNotEnough) {
+  Register("a", 8), Register("b", 1);
+  const JobId job = SubmitCommandAndPlace(4, 2);
+  EXPECT_THAT(reasons(job),
+              ElementsAre("needs 2 workers with 2 slots each, 1 of 2 workers free for it",
+                          "1 worker with 2 slots missing: start more, or submit with fewer nodes "
+                          "or ranks on each"));
+  const JobId behind = SubmitAndPlace(9);
+  EXPECT_EQ(state(behind), "starting");
+}
+
+TEST_F(PlacementTest, AJobWhoseWorkersAreBusyKeepsItsTurn) {
+  Register("a", 2), Register("b", 2);
+  SubmitAndPlace(1);
+  const JobId waits = SubmitCommandAndPlace(4, 2);
+  const JobId small = SubmitAndPlace(1);
+  EXPECT_THAT(reasons(waits),
+              ElementsAre("needs 2 workers with 2 slots each, 1 of 2 workers free for it"));
+  EXPECT_EQ(state(small), "pending");
+}
+
 TEST_F(PlacementTest, WithoutWorkersNothingIsPlaced) {
   const JobId job = Submit(1);
   EXPECT_THAT(PlanPlacement(coordinator_).place, IsEmpty());

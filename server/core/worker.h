@@ -21,6 +21,8 @@ struct Worker {
   Incarnation incarnation;  // the current life, or the one that was lost
   WorkerState state = WorkerState::kReady;
   std::vector<std::optional<RankKey>> slots;  // who holds each; all free when lost
+  std::vector<int> ports;                     // by slot, as registered; empty, or one for each
+  int gpus = 0;
   std::optional<absl::Time> lost_at;
   std::string lost_reason;
 

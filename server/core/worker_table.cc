@@ -31,6 +31,10 @@ absl::Status CheckRequest(const RegisterWorker& request) {
     return absl::InvalidArgumentError(absl::StrCat(
         "slots is ", request.slots, "; give a number from 1 to ", WorkerTable::kSlotsMax));
   }
+  if (!request.ports.empty() && request.ports.size() != static_cast<size_t>(request.slots)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        request.ports.size(), " ports for ", request.slots, " slots; give one for each, or none"));
+  }
   const absl::string_view named = request.name.empty() ? "host" : "name";
   const std::string& name = request.name.empty() ? request.host : request.name;
   if (GoodName(name)) return absl::OkStatus();
@@ -72,6 +76,8 @@ absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWork
   worker.incarnation = request.incarnation;
   worker.state = WorkerState::kReady;
   worker.slots.assign(request.slots, std::nullopt);
+  worker.ports = request.ports;
+  worker.gpus = request.gpus;
   worker.lost_at.reset();
   worker.lost_reason.clear();
   by_incarnation_.emplace(request.incarnation, worker.id);
@@ -192,6 +198,8 @@ void WorkerTable::AddTo(Digest& digest) const {
       const RankKey rank = holder.value_or(RankKey{});
       digest.Add(rank.job).Add(rank.generation).Add(static_cast<uint64_t>(rank.rank));
     }
+    for (const int port : worker.ports) digest.Add(static_cast<uint64_t>(port));
+    digest.Add(static_cast<uint64_t>(worker.gpus));
   }
   for (const Incarnation incarnation : lost_lives_in_order_) digest.Add(incarnation);
 }

@@ -29,10 +29,14 @@ void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
   proto->set_ranks(submit.spec.ranks);
   proto->set_payload(submit.spec.payload);
   proto->set_store_port(submit.spec.store_port);
+  proto->set_nodes(submit.spec.nodes);
+  proto->set_joins_by_running(submit.spec.joins_by_running);
 }
 
 core::SubmitJob ToCommand(const journal::SubmitJob& proto) {
-  return {proto.request_id(), {proto.name(), proto.ranks(), proto.payload(), proto.store_port()}};
+  return {proto.request_id(),
+          {proto.name(), proto.ranks(), proto.payload(), proto.store_port(), proto.nodes(),
+           proto.joins_by_running()}};
 }
 
 void Fill(const core::PlaceJob& place, journal::PlaceJob* proto) {
@@ -59,11 +63,15 @@ void Fill(const core::RegisterWorker& worker, journal::RegisterWorker* proto) {
   proto->set_address(worker.address);
   proto->set_incarnation(worker.incarnation.value());
   proto->set_slots(worker.slots);
+  proto->mutable_ports()->Add(worker.ports.begin(), worker.ports.end());
+  proto->set_gpus(worker.gpus);
 }
 
 core::RegisterWorker ToCommand(const journal::RegisterWorker& proto) {
-  return {proto.name(), proto.host(), proto.address(), Incarnation(proto.incarnation()),
-          proto.slots()};
+  return {proto.name(),    proto.host(),
+          proto.address(), Incarnation(proto.incarnation()),
+          proto.slots(),   {proto.ports().begin(), proto.ports().end()},
+          proto.gpus()};
 }
 
 void Fill(const core::LoseWorker& lose, journal::LoseWorker* proto) {

@@ -14,10 +14,10 @@ const core::RankKey kRank{JobId(7), Generation(3), 2};
 std::vector<core::Action> AllActions() {
   return {
       core::StartEpoch{},
-      core::SubmitJob{"request", {"name", 4, std::string("\0\xff", 2), true}},
+      core::SubmitJob{"request", {"name", 4, std::string("\0\xff", 2), true, 2, true}},
       core::CancelJob{JobId(7)},
       core::PlaceJob{JobId(7), {{WorkerId(1), 0}, {WorkerId(2), 3}}, 29501},
-      core::RegisterWorker{"w", "host", "10.0.0.1", Incarnation(~uint64_t{0}), 8},
+      core::RegisterWorker{"w", "host", "10.0.0.1", Incarnation(~uint64_t{0}), 2, {4001, 4002}, 1},
       core::LoseWorker{WorkerId(1), Incarnation(5), "silent"},
       core::ReportRank{WorkerId(1),
                        Incarnation(5),

@@ -39,6 +39,12 @@ absl::StatusOr<core::ReportRank::What> ToWhat(v1::RankState state) {
   }
 }
 
+void Fill(const core::HostRanks& host, v1::HostRanks* proto) {
+  proto->set_address(host.address);
+  proto->mutable_slots()->Add(host.slots.begin(), host.slots.end());
+  proto->mutable_ports()->Add(host.ports.begin(), host.ports.end());
+}
+
 }  // namespace
 
 v1::Worker ToProto(const core::Worker& worker, const View& view) {
@@ -51,6 +57,7 @@ v1::Worker ToProto(const core::Worker& worker, const View& view) {
   proto.set_slots(static_cast<int>(worker.slots.size()));
   proto.set_free_slots(static_cast<int>(worker.free_slots().size()));
   for (const JobId job : worker.jobs()) proto.add_jobs(job.value());
+  proto.set_gpus(worker.gpus);
   if (const auto silent_for = view.liveness.silent_for(worker.id, view.now)) {
     *proto.mutable_silent_for() = ToProto(*silent_for);
   }
@@ -71,6 +78,7 @@ v1::Assignment ToProto(const core::Assignment& assignment) {
     added->set_stop(rank.stop);
     added->set_store_port(rank.store_port);
     *added->mutable_spec() = ParseSpec(rank.spec);
+    for (const core::HostRanks& host : rank.hosts) Fill(host, added->add_hosts());
   }
   return proto;
 }

@@ -5,7 +5,10 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/node_range.h"
 #include "base/status.h"
 #include "server/shell/convert_values.h"
 
@@ -15,6 +18,7 @@ namespace {
 constexpr size_t kNameBytesMax = 63;  // as a DNS label, so that it can become part of one
 constexpr int kRanksMax = 10'000;     // what placement, worlds and answers are made for
 constexpr int kThreadsMax = 1024;
+constexpr int kRestartsMax = 1000;
 constexpr absl::Duration kGraceMax = absl::Hours(1);
 constexpr absl::Duration kDetectWithinMax = absl::Hours(24);
 // The spec is journalled, and goes to every worker in each assignment.
@@ -84,12 +88,89 @@ absl::Status CheckTrain(const v1::TrainSpec& train) {
   return absl::OkStatus();
 }
 
+absl::Status CheckOneOf(absl::string_view field, const std::string& value,
+                        const std::vector<std::string>& allowed) {
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return absl::OkStatus();
+  return Invalid(field, value, absl::StrCat("it must be one of ", absl::StrJoin(allowed, ", ")));
+}
+
+absl::Status CheckCommand(const v1::CommandSpec& command) {
+  if (command.argv().empty() || command.argv(0).empty()) {
+    return Invalid("command.argv", "empty", "it must name a program");
+  }
+  for (const std::string& argument : command.argv()) {
+    if (argument.find('\0') == argument.npos) continue;
+    return Invalid("command.argv", "text with a zero byte", "that ends an argument early");
+  }
+  const std::string& dir = command.working_dir();
+  if (dir.empty() || dir.front() != '/' || dir.find('\0') != dir.npos) {
+    return Invalid("command.workingDir", dir, "it must be an absolute path on the workers' hosts");
+  }
+  DP_RETURN_IF_ERROR(CheckOneOf("command.contract", command.contract(),
+                                {"torchrun", "tensorflow", "jax", "mpi", "plain"}));
+  DP_RETURN_IF_ERROR(CheckOneOf("command.store", command.store(), {"relay", "rank0", "direct"}));
+  DP_RETURN_IF_ERROR(
+      CheckOneOf("command.onIsolation", command.on_isolation(), {"stop", "continue"}));
+  return CheckRange("command.maxRestarts", command.max_restarts(), 0, kRestartsMax);
+}
+
+// Workers and ranks on each; no workers where the job leaves that to the placement.
+struct Shape {
+  int nodes = 0;
+  int each = 1;
+};
+
+absl::StatusOr<Shape> ShapeOf(const v1::CommandSpec& command) {
+  if (command.nodes().empty() && command.nproc_per_node().empty()) return Shape{};
+  Shape shape{.nodes = 1, .each = 1};
+  if (!command.nodes().empty()) {
+    const absl::StatusOr<NodeRange> range = ParseNodeRange(command.nodes());
+    if (!range.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("command.nodes ", std::string(range.status().message())));
+    }
+    shape.nodes = range->min;
+  }
+  const std::string& each = command.nproc_per_node();
+  if (!each.empty() && !absl::SimpleAtoi(each, &shape.each)) {
+    return Invalid("command.nprocPerNode", each,
+                   "it must be a number; dpctl makes one of gpu, ...");
+  }
+  DP_RETURN_IF_ERROR(CheckRange("command.nprocPerNode", shape.each, 1, kRanksMax));
+  return shape;
+}
+
+absl::StatusOr<core::JobSpec> CheckedCommand(v1::JobSpec spec) {
+  DP_RETURN_IF_ERROR(CheckCommand(spec.command()));
+  DP_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(spec.command()));
+  const int64_t ranks = shape.nodes > 0 ? int64_t{shape.nodes} * shape.each : spec.ranks();
+  DP_RETURN_IF_ERROR(CheckRange("ranks", static_cast<double>(ranks), 1, kRanksMax));
+  // One rank is what a job has that does not say.
+  if (spec.ranks() != 1 && spec.ranks() != ranks) {
+    return Invalid(
+        "ranks", spec.ranks(),
+        absl::StrCat("command.nodes and command.nprocPerNode make ", ranks, "; leave it out"));
+  }
+  spec.set_ranks(static_cast<int>(ranks));
+  return core::JobSpec{.name = spec.name(),
+                       .ranks = spec.ranks(),
+                       .payload = spec.SerializeAsString(),
+                       .nodes = shape.nodes,
+                       .joins_by_running = true};
+}
+
 // Recorded with the job, so that no later default changes what it does.
 v1::JobSpec WithDefaults(v1::JobSpec spec) {
   if (spec.api_version().empty()) spec.set_api_version("dp/v1");
   if (spec.kind().empty()) spec.set_kind("Job");
   if (spec.ranks() == 0) spec.set_ranks(1);
   if (spec.threads_per_rank() == 0) spec.set_threads_per_rank(1);
+  if (spec.has_command()) {
+    v1::CommandSpec& command = *spec.mutable_command();
+    if (command.contract().empty()) command.set_contract("torchrun");
+    if (command.store().empty()) command.set_store("relay");
+    if (command.on_isolation().empty()) command.set_on_isolation("stop");
+  }
   if (!spec.has_grace()) *spec.mutable_grace() = ToProto(absl::Seconds(10));
   if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(absl::Seconds(30));
   return spec;
@@ -104,11 +185,20 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
   DP_RETURN_IF_ERROR(CheckRange("threadsPerRank", spec.threads_per_rank(), 1, kThreadsMax));
   DP_RETURN_IF_ERROR(CheckRange("grace", FromProto(spec.grace()), kGraceMax));
   DP_RETURN_IF_ERROR(CheckRange("detectWithin", FromProto(spec.detect_within()), kDetectWithinMax));
-  if (!spec.has_train()) {
-    return absl::InvalidArgumentError("the job has no program; give it a section `train`");
+  core::JobSpec checked;
+  switch (spec.program_case()) {
+    case v1::JobSpec::kTrain:
+      DP_RETURN_IF_ERROR(CheckTrain(spec.train()));
+      checked = {spec.name(), spec.ranks(), spec.SerializeAsString()};
+      break;
+    case v1::JobSpec::kCommand: {
+      DP_ASSIGN_OR_RETURN(checked, CheckedCommand(spec));
+      break;
+    }
+    case v1::JobSpec::PROGRAM_NOT_SET:
+      return absl::InvalidArgumentError(
+          "the job has no program; give it a section `train` or `command`");
   }
-  DP_RETURN_IF_ERROR(CheckTrain(spec.train()));
-  core::JobSpec checked{spec.name(), spec.ranks(), spec.SerializeAsString()};
   if (checked.payload.size() > kSpecBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("the job takes ", checked.payload.size(),
                                                    " bytes; at most ", kSpecBytesMax,

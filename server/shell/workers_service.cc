@@ -11,8 +11,11 @@ namespace dp::server {
 grpc::ServerUnaryReactor* WorkersService::Register(grpc::CallbackServerContext* context,
                                                    const v1::RegisterRequest* request,
                                                    v1::RegisterResponse* response) {
-  core::RegisterWorker worker{request->name(), request->host(), request->address(),
-                              Incarnation(request->incarnation()), request->slots()};
+  core::RegisterWorker worker{
+      request->name(),    request->host(),
+      request->address(), Incarnation(request->incarnation()),
+      request->slots(),   {request->ports().begin(), request->ports().end()},
+      request->gpus()};
   return Apply(driver_, context, std::move(worker),
                [=](const core::Outcome& outcome, const View& view) {
                  const WorkerId id = std::get<WorkerId>(outcome.reply);

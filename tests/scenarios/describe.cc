@@ -130,6 +130,11 @@ std::vector<std::string> DescribeAssignment(const core::Assignment& assignment) 
         "job ", rank.key.job.ToString(), " rank ", rank.key.rank, " of ", rank.world_size,
         ", local rank ", rank.local_rank, ", slot ", rank.slot, rank.stop ? ", stop" : "",
         rank.store_port == 0 ? "" : absl::StrCat(", store port ", rank.store_port)));
+    for (const core::HostRanks& host : rank.hosts) {
+      lines.push_back(absl::StrCat("  on ", host.address, ": slots ",
+                                   absl::StrJoin(host.slots, " "), ", ports ",
+                                   absl::StrJoin(host.ports, " ")));
+    }
   }
   return lines;
 }

@@ -28,6 +28,14 @@ core::Exit ExitOf(const Line& line) {
   return {core::Exit::How::kCode, line.number("code", 0)};
 }
 
+// "ports=4001" of slots=2 are 4001 and 4002.
+std::vector<int> PortsOf(const Line& line) {
+  std::vector<int> ports;
+  const int first = line.number("ports", 0);
+  for (int i = 0; first > 0 && i < line.number("slots", 1); ++i) ports.push_back(first + i);
+  return ports;
+}
+
 // "store JOB verb key ..." makes a batch of one operation.
 StoreOperation Operation(const Line& line) {
   const std::string& verb = line.word(2);
@@ -84,9 +92,13 @@ Script::Lines Script::RunCommand(const Line& line) {
   }
   if (verb == "submit") {
     const std::string request = line.option("request", absl::StrCat("auto-", ++last_request_));
-    return Apply(core::SubmitJob{request,
-                                 {line.option("name", "job"), line.number("ranks", 1), "",
-                                  line.option("endpoint", "no") == "yes"}});
+    return Apply(
+        core::SubmitJob{request,
+                        {.name = line.option("name", "job"),
+                         .ranks = line.number("ranks", 1),
+                         .store_port = line.option("endpoint", "no") == "yes",
+                         .nodes = line.number("nodes", 0),
+                         .joins_by_running = line.option("joins", "by-call") == "by-running"}});
   }
   if (verb == "cancel") return Apply(core::CancelJob{JobId(ToNumber(line.word(1)))});
   if (verb == "place") return PlaceAll();
@@ -171,8 +183,8 @@ core::RegisterWorker Script::Register(const Line& line) {
   const uint64_t life = line.number("life", static_cast<int>(last_life_ + 1));
   last_life_ = std::max(last_life_, life);
   const std::string& host = line.word(1);
-  return {line.option("name", ""), host, host + ".test", Incarnation(life),
-          line.number("slots", 1)};
+  return {line.option("name", ""), host,         host + ".test", Incarnation(life),
+          line.number("slots", 1), PortsOf(line)};
 }
 
 // The report comes from the worker that the rank belongs to, in its current life, unless the line

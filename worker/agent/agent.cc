@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "worker/agent/local_address.h"
 
 namespace dp::worker {
 namespace {
@@ -164,6 +165,7 @@ void Agent::On(const Registered& event) {
   const bool first = rank_host_.worker.empty();
   rank_host_.worker = event.name;
   rank_host_.address = event.address;
+  rank_host_.facts.interface = InterfaceWith(event.address);
   session_ = event.session;
   observed_.Reachable(clock_.Now());
   watch_.Use(session_);
@@ -280,6 +282,8 @@ absl::StatusOr<v1::RegisterRequest> Agent::Registration() const {
   request.set_host(options_.host_name);
   request.set_address(*address);
   request.set_slots(options_.slots);
+  request.mutable_ports()->Add(options_.ports.begin(), options_.ports.end());
+  request.set_gpus(static_cast<int>(options_.rank_host.facts.devices.size()));
   return request;
 }
 

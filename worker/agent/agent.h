@@ -27,6 +27,7 @@ struct AgentOptions {
   std::string name;       // empty: the coordinator chooses
   std::string host_name;  // for people
   int slots = 1;
+  std::vector<int> ports = {};  // by slot, kept free for its rank's program
   std::string state_dir;
   RankHost rank_host;  // `worker` and `address` are filled in by the registration
   // The address of this host for peers; asked before each registration, since the network may be

@@ -1,7 +1,9 @@
 #include "worker/agent/local_address.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cstring>
@@ -44,6 +46,15 @@ absl::StatusOr<std::string> AddressOfRoute(const addrinfo& remote) {
   return std::string(text);
 }
 
+std::string Digits(const sockaddr* address) {
+  char text[NI_MAXHOST] = "";
+  const socklen_t size =
+      address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  const bool known = address->sa_family == AF_INET6 || address->sa_family == AF_INET;
+  if (known) getnameinfo(address, size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
@@ -72,6 +83,17 @@ absl::StatusOr<std::string> LocalAddressTowards(const std::string& remote) {
   }
   return absl::UnavailableError(
       absl::StrCat("no route to ", remote, ": ", std::string(last.message())));
+}
+
+std::string InterfaceWith(const std::string& address) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return "";
+  std::string name;
+  for (const ifaddrs* each = all; each != nullptr && name.empty(); each = each->ifa_next) {
+    if (each->ifa_addr != nullptr && Digits(each->ifa_addr) == address) name = each->ifa_name;
+  }
+  freeifaddrs(all);
+  return name;
 }
 
 }  // namespace dp::worker

@@ -19,4 +19,7 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
 // InvalidArgument; Unavailable when the name is unknown or there is no route.
 absl::StatusOr<std::string> LocalAddressTowards(const std::string& remote);
 
+// The network interface that has this address, in digits, on this host; empty where none has.
+std::string InterfaceWith(const std::string& address);
+
 }  // namespace dp::worker

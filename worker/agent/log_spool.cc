@@ -75,6 +75,7 @@ absl::Status LogSpool::Create() const {
 
 void LogSpool::Remove() const {
   for (const v1::LogStream stream : kLogStreams) unlink(path(stream).c_str());
+  unlink(error_file().c_str());
   // Both fail while another rank is in there.
   if (rmdir(generation_dir_.c_str()) == 0) {
     rmdir(fs::path(generation_dir_).parent_path().c_str());
@@ -84,6 +85,8 @@ void LogSpool::Remove() const {
 std::string LogSpool::path(v1::LogStream stream) const {
   return absl::StrCat(stem_, Suffix(stream));
 }
+
+std::string LogSpool::error_file() const { return absl::StrCat(stem_, ".error"); }
 
 std::vector<std::string> LogSpool::LastLines() const {
   const std::string error = Tail(path(v1::LOG_STREAM_STDERR));

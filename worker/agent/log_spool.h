@@ -10,7 +10,7 @@
 
 // Where ranks write: files STATE_DIR/spool/JOB/GENERATION/RANK.{out,err,metrics}. A rank appends to
 // them by itself, so a daemon that is stopped or slow never blocks it; the shipper (log_shipper.h)
-// reads behind.
+// reads behind. Beside them lies RANK.error, if the program writes it.
 
 namespace dp::worker {
 
@@ -34,6 +34,8 @@ class LogSpool {
   void Remove() const;
 
   std::string path(v1::LogStream stream) const;
+  // Where a program may leave word of what went wrong (TORCHELASTIC_ERROR_FILE).
+  std::string error_file() const;
   // The last lines of standard error, and of standard output before them while there is room: at
   // most kLastLinesMax, each valid UTF-8 of at most kLastLineBytesMax bytes.
   std::vector<std::string> LastLines() const;

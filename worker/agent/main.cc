@@ -2,7 +2,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -15,8 +17,10 @@
 #include "base/status.h"
 #include "client/grpc_connection.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/gpus.h"
 #include "worker/agent/guarded_runner.h"
 #include "worker/agent/local_address.h"
+#include "worker/agent/reserved_ports.h"
 #include "worker/agent/shutdown_signals.h"
 #include "worker/agent/state_dir.h"
 
@@ -28,11 +32,12 @@ constexpr int kSlotsMax = 1024;
 
 struct Flags {
   std::string coordinator = "127.0.0.1:7070";
-  int slots = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+  int slots = 0;
   std::string name;
   std::string address;
   std::string state_dir;
   std::string trainer;
+  std::vector<std::string> gpus;  // what is there, not what is asked for
 };
 
 // The directory of this program; its companions are installed there too.
@@ -52,7 +57,8 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->envname("DP_COORDINATOR")
       ->check(host_port)
       ->capture_default_str();
-  app.add_option("--slots", flags->slots, "ranks that may run here at a time; default: cores")
+  app.add_option("--slots", flags->slots,
+                 "ranks that may run here at a time; default: GPUs, or cores where there are none")
       ->check(CLI::Range(1, kSlotsMax))
       ->capture_default_str();
   app.add_option("--name", flags->name, "name of this worker; default: after the host");
@@ -77,21 +83,29 @@ std::string HostName() {
   return name;
 }
 
-std::vector<std::string> Environment() {
+std::vector<std::string> Variables() {
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) variables.emplace_back(*each);
   return variables;
 }
 
-AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir) {
+int DefaultSlots(const std::vector<std::string>& gpus) {
+  if (!gpus.empty()) return std::min(static_cast<int>(gpus.size()), kSlotsMax);
+  return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+}
+
+AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
+                         const ReservedPorts& ports) {
   return {
       .name = flags.name,
       .host_name = HostName(),
       .slots = flags.slots,
+      .ports = ports.numbers(),
       .state_dir = state_dir,
       .rank_host = {.coordinator = flags.coordinator,
                     .trainer = flags.trainer,
-                    .environment = Environment()},
+                    .environment = Variables(),
+                    .facts = {.slots = flags.slots, .devices = flags.gpus}},
       .address = [flags]() -> absl::StatusOr<std::string> {
         if (!flags.address.empty()) return flags.address;
         return LocalAddressTowards(flags.coordinator);
@@ -108,12 +122,13 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir) {
 
 absl::Status Serve(const Flags& flags) {
   DP_ASSIGN_OR_RETURN(const StateDir state_dir, StateDir::Open(flags.state_dir));
+  DP_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Reserve(flags.slots));
   Events events;
   ShutdownSignals signals(events);
   client::GrpcConnection connection(flags.coordinator);
   GuardedRunner runner(ProgramDir() / "dp-guard",
                        [&events](ProcessNews news) { events.Tell(std::move(news)); });
-  Agent agent(OptionsFrom(flags, state_dir.path()), connection, connection, runner, events,
+  Agent agent(OptionsFrom(flags, state_dir.path(), ports), connection, connection, runner, events,
               Clock::System());
   const absl::Status status = agent.Run();
   connection.CancelAll();
@@ -123,6 +138,8 @@ absl::Status Serve(const Flags& flags) {
 int Main(int argc, char** argv) {
   Flags flags;
   flags.trainer = ProgramDir() / "dp-trainer";
+  flags.gpus = FindGpus(getenv("CUDA_VISIBLE_DEVICES"), "/proc/driver/nvidia/gpus");
+  flags.slots = DefaultSlots(flags.gpus);
   if (const auto exit_code = ParseFlags(argc, argv, &flags)) return *exit_code;
   signal(SIGPIPE, SIG_IGN);
   // What a killed guard leaves behind becomes a child of this process, to be killed too.

@@ -15,6 +15,7 @@ struct RankCommand {
   std::vector<std::string> environment;  // all of it, NAME=value
   std::string stdout_path;               // appended to
   std::string stderr_path;
+  std::string working_dir = {};  // empty: the daemon's
 };
 
 // What became of a rank's processes, in this order: started or not started; exited; gone. A rank

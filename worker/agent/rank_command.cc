@@ -1,18 +1,16 @@
 #include "worker/agent/rank_command.h"
 
 #include <algorithm>
-#include <map>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 
 namespace dp::worker {
 namespace {
 
 constexpr absl::Duration kDefaultGrace = absl::Seconds(10);
 constexpr std::string_view kReserved = "DP_";
-
-using Environment = std::map<std::string, std::string>;
 
 // A daemon that was itself started by a rank must not pass that rank's place on.
 Environment Inherited(const std::vector<std::string>& variables) {
@@ -37,28 +35,53 @@ void AddPlace(const v1::AssignedRank& rank, const RankHost& host, const LogSpool
       {"DP_WORKER", host.worker},
       {"DP_ADDRESS", host.address},
       {"DP_METRICS_FILE", spool.path(v1::LOG_STREAM_METRICS)},
-      {"OMP_NUM_THREADS", absl::StrCat(std::max(rank.spec().threads_per_rank(), 1))},
   };
   for (const auto& [name, value] : place) (*environment)[name] = value;
+}
+
+void SetTrainer(const v1::AssignedRank& rank, const RankHost& host, Environment* environment,
+                RankCommand* command) {
+  command->argv = {host.trainer};
+  (*environment)["OMP_NUM_THREADS"] = absl::StrCat(std::max(rank.spec().threads_per_rank(), 1));
+}
+
+absl::Status SetProgram(const v1::AssignedRank& rank, const RankHost& host, const LogSpool& spool,
+                        Environment* environment, RankCommand* command) {
+  const v1::CommandSpec& spec = rank.spec().command();
+  DP_ASSIGN_OR_RETURN(const StoreEndpoint store, EndpointAtRank0(rank));
+  for (const auto& [name, value] : PlaceOf(rank, host.facts, store, spool.error_file())) {
+    (*environment)[name] = value;
+  }
+  environment->merge(LaunchDefaults(rank, host.facts));
+  command->argv = {spec.argv().begin(), spec.argv().end()};
+  command->working_dir = spec.working_dir();
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
                                        const LogSpool& spool) {
-  if (!rank.spec().has_train()) {
-    return absl::UnimplementedError(absl::StrCat(
-        "job ", rank.job(), " names no program that this worker can run; it knows train"));
-  }
   Environment environment = Inherited(host.environment);
   AddPlace(rank, host, spool, &environment);
+  RankCommand command{.stdout_path = spool.path(v1::LOG_STREAM_STDOUT),
+                      .stderr_path = spool.path(v1::LOG_STREAM_STDERR)};
+  switch (rank.spec().program_case()) {
+    case v1::JobSpec::kTrain:
+      SetTrainer(rank, host, &environment, &command);
+      break;
+    case v1::JobSpec::kCommand:
+      DP_RETURN_IF_ERROR(SetProgram(rank, host, spool, &environment, &command));
+      break;
+    case v1::JobSpec::PROGRAM_NOT_SET:
+      return absl::UnimplementedError(
+          absl::StrCat("job ", rank.job(),
+                       " names no program that this worker can run; it knows train and "
+                       "command"));
+  }
   for (const auto& [name, value] : rank.spec().env()) {
     if (!name.starts_with(kReserved)) environment[name] = value;
   }
-  RankCommand command{.argv = {host.trainer},
-                      .environment = {},
-                      .stdout_path = spool.path(v1::LOG_STREAM_STDOUT),
-                      .stderr_path = spool.path(v1::LOG_STREAM_STDERR)};
   for (const auto& [name, value] : environment) {
     command.environment.push_back(absl::StrCat(name, "=", value));
   }

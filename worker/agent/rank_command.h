@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "dp/v1/workers.pb.h"
+#include "worker/agent/launch_environment.h"
 #include "worker/agent/log_spool.h"
 #include "worker/agent/process_runner.h"
 #include "worker/core/supervisor.h"
@@ -20,11 +21,13 @@ struct RankHost {
   std::string address;                   // of this host for peers
   std::string trainer;                   // path of dp-trainer
   std::vector<std::string> environment;  // of the daemon, NAME=value
+  HostFacts facts = {};
 };
 
-// Program, environment (docs/worker.md lists it) and files of a rank. The job's own variables come
-// last but cannot replace those named DP_*.
-// Errors: Unimplemented for a job without a program that this daemon knows.
+// Program, environment (docs/worker.md and docs/command-jobs.md list it) and files of a rank. The
+// job's own variables come last but cannot replace those named DP_*.
+// Errors: Unimplemented for a job without a program that this daemon knows; FailedPrecondition the
+// ranks of a command would have nowhere to meet.
 absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
                                        const LogSpool& spool);
 

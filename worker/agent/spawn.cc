@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status.h"
 #include "worker/agent/guard_protocol.h"
 
 namespace dp::worker {
@@ -27,6 +29,8 @@ class FileActions {
     posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions_, 1, command.stdout_path.c_str(), kAppend, 0600);
     posix_spawn_file_actions_addopen(&actions_, 2, command.stderr_path.c_str(), kAppend, 0600);
+    if (command.working_dir.empty()) return;
+    posix_spawn_file_actions_addchdir_np(&actions_, command.working_dir.c_str());
   }
   ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
   FileActions(const FileActions&) = delete;
@@ -70,9 +74,17 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
+// Checked ahead: posix_spawn would not say that it was the directory.
+absl::Status CheckWorkingDir(const std::string& path) {
+  if (path.empty() || access(path.c_str(), X_OK) == 0) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("working directory ", path, " on this host: ", std::strerror(errno)));
+}
+
 }  // namespace
 
 absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path, const RankCommand& command) {
+  DP_RETURN_IF_ERROR(CheckWorkingDir(command.working_dir));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return absl::InternalError(absl::StrCat("socket for a guard: ", std::strerror(errno)));

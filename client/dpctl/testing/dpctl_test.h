@@ -51,6 +51,7 @@ class DpctlTest : public ::testing::Test, private Clock {
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local_;
   std::string address_;  // that the last command connected to
   bool tty_ = false;
+  Machine machine_;
   bool clock_runs_ = false;
   std::ostringstream out_, err_;
 
@@ -84,6 +85,8 @@ class DpctlTest : public ::testing::Test, private Clock {
                 [](const std::string&) {
                   return model::Shape{1, 28, 28};
                 },
+            .working_dir = "/home/me",
+            .machine = machine_,
             .terminal = {.out = out_, .err = err_, .err_is_tty = tty_, .columns = 70},
             .clock = *this,
             .interrupts = interrupts_,

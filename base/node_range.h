@@ -1,0 +1,19 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace dp {
+
+// How many workers share the ranks of a job, as launchers write it: "2", or "1:4".
+struct NodeRange {
+  int min = 1;
+  int max = 1;
+
+  bool operator==(const NodeRange&) const = default;
+};
+
+// Errors: InvalidArgument "is \"4:1\"; expected ...", to be put behind the field's name.
+absl::StatusOr<NodeRange> ParseNodeRange(absl::string_view text);
+
+}  // namespace dp

@@ -1,0 +1,21 @@
+#include "client/dpctl/rank_labels.h"
+
+#include "client/dpctl/job_calls.h"
+
+namespace dp::ctl {
+
+void RankLabels::Learn(const v1::Job& job) {
+  for (const v1::Rank& rank : job.ranks()) hosts_[rank.rank()] = rank.host();
+}
+
+std::string RankLabels::Host(int rank, const std::string& before) {
+  if (!hosts_.contains(rank) && !asked_) {
+    asked_ = true;
+    const absl::StatusOr<v1::Job> job = GetJob(context_, job_);
+    if (job.ok()) Learn(*job);  // else the line does without
+  }
+  const auto host = hosts_.find(rank);
+  return host == hosts_.end() || host->second.empty() ? "" : before + host->second;
+}
+
+}  // namespace dp::ctl

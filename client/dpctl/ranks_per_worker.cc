@@ -1,0 +1,69 @@
+#include "client/dpctl/ranks_per_worker.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/node_range.h"
+#include "base/status.h"
+#include "client/job_defaults.h"
+
+namespace dp::ctl {
+namespace {
+
+// gpu, cpu or auto; empty where there is nothing to count.
+std::string Unit(const v1::JobSpec& spec) {
+  const std::string& each = spec.command().nproc_per_node();
+  int number = 0;
+  return each.empty() || absl::SimpleAtoi(each, &number) ? "" : each;
+}
+
+int Count(const std::string& unit, int cpus, int gpus) {
+  if (unit == "gpu" || (unit == "auto" && gpus > 0)) return gpus;
+  return cpus;
+}
+
+void SetRanks(int each, v1::JobSpec& spec) {
+  spec.mutable_command()->set_nproc_per_node(absl::StrCat(each));
+  spec.set_ranks(client::RanksOf(spec.command()).value_or(each));
+}
+
+}  // namespace
+
+absl::Status CountRanks(Context& context, v1::JobSpec& spec) {
+  const std::string unit = Unit(spec);
+  if (unit.empty()) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const v1::ListWorkersResponse response, context.Call([&](absl::Duration in) {
+    return context.coordinator().workers().ListWorkers({}, in);
+  }));
+  std::vector<int> counts;
+  for (const v1::Worker& worker : response.workers()) {
+    if (worker.state() != v1::WORKER_STATE_READY) continue;
+    counts.push_back(Count(unit, worker.slots(), std::min(worker.gpus(), worker.slots())));
+  }
+  std::sort(counts.begin(), counts.end(), std::greater<>());
+  DP_ASSIGN_OR_RETURN(const NodeRange nodes, ParseNodeRange(spec.command().nodes()));
+  const size_t wanted = nodes.min;
+  if (counts.size() < wanted || counts[wanted - 1] == 0)
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--nproc-per-node ", unit, " counts what ", wanted, " workers have, but there are ",
+        std::count_if(counts.begin(), counts.end(), [](int count) { return count > 0; }),
+        unit == "gpu" ? " with a GPU" : "", "; give a number"));
+  SetRanks(counts[wanted - 1], spec);
+  return absl::OkStatus();
+}
+
+absl::Status CountRanksHere(const Machine& machine, v1::JobSpec& spec) {
+  const std::string unit = Unit(spec);
+  if (unit.empty()) return absl::OkStatus();
+  const int count = Count(unit, machine.cpus, machine.gpus);
+  if (count == 0)
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--nproc-per-node ", unit, ": this machine has no GPU; give a number, or cpu"));
+  SetRanks(count, spec);
+  return absl::OkStatus();
+}
+
+}  // namespace dp::ctl

@@ -1,0 +1,52 @@
+#include "worker/agent/gpus.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/agent/testing/fifo.h"
+
+namespace dp::worker {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class GpusTest : public testing::Test {
+ protected:
+  ~GpusTest() override { std::filesystem::remove_all(driver_); }
+  void Add(const std::string& bus, const std::string& information) {
+    std::filesystem::create_directories(driver_ + "/" + bus);
+    std::ofstream(driver_ + "/" + bus + "/information") << information;
+  }
+
+  TemporaryDirectory directory_;
+  const std::string driver_ = directory_.path() + "/gpus";
+};
+
+TEST_F(GpusTest, EveryDeviceIsNamedByItsUuidInTheOrderOfTheBus) {
+  Add("0000:41:00.0", "Model: \t B\nGPU UUID: \t GPU-bbbb\n");
+  Add("0000:01:00.0", "Model: \t A\nGPU UUID: \t GPU-aaaa\nVideo BIOS: ??.??\n");
+  EXPECT_THAT(FindGpus(nullptr, driver_), ElementsAre("GPU-aaaa", "GPU-bbbb"));
+}
+
+TEST_F(GpusTest, ADeviceWhoseUuidIsNotKnownGoesByItsNumber) {
+  Add("0000:01:00.0", "GPU UUID: \t GPU-?\n");
+  EXPECT_THAT(FindGpus(nullptr, driver_), ElementsAre("0"));
+}
+
+TEST_F(GpusTest, TheDaemonsOwnLimitHolds) {
+  Add("0000:01:00.0", "GPU UUID: GPU-aaaa\n");
+  EXPECT_THAT(FindGpus("0, 3", driver_), ElementsAre("0", "3"));
+  EXPECT_THAT(FindGpus("1,-1,2", driver_), ElementsAre("1"));
+  EXPECT_THAT(FindGpus("", driver_), IsEmpty());
+}
+
+TEST_F(GpusTest, WithoutADriverThereAreNone) {
+  EXPECT_THAT(FindGpus(nullptr, driver_), IsEmpty());
+  EXPECT_THAT(FindGpus("0,1", driver_), IsEmpty());
+}
+
+}  // namespace
+}  // namespace dp::worker

@@ -1,0 +1,183 @@
+#include "worker/agent/launch_environment.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace dp::worker {
+namespace {
+
+// Where one rank is among all.
+struct Position {
+  int group = 0;  // which host of the generation, from 0
+  int local_rank = 0;
+  int local_size = 0;
+  const v1::HostRanks* host = nullptr;
+};
+
+// Precondition: `rank.hosts` holds the rank.
+Position PositionOf(const v1::AssignedRank& rank) {
+  Position at{.local_rank = rank.local_rank()};
+  int first = 0;
+  for (const v1::HostRanks& host : rank.hosts()) {
+    at.host = &host;
+    at.local_size = host.slots_size();
+    if (rank.rank() < first + host.slots_size()) break;
+    first += host.slots_size();
+    ++at.group;
+  }
+  return at;
+}
+
+// An IPv6 address stands in brackets.
+std::string HostPort(const std::string& host, int port) {
+  const bool v6 = host.find(':') != host.npos;
+  return v6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
+}
+
+int PortAt(const v1::HostRanks& host, int local_rank) {
+  return local_rank < host.ports_size() ? host.ports(local_rank) : 0;
+}
+
+// Dealt to the slots in turn, so that slot 0 of two has devices 0, 2, 4, ...
+std::vector<std::string> DevicesOf(int slot, const HostFacts& host) {
+  std::vector<std::string> devices;
+  for (size_t i = slot; i < host.devices.size(); i += host.slots)
+    devices.push_back(host.devices[i]);
+  return devices;
+}
+
+// The devices of all the job's ranks on this host. The first ones stand in the order of the local
+// ranks, so that LOCAL_RANK is the number of a rank's own, as programs for torchrun have it.
+std::vector<std::string> DevicesOfJob(const Position& at, const HostFacts& host) {
+  std::vector<std::string> devices;
+  for (size_t turn = 0; turn * host.slots < host.devices.size(); ++turn) {
+    for (const int slot : at.host->slots()) {
+      const size_t device = turn * host.slots + slot;
+      if (device < host.devices.size()) devices.push_back(host.devices[device]);
+    }
+  }
+  return devices;
+}
+
+// RANK and its friends, which every contract has.
+Environment Plain(const v1::AssignedRank& rank, const Position& at, const StoreEndpoint& store) {
+  return {{"RANK", absl::StrCat(rank.rank())},
+          {"WORLD_SIZE", absl::StrCat(rank.world_size())},
+          {"LOCAL_RANK", absl::StrCat(at.local_rank)},
+          {"LOCAL_WORLD_SIZE", absl::StrCat(at.local_size)},
+          {"GROUP_RANK", absl::StrCat(at.group)},
+          {"GROUP_WORLD_SIZE", absl::StrCat(rank.hosts_size())},
+          {"MASTER_ADDR", store.host},
+          {"MASTER_PORT", absl::StrCat(store.port)},
+          {"DP_RANK0_ADDRESS", rank.hosts(0).address()},
+          {"DP_RANK0_PORT", absl::StrCat(PortAt(rank.hosts(0), 0))},
+          {"DP_PORT", absl::StrCat(PortAt(*at.host, at.local_rank))}};
+}
+
+Environment Torchrun(const v1::AssignedRank& rank, const StoreEndpoint& store,
+                     const std::string& error_file) {
+  return {{"ROLE_NAME", "default"},
+          {"ROLE_RANK", absl::StrCat(rank.rank())},
+          {"ROLE_WORLD_SIZE", absl::StrCat(rank.world_size())},
+          {"TORCHELASTIC_RESTART_COUNT", absl::StrCat(rank.generation() - 1)},
+          {"TORCHELASTIC_MAX_RESTARTS", absl::StrCat(rank.spec().command().max_restarts())},
+          {"TORCHELASTIC_RUN_ID", absl::StrCat("dp-", rank.job())},
+          {"TORCHELASTIC_USE_AGENT_STORE", store.served ? "True" : "False"},
+          {"TORCHELASTIC_ERROR_FILE", error_file}};
+}
+
+// {"cluster": {"worker": ["10.0.0.1:4001", ...]}, "task": {"type": "worker", "index": 0}}
+Environment Tensorflow(const v1::AssignedRank& rank) {
+  std::vector<std::string> workers;
+  for (const v1::HostRanks& host : rank.hosts()) {
+    for (const int port : host.ports()) {
+      workers.push_back(absl::StrCat("\"", HostPort(host.address(), port), "\""));
+    }
+  }
+  return {{"TF_CONFIG",
+           absl::StrCat("{\"cluster\": {\"worker\": [", absl::StrJoin(workers, ", "),
+                        "]}, \"task\": {\"type\": \"worker\", \"index\": ", rank.rank(), "}}")}};
+}
+
+Environment OpenMpi(const v1::AssignedRank& rank, const Position& at) {
+  return {{"OMPI_COMM_WORLD_RANK", absl::StrCat(rank.rank())},
+          {"OMPI_COMM_WORLD_SIZE", absl::StrCat(rank.world_size())},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", absl::StrCat(at.local_rank)},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", absl::StrCat(at.local_size)},
+          {"OMPI_COMM_WORLD_NODE_RANK", absl::StrCat(at.local_rank)}};
+}
+
+Environment Pmi(const v1::AssignedRank& rank, const Position& at) {
+  return {{"PMI_RANK", absl::StrCat(rank.rank())},
+          {"PMI_SIZE", absl::StrCat(rank.world_size())},
+          {"PMI_LOCAL_RANK", absl::StrCat(at.local_rank)},
+          {"PMI_LOCAL_SIZE", absl::StrCat(at.local_size)},
+          {"MPI_LOCALRANKID", absl::StrCat(at.local_rank)},
+          {"MPI_LOCALNRANKS", absl::StrCat(at.local_size)}};
+}
+
+// jax.distributed.initialize() without arguments takes the address from its own variable, and the
+// rest from a launcher that it knows. It takes the launcher for Open MPI where there is an address
+// of that one's daemon, which it then does not use.
+Environment Jax(const v1::AssignedRank& rank, const Position& at, const HostFacts& host) {
+  const std::string rank0 = HostPort(rank.hosts(0).address(), PortAt(rank.hosts(0), 0));
+  Environment environment = OpenMpi(rank, at);
+  environment["OMPI_MCA_orte_hnp_uri"] = absl::StrCat("0.0;tcp://", rank0);
+  environment["JAX_COORDINATOR_ADDRESS"] = rank0;
+  environment["JAX_NUM_PROCESSES"] = absl::StrCat(rank.world_size());
+  environment["JAX_PROCESS_ID"] = absl::StrCat(rank.rank());
+  if (!host.devices.empty()) {
+    environment["JAX_LOCAL_DEVICE_IDS"] = absl::StrCat(at.local_rank);
+  }
+  return environment;
+}
+
+}  // namespace
+
+absl::StatusOr<StoreEndpoint> EndpointAtRank0(const v1::AssignedRank& rank) {
+  if (rank.hosts().empty() || PortAt(rank.hosts(0), 0) == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", rank.job(),
+                     ": the worker of rank 0 keeps no port for it; is it of an "
+                     "older release?"));
+  }
+  return StoreEndpoint{.host = rank.hosts(0).address(), .port = PortAt(rank.hosts(0), 0)};
+}
+
+Environment PlaceOf(const v1::AssignedRank& rank, const HostFacts& host, const StoreEndpoint& store,
+                    const std::string& error_file) {
+  const std::string& contract = rank.spec().command().contract();
+  const Position at = PositionOf(rank);
+  Environment environment = Plain(rank, at, store);
+  if (contract == "torchrun") environment.merge(Torchrun(rank, store, error_file));
+  if (contract == "tensorflow") environment.merge(Tensorflow(rank));
+  if (contract == "jax") environment.merge(Jax(rank, at, host));
+  if (contract == "mpi") {
+    environment.merge(OpenMpi(rank, at));
+    environment.merge(Pmi(rank, at));
+  }
+  if (host.devices.empty()) return environment;
+  // A TensorFlow worker takes every device that it sees.
+  environment["CUDA_VISIBLE_DEVICES"] = absl::StrJoin(
+      contract == "tensorflow" ? DevicesOf(rank.slot(), host) : DevicesOfJob(at, host), ",");
+  return environment;
+}
+
+Environment LaunchDefaults(const v1::AssignedRank& rank, const HostFacts& host) {
+  Environment environment{
+      {"OMP_NUM_THREADS", absl::StrCat(std::max(rank.spec().threads_per_rank(), 1))},
+      {"PYTHONUNBUFFERED", "1"}};
+  if (!host.interface.empty()) {
+    environment["NCCL_SOCKET_IFNAME"] = host.interface;
+    environment["GLOO_SOCKET_IFNAME"] = host.interface;
+  }
+  if (rank.spec().command().contract() == "torchrun") {
+    environment["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
+    environment["NCCL_ASYNC_ERROR_HANDLING"] = "1";  // its name until PyTorch 2.2
+  }
+  return environment;
+}
+
+}  // namespace dp::worker
