@@ -67,6 +67,18 @@ class CondVar {
     return woken;
   }
 
+  // Waits until `ready()`, which is asked with `mu` held; returns false when `timeout` passed
+  // first.
+  template <typename Ready>
+  bool WaitFor(Mutex& mu, absl::Duration timeout, Ready ready) DP_REQUIRES(mu) {
+    std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
+    // The standard's loop reads the steady clock itself. A year stands for ever, as above.
+    const auto bounded = absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24 * 365)));
+    const bool is_ready = cv_.wait_for(lock, bounded, ready);
+    lock.release();
+    return is_ready;
+  }
+
   void NotifyOne() { cv_.notify_one(); }
   void NotifyAll() { cv_.notify_all(); }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
 
@@ -12,13 +11,8 @@ class Pause {
  public:
   // Waits for `duration`, or less once stopped. Returns false when stopped.
   bool For(absl::Duration duration) DP_EXCLUDES(mu_) {
-    const absl::Time until = absl::Now() + duration;
     MutexLock lock(mu_);
-    for (absl::Duration left = duration; !stopped_ && left > absl::ZeroDuration();
-         left = until - absl::Now()) {
-      changed_.WaitFor(mu_, left);
-    }
-    return !stopped_;
+    return !changed_.WaitFor(mu_, duration, [this]() DP_REQUIRES(mu_) { return stopped_; });
   }
 
   // Ends every wait, now and later. Idempotent.

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/status.h"
 
 namespace dp::ctl {
 namespace {
@@ -46,25 +46,28 @@ int Milliseconds(absl::Duration duration) {
       std::clamp(duration, absl::ZeroDuration(), absl::Duration(absl::Hours(1)))));
 }
 
-// Waits for `fd` to be readable.
-bool AwaitReadable(int fd, absl::Time until) {
+// Waits for `fd` to be readable. Errors: DeadlineExceeded; Cancelled when `stop` is, which counts
+// first. poll ignores a descriptor of -1.
+absl::Status AwaitReadable(int fd, int stop, const Clock& clock, absl::Time until) {
   while (true) {
-    pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
-    const int count = poll(&ready, 1, Milliseconds(until - absl::Now()));
-    if (count > 0) return true;
-    if (count == 0) return false;
+    pollfd ready[] = {{.fd = fd, .events = POLLIN, .revents = 0},
+                      {.fd = stop, .events = POLLIN, .revents = 0}};
+    const int count = poll(ready, 2, Milliseconds(until - clock.Now()));
+    if (count == 0) return absl::DeadlineExceededError("it says nothing");
+    if (count < 0) continue;  // interrupted by a signal
+    return ready[1].revents != 0 ? absl::CancelledError("interrupted") : absl::OkStatus();
   }
 }
 
 absl::Status Unstartable(const std::string& program, const char* call) {
-  return absl::UnavailableError(
+  return absl::InternalError(
       absl::StrCat(program, " cannot be started: ", call, ": ", strerror(errno)));
 }
 
 }  // namespace
 
 absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>& argv,
-                                                 const std::string& errors) {
+                                                 const std::string& errors, const Clock& clock) {
   std::vector<char*> raw;
   for (const std::string& argument : argv) raw.push_back(const_cast<char*>(argument.c_str()));
   raw.push_back(nullptr);
@@ -81,36 +84,39 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>&
     close(out[0]);
     return failed;
   }
-  return ChildProcess(pid, static_cast<int>(syscall(SYS_pidfd_open, pid, 0)), out[0]);
+  return ChildProcess(pid, static_cast<int>(syscall(SYS_pidfd_open, pid, 0)), out[0], clock);
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, 0)), pidfd_(other.pidfd_), out_(other.out_) {}
+    : pid_(std::exchange(other.pid_, 0)),
+      pidfd_(other.pidfd_),
+      out_(other.out_),
+      clock_(other.clock_) {}
 
 ChildProcess::~ChildProcess() {
   if (pid_ != 0) Reap(/*kill_first=*/true);
 }
 
-absl::StatusOr<std::string> ChildProcess::FirstLine(absl::Duration timeout) {
-  const absl::Time until = absl::Now() + timeout;
+absl::StatusOr<std::string> ChildProcess::FirstLine(absl::Duration timeout, int stop) {
+  const absl::Time until = clock_.Now() + timeout;
   std::string line;
   while (line.size() < kLineBytesMax) {
-    if (!AwaitReadable(out_, until)) return absl::DeadlineExceededError("it says nothing");
+    DP_RETURN_IF_ERROR(AwaitReadable(out_, stop, clock_, until));
     char c = 0;
     const ssize_t count = read(out_, &c, 1);
-    if (count == 0) return absl::UnavailableError("it ended at once");
+    if (count == 0) return absl::AbortedError("it ended at once");
     if (count < 0) continue;  // interrupted by a signal
     if (c == '\n') return line;
     line += c;
   }
-  return absl::UnavailableError("its first line has no end");
+  return absl::AbortedError("its first line has no end");
 }
 
 void ChildProcess::Stop(absl::Duration grace) {
   if (pid_ == 0) return;
   kill(pid_, SIGTERM);
   // A kernel without pidfd gets no grace.
-  const bool ended = pidfd_ >= 0 && AwaitReadable(pidfd_, absl::Now() + grace);
+  const bool ended = pidfd_ >= 0 && AwaitReadable(pidfd_, -1, clock_, clock_.Now() + grace).ok();
   Reap(/*kill_first=*/!ended);
 }
 

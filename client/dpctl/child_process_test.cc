@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "absl/strings/numbers.h"
+#include "client/dpctl/interrupts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -46,7 +47,7 @@ TEST_F(ChildProcessTest, ItsFirstLineIsRead) {
 
 TEST_F(ChildProcessTest, AnEarlyEndIsAnError) {
   ChildProcess child = Shell("echo broken >&2");
-  EXPECT_TRUE(absl::IsUnavailable(child.FirstLine(kPatience).status()));
+  EXPECT_TRUE(absl::IsAborted(child.FirstLine(kPatience).status()));
   child.Stop(kPatience);
   EXPECT_EQ(ErrorText(), "broken\n");
 }
@@ -54,6 +55,19 @@ TEST_F(ChildProcessTest, AnEarlyEndIsAnError) {
 TEST_F(ChildProcessTest, SilenceIsAnErrorAtTheDeadline) {
   ChildProcess child = Shell("while :; do :; done");
   EXPECT_TRUE(absl::IsDeadlineExceeded(child.FirstLine(absl::Milliseconds(10)).status()));
+}
+
+TEST_F(ChildProcessTest, TheWaitForItsLineCanBeEnded) {
+  Interrupts interrupts;
+  interrupts.Raise();
+  ChildProcess child = Shell("while :; do :; done");
+  const auto line = child.FirstLine(absl::InfiniteDuration(), interrupts.descriptor());
+  EXPECT_TRUE(absl::IsCancelled(line.status())) << line.status();
+}
+
+TEST_F(ChildProcessTest, AFileForItsErrorsThatCannotBeIsNoMatterOfTheNetwork) {
+  const auto child = ChildProcess::Start({"/bin/true"}, "/no/such/directory/errors");
+  EXPECT_TRUE(absl::IsInternal(child.status())) << child.status();
 }
 
 TEST_F(ChildProcessTest, StopLetsItEndByItself) {

@@ -1,7 +1,10 @@
 #pragma once
 
-#include "absl/time/clock.h"
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "absl/time/time.h"
+#include "base/check.h"
 #include "base/mutex.h"
 
 namespace dp::ctl {
@@ -9,11 +12,17 @@ namespace dp::ctl {
 // Counts how often the user pressed Ctrl-C. Thread-safe.
 class Interrupts {
  public:
+  Interrupts() : raised_(eventfd(0, EFD_CLOEXEC)) { DP_CHECK(raised_ >= 0); }
+  ~Interrupts() { close(raised_); }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
   void Raise() DP_EXCLUDES(mu_) {
     {
       MutexLock lock(mu_);
       ++count_;
     }
+    DP_CHECK(eventfd_write(raised_, 1) == 0);
     changed_.NotifyAll();
   }
 
@@ -29,12 +38,9 @@ class Interrupts {
   // Waits until there have been `count`; returns false when `timeout` passed or StopWaiting came
   // first.
   bool Await(int count, absl::Duration timeout) DP_EXCLUDES(mu_) {
-    const absl::Time until = absl::Now() + timeout;
     MutexLock lock(mu_);
-    for (absl::Duration left = timeout; count_ < count && !stopped_ && left > absl::ZeroDuration();
-         left = until - absl::Now()) {
-      changed_.WaitFor(mu_, left);
-    }
+    changed_.WaitFor(mu_, timeout,
+                     [this, count]() DP_REQUIRES(mu_) { return count_ >= count || stopped_; });
     return count_ >= count;
   }
 
@@ -43,7 +49,11 @@ class Interrupts {
     return count_;
   }
 
+  // A descriptor that is readable once there has been one, for those who poll. Never read from it.
+  int descriptor() const { return raised_; }
+
  private:
+  const int raised_;
   mutable Mutex mu_;
   CondVar changed_;
   int count_ DP_GUARDED_BY(mu_) = 0;

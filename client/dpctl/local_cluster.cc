@@ -39,10 +39,12 @@ class ScratchDir {
 
   absl::Status Make() {
     std::error_code error;
-    std::string name = (fs::temp_directory_path(error) / "dpctl-local-XXXXXX").string();
+    const fs::path parent = fs::temp_directory_path(error);
+    std::string name = (parent / "dpctl-local-XXXXXX").string();
     if (error || mkdtemp(name.data()) == nullptr)
-      return absl::UnavailableError(
-          absl::StrCat("no temporary directory can be made at ", name, "; set TMPDIR"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("--local can make no directory of its own in '", parent.string(),
+                       "'; set TMPDIR to one that can be written"));
     path_ = name;
     return absl::OkStatus();
   }
@@ -71,6 +73,7 @@ class Processes final : public LocalCluster {
   }
 
   absl::Status Start(const LocalOptions& options) {
+    stop_ = options.stop;
     DP_RETURN_IF_ERROR(scratch_.Make());
     DP_ASSIGN_OR_RETURN(std::string ready,
                         StartOne("dp-coordinator", "coordinator",
@@ -102,7 +105,8 @@ class Processes final : public LocalCluster {
     const std::string errors = scratch_.Of(name + ".log");
     DP_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(argv, errors));
     children_.push_back(std::move(child));
-    absl::StatusOr<std::string> line = children_.back().FirstLine(kReadyWithin);
+    absl::StatusOr<std::string> line = children_.back().FirstLine(kReadyWithin, stop_);
+    if (absl::IsCancelled(line.status())) return line;
     if (!line.ok())
       return absl::InternalError(absl::StrCat(
           program, " did not become ready: ", line.status().message(), LastLines(errors)));
@@ -112,6 +116,7 @@ class Processes final : public LocalCluster {
   ScratchDir scratch_;  // goes after the processes that write there
   std::vector<ChildProcess> children_;
   std::string address_;
+  int stop_ = -1;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace dp::ctl {
 struct LocalOptions {
   int workers = 1;
   int slots = 1;  // of each worker
+  int stop = -1;  // a descriptor: once it can be read, the start is given up
 };
 
 // A coordinator and workers of our own on this machine, which live as long as this object. The
@@ -22,7 +23,8 @@ class LocalCluster {
 
 // Starts the programs that lie beside the running one, in a temporary directory. Should this
 // process die without its destructors, the kernel ends them. Errors: FailedPrecondition a program
-// is missing; Internal one did not become ready, with its last lines.
+// is missing, or no temporary directory can be made; Internal one did not become ready, with its
+// last lines; Cancelled by LocalOptions::stop.
 absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocalCluster(const LocalOptions& options);
 
 }  // namespace dp::ctl

@@ -77,7 +77,9 @@ class RunJob final : public Command {
     DP_RETURN_IF_ERROR(local_ ? CountRanksHere(context.world().machine, spec)
                               : CountRanks(context, spec));
     if (local_) {
-      DP_ASSIGN_OR_RETURN(cluster, StartLocal(spec, context));
+      auto started = StartLocal(spec, context);
+      if (absl::IsCancelled(started.status())) return EndLocal(context);
+      DP_ASSIGN_OR_RETURN(cluster, std::move(started));
       context.ConnectTo(cluster->address());
     }
     context.coordinator();
@@ -94,7 +96,9 @@ class RunJob final : public Command {
     const int workers = workers_ > 0 ? workers_ : nodes;
     const int sharers = range.ok() ? nodes : workers;
     const int slots = slots_ > 0 ? slots_ : (spec.ranks() + sharers - 1) / sharers;
-    return context.world().start_local({.workers = workers, .slots = slots});
+    return context.world().start_local({.workers = workers,
+                                        .slots = slots,
+                                        .stop = context.world().interrupts.descriptor()});
   }
 
   // Errors: Cancelled on Ctrl-C.

@@ -1,4 +1,7 @@
+#include <poll.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
 #include "client/dpctl/testing/dpctl_test.h"
@@ -183,6 +186,31 @@ TEST_F(LocalRunTest, AClusterThatDoesNotStartIsAnInfrastructureFailure) {
   const Result result = Dpctl("run --local " + file_);
   EXPECT_EQ(result.code, 100);
   EXPECT_EQ(result.err, "dpctl: dp-worker did not become ready: it ended at once\n");
+}
+
+TEST_F(LocalRunTest, CtrlCWhileTheClusterStartsEndsIt) {
+  start_local_ =
+      [this](const LocalOptions& options) -> absl::StatusOr<std::unique_ptr<LocalCluster>> {
+    interrupts_.Raise();
+    pollfd stop{.fd = options.stop, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&stop, 1, 0), 1);
+    return absl::CancelledError("interrupted");
+  };
+  const Result result = Dpctl("run --local " + file_);
+  EXPECT_EQ(result.code, 103);
+  EXPECT_TRUE(coordinator_.jobs.empty());
+}
+
+TEST_F(LocalRunTest, AMachineThatCannotHoldAClusterIsNoAbsentCoordinator) {
+  const char* before = getenv("TMPDIR");
+  const std::string restored = before == nullptr ? "" : before;
+  setenv("TMPDIR", "/no/such/directory", 1);
+  start_local_ = StartLocalCluster;
+  const Result result = Dpctl("run --local " + file_);
+  before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", restored.c_str(), 1);
+  EXPECT_EQ(result.code, 100);
+  EXPECT_THAT(result.err, HasSubstr("set TMPDIR to one that can be written"));
+  EXPECT_THAT(result.err, ::testing::Not(HasSubstr("Is the coordinator running")));
 }
 
 TEST_F(LocalRunTest, WorkersWithoutLocalAreAUsageError) {
