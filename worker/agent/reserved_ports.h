@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/agent/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace dp::worker {
 
