@@ -133,7 +133,7 @@ TEST_F(CoordinatorTest, RanksThatJoinAWorldAreToldByTheWorld) {
 }
 
 TEST_F(CoordinatorTest, WorkersThatShareUnevenlyAndPortsThatAreTooFewAreRefused) {
-  EXPECT_EQ(Apply(SubmitJob{"uneven", {"job", 3, "", 2}}).status.code(),
+  EXPECT_EQ(Apply(SubmitJob{"uneven", {.name = "job", .ranks = 3, .nodes = 2}}).status.code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Apply(RegisterWorker{"", "host", "", Incarnation(5), 2, {4001}}).status.code(),
             absl::StatusCode::kInvalidArgument);

@@ -210,7 +210,7 @@ TEST_F(ServicesTest, AnAwaitedKeyThatNobodySetsIsNamed) {
 }
 
 TEST_F(ServicesTest, WhoIsBlockedAndWhichRanksABarrierLacksIsListed) {
-  const uint64_t job = PlacedJob();
+  const uint64_t job = PlacedJob(2);
   ASSERT_TRUE(client_->Arrive(job, "meet", /*rank=*/1).ok());
   auto waiting = std::async(
       std::launch::async, [&] { return client_->AwaitBarrier(job, "meet", 2, /*rank=*/1, kLong); });
@@ -230,7 +230,7 @@ TEST_F(ServicesTest, WhoIsBlockedAndWhichRanksABarrierLacksIsListed) {
 }
 
 TEST_F(ServicesTest, ABarrierThatTimesOutNamesTheRanksThatHaveNotCome) {
-  const uint64_t job = PlacedJob();
+  const uint64_t job = PlacedJob(2);
   ASSERT_TRUE(client_->Arrive(job, "meet", /*rank=*/1).ok());
   const auto waited = client_->AwaitBarrier(job, "meet", 2, /*rank=*/1, absl::ZeroDuration());
   EXPECT_EQ(waited.status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
@@ -239,7 +239,7 @@ TEST_F(ServicesTest, ABarrierThatTimesOutNamesTheRanksThatHaveNotCome) {
 }
 
 TEST_F(ServicesTest, ARendezvousListsWhoHasJoinedAndWhoIsMissing) {
-  const uint64_t job = PlacedJob();
+  const uint64_t job = PlacedJob(2);
   ASSERT_TRUE(client_->Join(job, 1).ok());
   const auto waiters = client_->ListWaiters(job);
   ASSERT_EQ(waiters->waiters_size(), 1);
