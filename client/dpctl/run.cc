@@ -96,9 +96,8 @@ class RunJob final : public Command {
     const int workers = workers_ > 0 ? workers_ : nodes;
     const int sharers = range.ok() ? nodes : workers;
     const int slots = slots_ > 0 ? slots_ : (spec.ranks() + sharers - 1) / sharers;
-    return context.world().start_local({.workers = workers,
-                                        .slots = slots,
-                                        .stop = context.world().interrupts.descriptor()});
+    return context.world().start_local(
+        {.workers = workers, .slots = slots, .stop = context.world().interrupts.descriptor()});
   }
 
   // Errors: Cancelled on Ctrl-C.
