@@ -15,6 +15,8 @@ constexpr absl::Duration kDeadline = absl::Seconds(5);
 // Heartbeats per lease. Two may get lost, and still none is missed.
 constexpr int kBeatsPerLease = 4;
 constexpr absl::Duration kBetweenBeatsMin = absl::Milliseconds(20);
+// A heartbeat whose answer is stuck must not cost the lease: it is given up in time for another.
+constexpr absl::Duration kBeatDeadlineMin = absl::Milliseconds(250);
 
 absl::Duration FromProto(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
@@ -103,7 +105,8 @@ bool Lease::Beat() {
   request.set_worker_id(session_.worker_id);
   request.set_incarnation(session_.incarnation.value());
   for (;;) {
-    const auto response = connection_.Heartbeat(request, kDeadline);
+    const auto response =
+        connection_.Heartbeat(request, std::max(between_beats_, kBeatDeadlineMin));
     if (response.ok()) {
       trouble_.Worked();
       backoff_.Reset();
