@@ -12,6 +12,8 @@ namespace {
 // channel's own attempts to connect would outlive the retries above it.
 constexpr int kReconnectMsMin = 100;
 constexpr int kReconnectMsMax = 1000;
+// How long a call looks after the channel's connecting before it fails for want of a connection.
+constexpr absl::Duration kConnectPatience = absl::Milliseconds(500);
 // A peer that vanished without closing the connection (power, cable) is noticed within the sum.
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
@@ -79,6 +81,13 @@ void GrpcConnection::End(grpc::ClientContext& context) {
   under_way_.erase(&context);
 }
 
+// A channel connects only while somebody waits on it. A call that failed at once would leave a
+// connection half made during the pause after it, which can outlive the attempt.
+void GrpcConnection::AwaitConnected(absl::Duration deadline_in) {
+  if (channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) return;
+  channel_->WaitForConnected(DeadlineIn(std::min(deadline_in, kConnectPatience)));
+}
+
 // The codes of both libraries are the same numbers by their common specification.
 absl::Status GrpcConnection::ToAbsl(const grpc::Status& status) const {
   const auto code = static_cast<absl::StatusCode>(status.error_code());
@@ -96,6 +105,7 @@ absl::StatusOr<Response> GrpcConnection::Call(
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(deadline_in));
   Response response;
+  AwaitConnected(deadline_in);
   Begin(context);
   const grpc::Status status = (stub.*method)(&context, request, &response);
   End(context);

@@ -79,6 +79,7 @@ class GrpcConnection final : public JobsConnection,
                                 const Request& request, absl::Duration deadline_in);
   void Begin(grpc::ClientContext& context) DP_EXCLUDES(mu_);
   void End(grpc::ClientContext& context) DP_EXCLUDES(mu_);
+  void AwaitConnected(absl::Duration deadline_in);
   absl::Status ToAbsl(const grpc::Status& status) const;
 
   const std::string address_;

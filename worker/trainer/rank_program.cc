@@ -93,6 +93,7 @@ class RankProgram {
     DP_ASSIGN_OR_RETURN(const Datasets data, OpenDatasets(plan));
     DP_ASSIGN_OR_RETURN(MetricLog metrics, MetricLog::Open(environment_.metrics_file, clock_));
     DP_RETURN_IF_ERROR(CheckModel(plan, *data.train));
+    if (environment_.rank == 0) DP_RETURN_IF_ERROR(CheckOutputs(plan));
     DP_RETURN_IF_ERROR(session_.AwaitSealed(kRendezvousTimeout));
     const absl::Status trained = TrainWithPeers(plan, data, metrics);
     return LostPeer(trained) ? AwaitEnd(plan, trained) : trained;
@@ -102,6 +103,14 @@ class RankProgram {
   // A model that does not fit is found before anybody is waited for.
   static absl::Status CheckModel(const TrainingPlan& plan, const engine::Dataset& dataset) {
     return engine::CheckClassifier(plan.layers, dataset.sample_shape(), dataset.classes()).status();
+  }
+
+  // So is a file that could not be written at the end.
+  static absl::Status CheckOutputs(const TrainingPlan& plan) {
+    for (const std::string& path : {plan.weights_file, plan.trace_file}) {
+      if (!path.empty()) DP_RETURN_IF_ERROR(CheckWritable(path));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status TrainWithPeers(const TrainingPlan& plan, const Datasets& data, MetricLog& metrics) {

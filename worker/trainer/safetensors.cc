@@ -82,4 +82,13 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
   return SyncDirectory(parent.empty() ? "." : parent);
 }
 
+absl::Status CheckWritable(const std::string& path) {
+  if (std::filesystem::is_directory(path)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a directory; name a file in it"));
+  }
+  const std::string temporary = absl::StrCat(path, ".tmp");
+  DP_RETURN_IF_ERROR(WriteAndSync(temporary, ""));
+  return unlink(temporary.c_str()) == 0 ? absl::OkStatus() : FileError(temporary, "remove");
+}
+
 }  // namespace dp::trainer

@@ -26,4 +26,8 @@ std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors);
 // directory. Errors name the path and the system's reason.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
 
+// Whether `path` can be written that way, tried without touching what is there: before hours of
+// work, not after. Errors as WriteFileAtomically; InvalidArgument where it is a directory.
+absl::Status CheckWritable(const std::string& path);
+
 }  // namespace dp::trainer

@@ -48,5 +48,13 @@ TEST(WriteFileAtomicallyTest, ADirectoryThatIsMissingIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("/nonexistent/weights"));
 }
 
+TEST(CheckWritableTest, LeavesNothingBehindAndRefusesADirectory) {
+  const std::string path = ::testing::TempDir() + "fresh.safetensors";
+  EXPECT_TRUE(CheckWritable(path).ok());
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+  EXPECT_FALSE(CheckWritable("/nonexistent/weights").ok());
+  EXPECT_THAT(CheckWritable(::testing::TempDir()).message(), HasSubstr("is a directory"));
+}
+
 }  // namespace
 }  // namespace dp::trainer
