@@ -2,8 +2,9 @@
 
 BUILD ?= build
 JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
 
-.PHONY: all help deps demo test unit check bench asan tsan sanitize clean
+.PHONY: all help deps demo test unit check bench asan tsan sanitize fuzz clean
 
 all: deps  ## build everything into build/, programs in build/bin
 	@cmake -S . -B $(BUILD) -G Ninja >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
@@ -42,6 +43,13 @@ tsan:  ## all that links no gRPC under the thread sanitizer
 	@ctest --test-dir build-tsan --output-on-failure -j $(JOBS) -LE nosan
 
 sanitize: asan tsan  ## both
+
+fuzz:  ## random bytes against the TCPStore codec and server, FUZZ_SECONDS each
+	@scripts/deps fuzz
+	@cmake --preset fuzz >/dev/null && ninja -C build-fuzz -j $(JOBS) codec_fuzz server_fuzz
+	@for target in codec server; do mkdir -p build-fuzz/corpus-$$target && \
+	  build-fuzz/bin/$${target}_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 \
+	    -artifact_prefix=build-fuzz/ build-fuzz/corpus-$$target || exit 1; done
 
 clean:  ## remove every build folder
 	@rm -rf build build-*

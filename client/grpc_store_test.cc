@@ -87,6 +87,12 @@ class StoreOverLossyNetwork final : public Store {
 INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreConformance, ::testing::Values([] {
                            return std::make_unique<StoreOverLossyNetwork>();
                          }));
+INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreLaterVerbsConformance, ::testing::Values([] {
+                           return std::make_unique<StoreOverLossyNetwork>();
+                         }));
+INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreBatchConformance, ::testing::Values([] {
+                           return std::make_unique<StoreOverLossyNetwork>();
+                         }));
 
 // A coordinator that is not there.
 class NoCoordinator final : public StoreConnection {

@@ -12,7 +12,7 @@ endif()
 # DP_CHECK works in release; assert() is not used. Debug information is asked for by preset.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 
-set(DP_SANITIZE "" CACHE STRING "address (with undefined) or thread; empty for none")
+set(DP_SANITIZE "" CACHE STRING "address (with undefined), thread or fuzzer; empty for none")
 if(DP_SANITIZE)
   # Instrumented code takes long to optimise, and is run once.
   set(CMAKE_CXX_FLAGS_RELEASE "-O1")
@@ -36,8 +36,12 @@ if(DP_SANITIZE STREQUAL "address")
 elseif(DP_SANITIZE STREQUAL "thread")
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=thread)
+elseif(DP_SANITIZE STREQUAL "fuzzer")
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=address,undefined)
 elseif(DP_SANITIZE)
-  message(FATAL_ERROR "DP_SANITIZE is '${DP_SANITIZE}'; use address, thread or nothing")
+  message(FATAL_ERROR "DP_SANITIZE is '${DP_SANITIZE}'; use address, thread, fuzzer or nothing")
 endif()
 
 find_program(CCACHE ccache)

@@ -29,7 +29,7 @@ class AsyncStore {
   // Answers once each of the reads has found something; what was found once counts, even when it
   // has gone since. An element that enters a queue answers one of those who wait for it, the one
   // that has waited longest: it is going to pop it.
-  // Errors: Cancelled by Cancel; InvalidArgument not all are reads; others as Execute.
+  // Errors: Cancelled by Cancel; InvalidArgument what AwaitedKeys says; others as Execute.
   virtual Ticket Await(std::vector<StoreOperation> reads, Done done) = 0;
 
   // Ends a wait, soon. No effect on one that has been answered.

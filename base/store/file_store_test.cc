@@ -57,6 +57,10 @@ class TwoMembers final : public Store {
 
 INSTANTIATE_TEST_SUITE_P(FileStore, StoreConformance,
                          ::testing::Values([] { return std::make_unique<TwoMembers>(); }));
+INSTANTIATE_TEST_SUITE_P(FileStore, StoreLaterVerbsConformance,
+                         ::testing::Values([] { return std::make_unique<TwoMembers>(); }));
+INSTANTIATE_TEST_SUITE_P(FileStore, StoreBatchConformance,
+                         ::testing::Values([] { return std::make_unique<TwoMembers>(); }));
 
 std::string OpenError(const TemporaryPath& path, int members) {
   const auto store = FileStore::Open(path.file(), members);

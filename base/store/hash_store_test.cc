@@ -27,7 +27,15 @@ class PrefixedHashStore : public Store {
 
 INSTANTIATE_TEST_SUITE_P(HashStore, StoreConformance,
                          ::testing::Values([] { return std::make_unique<HashStore>(); }));
+INSTANTIATE_TEST_SUITE_P(HashStore, StoreLaterVerbsConformance,
+                         ::testing::Values([] { return std::make_unique<HashStore>(); }));
+INSTANTIATE_TEST_SUITE_P(HashStore, StoreBatchConformance,
+                         ::testing::Values([] { return std::make_unique<HashStore>(); }));
 INSTANTIATE_TEST_SUITE_P(PrefixStore, StoreConformance,
+                         ::testing::Values([] { return std::make_unique<PrefixedHashStore>(); }));
+INSTANTIATE_TEST_SUITE_P(PrefixStore, StoreLaterVerbsConformance,
+                         ::testing::Values([] { return std::make_unique<PrefixedHashStore>(); }));
+INSTANTIATE_TEST_SUITE_P(PrefixStore, StoreBatchConformance,
                          ::testing::Values([] { return std::make_unique<PrefixedHashStore>(); }));
 
 TEST(PrefixStoreTest, KeysOfOtherNamespacesAreNeitherSeenNorTouched) {

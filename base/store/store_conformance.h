@@ -18,6 +18,9 @@
 //
 //   INSTANTIATE_TEST_SUITE_P(HashStore, StoreConformance,
 //                            ::testing::Values([] { return std::make_unique<dp::HashStore>(); }));
+//
+// and likewise StoreLaterVerbsConformance, what old servers of the TCPStore protocol lack, and
+// StoreBatchConformance, what that protocol lacks: batches that apply as one, and versions.
 
 namespace dp {
 
@@ -38,6 +41,11 @@ class StoreConformance : public ::testing::TestWithParam<OpenStore> {
  private:
   std::unique_ptr<Store> store_ = GetParam()();
 };
+
+class StoreLaterVerbsConformance : public StoreConformance {};
+class StoreBatchConformance : public StoreConformance {};
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(StoreBatchConformance);
 
 TEST_P(StoreConformance, GetReturnsWhatWasSetLast) {
   ASSERT_TRUE(store().Set("k", "first").ok());
@@ -119,7 +127,7 @@ TEST_P(StoreConformance, DeleteSaysWhetherTheKeyWasThere) {
   EXPECT_EQ(ValueOf("k"), "(absent)");
 }
 
-TEST_P(StoreConformance, ABatchAppliesAsOneOrNotAtAll) {
+TEST_P(StoreBatchConformance, ABatchAppliesAsOneOrNotAtAll) {
   ASSERT_TRUE(store().Set("word", "w").ok());
   auto results = store().Execute({StoreSet{"a", "1"}, StoreAdd{"word", 1}});
   EXPECT_EQ(results.status().code(), absl::StatusCode::kInvalidArgument);
@@ -130,7 +138,7 @@ TEST_P(StoreConformance, ABatchAppliesAsOneOrNotAtAll) {
   EXPECT_FALSE((*results)[2].found);
 }
 
-TEST_P(StoreConformance, AppendPutsBytesBehindWhatIsThere) {
+TEST_P(StoreLaterVerbsConformance, AppendPutsBytesBehindWhatIsThere) {
   ASSERT_TRUE(store().Append("k", "po").ok());
   ASSERT_TRUE(store().Append("k", "tato").ok());
   EXPECT_EQ(ValueOf("k"), "potato");
@@ -151,7 +159,7 @@ TEST_P(StoreConformance, CheckAndWaitWantAllKeys) {
   EXPECT_EQ(store().Wait({"a", "b"}, kSoon).code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_P(StoreConformance, ListKeysAndNumKeysSeeValuesOnly) {
+TEST_P(StoreLaterVerbsConformance, ListKeysAndNumKeysSeeValuesOnly) {
   ASSERT_TRUE(store().MultiSet({{"p/b", ""}, {"q", ""}, {"p/a", ""}}).ok());
   ASSERT_TRUE(store().QueuePush("p/queue", "v").ok());
   EXPECT_THAT(*store().ListKeys(), ::testing::ElementsAre("p/a", "p/b", "q"));
@@ -161,7 +169,7 @@ TEST_P(StoreConformance, ListKeysAndNumKeysSeeValuesOnly) {
   EXPECT_EQ(*store().NumKeys(), 2);
 }
 
-TEST_P(StoreConformance, AQueueIsFirstInFirstOut) {
+TEST_P(StoreLaterVerbsConformance, AQueueIsFirstInFirstOut) {
   EXPECT_EQ(*store().QueueLength("q"), 0);
   EXPECT_EQ(*store().QueuePush("q", "1"), 1);
   EXPECT_EQ(*store().QueuePush("q", ""), 2);
@@ -173,7 +181,7 @@ TEST_P(StoreConformance, AQueueIsFirstInFirstOut) {
   EXPECT_EQ(*store().QueueLength("q"), 0);
 }
 
-TEST_P(StoreConformance, AQueueAndAValueOfOneNameDoNotTouchEachOther) {
+TEST_P(StoreLaterVerbsConformance, AQueueAndAValueOfOneNameDoNotTouchEachOther) {
   ASSERT_TRUE(store().QueuePush("n", "element").ok());
   EXPECT_EQ(ValueOf("n"), "(absent)");
   ASSERT_TRUE(store().Set("n", "value").ok());
@@ -181,14 +189,14 @@ TEST_P(StoreConformance, AQueueAndAValueOfOneNameDoNotTouchEachOther) {
   EXPECT_EQ(*store().QueuePop("n", absl::ZeroDuration()), "element");
 }
 
-TEST_P(StoreConformance, APopOfAnEmptyQueueEndsAtItsDeadlineAndNamesIt) {
+TEST_P(StoreLaterVerbsConformance, APopOfAnEmptyQueueEndsAtItsDeadlineAndNamesIt) {
   ASSERT_TRUE(store().Set("empty", "a value is no element").ok());
   const absl::Status status = store().QueuePop("empty", kSoon).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("empty'"));
 }
 
-TEST_P(StoreConformance, ThreadsTalkThroughTwoQueues) {
+TEST_P(StoreLaterVerbsConformance, ThreadsTalkThroughTwoQueues) {
   std::jthread echo([this] {
     for (int i = 0; i < 10; ++i) {
       auto question = store().QueuePop("questions", kPatience);
@@ -202,7 +210,7 @@ TEST_P(StoreConformance, ThreadsTalkThroughTwoQueues) {
   }
 }
 
-TEST_P(StoreConformance, EachElementGoesToOneOfManyPoppers) {
+TEST_P(StoreLaterVerbsConformance, EachElementGoesToOneOfManyPoppers) {
   constexpr int kThreads = 4, kEach = 10;
   std::vector<std::vector<std::string>> popped(kThreads);
   {
@@ -240,7 +248,7 @@ TEST_P(StoreConformance, ABarrierTellsHowManyHaveComeAndIsNotReset) {
   EXPECT_EQ(ValueOf("b"), "3");
 }
 
-TEST_P(StoreConformance, AWatchSeesEachChangeSinceTheVersionItKnows) {
+TEST_P(StoreBatchConformance, AWatchSeesEachChangeSinceTheVersionItKnows) {
   ASSERT_TRUE(store().Set("k", "1").ok());
   const auto first = store().Watch("k", 0, kPatience);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -253,7 +261,7 @@ TEST_P(StoreConformance, AWatchSeesEachChangeSinceTheVersionItKnows) {
   EXPECT_GT(second->version, first->version);
 }
 
-TEST_P(StoreConformance, AWatchSeesADeletion) {
+TEST_P(StoreBatchConformance, AWatchSeesADeletion) {
   ASSERT_TRUE(store().Set("k", "1").ok());
   const uint64_t version = store().Watch("k", 0, kPatience)->version;
   ASSERT_TRUE(*store().Delete("k"));

@@ -68,6 +68,10 @@ class StoreOfCoordinator final : public Store {
 
 INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreConformance,
                          ::testing::Values([] { return std::make_unique<StoreOfCoordinator>(); }));
+INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreLaterVerbsConformance,
+                         ::testing::Values([] { return std::make_unique<StoreOfCoordinator>(); }));
+INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreBatchConformance,
+                         ::testing::Values([] { return std::make_unique<StoreOfCoordinator>(); }));
 
 TEST(GrpcStoreTest, AnotherGenerationIsRefusedAtOnce) {
   CoordinatorWithJob coordinator;

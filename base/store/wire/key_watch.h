@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/store/async_store.h"
+
+namespace dp::wire {
+
+// The keys that a client of dialect A watches, each with the value it was last told of. Changes
+// that follow each other quickly may be told as one. Owned by a session; not thread-safe.
+class KeyWatches {
+ public:
+  // Gives the callback to which the change of watch number `index` is to be answered.
+  using AnswerTo = std::function<AsyncStore::Done(size_t index)>;
+
+  KeyWatches(AsyncStore& store, AnswerTo answer_to)
+      : store_(store), answer_to_(std::move(answer_to)) {}
+  // Gives all of them up.
+  ~KeyWatches();
+  KeyWatches(const KeyWatches&) = delete;
+  KeyWatches& operator=(const KeyWatches&) = delete;
+
+  // Begins with what the store says of the key now. Errors: ResourceExhausted too many.
+  absl::Status Add(std::string key, const StoreResult& now);
+  // Appends the notification of a change.
+  void OnChange(size_t index, const StoreResult& now, std::string* out);
+  // Waits for the next change of each key whose last one has been told.
+  void Resume();
+
+ private:
+  struct Watch {
+    std::string key;
+    bool present = false;
+    std::string value;
+    uint64_t version = 0;
+    bool waiting = false;
+    AsyncStore::Ticket wait;
+  };
+
+  AsyncStore& store_;
+  const AnswerTo answer_to_;
+  std::vector<Watch> watches_;
+  size_t idle_ = 0;  // those that do not wait
+};
+
+}  // namespace dp::wire

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "base/store/async_store.h"
+#include "base/store/wire/key_watch.h"
+#include "base/store/wire/mailbox.h"
+#include "base/store/wire/request_parser.h"
+
+namespace dp::wire {
+
+// One client's connection without its socket: bytes come in, requests go to the store, answers come
+// back through the mailbox, and replies go out in the order of the requests. Everything in it is
+// bounded: when too much is unanswered or unsent it is full, and takes no more bytes.
+//
+// Owned by the server, or by a test; not thread-safe. On any error the connection is to be closed,
+// after what is in pending() has been sent.
+class Session {
+ public:
+  Session(uint64_t id, AsyncStore& store, const RequestOptions& options,
+          std::shared_ptr<Mailbox> mailbox);
+  // Gives up all it waits for.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Takes bytes that the client sent. Only while readable().
+  // Errors: InvalidArgument, ResourceExhausted what RequestParser says.
+  absl::Status Consume(absl::string_view bytes);
+  // Goes on with bytes that were held back. Only while runnable(). Errors: as Consume.
+  absl::Status Continue();
+  // Errors: those of the store; the protocol cannot tell them to the client.
+  absl::Status OnAnswer(uint64_t request, AsyncStore::Results results);
+  // `bytes` of pending() are on their way.
+  void OnSent(size_t bytes);
+
+  // What the client is to get. Valid until the next call.
+  absl::string_view pending() const { return absl::string_view(output_).substr(sent_); }
+  // It can take bytes.
+  bool readable() const { return held_.empty() && !full(); }
+  // It holds bytes back and can go on with them.
+  bool runnable() const { return !held_.empty() && !full(); }
+  Dialect dialect() const { return parser_.dialect(); }
+
+ private:
+  // A request that is not answered yet, or whose reply waits for those before it.
+  struct Open {
+    Verb verb = Verb::kSet;
+    bool answered = false;
+    AsyncStore::Ticket wait;             // of a wait or barrier
+    size_t bytes = 0;                    // that it holds in the store's hands
+    std::vector<std::string> keys_left;  // of a multi_get, the last one first; of a watch_key
+    size_t keys_next = 0;                // of a multi_get: how many its next part has
+    bool running = false;                // of a multi_get: a part is in the store's hands
+    std::string reply;
+  };
+
+  bool full() const;
+  void Run(Request request);
+  // Each starts the request last opened.
+  void RunAtOnce(Verb verb, Fields fields);
+  void RunWait(std::vector<std::string> keys);
+  void RunBarrier(const std::string& key, int64_t world_size);
+  void RunMultiGet(std::vector<std::string> keys);
+  void RunPart(uint64_t id);
+
+  absl::Status OnResults(Open& open, std::vector<StoreResult> results);
+  void OnPart(Open& open, size_t bytes);
+  void OnChange(size_t watch, const StoreResult& now);
+  // Ends the waits and barriers; they are not answered.
+  void DropWaits();
+
+  Open& Begin(Verb verb);
+  uint64_t last_id() const { return first_id_ + open_.size() - 1; }
+  Open* Find(uint64_t id);
+  AsyncStore::Done AnswerTo(uint64_t id) const;
+  // Only an error is of interest.
+  AsyncStore::Done ErrorTo(uint64_t id) const;
+  void Finish(Open& open);
+  // Moves the replies that are next to the output; goes on with what waited for room in it.
+  void Flush();
+  size_t unsent() const { return output_.size() - sent_; }
+
+  const uint64_t id_;
+  AsyncStore& store_;
+  const size_t bytes_max_;
+  const std::shared_ptr<Mailbox> mailbox_;
+  RequestParser parser_;
+  std::string held_;  // bytes not looked at yet
+  std::deque<Open> open_;
+  uint64_t first_id_ = 1;     // of open_[0]
+  size_t bytes_running_ = 0;  // of all that are open
+  std::string output_;
+  size_t sent_ = 0;  // of output_
+  KeyWatches watches_;
+};
+
+}  // namespace dp::wire

@@ -1,0 +1,293 @@
+#include "base/store/wire/session.h"
+
+#include <algorithm>
+
+#include "base/store/async_hash_store.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::wire {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A store that answers when it is told to, in the order of the calls.
+class SlowStore : public AsyncStore {
+ public:
+  void Execute(std::vector<StoreOperation> operations, Done done) override {
+    store_.Execute(std::move(operations), Later(std::move(done)));
+  }
+  Ticket Await(std::vector<StoreOperation> reads, Done done) override {
+    return store_.Await(std::move(reads), Later(std::move(done)));
+  }
+  void Cancel(Ticket ticket) override { store_.Cancel(ticket); }
+
+  // Answers the newest first: no session may rely on an order.
+  void AnswerBackwards() {
+    for (; !answers_.empty(); answers_.pop_back()) std::move(answers_.back())();
+  }
+  size_t waiting() const { return store_.waiting(); }
+
+ private:
+  Done Later(Done done) {
+    return [this, done = std::move(done)](Results results) mutable {
+      answers_.push_back([done = std::move(done), results = std::move(results)]() mutable {
+        std::move(done)(std::move(results));
+      });
+    };
+  }
+
+  AsyncHashStore store_;
+  std::vector<absl::AnyInvocable<void() &&>> answers_;
+};
+
+// One client's end of a session, without a socket.
+class Client {
+ public:
+  Client(AsyncStore& store, Dialect dialect, const RequestOptions& options = {})
+      : dialect_(dialect), session_(1, store, options, mailbox_) {
+    if (dialect == Dialect::kC) status_ = session_.Consume(std::string("\0\xce\xf7\x85\x3c", 5));
+  }
+
+  void Ask(Verb verb, std::vector<std::string> strings = {}, int64_t number = 0) {
+    std::string bytes;
+    AppendRequest(dialect_, {verb, {std::move(strings), number}}, &bytes);
+    Say(bytes);
+  }
+  void Say(absl::string_view bytes) {
+    if (status_.ok()) status_ = session_.Consume(bytes);
+    Deliver();
+  }
+  void Deliver() {
+    for (auto answers = mailbox_->TakeOwn(); !answers.empty(); answers = mailbox_->TakeOwn())
+      for (Answer& answer : answers)
+        if (status_.ok()) status_ = session_.OnAnswer(answer.request, std::move(answer.results));
+  }
+  // What has come since, as it is on the wire.
+  std::string Heard() {
+    Deliver();
+    const std::string heard(session_.pending());
+    session_.OnSent(heard.size());
+    Deliver();
+    return heard;
+  }
+  // The reply to `verb`, which is all that has come.
+  Fields Reply(Verb verb, uint64_t count = 0) {
+    FieldParser parser(Limits{});
+    parser.Begin(ReplyShape(verb), count);
+    const std::string heard = Heard();
+    absl::string_view input = heard;
+    EXPECT_TRUE(*parser.Take(&input)) << NameOf(verb) << " got " << heard.size() << " bytes";
+    EXPECT_EQ(input, "");
+    return parser.Finish();
+  }
+
+  Session& session() { return session_; }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const Dialect dialect_;
+  std::shared_ptr<Mailbox> mailbox_ = *Mailbox::Open();
+  Session session_;
+  absl::Status status_;
+};
+
+const std::string kZero(1, '\0'), kOne(1, '\1');
+
+TEST(SessionTest, EveryVerbDoesWhatTheProtocolSays) {
+  AsyncHashStore store;
+  Client client(store, Dialect::kC);
+  client.Ask(Verb::kSet, {"k", "v"});
+  client.Ask(Verb::kAppend, {"k", "w"});
+  client.Ask(Verb::kMultiSet, {"m", "1", "n", "2"});
+  EXPECT_EQ(client.Heard(), "");
+  client.Ask(Verb::kGet, {"k"});
+  EXPECT_THAT(client.Reply(Verb::kGet).strings, ElementsAre("vw"));
+  client.Ask(Verb::kMultiGet, {"m", "gone", "n"});
+  EXPECT_THAT(client.Reply(Verb::kMultiGet, 3).strings, ElementsAre("1", "", "2"));
+  client.Ask(Verb::kAdd, {"n"}, -5);
+  EXPECT_EQ(client.Reply(Verb::kAdd).number, -3);
+  client.Ask(Verb::kCompareSet, {"c", "x", "y"});
+  EXPECT_THAT(client.Reply(Verb::kCompareSet).strings, ElementsAre("x"));
+  client.Ask(Verb::kNumKeys);
+  EXPECT_EQ(client.Reply(Verb::kNumKeys).number, 3);
+  client.Ask(Verb::kListKeys);
+  EXPECT_THAT(client.Reply(Verb::kListKeys).strings, ElementsAre("k", "m", "n"));
+  client.Ask(Verb::kCheck, {"k", "gone"});
+  EXPECT_EQ(client.Reply(Verb::kCheck).number, kNotReady);
+  client.Ask(Verb::kDeleteKey, {"k"});
+  EXPECT_EQ(client.Reply(Verb::kDeleteKey).number, 1);
+  client.Ask(Verb::kPing, {}, 0xcafe);
+  EXPECT_EQ(client.Reply(Verb::kPing).number, 0xcafe);
+}
+
+TEST(SessionTest, QueuesAreFirstInFirstOut) {
+  AsyncHashStore store;
+  Client client(store, Dialect::kC);
+  client.Ask(Verb::kQueuePop, {"q"});
+  EXPECT_EQ(client.Reply(Verb::kQueuePop), Fields{});
+  client.Ask(Verb::kQueuePush, {"q", "a"});
+  client.Ask(Verb::kQueuePush, {"q", "b"});
+  client.Ask(Verb::kQueueLen, {"q"});
+  EXPECT_EQ(client.Reply(Verb::kQueueLen).number, 2);
+  client.Ask(Verb::kWait, {"q"});
+  EXPECT_EQ(client.Heard(), kZero);
+  client.Ask(Verb::kQueuePop, {"q"});
+  EXPECT_EQ(client.Reply(Verb::kQueuePop), (Fields{{"a"}, 2}));
+}
+
+TEST(SessionTest, AWaitIsAnsweredWhenItsKeysAreThere) {
+  AsyncHashStore store;
+  Client waiter(store, Dialect::kC), setter(store, Dialect::kA);
+  waiter.Ask(Verb::kWait, {"a", "b"});
+  setter.Ask(Verb::kSet, {"a", "1"});
+  EXPECT_EQ(waiter.Heard(), "");
+  setter.Ask(Verb::kSet, {"b", "1"});
+  EXPECT_EQ(waiter.Heard(), kZero);
+}
+
+TEST(SessionTest, ACancelledWaitIsForgottenAndAlwaysConfirmed) {
+  AsyncHashStore store;
+  Client client(store, Dialect::kC);
+  client.Ask(Verb::kCancelWait);
+  EXPECT_EQ(client.Heard(), kOne);
+  client.Ask(Verb::kWait, {"gone"});
+  client.Ask(Verb::kCancelWait);
+  EXPECT_EQ(client.Heard(), kOne);
+  EXPECT_EQ(store.waiting(), 0u);
+  client.Ask(Verb::kSet, {"gone", "here"});
+  EXPECT_EQ(client.Heard(), "");
+}
+
+TEST(SessionTest, AnyRequestOfDialectADropsItsParkedWait) {
+  AsyncHashStore store;
+  Client client(store, Dialect::kA);
+  client.Ask(Verb::kWait, {"late"});
+  client.Ask(Verb::kGet, {"other"});
+  client.Ask(Verb::kSet, {"late", "v"});
+  EXPECT_EQ(client.Heard(), std::string(8, '\0'));
+  EXPECT_EQ(store.waiting(), 0u);
+}
+
+TEST(SessionTest, AClientThatGoesTakesItsWaitsAlong) {
+  AsyncHashStore store;
+  {
+    Client client(store, Dialect::kC);
+    client.Ask(Verb::kWait, {"gone"});
+    client.Ask(Verb::kBarrier, {"b"}, 2);
+    EXPECT_EQ(store.waiting(), 2u);
+  }
+  EXPECT_EQ(store.waiting(), 0u);
+}
+
+TEST(SessionTest, ABarrierReleasesAllWhenTheLastArrives) {
+  AsyncHashStore store;
+  Client one(store, Dialect::kC), two(store, Dialect::kC);
+  one.Ask(Verb::kBarrier, {"b"}, 2);
+  EXPECT_EQ(one.Heard(), "");
+  two.Ask(Verb::kBarrier, {"b"}, 2);
+  EXPECT_EQ(one.Heard(), kZero);
+  EXPECT_EQ(two.Heard(), kZero);
+  two.Ask(Verb::kGet, {"b"});
+  EXPECT_THAT(two.Reply(Verb::kGet).strings, ElementsAre("2"));
+}
+
+TEST(SessionTest, AWatcherOfDialectAHearsOfEachChange) {
+  AsyncHashStore store;
+  Client watcher(store, Dialect::kA), other(store, Dialect::kC);
+  watcher.Ask(Verb::kWatchKey, {"wk"});
+  EXPECT_EQ(watcher.Heard(), "\3");
+  const auto notification = [](int kind, const char* old, const char* now) {
+    std::string bytes(1, static_cast<char>(kind));
+    for (const char* string : {"wk", old, now}) AppendString(string, &bytes);
+    return bytes;
+  };
+  other.Ask(Verb::kAdd, {"wk"}, 3);
+  EXPECT_EQ(watcher.Heard(), notification(kKeyCreated, "", "3"));
+  other.Ask(Verb::kSet, {"wk", ""});
+  EXPECT_EQ(watcher.Heard(), notification(kKeyUpdated, "3", ""));
+  other.Ask(Verb::kDeleteKey, {"wk"});
+  EXPECT_EQ(watcher.Heard(), notification(kKeyDeleted, "", ""));
+}
+
+TEST(SessionTest, RepliesKeepTheOrderOfTheRequestsWhateverTheStoreDoes) {
+  SlowStore store;
+  Client client(store, Dialect::kC);
+  client.Ask(Verb::kAdd, {"n"}, 1);
+  client.Ask(Verb::kPing, {}, 7);
+  client.Ask(Verb::kAdd, {"n"}, 1);
+  EXPECT_EQ(client.Heard(), "");
+  store.AnswerBackwards();
+  std::string expected;
+  AppendNumber(1, &expected);
+  expected += std::string("\7\0\0\0", 4);
+  AppendNumber(2, &expected);
+  EXPECT_EQ(client.Heard(), expected);
+}
+
+TEST(SessionTest, AnAnswerThatCrossesACancelIsDropped) {
+  SlowStore store;
+  Client client(store, Dialect::kC);
+  client.Ask(Verb::kSet, {"k", "v"});
+  client.Ask(Verb::kWait, {"k"});
+  client.Ask(Verb::kCancelWait);
+  store.AnswerBackwards();
+  EXPECT_EQ(client.Heard(), kOne);
+}
+
+TEST(SessionTest, RequestsBeyondWhatMayBeOpenAreHeldBack) {
+  SlowStore store;
+  Client client(store, Dialect::kC);
+  std::string flood;
+  for (int i = 0; i < 200; ++i) AppendRequest(Dialect::kC, {Verb::kAdd, {{"n"}, 1}}, &flood);
+  client.Say(flood);
+  EXPECT_FALSE(client.session().readable());
+  std::string heard;
+  for (int rounds = 0; rounds < 10 && heard.size() < 1600; ++rounds) {
+    store.AnswerBackwards();
+    heard += client.Heard();
+    if (!client.session().runnable()) continue;
+    ASSERT_TRUE(client.session().Continue().ok());
+  }
+  ASSERT_EQ(heard.size(), 1600u);
+  std::string last;
+  AppendNumber(200, &last);
+  EXPECT_EQ(heard.substr(1592), last);
+}
+
+TEST(SessionTest, AReaderThatDoesNotReadIsNotServedOn) {
+  AsyncHashStore store;
+  Client client(store, Dialect::kC);
+  client.Ask(Verb::kSet, {"big", std::string(600 << 10, 'x')});
+  client.Ask(Verb::kGet, {"big"});
+  EXPECT_TRUE(client.session().readable());
+  client.Ask(Verb::kGet, {"big"});
+  EXPECT_FALSE(client.session().readable());
+  client.Heard();
+  EXPECT_TRUE(client.session().readable());
+}
+
+TEST(SessionTest, AMultiGetOfMuchIsSentAsItIsRead) {
+  AsyncHashStore store;
+  Client client(store, Dialect::kC);
+  client.Ask(Verb::kSet, {"big", std::string(1 << 20, 'x')});
+  client.Ask(Verb::kMultiGet, std::vector<std::string>(100, "big"));
+  size_t heard = 0, most = 0;
+  for (size_t piece = 1; piece > 0; heard += piece) {
+    piece = client.Heard().size();
+    most = std::max(most, piece);
+  }
+  EXPECT_EQ(heard, 100 * (8 + (size_t{1} << 20)));
+  EXPECT_LE(most, size_t{20} << 20);
+}
+
+TEST(SessionTest, AnAddToAWordEndsTheConnection) {
+  AsyncHashStore store;
+  Client client(store, Dialect::kC);
+  client.Ask(Verb::kSet, {"k", "word"});
+  client.Ask(Verb::kAdd, {"k"}, 1);
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace dp::wire

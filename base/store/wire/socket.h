@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/file_descriptor.h"
+
+// Sockets as values. Every one made here is non-blocking and closed on exec.
+
+namespace dp::wire {
+
+// errno in our words: "<what>: <reason>", and the code that fits.
+absl::Status ErrnoStatus(absl::string_view what);
+
+// Listens on `host`, a numeric address or a name; empty is every address of both families, in one
+// socket. Port 0 is any free one.
+// Errors: InvalidArgument no such host; AlreadyExists the port is taken; others of the system.
+absl::StatusOr<FileDescriptor> Listen(const std::string& host, uint16_t port);
+
+// Gives a listening socket what its connections then inherit: no delay of small writes, and probes
+// that notice within two minutes that a host is gone.
+absl::Status PrepareListener(int listener);
+
+absl::StatusOr<uint16_t> PortOf(int socket);
+
+// Connects to the first address of `host`:`port` that takes it, within `timeout` each; IPv6 first.
+// Errors: InvalidArgument no such host; Unavailable refused; DeadlineExceeded; others of the
+// system.
+absl::StatusOr<FileDescriptor> Connect(const std::string& host, uint16_t port,
+                                       absl::Duration timeout);
+
+// Waits until the socket can be read (POLLIN) or written (POLLOUT), or its peer is gone.
+// Errors: DeadlineExceeded.
+absl::Status AwaitSocket(int socket, short events, absl::Duration timeout);
+
+}  // namespace dp::wire

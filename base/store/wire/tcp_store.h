@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/store/store.h"
+#include "base/store/wire/tcp_connection.h"
+
+namespace dp::wire {
+
+struct TcpStoreOptions {
+  TcpEndpoint server;
+  // Of the connection, and of each reply to what does not wait.
+  absl::Duration timeout = absl::Minutes(5);
+  // Stands before every key. PyTorch's clients have this one, and see only keys that begin with it.
+  std::string prefix = "/";
+};
+
+// The store behind a TCPStore server: PyTorch's own of any release, or ours. Thread-safe: each
+// thread has a connection of its own while it is in a call.
+//
+// The protocol has no batches: the operations of one Execute take effect one after the other, and
+// those before one that fails stay. What it has no verb for is Unimplemented. A server that finds
+// something wrong just closes the connection: the error is then Unavailable, whatever it was.
+class TcpStore : public Store {
+ public:
+  // Errors: InvalidArgument no such host; Unavailable nobody listens, or it speaks another dialect.
+  static absl::StatusOr<std::unique_ptr<TcpStore>> Open(const TcpStoreOptions& options);
+
+  absl::StatusOr<std::vector<StoreResult>> Execute(
+      absl::Span<const StoreOperation> operations) override DP_EXCLUDES(mu_);
+  absl::StatusOr<std::vector<StoreResult>> Await(absl::Span<const StoreOperation> reads,
+                                                 absl::Duration timeout) override DP_EXCLUDES(mu_);
+
+ private:
+  // The operations as calls over one connection.
+  class Calls;
+  using Connection = std::unique_ptr<TcpConnection>;
+
+  explicit TcpStore(const TcpStoreOptions& options) : options_(options) {}
+
+  absl::StatusOr<Connection> Take() DP_EXCLUDES(mu_);
+  void Return(Connection connection) DP_EXCLUDES(mu_);
+  absl::StatusOr<StoreResult> RunOne(const StoreOperation& operation) DP_EXCLUDES(mu_);
+  // The error of an add to which the server has `closed`: it may be the value's fault.
+  absl::Status WhyNoSum(const StoreAdd& add, const absl::Status& closed) DP_EXCLUDES(mu_);
+  // The error of a wait that has run out of time, with the names of what is missing now.
+  absl::Status Missing(TcpConnection& connection, absl::Span<const StoreOperation> reads,
+                       absl::Duration waited) const;
+
+  const TcpStoreOptions options_;
+  Mutex mu_;
+  std::vector<Connection> idle_ DP_GUARDED_BY(mu_);
+};
+
+}  // namespace dp::wire

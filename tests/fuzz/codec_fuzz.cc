@@ -1,0 +1,73 @@
+// The parser of requests, and that of replies, under any bytes: what is taken for a request must be
+// the same however the bytes are cut, and after having been written again.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/store/wire/request_parser.h"
+
+namespace dp::wire {
+namespace {
+
+const Limits kLimits{.key_bytes = 64, .value_bytes = 256, .keys = 16, .message_bytes = 4096};
+
+struct Parsed {
+  std::vector<Request> requests;
+  Dialect dialect = Dialect::kA;
+  bool refused = false;
+};
+
+Parsed ParseInPieces(absl::string_view bytes, size_t piece) {
+  RequestParser parser({.limits = kLimits});
+  Parsed parsed;
+  while (!bytes.empty() && !parsed.refused) {
+    absl::string_view input = bytes.substr(0, piece);
+    bytes.remove_prefix(input.size());
+    Request request;
+    absl::StatusOr<bool> found = true;
+    while ((found = parser.Next(&input, &request)).ok() && *found)
+      parsed.requests.push_back(request);
+    parsed.refused = !found.ok();
+    DP_CHECK(parsed.refused || input.empty());
+  }
+  parsed.dialect = parser.dialect();
+  return parsed;
+}
+
+void CheckWrittenAgain(const Request& request, Dialect dialect) {
+  if (!CodeOf(request.verb, dialect)) return;  // it came before the dialect was known better
+  std::string fields;
+  AppendFields(RequestShape(request.verb), request.fields, &fields);
+  FieldParser parser(kLimits);
+  parser.Begin(RequestShape(request.verb));
+  absl::string_view input = fields;
+  DP_CHECK(*parser.Take(&input) && input.empty());
+  DP_CHECK(parser.Finish() == request.fields);
+}
+
+void CheckReplies(absl::string_view bytes) {
+  for (size_t verb = 0; verb < kVerbs; ++verb) {
+    FieldParser parser(kLimits);
+    parser.Begin(ReplyShape(static_cast<Verb>(verb)), bytes.size() % 5);
+    absl::string_view input = bytes;
+    const auto complete = parser.Take(&input);
+    if (complete.ok() && *complete) (void)parser.Finish();
+  }
+}
+
+}  // namespace
+}  // namespace dp::wire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace dp::wire;
+  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const Parsed whole = ParseInPieces(bytes, size + 1);
+  const Parsed pieces = ParseInPieces(bytes, 1 + size % 7);
+  DP_CHECK(whole.refused == pieces.refused && whole.requests == pieces.requests);
+  for (const Request& request : whole.requests) CheckWrittenAgain(request, whole.dialect);
+  CheckReplies(bytes);
+  return 0;
+}

@@ -1,0 +1,90 @@
+// Three clients of one store say anything, in pieces and in turns; none may make the server keep
+// more than its limits allow, and none may leave a wait behind.
+//
+// The input is a row of pieces: a byte for who speaks (or goes), a byte for how long, the bytes.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/check.h"
+#include "base/store/async_hash_store.h"
+#include "base/store/wire/session.h"
+
+namespace dp::wire {
+namespace {
+
+constexpr size_t kClients = 3;
+constexpr uint8_t kGo = 0x80;
+constexpr uint8_t kDeaf = 0x40;  // does not read what is sent to it
+
+class Room {
+ public:
+  void Hear(uint8_t who, absl::string_view bytes) {
+    std::unique_ptr<Session>& session = sessions_[who % kClients];
+    if ((who & kGo) != 0) session.reset();
+    if (session == nullptr) {
+      ids_[who % kClients] = ++last_id_;
+      session = std::make_unique<Session>(last_id_, store_, options_, mailbox_);
+    }
+    // A server reads nothing from one that is not readable: the bytes stay in the network.
+    if (session->readable() && !session->Consume(bytes).ok()) session.reset();
+    Deliver();
+    if (session != nullptr && (who & kDeaf) == 0 && !Send(*session)) session.reset();
+    Deliver();
+  }
+
+  void End() {
+    for (auto& session : sessions_) session.reset();
+    DP_CHECK(store_.waiting() == 0);
+  }
+
+ private:
+  void Deliver() {
+    for (auto answers = mailbox_->TakeOwn(); !answers.empty(); answers = mailbox_->TakeOwn())
+      for (Answer& answer : answers) Give(std::move(answer));
+  }
+  void Give(Answer answer) {
+    for (size_t i = 0; i < kClients; ++i) {
+      if (sessions_[i] == nullptr || ids_[i] != answer.session) continue;
+      if (!sessions_[i]->OnAnswer(answer.request, std::move(answer.results)).ok())
+        sessions_[i].reset();
+      return;
+    }
+  }
+  // Returns whether the client may stay.
+  static bool Send(Session& session) {
+    while (!session.pending().empty()) {
+      DP_CHECK(session.pending().size() < size_t{4} << 20);
+      session.OnSent(std::min<size_t>(session.pending().size(), 4096));
+    }
+    return !session.runnable() || session.Continue().ok();
+  }
+
+  const RequestOptions options_{
+      .limits = {.key_bytes = 64, .value_bytes = 4096, .keys = 64, .message_bytes = 16384}};
+  AsyncHashStore store_{{.keys = 1000, .total_bytes = size_t{1} << 20}};
+  std::shared_ptr<Mailbox> mailbox_ = *Mailbox::Open();
+  std::array<std::unique_ptr<Session>, kClients> sessions_;
+  std::array<uint64_t, kClients> ids_ = {};
+  uint64_t last_id_ = 0;
+};
+
+}  // namespace
+}  // namespace dp::wire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  dp::wire::Room room;
+  while (size >= 2) {
+    const uint8_t who = data[0];
+    const size_t bytes = std::min<size_t>(data[1], size - 2);
+    room.Hear(who, {reinterpret_cast<const char*>(data + 2), bytes});
+    data += 2 + bytes;
+    size -= 2 + bytes;
+  }
+  room.End();
+  return 0;
+}
