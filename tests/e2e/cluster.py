@@ -113,10 +113,10 @@ class Cluster(contextlib.ExitStack):
     def dpctl_command(self):
         return [BIN / "dpctl", "--coordinator", self.address]
 
-    def dpctl(self, *args, timeout_s=TIMEOUT_S, check=None):
+    def dpctl(self, *args, timeout_s=TIMEOUT_S, check=None, cwd=None):
         """Runs dpctl; with `check`, its exit code must be that."""
         done = subprocess.run([*self.dpctl_command(), *map(str, args)],
-                              capture_output=True, text=True, timeout=timeout_s)
+                              capture_output=True, text=True, timeout=timeout_s, cwd=cwd)
         if check is not None and done.returncode != check:
             raise AssertionError(f"dpctl {args} ended with {done.returncode}, not {check}\n"
                                  f"{done.stdout}\n{done.stderr}")
@@ -139,13 +139,20 @@ class Cluster(contextlib.ExitStack):
 
     def follow_until(self, job, text, timeout_s=TIMEOUT_S):
         """Follows the job's log until a line holds `text`."""
+        return self.follow_until_each(job, text, 1, timeout_s)[0]
+
+    def follow_until_each(self, job, text, ranks, timeout_s=TIMEOUT_S):
+        """Follows the job's log until so many lines hold `text`; returns them."""
+        found = []
         with subprocess.Popen([*self.dpctl_command(), "logs", "-f", job],
                               stdout=subprocess.PIPE, text=True) as logs:
             timer = time.monotonic() + timeout_s
             try:
                 for line in logs.stdout:
                     if text in line:
-                        return line
+                        found.append(line)
+                    if len(found) == ranks:
+                        return found
                     if time.monotonic() > timer:
                         break
             finally:

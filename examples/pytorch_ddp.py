@@ -1,0 +1,64 @@
+"""A classifier trained with DistributedDataParallel, as one writes it for torchrun.
+
+    dpctl run --local --nproc-per-node 2 -- python3 examples/pytorch_ddp.py --epochs 3
+
+It knows nothing of dp: its place comes from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+"""
+
+import argparse
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+
+def spiral(samples=3000, classes=3):
+    """Points on as many arms of a spiral as there are classes."""
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.arange(samples) % classes
+    radius = torch.rand(samples, generator=generator)
+    angle = radius * 4 + labels * (2 * torch.pi / classes)
+    angle += 0.15 * torch.randn(samples, generator=generator)
+    return TensorDataset(torch.stack([radius * angle.cos(), radius * angle.sin()], 1), labels)
+
+
+def accuracy(model, data):
+    points, labels = data.tensors
+    with torch.no_grad():
+        return (model(points).argmax(1) == labels).float().mean().item()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--batch-size", type=int, default=60, help="over all ranks together")
+    options = parser.parse_args()
+
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(rank)  # DDP broadcasts rank 0's parameters
+    layers = torch.nn.Sequential(torch.nn.Linear(2, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64),
+                                 torch.nn.ReLU(), torch.nn.Linear(64, 3))
+    model = DistributedDataParallel(layers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    data = spiral()
+    sampler = DistributedSampler(data, seed=1)
+    loader = DataLoader(data, options.batch_size // world_size, sampler=sampler)
+
+    for epoch in range(1, options.epochs + 1):
+        sampler.set_epoch(epoch)
+        for points, labels in loader:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(points), labels)
+            loss.backward()
+            optimizer.step()
+        if rank == 0:
+            print(f"epoch {epoch}/{options.epochs}  accuracy {accuracy(model.module, data):.4f}")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Any program as a job: its environment, directory, output and end; without PyTorch."""
+
+import json
+import pathlib
+import unittest
+
+from cluster import Cluster, alive
+
+
+def lines_of(output):
+    """[(rank, text)] of lines as "[0 host] text"."""
+    pairs = []
+    for line in output.splitlines():
+        if line.startswith("["):
+            label, text = line[1:].split("] ", 1)
+            pairs.append((int(label.split()[0]), text))
+    return pairs
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = self.enterContext(Cluster())
+
+    def two_workers(self, slots):
+        for name in ("worker-a", "worker-b"):
+            self.cluster.worker(slots=slots, name=name)
+
+    def environments(self, *flags):
+        """What each rank of two on each of two workers finds, by rank."""
+        self.two_workers(slots=3)
+        done = self.cluster.dpctl("run", "--nnodes", 2, "--nproc-per-node", 2, *flags, "--", "env",
+                                  check=0)
+        found = [{} for _ in range(4)]
+        for rank, text in lines_of(done.stdout):
+            name, _, value = text.partition("=")
+            found[rank][name] = value
+        return found
+
+    def test_the_ranks_of_a_worker_are_adjacent_and_know_their_place(self):
+        ranks = self.environments()
+        places = [(r["RANK"], r["LOCAL_RANK"], r["GROUP_RANK"], r["ROLE_RANK"]) for r in ranks]
+        self.assertEqual(places, [("0", "0", "0", "0"), ("1", "1", "0", "1"), ("2", "0", "1", "2"),
+                                  ("3", "1", "1", "3")])
+        self.assertEqual([r["DP_WORKER"] for r in ranks], 2 * ["worker-a"] + 2 * ["worker-b"])
+        for rank in ranks:
+            self.assertEqual(rank["WORLD_SIZE"], "4")
+            self.assertEqual(rank["LOCAL_WORLD_SIZE"], "2")
+            self.assertEqual(rank["TORCHELASTIC_RESTART_COUNT"], "0")
+            self.assertEqual(rank["OMP_NUM_THREADS"], "1")
+            self.assertEqual(rank["PYTHONUNBUFFERED"], "1")
+            self.assertEqual(rank["GLOO_SOCKET_IFNAME"], "lo")
+        self.assertEqual(len({r["MASTER_ADDR"] + ":" + r["MASTER_PORT"] for r in ranks}), 1)
+        self.assertEqual(len({r["DP_PORT"] for r in ranks}), 4)
+
+    def test_the_jobs_own_variables_win(self):
+        ranks = self.environments("--env", "GLOO_SOCKET_IFNAME=eth7", "--env", "GREETING=a=b")
+        self.assertEqual({r["GLOO_SOCKET_IFNAME"] for r in ranks}, {"eth7"})
+        self.assertEqual({r["GREETING"] for r in ranks}, {"a=b"})
+
+    def test_other_launchers_contracts_come_from_the_same_placement(self):
+        ranks = self.environments("--contract", "tensorflow")
+        clusters = [json.loads(r["TF_CONFIG"]) for r in ranks]
+        self.assertEqual([c["task"]["index"] for c in clusters], [0, 1, 2, 3])
+        workers = clusters[0]["cluster"]["worker"]
+        self.assertEqual(workers, [f"127.0.0.1:{r['DP_PORT']}" for r in ranks])
+
+    def test_a_program_runs_where_dpctl_was_called(self):
+        self.cluster.worker()
+        done = self.cluster.dpctl("run", "--", "pwd", check=0, cwd=self.cluster.dir)
+        self.assertEqual(lines_of(done.stdout), [(0, str(self.cluster.dir.resolve()))])
+
+    def test_a_directory_that_is_not_there_is_named(self):
+        self.cluster.worker()
+        done = self.cluster.dpctl("run", "--workdir", "/no/such", "--", "pwd", check=100)
+        self.assertIn("working directory /no/such on this host", done.stderr)
+
+    def test_a_program_that_is_not_there_is_named(self):
+        self.cluster.worker()
+        done = self.cluster.dpctl("run", "--", "no-such-program", check=100)
+        self.assertIn("cannot run no-such-program", done.stderr)
+
+    def test_exit_codes_and_signals_pass_through(self):
+        self.cluster.worker()
+        self.cluster.dpctl("run", "--", "sh", "-c", "exit 7", check=7)
+        self.cluster.dpctl("run", "--", "sh", "-c", "kill -9 $$", check=137)
+
+    def test_lines_carry_rank_and_host_and_ranks_can_be_chosen(self):
+        self.two_workers(slots=2)
+        job = self.cluster.dpctl("submit", "-o", "name", "--nnodes", 2, "--nproc_per_node", 2, "--",
+                                 "sh", "-c", "echo hello from $RANK", check=0).stdout.strip()
+        self.assertEqual(self.cluster.wait(job), 0)
+        host = self.cluster.describe(job)["ranks"][0]["host"]
+        output = self.cluster.dpctl("logs", job, "--rank", "0,2-3", check=0).stdout
+        self.assertEqual(sorted(output.splitlines()),
+                         [f"[{rank} {host}] hello from {rank}" for rank in (0, 2, 3)])
+
+    def test_a_job_that_no_workers_can_share_says_what_is_missing(self):
+        self.cluster.worker(slots=4)
+        job = self.cluster.dpctl("submit", "-o", "name", "--nnodes", 2, "--nproc-per-node", 2, "--",
+                                 "true", check=0).stdout.strip()
+        self.assertIn("needs 2 workers with 2 slots each",
+                      self.cluster.describe(job)["pendingReasons"][0])
+        self.cluster.worker(slots=2)
+        self.assertEqual(self.cluster.wait(job), 0)
+
+    def test_all_slots_of_a_worker_can_be_asked_for(self):
+        self.cluster.worker(slots=3)
+        done = self.cluster.dpctl("run", "--nproc-per-node", "cpu", "--", "sh", "-c",
+                                  "echo $WORLD_SIZE", check=0)
+        self.assertEqual([text for _, text in lines_of(done.stdout)], ["3", "3", "3"])
+
+    def test_local_brings_a_worker_for_each_node(self):
+        done = self.cluster.dpctl("run", "--local", "--nnodes", 2, "--", "sh", "-c",
+                                  "echo $DP_WORKER in $(pwd)", check=0, cwd=self.cluster.dir)
+        here = self.cluster.dir.resolve()
+        self.assertEqual(sorted(lines_of(done.stdout)),
+                         [(0, f"local-0 in {here}"), (1, f"local-1 in {here}")])
+
+    def test_cancel_ends_what_a_program_has_started(self):
+        self.cluster.worker()
+        script = "trap '' TERM; tail -f /dev/null & echo child $!; wait"
+        path = self.cluster.dir / "job.json"
+        path.write_text(json.dumps({
+            "apiVersion": "dp/v1", "kind": "Job", "name": "stubborn", "grace": "1s",
+            "command": {"argv": ["sh", "-c", script]}}))
+        job = self.cluster.dpctl("submit", "-o", "name", path, check=0).stdout.strip()
+        child = int(self.cluster.follow_until(job, "child ").split()[-1])
+        self.cluster.dpctl("cancel", job, check=0)
+        self.assertEqual(self.cluster.wait(job), 103)
+        self.assertFalse(alive(child))
+        self.assertEqual(list(pathlib.Path(self.cluster.dir).glob("state-*/spool/*")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,10 @@
+"""Rank 1 raises while the others wait for it."""
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+dist.barrier()
+if dist.get_rank() == 1:
+    raise ValueError("no such layer: conv7")
+dist.all_reduce(torch.ones(1))

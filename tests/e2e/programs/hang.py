@@ -1,0 +1,15 @@
+"""Rank 1 never comes to the collective; every rank has a child, and none listens to SIGTERM."""
+
+import signal
+import subprocess
+
+import torch
+import torch.distributed as dist
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+dist.init_process_group("gloo")
+child = subprocess.Popen(["tail", "-f", "/dev/null"], start_new_session=True)
+print(f"child {child.pid}")
+if dist.get_rank() == 1:
+    signal.pause()
+dist.all_reduce(torch.ones(1))
