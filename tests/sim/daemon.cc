@@ -107,6 +107,7 @@ void Daemon::Take(const core::Assignment& assignment) {
   for (const core::AssignedRank& rank : assignment.ranks) {
     desired_.ranks[rank.key] = {rank.key, rank.stop, kGrace};
     world_sizes_[rank.key] = rank.world_size;
+    commands_[rank.key] = !rank.hosts.empty();
   }
   Reconcile();
 }
@@ -180,8 +181,8 @@ void Daemon::Start(const worker::AssignedRank& rank) {
     observed_.StartFailed(rank.key, "no such program", env_.events.now());
     return;
   }
-  auto process =
-      std::make_shared<Process>(env_, network_, table_, node_, rank.key, world_sizes_.at(rank.key));
+  auto process = std::make_shared<Process>(env_, network_, table_, node_, rank.key,
+                                           world_sizes_.at(rank.key), commands_.at(rank.key));
   processes_[rank.key] = process;
   env_.Tell(
       absl::StrCat("node ", node_, " starts rank ", rank.key.job.ToString(), "/", rank.key.rank));

@@ -75,6 +75,7 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   worker::Observed observed_;
   std::map<worker::RankKey, std::shared_ptr<Process>> processes_;
   std::map<worker::RankKey, int> world_sizes_;
+  std::map<worker::RankKey, bool> commands_;
   bool reporting_ = false;
   absl::Time asked_again_at_ = absl::InfiniteFuture();
 };

@@ -80,19 +80,27 @@ size_t ProcessTable::sums(JobId job) const {
 }
 
 Process::Process(Environment& environment, Network& network, ProcessTable& table, Node node,
-                 const core::RankKey& key, int world_size)
+                 const core::RankKey& key, int world_size, bool command)
     : env_(environment),
       network_(network),
       table_(table),
       node_(node),
       key_(key),
       world_size_(world_size),
+      command_(command),
       store_client_(env_.dice.Seed() | 1) {}
 
 void Process::Begin(std::function<void(const core::Exit&)> on_exit) {
   table_.Began(shared_from_this());
   on_exit_ = std::move(on_exit);
-  Later(env_.dice.Between(absl::Milliseconds(1), absl::Milliseconds(500)), [this] { Join(); });
+  Later(env_.dice.Between(absl::Milliseconds(1), absl::Milliseconds(500)),
+        [this] { command_ ? Work(1) : Join(); });
+}
+
+void Process::Work(int step) {
+  if (step > kSteps) return End({core::Exit::How::kCode, 0});
+  Later(env_.dice.Between(absl::Milliseconds(1), absl::Seconds(3)),
+        [this, step] { Work(step + 1); });
 }
 
 void Process::Join() {

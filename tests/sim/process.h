@@ -43,14 +43,14 @@ class ProcessTable {
 
 // A fake dp-trainer: joins its world, exchanges addresses and passes a barrier in the store,
 // counts its steps there, takes an element of its queue at each, works a while and exits. It never
-// ends well while a peer is broken.
+// ends well while a peer is broken. Or a command, which only works and exits.
 class Process : public std::enable_shared_from_this<Process> {
  public:
   // Adds to the store's counter that each rank makes.
   static constexpr int kSteps = 3;
 
   Process(Environment& environment, Network& network, ProcessTable& table, Node node,
-          const core::RankKey& key, int world_size);
+          const core::RankKey& key, int world_size, bool command);
 
   // `on_exit` is called once, unless Vanish comes first.
   void Begin(std::function<void(const core::Exit&)> on_exit);
@@ -64,6 +64,7 @@ class Process : public std::enable_shared_from_this<Process> {
 
   bool alive() const { return alive_; }
   bool hung() const { return hung_; }
+  bool command() const { return command_; }
   bool broken() const { return alive_ ? hung_ : !exit_.success(); }
   const core::RankKey& key() const { return key_; }
 
@@ -73,6 +74,7 @@ class Process : public std::enable_shared_from_this<Process> {
   void Exchange();
   void Step(int step);
   void Pop(int step);
+  void Work(int step);
   void Finish();
   // What a trainer does whose peers are gone: it waits for its daemon to stop it, but not for ever.
   void WaitToBeStopped();
@@ -89,6 +91,7 @@ class Process : public std::enable_shared_from_this<Process> {
   const Node node_;
   const core::RankKey key_;
   const int world_size_;
+  const bool command_;
   std::function<void(const core::Exit&)> on_exit_;
 
   bool alive_ = true;

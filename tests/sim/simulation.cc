@@ -60,8 +60,12 @@ void Simulation::SubmitJobs() {
       const int ranks = 1 + env_.dice.Below(kDaemons * kSlots + 1);
       // What fits nowhere waits for ever, so somebody gives it up.
       const bool cancel = ranks > kDaemons * kSlots || env_.dice.Chance(0.2);
-      user_.Submit(ranks, cancel ? env_.dice.Between(absl::ZeroDuration(), absl::Seconds(20))
-                                 : absl::InfiniteDuration());
+      core::JobSpec spec{.name = "job", .ranks = ranks};
+      spec.joins_by_running = env_.dice.Chance(0.3);
+      const bool shareable = ranks % 2 == 0 && ranks <= 2 * kSlots;
+      if (spec.joins_by_running && shareable && env_.dice.Chance(0.5)) spec.nodes = 2;
+      user_.Submit(spec, cancel ? env_.dice.Between(absl::ZeroDuration(), absl::Seconds(20))
+                                : absl::InfiniteDuration());
     });
   }
 }
@@ -132,8 +136,8 @@ void Simulation::BreakProcess() {
   Process& process = *alive[env_.dice.Below(static_cast<int>(alive.size()))];
   if (env_.dice.Chance(0.6)) return process.Crash({core::Exit::How::kSignal, 9});
   process.Hang();
-  // Its peers will find that it hangs. Where there is none, its owner does.
-  if (processes_.Alone(process.key())) user_.Cancel(process.key().job);
+  // Its peers will find that it hangs. Where there is none, or they do not look, its owner does.
+  if (process.command() || processes_.Alone(process.key())) user_.Cancel(process.key().job);
 }
 
 void Simulation::ReplaceDaemon(Daemon& daemon) {
@@ -185,7 +189,7 @@ std::vector<std::string> Simulation::Unsettled() const {
 void Simulation::CheckEnd() {
   for (const std::string& what : Unsettled()) env_.Expect(false, what);
   for (const core::Job* job : shell_.coordinator().jobs()) {
-    if (job->state != core::JobState::kSucceeded) continue;
+    if (job->state != core::JobState::kSucceeded || job->spec.joins_by_running) continue;
     env_.Expect(processes_.sums(job->id) == static_cast<size_t>(job->spec.ranks * Process::kSteps),
                 absl::StrCat("job ", job->id.ToString(), " lost or repeated an add"));
   }

@@ -11,8 +11,8 @@ const client::RetryOptions kForever = {.deadline = absl::InfiniteDuration()};
 
 }  // namespace
 
-void User::Submit(int ranks, absl::Duration cancel_after) {
-  const core::SubmitJob request{absl::StrCat("request ", ++submissions_), {"job", ranks, ""}};
+void User::Submit(const core::JobSpec& spec, absl::Duration cancel_after) {
+  const core::SubmitJob request{absl::StrCat("request ", ++submissions_), spec};
   Retry<JobId>(
       env_, kForever,
       [this, request](absl::Duration deadline, Reply<JobId> done) {
@@ -21,7 +21,7 @@ void User::Submit(int ranks, absl::Duration cancel_after) {
             [request](Service& service, auto reply) { service.SubmitJob(request, reply); },
             std::move(done));
       },
-      [this, ranks, cancel_after](const absl::StatusOr<JobId>& job) {
+      [this, ranks = spec.ranks, cancel_after](const absl::StatusOr<JobId>& job) {
         if (!job.ok()) return env_.Expect(false, "a submission was refused");
         const bool is_new = jobs_.emplace(*job, core::JobState::kPending).second;
         env_.Expect(is_new, "two submissions made one job");

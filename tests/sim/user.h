@@ -14,8 +14,8 @@ class User {
 
   User(Environment& environment, Network& network) : env_(environment), network_(network) {}
 
-  // Submits a job of so many ranks, and cancels it after `cancel_after` where that is finite.
-  void Submit(int ranks, absl::Duration cancel_after);
+  // Submits a job, and cancels it after `cancel_after` where that is finite.
+  void Submit(const core::JobSpec& spec, absl::Duration cancel_after);
   void Cancel(JobId job);
 
   // The jobs whose submission was acknowledged, with the end that was seen, if any.
