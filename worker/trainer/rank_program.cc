@@ -145,6 +145,8 @@ class RankProgram {
                     .progress = progress,
                     .trace = plan.trace_file.empty() ? nullptr : &trace});
     DP_RETURN_IF_ERROR(loop.Run());
+    // A peer that does not come to its end fails by itself; what this rank has is whole.
+    (void)group.Leave()->Wait();
     return group.rank() == 0 ? WriteResults(plan, model, trace) : absl::OkStatus();
   }
 

@@ -90,6 +90,13 @@ class GlooGroup : public Group {
                 });
   }
 
+  std::unique_ptr<Work> Leave() override {
+    return queue_.Push("leave", [this]() -> absl::Status {
+      if (mesh_.Leave([this] { return Stopped(); })) return absl::OkStatus();
+      return queue_.StopError("leave", {});
+    });
+  }
+
   void Abort(const absl::Status& why) override { queue_.Abort(why); }
 
  private:
@@ -165,6 +172,7 @@ class GlooGroup : public Group {
   void Interrupt() {
     if (!connected_) mesh_.Interrupt();
     InterruptTransfers();
+    mesh_.InterruptLeave();
   }
 
   const GlooOptions options_;

@@ -69,6 +69,25 @@ TEST(GlooGroupTest, ConnectNamesARankThatWentAwayAfterItPublishedItsAddress) {
   EXPECT_THAT(std::string(group.status().message()), HasSubstr("connect: rank 1"));
 }
 
+TEST(GlooGroupTest, ARankLeavesWhenItsPeersDo) {
+  Groups groups = OpenGloo(3, {});
+  std::vector<std::unique_ptr<Work>> leaving;
+  for (auto& group : groups) leaving.push_back(group->Leave());
+  for (auto& work : leaving) EXPECT_EQ(work->Wait(), absl::OkStatus());
+}
+
+TEST(GlooGroupTest, ARankDoesNotLeaveBeforeItsPeers) {
+  Groups groups = OpenGloo(2, {.timeout = absl::Milliseconds(100)});
+  EXPECT_EQ(groups[0]->Leave()->Wait().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(GlooGroupTest, ALeavingRankDoesNotWaitForADeadPeer) {
+  Groups groups = OpenGloo(2, {});
+  auto leaving = groups[0]->Leave();
+  groups[1].reset();
+  EXPECT_EQ(leaving->Wait(), absl::OkStatus());
+}
+
 TEST(GlooGroupTest, AnAddressOfAnotherHostIsRefusedByName) {
   HashStore store;
   GlooOptions options = OnLoopback();

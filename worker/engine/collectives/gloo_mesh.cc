@@ -222,14 +222,38 @@ std::vector<int> GlooMesh::DeadPeers() {
   return dead;
 }
 
+bool GlooMesh::Leave(const std::function<bool()>& stopped) {
+  SayGoodbye();
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_ && !AwaitGoodbye(r, stopped)) return false;
+  return true;
+}
+
+bool GlooMesh::AwaitGoodbye(int rank, const std::function<bool()>& stopped) {
+  try {
+    while (!stopped())
+      if (goodbye_buffers_[rank]->waitRecv(nullptr, kForever)) return true;
+  } catch (const std::exception&) {
+    return true;  // It is gone, in whatever way.
+  }
+  return false;
+}
+
+void GlooMesh::InterruptLeave() {
+  MutexLock lock(mu_);
+  for (auto& buffer : goodbye_buffers_)
+    if (buffer != nullptr) buffer->abortWaitRecv();
+}
+
 void GlooMesh::SayGoodbye() {
-  uint8_t byte = 1;
+  if (!said_goodbyes_.empty()) return;
   for (int r = 0; r < size_; ++r) {
     if (r == rank_) continue;
-    // The peer's receive is pending since it connected, so the byte leaves now or, where the
-    // connection is stuffed, never. Either way there is nothing to wait for.
+    // The peer's receive is pending since it connected, so the byte leaves as soon as Gloo has
+    // heard of that or, where the connection is stuffed, never. There is nothing to wait for.
     try {
-      Buffer(&byte, 1)->send(r, kGoodbyeSlot);
+      said_goodbyes_.push_back(Buffer(&goodbyes_[rank_], 1));
+      said_goodbyes_.back()->send(r, kGoodbyeSlot);
     } catch (const std::exception&) {
       // It has gone before us.
     }

@@ -23,14 +23,15 @@ namespace dp::engine {
 // connection only to operations pending on it, while an operation of ours may be waiting for
 // another peer; so a thread keeps a receive pending on every connection that is never answered,
 // and learns of any peer's end at once. A rank that leaves in good order says so first, in one
-// byte: an end without it is a death.
+// byte: an end without it is a death. Gloo resets the connections it closes, which discards what
+// the peer has not read yet; so a rank closes when every peer has said goodbye.
 //
 // Owned by a group. Connect and transfers on the group's queue thread, the rest from any thread.
 class GlooMesh {
  public:
   // `on_end` is called whenever EndedPeers() has grown.
   GlooMesh(int rank, int size, std::function<void()> on_end);
-  // Says goodbye and closes. Never blocks on a peer.
+  // Says goodbye, where that was not done, and closes. Never blocks on a peer.
   ~GlooMesh();
 
   // Blocks until every pair is connected. `stopped` says that it must give up, and Interrupt makes
@@ -45,6 +46,10 @@ class GlooMesh {
   std::vector<int> EndedPeers() const DP_EXCLUDES(mu_);
   // Those that ended without goodbye.
   std::vector<int> DeadPeers() DP_EXCLUDES(mu_);
+  // Says goodbye and blocks until every peer has said it too or its connection has ended. Returns
+  // false when `stopped` says that it must give up; InterruptLeave, from any thread, makes it look.
+  [[nodiscard]] bool Leave(const std::function<bool()>& stopped);
+  void InterruptLeave() DP_EXCLUDES(mu_);
   // Throws what Gloo throws.
   std::unique_ptr<gloo::transport::UnboundBuffer> Buffer(void* data, size_t bytes);
 
@@ -64,6 +69,7 @@ class GlooMesh {
   bool AwaitEnd(uint64_t generation) DP_EXCLUDES(mu_);
   bool MarkEnded(int rank) DP_EXCLUDES(mu_);
   void SayGoodbye();
+  bool AwaitGoodbye(int rank, const std::function<bool()>& stopped);
 
   const int rank_;
   const int size_;
@@ -73,6 +79,8 @@ class GlooMesh {
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
   std::vector<uint8_t> goodbyes_;  // by rank; room for its byte
+  // Of the queue's thread until it has ended, then of the watch.
+  Buffers said_goodbyes_;
 
   mutable Mutex mu_;
   bool opened_ DP_GUARDED_BY(mu_) = false;  // pairs exist

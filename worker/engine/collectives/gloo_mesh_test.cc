@@ -53,6 +53,10 @@ std::vector<std::unique_ptr<GlooMesh>> Connect(int size, Ends& ends) {
 TEST(GlooMeshTest, PeersThatLeaveInGoodOrderHaveEndedAndAreNotDead) {
   Ends ends;
   auto meshes = Connect(3, ends);
+  std::vector<std::jthread> threads;
+  for (auto& mesh : meshes)
+    threads.emplace_back([&mesh] { EXPECT_TRUE(mesh->Leave([] { return false; })); });
+  threads.clear();
   meshes[2].reset();
   ends.Await(1);
   EXPECT_THAT(meshes[0]->EndedPeers(), ElementsAre(2));

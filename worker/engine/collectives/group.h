@@ -45,7 +45,8 @@ class Work {
 // backend nor layout changes a bit (docs/ddp.md, "Ordered sums"). Memory given to an operation
 // belongs to it until Wait returns, and is touched by nobody afterwards, errors included. Calls
 // come from one thread, but Abort may come from any. After the first error the group is broken for
-// good: every later operation fails with that error. The destructor aborts what is under way.
+// good: every later operation fails with that error. A rank that is done calls Leave last; the
+// destructor aborts what is under way.
 class Group {
  public:
   virtual ~Group() = default;
@@ -61,6 +62,10 @@ class Group {
   // `data`.
   virtual std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
                                           absl::Span<uint8_t> gathered) = 0;
+  // This rank's last operation: ends when every peer has come to its own or is gone, so that nobody
+  // loses with the connection what it still has to read. A group that ends without it may look to a
+  // slower peer as if this rank had died. Errors: DeadlineExceeded and Aborted.
+  virtual std::unique_ptr<Work> Leave() = 0;
   // Ends, with Aborted and `why`, every operation under way and to come, within 1 s even while a
   // peer is stopped. Peers are not told: they learn it when this group or its process ends.
   // Idempotent; the first reason stays.

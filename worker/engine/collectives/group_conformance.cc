@@ -163,6 +163,7 @@ TEST_P(GroupConformance, RanksMayLeaveOneByOneAfterTheLastOperation) {
       threads.emplace_back([&group] {
         std::vector<float> data(30000, 1.0f);
         ASSERT_EQ(group->AllReduce(absl::MakeSpan(data), ReduceOp::kSum)->Wait(), absl::OkStatus());
+        ASSERT_EQ(group->Leave()->Wait(), absl::OkStatus());
         group.reset();
       });
   }

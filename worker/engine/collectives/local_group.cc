@@ -160,6 +160,11 @@ class LocalGroup : public Group {
                 });
   }
 
+  // Whoever has finished an operation has all of it.
+  std::unique_ptr<Work> Leave() override {
+    return queue_.Push("leave", [] { return absl::OkStatus(); });
+  }
+
   void Abort(const absl::Status& why) override { queue_.Abort(why); }
 
  private:

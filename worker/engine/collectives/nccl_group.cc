@@ -20,9 +20,6 @@ namespace {
 // the shortest all-reduce between hosts.
 constexpr absl::Duration kPoll = absl::Microseconds(50);
 
-// How long a group that ends may wait for peers in their last operation.
-constexpr absl::Duration kPartMax = absl::Milliseconds(500);
-
 constexpr const char* kIdKey = "nccl/id";
 
 class NcclGroup : public Group {
@@ -33,10 +30,8 @@ class NcclGroup : public Group {
         }) {}
 
   ~NcclGroup() override {
-    const bool in_good_order = !Stopped();
     // On the queue's thread, which alone uses the communicator, after all that is under way.
-    queue_.Close([this, in_good_order] {
-      if (communicator_ != nullptr && in_good_order) Part();
+    queue_.Close([this] {
       if (communicator_ != nullptr) api_.Abort(communicator_);
       if (stream_ != nullptr) api_.FreeStream(stream_);
     });
@@ -78,6 +73,13 @@ class NcclGroup : public Group {
     });
   }
 
+  std::unique_ptr<Work> Leave() override {
+    return queue_.Push("leave", [this]() -> absl::Status {
+      const absl::Status status = Part();
+      return !status.ok() && Stopped() ? queue_.StopError("leave", {}) : status;
+    });
+  }
+
   void Abort(const absl::Status& why) override { queue_.Abort(why); }
 
  private:
@@ -102,16 +104,12 @@ class NcclGroup : public Group {
     return Poll([this] { return api_.Ready(communicator_); });
   }
 
-  // Peers may still be in the last operation, which an abort here would break for them.
-  void Part() DP_EXCLUDES(mu_) {
-    const absl::Time deadline = Clock::System().Now() + kPartMax;
-    if (!api_.Finalize(communicator_).ok()) return;
-    for (;;) {
-      const absl::StatusOr<bool> parted = api_.Ready(communicator_);
-      if (!parted.ok() || Clock::System().Now() >= deadline) return;
-      if (*parted) return api_.Destroy(std::exchange(communicator_, nullptr));
-      Pause();
-    }
+  // Peers may still be in the last operation, which an abort would break for them.
+  absl::Status Part() DP_EXCLUDES(mu_) {
+    DP_RETURN_IF_ERROR(api_.Finalize(communicator_));
+    DP_RETURN_IF_ERROR(Poll([this] { return api_.Ready(communicator_); }));
+    api_.Destroy(std::exchange(communicator_, nullptr));
+    return absl::OkStatus();
   }
 
   // Waits until `done`, an error of the communicator, or a stop.
