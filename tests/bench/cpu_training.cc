@@ -50,9 +50,9 @@ struct Training {
 };
 
 absl::StatusOr<Training> Open(const Options& options, const Dataset& data) {
-  DP_ASSIGN_OR_RETURN(const auto specs, Preset(options.text("--preset")));
+  DP_ASSIGN_OR_RETURN(const auto specs, model::Preset(options.text("--preset")));
   DP_ASSIGN_OR_RETURN(const auto layers,
-                      CheckClassifier(specs, data.sample_shape(), data.classes()));
+                      model::CheckClassifier(specs, data.sample_shape(), data.classes()));
   const ParameterLayout layout = LayOut(layers);
   const int seed = options.number("--seed");
   Training t;

@@ -43,7 +43,7 @@ void WriteFile(const std::string& path, absl::Span<const float> values) {
 class Model {
  public:
   Model(const std::string& preset, std::string dir)
-      : layers_(*CheckShapes(*Preset(preset), {1, 28, 28})),
+      : layers_(*model::CheckShapes(*model::Preset(preset), {1, 28, 28})),
         layout_(LayOut(layers_)),
         dir_(std::move(dir)),
         device_(*OpenCpu(1)),
@@ -99,7 +99,7 @@ class Model {
     return static_cast<float>(result.loss_sum / batch_size);
   }
 
-  const std::vector<CheckedLayer> layers_;
+  const std::vector<model::CheckedLayer> layers_;
   const ParameterLayout layout_;
   const std::string dir_;
   const std::unique_ptr<Device> device_;
@@ -125,7 +125,7 @@ void DumpSampler() {
 
 void DumpLayout(const ParameterLayout& layout) {
   for (const Parameter& p : layout.parameters) {
-    std::cout << p.name << ' ' << ShapeText(p.shape) << '\n';
+    std::cout << p.name << ' ' << model::ShapeText(p.shape) << '\n';
   }
 }
 

@@ -25,8 +25,8 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
                                         int batch_size) {
   RankModel model;
   DP_ASSIGN_OR_RETURN(model.device, engine::OpenCpu(plan.threads));
-  DP_ASSIGN_OR_RETURN(model.layers, engine::CheckClassifier(plan.layers, dataset.sample_shape(),
-                                                            dataset.classes()));
+  DP_ASSIGN_OR_RETURN(
+      model.layers, model::CheckClassifier(plan.layers, dataset.sample_shape(), dataset.classes()));
   model.layout = engine::LayOut(model.layers);
   model.averaged = WithLoss(model.layout);
   DP_RETURN_IF_ERROR(InitializeValues(plan, model));

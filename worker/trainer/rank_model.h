@@ -17,7 +17,7 @@ namespace dp::trainer {
 // loss over all ranks costs no collective of its own.
 struct RankModel {
   std::unique_ptr<engine::Device> device;
-  std::vector<engine::CheckedLayer> layers;
+  std::vector<model::CheckedLayer> layers;
   engine::ParameterLayout layout;            // of the parameters
   engine::ParameterLayout averaged;          // what ranks average: the parameters, then the loss
   std::unique_ptr<engine::Array> values;     // in `layout`

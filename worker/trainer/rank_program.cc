@@ -102,7 +102,7 @@ class RankProgram {
  private:
   // A model that does not fit is found before anybody is waited for.
   static absl::Status CheckModel(const TrainingPlan& plan, const engine::Dataset& dataset) {
-    return engine::CheckClassifier(plan.layers, dataset.sample_shape(), dataset.classes()).status();
+    return model::CheckClassifier(plan.layers, dataset.sample_shape(), dataset.classes()).status();
   }
 
   // So is a file that could not be written at the end.

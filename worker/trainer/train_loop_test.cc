@@ -19,7 +19,7 @@ class StripedImages final : public engine::Dataset {
   explicit StripedImages(int64_t size) : size_(size) {}
 
   int64_t size() const override { return size_; }
-  const engine::Shape& sample_shape() const override { return shape_; }
+  const model::Shape& sample_shape() const override { return shape_; }
   int classes() const override { return 4; }
   void Gather(absl::Span<const int64_t> samples, absl::Span<float> images,
               absl::Span<int32_t> labels) const override {
@@ -35,7 +35,7 @@ class StripedImages final : public engine::Dataset {
 
  private:
   const int64_t size_;
-  const engine::Shape shape_ = {1, 8, 8};
+  const model::Shape shape_ = {1, 8, 8};
 };
 
 TrainingPlan APlan() {

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "worker/engine/nn/shape.h"
+#include "base/model/shape.h"
 
 namespace dp::engine {
 
@@ -17,7 +17,7 @@ class Dataset {
   virtual ~Dataset() = default;
 
   virtual int64_t size() const = 0;
-  virtual const Shape& sample_shape() const = 0;
+  virtual const model::Shape& sample_shape() const = 0;
   virtual int classes() const = 0;
   // Writes the samples of these numbers one after another. `images` holds at least
   // samples.size() x sample_shape, `labels` at least samples.size(); what is above stays as it is.

@@ -36,12 +36,12 @@ class IdxDataset : public Dataset {
         pixels_(pixels) {}
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
-  const Shape& sample_shape() const override { return shape_; }
+  const model::Shape& sample_shape() const override { return shape_; }
   int classes() const override { return classes_; }
 
   void Gather(absl::Span<const int64_t> samples, absl::Span<float> images,
               absl::Span<int32_t> labels) const override {
-    const int64_t pixels = ElementCount(shape_);
+    const int64_t pixels = model::ElementCount(shape_);
     DP_CHECK(images.size() >= samples.size() * pixels && labels.size() >= samples.size());
     for (size_t i = 0; i < samples.size(); ++i) {
       DP_CHECK(samples[i] >= 0 && samples[i] < size());
@@ -53,7 +53,7 @@ class IdxDataset : public Dataset {
   }
 
  private:
-  const Shape shape_;
+  const model::Shape shape_;
   const std::vector<uint8_t> images_;
   const std::vector<uint8_t> labels_;
   const int classes_;

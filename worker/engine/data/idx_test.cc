@@ -59,7 +59,7 @@ TEST_F(IdxTest, GathersNormalizedSamplesInAnyOrder) {
   EXPECT_THAT(labels, ElementsAre(9, 7));
   EXPECT_FLOAT_EQ(images[0], (0.8f - 0.2f) / 0.5f);
   EXPECT_FLOAT_EQ(images[3], (0.2f - 0.2f) / 0.5f);
-  EXPECT_EQ(data->sample_shape(), (Shape{1, 1, 2}));
+  EXPECT_EQ(data->sample_shape(), (model::Shape{1, 1, 2}));
 }
 
 TEST_F(IdxTest, ReadsCompressedFilesAlike) {

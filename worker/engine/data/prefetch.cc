@@ -14,7 +14,7 @@ Prefetch::Prefetch(const Dataset& dataset, const GlobalBatchSampler& sampler, in
       taken_(first_step) {
   const size_t capacity = sampler.capacity();
   for (Slot& slot : slots_) {
-    slot.images.resize(capacity * ElementCount(dataset.sample_shape()));
+    slot.images.resize(capacity * model::ElementCount(dataset.sample_shape()));
     slot.labels.resize(capacity);
     slot.samples.resize(capacity);
   }

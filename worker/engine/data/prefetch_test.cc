@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 class CountingDataset : public Dataset {
  public:
   int64_t size() const override { return 20; }
-  const Shape& sample_shape() const override { return shape_; }
+  const model::Shape& sample_shape() const override { return shape_; }
   int classes() const override { return 10; }
   void Gather(absl::Span<const int64_t> samples, absl::Span<float> images,
               absl::Span<int32_t> labels) const override {
@@ -23,7 +23,7 @@ class CountingDataset : public Dataset {
   }
 
  private:
-  const Shape shape_ = {1, 1, 1};
+  const model::Shape shape_ = {1, 1, 1};
 };
 
 class PrefetchTest : public testing::Test {

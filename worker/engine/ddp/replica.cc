@@ -18,7 +18,7 @@ namespace {
 std::string Describe(const ParameterLayout& layout) {
   std::string lines;
   for (const Parameter& p : layout.parameters)
-    absl::StrAppend(&lines, p.name, " ", ShapeText(p.shape), " at ", p.offset, "\n");
+    absl::StrAppend(&lines, p.name, " ", model::ShapeText(p.shape), " at ", p.offset, "\n");
   return lines;
 }
 

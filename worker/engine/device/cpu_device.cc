@@ -63,7 +63,7 @@ class CpuDevice : public Device {
     }
   }
 
-  absl::StatusOr<std::unique_ptr<Network>> Compile(absl::Span<const CheckedLayer> layers,
+  absl::StatusOr<std::unique_ptr<Network>> Compile(absl::Span<const model::CheckedLayer> layers,
                                                    int batch_size, uint64_t seed,
                                                    absl::Span<const float> values,
                                                    absl::Span<float> gradients) override {

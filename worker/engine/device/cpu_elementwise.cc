@@ -51,9 +51,9 @@ class CpuRelu : public CpuLayer {
 class CpuDropout : public CpuLayer {
  public:
   CpuDropout(const CpuLayerInput& input, uint64_t seed)
-      : p_(std::get<Dropout>(input.layer.kind).p),
+      : p_(std::get<model::Dropout>(input.layer.kind).p),
         seed_(seed),
-        sample_size_(ElementCount(input.layer.in)),
+        sample_size_(model::ElementCount(input.layer.in)),
         in_(input.cpu, input.in.value, PlainDesc(input.batch_size, input.layer.in)),
         scales_(sample_size_ * input.batch_size) {
     const auto plain = PlainDesc(input.batch_size, input.layer.in);

@@ -3,9 +3,9 @@
 #include <functional>
 #include <memory>
 
+#include "base/model/shape_check.h"
 #include "worker/engine/device/cpu_stream.h"
 #include "worker/engine/device/device.h"
-#include "worker/engine/nn/shape_check.h"
 
 namespace dp::engine {
 
@@ -38,7 +38,7 @@ struct ParameterViews {
 // What every factory below takes. `in` is the activation that the layer before gives.
 struct CpuLayerInput {
   CpuStream& cpu;
-  const CheckedLayer& layer;
+  const model::CheckedLayer& layer;
   int batch_size;
   const Activation& in;
 };

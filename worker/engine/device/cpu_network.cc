@@ -9,8 +9,9 @@
 namespace dp::engine {
 namespace {
 
-bool HasParameters(const CheckedLayer& layer) {
-  return std::holds_alternative<Linear>(layer.kind) || std::holds_alternative<Conv2d>(layer.kind);
+bool HasParameters(const model::CheckedLayer& layer) {
+  return std::holds_alternative<model::Linear>(layer.kind) ||
+         std::holds_alternative<model::Conv2d>(layer.kind);
 }
 
 absl::Span<float> Floats(const dnnl::memory& memory) {
@@ -20,14 +21,14 @@ absl::Span<float> Floats(const dnnl::memory& memory) {
 // Finds the parameters of each layer in the flat arrays.
 class ParameterFinder {
  public:
-  ParameterFinder(absl::Span<const CheckedLayer> layers, absl::Span<const float> values,
+  ParameterFinder(absl::Span<const model::CheckedLayer> layers, absl::Span<const float> values,
                   absl::Span<float> gradients)
       : layout_(LayOut(layers)), values_(values), gradients_(gradients) {
     DP_CHECK(static_cast<int64_t>(values.size()) == layout_.size);
     DP_CHECK(static_cast<int64_t>(gradients.size()) == layout_.size);
   }
 
-  ParameterViews ViewsOf(const CheckedLayer& layer) const {
+  ParameterViews ViewsOf(const model::CheckedLayer& layer) const {
     const Parameter* weight = Find(layer.name + ".weight");
     const Parameter* bias = Find(layer.name + ".bias");
     ParameterViews views;
@@ -55,35 +56,36 @@ class ParameterFinder {
 };
 
 template <typename Kind>
-bool IsKind(absl::Span<const CheckedLayer> layers, size_t i) {
+bool IsKind(absl::Span<const model::CheckedLayer> layers, size_t i) {
   return i < layers.size() && std::holds_alternative<Kind>(layers[i].kind);
 }
 
-FusedRelu ReluAfter(absl::Span<const CheckedLayer> layers, size_t i) {
-  if (!HasParameters(layers[i]) || !IsKind<Relu>(layers, i + 1)) return FusedRelu::kNone;
-  return IsKind<MaxPool2d>(layers, i + 2) ? FusedRelu::kForward : FusedRelu::kBoth;
+FusedRelu ReluAfter(absl::Span<const model::CheckedLayer> layers, size_t i) {
+  if (!HasParameters(layers[i]) || !IsKind<model::Relu>(layers, i + 1)) return FusedRelu::kNone;
+  return IsKind<model::MaxPool2d>(layers, i + 2) ? FusedRelu::kForward : FusedRelu::kBoth;
 }
 
 // `before` and `after`: the ReLUs that the layer made last and this one do.
 std::unique_ptr<CpuLayer> MakeLayer(const CpuLayerInput& input, const ParameterViews& views,
                                     FusedRelu before, FusedRelu after, uint64_t seed) {
-  return std::visit(
-      Overloaded{
-          [&](const Linear&) { return MakeCpuLinear(input, views, after); },
-          [&](const Conv2d&) { return MakeCpuConv2d(input, views, after); },
-          [&](const Relu&) { return MakeCpuRelu(input); },
-          [&](const MaxPool2d&) { return MakeCpuMaxPool2d(input, before == FusedRelu::kForward); },
-          [&](const Flatten&) { return MakeCpuFlatten(input); },
-          [&](const Dropout&) { return MakeCpuDropout(input, seed); },
-      },
-      input.layer.kind);
+  return std::visit(Overloaded{
+                        [&](const model::Linear&) { return MakeCpuLinear(input, views, after); },
+                        [&](const model::Conv2d&) { return MakeCpuConv2d(input, views, after); },
+                        [&](const model::Relu&) { return MakeCpuRelu(input); },
+                        [&](const model::MaxPool2d&) {
+                          return MakeCpuMaxPool2d(input, before == FusedRelu::kForward);
+                        },
+                        [&](const model::Flatten&) { return MakeCpuFlatten(input); },
+                        [&](const model::Dropout&) { return MakeCpuDropout(input, seed); },
+                    },
+                    input.layer.kind);
 }
 
 }  // namespace
 
-CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const CheckedLayer> layers, int batch_size,
+CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> layers, int batch_size,
                        uint64_t seed, absl::Span<const float> values, absl::Span<float> gradients)
-    : batch_size_(batch_size), classes_(static_cast<int>(ElementCount(layers.back().out))) {
+    : batch_size_(batch_size), classes_(static_cast<int>(model::ElementCount(layers.back().out))) {
   const ParameterFinder finder(layers, values, gradients);
   input_ = MakeActivation(cpu, PlainDesc(batch_size, layers.front().in), false);
   const Activation* in = &input_;

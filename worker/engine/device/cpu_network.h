@@ -13,8 +13,8 @@ namespace dp::engine {
 class CpuNetwork : public Network {
  public:
   // Throws dnnl::error for what oneDNN cannot do.
-  CpuNetwork(CpuStream& cpu, absl::Span<const CheckedLayer> layers, int batch_size, uint64_t seed,
-             absl::Span<const float> values, absl::Span<float> gradients);
+  CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> layers, int batch_size,
+             uint64_t seed, absl::Span<const float> values, absl::Span<float> gradients);
 
   BatchResult Forward(const Batch& batch, Mode mode) override;
   void Backward(float scale, const GradientReady& ready) override;

@@ -38,7 +38,7 @@ class CpuMaxPool2d : public CpuLayer {
   static constexpr auto kAlgorithm = dnnl::algorithm::pooling_max;
 
   static dnnl::pooling_forward::primitive_desc ForwardDesc(const CpuLayerInput& input) {
-    const auto& pool = std::get<MaxPool2d>(input.layer.kind);
+    const auto& pool = std::get<model::MaxPool2d>(input.layer.kind);
     const memory::desc out(PlainDesc(input.batch_size, input.layer.out).dims(),
                            memory::data_type::f32, memory::format_tag::any);
     return {{dnnl::prop_kind::forward_training,
@@ -52,7 +52,7 @@ class CpuMaxPool2d : public CpuLayer {
             input.cpu.engine};
   }
   dnnl::pooling_backward::primitive_desc BackwardDesc(const CpuLayerInput& input) const {
-    const auto& pool = std::get<MaxPool2d>(input.layer.kind);
+    const auto& pool = std::get<model::MaxPool2d>(input.layer.kind);
     return {{kAlgorithm,
              in_.value.get_desc(),
              out_.value.get_desc(),
@@ -63,8 +63,8 @@ class CpuMaxPool2d : public CpuLayer {
             input.cpu.engine,
             desc_};
   }
-  static memory::dims Strides(const MaxPool2d& pool) { return {pool.stride, pool.stride}; }
-  static memory::dims Kernel(const MaxPool2d& pool) { return {pool.kernel, pool.kernel}; }
+  static memory::dims Strides(const model::MaxPool2d& pool) { return {pool.stride, pool.stride}; }
+  static memory::dims Kernel(const model::MaxPool2d& pool) { return {pool.kernel, pool.kernel}; }
 
   CpuStream& cpu_;
   const Activation in_;

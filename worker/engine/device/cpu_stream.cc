@@ -17,7 +17,7 @@ void CpuStream::Run(const dnnl::primitive& primitive,
   DP_CHECK(ran);
 }
 
-dnnl::memory::desc PlainDesc(int batch_size, const Shape& shape) {
+dnnl::memory::desc PlainDesc(int batch_size, const model::Shape& shape) {
   using dnnl::memory;
   memory::dims dims = {batch_size};
   dims.insert(dims.end(), shape.begin(), shape.end());

@@ -3,7 +3,7 @@
 #include <dnnl.hpp>
 #include <unordered_map>
 
-#include "worker/engine/nn/shape.h"
+#include "base/model/shape.h"
 
 namespace dp::engine {
 
@@ -28,7 +28,7 @@ struct Activation {
 };
 
 // What an activation of `batch_size` samples of `shape` is in plain order: nc or nchw.
-dnnl::memory::desc PlainDesc(int batch_size, const Shape& shape);
+dnnl::memory::desc PlainDesc(int batch_size, const model::Shape& shape);
 
 // Memory in `desc`; with a gradient beside the value when `needs_gradient`.
 Activation MakeActivation(const CpuStream& cpu, const dnnl::memory::desc& desc,

@@ -213,7 +213,7 @@ memory::desc BiasDesc(bool bias, int64_t size) {
 
 std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const ParameterViews& views,
                                         FusedRelu relu) {
-  const auto& conv = std::get<Conv2d>(input.layer.kind);
+  const auto& conv = std::get<model::Conv2d>(input.layer.kind);
   const ConvolutionPrimitives primitives{
       .shapes = {.in = PlainDesc(input.batch_size, input.layer.in),
                  .weight = {{conv.out, conv.in, conv.kernel, conv.kernel},
@@ -228,7 +228,7 @@ std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const Parame
 
 std::unique_ptr<CpuLayer> MakeCpuLinear(const CpuLayerInput& input, const ParameterViews& views,
                                         FusedRelu relu) {
-  const auto& linear = std::get<Linear>(input.layer.kind);
+  const auto& linear = std::get<model::Linear>(input.layer.kind);
   const LinearPrimitives primitives{
       .shapes = {
           .in = PlainDesc(input.batch_size, input.layer.in),

@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/model/shape_check.h"
 #include "worker/engine/nn/parameter.h"
 #include "worker/engine/nn/sgd.h"
-#include "worker/engine/nn/shape_check.h"
 
 namespace dp::engine {
 
@@ -81,10 +81,9 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) = 0;
   // `values` and `gradients` have the layout LayOut(layers) and must outlive the network.
   // Errors: Unimplemented when the device has no form of a layer; the message names it.
-  virtual absl::StatusOr<std::unique_ptr<Network>> Compile(absl::Span<const CheckedLayer> layers,
-                                                           int batch_size, uint64_t seed,
-                                                           absl::Span<const float> values,
-                                                           absl::Span<float> gradients) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Network>> Compile(
+      absl::Span<const model::CheckedLayer> layers, int batch_size, uint64_t seed,
+      absl::Span<const float> values, absl::Span<float> gradients) = 0;
   virtual absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const SgdOptions& options,
                                                              absl::Span<float> values,
                                                              absl::Span<const float> gradients) = 0;

@@ -21,19 +21,19 @@ constexpr int kBatchSize = 6;
 // A model on the CPU with its arrays and one batch of random samples, all from fixed seeds.
 class Bench {
  public:
-  Bench(const std::vector<LayerSpec>& specs, const Shape& input, int threads = 1)
-      : layers_(*CheckShapes(specs, input)),
+  Bench(const std::vector<model::LayerSpec>& specs, const model::Shape& input, int threads = 1)
+      : layers_(*model::CheckShapes(specs, input)),
         layout_(LayOut(layers_)),
         device_(*OpenCpu(threads)),
         values_(*device_->Allocate(layout_.size)),
         gradients_(*device_->Allocate(layout_.size)),
-        images_(kBatchSize * ElementCount(input)),
+        images_(kBatchSize * model::ElementCount(input)),
         labels_(kBatchSize),
         samples_(kBatchSize) {
     Initialize(layout_, 3, values());
     Generator generator(5);
     for (float& pixel : images_) pixel = generator.Uniform(-1, 1);
-    const int classes = static_cast<int>(ElementCount(layers_.back().out));
+    const int classes = static_cast<int>(model::ElementCount(layers_.back().out));
     for (int32_t& label : labels_) label = static_cast<int32_t>(generator.Next() % classes);
     std::iota(samples_.begin(), samples_.end(), 100);
     network_ = *device_->Compile(layers_, kBatchSize, 9, values(), gradients());
@@ -49,7 +49,7 @@ class Bench {
   }
   void BackwardThen(const GradientReady& ready) { network_->Backward(1, ready); }
   std::vector<float> Logits() {
-    std::vector<float> logits(kBatchSize * ElementCount(layers_.back().out));
+    std::vector<float> logits(kBatchSize * model::ElementCount(layers_.back().out));
     network_->ReadLogits(absl::MakeSpan(logits));
     return logits;
   }
@@ -82,7 +82,7 @@ class Bench {
   int count_ = kBatchSize;
 
  private:
-  const std::vector<CheckedLayer> layers_;
+  const std::vector<model::CheckedLayer> layers_;
   const ParameterLayout layout_;
   const std::unique_ptr<Device> device_;
   const std::unique_ptr<Array> values_;
@@ -97,18 +97,18 @@ class Bench {
   std::unique_ptr<Network> network_;
 };
 
-std::vector<LayerSpec> SmallCnn() {
-  return {{"", Conv2d{.out = 5, .kernel = 3, .padding = 1}},
-          {"", Relu{}},
-          {"", MaxPool2d{.kernel = 2}},
-          {"", Conv2d{.out = 18, .kernel = 3, .stride = 2, .bias = false}},
-          {"", Flatten{}},
-          {"", Linear{.out = 7}},
-          {"", Relu{}},
-          {"", Linear{.out = 3}}};
+std::vector<model::LayerSpec> SmallCnn() {
+  return {{"", model::Conv2d{.out = 5, .kernel = 3, .padding = 1}},
+          {"", model::Relu{}},
+          {"", model::MaxPool2d{.kernel = 2}},
+          {"", model::Conv2d{.out = 18, .kernel = 3, .stride = 2, .bias = false}},
+          {"", model::Flatten{}},
+          {"", model::Linear{.out = 7}},
+          {"", model::Relu{}},
+          {"", model::Linear{.out = 3}}};
 }
 
-const Shape kSmallImage = {2, 10, 10};
+const model::Shape kSmallImage = {2, 10, 10};
 
 void ExpectGradientsAreSlopes(Bench& bench) {
   bench.Forward();
@@ -128,33 +128,33 @@ TEST(DeviceTest, GradientsOfAConvolutionalModelAreTheSlopesOfTheLoss) {
 }
 
 TEST(DeviceTest, GradientsFlowThroughAReluAnywhere) {
-  Bench bench({{"", Relu{}},
-               {"", Conv2d{.out = 4, .kernel = 3}},
-               {"", MaxPool2d{.kernel = 3, .stride = 2}},
-               {"", Relu{}},
-               {"", Flatten{}},
-               {"", Relu{}},
-               {"", Linear{.out = 3, .bias = false}}},
+  Bench bench({{"", model::Relu{}},
+               {"", model::Conv2d{.out = 4, .kernel = 3}},
+               {"", model::MaxPool2d{.kernel = 3, .stride = 2}},
+               {"", model::Relu{}},
+               {"", model::Flatten{}},
+               {"", model::Relu{}},
+               {"", model::Linear{.out = 3, .bias = false}}},
               kSmallImage);
   ExpectGradientsAreSlopes(bench);
 }
 
 TEST(DeviceTest, GradientsFlowThroughWindowsThatOverlapAfterARelu) {
-  Bench bench({{"", Conv2d{.out = 4, .kernel = 3}},
-               {"", Relu{}},
-               {"", MaxPool2d{.kernel = 3, .stride = 1}},
-               {"", Flatten{}},
-               {"", Linear{.out = 3}}},
+  Bench bench({{"", model::Conv2d{.out = 4, .kernel = 3}},
+               {"", model::Relu{}},
+               {"", model::MaxPool2d{.kernel = 3, .stride = 1}},
+               {"", model::Flatten{}},
+               {"", model::Linear{.out = 3}}},
               kSmallImage);
   ExpectGradientsAreSlopes(bench);
 }
 
 TEST(DeviceTest, GradientsFollowTheDropoutMaskOfTheirStep) {
-  Bench bench({{"", Conv2d{.out = 4, .kernel = 3}},
-               {"", Dropout{0.5}},
-               {"", Flatten{}},
-               {"", Dropout{0.2}},
-               {"", Linear{.out = 3}}},
+  Bench bench({{"", model::Conv2d{.out = 4, .kernel = 3}},
+               {"", model::Dropout{0.5}},
+               {"", model::Flatten{}},
+               {"", model::Dropout{0.2}},
+               {"", model::Linear{.out = 3}}},
               kSmallImage);
   ExpectGradientsAreSlopes(bench);
 }
@@ -213,7 +213,8 @@ TEST(DeviceTest, ScaleMultipliesEveryGradient) {
 }
 
 TEST(DeviceTest, DropoutIsOffInEvaluation) {
-  Bench bench({{"", Flatten{}}, {"", Dropout{0.5}}, {"", Linear{.out = 3}}}, kSmallImage);
+  Bench bench({{"", model::Flatten{}}, {"", model::Dropout{0.5}}, {"", model::Linear{.out = 3}}},
+              kSmallImage);
   bench.Forward(Mode::kEvaluate, 1);
   const auto logits = bench.Logits();
   bench.Forward(Mode::kEvaluate, 2);
@@ -221,7 +222,7 @@ TEST(DeviceTest, DropoutIsOffInEvaluation) {
 }
 
 TEST(DeviceTest, DropoutKeepsTheExpectedShareAndSum) {
-  Bench bench({{"", Flatten{}}, {"", Dropout{0.25}}}, {50, 10, 10});
+  Bench bench({{"", model::Flatten{}}, {"", model::Dropout{0.25}}}, {50, 10, 10});
   std::fill(bench.images_.begin(), bench.images_.end(), 1.0f);
   bench.Forward(Mode::kTrain, 4);
   const auto out = bench.Logits();
@@ -230,7 +231,7 @@ TEST(DeviceTest, DropoutKeepsTheExpectedShareAndSum) {
 }
 
 TEST(DeviceTest, TheDropoutMaskBelongsToTheSampleNotToItsRow) {
-  Bench bench({{"", Flatten{}}, {"", Dropout{0.5}}}, kSmallImage);
+  Bench bench({{"", model::Flatten{}}, {"", model::Dropout{0.5}}}, kSmallImage);
   bench.Forward(Mode::kTrain, 4);
   const auto before = bench.Logits();
   const size_t row = bench.images_.size() / kBatchSize;

@@ -12,34 +12,34 @@ namespace {
 constexpr int64_t kAlignment = 16;
 
 struct WeightShape {
-  Shape shape;  // empty: the layer has no parameters
+  model::Shape shape;  // empty: the layer has no parameters
   bool bias = false;
 };
 
-WeightShape WeightOf(const LayerKind& kind) {
-  if (const auto* linear = std::get_if<Linear>(&kind)) {
+WeightShape WeightOf(const model::LayerKind& kind) {
+  if (const auto* linear = std::get_if<model::Linear>(&kind)) {
     return {{linear->out, linear->in}, linear->bias};
   }
-  if (const auto* conv = std::get_if<Conv2d>(&kind)) {
+  if (const auto* conv = std::get_if<model::Conv2d>(&kind)) {
     return {{conv->out, conv->in, conv->kernel, conv->kernel}, conv->bias};
   }
   return {};
 }
 
-void Append(ParameterLayout& layout, std::string name, Shape shape, int64_t fan_in) {
-  const int64_t size = ElementCount(shape);
+void Append(ParameterLayout& layout, std::string name, model::Shape shape, int64_t fan_in) {
+  const int64_t size = model::ElementCount(shape);
   layout.parameters.push_back({std::move(name), std::move(shape), layout.size, size, fan_in});
   layout.size += (size + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 }  // namespace
 
-ParameterLayout LayOut(absl::Span<const CheckedLayer> layers) {
+ParameterLayout LayOut(absl::Span<const model::CheckedLayer> layers) {
   ParameterLayout layout;
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     const auto [shape, bias] = WeightOf(layer->kind);
     if (shape.empty()) continue;
-    const int64_t fan_in = ElementCount(shape) / shape[0];
+    const int64_t fan_in = model::ElementCount(shape) / shape[0];
     if (bias) Append(layout, layer->name + ".bias", {shape[0]}, fan_in);
     Append(layout, layer->name + ".weight", shape, fan_in);
   }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "worker/engine/nn/shape.h"
-#include "worker/engine/nn/shape_check.h"
+#include "base/model/shape.h"
+#include "base/model/shape_check.h"
 
 namespace dp::engine {
 
@@ -14,8 +14,8 @@ namespace dp::engine {
 // of the same layout; a parameter is the `size` floats from `offset` on, in PyTorch's order of
 // axes.
 struct Parameter {
-  std::string name;  // "conv2d0.weight"
-  Shape shape;       // out x in [x rows x columns], or out for a bias
+  std::string name;    // "conv2d0.weight"
+  model::Shape shape;  // out x in [x rows x columns], or out for a bias
   int64_t offset = 0;
   int64_t size = 0;
   int64_t fan_in = 0;  // inputs that one output is the sum of; sets the initial range
@@ -30,7 +30,7 @@ struct ParameterLayout {
   int64_t size = 0;  // floats in each flat array, gaps included
 };
 
-ParameterLayout LayOut(absl::Span<const CheckedLayer> layers);
+ParameterLayout LayOut(absl::Span<const model::CheckedLayer> layers);
 
 // Fills `values` (a host array in `layout`) with PyTorch's default distributions: weights and
 // biases uniform in (-b, b), b = 1 / sqrt(fan_in), drawn in layer order from one generator.

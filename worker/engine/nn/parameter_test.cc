@@ -9,7 +9,9 @@
 namespace dp::engine {
 namespace {
 
-std::vector<CheckedLayer> Cnn() { return *CheckShapes(CnnPreset(), {1, 28, 28}); }
+std::vector<model::CheckedLayer> Cnn() {
+  return *model::CheckShapes(model::CnnPreset(), {1, 28, 28});
+}
 
 TEST(ParameterTest, LiesInTheOrderInWhichBackwardEndsLayers) {
   std::vector<std::string> names;
@@ -26,16 +28,17 @@ TEST(ParameterTest, StartsAtAlignedOffsetsWithoutOverlap) {
     EXPECT_EQ(p.offset % 16, 0) << p.name;
     EXPECT_GE(p.offset, end) << p.name;
     end = p.offset + p.size;
-    EXPECT_EQ(p.size, ElementCount(p.shape)) << p.name;
+    EXPECT_EQ(p.size, model::ElementCount(p.shape)) << p.name;
   }
   EXPECT_GE(layout.size, end);
 }
 
 TEST(ParameterTest, ALayerWithoutBiasHasOnlyItsWeight) {
-  const std::vector<LayerSpec> layers = {{"c", Conv2d{.out = 4, .kernel = 3, .bias = false}}};
-  const ParameterLayout layout = LayOut(*CheckShapes(layers, {2, 5, 5}));
+  const std::vector<model::LayerSpec> layers = {
+      {"c", model::Conv2d{.out = 4, .kernel = 3, .bias = false}}};
+  const ParameterLayout layout = LayOut(*model::CheckShapes(layers, {2, 5, 5}));
   ASSERT_EQ(layout.parameters.size(), 1u);
-  EXPECT_EQ(layout.parameters[0].shape, (Shape{4, 2, 3, 3}));
+  EXPECT_EQ(layout.parameters[0].shape, (model::Shape{4, 2, 3, 3}));
   EXPECT_EQ(layout.parameters[0].fan_in, 18);
 }
 
