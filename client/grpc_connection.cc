@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/limits.h"
 
 namespace dp::client {
 namespace {
@@ -17,8 +18,6 @@ constexpr absl::Duration kConnectPatience = absl::Milliseconds(500);
 // A peer that vanished without closing the connection (power, cable) is noticed within the sum.
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
-// Above the largest request the coordinator takes (4 MiB of logs) with room for framing.
-constexpr int kMessageBytesMax = 16 << 20;
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   grpc::ChannelArguments args;
@@ -29,6 +28,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMessageBytesMax);
+  args.SetInt(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, kMessageBytesMax);
   // Two connections of one process share neither a socket nor its state of failure.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // The coordinator is in the same network; a proxy meant for the web would only break the way.

@@ -6,17 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "client/long_poll.h"
 #include "client/retry_loop.h"
-#include "client/time_convert.h"
 #include "proto/convert/store_operations.h"
+#include "proto/convert/time.h"
 
 namespace dp::client {
 namespace {
-
-// One long poll of Await. Short enough for a half-open connection to be noticed.
-constexpr absl::Duration kPoll = absl::Seconds(10);
-// What an answer may take beyond the poll itself.
-constexpr absl::Duration kAnswerSlack = absl::Seconds(5);
 
 absl::StatusOr<std::vector<StoreResult>> Checked(StoreResultProtos&& results, size_t wanted) {
   if (results.size() == static_cast<int>(wanted)) return ResultsFromProto(std::move(results));
@@ -85,7 +81,7 @@ absl::StatusOr<v1::AwaitResponse> GrpcStore::Poll(v1::AwaitRequest& request, abs
   options.retry_deadline_exceeded = false;  // the coordinator's word that keys are missing
   return RetryLoop(RetryPolicy(options, EntropySeed()), clock_, pause_, [&](absl::Duration) {
     const absl::Duration poll =
-        std::clamp(until - clock_.Now(), absl::ZeroDuration(), absl::Duration(kPoll));
+        std::clamp(until - clock_.Now(), absl::ZeroDuration(), absl::Duration(kLongPoll));
     *request.mutable_timeout() = ToProto(poll);
     return connection_.Await(request, poll + kAnswerSlack);
   });

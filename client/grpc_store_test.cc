@@ -5,8 +5,8 @@
 
 #include "base/store/hash_store.h"
 #include "base/store/store_conformance.h"
-#include "client/time_convert.h"
 #include "proto/convert/store_operations.h"
+#include "proto/convert/time.h"
 
 namespace dp::client {
 namespace {

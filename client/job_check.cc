@@ -10,21 +10,17 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/limits.h"
 #include "base/model/shape_check.h"
 #include "base/node_range.h"
 #include "base/status.h"
 #include "client/job_defaults.h"
 #include "client/model_layers.h"
-#include "client/time_convert.h"
+#include "proto/convert/time.h"
 
 namespace dp::client {
 namespace {
 
-// Bounds against slips of the pen, an order of magnitude above what anyone runs.
-constexpr int kRanksMax = 10'000;
-constexpr int kThreadsMax = 1'024;
-constexpr int kRestartsMax = 1'000;
-constexpr int kNameBytesMax = 63;
 // Every data set has these many classes, as job files cannot say otherwise yet.
 constexpr int kClasses = 10;
 
@@ -32,7 +28,7 @@ bool AtEnd(char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c); }
 bool Within(char c) { return AtEnd(c) || c == '-'; }
 
 bool ValidName(const std::string& name) {
-  return !name.empty() && name.size() <= kNameBytesMax && AtEnd(name.front()) &&
+  return !name.empty() && name.size() <= kJobNameBytesMax && AtEnd(name.front()) &&
          AtEnd(name.back()) && std::all_of(name.begin(), name.end(), Within);
 }
 
@@ -63,15 +59,18 @@ class Check {
   void CheckTop() {
     if (spec_.name().empty()) Fail("name", "name is missing; give the job one");
     if (!ValidName(spec_.name()))
-      Fail("name", absl::StrCat("name is \"", spec_.name(), "\"; expected 1 to ", kNameBytesMax,
+      Fail("name", absl::StrCat("name is \"", spec_.name(), "\"; expected 1 to ", kJobNameBytesMax,
                                 " of a-z, 0-9 and '-', with a letter or digit at both ends"));
     Between("ranks", spec_.ranks(), 1, kRanksMax);
-    Between("threadsPerRank", spec_.threads_per_rank(), 1, kThreadsMax);
+    Between("threadsPerRank", spec_.threads_per_rank(), 1, kThreadsPerRankMax);
     const absl::Duration grace = FromProto(spec_.grace());
-    if (grace < absl::ZeroDuration()) Fail("grace", Wrong("grace", grace, "0s or more"));
+    if (grace < absl::ZeroDuration() || grace > kGraceMax)
+      Fail("grace", Wrong("grace", grace, absl::StrCat("0s to ", absl::FormatDuration(kGraceMax))));
     const absl::Duration detect = FromProto(spec_.detect_within());
-    if (detect <= absl::ZeroDuration())
-      Fail("detectWithin", Wrong("detectWithin", detect, "more than 0s"));
+    if (detect <= absl::ZeroDuration() || detect > kDetectWithinMax)
+      Fail("detectWithin",
+           Wrong("detectWithin", detect,
+                 absl::StrCat("more than 0s, at most ", absl::FormatDuration(kDetectWithinMax))));
   }
 
   // Protobuf's maps have no order; errors should.
@@ -86,8 +85,9 @@ class Check {
            absl::StrCat("env has a variable \"", name, "\"; a name is not empty and has no '='"));
     if (value.find('\0') != std::string::npos)
       Fail(path, absl::StrCat("env.", name, " has a zero byte; a variable cannot"));
-    if (absl::StartsWith(name, "DP_"))
-      Fail(path, absl::StrCat("env.", name, " is set by dp itself; choose a name without DP_"));
+    if (absl::StartsWith(name, kReservedVariables))
+      Fail(path, absl::StrCat("env.", name, " is set by dp itself; choose a name without ",
+                              kReservedVariables));
   }
 
   void CheckTrain(const v1::TrainSpec& train) {
@@ -99,7 +99,10 @@ class Check {
            absl::StrCat("train.globalBatchSize is ", train.global_batch_size(),
                         ", less than one sample for each of ", spec_.ranks(), " ranks"));
     AtLeast("train.evaluateEvery", train.evaluate_every(), 0);
-    Above("train.bucketCapMb", train.bucket_cap_mb(), 0);
+    if (!(train.bucket_cap_mb() > 0 && train.bucket_cap_mb() <= kBucketCapMbMax))
+      Fail("train.bucketCapMb",
+           Wrong("train.bucketCapMb", train.bucket_cap_mb(),
+                 absl::StrCat("more than 0, at most ", static_cast<int64_t>(kBucketCapMbMax))));
     OneOf("train.backend", train.backend(), {"auto", "gloo"});
     CheckData(train.data());
     CheckOptimizer(train.optimizer());
@@ -146,11 +149,13 @@ class Check {
 
   void CheckOptimizer(const v1::OptimizerSpec& optimizer) {
     if (!optimizer.has_sgd())
-      Fail("train.optimizer", "train.optimizer.sgd is missing; give it with its learningRate");
+      Fail("train.optimizer",
+           "train.optimizer.sgd is missing; give it, as sgd: {learningRate: 0.05}");
     const v1::SgdSpec& sgd = optimizer.sgd();
     const std::string path = "train.optimizer.sgd.";
     if (!source_.Given(path + "learningRate"))
-      Fail("train.optimizer.sgd", "train.optimizer.sgd.learningRate is missing");
+      Fail("train.optimizer.sgd",
+           "train.optimizer.sgd.learningRate is missing; give one, as learningRate: 0.05");
     Above(path + "learningRate", sgd.learning_rate(), 0);
     if (!(sgd.momentum() >= 0 && sgd.momentum() < 1))
       Fail(path + "momentum", Wrong(path + "momentum", sgd.momentum(), "at least 0 and below 1"));

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/idx_shape.h"
 #include "client/job_defaults.h"
-#include "client/time_convert.h"
+#include "proto/convert/time.h"
 
 namespace dp::client {
 namespace {
@@ -94,7 +94,11 @@ TEST(JobCheckTest, AValueOutOfRangeIsNamedWithWhatIsAllowed) {
   EXPECT_EQ(ErrorSetting("ranks=-2"), "--set ranks: ranks is -2; expected 1 to 10000");
   EXPECT_THAT(ErrorSetting("ranks=0"), HasSubstr("ranks is 0; expected 1 to"));
   EXPECT_THAT(ErrorSetting("threadsPerRank=-1"), HasSubstr("threadsPerRank is -1; expected 1 to"));
-  EXPECT_THAT(ErrorSetting("grace=-1s"), HasSubstr("grace is -1s; expected 0s or more"));
+  EXPECT_THAT(ErrorSetting("grace=-1s"), HasSubstr("grace is -1s; expected 0s to 1h"));
+  EXPECT_THAT(ErrorSetting("grace=2h"), HasSubstr("grace is 2h; expected 0s to 1h"));
+  EXPECT_THAT(ErrorSetting("detectWithin=48h"),
+              HasSubstr("is 48h; expected more than 0s, at most"));
+  EXPECT_THAT(ErrorSetting("train.bucketCapMb=2e6"), HasSubstr("more than 0, at most 1048576"));
   EXPECT_THAT(ErrorSetting("detectWithin=0s"), HasSubstr("detectWithin is 0; expected more than"));
   EXPECT_THAT(ErrorSetting("train.epochs=0"), HasSubstr("train.epochs is 0; expected 1 to"));
   EXPECT_THAT(ErrorSetting("train.maxSteps=-1"), HasSubstr("train.maxSteps is -1; expected 0 or"));
@@ -112,7 +116,8 @@ TEST(JobCheckTest, OptimizerValuesAreChecked) {
   EXPECT_THAT(ErrorSetting(sgd + "learningRate=0"), HasSubstr("is 0; expected more than 0"));
   EXPECT_THAT(ErrorSetting(sgd + "momentum=1"), HasSubstr("expected at least 0 and below 1"));
   EXPECT_THAT(ErrorSetting(sgd + "weightDecay=-1"), HasSubstr("is -1; expected 0 or more"));
-  EXPECT_THAT(ErrorSetting("train.optimizer.sgd={}"), HasSubstr("learningRate is missing"));
+  EXPECT_THAT(ErrorSetting("train.optimizer.sgd={}"),
+              HasSubstr("learningRate is missing; give one, as learningRate: 0.05"));
   EXPECT_THAT(ErrorSetting("train.optimizer={}"), HasSubstr("train.optimizer.sgd is missing"));
 }
 

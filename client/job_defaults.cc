@@ -8,7 +8,7 @@
 #include "base/model/layer_spec.h"
 #include "base/node_range.h"
 #include "client/model_layers.h"
-#include "client/time_convert.h"
+#include "proto/convert/time.h"
 
 namespace dp::client {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "client/time_convert.h"
 #include "google/protobuf/duration.pb.h"
+#include "proto/convert/time.h"
 
 namespace dp::client {
 namespace {

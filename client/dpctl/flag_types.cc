@@ -3,12 +3,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/limits.h"
 
 namespace dp::ctl {
 namespace {
-
-// As many ranks as a job can have; it also bounds what "0-999999999" costs.
-constexpr int kRanksMax = 10'000;
 
 absl::Status NoRanks(absl::string_view part) {
   return absl::InvalidArgumentError(absl::StrCat("--rank: '", part,

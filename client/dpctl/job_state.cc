@@ -1,10 +1,9 @@
 #include "client/dpctl/job_state.h"
 
-#include <cstring>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/signal_name.h"
 
 namespace dp::ctl {
 namespace {
@@ -40,7 +39,7 @@ std::string ExitText(const v1::Exit& exit) {
     case v1::Exit::kCode:
       return absl::StrCat("code ", exit.code());
     case v1::Exit::kSignal:
-      return absl::StrCat("signal ", exit.signal(), " (", strsignal(exit.signal()), ")");
+      return SignalText(exit.signal());
     case v1::Exit::HOW_NOT_SET:
       break;
   }

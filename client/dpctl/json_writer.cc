@@ -1,32 +1,12 @@
 #include "client/dpctl/json_writer.h"
 
 #include "absl/strings/str_format.h"
+#include "base/utf8.h"
 
 namespace dp::ctl {
 namespace {
 
 constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";
-
-// The length of the UTF-8 sequence at the start of `text`; 0 where it is broken.
-size_t SequenceLength(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  const size_t length = lead < 0x80   ? 1
-                        : lead < 0xC2 ? 0
-                        : lead < 0xE0 ? 2
-                        : lead < 0xF0 ? 3
-                        : lead < 0xF5 ? 4
-                                      : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  // Overlong forms, surrogates, and what lies beyond Unicode.
-  if (lead == 0xE0 && byte(1) < 0xA0) return 0;
-  if (lead == 0xED && byte(1) > 0x9F) return 0;
-  if (lead == 0xF0 && byte(1) < 0x90) return 0;
-  if (lead == 0xF4 && byte(1) > 0x8F) return 0;
-  return length;
-}
 
 std::string Escaped(char c) {
   switch (c) {
@@ -57,7 +37,7 @@ void JsonWriter::String(absl::string_view value) {
   BeforeValue();
   out_ << '"';
   while (!value.empty()) {
-    const size_t length = SequenceLength(value);
+    const size_t length = Utf8SequenceLength({value.data(), value.size()});
     const char c = value[0];
     if (length == 0) {
       out_ << kReplacement;

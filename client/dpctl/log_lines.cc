@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "base/limits.h"
 
 namespace dp::ctl {
 
@@ -13,13 +14,13 @@ std::vector<LogLine> LogLines::Add(const v1::LogChunk& chunk) {
   std::vector<LogLine> lines;
   absl::string_view data = chunk.data();
   while (!data.empty()) {
-    const size_t room = kLineBytesMax - open.size();
+    const size_t room = kWholeLineBytesMax - open.size();
     const size_t end = std::min(data.find('\n'), data.size());
     const size_t taken = std::min(end, room);
     const bool complete = end < data.size() && end <= room;
     open.append(data.data(), taken);
     data.remove_prefix(taken + (complete ? 1 : 0));
-    if (complete || open.size() == kLineBytesMax)
+    if (complete || open.size() == kWholeLineBytesMax)
       lines.push_back({stream.generation, stream.rank, stream.stream, std::exchange(open, "")});
   }
   return lines;

@@ -19,12 +19,9 @@ struct LogLine {
 };
 
 // Cuts what streams bring into lines, in the order it came. A line that never ends is cut at
-// kLineBytesMax. Not thread-safe.
+// kWholeLineBytesMax. Not thread-safe.
 class LogLines {
  public:
-  // A rank may write without end and without a line break.
-  static constexpr size_t kLineBytesMax = 64 << 10;
-
   // The lines that are complete with `chunk`.
   std::vector<LogLine> Add(const v1::LogChunk& chunk);
   // What is left of each stream at its end.

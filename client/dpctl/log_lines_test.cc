@@ -1,5 +1,6 @@
 #include "client/dpctl/log_lines.h"
 
+#include "base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -49,7 +50,7 @@ TEST(LogLinesTest, TheLastLineNeedsNoLineBreak) {
 
 TEST(LogLinesTest, AnEndlessLineIsCut) {
   LogLines lines;
-  const size_t max = LogLines::kLineBytesMax;
+  const size_t max = kWholeLineBytesMax;
   std::vector<LogLine> cut = lines.Add(Chunk(0, std::string(2 * max + 5, 'x')));
   ASSERT_EQ(cut.size(), 2u);
   EXPECT_EQ(cut[0].text.size(), max);
@@ -58,13 +59,13 @@ TEST(LogLinesTest, AnEndlessLineIsCut) {
 
 TEST(LogLinesTest, CuttingALineLosesNoByte) {
   LogLines lines;
-  const std::string text(LogLines::kLineBytesMax, 'x');
+  const std::string text(kWholeLineBytesMax, 'x');
   EXPECT_THAT(Texts(lines.Add(Chunk(0, text + "end\n"))), ElementsAre(text, "end"));
 }
 
 TEST(LogLinesTest, ALineOfTheLargestSizeStaysOne) {
   LogLines lines;
-  const std::string text(LogLines::kLineBytesMax, 'x');
+  const std::string text(kWholeLineBytesMax, 'x');
   EXPECT_THAT(Texts(lines.Add(Chunk(0, text + "\nnext\n"))), ElementsAre(text, "next"));
 }
 

@@ -3,23 +3,16 @@
 #include <utility>
 
 #include "base/status.h"
-#include "client/time_convert.h"
+#include "client/long_poll.h"
+#include "proto/convert/time.h"
 
 namespace dp::ctl {
-namespace {
-
-// One long poll. Short enough for a half-open connection to be noticed.
-constexpr absl::Duration kPoll = absl::Seconds(10);
-constexpr absl::Duration kAnswerSlack = absl::Seconds(5);
-
-}  // namespace
-
 absl::StatusOr<std::vector<LogLine>> LogReader::Next(bool follow) {
-  const absl::Duration poll = follow ? kPoll : absl::ZeroDuration();
-  *request_.mutable_timeout() = client::ToProto(poll);
+  const absl::Duration poll = follow ? client::kLongPoll : absl::ZeroDuration();
+  *request_.mutable_timeout() = ToProto(poll);
   DP_ASSIGN_OR_RETURN(
       v1::ReadLogsResponse response, context_.CallFor(patience_, [&](absl::Duration) {
-        return context_.coordinator().logs().ReadLogs(request_, poll + kAnswerSlack);
+        return context_.coordinator().logs().ReadLogs(request_, poll + client::kAnswerSlack);
       }));
   std::vector<LogLine> lines;
   for (const v1::LogChunk& chunk : response.chunks())

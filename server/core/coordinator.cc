@@ -13,10 +13,6 @@
 namespace dp::core {
 namespace {
 
-absl::Status NotKnown(JobId job) {
-  return absl::NotFoundError(absl::StrCat("job ", job.ToString(), " is not known"));
-}
-
 absl::Status CheckGeneration(const Job& job, Generation generation) {
   if (!job.generation.valid()) {
     return absl::FailedPreconditionError(
@@ -312,7 +308,7 @@ Revision Coordinator::version(const Topic& topic) const {
 
 absl::StatusOr<World> Coordinator::world(JobId id) const {
   const Job* found = job(id);
-  if (found == nullptr) return NotKnown(id);
+  if (found == nullptr) return UnknownJob(id);
   World world = WorldOf(*found);
   world.version = version({Topic::Kind::kWorld, id.value()});
   return world;
@@ -331,7 +327,7 @@ absl::StatusOr<Assignment> Coordinator::assignment(WorkerId id, Incarnation inca
 
 absl::StatusOr<const KeyValues*> Coordinator::store(JobId id, Generation generation) const {
   const Job* found = job(id);
-  if (found == nullptr) return NotKnown(id);
+  if (found == nullptr) return UnknownJob(id);
   DP_RETURN_IF_ERROR(CheckGeneration(*found, generation));
   const auto it = state_.stores.find(id);
   if (it != state_.stores.end()) return &it->second.values();

@@ -1,43 +1,9 @@
 #include "server/core/job.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/signal_name.h"
 
 namespace dp::core {
-namespace {
-
-// The names that everybody knows; strsignal would depend on the locale.
-absl::string_view SignalName(int signal) {
-  switch (signal) {
-    case 1:
-      return "SIGHUP";
-    case 2:
-      return "SIGINT";
-    case 3:
-      return "SIGQUIT";
-    case 4:
-      return "SIGILL";
-    case 6:
-      return "SIGABRT";
-    case 7:
-      return "SIGBUS";
-    case 8:
-      return "SIGFPE";
-    case 9:
-      return "SIGKILL";
-    case 11:
-      return "SIGSEGV";
-    case 13:
-      return "SIGPIPE";
-    case 15:
-      return "SIGTERM";
-    case 24:
-      return "SIGXCPU";
-    default:
-      return "";
-  }
-}
-
-}  // namespace
 
 absl::string_view Name(JobState state) {
   switch (state) {
@@ -93,9 +59,7 @@ absl::string_view Name(FailureClass failure_class) {
 
 std::string Describe(const Exit& exit) {
   if (exit.how == Exit::How::kCode) return absl::StrCat("exit code ", exit.number);
-  const absl::string_view name = SignalName(exit.number);
-  return name.empty() ? absl::StrCat("signal ", exit.number)
-                      : absl::StrCat("signal ", exit.number, " (", name, ")");
+  return SignalText(exit.number);
 }
 
 }  // namespace dp::core

@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/status.h"
+#include "base/utf8.h"
 
 namespace dp::core {
 namespace {
@@ -33,7 +35,7 @@ Failure FailureOf(const Job& job, int rank, FailureClass failure_class, std::str
 std::vector<std::string> Bounded(const std::vector<std::string>& lines) {
   const size_t skipped = lines.size() - std::min(lines.size(), kLastLinesMax);
   std::vector<std::string> bounded(lines.begin() + skipped, lines.end());
-  for (std::string& line : bounded) line.resize(std::min(line.size(), kLineBytesMax));
+  for (std::string& line : bounded) line.resize(Utf8Prefix(line, kLastLineBytesMax).size());
   return bounded;
 }
 
@@ -142,8 +144,8 @@ bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at) {
   } else {
     Stop(job,
          FailureOf(job, rank, FailureClass::kStartup,
-                   absl::StrCat(Whereabouts(job, rank),
-                                " could not be started: ", end.error.substr(0, kLineBytesMax))),
+                   absl::StrCat(Whereabouts(job, rank), " could not be started: ",
+                                std::string(Utf8Prefix(end.error, kStartErrorBytesMax)))),
          at);
   }
   Settle(job, at);

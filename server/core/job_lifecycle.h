@@ -23,10 +23,6 @@ bool RankStarted(Job& job, int rank, int64_t pid, absl::Time at);
 // closed.
 absl::StatusOr<bool> RankJoined(Job& job, int rank, absl::Time at);
 
-// What a failure keeps of a rank's last lines, and of each; more is in the logs.
-inline constexpr size_t kLastLinesMax = 20;
-inline constexpr size_t kLineBytesMax = 4096;
-
 // How a rank's process ended; a non-empty `error` says why there was none.
 struct RankEnd {
   Exit exit;

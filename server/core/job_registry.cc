@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/status.h"
 #include "server/core/digest.h"
 
@@ -16,19 +17,18 @@ absl::Status CheckRequest(const SubmitJob& request) {
         "request_id has ", request.request_id.size(),
         " bytes; draw one at random for each job, of 1 to ", JobRegistry::kRequestIdBytesMax));
   }
-  if (request.spec.ranks < 1 || request.spec.ranks > JobRegistry::kRanksMax) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ranks is ", request.spec.ranks, "; give a number from 1 to ", JobRegistry::kRanksMax));
+  if (request.spec.ranks < 1 || request.spec.ranks > kRanksMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ranks is ", request.spec.ranks, "; give a number from 1 to ", kRanksMax));
   }
   const int nodes = request.spec.nodes;
   if (nodes < 0 || (nodes > 0 && request.spec.ranks % nodes != 0)) {
     return absl::InvalidArgumentError(absl::StrCat("nodes is ", nodes, "; it must divide the ",
                                                    request.spec.ranks, " ranks evenly, or be 0"));
   }
-  if (request.spec.payload.size() <= JobRegistry::kPayloadBytesMax) return absl::OkStatus();
+  if (request.spec.payload.size() <= kSpecBytesMax) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the job's spec has ", request.spec.payload.size(),
-                                                 " bytes, the limit is ",
-                                                 JobRegistry::kPayloadBytesMax));
+                                                 " bytes, the limit is ", kSpecBytesMax));
 }
 
 void Add(Digest& digest, const std::optional<absl::Time>& time) {
@@ -83,6 +83,11 @@ void Add(Digest& digest, const Job& job) {
 
 }  // namespace
 
+absl::Status UnknownJob(JobId id) {
+  return absl::NotFoundError(
+      absl::StrCat("job ", id.ToString(), " is not known; 'dpctl ps -a' lists all"));
+}
+
 absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& request,
                                                            absl::Time at) {
   DP_RETURN_IF_ERROR(CheckRequest(request));
@@ -126,7 +131,7 @@ const Job* JobRegistry::Find(JobId id) const {
 
 absl::StatusOr<Job*> JobRegistry::Get(JobId id) {
   if (Job* job = Find(id); job != nullptr) return job;
-  return absl::NotFoundError(absl::StrCat("job ", id.ToString(), " is not known"));
+  return UnknownJob(id);
 }
 
 std::vector<const Job*> JobRegistry::jobs() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/core/job.h"
@@ -13,6 +14,9 @@
 namespace dp::core {
 
 class Digest;
+
+// NotFound, with the way to the jobs that there are.
+absl::Status UnknownJob(JobId id);
 
 // All jobs that the coordinator remembers. What moves a job is job_lifecycle.h's business.
 // Not thread-safe; owned by the Coordinator.
@@ -22,10 +26,7 @@ class JobRegistry {
   static constexpr size_t kUnfinishedMax = 10'000;
   // Finished jobs that stay on record; the one that finished first is forgotten first.
   static constexpr size_t kFinishedMax = 10'000;
-  // More ranks than the largest cluster has devices.
-  static constexpr int kRanksMax = 65'536;
   static constexpr size_t kRequestIdBytesMax = 128;
-  static constexpr size_t kPayloadBytesMax = size_t{1} << 20;
 
   struct Submitted {
     JobId id;

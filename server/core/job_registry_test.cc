@@ -46,7 +46,7 @@ TEST_F(JobRegistryTest, TheJobThatFinishedFirstIsForgottenFirst) {
 }
 
 TEST_F(JobRegistryTest, BadRequestsNameTheValue) {
-  EXPECT_EQ(Submit("a", 0).status().message(), "ranks is 0; give a number from 1 to 65536");
+  EXPECT_EQ(Submit("a", 0).status().message(), "ranks is 0; give a number from 1 to 10000");
   EXPECT_EQ(Submit("").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Submit(std::string(129, 'x')).status().code(), absl::StatusCode::kInvalidArgument);
 }

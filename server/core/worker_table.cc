@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/status.h"
 #include "server/core/digest.h"
 #include "server/core/natural_order.h"
@@ -27,9 +28,9 @@ absl::Status CheckRequest(const RegisterWorker& request) {
   if (!request.incarnation.valid()) {
     return absl::InvalidArgumentError("incarnation is 0; draw one at random when a daemon starts");
   }
-  if (request.slots < 1 || request.slots > WorkerTable::kSlotsMax) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "slots is ", request.slots, "; give a number from 1 to ", WorkerTable::kSlotsMax));
+  if (request.slots < 1 || request.slots > kSlotsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slots is ", request.slots, "; give a number from 1 to ", kSlotsMax));
   }
   if (!request.ports.empty() && request.ports.size() != static_cast<size_t>(request.slots)) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -19,8 +19,6 @@ class Digest;
 // incarnation, and a lost life never comes back. Not thread-safe; owned by the Coordinator.
 class WorkerTable {
  public:
-  // A daemon with more slots than this is a typing error.
-  static constexpr int kSlotsMax = 1024;
   // Lost workers stay listed for an hour, and no more than so many of them.
   static constexpr absl::Duration kLostKeptFor = absl::Hours(1);
   static constexpr size_t kLostMax = 1000;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "server/core/job_registry.h"
 #include "server/shell/call.h"
 #include "server/shell/convert_logs.h"
 #include "server/shell/convert_values.h"
@@ -21,7 +22,7 @@ absl::Status AppendLogsCall::Check(const View& view) {
                                                   Incarnation(request_.incarnation())));
   const core::Job* job = view.coordinator.job(JobId(request_.job()));
   if (job == nullptr) {
-    return absl::NotFoundError(absl::StrCat("job ", request_.job(), " is unknown"));
+    return core::UnknownJob(JobId(request_.job()));
   }
   DP_ASSIGN_OR_RETURN(std::vector<LogChunk> chunks, FromProto(request_, *job));
   return logs_.Append(job->id, std::move(chunks),

@@ -3,9 +3,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "dp/v1/jobs.pb.h"
-#include "google/protobuf/duration.pb.h"
-#include "google/protobuf/timestamp.pb.h"
 #include "grpcpp/support/status.h"
+#include "proto/convert/time.h"
 #include "server/core/command.h"
 #include "server/shell/driver.h"
 
@@ -18,10 +17,9 @@ inline constexpr absl::Duration kWaitMax = absl::Seconds(60);
 
 grpc::Status ToGrpc(const absl::Status& status);
 
-google::protobuf::Timestamp ToProto(absl::Time time);
-absl::Time FromProto(const google::protobuf::Timestamp& time);
-google::protobuf::Duration ToProto(absl::Duration duration);
-absl::Duration FromProto(const google::protobuf::Duration& duration);
+// Beside the overloads of this folder, which would hide those for times.
+using dp::FromProto;
+using dp::ToProto;
 // How long a call waits: what it asks for, between zero and kWaitMax.
 absl::Duration BoundedWait(const google::protobuf::Duration& timeout);
 

@@ -4,25 +4,14 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "server/shell/convert_job.h"
 #include "server/shell/convert_values.h"
 
 namespace dp::server {
 namespace {
-
-// What is kept of a failed rank's output: enough to see why, small enough for the journal.
-constexpr int kLastLinesMax = 20;
-constexpr size_t kLastLineBytesMax = 4 << 10;
-constexpr size_t kErrorBytesMax = 4 << 10;
-
-// The first bytes of UTF-8 text, without half a character at the end: proto refuses such a string.
-std::string Shortened(const std::string& text, size_t bytes_max) {
-  if (text.size() <= bytes_max) return text;
-  const auto continues = [&](size_t at) { return (text[at] & 0xc0) == 0x80; };
-  while (bytes_max > 0 && continues(bytes_max)) --bytes_max;
-  return text.substr(0, bytes_max);
-}
 
 absl::StatusOr<core::ReportRank::What> ToWhat(v1::RankState state) {
   switch (state) {
@@ -90,11 +79,11 @@ absl::StatusOr<core::ReportRank> FromProto(const v1::ReportRankRequest& request)
       .rank = {JobId(request.job()), Generation(request.generation()), request.rank()},
       .pid = request.pid(),
       .exit = FromProto(request.exit()),
-      .error = Shortened(request.error(), kErrorBytesMax)};
+      .error = std::string(Utf8Prefix(request.error(), kStartErrorBytesMax))};
   DP_ASSIGN_OR_RETURN(report.what, ToWhat(request.state()));
-  const int skipped = std::max(0, request.last_lines_size() - kLastLinesMax);
+  const int skipped = std::max(0, request.last_lines_size() - static_cast<int>(kLastLinesMax));
   for (int line = skipped; line < request.last_lines_size(); ++line) {
-    report.last_lines.push_back(Shortened(request.last_lines(line), kLastLineBytesMax));
+    report.last_lines.emplace_back(Utf8Prefix(request.last_lines(line), kLastLineBytesMax));
   }
   return report;
 }

@@ -5,24 +5,17 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/limits.h"
 #include "base/node_range.h"
 #include "base/status.h"
 #include "server/shell/convert_values.h"
 
 namespace dp::server {
 namespace {
-
-constexpr size_t kNameBytesMax = 63;  // as a DNS label, so that it can become part of one
-constexpr int kRanksMax = 10'000;     // what placement, worlds and answers are made for
-constexpr int kThreadsMax = 1024;
-constexpr int kRestartsMax = 1000;
-constexpr absl::Duration kGraceMax = absl::Hours(1);
-constexpr absl::Duration kDetectWithinMax = absl::Hours(24);
-// The spec is journalled, and goes to every worker in each assignment.
-constexpr size_t kSpecBytesMax = 1 << 20;
 
 absl::Status Invalid(absl::string_view field, const absl::AlphaNum& value,
                      const absl::AlphaNum& allowed) {
@@ -38,9 +31,9 @@ absl::Status CheckRange(absl::string_view field, double value, double min, doubl
 }
 
 absl::Status CheckRange(absl::string_view field, absl::Duration value, absl::Duration max) {
-  if (value > absl::ZeroDuration() && value <= max) return absl::OkStatus();
+  if (value >= absl::ZeroDuration() && value <= max) return absl::OkStatus();
   return Invalid(field, absl::FormatDuration(value),
-                 absl::StrCat("it must be above 0 and at most ", absl::FormatDuration(max)));
+                 absl::StrCat("it must be from 0 to ", absl::FormatDuration(max)));
 }
 
 bool IsNameCharacter(char c) {
@@ -48,12 +41,13 @@ bool IsNameCharacter(char c) {
 }
 
 absl::Status CheckName(const std::string& name) {
-  const bool good = !name.empty() && name.size() <= kNameBytesMax && name.front() != '-' &&
+  const bool good = !name.empty() && name.size() <= kJobNameBytesMax && name.front() != '-' &&
                     name.back() != '-' && std::all_of(name.begin(), name.end(), IsNameCharacter);
   if (good) return absl::OkStatus();
-  return Invalid("name", absl::StrCat("\"", name, "\""),
-                 "it must be 1 to 63 characters of a-z, 0-9 and '-', with a letter or digit first "
-                 "and last");
+  return Invalid(
+      "name", absl::StrCat("\"", name, "\""),
+      absl::StrCat("it must be 1 to ", kJobNameBytesMax,
+                   " characters of a-z, 0-9 and '-', with a letter or digit first and last"));
 }
 
 absl::Status CheckHead(const v1::JobSpec& spec) {
@@ -65,6 +59,10 @@ absl::Status CheckHead(const v1::JobSpec& spec) {
   for (const auto& [name, value] : spec.env()) {
     const bool good = !name.empty() && name.find('=') == name.npos && name.find('\0') == name.npos;
     if (!good) return Invalid("env", absl::StrCat("\"", name, "\""), "it is no variable's name");
+    if (absl::StartsWith(name, kReservedVariables)) {
+      return Invalid(absl::StrCat("env.", name), absl::StrCat("\"", value, "\""),
+                     absl::StrCat("dp sets it itself; choose a name without ", kReservedVariables));
+    }
     if (value.find('\0') != value.npos) {
       return Invalid(absl::StrCat("env.", name), "text with a zero byte", "that ends it early");
     }
@@ -78,7 +76,7 @@ absl::Status CheckTrain(const v1::TrainSpec& train) {
   DP_RETURN_IF_ERROR(
       CheckRange("train.maxSteps", static_cast<double>(train.max_steps()), 0, infinity));
   DP_RETURN_IF_ERROR(CheckRange("train.globalBatchSize", train.global_batch_size(), 0, infinity));
-  DP_RETURN_IF_ERROR(CheckRange("train.bucketCapMb", train.bucket_cap_mb(), 0, 1 << 20));
+  DP_RETURN_IF_ERROR(CheckRange("train.bucketCapMb", train.bucket_cap_mb(), 0, kBucketCapMbMax));
   DP_RETURN_IF_ERROR(CheckRange("train.evaluateEvery", train.evaluate_every(), 0, infinity));
   if (train.data().dir().empty()) return Invalid("train.data.dir", "", "it must name a directory");
   if (train.model().preset().empty() == train.model().layers().empty()) {
@@ -182,9 +180,12 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
   const v1::JobSpec spec = WithDefaults(given);
   DP_RETURN_IF_ERROR(CheckHead(spec));
   DP_RETURN_IF_ERROR(CheckRange("ranks", spec.ranks(), 1, kRanksMax));
-  DP_RETURN_IF_ERROR(CheckRange("threadsPerRank", spec.threads_per_rank(), 1, kThreadsMax));
+  DP_RETURN_IF_ERROR(CheckRange("threadsPerRank", spec.threads_per_rank(), 1, kThreadsPerRankMax));
   DP_RETURN_IF_ERROR(CheckRange("grace", FromProto(spec.grace()), kGraceMax));
   DP_RETURN_IF_ERROR(CheckRange("detectWithin", FromProto(spec.detect_within()), kDetectWithinMax));
+  if (FromProto(spec.detect_within()) == absl::ZeroDuration()) {
+    return Invalid("detectWithin", "0", "it must be above 0: nothing arrives in no time");
+  }
   core::JobSpec checked;
   switch (spec.program_case()) {
     case v1::JobSpec::kTrain:

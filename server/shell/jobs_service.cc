@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "server/core/job_registry.h"
 #include "server/shell/call.h"
 #include "server/shell/convert_job.h"
 #include "server/shell/convert_values.h"
@@ -15,7 +16,7 @@ namespace {
 template <typename Response>
 absl::Status AnswerJob(JobId id, const View& view, Response* response) {
   const core::Job* job = view.coordinator.job(id);
-  if (job == nullptr) return absl::NotFoundError(absl::StrCat("job ", id.value(), " is unknown"));
+  if (job == nullptr) return core::UnknownJob(id);
   SetHeader(view, response);
   *response->mutable_job() = ToProto(*job, view);
   return absl::OkStatus();

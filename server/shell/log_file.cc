@@ -69,7 +69,7 @@ absl::Status LogFile::Recover() {
     // A torn one was never acknowledged, and neither was the hole that it tells of.
     cut_ = absl::SimpleAtoi(text, &cut_begin_) && cut_begin_ < end_;
   }
-  const uint64_t looked_at = std::min(stored_end(), kWholeLineBytesMax);
+  const uint64_t looked_at = std::min<uint64_t>(stored_end(), kWholeLineBytesMax);
   DP_ASSIGN_OR_RETURN(const std::string last, Read(stored_end() - looked_at, looked_at));
   const size_t newline = last.rfind('\n');
   line_begin_ = stored_end() - looked_at + (newline == last.npos ? 0 : newline + 1);

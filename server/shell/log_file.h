@@ -7,11 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/limits.h"
 
 namespace dp::server {
-
-// A line at least this long is passed on in pieces instead of whole.
-inline constexpr uint64_t kWholeLineBytesMax = 64 << 10;
 
 // One stream's bytes on disk: the file's size is the length of the stream, so that a crash needs no
 // other record. Where the job's logs grew past their limit, the stream goes on as a hole in the

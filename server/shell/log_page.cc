@@ -96,7 +96,7 @@ absl::StatusOr<LogPage> ReadPage(const std::map<LogStreamKey, LogFile>& streams,
       std::count_if(spans.begin(), spans.end(), [](auto& s) { return !s.empty(); });
   // A whole line must fit, whatever the number of streams.
   const uint64_t share =
-      std::max(kWholeLineBytesMax, kLogPageBytesMax / std::max<uint64_t>(busy, 1));
+      std::max<uint64_t>(kWholeLineBytesMax, kLogPageBytesMax / std::max<uint64_t>(busy, 1));
   LogPage page{.exhausted = true};
   uint64_t room = kLogPageBytesMax;
   for (const Span& span : spans) {

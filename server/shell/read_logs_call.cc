@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "server/core/job_registry.h"
 #include "server/shell/call.h"
 #include "server/shell/convert_logs.h"
 #include "server/shell/convert_values.h"
@@ -34,7 +35,7 @@ absl::Status ReadLogsCall::Check(const View& view) {
 absl::Status ReadLogsCall::ReadPage(const View& view) {
   const core::Job* job = view.coordinator.job(JobId(request_.job()));
   if (job == nullptr) {
-    return absl::NotFoundError(absl::StrCat("job ", request_.job(), " is unknown"));
+    return core::UnknownJob(JobId(request_.job()));
   }
   SetHeader(view, &response_);
   query_.finished = job->terminal();

@@ -4,13 +4,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "base/status.h"
 
 namespace dp::server {
 namespace {
 
-// A store's value may have 8 MiB (KeyValueLimits), a request of logs 4 MiB; with room for the rest.
-constexpr int kMessageBytesMax = 16 << 20;
 // How long calls that nobody answers any more may hold up the end.
 constexpr std::chrono::seconds kStopWithin(1);
 

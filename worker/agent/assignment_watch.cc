@@ -3,16 +3,10 @@
 #include <pthread.h>
 
 #include "base/check.h"
+#include "client/long_poll.h"
+#include "proto/convert/time.h"
 
 namespace dp::worker {
-namespace {
-
-constexpr absl::Duration kTimeout = absl::Seconds(20);
-// The answer may be on its way when the coordinator's timeout passes.
-constexpr absl::Duration kDeadline = absl::Seconds(25);
-
-}  // namespace
-
 AssignmentWatch::AssignmentWatch(client::WorkersConnection& connection, uint64_t seed,
                                  Events& events)
     : connection_(connection),
@@ -48,8 +42,8 @@ absl::Duration AssignmentWatch::Ask() {
   request.set_worker_id(session_.worker_id);
   request.set_incarnation(session_.incarnation.value());
   request.set_since(since_);
-  request.mutable_timeout()->set_seconds(absl::ToInt64Seconds(kTimeout));
-  auto response = connection_.WatchAssignment(request, kDeadline);
+  *request.mutable_timeout() = ToProto(client::kLongPoll);
+  auto response = connection_.WatchAssignment(request, client::kLongPoll + client::kAnswerSlack);
   // Nothing new, or no answer: wait a little, lest a coordinator that answers at once is flooded.
   if (!response.ok() || response->assignment().version() <= since_) return backoff_.Next();
   backoff_.Reset();

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "proto/convert/time.h"
 
 namespace dp::worker {
 namespace {
@@ -17,10 +18,6 @@ constexpr int kBeatsPerLease = 4;
 constexpr absl::Duration kBetweenBeatsMin = absl::Milliseconds(20);
 // A heartbeat whose answer is stuck must not cost the lease: it is given up in time for another.
 constexpr absl::Duration kBeatDeadlineMin = absl::Milliseconds(250);
-
-absl::Duration FromProto(const google::protobuf::Duration& duration) {
-  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
-}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/limits.h"
 #include "dp/v1/logs.pb.h"
 #include "worker/core/rank.h"
 
@@ -13,10 +14,6 @@
 // reads behind. Beside them lies RANK.error, if the program writes it.
 
 namespace dp::worker {
-
-inline constexpr size_t kLastLinesMax = 20;
-// Longer lines are cut in a report; the log has them whole.
-inline constexpr size_t kLastLineBytesMax = 1024;
 
 inline constexpr v1::LogStream kLogStreams[] = {v1::LOG_STREAM_STDOUT, v1::LOG_STREAM_STDERR,
                                                 v1::LOG_STREAM_METRICS};

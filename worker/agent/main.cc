@@ -13,6 +13,7 @@
 
 #include "CLI/CLI.hpp"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "client/grpc_connection.h"
@@ -28,7 +29,6 @@ namespace dp::worker {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr int kSlotsMax = 1024;
 
 struct Flags {
   std::string coordinator = "127.0.0.1:7070";

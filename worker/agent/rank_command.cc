@@ -4,20 +4,21 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "base/status.h"
+#include "proto/convert/time.h"
 
 namespace dp::worker {
 namespace {
 
 constexpr absl::Duration kDefaultGrace = absl::Seconds(10);
-constexpr std::string_view kReserved = "DP_";
 
 // A daemon that was itself started by a rank must not pass that rank's place on.
 Environment Inherited(const std::vector<std::string>& variables) {
   Environment environment;
   for (const std::string& variable : variables) {
     const size_t equals = variable.find('=');
-    if (equals == variable.npos || variable.starts_with(kReserved)) continue;
+    if (equals == variable.npos || variable.starts_with(kReservedVariables)) continue;
     environment[variable.substr(0, equals)] = variable.substr(equals + 1);
   }
   return environment;
@@ -80,7 +81,7 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
                        "command"));
   }
   for (const auto& [name, value] : rank.spec().env()) {
-    if (!name.starts_with(kReserved)) environment[name] = value;
+    if (!name.starts_with(kReservedVariables)) environment[name] = value;
   }
   for (const auto& [name, value] : environment) {
     command.environment.push_back(absl::StrCat(name, "=", value));
@@ -93,12 +94,9 @@ RankKey KeyOf(const v1::AssignedRank& rank) {
 }
 
 AssignedRank FromProto(const v1::AssignedRank& rank) {
-  const auto& grace = rank.spec().grace();
   return {.key = KeyOf(rank),
           .stop = rank.stop(),
-          .grace = rank.spec().has_grace()
-                       ? absl::Seconds(grace.seconds()) + absl::Nanoseconds(grace.nanos())
-                       : kDefaultGrace};
+          .grace = rank.spec().has_grace() ? dp::FromProto(rank.spec().grace()) : kDefaultGrace};
 }
 
 }  // namespace dp::worker

@@ -9,11 +9,8 @@
 
 namespace dp::worker {
 
-// Lines up to here are kept in one chunk of a log.
-inline constexpr size_t kWholeLineMax = 64 << 10;
-
 // How many of `unsent`, which begins at the start of a line or within a long one, may be sent now:
-// whole lines, and all of a line that has grown past kWholeLineMax. `ended`: nothing follows.
+// whole lines, and all of a line that has grown past kWholeLineBytesMax. `ended`: nothing follows.
 size_t ShippableBytes(std::string_view unsent, bool ended);
 
 // The last lines of `text`, oldest first: at most `count`, without empty ones at the end.

@@ -1,5 +1,6 @@
 #include "worker/agent/text.h"
 
+#include "base/limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -19,10 +20,10 @@ TEST(TextTest, TheLastLineIsSentWithoutANewlineWhenNothingFollows) {
 }
 
 TEST(TextTest, ALineThatIsTooLongIsSentInPieces) {
-  const std::string long_line(kWholeLineMax, 'x');
+  const std::string long_line(kWholeLineBytesMax, 'x');
   EXPECT_EQ(ShippableBytes(long_line.substr(1), /*ended=*/false), 0u);
-  EXPECT_EQ(ShippableBytes(long_line, /*ended=*/false), kWholeLineMax);
-  EXPECT_EQ(ShippableBytes("one\n" + long_line, /*ended=*/false), 4 + kWholeLineMax);
+  EXPECT_EQ(ShippableBytes(long_line, /*ended=*/false), kWholeLineBytesMax);
+  EXPECT_EQ(ShippableBytes("one\n" + long_line, /*ended=*/false), 4 + kWholeLineBytesMax);
 }
 
 TEST(TextTest, LastLinesAreTakenFromTheEndInTheirOrder) {

@@ -5,16 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "client/long_poll.h"
 #include "client/retry_loop.h"
-#include "client/time_convert.h"
+#include "proto/convert/time.h"
 
 namespace dp::trainer {
 namespace {
-
-// One watch call; the loop asks again.
-constexpr absl::Duration kPollTimeout = absl::Seconds(20);
-// What an answer may take on top of the time that the coordinator holds the call.
-constexpr absl::Duration kAnswerSlack = absl::Seconds(5);
 
 client::RetryPolicy Policy(absl::Duration deadline, absl::Duration attempt) {
   return client::RetryPolicy({.deadline = deadline, .attempt = attempt}, EntropySeed());
@@ -33,7 +29,7 @@ absl::Status WorldSession::Join(absl::Duration timeout) {
   request.set_rank(environment_.rank);
   DP_ASSIGN_OR_RETURN(
       v1::JoinResponse response,
-      client::RetryLoop(Policy(timeout, kAnswerSlack), clock_, pause_,
+      client::RetryLoop(Policy(timeout, client::kAnswerSlack), clock_, pause_,
                         [&](absl::Duration in) { return connection_.Join(request, in); }));
   spec_ = std::move(*response.mutable_spec());
   world_ = std::move(*response.mutable_world());
@@ -69,10 +65,11 @@ absl::StatusOr<v1::World> WorldSession::WatchOnce(absl::Time until) {
   v1::WatchWorldRequest request;
   request.set_job(environment_.job.value());
   request.set_since(world_.version());
-  *request.mutable_timeout() = client::ToProto(std::min(left, kPollTimeout));
+  *request.mutable_timeout() = ToProto(std::min(left, client::kLongPoll));
   const auto attempt = [&](absl::Duration in) { return connection_.WatchWorld(request, in); };
   DP_ASSIGN_OR_RETURN(v1::WatchWorldResponse response,
-                      client::RetryLoop(Policy(left + kAnswerSlack, kPollTimeout + kAnswerSlack),
+                      client::RetryLoop(Policy(left + client::kAnswerSlack,
+                                               client::kLongPoll + client::kAnswerSlack),
                                         clock_, pause_, attempt));
   return std::move(*response.mutable_world());
 }

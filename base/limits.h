@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+
+#include "absl/time/time.h"
+
+// Bounds that more than one part holds to, each with its reason: dpctl checks a job by them before
+// it is sent, the coordinator whatever is sent; what a worker sends, the coordinator takes.
+
+namespace dp {
+
+// A job. Bounds against slips of the pen stand an order of magnitude above what anyone runs.
+
+// What placement, worlds and answers are made for.
+inline constexpr int kRanksMax = 10'000;
+inline constexpr int kThreadsPerRankMax = 1'024;
+// As a DNS label, so that it can become part of one.
+inline constexpr int kJobNameBytesMax = 63;
+// From 0, which kills at once, to as long as a checkpoint may take.
+inline constexpr absl::Duration kGraceMax = absl::Hours(1);
+// Above 0. A job that hangs for longer than a day is not watched by anyone.
+inline constexpr absl::Duration kDetectWithinMax = absl::Hours(24);
+// Above 0. A terabyte; no model has one bucket of that.
+inline constexpr double kBucketCapMbMax = 1 << 20;
+// As a file it is written by hand, and more is another file given by mistake; as a message it is
+// journalled, and goes to every worker in each assignment.
+inline constexpr size_t kSpecBytesMax = 1 << 20;
+// A job that has been restarted more often is not going to work.
+inline constexpr int kRestartsMax = 1'000;
+// Variables with this in front are dp's own (docs/job-file.md).
+inline constexpr char kReservedVariables[] = "DP_";
+
+// A worker with more slots than this is a typing error.
+inline constexpr int kSlotsMax = 1'024;
+
+// What a failure keeps of a rank's output: enough to see why, small enough for the journal; the log
+// has all of it.
+inline constexpr size_t kLastLinesMax = 20;
+inline constexpr size_t kLastLineBytesMax = 1 << 10;
+// Why a process could not be started.
+inline constexpr size_t kStartErrorBytesMax = 4 << 10;
+
+// A line of a log from here on is passed on in pieces: a rank may write for ever without a break.
+inline constexpr size_t kWholeLineBytesMax = 64 << 10;
+
+// One message of a call, either way. A store's value may have 8 MiB (KeyValueLimits), a request of
+// logs 4 MiB; with room for the rest.
+inline constexpr int kMessageBytesMax = 16 << 20;
+
+}  // namespace dp

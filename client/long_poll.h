@@ -1,0 +1,16 @@
+#pragma once
+
+#include "absl/time/time.h"
+
+// How a call that waits at the coordinator is bounded: it asks for an answer within kLongPoll at
+// the latest, and asks again.
+
+namespace dp::client {
+
+// Short enough for a half-open connection to be noticed, long enough to cost nothing.
+inline constexpr absl::Duration kLongPoll = absl::Seconds(10);
+// What an answer may take beyond the time that the coordinator holds the call: it may be on its way
+// when that passes, from a coordinator that is busy.
+inline constexpr absl::Duration kAnswerSlack = absl::Seconds(5);
+
+}  // namespace dp::client

@@ -1,0 +1,87 @@
+// Two look at a job: dpctl before it is sent, the coordinator at whatever is sent. What passes the
+// one must pass the other; at each bound they turn together.
+
+#include <string>
+#include <vector>
+
+#include "client/job_check.h"
+#include "client/job_defaults.h"
+#include "gtest/gtest.h"
+#include "server/shell/job_spec_check.h"
+
+namespace dp {
+namespace {
+
+constexpr char kJob[] = R"(
+apiVersion: dp/v1
+kind: Job
+name: small
+train:
+  globalBatchSize: 100000
+  data: {dir: /data}
+  model: {preset: mlp}
+  optimizer: {sgd: {learningRate: 0.1}}
+)";
+
+struct Verdicts {
+  absl::Status client;
+  absl::Status server;
+};
+
+Verdicts Check(const std::string& change) {
+  auto job = client::ParseJobFile(kJob, "job.yaml", {change});
+  EXPECT_TRUE(job.ok()) << job.status();
+  client::FillDefaults(*job);
+  const auto no_data_here = [](const std::string&) { return std::nullopt; };
+  return {client::CheckJob(*job, no_data_here), server::CheckJobSpec(job->spec).status()};
+}
+
+TEST(JobCheckConformanceTest, TheLastGoodValueOfEachFieldPassesBoth) {
+  const std::vector<std::string> changes{"ranks=1",
+                                         "ranks=10000",
+                                         "threadsPerRank=1024",
+                                         "grace=0s",
+                                         "grace=1h",
+                                         "detectWithin=1ns",
+                                         "detectWithin=24h",
+                                         "train.bucketCapMb=1048576",
+                                         "train.bucketCapMb=0.001",
+                                         "train.epochs=2147483647",
+                                         "train.maxSteps=0",
+                                         "train.evaluateEvery=0",
+                                         "env={D: x}",
+                                         "name=" + std::string(63, 'a')};
+  for (const std::string& change : changes) {
+    const Verdicts verdicts = Check(change);
+    EXPECT_TRUE(verdicts.client.ok()) << change << ": " << verdicts.client;
+    EXPECT_TRUE(verdicts.server.ok()) << change << ": " << verdicts.server;
+  }
+}
+
+TEST(JobCheckConformanceTest, TheFirstBadValueOfEachFieldPassesNeither) {
+  const std::vector<std::string> changes{"ranks=10001",
+                                         "ranks=-1",
+                                         "threadsPerRank=1025",
+                                         "grace=-1ns",
+                                         "grace=1h1s",
+                                         "detectWithin=0s",
+                                         "detectWithin=24h1s",
+                                         "train.bucketCapMb=1048577",
+                                         "train.bucketCapMb=-1",
+                                         "train.epochs=-1",
+                                         "train.maxSteps=-1",
+                                         "train.evaluateEvery=-1",
+                                         "env={DP_RANK: x}",
+                                         "env={'A=B': x}",
+                                         "name=" + std::string(64, 'a'),
+                                         "train.model={}",
+                                         "train.data={}"};
+  for (const std::string& change : changes) {
+    const Verdicts verdicts = Check(change);
+    EXPECT_TRUE(absl::IsInvalidArgument(verdicts.client)) << change;
+    EXPECT_TRUE(absl::IsInvalidArgument(verdicts.server)) << change;
+  }
+}
+
+}  // namespace
+}  // namespace dp
