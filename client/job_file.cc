@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "base/status.h"
 #include "client/yaml_message.h"
 #include "client/yaml_override.h"
@@ -14,8 +15,6 @@
 namespace dp::client {
 namespace {
 
-// A job file is written by hand; more than this is another file given by mistake.
-constexpr size_t kFileBytesMax = 1 << 20;
 constexpr char kApiVersion[] = "dp/v1";
 constexpr char kKind[] = "Job";
 
@@ -30,13 +29,16 @@ absl::StatusOr<YAML::Node> LoadDocument(absl::string_view text, const std::strin
   try {
     documents = YAML::LoadAll(std::string(text));
   } catch (const YAML::Exception& error) {
-    return At(file, error.mark, absl::StrCat("not YAML: ", error.msg));
+    return At(file, error.mark,
+              absl::StrCat("not YAML: ", error.msg,
+                           "; look for a quote, bracket or indent that is wrong here or before"));
   }
   if (documents.empty() || documents[0].IsNull())
     return absl::InvalidArgumentError(
         absl::StrCat(file, ": the file is empty; expected a job (docs/job-file.md)"));
   if (documents.size() > 1)
-    return At(file, documents[1].Mark(), "a second document; one file holds one job");
+    return At(file, documents[1].Mark(),
+              "a second document; one file holds one job, so give it a file of its own");
   if (!documents[0].IsMap())
     return At(file, documents[0].Mark(),
               absl::StrCat("the job is ", Shown(documents[0]), "; expected a mapping of fields"));
@@ -87,14 +89,14 @@ absl::StatusOr<JobFile> ReadJobFile(const std::string& path,
                                     const std::vector<std::string>& overrides) {
   std::ifstream file(path);
   if (!file) return absl::NotFoundError(absl::StrCat("job file '", path, "' cannot be read"));
-  std::string text(kFileBytesMax + 1, '\0');
+  std::string text(kSpecBytesMax + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad() || (file.gcount() == 0 && !file.eof()))
     return absl::NotFoundError(absl::StrCat("job file '", path, "' cannot be read"));
   text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kFileBytesMax)
+  if (text.size() > kSpecBytesMax)
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": larger than ", kFileBytesMax, " bytes; is it a job file?"));
+        absl::StrCat(path, ": larger than ", kSpecBytesMax, " bytes; is it a job file?"));
   return ParseJobFile(text, path, overrides);
 }
 

@@ -49,19 +49,22 @@ absl::StatusOr<std::string> ApplyOverride(absl::string_view override, YAML::Node
         node[parts[i]] = YAML::Node(YAML::NodeType::Map);
       node.reset(ChildOf(node, parts[i]));
       if (!node.IsMap() && !node.IsSequence())
-        return Wrong(override, absl::StrCat("there is no '", parts[i], "' to set a field of"));
+        return Wrong(override, absl::StrCat("there is no '", parts[i],
+                                            "' to set a field of; set it as a whole"));
     }
     YAML::Node value = YAML::Load(halves[1]);
     if (node.IsSequence()) {
       YAML::Node element = ChildOf(node, parts.back());
       if (!element.IsDefined())
-        return Wrong(override, absl::StrCat("there is no element '", parts.back(), "'"));
+        return Wrong(override, absl::StrCat("there is no element '", parts.back(),
+                                            "'; the list has ", node.size(), ", counted from 0"));
       element = value;
     } else {
       node[parts.back()] = value;
     }
   } catch (const YAML::Exception& error) {
-    return Wrong(override, absl::StrCat("the value is not YAML: ", error.msg));
+    return Wrong(override,
+                 absl::StrCat("the value is not YAML: ", error.msg, "; put it in quotes"));
   }
   return halves[0];
 }
