@@ -65,9 +65,9 @@ int Report(const absl::Status& status, Context& context) {
   return ExitCodeOf(status);
 }
 
-int Run(Command& command, World& world, const GlobalFlags& flags) {
-  if (command.TakesInterrupts()) world.catch_signals();
-  Context context(world, flags);
+int Run(Command& command, Surroundings& surroundings, const GlobalFlags& flags) {
+  if (command.TakesInterrupts()) surroundings.catch_signals();
+  Context context(surroundings, flags);
   const absl::StatusOr<int> code = command.Run(context);
   context.out().flush();
   return code.ok() ? *code : Report(code.status(), context);
@@ -83,7 +83,7 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   return commands;
 }
 
-int RunCommandLine(int argc, const char* const* argv, World& world) {
+int RunCommandLine(int argc, const char* const* argv, Surroundings& surroundings) {
   CLI::App app("The command line of dp, a service for distributed training jobs", "dpctl");
   GlobalFlags flags{.coordinator = kDefaultCoordinator};
   const Commands commands = AllCommands();
@@ -96,19 +96,20 @@ int RunCommandLine(int argc, const char* const* argv, World& world) {
   try {
     app.parse(static_cast<int>(dashes - argv), argv);
   } catch (const CLI::Success& help) {
-    return app.exit(help, world.terminal.out, world.terminal.err);
+    return app.exit(help, surroundings.terminal.out, surroundings.terminal.err);
   } catch (const CLI::ParseError& error) {
-    world.terminal.err << "dpctl: " << error.what() << Hint(argc, argv, commands)
-                       << "\nSee 'dpctl --help'.\n";
+    surroundings.terminal.err << "dpctl: " << error.what() << Hint(argc, argv, commands)
+                              << "\nSee 'dpctl --help'.\n";
     return kUsage;
   }
   for (const auto& command : commands) {
     if (!app.got_subcommand(command->name())) continue;
     if (dashes != end && !command->TakeProgram({dashes + 1, end})) {
-      world.terminal.err << "dpctl: '--' needs a program behind it, and run or submit before it\n";
+      surroundings.terminal.err
+          << "dpctl: '--' needs a program behind it, and run or submit before it\n";
       return kUsage;
     }
-    return Run(*command, world, flags);
+    return Run(*command, surroundings, flags);
   }
   return kUsage;
 }

@@ -6,6 +6,6 @@ namespace dp::ctl {
 
 // Parses the command line, runs the command and returns the exit code (docs/dpctl.md). Errors go to
 // the terminal's `err`.
-int RunCommandLine(int argc, const char* const* argv, World& world);
+int RunCommandLine(int argc, const char* const* argv, Surroundings& surroundings);
 
 }  // namespace dp::ctl

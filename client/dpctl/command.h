@@ -27,7 +27,7 @@ class Command {
   // Returns the exit code; an error is printed and mapped by ExitCodeOf (exit_code.h).
   virtual absl::StatusOr<int> Run(Context& context) = 0;
 
-  // Whether Ctrl-C comes through World::interrupts instead of ending the program.
+  // Whether Ctrl-C comes through Surroundings::interrupts instead of ending the program.
   virtual bool TakesInterrupts() const { return false; }
 };
 

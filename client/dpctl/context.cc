@@ -2,18 +2,18 @@
 
 namespace dp::ctl {
 
-Coordinator& Context::coordinator() {
-  if (coordinator_ == nullptr) coordinator_ = world_.connect(flags_.coordinator);
-  return *coordinator_;
+Services& Context::coordinator() {
+  if (services_ == nullptr) services_ = surroundings_.connect(flags_.coordinator);
+  return *services_;
 }
 
 void Context::Interrupt() {
   pause_->Stop();
-  coordinator_->CancelAll();
+  services_->CancelAll();
 }
 
 void Context::Reconnect() {
-  coordinator_.reset();
+  services_.reset();
   pause_ = std::make_unique<client::Pause>();
 }
 

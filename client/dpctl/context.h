@@ -20,9 +20,9 @@
 namespace dp::ctl {
 
 // The services of one coordinator that dpctl uses. Thread-safe.
-class Coordinator {
+class Services {
  public:
-  virtual ~Coordinator() = default;
+  virtual ~Services() = default;
   virtual client::JobsConnection& jobs() = 0;
   virtual client::WorkersConnection& workers() = 0;
   virtual client::LogsConnection& logs() = 0;
@@ -45,9 +45,9 @@ struct Machine {
   int gpus = 0;
 };
 
-// The world outside dpctl: production's is in main.cc, a fake one in tests.
-struct World {
-  std::function<std::unique_ptr<Coordinator>(const std::string& address)> connect;
+// What dpctl stands in: production's is in main.cc, a fake one in tests.
+struct Surroundings {
+  std::function<std::unique_ptr<Services>(const std::string& address)> connect;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local;
   client::SampleShape sample_shape;
   std::string working_dir;  // absolute; that dpctl was called in
@@ -72,15 +72,16 @@ struct GlobalFlags {
 // What a command gets to run with. Owned by Main; one thread.
 class Context {
  public:
-  Context(World& world, const GlobalFlags& flags) : world_(world), flags_(flags) {}
+  Context(Surroundings& surroundings, const GlobalFlags& flags)
+      : surroundings_(surroundings), flags_(flags) {}
 
-  std::ostream& out() { return world_.terminal.out; }
-  std::ostream& err() { return world_.terminal.err; }
-  World& world() const { return world_; }
+  std::ostream& out() { return surroundings_.terminal.out; }
+  std::ostream& err() { return surroundings_.terminal.err; }
+  Surroundings& surroundings() const { return surroundings_; }
   const GlobalFlags& flags() const { return flags_; }
 
   // Connects, at first use.
-  Coordinator& coordinator();
+  Services& coordinator();
 
   // One RPC, repeated until it succeeds or the coordinator has not answered for --timeout:
   //   context.Call([&](absl::Duration in) { return context.coordinator().jobs().Submit(request,
@@ -95,7 +96,7 @@ class Context {
   template <typename Attempt>
   auto CallFor(absl::Duration patience, Attempt attempt) {
     return client::RetryLoop(client::RetryPolicy({.deadline = patience}, EntropySeed()),
-                             world_.clock, *pause_, std::move(attempt));
+                             surroundings_.clock, *pause_, std::move(attempt));
   }
 
   // What ends the pauses between attempts: for those who retry by themselves. Until a Reconnect.
@@ -111,10 +112,10 @@ class Context {
   void Reconnect();
 
  private:
-  World& world_;
+  Surroundings& surroundings_;
   GlobalFlags flags_;
   std::unique_ptr<client::Pause> pause_ = std::make_unique<client::Pause>();
-  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<Services> services_;
 };
 
 }  // namespace dp::ctl

@@ -35,7 +35,7 @@ class Describe final : public Command {
         break;
       }
       case Format::kTable:
-        DescribeJob(job, context.world().clock.Now(), context.out());
+        DescribeJob(job, context.surroundings().clock.Now(), context.out());
         break;
     }
     return kSuccess;

@@ -54,11 +54,8 @@ absl::Status Follower::ShowLogs() {
 }
 
 void Follower::Show(const LogLine& line) {
-  if (line.stream == v1::LOG_STREAM_METRICS) {
-    const std::optional<std::string> text = progress_.Add(line.text);
-    if (text) screen_.Line(out_, *text);
-    return;
-  }
+  // The ranks say in their own lines what a person should read of it.
+  if (line.stream == v1::LOG_STREAM_METRICS) return progress_.Add(line.text);
   std::ostream& stream = line.stream == v1::LOG_STREAM_STDERR ? context_.err() : out_;
   screen_.Line(stream, absl::StrCat(labels_.Of(line.rank), " ", line.text));
 }

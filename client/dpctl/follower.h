@@ -13,8 +13,8 @@
 
 namespace dp::ctl {
 
-// Shows a job from its place in the queue to its end: why it waits, the lines of its ranks, a line
-// an epoch, a progress bar. Part of a command; one thread.
+// Shows a job from its place in the queue to its end: why it waits, the lines of its ranks, a
+// progress bar. Part of a command; one thread.
 class Follower {
  public:
   // Lines of the job go to `out`, what dpctl says of it and the ranks' errors to standard error.
@@ -24,7 +24,7 @@ class Follower {
         job_(job),
         out_(out),
         patience_(patience),
-        screen_(context.world().terminal),
+        screen_(context.surroundings().terminal),
         labels_(context, job) {}
 
   // Returns the job at its end; or as it is, once nobody reads standard output any more.

@@ -7,14 +7,11 @@
 #include "base/status.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/request_id.h"
-#include "client/time_convert.h"
+#include "client/long_poll.h"
+#include "proto/convert/time.h"
 
 namespace dp::ctl {
 namespace {
-
-// One long poll. Short enough for a half-open connection to be noticed.
-constexpr absl::Duration kPoll = absl::Seconds(10);
-constexpr absl::Duration kAnswerSlack = absl::Seconds(5);
 
 absl::StatusOr<v1::Job> LatestNamed(Context& context, const std::string& name) {
   DP_ASSIGN_OR_RETURN(v1::ListJobsResponse response, context.Call([&](absl::Duration in) {
@@ -59,21 +56,21 @@ absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id) {
 absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,
                                  absl::Duration timeout,
                                  absl::FunctionRef<bool(const v1::Job&)> changed) {
-  const absl::Time until = context.world().clock.Now() + timeout;
+  const absl::Time until = context.surroundings().clock.Now() + timeout;
   v1::WatchJobRequest request;
   request.set_job(id);
   while (true) {
     DP_ASSIGN_OR_RETURN(
         v1::WatchJobResponse response, context.CallFor(patience, [&](absl::Duration) {
-          const absl::Duration poll =
-              std::clamp(until - context.world().clock.Now(), absl::ZeroDuration(), kPoll);
-          *request.mutable_timeout() = client::ToProto(poll);
-          return context.coordinator().jobs().WatchJob(request, poll + kAnswerSlack);
+          const absl::Duration poll = std::clamp(until - context.surroundings().clock.Now(),
+                                                 absl::ZeroDuration(), client::kLongPoll);
+          *request.mutable_timeout() = ToProto(poll);
+          return context.coordinator().jobs().WatchJob(request, poll + client::kAnswerSlack);
         }));
     v1::Job& job = *response.mutable_job();
     const bool seen = job.version() == request.since();
     if (Finished(job.state()) || (!seen && !changed(job))) return std::move(job);
-    if (context.world().clock.Now() >= until) return std::move(job);
+    if (context.surroundings().clock.Now() >= until) return std::move(job);
     request.set_since(job.version());
   }
 }

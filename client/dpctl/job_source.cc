@@ -38,7 +38,7 @@ absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
         "give a job file, or a program: dpctl run --nproc-per-node 2 -- python3 train.py");
   if (!file && !overrides_.empty())
     return absl::InvalidArgumentError("--set changes a job file; a program has flags");
-  if (!file) return flags_.Job(program_, context.world().working_dir);
+  if (!file) return flags_.Job(program_, context.surroundings().working_dir);
   if (!flags_.given().empty())
     return absl::InvalidArgumentError(absl::StrCat(
         flags_.given(), " is for a program behind '--'; change '", file_, "', or use --set"));
@@ -53,10 +53,12 @@ absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context) const {
   client::JobFile* job = &job_file;
   if (job->spec.has_command()) {
     std::string& dir = *job->spec.mutable_command()->mutable_working_dir();
-    dir = (std::filesystem::path(context.world().working_dir) / dir).lexically_normal().string();
+    dir = (std::filesystem::path(context.surroundings().working_dir) / dir)
+              .lexically_normal()
+              .string();
   }
   client::FillDefaults(*job);
-  DP_RETURN_IF_ERROR(client::CheckJob(*job, context.world().sample_shape));
+  DP_RETURN_IF_ERROR(client::CheckJob(*job, context.surroundings().sample_shape));
   return std::move(job->spec);
 }
 

@@ -20,7 +20,8 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(Context& context, const
 JobStore::JobStore(Context& context, JobId job, Generation generation)
     : job_(job),
       store_(context.coordinator().store(), context.pause(), job, generation,
-             {.deadline = context.flags().timeout}, context.world().clock, {.name = "dpctl"}) {}
+             {.deadline = context.flags().timeout}, context.surroundings().clock,
+             {.name = "dpctl"}) {}
 
 std::string KeyText(absl::string_view key) { return absl::CHexEscape(key); }
 

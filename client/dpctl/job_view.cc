@@ -7,7 +7,7 @@
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/table.h"
-#include "client/time_convert.h"
+#include "proto/convert/time.h"
 
 namespace dp::ctl {
 namespace {
@@ -15,8 +15,13 @@ namespace {
 void WriteTime(absl::string_view key, bool set, const google::protobuf::Timestamp& time,
                JsonWriter& json) {
   if (!set) return json.NullField(key);
-  json.Field(key,
-             absl::FormatTime(absl::RFC3339_full, client::FromProto(time), absl::UTCTimeZone()));
+  json.Field(key, absl::FormatTime(absl::RFC3339_full, FromProto(time), absl::UTCTimeZone()));
+}
+
+// Null where there is none.
+void WriteText(absl::string_view key, const std::string& text, JsonWriter& json) {
+  json.Key(key);
+  text.empty() ? json.Null() : json.String(text);
 }
 
 // The exit of a process; both null while it runs.
@@ -31,10 +36,11 @@ void WriteRank(const v1::Rank& rank, JsonWriter& json) {
   json.BeginObject();
   json.Field("rank", rank.rank());
   json.Field("state", NameOf(rank.state()));
-  json.Field("worker", rank.worker());
-  json.Field("host", rank.host());
+  WriteText("worker", rank.worker(), json);
+  WriteText("host", rank.host(), json);
   json.Field("slot", rank.slot());
-  json.Field("pid", rank.pid());
+  json.Key("pid");
+  rank.pid() == 0 ? json.Null() : json.Int(rank.pid());
   WriteExit(rank.exit(), json);
   json.EndObject();
 }
@@ -55,8 +61,8 @@ void WriteFailure(const v1::Job& job, JsonWriter& json) {
   json.Field("message", failure.message());
   json.Key("rank");
   failure.worker().empty() ? json.Null() : json.Int(failure.rank());
-  json.Field("worker", failure.worker());
-  json.Field("host", failure.host());
+  WriteText("worker", failure.worker(), json);
+  WriteText("host", failure.host(), json);
   WriteTime("at", failure.has_at(), failure.at(), json);
   WriteStrings("lastLines", failure.last_lines(), json);
   json.EndObject();
@@ -64,7 +70,7 @@ void WriteFailure(const v1::Job& job, JsonWriter& json) {
 
 std::string When(bool set, const google::protobuf::Timestamp& proto, absl::Time now) {
   if (!set) return "-";
-  const absl::Time time = client::FromProto(proto);
+  const absl::Time time = FromProto(proto);
   return absl::StrCat(absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", time, absl::UTCTimeZone()), " (",
                       AgeText(now - time), " ago)");
 }
@@ -87,7 +93,7 @@ void PrintLastLines(const v1::Failure& failure, absl::string_view indent, std::o
 
 void DescribeFailure(const v1::Job& job, std::ostream& out) {
   if (!job.has_failure()) return;
-  out << "Failure:     " << FailureLine(job.failure()) << '\n';
+  out << "Failure:     " << job.failure().message() << '\n';
   const std::string failure_class = NameOf(job.failure().failure_class());
   if (!failure_class.empty()) out << "  class:     " << failure_class << '\n';
   if (job.failure().last_lines().empty()) return;
@@ -111,9 +117,7 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   } else {
     WriteExit(job.failure().exit(), json);
   }
-  const std::string failure_class = NameOf(job.failure().failure_class());
-  json.Key("failureClass");
-  failure_class.empty() ? json.Null() : json.String(failure_class);
+  WriteText("failureClass", NameOf(job.failure().failure_class()), json);
   WriteTime("submittedAt", job.has_submitted_at(), job.submitted_at(), json);
   WriteTime("placedAt", job.has_placed_at(), job.placed_at(), json);
   WriteTime("runningAt", job.has_running_at(), job.running_at(), json);
@@ -141,18 +145,8 @@ void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out) {
   DescribeRanks(job, out);
 }
 
-std::string FailureLine(const v1::Failure& failure) {
-  if (failure.worker().empty()) return failure.message();
-  std::string line = absl::StrCat("rank ", failure.rank(), " on ", failure.worker());
-  if (!failure.host().empty()) absl::StrAppend(&line, " (", failure.host(), ")");
-  const std::string exit = ExitText(failure.exit());
-  if (!exit.empty()) absl::StrAppend(&line, " ended with ", exit);
-  if (!failure.message().empty()) absl::StrAppend(&line, ": ", failure.message());
-  return line;
-}
-
 void PrintFailure(const v1::Job& job, std::ostream& err) {
-  err << "dpctl: job " << job.id() << " failed: " << FailureLine(job.failure()) << '\n';
+  err << "dpctl: job " << job.id() << " failed: " << job.failure().message() << '\n';
   PrintLastLines(job.failure(), "  | ", err);
 }
 

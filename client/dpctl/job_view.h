@@ -17,9 +17,6 @@ void WriteJob(const v1::Job& job, JsonWriter& json);
 // Everything known about a job, for people.
 void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out);
 
-// "rank 1 on worker-b (host-b) ended with signal 9 (Killed)", and the coordinator's own line.
-std::string FailureLine(const v1::Failure& failure);
-
 // The failure with the last lines of the rank, for standard error at the end of a job.
 void PrintFailure(const v1::Job& job, std::ostream& err);
 

@@ -9,17 +9,18 @@
 namespace dp::ctl {
 namespace {
 
-constexpr char kFailed[] = R"(
+constexpr char kFailed[] = R"job(
   id: 7 version: 9 generation: 1 state: JOB_STATE_FAILED
   spec { name: "cnn" ranks: 2 }
   ranks { rank: 0 state: RANK_STATE_EXITED worker: "w-a" host: "host-a" slot: 0 pid: 11 exit { signal: 15 } }
   ranks { rank: 1 state: RANK_STATE_EXITED worker: "w-b" host: "host-b" slot: 1 pid: 12 exit { signal: 9 } }
   failure {
     failure_class: FAILURE_CLASS_USER rank: 1 worker: "w-b" host: "host-b" exit { signal: 9 }
+    message: "rank 1 on worker w-b (host host-b): signal 9 (SIGKILL)"
     last_lines: "step 3" last_lines: "step 4" at { seconds: 1767323000 }
   }
   submitted_at { seconds: 1767322900 } running_at { seconds: 1767322910 }
-  finished_at { seconds: 1767323005 })";
+  finished_at { seconds: 1767323005 })job";
 
 v1::Job Job(const std::string& text) {
   v1::Job job;
@@ -42,15 +43,15 @@ World size:  2
 Submitted:   2026-01-02 03:01:40 UTC (2m25s ago)
 Running:     2026-01-02 03:01:50 UTC (2m15s ago)
 Finished:    2026-01-02 03:03:25 UTC (40s ago)
-Failure:     rank 1 on w-b (host-b) ended with signal 9 (Killed)
+Failure:     rank 1 on worker w-b (host host-b): signal 9 (SIGKILL)
   class:     user
   last lines:
     step 3
     step 4
 Ranks:
   RANK  STATE   WORKER  HOST    SLOT  PID  EXIT
-  0     EXITED  w-a     host-a  0     11   signal 15 (Terminated)
-  1     EXITED  w-b     host-b  1     12   signal 9 (Killed)
+  0     EXITED  w-a     host-a  0     11   signal 15 (SIGTERM)
+  1     EXITED  w-b     host-b  1     12   signal 9 (SIGKILL)
 )");
 }
 
@@ -78,7 +79,7 @@ TEST(JobViewTest, TheJsonOfAJobIsStable) {
   v1::Job job = Job(kFailed);
   job.mutable_ranks()->DeleteSubrange(0, 1);
   WriteJob(job, json);
-  EXPECT_EQ(out.str(), R"({
+  EXPECT_EQ(out.str(), R"json({
   "id": 7,
   "name": "cnn",
   "state": "FAILED",
@@ -105,7 +106,7 @@ TEST(JobViewTest, TheJsonOfAJobIsStable) {
     }
   ],
   "failure": {
-    "message": "",
+    "message": "rank 1 on worker w-b (host host-b): signal 9 (SIGKILL)",
     "rank": 1,
     "worker": "w-b",
     "host": "host-b",
@@ -116,7 +117,24 @@ TEST(JobViewTest, TheJsonOfAJobIsStable) {
     ]
   }
 }
-)");
+)json");
+}
+
+TEST(JobViewTest, WhatACancelledJobDoesNotHaveIsNullInJson) {
+  std::ostringstream out;
+  JsonWriter json(out, JsonWriter::Style::kOneLine);
+  WriteJob(Job(R"(id: 8 generation: 1 state: JOB_STATE_CANCELLED spec { name: "big" ranks: 1 }
+                  ranks { rank: 0 state: RANK_STATE_RELEASED worker: "w-a" host: "host-a" slot: 1 }
+                  failure { failure_class: FAILURE_CLASS_CANCEL message: "cancelled" })"),
+           json);
+  EXPECT_EQ(out.str(),
+            R"({"id":8,"name":"big","state":"CANCELLED","generation":1,"worldSize":1,)"
+            R"("exitCode":null,"signal":null,"failureClass":"cancel","submittedAt":null,)"
+            R"("placedAt":null,"runningAt":null,"finishedAt":null,"pendingReasons":[],)"
+            R"("ranks":[{"rank":0,"state":"RELEASED","worker":"w-a","host":"host-a","slot":1,)"
+            R"("pid":null,"exitCode":null,"signal":null}],)"
+            R"("failure":{"message":"cancelled","rank":null,"worker":null,"host":null,"at":null,)"
+            "\"lastLines\":[]}}\n");
 }
 
 TEST(JobViewTest, AgesShowTheirTwoLargestUnits) {

@@ -3,5 +3,5 @@
 
 int main(int argc, char** argv) {
   dp::ctl::ThisMachine machine;
-  return dp::ctl::RunCommandLine(argc, argv, machine.world());
+  return dp::ctl::RunCommandLine(argc, argv, machine.surroundings());
 }

@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "client/dpctl/flag_types.h"
-#include "client/time_convert.h"
+#include "proto/convert/time.h"
 
 namespace dp::ctl {
 namespace {
@@ -109,7 +109,7 @@ absl::StatusOr<client::JobFile> ProgramFlags::Job(const std::vector<std::string>
         absl::StrCat("--max-restarts is \"", restarts, "\"; expected a number"));
   command.set_max_restarts(number);
   if (detect_within_ > absl::ZeroDuration())
-    *job.spec.mutable_detect_within() = client::ToProto(detect_within_);
+    *job.spec.mutable_detect_within() = ToProto(detect_within_);
   DP_RETURN_IF_ERROR(FillEnv(job.spec));
   return job;
 }

@@ -32,32 +32,19 @@ std::string Filled(double share) {
 
 }  // namespace
 
-std::optional<std::string> Progress::Add(absl::string_view json) {
+void Progress::Add(absl::string_view json) {
   const std::optional<v1::Metric> metric = Parse(json);
-  if (!metric) return std::nullopt;
+  if (!metric) return;
   if (metric->has_epochs_total()) epochs_total_ = metric->epochs_total();
   if (metric->has_steps_total()) steps_total_ = metric->steps_total();
   if (metric->event() == "step") last_step_ = *metric;
-  if (metric->event() == "epoch") return EpochLine(*metric);
-  if (metric->event() == "end" && metric->has_accuracy()) test_accuracy_ = metric->accuracy();
-  if (metric->event() != "eval") return std::nullopt;
-  test_accuracy_ = metric->accuracy();
-  return EvalLine(*metric);
+  // Ranks other than the first end without one.
+  if (metric->has_accuracy()) test_accuracy_ = metric->accuracy();
 }
 
 std::string Progress::EpochText(int epoch) const {
   return epochs_total_ > 0 ? absl::StrCat("epoch ", epoch, "/", epochs_total_)
                            : absl::StrCat("epoch ", epoch);
-}
-
-std::string Progress::EpochLine(const v1::Metric& metric) const {
-  return absl::StrFormat("%s  train loss %.4f  %.0f images/s", EpochText(metric.epoch()),
-                         metric.loss(), metric.images_per_second());
-}
-
-std::string Progress::EvalLine(const v1::Metric& metric) const {
-  return absl::StrFormat("%s  test loss %.4f  test accuracy %.4f", EpochText(metric.epoch()),
-                         metric.loss(), metric.accuracy());
 }
 
 std::string Progress::Bar(int columns) const {

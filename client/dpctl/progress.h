@@ -11,9 +11,8 @@ namespace dp::ctl {
 // How far a training job is, from its metric lines. Pure; not thread-safe.
 class Progress {
  public:
-  // Takes one line of a METRICS stream. Returns a line worth printing: one an epoch, one an
-  // evaluation. What is no metric counts as nothing.
-  std::optional<std::string> Add(absl::string_view json);
+  // Takes one line of a METRICS stream. What is no metric counts as nothing.
+  void Add(absl::string_view json);
 
   // "epoch 2/4 [=========>          ] step 512/1876  loss 0.412  5120 images/s", at most `columns`
   // wide. Empty before the first step.
@@ -23,8 +22,6 @@ class Progress {
   std::optional<double> test_accuracy() const { return test_accuracy_; }
 
  private:
-  std::string EpochLine(const v1::Metric& metric) const;
-  std::string EvalLine(const v1::Metric& metric) const;
   std::string EpochText(int epoch) const;
 
   int epochs_total_ = 0;

@@ -11,7 +11,7 @@
 #include "client/dpctl/job_view.h"
 #include "client/dpctl/table.h"
 #include "client/dpctl/verbs.h"
-#include "client/time_convert.h"
+#include "proto/convert/time.h"
 
 namespace dp::ctl {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 std::string Reason(const v1::Job& job) {
   if (!Finished(job.state()) && !job.pending_reasons().empty())
     return absl::StrJoin(job.pending_reasons(), "; ");
-  return job.has_failure() ? FailureLine(job.failure()) : "";
+  return job.has_failure() ? job.failure().message() : "";
 }
 
 class Ps final : public Command {
@@ -81,8 +81,7 @@ class Ps final : public Command {
   static void PrintTable(const std::vector<v1::Job>& jobs, Context& context) {
     Table table({"ID", "NAME", "STATE", "RANKS", "WORKERS", "AGE", "REASON"});
     for (const v1::Job& job : jobs) {
-      const absl::Duration age =
-          context.world().clock.Now() - client::FromProto(job.submitted_at());
+      const absl::Duration age = context.surroundings().clock.Now() - FromProto(job.submitted_at());
       table.Add({absl::StrCat(job.id()), job.spec().name(), NameOf(job.state()),
                  absl::StrCat(job.spec().ranks()), absl::StrJoin(WorkersOf(job), ","), AgeText(age),
                  Reason(job)});

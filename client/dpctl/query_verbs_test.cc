@@ -110,16 +110,16 @@ TEST_F(QueryVerbsTest, WaitReturnsTheJobsResult) {
     if (job.version() < 5) return;
     job.set_state(v1::JOB_STATE_FAILED);
     job.mutable_failure()->set_failure_class(v1::FAILURE_CLASS_USER);
-    job.mutable_failure()->set_worker("w-b");
-    job.mutable_failure()->set_rank(1);
+    job.mutable_failure()->set_message("rank 1 on worker w-b (host b): exit code 3");
     job.mutable_failure()->mutable_exit()->set_code(3);
     job.mutable_failure()->add_last_lines("assertion failed");
   };
   const Result result = Dpctl("wait 7");
   EXPECT_EQ(result.code, 3);
   EXPECT_EQ(result.out, "job 7 FAILED\n");
-  EXPECT_EQ(result.err,
-            "dpctl: job 7 failed: rank 1 on w-b ended with code 3\n  | assertion failed\n");
+  EXPECT_EQ(
+      result.err,
+      "dpctl: job 7 failed: rank 1 on worker w-b (host b): exit code 3\n  | assertion failed\n");
 }
 
 TEST_F(QueryVerbsTest, WaitGivesUpAtItsTimeoutWith101) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/limits.h"
 #include "base/node_range.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
@@ -29,7 +30,7 @@ constexpr absl::Duration kLocalPatience = absl::Seconds(10);
 class InterruptWatch {
  public:
   explicit InterruptWatch(Context& context)
-      : interrupts_(context.world().interrupts), thread_([this, &context] {
+      : interrupts_(context.surroundings().interrupts), thread_([this, &context] {
           if (interrupts_.Await(1, absl::InfiniteDuration())) context.Interrupt();
         }) {}
   ~InterruptWatch() {
@@ -67,14 +68,14 @@ class RunJob final : public Command {
         ->check(CLI::Range(1, 64))
         ->needs(local);
     app.add_option("--slots", slots_, "Slots of each of them; by default as many as are needed")
-        ->check(CLI::Range(1, 1024))
+        ->check(CLI::Range(1, kSlotsMax))
         ->needs(local);
   }
 
   absl::StatusOr<int> Run(Context& context) override {
     DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context));
     std::unique_ptr<LocalCluster> cluster;
-    DP_RETURN_IF_ERROR(local_ ? CountRanksHere(context.world().machine, spec)
+    DP_RETURN_IF_ERROR(local_ ? CountRanksHere(context.surroundings().machine, spec)
                               : CountRanks(context, spec));
     if (local_) {
       auto started = StartLocal(spec, context);
@@ -96,8 +97,10 @@ class RunJob final : public Command {
     const int workers = workers_ > 0 ? workers_ : nodes;
     const int sharers = range.ok() ? nodes : workers;
     const int slots = slots_ > 0 ? slots_ : (spec.ranks() + sharers - 1) / sharers;
-    return context.world().start_local(
-        {.workers = workers, .slots = slots, .stop = context.world().interrupts.descriptor()});
+    return context.surroundings().start_local(
+        {.workers = workers,
+         .slots = slots,
+         .stop = context.surroundings().interrupts.descriptor()});
   }
 
   // Errors: Cancelled on Ctrl-C.
@@ -142,7 +145,7 @@ class RunJob final : public Command {
     }
     context.err() << "dpctl: detached; job " << id_ << " goes on.  re-attach: dpctl logs -f " << id_
                   << "  cancel: dpctl cancel " << id_ << ", or Ctrl-C again now" << std::endl;
-    if (!context.world().interrupts.Await(2, kSecondInterrupt)) return kNotFinished;
+    if (!context.surroundings().interrupts.Await(2, kSecondInterrupt)) return kNotFinished;
     context.Reconnect();
     DP_RETURN_IF_ERROR(CancelJob(context, id_).status());
     context.err() << "dpctl: job " << id_ << " is being cancelled\n";

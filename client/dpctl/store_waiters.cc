@@ -10,8 +10,8 @@
 #include "client/dpctl/json_writer.h"
 #include "client/dpctl/table.h"
 #include "client/dpctl/verbs.h"
-#include "client/time_convert.h"
 #include "dp/v1/store.pb.h"
+#include "proto/convert/time.h"
 
 namespace dp::ctl {
 namespace {
@@ -73,7 +73,7 @@ class StoreWaiters final : public Command {
     json.Field("key", KeyText(waiter.key()));
     json.Field("keysMissing", waiter.keys());
     json.Field("who", waiter.who());
-    json.Field("waitingMs", absl::ToInt64Milliseconds(client::FromProto(waiter.waiting())));
+    json.Field("waitingMs", absl::ToInt64Milliseconds(FromProto(waiter.waiting())));
     json.Field("arrived", waiter.arrived());
     json.Field("count", waiter.count());
     json.Key("missingRanks");
@@ -91,7 +91,7 @@ class StoreWaiters final : public Command {
       const std::string arrived =
           waiter.count() > 0 ? absl::StrCat(waiter.arrived(), " of ", waiter.count()) : "";
       table.Add({KindText(waiter.kind()), KeyText(waiter.key()) + more, waiter.who(),
-                 AgeText(client::FromProto(waiter.waiting())), arrived,
+                 AgeText(FromProto(waiter.waiting())), arrived,
                  absl::StrJoin(waiter.missing_ranks(), ",")});
     }
     table.Print(context.out(), !context.flags().no_headers);

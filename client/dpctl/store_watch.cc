@@ -26,10 +26,11 @@ class StoreWatch final : public Command {
   // Until the generation is over, which is no failure.
   absl::StatusOr<int> Run(Context& context) override {
     DP_ASSIGN_OR_RETURN(const auto opened, JobStore::Open(context, job_));
-    const absl::Time until = context.world().clock.Now() + for_;
+    const absl::Time until = context.surroundings().clock.Now() + for_;
     uint64_t since = since_;
     while (true) {
-      const auto seen = opened->store().Watch(key_, since, until - context.world().clock.Now());
+      const auto seen =
+          opened->store().Watch(key_, since, until - context.surroundings().clock.Now());
       if (absl::IsDeadlineExceeded(seen.status())) return kNotFinished;
       if (absl::IsAborted(seen.status())) return End(seen.status(), context);
       if (!seen.ok()) return seen.status();

@@ -21,9 +21,9 @@
 namespace dp::ctl {
 namespace {
 
-class GrpcCoordinator final : public Coordinator {
+class GrpcServices final : public Services {
  public:
-  explicit GrpcCoordinator(const std::string& address) : connection_(address) {}
+  explicit GrpcServices(const std::string& address) : connection_(address) {}
   client::JobsConnection& jobs() override { return connection_; }
   client::WorkersConnection& workers() override { return connection_; }
   client::LogsConnection& logs() override { return connection_; }
@@ -61,9 +61,9 @@ std::string WorkingDir() {
 }  // namespace
 
 ThisMachine::ThisMachine()
-    : world_{
-          .connect = [](const std::string& address) -> std::unique_ptr<Coordinator> {
-            return std::make_unique<GrpcCoordinator>(address);
+    : surroundings_{
+          .connect = [](const std::string& address) -> std::unique_ptr<Services> {
+            return std::make_unique<GrpcServices>(address);
           },
           .start_local = StartLocalCluster,
           .sample_shape = client::IdxSampleShape,

@@ -8,17 +8,17 @@
 
 namespace dp::ctl {
 
-// The World of a real dpctl: gRPC, the standard streams, this machine's processes and signals. One
-// a program, owned by main.
+// The Surroundings of a real dpctl: gRPC, the standard streams, this machine's processes and
+// signals. One a program, owned by main.
 class ThisMachine {
  public:
   ThisMachine();
-  World& world() { return world_; }
+  Surroundings& surroundings() { return surroundings_; }
 
  private:
   Interrupts interrupts_;
   std::unique_ptr<SignalThread> signals_;
-  World world_;
+  Surroundings surroundings_;
 };
 
 }  // namespace dp::ctl

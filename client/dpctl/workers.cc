@@ -8,7 +8,7 @@
 #include "client/dpctl/job_view.h"
 #include "client/dpctl/table.h"
 #include "client/dpctl/verbs.h"
-#include "client/time_convert.h"
+#include "proto/convert/time.h"
 
 namespace dp::ctl {
 namespace {
@@ -65,7 +65,7 @@ class Workers final : public Command {
     json.BeginArray();
     for (const uint64_t job : worker.jobs()) json.UInt(job);
     json.EndArray();
-    json.Field("silentForMs", absl::ToInt64Milliseconds(client::FromProto(worker.silent_for())));
+    json.Field("silentForMs", absl::ToInt64Milliseconds(FromProto(worker.silent_for())));
     json.EndObject();
   }
 
@@ -74,7 +74,7 @@ class Workers final : public Command {
     for (const v1::Worker& worker : response.workers()) {
       table.Add({worker.name(), NameOf(worker.state()), absl::StrCat(worker.slots()),
                  absl::StrCat(worker.free_slots()), absl::StrJoin(worker.jobs(), ","),
-                 worker.host(), worker.address(), AgeText(client::FromProto(worker.silent_for()))});
+                 worker.host(), worker.address(), AgeText(FromProto(worker.silent_for()))});
     }
     table.Print(context.out(), !context.flags().no_headers);
   }

@@ -28,8 +28,8 @@ class DpctlTest : public ::testing::Test, private Clock {
     std::vector<std::string> argv = absl::StrSplit("dpctl " + words, ' ');
     std::vector<const char*> raw;
     for (const std::string& word : argv) raw.push_back(word.c_str());
-    World world = MakeWorld();
-    const int code = RunCommandLine(static_cast<int>(raw.size()), raw.data(), world);
+    Surroundings surroundings = MakeSurroundings();
+    const int code = RunCommandLine(static_cast<int>(raw.size()), raw.data(), surroundings);
     return {code, out_.str(), err_.str()};
   }
 
@@ -56,7 +56,7 @@ class DpctlTest : public ::testing::Test, private Clock {
   std::ostringstream out_, err_;
 
  private:
-  class Connected final : public Coordinator {
+  class Connected final : public Services {
    public:
     explicit Connected(FakeCoordinator& fake) : fake_(fake) {}
     client::JobsConnection& jobs() override { return fake_; }
@@ -74,8 +74,8 @@ class DpctlTest : public ::testing::Test, private Clock {
     return now_;
   }
 
-  World MakeWorld() {
-    return {.connect = [this](const std::string& address) -> std::unique_ptr<Coordinator> {
+  Surroundings MakeSurroundings() {
+    return {.connect = [this](const std::string& address) -> std::unique_ptr<Services> {
               address_ = address;
               coordinator_.Connect();
               return std::make_unique<Connected>(coordinator_);

@@ -10,8 +10,8 @@
 #include "base/mutex.h"
 #include "base/store/hash_store.h"
 #include "client/dpctl/context.h"
-#include "client/time_convert.h"
 #include "proto/convert/store_operations.h"
+#include "proto/convert/time.h"
 
 namespace dp::ctl {
 
@@ -102,8 +102,8 @@ class FakeCoordinator : public client::JobsConnection,
   absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest& request,
                                           absl::Duration) override {
     if (!store_error.ok()) return store_error;
-    return Answer<v1::AwaitResponse>(values.Await(OperationsFromProto(request.reads()).value(),
-                                                  client::FromProto(request.timeout())));
+    return Answer<v1::AwaitResponse>(
+        values.Await(OperationsFromProto(request.reads()).value(), FromProto(request.timeout())));
   }
   absl::StatusOr<v1::ListWaitersResponse> ListWaiters(const v1::ListWaitersRequest&,
                                                       absl::Duration) override {
