@@ -36,7 +36,7 @@ bench: all  ## one JSON object a line: {name, ours, peer, ratio, unit}
 
 asan:  ## everything under the address and undefined-behaviour sanitizers
 	@cmake --preset asan >/dev/null && ninja -C build-asan -j $(JOBS)
-	@ctest --test-dir build-asan --output-on-failure -j $(JOBS) -LE nosan
+	@ASAN_OPTIONS=quarantine_size_mb=16 ctest --test-dir build-asan --output-on-failure -j $(JOBS) -LE nosan
 
 tsan:  ## all that links no gRPC under the thread sanitizer
 	@cmake --preset tsan >/dev/null && ninja -C build-tsan -j $(JOBS)

@@ -31,8 +31,7 @@ class BoundedQueue {
   // items. An empty answer means closed or timed out.
   std::vector<T> DrainFor(absl::Duration timeout) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    if (items_.empty() && !closed_ && timeout > absl::ZeroDuration())
-      changed_.WaitFor(mu_, timeout);
+    changed_.WaitFor(mu_, timeout, [&] { return closed_ || !items_.empty(); });
     return std::exchange(items_, {});
   }
 

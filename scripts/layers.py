@@ -30,7 +30,8 @@ BANNED_IN_CORE = re.compile(
     r"#include <(thread|mutex|shared_mutex|condition_variable|atomic|chrono|fstream|iostream|cstdio|"
     r"random|filesystem|unordered_map|unordered_set|future|stop_token)>|"
     r"grpc|\.pb\.h|absl::Now|absl/synchronization|flat_hash|node_hash|std::thread|std::jthread|"
-    r"base/(mutex|random|log|bounded_queue)\.h"
+    r"base/(mutex|random|log|bounded_queue|clock|file_descriptor)\.h|base/store/wire/|"
+    r"absl/time/clock\.h|\bgetenv\(|\btime\("
 )
 
 # Headers of a backend appear only in files named after it.

@@ -66,8 +66,7 @@ class KeyValues {
   // Whether the read would answer so; the others need no waiting.
   bool Found(const StoreOperation& read) const;
   // What an await of `reads` still waits for, in the order asked; empty when all of them are found.
-  // Other operations
-  // wait for nothing.
+  // Other operations wait for nothing.
   std::vector<Unmet> Missing(absl::Span<const StoreOperation> reads) const;
 
   // How many batches have changed something.

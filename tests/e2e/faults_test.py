@@ -25,8 +25,7 @@ class FaultsTest(unittest.TestCase):
         every rank trains."""
         data = write_idx(self.cluster.dir / "data")
         job = self.cluster.submit(train_job(data, ranks=ranks, epochs=100000, evaluateEvery=0))
-        for _ in range(ranks):
-            self.cluster.follow_until(job, "training starts")
+        self.cluster.follow_until_each(job, "training starts", ranks)
         self.cluster.follow_until(job, "epoch 1/")
         return job
 

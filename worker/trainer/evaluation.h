@@ -16,7 +16,8 @@ struct Evaluation {
 };
 
 // Runs `network` over all of `dataset`, each sample on exactly one rank of `group`, in global
-// batches of `global_batch_size`; every rank gets the same answer. Errors: those of the group.
+// batches of `global_batch_size`; every rank gets the same answer. The network is compiled for at
+// least ceil(global_batch_size / ranks) rows. Errors: those of the group.
 absl::StatusOr<Evaluation> Evaluate(engine::Network& network, const engine::Dataset& dataset,
                                     int global_batch_size, engine::Group& group);
 

@@ -14,7 +14,8 @@ int main() {
   const auto environment =
       dp::trainer::ReadEnvironment([](const char* name) { return getenv(name); });
   if (!environment.ok()) {
-    std::fprintf(stderr, "dp-trainer: %s\n", environment.status().message().data());
+    const std::string why(environment.status().message());
+    std::fprintf(stderr, "dp-trainer: %s\n", why.c_str());
     return kBadUsage;
   }
   const absl::Status status = dp::trainer::RunRank(*environment, dp::Clock::System());

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,11 +53,15 @@ void MetricLog::Write(v1::Metric metric) {
 }
 
 void MetricLog::WriteLine(const v1::Metric& metric) {
-  const std::string line = JsonLine(metric);
-  if (write(file_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()) || warned_)
+  const std::string line = (partial_ ? "\n" : "") + JsonLine(metric);
+  const ssize_t written = write(file_.get(), line.data(), line.size());
+  if (written == static_cast<ssize_t>(line.size())) {
+    partial_ = false;
     return;
-  warned_ = true;
-  Log(Severity::kWarning, "metrics_lost", {{"errno", errno}});
+  }
+  const std::string reason = written < 0 ? std::strerror(errno) : "the disk is full";
+  partial_ = partial_ || written > 0;
+  if (!std::exchange(warned_, true)) Log(Severity::kWarning, "metrics_lost", {{"reason", reason}});
 }
 
 std::string Readable(const v1::Metric& m) {

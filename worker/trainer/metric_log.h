@@ -28,6 +28,7 @@ class MetricLog {
 
   FileDescriptor file_;  // invalid: none
   const Clock& clock_;
+  bool partial_ = false;  // half a line stands at the end of the file
   bool warned_ = false;
 };
 

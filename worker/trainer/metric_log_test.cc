@@ -1,5 +1,12 @@
 #include "worker/trainer/metric_log.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -32,6 +39,38 @@ TEST(MetricLogTest, TheEndTellsTheAccuracyWhereThereIsOne) {
 }
 
 TEST(MetricLogTest, StepsAreNotForPeople) { EXPECT_EQ(Readable(AMetric("step")), ""); }
+
+// Files may have `bytes` at most while it lives: a write beyond is cut short, as on a full disk.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+TEST(MetricLogTest, ALineThatWasCutShortDoesNotSpoilTheNext) {
+  const std::string path = ::testing::TempDir() + "cut_short.metrics";
+  std::remove(path.c_str());
+  MetricLog log = *MetricLog::Open(path, Clock::System());
+  {
+    FullDisk disk(10);
+    log.Write(AMetric("step"));
+  }
+  log.Write(AMetric("eval"));
+  std::ifstream file(path);
+  std::string cut, whole;
+  std::getline(file, cut);
+  std::getline(file, whole);
+  EXPECT_EQ(cut.size(), 10);
+  EXPECT_THAT(whole, HasSubstr("\"event\":\"eval\""));
+}
 
 TEST(MetricLogTest, AFileThatCannotBeOpenedIsNamed) {
   const auto log = MetricLog::Open("/nonexistent/metrics", Clock::System());

@@ -1,17 +1,12 @@
 #include "worker/trainer/progress.h"
 
+#include "base/testing/settable_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/trainer/metrics_for_test.h"
+#include "worker/trainer/testing/read_metrics.h"
 
 namespace dp::trainer {
 namespace {
-
-class SetClock final : public Clock {
- public:
-  absl::Time Now() const override { return now; }
-  absl::Time now = absl::FromUnixSeconds(1000);
-};
 
 class ProgressTest : public ::testing::Test {
  protected:
@@ -30,7 +25,7 @@ class ProgressTest : public ::testing::Test {
   std::vector<v1::Metric> Metrics() { return ReadMetrics(path_); }
 
   const std::string path_ = ::testing::TempDir() + "progress_test.metrics";
-  SetClock clock_;
+  SettableClock clock_;
   std::optional<MetricLog> log_;
 };
 
@@ -39,7 +34,7 @@ TEST_F(ProgressTest, AnEpochsLossWeighsStepsByTheirSamples) {
   progress.EpochBegan(1);
   progress.StepDone(/*loss=*/1.0, /*samples=*/100);
   progress.StepDone(/*loss=*/4.0, /*samples=*/50);
-  clock_.now += absl::Seconds(3);
+  clock_.Advance(absl::Seconds(3));
   progress.EpochDone();
   const v1::Metric epoch = Metrics().back();
   EXPECT_EQ(epoch.event(), "epoch");
@@ -69,7 +64,7 @@ TEST_F(ProgressTest, TheEndRepeatsTheLastAccuracy) {
   progress.Started();
   progress.Evaluated({.loss = 1, .accuracy = 0.5, .samples = 10});
   progress.Evaluated({.loss = 1, .accuracy = 0.75, .samples = 10});
-  clock_.now += absl::Seconds(7);
+  clock_.Advance(absl::Seconds(7));
   progress.Ended();
   EXPECT_DOUBLE_EQ(Metrics().back().accuracy(), 0.75);
   EXPECT_DOUBLE_EQ(Metrics().back().seconds(), 7);

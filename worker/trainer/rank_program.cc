@@ -93,6 +93,7 @@ class RankProgram {
     DP_ASSIGN_OR_RETURN(const Datasets data, OpenDatasets(plan));
     DP_ASSIGN_OR_RETURN(MetricLog metrics, MetricLog::Open(environment_.metrics_file, clock_));
     DP_RETURN_IF_ERROR(CheckModel(plan, *data.train));
+    DP_RETURN_IF_ERROR(CheckSomethingToTrain(plan, *data.train));
     if (environment_.rank == 0) DP_RETURN_IF_ERROR(CheckOutputs(plan));
     DP_RETURN_IF_ERROR(session_.AwaitSealed(kRendezvousTimeout));
     const absl::Status trained = TrainWithPeers(plan, data, metrics);
@@ -103,6 +104,15 @@ class RankProgram {
   // A model that does not fit is found before anybody is waited for.
   static absl::Status CheckModel(const TrainingPlan& plan, const engine::Dataset& dataset) {
     return model::CheckClassifier(plan.layers, dataset.sample_shape(), dataset.classes()).status();
+  }
+
+  static absl::Status CheckSomethingToTrain(const TrainingPlan& plan,
+                                            const engine::Dataset& dataset) {
+    if (!plan.drop_last || dataset.size() >= plan.global_batch_size) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("dropLast leaves nothing to train: the data set has ", dataset.size(),
+                     " samples and globalBatchSize is ", plan.global_batch_size,
+                     "; make the batch smaller or turn dropLast off"));
   }
 
   // So is a file that could not be written at the end.

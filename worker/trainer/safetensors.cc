@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -83,7 +84,8 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
 }
 
 absl::Status CheckWritable(const std::string& path) {
-  if (std::filesystem::is_directory(path)) {
+  std::error_code unknown;  // what cannot be asked cannot be created either
+  if (std::filesystem::is_directory(path, unknown)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is a directory; name a file in it"));
   }
   const std::string temporary = absl::StrCat(path, ".tmp");

@@ -56,5 +56,9 @@ TEST(CheckWritableTest, LeavesNothingBehindAndRefusesADirectory) {
   EXPECT_THAT(CheckWritable(::testing::TempDir()).message(), HasSubstr("is a directory"));
 }
 
+TEST(CheckWritableTest, APathTooLongForTheSystemIsAnError) {
+  EXPECT_FALSE(CheckWritable("/tmp/" + std::string(5000, 'x')).ok());
+}
+
 }  // namespace
 }  // namespace dp::trainer

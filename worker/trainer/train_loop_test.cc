@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/local_group.h"
 #include "worker/engine/ddp/replica.h"
-#include "worker/trainer/metrics_for_test.h"
+#include "worker/trainer/testing/read_metrics.h"
 
 namespace dp::trainer {
 namespace {

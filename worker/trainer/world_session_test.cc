@@ -2,6 +2,7 @@
 
 #include <deque>
 
+#include "base/testing/settable_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -10,16 +11,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class SetClock final : public Clock {
- public:
-  absl::Time Now() const override { return now; }
-  mutable absl::Time now = absl::FromUnixSeconds(1000);
-};
-
 // Answers each watch with the next prepared world, each a second later.
 class FakeWorlds final : public client::WorldsConnection {
  public:
-  explicit FakeWorlds(SetClock& clock) : clock_(clock) {}
+  explicit FakeWorlds(SettableClock& clock) : clock_(clock) {}
 
   absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, absl::Duration) override {
     joined_rank = request.rank();
@@ -32,7 +27,7 @@ class FakeWorlds final : public client::WorldsConnection {
 
   absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
                                                     absl::Duration) override {
-    clock_.now += absl::Seconds(1);
+    clock_.Advance(absl::Seconds(1));
     v1::WatchWorldResponse response;
     *response.mutable_world() = next.size() > 1 ? next.front() : next.back();
     if (next.size() > 1) next.pop_front();
@@ -52,14 +47,14 @@ class FakeWorlds final : public client::WorldsConnection {
   uint64_t watched_since = 0;
 
  private:
-  SetClock& clock_;
+  SettableClock& clock_;
 };
 
 class WorldSessionTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(session_.Join(absl::Seconds(10)).ok()); }
 
-  SetClock clock_;
+  SettableClock clock_;
   FakeWorlds worlds_{clock_};
   client::Pause pause_;
   const Environment environment_{.job = JobId(7), .generation = Generation(1), .rank = 2};

@@ -36,7 +36,7 @@ class GlooGroup : public Group {
           auto stopped = [this] { return Stopped(); };
           absl::Status status = mesh_.Connect(store, options_, stopped, &missing);
           if (!status.ok() && Stopped()) return queue_.StopError("connect", missing);
-          connected_ = true;
+          connecting_is_over_ = true;
           return status;
         },
         options_.connect_timeout);
@@ -46,7 +46,7 @@ class GlooGroup : public Group {
   int size() const override { return mesh_.size(); }
 
   std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) override {
-    return Push("all_reduce", static_cast<uint64_t>(op), data.size() * sizeof(float),
+    return Push(Kind::kAllReduce, static_cast<uint64_t>(op), data.size() * sizeof(float),
                 [this, data, op](GlooTransfers& transfers, uint64_t slot, const Ready& ready) {
                   return OrderedAllReduce(mesh_, transfers, slot, data, op, scratch_, ready);
                 });
@@ -54,7 +54,7 @@ class GlooGroup : public Group {
 
   std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) override {
     DP_CHECK(root >= 0 && root < size());
-    return Push("broadcast", static_cast<uint64_t>(root), data.size(),
+    return Push(Kind::kBroadcast, static_cast<uint64_t>(root), data.size(),
                 [this, data, root](GlooTransfers& transfers, uint64_t slot, const Ready& ready) {
                   std::vector<int> peers{root};
                   if (rank() == root) peers = Peers();
@@ -71,23 +71,23 @@ class GlooGroup : public Group {
   std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
                                   absl::Span<uint8_t> gathered) override {
     DP_CHECK(gathered.size() == data.size() * static_cast<size_t>(size()));
-    if (!data.empty())
-      std::memcpy(gathered.data() + rank() * data.size(), data.data(), data.size());
-    return Push("all_gather", 0, data.size(),
-                [this, bytes = data.size(), gathered](GlooTransfers& transfers, uint64_t slot,
-                                                      const Ready& ready) {
-                  const std::vector<int> peers = Peers();
-                  for (int peer : peers) {
-                    transfers.AddLane(peer, gathered.data() + peer * bytes, bytes);
-                    transfers.AddLane(peer, gathered.data() + rank() * bytes, bytes);
-                  }
-                  if (!ready()) return false;
-                  for (int i = 0; i < static_cast<int>(peers.size()); ++i)
-                    if (!transfers.Receive(2 * i, slot, 0, bytes) ||
-                        !transfers.Send(2 * i + 1, slot, 0, bytes))
-                      return false;
-                  return transfers.WaitAll();
-                });
+    return Push(
+        Kind::kAllGather, 0, data.size(),
+        [this, data, gathered](GlooTransfers& transfers, uint64_t slot, const Ready& ready) {
+          const size_t bytes = data.size();
+          std::memcpy(gathered.data() + rank() * bytes, data.data(), bytes);
+          const std::vector<int> peers = Peers();
+          for (int peer : peers) {
+            transfers.AddLane(peer, gathered.data() + peer * bytes, bytes);
+            transfers.AddLane(peer, gathered.data() + rank() * bytes, bytes);
+          }
+          if (!ready()) return false;
+          for (int i = 0; i < static_cast<int>(peers.size()); ++i)
+            if (!transfers.Receive(2 * i, slot, 0, bytes) ||
+                !transfers.Send(2 * i + 1, slot, 0, bytes))
+              return false;
+          return transfers.WaitAll();
+        });
   }
 
   std::unique_ptr<Work> Leave() override {
@@ -113,31 +113,34 @@ class GlooGroup : public Group {
     return peers;
   }
 
+  enum class Kind : uint64_t { kAllReduce, kBroadcast, kAllGather };
+  static absl::string_view NameOf(Kind kind) {
+    if (kind == Kind::kAllReduce) return "all_reduce";
+    return kind == Kind::kBroadcast ? "broadcast" : "all_gather";
+  }
+
   // Where the ranks' calls do not agree, their slots differ, nobody receives what was meant for
   // something else, and the deadline names the ranks.
-  static uint64_t SlotOf(uint64_t number, absl::string_view kind, uint64_t argument,
-                         uint64_t bytes) {
+  static uint64_t SlotOf(uint64_t number, Kind kind, uint64_t argument, uint64_t bytes) {
     uint64_t mix = bytes;
     mix = NextRandom(mix) ^ argument;
-    mix = NextRandom(mix) ^ static_cast<uint64_t>(kind[0]) ^ (uint64_t{kind.size()} << 8);
+    mix = NextRandom(mix) ^ static_cast<uint64_t>(kind);
     constexpr uint64_t kNumbers = uint64_t{1} << 20;
     return ((number % kNumbers) << 43) | ((NextRandom(mix) >> 22) << 1);  // bit 0: the phase
   }
 
   template <typename Transfer>
-  std::unique_ptr<Work> Push(absl::string_view kind, uint64_t argument, size_t bytes,
-                             Transfer transfer) {
+  std::unique_ptr<Work> Push(Kind kind, uint64_t argument, size_t bytes, Transfer transfer) {
     const uint64_t number = ++operations_;
     const uint64_t slot = SlotOf(number, kind, argument, bytes);
-    return queue_.Push(
-        absl::StrCat(kind, " ", number),
-        [this, kind, number, slot, bytes, transfer]() -> absl::Status {
-          if (bytes == 0 || size() == 1) return absl::OkStatus();
-          GlooTransfers transfers(mesh_, [this] { return Stopped(); });
-          const bool done = transfer(transfers, slot, [&] { return Begin(&transfers); });
-          End();
-          return done ? absl::OkStatus() : Failure(absl::StrCat(kind, " ", number), transfers);
-        });
+    const std::string name = absl::StrCat(NameOf(kind), " ", number);
+    return queue_.Push(name, [this, name, slot, bytes, transfer]() -> absl::Status {
+      if (bytes == 0) return absl::OkStatus();
+      GlooTransfers transfers(mesh_, [this] { return Stopped(); });
+      const bool done = transfer(transfers, slot, [&] { return Begin(&transfers); });
+      End();
+      return done ? absl::OkStatus() : Failure(name, transfers);
+    });
   }
 
   bool Begin(GlooTransfers* transfers) DP_EXCLUDES(mu_) {
@@ -170,7 +173,7 @@ class GlooGroup : public Group {
   }
 
   void Interrupt() {
-    if (!connected_) mesh_.Interrupt();
+    if (!connecting_is_over_) mesh_.Interrupt();
     InterruptTransfers();
     mesh_.InterruptLeave();
   }
@@ -179,7 +182,7 @@ class GlooGroup : public Group {
   uint64_t operations_ = 0;
   std::vector<float>
       scratch_;  // of the queue's thread; kept, since fresh pages cost more than sums
-  std::atomic<bool> connected_ = false;
+  std::atomic<bool> connecting_is_over_ = false;
   Mutex mu_;
   GlooTransfers* transfers_ DP_GUARDED_BY(mu_) = nullptr;  // of the operation under way
   GlooMesh mesh_;

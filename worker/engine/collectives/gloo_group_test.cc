@@ -6,7 +6,7 @@
 #include "base/store/hash_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/engine/collectives/group_conformance.h"
+#include "worker/engine/collectives/testing/group_conformance.h"
 
 // Gloo leaks the addresses it looked at when none of them will do.
 extern "C" const char* __lsan_default_suppressions() {
@@ -67,6 +67,16 @@ TEST(GlooGroupTest, ConnectNamesARankThatWentAwayAfterItPublishedItsAddress) {
   auto group = ConnectGloo(store, 0, 2, options);
   ASSERT_FALSE(group.ok());
   EXPECT_THAT(std::string(group.status().message()), HasSubstr("connect: rank 1"));
+}
+
+TEST(GlooGroupTest, RanksThatCallDifferentOperationsOfOneSizeMeetTheDeadline) {
+  Groups groups = OpenGloo(2, {.timeout = absl::Milliseconds(100)});
+  std::vector<float> data(10);
+  std::vector<uint8_t> bytes(40), gathered(80);
+  auto reduce = groups[0]->AllReduce(absl::MakeSpan(data), ReduceOp::kSum);
+  auto gather = groups[1]->AllGather(bytes, absl::MakeSpan(gathered));
+  EXPECT_FALSE(reduce->Wait().ok());
+  EXPECT_FALSE(gather->Wait().ok());
 }
 
 TEST(GlooGroupTest, ARankLeavesWhenItsPeersDo) {

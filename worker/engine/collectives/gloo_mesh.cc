@@ -229,10 +229,16 @@ bool GlooMesh::Leave(const std::function<bool()>& stopped) {
   return true;
 }
 
+gloo::transport::UnboundBuffer& GlooMesh::GoodbyeOf(int rank) const {
+  MutexLock lock(mu_);
+  return *goodbye_buffers_[rank];
+}
+
 bool GlooMesh::AwaitGoodbye(int rank, const std::function<bool()>& stopped) {
+  gloo::transport::UnboundBuffer& goodbye = GoodbyeOf(rank);
   try {
     while (!stopped())
-      if (goodbye_buffers_[rank]->waitRecv(nullptr, kForever)) return true;
+      if (goodbye.waitRecv(nullptr, kForever)) return true;
   } catch (const std::exception&) {
     return true;  // It is gone, in whatever way.
   }

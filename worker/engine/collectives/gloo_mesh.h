@@ -69,6 +69,8 @@ class GlooMesh {
   bool AwaitEnd(uint64_t generation) DP_EXCLUDES(mu_);
   bool MarkEnded(int rank) DP_EXCLUDES(mu_);
   void SayGoodbye();
+  // Lives as long as the mesh.
+  gloo::transport::UnboundBuffer& GoodbyeOf(int rank) const DP_EXCLUDES(mu_);
   bool AwaitGoodbye(int rank, const std::function<bool()>& stopped);
 
   const int rank_;

@@ -39,8 +39,8 @@ class GlooTransfers {
   // The peer whose connection ended while it was needed; -1 while there is none.
   int failed_peer() const { return failed_peer_; }
   // Of an operation that was interrupted: the peers that nothing came from or went to, among those
-  // that something should; all of the latter if there was something with each. Takes up to 100 ms a
-  // peer.
+  // that something should; all of the latter if there was something with each. Takes up to 0.8 s:
+  // in a large world, where many are silent, some that are named may have been on their way.
   std::vector<int> Laggards();
 
  private:

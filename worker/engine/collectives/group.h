@@ -33,14 +33,16 @@ class Work {
   // nothing of it may be used. For a device backend the result is ordered after this on the group's
   // stream. Errors: DeadlineExceeded names the operation and the ranks that did not arrive where
   // known; Unavailable a peer went away (named); Aborted with the reason given to Abort;
-  // InvalidArgument the ranks' calls do not agree, where the backend sees it.
+  // InvalidArgument the ranks' calls do not agree, where the backend sees it; ResourceExhausted
+  // thousands of operations are waiting already.
   virtual absl::Status Wait() = 0;
   virtual bool done() const = 0;
   virtual WorkTimes times() const = 0;
 };
 
 // The ranks of one generation, bound together for collectives. Every rank calls the same operations
-// in the same order; operations run in that order, one after another, beside the caller.
+// in the same order; operations run in that order, one after another, beside the caller, and each
+// sees what the one before it left in the same memory.
 // On CPU backends sums add the ranks' values of each element in rank order 0..n-1, so neither
 // backend nor layout changes a bit (docs/ddp.md, "Ordered sums"). Memory given to an operation
 // belongs to it until Wait returns, and is touched by nobody afterwards, errors included. Calls

@@ -1,6 +1,6 @@
 #include "worker/engine/collectives/local_group.h"
 
-#include "worker/engine/collectives/group_conformance.h"
+#include "worker/engine/collectives/testing/group_conformance.h"
 
 namespace dp::engine {
 namespace {

@@ -149,6 +149,7 @@ class NcclGroup : public Group {
   }
 
   absl::Status Run(const Enqueue& enqueue, const OwnedEvent& computed) {
+    DP_CHECK(communicator_ != nullptr);  // nobody works on after Leave
     DP_RETURN_IF_ERROR(api_.WaitOnStream(stream_, computed.get()));
     DP_RETURN_IF_ERROR(enqueue());
     DP_RETURN_IF_ERROR(Poll([this] { return api_.Ready(communicator_); }));

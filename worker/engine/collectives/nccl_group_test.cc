@@ -5,8 +5,8 @@
 #include "base/store/hash_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/engine/collectives/fake_nccl.h"
-#include "worker/engine/collectives/group_conformance.h"
+#include "worker/engine/collectives/testing/fake_nccl.h"
+#include "worker/engine/collectives/testing/group_conformance.h"
 
 namespace dp::engine {
 namespace {

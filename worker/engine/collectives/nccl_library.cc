@@ -125,9 +125,12 @@ class NcclLibrary : public NcclApi {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclComm_t communicator = nullptr;
-    DP_RETURN_IF_ERROR(FromNccl(
-        call_.ncclCommInitRankConfig(&communicator, size, unique, rank, &config), communicator));
-    return communicator;
+    const ncclResult_t begun =
+        call_.ncclCommInitRankConfig(&communicator, size, unique, rank, &config);
+    const absl::Status status = FromNccl(begun, communicator);
+    if (status.ok()) return communicator;
+    if (communicator != nullptr) (void)call_.ncclCommAbort(communicator);
+    return status;
   }
 
   absl::StatusOr<bool> Ready(Communicator communicator) override {

@@ -49,8 +49,8 @@ class OperationQueue::State {
     MutexLock lock(mu_);
     if (pending_.size() >= kPendingMax) {
       // The other ranks may run it: this group is out of step from here on.
-      failure_ = absl::ResourceExhaustedError(
-          absl::StrCat(operation->name, ": ", kPendingMax, " operations are already waiting"));
+      Fail(absl::ResourceExhaustedError(
+          absl::StrCat(operation->name, ": ", kPendingMax, " operations are already waiting")));
       End(*operation, failure_);
       return operation;
     }
@@ -65,7 +65,7 @@ class OperationQueue::State {
       absl::Status status = operation->run();
       operation->run = nullptr;
       MutexLock lock(mu_);
-      if (!status.ok()) failure_ = status;
+      if (!status.ok()) Fail(status);
       End(*operation, std::move(status));
     }
     if (auto last = TakeLast()) last();
@@ -77,7 +77,7 @@ class OperationQueue::State {
       const absl::Duration left = operation.deadline - clock_.Now();
       if (left > absl::ZeroDuration()) {
         changed_.WaitFor(mu_, left);
-      } else if (stop_.kind == StopReason::Kind::kNone && failure_.ok()) {
+      } else if (stop_.kind == StopReason::Kind::kNone) {
         Stop({.kind = StopReason::Kind::kDeadline, .timeout = operation.timeout});
       } else {
         changed_.Wait(mu_);
@@ -141,6 +141,11 @@ class OperationQueue::State {
     return failure_.ok() ? ErrorOf(stop_, name, {}) : failure_;
   }
 
+  // The first failure stays.
+  void Fail(const absl::Status& why) DP_REQUIRES(mu_) {
+    if (failure_.ok()) failure_ = why;
+  }
+
   void End(Operation& operation, absl::Status status) DP_REQUIRES(mu_) {
     operation.status = std::move(status);
     operation.times.ended = clock_.Now();
@@ -165,7 +170,7 @@ class OperationQueue::State {
   mutable Mutex mu_;
   CondVar changed_;
   std::deque<std::shared_ptr<Operation>> pending_ DP_GUARDED_BY(mu_);
-  absl::Status failure_ DP_GUARDED_BY(mu_);  // of the first operation that failed, or the latest
+  absl::Status failure_ DP_GUARDED_BY(mu_);  // of the first operation that failed
   StopReason stop_ DP_GUARDED_BY(mu_);
   std::function<void()> last_ DP_GUARDED_BY(mu_);
   int wakers_ DP_GUARDED_BY(mu_) = 0;

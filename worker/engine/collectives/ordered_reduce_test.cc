@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "worker/engine/collectives/awkward_values.h"
+#include "worker/engine/collectives/testing/awkward_values.h"
 
 namespace dp::engine {
 namespace {

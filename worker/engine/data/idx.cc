@@ -29,7 +29,7 @@ class IdxFile {
     errno = 0;
     std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));
     if (file == nullptr) {
-      return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
     }
     return IdxFile(path, std::move(file));
   }

@@ -15,8 +15,9 @@ struct IdxArray {
 };
 
 // Reads an IDX file of unsigned bytes with `rank` axes, plain or compressed by gzip.
-// Errors: NotFound; InvalidArgument for another magic number, a file that is shorter or longer than
-// its header says (both sizes are named), or bad compression.
+// Errors: the system's where it cannot be opened (NotFound, PermissionDenied); InvalidArgument for
+// another magic number, a file that is shorter or longer than its header says (both sizes are
+// named), or bad compression.
 absl::StatusOr<IdxArray> ReadIdx(const std::string& path, int rank);
 
 }  // namespace dp::engine

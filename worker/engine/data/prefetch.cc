@@ -1,5 +1,8 @@
 #include "worker/engine/data/prefetch.h"
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <utility>
 
 namespace dp::engine {
@@ -18,7 +21,10 @@ Prefetch::Prefetch(const Dataset& dataset, const GlobalBatchSampler& sampler, in
     slot.labels.resize(capacity);
     slot.samples.resize(capacity);
   }
-  thread_ = std::jthread([this] { Run(); });
+  thread_ = std::jthread([this] {
+    pthread_setname_np(pthread_self(), "prefetch");
+    Run();
+  });
 }
 
 Prefetch::~Prefetch() {

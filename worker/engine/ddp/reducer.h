@@ -47,7 +47,6 @@ class Reducer {
 
   // Of the latest backward with Sync::kYes.
   const Trace& trace() const { return trace_; }
-  const std::vector<Bucket>& buckets() const { return schedule_.plan(); }
 
  private:
   absl::Span<float> GradientOf(int parameter) const;

@@ -41,7 +41,6 @@ class CpuSgd : public Optimizer {
       : options_(options), values_(values), gradients_(gradients), velocity_(values.size()) {}
 
   void Step() override { SgdStep(options_, gradients_, absl::MakeSpan(velocity_), values_); }
-  absl::Span<float> state() override { return absl::MakeSpan(velocity_); }
 
  private:
   const SgdOptions options_;
@@ -52,8 +51,6 @@ class CpuSgd : public Optimizer {
 
 class CpuDevice : public Device {
  public:
-  absl::string_view name() const override { return "cpu"; }
-
   absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) override {
     try {
       return std::make_unique<CpuArray>(size);
@@ -81,7 +78,12 @@ class CpuDevice : public Device {
   absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const SgdOptions& options,
                                                      absl::Span<float> values,
                                                      absl::Span<const float> gradients) override {
-    return std::make_unique<CpuSgd>(options, values, gradients);
+    try {
+      return std::make_unique<CpuSgd>(options, values, gradients);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for the momentum of ", values.size(), " parameters"));
+    }
   }
 
   void Write(absl::Span<const float> host, absl::Span<float> array) override {

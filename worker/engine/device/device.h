@@ -66,8 +66,6 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual void Step() = 0;
-  // Momentum, in the layout of the parameters; for checkpoints.
-  virtual absl::Span<float> state() = 0;
 };
 
 // Where a rank computes. The CPU device defines what every other one must give; a device chooses
@@ -76,14 +74,16 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  virtual absl::string_view name() const = 0;
   // `size` zeroes. Errors: ResourceExhausted.
   virtual absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) = 0;
   // `values` and `gradients` have the layout LayOut(layers) and must outlive the network.
-  // Errors: Unimplemented when the device has no form of a layer; the message names it.
+  // Errors: Unimplemented when the device has no form of a layer; ResourceExhausted; Internal, with
+  // what the device's library says.
   virtual absl::StatusOr<std::unique_ptr<Network>> Compile(
       absl::Span<const model::CheckedLayer> layers, int batch_size, uint64_t seed,
       absl::Span<const float> values, absl::Span<float> gradients) = 0;
+  // `values` and `gradients` have equal sizes and must outlive the optimizer.
+  // Errors: ResourceExhausted.
   virtual absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const SgdOptions& options,
                                                              absl::Span<float> values,
                                                              absl::Span<const float> gradients) = 0;
