@@ -43,8 +43,8 @@ inline constexpr size_t kStartErrorBytesMax = 4 << 10;
 // A line of a log from here on is passed on in pieces: a rank may write for ever without a break.
 inline constexpr size_t kWholeLineBytesMax = 64 << 10;
 
-// One message of a call, either way. A store's value may have 8 MiB (KeyValueLimits), a request of
-// logs 4 MiB; with room for the rest.
-inline constexpr int kMessageBytesMax = 16 << 20;
+// One message of a call, either way. A store's value may have 8 MiB (KeyValueLimits), and a
+// compare_set has two; a request of logs 4 MiB; with room for the rest.
+inline constexpr int kMessageBytesMax = 20 << 20;
 
 }  // namespace dp

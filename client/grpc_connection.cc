@@ -198,4 +198,53 @@ absl::StatusOr<v1::ReadLogsResponse> GrpcConnection::ReadLogs(const v1::ReadLogs
   return Call(*logs_, &v1::Logs::Stub::Read, request, deadline_in);
 }
 
+template <typename Request, typename Response>
+struct GrpcConnection::AsyncCall final : StoreLink::Call {
+  void Cancel() override { context.TryCancel(); }
+
+  grpc::ClientContext context;
+  Request request;
+  Response response;
+  Done<Response> done;
+};
+
+template <typename Request, typename Response>
+std::shared_ptr<GrpcConnection::AsyncCall<Request, Response>> GrpcConnection::BeginAsync(
+    Request request, absl::Duration deadline_in, Done<Response> done) {
+  auto call = std::make_shared<AsyncCall<Request, Response>>();
+  call->context.set_deadline(DeadlineIn(deadline_in));
+  call->request = std::move(request);
+  call->done = std::move(done);
+  Begin(call->context);
+  return call;
+}
+
+template <typename Started>
+std::function<void(grpc::Status)> GrpcConnection::EndOf(std::shared_ptr<Started> call) {
+  return [this, call = std::move(call)](const grpc::Status& status) {
+    End(call->context);
+    if (status.ok()) {
+      std::move(call->done)(std::move(call->response));
+    } else {
+      std::move(call->done)(ToAbsl(status));
+    }
+  };
+}
+
+std::shared_ptr<StoreLink::Call> GrpcConnection::StartExecute(v1::ExecuteRequest request,
+                                                              absl::Duration deadline_in,
+                                                              Done<v1::ExecuteResponse> done) {
+  auto call = BeginAsync(std::move(request), deadline_in, std::move(done));
+  store_->async()->Execute(&call->context, &call->request, &call->response, EndOf(call));
+  return call;
+}
+
+std::shared_ptr<StoreLink::Call> GrpcConnection::StartAwait(v1::AwaitRequest request,
+                                                            absl::Duration deadline_in,
+                                                            Done<v1::AwaitResponse> done) {
+  auto call = BeginAsync(std::move(request), deadline_in, std::move(done));
+  store_->async()->Await(&call->context, &call->request, &call->response, EndOf(call));
+  return call;
+}
+
 }  // namespace dp::client

@@ -2,11 +2,13 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
 #include "base/mutex.h"
+#include "client/async_store_connection.h"
 #include "client/connection.h"
 #include "dp/v1/jobs.grpc.pb.h"
 #include "dp/v1/logs.grpc.pb.h"
@@ -22,7 +24,8 @@ class GrpcConnection final : public JobsConnection,
                              public WorkersConnection,
                              public WorldsConnection,
                              public StoreConnection,
-                             public LogsConnection {
+                             public LogsConnection,
+                             public AsyncStoreConnection {
  public:
   // `address` is host:port. Connects lazily; an unreachable coordinator shows as Unavailable.
   explicit GrpcConnection(const std::string& address);
@@ -70,7 +73,25 @@ class GrpcConnection final : public JobsConnection,
   absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
                                                 absl::Duration deadline_in) override;
 
+  std::shared_ptr<StoreLink::Call> StartExecute(v1::ExecuteRequest request,
+                                                absl::Duration deadline_in,
+                                                Done<v1::ExecuteResponse> done) override;
+  std::shared_ptr<StoreLink::Call> StartAwait(v1::AwaitRequest request, absl::Duration deadline_in,
+                                              Done<v1::AwaitResponse> done) override;
+
  private:
+  // One attempt of one RPC of the store that nobody waits for.
+  template <typename Request, typename Response>
+  struct AsyncCall;
+  // The call, begun; `done` follows.
+  template <typename Request, typename Response>
+  std::shared_ptr<AsyncCall<Request, Response>> BeginAsync(Request request,
+                                                           absl::Duration deadline_in,
+                                                           Done<Response> done);
+  // What gRPC is to tell the end of the call.
+  template <typename Started>
+  std::function<void(grpc::Status)> EndOf(std::shared_ptr<Started> call);
+
   // One attempt of one RPC, with a context of its own that CancelAll can reach.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(Stub& stub,

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "base/id.h"
 #include "base/rank.h"
+#include "base/store/key_values.h"
 #include "base/store/operation.h"
 
 // What the coordinator can be told. A command is a decision that was already taken, with its time:
@@ -34,7 +35,10 @@ using dp::Exit;
 using dp::RankKey;
 
 // The coordinator process has started; replay ends here and a new epoch begins.
-struct StartEpoch {};
+struct StartEpoch {
+  // Of each store, from now on. A decision like others: a batch may have been refused in part.
+  KeyValueLimits store_limits = {};
+};
 
 struct SubmitJob {
   std::string request_id;  // repeated: answers the job that the first one made
@@ -90,13 +94,16 @@ struct JoinWorld {
   RankKey rank;
 };
 
-// One atomic batch on the store of a generation.
+// One batch on the store of a generation: atomic, or, with `groups`, of groups each of which is.
 struct StoreBatch {
   JobId job;
   Generation generation;
   uint64_t client = 0;    // with `sequence`: makes a retry harmless
   uint64_t sequence = 0;  // counts the client's batches from 1; both 0 in a batch that only reads
   std::vector<StoreOperation> operations;
+  // How many operations each group has, in order. Such a batch is a relay's: it must follow the
+  // relay's last one, whose answer is dropped.
+  std::vector<uint32_t> groups = {};
 };
 
 using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,

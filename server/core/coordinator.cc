@@ -59,8 +59,10 @@ void Coordinator::Stamp(const Topic& topic) {
   }
 }
 
-absl::StatusOr<Reply> Coordinator::On(const StartEpoch&, absl::Time) {
+absl::StatusOr<Reply> Coordinator::On(const StartEpoch& command, absl::Time) {
   state_.epoch = Epoch(state_.epoch.value() + 1);
+  state_.store_limits = command.store_limits;
+  for (auto& [job, store] : state_.stores) store.Limit(command.store_limits);
   recorded_ = true;
   return Reply(state_.epoch);
 }
@@ -105,7 +107,7 @@ absl::StatusOr<Reply> Coordinator::On(const PlaceJob& command, absl::Time at) {
   Place(*job, std::move(ranks), at);
   job->store_port = command.store_port;
   if (job->store_port != 0) state_.store_ports.Take(job->store_port, job->id);
-  state_.stores.try_emplace(job->id, store_limits_);
+  state_.stores.try_emplace(job->id, state_.store_limits);
   Touch({Topic::Kind::kWorld, job->id.value()});
   Moved(*job, before);
   return Reply();
@@ -235,11 +237,6 @@ absl::StatusOr<Reply> Coordinator::On(const JoinWorld& command, absl::Time at) {
   return Reply();
 }
 
-void Coordinator::LimitStores(const KeyValueLimits& limits) {
-  store_limits_ = limits;
-  for (auto& [job, store] : state_.stores) store.Limit(limits);
-}
-
 absl::StatusOr<Reply> Coordinator::On(const StoreBatch& command, absl::Time) {
   DP_RETURN_IF_ERROR(store(command.job, command.generation).status());
   DP_ASSIGN_OR_RETURN(GenerationStore::Applied applied,
@@ -248,7 +245,8 @@ absl::StatusOr<Reply> Coordinator::On(const StoreBatch& command, absl::Time) {
   for (std::string& key : applied.changed) {
     Touch({Topic::Kind::kStoreKey, command.job.value(), std::move(key)});
   }
-  return Reply(std::move(applied.results));
+  if (command.groups.empty()) return Reply(std::move(applied.answer.results));
+  return Reply(std::move(applied.answer));
 }
 
 Coordinator::Sight Coordinator::See(const Job& job) {
@@ -339,6 +337,8 @@ absl::StatusOr<const KeyValues*> Coordinator::store(JobId id, Generation generat
 uint64_t Coordinator::StateHash() const {
   Digest digest;
   digest.Add(state_.epoch).Add(state_.revision);
+  digest.Add(state_.store_limits.key_bytes).Add(state_.store_limits.value_bytes);
+  digest.Add(state_.store_limits.keys).Add(state_.store_limits.total_bytes);
   state_.workers.AddTo(digest);
   state_.jobs.AddTo(digest);
   state_.store_ports.AddTo(digest);

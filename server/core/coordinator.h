@@ -26,10 +26,6 @@ class Coordinator {
   // Validates and records one command. A command that is refused changes nothing.
   Outcome Apply(const Command& command);
 
-  // What the store of a job may hold, from now on. A policy, not state: it refuses commands that
-  // then are not journalled, and a replay goes without (KeyValueLimits::None).
-  void LimitStores(const KeyValueLimits& limits);
-
   Epoch epoch() const { return state_.epoch; }
   Revision revision() const { return state_.revision; }
   // The revision at which the topic last changed; not valid when it never did, or is forgotten with
@@ -102,7 +98,6 @@ class Coordinator {
   Outcome Finish(absl::StatusOr<Reply> reply);
 
   State state_;
-  KeyValueLimits store_limits_;
   std::set<Topic> touched_;  // by the command in hand
   bool recorded_ = false;    // by the command in hand
 };

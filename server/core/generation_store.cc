@@ -1,6 +1,7 @@
 #include "server/core/generation_store.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,8 +11,8 @@
 namespace dp::core {
 namespace {
 
-bool OnlyReads(const StoreBatch& batch) {
-  return std::all_of(batch.operations.begin(), batch.operations.end(), IsRead);
+bool OnlyReads(absl::Span<const StoreOperation> operations) {
+  return std::all_of(operations.begin(), operations.end(), IsRead);
 }
 
 absl::Status Older(const StoreBatch& batch, uint64_t last) {
@@ -20,25 +21,109 @@ absl::Status Older(const StoreBatch& batch, uint64_t last) {
                                                     last));
 }
 
+absl::Status Gap(const StoreBatch& batch, uint64_t last) {
+  return absl::DataLossError(absl::StrCat("store client ", batch.client, ": sequence ",
+                                          batch.sequence, " does not follow its last, ", last));
+}
+
+size_t BytesOf(const StoreResult& result) {
+  constexpr size_t kFraming = 16;
+  size_t bytes = kFraming + result.value.size();
+  for (const std::string& key : result.keys) bytes += kFraming + key.size();
+  return bytes;
+}
+
+// Sums in 64 bits, so that none wraps.
+bool GroupsFit(const StoreBatch& batch) {
+  uint64_t operations = 0;
+  for (const uint32_t size : batch.groups) {
+    if (size == 0) return false;
+    operations += size;
+  }
+  return batch.groups.empty() || operations == batch.operations.size();
+}
+
 }  // namespace
 
 absl::StatusOr<GenerationStore::Applied> GenerationStore::Apply(const StoreBatch& batch) {
   DP_RETURN_IF_ERROR(CheckShape(batch));
-  if (OnlyReads(batch)) {
-    DP_ASSIGN_OR_RETURN(std::vector<StoreResult> results, values_.Read(batch.operations));
-    return Applied{std::move(results), {}, false};
-  }
-  if (const auto it = clients_.find(batch.client); it != clients_.end()) {
-    if (batch.sequence < it->second.sequence) return Older(batch, it->second.sequence);
-    if (batch.sequence == it->second.sequence) return Applied{it->second.results, {}, false};
-  } else if (clients_.size() >= kClientsMax) {
+  const bool grouped = !batch.groups.empty();
+  if (OnlyReads(batch.operations)) return grouped ? ApplyGroups(batch) : ApplyAsOne(batch);
+  const auto it = clients_.find(batch.client);
+  const uint64_t last = it == clients_.end() ? 0 : it->second.sequence;
+  if (batch.sequence < last) return Older(batch, last);
+  if (batch.sequence == last) return Applied{it->second.answer, {}, false};
+  if (grouped && batch.sequence != last + 1) return Gap(batch, last);
+  if (last == 0 && clients_.size() >= kClientsMax) {
     return absl::ResourceExhaustedError(
         absl::StrCat(clients_.size(), " clients have written to this store, which is the limit"));
   }
   // A batch that fails is not remembered: nothing was applied, and it may be tried again.
+  Applied applied;
+  if (grouped) {
+    applied = ApplyGroups(batch);
+  } else {
+    DP_ASSIGN_OR_RETURN(applied, ApplyAsOne(batch));
+  }
+  clients_[batch.client] = {batch.sequence, applied.answer};
+  applied.recorded = true;
+  return applied;
+}
+
+absl::StatusOr<GenerationStore::Applied> GenerationStore::ApplyAsOne(const StoreBatch& batch) {
+  if (OnlyReads(batch.operations)) {
+    DP_ASSIGN_OR_RETURN(std::vector<StoreResult> results, values_.Read(batch.operations));
+    return Applied{{std::move(results), {}}, {}, false};
+  }
   DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(batch.operations));
-  clients_[batch.client] = {batch.sequence, applied.results};
-  return Applied{std::move(applied.results), std::move(applied.changed), true};
+  return Applied{{std::move(applied.results), {}}, std::move(applied.changed), false};
+}
+
+GenerationStore::Applied GenerationStore::ApplyGroups(const StoreBatch& batch) {
+  Applied all;
+  std::set<std::string> changed;
+  absl::Span<const StoreOperation> rest(batch.operations);
+  size_t bytes = 0;
+  for (uint32_t group = 0; group < batch.groups.size() && bytes < kAnswerBytesMax; ++group) {
+    const Operations operations = rest.subspan(0, batch.groups[group]);
+    rest.remove_prefix(operations.size());
+    const size_t before = all.answer.results.size();
+    const auto applied = OnlyReads(operations)
+                             ? ReadUntilFull(operations, &bytes, &all.answer.results)
+                             : ApplyGroup(operations, &bytes, &all.answer.results, &changed);
+    if (applied.ok()) continue;
+    all.answer.refused.push_back({group, applied});
+    all.answer.results.resize(before + operations.size());
+  }
+  all.changed.assign(changed.begin(), changed.end());
+  return all;
+}
+
+absl::Status GenerationStore::ApplyGroup(Operations operations, size_t* bytes,
+                                         std::vector<StoreResult>* results,
+                                         std::set<std::string>* changed) {
+  DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(operations));
+  changed->insert(applied.changed.begin(), applied.changed.end());
+  for (StoreResult& result : applied.results) {
+    *bytes += BytesOf(result);
+    results->push_back(std::move(result));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GenerationStore::ReadUntilFull(Operations operations, size_t* bytes,
+                                            std::vector<StoreResult>* results) const {
+  for (size_t i = 0; i < operations.size() && *bytes < kAnswerBytesMax; ++i) {
+    DP_ASSIGN_OR_RETURN(std::vector<StoreResult> read, values_.Read(operations.subspan(i, 1)));
+    const size_t more = BytesOf(read[0]);
+    if (more > kResultBytesMax) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("an answer of ", more, " bytes is above the limit, ", kResultBytesMax));
+    }
+    *bytes += more;
+    results->push_back(std::move(read[0]));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status GenerationStore::CheckShape(const StoreBatch& batch) {
@@ -47,7 +132,13 @@ absl::Status GenerationStore::CheckShape(const StoreBatch& batch) {
                                                      " operations is above the limit, ",
                                                      kOperationsMax));
   }
-  if (OnlyReads(batch) || (batch.client != 0 && batch.sequence != 0)) return absl::OkStatus();
+  if (!GroupsFit(batch)) {
+    return absl::InvalidArgumentError(absl::StrCat("the batch's groups do not add up to its ",
+                                                   batch.operations.size(),
+                                                   " operations, or one is empty"));
+  }
+  if (OnlyReads(batch.operations) || (batch.client != 0 && batch.sequence != 0))
+    return absl::OkStatus();
   return absl::InvalidArgumentError(
       "a batch that writes needs a client and a sequence, both from 1, so that it can be retried");
 }
@@ -64,8 +155,12 @@ void GenerationStore::AddTo(Digest& digest) const {
   }
   digest.Add(clients_.size());
   for (const auto& [client, last] : clients_) {
-    digest.Add(client).Add(last.sequence).Add(last.results.size());
-    for (const StoreResult& result : last.results) {
+    digest.Add(client).Add(last.sequence).Add(last.answer.refused.size());
+    for (const GroupResults::Refused& refused : last.answer.refused) {
+      digest.Add(uint64_t{refused.group}).Add(static_cast<uint64_t>(refused.status.code()));
+    }
+    digest.Add(last.answer.results.size());
+    for (const StoreResult& result : last.answer.results) {
       digest.Add(result.found).Add(result.value).Add(static_cast<uint64_t>(result.number));
       digest.Add(result.keys.size()).Add(result.version);
       for (const std::string& key : result.keys) digest.Add(key);

@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/store/key_values.h"
 #include "server/core/command.h"
+#include "server/core/outcome.h"
 
 namespace dp::core {
 
@@ -21,20 +24,27 @@ class GenerationStore {
   // One per rank, relay and thread that writes; each holds its last answer in memory.
   static constexpr size_t kClientsMax = 100'000;
   static constexpr size_t kOperationsMax = 10'000;
+  // Once the answer to a batch of groups has so much, it ends. One more result may be much larger:
+  // a value has up to 8 MiB, and a list may have more. Both fit into a message of 20 MiB.
+  static constexpr size_t kAnswerBytesMax = size_t{4} << 20;
+  static constexpr size_t kResultBytesMax = size_t{12} << 20;
 
   struct Applied {
-    std::vector<StoreResult> results;
+    GroupResults answer;               // without refusals, unless the batch has groups
     std::vector<std::string> changed;  // keys
     bool recorded = false;             // false: a read or a repetition, nothing to journal
   };
 
   explicit GenerationStore(const KeyValueLimits& limits = {}) : values_(limits) {}
 
-  // Errors: FailedPrecondition an older sequence than the client's last; InvalidArgument a write
-  // without client and sequence; those of KeyValues::Apply; ResourceExhausted kClientsMax.
+  // A batch of groups is taken as far as its answer fits (kAnswerBytesMax); it ends after a group
+  // or, in one that only reads, after an operation.
+  // Errors: FailedPrecondition an older sequence than the client's last; DataLoss, with groups, one
+  // that does not follow it; InvalidArgument a write without client and sequence, groups that are
+  // not the operations'; those of KeyValues::Apply, without groups; ResourceExhausted kClientsMax.
   absl::StatusOr<Applied> Apply(const StoreBatch& batch);
 
-  // From now on. Not part of the state: a journal replays without, whatever they were.
+  // From now on.
   void Limit(const KeyValueLimits& limits) { values_.Limit(limits); }
 
   const KeyValues& values() const { return values_; }
@@ -43,10 +53,19 @@ class GenerationStore {
  private:
   struct LastAnswer {
     uint64_t sequence = 0;
-    std::vector<StoreResult> results;
+    GroupResults answer;
   };
 
+  using Operations = absl::Span<const StoreOperation>;
+
   static absl::Status CheckShape(const StoreBatch& batch);
+  absl::StatusOr<Applied> ApplyAsOne(const StoreBatch& batch);
+  Applied ApplyGroups(const StoreBatch& batch);
+  // Both add to `results`, and their size to `bytes`.
+  absl::Status ApplyGroup(Operations operations, size_t* bytes, std::vector<StoreResult>* results,
+                          std::set<std::string>* changed);
+  absl::Status ReadUntilFull(Operations operations, size_t* bytes,
+                             std::vector<StoreResult>* results) const;
 
   KeyValues values_;
   std::map<uint64_t, LastAnswer> clients_;

@@ -17,10 +17,10 @@ class GenerationStoreTest : public testing::Test {
 };
 
 TEST_F(GenerationStoreTest, ARetryIsAnsweredFromMemory) {
-  EXPECT_EQ(Apply(1, 1, {StoreAdd{"n", 2}})->results.at(0).number, 2);
-  EXPECT_EQ(Apply(2, 1, {StoreAdd{"n", 2}})->results.at(0).number, 4);
-  EXPECT_EQ(Apply(1, 1, {StoreAdd{"n", 2}})->results.at(0).number, 2);
-  EXPECT_EQ(Apply(1, 2, {StoreAdd{"n", 2}})->results.at(0).number, 6);
+  EXPECT_EQ(Apply(1, 1, {StoreAdd{"n", 2}})->answer.results.at(0).number, 2);
+  EXPECT_EQ(Apply(2, 1, {StoreAdd{"n", 2}})->answer.results.at(0).number, 4);
+  EXPECT_EQ(Apply(1, 1, {StoreAdd{"n", 2}})->answer.results.at(0).number, 2);
+  EXPECT_EQ(Apply(1, 2, {StoreAdd{"n", 2}})->answer.results.at(0).number, 6);
 }
 
 TEST_F(GenerationStoreTest, AnOlderSequenceIsRefused) {
@@ -39,7 +39,7 @@ TEST_F(GenerationStoreTest, ABatchThatFailsMayBeTriedAgain) {
 TEST_F(GenerationStoreTest, ReadsNeedNoClientAndAreNotRecorded) {
   Apply(1, 1, {StoreSet{"k", "v"}}).value();
   const GenerationStore::Applied read = *Apply(0, 0, {StoreGet{"k"}});
-  EXPECT_EQ(read.results.at(0).value, "v");
+  EXPECT_EQ(read.answer.results.at(0).value, "v");
   EXPECT_FALSE(read.recorded);
 }
 
@@ -51,6 +51,89 @@ TEST_F(GenerationStoreTest, AnAnswerIsRecordedEvenWhereNothingChanged) {
   const GenerationStore::Applied applied = *Apply(1, 1, {StoreDelete{"absent"}});
   EXPECT_TRUE(applied.recorded);
   EXPECT_THAT(applied.changed, testing::IsEmpty());
+}
+
+// Batches of groups, as a relay sends them.
+class GroupsTest : public testing::Test {
+ protected:
+  absl::StatusOr<GenerationStore::Applied> Apply(uint64_t sequence,
+                                                 std::vector<StoreOperation> operations,
+                                                 std::vector<uint32_t> groups) {
+    return store_.Apply(
+        {JobId(1), Generation(1), 7, sequence, std::move(operations), std::move(groups)});
+  }
+
+  GenerationStore store_;
+};
+
+TEST_F(GroupsTest, AGroupThatIsRefusedHarmsNoOther) {
+  const auto applied =
+      Apply(1, {StoreSet{"a", "x"}, StoreAdd{"a", 1}, StoreAdd{"n", 5}}, {1, 1, 1});
+  ASSERT_EQ(applied->answer.refused.size(), 1u);
+  EXPECT_EQ(applied->answer.refused[0].group, 1u);
+  EXPECT_EQ(applied->answer.refused[0].status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(applied->answer.results.at(2).number, 5);
+  EXPECT_THAT(applied->changed, testing::ElementsAre("a", "n"));
+}
+
+TEST_F(GroupsTest, AGroupIsAppliedAsOne) {
+  const auto applied = Apply(1, {StoreSet{"a", "x"}, StoreAdd{"a", 1}}, {2});
+  EXPECT_EQ(applied->answer.refused.size(), 1u);
+  EXPECT_EQ(store_.values().Find("a"), nullptr);
+}
+
+TEST_F(GroupsTest, ARetryIsAnsweredFromMemoryWithItsRefusals) {
+  const auto first = Apply(1, {StoreSet{"a", "x"}, StoreAdd{"a", 1}}, {1, 1});
+  store_.Apply({JobId(1), Generation(1), 8, 1, {StoreSet{"a", "1"}}}).value();
+  const auto again = Apply(1, {StoreSet{"a", "x"}, StoreAdd{"a", 1}}, {1, 1});
+  EXPECT_EQ(again->answer.refused.size(), 1u);
+  EXPECT_EQ(again->answer.results, first->answer.results);
+  EXPECT_FALSE(again->recorded);
+  EXPECT_EQ(*store_.values().Find("a"), "1");
+}
+
+TEST_F(GroupsTest, AGapIsRefused) {
+  EXPECT_EQ(Apply(2, {StoreAdd{"n", 1}}, {1}).status().message(),
+            "store client 7: sequence 2 does not follow its last, 0");
+  Apply(1, {StoreAdd{"n", 1}}, {1}).value();
+  EXPECT_EQ(Apply(3, {StoreAdd{"n", 1}}, {1}).status().message(),
+            "store client 7: sequence 3 does not follow its last, 1");
+  EXPECT_TRUE(Apply(2, {StoreAdd{"n", 1}}, {1}).ok());
+}
+
+TEST_F(GroupsTest, TheAnswerEndsWhereItIsFull) {
+  const std::string large(3 << 20, 'x');
+  Apply(1, {StoreSet{"k", large}}, {1}).value();
+  const auto applied =
+      Apply(2, {StoreGet{"k"}, StoreGet{"k"}, StoreGet{"k"}, StoreAdd{"n", 1}}, {1, 1, 1, 1});
+  EXPECT_EQ(applied->answer.results.size(), 2u);
+  EXPECT_EQ(store_.values().Find("n"), nullptr);
+}
+
+TEST_F(GroupsTest, AGroupThatOnlyReadsMayEndWhereTheAnswerIsFull) {
+  Apply(1, {StoreSet{"k", std::string(3 << 20, 'x')}}, {1}).value();
+  const auto applied = Apply(0, {StoreGet{"k"}, StoreGet{"k"}, StoreGet{"k"}}, {3});
+  EXPECT_EQ(applied->answer.results.size(), 2u);
+}
+
+TEST_F(GroupsTest, AnAnswerThatNoMessageCanCarryIsRefused) {
+  const std::string key(1 << 20, 'x');
+  std::vector<StoreOperation> sets;
+  for (int i = 0; i < 13; ++i) sets.push_back(StoreSet{absl::StrCat(key, i), "v"});
+  store_ = GenerationStore(KeyValueLimits::None());
+  Apply(1, sets, {13}).value();
+  const auto applied = Apply(0, {StoreList{}, StoreList{.keys = false}}, {1, 1});
+  ASSERT_EQ(applied->answer.refused.size(), 1u);
+  EXPECT_EQ(applied->answer.refused[0].status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(applied->answer.results.at(1).number, 13);
+}
+
+TEST_F(GroupsTest, GroupsMustAddUp) {
+  for (const std::vector<uint32_t>& groups :
+       {std::vector<uint32_t>{1}, {1, 1, 1}, {2, 0}, {~0u, 3}}) {
+    EXPECT_EQ(Apply(1, {StoreAdd{"n", 1}, StoreAdd{"n", 1}}, groups).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
 }
 
 }  // namespace

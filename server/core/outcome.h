@@ -23,8 +23,24 @@ struct Topic {
   auto operator<=>(const Topic&) const = default;
 };
 
+// The answer to a batch of groups: the results of those that were taken, which may be fewer than
+// all; nothing was done of the others. Those of a refused group mean nothing.
+struct GroupResults {
+  struct Refused {
+    uint32_t group = 0;
+    absl::Status status;
+
+    bool operator==(const Refused&) const = default;
+  };
+  std::vector<StoreResult> results;
+  std::vector<Refused> refused;
+
+  bool operator==(const GroupResults&) const = default;
+};
+
 // The answer proper; monostate where the status says everything.
-using Reply = std::variant<std::monostate, JobId, WorkerId, Epoch, std::vector<StoreResult>>;
+using Reply =
+    std::variant<std::monostate, JobId, WorkerId, Epoch, std::vector<StoreResult>, GroupResults>;
 
 // In this order the shell must act: when `journal` is set, make the command durable; then reply;
 // then wake whoever waits on one of `changed`.

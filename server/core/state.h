@@ -18,6 +18,7 @@ struct State {
   WorkerTable workers;
   JobRegistry jobs;
   StorePorts store_ports;
+  KeyValueLimits store_limits;              // of this epoch
   std::map<JobId, GenerationStore> stores;  // of the jobs whose world is open
   std::map<Topic, Revision> versions;       // of all topics but jobs, which carry their own
 };

@@ -23,6 +23,22 @@ core::RankKey ToKey(const journal::RankKey& proto) {
   return {JobId(proto.job()), Generation(proto.generation()), proto.rank()};
 }
 
+void Fill(const core::StartEpoch& start, journal::StartEpoch* proto) {
+  proto->set_key_bytes(start.store_limits.key_bytes);
+  proto->set_value_bytes(start.store_limits.value_bytes);
+  proto->set_keys(start.store_limits.keys);
+  proto->set_total_bytes(start.store_limits.total_bytes);
+}
+
+core::StartEpoch ToCommand(const journal::StartEpoch& proto) {
+  KeyValueLimits limits = KeyValueLimits::None();
+  if (proto.has_key_bytes()) limits.key_bytes = proto.key_bytes();
+  if (proto.has_value_bytes()) limits.value_bytes = proto.value_bytes();
+  if (proto.has_keys()) limits.keys = proto.keys();
+  if (proto.has_total_bytes()) limits.total_bytes = proto.total_bytes();
+  return {limits};
+}
+
 void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
   proto->set_request_id(submit.request_id);
   proto->set_name(submit.spec.name);
@@ -128,19 +144,21 @@ void Fill(const core::StoreBatch& batch, journal::StoreBatch* proto) {
   proto->set_client(batch.client);
   proto->set_sequence(batch.sequence);
   OperationsToProto(batch.operations, proto->mutable_operations());
+  proto->mutable_groups()->Add(batch.groups.begin(), batch.groups.end());
 }
 
 absl::StatusOr<core::Action> ToCommand(const journal::StoreBatch& proto) {
   DP_ASSIGN_OR_RETURN(std::vector<StoreOperation> operations,
                       OperationsFromProto(proto.operations()));
-  return core::StoreBatch{JobId(proto.job()), Generation(proto.generation()), proto.client(),
-                          proto.sequence(), std::move(operations)};
+  return core::StoreBatch{JobId(proto.job()),    Generation(proto.generation()),
+                          proto.client(),        proto.sequence(),
+                          std::move(operations), {proto.groups().begin(), proto.groups().end()}};
 }
 
 absl::StatusOr<core::Action> ToAction(const Record& record) {
   switch (record.action_case()) {
     case Record::kStartEpoch:
-      return core::StartEpoch{};
+      return ToCommand(record.start_epoch());
     case Record::kSubmitJob:
       return ToCommand(record.submit_job());
     case Record::kCancelJob:
@@ -170,7 +188,7 @@ Record ToRecord(const core::Command& command) {
   *record.mutable_at() = ToProto(command.at);
   std::visit(
       Overloaded{
-          [&](const core::StartEpoch&) { record.mutable_start_epoch(); },
+          [&](const core::StartEpoch& start) { Fill(start, record.mutable_start_epoch()); },
           [&](const core::SubmitJob& submit) { Fill(submit, record.mutable_submit_job()); },
           [&](const core::CancelJob& cancel) {
             record.mutable_cancel_job()->set_job(cancel.job.value());

@@ -13,7 +13,7 @@ const core::RankKey kRank{JobId(7), Generation(3), 2};
 // One of each, every field set.
 std::vector<core::Action> AllActions() {
   return {
-      core::StartEpoch{},
+      core::StartEpoch{{.key_bytes = 1, .value_bytes = 2, .keys = 3, .total_bytes = 4}},
       core::SubmitJob{"request", {"name", 4, std::string("\0\xff", 2), true, 2, true}},
       core::CancelJob{JobId(7)},
       core::PlaceJob{JobId(7), {{WorkerId(1), 0}, {WorkerId(2), 3}}, 29501},
@@ -33,7 +33,8 @@ std::vector<core::Action> AllActions() {
                        1,
                        2,
                        {StoreSet{"k", "v"}, StoreGet{"k"}, StoreAdd{"n", -1},
-                        StoreCompareSet{"k", "a", "b"}, StoreDelete{"k"}, StoreCheck{{"k", "n"}}}},
+                        StoreCompareSet{"k", "a", "b"}, StoreDelete{"k"}, StoreCheck{{"k", "n"}}},
+                       {2, 4}},
   };
 }
 

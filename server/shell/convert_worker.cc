@@ -53,7 +53,7 @@ v1::Worker ToProto(const core::Worker& worker, const View& view) {
   return proto;
 }
 
-v1::Assignment ToProto(const core::Assignment& assignment) {
+v1::Assignment ToProto(const core::Assignment& assignment, const std::string& store_host) {
   v1::Assignment proto;
   proto.set_version(assignment.version.value());
   for (const core::AssignedRank& rank : assignment.ranks) {
@@ -67,6 +67,7 @@ v1::Assignment ToProto(const core::Assignment& assignment) {
     added->set_stop(rank.stop);
     added->set_store_port(rank.store_port);
     *added->mutable_spec() = ParseSpec(rank.spec);
+    if (added->spec().command().store() == "direct") added->set_store_host(store_host);
     for (const core::HostRanks& host : rank.hosts) Fill(host, added->add_hosts());
   }
   return proto;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "dp/v1/workers.pb.h"
 #include "server/core/assignment.h"
@@ -11,7 +13,8 @@
 namespace dp::server {
 
 v1::Worker ToProto(const core::Worker& worker, const View& view);
-v1::Assignment ToProto(const core::Assignment& assignment);
+// `store_host` is told to the ranks whose store the coordinator serves.
+v1::Assignment ToProto(const core::Assignment& assignment, const std::string& store_host);
 // Errors: InvalidArgument a state that is not for workers to report.
 absl::StatusOr<core::ReportRank> FromProto(const v1::ReportRankRequest& request);
 

@@ -86,15 +86,13 @@ absl::Status Driver::Push(Item item) {
 
 absl::Status Driver::Recover() {
   size_t replayed = 0;
-  coordinator_.LimitStores(KeyValueLimits::None());
   DP_RETURN_IF_ERROR(journal_.Replay([&](const core::Command& command) {
     now_ = std::max(now_, command.at);
     (void)coordinator_.Apply(command);  // answered in an earlier life
     ++replayed;
   }));
-  coordinator_.LimitStores(options_.store_limits);
   now_ = std::max(now_, clock_.Now());
-  (void)Apply(core::StartEpoch{});  // is never refused
+  (void)Apply(core::StartEpoch{options_.store_limits});  // is never refused
   for (const core::Worker* worker : coordinator_.workers()) {
     if (worker->ready()) liveness_.Hear(worker->id, worker->incarnation, now_);
   }

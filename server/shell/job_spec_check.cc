@@ -153,6 +153,7 @@ absl::StatusOr<core::JobSpec> CheckedCommand(v1::JobSpec spec) {
   return core::JobSpec{.name = spec.name(),
                        .ranks = spec.ranks(),
                        .payload = spec.SerializeAsString(),
+                       .store_port = spec.command().contract() == "torchrun",
                        .nodes = shape.nodes,
                        .joins_by_running = true};
 }

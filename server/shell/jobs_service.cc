@@ -29,10 +29,20 @@ grpc::ServerUnaryReactor* JobsService::Submit(grpc::CallbackServerContext* conte
                                               v1::SubmitResponse* response) {
   auto spec = CheckJobSpec(request->spec());
   if (!spec.ok()) return Refuse(context, spec.status());
+  if (const absl::Status served = CheckStore(request->spec()); !served.ok()) {
+    return Refuse(context, served);
+  }
   return Apply(driver_, context, core::SubmitJob{request->request_id(), *std::move(spec)},
                [=](const core::Outcome& outcome, const View& view) {
                  return AnswerJob(std::get<JobId>(outcome.reply), view, response);
                });
+}
+
+absl::Status JobsService::CheckStore(const v1::JobSpec& spec) const {
+  if (direct_stores_ || spec.command().store() != "direct") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "command.store is direct, but this coordinator serves no stores itself; start it with "
+      "--tcpstore-listen, or use relay");
 }
 
 grpc::ServerUnaryReactor* JobsService::Get(grpc::CallbackServerContext* context,

@@ -8,7 +8,9 @@ namespace dp::server {
 // proto/dp/v1/jobs.proto over the driver. Thread-safe.
 class JobsService final : public v1::Jobs::CallbackService {
  public:
-  explicit JobsService(Driver& driver) : driver_(driver) {}
+  // `direct_stores`: whether the coordinator serves the stores of jobs itself.
+  JobsService(Driver& driver, bool direct_stores)
+      : driver_(driver), direct_stores_(direct_stores) {}
 
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context,
                                    const v1::SubmitRequest* request,
@@ -27,7 +29,10 @@ class JobsService final : public v1::Jobs::CallbackService {
                                    v1::CancelResponse* response) override;
 
  private:
+  absl::Status CheckStore(const v1::JobSpec& spec) const;
+
   Driver& driver_;
+  const bool direct_stores_;
 };
 
 }  // namespace dp::server

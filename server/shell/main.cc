@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,8 +22,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/store/async_hash_store.h"
 #include "base/store/key_values.h"
+#include "base/store/wire/server.h"
 #include "server/shell/data_dir.h"
+#include "server/shell/direct_stores.h"
 #include "server/shell/driver.h"
 #include "server/shell/listen_address.h"
 #include "server/shell/log_store.h"
@@ -38,6 +42,7 @@ constexpr int kExitUsage = 2;
 
 struct Flags {
   std::string listen = "127.0.0.1:7070";
+  std::string tcpstore_listen;
   std::string data_dir;
   std::string lease = "5s";
   std::string store_ports = "29500-30499";
@@ -49,6 +54,7 @@ struct Flags {
 
 struct Options {
   ListenAddress listen;
+  std::optional<ListenAddress> tcpstore_listen;
   absl::Duration lease;
   core::StorePortRange store_ports;
   std::string data_dir;
@@ -70,14 +76,23 @@ absl::StatusOr<core::StorePortRange> ParsePortRange(const std::string& text) {
 }
 
 // Errors: InvalidArgument.
+absl::StatusOr<ListenAddress> ParseAddress(const char* flag, const std::string& text,
+                                           bool insecure) {
+  DP_ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(text));
+  if (address.loopback() || insecure) return address;
+  return absl::InvalidArgumentError(absl::StrCat(
+      flag, " ", text,
+      " can be reached from other machines, and calls are neither "
+      "encrypted nor authenticated; say --insecure to accept that, or listen on 127.0.0.1"));
+}
+
+// Errors: InvalidArgument.
 absl::StatusOr<Options> Check(const Flags& flags) {
   Options options{.data_dir = flags.data_dir, .port_file = flags.port_file, .store = flags.store};
-  DP_ASSIGN_OR_RETURN(options.listen, ListenAddress::Parse(flags.listen));
-  if (!options.listen.loopback() && !flags.insecure) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--listen ", flags.listen,
-        " can be reached from other machines, and calls are neither "
-        "encrypted nor authenticated; say --insecure to accept that, or listen on 127.0.0.1"));
+  DP_ASSIGN_OR_RETURN(options.listen, ParseAddress("--listen", flags.listen, flags.insecure));
+  if (!flags.tcpstore_listen.empty()) {
+    DP_ASSIGN_OR_RETURN(options.tcpstore_listen,
+                        ParseAddress("--tcpstore-listen", flags.tcpstore_listen, flags.insecure));
   }
   if (!absl::ParseDuration(flags.lease, &options.lease) || options.lease < absl::Seconds(1) ||
       options.lease > absl::Hours(1)) {
@@ -132,6 +147,40 @@ absl::Status Announce(const Options& options, const ListenAddress& address) {
   return absl::OkStatus();
 }
 
+// What the wildcard address stands for, ranks learn from how they reach the coordinator.
+std::optional<std::string> DirectStoreHost(const Options& options) {
+  if (!options.tcpstore_listen.has_value()) return std::nullopt;
+  const std::string& host = options.tcpstore_listen->host;
+  return host == "0.0.0.0" || host == "::" ? "" : host;
+}
+
+// PyTorch's protocol at an address: a store of no job, which lives and ends with the process, and
+// beside it, on their own ports, the stores of jobs that want the coordinator to serve them.
+class TcpStores {
+ public:
+  // Errors: those of wire::Server::Start.
+  static absl::StatusOr<std::unique_ptr<TcpStores>> Start(const Options& options, Driver& driver) {
+    std::unique_ptr<TcpStores> stores(new TcpStores(options.store));
+    if (!options.tcpstore_listen.has_value()) return stores;
+    const ListenAddress& address = *options.tcpstore_listen;
+    DP_ASSIGN_OR_RETURN(
+        stores->server_,
+        wire::Server::Start(stores->store_,
+                            {.host = address.host, .port = static_cast<uint16_t>(address.port)}));
+    Log(Severity::kInfo, "tcpstore_listening",
+        {{"address", ListenAddress{address.host, stores->server_->port()}.ToString()}});
+    stores->jobs_ = std::make_unique<DirectStores>(driver, address.host);
+    return stores;
+  }
+
+ private:
+  explicit TcpStores(const KeyValueLimits& limits) : store_(limits) {}
+
+  AsyncHashStore store_;
+  std::unique_ptr<wire::Server> server_;
+  std::unique_ptr<DirectStores> jobs_;
+};
+
 // Serves until a signal comes (OK) or something fails.
 absl::Status Serve(const Options& options) {
   // Whatever ends the process puts its reason in here: a signal, the driver, or the log thread.
@@ -145,7 +194,9 @@ absl::Status Serve(const Options& options) {
                                                         .store_limits = options.store},
                                                        *journal, Clock::System(), end));
   LogThread logs(LogStore(data_dir.logs()), end);
-  DP_ASSIGN_OR_RETURN(const auto server, Server::Start(options.listen, *driver, logs));
+  DP_ASSIGN_OR_RETURN(const auto server,
+                      Server::Start(options.listen, *driver, logs, DirectStoreHost(options)));
+  DP_ASSIGN_OR_RETURN(const auto tcp_stores, TcpStores::Start(options, *driver));
   DP_RETURN_IF_ERROR(Announce(options, server->address()));
 
   std::jthread signals([&end, set = EndSignals()] {
@@ -180,6 +231,9 @@ int Run(int argc, char** argv) {
   CLI::App app("Runs the coordinator of a dp cluster.", "dp-coordinator");
   app.add_option("--listen", flags.listen, "host:port; port 0 takes a free one")
       ->capture_default_str();
+  app.add_option("--tcpstore-listen", flags.tcpstore_listen,
+                 "host:port; serve PyTorch's TCPStore there for torchrun's agents, and on this "
+                 "host the stores of jobs with store: direct");
   app.add_option("--data-dir", flags.data_dir, "Journal and logs; created where it is missing")
       ->required();
   app.add_option("--lease", flags.lease, "A worker that is silent for longer is lost")

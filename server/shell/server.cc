@@ -29,20 +29,22 @@ void SetTransport(grpc::ServerBuilder& builder) {
 
 }  // namespace
 
-Server::Server(const ListenAddress& address, Driver& driver, LogThread& logs)
+Server::Server(const ListenAddress& address, Driver& driver, LogThread& logs,
+               const std::optional<std::string>& direct_stores)
     : address_(address),
-      jobs_(driver),
-      workers_(driver),
+      jobs_(driver, direct_stores.has_value()),
+      workers_(driver, direct_stores.value_or("")),
       worlds_(driver),
       store_(driver),
       logs_(driver, logs) {}
 
 Server::~Server() { Stop(); }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenAddress& address, Driver& driver,
-                                                      LogThread& logs) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(
+    const ListenAddress& address, Driver& driver, LogThread& logs,
+    const std::optional<std::string>& direct_stores) {
   DP_RETURN_IF_ERROR(address.CheckFree());
-  std::unique_ptr<Server> server(new Server(address, driver, logs));
+  std::unique_ptr<Server> server(new Server(address, driver, logs, direct_stores));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   SetTransport(builder);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,9 +21,12 @@ namespace dp::server {
 // encryption. Driver and log thread must outlive it. Start and Stop on one thread.
 class Server {
  public:
+  // `direct_stores` is the host at which jobs that want it find a store that the coordinator serves
+  // (DirectStores); none: such jobs are refused.
   // Errors: Unavailable the address cannot be listened on; names it and the remedy.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(const ListenAddress& address, Driver& driver,
-                                                       LogThread& logs);
+  static absl::StatusOr<std::unique_ptr<Server>> Start(
+      const ListenAddress& address, Driver& driver, LogThread& logs,
+      const std::optional<std::string>& direct_stores = {});
   ~Server();
 
   // With the port that was chosen.
@@ -33,7 +37,8 @@ class Server {
   void Stop();
 
  private:
-  Server(const ListenAddress& address, Driver& driver, LogThread& logs);
+  Server(const ListenAddress& address, Driver& driver, LogThread& logs,
+         const std::optional<std::string>& direct_stores);
 
   ListenAddress address_;
   JobsService jobs_;

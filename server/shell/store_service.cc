@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/store/awaited_keys.h"
 #include "proto/convert/store_operations.h"
+#include "server/shell/awaited_reads.h"
 #include "server/shell/call.h"
 #include "server/shell/convert_values.h"
 #include "server/shell/convert_waiters.h"
@@ -23,8 +24,10 @@ constexpr size_t kWhoBytesMax = 100;
 absl::StatusOr<core::StoreBatch> ToBatch(const v1::ExecuteRequest& request) {
   DP_ASSIGN_OR_RETURN(std::vector<StoreOperation> operations,
                       OperationsFromProto(request.operations()));
-  return core::StoreBatch{JobId(request.job()), Generation(request.generation()), request.client(),
-                          request.sequence(), std::move(operations)};
+  return core::StoreBatch{
+      JobId(request.job()),  Generation(request.generation()),
+      request.client(),      request.sequence(),
+      std::move(operations), {request.groups().begin(), request.groups().end()}};
 }
 
 absl::StatusOr<BlockedCall> ToCall(const v1::AwaitRequest& request) {
@@ -37,13 +40,18 @@ absl::StatusOr<BlockedCall> ToCall(const v1::AwaitRequest& request) {
                      .since = {}};
 }
 
-// The topics of the keys, and of the world: with it ends the store.
-std::vector<core::Topic> Topics(JobId job, const std::vector<std::string>& keys) {
-  std::vector<core::Topic> topics{{.kind = core::Topic::Kind::kWorld, .id = job.value()}};
-  for (const std::string& key : keys) {
-    topics.push_back({.kind = core::Topic::Kind::kStoreKey, .id = job.value(), .key = key});
+void Fill(const core::Reply& reply, v1::ExecuteResponse* response) {
+  if (const auto* results = std::get_if<std::vector<StoreResult>>(&reply)) {
+    return ResultsToProto(*results, response->mutable_results());
   }
-  return topics;
+  const auto& groups = std::get<core::GroupResults>(reply);
+  ResultsToProto(groups.results, response->mutable_results());
+  for (const core::GroupResults::Refused& refused : groups.refused) {
+    v1::RefusedGroup* added = response->add_refused();
+    added->set_group(refused.group);
+    added->set_code(static_cast<int>(refused.status.code()));
+    added->set_message(std::string(refused.status.message()));
+  }
 }
 
 // The store was there when the wait began, so that its end is news: Aborted.
@@ -55,32 +63,26 @@ absl::Status GoneWhileWaiting(const absl::Status& status) {
 }  // namespace
 
 // Not thread-safe; owned by the parked call's question.
-class StoreService::AwaitedReads {
+class StoreService::ParkedAwait {
  public:
-  AwaitedReads(BlockedCall call, Generation generation, BarrierArrivals& arrivals,
-               v1::AwaitResponse* response)
-      : call_(std::move(call)), generation_(generation), arrivals_(arrivals), response_(response) {}
+  ParkedAwait(BlockedCall call, Generation generation, BarrierArrivals& arrivals,
+              v1::AwaitResponse* response)
+      : call_(std::move(call)),
+        reads_(call_.reads),
+        generation_(generation),
+        arrivals_(arrivals),
+        response_(response) {}
 
   std::optional<absl::Status> Ask(const View& view, bool last) {
     const auto store = view.coordinator.store(call_.job, generation_);
     if (!store.ok()) return asked_ ? GoneWhileWaiting(store.status()) : store.status();
     if (!std::exchange(asked_, true)) SeeBarriers(**store);
-    if (AllFound(**store)) return Answer(**store, view);
+    if (reads_.AllFound(**store)) return Answer(**store, view);
     if (last) return StillBlocked(call_, **store, view, arrivals_);
     return std::nullopt;
   }
 
  private:
-  // A wait for many keys is asked again at each of them: looking first at the one that was missing
-  // last makes that one look, not many.
-  bool AllFound(const KeyValues& store) {
-    const auto missing = [&](size_t read) { return !store.Found(call_.reads[read]); };
-    if (missing_ < call_.reads.size() && missing(missing_)) return false;
-    missing_ = 0;
-    while (missing_ < call_.reads.size() && !missing(missing_)) ++missing_;
-    return missing_ == call_.reads.size();
-  }
-
   absl::Status Answer(const KeyValues& store, const View& view) {
     DP_ASSIGN_OR_RETURN(const std::vector<StoreResult> results, store.Read(call_.reads));
     for (const StoreOperation& read : call_.reads) {
@@ -103,11 +105,11 @@ class StoreService::AwaitedReads {
   }
 
   const BlockedCall call_;
+  AwaitedReads reads_;
   const Generation generation_;
   BarrierArrivals& arrivals_;
   v1::AwaitResponse* const response_;
   bool asked_ = false;
-  size_t missing_ = 0;  // of the reads, the one that was missing when asked last
 };
 
 grpc::ServerUnaryReactor* StoreService::Execute(grpc::CallbackServerContext* context,
@@ -118,8 +120,7 @@ grpc::ServerUnaryReactor* StoreService::Execute(grpc::CallbackServerContext* con
   return Apply(driver_, context, *std::move(batch),
                [=](const core::Outcome& outcome, const View& view) {
                  SetHeader(view, response);
-                 ResultsToProto(std::get<std::vector<StoreResult>>(outcome.reply),
-                                response->mutable_results());
+                 Fill(outcome.reply, response);
                  return absl::OkStatus();
                });
 }
@@ -131,9 +132,9 @@ grpc::ServerUnaryReactor* StoreService::Await(grpc::CallbackServerContext* conte
   if (!call.ok()) return Refuse(context, call.status());
   const auto keys = AwaitedKeys(call->reads);
   if (!keys.ok()) return Refuse(context, keys.status());
-  std::vector<core::Topic> topics = Topics(call->job, *keys);
+  std::vector<core::Topic> topics = StoreTopics(call->job, *keys);
   auto reads =
-      std::make_shared<AwaitedReads>(*call, Generation(request->generation()), arrivals_, response);
+      std::make_shared<ParkedAwait>(*call, Generation(request->generation()), arrivals_, response);
   return Wait(
       driver_, std::move(topics), BoundedWait(request->timeout()),
       [reads](const View& view, bool last) { return reads->Ask(view, last); }, *std::move(call));

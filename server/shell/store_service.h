@@ -23,7 +23,7 @@ class StoreService final : public v1::Store::CallbackService {
 
  private:
   // One await, on the driver's thread.
-  class AwaitedReads;
+  class ParkedAwait;
 
   Driver& driver_;
   BarrierArrivals arrivals_;  // of the driver's thread

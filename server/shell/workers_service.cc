@@ -46,13 +46,13 @@ grpc::ServerUnaryReactor* WorkersService::WatchAssignment(grpc::CallbackServerCo
                                                           v1::WatchAssignmentResponse* response) {
   const core::Topic topic{.kind = core::Topic::Kind::kAssignment, .id = request->worker_id()};
   return Wait(driver_, {topic}, BoundedWait(request->timeout()),
-              [=](const View& view, bool last) -> std::optional<absl::Status> {
+              [=, this](const View& view, bool last) -> std::optional<absl::Status> {
                 const auto assignment = view.coordinator.assignment(
                     WorkerId(request->worker_id()), Incarnation(request->incarnation()));
                 if (!assignment.ok()) return assignment.status();
                 if (assignment->version.value() <= request->since() && !last) return std::nullopt;
                 SetHeader(view, response);
-                *response->mutable_assignment() = ToProto(*assignment);
+                *response->mutable_assignment() = ToProto(*assignment, store_host_);
                 return absl::OkStatus();
               });
 }

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "dp/v1/workers.grpc.pb.h"
 #include "server/shell/driver.h"
 
@@ -8,7 +11,10 @@ namespace dp::server {
 // proto/dp/v1/workers.proto over the driver. Thread-safe.
 class WorkersService final : public v1::Workers::CallbackService {
  public:
-  explicit WorkersService(Driver& driver) : driver_(driver) {}
+  // `store_host` is where ranks find stores that the coordinator serves; empty: where their worker
+  // finds the coordinator.
+  WorkersService(Driver& driver, std::string store_host)
+      : driver_(driver), store_host_(std::move(store_host)) {}
 
   grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* context,
                                      const v1::RegisterRequest* request,
@@ -28,6 +34,7 @@ class WorkersService final : public v1::Workers::CallbackService {
 
  private:
   Driver& driver_;
+  const std::string store_host_;
 };
 
 }  // namespace dp::server

@@ -40,18 +40,24 @@ absl::string_view Name(core::WorldState state) {
 
 }  // namespace
 
+std::string DescribeResults(const std::vector<StoreResult>& results) {
+  return absl::StrJoin(results, "; ", [](std::string* out, const auto& result) {
+    absl::StrAppend(out, DescribeResult(result));
+  });
+}
+
 std::string DescribeReply(const core::Reply& reply) {
-  return std::visit(Overloaded{[](std::monostate) -> std::string { return "ok"; },
-                               [](JobId id) { return absl::StrCat("job ", id.ToString()); },
-                               [](WorkerId id) { return absl::StrCat("worker ", id.ToString()); },
-                               [](Epoch epoch) { return absl::StrCat("epoch ", epoch.ToString()); },
-                               [](const std::vector<StoreResult>& results) {
-                                 return absl::StrJoin(
-                                     results, "; ", [](std::string* out, const auto& result) {
-                                       absl::StrAppend(out, DescribeResult(result));
-                                     });
-                               }},
-                    reply);
+  return std::visit(
+      Overloaded{[](std::monostate) -> std::string { return "ok"; },
+                 [](JobId id) { return absl::StrCat("job ", id.ToString()); },
+                 [](WorkerId id) { return absl::StrCat("worker ", id.ToString()); },
+                 [](Epoch epoch) { return absl::StrCat("epoch ", epoch.ToString()); },
+                 [](const std::vector<StoreResult>& results) { return DescribeResults(results); },
+                 [](const core::GroupResults& groups) {
+                   return absl::StrCat(DescribeResults(groups.results), ", ", groups.refused.size(),
+                                       " groups refused");
+                 }},
+      reply);
 }
 
 std::string DescribeTopic(const core::Topic& topic) {

@@ -93,6 +93,7 @@ class CommandSource {
     StoreBatch batch{
         Job(), Generation(1), static_cast<uint64_t>(Below(3)), static_cast<uint64_t>(Below(9)), {}};
     for (int size = 1 + Below(3); size > 0; --size) batch.operations.push_back(Operation());
+    if (Below(2) == 0) batch.groups.assign(batch.operations.size(), 1);
     return batch;
   }
 

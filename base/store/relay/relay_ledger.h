@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/store/async_store.h"
+#include "base/store/operation.h"
+
+namespace dp {
+
+// The decisions of a relay: which operations of its callers travel in the next batch, what is sent
+// again, which waits are parked at the coordinator, and who gets which answer (docs/tcpstore.md).
+// Pure: no clock, thread or I/O; the same calls give the same decisions. Not thread-safe.
+//
+// One batch is under way at a time, and stays the same until it is answered; whatever comes
+// meanwhile makes the next one. In a batch, a group is what one caller asked: it is applied as one,
+// unless it is too large for a batch and only reads or only sets, as PyTorch's requests for many
+// keys do: then it goes in several, in order. A wait first travels in a batch, as a group of reads,
+// so that it sees what its caller did before; what it has not found is parked then, and travels
+// again whenever its parking ends without an answer. What it has found stays found.
+class RelayLedger {
+ public:
+  struct Limits {
+    size_t operations = 4096;  // of one batch or parking; what cannot be divided may have more
+    size_t bytes = size_t{4} << 20;  // of its keys and values, likewise
+  };
+  // Names one call; chosen by the owner, never twice.
+  using Caller = uint64_t;
+
+  struct Batch {
+    // Counts the batches that change something, from 1; 0 for one that only reads, which may be
+    // applied any number of times.
+    uint64_t sequence = 0;
+    std::vector<StoreOperation> operations;
+    std::vector<uint32_t> groups;  // how many operations each has, in order
+  };
+  // What the coordinator says to a batch: one result for each operation that it took, which may be
+  // fewer than all, though of a group that writes all or none; and the groups that it refused,
+  // whose results mean nothing.
+  struct Refusal {
+    size_t group = 0;
+    absl::Status status;
+  };
+  struct Reply {
+    std::vector<StoreResult> results;
+    std::vector<Refusal> refusals;
+  };
+  struct Answer {
+    Caller caller = 0;
+    AsyncStore::Results results;
+  };
+  // Reads that are to be parked until all of them are found: of a large wait, the first ones.
+  struct Parking {
+    Caller caller = 0;
+    std::vector<StoreOperation> reads;
+  };
+
+  explicit RelayLedger(const Limits& limits) : limits_(limits) {}
+  RelayLedger() : RelayLedger(Limits()) {}
+
+  // Precondition: there is one at least.
+  void Execute(Caller caller, std::vector<StoreOperation> operations);
+  // Precondition: all are reads, and there is one at least.
+  void Await(Caller caller, std::vector<StoreOperation> reads);
+  // Ends a wait. Returns whether it was there: it gets no other answer then.
+  bool Cancel(Caller caller);
+
+  // What to send: the batch under way again, else the next one; null when there is nothing. Valid
+  // until it is answered.
+  const Batch* batch();
+  // The batch is answered. Errors: Internal the reply does not fit it; nothing has changed then.
+  absl::StatusOr<std::vector<Answer>> OnReply(Reply reply);
+
+  // Waits whose reads were not all found: to be parked now. Each is told once.
+  std::vector<Parking> TakeParkings();
+  // All reads of a parking are found. No effect when its wait has been cancelled.
+  std::optional<Answer> OnFound(Caller caller, std::vector<StoreResult> results);
+  // A parking has ended without: its time was over, or the coordinator is. The wait asks again.
+  void OnUnparked(Caller caller);
+
+  // Every call that is not answered is: with `status`.
+  std::vector<Answer> End(const absl::Status& status);
+
+ private:
+  struct Group {
+    Caller caller = 0;
+    bool wait = false;  // the operations are those of waits_ that are not found yet
+    std::vector<StoreOperation> operations;  // which are not answered yet
+    std::vector<StoreResult> results = {};   // of those before them
+  };
+  struct Wait {
+    std::vector<StoreOperation> reads;  // in the order asked
+    std::vector<StoreResult> results;   // of those that are found
+    bool asking = false;                // stands in queue_ or under_way_
+    size_t parked = 0;                  // so many of those that are missing, while it is not asking
+
+    std::vector<StoreOperation> Missing() const;
+    // Takes the results of the first that were missing.
+    void Take(std::vector<StoreResult> results);
+    bool AllFound() const;
+  };
+
+  void Ask(Caller caller, Wait& wait);
+  void MakeBatch();
+  // How many of the operations, from the first, have room beside `operations` of so many `bytes`.
+  size_t Fitting(const std::vector<StoreOperation>& more, size_t operations, size_t bytes) const;
+  absl::Status CheckFits(size_t results) const;
+  // Its operations are all answered.
+  std::optional<Answer> AnswerTo(Group group);
+  Answer AnswerToWait(Caller caller);
+
+  const Limits limits_;
+  std::deque<Group> queue_;
+  std::deque<Group> under_way_;  // its operations are in batch_
+  Batch batch_;
+  uint64_t sequence_ = 0;  // of the last batch that changed something
+  std::map<Caller, Wait> waits_;
+  std::vector<Caller> unparked_;
+};
+
+}  // namespace dp

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "base/store/operation.h"
+#include "base/store/relay/relay_ledger.h"
+
+namespace dp {
+
+// A relay's way to the store of its generation, where all its callers are one client. `done` is
+// called once, on any thread, maybe before the call returns; it must not block. Thread-safe.
+class StoreLink {
+ public:
+  // A call that is under way. May outlive it.
+  class Call {
+   public:
+    virtual ~Call() = default;
+    // Ends the call soon, with Cancelled. Any thread; no effect on one that has ended.
+    virtual void Cancel() = 0;
+  };
+  template <typename Answer>
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Answer>) &&>;
+
+  virtual ~StoreLink() = default;
+
+  // Applies the batch; again, when it has been applied already, answers as then.
+  // Errors: Unavailable, DeadlineExceeded, ResourceExhausted it may be tried again; others are
+  // final: the generation is over.
+  virtual std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
+                                        Done<RelayLedger::Reply> done) = 0;
+  // Answers once all reads are found, each as it is then.
+  // Errors: DeadlineExceeded not now, ask again; InvalidArgument; others as Execute.
+  virtual std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads,
+                                      Done<std::vector<StoreResult>> done) = 0;
+};
+
+}  // namespace dp

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/backoff.h"
+#include "base/bounded_queue.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/mutex.h"
+#include "base/store/async_store.h"
+#include "base/store/relay/relay_ledger.h"
+#include "base/store/relay/store_link.h"
+
+namespace dp {
+
+struct StoreRelayOptions {
+  JobId job;          // for the log
+  uint64_t seed = 0;  // of back-offs
+  BackoffOptions backoff = {.initial = absl::Milliseconds(20), .max = absl::Milliseconds(500)};
+  // Called once, on the relay's thread, when the coordinator says that the generation is over.
+  std::function<void(const absl::Status&)> on_over = {};
+};
+
+// The store of one generation, for all ranks of a host, over one link to the coordinator:
+// what they ask travels in batches (RelayLedger decides, this carries out). A coordinator that
+// cannot be reached is asked again for as long as it takes, with the same batch, which is applied
+// once; so its restart is only a pause.
+//
+// When the generation is over nothing is answered any more until the relay ends: the programs are
+// being stopped, and errors from their store would only hide why. An answer that makes no sense, as
+// of a coordinator that has lost its journal, is every call's answer from then on.
+//
+// Owned by the endpoint that serves the ranks; has one thread. The destructor answers what is open
+// with Cancelled. The link and the clock outlive it. Thread-safe.
+class StoreRelay final : public AsyncStore {
+ public:
+  StoreRelay(StoreLink& link, StoreRelayOptions options, const Clock& clock = Clock::System());
+  ~StoreRelay() override;
+
+  void Execute(std::vector<StoreOperation> operations, Done done) override;
+  Ticket Await(std::vector<StoreOperation> reads, Done done) override;
+  void Cancel(Ticket ticket) override;
+
+ private:
+  using Caller = RelayLedger::Caller;
+  struct Asked {
+    Caller caller = 0;
+    std::vector<StoreOperation> operations;
+    bool wait = false;
+    Done done;
+  };
+  struct GivenUp {
+    Caller caller = 0;
+  };
+  struct Replied {
+    absl::StatusOr<RelayLedger::Reply> reply;
+  };
+  struct Unparked {
+    Caller caller = 0;
+    Results results;
+  };
+  using Event = std::variant<Asked, GivenUp, Replied, Unparked>;
+
+  void Ask(Asked asked);
+
+  // All below but the calls' count: the relay's thread.
+  void Run();
+  absl::Duration Patience() const;
+  void On(Asked event);
+  void On(GivenUp event);
+  void On(Replied event);
+  void On(Unparked event);
+  void SendBatch();
+  void ParkWaits();
+  void Park(RelayLedger::Parking parking);
+  void TryLater();
+  void Over(const absl::Status& status);
+  void Fail(const absl::Status& status);
+  void Tell(Caller caller, Results results);
+  void Tell(std::vector<RelayLedger::Answer> answers);
+  void EndCalls();
+
+  void CallBegins() DP_EXCLUDES(mu_);
+  // Brings a call's end to the relay's thread.
+  void CallEnds(Event event) DP_EXCLUDES(mu_);
+
+  StoreLink& link_;
+  const StoreRelayOptions options_;
+  const Clock& clock_;
+  std::atomic<Caller> last_caller_{0};
+  BoundedQueue<Event> inbox_;
+
+  // Of the relay's thread.
+  RelayLedger ledger_;
+  std::map<Caller, Done> open_;
+  std::shared_ptr<StoreLink::Call> batch_call_;  // null: none is under way
+  std::map<Caller, std::shared_ptr<StoreLink::Call>> parked_;
+  Backoff backoff_;
+  absl::Time again_at_ = absl::InfinitePast();
+  absl::Status trouble_;  // told last
+  absl::Status failure_;  // final: what every call is answered
+  bool over_ = false;
+
+  Mutex mu_;
+  CondVar call_ended_;
+  size_t calls_ DP_GUARDED_BY(mu_) = 0;  // under way
+
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+}  // namespace dp

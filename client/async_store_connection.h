@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/store/relay/store_link.h"
+#include "dp/v1/store.pb.h"
+
+namespace dp::client {
+
+// The calls of dp.v1.Store for one who must not block: StoreConnection with callbacks. `done` is
+// called once, on any thread, maybe before the call returns; it must not block. Thread-safe.
+class AsyncStoreConnection {
+ public:
+  template <typename Response>
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Response>) &&>;
+
+  virtual ~AsyncStoreConnection() = default;
+
+  virtual std::shared_ptr<StoreLink::Call> StartExecute(v1::ExecuteRequest request,
+                                                        absl::Duration deadline_in,
+                                                        Done<v1::ExecuteResponse> done) = 0;
+  virtual std::shared_ptr<StoreLink::Call> StartAwait(v1::AwaitRequest request,
+                                                      absl::Duration deadline_in,
+                                                      Done<v1::AwaitResponse> done) = 0;
+};
+
+}  // namespace dp::client

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/bounded_queue.h"
+#include "base/id.h"
+#include "server/shell/driver.h"
+
+namespace dp::server {
+
+// The TCPStore endpoints that the coordinator serves itself, for jobs with `store: direct`: each on
+// its generation's port, from its placement until its last rank has gone (docs/tcpstore.md). Has
+// one thread, which follows the list of jobs. What cannot be served, because the port is taken, is
+// logged; its ranks then find nobody there. The driver outlives it.
+class DirectStores {
+ public:
+  // Serves on `host`, a numeric address or a name; empty is every address.
+  DirectStores(Driver& driver, std::string host);
+  ~DirectStores();
+  DirectStores(const DirectStores&) = delete;
+  DirectStores& operator=(const DirectStores&) = delete;
+
+ private:
+  struct Wanted {
+    JobId job;
+    Generation generation;
+    int port = 0;
+
+    auto operator<=>(const Wanted&) const = default;
+  };
+  struct Endpoint;
+  struct Outlook;
+
+  // All below: the thread.
+  void Run();
+  // Has the next list that differs from this one sent to the inbox.
+  void AskForOtherThan(std::vector<Wanted> known);
+  void Serve(const std::vector<Wanted>& wanted);
+  std::unique_ptr<Endpoint> Open(const Wanted& wanted);
+
+  Driver& driver_;
+  const std::string host_;
+  uint64_t random_state_;
+  const Waiters::Ticket ticket_;
+  const std::shared_ptr<Outlook> outlook_;
+  std::map<Wanted, std::unique_ptr<Endpoint>> endpoints_;
+
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+}  // namespace dp::server

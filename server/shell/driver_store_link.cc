@@ -1,0 +1,107 @@
+#include "server/shell/driver_store_link.h"
+
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+#include "base/store/awaited_keys.h"
+#include "server/shell/awaited_reads.h"
+#include "server/shell/blocked_call.h"
+
+namespace dp::server {
+namespace {
+
+// Then it is asked for again. A full queue may lose a Cancel, which then takes so long.
+constexpr absl::Duration kParking = absl::Seconds(10);
+
+RelayLedger::Reply ToReply(const core::GroupResults& answer) {
+  RelayLedger::Reply reply{answer.results, {}};
+  for (const core::GroupResults::Refused& refused : answer.refused) {
+    reply.refusals.push_back({refused.group, refused.status});
+  }
+  return reply;
+}
+
+// A batch is soon answered.
+class BatchCall final : public StoreLink::Call {
+ public:
+  void Cancel() override {}
+};
+
+class ParkedCall final : public StoreLink::Call {
+ public:
+  explicit ParkedCall(Driver& driver) : driver_(driver), ticket_(driver.NewTicket()) {}
+  void Cancel() override { driver_.Cancel(ticket_); }
+  Waiters::Ticket ticket() const { return ticket_; }
+
+ private:
+  Driver& driver_;
+  const Waiters::Ticket ticket_;
+};
+
+// What is still to be said to the relay, and how that is found out.
+struct Awaiting {
+  JobId job;
+  Generation generation;
+  AwaitedReads reads;
+  StoreLink::Done<std::vector<StoreResult>> done;
+
+  // Nothing: not yet.
+  std::optional<AsyncStore::Results> Answer(Waiters::Wake wake, const View& view) {
+    if (wake == Waiters::Wake::kDeadline) return absl::DeadlineExceededError("ask again");
+    if (wake != Waiters::Wake::kChanged) return absl::CancelledError("the wait was ended");
+    const auto store = view.coordinator.store(job, generation);
+    if (!store.ok()) return store.status();
+    if (!reads.AllFound(**store)) return std::nullopt;
+    return (*store)->Read(reads.reads());
+  }
+};
+
+}  // namespace
+
+DriverStoreLink::DriverStoreLink(Driver& driver, Options options)
+    : driver_(driver), options_(std::move(options)) {
+  DP_CHECK(options_.incarnation != 0);
+}
+
+std::shared_ptr<StoreLink::Call> DriverStoreLink::Execute(const RelayLedger::Batch& batch,
+                                                          Done<RelayLedger::Reply> done) {
+  core::StoreBatch command{options_.job,   options_.generation, 0,
+                           batch.sequence, batch.operations,    batch.groups};
+  if (batch.sequence != 0) command.client = options_.incarnation;
+  const auto tell = std::make_shared<Done<RelayLedger::Reply>>(std::move(done));
+  const absl::Status queued =
+      driver_.Submit(std::move(command), [tell](const core::Outcome& outcome, const View&) {
+        if (!outcome.status.ok()) return std::move(*tell)(outcome.status);
+        std::move (*tell)(ToReply(std::get<core::GroupResults>(outcome.reply)));
+      });
+  if (!queued.ok()) std::move (*tell)(queued);
+  return std::make_shared<BatchCall>();
+}
+
+std::shared_ptr<StoreLink::Call> DriverStoreLink::Await(const std::vector<StoreOperation>& reads,
+                                                        Done<std::vector<StoreResult>> done) {
+  auto call = std::make_shared<ParkedCall>(driver_);
+  const auto keys = AwaitedKeys(reads);
+  if (!keys.ok()) {
+    std::move(done)(keys.status());
+    return call;
+  }
+  const auto awaiting = std::make_shared<Awaiting>(
+      Awaiting{options_.job, options_.generation, AwaitedReads(reads), std::move(done)});
+  BlockedCall blocked{
+      .job = options_.job, .who = options_.who, .waited = {}, .reads = reads, .since = {}};
+  const absl::Status queued = driver_.Wait(
+      call->ticket(), StoreTopics(options_.job, *keys), kParking,
+      [awaiting](Waiters::Wake wake, const View& view) {
+        auto answer = awaiting->Answer(wake, view);
+        if (answer.has_value()) std::move(awaiting->done)(*std::move(answer));
+        return answer.has_value();
+      },
+      std::move(blocked));
+  if (!queued.ok()) std::move(awaiting->done)(queued);
+  return call;
+}
+
+}  // namespace dp::server
