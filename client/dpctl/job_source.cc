@@ -68,6 +68,8 @@ void SayWhatIsToCome(const v1::JobSpec& spec, std::ostream& err) {
   if (spec.command().max_restarts() > 0)
     err << "dpctl: max-restarts is recorded, but this release restarts nothing: the first failure "
            "ends the job\n";
+  if (spec.command().store() == "direct")
+    err << "dpctl: a store that the coordinator serves does not survive its restart; relay does\n";
   const auto nodes = ParseNodeRange(spec.command().nodes());
   if (nodes.ok() && nodes->max > nodes->min)
     err << "dpctl: the job gets " << nodes->min << (nodes->min == 1 ? " node" : " nodes")

@@ -76,7 +76,8 @@ void ProgramFlags::DefineFlags(CLI::App& app) {
       ->type_name("DIR")
       ->group(group);
   app.add_option("--contract", contract_, "torchrun, tensorflow, jax, mpi or plain")->group(group);
-  app.add_option("--store", store_, "relay, rank0 or direct")->group(group);
+  app.add_option("--store", store_, "Who serves the rendezvous store: relay, rank0 or direct")
+      ->group(group);
   AddDuration(app, "--detect-within", detect_within_, "What silence counts as a failure")
       ->group(group);
 }

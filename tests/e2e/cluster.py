@@ -8,8 +8,10 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import selectors
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -158,6 +160,19 @@ class Cluster(contextlib.ExitStack):
             finally:
                 logs.kill()
         raise AssertionError(f"no '{text}' in the log of job {job}")
+
+
+def free_ports(count):
+    """A range of ports of loopback that nobody uses now, as --store-ports takes it."""
+    while True:
+        first = random.randrange(15000, 29000)
+        try:
+            with contextlib.ExitStack() as sockets:
+                for port in range(first, first + count):
+                    sockets.enter_context(socket.create_server(("127.0.0.1", port)))
+            return f"{first}-{first + count - 1}"
+        except OSError:
+            continue
 
 
 def alive(pid):

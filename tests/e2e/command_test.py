@@ -49,7 +49,11 @@ class CommandTest(unittest.TestCase):
             self.assertEqual(rank["OMP_NUM_THREADS"], "1")
             self.assertEqual(rank["PYTHONUNBUFFERED"], "1")
             self.assertEqual(rank["GLOO_SOCKET_IFNAME"], "lo")
-        self.assertEqual(len({r["MASTER_ADDR"] + ":" + r["MASTER_PORT"] for r in ranks}), 1)
+            self.assertEqual(rank["TORCHELASTIC_USE_AGENT_STORE"], "True")
+            self.assertRegex(rank["MASTER_ADDR"], r"^127\.0\.0\.\d+$")
+        self.assertEqual(len({r["MASTER_PORT"] for r in ranks}), 1)
+        self.assertEqual({(r["DP_RANK0_ADDRESS"], r["DP_RANK0_PORT"]) for r in ranks},
+                         {("127.0.0.1", ranks[0]["DP_PORT"])})
         self.assertEqual(len({r["DP_PORT"] for r in ranks}), 4)
 
     def test_the_jobs_own_variables_win(self):

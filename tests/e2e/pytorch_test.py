@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import unittest
 
-from cluster import Cluster, alive
+from cluster import Cluster, alive, eventually, free_ports
 from command_test import lines_of
 
 # The interpreter of the distribution's python3-torch.
@@ -24,16 +24,17 @@ def why_not():
 @unittest.skipIf(why_not(), why_not())
 class PytorchTest(unittest.TestCase):
     def setUp(self):
-        self.cluster = self.enterContext(Cluster())
+        self.rendezvous = f"127.0.0.1:{free_ports(1).split('-')[0]}"  # for torchrun's agents
+        self.cluster = self.enterContext(Cluster(store_ports=free_ports(20), tcpstore_listen=self.rendezvous))
         for name in ("worker-a", "worker-b"):
             self.cluster.worker(slots=2, name=name)
 
-    def run_program(self, name, *arguments, nproc=1, check=0):
-        return self.cluster.dpctl("run", "--nnodes", 2, "--nproc-per-node", nproc, "--", PYTHON,
-                                  PROGRAMS / name, *arguments, check=check, timeout_s=WITHIN_S)
+    def run_program(self, name, *arguments, nproc=1, store="relay", check=0):
+        return self.cluster.dpctl("run", "--nnodes", 2, "--nproc-per-node", nproc, "--store", store, "--",
+                                  PYTHON, PROGRAMS / name, *arguments, check=check, timeout_s=WITHIN_S)
 
-    def train(self, nproc):
-        output = self.run_program("ddp.py", self.cluster.dir, nproc=nproc).stdout
+    def train(self, nproc, store="relay"):
+        output = self.run_program("ddp.py", self.cluster.dir, nproc=nproc, store=store).stdout
         by_rank = {}
         for rank, text in lines_of(output):
             by_rank.setdefault(rank, []).append(text)
@@ -54,9 +55,53 @@ class PytorchTest(unittest.TestCase):
     def test_four_ranks_on_two_workers_train(self):
         self.check_trained(self.train(nproc=2), 4)
 
+    def test_the_store_may_be_served_by_rank_0s_daemon_or_by_the_coordinator(self):
+        self.check_trained(self.train(nproc=1, store="rank0"), 2)
+        self.check_trained(self.train(nproc=1, store="direct"), 2)
+
+    def test_a_rendezvous_goes_on_through_coordinators_that_are_killed(self):
+        job = self.cluster.dpctl("submit", "-o", "name", "--nnodes", 2, "--nproc-per-node", 2, "--",
+                                 PYTHON, PROGRAMS / "rendezvous.py", check=0).stdout.strip()
+        self.cluster.follow_until(job, "begin", timeout_s=WITHIN_S)
+        kills = 0
+        while not self.cluster.describe(job)["state"] in ("SUCCEEDED", "FAILED"):
+            before = self.keys(job)
+            self.cluster.restart_coordinator()
+            kills += 1
+            self.assertTrue(eventually(lambda: self.keys(job) != before))
+        self.assertEqual(self.cluster.wait(job), 0, self.cluster.dpctl("logs", job).stdout)
+        self.assertGreater(kills, 2)
+        made = [text for _, text in lines_of(self.cluster.dpctl("logs", job).stdout) if "made" in text]
+        self.assertEqual(made, 4 * ["made 40 groups of 4"])
+
+    def keys(self, job):
+        """How many keys the job's store has; None when it is over."""
+        done = self.cluster.dpctl("store", "ls", job)
+        return len(done.stdout.splitlines()) if done.returncode == 0 else None
+
+    def test_torchruns_own_agents_meet_at_the_coordinator(self):
+        # With Python 3.11, PyTorch 1.13 knows no value of --redirects and --tee but 1 and 2.
+        agents = [subprocess.Popen(
+            [PYTHON, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1", "--rdzv_backend", "c10d",
+             "--rdzv_endpoint", self.rendezvous, "--rdzv_conf", "is_host=false", "--rdzv_id", "one",
+             "--redirects", "1", "--tee", "1", "--log_dir", self.cluster.dir / f"agent-{number}",
+             PROGRAMS / "ddp.py", self.cluster.dir],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for number in range(2)]
+        for agent in agents:
+            self.addCleanup(agent.kill)
+        for agent in agents:
+            output, _ = agent.communicate(timeout=WITHIN_S)
+            self.assertEqual(agent.returncode, 0, output)
+            self.assertIn("weights equal", output)
+
     def test_a_rank_that_raises_is_named_with_its_traceback(self):
-        done = self.run_program("crash.py", check=1)
-        self.assertIn("rank 1 on worker-b", done.stderr)
+        for store in ("relay", "direct"):
+            with self.subTest(store=store):
+                self.check_crash(store)
+
+    def check_crash(self, store):
+        done = self.run_program("crash.py", store=store, check=1)
+        self.assertIn("rank 1 on worker worker-b", done.stderr)
         self.assertIn("exit code 1", done.stderr)
         failure = self.cluster.describe("crash")["failure"]
         self.assertEqual(failure["rank"], 1)
@@ -64,10 +109,15 @@ class PytorchTest(unittest.TestCase):
         self.assertIn("ValueError: no such layer: conv7", failure["lastLines"])
 
     def test_a_program_that_hangs_is_cancelled_with_all_its_descendants(self):
+        for store in ("relay", "direct"):
+            with self.subTest(store=store):
+                self.check_hang(store)
+
+    def check_hang(self, store):
         path = self.cluster.dir / "hang.json"
         path.write_text(json.dumps({
             "apiVersion": "dp/v1", "kind": "Job", "name": "hang", "grace": "1s",
-            "command": {"argv": [PYTHON, str(PROGRAMS / "hang.py")], "nodes": "2"}}))
+            "command": {"argv": [PYTHON, str(PROGRAMS / "hang.py")], "nodes": "2", "store": store}}))
         job = self.cluster.dpctl("submit", "-o", "name", path, check=0).stdout.strip()
         children = self.cluster.follow_until_each(job, "child ", ranks=2, timeout_s=WITHIN_S)
         pids = [int(line.split()[-1]) for line in children]

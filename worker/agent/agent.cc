@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/status.h"
 #include "worker/agent/local_address.h"
 
 namespace dp::worker {
@@ -93,7 +94,7 @@ void Agent::Do(const Start& start) {
   const RankKey& key = start.rank.key;
   observed_.AskedToStart(start.rank);
   const LogSpool spool = SpoolOf(key);
-  absl::StatusOr<RankCommand> command = CommandFor(assigned_.at(key), rank_host_, spool);
+  absl::StatusOr<RankCommand> command = CommandOf(assigned_.at(key), spool);
   absl::Status ready = command.status();
   if (ready.ok()) ready = spool.Create();
   if (!ready.ok()) {
@@ -102,6 +103,20 @@ void Agent::Do(const Start& start) {
   }
   shipper_.Follow(key, spool);
   runner_.Start(key, *std::move(command));
+}
+
+absl::StatusOr<RankCommand> Agent::CommandOf(const v1::AssignedRank& rank, const LogSpool& spool) {
+  StoreEndpoint store;
+  if (rank.spec().has_command()) {
+    DP_ASSIGN_OR_RETURN(store, StoreOf(rank));
+  }
+  return CommandFor(rank, rank_host_, store, spool);
+}
+
+absl::StatusOr<StoreEndpoint> Agent::StoreOf(const v1::AssignedRank& rank) {
+  if (options_.stores == nullptr || rank.store_port() == 0) return EndpointAtRank0(rank);
+  return options_.stores->Open(rank,
+                               {rank_host_.worker, rank_host_.address, rank_host_.coordinator});
 }
 
 void Agent::Do(const Decline& decline) {
@@ -125,6 +140,10 @@ void Agent::Do(const Forget& forget) {
   observed_.Forgotten(forget.key);
   shipper_.Drop(forget.key);
   SpoolOf(forget.key).Remove();
+  const auto& [job, generation, rank] = forget.key;
+  if (options_.stores != nullptr && !Holds(job, generation)) {
+    options_.stores->RanksGone(job, generation);
+  }
 }
 
 // Reports leave one by one, so that the first failure is also the first one heard of.
@@ -251,6 +270,19 @@ void Agent::TakeNews(const RankKey& key, const ProcessGone&) {
 void Agent::On(const LogsNews& event) {
   observed_.LogsMoved(event.key, clock_.Now());
   if (event.all) observed_.LogsShipped(event.key);
+}
+
+void Agent::On(const GenerationOver& event) {
+  if (options_.stores == nullptr) return;
+  options_.stores->GenerationOver(event.job, event.generation);
+  if (!Holds(event.job, event.generation)) options_.stores->RanksGone(event.job, event.generation);
+}
+
+bool Agent::Holds(JobId job, Generation generation) const {
+  const auto& processes = observed_.processes();
+  const auto first = processes.lower_bound({job, generation, 0});
+  return first != processes.end() && first->first.job == job &&
+         first->first.generation == generation;
 }
 
 void Agent::On(const ShutdownWanted&) {

@@ -19,6 +19,7 @@
 #include "worker/agent/process_runner.h"
 #include "worker/agent/rank_command.h"
 #include "worker/agent/reporter.h"
+#include "worker/agent/store_endpoints.h"
 #include "worker/core/supervisor.h"
 
 namespace dp::worker {
@@ -35,6 +36,8 @@ struct AgentOptions {
   std::function<absl::StatusOr<std::string>()> address;
   // Called once, with the name, when the worker is registered for the first time.
   std::function<void(const std::string&)> on_registered;
+  // The owner's; outlives the agent, which tells it GenerationOver. Null: no store is served here.
+  StoreEndpoints* stores = nullptr;
   uint64_t seed = 0;  // of back-offs and incarnations
 };
 
@@ -75,6 +78,7 @@ class Agent {
   void On(const ReportAnswered& event);
   void On(const ProcessNews& event);
   void On(const LogsNews& event);
+  void On(const GenerationOver& event);
   void On(const ShutdownWanted& event);
 
   void TakeNews(const RankKey& key, const ProcessStarted& news);
@@ -86,6 +90,11 @@ class Agent {
   // Called when the mode has nothing left to wait for. Returns whether the daemon is to end.
   bool ModeFinished();
   v1::ReportRankRequest RequestFor(const Report& report) const;
+  // Where the ranks of a command meet. Errors: those of StoreEndpoints.
+  absl::StatusOr<StoreEndpoint> StoreOf(const v1::AssignedRank& rank);
+  absl::StatusOr<RankCommand> CommandOf(const v1::AssignedRank& rank, const LogSpool& spool);
+  // Whether a rank of it is known here.
+  bool Holds(JobId job, Generation generation) const;
   LogSpool SpoolOf(const RankKey& key) const { return LogSpool(options_.state_dir, key); }
   // On the lease's thread.
   absl::StatusOr<v1::RegisterRequest> Registration() const;

@@ -46,12 +46,17 @@ struct ReportAnswered {
   Milestone milestone = Milestone::kNone;
   absl::Status status;
 };
+// The coordinator says so to whom serves its store.
+struct GenerationOver {
+  JobId job;
+  Generation generation;
+};
 // End with grace; asked again, end at once.
 struct ShutdownWanted {};
 
-using Event =
-    std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseLost, RegistrationRefused,
-                 AssignmentChanged, ReportAnswered, ProcessNews, LogsNews, ShutdownWanted>;
+using Event = std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseLost,
+                           RegistrationRefused, AssignmentChanged, ReportAnswered, ProcessNews,
+                           LogsNews, GenerationOver, ShutdownWanted>;
 
 // The owner thread's mailbox. It never blocks for long, and every sender has few events under way,
 // so a full one is a bug of ours. After Close, what is told is dropped.

@@ -24,6 +24,7 @@
 #include "worker/agent/reserved_ports.h"
 #include "worker/agent/shutdown_signals.h"
 #include "worker/agent/state_dir.h"
+#include "worker/agent/store_endpoints.h"
 
 namespace dp::worker {
 namespace {
@@ -126,10 +127,14 @@ absl::Status Serve(const Flags& flags) {
   Events events;
   ShutdownSignals signals(events);
   client::GrpcConnection connection(flags.coordinator);
+  StoreEndpoints stores(connection, EntropySeed(), [&events](JobId job, Generation generation) {
+    events.Tell(GenerationOver{job, generation});
+  });
   GuardedRunner runner(ProgramDir() / "dp-guard",
                        [&events](ProcessNews news) { events.Tell(std::move(news)); });
-  Agent agent(OptionsFrom(flags, state_dir.path(), ports), connection, connection, runner, events,
-              Clock::System());
+  AgentOptions options = OptionsFrom(flags, state_dir.path(), ports);
+  options.stores = &stores;
+  Agent agent(std::move(options), connection, connection, runner, events, Clock::System());
   const absl::Status status = agent.Run();
   connection.CancelAll();
   return status;

@@ -46,23 +46,21 @@ void SetTrainer(const v1::AssignedRank& rank, const RankHost& host, Environment*
   (*environment)["OMP_NUM_THREADS"] = absl::StrCat(std::max(rank.spec().threads_per_rank(), 1));
 }
 
-absl::Status SetProgram(const v1::AssignedRank& rank, const RankHost& host, const LogSpool& spool,
-                        Environment* environment, RankCommand* command) {
+void SetProgram(const v1::AssignedRank& rank, const RankHost& host, const StoreEndpoint& store,
+                const LogSpool& spool, Environment* environment, RankCommand* command) {
   const v1::CommandSpec& spec = rank.spec().command();
-  DP_ASSIGN_OR_RETURN(const StoreEndpoint store, EndpointAtRank0(rank));
   for (const auto& [name, value] : PlaceOf(rank, host.facts, store, spool.error_file())) {
     (*environment)[name] = value;
   }
   environment->merge(LaunchDefaults(rank, host.facts));
   command->argv = {spec.argv().begin(), spec.argv().end()};
   command->working_dir = spec.working_dir();
-  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
-                                       const LogSpool& spool) {
+                                       const StoreEndpoint& store, const LogSpool& spool) {
   Environment environment = Inherited(host.environment);
   AddPlace(rank, host, spool, &environment);
   RankCommand command{.stdout_path = spool.path(v1::LOG_STREAM_STDOUT),
@@ -72,7 +70,7 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
       SetTrainer(rank, host, &environment, &command);
       break;
     case v1::JobSpec::kCommand:
-      DP_RETURN_IF_ERROR(SetProgram(rank, host, spool, &environment, &command));
+      SetProgram(rank, host, store, spool, &environment, &command);
       break;
     case v1::JobSpec::PROGRAM_NOT_SET:
       return absl::UnimplementedError(

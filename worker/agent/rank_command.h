@@ -25,11 +25,10 @@ struct RankHost {
 };
 
 // Program, environment (docs/worker.md and docs/command-jobs.md list it) and files of a rank. The
-// job's own variables come last but cannot replace those named DP_*.
-// Errors: Unimplemented for a job without a program that this daemon knows; FailedPrecondition the
-// ranks of a command would have nowhere to meet.
+// job's own variables come last but cannot replace those named DP_*. `store` is where the ranks of
+// a command meet. Errors: Unimplemented for a job without a program that this daemon knows.
 absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
-                                       const LogSpool& spool);
+                                       const StoreEndpoint& store, const LogSpool& spool);
 
 RankKey KeyOf(const v1::AssignedRank& rank);
 // What the supervisor needs of it.

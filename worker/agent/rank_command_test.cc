@@ -21,7 +21,7 @@ class RankCommandTest : public testing::Test {
     rank_.mutable_spec()->mutable_train();
   }
   RankCommand Command() const {
-    return *CommandFor(rank_, host_, LogSpool("/state", KeyOf(rank_)));
+    return *CommandFor(rank_, host_, {}, LogSpool("/state", KeyOf(rank_)));
   }
 
   v1::AssignedRank rank_;
@@ -58,7 +58,7 @@ TEST_F(RankCommandTest, ATrainJobRunsTheTrainer) {
 
 TEST_F(RankCommandTest, AJobWithoutAProgramIsRefused) {
   rank_.mutable_spec()->clear_train();
-  const auto command = CommandFor(rank_, host_, LogSpool("/state", KeyOf(rank_)));
+  const auto command = CommandFor(rank_, host_, {}, LogSpool("/state", KeyOf(rank_)));
   EXPECT_EQ(command.status().code(), absl::StatusCode::kUnimplemented);
 }
 

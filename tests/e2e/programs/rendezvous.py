@@ -1,0 +1,16 @@
+"""Makes group after group: each is a rendezvous in the store. Says when it begins and how many it made."""
+
+import torch
+import torch.distributed as dist
+
+GROUPS = 40
+
+dist.init_process_group("gloo")
+size = dist.get_world_size()
+print("begin", flush=True)
+for number in range(GROUPS):
+    group = dist.new_group()
+    total = torch.ones(1)
+    dist.all_reduce(total, group=group)
+    assert total.item() == size, (number, total)
+print(f"made {GROUPS} groups of {size}")

@@ -1,0 +1,137 @@
+"""The TCPStore of command jobs, by a client of the wire protocol: who serves it, and coordinators that are killed."""
+
+import pathlib
+import sys
+import unittest
+
+from cluster import Cluster, eventually, free_ports
+from command_test import lines_of
+
+WIRE_CLIENT = pathlib.Path(__file__).parent / "wire_client.py"
+
+
+def wire_job(verb, *arguments, ranks, store="relay"):
+    argv = [sys.executable, str(WIRE_CLIENT), verb, *map(str, arguments)]
+    return {"apiVersion": "dp/v1", "kind": "Job", "name": f"{verb}-{store}", "ranks": ranks,
+            "command": {"argv": argv, "workingDir": "/", "store": store}}
+
+
+class StoreTest(unittest.TestCase):
+    """Two workers, and a range of ports that no other test has: rank0 and direct share one address."""
+
+    def setUp(self):
+        self.cluster = self.enterContext(Cluster(store_ports=free_ports(20), tcpstore_listen="127.0.0.1:0"))
+        self.workers = [self.cluster.worker(slots=4, name=f"worker-{i}") for i in range(2)]
+
+    def texts(self, job):
+        return [text for _, text in lines_of(self.cluster.dpctl("logs", job).stdout)]
+
+    def assert_succeeds(self, job):
+        code = self.cluster.wait(job, timeout_s=180)
+        self.assertEqual(code, 0, self.cluster.dpctl("describe", job).stdout + "\n".join(self.texts(job)))
+
+    def assert_counted(self, job, ranks, times):
+        self.assert_succeeds(job)
+        total = ranks * times
+        counts = [text for text in self.texts(job) if text.startswith("sum")]
+        self.assertEqual(counts, ranks * [f"sum {total} text {total} swapped {total} queued 0"])
+
+    def sum(self, job):
+        done = self.cluster.dpctl("store", "get", job, "sum")
+        return int(done.stdout.strip() or 0) if done.returncode == 0 else 0
+
+    def count_through_kills(self, store):
+        """8 clients change what they share; the coordinator is killed whenever they have got on."""
+        job = self.cluster.submit(wire_job("count", 150, ranks=8, store=store))
+        self.cluster.follow_until(job, "counting")
+        for _ in range(6):
+            before = self.sum(job)
+            self.cluster.restart_coordinator()
+            self.assertTrue(eventually(lambda: self.sum(job) > before))
+        self.assertEqual(self.cluster.describe(job)["state"], "RUNNING")
+        self.assert_counted(job, ranks=8, times=150)
+
+
+class RelayTest(StoreTest):
+    def test_every_operation_takes_effect_once_through_coordinators_that_are_killed(self):
+        self.count_through_kills("relay")
+
+    def test_a_parked_wait_outlives_coordinators(self):
+        job = self.cluster.submit(wire_job("hold", ranks=2))
+        self.cluster.follow_until_each(job, "holding", ranks=2)
+        for _ in range(3):
+            self.cluster.restart_coordinator()
+            self.assertTrue(eventually(lambda: self.waiters(job).count("go") == 2))
+        self.cluster.dpctl("store", "set", job, "go", "now", check=0)
+        self.assert_succeeds(job)
+        self.assertEqual(self.texts(job).count("got now"), 2)
+
+    def waiters(self, job):
+        """The keys that ranks wait for."""
+        lines = self.cluster.dpctl("store", "waiters", job).stdout.splitlines()[1:]
+        self.assertTrue(all("a rank on worker-" in line for line in lines), lines)
+        return [line.split()[1] for line in lines]
+
+    def test_each_daemon_serves_its_ranks_on_loopback_and_closes_with_them(self):
+        job = self.cluster.submit(wire_job("place", ranks=8))
+        self.assert_succeeds(job)
+        addresses = {text for text in self.texts(job)}
+        self.assertEqual(len(addresses), 2, addresses)  # both daemons are on this host
+        for text in addresses:
+            self.assertRegex(text, r"^at 127\.0\.0\.\d+:\d+ as client$")
+        for worker in self.workers:
+            self.assertTrue(eventually(lambda: "event=store_closed" in worker.log()))
+
+    def test_the_ranks_of_a_job_that_is_cancelled_are_stopped_by_their_daemon_not_by_their_store(self):
+        job = self.cluster.submit(wire_job("hold", ranks=2))
+        self.cluster.follow_until_each(job, "holding", ranks=2)
+        self.cluster.dpctl("cancel", job, check=0)
+        self.assertEqual(self.cluster.wait(job), 103)
+        self.assertEqual(self.texts(job), 2 * ["holding"])
+
+    def test_a_job_finds_nothing_of_the_one_before(self):
+        for _ in range(2):
+            self.assert_counted(self.cluster.submit(wire_job("count", 1, ranks=2)), ranks=2, times=1)
+
+
+class Rank0Test(StoreTest):
+    def test_the_daemon_of_rank_0_serves_all(self):
+        self.count_through_kills("rank0")
+
+    def test_it_does_so_until_the_job_is_over_on_every_host(self):
+        job = self.cluster.submit(wire_job("outlive", ranks=8, store="rank0"))
+        self.cluster.follow_until_each(job, "holding", ranks=4)
+        self.assertTrue(eventually(lambda: self.exited(job) == 4))
+        self.cluster.dpctl("store", "set", job, "go", "now", check=0)
+        self.assert_succeeds(job)
+        self.assertTrue(eventually(lambda: "event=store_closed" in self.workers[0].log()))
+
+    def exited(self, job):
+        return sum(rank["state"] == "RELEASED" for rank in self.cluster.describe(job)["ranks"])
+
+
+class DirectTest(StoreTest):
+    def test_the_coordinator_serves_all(self):
+        job = self.cluster.submit(wire_job("count", 50, ranks=8, store="direct"))
+        self.assert_counted(job, ranks=8, times=50)
+        self.assertTrue(eventually(lambda: "event=store_closed" in self.cluster.coordinator.log()))
+
+    def test_it_does_not_survive_the_coordinators_restart_and_dpctl_says_so(self):
+        done = self.cluster.dpctl("submit", "-o", "name", "--nnodes", 2, "--store", "direct", "--",
+                                  sys.executable, WIRE_CLIENT, "hold", check=0)
+        self.assertIn("does not survive its restart", done.stderr)
+        job = done.stdout.strip()
+        self.cluster.follow_until_each(job, "holding", ranks=2)
+        self.cluster.restart_coordinator()
+        self.assertEqual(self.cluster.wait(job), 1)
+        self.assertIn("the store has closed the connection", "\n".join(self.texts(job)))
+
+    def test_a_coordinator_that_serves_none_refuses_it(self):
+        other = self.enterContext(Cluster())
+        done = other.dpctl("submit", "--store", "direct", "--", "true")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("start it with --tcpstore-listen", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,141 @@
+"""A client of PyTorch's TCPStore protocol, dialect C, in the standard library: what the end-to-end tests
+need where there is no torch. `python3 wire_client.py VERB ...` is the program of command jobs."""
+
+import os
+import socket
+import struct
+import sys
+
+
+class WireClient:
+    """One connection; like PyTorch's, it never reconnects: a store that drops it fails the program."""
+
+    def __init__(self, host, port):
+        self._socket = socket.create_connection((host, int(port)), timeout=60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        nonce = struct.pack("<I", os.getpid() & 0xFFFFFFFF)
+        self._send(b"\x00" + struct.pack("<I", 0x3C85F7CE) + b"\x0d" + nonce)
+        if self._take(4) != nonce:
+            raise ConnectionError("the store answers another nonce")
+
+    @staticmethod
+    def from_environment():
+        return WireClient(os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"])
+
+    def set(self, key, value):
+        self._send(b"\x01" + _blob(key) + _blob(value))
+
+    def compare_set(self, key, expected, desired):
+        self._send(b"\x02" + _blob(key) + _blob(expected) + _blob(desired))
+        return self._take_blob()
+
+    def get(self, key):
+        self.wait(key)
+        self._send(b"\x03" + _blob(key))
+        return self._take_blob()
+
+    def add(self, key, amount):
+        self._send(b"\x04" + _blob(key) + struct.pack("<q", amount))
+        return struct.unpack("<q", self._take(8))[0]
+
+    def wait(self, *keys):
+        self._send(b"\x06" + struct.pack("<Q", len(keys)) + b"".join(map(_blob, keys)))
+        if self._take(1) != b"\x00":
+            raise ConnectionError("a wait ended in another way than by its keys")
+
+    def append(self, key, value):
+        self._send(b"\x09" + _blob(key) + _blob(value))
+
+    def queue_push(self, key, value):
+        self._send(b"\x0e" + _blob(key) + _blob(value))
+
+    def queue_pop(self, key):
+        """The head, or None; does not wait."""
+        self._send(b"\x0f" + _blob(key))
+        length = struct.unpack("<q", self._take(8))[0]
+        return self._take_blob() if length > 0 else None
+
+    def queue_len(self, key):
+        self._send(b"\x10" + _blob(key))
+        return struct.unpack("<q", self._take(8))[0]
+
+    def barrier(self, key, world_size):
+        self._send(b"\x12" + _blob(key) + struct.pack("<q", world_size))
+        if self._take(1) != b"\x00":
+            raise ConnectionError("a barrier ended in another way than by its count")
+
+    def _send(self, data):
+        self._socket.sendall(data)
+
+    def _take(self, size):
+        data = b""
+        while len(data) < size:
+            more = self._socket.recv(size - len(data))
+            if not more:
+                raise ConnectionError("the store has closed the connection")
+            data += more
+        return data
+
+    def _take_blob(self):
+        return self._take(struct.unpack("<Q", self._take(8))[0])
+
+
+def _blob(data):
+    data = data.encode() if isinstance(data, str) else data
+    return struct.pack("<Q", len(data)) + data
+
+
+def count(client, times):
+    """Adds to what all share, by every verb that must take effect exactly once."""
+    for i in range(times):
+        client.add("sum", 1)
+        client.append("text", "x")
+        client.queue_push("queue", str(i))
+        client.queue_pop("queue")  # never empty: each pushes before it pops
+        swap(client, f"{os.getpid()}-{i}")
+
+
+def swap(client, token):
+    """Counts one up by compare_set; the token tells this change from another's to the same number."""
+    value = client.compare_set("swapped", "", "0").decode()
+    while True:
+        desired = f"{int(value.split()[0]) + 1} {token}"
+        now = client.compare_set("swapped", value, desired).decode()
+        if now == desired:
+            return
+        value = now
+
+
+def show_count(client):
+    print("sum", client.get("sum").decode(), "text", len(client.get("text")),
+          "swapped", client.get("swapped").decode().split()[0], "queued", client.queue_len("queue"), flush=True)
+
+
+def hold(client):
+    print("holding", flush=True)
+    print("got", client.get("go").decode(), flush=True)
+
+
+def main(verb, times):
+    world_size = int(os.environ["WORLD_SIZE"])
+    client = WireClient.from_environment()
+    if verb == "count":
+        client.barrier("begin", world_size)
+        print("counting", flush=True)
+        count(client, times)
+        client.barrier("end", world_size)
+        show_count(client)
+    elif verb == "hold":
+        hold(client)
+    elif verb == "outlive":  # the ranks of the first host leave
+        client.barrier("begin", world_size)
+        if int(os.environ["GROUP_RANK"]) > 0:
+            hold(client)
+    elif verb == "place":
+        client.barrier("begin", world_size)
+        role = "client" if os.environ["TORCHELASTIC_USE_AGENT_STORE"] == "True" else "host"
+        print(f"at {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']} as {role}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)

@@ -1,0 +1,141 @@
+#include "worker/agent/store_endpoints.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "base/store/relay/store_relay.h"
+#include "base/store/wire/server.h"
+#include "client/grpc_store_link.h"
+
+namespace dp::worker {
+namespace {
+
+// Another daemon, or an old program, may have the port on 127.0.0.1; all of 127/8 is this host.
+constexpr int kLoopbackAddresses = 16;
+// Nobody ever sets it: who waits for it learns that the generation is over.
+constexpr char kNeverSet[] = "dp/end-of-job";
+
+bool HoldsRank0(const v1::AssignedRank& rank) {
+  return !rank.hosts().empty() && rank.rank() < rank.hosts(0).slots_size();
+}
+
+std::string HostOf(const std::string& host_port) {
+  std::string host = host_port.substr(0, host_port.rfind(':'));
+  const bool bracketed = host.size() > 1 && host.front() == '[' && host.back() == ']';
+  return bracketed ? host.substr(1, host.size() - 2) : host;
+}
+
+// Where the endpoint may be, the first that is free.
+std::vector<std::string> AddressesFor(const v1::AssignedRank& rank) {
+  if (rank.spec().command().store() == "rank0") return {rank.hosts(0).address()};
+  std::vector<std::string> addresses;
+  for (int i = 1; i <= kLoopbackAddresses; ++i) addresses.push_back(absl::StrCat("127.0.0.", i));
+  return addresses;
+}
+
+absl::Status WithRemedy(const v1::AssignedRank& rank, const std::string& host,
+                        const absl::Status& status) {
+  return absl::Status(
+      status.code(),
+      absl::StrCat("store of job ", rank.job(), " on ", host, " port ", rank.store_port(), ": ",
+                   std::string(status.message()),
+                   "; free the port, or give the coordinator others with --store-ports"));
+}
+
+}  // namespace
+
+struct StoreEndpoints::Endpoint {
+  StoreEndpoint at;
+  bool for_other_hosts = false;
+  std::unique_ptr<client::GrpcStoreLink> link;
+  std::unique_ptr<StoreRelay> relay;
+  std::unique_ptr<wire::Server> server;  // last: it uses the relay
+};
+
+StoreEndpoints::StoreEndpoints(client::AsyncStoreConnection& connection, uint64_t seed, Over over)
+    : connection_(connection), random_state_(seed), over_(std::move(over)) {}
+
+StoreEndpoints::~StoreEndpoints() = default;
+
+absl::StatusOr<StoreEndpoint> StoreEndpoints::Open(const v1::AssignedRank& rank,
+                                                   const StoreHost& host) {
+  if (rank.store_port() == 0 || rank.hosts().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", rank.job(), " has no store port"));
+  }
+  const std::string& mode = rank.spec().command().store();
+  if (mode == "direct") {
+    const std::string& told = rank.store_host();
+    return StoreEndpoint{told.empty() ? HostOf(host.coordinator) : told, rank.store_port(), true};
+  }
+  if (mode == "rank0" && !HoldsRank0(rank)) {
+    return StoreEndpoint{rank.hosts(0).address(), rank.store_port(), true};
+  }
+  const Key key{JobId(rank.job()), Generation(rank.generation())};
+  auto it = endpoints_.find(key);
+  if (it == endpoints_.end()) {
+    DP_ASSIGN_OR_RETURN(auto endpoint, Serve(rank, host));
+    it = endpoints_.emplace(key, std::move(endpoint)).first;
+  }
+  return it->second->at;
+}
+
+absl::StatusOr<std::unique_ptr<StoreEndpoints::Endpoint>> StoreEndpoints::Serve(
+    const v1::AssignedRank& rank, const StoreHost& host) {
+  std::unique_ptr<Endpoint> endpoint = MakeRelay(rank, host);
+  absl::Status taken;
+  for (const std::string& address : AddressesFor(rank)) {
+    auto server = wire::Server::Start(
+        *endpoint->relay, {.host = address, .port = static_cast<uint16_t>(rank.store_port())});
+    if (server.ok()) {
+      endpoint->at = {address, rank.store_port(), true};
+      endpoint->server = *std::move(server);
+      Log(Severity::kInfo, "store_served",
+          {{"job", rank.job()}, {"address", absl::StrCat(address, ":", rank.store_port())}});
+      return endpoint;
+    }
+    taken = WithRemedy(rank, address, server.status());
+    if (!absl::IsAlreadyExists(server.status())) break;
+  }
+  return taken;
+}
+
+std::unique_ptr<StoreEndpoints::Endpoint> StoreEndpoints::MakeRelay(const v1::AssignedRank& rank,
+                                                                    const StoreHost& host) {
+  const JobId job(rank.job());
+  const Generation generation(rank.generation());
+  auto endpoint = std::make_unique<Endpoint>();
+  endpoint->for_other_hosts = rank.spec().command().store() == "rank0" && rank.hosts_size() > 1;
+  client::GrpcStoreLink::Options link{.job = job,
+                                      .generation = generation,
+                                      .incarnation = NextRandom(random_state_) | 1,
+                                      .who = absl::StrCat("a rank on ", host.worker)};
+  endpoint->link = std::make_unique<client::GrpcStoreLink>(connection_, std::move(link));
+  StoreRelayOptions relay{.job = job, .seed = NextRandom(random_state_)};
+  relay.on_over = [over = over_, job, generation](const absl::Status&) { over(job, generation); };
+  endpoint->relay = std::make_unique<StoreRelay>(*endpoint->link, std::move(relay));
+  return endpoint;
+}
+
+void StoreEndpoints::GenerationOver(JobId job, Generation generation) {
+  const auto it = endpoints_.find({job, generation});
+  if (it != endpoints_.end()) it->second->for_other_hosts = false;
+}
+
+void StoreEndpoints::RanksGone(JobId job, Generation generation) {
+  const auto it = endpoints_.find({job, generation});
+  if (it == endpoints_.end()) return;
+  if (!it->second->for_other_hosts) return Close(job, generation);
+  it->second->relay->Await({StoreGet{kNeverSet}}, [](AsyncStore::Results) {});
+}
+
+void StoreEndpoints::Close(JobId job, Generation generation) {
+  if (endpoints_.erase({job, generation}) > 0) {
+    Log(Severity::kInfo, "store_closed", {{"job", job.value()}});
+  }
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,138 @@
+#include "worker/agent/store_endpoints.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "base/store/wire/server.h"
+#include "base/store/wire/socket.h"
+
+namespace dp::worker {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// A coordinator that says of every batch that the generation is over. Thread-safe.
+class FakeConnection final : public client::AsyncStoreConnection {
+ public:
+  std::shared_ptr<StoreLink::Call> StartExecute(v1::ExecuteRequest, absl::Duration,
+                                                Done<v1::ExecuteResponse> done) override {
+    std::move(done)(absl::FailedPreconditionError("generation 1 is over"));
+    return std::make_shared<Call>();
+  }
+  std::shared_ptr<StoreLink::Call> StartAwait(v1::AwaitRequest, absl::Duration,
+                                              Done<v1::AwaitResponse> done) override {
+    std::move(done)(absl::AbortedError("generation 1 is over"));
+    return std::make_shared<Call>();
+  }
+
+ private:
+  struct Call : StoreLink::Call {
+    void Cancel() override {}
+  };
+};
+
+// A port that is free on every address of loopback.
+int FreePort() { return *wire::PortOf(wire::Listen("127.0.0.1", 0)->get()); }
+
+class StoreEndpointsTest : public testing::Test {
+ protected:
+  // Of two ranks, one on each host; the first is at 127.0.0.1.
+  v1::AssignedRank Rank(int rank, const std::string& store) const {
+    v1::AssignedRank assigned;
+    assigned.set_job(7);
+    assigned.set_generation(1);
+    assigned.set_rank(rank);
+    assigned.set_world_size(2);
+    assigned.set_store_port(port_);
+    assigned.mutable_spec()->mutable_command()->set_store(store);
+    for (const char* address : {"127.0.0.1", "127.0.0.99"}) {
+      v1::HostRanks* host = assigned.add_hosts();
+      host->set_address(address);
+      host->add_slots(0);
+    }
+    return assigned;
+  }
+  std::string Open(const v1::AssignedRank& rank) {
+    const auto at = endpoints_.Open(rank, {"w", "127.0.0.1", "10.0.0.7:7070"});
+    if (!at.ok()) return std::string(at.status().message());
+    EXPECT_EQ(at->port, port_);
+    EXPECT_TRUE(at->served);
+    return at->host;
+  }
+  bool Served(const std::string& host) const {
+    return wire::Connect(host, static_cast<uint16_t>(port_), kPatience).ok();
+  }
+  void RanksGone() { endpoints_.RanksGone(JobId(7), Generation(1)); }
+  void AwaitOver() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (!over_) ASSERT_TRUE(changed_.WaitFor(mu_, kPatience));
+  }
+
+  const int port_ = FreePort();
+  Mutex mu_;
+  CondVar changed_;
+  bool over_ DP_GUARDED_BY(mu_) = false;
+  FakeConnection connection_;
+  StoreEndpoints endpoints_{connection_, 1, [this](JobId, Generation) {
+                              MutexLock lock(mu_);
+                              over_ = true;
+                              changed_.NotifyAll();
+                            }};
+};
+
+TEST_F(StoreEndpointsTest, ARelayIsOnLoopbackOneForAllRanksAndEndsWithThem) {
+  EXPECT_EQ(Open(Rank(1, "relay")), "127.0.0.1");
+  EXPECT_EQ(Open(Rank(1, "relay")), "127.0.0.1");
+  EXPECT_TRUE(Served("127.0.0.1"));
+  RanksGone();
+  EXPECT_FALSE(Served("127.0.0.1"));
+}
+
+TEST_F(StoreEndpointsTest, ARelayWhosePortIsTakenIsAtTheNextAddressOfLoopback) {
+  const auto other = wire::Listen("127.0.0.1", static_cast<uint16_t>(port_));
+  EXPECT_EQ(Open(Rank(0, "relay")), "127.0.0.2");
+}
+
+TEST_F(StoreEndpointsTest, OnlyTheHostOfRank0ServesForAllAndOnlyAtItsAddress) {
+  EXPECT_EQ(Open(Rank(1, "rank0")), "127.0.0.1");
+  EXPECT_FALSE(Served("127.0.0.1"));
+  EXPECT_EQ(Open(Rank(0, "rank0")), "127.0.0.1");
+  EXPECT_TRUE(Served("127.0.0.1"));
+  EXPECT_FALSE(Served("127.0.0.2"));
+}
+
+TEST_F(StoreEndpointsTest, ItServesOtherHostsUntilTheGenerationIsOver) {
+  Open(Rank(0, "rank0"));
+  RanksGone();
+  AwaitOver();
+  EXPECT_TRUE(Served("127.0.0.1"));
+  endpoints_.GenerationOver(JobId(7), Generation(1));
+  RanksGone();
+  EXPECT_FALSE(Served("127.0.0.1"));
+}
+
+TEST_F(StoreEndpointsTest, APortOfRank0ThatIsTakenSaysWhoseAndWhatToDo) {
+  const auto other = wire::Listen("127.0.0.1", static_cast<uint16_t>(port_));
+  const std::string error = Open(Rank(0, "rank0"));
+  EXPECT_TRUE(absl::StartsWith(error, absl::StrCat("store of job 7 on 127.0.0.1 port ", port_)))
+      << error;
+  EXPECT_TRUE(absl::StrContains(error, "--store-ports")) << error;
+}
+
+TEST_F(StoreEndpointsTest, WhatTheCoordinatorServesIsWhereItSaysOrWhereItIs) {
+  v1::AssignedRank rank = Rank(0, "direct");
+  EXPECT_EQ(Open(rank), "10.0.0.7");
+  rank.set_store_host("store.example");
+  EXPECT_EQ(Open(rank), "store.example");
+  EXPECT_FALSE(Served("127.0.0.1"));
+}
+
+}  // namespace
+}  // namespace dp::worker
