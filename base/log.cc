@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
@@ -31,9 +33,16 @@ spdlog::level::level_enum Level(Severity severity) {
   return spdlog::level::err;
 }
 
+// What a line tells of a value at most; the rest has its place in the logs of the job.
+constexpr size_t kValueBytesMax = 4 << 10;
+
+bool IsPlain(char c) { return absl::ascii_isgraph(c) && c != '"' && c != '='; }
+
 std::string Quoted(absl::string_view value) {
-  const bool plain = !value.empty() && value.find_first_of(" \t\n\"=") == value.npos;
-  return plain ? std::string(value) : absl::StrCat("\"", absl::CEscape(value), "\"");
+  const absl::string_view shown = value.substr(0, kValueBytesMax);
+  if (!value.empty() && absl::c_all_of(shown, IsPlain) && shown.size() == value.size())
+    return std::string(value);
+  return absl::StrCat("\"", absl::CEscape(shown), shown.size() < value.size() ? "..." : "", "\"");
 }
 
 }  // namespace
