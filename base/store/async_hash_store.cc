@@ -29,19 +29,21 @@ std::map<std::string, size_t> ElementsPushed(const std::vector<StoreOperation>& 
 }  // namespace
 
 void AsyncHashStore::Execute(std::vector<StoreOperation> operations, Done done) {
-  Answers answers;
+  Results results;
+  Answers woken;
   {
     MutexLock lock(mu_);
     if (std::all_of(operations.begin(), operations.end(), IsRead)) {
-      answers.emplace_back(std::move(done), values_.Read(operations));
+      results = values_.Read(operations);
     } else if (auto applied = values_.Apply(operations); applied.ok()) {
-      answers.emplace_back(std::move(done), std::move(applied->results));
-      if (!waits_.empty()) WakeAll(operations, applied->changed, &answers);
+      results = std::move(applied->results);
+      if (!waits_.empty()) WakeAll(operations, applied->changed, &woken);
     } else {
-      answers.emplace_back(std::move(done), applied.status());
+      results = applied.status();
     }
   }
-  for (auto& [tell, results] : answers) std::move(tell)(std::move(results));
+  std::move(done)(std::move(results));
+  for (auto& [tell, found] : woken) std::move(tell)(std::move(found));
 }
 
 AsyncStore::Ticket AsyncHashStore::Await(std::vector<StoreOperation> reads, Done done) {
@@ -55,12 +57,11 @@ AsyncStore::Ticket AsyncHashStore::Await(std::vector<StoreOperation> reads, Done
     MutexLock lock(mu_);
     ticket = Ticket(++last_ticket_);
     results = values_.Read(reads);
-    auto wait = std::make_unique<Wait>();
-    for (const StoreResult& result : *results) {
-      wait->met.push_back(result.found);
-      if (!result.found) ++wait->unmet;
-    }
-    if (wait->unmet > 0) {
+    const auto found = [](const StoreResult& result) { return result.found; };
+    if (!std::all_of(results->begin(), results->end(), found)) {
+      auto wait = std::make_unique<Wait>();
+      for (const StoreResult& result : *results) wait->met.push_back(result.found);
+      wait->unmet = static_cast<size_t>(std::count(wait->met.begin(), wait->met.end(), false));
       wait->reads = std::move(reads);
       wait->results = *std::move(results);
       wait->done = std::move(done);

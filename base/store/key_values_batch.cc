@@ -1,7 +1,6 @@
 #include "base/store/key_values_batch.h"
 
 #include <algorithm>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -51,14 +50,14 @@ absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreCompareSet& compare
 absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreDelete& erase) {
   const auto entry = store_.entries_.find(erase.key);
   if (entry == store_.entries_.end()) return StoreResult{};
-  steps_.push_back({Step::What::kValue, erase.key, entry->second, {}});
+  steps_.push_back({Step::What::kValue, &erase.key, entry->second, {}});
   Restore(erase.key, std::nullopt);
   return StoreResult{.found = true};
 }
 
 absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreQueuePush& push) {
   DP_RETURN_IF_ERROR(CheckSizes(push.key, push.value.size()));
-  steps_.push_back({Step::What::kPush, push.key, std::nullopt, {}});
+  steps_.push_back({Step::What::kPush, &push.key, std::nullopt, {}});
   Push(push.key, push.value, /*at_head=*/false);
   return StoreResult{.number = static_cast<int64_t>(store_.queues_[push.key].size())};
 }
@@ -68,7 +67,7 @@ absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreQueuePop& pop) {
   if (queue == store_.queues_.end()) return StoreResult{};
   const auto length = static_cast<int64_t>(queue->second.size());
   std::string head = Pop(pop.key, /*from_head=*/true);
-  steps_.push_back({Step::What::kPop, pop.key, std::nullopt, head});
+  steps_.push_back({Step::What::kPop, &pop.key, std::nullopt, head});
   return StoreResult{.found = true, .value = std::move(head), .number = length};
 }
 
@@ -88,7 +87,7 @@ absl::Status KeyValues::Batch::CheckSizes(const std::string& key, size_t value_b
 absl::Status KeyValues::Batch::Put(const std::string& key, std::string value) {
   DP_RETURN_IF_ERROR(CheckSizes(key, value.size()));
   const auto [entry, added] = store_.entries_.try_emplace(key);
-  Step step{Step::What::kValue, key, std::nullopt, {}};
+  Step step{Step::What::kValue, &key, std::nullopt, {}};
   store_.bytes_ += value.size();
   if (added) {
     store_.bytes_ += key.size();
@@ -135,30 +134,33 @@ void KeyValues::Batch::Undo() {
 void KeyValues::Batch::UndoStep(Step step) {
   switch (step.what) {
     case Step::What::kValue:
-      return Restore(step.key, std::move(step.before));
+      return Restore(*step.key, std::move(step.before));
     case Step::What::kPush:
-      (void)Pop(step.key, /*from_head=*/false);  // the very element that was pushed
+      (void)Pop(*step.key, /*from_head=*/false);  // the very element that was pushed
       return;
     case Step::What::kPop:
-      return Push(step.key, std::move(step.element), /*at_head=*/true);
+      return Push(*step.key, std::move(step.element), /*at_head=*/true);
   }
 }
 
 std::vector<std::string> KeyValues::Batch::Commit() {
-  struct Touched {
-    const Step* first = nullptr;  // that set or deleted the value; null where none did
-    bool queue = false;
-  };
-  std::map<std::string, Touched> touched;
-  for (const Step& step : steps_) {
-    Touched& name = touched[step.key];
-    if (step.what != Step::What::kValue) name.queue = true;
-    if (step.what == Step::What::kValue && name.first == nullptr) name.first = &step;
-  }
+  // The steps of a name come together, the first one first.
+  absl::InlinedVector<const Step*, 1> steps;
+  for (const Step& step : steps_) steps.push_back(&step);
+  std::sort(steps.begin(), steps.end(), [](const Step* a, const Step* b) {
+    return *a->key != *b->key ? *a->key < *b->key : a < b;
+  });
   std::vector<std::string> changed;
-  for (const auto& [key, name] : touched) {
-    const bool value = name.first != nullptr && Settle(key, name.first->before);
-    if (value || name.queue) changed.push_back(key);
+  for (size_t i = 0; i < steps.size();) {
+    const std::string& key = *steps[i]->key;
+    const Step* first = nullptr;  // that set or deleted the value
+    bool queue = false;
+    for (; i < steps.size() && *steps[i]->key == key; ++i) {
+      if (steps[i]->what != Step::What::kValue) queue = true;
+      if (steps[i]->what == Step::What::kValue && first == nullptr) first = steps[i];
+    }
+    const bool value = first != nullptr && Settle(key, first->before);
+    if (value || queue) changed.push_back(key);
   }
   if (!changed.empty()) ++store_.revision_;
   return changed;

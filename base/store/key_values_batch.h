@@ -5,13 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "base/store/key_values_reader.h"
 
 namespace dp {
 
 // One batch in progress. It changes the store in place and notes how to go back, so that a batch
-// costs its own operations only. Owned by one Apply, which ends it with Commit or Undo.
+// costs its own operations only. Owned by one Apply, which ends it with Commit or Undo; the
+// operations must outlive it.
 class KeyValues::Batch {
  public:
   explicit Batch(KeyValues& store) : store_(store) {}
@@ -26,9 +28,9 @@ class KeyValues::Batch {
   struct Step {
     enum class What { kValue, kPush, kPop };
     What what = What::kValue;
-    std::string key;
-    std::optional<Entry> before;  // with kValue
-    std::string element;          // with kPop
+    const std::string* key = nullptr;  // of the operation
+    std::optional<Entry> before;       // with kValue
+    std::string element;               // with kPop
   };
 
   absl::StatusOr<StoreResult> Run(const StoreSet& set);
@@ -55,7 +57,7 @@ class KeyValues::Batch {
   bool Settle(const std::string& key, const std::optional<Entry>& before);
 
   KeyValues& store_;
-  std::vector<Step> steps_;
+  absl::InlinedVector<Step, 1> steps_;  // mostly one operation is a batch
 };
 
 }  // namespace dp

@@ -33,7 +33,9 @@ void Mailbox::Wake() {
   [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof(one));
 }
 
-std::vector<Answer> Mailbox::TakeOwn() { return std::exchange(own_, {}); }
+std::vector<Answer> Mailbox::TakeOwn(std::vector<Answer> spent) {
+  return std::exchange(own_, std::move(spent));
+}
 
 std::vector<Answer> Mailbox::TakeOthers() {
   uint64_t count = 0;

@@ -38,8 +38,9 @@ class Mailbox {
   void Abandon() { owner_ = std::thread::id(); }
   // Owner: readable when answers of other threads are there, or Wake was called.
   int descriptor() const { return event_.get(); }
-  // Owner: takes what was given on the owner's thread.
-  std::vector<Answer> TakeOwn();
+  // Owner: takes what was given on the owner's thread. What comes next goes into `spent`, which
+  // is empty: an answer then costs no memory of its own.
+  std::vector<Answer> TakeOwn(std::vector<Answer> spent = {});
   // Owner: takes what other threads sent.
   std::vector<Answer> TakeOthers() DP_EXCLUDES(mu_);
 

@@ -189,8 +189,10 @@ void Server::Deliver(std::vector<Answer> answers) {
         Close(connection.id, status);
     }
     SettleTouched();
-    answers = mailbox_->TakeOwn();
+    answers.clear();
+    answers = mailbox_->TakeOwn(std::move(answers));
   } while (!answers.empty());
+  spent_ = std::move(answers);
 }
 
 void Server::ContinueHeld() {
@@ -208,7 +210,7 @@ void Server::ContinueHeld() {
 void Server::Conclude(Connection& connection, const absl::Status& status) {
   const uint64_t id = connection.id;
   Touch(connection);
-  Deliver(mailbox_->TakeOwn());
+  Deliver(mailbox_->TakeOwn(std::exchange(spent_, {})));
   if (!status.ok() && connections_.contains(id)) Close(id, status);
 }
 
@@ -219,13 +221,14 @@ void Server::Touch(Connection& connection) {
 }
 
 void Server::SettleTouched() {
-  for (const uint64_t id : std::exchange(touched_, {})) {
+  for (const uint64_t id : touched_) {
     auto found = connections_.find(id);
     if (found == connections_.end()) continue;
     found->second->touched = false;
     const absl::Status status = Settle(*found->second);
     if (!status.ok()) Close(id, status);
   }
+  touched_.clear();  // settling touches nobody
 }
 
 absl::Status Server::Settle(Connection& connection) {

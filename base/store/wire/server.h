@@ -93,6 +93,7 @@ class Server {
   bool was_full_ = false;          // and has said so
   std::vector<uint64_t> held_;     // connections that have bytes to go on with
   std::vector<uint64_t> touched_;  // connections that may have something to send
+  std::vector<Answer> spent_;      // empty; its memory is for the next answers
   std::string buffer_;             // of one read, whoever's turn it is
 
   std::jthread thread_;  // last: it uses all of the above
