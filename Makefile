@@ -4,7 +4,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 
-.PHONY: all help deps demo test unit check bench asan tsan sanitize fuzz clean
+.PHONY: all help deps demo test unit check bench bench-store asan tsan sanitize fuzz clean
 
 all: deps  ## build everything into build/, programs in build/bin
 	@cmake -S . -B $(BUILD) -G Ninja >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
@@ -12,7 +12,7 @@ all: deps  ## build everything into build/, programs in build/bin
 	@ninja -C $(BUILD) -j $(JOBS)
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/'
 
 deps:
 	@scripts/deps build
@@ -33,6 +33,9 @@ check:  ## layers and format
 
 bench: all  ## one JSON object a line: {name, ours, peer, ratio, unit}
 	@tests/bench/run $(BUILD)
+
+bench-store: all  ## our stores beside PyTorch's TCPStore servers, likewise: about six minutes
+	@tests/bench/store $(BUILD)
 
 asan:  ## everything under the address and undefined-behaviour sanitizers
 	@cmake --preset asan >/dev/null && ninja -C build-asan -j $(JOBS)

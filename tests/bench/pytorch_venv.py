@@ -1,0 +1,14 @@
+"""The virtual environment of the benchmarks, with the official PyTorch wheel."""
+
+import subprocess
+import sys
+
+
+def pytorch_venv(build):
+    """Its folder in BUILD_DIR; installed on the first call."""
+    venv = build / "bench-venv"
+    if not (venv / "bin" / "torchrun").exists():
+        print("bench: installing PyTorch, once", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+        subprocess.run([venv / "bin" / "pip", "install", "-q", "torch", "numpy"], check=True)
+    return venv
