@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "worker/engine/collectives/await_connected.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/gloo_all_reduce.h"
 #include "worker/engine/collectives/gloo_mesh.h"
@@ -196,16 +197,7 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectGloo(Store& store, int rank, int s
                                                    std::stop_token stop) {
   if (rank < 0 || rank >= size)
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of a world of ", size));
-  auto group = std::make_unique<GlooGroup>(rank, size, options);
-  std::unique_ptr<Work> connect = group->Connect(store);
-  absl::Status status;
-  {
-    std::stop_callback abort(
-        stop, [&group] { group->Abort(absl::CancelledError("its caller asked it to stop")); });
-    status = connect->Wait();
-  }
-  if (!status.ok()) return status;
-  return group;
+  return AwaitConnected(std::make_unique<GlooGroup>(rank, size, options), store, std::move(stop));
 }
 
 }  // namespace dp::engine

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "worker/engine/collectives/await_connected.h"
 #include "worker/engine/collectives/operation_queue.h"
 #include "worker/engine/collectives/store_arrival.h"
 
@@ -181,16 +182,8 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectNccl(NcclApi& api, Store& store, i
                                                    std::stop_token stop) {
   if (rank < 0 || rank >= size)
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of a world of ", size));
-  auto group = std::make_unique<NcclGroup>(api, rank, size, options);
-  std::unique_ptr<Work> connect = group->Connect(store);
-  absl::Status status;
-  {
-    std::stop_callback abort(
-        stop, [&group] { group->Abort(absl::CancelledError("its caller asked it to stop")); });
-    status = connect->Wait();
-  }
-  if (!status.ok()) return status;
-  return group;
+  return AwaitConnected(std::make_unique<NcclGroup>(api, rank, size, options), store,
+                        std::move(stop));
 }
 
 }  // namespace dp::engine
