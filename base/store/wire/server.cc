@@ -19,6 +19,8 @@ namespace {
 constexpr size_t kReadBytes = size_t{64} << 10;
 constexpr size_t kEventsPerTurn = 256;
 constexpr int kAcceptsPerTurn = 64;
+// Nobody tells when the process has descriptors again.
+constexpr int kDescriptorsRetryMs = 100;
 
 constexpr uint64_t kListenerId = 0;
 constexpr uint64_t kMailboxId = 1;
@@ -87,14 +89,19 @@ void Server::Serve(const std::stop_token& stop) {
   mailbox_->Adopt();
   std::array<epoll_event, kEventsPerTurn> events;
   while (!stop.stop_requested()) {
-    const int timeout_ms = held_.empty() ? -1 : 0;
-    const int ready = epoll_wait(epoll_.get(), events.data(), events.size(), timeout_ms);
+    const int ready = epoll_wait(epoll_.get(), events.data(), events.size(), TurnTimeoutMs());
     DP_CHECK(ready >= 0 || errno == EINTR);
+    if (ready == 0 && out_of_descriptors()) SetAccepting(true);
     for (int i = 0; i < ready; ++i) OnEvent(events[i].data.u64, events[i].events);
     ContinueHeld();
   }
   connections_.clear();
   mailbox_->Abandon();
+}
+
+int Server::TurnTimeoutMs() const {
+  if (!held_.empty()) return 0;
+  return out_of_descriptors() ? kDescriptorsRetryMs : -1;
 }
 
 void Server::OnEvent(uint64_t id, uint32_t events) {

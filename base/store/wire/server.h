@@ -58,6 +58,11 @@ class Server {
 
   // All below: the server's thread.
   void Serve(const std::stop_token& stop);
+  int TurnTimeoutMs() const;
+  // There would be room for another connection, but the system has none.
+  bool out_of_descriptors() const {
+    return !accepting_ && connections_.size() < options_.connections_max;
+  }
   void OnEvent(uint64_t id, uint32_t events);
   void Accept();
   // Switches the listener off where there is no room for another connection, and on again.

@@ -1,5 +1,6 @@
 #include "base/store/wire/server.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -373,6 +374,44 @@ TEST(ServerManyTest, ClientsBeyondTheMostWaitUntilOneGoes) {
   Client third(Dialect::kC, port);
   first.reset();
   EXPECT_EQ(third.Get("k"), "");
+}
+
+// No descriptor can be opened while it lives.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const FileDescriptor next(dup(0));
+    const rlimit limit{static_cast<rlim_t>(next.get()), before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+TEST(ServerManyTest, AClientThatFoundNoDescriptorIsServedOnceThereAreSome) {
+  AsyncHashStore store;
+  auto server = Server::Start(store, {.host = "127.0.0.1"});
+  ASSERT_TRUE(server.ok()) << server.status();
+  Client served(Dialect::kC, (*server)->port());
+  EXPECT_EQ(served.Get("k"), "");
+  const FileDescriptor late(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  {
+    NoDescriptors none;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons((*server)->port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(late.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(served.Get("k"), "");  // the server has tried by now
+  }
+  std::string ask, reply(8, '\0');
+  AppendRequest(Dialect::kA, {Verb::kNumKeys}, &ask);
+  ASSERT_EQ(send(late.get(), ask.data(), ask.size(), 0), 1);
+  ASSERT_TRUE(AwaitSocket(late.get(), POLLIN, kPatience).ok());
+  EXPECT_EQ(recv(late.get(), reply.data(), 8, 0), 8);
 }
 
 }  // namespace
