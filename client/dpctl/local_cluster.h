@@ -14,7 +14,7 @@ struct LocalOptions {
 };
 
 // A coordinator and workers of our own on this machine, which live as long as this object. The
-// destructor ends them and removes what they wrote.
+// destructor ends them and removes what they wrote. Not thread-safe; address() never changes.
 class LocalCluster {
  public:
   virtual ~LocalCluster() = default;

@@ -1,3 +1,5 @@
+#include <pthread.h>
+
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -31,6 +33,7 @@ class InterruptWatch {
  public:
   explicit InterruptWatch(Context& context)
       : interrupts_(context.surroundings().interrupts), thread_([this, &context] {
+          pthread_setname_np(pthread_self(), "interrupts");
           if (interrupts_.Await(1, absl::InfiniteDuration())) context.Interrupt();
         }) {}
   ~InterruptWatch() {

@@ -40,6 +40,8 @@ Outcome Coordinator::Finish(absl::StatusOr<Reply> reply) {
   outcome.status = reply.status();
   outcome.journal = recorded_ || !touched_.empty();
   if (!reply.ok()) {
+    // Only what is journalled is replayed: a refusal that had changed something would be missing
+    // after a restart, and every later command would meet another state.
     DP_CHECK(!outcome.journal);
     return outcome;
   }
@@ -87,7 +89,7 @@ absl::StatusOr<Reply> Coordinator::On(const PlaceJob& command, absl::Time at) {
   DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
   DP_RETURN_IF_ERROR(CheckPlacement(*job, command));
   const Sight before = See(*job);
-  const Generation generation(job->generation.value() + 1);
+  const Generation generation = NextGeneration(*job);
   std::map<WorkerId, int> ranks_on;
   std::vector<Rank> ranks;
   for (const PlaceJob::Slot& slot : command.slots) {
@@ -253,6 +255,10 @@ Coordinator::Sight Coordinator::See(const Job& job) {
   return {job.state, job.world.state(), job.world.members().size()};
 }
 
+// Whoever waits for the job learns of every move. The list of jobs and the assignments hold less of
+// it, so they are touched only when that has changed: a job of 10,000 ranks moves as often, and
+// each move would wake every daemon. The store goes when its world closes, since nobody may write
+// then.
 void Coordinator::Moved(const Job& job, const Sight& before) {
   const Sight now = See(job);
   Touch({Topic::Kind::kJob, job.id.value()});

@@ -41,7 +41,8 @@ class GenerationStore {
   // or, in one that only reads, after an operation.
   // Errors: FailedPrecondition an older sequence than the client's last; DataLoss, with groups, one
   // that does not follow it; InvalidArgument a write without client and sequence, groups that are
-  // not the operations'; those of KeyValues::Apply, without groups; ResourceExhausted kClientsMax.
+  // not the operations'; those of KeyValues::Apply, without groups; ResourceExhausted kClientsMax,
+  // kOperationsMax.
   absl::StatusOr<Applied> Apply(const StoreBatch& batch);
 
   // From now on.

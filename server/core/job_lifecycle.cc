@@ -94,10 +94,12 @@ void JoinByRunning(Job& job, int rank) {
 
 }  // namespace
 
+Generation NextGeneration(const Job& job) { return Generation(job.generation.value() + 1); }
+
 void Place(Job& job, std::vector<Rank> ranks, absl::Time at) {
   DP_CHECK(job.state == JobState::kPending);
   DP_CHECK(ranks.size() == static_cast<size_t>(job.spec.ranks));
-  job.generation = Generation(job.generation.value() + 1);
+  job.generation = NextGeneration(job);
   job.world = Rendezvous(job.spec.ranks);
   job.ranks = std::move(ranks);
   job.state = JobState::kStarting;

@@ -13,6 +13,9 @@
 
 namespace dp::core {
 
+// The generation that Place makes.
+Generation NextGeneration(const Job& job);
+
 // Gives a pending job its ranks: the next generation forms.
 void Place(Job& job, std::vector<Rank> ranks, absl::Time at);
 

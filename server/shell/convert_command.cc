@@ -13,6 +13,9 @@ namespace {
 
 using Record = journal::JournalRecord;
 
+// Every field of a command is written, those that nothing reads today too: what is missing from the
+// journal can never be replayed.
+
 void Fill(const core::RankKey& key, journal::RankKey* proto) {
   proto->set_job(key.job.value());
   proto->set_generation(key.generation.value());
@@ -133,6 +136,8 @@ absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto) {
     case journal::ReportRank::WHAT_RELEASED:
       report.what = What::kReleased;
       return report;
+    // Without it the rank's place in its life is unknown, and whatever is chosen for it would make
+    // another state than the one that was acknowledged.
     default:
       return absl::DataLossError("a report says nothing of a rank that this release knows");
   }
@@ -175,6 +180,8 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
       return core::JoinWorld{ToKey(record.join_world().rank())};
     case Record::kStoreBatch:
       return ToCommand(record.store_batch());
+    // A later release's command too: protobuf keeps a field that it does not know, and sets
+    // nothing.
     case Record::ACTION_NOT_SET:
       break;
   }

@@ -5,6 +5,8 @@
 
 namespace dp::server {
 
+// What clients see of a world: its members in order of rank, and why it is not sealed or was
+// closed.
 v1::World ToProto(const core::World& world);
 
 }  // namespace dp::server

@@ -121,8 +121,11 @@ void Driver::Run() {
 }
 
 void Driver::Serve(std::vector<Item>& items) {
+  // One time for the batch, so that no command of it is older than the one before.
   now_ = std::max(now_, clock_.Now());
   for (Item& item : items) Take(item);
+  // After the heartbeats of this batch: one that waited in the queue still counts. Before the sync,
+  // so that the verdicts share it.
   ApplyVerdicts();
   failure_ = Persist();
   if (!failure_.ok()) {
@@ -130,6 +133,7 @@ void Driver::Serve(std::vector<Item>& items) {
     AnswerAllEnded(items);
     return;
   }
+  // Whoever made a change hears of it before those who wait for it.
   for (Item& item : items) Answer(item);
   waiters_.WakeChanged(std::exchange(changed_, {}));
   waiters_.Expire(now_);

@@ -19,6 +19,7 @@ class Journal {
 
   // Adds the commands, all or none, and returns once they would survive a crash of the machine.
   // After an error the journal is not to be used again: what reached the disk is not known.
+  // Errors: ResourceExhausted, Internal, or whatever the storage has.
   virtual absl::Status Append(absl::Span<const core::Command> commands) = 0;
 };
 

@@ -22,7 +22,9 @@ absl::Status FileError(const std::filesystem::path& path, int error) {
   const std::string message =
       absl::StrCat("log file ", path.string(), ": ", std::generic_category().message(error));
   const bool full = error == ENOSPC || error == EDQUOT;
-  return full ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
+  if (!full) return absl::InternalError(message);
+  return absl::ResourceExhaustedError(
+      absl::StrCat(message, "; make room on the disk of --data-dir, workers send again"));
 }
 
 FileDescriptor OpenFile(const std::filesystem::path& path, int flags) {

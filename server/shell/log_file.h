@@ -27,14 +27,15 @@ class LogFile {
   // after an error.
   absl::Status Append(absl::string_view data);
   // Counts `size` bytes as taken without keeping them; everything from the first such byte on is
-  // the cut.
+  // the cut. Errors: as Append.
   absl::Status Skip(uint64_t size);
-  // Makes everything so far durable, its name included.
+  // Makes everything so far durable, its name included. Errors: Internal; then what is on disk is
+  // not known.
   absl::Status Sync();
-  // Reads at most `size` bytes, none beyond the cut.
+  // Reads at most `size` bytes, none beyond the cut. Errors: Internal.
   absl::StatusOr<std::string> Read(uint64_t offset, uint64_t size) const;
   // The offset at which the last `lines` lines before `end` begin. Looks at no more than the last
-  // 4 MiB.
+  // 4 MiB. Errors: as Read.
   absl::StatusOr<uint64_t> TailStart(uint64_t end, int lines) const;
 
   uint64_t end() const { return end_; }

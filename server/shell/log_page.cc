@@ -94,7 +94,9 @@ absl::StatusOr<LogPage> ReadPage(const std::map<LogStreamKey, LogFile>& streams,
   DP_ASSIGN_OR_RETURN(const std::vector<Span> spans, Select(streams, query));
   const uint64_t busy =
       std::count_if(spans.begin(), spans.end(), [](auto& s) { return !s.empty(); });
-  // A whole line must fit, whatever the number of streams.
+  // Equal shares, not first come: a rank that floods would fill every page and its peers' lines
+  // would not be read. But a whole line must fit, whatever the number of streams: above 16 busy
+  // ones, those that find no room are read once the ones before them have been caught up with.
   const uint64_t share =
       std::max<uint64_t>(kWholeLineBytesMax, kLogPageBytesMax / std::max<uint64_t>(busy, 1));
   LogPage page{.exhausted = true};

@@ -10,7 +10,7 @@ namespace dp::server {
 
 // Reads the next page of what `query` selects, at most about kLogPageBytesMax: a share for each
 // stream that has something, so that a busy one does not hold back the others. A stream that was
-// cut ends with a line that says so.
+// cut ends with a line that says so. Errors: those of LogFile::Read.
 absl::StatusOr<LogPage> ReadPage(const std::map<LogStreamKey, LogFile>& streams,
                                  const LogQuery& query);
 

@@ -128,7 +128,8 @@ absl::StatusOr<LogFile*> LogStore::FindStream(JobLogs& logs, JobId job,
   std::filesystem::create_directories(path.parent_path(), error);
   if (error) {
     return absl::InternalError(
-        absl::StrCat("log folder ", path.parent_path().string(), ": ", error.message()));
+        absl::StrCat("log folder ", path.parent_path().string(), ": ", error.message(),
+                     "; the coordinator must be able to write everywhere below --data-dir"));
   }
   DP_ASSIGN_OR_RETURN(LogFile file, LogFile::Open(path));
   return &logs.streams.emplace(stream, std::move(file)).first->second;

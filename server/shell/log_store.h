@@ -34,9 +34,11 @@ class LogStore {
   absl::StatusOr<LogPosition> Append(JobId job, const LogChunk& chunk);
 
   // Makes every append so far durable. After an error the store is not to be used again.
+  // Errors: as Append.
   absl::Status Sync();
 
   // Whole lines, where a line is shorter than kWholeLineBytesMax; the bytes of a stream in order.
+  // Nothing of a job without logs. Errors: Internal names the file.
   absl::StatusOr<LogPage> Read(JobId job, const LogQuery& query);
 
   // Grows when there may be more to read of a job. Counts anew in each process.

@@ -32,6 +32,7 @@ class LogThread {
   ~LogThread();
 
   // Errors, with `answer` never called: ResourceExhausted the queue is full; Unavailable stopped.
+  // An answer holds the errors of LogStore.
   absl::Status Append(JobId job, std::vector<LogChunk> chunks, AppendAnswer answer);
   absl::Status Read(JobId job, LogQuery query, ReadAnswer answer);
 

@@ -200,6 +200,7 @@ absl::Status Serve(const Options& options) {
   DP_RETURN_IF_ERROR(Announce(options, server->address()));
 
   std::jthread signals([&end, set = EndSignals()] {
+    pthread_setname_np(pthread_self(), "dp-signals");
     int signal = 0;
     sigwait(&set, &signal);
     end(absl::OkStatus());

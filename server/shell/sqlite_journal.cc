@@ -151,7 +151,8 @@ absl::Status SqliteJournal::Error() const {
   if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) return Damaged(what);
   if (code == SQLITE_BUSY) {
     return absl::FailedPreconditionError(
-        absl::StrCat("journal ", file_, " is in use by another process: ", what));
+        absl::StrCat("journal ", file_, " is in use by another process: ", what,
+                     "; stop it (fuser names it), or choose another directory with --data-dir"));
   }
   return absl::InternalError(absl::StrCat("journal ", file_, ": ", what));
 }

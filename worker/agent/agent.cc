@@ -54,6 +54,7 @@ absl::Status Agent::Run() {
   BeginIncarnation();
   for (;;) {
     const Decision decision = Reconcile(desired_, observed_, clock_.Now());
+    // What was done may make more due at once, as a decline its report: ask again without waiting.
     const bool acted = CarryOut(decision);
     if (decision.finished && ModeFinished()) break;
     const absl::Duration patience = acted ? absl::ZeroDuration() : Patience(decision);
@@ -215,6 +216,7 @@ void Agent::On(const RegistrationRefused& event) {
                                                            std::string(event.reason.message())));
 }
 
+// Not while abandoning: that incarnation has no ranks any more, whatever was on its way.
 void Agent::On(const AssignmentChanged& event) {
   if (event.incarnation != incarnation_ || desired_.mode == Mode::kAbandon) return;
   assigned_.clear();

@@ -39,7 +39,7 @@ struct ProcessNews {
 
 // Runs ranks as processes. The methods return at once and never fail: what becomes of a rank is
 // told as ProcessNews, to the sink that an implementation was made with. About ranks that it does
-// not run, an order is ignored.
+// not run, an order is ignored. Called by the agent's thread alone; the sink is called on another.
 class ProcessRunner {
  public:
   virtual ~ProcessRunner() = default;

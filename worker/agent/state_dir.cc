@@ -72,7 +72,9 @@ absl::StatusOr<StateDir> StateDir::Open(const std::string& path) {
   }
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("state directory ", made, " is in use by another dp-worker; give another"));
+        absl::StrCat("state directory ", made,
+                     " is in use by another dp-worker; stop that one, or give each a --state-dir "
+                     "of its own"));
   }
   return StateDir(std::move(made), std::move(lock));
 }

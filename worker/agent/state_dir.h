@@ -8,7 +8,7 @@
 namespace dp::worker {
 
 // The directory a daemon keeps its files in, locked so that no other daemon uses it. Destroying it
-// unlocks it, and removes it if nothing is left in it.
+// unlocks it, and removes it if nothing is left in it. Not thread-safe; owned by main.
 class StateDir {
  public:
   // Uses `path`, making it if need be; or, where that is empty, a fresh directory of this daemon

@@ -29,6 +29,7 @@ void Observed::Forgotten(const RankKey& key) { processes_.erase(key); }
 
 void Observed::Started(const RankKey& key, int64_t pid) {
   Process* process = FindMutable(key);
+  // A process that dies at once may be reaped before its start is confirmed; its end says more.
   if (process == nullptr || process->phase != Process::Phase::kStarting) return;
   process->phase = Process::Phase::kRunning;
   process->pid = pid;
@@ -51,6 +52,7 @@ void Observed::Exited(const RankKey& key, const Exit& exit, std::vector<std::str
   process->phase = Process::Phase::kExited;
   process->exit = exit;
   process->last_lines = std::move(last_lines);
+  // Numbered again: what is told first is the first end, not the first start.
   process->fact = ++facts_;
 }
 

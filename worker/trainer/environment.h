@@ -15,7 +15,6 @@ struct Environment {
   Generation generation;
   int rank = 0;
   int world_size = 0;
-  std::string worker;
   std::string address;         // where peers reach this host
   std::string gloo_interface;  // GLOO_SOCKET_IFNAME; empty: the one that has `address`
   std::string metrics_file;    // empty: no metrics

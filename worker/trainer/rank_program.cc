@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "client/grpc_connection.h"
@@ -54,14 +55,22 @@ absl::Status WriteWeights(const std::string& path, const RankModel& model) {
   return WriteFileAtomically(path, EncodeSafetensors(tensors));
 }
 
+// With the field of the job file that named the file, since that is what the user can change.
+absl::Status Blame(absl::string_view field, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(field, ": ", status.message(),
+                                                  "; choose a place that the host of rank 0 can "
+                                                  "write to"));
+}
+
 // What rank 0 leaves behind.
 absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model,
                           const std::string& trace) {
   if (!plan.weights_file.empty()) {
-    DP_RETURN_IF_ERROR(WriteWeights(plan.weights_file, model));
+    DP_RETURN_IF_ERROR(Blame("train.output.weights", WriteWeights(plan.weights_file, model)));
   }
   if (!plan.trace_file.empty()) {
-    DP_RETURN_IF_ERROR(WriteFileAtomically(plan.trace_file, trace));
+    DP_RETURN_IF_ERROR(Blame("train.trace", WriteFileAtomically(plan.trace_file, trace)));
   }
   return absl::OkStatus();
 }

@@ -12,6 +12,10 @@ namespace dp::trainer {
 // A rank that loses a peer is not the one to blame: it aborts its group and waits to be stopped
 // with the others, so that the job's failure is the peer's. Only when nobody stops it within the
 // job's detectWithin does it fail itself, with the error of the collective.
+//
+// Errors: InvalidArgument or NotFound the spec or its data, named; DeadlineExceeded or
+// FailedPrecondition the world was not sealed; Aborted, Unavailable, DeadlineExceeded a collective;
+// the system's own where an output file cannot be written, with the job file's field.
 absl::Status RunRank(const Environment& environment, const Clock& clock);
 
 }  // namespace dp::trainer

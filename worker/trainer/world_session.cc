@@ -51,9 +51,9 @@ absl::StatusOr<v1::World> WorldSession::AwaitState(v1::WorldState state, absl::D
   const absl::Time until = clock_.Now() + timeout;
   while (world_.state() != state && world_.state() != v1::WORLD_STATE_CLOSED) {
     if (clock_.Now() >= until) {
-      return absl::DeadlineExceededError(absl::StrCat("job ", environment_.job.value(), ": after ",
-                                                      absl::FormatDuration(timeout), ": ",
-                                                      world_.reason()));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "job ", environment_.job.value(), ": after ", absl::FormatDuration(timeout), ": ",
+          world_.reason(), "; 'dpctl describe ", environment_.job.value(), "' shows every rank"));
     }
     DP_ASSIGN_OR_RETURN(world_, WatchOnce(until));
   }

@@ -19,7 +19,9 @@ constexpr int kGlancesMax = 16;
 
 // Runs `wait`, and `abort` if it has not returned soon. Twice, since an earlier abort may end the
 // first. (Gloo has no question for whether a transfer has completed, and when a timeout of its own
-// passes it closes all connections, after which every peer would look dead to the others.)
+// passes it closes all connections, after which every peer would look dead to the others. A thread
+// for each glance, since it is needed only when a group ends or has failed, a handful of times; one
+// that stood by would cost every process a thread for good.)
 bool Glance(const std::function<bool()>& wait, const std::function<void()>& abort) {
   for (int glance = 0; glance < 2; ++glance) {
     Mutex mu;

@@ -93,7 +93,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const IdxDatasetOptions&
   }
   std::error_code error;
   if (!std::filesystem::is_directory(options.dir, error)) {
-    return absl::NotFoundError(absl::StrCat("data directory ", options.dir, " does not exist"));
+    return absl::NotFoundError(absl::StrCat(
+        "data directory ", options.dir,
+        " does not exist; it must be there on the host of every worker that runs a rank"));
   }
   const std::string prefix = split == Split::kTrain ? "train" : "t10k";
   const std::string images_name = prefix + "-images-idx3-ubyte";

@@ -46,6 +46,8 @@ struct GlobalBatchOptions {
 // Shares may differ by one sample, so a mean of the ranks' means would weigh samples unequally.
 // Each rank therefore scales the *sum* over its samples by GradientScale(): the mean over ranks of
 // these is the mean over the global batch.
+//
+// Not thread-safe; while Prefetch reads it, nobody may call SetEpoch.
 class GlobalBatchSampler {
  public:
   explicit GlobalBatchSampler(const GlobalBatchOptions& options);

@@ -63,6 +63,7 @@ absl::Span<float> Reducer::GradientOf(int parameter) const {
 }
 
 void Reducer::Launch(int bucket) {
+  // Ranks match all-reduces by their order, so every rank must launch the buckets in the plan's.
   DP_CHECK(bucket == static_cast<int>(works_.size()));
   const Bucket& range = schedule_.plan()[bucket];
   Record(TraceEvent::What::kBucketLaunched, bucket);
@@ -79,6 +80,8 @@ absl::Status Reducer::CompleteUnready() {
             unready, ", ",
             [this](std::string* out, int p) { absl::StrAppend(out, layout_.parameters[p].name); }),
         "; set find_unused_parameters if the loss need not depend on every parameter"));
+  // Zero is this rank's share of the mean: other ranks may have used the parameter, and a rank that
+  // did not join their all-reduce would hang them.
   for (int parameter : unready) {
     const absl::Span<float> gradient = GradientOf(parameter);
     std::fill(gradient.begin(), gradient.end(), 0.0f);
@@ -89,8 +92,11 @@ absl::Status Reducer::CompleteUnready() {
 
 absl::Status Reducer::WaitForBuckets() {
   absl::Status status;
+  // Scaled after the sum and not before: then the sum is of what backward gave, in rank order, and
+  // one rank alone gets its gradients back bit for bit.
   const float scale = 1.0f / static_cast<float>(group_.size());
   for (int b = 0; b < static_cast<int>(works_.size()); ++b) {
+    // All of them, also after one has failed: each may still write into the gradients.
     status.Update(works_[b]->Wait());
     const WorkTimes times = works_[b]->times();
     trace_.push_back({TraceEvent::What::kBucketBegun, times.begun, b});

@@ -35,7 +35,7 @@ Activation MakeActivation(const CpuStream& cpu, const dnnl::memory::desc& desc,
                           bool needs_gradient);
 
 // A tensor in the format that a primitive wants: `home` itself where the formats agree, else a copy
-// beside it, with the reorders made once.
+// beside it, with the reorders made once. Not thread-safe; used by its device's thread.
 class Formatted {
  public:
   Formatted(CpuStream& cpu, dnnl::memory home, const dnnl::memory::desc& wanted);
