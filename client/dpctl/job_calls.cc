@@ -46,7 +46,6 @@ absl::StatusOr<v1::Job> FindJob(Context& context, const std::string& text) {
 absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id) {
   v1::CancelRequest request;
   request.set_job(id);
-  request.set_request_id(NewRequestId());
   DP_ASSIGN_OR_RETURN(v1::CancelResponse response, context.Call([&](absl::Duration in) {
     return context.coordinator().jobs().Cancel(request, in);
   }));
