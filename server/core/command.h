@@ -14,7 +14,7 @@
 
 // What the coordinator can be told. A command is a decision that was already taken, with its time:
 // the journal is the list of them, and replay applies the same list again. Plain structs, no
-// protobuf; the shell converts.
+// protobuf; the shell converts. docs/coordinator.md says when each is refused.
 
 namespace dp::core {
 
@@ -78,6 +78,12 @@ struct LoseWorker {
   std::string reason;
 };
 
+// A worker's daemon is shutting down: its ranks may end in peace, it gets no new ones.
+struct LeaveWorker {
+  WorkerId worker;
+  Incarnation incarnation;
+};
+
 struct ReportRank {
   enum class What { kStarted, kExited, kReleased };
   WorkerId worker;
@@ -88,6 +94,7 @@ struct ReportRank {
   Exit exit;                            // with kExited
   std::string error;                    // with kExited: why there was no process at all
   std::vector<std::string> last_lines;  // with kExited
+  bool stopped = false;                 // with kExited: its worker ended it, or never began it
 };
 
 struct JoinWorld {
@@ -107,7 +114,7 @@ struct StoreBatch {
 };
 
 using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
-                            ReportRank, JoinWorld, StoreBatch>;
+                            LeaveWorker, ReportRank, JoinWorld, StoreBatch>;
 
 struct Command {
   absl::Time at;  // when the decision was taken

@@ -131,7 +131,9 @@ absl::Status Coordinator::CheckPlacement(const Job& job, const PlaceJob& command
     const Worker* worker = state_.workers.Find(slot.worker);
     const bool exists = worker != nullptr && worker->ready() && slot.slot >= 0 &&
                         static_cast<size_t>(slot.slot) < worker->slots.size();
-    if (exists && !worker->slots[slot.slot].has_value() && taken.insert(slot).second) continue;
+    if (exists && !worker->leaving && !worker->slots[slot.slot].has_value() &&
+        taken.insert(slot).second)
+      continue;
     return absl::AbortedError(absl::StrCat("job ", job.id.ToString(), ": slot ", slot.slot,
                                            " of worker ", slot.worker.ToString(),
                                            " is not free; plan again"));
@@ -177,6 +179,12 @@ absl::StatusOr<Reply> Coordinator::On(const LoseWorker& command, absl::Time at) 
   return Reply();
 }
 
+absl::StatusOr<Reply> Coordinator::On(const LeaveWorker& command, absl::Time) {
+  DP_RETURN_IF_ERROR(state_.workers.Check(command.worker, command.incarnation));
+  if (state_.workers.Leave(command.worker)) Touch({Topic::Kind::kWorkers});
+  return Reply();
+}
+
 void Coordinator::LoseRanks(const std::vector<RankKey>& ranks, const std::string& reason,
                             absl::Time at) {
   for (const RankKey& rank : ranks) {
@@ -213,7 +221,8 @@ absl::StatusOr<Reply> Coordinator::On(const ReportRank& command, absl::Time at) 
       changed = RankStarted(*job, rank, command.pid, at);
       break;
     case ReportRank::What::kExited:
-      changed = RankExited(*job, rank, {command.exit, command.error, command.last_lines}, at);
+      changed = RankExited(*job, rank,
+                           {command.exit, command.error, command.last_lines, command.stopped}, at);
       break;
     case ReportRank::What::kReleased:
       changed = RankReleased(*job, rank, at);

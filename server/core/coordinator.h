@@ -66,6 +66,7 @@ class Coordinator {
   absl::StatusOr<Reply> On(const PlaceJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const RegisterWorker& command, absl::Time at);
   absl::StatusOr<Reply> On(const LoseWorker& command, absl::Time at);
+  absl::StatusOr<Reply> On(const LeaveWorker& command, absl::Time at);
   absl::StatusOr<Reply> On(const ReportRank& command, absl::Time at);
   absl::StatusOr<Reply> On(const JoinWorld& command, absl::Time at);
   absl::StatusOr<Reply> On(const StoreBatch& command, absl::Time at);

@@ -16,6 +16,8 @@ namespace {
 // Names in one line are for people: after so many the rest is counted.
 constexpr size_t kRanksNamedMax = 16;
 
+constexpr char kShutDown[] = ", stopped because its worker is shutting down";
+
 std::string Whereabouts(const Job& job, int rank) {
   const Rank& r = job.ranks.at(rank);
   return absl::StrCat("rank ", rank, " on worker ", r.worker, " (host ", r.host, ")");
@@ -137,15 +139,18 @@ bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at) {
   r.state = RankState::kExited;
   if (end.error.empty()) {
     r.exit = end.exit;
-    Failure failure = FailureOf(job, rank, FailureClass::kUser,
-                                absl::StrCat(Whereabouts(job, rank), ": ", Describe(end.exit)));
+    // Where the job had asked for the end its failure is on record already, so that a rank that was
+    // stopped before tells of a daemon that shuts down.
+    Failure failure = FailureOf(job, rank, end.stopped ? FailureClass::kInfra : FailureClass::kUser,
+                                absl::StrCat(Whereabouts(job, rank), ": ", Describe(end.exit),
+                                             end.stopped ? kShutDown : ""));
     failure.last_lines = Bounded(end.last_lines);
     // Over so soon that its start was never reported.
     if (end.exit.success()) JoinByRunning(job, rank);
     if (!end.exit.success()) Stop(job, std::move(failure), at);
   } else {
     Stop(job,
-         FailureOf(job, rank, FailureClass::kStartup,
+         FailureOf(job, rank, end.stopped ? FailureClass::kInfra : FailureClass::kStartup,
                    absl::StrCat(Whereabouts(job, rank), " could not be started: ",
                                 std::string(Utf8Prefix(end.error, kStartErrorBytesMax)))),
          at);

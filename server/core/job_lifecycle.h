@@ -31,6 +31,7 @@ struct RankEnd {
   Exit exit;
   std::string error;
   std::vector<std::string> last_lines;
+  bool stopped = false;  // its worker ended it, or never began it
 };
 bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at);
 

@@ -191,7 +191,7 @@ Placement PlanPlacement(const Coordinator& coordinator, const StorePortRange& po
                         absl::Time now) {
   std::vector<WorkerSlots> workers;
   for (const Worker* worker : coordinator.workers()) {
-    if (!worker->ready()) continue;
+    if (!worker->ready() || worker->leaving) continue;
     workers.push_back(
         {worker->id, worker->name, static_cast<int>(worker->slots.size()), worker->free_slots()});
   }

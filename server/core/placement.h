@@ -46,7 +46,8 @@ struct Placement {
 Placement PlanPlacement(const std::vector<WorkerSlots>& workers,
                         const std::vector<WaitingJob>& queue, PortSupply ports);
 
-// The same for the coordinator's ready workers and pending jobs, oldest first.
+// The same for the coordinator's ready workers that are not leaving, and its pending jobs, oldest
+// first.
 Placement PlanPlacement(const Coordinator& coordinator, const StorePortRange& ports,
                         absl::Time now);
 // With the default range of ports, all of them rested.

@@ -20,6 +20,7 @@ struct Worker {
   std::string address;
   Incarnation incarnation;  // the current life, or the one that was lost
   WorkerState state = WorkerState::kReady;
+  bool leaving = false;  // its daemon is shutting down; its slots are given to nobody
   std::vector<std::optional<RankKey>> slots;  // who holds each; all free when lost
   std::vector<int> ports;                     // by slot, as registered; empty, or one for each
   int gpus = 0;
@@ -27,7 +28,7 @@ struct Worker {
   std::string lost_reason;
 
   bool ready() const { return state == WorkerState::kReady; }
-  // The numbers of the slots that nobody holds, ascending; none when lost.
+  // The numbers of the slots that nobody holds, ascending; none when lost or leaving.
   std::vector<int> free_slots() const;
   // The jobs that hold a slot, ascending, each once.
   std::vector<JobId> jobs() const;

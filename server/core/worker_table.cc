@@ -76,6 +76,7 @@ absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWork
   worker.address = request.address;
   worker.incarnation = request.incarnation;
   worker.state = WorkerState::kReady;
+  worker.leaving = false;
   worker.slots.assign(request.slots, std::nullopt);
   worker.ports = request.ports;
   worker.gpus = request.gpus;
@@ -90,6 +91,12 @@ std::vector<RankKey> WorkerTable::Lose(WorkerId id, const std::string& reason, a
   std::vector<RankKey> orphans = EndLife(workers_.at(id), reason, at);
   DropLongLost(at);
   return orphans;
+}
+
+bool WorkerTable::Leave(WorkerId id) {
+  Worker& worker = workers_.at(id);
+  DP_CHECK(worker.ready());
+  return !std::exchange(worker.leaving, true);
 }
 
 std::vector<RankKey> WorkerTable::EndLife(Worker& worker, const std::string& reason,
@@ -193,7 +200,7 @@ void WorkerTable::AddTo(Digest& digest) const {
   digest.Add(last_id_).Add(workers_.size());
   for (const auto& [id, worker] : workers_) {
     digest.Add(id).Add(worker.name).Add(worker.host).Add(worker.address).Add(worker.incarnation);
-    digest.Add(static_cast<uint64_t>(worker.state)).Add(worker.lost_reason);
+    digest.Add(static_cast<uint64_t>(worker.state)).Add(worker.leaving).Add(worker.lost_reason);
     digest.Add(worker.lost_at.value_or(absl::UnixEpoch())).Add(worker.slots.size());
     for (const std::optional<RankKey>& holder : worker.slots) {
       const RankKey rank = holder.value_or(RankKey{});

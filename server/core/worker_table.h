@@ -40,6 +40,9 @@ class WorkerTable {
   // Gives up on a worker's current life; its slots are gone. Returns the ranks that held them.
   std::vector<RankKey> Lose(WorkerId id, const std::string& reason, absl::Time at);
 
+  // Gives no more slots of the current life away. Returns whether that is news.
+  bool Leave(WorkerId id);
+
   // The slot exists and is free.
   void Occupy(WorkerId id, int slot, const RankKey& rank);
   // Frees the slot if this rank still holds it.

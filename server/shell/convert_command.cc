@@ -103,6 +103,15 @@ core::LoseWorker ToCommand(const journal::LoseWorker& proto) {
   return {WorkerId(proto.worker()), Incarnation(proto.incarnation()), proto.reason()};
 }
 
+void Fill(const core::LeaveWorker& leave, journal::LeaveWorker* proto) {
+  proto->set_worker(leave.worker.value());
+  proto->set_incarnation(leave.incarnation.value());
+}
+
+core::LeaveWorker ToCommand(const journal::LeaveWorker& proto) {
+  return {WorkerId(proto.worker()), Incarnation(proto.incarnation())};
+}
+
 void Fill(const core::ReportRank& report, journal::ReportRank* proto) {
   using What = core::ReportRank::What;
   proto->set_worker(report.worker.value());
@@ -115,6 +124,7 @@ void Fill(const core::ReportRank& report, journal::ReportRank* proto) {
   *proto->mutable_exit() = ToProto(report.exit);
   proto->set_error(report.error);
   for (const std::string& line : report.last_lines) proto->add_last_lines(line);
+  proto->set_stopped(report.stopped);
 }
 
 absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto) {
@@ -125,7 +135,8 @@ absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto) {
                           .pid = proto.pid(),
                           .exit = FromProto(proto.exit()),
                           .error = proto.error(),
-                          .last_lines = {proto.last_lines().begin(), proto.last_lines().end()}};
+                          .last_lines = {proto.last_lines().begin(), proto.last_lines().end()},
+                          .stopped = proto.stopped()};
   switch (proto.what()) {
     case journal::ReportRank::WHAT_STARTED:
       report.what = What::kStarted;
@@ -174,6 +185,8 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
       return ToCommand(record.register_worker());
     case Record::kLoseWorker:
       return ToCommand(record.lose_worker());
+    case Record::kLeaveWorker:
+      return ToCommand(record.leave_worker());
     case Record::kReportRank:
       return ToCommand(record.report_rank());
     case Record::kJoinWorld:
@@ -205,6 +218,7 @@ Record ToRecord(const core::Command& command) {
             Fill(worker, record.mutable_register_worker());
           },
           [&](const core::LoseWorker& lose) { Fill(lose, record.mutable_lose_worker()); },
+          [&](const core::LeaveWorker& leave) { Fill(leave, record.mutable_leave_worker()); },
           [&](const core::ReportRank& report) { Fill(report, record.mutable_report_rank()); },
           [&](const core::JoinWorld& join) {
             Fill(join.rank, record.mutable_join_world()->mutable_rank());

@@ -26,7 +26,9 @@ std::vector<core::Action> AllActions() {
                        11,
                        {core::Exit::How::kSignal, 9},
                        "no such file",
-                       {"line", "not utf-8: \xff"}},
+                       {"line", "not utf-8: \xff"},
+                       /*stopped=*/true},
+      core::LeaveWorker{WorkerId(1), Incarnation(5)},
       core::JoinWorld{kRank},
       core::StoreBatch{JobId(7),
                        Generation(3),
@@ -62,6 +64,7 @@ TEST(ConvertCommandTest, FieldsKeepTheirMeaning) {
   EXPECT_EQ(report.what, core::ReportRank::What::kExited);
   EXPECT_EQ(report.exit, (core::Exit{core::Exit::How::kSignal, 9}));
   EXPECT_EQ(report.last_lines.at(1), "not utf-8: \xff");
+  EXPECT_TRUE(report.stopped);
 }
 
 TEST(ConvertCommandTest, ARecordWithoutACommandIsRefused) {

@@ -42,7 +42,9 @@ v1::Worker ToProto(const core::Worker& worker, const View& view) {
   proto.set_name(worker.name);
   proto.set_host(worker.host);
   proto.set_address(worker.address);
-  proto.set_state(worker.ready() ? v1::WORKER_STATE_READY : v1::WORKER_STATE_LOST);
+  proto.set_state(!worker.ready()  ? v1::WORKER_STATE_LOST
+                  : worker.leaving ? v1::WORKER_STATE_LEAVING
+                                   : v1::WORKER_STATE_READY);
   proto.set_slots(static_cast<int>(worker.slots.size()));
   proto.set_free_slots(static_cast<int>(worker.free_slots().size()));
   for (const JobId job : worker.jobs()) proto.add_jobs(job.value());
@@ -80,7 +82,8 @@ absl::StatusOr<core::ReportRank> FromProto(const v1::ReportRankRequest& request)
       .rank = {JobId(request.job()), Generation(request.generation()), request.rank()},
       .pid = request.pid(),
       .exit = FromProto(request.exit()),
-      .error = std::string(Utf8Prefix(request.error(), kStartErrorBytesMax))};
+      .error = std::string(Utf8Prefix(request.error(), kStartErrorBytesMax)),
+      .stopped = request.stopped()};
   DP_ASSIGN_OR_RETURN(report.what, ToWhat(request.state()));
   const int skipped = std::max(0, request.last_lines_size() - static_cast<int>(kLastLinesMax));
   for (int line = skipped; line < request.last_lines_size(); ++line) {

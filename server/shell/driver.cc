@@ -159,6 +159,9 @@ core::Outcome Driver::Apply(core::Action action) {
   if (const auto* registered = std::get_if<core::RegisterWorker>(&command.action)) {
     const auto* worker = std::get_if<WorkerId>(&outcome.reply);
     if (outcome.status.ok() && worker) liveness_.Hear(*worker, registered->incarnation, now_);
+  } else if (const auto* leaving = std::get_if<core::LeaveWorker>(&command.action)) {
+    // It came by heartbeat, and is one.
+    if (outcome.status.ok()) liveness_.Hear(leaving->worker, leaving->incarnation, now_);
   } else if (const auto* lost = std::get_if<core::LoseWorker>(&command.action)) {
     liveness_.Forget(lost->worker);
   }

@@ -30,6 +30,14 @@ grpc::ServerUnaryReactor* WorkersService::Register(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* WorkersService::Heartbeat(grpc::CallbackServerContext* context,
                                                     const v1::HeartbeatRequest* request,
                                                     v1::HeartbeatResponse* response) {
+  if (request->leaving()) {
+    const core::LeaveWorker leave{WorkerId(request->worker_id()),
+                                  Incarnation(request->incarnation())};
+    return Apply(driver_, context, leave, [=](const core::Outcome&, const View& view) {
+      SetHeader(view, response);
+      return absl::OkStatus();
+    });
+  }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::Status queued =
       driver_.Hear(WorkerId(request->worker_id()), Incarnation(request->incarnation()),

@@ -122,6 +122,7 @@ std::vector<std::string> DescribeWorkers(const std::vector<const core::Worker*>&
     if (worker->ready()) {
       absl::StrAppend(&lines.back(), worker->free_slots().size(), " of ", worker->slots.size(),
                       " slots free");
+      if (worker->leaving) absl::StrAppend(&lines.back(), ", leaving");
     } else {
       absl::StrAppend(&lines.back(), "lost, ", worker->lost_reason);
     }

@@ -90,6 +90,10 @@ Script::Lines Script::RunCommand(const Line& line) {
     const core::Worker& worker = Named(line.word(1));
     return Apply(core::LoseWorker{worker.id, worker.incarnation, line.option("reason", "silent")});
   }
+  if (verb == "leave") {
+    const core::Worker& worker = Named(line.word(1));
+    return Apply(core::LeaveWorker{worker.id, worker.incarnation});
+  }
   if (verb == "submit") {
     const std::string request = line.option("request", absl::StrCat("auto-", ++last_request_));
     return Apply(
@@ -206,6 +210,7 @@ core::ReportRank Script::Report(const Line& line, core::ReportRank::What what) c
   report.pid = what == core::ReportRank::What::kStarted ? 100 + report.rank.rank : 0;
   report.exit = ExitOf(line);
   report.error = line.option("error", "");
+  report.stopped = line.option("stopped", "no") == "yes";
   if (line.options.count("says") > 0) report.last_lines = {line.option("says", "")};
   return report;
 }

@@ -28,8 +28,13 @@ v1::RankState StateFor(Milestone milestone) {
   return v1::RANK_STATE_UNSPECIFIED;
 }
 
-std::string Name(const RankKey& key) {
-  return absl::StrCat(key.job.value(), "/", key.generation.value(), "/", key.rank);
+template <typename... More>
+void LogRank(Severity severity, absl::string_view event, const RankKey& key, const More&... more) {
+  Log(severity, event,
+      {{"job", key.job.value()},
+       {"generation", key.generation.value()},
+       {"rank", key.rank},
+       more...});
 }
 
 }  // namespace
@@ -126,13 +131,13 @@ void Agent::Do(const Decline& decline) {
 }
 
 void Agent::Do(const Terminate& terminate) {
-  Log(Severity::kInfo, "rank_terminated", {{"rank", Name(terminate.key)}});
+  LogRank(Severity::kInfo, "rank_terminated", terminate.key);
   observed_.Terminated(terminate.key, clock_.Now());
   runner_.Terminate(terminate.key);
 }
 
 void Agent::Do(const Kill& kill) {
-  Log(Severity::kInfo, "rank_killed", {{"rank", Name(kill.key)}});
+  LogRank(Severity::kInfo, "rank_killed", kill.key);
   observed_.Killed(kill.key);
   runner_.Kill(kill.key);
 }
@@ -170,6 +175,7 @@ v1::ReportRankRequest Agent::RequestFor(const Report& report) const {
   request.set_state(StateFor(report.milestone));
   request.set_pid(process.pid);
   if (report.milestone != Milestone::kExited) return request;
+  request.set_stopped(process.stopped());
   request.set_error(process.error);
   for (const std::string& line : process.last_lines) request.add_last_lines(line);
   if (!process.error.empty()) return request;
@@ -247,20 +253,20 @@ void Agent::On(const ProcessNews& event) {
 }
 
 void Agent::TakeNews(const RankKey& key, const ProcessStarted& news) {
-  Log(Severity::kInfo, "rank_started", {{"rank", Name(key)}, {"pid", news.pid}});
+  LogRank(Severity::kInfo, "rank_started", key, LogField("pid", news.pid));
   observed_.Started(key, news.pid);
 }
 
 void Agent::TakeNews(const RankKey& key, const ProcessNotStarted& news) {
-  Log(Severity::kError, "rank_not_started", {{"rank", Name(key)}, {"reason", news.error}});
+  LogRank(Severity::kError, "rank_not_started", key, LogField("reason", news.error));
   observed_.StartFailed(key, news.error, clock_.Now());
   observed_.LogsShipped(key);  // there are none
 }
 
 void Agent::TakeNews(const RankKey& key, const ProcessExited& news) {
   const bool code = news.exit.how == Exit::How::kCode;
-  Log(Severity::kInfo, "rank_exited",
-      {{"rank", Name(key)}, {code ? "code" : "signal", news.exit.number}});
+  LogRank(Severity::kInfo, "rank_exited", key,
+          LogField(code ? "code" : "signal", news.exit.number));
   observed_.Exited(key, news.exit, SpoolOf(key).LastLines());
 }
 
@@ -290,6 +296,8 @@ bool Agent::Holds(JobId job, Generation generation) const {
 void Agent::On(const ShutdownWanted&) {
   const bool again = ending_.has_value();
   Log(Severity::kInfo, "shutdown", {{"now", again ? "yes" : "no"}});
+  // Before any rank is stopped: a job that is placed here now would fail at once.
+  if (!ending_) lease_.Leave();
   if (!ending_) ending_ = absl::OkStatus();
   if (again) desired_ = {.mode = Mode::kAbandon};
   if (desired_.mode == Mode::kServe) desired_.mode = Mode::kStop;

@@ -194,6 +194,38 @@ TEST_F(AgentTest, AShutdownStopsRanksAndReportsThem) {
   EXPECT_FALSE(std::filesystem::exists(spool_.path(v1::LOG_STREAM_STDOUT)));
 }
 
+TEST_F(AgentTest, AShutdownIsToldAtOnceAndItsRanksAreReportedAsStopped) {
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  v1::AssignedRank patient = ARank(0);
+  patient.mutable_spec()->mutable_grace()->set_seconds(3600);
+  coordinator_.Assign({patient});
+  EXPECT_EQ(runner_.NextOrder(), "start 0");
+  events_.Tell(ShutdownWanted{});
+  EXPECT_TRUE(coordinator_.AwaitLeaving());
+  coordinator_.Assign({patient, ARank(1)});  // placed before that was heard
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 1 exited error: the worker is shutting down");
+  EXPECT_EQ(runner_.NextOrder(), "terminate 0");
+  End(0, 1);
+  EXPECT_TRUE(AwaitEnd().ok());
+  EXPECT_TRUE(coordinator_.stopped(0));
+  EXPECT_TRUE(coordinator_.stopped(1));
+}
+
+TEST_F(AgentTest, ARankThatEndsByItselfIsNotReportedAsStopped) {
+  RunRankZero();
+  End(0, 1);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 1");
+  EXPECT_FALSE(coordinator_.stopped(0));
+}
+
+TEST_F(AgentTest, LogLinesNameJobGenerationAndRankEach) {
+  testing::internal::CaptureStderr();
+  RunRankZero();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("event=rank_started job=1 generation=1 rank=0 pid=100"));
+}
+
 TEST_F(AgentTest, ASecondShutdownKillsAtOnce) {
   Run();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");

@@ -33,15 +33,20 @@ Lease::Lease(client::WorkersConnection& connection, Request request, uint64_t se
 Lease::~Lease() { orders_.Close(); }
 
 void Lease::Begin(Incarnation incarnation) {
-  const bool taken = orders_.TryPush(incarnation);
+  Order order = incarnation;
+  const bool taken = orders_.TryPush(order);
+  DP_CHECK(taken || orders_.closed());
+}
+
+void Lease::Leave() {
+  Order order = LeaveOrder{};
+  const bool taken = orders_.TryPush(order);
   DP_CHECK(taken || orders_.closed());
 }
 
 void Lease::Loop() {
   while (!orders_.closed()) {
-    for (const Incarnation incarnation : orders_.DrainFor(absl::InfiniteDuration())) {
-      Keep(incarnation);
-    }
+    if (const auto incarnation = TakeOrders(absl::InfiniteDuration())) Keep(*incarnation);
   }
 }
 
@@ -102,6 +107,7 @@ bool Lease::Beat() {
   request.set_worker_id(session_.worker_id);
   request.set_incarnation(session_.incarnation.value());
   for (;;) {
+    request.set_leaving(leaving_);
     const auto response =
         connection_.Heartbeat(request, std::max(between_beats_, kBeatDeadlineMin));
     if (response.ok()) {
@@ -125,19 +131,30 @@ void Lease::Lose(const absl::Status& reason) {
   events_.Tell(LeaseLost{session_.incarnation, reason, HasSuccessor()});
 }
 
-// A worker whose lease is lost is listed as lost; one that is ready although this incarnation was
+// A worker whose lease is lost is listed as lost; one that is not although this incarnation was
 // refused belongs to another daemon now.
 bool Lease::HasSuccessor() {
   const auto listed = connection_.ListWorkers({}, kDeadline);
   if (!listed.ok()) return false;
   return std::any_of(listed->workers().begin(), listed->workers().end(), [&](const auto& worker) {
-    return worker.id() == session_.worker_id && worker.state() == v1::WORKER_STATE_READY;
+    return worker.id() == session_.worker_id && worker.state() != v1::WORKER_STATE_LOST;
   });
 }
 
+std::optional<Incarnation> Lease::TakeOrders(absl::Duration timeout) {
+  std::optional<Incarnation> begin;
+  for (const Order& order : orders_.DrainFor(timeout)) {
+    if (const auto* incarnation = std::get_if<Incarnation>(&order)) {
+      begin = *incarnation;
+    } else {
+      leaving_ = true;
+    }
+  }
+  return begin;
+}
+
 bool Lease::Pause(absl::Duration duration) {
-  const auto orders = orders_.DrainFor(duration);
-  DP_CHECK(orders.empty());  // one incarnation at a time
+  DP_CHECK(!TakeOrders(duration).has_value());  // one incarnation at a time
   return !orders_.closed();
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <thread>
+#include <variant>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -32,8 +33,14 @@ class Lease {
 
   // Registers this incarnation; the one before must be lost, or there was none. Any thread.
   void Begin(Incarnation incarnation);
+  // Says with the next heartbeat, which comes at once, and with all later ones that the daemon is
+  // shutting down. At most once. Any thread.
+  void Leave();
 
  private:
+  struct LeaveOrder {};
+  using Order = std::variant<Incarnation, LeaveOrder>;
+
   // On the thread. Those that answer false have ended this incarnation, or the daemon is ending.
   void Loop();
   void Keep(Incarnation incarnation);
@@ -44,18 +51,21 @@ class Lease {
   void TakeRegistration(const v1::RegisterRequest& request, const v1::RegisterResponse& response);
   void Lose(const absl::Status& reason);
   bool HasSuccessor();
-  // Waits; false when the daemon is ending.
+  // Waits for orders; returns the incarnation to begin, if that is one of them.
+  std::optional<Incarnation> TakeOrders(absl::Duration timeout);
+  // Waits; an order to leave ends it early. False when the daemon is ending.
   bool Pause(absl::Duration duration);
 
   client::WorkersConnection& connection_;
   const Request request_;
   Events& events_;
-  BoundedQueue<Incarnation> orders_{1};
+  BoundedQueue<Order> orders_{2};  // one of each
 
   // Owned by the thread.
   Session session_;
   uint64_t epoch_ = 0;
   absl::Duration between_beats_;
+  bool leaving_ = false;
   Backoff backoff_;
   RepeatedReason trouble_{"coordinator_unreachable"};
 

@@ -14,6 +14,8 @@ void Observed::AskedToStart(const AssignedRank& rank) {
 
 void Observed::Declined(const AssignedRank& rank, const std::string& reason, absl::Time now) {
   AskedToStart(rank);
+  // Kept as a start that failed, so that it is reported, released and forgotten in the same way.
+  processes_.at(rank.key).declined = true;
   StartFailed(rank.key, reason, now);
 }
 

@@ -32,6 +32,10 @@ struct Process {
   // What was done to it.
   std::optional<absl::Time> terminated_at;  // SIGTERM was sent
   bool killed = false;                      // SIGKILL of the whole tree was ordered
+  bool declined = false;                    // it is never to be started
+
+  // Its end was this daemon's doing.
+  bool stopped() const { return terminated_at.has_value() || killed || declined; }
 
   // What is left to do once it is gone.
   absl::Time gone_at;

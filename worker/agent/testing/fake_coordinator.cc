@@ -87,6 +87,17 @@ void FakeCoordinator::LoseLogsBeyond(v1::LogStream stream, size_t size) {
   stored_[stream].resize(size);
 }
 
+bool FakeCoordinator::AwaitLeaving() {
+  MutexLock lock(mu_);
+  AwaitUntil([&]() DP_REQUIRES(mu_) { return leaving_; });
+  return leaving_;
+}
+
+bool FakeCoordinator::stopped(int rank) const {
+  MutexLock lock(mu_);
+  return stopped_.contains(rank);
+}
+
 void FakeCoordinator::CancelAll() {
   MutexLock lock(mu_);
   cancelled_ = true;
@@ -154,6 +165,8 @@ absl::StatusOr<v1::HeartbeatResponse> FakeCoordinator::Heartbeat(
     const v1::HeartbeatRequest& request, absl::Duration) {
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
+  leaving_ = request.leaving();
+  changed_.NotifyAll();
   v1::HeartbeatResponse response;
   response.mutable_header()->set_epoch(epoch_);
   return response;
@@ -176,6 +189,7 @@ absl::StatusOr<v1::ReportRankResponse> FakeCoordinator::ReportRank(
     const v1::ReportRankRequest& request, absl::Duration) {
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
+  if (request.stopped()) stopped_.insert(request.rank());
   Hear(Describe(request));
   return v1::ReportRankResponse();
 }

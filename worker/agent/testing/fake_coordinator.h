@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   void RefuseLogs(const absl::Status& status) DP_EXCLUDES(mu_);
   // Forgets what was stored of a stream beyond `size`.
   void LoseLogsBeyond(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
+  // Waits for a heartbeat that says that the daemon is shutting down; false when patience ends.
+  bool AwaitLeaving() DP_EXCLUDES(mu_);
+  // Whether the rank was reported as ended by its daemon.
+  bool stopped(int rank) const DP_EXCLUDES(mu_);
   // Ends all calls, now and later.
   void CancelAll() DP_EXCLUDES(mu_);
 
@@ -82,6 +87,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   v1::Assignment assignment_ DP_GUARDED_BY(mu_);
   std::map<v1::LogStream, std::string> stored_ DP_GUARDED_BY(mu_);
   size_t largest_batch_ DP_GUARDED_BY(mu_) = 0;
+  bool leaving_ DP_GUARDED_BY(mu_) = false;
+  std::set<int> stopped_ DP_GUARDED_BY(mu_);  // ranks
 };
 
 }  // namespace dp::worker
