@@ -29,6 +29,7 @@ absl::Status CheckGeneration(const Job& job, Generation generation) {
 Outcome Coordinator::Apply(const Command& command) {
   touched_.clear();
   recorded_ = false;
+  forgotten_.clear();
   return Finish(
       std::visit([&](const auto& action) { return On(action, command.at); }, command.action));
 }
@@ -50,6 +51,7 @@ Outcome Coordinator::Finish(absl::StatusOr<Reply> reply) {
   state_.revision = Revision(state_.revision.value() + 1);
   for (const Topic& topic : touched_) Stamp(topic);
   outcome.changed.assign(touched_.begin(), touched_.end());
+  outcome.forgotten = std::move(forgotten_);
   return outcome;
 }
 
@@ -285,6 +287,7 @@ void Coordinator::Moved(const Job& job, const Sight& before) {
   ReleaseStorePort(job);
   if (const std::optional<JobId> forgotten = state_.jobs.Retire(job.id)) {
     state_.versions.erase({Topic::Kind::kWorld, forgotten->value()});
+    forgotten_.push_back(*forgotten);
   }
 }
 

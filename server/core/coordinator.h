@@ -69,6 +69,7 @@ class Coordinator {
   absl::StatusOr<Reply> On(const LeaveWorker& command, absl::Time at);
   absl::StatusOr<Reply> On(const ReportRank& command, absl::Time at);
   absl::StatusOr<Reply> On(const JoinWorld& command, absl::Time at);
+  absl::StatusOr<Reply> On(const AccusePeers& command, absl::Time at);
   absl::StatusOr<Reply> On(const StoreBatch& command, absl::Time at);
 
   // The job of a rank's act. Errors: NotFound; FailedPrecondition stale generation;
@@ -99,8 +100,10 @@ class Coordinator {
   Outcome Finish(absl::StatusOr<Reply> reply);
 
   State state_;
-  std::set<Topic> touched_;  // by the command in hand
-  bool recorded_ = false;    // by the command in hand
+  // By the command in hand.
+  std::set<Topic> touched_;
+  bool recorded_ = false;
+  std::vector<JobId> forgotten_;
 };
 
 }  // namespace dp::core

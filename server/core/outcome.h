@@ -49,6 +49,8 @@ struct Outcome {
   Reply reply;
   bool journal = false;  // false when nothing changed: a read, a repetition, a refusal
   std::vector<Topic> changed;
+  // Jobs that ended long ago and are no longer on record: whatever the shell keeps of them can go.
+  std::vector<JobId> forgotten;
 };
 
 }  // namespace dp::core

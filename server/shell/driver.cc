@@ -10,6 +10,7 @@
 #include "base/overloaded.h"
 #include "base/status.h"
 #include "server/core/placement.h"
+#include "server/shell/event_log.h"
 
 namespace dp::server {
 namespace {
@@ -88,7 +89,9 @@ absl::Status Driver::Recover() {
   size_t replayed = 0;
   DP_RETURN_IF_ERROR(journal_.Replay([&](const core::Command& command) {
     now_ = std::max(now_, command.at);
-    (void)coordinator_.Apply(command);  // answered in an earlier life
+    const core::Outcome outcome = coordinator_.Apply(command);  // answered in an earlier life
+    // Told again: that life may have ended before it could tell.
+    forgotten_.insert(forgotten_.end(), outcome.forgotten.begin(), outcome.forgotten.end());
     ++replayed;
   }));
   now_ = std::max(now_, clock_.Now());
@@ -137,6 +140,7 @@ void Driver::Serve(std::vector<Item>& items) {
   for (Item& item : items) Answer(item);
   waiters_.WakeChanged(std::exchange(changed_, {}));
   waiters_.Expire(now_);
+  TellForgotten();
 }
 
 void Driver::Take(Item& item) {
@@ -147,6 +151,8 @@ void Driver::Take(Item& item) {
       liveness_.Hear(hear->worker, hear->incarnation, now_);
     }
   } else if (auto* logs = std::get_if<LogsItem>(&item)) {
+    // An append that was under way while its job was forgotten must not bring it back.
+    if (coordinator_.job(logs->job) == nullptr) return;
     log_versions_[logs->job] = std::max(log_versions_[logs->job], logs->version);
     changed_.push_back({.kind = core::Topic::Kind::kLogs, .id = logs->job.value()});
   }
@@ -155,6 +161,8 @@ void Driver::Take(Item& item) {
 core::Outcome Driver::Apply(core::Action action) {
   core::Command command{now_, std::move(action)};
   core::Outcome outcome = coordinator_.Apply(command);
+  LogEvents(command, outcome, coordinator_);
+  forgotten_.insert(forgotten_.end(), outcome.forgotten.begin(), outcome.forgotten.end());
   changed_.insert(changed_.end(), outcome.changed.begin(), outcome.changed.end());
   if (const auto* registered = std::get_if<core::RegisterWorker>(&command.action)) {
     const auto* worker = std::get_if<WorkerId>(&outcome.reply);
@@ -172,9 +180,7 @@ core::Outcome Driver::Apply(core::Action action) {
 // The policies' decisions become commands of the same batch: first who is lost, then who is placed.
 void Driver::ApplyVerdicts() {
   for (core::LoseWorker& verdict : liveness_.Overdue(now_)) {
-    Log(Severity::kWarning, "worker_lost",
-        {{"worker", verdict.worker.value()}, {"reason", verdict.reason}});
-    (void)Apply(std::move(verdict));  // refused only where it is lost already
+    (void)Apply(std::move(verdict));  // on record: a loss by other ways has been forgotten here
   }
   if (now_ < place_again_at_ && std::none_of(changed_.begin(), changed_.end(), ConcernsPlacement)) {
     return;
@@ -192,6 +198,12 @@ absl::Status Driver::Persist() {
   DP_RETURN_IF_ERROR(journal_.Append(unsynced_));
   unsynced_.clear();
   return absl::OkStatus();
+}
+
+void Driver::TellForgotten() {
+  if (forgotten_.empty()) return;
+  for (const JobId job : forgotten_) log_versions_.erase(job);
+  if (!options_.on_forgotten || options_.on_forgotten(forgotten_)) forgotten_.clear();
 }
 
 void Driver::Answer(Item& item) {

@@ -57,6 +57,10 @@ class Driver {
     // Calls that wait for a change: two for each rank of 10,000, at tens of kB each within gRPC.
     size_t waiting_capacity = 20000;
     KeyValueLimits store_limits;  // of the store of each job
+    // Told on the driver's thread, and must not block: jobs that are on record no more, which is
+    // durable. Returns false where it cannot take them now; then they come again with the next
+    // batch. After a restart all those of the journal come once more.
+    std::function<bool(const std::vector<JobId>&)> on_forgotten = {};
   };
   using OnOutcome = std::function<void(const core::Outcome&, const View&)>;
   using OnAnswer = std::function<void(const absl::Status&, const View&)>;
@@ -134,6 +138,8 @@ class Driver {
   core::Outcome Apply(core::Action action);
   void ApplyVerdicts();
   absl::Status Persist();
+  // Drops what is kept here of forgotten jobs, and tells who keeps more.
+  void TellForgotten();
   void Answer(Item& item);
   void AnswerAllEnded(std::vector<Item>& items);
   absl::Duration UntilNextWake() const;
@@ -156,6 +162,7 @@ class Driver {
   absl::Time now_;                       // never goes back
   std::vector<core::Command> unsynced_;  // applied in this batch, not yet journalled
   std::vector<core::Topic> changed_;     // in this batch
+  std::vector<JobId> forgotten_;         // not yet told
   absl::Status failure_;
 
   std::jthread thread_;  // last: it starts when all else is there

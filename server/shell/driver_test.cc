@@ -262,20 +262,87 @@ TEST_F(DriverTest, ACancelledWaitEnds) {
 
 TEST_F(DriverTest, LogsWakeThoseWhoWaitForALaterVersion) {
   Start();
+  ASSERT_TRUE(Submit(AJob("a")).get().ok());
   std::promise<void> woken;
   ASSERT_TRUE(driver_
-                  ->Wait(driver_->NewTicket(), {{.kind = Topic::Kind::kLogs, .id = 7}},
+                  ->Wait(driver_->NewTicket(), {{.kind = Topic::Kind::kLogs, .id = 1}},
                          absl::Seconds(60),
                          [&](Wake, const View& view) {
-                           const auto logs = view.log_versions.find(JobId(7));
+                           const auto logs = view.log_versions.find(JobId(1));
                            if (logs == view.log_versions.end() || logs->second < 2) return false;
                            woken.set_value();
                            return true;
                          })
                   .ok());
-  ASSERT_TRUE(driver_->TellLogs(JobId(7), 1, [](const absl::Status&, const View&) {}).ok());
-  ASSERT_TRUE(driver_->TellLogs(JobId(7), 2, [](const absl::Status&, const View&) {}).ok());
+  ASSERT_TRUE(driver_->TellLogs(JobId(1), 1, [](const absl::Status&, const View&) {}).ok());
+  ASSERT_TRUE(driver_->TellLogs(JobId(1), 2, [](const absl::Status&, const View&) {}).ok());
   woken.get_future().wait();
+}
+
+TEST_F(DriverTest, AForgottenJobTakesAllThatIsKeptOfItWithIt) {
+  const size_t kept = core::JobRegistry::kFinishedMax;
+  std::vector<core::Command> past;
+  for (size_t job = 1; job <= kept; ++job) {
+    past.push_back({clock_.Now(), AJob("past " + std::to_string(job))});
+    past.push_back({clock_.Now(), core::CancelJob{JobId(job)}});
+  }
+  ASSERT_TRUE(journal_.memory.Append(past).ok());
+  std::vector<std::vector<JobId>> told;
+  Start({.on_forgotten = [&](const std::vector<JobId>& jobs) {
+    told.push_back(jobs);
+    return told.size() > 1;  // the first time there is no room
+  }});
+  ASSERT_TRUE(driver_->TellLogs(JobId(1), 1, [](const absl::Status&, const View&) {}).ok());
+  ASSERT_TRUE(Submit(AJob("last")).get().ok());
+  Look([](const View& view) { EXPECT_EQ(view.log_versions.size(), 1u); });
+  ASSERT_TRUE(Submit(core::CancelJob{JobId(kept + 1)}).get().ok());
+  ASSERT_TRUE(driver_->TellLogs(JobId(1), 2, [](const absl::Status&, const View&) {}).ok());
+  Look([](const View& view) { EXPECT_TRUE(view.log_versions.empty()); });
+  driver_->Stop();
+  EXPECT_THAT(told, ElementsAre(ElementsAre(JobId(1)), ElementsAre(JobId(1))));
+  told.clear();
+  driver_.reset();
+  ended_ = {};
+  Start({.on_forgotten = [&](const std::vector<JobId>& jobs) {
+    told.push_back(jobs);
+    return true;
+  }});
+  Look();
+  driver_->Stop();
+  EXPECT_THAT(told, ElementsAre(ElementsAre(JobId(1))));
+}
+
+TEST_F(DriverTest, EachEventOfAJobIsOneLineOfTheLog) {
+  testing::internal::CaptureStderr();
+  Start();
+  ASSERT_TRUE(Submit(AWorker()).get().ok());
+  ASSERT_TRUE(Submit(AJob("mnist")).get().ok());
+  ASSERT_TRUE(Submit(core::JoinWorld{{JobId(1), Generation(1), 0}}).get().ok());
+  ASSERT_TRUE(Submit(core::LeaveWorker{WorkerId(1), Incarnation(1)}).get().ok());
+  ASSERT_TRUE(Submit(core::LoseWorker{WorkerId(1), Incarnation(1), "silent"}).get().ok());
+  driver_->Stop();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("event=worker_registered worker=w id=1 host=host incarnation=1"));
+  EXPECT_THAT(log, HasSubstr("event=job_submitted job=1 name=mnist ranks=1\n"));
+  EXPECT_THAT(log, HasSubstr("event=job_placed job=1 generation=1 ranks=1 waited=0\n"));
+  EXPECT_THAT(log, HasSubstr("event=world_sealed job=1 generation=1 size=1 waited=0\n"));
+  EXPECT_THAT(log, HasSubstr("event=worker_leaving worker=w\n"));
+  EXPECT_THAT(log, HasSubstr("event=worker_lost worker=w reason=silent\n"));
+  EXPECT_THAT(log, HasSubstr("event=job_ended job=1 state=failed class=infra reason="));
+}
+
+TEST_F(DriverTest, AWorkerThatLeavesIsGivenNoNewRanksAndKeepsItsLease) {
+  Start({.lease = absl::Seconds(8)});
+  ASSERT_TRUE(Submit(AWorker()).get().ok());
+  for (int beat = 0; beat < 4; ++beat) {
+    clock_.Advance(3);
+    ASSERT_TRUE(Submit(core::LeaveWorker{WorkerId(1), Incarnation(1)}).get().ok());
+  }
+  ASSERT_TRUE(Submit(AJob("a")).get().ok());
+  Look([](const View& view) {
+    EXPECT_TRUE(view.coordinator.worker(WorkerId(1))->ready());
+    EXPECT_EQ(view.coordinator.job(JobId(1))->state, core::JobState::kPending);
+  });
 }
 
 TEST_F(DriverTest, StoppingEndsWaitsAndRefusesCalls) {

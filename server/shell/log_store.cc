@@ -93,6 +93,16 @@ absl::StatusOr<LogPage> LogStore::Read(JobId job, const LogQuery& query) {
   return page;
 }
 
+absl::Status LogStore::Drop(JobId job) {
+  jobs_.erase(job);
+  std::erase_if(unsynced_, [job](const auto& each) { return each.first == job; });
+  std::error_code error;
+  std::filesystem::remove_all(Folder(job), error);
+  if (!error) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("log folder ", Folder(job).string(), ": ", error.message()));
+}
+
 uint64_t LogStore::version(JobId job) const {
   const auto it = jobs_.find(job);
   return it == jobs_.end() ? 0 : it->second.version;

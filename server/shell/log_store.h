@@ -41,6 +41,10 @@ class LogStore {
   // Nothing of a job without logs. Errors: Internal names the file.
   absl::StatusOr<LogPage> Read(JobId job, const LogQuery& query);
 
+  // Removes all that is stored of a job, from memory and disk. Once that job is no longer known.
+  // Errors: Internal names the folder; what is left of it then stays until the next start.
+  absl::Status Drop(JobId job);
+
   // Grows when there may be more to read of a job. Counts anew in each process.
   uint64_t version(JobId job) const;
 

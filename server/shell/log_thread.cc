@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "base/status.h"
 
 namespace dp::server {
@@ -41,6 +42,8 @@ absl::Status LogThread::Read(JobId job, LogQuery query, ReadAnswer answer) {
   return Push(ReadCall{job, std::move(query), std::move(answer)});
 }
 
+absl::Status LogThread::Drop(std::vector<JobId> jobs) { return Push(DropCall{std::move(jobs)}); }
+
 void LogThread::Stop() {
   queue_.Close();
   if (thread_.joinable()) thread_.join();
@@ -76,6 +79,18 @@ void LogThread::Serve(std::vector<Call>& calls) {
   for (Call& call : calls) {
     if (auto* read = std::get_if<ReadCall>(&call))
       read->answer(store_.Read(read->job, read->query));
+  }
+  for (Call& call : calls) {
+    if (auto* drop = std::get_if<DropCall>(&call)) CarryOut(*drop);
+  }
+}
+
+void LogThread::CarryOut(const DropCall& call) {
+  for (const JobId job : call.jobs) {
+    const absl::Status dropped = store_.Drop(job);
+    if (dropped.ok()) continue;
+    Log(Severity::kWarning, "logs_not_dropped",
+        {{"job", job.value()}, {"error", dropped.ToString()}});
   }
 }
 

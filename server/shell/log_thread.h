@@ -35,6 +35,8 @@ class LogThread {
   // An answer holds the errors of LogStore.
   absl::Status Append(JobId job, std::vector<LogChunk> chunks, AppendAnswer answer);
   absl::Status Read(JobId job, LogQuery query, ReadAnswer answer);
+  // Removes what is stored of these jobs; what cannot be removed is logged. Errors: as above.
+  absl::Status Drop(std::vector<JobId> jobs);
 
   // Refuses further calls and returns when those accepted are answered. Idempotent.
   void Stop();
@@ -50,11 +52,15 @@ class LogThread {
     LogQuery query;
     ReadAnswer answer;
   };
-  using Call = std::variant<AppendCall, ReadCall>;
+  struct DropCall {
+    std::vector<JobId> jobs;
+  };
+  using Call = std::variant<AppendCall, ReadCall, DropCall>;
 
   absl::Status Push(Call call);
   void Run();
   void Serve(std::vector<Call>& calls);
+  void CarryOut(const DropCall& call);
   absl::StatusOr<Appended> Apply(const AppendCall& call);
 
   LogStore store_;  // owned by thread_

@@ -48,6 +48,15 @@ TEST_F(LogThreadTest, AReadSeesWhatWasAcknowledged) {
   EXPECT_EQ(page->chunks.at(0).data, "one\n");
 }
 
+TEST_F(LogThreadTest, WhatIsDroppedIsGoneFromMemoryAndDisk) {
+  ASSERT_TRUE(Append({{kStream, 0, "one\n"}}).get().ok());
+  ASSERT_TRUE(thread_.Drop({kJob, JobId(8)}).ok());
+  const auto page = Read();  // in another batch, or in the same one before the drop
+  ASSERT_TRUE(page.ok()) << page.status();
+  thread_.Stop();
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "7"));
+}
+
 TEST_F(LogThreadTest, StoppingAnswersWhatWasAcceptedAndRefusesTheRest) {
   auto accepted = Append({{kStream, 0, "one\n"}});
   thread_.Stop();

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -78,8 +79,11 @@ absl::StatusOr<core::StorePortRange> ParsePortRange(const std::string& text) {
 // Errors: InvalidArgument.
 absl::StatusOr<ListenAddress> ParseAddress(const char* flag, const std::string& text,
                                            bool insecure) {
-  DP_ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(text));
-  if (address.loopback() || insecure) return address;
+  const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(text);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", address.status().message()));
+  }
+  if (address->loopback() || insecure) return address;
   return absl::InvalidArgumentError(absl::StrCat(
       flag, " ", text,
       " can be reached from other machines, and calls are neither "
@@ -189,11 +193,13 @@ absl::Status Serve(const Options& options) {
 
   DP_ASSIGN_OR_RETURN(const DataDir data_dir, DataDir::Open(options.data_dir));
   DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file()));
+  LogThread logs(LogStore(data_dir.logs()), end);
+  const auto drop_logs = [&logs](const std::vector<JobId>& jobs) { return logs.Drop(jobs).ok(); };
   DP_ASSIGN_OR_RETURN(const auto driver, Driver::Start({.lease = options.lease,
                                                         .store_ports = options.store_ports,
-                                                        .store_limits = options.store},
+                                                        .store_limits = options.store,
+                                                        .on_forgotten = drop_logs},
                                                        *journal, Clock::System(), end));
-  LogThread logs(LogStore(data_dir.logs()), end);
   DP_ASSIGN_OR_RETURN(const auto server,
                       Server::Start(options.listen, *driver, logs, DirectStoreHost(options)));
   DP_ASSIGN_OR_RETURN(const auto tcp_stores, TcpStores::Start(options, *driver));
@@ -271,6 +277,8 @@ int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   // gRPC's own messages repeat what ours say; GRPC_VERBOSITY brings them back.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  // Jobs and what their ranks print are nobody else's to read: files 0600, directories 0700.
+  umask(0077);
   dp::server::RaiseDescriptorLimit();
   return dp::server::Run(argc, argv);
 }

@@ -1,0 +1,113 @@
+#include "server/shell/event_log.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/time/time.h"
+#include "base/log.h"
+#include "base/overloaded.h"
+
+namespace dp::server {
+namespace {
+
+using Kind = core::Topic::Kind;
+
+std::string Since(absl::Time begin, absl::Time end) {
+  return absl::FormatDuration(absl::Trunc(end - begin, absl::Milliseconds(1)));
+}
+
+void LogSubmitted(const core::Job& job) {
+  Log(Severity::kInfo, "job_submitted",
+      {{"job", job.id.value()}, {"name", job.spec.name}, {"ranks", job.spec.ranks}});
+}
+
+void LogPlaced(const core::Job& job, absl::Time at) {
+  Log(Severity::kInfo, "job_placed",
+      {{"job", job.id.value()},
+       {"generation", job.generation.value()},
+       {"ranks", job.ranks.size()},
+       {"waited", Since(job.submitted_at, at)}});
+}
+
+// A join, or the report of a rank that joins by running, touches one job; the list of jobs is
+// touched with it when its state has changed.
+void LogSealed(JobId id, const core::Outcome& outcome, const core::Coordinator& coordinator,
+               absl::Time at) {
+  const core::Job* job = coordinator.job(id);
+  const bool moved = std::any_of(outcome.changed.begin(), outcome.changed.end(),
+                                 [](auto& topic) { return topic.kind == Kind::kJobList; });
+  if (!moved || job == nullptr || job->state != core::JobState::kRunning) return;
+  Log(Severity::kInfo, "world_sealed",
+      {{"job", id.value()},
+       {"generation", job->generation.value()},
+       {"size", job->world.size()},
+       {"waited", Since(job->placed_at.value_or(at), at)}});
+}
+
+void LogEnded(const core::Job& job) {
+  if (!job.failure.has_value()) {
+    Log(Severity::kInfo, "job_ended", {{"job", job.id.value()}, {"state", core::Name(job.state)}});
+    return;
+  }
+  Log(Severity::kInfo, "job_ended",
+      {{"job", job.id.value()},
+       {"state", core::Name(job.state)},
+       {"class", core::Name(job.failure->failure_class)},
+       {"reason", job.failure->message}});
+}
+
+void LogRegistered(const core::Worker& worker) {
+  Log(Severity::kInfo, "worker_registered",
+      {{"worker", worker.name},
+       {"id", worker.id.value()},
+       {"host", worker.host},
+       {"incarnation", worker.incarnation.value()},
+       {"slots", worker.slots.size()}});
+}
+
+// A worker that was lost may be off the record already, where many were lost at once.
+std::string NameOf(const core::Coordinator& coordinator, WorkerId id) {
+  const core::Worker* worker = coordinator.worker(id);
+  return worker == nullptr ? id.ToString() : worker->name;
+}
+
+}  // namespace
+
+void LogEvents(const core::Command& command, const core::Outcome& outcome,
+               const core::Coordinator& coordinator) {
+  if (!outcome.status.ok() || !outcome.journal) return;
+  std::visit(
+      Overloaded{
+          [](const core::StartEpoch&) {},  // the driver does, with what it has replayed
+          [&](const core::SubmitJob&) {
+            LogSubmitted(*coordinator.job(std::get<JobId>(outcome.reply)));
+          },
+          [](const core::CancelJob&) {},
+          [&](const core::PlaceJob& place) { LogPlaced(*coordinator.job(place.job), command.at); },
+          [&](const core::RegisterWorker&) {
+            LogRegistered(*coordinator.worker(std::get<WorkerId>(outcome.reply)));
+          },
+          [&](const core::LeaveWorker& leave) {
+            Log(Severity::kInfo, "worker_leaving", {{"worker", NameOf(coordinator, leave.worker)}});
+          },
+          [&](const core::LoseWorker& lose) {
+            Log(Severity::kWarning, "worker_lost",
+                {{"worker", NameOf(coordinator, lose.worker)}, {"reason", lose.reason}});
+          },
+          [&](const core::ReportRank& report) {
+            LogSealed(report.rank.job, outcome, coordinator, command.at);
+          },
+          [&](const core::JoinWorld& join) {
+            LogSealed(join.rank.job, outcome, coordinator, command.at);
+          },
+          [](const core::StoreBatch&) {}},
+      command.action);
+  // A job that has ended never moves again, so each is told once.
+  for (const core::Topic& topic : outcome.changed) {
+    if (topic.kind != Kind::kJob) continue;
+    const core::Job* job = coordinator.job(JobId(topic.id));
+    if (job != nullptr && job->terminal()) LogEnded(*job);
+  }
+}
+
+}  // namespace dp::server
