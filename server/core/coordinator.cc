@@ -159,7 +159,6 @@ absl::StatusOr<Reply> Coordinator::On(const RegisterWorker& command, absl::Time 
   DP_ASSIGN_OR_RETURN(const WorkerTable::Registered registered,
                       state_.workers.Register(command, at));
   if (registered.changed) {
-    LoseRanks(registered.orphans, "another daemon has taken over its name", at);
     Touch({Topic::Kind::kAssignment, registered.id.value()});
     Touch({Topic::Kind::kWorkers});
     ForgetWorkers();

@@ -166,6 +166,7 @@ TEST_F(CoordinatorTest, LosingTheWorkerOfARankThatEndedWellIsNoFailure) {
 TEST_F(CoordinatorTest, AVerdictOnALifeThatIsOverChangesNothing) {
   const WorkerId node = Register("node", 1, "node");
   const LoseWorker late = {node, life(node), "no heartbeat for 6s"};
+  Lose(node);
   Register("node", 1, "node");
   const JobId job = SubmitAndRun(1);
   const Outcome outcome = Apply(late);
@@ -174,9 +175,20 @@ TEST_F(CoordinatorTest, AVerdictOnALifeThatIsOverChangesNothing) {
   EXPECT_EQ(state(job), "running");
 }
 
-TEST_F(CoordinatorTest, ANewLifeOfAWorkerLosesTheRanksOfTheOldOne) {
+TEST_F(CoordinatorTest, ADaemonThatAsksForTheNameOfALiveOneChangesNothing) {
   const WorkerId node = Register("node", 2, "node");
   const JobId job = SubmitAndRun(2);
+  const Outcome outcome = Apply(RegisterWorker{"node", "other", "", Incarnation(7), 4});
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_FALSE(outcome.journal);
+  EXPECT_EQ(state(job), "running");
+  EXPECT_EQ(free_slots(node), 0u);
+}
+
+TEST_F(CoordinatorTest, ANewLifeOfALostWorkerStartsWithFreeSlots) {
+  const WorkerId node = Register("node", 2, "node");
+  const JobId job = SubmitAndRun(2);
+  Lose(node);
   EXPECT_EQ(Register("node", 4, "node"), node);
   EXPECT_EQ(state(job), "failed");
   EXPECT_EQ(free_slots(node), 4u);

@@ -44,6 +44,12 @@ absl::Status CheckRequest(const RegisterWorker& request) {
                                                  " letters, digits, '-', '.' and '_'"));
 }
 
+absl::Status Taken(const Worker& worker) {
+  return absl::AlreadyExistsError(absl::StrCat(
+      "worker name ", worker.name, " is taken: the dp-worker on host ", worker.host, " at ",
+      worker.address, " has it; give this one a --name of its own, or end that one first"));
+}
+
 std::vector<RankKey> TakeHolders(Worker& worker) {
   std::vector<RankKey> holders;
   for (std::optional<RankKey>& slot : worker.slots) {
@@ -60,7 +66,7 @@ absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWork
                                                               absl::Time at) {
   DP_RETURN_IF_ERROR(CheckRequest(request));
   if (const auto it = by_incarnation_.find(request.incarnation); it != by_incarnation_.end()) {
-    return Registered{it->second, false, {}};
+    return Registered{it->second, false};
   }
   if (lost_lives_.count(request.incarnation) > 0) {
     return absl::FailedPreconditionError(
@@ -68,9 +74,9 @@ absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWork
                      " was declared lost; stop its ranks and register with a new incarnation"));
   }
   Worker& worker = Named(request.name.empty() ? FreeName(request.host) : request.name);
-  Registered registered{worker.id, true, {}};
   if (worker.ready() && worker.incarnation.valid()) {
-    registered.orphans = EndLife(worker, "another daemon has taken over its name", at);
+    if (!worker.leaving || !worker.jobs().empty()) return Taken(worker);
+    DP_CHECK(EndLife(worker, "it shut down, and another daemon has its name", at).empty());
   }
   worker.host = request.host;
   worker.address = request.address;
@@ -84,7 +90,7 @@ absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWork
   worker.lost_reason.clear();
   by_incarnation_.emplace(request.incarnation, worker.id);
   DropLongLost(at);
-  return registered;
+  return Registered{worker.id, true};
 }
 
 std::vector<RankKey> WorkerTable::Lose(WorkerId id, const std::string& reason, absl::Time at) {

@@ -28,13 +28,13 @@ class WorkerTable {
 
   struct Registered {
     WorkerId id;
-    bool changed = false;          // false: this life was registered before
-    std::vector<RankKey> orphans;  // ranks of the life that this one replaces
+    bool changed = false;  // false: this life was registered before
   };
 
   // Makes this life the current one of its name. Without a name it takes the host's, or host-2,
   // host-3, ..., whichever no ready worker has. Idempotent by incarnation.
-  // Errors: InvalidArgument; FailedPrecondition this life was lost.
+  // Errors: InvalidArgument; FailedPrecondition this life was lost; AlreadyExists the name's life
+  // has its lease, unless it is leaving and no rank holds a slot of it.
   absl::StatusOr<Registered> Register(const RegisterWorker& request, absl::Time at);
 
   // Gives up on a worker's current life; its slots are gone. Returns the ranks that held them.

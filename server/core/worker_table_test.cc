@@ -8,7 +8,6 @@
 namespace dp::core {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class WorkerTableTest : public testing::Test {
@@ -48,15 +47,31 @@ TEST_F(WorkerTableTest, RegisteringALifeAgainChangesNothing) {
   EXPECT_FALSE(again.changed);
 }
 
-TEST_F(WorkerTableTest, ANewLifeTakesOverAnExplicitNameAndOrphansItsRanks) {
+TEST_F(WorkerTableTest, TheNameOfALiveWorkerIsRefusedAndItsHolderNamed) {
+  const WorkerId id = table_.Register({"w", "first", "10.0.0.1", Incarnation(1), 2}, now_)->id;
+  const absl::Status refused = Register("w", "second", 2).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(refused.message(), HasSubstr("name w is taken"));
+  EXPECT_THAT(refused.message(), HasSubstr("host first at 10.0.0.1"));
+  EXPECT_EQ(table_.Check(id, Incarnation(1)), absl::OkStatus());
+}
+
+TEST_F(WorkerTableTest, ANewLifeHasTheNameOfALostOne) {
+  const WorkerId id = Register("w", "host", 1)->id;
+  table_.Lose(id, "gone", now_);
+  EXPECT_EQ(Register("w", "host", 2)->id, id);
+  EXPECT_EQ(table_.Check(id, Incarnation(1)).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(table_.Check(id, Incarnation(2)), absl::OkStatus());
+}
+
+TEST_F(WorkerTableTest, ALeavingWorkersNameIsFreeOnceNoRankIsLeftThere) {
   const WorkerId id = Register("w", "host", 1)->id;
   const RankKey rank = {JobId(1), Generation(1), 0};
   table_.Occupy(id, 1, rank);
-  const WorkerTable::Registered second = *Register("w", "host", 2);
-  EXPECT_EQ(second.id, id);
-  EXPECT_THAT(second.orphans, ElementsAre(rank));
-  EXPECT_EQ(table_.Check(id, Incarnation(1)).code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(table_.Check(id, Incarnation(2)), absl::OkStatus());
+  table_.Leave(id);
+  EXPECT_EQ(Register("w", "host", 2).status().code(), absl::StatusCode::kAlreadyExists);
+  table_.Vacate(id, 1, rank);
+  EXPECT_EQ(Register("w", "host", 2)->id, id);
 }
 
 TEST_F(WorkerTableTest, ALostLifeNeverComesBack) {

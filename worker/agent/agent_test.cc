@@ -176,6 +176,20 @@ TEST_F(AgentTest, ADaemonWhoseNameIsTakenOverKillsItsRanksAndEnds) {
   EXPECT_THAT(std::string(AwaitEnd().message()), HasSubstr("registered as gpu-a"));
 }
 
+TEST_F(AgentTest, ADaemonWhoseNameALiveOneHasEndsWithTheReason) {
+  coordinator_.HoldName("gpu-a", /*beats=*/true);
+  Run("gpu-a");
+  EXPECT_THAT(std::string(AwaitEnd().message()), HasSubstr("gpu-a is taken"));
+}
+
+TEST_F(AgentTest, ADaemonWaitsForTheEndOfTheLeaseOfItsLifeBefore) {
+  coordinator_.HoldName("gpu-a", /*beats=*/false);
+  Run("gpu-a");
+  coordinator_.AwaitListings(4);
+  coordinator_.HoldName("", /*beats=*/false);
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+}
+
 TEST_F(AgentTest, ARegistrationThatIsRefusedEndsTheDaemonWithTheReason) {
   coordinator_.RefuseRegistrations(absl::InvalidArgumentError("bad name"));
   Run();

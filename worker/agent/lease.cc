@@ -18,6 +18,9 @@ constexpr int kBeatsPerLease = 4;
 constexpr absl::Duration kBetweenBeatsMin = absl::Milliseconds(20);
 // A heartbeat whose answer is stuck must not cost the lease: it is given up in time for another.
 constexpr absl::Duration kBeatDeadlineMin = absl::Milliseconds(250);
+// After so many heartbeats the holder of our name is another daemon. A coordinator that has just
+// been restarted makes every worker look as if it had beaten once.
+constexpr int kBeatsOfAnother = 2;
 
 }  // namespace
 
@@ -61,12 +64,17 @@ bool Lease::Register(Incarnation incarnation) {
     const absl::Status status = TryToRegister(incarnation);
     if (status.ok()) return true;
     if (orders_.closed()) return false;
-    if (IsRefusal(status)) {
+    const bool taken = absl::IsAlreadyExists(status);
+    if (IsRefusal(status) || (taken && HolderLives())) {
       RegistrationFailed(incarnation, status);
       return false;
     }
-    trouble_.Failed(status);
-    events_.Tell(CoordinatorSilent{});
+    if (taken) {
+      taken_.Failed(status);
+    } else {
+      trouble_.Failed(status);
+      events_.Tell(CoordinatorSilent{});
+    }
     if (!Pause(backoff_.Next())) return false;
   }
 }
@@ -86,6 +94,7 @@ absl::Status Lease::TryToRegister(Incarnation incarnation) {
   auto request = request_();
   if (!request.ok()) return absl::UnavailableError(request.status().message());
   request->set_incarnation(incarnation.value());
+  name_ = request->name();
   DP_ASSIGN_OR_RETURN(const auto response, connection_.Register(*request, kDeadline));
   TakeRegistration(*request, response);
   return absl::OkStatus();
@@ -95,6 +104,9 @@ void Lease::TakeRegistration(const v1::RegisterRequest& request,
                              const v1::RegisterResponse& response) {
   trouble_.Worked();
   backoff_.Reset();
+  holder_silent_for_ = absl::ZeroDuration();
+  holder_beats_ = 0;
+  taken_.Worked();
   session_ = {response.worker_id(), Incarnation(request.incarnation())};
   epoch_ = response.header().epoch();
   between_beats_ = std::max(FromProto(response.lease()) / kBeatsPerLease, kBetweenBeatsMin);
@@ -139,6 +151,19 @@ bool Lease::HasSuccessor() {
   return std::any_of(listed->workers().begin(), listed->workers().end(), [&](const auto& worker) {
     return worker.id() == session_.worker_id && worker.state() != v1::WORKER_STATE_LOST;
   });
+}
+
+// It may be the life before ours on this host, killed a moment ago: then its silence only grows,
+// until its lease has run out. One that is shutting down still beats, but will be gone.
+bool Lease::HolderLives() {
+  const auto listed = connection_.ListWorkers({}, kDeadline);
+  if (!listed.ok()) return false;
+  for (const v1::Worker& worker : listed->workers()) {
+    if (worker.name() != name_ || worker.state() != v1::WORKER_STATE_READY) continue;
+    const absl::Duration silent_for = FromProto(worker.silent_for());
+    if (silent_for < std::exchange(holder_silent_for_, silent_for)) ++holder_beats_;
+  }
+  return holder_beats_ >= kBeatsOfAnother;
 }
 
 std::optional<Incarnation> Lease::TakeOrders(absl::Duration timeout) {

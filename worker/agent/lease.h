@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <thread>
 #include <variant>
 
@@ -51,6 +52,8 @@ class Lease {
   void TakeRegistration(const v1::RegisterRequest& request, const v1::RegisterResponse& response);
   void Lose(const absl::Status& reason);
   bool HasSuccessor();
+  // Whether the life that has the name which was asked for is seen to beat.
+  bool HolderLives();
   // Waits for orders; returns the incarnation to begin, if that is one of them.
   std::optional<Incarnation> TakeOrders(absl::Duration timeout);
   // Waits; an order to leave ends it early. False when the daemon is ending.
@@ -66,6 +69,11 @@ class Lease {
   uint64_t epoch_ = 0;
   absl::Duration between_beats_;
   bool leaving_ = false;
+  // Of the registration under way: who has the name already.
+  std::string name_;
+  absl::Duration holder_silent_for_;  // as last seen
+  int holder_beats_ = 0;
+  RepeatedReason taken_{"name_taken"};
   Backoff backoff_;
   RepeatedReason trouble_{"coordinator_unreachable"};
 

@@ -59,6 +59,14 @@ void FakeCoordinator::LoseWorker(bool successor) {
   changed_.NotifyAll();
 }
 
+void FakeCoordinator::HoldName(const std::string& name, bool beats) {
+  MutexLock lock(mu_);
+  held_name_ = name;
+  holder_beats_ = beats;
+  registrations_ =
+      name.empty() ? absl::OkStatus() : absl::AlreadyExistsError(absl::StrCat(name, " is taken"));
+}
+
 void FakeCoordinator::RefuseRegistrations(const absl::Status& status) {
   MutexLock lock(mu_);
   registrations_ = status;
@@ -91,6 +99,11 @@ bool FakeCoordinator::AwaitLeaving() {
   MutexLock lock(mu_);
   AwaitUntil([&]() DP_REQUIRES(mu_) { return leaving_; });
   return leaving_;
+}
+
+void FakeCoordinator::AwaitListings(int listings) {
+  MutexLock lock(mu_);
+  AwaitUntil([&]() DP_REQUIRES(mu_) { return listings_ >= listings; });
 }
 
 bool FakeCoordinator::stopped(int rank) const {
@@ -199,6 +212,16 @@ absl::StatusOr<v1::ListWorkersResponse> FakeCoordinator::ListWorkers(const v1::L
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckNetwork());
   v1::ListWorkersResponse response;
+  if (!held_name_.empty()) {
+    v1::Worker* holder = response.add_workers();
+    holder->set_name(held_name_);
+    holder->set_state(v1::WORKER_STATE_READY);
+    ++listings_;
+    // Between two beats its silence grows.
+    holder->mutable_silent_for()->set_nanos(holder_beats_ ? 1 + listings_ % 2 : listings_);
+    changed_.NotifyAll();
+    return response;
+  }
   v1::Worker* worker = response.add_workers();
   worker->set_id(kWorkerId);
   worker->set_state(successor_ ? v1::WORKER_STATE_READY : v1::WORKER_STATE_LOST);

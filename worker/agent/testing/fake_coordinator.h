@@ -27,6 +27,9 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   void Restart() DP_EXCLUDES(mu_);
   // Ends the current incarnation's lease; `successor`: another daemon holds the name now.
   void LoseWorker(bool successor) DP_EXCLUDES(mu_);
+  // Another daemon has the name: registrations are refused. With each listing it has beaten once
+  // more, or has been silent for longer.
+  void HoldName(const std::string& name, bool beats) DP_EXCLUDES(mu_);
   // Registrations fail with this from now on.
   void RefuseRegistrations(const absl::Status& status) DP_EXCLUDES(mu_);
   // Every rank of the assignment is of job 1, generation 1.
@@ -37,6 +40,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   void LoseLogsBeyond(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
   // Waits for a heartbeat that says that the daemon is shutting down; false when patience ends.
   bool AwaitLeaving() DP_EXCLUDES(mu_);
+  // Waits until the workers were listed so often while the name was held.
+  void AwaitListings(int listings) DP_EXCLUDES(mu_);
   // Whether the rank was reported as ended by its daemon.
   bool stopped(int rank) const DP_EXCLUDES(mu_);
   // Ends all calls, now and later.
@@ -80,6 +85,9 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   bool successor_ DP_GUARDED_BY(mu_) = false;
   uint64_t epoch_ DP_GUARDED_BY(mu_) = 1;
   absl::Status registrations_ DP_GUARDED_BY(mu_);
+  std::string held_name_ DP_GUARDED_BY(mu_);
+  bool holder_beats_ DP_GUARDED_BY(mu_) = false;
+  int listings_ DP_GUARDED_BY(mu_) = 0;
   absl::Status logs_ DP_GUARDED_BY(mu_);
   // Incarnations are named a, b, c ... in the order they registered in.
   std::vector<uint64_t> incarnations_ DP_GUARDED_BY(mu_);
