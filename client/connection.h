@@ -55,6 +55,8 @@ class WorldsConnection {
                                                 absl::Duration deadline_in) = 0;
   virtual absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
                                                             absl::Duration deadline_in) = 0;
+  virtual absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest& request,
+                                                    absl::Duration deadline_in) = 0;
 };
 
 class StoreConnection {

@@ -173,6 +173,11 @@ absl::StatusOr<v1::WatchWorldResponse> GrpcConnection::WatchWorld(
   return Call(*worlds_, &v1::Worlds::Stub::Watch, request, deadline_in);
 }
 
+absl::StatusOr<v1::AccuseResponse> GrpcConnection::Accuse(const v1::AccuseRequest& request,
+                                                          absl::Duration deadline_in) {
+  return Call(*worlds_, &v1::Worlds::Stub::Accuse, request, deadline_in);
+}
+
 absl::StatusOr<v1::ExecuteResponse> GrpcConnection::Execute(const v1::ExecuteRequest& request,
                                                             absl::Duration deadline_in) {
   return Call(*store_, &v1::Store::Stub::Execute, request, deadline_in);

@@ -60,6 +60,8 @@ class GrpcConnection final : public JobsConnection,
                                         absl::Duration deadline_in) override;
   absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
                                                     absl::Duration deadline_in) override;
+  absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest& request,
+                                            absl::Duration deadline_in) override;
 
   absl::StatusOr<v1::ExecuteResponse> Execute(const v1::ExecuteRequest& request,
                                               absl::Duration deadline_in) override;

@@ -113,8 +113,16 @@ struct StoreBatch {
   std::vector<uint32_t> groups = {};
 };
 
+// A rank whose collective has failed because of its peers, and that no longer takes part.
+struct AccusePeers {
+  RankKey rank;
+  std::vector<int> missing;  // the peers that it waited for until its deadline, if any
+  std::string error;         // of its collective
+  bool insist = false;       // the others have had time to speak up: decide
+};
+
 using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
-                            LeaveWorker, ReportRank, JoinWorld, StoreBatch>;
+                            LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch>;
 
 struct Command {
   absl::Time at;  // when the decision was taken

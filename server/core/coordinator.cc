@@ -249,6 +249,18 @@ absl::StatusOr<Reply> Coordinator::On(const JoinWorld& command, absl::Time at) {
   return Reply();
 }
 
+absl::StatusOr<Reply> Coordinator::On(const AccusePeers& command, absl::Time at) {
+  DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
+  for (const int peer : command.missing) {
+    DP_RETURN_IF_ERROR(JobOf({job->id, job->generation, peer}).status());
+  }
+  const Sight before = See(*job);
+  recorded_ = PeersAccused(*job, command, at);
+  // A suspicion alone is nothing that anybody can see.
+  if (job->state != before.state) Moved(*job, before);
+  return Reply();
+}
+
 absl::StatusOr<Reply> Coordinator::On(const StoreBatch& command, absl::Time) {
   DP_RETURN_IF_ERROR(store(command.job, command.generation).status());
   DP_ASSIGN_OR_RETURN(GenerationStore::Applied applied,

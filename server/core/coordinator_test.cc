@@ -195,6 +195,26 @@ TEST_F(CoordinatorTest, ANewLifeOfALostWorkerStartsWithFreeSlots) {
   EXPECT_EQ(assigned(node), "");
 }
 
+TEST_F(CoordinatorTest, ARankThatPeersWaitedForIsTheFailureUnlessItWaitedItself) {
+  Register("node", 3);
+  const JobId job = SubmitAndRun(3);
+  EXPECT_TRUE(Apply(AccusePeers{Key(job, 0), {1, 2}, "ranks 1, 2 did not arrive"}).journal);
+  EXPECT_EQ(state(job), "running");
+  Apply(AccusePeers{Key(job, 2), {}, "rank 0 went away"});
+  EXPECT_EQ(state(job), "stopping");
+  EXPECT_EQ(failure(job).failure_class, FailureClass::kHang);
+  EXPECT_EQ(failure(job).rank, 1);
+  EXPECT_FALSE(Apply(AccusePeers{Key(job, 2), {0}, "late"}).journal);
+}
+
+TEST_F(CoordinatorTest, AnAccusationAloneIsNothingThatAnybodySees) {
+  Register("node", 3);
+  const JobId job = SubmitAndRun(3);
+  const AccusePeers accusation{Key(job, 0), {1, 2}, "ranks 1, 2 did not arrive"};
+  EXPECT_TRUE(Apply(accusation).changed.empty());
+  EXPECT_FALSE(Apply(accusation).journal);
+}
+
 TEST_F(CoordinatorTest, CancellingAPendingJobEndsItAtOnce) {
   const JobId job = Submit(1);
   Apply(CancelJob{job});

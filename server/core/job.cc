@@ -53,6 +53,8 @@ absl::string_view Name(FailureClass failure_class) {
       return "startup";
     case FailureClass::kCancel:
       return "cancel";
+    case FailureClass::kHang:
+      return "hang";
   }
   return "";
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ enum class RankState {
   kLost,      // its worker was lost, and the slot with it
 };
 
-enum class FailureClass { kUser, kInfra, kStartup, kCancel };
+enum class FailureClass { kUser, kInfra, kStartup, kCancel, kHang };
 
 // The first failure of a job is its root cause; later ones are consequences and not recorded.
 struct Failure {
@@ -46,6 +47,14 @@ struct Failure {
   std::string message;                  // one line for people
   std::vector<std::string> last_lines;  // of the rank's output
   absl::Time at;
+};
+
+// What ranks say of each other when a collective fails. A rank that speaks up is not the one that
+// is stuck, even if its peers have waited for it: it waited itself.
+struct Suspicion {
+  std::set<int> spoken;    // ranks whose collective failed because of others
+  std::set<int> suspects;  // ranks that were waited for in vain and have not spoken
+  std::string error;       // of the collective that raised it
 };
 
 // The place of one rank and what became of it. Keeps the worker's name and host as they were, so
@@ -77,6 +86,7 @@ struct Job {
   std::vector<Rank> ranks;  // empty before the first placement
   int store_port = 0;       // of its TCPStore endpoint, until all its ranks are gone; 0: none
   Rendezvous world;
+  Suspicion suspicion;
   std::optional<Failure> failure;  // set from kStopping on, unless the job succeeds
   absl::Time submitted_at;
   std::optional<absl::Time> placed_at;

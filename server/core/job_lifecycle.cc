@@ -190,6 +190,29 @@ bool RankLost(Job& job, int rank, const std::string& reason, absl::Time at) {
   return true;
 }
 
+bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at) {
+  if (job.state != JobState::kRunning) return false;
+  auto& [spoken, suspects, error] = job.suspicion;
+  const int rank = accusation.rank.rank;
+  bool changed = spoken.insert(rank).second;
+  suspects.erase(rank);
+  for (const int peer : accusation.missing) {
+    if (!spoken.contains(peer)) changed |= suspects.insert(peer).second;
+  }
+  if (error.empty() && !accusation.missing.empty()) {
+    error = absl::StrCat("rank ", rank, ": ",
+                         std::string(Utf8Prefix(accusation.error, kLastLineBytesMax)));
+  }
+  const bool decided = suspects.size() == 1 || (accusation.insist && !suspects.empty());
+  if (!decided) return changed;
+  const int culprit = *suspects.begin();
+  Stop(job,
+       FailureOf(job, culprit, FailureClass::kHang,
+                 absl::StrCat(Whereabouts(job, culprit), " hangs: ", error)),
+       at);
+  return true;
+}
+
 bool Cancel(Job& job, absl::Time at) {
   if (job.failure.has_value() || job.terminal()) return false;
   Failure failure;

@@ -40,6 +40,10 @@ bool RankReleased(Job& job, int rank, absl::Time at);
 // The rank's worker was lost.
 bool RankLost(Job& job, int rank, const std::string& reason, absl::Time at);
 
+// A rank's collective has failed because of its peers. The job fails with the one of them that is
+// left when those that speak up themselves are not counted; with several only where it `insists`.
+bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at);
+
 bool Cancel(Job& job, absl::Time at);
 
 // Why the world of a placed job is not sealed: the missing ranks with their workers. Empty once it

@@ -73,7 +73,11 @@ void Add(Digest& digest, const Job& job) {
   digest.Add(job.version).Add(job.generation).Add(job.ranks.size());
   for (const Rank& rank : job.ranks) Add(digest, rank);
   Add(digest, job.world);
-  digest.Add(job.failure.has_value());
+  for (const auto* ranks : {&job.suspicion.spoken, &job.suspicion.suspects}) {
+    digest.Add(ranks->size());
+    for (const int rank : *ranks) digest.Add(static_cast<uint64_t>(rank));
+  }
+  digest.Add(job.suspicion.error).Add(job.failure.has_value());
   if (job.failure.has_value()) Add(digest, *job.failure);
   digest.Add(job.submitted_at);
   Add(digest, job.placed_at);

@@ -154,6 +154,20 @@ absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto) {
   }
 }
 
+void Fill(const core::AccusePeers& accuse, journal::AccusePeers* proto) {
+  Fill(accuse.rank, proto->mutable_rank());
+  proto->mutable_missing()->Add(accuse.missing.begin(), accuse.missing.end());
+  proto->set_error(accuse.error);
+  proto->set_insist(accuse.insist);
+}
+
+core::AccusePeers ToCommand(const journal::AccusePeers& proto) {
+  return {ToKey(proto.rank()),
+          {proto.missing().begin(), proto.missing().end()},
+          proto.error(),
+          proto.insist()};
+}
+
 void Fill(const core::StoreBatch& batch, journal::StoreBatch* proto) {
   proto->set_job(batch.job.value());
   proto->set_generation(batch.generation.value());
@@ -191,6 +205,8 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
       return ToCommand(record.report_rank());
     case Record::kJoinWorld:
       return core::JoinWorld{ToKey(record.join_world().rank())};
+    case Record::kAccusePeers:
+      return ToCommand(record.accuse_peers());
     case Record::kStoreBatch:
       return ToCommand(record.store_batch());
     // A later release's command too: protobuf keeps a field that it does not know, and sets
@@ -223,6 +239,7 @@ Record ToRecord(const core::Command& command) {
           [&](const core::JoinWorld& join) {
             Fill(join.rank, record.mutable_join_world()->mutable_rank());
           },
+          [&](const core::AccusePeers& accuse) { Fill(accuse, record.mutable_accuse_peers()); },
           [&](const core::StoreBatch& batch) { Fill(batch, record.mutable_store_batch()); }},
       command.action);
   return record;

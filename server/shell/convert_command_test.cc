@@ -30,6 +30,7 @@ std::vector<core::Action> AllActions() {
                        /*stopped=*/true},
       core::LeaveWorker{WorkerId(1), Incarnation(5)},
       core::JoinWorld{kRank},
+      core::AccusePeers{kRank, {0, 3}, "all_reduce 7: ranks 0, 3 did not arrive within 2s", true},
       core::StoreBatch{JobId(7),
                        Generation(3),
                        1,

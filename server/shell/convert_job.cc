@@ -92,6 +92,8 @@ v1::FailureClass ToProto(core::FailureClass failure_class) {
       return v1::FAILURE_CLASS_STARTUP;
     case core::FailureClass::kCancel:
       return v1::FAILURE_CLASS_CANCEL;
+    case core::FailureClass::kHang:
+      return v1::FAILURE_CLASS_HANG;
   }
   return v1::FAILURE_CLASS_UNSPECIFIED;
 }

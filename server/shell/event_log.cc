@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "base/log.h"
 #include "base/overloaded.h"
@@ -65,6 +66,15 @@ void LogRegistered(const core::Worker& worker) {
        {"slots", worker.slots.size()}});
 }
 
+void LogAccused(const core::AccusePeers& accuse) {
+  Log(Severity::kInfo, "peers_accused",
+      {{"job", accuse.rank.job.value()},
+       {"generation", accuse.rank.generation.value()},
+       {"rank", accuse.rank.rank},
+       {"missing", absl::StrJoin(accuse.missing, ",")},
+       {"error", accuse.error}});
+}
+
 // A worker that was lost may be off the record already, where many were lost at once.
 std::string NameOf(const core::Coordinator& coordinator, WorkerId id) {
   const core::Worker* worker = coordinator.worker(id);
@@ -100,6 +110,7 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
           [&](const core::JoinWorld& join) {
             LogSealed(join.rank.job, outcome, coordinator, command.at);
           },
+          [&](const core::AccusePeers& accuse) { LogAccused(accuse); },
           [](const core::StoreBatch&) {}},
       command.action);
   // A job that has ended never moves again, so each is told once.

@@ -1,7 +1,10 @@
 #include "server/shell/worlds_service.h"
 
 #include <optional>
+#include <utility>
 
+#include "base/limits.h"
+#include "base/utf8.h"
 #include "server/shell/call.h"
 #include "server/shell/convert_job.h"
 #include "server/shell/convert_values.h"
@@ -38,6 +41,20 @@ grpc::ServerUnaryReactor* WorldsService::Watch(grpc::CallbackServerContext*,
                 *response->mutable_world() = ToProto(*world);
                 return absl::OkStatus();
               });
+}
+
+grpc::ServerUnaryReactor* WorldsService::Accuse(grpc::CallbackServerContext* context,
+                                                const v1::AccuseRequest* request,
+                                                v1::AccuseResponse* response) {
+  core::AccusePeers accuse{
+      {JobId(request->job()), Generation(request->generation()), request->rank()},
+      {request->missing().begin(), request->missing().end()},
+      std::string(Utf8Prefix(request->error(), kLastLineBytesMax)),
+      request->insist()};
+  return Apply(driver_, context, std::move(accuse), [=](const core::Outcome&, const View& view) {
+    SetHeader(view, response);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace dp::server

@@ -16,6 +16,9 @@ class WorldsService final : public v1::Worlds::CallbackService {
   grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext* context,
                                   const v1::WatchWorldRequest* request,
                                   v1::WatchWorldResponse* response) override;
+  grpc::ServerUnaryReactor* Accuse(grpc::CallbackServerContext* context,
+                                   const v1::AccuseRequest* request,
+                                   v1::AccuseResponse* response) override;
 
  private:
   Driver& driver_;

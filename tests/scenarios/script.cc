@@ -107,6 +107,7 @@ Script::Lines Script::RunCommand(const Line& line) {
   if (verb == "cancel") return Apply(core::CancelJob{JobId(ToNumber(line.word(1)))});
   if (verb == "place") return PlaceAll();
   if (verb == "join") return Apply(core::JoinWorld{Rank(line)});
+  if (verb == "accuse") return Apply(Accusation(line));
   if (verb == "started") return Apply(Report(line, What::kStarted));
   if (verb == "exited") return Apply(Report(line, What::kExited));
   if (verb == "released") return Apply(Report(line, What::kReleased));
@@ -213,6 +214,16 @@ core::ReportRank Script::Report(const Line& line, core::ReportRank::What what) c
   report.stopped = line.option("stopped", "no") == "yes";
   if (line.options.count("says") > 0) report.last_lines = {line.option("says", "")};
   return report;
+}
+
+core::AccusePeers Script::Accusation(const Line& line) const {
+  core::AccusePeers accusation{
+      Rank(line), {}, line.option("error", ""), line.option("insist", "no") == "yes"};
+  const std::string missing = line.option("missing", "");
+  for (const absl::string_view rank : absl::StrSplit(missing, ',', absl::SkipEmpty())) {
+    accusation.missing.push_back(ToNumber(std::string(rank)));
+  }
+  return accusation;
 }
 
 // "JOB/RANK", of the first generation unless the line says otherwise.

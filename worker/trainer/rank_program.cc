@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "client/grpc_connection.h"
 #include "client/grpc_store.h"
+#include "worker/engine/collectives/failure.h"
 #include "worker/engine/data/idx_dataset.h"
 #include "worker/engine/ddp/reducer.h"
 #include "worker/engine/ddp/replica.h"
@@ -28,6 +29,9 @@ namespace {
 constexpr absl::Duration kJoinTimeout = absl::Minutes(5);
 // How long all ranks of a job may take to start: loading data on a busy host included.
 constexpr absl::Duration kRendezvousTimeout = absl::Minutes(10);
+// Where a collective fails, how far apart its ranks notice: those that wait for a rank which is
+// stuck, and those that wait for one of them.
+constexpr absl::Duration kPeersSpeakWithin = absl::Seconds(2);
 
 struct Datasets {
   std::unique_ptr<engine::Dataset> train;
@@ -169,9 +173,16 @@ class RankProgram {
     return group.rank() == 0 ? WriteResults(plan, model, trace) : absl::OkStatus();
   }
 
+  // Either way the collective's error stands.
   absl::Status AwaitEnd(const TrainingPlan& plan, const absl::Status& lost) {
-    Log(Severity::kWarning, "peer_lost", {{"rank", environment_.rank}, {"error", lost.ToString()}});
-    (void)session_.AwaitClosed(plan.detect_within);  // either way the collective's error stands
+    Log(Severity::kWarning, "peer_lost",
+        {{"rank", environment_.rank}, {"error", std::string(lost.message())}});
+    const std::vector<int> missing = engine::MissingRanks(lost);
+    for (const bool insist : {false, true}) {
+      (void)session_.Accuse(missing, lost, insist, plan.detect_within);  // the wait tells enough
+      const absl::Duration patience = insist ? plan.detect_within : kPeersSpeakWithin;
+      if (session_.AwaitClosed(patience).ok()) break;
+    }
     return lost;
   }
 

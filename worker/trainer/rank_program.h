@@ -9,9 +9,10 @@ namespace dp::trainer {
 // Runs one rank of a train job from joining its world to the end of training; rank 0 then writes
 // the final weights where the job wants them. Blocks for as long as that takes.
 //
-// A rank that loses a peer is not the one to blame: it aborts its group and waits to be stopped
-// with the others, so that the job's failure is the peer's. Only when nobody stops it within the
-// job's detectWithin does it fail itself, with the error of the collective.
+// A rank that loses a peer is not the one to blame: it aborts its group, says whom it waited for
+// until the deadline, and waits to be stopped with the others, so that the job's failure is the
+// peer's. Only when nobody stops it within the job's detectWithin does it fail itself, with the
+// error of the collective.
 //
 // Errors: InvalidArgument or NotFound the spec or its data, named; DeadlineExceeded or
 // FailedPrecondition the world was not sealed; Aborted, Unavailable, DeadlineExceeded a collective;

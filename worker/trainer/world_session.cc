@@ -47,6 +47,19 @@ absl::StatusOr<std::string> WorldSession::AwaitClosed(absl::Duration timeout) {
   return world.reason();
 }
 
+absl::Status WorldSession::Accuse(const std::vector<int>& missing, const absl::Status& error,
+                                  bool insist, absl::Duration timeout) {
+  v1::AccuseRequest request;
+  request.set_job(environment_.job.value());
+  request.set_generation(environment_.generation.value());
+  request.set_rank(environment_.rank);
+  request.mutable_missing()->Add(missing.begin(), missing.end());
+  request.set_error(std::string(error.message()));
+  request.set_insist(insist);
+  const auto attempt = [&](absl::Duration in) { return connection_.Accuse(request, in); };
+  return client::RetryLoop(Policy(timeout, client::kAnswerSlack), clock_, pause_, attempt).status();
+}
+
 absl::StatusOr<v1::World> WorldSession::AwaitState(v1::WorldState state, absl::Duration timeout) {
   const absl::Time until = clock_.Now() + timeout;
   while (world_.state() != state && world_.state() != v1::WORLD_STATE_CLOSED) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
@@ -28,6 +31,12 @@ class WorldSession {
 
   // Waits until the world is closed; returns its reason. Errors: DeadlineExceeded it is still open.
   absl::StatusOr<std::string> AwaitClosed(absl::Duration timeout);
+
+  // Says that this rank's collective has failed for want of the `missing` ranks, or of any other
+  // peer where that is empty; `insist` when the others have had time to say so too.
+  // Errors: NotFound; FailedPrecondition the generation is over; Unavailable after `timeout`.
+  absl::Status Accuse(const std::vector<int>& missing, const absl::Status& error, bool insist,
+                      absl::Duration timeout);
 
   const v1::JobSpec& spec() const { return spec_; }
 

@@ -35,6 +35,12 @@ class FakeWorlds final : public client::WorldsConnection {
     return response;
   }
 
+  absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest& request,
+                                            absl::Duration) override {
+    accusation = request;
+    return v1::AccuseResponse();
+  }
+
   void Then(v1::WorldState state, uint64_t version, const char* reason) {
     v1::World& world = next.emplace_back();
     world.set_state(state);
@@ -44,6 +50,7 @@ class FakeWorlds final : public client::WorldsConnection {
 
   std::deque<v1::World> next;
   int joined_rank = -1;
+  v1::AccuseRequest accusation;
   uint64_t watched_since = 0;
 
  private:
@@ -84,6 +91,14 @@ TEST_F(WorldSessionTest, AClosedWorldEndsTheWaitWithItsReason) {
   worlds_.Then(v1::WORLD_STATE_CLOSED, 5, "rank 0 was killed");
   EXPECT_THAT(session_.AwaitSealed(absl::Minutes(1)).message(), HasSubstr("rank 0 was killed"));
   EXPECT_EQ(*session_.AwaitClosed(absl::Minutes(1)), "rank 0 was killed");
+}
+
+TEST_F(WorldSessionTest, AccusingNamesThisRankAndThoseThatItWaitedFor) {
+  const absl::Status error = absl::DeadlineExceededError("all_reduce 7: rank 1 did not arrive");
+  EXPECT_TRUE(session_.Accuse({1, 3}, error, /*insist=*/true, absl::Seconds(10)).ok());
+  EXPECT_THAT(worlds_.accusation.ShortDebugString(),
+              "job: 7 generation: 1 rank: 2 missing: 1 missing: 3 "
+              "error: \"all_reduce 7: rank 1 did not arrive\" insist: true");
 }
 
 }  // namespace

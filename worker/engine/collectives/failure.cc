@@ -1,9 +1,20 @@
 #include "worker/engine/collectives/failure.h"
 
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/optional.h"
+#include "base/check.h"
 
 namespace dp::engine {
+namespace {
+
+// Of the payload; ranks in decimal with commas.
+constexpr char kMissingRanks[] = "dp/missing_ranks";
+
+}  // namespace
 
 std::string RankNames(absl::Span<const int> ranks) {
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
@@ -14,9 +25,21 @@ absl::Status DidNotArrive(absl::string_view operation, absl::Span<const int> mis
   if (missing.empty())
     return absl::DeadlineExceededError(
         absl::StrCat(operation, " did not end within ", absl::FormatDuration(timeout)));
-  return absl::DeadlineExceededError(absl::StrCat(operation, ": ", RankNames(missing),
-                                                  " did not arrive within ",
-                                                  absl::FormatDuration(timeout)));
+  absl::Status status = absl::DeadlineExceededError(
+      absl::StrCat(operation, ": ", RankNames(missing), " did not arrive within ",
+                   absl::FormatDuration(timeout)));
+  status.SetPayload(kMissingRanks, absl::Cord(absl::StrJoin(missing, ",")));
+  return status;
+}
+
+std::vector<int> MissingRanks(const absl::Status& status) {
+  std::vector<int> ranks;
+  const absl::optional<absl::Cord> listed = status.GetPayload(kMissingRanks);
+  if (!listed.has_value()) return ranks;
+  for (const absl::string_view rank : absl::StrSplit(std::string(*listed), ',')) {
+    DP_CHECK(absl::SimpleAtoi(rank, &ranks.emplace_back()));
+  }
+  return ranks;
 }
 
 absl::Status WentAway(absl::string_view operation, absl::Span<const int> ranks) {

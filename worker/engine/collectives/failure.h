@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -14,9 +15,12 @@ namespace dp::engine {
 // "rank 1" or "ranks 1, 3".
 std::string RankNames(absl::Span<const int> ranks);
 
-// DeadlineExceeded; `missing` may be empty where the backend cannot tell.
+// DeadlineExceeded; `missing` may be empty where the backend cannot tell. It rides along with the
+// status, for MissingRanks; as text it shows only in the message.
 absl::Status DidNotArrive(absl::string_view operation, absl::Span<const int> missing,
                           absl::Duration timeout);
+// The ranks that an operation's error says did not arrive; empty for any other status.
+std::vector<int> MissingRanks(const absl::Status& status);
 // Unavailable.
 absl::Status WentAway(absl::string_view operation, absl::Span<const int> ranks);
 // Aborted.

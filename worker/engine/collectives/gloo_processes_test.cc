@@ -86,6 +86,10 @@ class Process {
 using World = std::vector<std::unique_ptr<Process>>;
 using Body = std::function<void(Group&, const Process::Line&)>;
 
+std::string Text(const absl::Status& status) {
+  return status.ToString(absl::StatusToStringMode::kWithNoExtraData);
+}
+
 // Starts `size` ranks that connect, say "connected", run `body` on their command, and then wait to
 // be killed with their group open, as a trainer does.
 World Start(int size, absl::Duration timeout, const Body& body) {
@@ -97,7 +101,7 @@ World Start(int size, absl::Duration timeout, const Body& body) {
     world.push_back(std::make_unique<Process>([&](const Process::Line& line) {
       auto group =
           ConnectGloo(*store, r, size, {.group = {.timeout = timeout}, .address = "127.0.0.1"});
-      line.Say(group.ok() ? "connected" : group.status().ToString());
+      line.Say(group.ok() ? "connected" : Text(group.status()));
       if (!group.ok()) return;
       line.AwaitCommand();
       body(**group, line);
@@ -115,7 +119,7 @@ void ReduceUntilError(Group& group, const Process::Line& line, size_t floats) {
   std::vector<float> data(floats);
   for (int i = 0;; ++i) {
     const absl::Status status = group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum)->Wait();
-    if (!status.ok()) return line.Say(status.ToString());
+    if (!status.ok()) return line.Say(Text(status));
     if (i == 0) line.Say("reducing");
   }
 }
@@ -182,7 +186,7 @@ TEST(GlooProcessTest, ADeathIsSeenAtOnceByAnOperationThatWaitsForSomebodyElse) {
 TEST(GlooProcessTest, ARankThatNeverComesIsTheOnlyOneTheDeadlineNames) {
   World world = Start(4, absl::Seconds(5), [](Group& group, const Process::Line& line) {
     std::vector<float> data(100000);
-    line.Say(group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum)->Wait().ToString());
+    line.Say(Text(group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum)->Wait()));
   });
   world[2]->Signal(SIGSTOP);
   for (auto& process : world) process->Command();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
+#include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/testing/awkward_values.h"
 
 namespace dp::engine {
@@ -113,6 +114,7 @@ TEST_P(GroupConformance, AnOperationAnsweredLateNamesTheRanksThatDidNotArrive) {
   EXPECT_EQ(status.message(),
             absl::StrCat("all_reduce 1: ", others.size() == 1 ? "rank " : "ranks ",
                          absl::StrJoin(others, ", "), " did not arrive within 100ms"));
+  EXPECT_EQ(MissingRanks(status), others);
 }
 
 TEST_P(GroupConformance, AbortFromAnotherThreadEndsBlockedAndQueuedOperations) {
