@@ -3,7 +3,10 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/check.h"
+#include "server/core/job_lifecycle.h"
 #include "server/shell/convert_values.h"
 
 namespace dp::server {
@@ -111,6 +114,11 @@ v1::Job ToProto(const core::Job& job, const View& view) {
   const auto reasons = view.pending_reasons.find(job.id);
   if (job.state == core::JobState::kPending && reasons != view.pending_reasons.end()) {
     for (const std::string& reason : reasons->second) proto.add_pending_reasons(reason);
+  }
+  if (job.state == core::JobState::kStarting) {
+    const absl::Duration since = absl::Trunc(view.now - *job.placed_at, absl::Seconds(1));
+    proto.add_pending_reasons(
+        absl::StrCat(core::WhyNotSealed(job), "; placed ", absl::FormatDuration(since), " ago"));
   }
   if (job.failure) Fill(*job.failure, proto.mutable_failure());
   *proto.mutable_submitted_at() = ToProto(job.submitted_at);

@@ -29,4 +29,11 @@ core::Exit FromProto(const v1::Exit& exit) {
   return {core::Exit::How::kCode, exit.code()};
 }
 
+v1::ResponseHeader HeaderOf(const View& view) {
+  v1::ResponseHeader header;
+  header.set_epoch(view.coordinator.epoch().value());
+  header.set_revision(view.coordinator.revision().value());
+  return header;
+}
+
 }  // namespace dp::server

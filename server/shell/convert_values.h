@@ -26,10 +26,11 @@ absl::Duration BoundedWait(const google::protobuf::Duration& timeout);
 v1::Exit ToProto(const core::Exit& exit);
 core::Exit FromProto(const v1::Exit& exit);
 
+v1::ResponseHeader HeaderOf(const View& view);
+
 template <typename Response>
 void SetHeader(const View& view, Response* response) {
-  response->mutable_header()->set_epoch(view.coordinator.epoch().value());
-  response->mutable_header()->set_revision(view.coordinator.revision().value());
+  *response->mutable_header() = HeaderOf(view);
 }
 
 }  // namespace dp::server

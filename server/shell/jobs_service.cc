@@ -1,13 +1,11 @@
 #include "server/shell/jobs_service.h"
 
-#include <optional>
-
-#include "absl/strings/str_cat.h"
 #include "server/core/job_registry.h"
 #include "server/shell/call.h"
 #include "server/shell/convert_job.h"
 #include "server/shell/convert_values.h"
 #include "server/shell/job_spec_check.h"
+#include "server/shell/watch_job_call.h"
 
 namespace dp::server {
 namespace {
@@ -45,11 +43,20 @@ absl::Status JobsService::CheckStore(const v1::JobSpec& spec) const {
       "--tcpstore-listen, or use relay");
 }
 
-grpc::ServerUnaryReactor* JobsService::Get(grpc::CallbackServerContext* context,
+template <typename Response>
+grpc::ServerUnaryReactor* JobsService::Watch(uint64_t job, uint64_t since, absl::Duration timeout,
+                                             Response* response) {
+  auto* call = new WatchJobCall(driver_, logs_, JobId(job), since, *response->mutable_header(),
+                                *response->mutable_job());
+  call->Start(timeout);
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobsService::Get(grpc::CallbackServerContext*,
                                            const v1::GetJobRequest* request,
                                            v1::GetJobResponse* response) {
-  return Ask(driver_, context,
-             [=](const View& view) { return AnswerJob(JobId(request->job()), view, response); });
+  // Every version is above 0: the answer comes at once.
+  return Watch(request->job(), /*since=*/0, absl::ZeroDuration(), response);
 }
 
 grpc::ServerUnaryReactor* JobsService::List(grpc::CallbackServerContext* context,
@@ -66,13 +73,7 @@ grpc::ServerUnaryReactor* JobsService::List(grpc::CallbackServerContext* context
 grpc::ServerUnaryReactor* JobsService::Watch(grpc::CallbackServerContext*,
                                              const v1::WatchJobRequest* request,
                                              v1::WatchJobResponse* response) {
-  const core::Topic topic{.kind = core::Topic::Kind::kJob, .id = request->job()};
-  return Wait(driver_, {topic}, BoundedWait(request->timeout()),
-              [=](const View& view, bool last) -> std::optional<absl::Status> {
-                const core::Job* job = view.coordinator.job(JobId(request->job()));
-                if (job && job->version.value() <= request->since() && !last) return std::nullopt;
-                return AnswerJob(JobId(request->job()), view, response);
-              });
+  return Watch(request->job(), request->since(), BoundedWait(request->timeout()), response);
 }
 
 grpc::ServerUnaryReactor* JobsService::Cancel(grpc::CallbackServerContext* context,

@@ -2,15 +2,17 @@
 
 #include "dp/v1/jobs.grpc.pb.h"
 #include "server/shell/driver.h"
+#include "server/shell/log_thread.h"
 
 namespace dp::server {
 
-// proto/dp/v1/jobs.proto over the driver. Thread-safe.
+// proto/dp/v1/jobs.proto over the driver; a failure's last lines may come from the logs.
+// Thread-safe.
 class JobsService final : public v1::Jobs::CallbackService {
  public:
   // `direct_stores`: whether the coordinator serves the stores of jobs itself.
-  JobsService(Driver& driver, bool direct_stores)
-      : driver_(driver), direct_stores_(direct_stores) {}
+  JobsService(Driver& driver, LogThread& logs, bool direct_stores)
+      : driver_(driver), logs_(logs), direct_stores_(direct_stores) {}
 
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context,
                                    const v1::SubmitRequest* request,
@@ -30,8 +32,13 @@ class JobsService final : public v1::Jobs::CallbackService {
 
  private:
   absl::Status CheckStore(const v1::JobSpec& spec) const;
+  // Answers when the job's version is above `since`.
+  template <typename Response>
+  grpc::ServerUnaryReactor* Watch(uint64_t job, uint64_t since, absl::Duration timeout,
+                                  Response* response);
 
   Driver& driver_;
+  LogThread& logs_;
   const bool direct_stores_;
 };
 

@@ -32,7 +32,7 @@ void SetTransport(grpc::ServerBuilder& builder) {
 Server::Server(const ListenAddress& address, Driver& driver, LogThread& logs,
                const std::optional<std::string>& direct_stores)
     : address_(address),
-      jobs_(driver, direct_stores.has_value()),
+      jobs_(driver, logs, direct_stores.has_value()),
       workers_(driver, direct_stores.value_or("")),
       worlds_(driver),
       store_(driver),

@@ -80,6 +80,31 @@ class ServicesTest : public ::testing::Test {
   uint64_t worker_ = 0;
 };
 
+TEST_F(ServicesTest, AStartingJobSaysWhichRanksHaveNotJoined) {
+  const uint64_t job = PlacedJob(2);
+  ASSERT_TRUE(client_->Join(job, 0).ok());
+  const v1::Job described = client_->GetJob(job)->job();
+  EXPECT_EQ(described.state(), v1::JOB_STATE_STARTING);
+  ASSERT_EQ(described.pending_reasons_size(), 1);
+  EXPECT_THAT(described.pending_reasons(0),
+              HasSubstr("1 of 2 ranks have joined; missing: rank 1 on w (assigned); placed "));
+}
+
+TEST_F(ServicesTest, TheLastLinesOfARankThatDiedWithItsWorkerComeFromTheLogs) {
+  const uint64_t job = PlacedJob();
+  ASSERT_TRUE(client_->AppendLog(worker_, job, 0, "epoch 1\nepoch 2\n").ok());
+  std::promise<void> lost;
+  ASSERT_TRUE(driver_
+                  ->Submit(core::LoseWorker{WorkerId(worker_), Incarnation(1), "silent"},
+                           [&](const core::Outcome&, const View&) { lost.set_value(); })
+                  .ok());
+  lost.get_future().get();
+  EXPECT_THAT(client_->GetJob(job)->job().failure().last_lines(),
+              ElementsAre("epoch 1", "epoch 2"));
+  EXPECT_THAT(WatchJob(job, 0, 30)->job().failure().last_lines(),
+              ElementsAre("epoch 1", "epoch 2"));
+}
+
 TEST_F(ServicesTest, ASubmittedJobComesBackWithItsDefaultsAndAHeader) {
   const auto submitted = client_->Submit(ClusterClient::AJob("mnist", 2), "r");
   ASSERT_TRUE(submitted.ok()) << submitted.status.error_message();

@@ -1,0 +1,82 @@
+#include "server/shell/watch_job_call.h"
+
+#include <string>
+#include <utility>
+
+#include "base/limits.h"
+#include "server/core/job_registry.h"
+#include "server/shell/call.h"
+#include "server/shell/convert_job.h"
+#include "server/shell/convert_values.h"
+#include "server/shell/last_lines.h"
+
+namespace dp::server {
+namespace {
+
+bool LacksLastLines(const core::Job& job) {
+  return job.failure.has_value() && job.failure->rank.has_value() &&
+         job.failure->last_lines.empty();
+}
+
+LogQuery LastLinesOf(const core::Failure& failure) {
+  LogQuery query;
+  query.ranks = {*failure.rank};
+  query.tail_lines = static_cast<int>(kLastLinesMax);
+  query.finished = true;  // nobody is left to end the last line
+  return query;
+}
+
+}  // namespace
+
+WatchJobCall::WatchJobCall(Driver& driver, LogThread& logs, JobId job, uint64_t since,
+                           v1::ResponseHeader& header, v1::Job& answer)
+    : driver_(driver),
+      logs_(logs),
+      job_(job),
+      since_(since),
+      header_(header),
+      answer_(answer),
+      ticket_(driver.NewTicket()) {}
+
+void WatchJobCall::Start(absl::Duration timeout) {
+  FinishOnError(this, driver_.Wait(ticket_, {{.kind = core::Topic::Kind::kJob, .id = job_.value()}},
+                                   timeout, [this](Waiters::Wake wake, const View& view) {
+                                     return Woken(wake, view);
+                                   }));
+}
+
+bool WatchJobCall::Woken(Waiters::Wake wake, const View& view) {
+  if (wake != Waiters::Wake::kChanged && wake != Waiters::Wake::kDeadline) {
+    Finish(ToGrpc(EndOfWait(wake)));
+    return true;
+  }
+  const core::Job* job = view.coordinator.job(job_);
+  if (job == nullptr) {
+    Finish(ToGrpc(core::UnknownJob(job_)));
+    return true;
+  }
+  if (job->version.value() <= since_ && wake == Waiters::Wake::kChanged) return false;
+  Answer(*job, view);
+  return true;
+}
+
+void WatchJobCall::Answer(const core::Job& job, const View& view) {
+  header_ = HeaderOf(view);
+  answer_ = ToProto(job, view);
+  if (!LacksLastLines(job)) return Finish(grpc::Status::OK);
+  const absl::Status asked =
+      logs_.Read(job.id, LastLinesOf(*job.failure),
+                 [this](const absl::StatusOr<LogPage>& page) { AddLastLines(page); });
+  if (!asked.ok()) Finish(grpc::Status::OK);  // the answer stands without
+}
+
+void WatchJobCall::AddLastLines(const absl::StatusOr<LogPage>& page) {
+  if (page.ok()) {
+    for (std::string& line : LastLines(*page, Generation(answer_.generation()))) {
+      answer_.mutable_failure()->add_last_lines(std::move(line));
+    }
+  }
+  Finish(grpc::Status::OK);
+}
+
+}  // namespace dp::server
