@@ -20,6 +20,7 @@ int main() {
   }
   const absl::Status status = dp::trainer::RunRank(*environment, dp::Clock::System());
   if (status.ok()) return 0;
-  std::fprintf(stderr, "dp-trainer: rank %d: %s\n", environment->rank, status.ToString(absl::StatusToStringMode::kWithNoExtraData).c_str());
+  std::fprintf(stderr, "dp-trainer: rank %d: %s\n", environment->rank,
+               status.ToString(absl::StatusToStringMode::kWithNoExtraData).c_str());
   return kFailed;
 }

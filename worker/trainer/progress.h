@@ -35,6 +35,7 @@ class Progress {
   void Ended();
 
   int64_t steps() const { return steps_; }
+  int epoch() const { return epoch_; }
 
  private:
   v1::Metric NewMetric(absl::string_view event) const;

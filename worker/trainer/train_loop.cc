@@ -1,7 +1,9 @@
 #include "worker/trainer/train_loop.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 
 namespace dp::trainer {
@@ -59,6 +61,7 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   const engine::BatchResult forward =
       parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
   DP_RETURN_IF_ERROR(Backward(step, forward));
+  DP_RETURN_IF_ERROR(CheckLoss());
   parts_.model.optimizer->Step();
   parts_.progress.StepDone(parts_.model.loss(), step.global_count);
   if (parts_.trace != nullptr && parts_.progress.steps() <= kTracedSteps) {
@@ -77,6 +80,18 @@ absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
   parts_.model.network->Backward(scale, [this](int index) { parts_.reducer.GradientReady(index); });
   parts_.reducer.GradientReady(static_cast<int>(parts_.model.layout.parameters.size()));
   return parts_.reducer.EndBackward();
+}
+
+// Every rank has the same loss and ends at the same step. No later step would mend it: the
+// gradients are no numbers any more, and the weights would not be after this step.
+absl::Status TrainLoop::CheckLoss() const {
+  const float loss = parts_.model.loss();
+  if (std::isfinite(loss)) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("the loss is ", loss, " at step ",
+                                            parts_.progress.steps() + 1, " of epoch ",
+                                            parts_.progress.epoch(),
+                                            "; lower the learning rate, or look for values in the "
+                                            "data that are out of scale"));
 }
 
 absl::Status TrainLoop::EvaluateAfter(int epoch) {

@@ -40,7 +40,8 @@ class TrainLoop {
   };
   explicit TrainLoop(const Parts& parts);
 
-  // Ends after the last epoch or the last step of the plan. Errors: those of the group.
+  // Ends after the last epoch or the last step of the plan. Errors: those of
+  // the group; OutOfRange the loss is infinite or no number.
   absl::Status Run();
 
  private:
@@ -48,6 +49,7 @@ class TrainLoop {
   absl::Status RunStep(const engine::Prefetch::Step& step);
   // Fills the gradients with their mean over the global batch.
   absl::Status Backward(const engine::Prefetch::Step& step, const engine::BatchResult& forward);
+  absl::Status CheckLoss() const;
   absl::Status EvaluateAfter(int epoch);
   bool finished() const { return parts_.progress.steps() >= steps_total_; }
 

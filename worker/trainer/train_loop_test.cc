@@ -57,9 +57,9 @@ struct Outcome {
   std::vector<v1::Metric> metrics;  // of rank 0
 };
 
-// One rank, as RankProgram does it.
+// One rank, as RankProgram does it; it ends well unless `ended` takes its error.
 void TrainRank(const TrainingPlan& plan, engine::Group& group, const std::string& metrics_file,
-               std::vector<float>& weights) {
+               std::vector<float>& weights, absl::Status* ended = nullptr) {
   const StripedImages train(/*size=*/50);
   const StripedImages test(/*size=*/13);
   engine::GlobalBatchSampler sampler = TrainSampler(plan, train, group);
@@ -72,7 +72,10 @@ void TrainRank(const TrainingPlan& plan, engine::Group& group, const std::string
   MetricLog log = *MetricLog::Open(metrics_file, Clock::System());
   Progress progress({.rank = group.rank(), .world_size = group.size(), .epochs_total = plan.epochs},
                     log, Clock::System());
-  ASSERT_TRUE(TrainLoop({plan, *model, group, reducer, sampler, train, test, progress}).Run().ok());
+  const absl::Status status =
+      TrainLoop({plan, *model, group, reducer, sampler, train, test, progress}).Run();
+  if (ended != nullptr) *ended = status;
+  EXPECT_TRUE(ended != nullptr || status.ok()) << status;
   const absl::Span<float> values = model->values->span();
   weights.assign(values.begin(), values.end());
 }
@@ -152,6 +155,18 @@ TEST(TrainLoopTest, StopsAtTheLastStepOfThePlan) {
   const Outcome outcome = Train(plan, 2);
   EXPECT_EQ(Losses(outcome).size(), 7u);
   EXPECT_EQ(LastEvaluation(outcome).step(), 7);
+}
+
+TEST(TrainLoopTest, ALossThatIsNoNumberEndsTheTrainingAtItsStep) {
+  TrainingPlan plan = APlan();
+  plan.sgd.learning_rate = 1e30f;
+  auto groups = engine::MakeLocalGroups(1);
+  std::vector<float> weights;
+  absl::Status ended;
+  TrainRank(plan, *groups[0], "", weights, &ended);
+  EXPECT_EQ(ended.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(ended.message()),
+              ::testing::ContainsRegex("the loss is -?(nan|inf) at step [0-9]+"));
 }
 
 }  // namespace

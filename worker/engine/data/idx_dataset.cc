@@ -75,12 +75,12 @@ absl::StatusOr<IdxArray> ReadIn(const std::string& dir, const std::string& name,
   return ReadIdx(path, rank);
 }
 
-absl::Status CheckLabels(const std::string& name, const std::vector<uint8_t>& labels, int classes) {
+absl::Status CheckLabels(const std::string& file, const std::vector<uint8_t>& labels, int classes) {
   const auto bad = std::find_if(labels.begin(), labels.end(),
                                 [classes](uint8_t label) { return label >= classes; });
   if (bad == labels.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(name, ": label ", *bad, " of sample ", bad - labels.begin(),
+      absl::StrCat(file, ": label ", *bad, " of sample ", bad - labels.begin(),
                    " is out of range, labels are 0 to ", classes - 1));
 }
 
@@ -107,7 +107,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const IdxDatasetOptions&
                                                    images.extents[0], " samples, but ", labels_name,
                                                    " has ", labels.extents[0]));
   }
-  DP_RETURN_IF_ERROR(CheckLabels(labels_name, labels.bytes, options.classes));
+  DP_ASSIGN_OR_RETURN(const std::string labels_file, Find(options.dir, labels_name));
+  DP_RETURN_IF_ERROR(CheckLabels(labels_file, labels.bytes, options.classes));
   return std::make_unique<IdxDataset>(std::move(images), std::move(labels.bytes), options.classes,
                                       Normalize(options.mean, options.std));
 }
