@@ -18,7 +18,9 @@ inline constexpr int kThreadsPerRankMax = 1'024;
 inline constexpr int kJobNameBytesMax = 63;
 // From 0, which kills at once, to as long as a checkpoint may take.
 inline constexpr absl::Duration kGraceMax = absl::Hours(1);
-// Above 0. A job that hangs for longer than a day is not watched by anyone.
+// Below it a busy host would look like a hang; and a job that hangs for longer than a day is not
+// watched by anyone.
+inline constexpr absl::Duration kDetectWithinMin = absl::Seconds(1);
 inline constexpr absl::Duration kDetectWithinMax = absl::Hours(24);
 // Above 0. A terabyte; no model has one bucket of that.
 inline constexpr double kBucketCapMbMax = 1 << 20;

@@ -67,10 +67,10 @@ class Check {
     if (grace < absl::ZeroDuration() || grace > kGraceMax)
       Fail("grace", Wrong("grace", grace, absl::StrCat("0s to ", absl::FormatDuration(kGraceMax))));
     const absl::Duration detect = FromProto(spec_.detect_within());
-    if (detect <= absl::ZeroDuration() || detect > kDetectWithinMax)
-      Fail("detectWithin",
-           Wrong("detectWithin", detect,
-                 absl::StrCat("more than 0s, at most ", absl::FormatDuration(kDetectWithinMax))));
+    if (detect < kDetectWithinMin || detect > kDetectWithinMax)
+      Fail("detectWithin", Wrong("detectWithin", detect,
+                                 absl::StrCat(absl::FormatDuration(kDetectWithinMin), " to ",
+                                              absl::FormatDuration(kDetectWithinMax))));
   }
 
   // Protobuf's maps have no order; errors should.

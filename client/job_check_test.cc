@@ -96,10 +96,9 @@ TEST(JobCheckTest, AValueOutOfRangeIsNamedWithWhatIsAllowed) {
   EXPECT_THAT(ErrorSetting("threadsPerRank=-1"), HasSubstr("threadsPerRank is -1; expected 1 to"));
   EXPECT_THAT(ErrorSetting("grace=-1s"), HasSubstr("grace is -1s; expected 0s to 1h"));
   EXPECT_THAT(ErrorSetting("grace=2h"), HasSubstr("grace is 2h; expected 0s to 1h"));
-  EXPECT_THAT(ErrorSetting("detectWithin=48h"),
-              HasSubstr("is 48h; expected more than 0s, at most"));
+  EXPECT_THAT(ErrorSetting("detectWithin=48h"), HasSubstr("is 48h; expected 1s to 24h"));
   EXPECT_THAT(ErrorSetting("train.bucketCapMb=2e6"), HasSubstr("more than 0, at most 1048576"));
-  EXPECT_THAT(ErrorSetting("detectWithin=0s"), HasSubstr("detectWithin is 0; expected more than"));
+  EXPECT_THAT(ErrorSetting("detectWithin=0s"), HasSubstr("detectWithin is 0; expected 1s to 24h"));
   EXPECT_THAT(ErrorSetting("train.epochs=0"), HasSubstr("train.epochs is 0; expected 1 to"));
   EXPECT_THAT(ErrorSetting("train.maxSteps=-1"), HasSubstr("train.maxSteps is -1; expected 0 or"));
   EXPECT_THAT(ErrorSetting("train.globalBatchSize=0"), HasSubstr("is 0; expected 1 or more"));

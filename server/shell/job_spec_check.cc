@@ -30,10 +30,12 @@ absl::Status CheckRange(absl::string_view field, double value, double min, doubl
                                     : absl::StrCat("it must be a number from ", min, " up"));
 }
 
-absl::Status CheckRange(absl::string_view field, absl::Duration value, absl::Duration max) {
-  if (value >= absl::ZeroDuration() && value <= max) return absl::OkStatus();
+absl::Status CheckRange(absl::string_view field, absl::Duration value, absl::Duration min,
+                        absl::Duration max) {
+  if (value >= min && value <= max) return absl::OkStatus();
   return Invalid(field, absl::FormatDuration(value),
-                 absl::StrCat("it must be from 0 to ", absl::FormatDuration(max)));
+                 absl::StrCat("it must be from ", absl::FormatDuration(min), " to ",
+                              absl::FormatDuration(max)));
 }
 
 bool IsNameCharacter(char c) {
@@ -70,6 +72,13 @@ absl::Status CheckHead(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// A rank's working directory is its daemon's, which is nobody's choice.
+absl::Status CheckPath(absl::string_view field, const std::string& path) {
+  if (path.empty() || path.front() == '/') return absl::OkStatus();
+  return Invalid(field, absl::StrCat("\"", path, "\""),
+                 "it must be an absolute path on the workers' hosts");
+}
+
 absl::Status CheckTrain(const v1::TrainSpec& train) {
   const double infinity = HUGE_VAL;
   DP_RETURN_IF_ERROR(CheckRange("train.epochs", train.epochs(), 0, infinity));
@@ -79,6 +88,9 @@ absl::Status CheckTrain(const v1::TrainSpec& train) {
   DP_RETURN_IF_ERROR(CheckRange("train.bucketCapMb", train.bucket_cap_mb(), 0, kBucketCapMbMax));
   DP_RETURN_IF_ERROR(CheckRange("train.evaluateEvery", train.evaluate_every(), 0, infinity));
   if (train.data().dir().empty()) return Invalid("train.data.dir", "", "it must name a directory");
+  DP_RETURN_IF_ERROR(CheckPath("train.data.dir", train.data().dir()));
+  DP_RETURN_IF_ERROR(CheckPath("train.output.weights", train.output().weights()));
+  DP_RETURN_IF_ERROR(CheckPath("train.trace", train.trace()));
   if (train.model().preset().empty() == train.model().layers().empty()) {
     return Invalid("train.model", train.model().layers().empty() ? "empty" : "given twice",
                    "it must have either preset or layers");
@@ -182,11 +194,9 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
   DP_RETURN_IF_ERROR(CheckHead(spec));
   DP_RETURN_IF_ERROR(CheckRange("ranks", spec.ranks(), 1, kRanksMax));
   DP_RETURN_IF_ERROR(CheckRange("threadsPerRank", spec.threads_per_rank(), 1, kThreadsPerRankMax));
-  DP_RETURN_IF_ERROR(CheckRange("grace", FromProto(spec.grace()), kGraceMax));
-  DP_RETURN_IF_ERROR(CheckRange("detectWithin", FromProto(spec.detect_within()), kDetectWithinMax));
-  if (FromProto(spec.detect_within()) == absl::ZeroDuration()) {
-    return Invalid("detectWithin", "0", "it must be above 0: nothing arrives in no time");
-  }
+  DP_RETURN_IF_ERROR(CheckRange("grace", FromProto(spec.grace()), absl::ZeroDuration(), kGraceMax));
+  DP_RETURN_IF_ERROR(CheckRange("detectWithin", FromProto(spec.detect_within()), kDetectWithinMin,
+                                kDetectWithinMax));
   core::JobSpec checked;
   switch (spec.program_case()) {
     case v1::JobSpec::kTrain:

@@ -73,6 +73,22 @@ TEST(JobSpecCheckTest, NumbersOutOfRangeAreRefusedByFieldAndValue) {
               HasSubstr("train.bucketCapMb is nan"));
 }
 
+TEST(JobSpecCheckTest, ADeadlineThatABusyHostWouldMissIsRefused) {
+  EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.mutable_detect_within()->set_nanos(1); }),
+            "detectWithin is 1ns; it must be from 1s to 24h");
+}
+
+TEST(JobSpecCheckTest, PathsThatDependOnADaemonsDirectoryAreRefused) {
+  EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->mutable_data()->set_dir("d"); }),
+            "train.data.dir is \"d\"; it must be an absolute path on the workers' hosts");
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) {
+                spec.mutable_train()->mutable_output()->set_weights("out/w.safetensors");
+              }),
+              HasSubstr("train.output.weights is \"out/w.safetensors\""));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->set_trace("t.jsonl"); }),
+              HasSubstr("train.trace is \"t.jsonl\""));
+}
+
 TEST(JobSpecCheckTest, AJobNeedsAProgramAModelAndData) {
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.clear_train(); }), HasSubstr("no program"));
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->clear_data(); }),
