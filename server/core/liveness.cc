@@ -1,5 +1,7 @@
 #include "server/core/liveness.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace dp::core {
@@ -10,6 +12,10 @@ void Liveness::Hear(WorkerId worker, Incarnation incarnation, absl::Time now) {
   heard_[worker] = {incarnation, now};
 }
 
+void Liveness::Expect(WorkerId worker, Incarnation incarnation, absl::Time now) {
+  heard_[worker] = {incarnation, now + kReturnsWithin};
+}
+
 void Liveness::Forget(WorkerId worker) { heard_.erase(worker); }
 
 std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
@@ -18,7 +24,7 @@ std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
   looked_at_ = now;
   std::vector<LoseWorker> overdue;
   for (auto& [worker, heard] : heard_) {
-    if (stood_still) heard.at = now;
+    if (stood_still) heard.at = std::max(heard.at, now);
     const absl::Duration silence = now - heard.at;
     if (silence <= lease_) continue;
     const absl::Duration shown = absl::Trunc(silence, absl::Milliseconds(100));
@@ -31,7 +37,7 @@ std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
 std::optional<absl::Duration> Liveness::silent_for(WorkerId worker, absl::Time now) const {
   const auto it = heard_.find(worker);
   if (it == heard_.end()) return std::nullopt;
-  return now - it->second.at;
+  return std::max(now - it->second.at, absl::ZeroDuration());
 }
 
 }  // namespace dp::core

@@ -11,14 +11,20 @@
 namespace dp::core {
 
 // Compares heartbeats with the lease. Soft state: nothing here is journalled; its verdicts are.
-// After a restart of the coordinator every worker gets one full term from Hear. Not thread-safe;
-// owned by the driver; takes the time as an argument.
+// Not thread-safe; owned by the driver; takes the time as an argument.
 class Liveness {
  public:
+  // What a daemon may take, beyond its lease, to find a coordinator that was restarted: its calls
+  // back off to a second, its connection to as much, and all of them come at once.
+  static constexpr absl::Duration kReturnsWithin = absl::Seconds(5);
+
   explicit Liveness(absl::Duration lease);
 
-  // This life of the worker was heard of: a registration, a heartbeat or the start of an epoch.
+  // This life of the worker was heard of: a registration or a heartbeat.
   void Hear(WorkerId worker, Incarnation incarnation, absl::Time now);
+  // This life held a lease when an earlier coordinator ended; it gets kReturnsWithin and a full
+  // term.
+  void Expect(WorkerId worker, Incarnation incarnation, absl::Time now);
   void Forget(WorkerId worker);
 
   // The lives whose lease has run out, by worker id. A verdict is repeated until Forget or Hear.

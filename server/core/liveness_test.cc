@@ -46,6 +46,13 @@ TEST_F(LivenessTest, AHeartbeatExtendsTheLease) {
   EXPECT_EQ(overdue[0].worker, b_);
 }
 
+TEST_F(LivenessTest, ADaemonHasTimeToFindARestartedCoordinator) {
+  liveness_.Expect(a_, Incarnation(7), now_);
+  EXPECT_EQ(liveness_.silent_for(a_, now_), absl::ZeroDuration());
+  EXPECT_THAT(After(Liveness::kReturnsWithin + absl::Seconds(5)), IsEmpty());
+  EXPECT_THAT(After(absl::Seconds(1)), SizeIs(1));
+}
+
 TEST_F(LivenessTest, AWorkerThatIsForgottenIsNotOverdue) {
   liveness_.Hear(a_, Incarnation(7), now_);
   liveness_.Forget(a_);

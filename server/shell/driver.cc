@@ -97,7 +97,7 @@ absl::Status Driver::Recover() {
   now_ = std::max(now_, clock_.Now());
   (void)Apply(core::StartEpoch{options_.store_limits});  // is never refused
   for (const core::Worker* worker : coordinator_.workers()) {
-    if (worker->ready()) liveness_.Hear(worker->id, worker->incarnation, now_);
+    if (worker->ready()) liveness_.Expect(worker->id, worker->incarnation, now_);
   }
   ApplyVerdicts();
   DP_RETURN_IF_ERROR(Persist());
