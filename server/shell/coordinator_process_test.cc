@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -65,6 +66,27 @@ TEST_F(CoordinatorProcessTest, WhatWasAcknowledgedSurvivesKill9) {
   EXPECT_GT(after->header().revision(), before->header().revision());
   EXPECT_EQ(after->job().DebugString(), before->job().DebugString());
   EXPECT_EQ(after->job().state(), v1::JOB_STATE_RUNNING);
+}
+
+TEST_F(CoordinatorProcessTest, WhatItWritesIsItsOwnersToReadAlone) {
+  namespace fs = std::filesystem;
+  Start();
+  RunAJob();
+  constexpr fs::perms kOthers = fs::perms::group_all | fs::perms::others_all;
+  const fs::path data = scratch_.path() / "data";
+  EXPECT_EQ(fs::status(data).permissions() & kOthers, fs::perms::none);
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(data)) {
+    EXPECT_EQ(entry.status().permissions() & kOthers, fs::perms::none) << entry.path();
+    files += entry.is_regular_file() ? 1 : 0;
+  }
+  EXPECT_GE(files, 3);  // the journal, the lock and a log
+}
+
+TEST_F(CoordinatorProcessTest, APortThatDoesNotExistIsRefusedByOptionAndValue) {
+  const auto ended = RunToEnd({"--listen", "127.0.0.1:72606", "--data-dir", scratch_.path()});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.error, HasSubstr("--listen: address is \"127.0.0.1:72606\""));
 }
 
 TEST_F(CoordinatorProcessTest, AJobGoesOnWhereItWasAfterKill9) {

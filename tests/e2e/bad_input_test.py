@@ -69,6 +69,34 @@ class ServersTest(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn("in use", done.stderr)
 
+    def refused_worker(self, *options):
+        done = subprocess.run([BIN / "dp-worker", "--coordinator", "127.0.0.1:1", *options],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        return done.stderr
+
+    def test_a_worker_that_could_run_nothing_does_not_start(self):
+        self.assertIn("/nowhere does not exist", self.refused_worker("--trainer", "/nowhere"))
+        self.assertIn("192.0.2.1 is no address", self.refused_worker("--address", "192.0.2.1"))
+        self.assertIn("port 72606", self.refused_worker("--coordinator", "127.0.0.1:72606"))
+
+    def test_a_second_daemon_of_a_live_name_is_refused_and_the_first_goes_on(self):
+        with Cluster() as cluster:
+            cluster.worker(name="gpu-a")
+            second = cluster.program(BIN / "dp-worker", "--coordinator", cluster.address, "--name",
+                                     "gpu-a", "--state-dir", cluster.dir / "second", wait=False)
+            self.assertEqual(second.process.wait(60), 1)
+            for part in ("worker name gpu-a is taken", "127.0.0.1", "--name"):
+                self.assertIn(part, second.log())
+            job = cluster.submit(train_job(write_idx(cluster.dir / "data"), ranks=1))
+            self.assertEqual(cluster.wait(job), 0)
+
+    def test_a_killed_daemon_comes_back_under_its_name(self):
+        with Cluster(lease="1s") as cluster:
+            cluster.worker(name="gpu-a").kill()
+            again = cluster.worker(name="gpu-a")
+            self.assertIn("dp-worker gpu-a registered", again.line)
+
     def test_a_trainer_started_by_hand_says_what_to_do(self):
         done = subprocess.run([BIN / "dp-trainer"], capture_output=True, text=True, env={})
         self.assertEqual(done.returncode, 2)
@@ -109,7 +137,18 @@ class DataTest(unittest.TestCase):
         def spoil(data):
             path = data / "train-labels-idx1-ubyte"
             path.write_bytes(path.read_bytes()[:-1] + bytes([17]))
-        self.fail_with(spoil, "train-labels-idx1-ubyte", "17")
+        self.fail_with(spoil, "/data/train-labels-idx1-ubyte", "17")
+
+    def test_a_loss_that_is_no_number_fails_the_job_and_names_the_step(self):
+        with Cluster() as cluster:
+            for name in ("worker-a", "worker-b"):
+                cluster.worker(slots=1, name=name)
+            data = write_idx(cluster.dir / "data")
+            wild = {"sgd": {"learningRate": 1e30, "momentum": 0.9}}
+            job = cluster.submit(train_job(data, ranks=2, epochs=50, optimizer=wild))
+            self.assertEqual(cluster.wait(job), 1)
+            failure = cluster.describe(job)["failure"]
+            self.assertRegex("\n".join(failure["lastLines"]), r"the loss is -?(nan|inf) at step \d+")
 
 
 if __name__ == "__main__":

@@ -165,12 +165,14 @@ class LogsTest(unittest.TestCase):
             self.assertGreaterEqual(output.count("x"), size)
             self.assertLess(peak_memory_mb(worker.pid), 200)
 
-    def test_the_program_that_is_missing_is_named(self):
+    def test_the_program_that_is_gone_is_named(self):
         with Cluster() as cluster:
-            cluster.worker(options=["--trainer", cluster.dir / "nowhere"])
+            options = self.trainer(cluster, "exit 0")
+            cluster.worker(options=options)
+            options[1].rename(cluster.dir / "elsewhere")
             job = cluster.submit(train_job(cluster.dir, ranks=1))
             self.assertEqual(cluster.wait(job), 100)
-            self.assertIn("nowhere", cluster.describe(job)["failure"]["message"])
+            self.assertIn(str(options[1]), cluster.describe(job)["failure"]["message"])
 
 
 def peak_memory_mb(pid):

@@ -9,12 +9,15 @@
 #include <cstring>
 #include <memory>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
 #include "base/status.h"
 
 namespace dp::worker {
 namespace {
+
+constexpr int kPortMax = 65535;
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
@@ -55,6 +58,11 @@ std::string Digits(const sockaddr* address) {
   return text;
 }
 
+bool IsWildcard(const sockaddr& address) {
+  const std::string digits = Digits(&address);
+  return digits == "0.0.0.0" || digits == "::";
+}
+
 }  // namespace
 
 absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
@@ -65,9 +73,14 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
   if (bracketed) parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
   const bool digits = parsed.port.find_first_not_of("0123456789") == std::string::npos;
   const bool ambiguous = !bracketed && parsed.host.find(':') != std::string::npos;
+  int port = 0;
   if (parsed.host.empty() || parsed.port.empty() || !digits || ambiguous) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", text, "' is no HOST:PORT; write it as 10.0.0.1:7070 or [::1]:7070"));
+  }
+  if (!absl::SimpleAtoi(parsed.port, &port) || port < 1 || port > kPortMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' has port ", parsed.port, "; a port is from 1 to ", kPortMax));
   }
   return parsed;
 }
@@ -83,6 +96,23 @@ absl::StatusOr<std::string> LocalAddressTowards(const std::string& remote) {
   }
   return absl::UnavailableError(
       absl::StrCat("no route to ", remote, ": ", std::string(last.message())));
+}
+
+absl::Status CheckOwnAddress(const std::string& address) {
+  const absl::StatusOr<AddressList> found = Resolve({address, "0"});
+  if (!found.ok()) return absl::InvalidArgumentError(found.status().message());
+  for (const addrinfo* each = found->get(); each != nullptr; each = each->ai_next) {
+    if (IsWildcard(*each->ai_addr)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(address, " stands for every address; give the one that peers connect to"));
+    }
+    const FileDescriptor socket(::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (socket.valid() && bind(socket.get(), each->ai_addr, each->ai_addrlen) == 0) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(address, " is no address of this host: ", std::strerror(errno)));
 }
 
 std::string InterfaceWith(const std::string& address) {

@@ -11,13 +11,19 @@ struct HostPort {
   std::string port;
 };
 
-// Takes host:port apart; an IPv6 address stands in brackets. Errors: InvalidArgument.
+// Takes host:port apart; an IPv6 address stands in brackets, a port is from 1 to 65535. Errors:
+// InvalidArgument.
 absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
 
 // The address that this host uses to talk to `remote` (host:port), as digits: the one its peers on
 // the same network can reach it at. Looks names up, so it may block; sends nothing. Errors:
 // InvalidArgument; Unavailable when the name is unknown or there is no route.
 absl::StatusOr<std::string> LocalAddressTowards(const std::string& remote);
+
+// Whether ranks can listen on `address`, a name or digits, so that peers on other hosts reach them.
+// Looks names up, so it may block. Errors: InvalidArgument the name is unknown, no address of this
+// host, or stands for all of them.
+absl::Status CheckOwnAddress(const std::string& address);
 
 // The network interface that has this address, in digits, on this host; empty where none has.
 std::string InterfaceWith(const std::string& address);

@@ -46,17 +46,31 @@ std::filesystem::path ProgramDir() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
 
+// For CLI11: what is wrong with a value, or nothing.
+std::string WhyNoHostPort(const std::string& text) {
+  return std::string(ParseHostPort(text).status().message());
+}
+
+std::string WhyNotOurs(const std::string& address) {
+  return std::string(CheckOwnAddress(address).message());
+}
+
+std::string WhyNoProgram(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return path + " does not exist";
+  const bool runs =
+      std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+  return runs ? "" : path + " is no program that can be run";
+}
+
 // Answers what to exit with where there is nothing to run.
 std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
   CLI::App app(
       "Runs the ranks that the coordinator assigns to this host.\n\n"
       "Example: dp-worker --coordinator 10.0.0.1:7070 --slots 2\n");
-  const auto host_port = [](const std::string& text) {
-    return std::string(ParseHostPort(text).status().message());
-  };
   app.add_option("--coordinator", flags->coordinator, "HOST:PORT of the coordinator")
       ->envname("DP_COORDINATOR")
-      ->check(host_port)
+      ->check(WhyNoHostPort)
       ->capture_default_str();
   app.add_option("--slots", flags->slots,
                  "ranks that may run here at a time; default: GPUs, or cores where there are none")
@@ -65,10 +79,12 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
   app.add_option("--name", flags->name, "name of this worker; default: after the host");
   app.add_option("--address", flags->address,
                  "address of this host for ranks on others; default: the one that leads to the "
-                 "coordinator");
+                 "coordinator")
+      ->check(WhyNotOurs);
   app.add_option("--state-dir", flags->state_dir,
                  "where ranks' output waits to be sent; default: a fresh directory");
   app.add_option("--trainer", flags->trainer, "program of a train job's rank")
+      ->check(WhyNoProgram)
       ->capture_default_str();
   try {
     app.parse(argc, argv);
