@@ -30,8 +30,14 @@ BANNED_IN_CORE = re.compile(
     r"#include <(thread|mutex|shared_mutex|condition_variable|atomic|chrono|fstream|iostream|cstdio|"
     r"random|filesystem|unordered_map|unordered_set|future|stop_token)>|"
     r"grpc|\.pb\.h|absl::Now|absl/synchronization|flat_hash|node_hash|std::thread|std::jthread|"
-    r"base/(mutex|random|log|bounded_queue|clock|file_descriptor)\.h|base/store/wire/|"
+    r"base/(mutex|random|log|bounded_queue|clock|file_descriptor)\.h|base/store/wire/(server|mailbox|socket|tcp_)|"
     r"absl/time/clock\.h|\bgetenv\(|\btime\("
+)
+
+# Held to the same rules outside the cores.
+PURE = re.compile(
+    r"base/model/|base/store/(key_values|operation|awaited_keys|batch_codec|wire/(fields|protocol|request_parser|translation)|"
+    r"relay/relay_ledger)|worker/engine/ddp/bucket_|worker/engine/data/sampler"
 )
 
 # Headers of a backend appear only in files named after it.
@@ -76,10 +82,11 @@ def line_errors(relative, layer, line):
     target = included_path(include.group(1)) if include else None
     if target and not allowed(layer, target):
         yield f"{layer} may not include {target}"
-    if layer.endswith("/core") and not relative.endswith("_test.cc"):
+    is_pure = layer.endswith("/core") or PURE.match(relative)
+    if is_pure and not relative.endswith("_test.cc"):
         code = line.split("//")[0]
         if BANNED_IN_CORE.search(code):
-            yield "banned in a core"
+            yield "banned where decisions are pure"
     yield from backend_errors(pathlib.PurePath(relative).name, line)
 
 
