@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 60
 # Freed memory is kept aside for a while, but not so much that the bounds on memory are passed.
 ASAN_TESTS = ASAN_OPTIONS=quarantine_size_mb=16 ctest --output-on-failure -j $(JOBS) -LE nosan --test-dir
 
-.PHONY: all help deps demo test unit check bench bench-store asan tsan sanitize fuzz clean
+.PHONY: all help deps demo test unit check bench bench-store interop asan tsan sanitize fuzz clean
 
 all: deps  ## build everything into build/, programs in build/bin
 	@cmake -S . -B $(BUILD) -G Ninja >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
@@ -38,6 +38,9 @@ bench: all  ## one JSON object a line: {name, ours, peer, ratio, unit}
 
 bench-store: all  ## our stores beside PyTorch's TCPStore servers, likewise: about six minutes
 	@tests/bench/store $(BUILD)
+
+interop: all  ## current PyTorch, JAX and TensorFlow on dp; installs their official wheels once
+	@tests/interop/run $(BUILD)
 
 asan:  ## everything under the address and undefined-behaviour sanitizers
 	@cmake --preset asan >/dev/null && ninja -C build-asan -j $(JOBS)
