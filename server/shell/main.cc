@@ -26,6 +26,7 @@
 #include "base/store/async_hash_store.h"
 #include "base/store/key_values.h"
 #include "base/store/wire/server.h"
+#include "base/version.h"
 #include "server/shell/data_dir.h"
 #include "server/shell/direct_stores.h"
 #include "server/shell/driver.h"
@@ -254,6 +255,7 @@ int Run(int argc, char** argv) {
   app.add_option("--port-file", flags.port_file, "Write the port into this file once listening");
   app.add_flag("--insecure", flags.insecure, "Allow listening beyond this machine, unencrypted");
   AddStoreLimits(app, flags.store);
+  app.set_version_flag("--version", VersionLine("dp-coordinator"));
   app.footer("Example: dp-coordinator --listen 127.0.0.1:7070 --data-dir /var/lib/dp");
   try {
     app.parse(argc, argv);

@@ -9,15 +9,13 @@
 #include <cstring>
 #include <memory>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
+#include "base/host_port.h"
 #include "base/status.h"
 
 namespace dp::worker {
 namespace {
-
-constexpr int kPortMax = 65535;
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
@@ -64,26 +62,6 @@ bool IsWildcard(const sockaddr& address) {
 }
 
 }  // namespace
-
-absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  HostPort parsed;
-  if (colon != text.npos) parsed = {text.substr(0, colon), text.substr(colon + 1)};
-  const bool bracketed = parsed.host.starts_with('[') && parsed.host.ends_with(']');
-  if (bracketed) parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
-  const bool digits = parsed.port.find_first_not_of("0123456789") == std::string::npos;
-  const bool ambiguous = !bracketed && parsed.host.find(':') != std::string::npos;
-  int port = 0;
-  if (parsed.host.empty() || parsed.port.empty() || !digits || ambiguous) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no HOST:PORT; write it as 10.0.0.1:7070 or [::1]:7070"));
-  }
-  if (!absl::SimpleAtoi(parsed.port, &port) || port < 1 || port > kPortMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' has port ", parsed.port, "; a port is from 1 to ", kPortMax));
-  }
-  return parsed;
-}
 
 absl::StatusOr<std::string> LocalAddressTowards(const std::string& remote) {
   DP_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(remote));

@@ -6,15 +6,6 @@
 
 namespace dp::worker {
 
-struct HostPort {
-  std::string host;
-  std::string port;
-};
-
-// Takes host:port apart; an IPv6 address stands in brackets, a port is from 1 to 65535. Errors:
-// InvalidArgument.
-absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
-
 // The address that this host uses to talk to `remote` (host:port), as digits: the one its peers on
 // the same network can reach it at. Looks names up, so it may block; sends nothing. Errors:
 // InvalidArgument; Unavailable when the name is unknown or there is no route.

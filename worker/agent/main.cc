@@ -13,9 +13,11 @@
 
 #include "CLI/CLI.hpp"
 #include "base/clock.h"
+#include "base/host_port.h"
 #include "base/limits.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "base/version.h"
 #include "client/grpc_connection.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/gpus.h"
@@ -86,6 +88,7 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
   app.add_option("--trainer", flags->trainer, "program of a train job's rank")
       ->check(WhyNoProgram)
       ->capture_default_str();
+  app.set_version_flag("--version", VersionLine("dp-worker"));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

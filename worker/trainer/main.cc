@@ -1,6 +1,8 @@
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
+#include "base/version.h"
 #include "worker/trainer/rank_program.h"
 
 namespace {
@@ -10,7 +12,11 @@ constexpr int kBadUsage = 2;
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    std::printf("%s\n", dp::VersionLine("dp-trainer").c_str());
+    return 0;
+  }
   const auto environment =
       dp::trainer::ReadEnvironment([](const char* name) { return getenv(name); });
   if (!environment.ok()) {

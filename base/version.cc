@@ -1,0 +1,9 @@
+#include "base/version.h"
+
+namespace dp {
+
+const char kVersion[] = DP_VERSION;  // CMake's
+
+std::string VersionLine(const std::string& program) { return program + " " + kVersion; }
+
+}  // namespace dp
