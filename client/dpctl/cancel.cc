@@ -23,15 +23,25 @@ class Cancel final : public Command {
   }
 
   absl::StatusOr<int> Run(Context& context) override {
+    int code = kSuccess;
     for (const std::string& text : jobs_) {
-      DP_ASSIGN_OR_RETURN(v1::Job found, FindJob(context, text));
-      DP_ASSIGN_OR_RETURN(v1::Job job, CancelJob(context, found.id()));
-      Print(found, job, context);
+      const absl::Status status = CancelOne(context, text);
+      // Without its coordinator the others need not be tried.
+      if (ExitCodeOf(status) == kUnreachable) return status;
+      if (!status.ok()) context.err() << "dpctl: " << status.message() << '\n';
+      if (code == kSuccess) code = ExitCodeOf(status);
     }
-    return kSuccess;
+    return code;
   }
 
  private:
+  static absl::Status CancelOne(Context& context, const std::string& text) {
+    DP_ASSIGN_OR_RETURN(v1::Job found, FindJob(context, text));
+    DP_ASSIGN_OR_RETURN(v1::Job job, CancelJob(context, found.id()));
+    Print(found, job, context);
+    return absl::OkStatus();
+  }
+
   static void Print(const v1::Job& before, const v1::Job& job, Context& context) {
     if (context.flags().format == Format::kName) {
       context.out() << job.id() << '\n';

@@ -81,16 +81,20 @@ TEST_F(QueryVerbsTest, WorkersShowSlotsJobsAndSilence) {
       R"(workers { id: 1 name: "w-a" host: "host-a" address: "10.0.0.1" state: WORKER_STATE_READY
                    slots: 2 free_slots: 1 jobs: 7 silent_for { seconds: 1 } }
          workers { id: 2 name: "w-b" host: "host-b" state: WORKER_STATE_LOST slots: 4
-                   silent_for { seconds: 90 } })",
+                   silent_for { seconds: 90 } }
+         workers { id: 3 name: "w-c" host: "host-c" state: WORKER_STATE_LOST slots: 1 })",
       &coordinator_.workers));
   EXPECT_EQ(Dpctl("workers").out,
             "NAME  STATE  SLOTS  FREE  JOBS  HOST    ADDRESS   SILENT\n"
             "w-a   READY  2      1     7     host-a  10.0.0.1  1s\n"
-            "w-b   LOST   4      0     -     host-b  -         1m30s\n");
+            "w-b   LOST   4      0     -     host-b  -         1m30s\n"
+            "w-c   LOST   1      0     -     host-c  -         -\n");
   out_.str("");
-  EXPECT_EQ(Dpctl("workers -o name").out, "w-a\nw-b\n");
+  EXPECT_EQ(Dpctl("workers -o name").out, "w-a\nw-b\nw-c\n");
   out_.str("");
   EXPECT_THAT(Dpctl("workers -o json").out, HasSubstr("\"freeSlots\": 1,\n      \"jobs\": [\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\"silentForMs\": 90000\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\"silentForMs\": null\n"));
 }
 
 TEST_F(QueryVerbsTest, CancelAsksForTheEndOfEachJob) {
@@ -98,6 +102,15 @@ TEST_F(QueryVerbsTest, CancelAsksForTheEndOfEachJob) {
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out, "job 7 is being cancelled: STOPPING\njob 8 is being cancelled: STOPPING\n");
   EXPECT_THAT(coordinator_.cancelled, ElementsAre(7, 8));
+}
+
+TEST_F(QueryVerbsTest, CancelTriesAllAndReportsEach) {
+  const Result result = Dpctl("cancel 99 7 nobody big");
+  EXPECT_EQ(result.code, 102);
+  EXPECT_EQ(result.out, "job 7 is being cancelled: STOPPING\njob 8 is being cancelled: STOPPING\n");
+  EXPECT_EQ(result.err,
+            "dpctl: no job has the name or id '99'; 'dpctl ps -a' lists all\n"
+            "dpctl: no job has the name or id 'nobody'; 'dpctl ps -a' lists all\n");
 }
 
 TEST_F(QueryVerbsTest, CancelOfAJobThatIsOverSaysSo) {

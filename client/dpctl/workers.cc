@@ -65,7 +65,9 @@ class Workers final : public Command {
     json.BeginArray();
     for (const uint64_t job : worker.jobs()) json.UInt(job);
     json.EndArray();
-    json.Field("silentForMs", absl::ToInt64Milliseconds(FromProto(worker.silent_for())));
+    json.Key("silentForMs");
+    worker.has_silent_for() ? json.Int(absl::ToInt64Milliseconds(FromProto(worker.silent_for())))
+                            : json.Null();
     json.EndObject();
   }
 
@@ -74,7 +76,8 @@ class Workers final : public Command {
     for (const v1::Worker& worker : response.workers()) {
       table.Add({worker.name(), NameOf(worker.state()), absl::StrCat(worker.slots()),
                  absl::StrCat(worker.free_slots()), absl::StrJoin(worker.jobs(), ","),
-                 worker.host(), worker.address(), AgeText(FromProto(worker.silent_for()))});
+                 worker.host(), worker.address(),
+                 worker.has_silent_for() ? AgeText(FromProto(worker.silent_for())) : ""});
     }
     table.Print(context.out(), !context.flags().no_headers);
   }

@@ -16,7 +16,10 @@ void Liveness::Expect(WorkerId worker, Incarnation incarnation, absl::Time now) 
   heard_[worker] = {incarnation, now + kReturnsWithin};
 }
 
-void Liveness::Forget(WorkerId worker) { heard_.erase(worker); }
+void Liveness::Forget(WorkerId worker) {
+  const auto it = heard_.find(worker);
+  if (it != heard_.end()) it->second.watched = false;
+}
 
 std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
   const bool stood_still =
@@ -24,6 +27,7 @@ std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
   looked_at_ = now;
   std::vector<LoseWorker> overdue;
   for (auto& [worker, heard] : heard_) {
+    if (!heard.watched) continue;
     if (stood_still) heard.at = std::max(heard.at, now);
     const absl::Duration silence = now - heard.at;
     if (silence <= lease_) continue;

@@ -25,6 +25,7 @@ class Liveness {
   // This life held a lease when an earlier coordinator ended; it gets kReturnsWithin and a full
   // term.
   void Expect(WorkerId worker, Incarnation incarnation, absl::Time now);
+  // Gives no verdict on it any more, until it is heard of again; its silence goes on being counted.
   void Forget(WorkerId worker);
 
   // The lives whose lease has run out, by worker id. A verdict is repeated until Forget or Hear.
@@ -40,6 +41,7 @@ class Liveness {
   struct Heard {
     Incarnation incarnation;
     absl::Time at;
+    bool watched = true;
   };
 
   const absl::Duration lease_;

@@ -53,11 +53,19 @@ TEST_F(LivenessTest, ADaemonHasTimeToFindARestartedCoordinator) {
   EXPECT_THAT(After(absl::Seconds(1)), SizeIs(1));
 }
 
-TEST_F(LivenessTest, AWorkerThatIsForgottenIsNotOverdue) {
+TEST_F(LivenessTest, AWorkerThatIsForgottenIsNotOverdueButStillSilent) {
   liveness_.Hear(a_, Incarnation(7), now_);
   liveness_.Forget(a_);
   EXPECT_THAT(After(absl::Seconds(10)), IsEmpty());
-  EXPECT_FALSE(liveness_.silent_for(a_, now_).has_value());
+  EXPECT_EQ(liveness_.silent_for(a_, now_), absl::Seconds(10));
+  EXPECT_FALSE(liveness_.silent_for(b_, now_).has_value());
+}
+
+TEST_F(LivenessTest, AForgottenWorkerThatIsHeardOfAgainIsWatchedAgain) {
+  liveness_.Hear(a_, Incarnation(7), now_);
+  liveness_.Forget(a_);
+  liveness_.Hear(a_, Incarnation(8), now_);
+  EXPECT_THAT(After(absl::Seconds(6)), SizeIs(1));
 }
 
 TEST_F(LivenessTest, ACoordinatorThatStoodStillBlamesNobody) {
