@@ -29,6 +29,9 @@ inline constexpr double kBucketCapMbMax = 1 << 20;
 inline constexpr size_t kSpecBytesMax = 1 << 20;
 // A job that has been restarted more often is not going to work.
 inline constexpr int kRestartsMax = 1'000;
+// One argument, or one variable as NAME=VALUE: what Linux gives a program at its start, less the
+// zero byte that ends it.
+inline constexpr size_t kArgumentBytesMax = (128 << 10) - 1;
 // Variables with this in front are dp's own (docs/job-file.md).
 inline constexpr char kReservedVariables[] = "DP_";
 

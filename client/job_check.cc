@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,9 @@ namespace {
 
 // Every data set has these many classes, as job files cannot say otherwise yet.
 constexpr int kClasses = 10;
+
+// Of a value in an error.
+constexpr size_t kShownBytesMax = 80;
 
 bool AtEnd(char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c); }
 bool Within(char c) { return AtEnd(c) || c == '-'; }
@@ -85,6 +89,11 @@ class Check {
            absl::StrCat("env has a variable \"", name, "\"; a name is not empty and has no '='"));
     if (value.find('\0') != std::string::npos)
       Fail(path, absl::StrCat("env.", name, " has a zero byte; a variable cannot"));
+    const size_t bytes = name.size() + 1 + value.size();
+    if (bytes > kArgumentBytesMax)
+      Fail(path, absl::StrCat("env.", name.substr(0, kShownBytesMax), " takes ", bytes,
+                              " bytes with its name; a variable may take ", kArgumentBytesMax,
+                              ", so put it in a file and give its path"));
     if (absl::StartsWith(name, kReservedVariables))
       Fail(path, absl::StrCat("env.", name, " is set by dp itself; choose a name without ",
                               kReservedVariables));
@@ -105,16 +114,20 @@ class Check {
                  absl::StrCat("more than 0, at most ", static_cast<int64_t>(kBucketCapMbMax))));
     OneOf("train.backend", train.backend(), {"auto", "gloo"});
     CheckData(train.data());
+    Absolute("train.trace", train.trace());
+    Absolute("train.output.weights", train.output().weights());
     CheckOptimizer(train.optimizer());
   }
 
   void CheckCommand(const v1::CommandSpec& command) {
     if (command.argv().empty() || command.argv(0).empty())
       Fail("command.argv", "command.argv is missing; give the program and its arguments");
-    const std::string& dir = command.working_dir();
-    if (!dir.empty() && dir.front() != '/')
-      Fail("command.workingDir",
-           Wrong("command.workingDir", absl::StrCat("\"", dir, "\""), "an absolute path"));
+    for (int i = 0; i < command.argv_size(); ++i)
+      if (command.argv(i).size() > kArgumentBytesMax)
+        Fail("command.argv", absl::StrCat("command.argv[", i, "] takes ", command.argv(i).size(),
+                                          " bytes; an argument may take ", kArgumentBytesMax,
+                                          ", so put it in a file and give its path"));
+    Absolute("command.workingDir", command.working_dir());
     OneOf("command.contract", command.contract(),
           {"torchrun", "tensorflow", "jax", "mpi", "plain"});
     OneOf("command.store", command.store(), {"relay", "rank0", "direct"});
@@ -144,6 +157,7 @@ class Check {
   void CheckData(const v1::DataSpec& data) {
     if (data.dir().empty())
       Fail("train.data.dir", "train.data.dir is missing; give the directory of the IDX files");
+    Absolute("train.data.dir", data.dir());
     Above("train.data.std", data.std(), 0);
   }
 
@@ -169,6 +183,7 @@ class Check {
       return Fail(path + ".preset", "train.model.preset excludes train.model.layers; keep one");
     if (model.preset().empty() && model.layers_size() == 0)
       return Fail(path, "train.model is missing; give train.model.preset or train.model.layers");
+    CheckLayerNames(model);
     const auto layers = ModelLayers(model);
     const bool preset = !model.preset().empty();
     if (!layers.ok())
@@ -180,6 +195,17 @@ class Check {
     if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
   }
 
+  // They stand in lines of logs, metrics and weight files.
+  void CheckLayerNames(const v1::ModelSpec& model) {
+    for (int i = 0; i < model.layers_size(); ++i) {
+      const std::string& name = model.layers(i).name();
+      if (std::none_of(name.begin(), name.end(), absl::ascii_iscntrl)) continue;
+      const std::string path = absl::StrCat("train.model.layers[", i, "].name");
+      Fail(path, Wrong(path, absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\""),
+                       "text without control characters"));
+    }
+  }
+
   // Points at the layer that the message names, where it is one of the file's.
   static std::string PlaceOfMisfit(const v1::ModelSpec& model, const absl::Status& misfit) {
     for (int i = 0; i < model.layers_size(); ++i)
@@ -188,6 +214,12 @@ class Check {
     return "train.model";
   }
 
+  // The ranks start on other hosts, in directories of their own. Empty is none.
+  void Absolute(const std::string& path, const std::string& value) {
+    if (!value.empty() && value.front() != '/')
+      Fail(path, Wrong(path, absl::StrCat("\"", value, "\""),
+                       "an absolute path, as ranks start in other directories than dpctl"));
+  }
   void Between(const std::string& path, int64_t value, int64_t min, int64_t max) {
     if (value < min || value > max) Fail(path, Wrong(path, value, absl::StrCat(min, " to ", max)));
   }

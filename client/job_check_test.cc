@@ -134,6 +134,32 @@ TEST(JobCheckTest, VariablesThatCannotBeSetAreErrors) {
   EXPECT_THAT(ErrorSetting("env={DP_RANK: 3}"), HasSubstr("env.DP_RANK is set by dp itself"));
 }
 
+TEST(JobCheckTest, AVariableThatNoProgramCanBeGivenIsNamedWithItsSize) {
+  EXPECT_EQ(CheckJob(Parsed(kMinimal, {"env={BIG: " + std::string(131067, 'x') + "}"}), Image28),
+            absl::OkStatus());
+  EXPECT_EQ(ErrorSetting("env={BIG: " + std::string(200000, 'x') + "}"),
+            "--set env: env.BIG takes 200004 bytes with its name; a variable may take 131071, so "
+            "put it in a file and give its path");
+}
+
+TEST(JobCheckTest, PathsAreAbsolute) {
+  EXPECT_EQ(ErrorSetting("train.data.dir=data"),
+            "--set train.data.dir: train.data.dir is \"data\"; expected an absolute path, as ranks "
+            "start in other directories than dpctl");
+  EXPECT_THAT(ErrorSetting("train.trace=./t"),
+              HasSubstr("train.trace is \"./t\"; expected an abs"));
+  EXPECT_THAT(ErrorSetting("train.output.weights=w"),
+              HasSubstr("weights is \"w\"; expected an abs"));
+}
+
+TEST(JobCheckTest, NamesOfLayersStayOnTheirLine) {
+  EXPECT_EQ(ErrorSetting("train.model.layers[3].name=\"a\\nb\"", kLayers),
+            "--set train.model.layers[3].name: train.model.layers[3].name is \"a\\nb\"; expected "
+            "text without control characters");
+  EXPECT_EQ(CheckJob(Parsed(kLayers, {"train.model.layers[3].name=Ausgabe für alle"}), Image28),
+            absl::OkStatus());
+}
+
 TEST(JobCheckTest, WhatIsMissingIsNamed) {
   const absl::Status status = CheckJob(Parsed("{apiVersion: dp/v1, kind: Job, name: a}"), Image28);
   EXPECT_EQ(status.message(),
@@ -210,6 +236,9 @@ TEST(CommandJobTest, WhatIsWrongIsNamedWithItsValue) {
               HasSubstr("expected torchrun, tensorflow, jax, mpi, plain"));
   EXPECT_THAT(ErrorSetting("command.store=nfs", kCommand), HasSubstr("relay, rank0, direct"));
   EXPECT_THAT(ErrorSetting("command.maxRestarts=-1", kCommand), HasSubstr("0 to 1000"));
+  EXPECT_THAT(ErrorSetting("command.workingDir=src", kCommand), HasSubstr("an absolute path"));
+  EXPECT_THAT(ErrorSetting("command.argv=[a, " + std::string(131072, 'x') + "]", kCommand),
+              HasSubstr("command.argv[1] takes 131072 bytes; an argument may take 131071"));
 }
 
 TEST(CommandJobTest, RanksThatDoNotAgreeAreRefused) {

@@ -1,7 +1,9 @@
 #include "client/job_file.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
-#include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,13 +63,26 @@ absl::Status CheckHeader(const YAML::Node& root, const std::string& file) {
   return absl::OkStatus();
 }
 
+absl::Status Unreadable(const std::string& path, int error) {
+  return absl::NotFoundError(absl::StrCat("job file '", path, "' cannot be read: ",
+                                          error == 0 ? "reason unknown" : std::strerror(error)));
+}
+
 absl::Status Convert(const YAML::Node& root, const std::vector<std::string>& overrides,
                      JobFile& job) {
   for (const std::string& override : overrides) {
     DP_ASSIGN_OR_RETURN(std::string path, ApplyOverride(override, root));
     job.source.NoteOverride(path);
   }
-  return FillMessage(root, job.source, job.spec);
+  DP_RETURN_IF_ERROR(FillMessage(root, job.source, job.spec));
+  // The file's own header has been checked; an override may have changed it.
+  for (const auto& [field, wanted, value] :
+       {std::tuple("apiVersion", kApiVersion, job.spec.api_version()),
+        std::tuple("kind", kKind, job.spec.kind())})
+    if (value != wanted)
+      return job.source.Error(
+          field, absl::StrCat(field, " is \"", value, "\"; expected \"", wanted, "\""));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -87,12 +102,12 @@ absl::StatusOr<JobFile> ParseJobFile(absl::string_view text, const std::string& 
 
 absl::StatusOr<JobFile> ReadJobFile(const std::string& path,
                                     const std::vector<std::string>& overrides) {
+  errno = 0;
   std::ifstream file(path);
-  if (!file) return absl::NotFoundError(absl::StrCat("job file '", path, "' cannot be read"));
+  if (!file) return Unreadable(path, errno);
   std::string text(kSpecBytesMax + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.gcount() == 0 && !file.eof()))
-    return absl::NotFoundError(absl::StrCat("job file '", path, "' cannot be read"));
+  if (file.bad() || (file.gcount() == 0 && !file.eof())) return Unreadable(path, errno);
   text.resize(static_cast<size_t>(file.gcount()));
   if (text.size() > kSpecBytesMax)
     return absl::InvalidArgumentError(

@@ -13,6 +13,22 @@
 #include "client/job_file.h"
 
 namespace dp::ctl {
+namespace {
+
+void MakeAbsolute(const std::filesystem::path& from, std::string& path) {
+  std::filesystem::path normal = (from / path).lexically_normal();
+  const bool slash_at_end = !normal.has_filename() && normal.has_relative_path();
+  path = (slash_at_end ? normal.parent_path() : normal).string();
+}
+
+void MakeAbsolute(const std::filesystem::path& from, v1::TrainSpec& train) {
+  if (!train.data().dir().empty()) MakeAbsolute(from, *train.mutable_data()->mutable_dir());
+  if (!train.trace().empty()) MakeAbsolute(from, *train.mutable_trace());
+  if (!train.output().weights().empty())
+    MakeAbsolute(from, *train.mutable_output()->mutable_weights());
+}
+
+}  // namespace
 
 void JobSource::DefineFlags(CLI::App& app) {
   app.add_option("FILE", file_, "Job file, YAML or JSON (docs/job-file.md)");
@@ -48,18 +64,15 @@ absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
   return job;
 }
 
-absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context) const {
-  DP_ASSIGN_OR_RETURN(client::JobFile job_file, Read(context));
-  client::JobFile* job = &job_file;
-  if (job->spec.has_command()) {
-    std::string& dir = *job->spec.mutable_command()->mutable_working_dir();
-    dir = (std::filesystem::path(context.surroundings().working_dir) / dir)
-              .lexically_normal()
-              .string();
-  }
-  client::FillDefaults(*job);
-  DP_RETURN_IF_ERROR(client::CheckJob(*job, context.surroundings().sample_shape));
-  return std::move(job->spec);
+absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context, bool ranks_run_here) const {
+  DP_ASSIGN_OR_RETURN(client::JobFile job, Read(context));
+  const std::filesystem::path here = context.surroundings().working_dir;
+  if (job.spec.has_command())
+    MakeAbsolute(here, *job.spec.mutable_command()->mutable_working_dir());
+  if (job.spec.has_train() && ranks_run_here) MakeAbsolute(here, *job.spec.mutable_train());
+  client::FillDefaults(job);
+  DP_RETURN_IF_ERROR(client::CheckJob(job, context.surroundings().sample_shape));
+  return std::move(job.spec);
 }
 
 namespace {

@@ -18,8 +18,10 @@ class JobSource {
   // Returns whether there is one.
   bool TakeProgram(std::vector<std::string> argv);
 
-  // Reads, fills in the defaults and checks. Errors: InvalidArgument where and what.
-  absl::StatusOr<v1::JobSpec> Load(const Context& context) const;
+  // Reads, fills in the defaults and checks. With `ranks_run_here`, paths in the job are taken from
+  // where dpctl was called; elsewhere they must be absolute. Errors: InvalidArgument where and
+  // what.
+  absl::StatusOr<v1::JobSpec> Load(const Context& context, bool ranks_run_here) const;
 
  private:
   // Before defaults and checks.

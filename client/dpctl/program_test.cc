@@ -34,7 +34,7 @@ TEST_F(ProgramTest, WhatStandsBehindTheDashesIsTheProgramFlagsAndAll) {
   EXPECT_EQ(spec.ranks(), 8);
   EXPECT_EQ(spec.command().nodes(), "2");
   EXPECT_EQ(spec.name(), "train");
-  EXPECT_EQ(spec.command().working_dir(), "/home/me/");
+  EXPECT_EQ(spec.command().working_dir(), "/home/me");
 }
 
 TEST_F(ProgramTest, TorchrunsSpellingsMeanTheSame) {

@@ -76,7 +76,7 @@ class RunJob final : public Command {
   }
 
   absl::StatusOr<int> Run(Context& context) override {
-    DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context));
+    DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context, /*ranks_run_here=*/local_));
     std::unique_ptr<LocalCluster> cluster;
     DP_RETURN_IF_ERROR(local_ ? CountRanksHere(context.surroundings().machine, spec)
                               : CountRanks(context, spec));
@@ -93,13 +93,24 @@ class RunJob final : public Command {
   }
 
  private:
+  // Errors: InvalidArgument --workers and --slots have no room for the job; as StartLocalCluster.
   absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocal(const v1::JobSpec& spec,
                                                            Context& context) {
     const auto range = ParseNodeRange(spec.command().nodes());
     const int nodes = range.ok() ? range->min : 1;
     const int workers = workers_ > 0 ? workers_ : nodes;
     const int sharers = range.ok() ? nodes : workers;
-    const int slots = slots_ > 0 ? slots_ : (spec.ranks() + sharers - 1) / sharers;
+    const int needed = (spec.ranks() + sharers - 1) / sharers;
+    const int slots = slots_ > 0 ? slots_ : needed;
+    if (workers < sharers)
+      return absl::InvalidArgumentError(
+          absl::StrCat("--workers ", workers, " is too few for a job of ", nodes,
+                       " nodes, which would wait for ever; leave it out, or give ", nodes));
+    if (slots < needed)
+      return absl::InvalidArgumentError(
+          absl::StrCat("--slots ", slots, " is too few for ", spec.ranks(), " ranks on ", sharers,
+                       sharers == 1 ? " worker" : " workers",
+                       ", which would wait for ever; leave it out, or give ", needed));
     return context.surroundings().start_local(
         {.workers = workers,
          .slots = slots,
@@ -117,7 +128,7 @@ class RunJob final : public Command {
     std::ostream& lines = context.flags().format == Format::kTable ? context.out() : context.err();
     Follower follower(context, id_, lines, local_ ? kLocalPatience : kPatience);
     DP_ASSIGN_OR_RETURN(v1::Job job, follower.Run());
-    if (!Finished(job.state())) return kSuccess;  // nobody reads on: a broken pipe
+    if (!Finished(job.state())) return OutputClosed(context);
     PrintEnd(job, follower.test_accuracy(), context);
     return ExitCodeOf(job);
   }
@@ -138,6 +149,19 @@ class RunJob final : public Command {
   static int EndLocal(Context& context) {
     context.err() << "dpctl: interrupted; the job ends with its coordinator and workers\n";
     return kCancelled;
+  }
+
+  // Nobody takes the lines of the ranks any more, so there is nothing left to follow for.
+  int OutputClosed(Context& context) const {
+    if (local_) {
+      context.err() << "dpctl: standard output is closed; the job ends with its coordinator and "
+                       "workers\n";
+      return kCancelled;
+    }
+    context.err() << "dpctl: standard output is closed; detached, and job " << id_
+                  << " goes on.  re-attach: dpctl logs -f " << id_ << "  cancel: dpctl cancel "
+                  << id_ << std::endl;
+    return kNotFinished;
   }
 
   absl::StatusOr<int> Detach(Context& context) {

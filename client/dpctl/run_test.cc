@@ -119,6 +119,15 @@ TEST_F(RunTest, AShortAbsenceOfTheCoordinatorIsRiddenOut) {
   EXPECT_EQ(Dpctl("run " + file_).code, 0);
 }
 
+TEST_F(RunTest, AClosedOutputDetachesAndSaysHowToComeBack) {
+  out_.setstate(std::ios::badbit);
+  const Result result = Dpctl("run " + file_);
+  EXPECT_EQ(result.code, 101);
+  EXPECT_THAT(result.err, EndsWith("dpctl: standard output is closed; detached, and job 1 goes on."
+                                   "  re-attach: dpctl logs -f 1  cancel: dpctl cancel 1\n"));
+  EXPECT_TRUE(coordinator_.cancelled.empty());
+}
+
 TEST_F(RunTest, CtrlCDetachesAndSaysHowToComeBack) {
   coordinator_.on_idle = [this] { interrupts_.Raise(); };
   const Result result = Dpctl("run " + file_);
@@ -176,6 +185,36 @@ TEST_F(LocalRunTest, CtrlCEndsTheJobWithItsCluster) {
   EXPECT_EQ(result.code, 103);
   EXPECT_THAT(result.err, EndsWith("the job ends with its coordinator and workers\n"));
   EXPECT_FALSE(alive_);
+}
+
+TEST_F(LocalRunTest, AJobThatEndsWithAClosedOutputIsNoSuccess) {
+  out_.setstate(std::ios::badbit);
+  const Result result = Dpctl("run --local " + file_);
+  EXPECT_EQ(result.code, 103);
+  EXPECT_THAT(result.err, EndsWith("standard output is closed; the job ends with its coordinator "
+                                   "and workers\n"));
+}
+
+TEST_F(LocalRunTest, AClusterWithoutRoomForTheJobIsRefused) {
+  const Result result = Dpctl("run --local --workers 1 --slots 2 " + file_);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "dpctl: --slots 2 is too few for 3 ranks on 1 worker, which would wait for ever; leave "
+            "it out, or give 3\n");
+  EXPECT_THAT(Dpctl("run --local --workers 1 --nnodes 2 -- true").err,
+              HasSubstr("--workers 1 is too few for a job of 2 nodes"));
+  EXPECT_THAT(Dpctl("run --local --slots 1 --nproc-per-node 2 -- true").err,
+              HasSubstr("--slots 1 is too few for 2 ranks on 1 worker"));
+}
+
+TEST_F(LocalRunTest, RelativePathsAreTakenFromWhereDpctlWasCalled) {
+  AddLogPage(kEnd);
+  EXPECT_EQ(
+      Dpctl("run --local " + file_ + " --set train.data.dir=data --set train.trace=../t").code, 0);
+  const v1::TrainSpec& train = coordinator_.jobs[1].spec().train();
+  EXPECT_EQ(train.data().dir(), "/home/me/data");
+  EXPECT_EQ(train.trace(), "/home/t");
+  EXPECT_FALSE(train.has_output());
 }
 
 TEST_F(LocalRunTest, AClusterThatDoesNotStartIsAnInfrastructureFailure) {

@@ -14,18 +14,38 @@ void UseBlockStyle(YAML::Node node) {
   for (auto child : node) UseBlockStyle(node.IsMap() ? child.second : YAML::Node(child));
 }
 
+// Leaves out empty texts and lists, which say no more than their absence. An empty mapping may be
+// all that says of which kind a layer is.
+YAML::Node WithoutEmpty(const YAML::Node& node) {
+  if (node.IsScalar()) return node;
+  YAML::Node kept(node.Type());
+  for (const auto& child : node) {
+    if (node.IsSequence()) {
+      kept.push_back(WithoutEmpty(child));
+      continue;
+    }
+    const YAML::Node& value = child.second;
+    const bool empty =
+        value.IsScalar() ? value.Scalar().empty() : value.IsSequence() && !value.size();
+    if (!empty) kept[child.first.Scalar()] = WithoutEmpty(value);
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::string SpecJson(const v1::JobSpec& spec) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
+  options.always_print_primitive_fields = true;  // a default of 0 is a default, too
   std::string json;
   DP_CHECK(google::protobuf::util::MessageToJsonString(spec, &json, options).ok());
   return json;
 }
 
 std::string SpecYaml(const v1::JobSpec& spec) {
-  YAML::Node node = YAML::Load(SpecJson(spec));
+  YAML::Node node = WithoutEmpty(YAML::Load(SpecJson(spec)));
+  if (spec.env().empty()) node.remove("env");
   UseBlockStyle(node);
   return YAML::Dump(node) + "\n";
 }

@@ -35,7 +35,7 @@ class Submit final : public Command {
   }
 
   absl::StatusOr<int> Run(Context& context) override {
-    DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context));
+    DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context, /*ranks_run_here=*/false));
     if (dry_run_) {
       const bool json = context.flags().format == Format::kJson;
       context.out() << (json ? SpecJson(spec) : SpecYaml(spec));

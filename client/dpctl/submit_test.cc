@@ -65,6 +65,80 @@ TEST_F(SubmitTest, ADryRunPrintsAJobFileThatMeansTheSame) {
   }
 }
 
+TEST_F(SubmitTest, ADryRunShowsDefaultsThatAreZero) {
+  EXPECT_EQ(Dpctl("submit --dry-run " + file_).out, R"(apiVersion: dp/v1
+kind: Job
+name: small
+ranks: 1
+threadsPerRank: 1
+env:
+  A: 1
+train:
+  seed: 12345678901234567890
+  epochs: 1
+  maxSteps: 0
+  globalBatchSize: 128
+  data:
+    dir: /data
+    mean: 0
+    dropLast: false
+    std: 1
+    shuffle: true
+  model:
+    layers:
+      - name: flatten0
+        flatten:
+          {}
+      - name: linear1
+        linear:
+          in: 0
+          out: 10
+          bias: true
+  optimizer:
+    sgd:
+      learningRate: 0.1
+      momentum: 0
+      weightDecay: 0
+  backend: auto
+  bucketCapMb: 25
+  evaluateEvery: 1
+grace: 10s
+detectWithin: 30s
+)");
+}
+
+TEST_F(SubmitTest, ADryRunOfACommandMeansTheSame) {
+  std::ofstream(file_) << "{apiVersion: dp/v1, kind: Job, name: c, command: {argv: [a, '', '07']}}";
+  auto original = client::ReadJobFile(file_);
+  client::FillDefaults(*original);
+  original->spec.mutable_command()->set_working_dir("/home/me");
+  for (const std::string format : {"table", "json"}) {
+    out_.str("");
+    const auto printed =
+        client::ParseJobFile(Dpctl("submit --dry-run -o " + format + " " + file_).out, "printed");
+    ASSERT_TRUE(printed.ok()) << printed.status() << out_.str();
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(printed->spec, original->spec))
+        << out_.str();
+  }
+}
+
+TEST_F(SubmitTest, RelativePathsAreRefused) {
+  for (const std::string verb : {"submit --dry-run ", "submit ", "run "}) {
+    const Result result = Dpctl(verb + file_ + " --set train.output.weights=out.safetensors");
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err,
+                HasSubstr("train.output.weights is \"out.safetensors\"; expected an abs"));
+  }
+  EXPECT_TRUE(coordinator_.jobs.empty());
+}
+
+TEST_F(SubmitTest, AnOverrideOfTheHeaderIsChecked) {
+  Result result = Dpctl("submit --dry-run " + file_ + " --set apiVersion=dp/v2");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err, "dpctl: --set apiVersion: apiVersion is \"dp/v2\"; expected \"dp/v1\"\n");
+  EXPECT_EQ(Dpctl("submit --dry-run " + file_ + " --set kind=Pod").code, 2);
+}
+
 TEST_F(SubmitTest, AWrongJobFileIsAUsageErrorWithItsPlace) {
   std::ofstream(file_, std::ios::app) << "rank: 2\n";
   const Result result = Dpctl("submit " + file_);
@@ -84,7 +158,12 @@ TEST_F(SubmitTest, LayersThatDoNotFitAreAUsageError) {
 TEST_F(SubmitTest, AMissingFileIsAUsageError) {
   const Result result = Dpctl("submit /no/such.yaml");
   EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(result.err, "dpctl: job file '/no/such.yaml' cannot be read\n");
+  EXPECT_EQ(result.err,
+            "dpctl: job file '/no/such.yaml' cannot be read: No such file or directory\n");
+}
+
+TEST_F(SubmitTest, ADirectoryIsNoJobFile) {
+  EXPECT_EQ(Dpctl("submit /").err, "dpctl: job file '/' cannot be read: Is a directory\n");
 }
 
 }  // namespace

@@ -61,6 +61,12 @@ absl::Status CheckHead(const v1::JobSpec& spec) {
   for (const auto& [name, value] : spec.env()) {
     const bool good = !name.empty() && name.find('=') == name.npos && name.find('\0') == name.npos;
     if (!good) return Invalid("env", absl::StrCat("\"", name, "\""), "it is no variable's name");
+    const size_t bytes = name.size() + 1 + value.size();
+    if (bytes > kArgumentBytesMax) {
+      return absl::InvalidArgumentError(absl::StrCat("a variable of env takes ", bytes,
+                                                     " bytes with its name; at most ",
+                                                     kArgumentBytesMax, " are allowed"));
+    }
     if (absl::StartsWith(name, kReservedVariables)) {
       return Invalid(absl::StrCat("env.", name), absl::StrCat("\"", value, "\""),
                      absl::StrCat("dp sets it itself; choose a name without ", kReservedVariables));
@@ -109,6 +115,11 @@ absl::Status CheckCommand(const v1::CommandSpec& command) {
     return Invalid("command.argv", "empty", "it must name a program");
   }
   for (const std::string& argument : command.argv()) {
+    if (argument.size() > kArgumentBytesMax) {
+      return absl::InvalidArgumentError(absl::StrCat("an argument of command.argv takes ",
+                                                     argument.size(), " bytes; at most ",
+                                                     kArgumentBytesMax, " are allowed"));
+    }
     if (argument.find('\0') == argument.npos) continue;
     return Invalid("command.argv", "text with a zero byte", "that ends an argument early");
   }

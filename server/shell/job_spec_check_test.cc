@@ -113,12 +113,17 @@ TEST(JobSpecCheckTest, EnvironmentThatNoProcessCanHaveIsRefused) {
   EXPECT_THAT(
       Refusal([](v1::JobSpec& spec) { (*spec.mutable_env())["A"] = std::string("a\0b", 3); }),
       HasSubstr("env.A"));
+  EXPECT_THAT(
+      Refusal([](v1::JobSpec& spec) { (*spec.mutable_env())["A"] = std::string(200'000, 'x'); }),
+      HasSubstr("takes 200002 bytes with its name; at most 131071"));
 }
 
 TEST(JobSpecCheckTest, ASpecThatIsTooLargeIsRefused) {
-  EXPECT_THAT(
-      Refusal([](v1::JobSpec& spec) { (*spec.mutable_env())["A"] = std::string(2 << 20, 'x'); }),
-      HasSubstr("at most 1048576"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) {
+                for (const char* name : {"A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K"})
+                  (*spec.mutable_env())[name] = std::string(100'000, 'x');
+              }),
+              HasSubstr("at most 1048576"));
 }
 
 }  // namespace

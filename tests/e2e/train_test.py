@@ -65,6 +65,16 @@ class TrainTest(unittest.TestCase):
             self.assertIn("test_accuracy=", done.stdout)
             self.assertEqual(processes_with(path.name), [])
 
+    def test_run_local_takes_relative_paths_from_where_it_was_called(self):
+        with Cluster() as cluster:
+            write_idx(cluster.dir / "data")
+            job = train_job("data", maxSteps=2, output={"weights": "here.safetensors"})
+            (cluster.dir / "job.json").write_text(json.dumps(job))
+            cluster.dpctl("run", "--local", "job.json", check=0, cwd=cluster.dir)
+            self.assertTrue((cluster.dir / "here.safetensors").exists())
+            done = cluster.dpctl("run", "job.json", check=2, cwd=cluster.dir)
+            self.assertIn('train.data.dir is "data"; expected an absolute path', done.stderr)
+
 
 def processes_with(text):
     """Command lines of running processes that hold `text`."""
