@@ -1,11 +1,17 @@
 #include "client/dpctl/cli.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/host_port.h"
+#include "base/version.h"
 #include "client/dpctl/command.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/flag_types.h"
@@ -19,18 +25,33 @@ constexpr char kDefaultCoordinator[] = "127.0.0.1:7070";
 
 using Commands = std::vector<std::unique_ptr<Command>>;
 
+const std::map<std::string, Format>& Formats() {
+  static const std::map<std::string, Format> formats = {
+      {"table", Format::kTable}, {"json", Format::kJson}, {"name", Format::kName}};
+  return formats;
+}
+
+void AddFormat(CLI::App& app, Format& format) {
+  const auto set = [&format](const std::string& text) { format = Formats().at(text); };
+  const auto check = [](const std::string& text) -> std::string {
+    if (Formats().contains(text)) return "";
+    return absl::StrCat("'", text, "' is no format; expected table, json or name");
+  };
+  app.add_option_function<std::string>("-o,--output", set, "table, json or name")
+      ->check(check)
+      ->default_str("table")
+      ->type_name("FORMAT");
+}
+
 void DefineGlobalFlags(CLI::App& app, GlobalFlags& flags) {
   app.add_option("--coordinator", flags.coordinator, "Address of the coordinator")
       ->envname("DPCTL_COORDINATOR")
       ->default_str(kDefaultCoordinator)
       ->type_name("HOST:PORT");
   AddDuration(app, "--timeout", flags.timeout, "How long to try to reach it")->default_str("10s");
-  app.add_option("-o,--output", flags.format, "table, json or name")
-      ->transform(CLI::Transformer(std::map<std::string, Format>{
-          {"table", Format::kTable}, {"json", Format::kJson}, {"name", Format::kName}}))
-      ->default_str("table")
-      ->type_name("FORMAT");
+  AddFormat(app, flags.format);
   app.add_flag("--no-headers", flags.no_headers, "Tables without their first line");
+  app.set_version_flag("--version", VersionLine("dpctl"), "Print the version and exit");
 }
 
 void DefineVerbs(CLI::App& app, const Commands& commands) {
@@ -43,20 +64,35 @@ void DefineVerbs(CLI::App& app, const Commands& commands) {
   }
 }
 
-// "; did you mean 'submit'?" where some word of the command line is nearly a verb.
-std::string Hint(int argc, const char* const* argv, const Commands& commands) {
+// What is wrong where a command should stand; empty where one does.
+std::string NoCommand(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
   std::vector<std::string> verbs;
-  for (const auto& command : commands) verbs.push_back(command->name());
-  for (int i = 1; i < argc; ++i) {
-    const std::string nearest = client::NearestName(argv[i], verbs);
-    if (!nearest.empty() && nearest != argv[i])
-      return absl::StrCat("; did you mean '", nearest, "' instead of '", argv[i], "'?");
-  }
-  return "";
+  for (const CLI::App* verb : at->get_subcommands([](const CLI::App*) { return true; }))
+    verbs.push_back(verb->get_name());
+  if (verbs.empty()) return "";
+  const std::string all = absl::StrJoin(verbs, ", ");
+  const std::vector<std::string> words = app.remaining(/*recurse=*/true);
+  if (words.empty()) return absl::StrCat("there is no command; give one of ", all);
+  const std::string& word = words.front();
+  if (absl::StartsWith(word, "-")) return absl::StrCat("there is no flag '", word, "'");
+  const std::string nearest = client::NearestName(word, verbs);
+  return absl::StrCat("there is no command '", word, "'",
+                      nearest.empty() ? absl::StrCat("; give one of ", all)
+                                      : absl::StrCat("; did you mean '", nearest, "'?"));
+}
+
+std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app) {
+  // Of the other errors, what they say is more to the point.
+  const bool names = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) ||
+                     error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  const std::string no_command = names ? NoCommand(app) : "";
+  return no_command.empty() ? error.what() : no_command;
 }
 
 int Report(const absl::Status& status, Context& context) {
-  context.out().flush();
+  context.out().flush();  // what it says comes first
   context.err() << "dpctl: " << status.message();
   if (ExitCodeOf(status) == kUnreachable)
     context.err() << "\nIs the coordinator running there? Give its address with --coordinator or "
@@ -69,7 +105,6 @@ int Run(Command& command, Surroundings& surroundings, const GlobalFlags& flags) 
   if (command.TakesInterrupts()) surroundings.catch_signals();
   Context context(surroundings, flags);
   const absl::StatusOr<int> code = command.Run(context);
-  context.out().flush();
   return code.ok() ? *code : Report(code.status(), context);
 }
 
@@ -83,7 +118,10 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   return commands;
 }
 
-int RunCommandLine(int argc, const char* const* argv, Surroundings& surroundings) {
+namespace {
+
+int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
+  Terminal& terminal = surroundings.terminal;
   CLI::App app("The command line of dp, a service for distributed training jobs", "dpctl");
   GlobalFlags flags{.coordinator = kDefaultCoordinator};
   const Commands commands = AllCommands();
@@ -96,22 +134,42 @@ int RunCommandLine(int argc, const char* const* argv, Surroundings& surroundings
   try {
     app.parse(static_cast<int>(dashes - argv), argv);
   } catch (const CLI::Success& help) {
-    return app.exit(help, surroundings.terminal.out, surroundings.terminal.err);
+    return app.exit(help, terminal.out, terminal.err);
   } catch (const CLI::ParseError& error) {
-    surroundings.terminal.err << "dpctl: " << error.what() << Hint(argc, argv, commands)
-                              << "\nSee 'dpctl --help'.\n";
+    terminal.err << "dpctl: " << WhatIsWrong(error, app) << "\nSee 'dpctl --help'.\n";
+    return kUsage;
+  }
+  const absl::Status address = ParseHostPort(flags.coordinator).status();
+  if (!address.ok()) {
+    terminal.err << "dpctl: the coordinator's address " << address.message()
+                 << " (--coordinator or DPCTL_COORDINATOR)\n";
     return kUsage;
   }
   for (const auto& command : commands) {
     if (!app.got_subcommand(command->name())) continue;
     if (dashes != end && !command->TakeProgram({dashes + 1, end})) {
-      surroundings.terminal.err
-          << "dpctl: '--' needs a program behind it, and run or submit before it\n";
+      terminal.err << "dpctl: '--' needs a program behind it, and run or submit before it\n";
       return kUsage;
     }
     return Run(*command, surroundings, flags);
   }
   return kUsage;
+}
+
+// What was lost on its way out makes a success a failure; but not where the reader had enough, as
+// head.
+int Delivered(int code, Terminal& terminal) {
+  terminal.out.flush();
+  const int error = terminal.write_error();
+  if (error == 0 || error == EPIPE) return code;
+  terminal.err << "dpctl: standard output cannot be written: " << std::strerror(error) << '\n';
+  return code == kSuccess ? kOutputLost : code;
+}
+
+}  // namespace
+
+int RunCommandLine(int argc, const char* const* argv, Surroundings& surroundings) {
+  return Delivered(Dispatch(argc, argv, surroundings), surroundings.terminal);
 }
 
 }  // namespace dp::ctl

@@ -1,5 +1,7 @@
+#include <cerrno>
 #include <cstdlib>
 
+#include "base/version.h"
 #include "client/dpctl/command.h"
 #include "client/dpctl/testing/dpctl_test.h"
 
@@ -22,11 +24,61 @@ TEST_F(CliTest, EveryCommandHasHelpWithAnExample) {
 TEST_F(CliTest, AMisspeltCommandGetsTheNearestOne) {
   const Result result = Dpctl("sumbit job.yaml");
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("did you mean 'submit' instead of 'sumbit'?"));
+  EXPECT_THAT(result.err, HasSubstr("there is no command 'sumbit'; did you mean 'submit'?"));
   EXPECT_EQ(result.out, "");
 }
 
-TEST_F(CliTest, NoCommandIsAUsageError) { EXPECT_EQ(Dpctl("--no-headers").code, 2); }
+TEST_F(CliTest, AnUnknownCommandIsNamedWithThoseThereAre) {
+  const Result result = Dpctl("foo");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "dpctl: there is no command 'foo'; give one of submit, run, ps, describe, logs, wait, "
+            "cancel, workers, store\nSee 'dpctl --help'.\n");
+}
+
+TEST_F(CliTest, TheSameBelowACommand) {
+  EXPECT_THAT(Dpctl("store gte 7 key").err,
+              HasSubstr("there is no command 'gte'; did you mean 'get'?"));
+}
+
+TEST_F(CliTest, NoCommandIsAUsageError) {
+  const Result result = Dpctl("--no-headers");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("there is no command; give one of submit, run"));
+}
+
+TEST_F(CliTest, TheVersionIsTheProjects) {
+  const Result result = Dpctl("--version");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, std::string("dpctl ") + kVersion + "\n");
+}
+
+TEST_F(CliTest, AnAddressThatIsNoneIsAUsageError) {
+  for (const std::string wrong : {"", "foo", "host:", "::1:7070"}) {
+    err_.str("");
+    const Result result = Dpctl("ps --coordinator " + wrong);
+    EXPECT_EQ(result.code, 2) << wrong;
+    EXPECT_THAT(result.err, HasSubstr("the coordinator's address '" + wrong + "'")) << wrong;
+    EXPECT_THAT(result.err, HasSubstr("write it as 10.0.0.1:7070")) << wrong;
+  }
+  EXPECT_EQ(Dpctl("ps --coordinator host:99999").code, 2);
+  EXPECT_THAT(err_.str(), HasSubstr("has port 99999; a port is from 1 to 65535"));
+}
+
+TEST_F(CliTest, OutputThatIsLostIsAFailure) {
+  write_error_ = ENOSPC;
+  const Result result = Dpctl("ps");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "dpctl: standard output cannot be written: No space left on device\n");
+  EXPECT_EQ(Dpctl("wait 99").code, 102);
+}
+
+TEST_F(CliTest, AReaderThatHadEnoughIsNoFailure) {
+  write_error_ = EPIPE;
+  const Result result = Dpctl("ps");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+}
 
 TEST_F(CliTest, AnUnknownFlagIsAUsageError) {
   const Result result = Dpctl("ps --colour");
@@ -38,6 +90,13 @@ TEST_F(CliTest, AWrongDurationOrFormatIsAUsageError) {
   EXPECT_EQ(Dpctl("ps --timeout soon").code, 2);
   EXPECT_EQ(Dpctl("ps --timeout -5s").code, 2);
   EXPECT_EQ(Dpctl("ps -o xml").code, 2);
+  EXPECT_THAT(err_.str(), HasSubstr("'xml' is no format; expected table, json or name"));
+}
+
+TEST_F(CliTest, ADurationHasAUnit) {
+  const Result result = Dpctl("ps --timeout 5");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("'5' has no unit; write 5s"));
 }
 
 TEST_F(CliTest, TheAddressComesFromFlagEnvironmentOrDefault) {

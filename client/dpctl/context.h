@@ -37,6 +37,8 @@ struct Terminal {
   std::ostream& err;
   bool err_is_tty = false;
   int columns = 80;
+  // errno of the write to `out` that failed; 0 while none has.
+  std::function<int()> write_error = [] { return 0; };
 };
 
 // What this machine could run ranks on.

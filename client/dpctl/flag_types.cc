@@ -14,14 +14,14 @@ absl::Status NoRanks(absl::string_view part) {
                                                  " and ranges, as 0,2-5"));
 }
 
-bool ParseDuration(const std::string& text, absl::Duration& value) {
-  double seconds = 0;
-  if (absl::SimpleAtod(text, &seconds)) {
-    value = absl::Seconds(seconds);
-  } else if (!absl::ParseDuration(text, &value)) {
-    return false;
-  }
-  return value >= absl::ZeroDuration();
+// Empty, or what is wrong.
+std::string WrongDuration(const std::string& text) {
+  absl::Duration duration;
+  double number = 0;
+  if (absl::ParseDuration(text, &duration) && duration >= absl::ZeroDuration()) return "";
+  if (absl::SimpleAtod(text, &number) && number >= 0)
+    return absl::StrCat("'", text, "' has no unit; write ", text, "s, or with ms, m or h");
+  return absl::StrCat("'", text, "' is no duration; expected one such as 10s or 1h30m");
 }
 
 }  // namespace
@@ -29,14 +29,11 @@ bool ParseDuration(const std::string& text, absl::Duration& value) {
 CLI::Option* AddDuration(CLI::App& app, const std::string& flag, absl::Duration& value,
                          const std::string& help) {
   const auto set = [&value](const std::string& text) {
-    (void)ParseDuration(text, value);  // checked before
+    (void)absl::ParseDuration(text, &value);  // checked before
   };
-  const auto check = [](const std::string& text) -> std::string {
-    absl::Duration duration;
-    if (ParseDuration(text, duration)) return "";
-    return absl::StrCat("'", text, "' is no duration; expected one such as 10s or 1h30m");
-  };
-  return app.add_option_function<std::string>(flag, set, help)->check(check)->type_name("DURATION");
+  return app.add_option_function<std::string>(flag, set, help)
+      ->check(WrongDuration)
+      ->type_name("DURATION");
 }
 
 absl::StatusOr<std::vector<int>> ParseRanks(absl::string_view text) {

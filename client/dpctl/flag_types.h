@@ -10,7 +10,7 @@
 
 namespace dp::ctl {
 
-// A flag such as "90s", "1h30m" or, of seconds, "90".
+// A flag such as "90s" or "1h30m"; a number other than 0 needs its unit.
 CLI::Option* AddDuration(CLI::App& app, const std::string& flag, absl::Duration& value,
                          const std::string& help);
 

@@ -1,6 +1,7 @@
 #include <limits>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/flag_types.h"
@@ -35,6 +36,7 @@ class Logs final : public Command {
   absl::StatusOr<int> Run(Context& context) override {
     DP_ASSIGN_OR_RETURN(v1::ReadLogsRequest request, Request());
     DP_ASSIGN_OR_RETURN(v1::Job job, FindJob(context, job_));
+    DP_RETURN_IF_ERROR(CheckRanks(request, job));
     request.set_job(job.id());
     const absl::Duration patience = follow_ ? kPatience : context.flags().timeout;
     RankLabels labels(context, job.id());
@@ -49,6 +51,16 @@ class Logs final : public Command {
   }
 
  private:
+  static absl::Status CheckRanks(const v1::ReadLogsRequest& request, const v1::Job& job) {
+    const int ranks = job.spec().ranks();
+    for (const int rank : request.ranks())
+      if (rank >= ranks)
+        return absl::InvalidArgumentError(absl::StrCat("--rank: job ", job.id(), " has no rank ",
+                                                       rank, "; its world size is ", ranks,
+                                                       ", and ranks count from 0"));
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<v1::ReadLogsRequest> Request() const {
     v1::ReadLogsRequest request;
     if (!ranks_.empty()) {

@@ -8,7 +8,7 @@ using ::testing::HasSubstr;
 
 class LogsTest : public DpctlTest {
  protected:
-  LogsTest() { AddJob(7, R"(state: JOB_STATE_RUNNING spec { name: "cnn" ranks: 2 })"); }
+  LogsTest() { AddJob(7, R"(state: JOB_STATE_RUNNING spec { name: "cnn" ranks: 5 })"); }
 };
 
 constexpr char kFirst[] = R"(
@@ -66,6 +66,14 @@ TEST_F(LogsTest, RanksThatAreNoneAreAUsageError) {
     EXPECT_EQ(result.code, 2) << ranks;
     EXPECT_THAT(result.err, HasSubstr("is no rank")) << ranks;
   }
+}
+
+TEST_F(LogsTest, ARankThatTheJobDoesNotHaveIsAUsageError) {
+  const Result result = Dpctl("logs 7 --rank 0,3-5");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "dpctl: --rank: job 7 has no rank 5; its world size is 5, and ranks count from 0\n");
+  EXPECT_TRUE(coordinator_.log_reads.empty());
 }
 
 TEST_F(LogsTest, JsonIsOneObjectALine) {

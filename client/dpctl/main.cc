@@ -1,7 +1,22 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "client/dpctl/cli.h"
 #include "client/dpctl/this_machine.h"
 
+namespace {
+
+// What is opened next would take the place of a standard stream that is closed, and get its output.
+// With these, reading finds the end and writing fails.
+void OccupyClosedStreams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0) (void)open("/dev/null", O_RDONLY);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  OccupyClosedStreams();
   dp::ctl::ThisMachine machine;
   return dp::ctl::RunCommandLine(argc, argv, machine.surroundings());
 }

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-
 #include "client/grpc_connection.h"
 #include "client/idx_shape.h"
 
@@ -61,7 +60,8 @@ std::string WorkingDir() {
 }  // namespace
 
 ThisMachine::ThisMachine()
-    : surroundings_{
+    : out_(STDOUT_FILENO),
+      surroundings_{
           .connect = [](const std::string& address) -> std::unique_ptr<Services> {
             return std::make_unique<GrpcServices>(address);
           },
@@ -70,14 +70,15 @@ ThisMachine::ThisMachine()
           .working_dir = WorkingDir(),
           .machine = {.cpus = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)),
                       .gpus = CountGpus()},
-          .terminal = {.out = std::cout,
+          .terminal = {.out = out_,
                        .err = std::cerr,
                        .err_is_tty = isatty(STDERR_FILENO) != 0,
-                       .columns = TerminalColumns()},
+                       .columns = TerminalColumns(),
+                       .write_error = [this] { return out_.write_error(); }},
           .clock = Clock::System(),
           .interrupts = interrupts_,
           .catch_signals = [this] { signals_ = std::make_unique<SignalThread>(interrupts_); }} {
-  // A reader that has had enough, as head, is no failure: the streams notice and the command ends.
+  // A reader that has had enough, as head, is an error of the stream then, and the command ends.
   std::signal(SIGPIPE, SIG_IGN);
 }
 

@@ -4,6 +4,7 @@
 
 #include "client/dpctl/context.h"
 #include "client/dpctl/interrupts.h"
+#include "client/dpctl/output_stream.h"
 #include "client/dpctl/signal_thread.h"
 
 namespace dp::ctl {
@@ -16,6 +17,7 @@ class ThisMachine {
   Surroundings& surroundings() { return surroundings_; }
 
  private:
+  OutputStream out_;
   Interrupts interrupts_;
   std::unique_ptr<SignalThread> signals_;
   Surroundings surroundings_;

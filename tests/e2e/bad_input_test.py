@@ -5,7 +5,7 @@ import struct
 import subprocess
 import unittest
 
-from cluster import BIN, Cluster
+from cluster import BIN, Cluster, eventually
 from idx_data import train_job, write_idx
 
 
@@ -51,6 +51,60 @@ class ServersTest(unittest.TestCase):
                                "ps"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 104)
         self.assertIn("127.0.0.1:1", done.stderr)
+
+    def test_every_program_says_its_version(self):
+        lines = [subprocess.run([BIN / program, "--version"], capture_output=True, text=True,
+                                check=True).stdout
+                 for program in ("dpctl", "dp-coordinator", "dp-worker", "dp-trainer")]
+        self.assertEqual([line.split()[0] for line in lines],
+                         ["dpctl", "dp-coordinator", "dp-worker", "dp-trainer"])
+        self.assertEqual(len({line.split()[1] for line in lines}), 1)
+
+    def test_output_that_cannot_be_written_ends_dpctl_with_1(self):
+        with Cluster() as cluster, open("/dev/full", "w") as full:
+            done = subprocess.run([*cluster.dpctl_command(), "ps"], stdout=full,
+                                  stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("No space left on device", done.stderr)
+
+    def test_a_closed_standard_output_is_told(self):
+        done = subprocess.run(["sh", "-c", '"$0" --version >&-', BIN / "dpctl"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Bad file descriptor", done.stderr)
+
+    def run_until_nobody_reads(self, cluster, *flags):
+        """The exit code and errors of a run whose output is closed after its first line."""
+        with subprocess.Popen([*cluster.dpctl_command(), "run", *flags, "--", "yes"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+            run.stdout.readline()
+            run.stdout.close()
+            errors = run.stderr.read()
+        return run.returncode, errors
+
+    def test_a_run_that_nobody_reads_detaches(self):
+        with Cluster() as cluster:
+            cluster.worker()
+            code, errors = self.run_until_nobody_reads(cluster)
+            self.assertEqual(code, 101)
+            self.assertIn("re-attach: dpctl logs -f 1", errors)
+            self.assertEqual(cluster.describe(1)["state"], "RUNNING")
+            cluster.dpctl("cancel", 1, check=0)
+
+    def test_a_local_run_that_nobody_reads_is_no_success(self):
+        with Cluster() as cluster:
+            code, errors = self.run_until_nobody_reads(cluster, "--local")
+            self.assertEqual(code, 103)
+            self.assertIn("the job ends with its coordinator and workers", errors)
+
+    def test_a_lost_worker_shows_its_silence(self):
+        with Cluster(lease="1s") as cluster:
+            cluster.worker().kill()
+
+            def lost():
+                items = json.loads(cluster.dpctl("workers", "-o", "json", check=0).stdout)["items"]
+                return items[0]["state"] == "LOST" and items[0]
+            self.assertGreater(eventually(lost)["silentForMs"], 1000)
 
     def test_an_unknown_job_ends_dpctl_with_102(self):
         with Cluster() as cluster:

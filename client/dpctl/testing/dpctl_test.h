@@ -51,6 +51,7 @@ class DpctlTest : public ::testing::Test, private Clock {
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local_;
   std::string address_;  // that the last command connected to
   bool tty_ = false;
+  int write_error_ = 0;  // of standard output
   Machine machine_;
   bool clock_runs_ = false;
   std::ostringstream out_, err_;
@@ -87,7 +88,11 @@ class DpctlTest : public ::testing::Test, private Clock {
                 },
             .working_dir = "/home/me",
             .machine = machine_,
-            .terminal = {.out = out_, .err = err_, .err_is_tty = tty_, .columns = 70},
+            .terminal = {.out = out_,
+                         .err = err_,
+                         .err_is_tty = tty_,
+                         .columns = 70,
+                         .write_error = [this] { return write_error_; }},
             .clock = *this,
             .interrupts = interrupts_,
             .catch_signals = [] {}};

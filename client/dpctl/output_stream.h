@@ -1,0 +1,39 @@
+#pragma once
+
+#include <array>
+#include <ostream>
+#include <streambuf>
+
+namespace dp::ctl {
+
+// A buffered stream onto a descriptor, which stays the caller's. Unlike std::cout it remembers why
+// a write failed. What has not been flushed at the end is lost. Not thread-safe.
+class OutputStream final : public std::ostream {
+ public:
+  explicit OutputStream(int descriptor);
+
+  // errno of the write that failed; 0 while none has.
+  int write_error() const { return buffer_.error(); }
+
+ private:
+  class Buffer final : public std::streambuf {
+   public:
+    explicit Buffer(int descriptor);
+    int error() const { return error_; }
+
+   protected:
+    int_type overflow(int_type c) override;
+    int sync() override;
+
+   private:
+    bool WriteAll();
+
+    const int descriptor_;
+    std::array<char, 8 << 10> bytes_;
+    int error_ = 0;
+  };
+
+  Buffer buffer_;
+};
+
+}  // namespace dp::ctl
