@@ -6,12 +6,17 @@ FUZZ_SECONDS ?= 60
 # Freed memory is kept aside for a while, but not so much that the bounds on memory are passed.
 ASAN_TESTS = ASAN_OPTIONS=quarantine_size_mb=16 ctest --output-on-failure -j $(JOBS) -LE nosan --test-dir
 
-.PHONY: all help deps demo test unit check bench bench-store interop asan tsan sanitize fuzz clean
+.PHONY: all programs configure help deps demo test unit check bench bench-store interop asan tsan sanitize fuzz clean
 
-all: deps  ## build everything into build/, programs in build/bin
+all: configure  ## build everything into build/, programs in build/bin
+	@ninja -C $(BUILD) -j $(JOBS)
+
+programs: configure  ## build what a user runs, without the tests
+	@ninja -C $(BUILD) -j $(JOBS) programs
+
+configure: deps
 	@cmake -S . -B $(BUILD) -G Ninja >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
 	@rm -f $(BUILD).log
-	@ninja -C $(BUILD) -j $(JOBS)
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/'
@@ -19,7 +24,7 @@ help:  ## this list
 deps:
 	@scripts/deps build
 
-demo: all  ## train a CNN on Fashion-MNIST over one coordinator and two worker daemons
+demo: programs  ## train a CNN on Fashion-MNIST over one coordinator and two worker daemons
 	@scripts/demo $(BUILD)/bin
 
 test: deps  ## install what the tests need, build, check layers and format, run all tests
