@@ -1,5 +1,6 @@
 #include "tests/sim/process.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,21 @@ bool ProcessTable::PeerBroken(const core::RankKey& key) const {
     if (it->second->broken()) return true;
   }
   return false;
+}
+
+std::vector<int> ProcessTable::Hung(const core::RankKey& key) const {
+  std::vector<int> hung;
+  for (const Process* process : alive()) {
+    const core::RankKey& other = process->key();
+    if (other.job != key.job || other.generation != key.generation) continue;
+    if (process->hung()) hung.push_back(other.rank);
+  }
+  return hung;
+}
+
+bool ProcessTable::HasHung(const core::RankKey& key) const {
+  const auto [begin, end] = processes_.equal_range(key);
+  return std::any_of(begin, end, [](const auto& each) { return each.second->hung(); });
 }
 
 bool ProcessTable::Alone(const core::RankKey& key) const {
@@ -190,7 +206,21 @@ void Process::Pop(int step) {
 
 void Process::Finish() {
   if (idle_) return;
-  table_.PeerBroken(key_) ? WaitToBeStopped() : End({core::Exit::How::kCode, 0});
+  if (!table_.PeerBroken(key_)) return End({core::Exit::How::kCode, 0});
+  Accuse();
+  WaitToBeStopped();
+}
+
+void Process::Accuse() {
+  for (const bool insist : {false, true}) {
+    Later(insist ? absl::Seconds(2) : absl::ZeroDuration(), [this, insist] {
+      const core::AccusePeers accusation{key_, table_.Hung(key_), "a peer did not arrive", insist};
+      network_.Call<Done>(
+          node_, absl::Seconds(2),
+          [accusation](Service& service, auto reply) { service.Accuse(accusation, reply); },
+          [](const auto&) {});  // where it gets lost, the rank ends itself after a while
+    });
+  }
 }
 
 void Process::WaitToBeStopped() {

@@ -21,6 +21,10 @@ class ProcessTable {
   void Began(std::shared_ptr<Process> process);
   // Whether a peer of the rank has died or hangs, so that a collective with it would block.
   bool PeerBroken(const core::RankKey& key) const;
+  // The ranks of the same generation that run and hang.
+  std::vector<int> Hung(const core::RankKey& key) const;
+  // Whether the rank has ever hung.
+  bool HasHung(const core::RankKey& key) const;
   // Whether no other rank of its job runs, or all that do hang.
   bool Alone(const core::RankKey& key) const;
   // A slot is free only when nothing runs in it.
@@ -76,6 +80,8 @@ class Process : public std::enable_shared_from_this<Process> {
   void Pop(int step);
   void Work(int step);
   void Finish();
+  // Says which peers it waited for until its deadline.
+  void Accuse();
   // What a trainer does whose peers are gone: it waits for its daemon to stop it, but not for ever.
   void WaitToBeStopped();
   void Execute(std::vector<StoreOperation> operations,

@@ -35,6 +35,7 @@ class Service {
 
   void Join(const core::RankKey& rank, Reply<core::World> reply);
   void WatchWorld(JobId job, Revision since, absl::Duration timeout, Reply<core::World> reply);
+  void Accuse(const core::AccusePeers& request, Reply<Done> reply);
 
   void Execute(const core::StoreBatch& batch, Reply<std::vector<StoreResult>> reply);
   void Await(JobId job, Generation generation, std::vector<StoreOperation> reads,

@@ -189,6 +189,11 @@ std::vector<std::string> Simulation::Unsettled() const {
 void Simulation::CheckEnd() {
   for (const std::string& what : Unsettled()) env_.Expect(false, what);
   for (const core::Job* job : shell_.coordinator().jobs()) {
+    if (!job->failure || job->failure->failure_class != core::FailureClass::kHang) continue;
+    env_.Expect(processes_.HasHung({job->id, job->generation, *job->failure->rank}),
+                absl::StrCat("job ", job->id.ToString(), " blames a rank that did not hang"));
+  }
+  for (const core::Job* job : shell_.coordinator().jobs()) {
     if (job->state != core::JobState::kSucceeded || job->spec.joins_by_running) continue;
     env_.Expect(processes_.sums(job->id) == static_cast<size_t>(job->spec.ranks * Process::kSteps),
                 absl::StrCat("job ", job->id.ToString(), " lost or repeated an add"));
