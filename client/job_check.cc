@@ -195,14 +195,13 @@ class Check {
     if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
   }
 
-  // They stand in lines of logs, metrics and weight files.
   void CheckLayerNames(const v1::ModelSpec& model) {
     for (int i = 0; i < model.layers_size(); ++i) {
       const std::string& name = model.layers(i).name();
-      if (std::none_of(name.begin(), name.end(), absl::ascii_iscntrl)) continue;
+      if (name.empty() || model::IsLayerName(name)) continue;
       const std::string path = absl::StrCat("train.model.layers[", i, "].name");
       Fail(path, Wrong(path, absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\""),
-                       "text without control characters"));
+                       model::kLayerNameRule));
     }
   }
 

@@ -2,8 +2,11 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/btree_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/overloaded.h"
 #include "base/status.h"
@@ -124,6 +127,13 @@ std::string NameOf(const LayerSpec& layer, size_t position) {
 
 }  // namespace
 
+bool IsLayerName(absl::string_view name) {
+  constexpr size_t kBytesMax = 128;
+  return !name.empty() && name.size() <= kBytesMax && absl::c_all_of(name, [](char c) {
+    return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
+  });
+}
+
 absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec> layers,
                                                       const Shape& input) {
   if (layers.empty()) return absl::InvalidArgumentError("the model has no layers");
@@ -133,6 +143,10 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec
   std::string giver = "the data";
   for (size_t i = 0; i < layers.size(); ++i) {
     const std::string name = NameOf(layers[i], i);
+    if (!IsLayerName(name)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "layer ", i, " has the name \"", absl::CEscape(name), "\"; it may be ", kLayerNameRule));
+    }
     if (!names.insert(name).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("two layers have the name '", name, "'; names must differ"));

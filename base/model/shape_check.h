@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/model/layer_spec.h"
 #include "base/model/shape.h"
@@ -17,6 +18,11 @@ struct CheckedLayer {
   Shape in;
   Shape out;
 };
+
+// Whether a layer may have this name: up to 128 letters, digits, '_', '-' and '.', as it stands in
+// logs, metrics and weight files.
+bool IsLayerName(absl::string_view name);
+inline constexpr char kLayerNameRule[] = "up to 128 letters, digits, '_', '-' and '.'";
 
 // Infers the shape of every layer of a model whose input has the shape `input`.
 // Errors: InvalidArgument names the layer, its kind, both shapes and what does not fit, as in

@@ -34,6 +34,15 @@ TEST(ShapeCheckTest, AStridedConvolutionRoundsDown) {
   EXPECT_EQ((*CheckShapes(layers, kImage))[0].out, (Shape{4, 12, 12}));
 }
 
+TEST(ShapeCheckTest, ANameThatWouldNotStandInAFileIsRefused) {
+  EXPECT_EQ(ErrorOf({{"a\"b", Flatten{}}}),
+            "layer 0 has the name \"a\\\"b\"; it may be up to 128 letters, digits, '_', '-' and "
+            "'.'");
+  EXPECT_FALSE(IsLayerName(""));
+  EXPECT_FALSE(IsLayerName(std::string(129, 'a')));
+  EXPECT_TRUE(IsLayerName("features.out-1_b"));
+}
+
 TEST(ShapeCheckTest, AMisfitNamesTheLayerAndBothShapes) {
   std::vector<LayerSpec> layers = CnnPreset();
   std::get<Linear>(layers[7].kind).in = 100;
