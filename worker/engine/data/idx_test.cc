@@ -120,9 +120,10 @@ TEST_F(IdxTest, AHeaderThatAsksForTooMuchTakesNoMemory) {
   EXPECT_THAT(ErrorOf(), HasSubstr("more than 16 GiB"));
 }
 
-TEST_F(IdxTest, ALabelOutOfRangeIsNamedWithItsSample) {
-  EXPECT_EQ(ErrorOf({.classes = 9}),
-            "train-labels-idx1-ubyte: label 9 of sample 2 is out of range, labels are 0 to 8");
+TEST_F(IdxTest, ALabelOutOfRangeIsNamedWithItsFileAndSample) {
+  EXPECT_EQ(
+      ErrorOf({.classes = 9}),
+      dir_ + "/train-labels-idx1-ubyte: label 9 of sample 2 is out of range, labels are 0 to 8");
 }
 
 TEST_F(IdxTest, CountsOfImagesAndLabelsMustAgree) {
