@@ -227,11 +227,12 @@ std::shared_ptr<GrpcConnection::AsyncCall<Request, Response>> GrpcConnection::Be
 template <typename Started>
 std::function<void(grpc::Status)> GrpcConnection::EndOf(std::shared_ptr<Started> call) {
   return [this, call = std::move(call)](const grpc::Status& status) {
-    End(call->context);
-    if (status.ok()) {
+    const absl::Status result = status.ok() ? absl::OkStatus() : ToAbsl(status);
+    End(call->context);  // from here on this may be gone
+    if (result.ok()) {
       std::move(call->done)(std::move(call->response));
     } else {
-      std::move(call->done)(ToAbsl(status));
+      std::move(call->done)(result);
     }
   };
 }

@@ -3,14 +3,12 @@
 #include <utility>
 
 #include "base/check.h"
+#include "client/long_poll.h"
 #include "proto/convert/store_operations.h"
 #include "proto/convert/time.h"
 
 namespace dp::client {
 namespace {
-
-// What an answer may take beyond the parking itself.
-constexpr absl::Duration kAnswerSlack = absl::Seconds(5);
 
 absl::StatusOr<RelayLedger::Reply> ToReply(absl::StatusOr<v1::ExecuteResponse> response) {
   if (!response.ok()) return response.status();

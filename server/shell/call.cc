@@ -96,7 +96,7 @@ absl::Status EndOfWait(Waiters::Wake wake) {
     case Waiters::Wake::kStopping:
       return absl::UnavailableError("the coordinator is stopping");
     case Waiters::Wake::kRefused:
-      return absl::ResourceExhaustedError("too many calls wait already; try again later");
+      return absl::UnavailableError("too many calls wait already; try again later");
     case Waiters::Wake::kChanged:
     case Waiters::Wake::kDeadline:
       break;

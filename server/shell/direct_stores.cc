@@ -17,6 +17,8 @@ namespace {
 
 // The list is then asked for again; nothing depends on how long that is.
 constexpr absl::Duration kLook = absl::Minutes(10);
+// Where the driver has too much to do to be asked.
+constexpr absl::Duration kAskAgain = absl::Seconds(1);
 
 bool IsDirect(const core::Job& job) {
   return job.store_port != 0 && ParseSpec(job.spec.payload).command().store() == "direct";
@@ -30,11 +32,16 @@ struct DirectStores::Endpoint {
   std::unique_ptr<wire::Server> server;  // last: it uses the relay. Null: it could not be served
 };
 
+struct DirectStores::News {
+  std::vector<Wanted> wanted;
+  bool refused = false;  // nothing is known: the driver has too many waits
+};
+
 // Between the driver's thread and this one; outlives a question that is asked late.
 struct DirectStores::Outlook {
   // What the driver's thread knows of jobs that hold a port; of that thread.
   std::map<JobId, bool> direct;
-  BoundedQueue<std::vector<Wanted>> inbox{16};
+  BoundedQueue<News> inbox{16};
 
   std::vector<Wanted> Look(const View& view) {
     std::vector<Wanted> wanted;
@@ -65,27 +72,34 @@ DirectStores::~DirectStores() {
 
 void DirectStores::Run() {
   pthread_setname_np(pthread_self(), "direct-stores");
-  AskForOtherThan({});
+  std::vector<Wanted> served;
+  bool asked = AskForOtherThan(served);
   while (!outlook_->inbox.closed()) {
-    for (const auto& wanted : outlook_->inbox.DrainFor(absl::InfiniteDuration())) {
-      Serve(wanted);
-      AskForOtherThan(wanted);
+    const auto pause = asked ? absl::InfiniteDuration() : kAskAgain;
+    const std::vector<News> news = outlook_->inbox.DrainFor(pause);
+    if (!news.empty() && news.back().refused) {
+      asked = false;
+      continue;
     }
+    if (!news.empty()) Serve(served = news.back().wanted);
+    asked = AskForOtherThan(served);
   }
 }
 
-void DirectStores::AskForOtherThan(std::vector<Wanted> known) {
+bool DirectStores::AskForOtherThan(std::vector<Wanted> known) {
   const auto question = [outlook = outlook_, known = std::move(known)](Waiters::Wake wake,
                                                                        const View& view) {
     if (wake == Waiters::Wake::kCancelled || wake == Waiters::Wake::kStopping) return true;
-    std::vector<Wanted> wanted = outlook->Look(view);
-    const bool tell = wanted != known || wake != Waiters::Wake::kChanged;
-    if (tell) (void)outlook->inbox.TryPush(wanted);  // refused only when this is ending
+    News news{.refused = wake == Waiters::Wake::kRefused};
+    if (!news.refused) news.wanted = outlook->Look(view);
+    const bool tell = news.wanted != known || wake != Waiters::Wake::kChanged;
+    if (tell) (void)outlook->inbox.TryPush(news);  // refused only when this is ending
     return tell;
   };
   const absl::Status queued =
       driver_.Wait(ticket_, {{.kind = core::Topic::Kind::kJobList}}, kLook, question);
-  if (!queued.ok()) Log(Severity::kError, "direct_stores_end", {{"reason", queued.ToString()}});
+  if (!queued.ok()) Log(Severity::kWarning, "direct_stores_wait", {{"reason", queued.ToString()}});
+  return queued.ok();
 }
 
 void DirectStores::Serve(const std::vector<Wanted>& wanted) {

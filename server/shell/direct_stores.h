@@ -35,12 +35,14 @@ class DirectStores {
     auto operator<=>(const Wanted&) const = default;
   };
   struct Endpoint;
+  struct News;
   struct Outlook;
 
   // All below: the thread.
   void Run();
-  // Has the next list that differs from this one sent to the inbox.
-  void AskForOtherThan(std::vector<Wanted> known);
+  // Has the next list that differs from this one sent to the inbox; false when the driver has no
+  // room for the question.
+  bool AskForOtherThan(std::vector<Wanted> known);
   void Serve(const std::vector<Wanted>& wanted);
   std::unique_ptr<Endpoint> Open(const Wanted& wanted);
 

@@ -81,19 +81,26 @@ void Driver::Stop() {
 absl::Status Driver::Push(Item item) {
   if (queue_.TryPush(item)) return absl::OkStatus();
   if (queue_.closed()) return Ended();
-  return absl::ResourceExhaustedError(absl::StrCat("the coordinator has ", options_.queue_capacity,
-                                                   " requests queued; try again later"));
+  return absl::UnavailableError(absl::StrCat("the coordinator has ", options_.queue_capacity,
+                                             " requests queued; try again later"));
 }
 
 absl::Status Driver::Recover() {
   size_t replayed = 0;
+  absl::Status refused;
   DP_RETURN_IF_ERROR(journal_.Replay([&](const core::Command& command) {
     now_ = std::max(now_, command.at);
     const core::Outcome outcome = coordinator_.Apply(command);  // answered in an earlier life
+    if (!outcome.journal && refused.ok()) {
+      refused = absl::DataLossError(
+          absl::StrCat("record ", replayed, " of the journal is refused by this release (",
+                       outcome.status.ToString(), "); start the release that wrote it"));
+    }
     // Told again: that life may have ended before it could tell.
     forgotten_.insert(forgotten_.end(), outcome.forgotten.begin(), outcome.forgotten.end());
     ++replayed;
   }));
+  DP_RETURN_IF_ERROR(refused);
   now_ = std::max(now_, clock_.Now());
   (void)Apply(core::StartEpoch{options_.store_limits});  // is never refused
   for (const core::Worker* worker : coordinator_.workers()) {

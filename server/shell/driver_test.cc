@@ -183,7 +183,7 @@ TEST_F(DriverTest, AFullQueueRefusesInsteadOfBlocking) {
   auto gate = HoldNextSync(AJob("a"));
   auto b = Submit(AJob("b"));
   auto c = Submit(AJob("c"));
-  EXPECT_EQ(Submit(AJob("d")).get().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Submit(AJob("d")).get().code(), absl::StatusCode::kUnavailable);
   gate->set_value();
   EXPECT_TRUE(b.get().ok());
   EXPECT_TRUE(c.get().ok());
@@ -310,6 +310,14 @@ TEST_F(DriverTest, AForgottenJobTakesAllThatIsKeptOfItWithIt) {
   Look();
   driver_->Stop();
   EXPECT_THAT(told, ElementsAre(ElementsAre(JobId(1))));
+}
+
+TEST_F(DriverTest, AJournalWithARecordThatIsRefusedNowIsNotReplayed) {
+  const std::vector<core::Command> stale = {{clock_.Now(), core::CancelJob{JobId(7)}}};
+  ASSERT_TRUE(journal_.memory.Append(stale).ok());
+  const auto driver = Driver::Start({}, journal_, clock_, [](const absl::Status&) {});
+  EXPECT_EQ(driver.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(driver.status().message()), HasSubstr("record 0 of the journal"));
 }
 
 TEST_F(DriverTest, EachEventOfAJobIsOneLineOfTheLog) {

@@ -31,8 +31,9 @@ FileDescriptor OpenFile(const std::filesystem::path& path, int flags) {
   return FileDescriptor(open(path.c_str(), flags | O_CLOEXEC, 0600));
 }
 
-absl::Status WriteAt(const std::filesystem::path& path, uint64_t offset, absl::string_view data) {
-  const FileDescriptor file = OpenFile(path, O_WRONLY | O_CREAT);
+absl::Status WriteAt(const std::filesystem::path& path, uint64_t offset, absl::string_view data,
+                     int more_flags = 0) {
+  const FileDescriptor file = OpenFile(path, O_WRONLY | O_CREAT | more_flags);
   if (!file.valid()) return FileError(path, errno);
   while (!data.empty()) {
     const ssize_t written = pwrite(file.get(), data.data(), data.size(), offset);
@@ -90,7 +91,8 @@ absl::Status LogFile::Append(absl::string_view data) {
 absl::Status LogFile::Skip(uint64_t size) {
   if (!cut_) {
     const std::string text = absl::StrCat(end_);
-    DP_RETURN_IF_ERROR(WriteAt(CutPath(path_), 0, text));
+    // An earlier life may have left a longer one.
+    DP_RETURN_IF_ERROR(WriteAt(CutPath(path_), 0, text, O_TRUNC));
     DP_RETURN_IF_ERROR(SyncPath(CutPath(path_)));
     cut_begin_ = end_;
     cut_ = true;

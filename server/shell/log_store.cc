@@ -126,6 +126,11 @@ absl::StatusOr<LogStore::JobLogs*> LogStore::Find(JobId job) {
     logs.stored_bytes += file->stored_end();
     logs.streams.emplace(*stream, *std::move(file));
   }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    jobs_.erase(it);
+    return absl::InternalError(
+        absl::StrCat("cannot read the logs of job ", job.value(), ": ", error.message()));
+  }
   return &logs;
 }
 

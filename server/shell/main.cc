@@ -226,10 +226,13 @@ absl::Status Serve(const Options& options) {
 // What the store of one job may hold.
 void AddStoreLimits(CLI::App& app, KeyValueLimits& limits) {
   const auto add = [&app](const char* flag, size_t& limit, const char* help) {
-    app.add_option(flag, limit, help)->capture_default_str()->check(CLI::PositiveNumber);
+    return app.add_option(flag, limit, help)->capture_default_str()->check(CLI::PositiveNumber);
   };
   add("--store-key-bytes-max", limits.key_bytes, "One key of a job's store");
-  add("--store-value-bytes-max", limits.value_bytes, "One value of a job's store");
+  // A message holds two values at most, as a compare_set has, and must stay below its own limit.
+  constexpr size_t kValueBytesMax = 8 << 20;
+  add("--store-value-bytes-max", limits.value_bytes, "One value of a job's store, 8 MiB at most")
+      ->check(CLI::Range(size_t{1}, kValueBytesMax));
   add("--store-keys-max", limits.keys, "Keys and queued elements of a job's store");
   add("--store-bytes-max", limits.total_bytes, "Keys, values and elements of a job's store");
 }

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/store/awaited_keys.h"
 #include "proto/convert/store_operations.h"
+#include "server/core/job_registry.h"
 #include "server/shell/awaited_reads.h"
 #include "server/shell/call.h"
 #include "server/shell/convert_values.h"
@@ -145,7 +146,7 @@ grpc::ServerUnaryReactor* StoreService::ListWaiters(grpc::CallbackServerContext*
                                                     v1::ListWaitersResponse* response) {
   return Ask(driver_, context, [=, this](const View& view) {
     const core::Job* job = view.coordinator.job(JobId(request->job()));
-    if (job == nullptr) return view.coordinator.world(JobId(request->job())).status();
+    if (job == nullptr) return core::UnknownJob(JobId(request->job()));
     SetHeader(view, response);
     FillWaiters(*job, view, arrivals_, response);
     return absl::OkStatus();

@@ -129,7 +129,10 @@ void StoreEndpoints::RanksGone(JobId job, Generation generation) {
   const auto it = endpoints_.find({job, generation});
   if (it == endpoints_.end()) return;
   if (!it->second->for_other_hosts) return Close(job, generation);
-  it->second->relay->Await({StoreGet{kNeverSet}}, [](AsyncStore::Results) {});
+  it->second->relay->Await({StoreGet{kNeverSet}}, [this, job, generation](auto results) {
+    // A relay that has failed hears nothing of the end any more.
+    if (!results.ok() && !absl::IsCancelled(results.status())) over_(job, generation);
+  });
 }
 
 void StoreEndpoints::Close(JobId job, Generation generation) {

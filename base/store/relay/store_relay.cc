@@ -16,10 +16,10 @@ namespace {
 constexpr size_t kInboxMax = size_t{1} << 20;
 
 // The coordinator was not reached, ended in the middle, or is too busy: what is asked again may be
-// answered.
+// answered. (ResourceExhausted is a limit: asking again does not help.)
 bool WorthAsking(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsResourceExhausted(status) || absl::IsCancelled(status) || absl::IsUnknown(status);
+         absl::IsCancelled(status) || absl::IsUnknown(status);
 }
 
 bool GenerationIsOver(const absl::Status& status) {
@@ -150,7 +150,7 @@ void StoreRelay::Park(RelayLedger::Parking parking) {
 
 void StoreRelay::On(Unparked event) {
   parked_.erase(event.caller);
-  if (over_) return;
+  if (over_ || !open_.contains(event.caller)) return;  // given up: its call was cancelled
   if (event.results.ok()) {
     auto answer = ledger_.OnFound(event.caller, *std::move(event.results));
     if (answer.has_value()) Tell(event.caller, std::move(answer->results));
@@ -158,7 +158,8 @@ void StoreRelay::On(Unparked event) {
     if (ledger_.Cancel(event.caller)) Tell(event.caller, event.results.status());
   } else {
     // Nothing came in its time, or the coordinator has gone: its next answer tells which.
-    if (!absl::IsDeadlineExceeded(event.results.status())) TryLater();
+    // All waits end together with it, and count as one trouble.
+    if (!absl::IsDeadlineExceeded(event.results.status()) && again_at_ <= clock_.Now()) TryLater();
     ledger_.OnUnparked(event.caller);
   }
 }
@@ -207,7 +208,8 @@ void StoreRelay::CallBegins() {
 }
 
 void StoreRelay::CallEnds(Event event) {
-  (void)inbox_.TryPush(event);  // else the relay is ending, and nobody wants to know
+  // Once the relay is ending nobody wants to know. Full it cannot be: calls are few.
+  DP_CHECK(inbox_.TryPush(event) || inbox_.closed());
   MutexLock lock(mu_);
   --calls_;
   // Under the lock: the relay may be gone as soon as it is free.

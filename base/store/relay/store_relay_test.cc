@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/store/key_values.h"
+#include "base/testing/settable_clock.h"
 
 namespace dp {
 namespace {
@@ -235,6 +236,19 @@ TEST_F(StoreRelayTest, AWaitThatIsGivenUpEndsCancelledAndLeavesNothingParked) {
   relay_->Cancel(ticket);
   EXPECT_EQ(answer.Wait().status().code(), absl::StatusCode::kCancelled);
   store_.AwaitParked(0);
+}
+
+TEST_F(StoreRelayTest, AWaitThatIsGivenUpDelaysNobody) {
+  const SettableClock clock;  // a pause would never end
+  relay_ = std::make_unique<StoreRelay>(store_, Options(), clock);
+  Answer given_up;
+  const AsyncStore::Ticket ticket = relay_->Await({StoreGet{"k"}}, given_up.Take());
+  store_.AwaitParked(1);
+  relay_->Cancel(ticket);
+  EXPECT_EQ(given_up.Wait().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Add("n", 1), 1);
+  EXPECT_EQ(Add("n", 1), 2);
+  relay_.reset();
 }
 
 TEST_F(StoreRelayTest, AWaitTakesOnlyReads) {
