@@ -51,12 +51,14 @@ std::shared_ptr<StoreLink::Call> GrpcStoreLink::Execute(const RelayLedger::Batch
 }
 
 std::shared_ptr<StoreLink::Call> GrpcStoreLink::Await(const std::vector<StoreOperation>& reads,
+                                                      absl::Duration waited,
                                                       Done<std::vector<StoreResult>> done) {
   v1::AwaitRequest request;
   request.set_job(options_.job.value());
   request.set_generation(options_.generation.value());
   request.set_who(options_.who);
   *request.mutable_timeout() = ToProto(options_.parking);
+  *request.mutable_waited() = ToProto(waited);
   OperationsToProto(reads, request.mutable_reads());
   return connection_.StartAwait(
       std::move(request), options_.parking + kAnswerSlack,

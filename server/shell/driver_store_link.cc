@@ -81,6 +81,7 @@ std::shared_ptr<StoreLink::Call> DriverStoreLink::Execute(const RelayLedger::Bat
 }
 
 std::shared_ptr<StoreLink::Call> DriverStoreLink::Await(const std::vector<StoreOperation>& reads,
+                                                        absl::Duration waited,
                                                         Done<std::vector<StoreResult>> done) {
   auto call = std::make_shared<ParkedCall>(driver_);
   const auto keys = AwaitedKeys(reads);
@@ -91,7 +92,7 @@ std::shared_ptr<StoreLink::Call> DriverStoreLink::Await(const std::vector<StoreO
   const auto awaiting = std::make_shared<Awaiting>(
       Awaiting{options_.job, options_.generation, AwaitedReads(reads), std::move(done)});
   BlockedCall blocked{
-      .job = options_.job, .who = options_.who, .waited = {}, .reads = reads, .since = {}};
+      .job = options_.job, .who = options_.who, .waited = waited, .reads = reads, .since = {}};
   const absl::Status queued = driver_.Wait(
       call->ticket(), StoreTopics(options_.job, *keys), kParking,
       [awaiting](Waiters::Wake wake, const View& view) {

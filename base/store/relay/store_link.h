@@ -27,13 +27,16 @@ class StoreLink {
   virtual ~StoreLink() = default;
 
   // Applies the batch; again, when it has been applied already, answers as then.
-  // Errors: Unavailable, DeadlineExceeded, ResourceExhausted it may be tried again; others are
-  // final: the generation is over.
+  // Errors: Unavailable, DeadlineExceeded, Cancelled, Unknown it may be tried again;
+  // FailedPrecondition and NotFound the generation is over; any other means that the two sides do
+  // not understand each other.
   virtual std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
                                         Done<RelayLedger::Reply> done) = 0;
-  // Answers once all reads are found, each as it is then.
-  // Errors: DeadlineExceeded not now, ask again; InvalidArgument; others as Execute.
+  // Answers once all reads are found, each as it is then. `waited` is how long their caller has
+  // been waiting, for those who ask who waits. Errors: DeadlineExceeded not now, ask again;
+  // InvalidArgument; others as Execute.
   virtual std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads,
+                                      absl::Duration waited,
                                       Done<std::vector<StoreResult>> done) = 0;
 };
 

@@ -89,7 +89,7 @@ absl::Duration StoreRelay::Patience() const {
 
 void StoreRelay::On(Asked event) {
   if (!failure_.ok()) return std::move(event.done)(failure_);
-  open_.emplace(event.caller, std::move(event.done));
+  open_.emplace(event.caller, Open{std::move(event.done), clock_.Now()});
   if (event.wait) {
     ledger_.Await(event.caller, std::move(event.operations));
   } else {
@@ -142,8 +142,9 @@ void StoreRelay::ParkWaits() {
 
 void StoreRelay::Park(RelayLedger::Parking parking) {
   CallBegins();
+  const absl::Duration waited = clock_.Now() - open_.at(parking.caller).since;
   parked_[parking.caller] =
-      link_.Await(parking.reads, [this, caller = parking.caller](Results results) {
+      link_.Await(parking.reads, waited, [this, caller = parking.caller](Results results) {
         CallEnds(Unparked{caller, std::move(results)});
       });
 }
@@ -185,7 +186,7 @@ void StoreRelay::Tell(std::vector<RelayLedger::Answer> answers) {
 void StoreRelay::Tell(Caller caller, Results results) {
   auto node = open_.extract(caller);
   DP_CHECK(!node.empty());
-  std::move(node.mapped())(std::move(results));
+  std::move(node.mapped().done)(std::move(results));
 }
 
 void StoreRelay::EndCalls() {

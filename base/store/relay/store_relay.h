@@ -59,6 +59,10 @@ class StoreRelay final : public AsyncStore {
     bool wait = false;
     Done done;
   };
+  struct Open {
+    Done done;
+    absl::Time since;
+  };
   struct GivenUp {
     Caller caller = 0;
   };
@@ -102,7 +106,7 @@ class StoreRelay final : public AsyncStore {
 
   // Of the relay's thread.
   RelayLedger ledger_;
-  std::map<Caller, Done> open_;
+  std::map<Caller, Open> open_;
   std::shared_ptr<StoreLink::Call> batch_call_;  // null: none is under way
   std::map<Caller, std::shared_ptr<StoreLink::Call>> parked_;
   Backoff backoff_;

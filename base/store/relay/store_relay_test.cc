@@ -40,6 +40,12 @@ class FakeStore final : public StoreLink {
       std::move(parked->done)(absl::UnavailableError("the coordinator has gone"));
     }
   }
+  // Ends parked calls in whose time nothing came.
+  void EndParked() DP_EXCLUDES(mu_) {
+    for (auto& parked : TakeParked()) {
+      std::move(parked->done)(absl::DeadlineExceededError("nothing came"));
+    }
+  }
   // Another client's write.
   void Set(const std::string& key, const std::string& value) DP_EXCLUDES(mu_) {
     {
@@ -57,6 +63,11 @@ class FakeStore final : public StoreLink {
     const std::string* value = values_.Find(key);
     return value == nullptr ? "" : *value;
   }
+  // As the latest wait that was parked said it.
+  absl::Duration waited() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return waited_;
+  }
   int attempts() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return attempts_;
@@ -68,8 +79,12 @@ class FakeStore final : public StoreLink {
     return std::make_shared<Parked>();
   }
 
-  std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads,
+  std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads, absl::Duration waited,
                               Done<std::vector<StoreResult>> done) override {
+    {
+      MutexLock lock(mu_);
+      waited_ = waited;
+    }
     auto parked = std::make_shared<Parked>();
     parked->owner = this;
     parked->reads = reads;
@@ -151,6 +166,7 @@ class FakeStore final : public StoreLink {
   uint64_t sequence_ DP_GUARDED_BY(mu_) = 0;
   int lose_ DP_GUARDED_BY(mu_) = 0;
   int attempts_ DP_GUARDED_BY(mu_) = 0;
+  absl::Duration waited_ DP_GUARDED_BY(mu_);
   absl::Status refusal_ DP_GUARDED_BY(mu_);
 };
 
@@ -236,6 +252,20 @@ TEST_F(StoreRelayTest, AWaitThatIsGivenUpEndsCancelledAndLeavesNothingParked) {
   relay_->Cancel(ticket);
   EXPECT_EQ(answer.Wait().status().code(), absl::StatusCode::kCancelled);
   store_.AwaitParked(0);
+}
+
+TEST_F(StoreRelayTest, AWaitThatIsParkedAgainTellsHowLongItHasWaited) {
+  SettableClock clock;
+  relay_ = std::make_unique<StoreRelay>(store_, Options(), clock);
+  Answer answer;
+  relay_->Await({StoreGet{"k"}}, answer.Take());
+  store_.AwaitParked(1);
+  EXPECT_EQ(store_.waited(), absl::ZeroDuration());
+  clock.Advance(absl::Seconds(10));
+  store_.EndParked();  // as the time of one parking does
+  store_.AwaitParked(1);
+  EXPECT_EQ(store_.waited(), absl::Seconds(10));
+  relay_.reset();
 }
 
 TEST_F(StoreRelayTest, AWaitThatIsGivenUpDelaysNobody) {
