@@ -116,9 +116,8 @@ v1::Job ToProto(const core::Job& job, const View& view) {
     for (const std::string& reason : reasons->second) proto.add_pending_reasons(reason);
   }
   if (job.state == core::JobState::kStarting) {
-    const absl::Duration since = absl::Trunc(view.now - *job.placed_at, absl::Seconds(1));
-    proto.add_pending_reasons(
-        absl::StrCat(core::WhyNotSealed(job), "; placed ", absl::FormatDuration(since), " ago"));
+    const int64_t seconds = absl::ToInt64Seconds(view.now - *job.placed_at);
+    proto.add_pending_reasons(absl::StrCat(core::WhyNotSealed(job), "; placed ", seconds, "s ago"));
   }
   if (job.failure) Fill(*job.failure, proto.mutable_failure());
   *proto.mutable_submitted_at() = ToProto(job.submitted_at);

@@ -12,7 +12,8 @@
 namespace dp::server {
 namespace {
 
-constexpr size_t kRanksNamed = 20;  // in an error; a status travels in a header of 8 KiB
+constexpr size_t kRanksNamed = 20;    // in an error; a status travels in a header of 8 KiB
+constexpr size_t kRanksListed = 100;  // with each waiter, of which there may be thousands
 
 v1::Waiter::Kind KindOf(Unmet::What what) {
   switch (what) {
@@ -35,6 +36,13 @@ std::set<int> MissingRanks(const core::Job& job, const Unmet& unmet, const View&
                           view.coordinator);
 }
 
+void ListMissing(const std::set<int>& ranks, v1::Waiter& waiter) {
+  for (const int rank : ranks) {
+    if (waiter.missing_ranks_size() == static_cast<int>(kRanksListed)) return;
+    waiter.add_missing_ranks(rank);
+  }
+}
+
 v1::Waiter StoreWaiter(const core::Job& job, const BlockedCall& call,
                        const std::vector<Unmet>& unmet, const View& view,
                        const BarrierArrivals& arrivals) {
@@ -48,7 +56,7 @@ v1::Waiter StoreWaiter(const core::Job& job, const BlockedCall& call,
   *waiter.mutable_waiting() = ToProto(view.now - call.since);
   waiter.set_arrived(first.arrived);
   waiter.set_count(first.count);
-  waiter.mutable_missing_ranks()->Assign(missing.begin(), missing.end());
+  ListMissing(missing, waiter);
   return waiter;
 }
 
@@ -63,7 +71,7 @@ void FillRendezvous(const core::Job& job, const View& view, v1::ListWaitersRespo
     if (job.placed_at) *waiter.mutable_waiting() = ToProto(view.now - *job.placed_at);
     waiter.set_arrived(static_cast<int64_t>(job.world.members().size()));
     waiter.set_count(job.world.size());
-    waiter.mutable_missing_ranks()->Assign(missing.begin(), missing.end());
+    ListMissing(missing, waiter);
   }
 }
 

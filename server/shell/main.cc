@@ -246,6 +246,9 @@ int Run(int argc, char** argv) {
                  "host:port; serve PyTorch's TCPStore there for torchrun's agents, and on this "
                  "host the stores of jobs with store: direct");
   app.add_option("--data-dir", flags.data_dir, "Journal and logs; created where it is missing")
+      ->check([](const std::string& path) {
+        return path.empty() ? "--data-dir is empty; name a directory" : std::string();
+      })
       ->required();
   app.add_option("--lease", flags.lease, "A worker that is silent for longer is lost")
       ->capture_default_str();

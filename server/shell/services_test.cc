@@ -87,7 +87,7 @@ TEST_F(ServicesTest, AStartingJobSaysWhichRanksHaveNotJoined) {
   EXPECT_EQ(described.state(), v1::JOB_STATE_STARTING);
   ASSERT_EQ(described.pending_reasons_size(), 1);
   EXPECT_THAT(described.pending_reasons(0),
-              HasSubstr("1 of 2 ranks have joined; missing: rank 1 on w (assigned); placed "));
+              HasSubstr("1 of 2 ranks have joined; missing: rank 1 on w (assigned); placed 0s"));
 }
 
 TEST_F(ServicesTest, TheLastLinesOfARankThatDiedWithItsWorkerComeFromTheLogs) {
@@ -272,6 +272,16 @@ TEST_F(ServicesTest, ARendezvousListsWhoHasJoinedAndWhoIsMissing) {
   EXPECT_THAT(waiters->waiters(0).who(), HasSubstr("rank 1 on "));
   EXPECT_THAT(waiters->waiters(0).missing_ranks(), ElementsAre(0));
   EXPECT_EQ(client_->ListWaiters(job + 1).status.error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServicesTest, ARendezvousOfManyListsTheFirstThatAreMissing) {
+  const uint64_t job = PlacedJob(300);
+  ASSERT_TRUE(client_->Join(job, 0).ok());
+  const auto waiters = client_->ListWaiters(job);
+  ASSERT_EQ(waiters->waiters_size(), 1);
+  EXPECT_EQ(waiters->waiters(0).missing_ranks_size(), 100);
+  EXPECT_EQ(waiters->waiters(0).missing_ranks(99), 100);
+  EXPECT_EQ(waiters->waiters(0).count(), 300);
 }
 
 TEST_F(ServicesTest, WhatChangesTheStoreCannotBeAwaited) {

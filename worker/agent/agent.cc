@@ -293,11 +293,16 @@ bool Agent::Holds(JobId job, Generation generation) const {
          first->first.generation == generation;
 }
 
+void Agent::On(const LeaveTold&) { leave_under_way_ = false; }
+
 void Agent::On(const ShutdownWanted&) {
   const bool again = ending_.has_value();
   Log(Severity::kInfo, "shutdown", {{"now", again ? "yes" : "no"}});
   // Before any rank is stopped: a job that is placed here now would fail at once.
-  if (!ending_) lease_.Leave();
+  if (!ending_) {
+    lease_.Leave();
+    leave_under_way_ = true;
+  }
   if (!ending_) ending_ = absl::OkStatus();
   if (again) desired_ = {.mode = Mode::kAbandon};
   if (desired_.mode == Mode::kServe) desired_.mode = Mode::kStop;
@@ -309,7 +314,7 @@ void Agent::BeginIncarnation() {
 }
 
 bool Agent::ModeFinished() {
-  if (ending_.has_value()) return true;
+  if (ending_.has_value()) return !leave_under_way_;
   DP_CHECK(desired_.mode == Mode::kAbandon && observed_.processes().empty());
   desired_.mode = Mode::kServe;
   BeginIncarnation();

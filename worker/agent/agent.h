@@ -79,6 +79,7 @@ class Agent {
   void On(const ProcessNews& event);
   void On(const LogsNews& event);
   void On(const GenerationOver& event);
+  void On(const LeaveTold& event);
   void On(const ShutdownWanted& event);
 
   void TakeNews(const RankKey& key, const ProcessStarted& news);
@@ -115,6 +116,7 @@ class Agent {
   uint64_t random_state_;
   RankHost rank_host_;
   std::optional<absl::Status> ending_;  // what Run is to return, once known
+  bool leave_under_way_ = false;        // the coordinator is being told of the end
 
   // The report under way, and when the next may be tried.
   bool report_under_way_ = false;

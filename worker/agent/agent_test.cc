@@ -226,6 +226,14 @@ TEST_F(AgentTest, AShutdownIsToldAtOnceAndItsRanksAreReportedAsStopped) {
   EXPECT_TRUE(coordinator_.stopped(1));
 }
 
+TEST_F(AgentTest, AnIdleDaemonThatIsShutDownSaysSoBeforeItEnds) {
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  events_.Tell(ShutdownWanted{});
+  EXPECT_TRUE(AwaitEnd().ok());
+  EXPECT_TRUE(coordinator_.leaving());
+}
+
 TEST_F(AgentTest, ARankThatEndsByItselfIsNotReportedAsStopped) {
   RunRankZero();
   End(0, 1);

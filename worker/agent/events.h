@@ -33,6 +33,8 @@ struct LeaseLost {
   absl::Status reason;
   bool superseded = false;  // another daemon has taken over the name
 };
+// It has been told that the daemon is shutting down, or could not be told at once.
+struct LeaveTold {};
 // The coordinator will never take this worker as it is.
 struct RegistrationRefused {
   absl::Status reason;
@@ -54,7 +56,7 @@ struct GenerationOver {
 // End with grace; asked again, end at once.
 struct ShutdownWanted {};
 
-using Event = std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseLost,
+using Event = std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseLost, LeaveTold,
                            RegistrationRefused, AssignmentChanged, ReportAnswered, ProcessNews,
                            LogsNews, GenerationOver, ShutdownWanted>;
 

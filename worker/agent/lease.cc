@@ -60,6 +60,7 @@ void Lease::Keep(Incarnation incarnation) {
 }
 
 bool Lease::Register(Incarnation incarnation) {
+  beating_ = false;
   for (;;) {
     const absl::Status status = TryToRegister(incarnation);
     if (status.ok()) return true;
@@ -114,7 +115,17 @@ void Lease::TakeRegistration(const v1::RegisterRequest& request,
 }
 
 bool Lease::Beat() {
-  if (!Pause(between_beats_)) return false;
+  beating_ = true;
+  const bool goes_on = Pause(between_beats_) && SendBeat();
+  beating_ = false;
+  return goes_on;
+}
+
+void Lease::TellLeft() {
+  if (!std::exchange(leave_told_, true)) events_.Tell(LeaveTold{});
+}
+
+bool Lease::SendBeat() {
   v1::HeartbeatRequest request;
   request.set_worker_id(session_.worker_id);
   request.set_incarnation(session_.incarnation.value());
@@ -122,6 +133,7 @@ bool Lease::Beat() {
     request.set_leaving(leaving_);
     const auto response =
         connection_.Heartbeat(request, std::max(between_beats_, kBeatDeadlineMin));
+    if (leaving_) TellLeft();
     if (response.ok()) {
       trouble_.Worked();
       backoff_.Reset();
@@ -173,6 +185,7 @@ std::optional<Incarnation> Lease::TakeOrders(absl::Duration timeout) {
       begin = *incarnation;
     } else {
       leaving_ = true;
+      if (!beating_) TellLeft();
     }
   }
   return begin;

@@ -35,7 +35,8 @@ class Lease {
   // Registers this incarnation; the one before must be lost, or there was none. Any thread.
   void Begin(Incarnation incarnation);
   // Says with the next heartbeat, which comes at once, and with all later ones that the daemon is
-  // shutting down. At most once. Any thread.
+  // shutting down; LeaveTold follows its answer, or comes at once where there is no lease to tell
+  // it with. At most once. Any thread.
   void Leave();
 
  private:
@@ -47,6 +48,8 @@ class Lease {
   void Keep(Incarnation incarnation);
   bool Register(Incarnation incarnation);
   bool Beat();
+  bool SendBeat();
+  void TellLeft();
   absl::Status TryToRegister(Incarnation incarnation);
   void RegistrationFailed(Incarnation incarnation, const absl::Status& reason);
   void TakeRegistration(const v1::RegisterRequest& request, const v1::RegisterResponse& response);
@@ -69,6 +72,8 @@ class Lease {
   uint64_t epoch_ = 0;
   absl::Duration between_beats_;
   bool leaving_ = false;
+  bool leave_told_ = false;
+  bool beating_ = false;  // a heartbeat is next
   // Of the registration under way: who has the name already.
   std::string name_;
   absl::Duration holder_silent_for_;  // as last seen

@@ -15,7 +15,7 @@ namespace dp::worker {
 namespace {
 
 // Another daemon, or an old program, may have the port on 127.0.0.1; all of 127/8 is this host.
-constexpr int kLoopbackAddresses = 16;
+constexpr int kLoopbackAddresses = 250;
 // Nobody ever sets it: who waits for it learns that the generation is over.
 constexpr char kNeverSet[] = "dp/end-of-job";
 

@@ -85,8 +85,14 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
 
 absl::Status CheckWritable(const std::string& path) {
   std::error_code unknown;  // what cannot be asked cannot be created either
-  if (std::filesystem::is_directory(path, unknown)) {
+  const std::filesystem::file_status there = std::filesystem::status(path, unknown);
+  if (std::filesystem::is_directory(there)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is a directory; name a file in it"));
+  }
+  // It would be replaced, not written to.
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is a device, a pipe or a socket; name a regular file"));
   }
   const std::string temporary = absl::StrCat(path, ".tmp");
   DP_RETURN_IF_ERROR(WriteAndSync(temporary, ""));

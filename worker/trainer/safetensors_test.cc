@@ -1,5 +1,8 @@
 #include "worker/trainer/safetensors.h"
 
+#include <sys/stat.h>
+
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -54,6 +57,15 @@ TEST(CheckWritableTest, LeavesNothingBehindAndRefusesADirectory) {
   EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
   EXPECT_FALSE(CheckWritable("/nonexistent/weights").ok());
   EXPECT_THAT(CheckWritable(::testing::TempDir()).message(), HasSubstr("is a directory"));
+}
+
+TEST(CheckWritableTest, WhatIsNoRegularFileIsLeftAlone) {
+  const std::string pipe = ::testing::TempDir() + "check_writable.fifo";
+  std::remove(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(CheckWritable(pipe).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  std::remove(pipe.c_str());
 }
 
 TEST(CheckWritableTest, APathTooLongForTheSystemIsAnError) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 
@@ -54,7 +56,18 @@ absl::Status TrainLoop::RunEpoch(int epoch) {
     DP_RETURN_IF_ERROR(RunStep(*step));
   }
   parts_.progress.EpochDone();
-  return absl::OkStatus();
+  return CheckWeights(epoch);
+}
+
+// Where a value that is no number stays behind a relu or a max, the loss does not show it.
+absl::Status TrainLoop::CheckWeights(int epoch) const {
+  std::vector<float> values(static_cast<size_t>(parts_.model.layout.size));
+  parts_.model.device->Read(parts_.model.values->span(), absl::MakeSpan(values));
+  if (absl::c_all_of(values, [](float value) { return std::isfinite(value); }))
+    return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat(
+      "the weights hold infinite values or no numbers after epoch ", epoch,
+      "; lower the learning rate, or look for values in the data that are out of scale"));
 }
 
 absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {

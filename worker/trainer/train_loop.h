@@ -41,7 +41,7 @@ class TrainLoop {
   explicit TrainLoop(const Parts& parts);
 
   // Ends after the last epoch or the last step of the plan. Errors: those of
-  // the group; OutOfRange the loss is infinite or no number.
+  // the group; OutOfRange the loss or a weight is infinite or no number.
   absl::Status Run();
 
  private:
@@ -50,6 +50,7 @@ class TrainLoop {
   // Fills the gradients with their mean over the global batch.
   absl::Status Backward(const engine::Prefetch::Step& step, const engine::BatchResult& forward);
   absl::Status CheckLoss() const;
+  absl::Status CheckWeights(int epoch) const;
   absl::Status EvaluateAfter(int epoch);
   bool finished() const { return parts_.progress.steps() >= steps_total_; }
 

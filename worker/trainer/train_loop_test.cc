@@ -1,6 +1,8 @@
 #include "worker/trainer/train_loop.h"
 
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -58,14 +60,17 @@ struct Outcome {
 };
 
 // One rank, as RankProgram does it; it ends well unless `ended` takes its error.
-void TrainRank(const TrainingPlan& plan, engine::Group& group, const std::string& metrics_file,
-               std::vector<float>& weights, absl::Status* ended = nullptr) {
+void TrainRank(
+    const TrainingPlan& plan, engine::Group& group, const std::string& metrics_file,
+    std::vector<float>& weights, absl::Status* ended = nullptr,
+    const std::function<void(RankModel&)>& spoil = [](RankModel&) {}) {
   const StripedImages train(/*size=*/50);
   const StripedImages test(/*size=*/13);
   engine::GlobalBatchSampler sampler = TrainSampler(plan, train, group);
   absl::StatusOr<RankModel> model = MakeRankModel(plan, train, sampler.capacity());
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_TRUE(engine::AlignReplicas(group, model->layout, model->values->span()).ok());
+  spoil(*model);
   engine::Reducer reducer(
       group, model->averaged, model->gradients->span(),
       {.buckets = {.first_bytes = plan.bucket_bytes_max, .cap_bytes = plan.bucket_bytes_max}});
@@ -167,6 +172,18 @@ TEST(TrainLoopTest, ALossThatIsNoNumberEndsTheTrainingAtItsStep) {
   EXPECT_EQ(ended.code(), absl::StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(ended.message()),
               ::testing::ContainsRegex("the loss is -?(nan|inf) at step [0-9]+"));
+}
+
+// A relu takes what is no number for 0, so the loss shows nothing.
+TEST(TrainLoopTest, WeightsThatAreNoNumbersEndTheTrainingAfterTheEpoch) {
+  auto groups = engine::MakeLocalGroups(1);
+  std::vector<float> weights;
+  absl::Status ended;
+  TrainRank(APlan(), *groups[0], "", weights, &ended, [](RankModel& model) {
+    model.values->span()[model.layout.parameters.back().offset] = std::nanf("");
+  });
+  EXPECT_EQ(ended.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(ended.message()), ::testing::HasSubstr("after epoch 1"));
 }
 
 }  // namespace

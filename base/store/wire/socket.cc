@@ -51,11 +51,13 @@ absl::StatusOr<FileDescriptor> ListenAt(const addrinfo& address, bool both_famil
   DP_RETURN_IF_ERROR(Switch(listener.get(), SOL_SOCKET, SO_REUSEADDR, 1));
   if (address.ai_family == AF_INET6)
     DP_RETURN_IF_ERROR(Switch(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, both_families ? 0 : 1));
-  if (bind(listener.get(), address.ai_addr, address.ai_addrlen) != 0)
-    return errno == EADDRINUSE ? absl::AlreadyExistsError("the port is taken")
-                               : ErrnoStatus("bind");
+  // Two that bind at the same moment both succeed; then the second learns it from listen.
+  const auto failed = [](const char* call) {
+    return errno == EADDRINUSE ? absl::AlreadyExistsError("the port is taken") : ErrnoStatus(call);
+  };
+  if (bind(listener.get(), address.ai_addr, address.ai_addrlen) != 0) return failed("bind");
   // The system caps it at net.core.somaxconn. Thousands of ranks connect at once.
-  if (listen(listener.get(), 1 << 16) != 0) return ErrnoStatus("listen");
+  if (listen(listener.get(), 1 << 16) != 0) return failed("listen");
   return listener;
 }
 

@@ -95,6 +95,11 @@ void FakeCoordinator::LoseLogsBeyond(v1::LogStream stream, size_t size) {
   stored_[stream].resize(size);
 }
 
+bool FakeCoordinator::leaving() const {
+  MutexLock lock(mu_);
+  return leaving_;
+}
+
 bool FakeCoordinator::AwaitLeaving() {
   MutexLock lock(mu_);
   AwaitUntil([&]() DP_REQUIRES(mu_) { return leaving_; });

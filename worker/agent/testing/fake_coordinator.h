@@ -40,6 +40,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   void LoseLogsBeyond(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
   // Waits for a heartbeat that says that the daemon is shutting down; false when patience ends.
   bool AwaitLeaving() DP_EXCLUDES(mu_);
+  // Whether the latest heartbeat said so.
+  bool leaving() const DP_EXCLUDES(mu_);
   // Waits until the workers were listed so often while the name was held.
   void AwaitListings(int listings) DP_EXCLUDES(mu_);
   // Whether the rank was reported as ended by its daemon.
