@@ -104,6 +104,9 @@ train:
   evaluateEvery: 1
 grace: 10s
 detectWithin: 30s
+priority: 0
+hold: false
+singleton: false
 )");
 }
 
