@@ -35,6 +35,14 @@ inline constexpr size_t kArgumentBytesMax = (128 << 10) - 1;
 // Variables with this in front are dp's own (docs/job-file.md).
 inline constexpr char kReservedVariables[] = "DP_";
 
+// Checkpoints of one job on record.
+inline constexpr int kCheckpointsKeptMax = 1'000;
+// Below it a model would be written more often than it changes; above it nobody waits for it.
+inline constexpr absl::Duration kCheckpointEveryMin = absl::Seconds(1);
+inline constexpr absl::Duration kCheckpointEveryMax = absl::Hours(24 * 365);
+// As long as Linux takes a path.
+inline constexpr size_t kPathBytesMax = 4'096;
+
 // A worker with more slots than this is a typing error.
 inline constexpr int kSlotsMax = 1'024;
 

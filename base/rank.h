@@ -27,4 +27,8 @@ struct Exit {
   bool operator==(const Exit&) const = default;
 };
 
+// With which a rank of a train job exits that was asked to save a checkpoint and leave: it has not
+// failed, and its job is not done. EX_TEMPFAIL of sysexits.h.
+inline constexpr int kHandedOverExitCode = 75;
+
 }  // namespace dp

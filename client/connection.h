@@ -2,6 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "dp/v1/checkpoints.pb.h"
 #include "dp/v1/jobs.pb.h"
 #include "dp/v1/logs.pb.h"
 #include "dp/v1/store.pb.h"
@@ -77,6 +78,17 @@ class LogsConnection {
                                                             absl::Duration deadline_in) = 0;
   virtual absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
                                                         absl::Duration deadline_in) = 0;
+};
+
+class CheckpointsConnection {
+ public:
+  virtual ~CheckpointsConnection() = default;
+  virtual absl::StatusOr<v1::RegisterCheckpointResponse> RegisterCheckpoint(
+      const v1::RegisterCheckpointRequest& request, absl::Duration deadline_in) = 0;
+  virtual absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(
+      const v1::ListCheckpointsRequest& request, absl::Duration deadline_in) = 0;
+  virtual absl::StatusOr<v1::RegisterWeightsResponse> RegisterWeights(
+      const v1::RegisterWeightsRequest& request, absl::Duration deadline_in) = 0;
 };
 
 }  // namespace dp::client

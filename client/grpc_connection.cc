@@ -54,7 +54,8 @@ GrpcConnection::GrpcConnection(const std::string& address)
       workers_(v1::Workers::NewStub(channel_)),
       worlds_(v1::Worlds::NewStub(channel_)),
       store_(v1::Store::NewStub(channel_)),
-      logs_(v1::Logs::NewStub(channel_)) {}
+      logs_(v1::Logs::NewStub(channel_)),
+      checkpoints_(v1::Checkpoints::NewStub(channel_)) {}
 
 GrpcConnection::~GrpcConnection() {
   MutexLock lock(mu_);
@@ -201,6 +202,21 @@ absl::StatusOr<v1::AppendLogsResponse> GrpcConnection::AppendLogs(
 absl::StatusOr<v1::ReadLogsResponse> GrpcConnection::ReadLogs(const v1::ReadLogsRequest& request,
                                                               absl::Duration deadline_in) {
   return Call(*logs_, &v1::Logs::Stub::Read, request, deadline_in);
+}
+
+absl::StatusOr<v1::RegisterCheckpointResponse> GrpcConnection::RegisterCheckpoint(
+    const v1::RegisterCheckpointRequest& request, absl::Duration deadline_in) {
+  return Call(*checkpoints_, &v1::Checkpoints::Stub::Register, request, deadline_in);
+}
+
+absl::StatusOr<v1::ListCheckpointsResponse> GrpcConnection::ListCheckpoints(
+    const v1::ListCheckpointsRequest& request, absl::Duration deadline_in) {
+  return Call(*checkpoints_, &v1::Checkpoints::Stub::List, request, deadline_in);
+}
+
+absl::StatusOr<v1::RegisterWeightsResponse> GrpcConnection::RegisterWeights(
+    const v1::RegisterWeightsRequest& request, absl::Duration deadline_in) {
+  return Call(*checkpoints_, &v1::Checkpoints::Stub::RegisterWeights, request, deadline_in);
 }
 
 template <typename Request, typename Response>

@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "client/async_store_connection.h"
 #include "client/connection.h"
+#include "dp/v1/checkpoints.grpc.pb.h"
 #include "dp/v1/jobs.grpc.pb.h"
 #include "dp/v1/logs.grpc.pb.h"
 #include "dp/v1/store.grpc.pb.h"
@@ -25,6 +26,7 @@ class GrpcConnection final : public JobsConnection,
                              public WorldsConnection,
                              public StoreConnection,
                              public LogsConnection,
+                             public CheckpointsConnection,
                              public AsyncStoreConnection {
  public:
   // `address` is host:port. Connects lazily; an unreachable coordinator shows as Unavailable.
@@ -75,6 +77,13 @@ class GrpcConnection final : public JobsConnection,
   absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
                                                 absl::Duration deadline_in) override;
 
+  absl::StatusOr<v1::RegisterCheckpointResponse> RegisterCheckpoint(
+      const v1::RegisterCheckpointRequest& request, absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(
+      const v1::ListCheckpointsRequest& request, absl::Duration deadline_in) override;
+  absl::StatusOr<v1::RegisterWeightsResponse> RegisterWeights(
+      const v1::RegisterWeightsRequest& request, absl::Duration deadline_in) override;
+
   std::shared_ptr<StoreLink::Call> StartExecute(v1::ExecuteRequest request,
                                                 absl::Duration deadline_in,
                                                 Done<v1::ExecuteResponse> done) override;
@@ -112,6 +121,7 @@ class GrpcConnection final : public JobsConnection,
   const std::unique_ptr<v1::Worlds::Stub> worlds_;
   const std::unique_ptr<v1::Store::Stub> store_;
   const std::unique_ptr<v1::Logs::Stub> logs_;
+  const std::unique_ptr<v1::Checkpoints::Stub> checkpoints_;
 
   Mutex mu_;
   absl::flat_hash_set<grpc::ClientContext*> under_way_ DP_GUARDED_BY(mu_);

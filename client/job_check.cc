@@ -116,6 +116,11 @@ class Check {
     CheckData(train.data());
     Absolute("train.trace", train.trace());
     Absolute("train.output.weights", train.output().weights());
+    if (train.has_checkpoint()) CheckCheckpoint(train.checkpoint());
+    for (const v1::ResumeFrom& from : train.resume().from())
+      if (from.path().empty() || from.path().front() != '/')
+        Fail("train.resume", Wrong("train.resume.from.path", absl::StrCat("\"", from.path(), "\""),
+                                   "an absolute path; dpctl fills it in where --resume is given"));
     CheckOptimizer(train.optimizer());
   }
 
@@ -152,6 +157,24 @@ class Check {
                                  ", but command.nodes and "
                                  "command.nprocPerNode make ",
                                  *RanksOf(command), "; leave ranks out"));
+  }
+
+  void CheckCheckpoint(const v1::CheckpointSpec& checkpoint) {
+    const std::string path = "train.checkpoint.";
+    if (checkpoint.dir().empty())
+      Fail(path + "dir", "train.checkpoint.dir is missing; give the directory of the checkpoints");
+    Absolute(path + "dir", checkpoint.dir());
+    AtLeast(path + "everySteps", checkpoint.every_steps(), 0);
+    if ((checkpoint.every_steps() > 0) == checkpoint.has_every())
+      Fail(path + "everySteps",
+           absl::StrCat("train.checkpoint has ", checkpoint.has_every() ? "both" : "neither",
+                        " everySteps and every; give one of them"));
+    const absl::Duration every = FromProto(checkpoint.every());
+    if (checkpoint.has_every() && (every < kCheckpointEveryMin || every > kCheckpointEveryMax))
+      Fail(path + "every", Wrong(path + "every", every,
+                                 absl::StrCat(absl::FormatDuration(kCheckpointEveryMin), " to ",
+                                              absl::FormatDuration(kCheckpointEveryMax))));
+    Between(path + "keep", checkpoint.keep(), 1, kCheckpointsKeptMax);
   }
 
   void CheckData(const v1::DataSpec& data) {

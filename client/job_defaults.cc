@@ -15,6 +15,8 @@ namespace {
 
 constexpr absl::Duration kGrace = absl::Seconds(10);
 constexpr absl::Duration kDetectWithin = absl::Seconds(30);
+// The latest, and one to fall back to where it is damaged.
+constexpr int kCheckpointsKept = 2;
 
 void FillLinear(v1::LinearSpec& linear) {
   if (!linear.has_bias()) linear.set_bias(true);
@@ -56,6 +58,8 @@ void FillTrain(const FieldSource& source, v1::TrainSpec& train) {
   if (!train.has_evaluate_every()) train.set_evaluate_every(1);
   if (!train.data().has_std()) train.mutable_data()->set_std(1);
   if (!train.data().has_shuffle()) train.mutable_data()->set_shuffle(true);
+  if (train.has_checkpoint() && !source.Given("train.checkpoint.keep"))
+    train.mutable_checkpoint()->set_keep(kCheckpointsKept);
   if (train.has_model()) FillModel(source, *train.mutable_model());
 }
 

@@ -121,8 +121,33 @@ struct AccusePeers {
   bool insist = false;       // the others have had time to speak up: decide
 };
 
+// A checkpoint is whole on disk: the job's latest from now on.
+struct RegisterCheckpoint {
+  RankKey rank;
+  int64_t step = 0;    // optimizer steps done
+  std::string path;    // its directory
+  std::string sha256;  // of its manifest, in hex
+  int64_t bytes = 0;
+  int keep = 1;  // how many stay on record
+};
+
+// The file of the final weights is about to be put in its place.
+struct RegisterWeights {
+  RankKey rank;
+  std::string path;
+  std::string sha256;  // in hex
+  int64_t bytes = 0;
+};
+
+// The ranks of the job's generation are to save a checkpoint together, and to leave.
+struct AskHandover {
+  JobId job;
+  std::string reason;
+};
+
 using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
-                            LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch>;
+                            LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch,
+                            RegisterCheckpoint, RegisterWeights, AskHandover>;
 
 struct Command {
   absl::Time at;  // when the decision was taken

@@ -71,6 +71,10 @@ class Coordinator {
   absl::StatusOr<Reply> On(const JoinWorld& command, absl::Time at);
   absl::StatusOr<Reply> On(const AccusePeers& command, absl::Time at);
   absl::StatusOr<Reply> On(const StoreBatch& command, absl::Time at);
+  // In checkpoint_commands.cc.
+  absl::StatusOr<Reply> On(const RegisterCheckpoint& command, absl::Time at);
+  absl::StatusOr<Reply> On(const RegisterWeights& command, absl::Time at);
+  absl::StatusOr<Reply> On(const AskHandover& command, absl::Time at);
 
   // The job of a rank's act. Errors: NotFound; FailedPrecondition stale generation;
   // InvalidArgument no such rank.

@@ -90,6 +90,18 @@ void CheckState(const Job& job, const Findings& findings) {
   if (job.terminal()) CheckEnd(job, findings);
 }
 
+// What a generation may go on from is ordered, and made by generations that there were.
+void CheckCheckpoints(const Job& job, const Findings& findings) {
+  const std::vector<Checkpoint>& all = job.checkpoints.all();
+  for (size_t i = 0; i < all.size(); ++i) {
+    findings.Expect(all[i].generation.valid() && all[i].generation <= job.generation,
+                    "has a checkpoint of a generation that is to come");
+    if (i == 0) continue;
+    findings.Expect(all[i - 1].step < all[i].step && all[i - 1].generation <= all[i].generation,
+                    "its checkpoints are out of order");
+  }
+}
+
 // Every slot is held by a live rank that says so too.
 void CheckSlots(const Worker& worker, const State& state, std::vector<std::string>& broken) {
   const Findings findings(absl::StrCat("worker ", worker.name), broken);
@@ -184,6 +196,7 @@ std::vector<std::string> Invariants::Broken(const State& state) {
     CheckWorld(*job, findings);
     CheckState(*job, findings);
     CheckPlaces(*job, state, findings);
+    CheckCheckpoints(*job, findings);
   }
   for (const Worker* worker : state.workers.workers()) CheckSlots(*worker, state, broken);
   CheckStores(state, broken);

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/id.h"
+#include "server/core/checkpoints.h"
 #include "server/core/command.h"
 #include "server/core/rendezvous.h"
 
@@ -87,6 +88,11 @@ struct Job {
   int store_port = 0;       // of its TCPStore endpoint, until all its ranks are gone; 0: none
   Rendezvous world;
   Suspicion suspicion;
+  Checkpoints checkpoints;
+  std::optional<Weights> weights;  // the final ones
+  // Why the ranks of this generation are asked to save and leave; empty when they are not. A rank
+  // that does so exits with kHandedOverExitCode.
+  std::string handover;
   std::optional<Failure> failure;  // set from kStopping on, unless the job succeeds
   absl::Time submitted_at;
   std::optional<absl::Time> placed_at;

@@ -104,6 +104,7 @@ void Place(Job& job, std::vector<Rank> ranks, absl::Time at) {
   job.generation = NextGeneration(job);
   job.world = Rendezvous(job.spec.ranks);
   job.ranks = std::move(ranks);
+  job.handover.clear();
   job.state = JobState::kStarting;
   job.placed_at = at;
 }

@@ -79,6 +79,9 @@ void Add(Digest& digest, const Job& job) {
   }
   digest.Add(job.suspicion.error).Add(job.failure.has_value());
   if (job.failure.has_value()) Add(digest, *job.failure);
+  job.checkpoints.AddTo(digest);
+  digest.Add(job.weights.has_value()).Add(job.handover);
+  if (job.weights.has_value()) job.weights->AddTo(digest);
   digest.Add(job.submitted_at);
   Add(digest, job.placed_at);
   Add(digest, job.running_at);

@@ -10,6 +10,7 @@ World WorldOf(const Job& job) {
   world.generation = job.generation;
   world.state = job.world.state();
   world.size = job.spec.ranks;
+  world.handover = job.handover;
   for (const int rank : job.world.members()) {
     const Rank& r = job.ranks.at(rank);
     world.members.push_back({rank, r.worker, r.host, r.address});

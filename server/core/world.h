@@ -23,6 +23,7 @@ struct World {
   int size = 0;
   std::vector<Member> members;  // those that have joined, by rank
   std::string reason;           // why it is not sealed, or why it was closed
+  std::string handover;         // why its ranks are asked to save and leave; empty when not
 };
 
 // Without the version.

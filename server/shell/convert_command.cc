@@ -185,6 +185,40 @@ absl::StatusOr<core::Action> ToCommand(const journal::StoreBatch& proto) {
                           std::move(operations), {proto.groups().begin(), proto.groups().end()}};
 }
 
+void Fill(const core::RegisterCheckpoint& checkpoint, journal::RegisterCheckpoint* proto) {
+  Fill(checkpoint.rank, proto->mutable_rank());
+  proto->set_step(checkpoint.step);
+  proto->set_path(checkpoint.path);
+  proto->set_sha256(checkpoint.sha256);
+  proto->set_bytes(checkpoint.bytes);
+  proto->set_keep(checkpoint.keep);
+}
+
+core::RegisterCheckpoint ToCommand(const journal::RegisterCheckpoint& proto) {
+  return {ToKey(proto.rank()), proto.step(),  proto.path(),
+          proto.sha256(),      proto.bytes(), proto.keep()};
+}
+
+void Fill(const core::RegisterWeights& weights, journal::RegisterWeights* proto) {
+  Fill(weights.rank, proto->mutable_rank());
+  proto->set_path(weights.path);
+  proto->set_sha256(weights.sha256);
+  proto->set_bytes(weights.bytes);
+}
+
+core::RegisterWeights ToCommand(const journal::RegisterWeights& proto) {
+  return {ToKey(proto.rank()), proto.path(), proto.sha256(), proto.bytes()};
+}
+
+void Fill(const core::AskHandover& ask, journal::AskHandover* proto) {
+  proto->set_job(ask.job.value());
+  proto->set_reason(ask.reason);
+}
+
+core::AskHandover ToCommand(const journal::AskHandover& proto) {
+  return {JobId(proto.job()), proto.reason()};
+}
+
 absl::StatusOr<core::Action> ToAction(const Record& record) {
   switch (record.action_case()) {
     case Record::kStartEpoch:
@@ -209,6 +243,12 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
       return ToCommand(record.accuse_peers());
     case Record::kStoreBatch:
       return ToCommand(record.store_batch());
+    case Record::kRegisterCheckpoint:
+      return ToCommand(record.register_checkpoint());
+    case Record::kRegisterWeights:
+      return ToCommand(record.register_weights());
+    case Record::kAskHandover:
+      return ToCommand(record.ask_handover());
     // A later release's command too: protobuf keeps a field that it does not know, and sets
     // nothing.
     case Record::ACTION_NOT_SET:
@@ -240,7 +280,14 @@ Record ToRecord(const core::Command& command) {
             Fill(join.rank, record.mutable_join_world()->mutable_rank());
           },
           [&](const core::AccusePeers& accuse) { Fill(accuse, record.mutable_accuse_peers()); },
-          [&](const core::StoreBatch& batch) { Fill(batch, record.mutable_store_batch()); }},
+          [&](const core::StoreBatch& batch) { Fill(batch, record.mutable_store_batch()); },
+          [&](const core::RegisterCheckpoint& checkpoint) {
+            Fill(checkpoint, record.mutable_register_checkpoint());
+          },
+          [&](const core::RegisterWeights& weights) {
+            Fill(weights, record.mutable_register_weights());
+          },
+          [&](const core::AskHandover& ask) { Fill(ask, record.mutable_ask_handover()); }},
       command.action);
   return record;
 }

@@ -38,6 +38,9 @@ std::vector<core::Action> AllActions() {
                        {StoreSet{"k", "v"}, StoreGet{"k"}, StoreAdd{"n", -1},
                         StoreCompareSet{"k", "a", "b"}, StoreDelete{"k"}, StoreCheck{{"k", "n"}}},
                        {2, 4}},
+      core::RegisterCheckpoint{kRank, 400, "/ckpt/\xff/step-400", std::string(64, 'a'), 1 << 20, 3},
+      core::RegisterWeights{kRank, "/out/w.safetensors", std::string(64, 'b'), 1 << 19},
+      core::AskHandover{JobId(7), "worker a is drained"},
   };
 }
 

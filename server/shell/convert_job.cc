@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "base/check.h"
 #include "server/core/job_lifecycle.h"
+#include "server/shell/convert_checkpoint.h"
 #include "server/shell/convert_values.h"
 
 namespace dp::server {
@@ -124,6 +125,11 @@ v1::Job ToProto(const core::Job& job, const View& view) {
   SetTime(job.placed_at, &v1::Job::mutable_placed_at, &proto);
   SetTime(job.running_at, &v1::Job::mutable_running_at, &proto);
   SetTime(job.finished_at, &v1::Job::mutable_finished_at, &proto);
+  if (const core::Checkpoint* latest = job.checkpoints.latest()) {
+    *proto.mutable_checkpoint() = ToProto(*latest);
+  }
+  if (job.weights) *proto.mutable_weights() = ToProto(*job.weights);
+  proto.set_handover(job.handover);
   return proto;
 }
 

@@ -31,6 +31,7 @@ v1::World ToProto(const core::World& world) {
     added->set_address(member.address);
   }
   proto.set_reason(world.reason);
+  proto.set_handover(world.handover);
   return proto;
 }
 

@@ -75,6 +75,22 @@ void LogAccused(const core::AccusePeers& accuse) {
        {"error", accuse.error}});
 }
 
+void LogCheckpoint(const core::RegisterCheckpoint& checkpoint) {
+  Log(Severity::kInfo, "checkpoint_registered",
+      {{"job", checkpoint.rank.job.value()},
+       {"generation", checkpoint.rank.generation.value()},
+       {"step", checkpoint.step},
+       {"path", checkpoint.path}});
+}
+
+void LogWeights(const core::RegisterWeights& weights) {
+  Log(Severity::kInfo, "weights_registered",
+      {{"job", weights.rank.job.value()},
+       {"generation", weights.rank.generation.value()},
+       {"path", weights.path},
+       {"sha256", weights.sha256}});
+}
+
 // A worker that was lost may be off the record already, where many were lost at once.
 std::string NameOf(const core::Coordinator& coordinator, WorkerId id) {
   const core::Worker* worker = coordinator.worker(id);
@@ -111,7 +127,13 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
             LogSealed(join.rank.job, outcome, coordinator, command.at);
           },
           [&](const core::AccusePeers& accuse) { LogAccused(accuse); },
-          [](const core::StoreBatch&) {}},
+          [](const core::StoreBatch&) {},
+          [](const core::RegisterCheckpoint& checkpoint) { LogCheckpoint(checkpoint); },
+          [](const core::RegisterWeights& weights) { LogWeights(weights); },
+          [](const core::AskHandover& ask) {
+            Log(Severity::kInfo, "handover_asked",
+                {{"job", ask.job.value()}, {"reason", ask.reason}});
+          }},
       command.action);
   // A job that has ended never moves again, so each is told once.
   for (const core::Topic& topic : outcome.changed) {

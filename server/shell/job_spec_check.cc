@@ -85,6 +85,24 @@ absl::Status CheckPath(absl::string_view field, const std::string& path) {
                  "it must be an absolute path on the workers' hosts");
 }
 
+absl::Status CheckCheckpoint(const v1::CheckpointSpec& checkpoint) {
+  if (checkpoint.dir().empty()) {
+    return Invalid("train.checkpoint.dir", "", "it must name a directory");
+  }
+  DP_RETURN_IF_ERROR(CheckPath("train.checkpoint.dir", checkpoint.dir()));
+  DP_RETURN_IF_ERROR(CheckRange("train.checkpoint.everySteps",
+                                static_cast<double>(checkpoint.every_steps()), 0, HUGE_VAL));
+  if ((checkpoint.every_steps() > 0) == checkpoint.has_every()) {
+    return Invalid("train.checkpoint", checkpoint.has_every() ? "given both" : "given neither",
+                   "it must have either everySteps or every");
+  }
+  if (checkpoint.has_every()) {
+    DP_RETURN_IF_ERROR(CheckRange("train.checkpoint.every", FromProto(checkpoint.every()),
+                                  kCheckpointEveryMin, kCheckpointEveryMax));
+  }
+  return CheckRange("train.checkpoint.keep", checkpoint.keep(), 1, kCheckpointsKeptMax);
+}
+
 absl::Status CheckTrain(const v1::TrainSpec& train) {
   const double infinity = HUGE_VAL;
   DP_RETURN_IF_ERROR(CheckRange("train.epochs", train.epochs(), 0, infinity));
@@ -97,6 +115,11 @@ absl::Status CheckTrain(const v1::TrainSpec& train) {
   DP_RETURN_IF_ERROR(CheckPath("train.data.dir", train.data().dir()));
   DP_RETURN_IF_ERROR(CheckPath("train.output.weights", train.output().weights()));
   DP_RETURN_IF_ERROR(CheckPath("train.trace", train.trace()));
+  if (train.has_checkpoint()) DP_RETURN_IF_ERROR(CheckCheckpoint(train.checkpoint()));
+  for (const v1::ResumeFrom& from : train.resume().from()) {
+    DP_RETURN_IF_ERROR(CheckPath("train.resume.from.path", from.path()));
+    if (from.path().empty()) return Invalid("train.resume.from.path", "", "it must be absolute");
+  }
   if (train.model().preset().empty() == train.model().layers().empty()) {
     return Invalid("train.model", train.model().layers().empty() ? "empty" : "given twice",
                    "it must have either preset or layers");
@@ -192,6 +215,9 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
     if (command.contract().empty()) command.set_contract("torchrun");
     if (command.store().empty()) command.set_store("relay");
     if (command.on_isolation().empty()) command.set_on_isolation("stop");
+  }
+  if (spec.train().has_checkpoint() && spec.train().checkpoint().keep() == 0) {
+    spec.mutable_train()->mutable_checkpoint()->set_keep(2);
   }
   if (!spec.has_grace()) *spec.mutable_grace() = ToProto(absl::Seconds(10));
   if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(absl::Seconds(30));

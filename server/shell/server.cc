@@ -36,7 +36,8 @@ Server::Server(const ListenAddress& address, Driver& driver, LogThread& logs,
       workers_(driver, direct_stores.value_or("")),
       worlds_(driver),
       store_(driver),
-      logs_(driver, logs) {}
+      logs_(driver, logs),
+      checkpoints_(driver) {}
 
 Server::~Server() { Stop(); }
 
@@ -50,16 +51,16 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   SetTransport(builder);
   builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(),
                            &server->address_.port);
-  grpc::Service* const services[] = {&server->jobs_, &server->workers_, &server->worlds_,
-                                     &server->store_, &server->logs_};
+  grpc::Service* const services[] = {&server->jobs_,  &server->workers_, &server->worlds_,
+                                     &server->store_, &server->logs_,    &server->checkpoints_};
   for (grpc::Service* service : services) builder.RegisterService(service);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", address.ToString(),
                                                "; choose another address with --listen"));
   }
-  for (const char* name :
-       {"dp.v1.Jobs", "dp.v1.Workers", "dp.v1.Worlds", "dp.v1.Store", "dp.v1.Logs"}) {
+  for (const char* name : {"dp.v1.Jobs", "dp.v1.Workers", "dp.v1.Worlds", "dp.v1.Store",
+                           "dp.v1.Logs", "dp.v1.Checkpoints"}) {
     server->server_->GetHealthCheckService()->SetServingStatus(name, true);
   }
   return server;

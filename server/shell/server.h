@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
+#include "server/shell/checkpoints_service.h"
 #include "server/shell/driver.h"
 #include "server/shell/jobs_service.h"
 #include "server/shell/listen_address.h"
@@ -46,6 +47,7 @@ class Server {
   WorldsService worlds_;
   StoreService store_;
   LogsService logs_;
+  CheckpointsService checkpoints_;
   std::unique_ptr<grpc::Server> server_;  // last: its calls use the services
 };
 

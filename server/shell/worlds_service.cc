@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/utf8.h"
 #include "server/shell/call.h"
+#include "server/shell/convert_checkpoint.h"
 #include "server/shell/convert_job.h"
 #include "server/shell/convert_values.h"
 #include "server/shell/convert_world.h"
@@ -23,7 +24,10 @@ grpc::ServerUnaryReactor* WorldsService::Join(grpc::CallbackServerContext* conte
                  if (!world.ok()) return world.status();
                  SetHeader(view, response);
                  *response->mutable_world() = ToProto(*world);
-                 *response->mutable_spec() = ParseSpec(view.coordinator.job(job)->spec.payload);
+                 const core::Job& joined = *view.coordinator.job(job);
+                 *response->mutable_spec() = ParseSpec(joined.spec.payload);
+                 *response->mutable_submitted_at() = ToProto(joined.submitted_at);
+                 Fill(joined.checkpoints, response->mutable_checkpoints());
                  return absl::OkStatus();
                });
 }

@@ -94,6 +94,11 @@ std::vector<std::string> DescribeJob(const core::Job& job) {
                                                  job.generation.ToString(), ", version ",
                                                  job.version.ToString())};
   for (size_t i = 0; i < job.ranks.size(); ++i) lines.push_back(DescribeRank(job.ranks[i], i));
+  for (const core::Checkpoint& one : job.checkpoints.all()) {
+    lines.push_back(absl::StrCat("checkpoint of step ", one.step, ", generation ",
+                                 one.generation.ToString(), ", at ", one.path));
+  }
+  if (job.weights) lines.push_back(absl::StrCat("weights at ", job.weights->path));
   if (!job.failure.has_value()) return lines;
   lines.push_back(absl::StrCat("failure (", core::Name(job.failure->failure_class),
                                "): ", job.failure->message));
@@ -112,6 +117,7 @@ std::vector<std::string> DescribeWorld(const core::World& world) {
         absl::StrCat("rank ", member.rank, " on ", member.worker, " at ", member.address));
   }
   if (!world.reason.empty()) lines.push_back(world.reason);
+  if (!world.handover.empty()) lines.push_back(absl::StrCat("to hand over: ", world.handover));
   return lines;
 }
 

@@ -30,7 +30,7 @@ class CommandSource {
   explicit CommandSource(uint64_t seed) : random_(seed) {}
 
   Action Next(const Coordinator& coordinator) {
-    switch (Below(12)) {
+    switch (Below(13)) {
       case 0:
         return SubmitJob{absl::StrCat("request ", Below(40)), {"job", Below(5), "spec"}};
       case 1:
@@ -49,6 +49,8 @@ class CommandSource {
         return JoinWorld{Rank(coordinator)};
       case 7:
         return Batch();
+      case 8:
+        return Files(coordinator);
       default:
         return Report(coordinator);
     }
@@ -72,6 +74,20 @@ class CommandSource {
       return {job->id, job->generation, Below(static_cast<int>(job->ranks.size()))};
     }
     return {Job(), Generation(Below(3)), Below(4)};
+  }
+
+  // A checkpoint, final weights, or the wish for one; sometimes with nonsense.
+  Action Files(const Coordinator& coordinator) {
+    const RankKey rank = Rank(coordinator);
+    const std::string hash(64, Below(2) ? 'a' : 'b');
+    switch (Below(4)) {
+      case 0:
+        return RegisterWeights{rank, "/w", hash, Below(9)};
+      case 1:
+        return AskHandover{rank.job, Below(4) ? "drained" : ""};
+      default:
+        return RegisterCheckpoint{rank, Below(9) - 1, "/c", hash, Below(9), Below(4)};
+    }
   }
 
   ReportRank Report(const Coordinator& coordinator) {

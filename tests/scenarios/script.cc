@@ -107,6 +107,10 @@ Script::Lines Script::RunCommand(const Line& line) {
   if (verb == "cancel") return Apply(core::CancelJob{JobId(ToNumber(line.word(1)))});
   if (verb == "place") return PlaceAll();
   if (verb == "join") return Apply(core::JoinWorld{Rank(line)});
+  if (verb == "checkpoint" || verb == "weights") return Apply(Made(line));
+  if (verb == "handover") {
+    return Apply(core::AskHandover{JobId(ToNumber(line.word(1))), line.option("reason", "asked")});
+  }
   if (verb == "accuse") return Apply(Accusation(line));
   if (verb == "started") return Apply(Report(line, What::kStarted));
   if (verb == "exited") return Apply(Report(line, What::kExited));
@@ -224,6 +228,16 @@ core::AccusePeers Script::Accusation(const Line& line) const {
     accusation.missing.push_back(ToNumber(std::string(rank)));
   }
   return accusation;
+}
+
+// "checkpoint JOB/RANK step=10" and "weights JOB/RANK": files with a name and hash by formula.
+core::Action Script::Made(const Line& line) const {
+  const std::string hash(64, line.option("hash", "a").front());
+  const core::RankKey rank = Rank(line);
+  if (line.word(0) == "weights") return core::RegisterWeights{rank, "/out/w", hash, 100};
+  const int step = line.number("step", 0);
+  return core::RegisterCheckpoint{rank, step, absl::StrCat("/ckpt/", step),
+                                  hash, 100,  line.number("keep", 2)};
 }
 
 // "JOB/RANK", of the first generation unless the line says otherwise.

@@ -48,6 +48,7 @@ class Script {
   core::RegisterWorker Register(const Line& line);
   core::ReportRank Report(const Line& line, core::ReportRank::What what) const;
   core::AccusePeers Accusation(const Line& line) const;
+  core::Action Made(const Line& line) const;
   core::RankKey Rank(const Line& line) const;
   const core::Worker& Named(const std::string& name) const;
   std::string Describe(const core::Topic& topic) const;

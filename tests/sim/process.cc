@@ -185,6 +185,7 @@ void Process::Exchange() {
 }
 
 void Process::Step(int step) {
+  if (key_.rank == 0 && step > 1) SaveCheckpoint(step - 1);
   if (step > kSteps) return Finish();
   const std::string element = absl::StrCat(key_.rank, " at ", step);
   Execute({StoreAdd{"steps", 1}, StoreQueuePush{"queue", element}},
@@ -192,6 +193,22 @@ void Process::Step(int step) {
             table_.ToldSum(key_.job, results.at(0).number);
             Pop(step);
           });
+}
+
+void Process::SaveCheckpoint(int step) {
+  const core::RegisterCheckpoint checkpoint{
+      key_, step, absl::StrCat("/checkpoints/", step), std::string(64, 'a'), 100, /*keep=*/2};
+  Retry<Done>(
+      env_, kPatient,
+      [self = shared_from_this(), checkpoint](absl::Duration deadline, Reply<Done> done) {
+        self->network_.Call<Done>(
+            self->node_, deadline,
+            [checkpoint](Service& service, auto reply) {
+              service.RegisterCheckpoint(checkpoint, reply);
+            },
+            std::move(done));
+      },
+      [](const auto&) {});  // one more or less; the invariants look at what is on record
 }
 
 // Each rank has pushed as many as it pops, so that there is always one.

@@ -78,6 +78,8 @@ class Process : public std::enable_shared_from_this<Process> {
   void Exchange();
   void Step(int step);
   void Pop(int step);
+  // Beside the steps; rank 0 does, as in production.
+  void SaveCheckpoint(int step);
   void Work(int step);
   void Finish();
   // Says which peers it waited for until its deadline.

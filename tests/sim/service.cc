@@ -77,6 +77,10 @@ void Service::Accuse(const core::AccusePeers& request, Reply<Done> reply) {
   Act(request, std::move(reply));
 }
 
+void Service::RegisterCheckpoint(const core::RegisterCheckpoint& request, Reply<Done> reply) {
+  Act(request, std::move(reply));
+}
+
 void Service::Join(const core::RankKey& rank, Reply<core::World> reply) {
   shell_.Submit(core::JoinWorld{rank},
                 [this, job = rank.job, reply = std::move(reply)](const core::Outcome& outcome) {

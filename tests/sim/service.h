@@ -37,6 +37,8 @@ class Service {
   void WatchWorld(JobId job, Revision since, absl::Duration timeout, Reply<core::World> reply);
   void Accuse(const core::AccusePeers& request, Reply<Done> reply);
 
+  void RegisterCheckpoint(const core::RegisterCheckpoint& request, Reply<Done> reply);
+
   void Execute(const core::StoreBatch& batch, Reply<std::vector<StoreResult>> reply);
   void Await(JobId job, Generation generation, std::vector<StoreOperation> reads,
              absl::Duration timeout, Reply<Done> reply);

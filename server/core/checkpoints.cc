@@ -1,0 +1,82 @@
+#include "server/core/checkpoints.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "server/core/digest.h"
+
+namespace dp::core {
+namespace {
+
+constexpr size_t kSha256HexBytes = 64;
+
+absl::Status CheckFile(const std::string& path, const std::string& sha256, int64_t bytes) {
+  if (path.empty() || path.size() > kPathBytesMax || path.front() != '/') {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "path has ", path.size(), " bytes; give an absolute one of at most ", kPathBytesMax));
+  }
+  if (sha256.size() != kSha256HexBytes ||
+      !std::all_of(sha256.begin(), sha256.end(), absl::ascii_isxdigit)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sha256 is no ", kSha256HexBytes, " hex digits"));
+  }
+  if (bytes >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("bytes is ", bytes, "; it cannot be negative"));
+}
+
+}  // namespace
+
+void Weights::AddTo(Digest& digest) const {
+  digest.Add(path).Add(sha256).Add(static_cast<uint64_t>(bytes));
+}
+
+bool Checkpoints::Register(const RegisterCheckpoint& command, absl::Time at) {
+  DP_CHECK(command.keep >= 1);
+  const Generation generation = command.rank.generation;
+  const Checkpoint* last = latest();
+  // A generation goes through its steps once and in order.
+  if (last != nullptr && last->generation == generation && last->step >= command.step) return false;
+  const auto later = [&](const Checkpoint& one) { return one.step >= command.step; };
+  all_.erase(std::remove_if(all_.begin(), all_.end(), later), all_.end());
+  all_.push_back({command.step, generation, command.path, command.sha256, command.bytes, at});
+  const size_t keep = static_cast<size_t>(command.keep);
+  if (all_.size() > keep) all_.erase(all_.begin(), all_.end() - static_cast<ptrdiff_t>(keep));
+  return true;
+}
+
+void Checkpoints::AddTo(Digest& digest) const {
+  digest.Add(all_.size());
+  for (const Checkpoint& one : all_) {
+    digest.Add(static_cast<uint64_t>(one.step)).Add(one.generation).Add(one.path).Add(one.sha256);
+    digest.Add(static_cast<uint64_t>(one.bytes)).Add(one.at);
+  }
+}
+
+Checkpoints Checkpoints::Of(std::vector<Checkpoint> all) {
+  Checkpoints checkpoints;
+  checkpoints.all_ = std::move(all);
+  return checkpoints;
+}
+
+absl::Status CheckRegistration(const RegisterCheckpoint& command) {
+  if (command.step < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step is ", command.step, "; it counts the steps that are done"));
+  }
+  if (command.keep < 1 || command.keep > kCheckpointsKeptMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("keep is ", command.keep, "; it must be from 1 to ", kCheckpointsKeptMax));
+  }
+  return CheckFile(command.path, command.sha256, command.bytes);
+}
+
+absl::Status CheckRegistration(const RegisterWeights& command) {
+  return CheckFile(command.path, command.sha256, command.bytes);
+}
+
+}  // namespace dp::core

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/id.h"
+#include "server/core/command.h"
+
+namespace dp::core {
+
+class Digest;
+
+// A checkpoint as the coordinator knows it: where its files are, and what they must hash to.
+struct Checkpoint {
+  int64_t step = 0;  // optimizer steps done
+  Generation generation;
+  std::string path;
+  std::string sha256;  // of its manifest, in hex
+  int64_t bytes = 0;
+  absl::Time at;
+};
+
+// The file of a job's final weights.
+struct Weights {
+  std::string path;
+  std::string sha256;  // in hex
+  int64_t bytes = 0;
+
+  void AddTo(Digest& digest) const;
+  bool operator==(const Weights&) const = default;
+};
+
+// The checkpoints of one job that a generation may go on from, in the order of their steps. Bounded
+// by what registers them, at most kCheckpointsKeptMax. Not thread-safe; part of a job.
+class Checkpoints {
+ public:
+  // Makes it the latest. Those at its step or beyond go: the generation that made them is over, and
+  // this one has trained those steps again. Of the rest the oldest go, until `keep` are left.
+  // Returns whether anything changed; a repetition changes nothing, also where it comes late.
+  bool Register(const RegisterCheckpoint& command, absl::Time at);
+
+  // Null while there is none.
+  const Checkpoint* latest() const { return all_.empty() ? nullptr : &all_.back(); }
+  const std::vector<Checkpoint>& all() const { return all_; }
+  void AddTo(Digest& digest) const;
+  // For a snapshot: `all` as another one gave it.
+  static Checkpoints Of(std::vector<Checkpoint> all);
+
+ private:
+  std::vector<Checkpoint> all_;  // steps grow
+};
+
+// Errors: InvalidArgument names the field.
+absl::Status CheckRegistration(const RegisterCheckpoint& command);
+absl::Status CheckRegistration(const RegisterWeights& command);
+
+}  // namespace dp::core
