@@ -122,6 +122,7 @@ void Driver::Run() {
     std::vector<Item> items = queue_.DrainFor(UntilNextWake());
     if (items.empty() && queue_.closed()) break;
     Serve(items);
+    if (options_.notify != nullptr) options_.notify->Alive(clock_.Now());
   }
   queue_.Close();
   std::vector<Item> late = queue_.DrainFor(absl::ZeroDuration());
@@ -252,7 +253,9 @@ void Driver::AnswerAllEnded(std::vector<Item>& items) {
 absl::Duration Driver::UntilNextWake() const {
   const absl::Duration until_look = options_.lease / kLooksPerLease;
   const absl::Time next = std::min(waiters_.next_deadline(), place_again_at_);
-  return std::min(until_look, next - clock_.Now());
+  const absl::Duration pulse =
+      options_.notify != nullptr ? options_.notify->pulse() : absl::InfiniteDuration();
+  return std::min({until_look, next - clock_.Now(), pulse});
 }
 
 View Driver::MakeView() const {

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "base/bounded_queue.h"
 #include "base/clock.h"
+#include "base/notify_socket.h"
 #include "server/core/command.h"
 #include "server/core/coordinator.h"
 #include "server/core/liveness.h"
@@ -61,6 +62,8 @@ class Driver {
     // durable. Returns false where it cannot take them now; then they come again with the next
     // batch. After a restart all those of the journal come once more.
     std::function<bool(const std::vector<JobId>&)> on_forgotten = {};
+    // Told that the loop still turns. The owner's; outlives the driver. Null: nobody watches.
+    NotifySocket* notify = nullptr;
   };
   using OnOutcome = std::function<void(const core::Outcome&, const View&)>;
   using OnAnswer = std::function<void(const absl::Status&, const View&)>;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/notify_listener.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/shell/memory_journal.h"
@@ -187,6 +188,29 @@ TEST_F(DriverTest, AFullQueueRefusesInsteadOfBlocking) {
   gate->set_value();
   EXPECT_TRUE(b.get().ok());
   EXPECT_TRUE(c.get().ok());
+}
+
+TEST_F(DriverTest, AnIdleLoopShowsLifeAsOftenAsItsWatchdogWants) {
+  NotifyListener manager;
+  NotifySocket notify(manager.name(), /*watchdog=*/absl::Milliseconds(3));
+  Start({.lease = absl::Hours(1), .notify = &notify});
+  EXPECT_EQ(manager.Await(), "WATCHDOG=1");
+  clock_.Advance(1);
+  EXPECT_EQ(manager.Await(), "WATCHDOG=1");
+  driver_->Stop();
+}
+
+TEST_F(DriverTest, ALoopThatHangsInTheJournalShowsNoLife) {
+  NotifyListener manager;
+  NotifySocket notify(manager.name(), /*watchdog=*/absl::Milliseconds(3));
+  Start({.notify = &notify});
+  EXPECT_EQ(manager.Await(), "WATCHDOG=1");
+  auto gate = HoldNextSync(AJob("a"));
+  clock_.Advance(1);
+  EXPECT_EQ(manager.Next(), "");
+  gate->set_value();
+  EXPECT_EQ(manager.Await(), "WATCHDOG=1");
+  driver_->Stop();
 }
 
 TEST_F(DriverTest, AJobIsPlacedInTheBatchThatMakesRoomForIt) {

@@ -22,6 +22,7 @@
 #include "base/bounded_queue.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/notify_socket.h"
 #include "base/status.h"
 #include "base/store/async_hash_store.h"
 #include "base/store/key_values.h"
@@ -187,7 +188,7 @@ class TcpStores {
 };
 
 // Serves until a signal comes (OK) or something fails.
-absl::Status Serve(const Options& options) {
+absl::Status Serve(const Options& options, NotifySocket& notify) {
   // Whatever ends the process puts its reason in here: a signal, the driver, or the log thread.
   BoundedQueue<absl::Status> ends(8);
   const auto end = [&ends](absl::Status why) { (void)ends.TryPush(why); };
@@ -199,12 +200,14 @@ absl::Status Serve(const Options& options) {
   DP_ASSIGN_OR_RETURN(const auto driver, Driver::Start({.lease = options.lease,
                                                         .store_ports = options.store_ports,
                                                         .store_limits = options.store,
-                                                        .on_forgotten = drop_logs},
+                                                        .on_forgotten = drop_logs,
+                                                        .notify = &notify},
                                                        *journal, Clock::System(), end));
   DP_ASSIGN_OR_RETURN(const auto server,
                       Server::Start(options.listen, *driver, logs, DirectStoreHost(options)));
   DP_ASSIGN_OR_RETURN(const auto tcp_stores, TcpStores::Start(options, *driver));
   DP_RETURN_IF_ERROR(Announce(options, server->address()));
+  notify.Ready(absl::StrCat("listening on ", server->address().ToString()));
 
   std::jthread signals([&end, set = EndSignals()] {
     pthread_setname_np(pthread_self(), "dp-signals");
@@ -215,6 +218,7 @@ absl::Status Serve(const Options& options) {
   std::vector<absl::Status> why;
   while (why.empty()) why = ends.DrainFor(absl::InfiniteDuration());
   Log(Severity::kInfo, "stopping", {{"reason", why[0].ok() ? "signal" : why[0].ToString()}});
+  notify.Stopping();
   // Stopping the driver answers all who wait; then no call is left for the server to wait for.
   driver->Stop();
   logs.Stop();
@@ -238,6 +242,7 @@ void AddStoreLimits(CLI::App& app, KeyValueLimits& limits) {
 }
 
 int Run(int argc, char** argv) {
+  NotifySocket notify = NotifySocket::TakeFromEnvironment();
   Flags flags;
   CLI::App app("Runs the coordinator of a dp cluster.", "dp-coordinator");
   app.add_option("--listen", flags.listen, "host:port; port 0 takes a free one")
@@ -269,7 +274,7 @@ int Run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
   const auto options = Check(flags);
-  const absl::Status status = options.ok() ? Serve(*options) : options.status();
+  const absl::Status status = options.ok() ? Serve(*options, notify) : options.status();
   if (status.ok()) return 0;
   std::fprintf(stderr, "dp-coordinator: %s\n", std::string(status.message()).c_str());
   return options.ok() ? kExitFailed : kExitUsage;

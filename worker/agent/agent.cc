@@ -66,6 +66,7 @@ absl::Status Agent::Run() {
     for (const Event& event : events_.DrainFor(patience)) {
       std::visit([this](const auto& each) { On(each); }, event);
     }
+    ShowLife();
   }
   DropReleasedSpools();
   events_.Close();
@@ -93,7 +94,13 @@ absl::Duration Agent::Patience(const Decision& decision) const {
                             std::holds_alternative<Report>(decision.actions.back());
   const absl::Time wake =
       report_waits ? std::min(decision.ask_again_at, report_again_at_) : decision.ask_again_at;
-  return wake - clock_.Now();
+  const absl::Duration pulse =
+      options_.notify != nullptr ? options_.notify->pulse() : absl::InfiniteDuration();
+  return std::min(wake - clock_.Now(), pulse);
+}
+
+void Agent::ShowLife() {
+  if (options_.notify != nullptr) options_.notify->Alive(clock_.Now());
 }
 
 void Agent::Do(const Start& start) {
@@ -196,6 +203,7 @@ void Agent::On(const Registered& event) {
   observed_.Reachable(clock_.Now());
   watch_.Use(session_);
   shipper_.Use(session_);
+  if (options_.notify != nullptr) options_.notify->Status("registered as " + event.name);
   if (first && options_.on_registered) options_.on_registered(event.name);
 }
 
@@ -298,6 +306,7 @@ void Agent::On(const LeaveTold&) { leave_under_way_ = false; }
 void Agent::On(const ShutdownWanted&) {
   const bool again = ending_.has_value();
   Log(Severity::kInfo, "shutdown", {{"now", again ? "yes" : "no"}});
+  if (options_.notify != nullptr) options_.notify->Stopping();
   // Before any rank is stopped: a job that is placed here now would fail at once.
   if (!ending_) {
     lease_.Leave();

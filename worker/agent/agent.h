@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/notify_socket.h"
 #include "client/connection.h"
 #include "worker/agent/assignment_watch.h"
 #include "worker/agent/events.h"
@@ -38,6 +39,8 @@ struct AgentOptions {
   std::function<void(const std::string&)> on_registered;
   // The owner's; outlives the agent, which tells it GenerationOver. Null: no store is served here.
   StoreEndpoints* stores = nullptr;
+  // Told of the registration, of the end, and that the loop still turns; likewise.
+  NotifySocket* notify = nullptr;
   uint64_t seed = 0;  // of back-offs and incarnations
 };
 
@@ -59,6 +62,8 @@ class Agent {
  private:
   // Carries out one decision; returns whether something was done that changes what to decide next.
   bool CarryOut(const Decision& decision);
+  // The loop has come round.
+  void ShowLife();
   // How long Run may wait for events.
   absl::Duration Patience(const Decision& decision) const;
 

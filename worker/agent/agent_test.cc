@@ -4,6 +4,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/testing/notify_listener.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/testing/fake_coordinator.h"
@@ -42,6 +43,7 @@ class AgentTest : public testing::Test {
                          .state_dir = directory_.path(),
                          .rank_host = {.coordinator = "c:1", .trainer = "/trainer"},
                          .address = [] { return std::string("10.0.0.9"); },
+                         .notify = &notify_,
                          .seed = 42};
     agent_.emplace(std::move(options), coordinator_, coordinator_, runner_, events_,
                    Clock::System());
@@ -70,6 +72,8 @@ class AgentTest : public testing::Test {
   }
 
   TemporaryDirectory directory_;
+  NotifyListener manager_;
+  NotifySocket notify_{manager_.name(), absl::Minutes(1)};
   const LogSpool spool_{directory_.path(), {JobId(1), Generation(1), 0}};
   Events events_;
   FakeCoordinator coordinator_;
@@ -86,6 +90,15 @@ TEST_F(AgentTest, ARankRunsToItsEnd) {
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 3: no data");
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDERR, "no data\n"), "no data\n");
+}
+
+TEST_F(AgentTest, TheServiceManagerHearsOfLifeTheRegistrationAndTheEnd) {
+  RunRankZero();
+  events_.Tell(ShutdownWanted{});
+  EXPECT_EQ(runner_.NextOrder(), "terminate 0");
+  EXPECT_EQ(manager_.Await(), "STATUS=registered as host");
+  EXPECT_EQ(manager_.Await(), "WATCHDOG=1");
+  EXPECT_EQ(manager_.Await(), "STOPPING=1");
 }
 
 TEST_F(AgentTest, RanksAreToldTheNameAndAddressThatWereRegistered) {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/host_port.h"
 #include "base/limits.h"
+#include "base/notify_socket.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "base/version.h"
@@ -140,7 +141,7 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
   };
 }
 
-absl::Status Serve(const Flags& flags) {
+absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   DP_ASSIGN_OR_RETURN(const StateDir state_dir, StateDir::Open(flags.state_dir));
   DP_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Reserve(flags.slots));
   Events events;
@@ -153,13 +154,17 @@ absl::Status Serve(const Flags& flags) {
                        [&events](ProcessNews news) { events.Tell(std::move(news)); });
   AgentOptions options = OptionsFrom(flags, state_dir.path(), ports);
   options.stores = &stores;
+  options.notify = &notify;
   Agent agent(std::move(options), connection, connection, runner, events, Clock::System());
+  // The daemon is in order while its coordinator is away: it waits, and says so.
+  notify.Ready("waiting for the coordinator " + flags.coordinator);
   const absl::Status status = agent.Run();
   connection.CancelAll();
   return status;
 }
 
 int Main(int argc, char** argv) {
+  NotifySocket notify = NotifySocket::TakeFromEnvironment();
   Flags flags;
   flags.trainer = ProgramDir() / "dp-trainer";
   flags.gpus = FindGpus(getenv("CUDA_VISIBLE_DEVICES"), "/proc/driver/nvidia/gpus");
@@ -168,7 +173,7 @@ int Main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   // What a killed guard leaves behind becomes a child of this process, to be killed too.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  const absl::Status status = Serve(flags);
+  const absl::Status status = Serve(flags, notify);
   if (status.ok()) return 0;
   std::fprintf(stderr, "dp-worker: %s\n", std::string(status.message()).c_str());
   return 1;
