@@ -6,7 +6,16 @@ FUZZ_SECONDS ?= 60
 # Freed memory is kept aside for a while, but not so much that the bounds on memory are passed.
 ASAN_TESTS = ASAN_OPTIONS=quarantine_size_mb=16 ctest --output-on-failure -j $(JOBS) -LE nosan --test-dir
 
-.PHONY: all programs configure help deps demo test unit check bench bench-store interop asan tsan sanitize fuzz clean
+# Where `make install` puts things, below DESTDIR; empty ones follow from PREFIX.
+PREFIX ?= /usr/local
+INSTALL_DIRS = -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(foreach dir,BINDIR SYSCONFDIR DATADIR DOCDIR,\
+  $(if $($(dir)),-DCMAKE_INSTALL_$(dir)=$($(dir)),-UCMAKE_INSTALL_$(dir)))
+# One object serves every build folder here: the distribution differs in linking alone.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
+
+.PHONY: all programs configure help deps demo test unit check bench bench-store interop asan tsan sanitize fuzz \
+  install dist dist-test clean
 
 all: configure  ## build everything into build/, programs in build/bin
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -66,5 +75,17 @@ fuzz:  ## random bytes against the TCPStore codec and server, FUZZ_SECONDS each
 	  build-fuzz/bin/$${target}_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 \
 	    -artifact_prefix=build-fuzz/ build-fuzz/corpus-$$target || exit 1; done
 
+install: programs  ## install below DESTDIR, in PREFIX (/usr/local), BINDIR, SYSCONFDIR, DATADIR, DOCDIR
+	@cmake -S . -B $(BUILD) $(INSTALL_DIRS) >/dev/null
+	@cmake --install $(BUILD) --strip
+
+dist: deps  ## pack dist/dp-VERSION-linux-x86_64.tar.gz, which runs where it is unpacked
+	@cmake --preset dist >/dev/null && ninja -C build-dist -j $(JOBS) programs
+	@scripts/dist build-dist
+
+dist-test: dist  ## try it in root trees with nothing but glibc, and as the image that it makes
+	@scripts/deps test
+	@DP_BIN=$(CURDIR)/build-dist/bin python3 tests/deploy/dist_test.py -v
+
 clean:  ## remove every build folder
-	@rm -rf build build-*
+	@rm -rf build build-* dist

@@ -1,6 +1,12 @@
 # Every library the project uses, found in one place. Required ones come from the distribution
 # (scripts/deps installs them); optional ones switch a backend on.
 
+option(DP_STATIC "Link archives where the system has them; the dist preset does" OFF)
+if(DP_STATIC)
+  include(static)
+  dp_prefer_archives()
+endif()
+
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(spdlog REQUIRED)
@@ -34,3 +40,7 @@ endif()
 # The toolkit's compiler alone does not prove that its libraries are there.
 find_package(CUDAToolkit QUIET)
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+
+if(DP_STATIC)
+  dp_use_archives()
+endif()

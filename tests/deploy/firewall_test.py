@@ -1,0 +1,60 @@
+"""The firewall lines of the guide, loaded on a host of the test's own and tried from two others."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "e2e"))
+
+import hosts as test_hosts  # noqa: E402
+from cluster import BIN, Cluster  # noqa: E402
+
+RULES = TOP / "deploy" / "systemd" / "dp.nft"
+REASON = test_hosts.why_not() or ("" if shutil.which("nft") else "needs nft, of the package nftables")
+COORDINATOR, INSIDE, OUTSIDE = range(3)
+UNREACHABLE = 104  # of dpctl
+
+
+@unittest.skipIf(REASON, REASON)
+class FirewallTest(unittest.TestCase):
+    def test_only_the_hosts_that_are_listed_reach_the_coordinator(self):
+        with test_hosts.Hosts(3) as hosts, FirewalledCluster(hosts) as cluster:
+            self.assertEqual(cluster.dpctl_from(INSIDE), 0)
+            self.assertEqual(cluster.dpctl_from(OUTSIDE), 0)
+            cluster.load_rules(allowed=hosts.address(INSIDE))
+            cluster.load_rules(allowed=hosts.address(INSIDE))  # replaces what was loaded before
+            self.assertEqual(cluster.dpctl_from(INSIDE), 0)
+            self.assertEqual(cluster.dpctl_from(OUTSIDE), UNREACHABLE)
+            self.assertEqual(cluster.dpctl_from(COORDINATOR), 0)
+
+
+class FirewalledCluster(Cluster):
+    """A coordinator on a host of its own, at the port that the rules name."""
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+        super().__init__()
+
+    def start_coordinator(self, _):
+        return self.program(BIN / "dp-coordinator", "--insecure", "--listen",
+                            f"{self.hosts.address(COORDINATOR)}:7070", "--data-dir",
+                            self.dir / "coordinator", prefix=self.hosts.prefix(COORDINATOR))
+
+    def load_rules(self, allowed):
+        rules = self.dir / "dp.nft"
+        text = RULES.read_text()
+        assert "10.0.0.0/24" in text
+        rules.write_text(text.replace("10.0.0.0/24", allowed))
+        subprocess.run([*self.hosts.prefix(COORDINATOR), "nft", "-f", rules], check=True)
+
+    def dpctl_from(self, host):
+        """The exit code of a question that is asked there."""
+        return subprocess.run([*self.hosts.prefix(host), *self.dpctl_command(), "--timeout", "1s",
+                               "workers"], capture_output=True).returncode
+
+
+if __name__ == "__main__":
+    unittest.main()

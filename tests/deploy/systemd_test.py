@@ -1,0 +1,216 @@
+"""dp under a real systemd, which is process 1 of a root tree of the test's own (own_root.py).
+
+The tree holds the files of the packages that systemd needs and what `make install` installs. All tests
+share it: they leave both services running.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "e2e"))
+
+import own_root  # noqa: E402
+from cluster import BIN, eventually  # noqa: E402
+from idx_data import train_job, write_idx  # noqa: E402
+
+PACKAGES = ("systemd", "systemd-sysv", "bash", "coreutils", "dash", "grep", "procps", "util-linux")
+# What wants hardware, or the kernel's own file systems.
+MASKED = ("sys-kernel-debug.mount", "sys-kernel-tracing.mount", "systemd-udevd.service",
+          "dev-hugepages.mount", "systemd-logind.service")
+PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
+
+
+# Where `make install` puts the programs and looks for settings; another prefix is not systemd's to search.
+PREFIX = re.search(r"^CMAKE_INSTALL_PREFIX:PATH=(.*)$", (BIN.parent / "CMakeCache.txt").read_text(),
+                   re.MULTILINE).group(1)
+
+
+def install(root):
+    subprocess.run(["cmake", "--install", BIN.parent, "--strip"], check=True, capture_output=True,
+                   env={**os.environ, "DESTDIR": str(root.path)})
+    root.add_libraries_of(sorted((root.path / "usr/local/bin").iterdir()))
+
+
+def setUpModule():
+    global ROOT
+    reason = own_root.why_not()
+    if PREFIX != "/usr/local":
+        reason = f"the build folder is set up for {PREFIX}, by `make install PREFIX=`"
+    if reason:
+        raise unittest.SkipTest(reason)
+    ROOT = own_root.OwnRoot()
+    unittest.addModuleCleanup(ROOT.close)
+    try:
+        ROOT.add_packages(*PACKAGES)
+    except LookupError as missing:
+        raise unittest.SkipTest(f"{missing}; a bootable tree is made of installed packages")
+    install(ROOT)
+    ROOT.write("etc/passwd", PASSWD)
+    ROOT.write("etc/group", "root:x:0:\nnogroup:x:65534:\n")
+    ROOT.write("etc/machine-id", "")
+    for unit in MASKED:
+        (ROOT.path / "etc/systemd/system").mkdir(parents=True, exist_ok=True)
+        (ROOT.path / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    write_idx(ROOT.path / "srv/data")
+    # A coordinator on a real host listens beyond it.
+    ROOT.write("usr/local/etc/dp/coordinator.env", "DP_LISTEN=0.0.0.0:7070\n")
+    ROOT.write("usr/local/etc/dp/worker.env", "DP_WORKER_OPTIONS=--name w --slots 2\n")
+    ROOT.boot(["/lib/systemd/systemd", "--log-target=console", "--show-status=no",
+               "--unit=multi-user.target"])
+    if not eventually(booted):
+        raise AssertionError(f"systemd did not come up:\n{ROOT.console.read_text()}")
+    ROOT.run("systemctl", "enable", "--now", "dp-coordinator", "dp-worker")
+
+
+def booted():
+    try:
+        state = ROOT.run("systemctl", "is-system-running", "--wait", check=False).stdout.strip()
+    except (FileNotFoundError, IndexError):  # no process 1 yet
+        return False
+    return state in ("running", "degraded")
+
+
+def shown(unit, name):
+    return ROOT.run("systemctl", "show", "--value", "-p", name, unit).stdout.strip()
+
+
+def dpctl(*words, check=True):
+    return ROOT.run("/usr/local/bin/dpctl", *words, check=check)
+
+
+def worker_state():
+    listed = json.loads(dpctl("workers", "-o", "json", check=False).stdout or "{}")
+    return [each["state"] for each in listed.get("items", []) if each["name"] == "w"]
+
+
+def serving():
+    """The daemon that runs now is the one that the coordinator counts on."""
+    return shown("dp-worker", "StatusText") == "registered as w" and worker_state() == ["READY"]
+
+
+def shell(text):
+    return ROOT.run("bash", "-c", text, check=False).stdout.strip()
+
+
+class ServicesTest(unittest.TestCase):
+    def setUp(self):
+        self.assertTrue(eventually(serving), ROOT.console.read_text())
+
+    def test_the_machine_came_up_without_a_failed_unit(self):
+        failed = ROOT.run("systemctl", "--failed", "--no-legend", "--plain").stdout
+        self.assertEqual(failed, "")
+
+    def test_both_are_ready_and_say_what_they_are_doing(self):
+        for unit in ("dp-coordinator", "dp-worker"):
+            self.assertEqual(shown(unit, "ActiveState"), "active")
+        self.assertEqual(shown("dp-coordinator", "StatusText"), "listening on 0.0.0.0:7070")
+        self.assertEqual(shown("dp-worker", "StatusText"), "registered as w")
+
+    def test_each_runs_as_a_user_of_its_own_that_the_other_cannot_look_into(self):
+        for unit in ("dp-coordinator", "dp-worker"):
+            self.assertEqual(shell(f"stat -c '%U %a' /var/lib/{unit}"), f"{unit} 700")
+            self.assertEqual(shell(f"ps -o user:32= -p {shown(unit, 'MainPID')}"), unit)
+
+    def test_a_training_runs_under_the_hardening(self):
+        job = json.dumps(train_job("/srv/data", name="train"))
+        (ROOT.path / "srv/train.json").write_text(job)
+        done = dpctl("run", "/srv/train.json", check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("test_accuracy=", done.stdout)
+
+    def test_ranks_can_neither_read_the_registry_nor_write_the_system(self):
+        done = dpctl("run", "--", "sh", "-c", "ls /var/lib/dp-coordinator; touch /usr/local/bin/x; "
+                     "touch /etc/x; touch /root/x; id -un", check=False)
+        text = done.stdout + done.stderr
+        self.assertIn("dp-worker", done.stdout)
+        for what in ("/var/lib/dp-coordinator", "/usr/local/bin/x", "/etc/x", "/root/x"):
+            self.assertRegex(text, rf"'{what}'.*(denied|Read-only)")
+
+    def test_a_killed_coordinator_comes_back_with_its_jobs(self):
+        dpctl("run", "--name", "before", "--", "true")
+        ROOT.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "dp-coordinator")
+        self.assertTrue(eventually(lambda: dpctl("ps", "-a", check=False).returncode == 0))
+        self.assertIn("before", dpctl("ps", "-a").stdout)
+        self.assertGreaterEqual(int(shown("dp-coordinator", "NRestarts")), 1)
+
+    def test_a_backup_is_a_registry_to_start_from(self):
+        dpctl("run", "--name", "kept", "--", "echo", "what it wrote")
+        self.while_stopped("cp -a /var/lib/dp-coordinator /root/backup")
+        dpctl("run", "--name", "later", "--", "true")
+        self.while_stopped("mv /var/lib/dp-coordinator /root/old && "
+                           "cp -a /root/backup /var/lib/dp-coordinator")
+        # The numbers of lost jobs are given again, and the daemon knows what it did for them.
+        ROOT.run("systemctl", "restart", "dp-worker")
+        jobs = dpctl("ps", "-a").stdout
+        self.assertIn("kept", jobs)
+        self.assertNotIn("later", jobs)
+        self.assertIn("what it wrote", dpctl("logs", "kept").stdout)
+        dpctl("run", "--name", "next", "--", "true")
+
+    def while_stopped(self, command):
+        ROOT.run("systemctl", "stop", "dp-coordinator")
+        ROOT.run("bash", "-c", command)
+        ROOT.run("systemctl", "start", "dp-coordinator")
+
+    def start_rank(self, name, script):
+        dpctl("submit", "--name", name, "--", "bash", "-c", script)
+        said = eventually(lambda: "READY-TO-DIE" in dpctl("logs", name).stdout, timeout_s=20)
+        self.assertTrue(said, dpctl("describe", name).stdout)
+
+    def test_a_killed_daemon_takes_its_ranks_along_and_comes_back(self):
+        self.start_rank("stubborn", "trap '' TERM; setsid sleep 1234 & echo READY-TO-DIE; wait; wait")
+        self.assertNotEqual(shell("pgrep -f 'sleep [1]234'"), "")
+        ROOT.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "dp-worker")
+        self.assertTrue(eventually(lambda: shell("pgrep -f 'sleep [1]234'") == ""))
+        self.assertTrue(eventually(lambda: shown("dp-worker", "ActiveState") == "active"))
+        self.assertGreaterEqual(int(shown("dp-worker", "NRestarts")), 1)
+
+    def test_a_stopped_worker_gives_its_ranks_their_grace_and_sends_their_last_words(self):
+        self.start_rank("polite", "trap 'echo last words; exit 0' TERM; echo READY-TO-DIE; "
+                        "sleep 1000 & wait")
+        ROOT.run("systemctl", "stop", "dp-worker")
+        self.assertEqual(shown("dp-worker", "Result"), "success")
+        self.assertIn("last words", dpctl("logs", "polite").stdout)
+        ROOT.run("systemctl", "start", "dp-worker")
+
+    def test_a_coordinator_that_hangs_is_killed_and_started_again(self):
+        self.hang_and_come_back("dp-coordinator")
+
+    def test_a_worker_that_hangs_is_killed_and_started_again(self):
+        self.hang_and_come_back("dp-worker")
+
+    def hang_and_come_back(self, unit):
+        self.change(unit, "WatchdogSec=1s")
+        before = int(shown(unit, "NRestarts"))
+        hung = shown(unit, "MainPID")
+        ROOT.run("kill", "-STOP", hung)
+        self.assertTrue(eventually(lambda: int(shown(unit, "NRestarts")) > before))
+        self.assertTrue(eventually(lambda: shown(unit, "ActiveState") == "active"))
+        self.assertNotEqual(shown(unit, "MainPID"), hung)
+
+    def test_a_wrong_setting_is_not_tried_again_and_again(self):
+        self.change("dp-coordinator", "EnvironmentFile=", "Environment=DP_LISTEN=nowhere")
+        self.assertEqual(shown("dp-coordinator", "ActiveState"), "failed")
+        self.assertEqual(shown("dp-coordinator", "ExecMainStatus"), "2")
+        self.assertEqual(shown("dp-coordinator", "NRestarts"), "0")
+
+    def change(self, unit, *lines):
+        """Restarts the service with these lines in a drop-in, for this test alone."""
+        folder = f"/run/systemd/system/{unit}.service.d"
+        self.restart_with(unit, f"mkdir -p {folder} && (echo [Service]; printf '%s\\n' "
+                          f"{' '.join(lines)}) > {folder}/test.conf")
+        self.addCleanup(self.restart_with, unit, f"rm -r {folder}")
+
+    def restart_with(self, unit, command):
+        ROOT.run("bash", "-c", f"{command}; systemctl daemon-reload")
+        ROOT.run("systemctl", "restart", unit, check=False)
+
+
+if __name__ == "__main__":
+    unittest.main()
