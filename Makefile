@@ -85,7 +85,8 @@ dist: deps  ## pack dist/dp-VERSION-linux-x86_64.tar.gz, which runs where it is 
 
 dist-test: dist  ## try it in root trees with nothing but glibc, and as the image that it makes
 	@scripts/deps test
-	@DP_BIN=$(CURDIR)/build-dist/bin python3 tests/deploy/dist_test.py -v
+	@for test in dist guide; do \
+	  DP_BIN=$(CURDIR)/build-dist/bin python3 tests/deploy/$${test}_test.py -v || exit 1; done
 
 clean:  ## remove every build folder
 	@rm -rf build build-* dist

@@ -132,7 +132,7 @@ class OwnRoot(contextlib.ExitStack):
         for name in ("bin", "sbin", "lib", "lib64"):
             (self.path / "usr" / name).mkdir(parents=True)
             (self.path / name).symlink_to(f"usr/{name}")
-        for name in ("proc", "sys", "dev", "run", "tmp", "var", "etc", "root"):
+        for name in ("proc", "sys", "dev", "run", "tmp", "var", "etc", "root", "opt", "srv"):
             (self.path / name).mkdir()
         self._process = None
 
@@ -195,7 +195,7 @@ class OwnRoot(contextlib.ExitStack):
     def run(self, *command, check=True, timeout_s=60, user=0, environment=None):
         """Runs a command in the tree."""
         inside = self.inside(*command, user=user)
-        variables = {"PATH": "/usr/sbin:/usr/bin", "HOME": "/root", **(environment or {})}
+        variables = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin", "HOME": "/root", **(environment or {})}
         done = subprocess.run(inside, capture_output=True, text=True, timeout=timeout_s, env=variables)
         if check and done.returncode != 0:
             raise AssertionError(f"{command} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")

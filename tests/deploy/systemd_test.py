@@ -1,4 +1,4 @@
-"""dp under a real systemd, which is process 1 of a root tree of the test's own (own_root.py).
+"""dp under a real systemd, which is process 1 of a root tree of the test's own (systemd_root.py).
 
 The tree holds the files of the packages that systemd needs and what `make install` installs. All tests
 share it: they leave both services running.
@@ -18,13 +18,7 @@ sys.path.insert(0, str(TOP / "tests" / "e2e"))
 import own_root  # noqa: E402
 from cluster import BIN, eventually  # noqa: E402
 from idx_data import train_job, write_idx  # noqa: E402
-
-PACKAGES = ("systemd", "systemd-sysv", "bash", "coreutils", "dash", "grep", "procps", "util-linux")
-# What wants hardware, or the kernel's own file systems.
-MASKED = ("sys-kernel-debug.mount", "sys-kernel-tracing.mount", "systemd-udevd.service",
-          "dev-hugepages.mount", "systemd-logind.service")
-PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
-
+from systemd_root import SystemdRoot  # noqa: E402
 
 # Where `make install` puts the programs and looks for settings; another prefix is not systemd's to search.
 PREFIX = re.search(r"^CMAKE_INSTALL_PREFIX:PATH=(.*)$", (BIN.parent / "CMakeCache.txt").read_text(),
@@ -44,40 +38,22 @@ def setUpModule():
         reason = f"the build folder is set up for {PREFIX}, by `make install PREFIX=`"
     if reason:
         raise unittest.SkipTest(reason)
-    ROOT = own_root.OwnRoot()
-    unittest.addModuleCleanup(ROOT.close)
     try:
-        ROOT.add_packages(*PACKAGES)
+        ROOT = SystemdRoot()
     except LookupError as missing:
         raise unittest.SkipTest(f"{missing}; a bootable tree is made of installed packages")
+    unittest.addModuleCleanup(ROOT.close)
     install(ROOT)
-    ROOT.write("etc/passwd", PASSWD)
-    ROOT.write("etc/group", "root:x:0:\nnogroup:x:65534:\n")
-    ROOT.write("etc/machine-id", "")
-    for unit in MASKED:
-        (ROOT.path / "etc/systemd/system").mkdir(parents=True, exist_ok=True)
-        (ROOT.path / "etc/systemd/system" / unit).symlink_to("/dev/null")
     write_idx(ROOT.path / "srv/data")
     # A coordinator on a real host listens beyond it.
     ROOT.write("usr/local/etc/dp/coordinator.env", "DP_LISTEN=0.0.0.0:7070\n")
     ROOT.write("usr/local/etc/dp/worker.env", "DP_WORKER_OPTIONS=--name w --slots 2\n")
-    ROOT.boot(["/lib/systemd/systemd", "--log-target=console", "--show-status=no",
-               "--unit=multi-user.target"])
-    if not eventually(booted):
-        raise AssertionError(f"systemd did not come up:\n{ROOT.console.read_text()}")
+    ROOT.start()
     ROOT.run("systemctl", "enable", "--now", "dp-coordinator", "dp-worker")
 
 
-def booted():
-    try:
-        state = ROOT.run("systemctl", "is-system-running", "--wait", check=False).stdout.strip()
-    except (FileNotFoundError, IndexError):  # no process 1 yet
-        return False
-    return state in ("running", "degraded")
-
-
 def shown(unit, name):
-    return ROOT.run("systemctl", "show", "--value", "-p", name, unit).stdout.strip()
+    return ROOT.shown(unit, name)
 
 
 def dpctl(*words, check=True):
