@@ -84,8 +84,8 @@ dist: deps  ## pack dist/dp-VERSION-linux-x86_64.tar.gz, which runs where it is 
 	@scripts/dist build-dist
 
 dist-test: dist  ## try it in root trees with nothing but glibc, and as the image that it makes
-	@scripts/deps test
-	@for test in dist guide; do \
+	@scripts/deps dist
+	@for test in dist guide image; do \
 	  DP_BIN=$(CURDIR)/build-dist/bin python3 tests/deploy/$${test}_test.py -v || exit 1; done
 
 clean:  ## remove every build folder
