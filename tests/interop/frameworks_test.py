@@ -18,7 +18,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "bench")]
 
-from cluster import Cluster  # noqa: E402
+from cluster import Cluster, free_ports  # noqa: E402
 from command_test import lines_of  # noqa: E402
 from local_names import local_names  # noqa: E402
 
@@ -32,7 +32,7 @@ WITHIN_S = 240
 
 class CommandJobsTest(unittest.TestCase):
     def setUp(self):
-        self.cluster = self.enterContext(Cluster())
+        self.cluster = self.enterContext(Cluster(store_ports=free_ports(20), tcpstore_listen="127.0.0.1:0"))
         for name in ("worker-a", "worker-b"):
             self.cluster.worker(slots=1, name=name)
 
@@ -49,6 +49,13 @@ class CommandJobsTest(unittest.TestCase):
     def test_multi_worker_mirrored_strategy_sums_the_gradients_of_two_workers(self):
         self.assertEqual(self.run_program("tensorflow", "tensorflow_mirrored.py"),
                          ["rank 0 of 2: weight [-1.0, -1.0]", "rank 1 of 2: weight [-1.0, -1.0]"])
+
+
+    def test_every_verb_of_pytorchs_store_through_a_daemon_and_of_the_coordinator_itself(self):
+        for store in ("relay", "rank0", "direct"):
+            with self.subTest(store=store):
+                self.cluster.dpctl("run", "--store", store, "--", TORCH, HERE / "tcpstore_verbs.py", "MASTER",
+                                   check=0, timeout_s=WITHIN_S)
 
 
 class TorchrunTest(unittest.TestCase):

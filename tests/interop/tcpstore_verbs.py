@@ -2,11 +2,13 @@
 """PyTorch's own TCPStore client against our server: every verb that this PyTorch has.
 
     tcpstore_verbs.py SERVER        with the python3 whose torch is to be the client
+    tcpstore_verbs.py MASTER        against the server at MASTER_ADDR and MASTER_PORT, as a job's rank
 
 SERVER prints the port it serves on and ends with its standard input.
 """
 
 import datetime
+import os
 import subprocess
 import sys
 import threading
@@ -34,11 +36,20 @@ def has(verb):
 
 class TcpStoreTest(unittest.TestCase):
     def setUp(self):
-        self.server = subprocess.Popen([SERVER, "127.0.0.1"], stdin=subprocess.PIPE,
-                                       stdout=subprocess.PIPE, text=True)
-        self.addCleanup(self.stop)
-        self.port = int(self.server.stdout.readline())
+        if SERVER == "MASTER":
+            self.host, self.port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            self.addCleanup(self.clear)
+        else:
+            self.server = subprocess.Popen([SERVER, "127.0.0.1"], stdin=subprocess.PIPE,
+                                           stdout=subprocess.PIPE, text=True)
+            self.addCleanup(self.stop)
+            self.host, self.port = "127.0.0.1", int(self.server.stdout.readline())
         self.store = self.connect()
+
+    def clear(self):
+        """For the next test; each leaves its queues empty."""
+        for key in self.store.list_keys():
+            self.store.delete_key(key)
 
     def stop(self):
         self.store = None  # its thread would spin on a lost server
@@ -47,7 +58,7 @@ class TcpStoreTest(unittest.TestCase):
         self.server.stdout.close()
 
     def connect(self, timeout=PATIENCE, **more):
-        return dist.TCPStore("127.0.0.1", self.port, is_master=False, timeout=timeout, **more)
+        return dist.TCPStore(self.host, self.port, is_master=False, timeout=timeout, **more)
 
     def test_set_get_and_add_share_their_keys(self):
         for i in (1, 2, 3):

@@ -14,3 +14,4 @@ for number in range(GROUPS):
     dist.all_reduce(total, group=group)
     assert total.item() == size, (number, total)
 print(f"made {GROUPS} groups of {size}")
+dist.destroy_process_group()

@@ -15,3 +15,4 @@ labels = torch.nn.functional.one_hot(torch.tensor([rank]), 3)
 weight = [round(value, 6) for value in layer.weight.grad.flatten().tolist()]
 print(f"weight {weight}")
 print(f"bias {layer.bias.grad.tolist()}")
+dist.destroy_process_group()
