@@ -22,22 +22,19 @@ absl::StatusOr<std::vector<StoreResult>> Checked(StoreResultProtos&& results, si
 
 }  // namespace
 
-GrpcStore::GrpcStore(StoreConnection& connection, Pause& pause, JobId job, Generation generation,
-                     const RetryOptions& retry, const Clock& clock, StoreCaller caller)
+GrpcStore::GrpcStore(StoreConnection& connection, Pause& pause, GrpcStoreOptions options,
+                     const Clock& clock)
     : connection_(connection),
       pause_(pause),
-      job_(job),
-      generation_(generation),
-      retry_(retry),
+      options_(std::move(options)),
       clock_(clock),
-      caller_(std::move(caller)),
       client_(EntropySeed() | 1) {}  // zero means a read
 
 absl::StatusOr<std::vector<StoreResult>> GrpcStore::Execute(
     absl::Span<const StoreOperation> operations) {
   v1::ExecuteRequest request;
-  request.set_job(job_.value());
-  request.set_generation(generation_.value());
+  request.set_job(options_.job.value());
+  request.set_generation(options_.generation.value());
   OperationsToProto(operations, request.mutable_operations());
   const bool changes = !std::all_of(operations.begin(), operations.end(), IsRead);
   if (changes) {
@@ -52,18 +49,18 @@ absl::StatusOr<std::vector<StoreResult>> GrpcStore::Execute(
 
 absl::StatusOr<v1::ExecuteResponse> GrpcStore::Send(const v1::ExecuteRequest& request) {
   return RetryLoop(
-      RetryPolicy(retry_, EntropySeed()), clock_, pause_,
+      RetryPolicy(options_.retry, EntropySeed()), clock_, pause_,
       [&](absl::Duration deadline_in) { return connection_.Execute(request, deadline_in); });
 }
 
 absl::StatusOr<std::vector<StoreResult>> GrpcStore::Await(absl::Span<const StoreOperation> reads,
                                                           absl::Duration timeout) {
   v1::AwaitRequest request;
-  request.set_job(job_.value());
-  request.set_generation(generation_.value());
+  request.set_job(options_.job.value());
+  request.set_generation(options_.generation.value());
   OperationsToProto(reads, request.mutable_reads());
-  request.set_who(caller_.name);
-  if (caller_.rank >= 0) request.set_rank(caller_.rank);
+  request.set_who(options_.caller.name);
+  if (options_.caller.rank >= 0) request.set_rank(options_.caller.rank);
   const absl::Time began = clock_.Now();
   const absl::Time until = began + timeout;
   while (true) {
@@ -76,8 +73,8 @@ absl::StatusOr<std::vector<StoreResult>> GrpcStore::Await(absl::Span<const Store
 }
 
 absl::StatusOr<v1::AwaitResponse> GrpcStore::Poll(v1::AwaitRequest& request, absl::Time until) {
-  RetryOptions options = retry_;
-  options.deadline = std::max(until - clock_.Now(), retry_.deadline);
+  RetryOptions options = options_.retry;
+  options.deadline = std::max(until - clock_.Now(), options_.retry.deadline);
   options.retry_deadline_exceeded = false;  // the coordinator's word that keys are missing
   return RetryLoop(RetryPolicy(options, EntropySeed()), clock_, pause_, [&](absl::Duration) {
     const absl::Duration poll =

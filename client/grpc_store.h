@@ -20,6 +20,13 @@ struct StoreCaller {
   int rank = -1;     // none
 };
 
+struct GrpcStoreOptions {
+  JobId job;
+  Generation generation;
+  RetryOptions retry = {};
+  StoreCaller caller = {};
+};
+
 // The store of one generation of a job, kept by the coordinator. A rank owns one and borrows it the
 // connection; Pause is what ends its waits when the rank shuts down. Thread-safe; changes go one
 // after the other, reads and waits beside them.
@@ -32,9 +39,8 @@ struct StoreCaller {
 // then have been made or not), NotFound unknown job, Cancelled after a shutdown.
 class GrpcStore final : public Store {
  public:
-  GrpcStore(StoreConnection& connection, Pause& pause, JobId job, Generation generation,
-            const RetryOptions& retry = {}, const Clock& clock = Clock::System(),
-            StoreCaller caller = {});
+  GrpcStore(StoreConnection& connection, Pause& pause, GrpcStoreOptions options,
+            const Clock& clock = Clock::System());
 
   absl::StatusOr<std::vector<StoreResult>> Execute(
       absl::Span<const StoreOperation> operations) override;
@@ -49,11 +55,8 @@ class GrpcStore final : public Store {
 
   StoreConnection& connection_;
   Pause& pause_;
-  const JobId job_;
-  const Generation generation_;
-  const RetryOptions retry_;
+  const GrpcStoreOptions options_;
   const Clock& clock_;
-  const StoreCaller caller_;
   const uint64_t client_;
 
   Mutex mu_;

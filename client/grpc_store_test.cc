@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/store/hash_store.h"
-#include "base/store/store_conformance.h"
+#include "base/store/testing/store_conformance.h"
 #include "proto/convert/store_operations.h"
 #include "proto/convert/time.h"
 
@@ -81,7 +81,7 @@ class StoreOverLossyNetwork final : public Store {
  private:
   LossyStore connection_;
   Pause pause_;
-  GrpcStore store_{connection_, pause_, JobId(7), Generation(1), kQuick};
+  GrpcStore store_{connection_, pause_, {JobId(7), Generation(1), kQuick}};
 };
 
 INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreConformance, ::testing::Values([] {
@@ -112,8 +112,9 @@ class NoCoordinator final : public StoreConnection {
 TEST(GrpcStoreTest, AnUnreachableCoordinatorShowsAfterTheDeadline) {
   NoCoordinator connection;
   Pause pause;
-  GrpcStore store(connection, pause, JobId(7), Generation(1),
-                  {.deadline = absl::Milliseconds(5), .backoff = kQuick.backoff});
+  GrpcStore store(
+      connection, pause,
+      {JobId(7), Generation(1), {.deadline = absl::Milliseconds(5), .backoff = kQuick.backoff}});
   EXPECT_EQ(store.Set("k", "v").code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(store.Get("k", absl::ZeroDuration()).status().code(), absl::StatusCode::kUnavailable);
 }
@@ -121,7 +122,7 @@ TEST(GrpcStoreTest, AnUnreachableCoordinatorShowsAfterTheDeadline) {
 TEST(GrpcStoreTest, AShutdownEndsTheRetries) {
   NoCoordinator connection;
   Pause pause;
-  GrpcStore store(connection, pause, JobId(7), Generation(1), {.deadline = absl::Hours(1)});
+  GrpcStore store(connection, pause, {JobId(7), Generation(1), {.deadline = absl::Hours(1)}});
   pause.Stop();
   EXPECT_EQ(store.Set("k", "v").code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(store.Get("k", absl::Hours(1)).status().code(), absl::StatusCode::kCancelled);

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "base/check.h"
-#include "base/store/store_conformance.h"
+#include "base/store/testing/store_conformance.h"
 
 namespace dp {
 namespace {

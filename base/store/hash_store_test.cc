@@ -1,7 +1,7 @@
 #include "base/store/hash_store.h"
 
 #include "base/store/prefix_store.h"
-#include "base/store/store_conformance.h"
+#include "base/store/testing/store_conformance.h"
 
 namespace dp {
 namespace {

@@ -19,9 +19,12 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(Context& context, const
 
 JobStore::JobStore(Context& context, JobId job, Generation generation)
     : job_(job),
-      store_(context.coordinator().store(), context.pause(), job, generation,
-             {.deadline = context.flags().timeout}, context.surroundings().clock,
-             {.name = "dpctl"}) {}
+      store_(context.coordinator().store(), context.pause(),
+             {.job = job,
+              .generation = generation,
+              .retry = {.deadline = context.flags().timeout},
+              .caller = {.name = "dpctl"}},
+             context.surroundings().clock) {}
 
 std::string KeyText(absl::string_view key) { return absl::CHexEscape(key); }
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "base/check.h"
-#include "base/store/store_conformance.h"
+#include "base/store/testing/store_conformance.h"
 #include "client/grpc_connection.h"
 #include "server/shell/cluster_client.h"
 #include "server/shell/memory_journal.h"
@@ -63,7 +63,7 @@ class StoreOfCoordinator final : public Store {
   CoordinatorWithJob coordinator_;
   client::GrpcConnection connection_{coordinator_.address()};
   client::Pause pause_;
-  client::GrpcStore store_{connection_, pause_, coordinator_.job(), Generation(1)};
+  client::GrpcStore store_{connection_, pause_, {coordinator_.job(), Generation(1)}};
 };
 
 INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreConformance,
@@ -77,9 +77,9 @@ TEST(GrpcStoreTest, AnotherGenerationIsRefusedAtOnce) {
   CoordinatorWithJob coordinator;
   client::GrpcConnection connection(coordinator.address());
   client::Pause pause;
-  client::GrpcStore store(connection, pause, coordinator.job(), Generation(2));
+  client::GrpcStore store(connection, pause, {coordinator.job(), Generation(2)});
   EXPECT_EQ(store.Set("k", "v").code(), absl::StatusCode::kFailedPrecondition);
-  client::GrpcStore nobody(connection, pause, JobId(99), Generation(1));
+  client::GrpcStore nobody(connection, pause, {JobId(99), Generation(1)});
   EXPECT_EQ(nobody.Get("k", absl::Minutes(1)).status().code(), absl::StatusCode::kNotFound);
 }
 
@@ -87,8 +87,8 @@ TEST(GrpcStoreTest, TwoClientsShareTheirKeys) {
   CoordinatorWithJob coordinator;
   client::GrpcConnection connection(coordinator.address()), other(coordinator.address());
   client::Pause pause;
-  client::GrpcStore one(connection, pause, coordinator.job(), Generation(1));
-  client::GrpcStore two(other, pause, coordinator.job(), Generation(1));
+  client::GrpcStore one(connection, pause, {coordinator.job(), Generation(1)});
+  client::GrpcStore two(other, pause, {coordinator.job(), Generation(1)});
   EXPECT_EQ(one.Add("n", 1).value(), 1);
   EXPECT_EQ(two.Add("n", 1).value(), 2);
 }

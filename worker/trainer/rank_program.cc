@@ -97,8 +97,11 @@ class RankProgram {
         clock_(clock),
         connection_(environment.coordinator),
         session_(connection_, pause_, environment, clock),
-        store_(connection_, pause_, environment.job, environment.generation, {}, clock,
-               {absl::StrCat("rank ", environment.rank), environment.rank}) {}
+        store_(connection_, pause_,
+               {.job = environment.job,
+                .generation = environment.generation,
+                .caller = {absl::StrCat("rank ", environment.rank), environment.rank}},
+               clock) {}
 
   absl::Status Run() {
     DP_RETURN_IF_ERROR(session_.Join(kJoinTimeout));

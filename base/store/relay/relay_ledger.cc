@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/overloaded.h"
@@ -160,26 +161,38 @@ absl::StatusOr<std::vector<RelayLedger::Answer>> RelayLedger::OnReply(Reply repl
 
   std::vector<Answer> answers;
   std::deque<Group> left;
-  size_t next = 0;
+  absl::Span<StoreResult> results = absl::MakeSpan(reply.results);
   for (size_t i = 0; i < batch_.groups.size(); ++i) {
     Group group = std::move(under_way_[i]);
-    const size_t end = std::min<size_t>(next + batch_.groups[i], reply.results.size());
-    group.operations.erase(group.operations.begin(), group.operations.begin() + (end - next));
-    for (; next < end; ++next) group.results.push_back(std::move(reply.results[next]));
+    const absl::Span<StoreResult> its = results.subspan(0, batch_.groups[i]);
+    results.remove_prefix(its.size());
+    group.Take(its);
+    std::optional<Answer> answer;
     if (const auto it = refused.find(i); it != refused.end()) {
-      const bool cancelled = group.wait && waits_.erase(group.caller) == 0;
-      if (!cancelled) answers.push_back({group.caller, std::move(it->second)});
-    } else if (!group.operations.empty()) {
+      answer = Refuse(group, std::move(it->second));
+    } else if (group.operations.empty()) {
+      answer = AnswerTo(std::move(group));
+    } else {
       left.push_back(std::move(group));
-    } else if (auto answer = AnswerTo(std::move(group)); answer.has_value()) {
-      answers.push_back(*std::move(answer));
     }
+    if (answer.has_value()) answers.push_back(*std::move(answer));
   }
   // The rest goes first into the next batch, so that the order stays.
   queue_.insert(queue_.begin(), std::make_move_iterator(left.begin()),
                 std::make_move_iterator(left.end()));
   under_way_.clear();
   return answers;
+}
+
+void RelayLedger::Group::Take(absl::Span<StoreResult> its) {
+  operations.erase(operations.begin(), operations.begin() + static_cast<ptrdiff_t>(its.size()));
+  absl::c_move(its, std::back_inserter(results));
+}
+
+std::optional<RelayLedger::Answer> RelayLedger::Refuse(const Group& group, absl::Status status) {
+  const bool cancelled = group.wait && waits_.erase(group.caller) == 0;
+  if (cancelled) return std::nullopt;
+  return Answer{group.caller, std::move(status)};
 }
 
 std::optional<RelayLedger::Answer> RelayLedger::AnswerTo(Group group) {

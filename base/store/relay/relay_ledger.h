@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/store/async_store.h"
 #include "base/store/operation.h"
 
@@ -94,6 +95,9 @@ class RelayLedger {
     std::vector<StoreOperation> operations;  // which are not answered yet
     std::vector<StoreResult> results = {};   // of those before them
   };
+
+    // The results of the first of its operations.
+    void Take(absl::Span<StoreResult> its);
   struct Wait {
     std::vector<StoreOperation> reads;  // in the order asked
     std::vector<StoreResult> results;   // of those that are found
@@ -114,6 +118,8 @@ class RelayLedger {
   // Its operations are all answered.
   std::optional<Answer> AnswerTo(Group group);
   Answer AnswerToWait(Caller caller);
+  // None: its wait was cancelled.
+  std::optional<Answer> Refuse(const Group& group, absl::Status status);
 
   const Limits limits_;
   std::deque<Group> queue_;

@@ -12,8 +12,8 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/status.h"
+#include "base/store/wire/deadline.h"
 
 namespace dp::wire {
 namespace {
@@ -144,9 +144,9 @@ absl::StatusOr<FileDescriptor> Connect(const std::string& host, uint16_t port,
 }
 
 absl::Status AwaitSocket(int socket, short events, absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const Deadline deadline(timeout);
   for (;;) {
-    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    const absl::Duration left = std::max(deadline.left(), absl::ZeroDuration());
     // Rounded up: not to come back a little too early, again and again. A day stands for ever.
     const int64_t ms = absl::ToInt64Milliseconds(
         absl::Ceil(std::min(left, absl::Hours(24)), absl::Milliseconds(1)));

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/status.h"
+#include "base/store/wire/deadline.h"
 
 namespace dp::wire {
 namespace {
@@ -81,7 +81,7 @@ absl::Status TcpConnection::CancelWait(absl::Duration timeout) {
 
 absl::StatusOr<Fields> TcpConnection::Exchange(Shape reply, uint64_t count,
                                                absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const Deadline deadline(timeout);
   FieldParser parser(endpoint_.limits);
   parser.Begin(reply, count);
   usable_ = false;  // until the reply is whole
@@ -97,7 +97,7 @@ absl::StatusOr<Fields> TcpConnection::Exchange(Shape reply, uint64_t count,
     DP_ASSIGN_OR_RETURN(const bool more, Receive());
     if (more) continue;
     const short events = unsent_.empty() ? POLLIN : POLLIN | POLLOUT;
-    DP_RETURN_IF_ERROR(AwaitSocket(socket_.get(), events, deadline - absl::Now()));
+    DP_RETURN_IF_ERROR(AwaitSocket(socket_.get(), events, deadline.left()));
   }
 }
 

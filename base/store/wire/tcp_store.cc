@@ -6,11 +6,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/overloaded.h"
 #include "base/status.h"
 #include "base/store/awaited_keys.h"
 #include "base/store/unmet.h"
+#include "base/store/wire/deadline.h"
 
 namespace dp::wire {
 namespace {
@@ -240,12 +240,12 @@ absl::Status TcpStore::WhyNoSum(const StoreAdd& add, const absl::Status& closed)
 
 absl::StatusOr<std::vector<StoreResult>> TcpStore::Await(absl::Span<const StoreOperation> reads,
                                                          absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const Deadline deadline(timeout);
   DP_ASSIGN_OR_RETURN(const std::vector<std::string> names, AwaitedKeys(reads));
   for (;;) {
     DP_ASSIGN_OR_RETURN(Connection connection, Take());
     Calls calls(*connection, options_);
-    const absl::Status present = calls.Wait(names, deadline - absl::Now());
+    const absl::Status present = calls.Wait(names, deadline.left());
     if (!present.ok() && !absl::IsDeadlineExceeded(present)) return present;
     if (!connection->usable()) {
       DP_ASSIGN_OR_RETURN(connection, Take());
@@ -253,10 +253,10 @@ absl::StatusOr<std::vector<StoreResult>> TcpStore::Await(absl::Span<const StoreO
     auto results = Calls(*connection, options_).RunAll(reads);
     const bool found = results.ok() && std::all_of(results->begin(), results->end(),
                                                    [](const auto& one) { return one.found; });
-    if (results.ok() && !found && absl::Now() >= deadline)
+    if (results.ok() && !found && deadline.passed())
       results = Missing(*connection, reads, timeout);
     else if (results.ok() && !found)
-      connection->AwaitClose(std::min(kPoll, deadline - absl::Now()));
+      connection->AwaitClose(std::min(kPoll, deadline.left()));
     Return(std::move(connection));
     if (found || !results.ok()) return results;
   }

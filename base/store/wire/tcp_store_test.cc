@@ -1,7 +1,7 @@
 #include "base/store/wire/tcp_store.h"
 
 #include "base/store/async_hash_store.h"
-#include "base/store/store_conformance.h"
+#include "base/store/testing/store_conformance.h"
 #include "base/store/wire/server.h"
 
 namespace dp::wire {
