@@ -57,6 +57,7 @@ std::shared_ptr<StoreLink::Call> GrpcStoreLink::Await(const std::vector<StoreOpe
   request.set_job(options_.job.value());
   request.set_generation(options_.generation.value());
   request.set_who(options_.who);
+  request.set_each(true);
   *request.mutable_timeout() = ToProto(options_.parking);
   *request.mutable_waited() = ToProto(waited);
   OperationsToProto(reads, request.mutable_reads());

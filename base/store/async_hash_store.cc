@@ -19,13 +19,6 @@ std::vector<std::string> NamesOf(const StoreOperation& read) {
   return *AwaitedKeys(absl::MakeConstSpan(&read, 1));
 }
 
-std::map<std::string, size_t> ElementsPushed(const std::vector<StoreOperation>& operations) {
-  std::map<std::string, size_t> pushed;
-  for (const StoreOperation& operation : operations)
-    if (const auto* push = std::get_if<StoreQueuePush>(&operation)) ++pushed[push->key];
-  return pushed;
-}
-
 }  // namespace
 
 void AsyncHashStore::Execute(std::vector<StoreOperation> operations, Done done) {
@@ -37,7 +30,7 @@ void AsyncHashStore::Execute(std::vector<StoreOperation> operations, Done done) 
       results = values_.Read(operations);
     } else if (auto applied = values_.Apply(operations); applied.ok()) {
       results = std::move(applied->results);
-      if (!waits_.empty()) WakeAll(operations, applied->changed, &woken);
+      if (!waits_.empty()) WakeAll(*applied, &woken);
     } else {
       results = applied.status();
     }
@@ -97,15 +90,16 @@ bool AsyncHashStore::Meet(Wait& wait, size_t read) {
   return true;
 }
 
-void AsyncHashStore::WakeAll(const std::vector<StoreOperation>& operations,
-                             const std::vector<std::string>& changed, Answers* answers) {
-  std::map<std::string, size_t> pushed = ElementsPushed(operations);
-  for (const std::string& name : changed) {
+void AsyncHashStore::WakeAll(const KeyValues::Applied& applied, Answers* answers) {
+  std::map<std::string, size_t> elements;  // that have entered, of each name that has changed
+  for (const std::string& name : applied.changed) elements.emplace(name, 0);
+  for (const std::string& name : applied.pushed) ++elements[name];
+  for (const auto& [name, entered] : elements) {
     auto list = by_name_.find(name);
     if (list == by_name_.end()) continue;
     Places places = std::move(list->second);
     by_name_.erase(list);
-    places = Wake(std::move(places), values_.Find(name) != nullptr, pushed[name], answers);
+    places = Wake(std::move(places), values_.Find(name) != nullptr, entered, answers);
     if (!places.empty()) by_name_[name] = std::move(places);
   }
 }

@@ -45,8 +45,7 @@ class AsyncHashStore : public AsyncStore {
 
   // Looks whether a read has found something, and notes it.
   bool Meet(Wait& wait, size_t read) DP_REQUIRES(mu_);
-  void WakeAll(const std::vector<StoreOperation>& operations,
-               const std::vector<std::string>& changed, Answers* answers) DP_REQUIRES(mu_);
+  void WakeAll(const KeyValues::Applied& applied, Answers* answers) DP_REQUIRES(mu_);
   // `places` look again. `elements` have entered the queue of that name, each for one of them.
   Places Wake(Places places, bool present, size_t elements, Answers* answers) DP_REQUIRES(mu_);
   // Each read that is not met comes into the list of each name that its answer depends on.

@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<StoreResult>> FileStore::Change(
   DP_RETURN_IF_ERROR(CatchUp());
   values_.Limit(limits_);
   DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(operations));
-  if (applied.changed.empty()) return std::move(applied.results);
+  if (!applied.any) return std::move(applied.results);
   const absl::Status appended = file_->Append(EncodeChanges(operations));
   if (appended.ok()) return std::move(applied.results);
   // Nobody else will see the batch, so neither does this process.

@@ -12,7 +12,7 @@ absl::StatusOr<std::vector<StoreResult>> HashStore::Execute(
     absl::Span<const StoreOperation> operations) {
   MutexLock lock(mu_);
   DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(operations));
-  if (!applied.changed.empty()) changed_.NotifyAll();
+  if (applied.any) changed_.NotifyAll();
   return std::move(applied.results);
 }
 

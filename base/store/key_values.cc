@@ -37,7 +37,7 @@ absl::StatusOr<KeyValues::Applied> KeyValues::Apply(absl::Span<const StoreOperat
     batch.Undo();
     return status;
   }
-  applied.changed = batch.Commit();
+  batch.Commit(&applied);
   return applied;
 }
 

@@ -44,9 +44,11 @@ class KeyValues {
 
   struct Applied {
     std::vector<StoreResult> results;  // one an operation, in order
-    // Names whose value is another than before, or none, and whose queue got or lost elements;
-    // sorted. What a wait on any of them depends on.
+    // What a wait depends on, sorted: names whose value is another than before, or none; and names
+    // of queues, once for each element that has entered and is still there.
     std::vector<std::string> changed;
+    std::vector<std::string> pushed;
+    bool any = false;  // something is other than before; a pop is told by this alone
   };
 
   explicit KeyValues(const KeyValueLimits& limits = {}) : limits_(limits) {}

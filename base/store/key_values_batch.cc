@@ -143,30 +143,39 @@ void KeyValues::Batch::UndoStep(Step step) {
   }
 }
 
-std::vector<std::string> KeyValues::Batch::Commit() {
+void KeyValues::Batch::Commit(Applied* applied) {
   // The steps of a name come together, the first one first.
   absl::InlinedVector<const Step*, 1> steps;
   for (const Step& step : steps_) steps.push_back(&step);
   std::sort(steps.begin(), steps.end(), [](const Step* a, const Step* b) {
-    return *a->key != *b->key ? *a->key < *b->key : a < b;
+    const int order = a->key->compare(*b->key);
+    return order != 0 ? order < 0 : a < b;
   });
-  std::vector<std::string> changed;
   for (size_t i = 0; i < steps.size();) {
     const std::string& key = *steps[i]->key;
     const Step* first = nullptr;  // that set or deleted the value
-    bool queue = false;
+    const Step* last = nullptr;
+    size_t pushes = 0;
     for (; i < steps.size() && *steps[i]->key == key; ++i) {
-      if (steps[i]->what != Step::What::kValue) queue = true;
-      if (steps[i]->what == Step::What::kValue && first == nullptr) first = steps[i];
+      if (steps[i]->what == Step::What::kPush) ++pushes;
+      if (steps[i]->what != Step::What::kValue) applied->any = true;
+      if (steps[i]->what != Step::What::kValue) continue;
+      if (first == nullptr) first = steps[i];
+      last = steps[i];
     }
-    const bool value = first != nullptr && Settle(key, first->before);
-    if (value || queue) changed.push_back(key);
+    if (first != nullptr && Settle(*last, first->before)) applied->changed.push_back(key);
+    if (pushes > 0) applied->pushed.insert(applied->pushed.end(), Left(key, pushes), key);
   }
-  if (!changed.empty()) ++store_.revision_;
-  return changed;
+  applied->any = applied->any || !applied->changed.empty();
+  if (applied->any) ++store_.revision_;
 }
 
-bool KeyValues::Batch::Settle(const std::string& key, const std::optional<Entry>& before) {
+size_t KeyValues::Batch::Left(const std::string& queue, size_t pushes) const {
+  const auto found = store_.queues_.find(queue);
+  return found == store_.queues_.end() ? 0 : std::min(pushes, found->second.size());
+}
+
+bool KeyValues::Batch::Settle(const Step& last, const std::optional<Entry>& before) {
   const uint64_t revision = store_.revision_ + 1;
   const auto entry = store_.entries_.find(key);
   if (entry == store_.entries_.end()) {

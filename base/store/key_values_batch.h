@@ -20,8 +20,8 @@ class KeyValues::Batch {
 
   // Errors: as KeyValues::Apply, without the limits on the whole store.
   absl::StatusOr<StoreResult> Run(const StoreOperation& operation);
-  // Gives what changed its version; answers its names, sorted.
-  std::vector<std::string> Commit();
+  // Gives what changed its version, and tells its names.
+  void Commit(Applied* applied);
   void Undo();
 
  private:
@@ -53,8 +53,13 @@ class KeyValues::Batch {
   // Puts back the value, or its absence. Bytes follow.
   void Restore(const std::string& key, std::optional<Entry> before);
   void UndoStep(Step step);
-  // Gives the key its version. Returns whether its value is another than `before` the batch.
-  bool Settle(const std::string& key, const std::optional<Entry>& before);
+  // How many of the last elements pushed are there.
+  size_t Left(const std::string& queue, size_t pushes) const;
+  // Gives the key its version, which has the value of its `last` step. Returns whether that is
+  // another than `before` the batch.
+  bool Settle(const Step& last, const std::optional<Entry>& before);
+  // Of the value that the step has left, if any.
+  Map::iterator EntryOf(const Step& step);
 
   KeyValues& store_;
   absl::InlinedVector<Step, 1> steps_;  // mostly one operation is a batch

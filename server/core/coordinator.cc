@@ -28,6 +28,7 @@ absl::Status CheckGeneration(const Job& job, Generation generation) {
 
 Outcome Coordinator::Apply(const Command& command) {
   touched_.clear();
+  store_changes_.clear();
   recorded_ = false;
   forgotten_.clear();
   return Finish(
@@ -50,7 +51,8 @@ Outcome Coordinator::Finish(absl::StatusOr<Reply> reply) {
   if (!outcome.journal) return outcome;
   state_.revision = Revision(state_.revision.value() + 1);
   for (const Topic& topic : touched_) Stamp(topic);
-  outcome.changed.assign(touched_.begin(), touched_.end());
+  outcome.changed = std::exchange(store_changes_, {});
+  outcome.changed.insert(outcome.changed.end(), touched_.begin(), touched_.end());
   outcome.forgotten = std::move(forgotten_);
   return outcome;
 }
@@ -58,7 +60,7 @@ Outcome Coordinator::Finish(absl::StatusOr<Reply> reply) {
 void Coordinator::Stamp(const Topic& topic) {
   if (topic.kind == Topic::Kind::kJob) {
     if (Job* job = state_.jobs.Find(JobId(topic.id))) job->version = state_.revision;
-  } else if (topic.kind != Topic::Kind::kStoreKey) {
+  } else {
     state_.versions[topic] = state_.revision;
   }
 }
@@ -267,7 +269,10 @@ absl::StatusOr<Reply> Coordinator::On(const StoreBatch& command, absl::Time) {
                       state_.stores.at(command.job).Apply(command));
   recorded_ = applied.recorded;
   for (std::string& key : applied.changed) {
-    Touch({Topic::Kind::kStoreKey, command.job.value(), std::move(key)});
+    store_changes_.push_back({Topic::Kind::kStoreKey, command.job.value(), std::move(key)});
+  }
+  for (std::string& queue : applied.pushed) {
+    store_changes_.push_back({Topic::Kind::kStoreElement, command.job.value(), std::move(queue)});
   }
   if (command.groups.empty()) return Reply(std::move(applied.answer.results));
   return Reply(std::move(applied.answer));

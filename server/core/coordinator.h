@@ -106,6 +106,7 @@ class Coordinator {
   State state_;
   // By the command in hand.
   std::set<Topic> touched_;
+  std::vector<Topic> store_changes_;  // these have no version of the machine's
   bool recorded_ = false;
   std::vector<JobId> forgotten_;
 };

@@ -343,6 +343,17 @@ TEST_F(CoordinatorTest, ARepeatedBatchGetsTheFirstAnswerAndNoSecondEffect) {
   EXPECT_THAT(first.changed, ElementsAre(Topic{Topic::Kind::kStoreKey, job.value(), "counter"}));
 }
 
+TEST_F(CoordinatorTest, AnElementOfAQueueIsToldOnceForEachAndItsPopToNobody) {
+  Register("node", 1);
+  const JobId job = SubmitAndRun(1);
+  const Topic element{Topic::Kind::kStoreElement, job.value(), "q"};
+  EXPECT_THAT(Apply(Batch(job, 9, 1, {StoreQueuePush{"q", "1"}, StoreQueuePush{"q", "2"}})).changed,
+              ElementsAre(element, element));
+  const Outcome popped = Apply(Batch(job, 9, 2, {StoreQueuePop{"q"}}));
+  EXPECT_TRUE(popped.journal);
+  EXPECT_TRUE(popped.changed.empty());
+}
+
 TEST_F(CoordinatorTest, ARepeatedSubmissionAnswersTheSameJob) {
   const SubmitJob submit = {"once", {"job", 1, ""}};
   const Outcome first = Apply(submit);

@@ -1,9 +1,10 @@
 #include "server/core/generation_store.h"
 
 #include <algorithm>
-#include <set>
+#include <iterator>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "server/core/digest.h"
@@ -52,7 +53,7 @@ absl::StatusOr<GenerationStore::Applied> GenerationStore::Apply(const StoreBatch
   const auto it = clients_.find(batch.client);
   const uint64_t last = it == clients_.end() ? 0 : it->second.sequence;
   if (batch.sequence < last) return Older(batch, last);
-  if (batch.sequence == last) return Applied{it->second.answer, {}, false};
+  if (batch.sequence == last) return Applied{it->second.answer};
   if (grouped && batch.sequence != last + 1) return Gap(batch, last);
   if (last == 0 && clients_.size() >= kClientsMax) {
     return absl::ResourceExhaustedError(
@@ -73,15 +74,15 @@ absl::StatusOr<GenerationStore::Applied> GenerationStore::Apply(const StoreBatch
 absl::StatusOr<GenerationStore::Applied> GenerationStore::ApplyAsOne(const StoreBatch& batch) {
   if (OnlyReads(batch.operations)) {
     DP_ASSIGN_OR_RETURN(std::vector<StoreResult> results, values_.Read(batch.operations));
-    return Applied{{std::move(results), {}}, {}, false};
+    return Applied{{std::move(results), {}}};
   }
   DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(batch.operations));
-  return Applied{{std::move(applied.results), {}}, std::move(applied.changed), false};
+  return Applied{
+      {std::move(applied.results), {}}, std::move(applied.changed), std::move(applied.pushed)};
 }
 
 GenerationStore::Applied GenerationStore::ApplyGroups(const StoreBatch& batch) {
   Applied all;
-  std::set<std::string> changed;
   absl::Span<const StoreOperation> rest(batch.operations);
   size_t bytes = 0;
   for (uint32_t group = 0; group < batch.groups.size() && bytes < kAnswerBytesMax; ++group) {
@@ -90,24 +91,23 @@ GenerationStore::Applied GenerationStore::ApplyGroups(const StoreBatch& batch) {
     const size_t before = all.answer.results.size();
     const auto applied = OnlyReads(operations)
                              ? ReadUntilFull(operations, &bytes, &all.answer.results)
-                             : ApplyGroup(operations, &bytes, &all.answer.results, &changed);
+                             : ApplyGroup(operations, &bytes, &all);
     if (applied.ok()) continue;
     all.answer.refused.push_back({group, applied});
     all.answer.results.resize(before + operations.size());
   }
-  all.changed.assign(changed.begin(), changed.end());
+  std::sort(all.changed.begin(), all.changed.end());
+  all.changed.erase(std::unique(all.changed.begin(), all.changed.end()), all.changed.end());
+  std::sort(all.pushed.begin(), all.pushed.end());
   return all;
 }
 
-absl::Status GenerationStore::ApplyGroup(Operations operations, size_t* bytes,
-                                         std::vector<StoreResult>* results,
-                                         std::set<std::string>* changed) {
+absl::Status GenerationStore::ApplyGroup(Operations operations, size_t* bytes, Applied* all) {
   DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(operations));
-  changed->insert(applied.changed.begin(), applied.changed.end());
-  for (StoreResult& result : applied.results) {
-    *bytes += BytesOf(result);
-    results->push_back(std::move(result));
-  }
+  for (const StoreResult& result : applied.results) *bytes += BytesOf(result);
+  absl::c_move(applied.results, std::back_inserter(all->answer.results));
+  absl::c_move(applied.changed, std::back_inserter(all->changed));
+  absl::c_move(applied.pushed, std::back_inserter(all->pushed));
   return absl::OkStatus();
 }
 

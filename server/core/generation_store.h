@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,8 @@ class GenerationStore {
 
   struct Applied {
     GroupResults answer;               // without refusals, unless the batch has groups
-    std::vector<std::string> changed;  // keys
+    std::vector<std::string> changed;  // as in KeyValues::Applied; of all groups, sorted
+    std::vector<std::string> pushed;   // likewise
     bool recorded = false;             // false: a read or a repetition, nothing to journal
   };
 
@@ -62,9 +62,8 @@ class GenerationStore {
   static absl::Status CheckShape(const StoreBatch& batch);
   absl::StatusOr<Applied> ApplyAsOne(const StoreBatch& batch);
   Applied ApplyGroups(const StoreBatch& batch);
-  // Both add to `results`, and their size to `bytes`.
-  absl::Status ApplyGroup(Operations operations, size_t* bytes, std::vector<StoreResult>* results,
-                          std::set<std::string>* changed);
+  // Both add to the answer, and its size to `bytes`.
+  absl::Status ApplyGroup(Operations operations, size_t* bytes, Applied* all);
   absl::Status ReadUntilFull(Operations operations, size_t* bytes,
                              std::vector<StoreResult>* results) const;
 

@@ -76,6 +76,11 @@ TEST_F(GroupsTest, AGroupThatIsRefusedHarmsNoOther) {
   EXPECT_THAT(applied->changed, testing::ElementsAre("a", "n"));
 }
 
+TEST_F(GroupsTest, AKeyThatWasThereForOneGroupOnlyHasChanged) {
+  const auto applied = Apply(1, {StoreSet{"k", "v"}, StoreDelete{"k"}}, {1, 1});
+  EXPECT_THAT(applied->changed, testing::ElementsAre("k"));
+}
+
 TEST_F(GroupsTest, AGroupIsAppliedAsOne) {
   const auto applied = Apply(1, {StoreSet{"a", "x"}, StoreAdd{"a", 1}}, {2});
   EXPECT_EQ(applied->answer.refused.size(), 1u);

@@ -15,10 +15,21 @@ namespace dp::core {
 
 // Something that a call can wait on. A topic's version is the revision at which it last changed.
 struct Topic {
-  enum class Kind { kJob, kJobList, kWorld, kAssignment, kWorkers, kStoreKey, kLogs };
+  enum class Kind {
+    kJob,
+    kJobList,
+    kWorld,
+    kAssignment,
+    kWorkers,
+    kStoreKey,  // the value of that name; told also where it was there for a moment only
+    kLogs,
+    // An element has entered the queue of that name: told once for each, and each is for one of
+    // those who wait.
+    kStoreElement,
+  };
   Kind kind = Kind::kJob;
   uint64_t id = 0;       // job or worker; 0 for lists
-  std::string key = {};  // with kStoreKey
+  std::string key = {};  // with kStoreKey and kStoreElement
 
   auto operator<=>(const Topic&) const = default;
 };

@@ -1,8 +1,72 @@
 #include "server/shell/awaited_reads.h"
 
-namespace dp::server {
+#include <utility>
+#include <variant>
 
-bool AwaitedReads::AllFound(const KeyValues& store) {
+#include "base/check.h"
+#include "base/overloaded.h"
+#include "base/store/awaited_keys.h"
+
+namespace dp::server {
+namespace {
+
+using Kind = core::Topic::Kind;
+
+bool DependsOnValue(const StoreOperation& read) {
+  return !std::holds_alternative<StoreQueueLength>(read);
+}
+
+bool DependsOnQueue(const StoreOperation& read) {
+  return std::holds_alternative<StoreQueueLength>(read) || std::holds_alternative<StoreCheck>(read);
+}
+
+std::vector<std::string> NamesOf(const StoreOperation& read) {
+  return AwaitedKeys(absl::MakeConstSpan(&read, 1)).value();
+}
+
+// Only that a key was there is ever asked of it: a value that has gone cannot be answered.
+bool AsksForPresence(const StoreOperation& read) {
+  const auto* check = std::get_if<StoreCheck>(&read);
+  return check != nullptr && check->keys.size() == 1;
+}
+
+// Of the one key that relays' reads have.
+absl::string_view KeyIn(const StoreOperation& read) {
+  return std::visit(
+      Overloaded{[](const StoreCheck& check) -> absl::string_view {
+                   if (check.keys.empty()) return "";
+                   return check.keys[0];
+                 },
+                 [](const StoreList& list) -> absl::string_view { return list.prefix; },
+                 [](const auto& verb) -> absl::string_view { return verb.key; }},
+      read);
+}
+
+}  // namespace
+
+AwaitedReads::AwaitedReads(std::vector<StoreOperation> reads, Mode mode)
+    : reads_(std::move(reads)), mode_(mode) {
+  if (mode == Mode::kTogether) return;
+  results_.resize(reads_.size());
+  unmet_ = reads_.size();
+  for (size_t i = 0; i < reads_.size(); ++i) by_name_[KeyIn(reads_[i])].push_back(i);
+}
+
+bool AwaitedReads::AllFound(const KeyValues& store, Waiters::Changed changed) {
+  if (mode_ == Mode::kTogether) return AllThere(store);
+  if (!std::exchange(looked_, true)) LookAtAll(store);
+  for (const core::Topic* topic : changed) {
+    const auto named = by_name_.find(topic->key);
+    if (named == by_name_.end()) continue;
+    // It was absent: the first thing that can have happened to it is to be set.
+    for (const size_t read : named->second) LookAt(read, store, topic->kind == Kind::kStoreKey);
+  }
+  return unmet_ == 0;
+}
+
+// A wait for many keys is asked again at each of them: looking first at the one that was missing
+// last makes that one look, not many.
+bool AwaitedReads::AllThere(const KeyValues& store) {
   const auto missing = [&](size_t read) { return !store.Found(reads_[read]); };
   if (missing_ < reads_.size() && missing(missing_)) return false;
   missing_ = 0;
@@ -10,10 +74,32 @@ bool AwaitedReads::AllFound(const KeyValues& store) {
   return missing_ == reads_.size();
 }
 
-std::vector<core::Topic> StoreTopics(JobId job, const std::vector<std::string>& keys) {
-  std::vector<core::Topic> topics{{.kind = core::Topic::Kind::kWorld, .id = job.value()}};
-  for (const std::string& key : keys) {
-    topics.push_back({.kind = core::Topic::Kind::kStoreKey, .id = job.value(), .key = key});
+void AwaitedReads::LookAtAll(const KeyValues& store) {
+  for (size_t i = 0; i < reads_.size(); ++i) LookAt(i, store, /*was_there=*/false);
+}
+
+void AwaitedReads::LookAt(size_t read, const KeyValues& store, bool was_there) {
+  StoreResult& result = results_[read];
+  if (result.found) return;
+  if (store.Found(reads_[read])) {
+    result = std::move(store.Read(absl::MakeConstSpan(&reads_[read], 1)).value().front());
+  } else {
+    result.found = was_there && AsksForPresence(reads_[read]);
+  }
+  if (result.found) --unmet_;
+}
+
+std::vector<StoreResult> AwaitedReads::Results(const KeyValues& store) const {
+  return mode_ == Mode::kEach ? results_ : store.Read(reads_).value();
+}
+
+std::vector<core::Topic> StoreTopics(JobId job, absl::Span<const StoreOperation> reads) {
+  std::vector<core::Topic> topics{{.kind = Kind::kWorld, .id = job.value()}};
+  for (const StoreOperation& read : reads) {
+    for (const std::string& name : NamesOf(read)) {
+      if (DependsOnValue(read)) topics.push_back({Kind::kStoreKey, job.value(), name});
+      if (DependsOnQueue(read)) topics.push_back({Kind::kStoreElement, job.value(), name});
+    }
   }
   return topics;
 }

@@ -155,6 +155,8 @@ void Driver::Take(Item& item) {
   if (auto* command = std::get_if<CommandItem>(&item)) {
     command->outcome = Apply(std::move(command->action));
   } else if (auto* hear = std::get_if<HearItem>(&item)) {
+  // After that: a call that waits is told of changes since, not of those it has seen.
+  for (Item& item : items) Attend(item);
     if (coordinator_.CheckWorker(hear->worker, hear->incarnation).ok()) {
       liveness_.Hear(hear->worker, hear->incarnation, now_);
     }
@@ -217,23 +219,29 @@ void Driver::TellForgotten() {
 void Driver::Answer(Item& item) {
   const View view = MakeView();
   const absl::Status ok;
-  std::visit(
-      Overloaded{[&](CommandItem& command) { command.done(command.outcome, view); },
-                 [&](AskItem& ask) { ask.done(ok, view); },
-                 [&](HearItem& hear) {
-                   hear.done(coordinator_.CheckWorker(hear.worker, hear.incarnation), view);
-                 },
-                 [&](LogsItem& logs) { logs.done(ok, view); },
-                 [&](WaitItem& wait) {
-                   if (wait.blocked) wait.blocked->since = now_ - wait.blocked->waited;
-                   waiters_.Park({wait.ticket, std::move(wait.topics), now_ + wait.timeout,
-                                  [this, question = std::move(wait.question)](Waiters::Wake wake) {
-                                    return question(wake, MakeView());
-                                  },
-                                  std::move(wait.blocked)});
-                 },
-                 [&](CancelItem& cancel) { waiters_.Cancel(cancel.ticket); }},
-      item);
+  std::visit(Overloaded{[&](CommandItem& command) { command.done(command.outcome, view); },
+                        [&](AskItem& ask) { ask.done(ok, view); },
+                        [&](HearItem& hear) {
+                          hear.done(coordinator_.CheckWorker(hear.worker, hear.incarnation), view);
+                        },
+                        [&](LogsItem& logs) { logs.done(ok, view); }, [](WaitItem&) {},
+                        [](CancelItem&) {}},
+             item);
+}
+
+void Driver::Attend(Item& item) {
+  if (const auto* cancel = std::get_if<CancelItem>(&item)) return waiters_.Cancel(cancel->ticket);
+  auto* wait = std::get_if<WaitItem>(&item);
+  if (wait == nullptr) return;
+  if (wait->blocked) wait->blocked->since = now_ - wait->blocked->waited;
+  auto question = [this, ask = std::move(wait->question)](Waiters::Wake wake,
+                                                          Waiters::Changed changed) {
+    View view = MakeView();
+    view.changed = changed;
+    return ask(wake, view);
+  };
+  waiters_.Park({wait->ticket, std::move(wait->topics), now_ + wait->timeout, std::move(question),
+                 std::move(wait->blocked)});
 }
 
 void Driver::AnswerAllEnded(std::vector<Item>& items) {

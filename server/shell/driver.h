@@ -37,6 +37,7 @@ struct View {
   const std::map<JobId, uint64_t>& log_versions;
   const Waiters& waiters;  // the calls that are parked
   absl::Time now;
+  Waiters::Changed changed = {};  // what has woken the call that is asked
 };
 
 // Owns the Coordinator and the one thread that touches it. The thread drains a bounded queue,
@@ -146,6 +147,8 @@ class Driver {
   void Answer(Item& item);
   void AnswerAllEnded(std::vector<Item>& items);
   absl::Duration UntilNextWake() const;
+  // Begins and ends waits.
+  void Attend(Item& item);
   View MakeView() const;
 
   const Options options_;

@@ -42,19 +42,26 @@ class ParkedCall final : public StoreLink::Call {
 
 // What is still to be said to the relay, and how that is found out.
 struct Awaiting {
-  JobId job;
-  Generation generation;
+  Awaiting(JobId job, Generation generation, const std::vector<StoreOperation>& reads,
+           StoreLink::Done<std::vector<StoreResult>> done)
+      : job(job),
+        generation(generation),
+        reads(reads, AwaitedReads::Mode::kEach),
+        done(std::move(done)) {}
+
+  const JobId job;
+  const Generation generation;
   AwaitedReads reads;
   StoreLink::Done<std::vector<StoreResult>> done;
 
   // Nothing: not yet.
   std::optional<AsyncStore::Results> Answer(Waiters::Wake wake, const View& view) {
-    if (wake == Waiters::Wake::kDeadline) return absl::DeadlineExceededError("ask again");
-    if (wake != Waiters::Wake::kChanged) return absl::CancelledError("the wait was ended");
+    const bool last = wake == Waiters::Wake::kDeadline;
+    if (wake != Waiters::Wake::kChanged && !last) return absl::CancelledError("the wait was ended");
     const auto store = view.coordinator.store(job, generation);
     if (!store.ok()) return store.status();
-    if (!reads.AllFound(**store)) return std::nullopt;
-    return (*store)->Read(reads.reads());
+    if (!reads.AllFound(**store, view.changed) && !last) return std::nullopt;
+    return reads.Results(**store);
   }
 };
 
@@ -84,17 +91,16 @@ std::shared_ptr<StoreLink::Call> DriverStoreLink::Await(const std::vector<StoreO
                                                         absl::Duration waited,
                                                         Done<std::vector<StoreResult>> done) {
   auto call = std::make_shared<ParkedCall>(driver_);
-  const auto keys = AwaitedKeys(reads);
-  if (!keys.ok()) {
-    std::move(done)(keys.status());
+  if (const absl::Status awaitable = AwaitedKeys(reads).status(); !awaitable.ok()) {
+    std::move(done)(awaitable);
     return call;
   }
-  const auto awaiting = std::make_shared<Awaiting>(
-      Awaiting{options_.job, options_.generation, AwaitedReads(reads), std::move(done)});
+  const auto awaiting =
+      std::make_shared<Awaiting>(options_.job, options_.generation, reads, std::move(done));
   BlockedCall blocked{
       .job = options_.job, .who = options_.who, .waited = waited, .reads = reads, .since = {}};
   const absl::Status queued = driver_.Wait(
-      call->ticket(), StoreTopics(options_.job, *keys), kParking,
+      call->ticket(), StoreTopics(options_.job, reads), kParking,
       [awaiting](Waiters::Wake wake, const View& view) {
         auto answer = awaiting->Answer(wake, view);
         if (answer.has_value()) std::move(awaiting->done)(*std::move(answer));

@@ -276,6 +276,28 @@ TEST_F(DriverTest, AWaitEndsAtItsDeadline) {
   EXPECT_EQ(waiting.get(), Wake::kDeadline);
 }
 
+TEST_F(DriverTest, AWaitIsToldOfNoChangeThatItsFirstLookHasSeen) {
+  Start();
+  const auto gate = HoldNextSync(AJob("a"));
+  std::future<absl::Status> made = Submit(AJob("b"));  // in one batch with the wait
+  std::vector<size_t> told;
+  ASSERT_TRUE(driver_
+                  ->Wait(driver_->NewTicket(), {JobList()}, absl::Seconds(60),
+                         [&told](Wake wake, const View& view) {
+                           told.push_back(view.changed.size());
+                           return wake != Wake::kChanged;
+                         })
+                  .ok());
+  gate->set_value();
+  ASSERT_TRUE(made.get().ok());
+  Look();
+  EXPECT_THAT(told, ElementsAre(0));
+  ASSERT_TRUE(Submit(AJob("c")).get().ok());
+  Look();
+  EXPECT_THAT(told, ElementsAre(0, 1));
+  driver_->Stop();
+}
+
 TEST_F(DriverTest, ACancelledWaitEnds) {
   Start();
   const Waiters::Ticket ticket = driver_->NewTicket();

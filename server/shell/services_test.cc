@@ -236,6 +236,21 @@ TEST_F(ServicesTest, AnAwaitedKeyThatNobodySetsIsNamed) {
   EXPECT_THAT(waited.status.error_message(), HasSubstr("key 'missing'"));
 }
 
+TEST_F(ServicesTest, AnAwaitOfEachKeyEndsWithWhatWasFound) {
+  const uint64_t job = PlacedJob();
+  client_->Set(job, "key", "value", 1);
+  v1::AwaitRequest request;
+  request.set_job(job);
+  request.set_generation(1);
+  request.set_each(true);
+  request.add_reads()->mutable_check()->add_keys("missing");
+  request.add_reads()->mutable_check()->add_keys("key");
+  const auto waited = client_->Call(client_->store(), &v1::Store::Stub::Await, request);
+  ASSERT_TRUE(waited.ok());
+  EXPECT_FALSE(waited->results(0).found());
+  EXPECT_TRUE(waited->results(1).found());
+}
+
 TEST_F(ServicesTest, WhoIsBlockedAndWhichRanksABarrierLacksIsListed) {
   const uint64_t job = PlacedJob(2);
   ASSERT_TRUE(client_->Arrive(job, "meet", /*rank=*/1).ok());

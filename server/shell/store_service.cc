@@ -69,8 +69,9 @@ class StoreService::ParkedAwait {
   ParkedAwait(BlockedCall call, Generation generation, BarrierArrivals& arrivals,
               v1::AwaitResponse* response)
       : call_(std::move(call)),
-        reads_(call_.reads),
-        generation_(generation),
+        reads_(call_.reads,
+               request.each() ? AwaitedReads::Mode::kEach : AwaitedReads::Mode::kTogether),
+        generation_(request.generation()),
         arrivals_(arrivals),
         response_(response) {}
 
@@ -78,7 +79,8 @@ class StoreService::ParkedAwait {
     const auto store = view.coordinator.store(call_.job, generation_);
     if (!store.ok()) return asked_ ? GoneWhileWaiting(store.status()) : store.status();
     if (!std::exchange(asked_, true)) SeeBarriers(**store);
-    if (reads_.AllFound(**store)) return Answer(**store, view);
+    if (reads_.AllFound(**store, view.changed)) return Answer(**store, view);
+    if (last && reads_.mode() == AwaitedReads::Mode::kEach) return Answer(**store, view);
     if (last) return StillBlocked(call_, **store, view, arrivals_);
     return std::nullopt;
   }
@@ -87,10 +89,11 @@ class StoreService::ParkedAwait {
   absl::Status Answer(const KeyValues& store, const View& view) {
     DP_ASSIGN_OR_RETURN(const std::vector<StoreResult> results, store.Read(call_.reads));
     for (const StoreOperation& read : call_.reads) {
-      if (const auto* reached = std::get_if<StoreReached>(&read)) arrivals_.Forget(At(*reached));
+      const auto* reached = std::get_if<StoreReached>(&read);
+      if (reached != nullptr && store.Found(read)) arrivals_.Forget(At(*reached));
     }
     SetHeader(view, response_);
-    ResultsToProto(results, response_->mutable_results());
+    ResultsToProto(reads_.Results(store), response_->mutable_results());
     return absl::OkStatus();
   }
 
@@ -131,11 +134,10 @@ grpc::ServerUnaryReactor* StoreService::Await(grpc::CallbackServerContext* conte
                                               v1::AwaitResponse* response) {
   auto call = ToCall(*request);
   if (!call.ok()) return Refuse(context, call.status());
-  const auto keys = AwaitedKeys(call->reads);
-  if (!keys.ok()) return Refuse(context, keys.status());
-  std::vector<core::Topic> topics = StoreTopics(call->job, *keys);
-  auto reads =
-      std::make_shared<ParkedAwait>(*call, Generation(request->generation()), arrivals_, response);
+  const absl::Status awaitable = AwaitedKeys(call->reads).status();
+  if (!awaitable.ok()) return Refuse(context, awaitable);
+  std::vector<core::Topic> topics = StoreTopics(call->job, call->reads);
+  auto reads = std::make_shared<ParkedAwait>(*call, *request, arrivals_, response);
   return Wait(
       driver_, std::move(topics), BoundedWait(request->timeout()),
       [reads](const View& view, bool last) { return reads->Ask(view, last); }, *std::move(call));

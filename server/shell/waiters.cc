@@ -1,6 +1,7 @@
 #include "server/shell/waiters.h"
 
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 
@@ -8,12 +9,12 @@ namespace dp::server {
 
 void Waiters::Park(Call call) {
   DP_CHECK(!calls_.contains(call.ticket));
-  if (call.question(Wake::kChanged)) return;
+  if (call.question(Wake::kChanged, {})) return;
   if (calls_.size() >= capacity_) {
-    DP_CHECK(call.question(Wake::kRefused));
+    DP_CHECK(call.question(Wake::kRefused, {}));
     return;
   }
-  for (const core::Topic& topic : call.topics) by_topic_[topic].insert(call.ticket);
+  for (const core::Topic& topic : call.topics) by_topic_[topic].insert(PlaceOf(call));
   by_deadline_.emplace(call.deadline, call.ticket);
   const Ticket ticket = call.ticket;
   calls_.emplace(ticket, std::move(call));
@@ -22,16 +23,39 @@ void Waiters::Park(Call call) {
 void Waiters::Cancel(Ticket ticket) { End(ticket, Wake::kCancelled); }
 
 void Waiters::WakeChanged(absl::Span<const core::Topic> changed) {
-  // In order of arrival, each call once, however many of its topics changed.
-  std::set<Ticket> woken;
+  // Each call once, however many of its topics changed.
+  std::map<Place, std::vector<const core::Topic*>> woken;
+  std::vector<const core::Topic*> elements;
   for (const core::Topic& topic : changed) {
     const auto parked = by_topic_.find(topic);
-    if (parked != by_topic_.end()) woken.insert(parked->second.begin(), parked->second.end());
+    if (parked == by_topic_.end()) continue;
+    if (topic.kind == core::Topic::Kind::kStoreElement) {
+      elements.push_back(&topic);
+    } else {
+      for (const Place& place : parked->second) woken[place].push_back(&topic);
+    }
   }
-  for (const Ticket ticket : woken) {
-    const auto it = calls_.find(ticket);
-    if (it->second.question(Wake::kChanged)) Remove(it);
+  for (const auto& [place, topics] : woken) (void)Answered(place.second, topics);
+  for (const core::Topic* element : elements) WakeOne(*element);
+}
+
+Waiters::Place Waiters::PlaceOf(const Call& call) {
+  return {call.blocked.has_value() ? call.blocked->since : absl::InfinitePast(), call.ticket};
+}
+
+void Waiters::WakeOne(const core::Topic& element) {
+  const auto parked = by_topic_.find(element);
+  if (parked == by_topic_.end()) return;
+  for (const Place& place : parked->second) {
+    if (Answered(place.second, {&element})) return;  // the places may be gone
   }
+}
+
+bool Waiters::Answered(Ticket ticket, Changed changed) {
+  const auto it = calls_.find(ticket);
+  if (!it->second.question(Wake::kChanged, changed)) return false;
+  Remove(it);
+  return true;
 }
 
 void Waiters::Expire(absl::Time now) {
@@ -58,7 +82,7 @@ void Waiters::End(Ticket ticket, Wake wake) {
   const auto it = calls_.find(ticket);
   if (it == calls_.end()) return;
   const Call call = Remove(it);
-  DP_CHECK(call.question(wake));
+  DP_CHECK(call.question(wake, {}));
 }
 
 Waiters::Call Waiters::Remove(std::map<Ticket, Call>::iterator it) {
@@ -67,7 +91,7 @@ Waiters::Call Waiters::Remove(std::map<Ticket, Call>::iterator it) {
   for (const core::Topic& topic : call.topics) {
     const auto parked = by_topic_.find(topic);
     if (parked == by_topic_.end()) continue;  // the call names one topic twice
-    parked->second.erase(call.ticket);
+    parked->second.erase(PlaceOf(call));
     if (parked->second.empty()) by_topic_.erase(parked);
   }
   by_deadline_.erase({call.deadline, call.ticket});

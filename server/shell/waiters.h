@@ -26,9 +26,12 @@ class Waiters {
   // Chosen by the caller; names one parked call.
   using Ticket = uint64_t;
   enum class Wake { kChanged, kDeadline, kCancelled, kStopping, kRefused };
+  // With kChanged, those of the call's topics that have; none when it is being parked. Every change
+  // since the call was parked is told once.
+  using Changed = absl::Span<const core::Topic* const>;
   // Answers the call and returns true; or, woken by kChanged only, returns false to stay parked.
   // So every call is answered exactly once.
-  using Question = std::function<bool(Wake)>;
+  using Question = std::function<bool(Wake, Changed)>;
 
   struct Call {
     Ticket ticket = 0;
@@ -45,7 +48,8 @@ class Waiters {
   void Park(Call call);
   // Ends a parked call with kCancelled. One that has been answered already is no error.
   void Cancel(Ticket ticket);
-  // Asks again every call that is parked under one of the topics.
+  // Asks again every call that is parked under one of the topics, the longest wait first; of those
+  // under an element of a queue, until one has been answered.
   void WakeChanged(absl::Span<const core::Topic> changed);
   // Ends the calls whose deadline has come.
   void Expire(absl::Time now);
@@ -59,12 +63,19 @@ class Waiters {
   std::vector<const BlockedCall*> blocked(JobId job) const;
 
  private:
+  // In order of arrival, which is that of the tickets but for calls that have waited before.
+  using Place = std::pair<absl::Time, Ticket>;
+
+  static Place PlaceOf(const Call& call);
+  void WakeOne(const core::Topic& element);
+  // Returns whether that answered it.
+  bool Answered(Ticket ticket, Changed changed);
   void End(Ticket ticket, Wake wake);
   Call Remove(std::map<Ticket, Call>::iterator it);
 
   const size_t capacity_;
   std::map<Ticket, Call> calls_;
-  std::map<core::Topic, std::set<Ticket>> by_topic_;
+  std::map<core::Topic, std::set<Place>> by_topic_;
   std::set<std::pair<absl::Time, Ticket>> by_deadline_;
 };
 

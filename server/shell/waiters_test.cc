@@ -1,6 +1,9 @@
 #include "server/shell/waiters.h"
 
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -17,21 +20,29 @@ absl::Time At(int seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); 
 Topic Job(uint64_t id) { return {.kind = Topic::Kind::kJob, .id = id}; }
 Topic Key(const std::string& key) { return {.kind = Topic::Kind::kStoreKey, .id = 1, .key = key}; }
 
+Topic Element(const std::string& queue) {
+  return {.kind = Topic::Kind::kStoreElement, .id = 1, .key = queue};
+}
+
 class WaitersTest : public ::testing::Test {
  protected:
   // Parks a call which is answered by a change once `satisfied_`, and by any other wake.
-  void Park(Waiters::Ticket ticket, std::vector<Topic> topics, absl::Time deadline = At(60)) {
-    waiters_.Park({ticket, std::move(topics), deadline, [this, ticket](Wake wake) {
-                     ++asked_;
-                     if (wake == Wake::kChanged && !satisfied_) return false;
-                     answered_.emplace_back(ticket, wake);
-                     return true;
-                   }});
+  void Park(Waiters::Ticket ticket, std::vector<Topic> topics, absl::Time deadline = At(60),
+            std::optional<BlockedCall> blocked = {}) {
+    auto question = [this, ticket](Wake wake, Waiters::Changed changed) {
+      ++asked_;
+      for (const Topic* topic : changed) told_.push_back(topic->key);
+      if (wake == Wake::kChanged && !satisfied_) return false;
+      answered_.emplace_back(ticket, wake);
+      return true;
+    };
+    waiters_.Park({ticket, std::move(topics), deadline, question, std::move(blocked)});
   }
 
   Waiters waiters_{/*capacity=*/4};
   bool satisfied_ = false;
   int asked_ = 0;
+  std::vector<std::string> told_;  // the keys that have changed
   std::vector<std::pair<Waiters::Ticket, Wake>> answered_;
 };
 
@@ -49,6 +60,38 @@ TEST_F(WaitersTest, AChangeOfItsTopicAsksAgain) {
   EXPECT_THAT(answered_, IsEmpty());
   waiters_.WakeChanged({Job(1)});
   EXPECT_THAT(answered_, ElementsAre(std::pair(1, Wake::kChanged)));
+}
+
+TEST_F(WaitersTest, ACallIsToldWhatHasChangedOfItsTopics) {
+  Park(1, {Key("a"), Key("b"), Key("c")});
+  waiters_.WakeChanged({Key("c"), Key("a"), Key("other")});
+  EXPECT_THAT(told_, ElementsAre("c", "a"));
+}
+
+TEST_F(WaitersTest, AnElementAnswersOneCall) {
+  Park(1, {Element("q")});
+  Park(2, {Element("q")});
+  Park(3, {Element("q")});
+  satisfied_ = true;
+  waiters_.WakeChanged({Element("q"), Element("q")});
+  EXPECT_THAT(answered_, ElementsAre(std::pair(1, Wake::kChanged), std::pair(2, Wake::kChanged)));
+}
+
+TEST_F(WaitersTest, AnElementIsForTheLongestWaitAlsoWhereItIsParkedAnew) {
+  Park(1, {Element("q")}, At(60), BlockedCall{.since = At(5)});
+  Park(2, {Element("q")}, At(60), BlockedCall{.since = At(3)});
+  satisfied_ = true;
+  waiters_.WakeChanged({Element("q")});
+  EXPECT_THAT(answered_, ElementsAre(std::pair(2, Wake::kChanged)));
+  waiters_.Cancel(1);
+  EXPECT_EQ(waiters_.size(), 0u);
+}
+
+TEST_F(WaitersTest, AnElementThatOneCallDoesNotTakeIsOfferedToTheNext) {
+  Park(1, {Element("q"), Key("k")});
+  Park(2, {Element("q")});
+  waiters_.WakeChanged({Element("q")});
+  EXPECT_THAT(told_, ElementsAre("q", "q"));
 }
 
 TEST_F(WaitersTest, ACallStaysParkedUntilItsQuestionIsAnswered) {

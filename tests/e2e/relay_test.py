@@ -54,6 +54,32 @@ class StoreTest(unittest.TestCase):
 
 class RelayTest(StoreTest):
     def test_every_operation_takes_effect_once_through_coordinators_that_are_killed(self):
+    def waiters(self, job):
+        """The keys that ranks wait for."""
+        lines = self.cluster.dpctl("store", "waiters", job).stdout.splitlines()[1:]
+        keys = [line for line in lines if not line.startswith("rendezvous")]
+        self.assertTrue(all("a rank" in line for line in keys), lines)
+        return [line.split()[1] for line in keys]
+
+    def let_go(self, job, *keys):
+        """Once ranks wait for these and for nothing else."""
+        self.assertTrue(eventually(lambda: sorted(self.waiters(job)) == sorted(keys)), self.waiters(job))
+        self.cluster.dpctl("store", "set", job, "go", "now", check=0)
+        self.assert_succeeds(job)
+
+    def share_elements(self, store):
+        """What enters a queue wakes one who waits for it, so that each finds its own."""
+        job = self.cluster.submit(wire_job("share", ranks=8, store=store))
+        self.let_go(job, "go", *7 * ["jobs"])
+        self.assertEqual(sorted(self.texts(job)), [f"popped {str(n).encode()}" for n in range(1, 8)])
+
+    def glimpse_keys(self, store):
+        """What was there counts for a wait, also when it has gone before the rest has come."""
+        job = self.cluster.submit(wire_job("glimpse", ranks=2, store=store))
+        self.let_go(job, "go", "first")
+        self.assertEqual(self.texts(job), ["saw both"])
+
+
         self.count_through_kills("relay")
 
     def test_a_parked_wait_outlives_coordinators(self):
@@ -66,11 +92,11 @@ class RelayTest(StoreTest):
         self.assert_succeeds(job)
         self.assertEqual(self.texts(job).count("got now"), 2)
 
-    def waiters(self, job):
-        """The keys that ranks wait for."""
-        lines = self.cluster.dpctl("store", "waiters", job).stdout.splitlines()[1:]
-        self.assertTrue(all("a rank on worker-" in line for line in lines), lines)
-        return [line.split()[1] for line in lines]
+    def test_each_element_of_a_queue_is_for_one_of_those_who_wait(self):
+        self.share_elements("relay")
+
+    def test_a_key_that_was_there_counts_for_a_wait_for_several(self):
+        self.glimpse_keys("relay")
 
     def test_each_daemon_serves_its_ranks_on_loopback_and_closes_with_them(self):
         job = self.cluster.submit(wire_job("place", ranks=8))
@@ -125,6 +151,10 @@ class DirectTest(StoreTest):
         self.cluster.restart_coordinator()
         self.assertEqual(self.cluster.wait(job), 1)
         self.assertIn("the store has closed the connection", "\n".join(self.texts(job)))
+
+    def test_waits_are_answered_as_with_a_relay(self):
+        self.share_elements("direct")
+        self.glimpse_keys("direct")
 
     def test_a_coordinator_that_serves_none_refuses_it(self):
         other = self.enterContext(Cluster())

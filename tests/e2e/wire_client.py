@@ -2,6 +2,7 @@
 need where there is no torch. `python3 wire_client.py VERB ...` is the program of command jobs."""
 
 import os
+import resource
 import socket
 import struct
 import sys
@@ -42,6 +43,10 @@ class WireClient:
         self._send(b"\x06" + struct.pack("<Q", len(keys)) + b"".join(map(_blob, keys)))
         if self._take(1) != b"\x00":
             raise ConnectionError("a wait ended in another way than by its keys")
+
+    def delete(self, key):
+        self._send(b"\x08" + _blob(key))
+        return struct.unpack("<q", self._take(8))[0]
 
     def append(self, key, value):
         self._send(b"\x09" + _blob(key) + _blob(value))
@@ -116,6 +121,43 @@ def hold(client):
     print("got", client.get("go").decode(), flush=True)
 
 
+def share(client, rank, ranks):
+    """Rank 0 pushes what each of the others pops, all at once."""
+    if rank == 0:
+        client.wait("go")
+        for number in range(1, ranks):
+            client.queue_push("jobs", str(number))
+        client.barrier("end", ranks)
+        return
+    client.wait("jobs")
+    print("popped", client.queue_pop("jobs"), flush=True)
+    client.barrier("end", ranks)
+
+
+def glimpse(client, rank):
+    """Rank 1 waits for keys that are never there together."""
+    if rank == 1:
+        client.wait("first", "second")
+        print("saw both", flush=True)
+        return
+    client.wait("go")
+    client.set("first", "")
+    client.delete("first")
+    client.set("second", "")
+    client.get("second")
+
+
+def crowd(client, count):
+    """Holds so many connections that say nothing, the last of them until the first has been heard."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    print("may have", resource.getrlimit(resource.RLIMIT_NOFILE)[0], "of", hard, flush=True)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    others = [WireClient.from_environment() for _ in range(count)]
+    client.add("n", 1)
+    others[0].add("n", 1)
+    print("counted", others[-1].add("n", 1), "over", len(others), flush=True)
+
+
 def main(verb, times):
     world_size = int(os.environ["WORLD_SIZE"])
     client = WireClient.from_environment()
@@ -127,6 +169,12 @@ def main(verb, times):
         show_count(client)
     elif verb == "hold":
         hold(client)
+    elif verb == "share":
+        share(client, int(os.environ["RANK"]), world_size)
+    elif verb == "crowd":
+        crowd(client, times)
+    elif verb == "glimpse":
+        glimpse(client, int(os.environ["RANK"]))
     elif verb == "outlive":  # the ranks of the first host leave
         client.barrier("begin", world_size)
         if int(os.environ["GROUP_RANK"]) > 0:

@@ -74,6 +74,8 @@ std::string DescribeTopic(const core::Topic& topic) {
       return "workers";
     case core::Topic::Kind::kStoreKey:
       return absl::StrCat("key ", topic.id, "/", topic.key);
+    case core::Topic::Kind::kStoreElement:
+      return absl::StrCat("element ", topic.id, "/", topic.key);
     case core::Topic::Kind::kLogs:
       return absl::StrCat("logs ", topic.id);
   }

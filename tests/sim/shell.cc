@@ -174,8 +174,8 @@ void Shell::Park(WaitItem wait) {
   const server::Waiters::Ticket ticket = ++last_ticket_;
   parked_.emplace(ticket, wait.ready);
   waiters_->Park({ticket, std::move(wait.topics), env_.events.now() + wait.timeout,
-                  [this, ticket, ready = std::move(wait.ready),
-                   answer = std::move(wait.answer)](server::Waiters::Wake wake) {
+                  [this, ticket, ready = std::move(wait.ready), answer = std::move(wait.answer)](
+                      server::Waiters::Wake wake, server::Waiters::Changed) {
                     if (wake == server::Waiters::Wake::kChanged && !ready()) return false;
                     parked_.erase(ticket);
                     answer();

@@ -80,7 +80,8 @@ class RelayLedger {
 
   // Waits whose reads were not all found: to be parked now. Each is told once.
   std::vector<Parking> TakeParkings();
-  // All reads of a parking are found. No effect when its wait has been cancelled.
+  // A parking has been answered; the wait asks again for what was not found. No effect when it has
+  // been cancelled.
   std::optional<Answer> OnFound(Caller caller, std::vector<StoreResult> results);
   // A parking has ended without: its time was over, or the coordinator is. The wait asks again.
   void OnUnparked(Caller caller);
@@ -94,10 +95,10 @@ class RelayLedger {
     bool wait = false;  // the operations are those of waits_ that are not found yet
     std::vector<StoreOperation> operations;  // which are not answered yet
     std::vector<StoreResult> results = {};   // of those before them
-  };
 
     // The results of the first of its operations.
     void Take(absl::Span<StoreResult> its);
+  };
   struct Wait {
     std::vector<StoreOperation> reads;  // in the order asked
     std::vector<StoreResult> results;   // of those that are found
@@ -117,9 +118,9 @@ class RelayLedger {
   absl::Status CheckFits(size_t results) const;
   // Its operations are all answered.
   std::optional<Answer> AnswerTo(Group group);
-  Answer AnswerToWait(Caller caller);
   // None: its wait was cancelled.
   std::optional<Answer> Refuse(const Group& group, absl::Status status);
+  Answer AnswerToWait(Caller caller);
 
   const Limits limits_;
   std::deque<Group> queue_;

@@ -224,6 +224,17 @@ TEST_F(RelayLedgerTest, WhatAWaitHasFoundStaysFound) {
   EXPECT_EQ((*answer->results)[1].value, "2");
 }
 
+TEST_F(RelayLedgerTest, WhatAParkingHasFoundStaysFoundWhenItsTimeIsOver) {
+  ledger_->Await(1, {StoreGet{"a"}, StoreGet{"b"}});
+  Answer(), parked();
+  EXPECT_FALSE(
+      ledger_->OnFound(1, {StoreResult{.found = true, .value = "1"}, StoreResult{}}).has_value());
+  Answer();
+  const auto parkings = ledger_->TakeParkings();
+  ASSERT_EQ(parkings.at(0).reads.size(), 1u);
+  EXPECT_EQ(std::get<StoreGet>(parkings[0].reads[0]).key, "b");
+}
+
 TEST_F(RelayLedgerTest, ACancelledWaitIsNeitherAnsweredNorParked) {
   ledger_->Await(1, {StoreGet{"k"}});
   ledger_->Await(2, {StoreGet{"k"}});

@@ -32,9 +32,10 @@ class StoreLink {
   // not understand each other.
   virtual std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
                                         Done<RelayLedger::Reply> done) = 0;
-  // Answers once all reads are found, each as it is then. `waited` is how long their caller has
-  // been waiting, for those who ask who waits. Errors: DeadlineExceeded not now, ask again;
-  // InvalidArgument; others as Execute.
+  // Answers once each of the reads has been found, as it was then, or with some of them not found:
+  // those are to be asked for again. `waited` is how long their caller has been waiting, for those
+  // who ask who waits. Errors: DeadlineExceeded not now, ask again; InvalidArgument; others as
+  // Execute.
   virtual std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads,
                                       absl::Duration waited,
                                       Done<std::vector<StoreResult>> done) = 0;
