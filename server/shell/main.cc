@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -21,6 +20,7 @@
 #include "absl/time/time.h"
 #include "base/bounded_queue.h"
 #include "base/clock.h"
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 #include "base/notify_socket.h"
 #include "base/status.h"
@@ -112,14 +112,6 @@ absl::StatusOr<Options> Check(const Flags& flags) {
                                                    "; it must be a duration, as in 10m"));
   }
   return options;
-}
-
-// One connection a worker and rank: as many descriptors as the system allows.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &limit);  // then fewer can connect
 }
 
 sigset_t EndSignals() {
@@ -292,6 +284,6 @@ int main(int argc, char** argv) {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   // Jobs and what their ranks print are nobody else's to read: files 0600, directories 0700.
   umask(0077);
-  dp::server::RaiseDescriptorLimit();
+  dp::RaiseDescriptorLimit();  // one connection a worker and rank
   return dp::server::Run(argc, argv);
 }

@@ -1,6 +1,8 @@
 """The TCPStore of command jobs, by a client of the wire protocol: who serves it, and coordinators that are killed."""
 
 import pathlib
+import resource
+import socket
 import sys
 import unittest
 
@@ -118,6 +120,19 @@ class RelayTest(StoreTest):
     def test_a_job_finds_nothing_of_the_one_before(self):
         for _ in range(2):
             self.assert_counted(self.cluster.submit(wire_job("count", 1, ranks=2)), ranks=2, times=1)
+
+
+class CrowdTest(unittest.TestCase):
+    def test_a_daemon_holds_ten_thousand_connections_and_its_ranks_keep_their_limit_of_files(self):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if hard < 10_100:
+            self.skipTest(f"a process may open {hard} files only")
+        cluster = self.enterContext(Cluster())
+        cluster.worker(slots=1, prefix=["prlimit", "--nofile=1024:"])
+        job = cluster.submit(wire_job("crowd", 10_000, ranks=1))
+        cluster.wait(job, timeout_s=120)
+        texts = [text for _, text in lines_of(cluster.dpctl("logs", job).stdout)]
+        self.assertEqual(texts, [f"may have 1024 of {hard}", "counted 3 over 10000"])
 
 
 class Rank0Test(StoreTest):

@@ -1,22 +1,24 @@
-// dp-guard PROGRAM [ARGUMENT...]
+// dp-guard DESCRIPTORS PROGRAM [ARGUMENT...]
 //
 // Stands between a daemon and one rank. It is the rank's parent and the subreaper of all that
 // descends from it, so nothing the rank starts, in whatever session, gets out of its sight. It runs
 // until that tree is gone, and sees to it that the tree goes when the rank ends, when the daemon
-// says so, or when the daemon is no more. One thread, no libraries, all signals blocked: what can
-// go wrong in a daemon cannot go wrong here.
+// says so, or when the daemon is no more. DESCRIPTORS is the rank's limit of open files. One
+// thread, no libraries, all signals blocked: what can go wrong in a daemon cannot go wrong here.
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "worker/agent/guard_protocol.h"
@@ -30,7 +32,7 @@ constexpr int kSearchAgainMs = 10;
 
 class Guard {
  public:
-  explicit Guard(char** command) : command_(command) {}
+  Guard(rlim_t descriptors, char** command) : descriptors_(descriptors), command_(command) {}
 
   // Returns when no descendant is left; false where the guard itself cannot work.
   bool Run() {
@@ -76,11 +78,19 @@ class Guard {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
+    LimitDescriptors();
     execvp(command_[0], command_);
     const int error = errno;
     // Nobody to tell should this fail; the exit code still says it.
     (void)!write(outcome, &error, sizeof(error));
     _exit(127);
+  }
+
+  void LimitDescriptors() {
+    rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || descriptors_ > limit.rlim_max) return;
+    limit.rlim_cur = descriptors_;
+    setrlimit(RLIMIT_NOFILE, &limit);
   }
 
   void Wait() {
@@ -150,6 +160,7 @@ class Guard {
     (void)!send(kGuardSocket, &news, sizeof(news), MSG_NOSIGNAL);
   }
 
+  const rlim_t descriptors_;
   char** const command_;
   int daemon_ = kGuardSocket;
   int child_ended_ = -1;
@@ -163,11 +174,12 @@ class Guard {
 }  // namespace dp::worker
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: dp-guard PROGRAM [ARGUMENT...]; started by dp-worker\n");
+  if (argc < 3) {
+    std::fprintf(stderr,
+                 "usage: dp-guard DESCRIPTORS PROGRAM [ARGUMENT...]; started by dp-worker\n");
     return 2;
   }
-  dp::worker::Guard guard(argv + 1);
+  dp::worker::Guard guard(std::strtoul(argv[1], nullptr, 10), argv + 2);
   if (guard.Run()) return 0;
   std::fprintf(stderr, "dp-guard: %s\n", std::strerror(errno));
   return 1;

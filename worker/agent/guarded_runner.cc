@@ -27,8 +27,9 @@ constexpr size_t kOrdersMax = 8192;
 
 }  // namespace
 
-GuardedRunner::GuardedRunner(std::string guard_path, Sink sink)
+GuardedRunner::GuardedRunner(std::string guard_path, Sink sink, size_t descriptors)
     : guard_path_(std::move(guard_path)),
+      descriptors_(descriptors),
       sink_(std::move(sink)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       orders_(kOrdersMax) {
@@ -90,7 +91,7 @@ void GuardedRunner::Wait() {
 
 void GuardedRunner::CarryOut(const StartOrder& order) {
   DP_CHECK(!guards_.contains(order.key));
-  absl::StatusOr<SpawnedGuard> spawned = SpawnGuard(guard_path_, order.command);
+  absl::StatusOr<SpawnedGuard> spawned = SpawnGuard(guard_path_, descriptors_, order.command);
   if (!spawned.ok()) {
     sink_({order.key, ProcessNotStarted{std::string(spawned.status().message())}});
     return;

@@ -9,6 +9,7 @@
 
 #include "absl/container/btree_map.h"
 #include "base/bounded_queue.h"
+#include "base/descriptor_limit.h"
 #include "base/file_descriptor.h"
 #include "worker/agent/guard_protocol.h"
 #include "worker/agent/process_runner.h"
@@ -25,7 +26,8 @@ class GuardedRunner final : public ProcessRunner {
   // Called on the runner's thread; must not block.
   using Sink = std::function<void(ProcessNews)>;
 
-  GuardedRunner(std::string guard_path, Sink sink);
+  // Each rank may have so many `descriptors` open.
+  GuardedRunner(std::string guard_path, Sink sink, size_t descriptors = DescriptorLimit());
   ~GuardedRunner() override;
 
   void Start(const RankKey& key, RankCommand command) override;
@@ -66,6 +68,7 @@ class GuardedRunner final : public ProcessRunner {
   void KillOrphans();
 
   const std::string guard_path_;
+  const size_t descriptors_;
   const Sink sink_;
   FileDescriptor wake_;
   BoundedQueue<Order> orders_;

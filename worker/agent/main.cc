@@ -13,6 +13,7 @@
 
 #include "CLI/CLI.hpp"
 #include "base/clock.h"
+#include "base/descriptor_limit.h"
 #include "base/host_port.h"
 #include "base/limits.h"
 #include "base/notify_socket.h"
@@ -150,8 +151,12 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   StoreEndpoints stores(connection, EntropySeed(), [&events](JobId job, Generation generation) {
     events.Tell(GenerationOver{job, generation});
   });
-  GuardedRunner runner(ProgramDir() / "dp-guard",
-                       [&events](ProcessNews news) { events.Tell(std::move(news)); });
+  // A connection to the store for each group of each rank; the ranks keep the limit that was here.
+  const size_t descriptors_of_ranks = DescriptorLimit();
+  RaiseDescriptorLimit();
+  GuardedRunner runner(
+      ProgramDir() / "dp-guard", [&events](ProcessNews news) { events.Tell(std::move(news)); },
+      descriptors_of_ranks);
   AgentOptions options = OptionsFrom(flags, state_dir.path(), ports);
   options.stores = &stores;
   options.notify = &notify;

@@ -83,7 +83,8 @@ absl::Status CheckWorkingDir(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path, const RankCommand& command) {
+absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path, size_t descriptors,
+                                        const RankCommand& command) {
   DP_RETURN_IF_ERROR(CheckWorkingDir(command.working_dir));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -92,7 +93,7 @@ absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path, const Ran
   SpawnedGuard guard{.socket = FileDescriptor(ends[0])};
   const FileDescriptor theirs(ends[1]);
 
-  std::vector<std::string> argv{guard_path};
+  std::vector<std::string> argv{guard_path, absl::StrCat(descriptors)};
   argv.insert(argv.end(), command.argv.begin(), command.argv.end());
   const int error =
       posix_spawn(&guard.pid, guard_path.c_str(), FileActions(command, theirs.get()).get(),

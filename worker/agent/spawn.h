@@ -15,9 +15,10 @@ struct SpawnedGuard {
   FileDescriptor socket;  // this side of it (guard_protocol.h)
 };
 
-// Starts a guard with `command` to run, in a session of its own so that a terminal's signals pass
-// it by. Safe in a process with many threads: nothing of ours runs between fork and exec. Errors:
-// NotFound, Internal with the reason.
-absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path, const RankCommand& command);
+// Starts a guard with `command` to run, which may have so many `descriptors` open, in a session of
+// its own so that a terminal's signals pass it by. Safe in a process with many threads: nothing of
+// ours runs between fork and exec. Errors: NotFound, Internal with the reason.
+absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path, size_t descriptors,
+                                        const RankCommand& command);
 
 }  // namespace dp::worker

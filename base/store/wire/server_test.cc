@@ -12,6 +12,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "base/bounded_queue.h"
+#include "base/descriptor_limit.h"
 #include "base/store/async_hash_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -328,18 +329,10 @@ class ServerProcess {
   uint16_t port_ = 0;
 };
 
-// As many as it can be; the hard limit is the administrator's.
-size_t RaiseDescriptorLimit() {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  return limit.rlim_cur;
-}
-
 TEST(ServerManyTest, TenThousandSilentConnectionsAreHeldWhileOneIsServed) {
   constexpr size_t kConnections = 10000;
-  const size_t descriptors = RaiseDescriptorLimit();
+  RaiseDescriptorLimit();
+  const size_t descriptors = DescriptorLimit();
   if (descriptors < kConnections + 100)
     GTEST_SKIP() << "this process may open " << descriptors << " files only";
   ServerProcess server;
