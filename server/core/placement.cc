@@ -157,9 +157,12 @@ std::vector<std::string> WhyItWaits(const Supply& supply, const WaitingJob& job,
   return reasons;
 }
 
-std::string WhyNoPort(const StorePortRange& range) {
-  return absl::StrCat("no store port is left: each of ", range.first, " to ", range.last,
-                      " is a job's, or rests ", absl::FormatDuration(range.rest),
+std::string WhyNoPort(const PortSupply& ports) {
+  const StorePortRange& range = ports.range();
+  const char* taken = "taken by another program where the store would be served, ";
+  return absl::StrCat("no store port is left: each of ", range.first, " to ", range.last, " is ",
+                      ports.some_unusable() ? taken : "", "a job's, or rests ",
+                      absl::FormatDuration(range.rest),
                       " after one; give the coordinator more with --store-ports");
 }
 
@@ -172,11 +175,11 @@ Placement PlanPlacement(const std::vector<WorkerSlots>& workers,
   std::optional<JobId> ahead;  // the job that all later ones wait for
   for (const WaitingJob& job : queue) {
     if (!ahead.has_value() && supply.FitsNow(job)) {
-      const std::optional<int> port = job.store_port ? ports.Take() : 0;
+      const std::optional<int> port = job.store_port ? ports.Take(job.id) : 0;
       if (port.has_value()) {
         placement.place.push_back({job.id, supply.Take(job), *port});
       } else {
-        placement.reasons[job.id] = {WhyNoPort(ports.range())};
+        placement.reasons[job.id] = {WhyNoPort(ports)};
         placement.again_at = ports.next_at();
       }
       continue;

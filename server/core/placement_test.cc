@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "server/core/coordinator_fixture.h"
 #include "server/core/natural_order.h"
 
@@ -147,6 +149,22 @@ TEST_F(StorePortTest, AJobWithoutAPortWaitsAndLetsOthersPass) {
               ElementsAre("no store port is left: each of 4000 to 4001 is a job's, or rests 10m "
                           "after one; give the coordinator more with --store-ports"));
   EXPECT_EQ(state(without), "starting");
+}
+
+TEST_F(StorePortTest, APortThatAnotherProgramHasTakenIsPassedOverAndLookedAtAgain) {
+  std::set<int> taken = {4000};
+  ports_.usable = [&taken](JobId, int port) { return !taken.contains(port); };
+  Register("node", 2);
+  const JobId first = Submit();
+  Place();
+  EXPECT_EQ(port(first), 4001);
+  const JobId second = Submit();
+  const Placement none = Place();
+  EXPECT_THAT(none.reasons.at(second).at(0), testing::HasSubstr("taken by another program"));
+  EXPECT_EQ(none.again_at, now_ + absl::Seconds(1));
+  taken.clear();
+  Place();
+  EXPECT_EQ(port(second), 4000);
 }
 
 TEST_F(StorePortTest, APortRestsAfterItsJob) {

@@ -6,6 +6,12 @@
 #include "server/core/digest.h"
 
 namespace dp::core {
+namespace {
+
+// Nobody tells when another program gives a port back.
+constexpr absl::Duration kLookAgain = absl::Seconds(1);
+
+}  // namespace
 
 void StorePorts::Take(int port, JobId job) {
   DP_CHECK(!held(port));
@@ -29,19 +35,23 @@ void StorePorts::AddTo(Digest& digest) const {
   }
 }
 
-std::optional<int> PortSupply::Take() {
+std::optional<int> PortSupply::Take(JobId job) {
   for (; next_ <= range_.last; ++next_) {
-    const auto it = ports_.uses().find(next_);
-    const bool fresh = it == ports_.uses().end();
-    if (fresh || (!it->second.holder.valid() && it->second.free_since + range_.rest <= now_)) {
-      return next_++;
-    }
+    if (!rested(next_)) continue;
+    if (!range_.usable || range_.usable(job, next_)) return next_++;
+    unusable_ = true;
   }
   return std::nullopt;
 }
 
+bool PortSupply::rested(int port) const {
+  const auto it = ports_.uses().find(port);
+  if (it == ports_.uses().end()) return true;
+  return !it->second.holder.valid() && it->second.free_since + range_.rest <= now_;
+}
+
 absl::Time PortSupply::next_at() const {
-  absl::Time next = absl::InfiniteFuture();
+  absl::Time next = unusable_ ? now_ + kLookAgain : absl::InfiniteFuture();
   for (const auto& [port, use] : ports_.uses()) {
     if (port < range_.first || port > range_.last || use.holder.valid()) continue;
     const absl::Time rested = use.free_since + range_.rest;

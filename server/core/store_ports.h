@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -16,6 +17,9 @@ struct StorePortRange {
   int first = 29500;
   int last = 30499;
   absl::Duration rest = absl::Minutes(10);
+  // Whether the job could be served at that port now; asked of a port that it would be given. A
+  // port may be taken by a program that is none of ours. Null: all can.
+  std::function<bool(JobId, int port)> usable = {};
 
   int size() const { return last - first + 1; }
 };
@@ -53,17 +57,22 @@ class PortSupply {
   PortSupply(const StorePorts& ports, const StorePortRange& range, absl::Time now)
       : ports_(ports), range_(range), now_(now), next_(range.first) {}
 
-  // None: all are held or rest.
-  std::optional<int> Take();
-  // When the next one has rested; InfiniteFuture where all are held.
+  // For the job. None: all are held, rest, or cannot be used.
+  std::optional<int> Take(JobId job);
+  // When there may be another: the next one has rested, or is to be looked at again.
   absl::Time next_at() const;
   const StorePortRange& range() const { return range_; }
+  // One that it would have handed out was.
+  bool some_unusable() const { return unusable_; }
 
  private:
+  bool rested(int port) const;
+
   const StorePorts& ports_;
   const StorePortRange range_;
   const absl::Time now_;
   int next_;
+  bool unusable_ = false;
 };
 
 }  // namespace dp::core

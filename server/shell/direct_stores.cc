@@ -57,6 +57,11 @@ struct DirectStores::Outlook {
   }
 };
 
+bool DirectStores::CanServe(const core::Job& job, const std::string& host, int port) {
+  if (ParseSpec(job.spec.payload).command().store() != "direct") return true;
+  return wire::Listen(host, static_cast<uint16_t>(port)).ok();
+}
+
 DirectStores::DirectStores(Driver& driver, std::string host)
     : driver_(driver),
       host_(std::move(host)),

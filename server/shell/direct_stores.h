@@ -16,10 +16,14 @@ namespace dp::server {
 
 // The TCPStore endpoints that the coordinator serves itself, for jobs with `store: direct`: each on
 // its generation's port, from its placement until its last rank has gone (docs/tcpstore.md). Has
-// one thread, which follows the list of jobs. What cannot be served, because the port is taken, is
-// logged; its ranks then find nobody there. The driver outlives it.
+// one thread, which follows the list of jobs. Jobs are placed only on ports that are free then
+// (CanServe); should another program take one in the moment between, that is logged, and the ranks
+// find a stranger there. The driver outlives it.
 class DirectStores {
  public:
+  // Whether the job's store is another's to serve, or could be served here, on `host`, now.
+  static bool CanServe(const core::Job& job, const std::string& host, int port);
+
   // Serves on `host`, a numeric address or a name; empty is every address.
   DirectStores(Driver& driver, std::string host);
   ~DirectStores();

@@ -44,7 +44,13 @@ Driver::Driver(const Options& options, Journal& journal, const Clock& clock, OnE
       on_end_(std::move(on_end)),
       queue_(options.queue_capacity),
       liveness_(options.lease),
-      waiters_(options.waiting_capacity) {}
+      waiters_(options.waiting_capacity) {
+  store_ports_ = options.store_ports;
+  if (!options.store_port_usable) return;
+  store_ports_.usable = [this](JobId job, int port) {
+    return options_.store_port_usable(*coordinator_.job(job), port);
+  };
+}
 
 Driver::~Driver() { Stop(); }
 
@@ -195,7 +201,7 @@ void Driver::ApplyVerdicts() {
   if (now_ < place_again_at_ && std::none_of(changed_.begin(), changed_.end(), ConcernsPlacement)) {
     return;
   }
-  core::Placement placement = core::PlanPlacement(coordinator_, options_.store_ports, now_);
+  core::Placement placement = core::PlanPlacement(coordinator_, store_ports_, now_);
   place_again_at_ = placement.again_at;
   for (core::PlaceJob& place : placement.place) {
     (void)Apply(std::move(place));  // planned on this very state

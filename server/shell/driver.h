@@ -54,6 +54,8 @@ class Driver {
   struct Options {
     absl::Duration lease = absl::Seconds(5);
     core::StorePortRange store_ports;
+    // Whether the job's store could be served at that port; null: it can. On the driver's thread.
+    std::function<bool(const core::Job&, int port)> store_port_usable = {};
     // Calls that wait for the disk. At a few kB each, tens of MB.
     size_t queue_capacity = 8192;
     // Calls that wait for a change: two for each rank of 10,000, at tens of kB each within gRPC.
@@ -152,6 +154,7 @@ class Driver {
   View MakeView() const;
 
   const Options options_;
+  core::StorePortRange store_ports_;
   Journal& journal_;
   const Clock& clock_;
   const OnEnd on_end_;

@@ -189,8 +189,12 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
   DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file()));
   LogThread logs(LogStore(data_dir.logs()), end);
   const auto drop_logs = [&logs](const std::vector<JobId>& jobs) { return logs.Drop(jobs).ok(); };
+  const auto can_serve = [host = DirectStoreHost(options)](const core::Job& job, int port) {
+    return DirectStores::CanServe(job, host.value_or(""), port);
+  };
   DP_ASSIGN_OR_RETURN(const auto driver, Driver::Start({.lease = options.lease,
                                                         .store_ports = options.store_ports,
+                                                        .store_port_usable = can_serve,
                                                         .store_limits = options.store,
                                                         .on_forgotten = drop_logs,
                                                         .notify = &notify},

@@ -54,8 +54,6 @@ class StoreTest(unittest.TestCase):
         self.assert_counted(job, ranks=8, times=150)
 
 
-class RelayTest(StoreTest):
-    def test_every_operation_takes_effect_once_through_coordinators_that_are_killed(self):
     def waiters(self, job):
         """The keys that ranks wait for."""
         lines = self.cluster.dpctl("store", "waiters", job).stdout.splitlines()[1:]
@@ -82,6 +80,8 @@ class RelayTest(StoreTest):
         self.assertEqual(self.texts(job), ["saw both"])
 
 
+class RelayTest(StoreTest):
+    def test_every_operation_takes_effect_once_through_coordinators_that_are_killed(self):
         self.count_through_kills("relay")
 
     def test_a_parked_wait_outlives_coordinators(self):
@@ -152,6 +152,10 @@ class Rank0Test(StoreTest):
 
 
 class DirectTest(StoreTest):
+    def test_waits_are_answered_as_with_a_relay(self):
+        self.share_elements("direct")
+        self.glimpse_keys("direct")
+
     def test_the_coordinator_serves_all(self):
         job = self.cluster.submit(wire_job("count", 50, ranks=8, store="direct"))
         self.assert_counted(job, ranks=8, times=50)
@@ -167,9 +171,18 @@ class DirectTest(StoreTest):
         self.assertEqual(self.cluster.wait(job), 1)
         self.assertIn("the store has closed the connection", "\n".join(self.texts(job)))
 
-    def test_waits_are_answered_as_with_a_relay(self):
-        self.share_elements("direct")
-        self.glimpse_keys("direct")
+    def test_a_port_that_another_program_has_taken_keeps_its_job_waiting_and_says_so(self):
+        port = int(free_ports(1).split("-")[0])
+        cluster = self.enterContext(Cluster(store_ports=f"{port}-{port}", tcpstore_listen="127.0.0.1:0"))
+        cluster.worker(slots=1)
+        with socket.create_server(("127.0.0.1", port)):
+            job = cluster.submit(wire_job("count", 1, ranks=1, store="direct"))
+            self.assertTrue(eventually(lambda: cluster.describe(job)["pendingReasons"]))
+            reason = " ".join(cluster.describe(job)["pendingReasons"])
+            self.assertIn(f"{port} to {port}", reason)
+            self.assertIn("taken by another program", reason)
+            self.assertIn("--store-ports", reason)
+        self.assertEqual(cluster.wait(job), 0)
 
     def test_a_coordinator_that_serves_none_refuses_it(self):
         other = self.enterContext(Cluster())
