@@ -20,6 +20,14 @@ add_library(dp_dnnl INTERFACE)
 target_include_directories(dp_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(dp_dnnl INTERFACE ${DNNL_LIBRARY})
 
+# The allocator of programs that handle very many small messages; the C library's where it is missing.
+# Linked statically: nothing more is to be installed where the programs run.
+add_library(dp_allocator INTERFACE)
+find_library(JEMALLOC_LIBRARY libjemalloc_pic.a)
+if(JEMALLOC_LIBRARY AND NOT DP_SANITIZE)
+  target_link_libraries(dp_allocator INTERFACE ${JEMALLOC_LIBRARY})
+endif()
+
 find_path(GLOO_INCLUDE_DIR gloo/context.h)
 find_library(GLOO_LIBRARY gloo)
 if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY)

@@ -91,11 +91,14 @@ absl::Status KeyValues::Batch::Put(const std::string& key, std::string value) {
   store_.bytes_ += value.size();
   if (added) {
     store_.bytes_ += key.size();
+    ++moves_;
   } else {
     store_.bytes_ -= entry->second.value.size();
     step.before = std::move(entry->second);
   }
   entry->second = {std::move(value), 0};
+  step.entry = entry;
+  step.moves = moves_;
   steps_.push_back(std::move(step));
   return absl::OkStatus();
 }
@@ -121,6 +124,7 @@ void KeyValues::Batch::Restore(const std::string& key, std::optional<Entry> befo
   if (const auto entry = store_.entries_.find(key); entry != store_.entries_.end()) {
     store_.bytes_ -= key.size() + entry->second.value.size();
     store_.entries_.erase(entry);
+    ++moves_;
   }
   if (!before.has_value()) return;
   store_.bytes_ += key.size() + before->value.size();
@@ -177,7 +181,7 @@ size_t KeyValues::Batch::Left(const std::string& queue, size_t pushes) const {
 
 bool KeyValues::Batch::Settle(const Step& last, const std::optional<Entry>& before) {
   const uint64_t revision = store_.revision_ + 1;
-  const auto entry = store_.entries_.find(key);
+  const auto entry = EntryOf(last);
   if (entry == store_.entries_.end()) {
     if (before.has_value()) store_.deletion_ = revision;
     return before.has_value();
@@ -185,6 +189,10 @@ bool KeyValues::Batch::Settle(const Step& last, const std::optional<Entry>& befo
   const bool same = before.has_value() && before->value == entry->second.value;
   entry->second.version = same ? before->version : revision;
   return !same;
+}
+
+KeyValues::Map::iterator KeyValues::Batch::EntryOf(const Step& step) {
+  return step.moves == moves_ ? step.entry : store_.entries_.find(*step.key);
 }
 
 }  // namespace dp

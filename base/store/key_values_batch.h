@@ -31,6 +31,9 @@ class KeyValues::Batch {
     const std::string* key = nullptr;  // of the operation
     std::optional<Entry> before;       // with kValue
     std::string element;               // with kPop
+    // With kValue that has set it: where it is, while nothing has come or gone since.
+    Map::iterator entry = {};
+    size_t moves = 0;
   };
 
   absl::StatusOr<StoreResult> Run(const StoreSet& set);
@@ -62,6 +65,7 @@ class KeyValues::Batch {
   Map::iterator EntryOf(const Step& step);
 
   KeyValues& store_;
+  size_t moves_ = 1;                    // values that have come or gone, which moves others
   absl::InlinedVector<Step, 1> steps_;  // mostly one operation is a batch
 };
 

@@ -1,5 +1,6 @@
 #include "proto/convert/store_operations.h"
 
+#include <iterator>
 #include <string>
 #include <utility>
 #include <variant>
@@ -10,35 +11,49 @@
 namespace dp {
 namespace {
 
-absl::StatusOr<StoreOperation> FromProto(const v1::StoreOperation& proto) {
+std::string KeyOf(auto* proto) { return std::move(*proto->mutable_key()); }
+std::string ValueOf(auto* proto) { return std::move(*proto->mutable_value()); }
+
+StoreCompareSet ToCompareSet(v1::CompareSetOperation* proto) {
+  return {KeyOf(proto), std::move(*proto->mutable_expected()),
+          std::move(*proto->mutable_desired())};
+}
+
+StoreCheck ToCheck(v1::CheckOperation* proto) {
+  return {{std::make_move_iterator(proto->mutable_keys()->begin()),
+           std::make_move_iterator(proto->mutable_keys()->end())}};
+}
+
+// Takes the strings out of it.
+absl::StatusOr<StoreOperation> FromProto(v1::StoreOperation& proto) {
   switch (proto.verb_case()) {
     case v1::StoreOperation::kSet:
-      return StoreSet{proto.set().key(), proto.set().value()};
+      return StoreSet{KeyOf(proto.mutable_set()), ValueOf(proto.mutable_set())};
     case v1::StoreOperation::kGet:
-      return StoreGet{proto.get().key()};
+      return StoreGet{KeyOf(proto.mutable_get())};
     case v1::StoreOperation::kAdd:
-      return StoreAdd{proto.add().key(), proto.add().amount()};
+      return StoreAdd{KeyOf(proto.mutable_add()), proto.add().amount()};
     case v1::StoreOperation::kCompareSet:
-      return StoreCompareSet{proto.compare_set().key(), proto.compare_set().expected(),
-                             proto.compare_set().desired()};
+      return ToCompareSet(proto.mutable_compare_set());
     case v1::StoreOperation::kDelete:
-      return StoreDelete{proto.delete_().key()};
+      return StoreDelete{KeyOf(proto.mutable_delete_())};
     case v1::StoreOperation::kCheck:
-      return StoreCheck{{proto.check().keys().begin(), proto.check().keys().end()}};
+      return ToCheck(proto.mutable_check());
     case v1::StoreOperation::kAppend:
-      return StoreAppend{proto.append().key(), proto.append().value()};
+      return StoreAppend{KeyOf(proto.mutable_append()), ValueOf(proto.mutable_append())};
     case v1::StoreOperation::kList:
-      return StoreList{proto.list().prefix(), !proto.list().count_only()};
+      return StoreList{std::move(*proto.mutable_list()->mutable_prefix()),
+                       !proto.list().count_only()};
     case v1::StoreOperation::kQueuePush:
-      return StoreQueuePush{proto.queue_push().key(), proto.queue_push().value()};
+      return StoreQueuePush{KeyOf(proto.mutable_queue_push()), ValueOf(proto.mutable_queue_push())};
     case v1::StoreOperation::kQueuePop:
-      return StoreQueuePop{proto.queue_pop().key()};
+      return StoreQueuePop{KeyOf(proto.mutable_queue_pop())};
     case v1::StoreOperation::kQueueLength:
-      return StoreQueueLength{proto.queue_length().key()};
+      return StoreQueueLength{KeyOf(proto.mutable_queue_length())};
     case v1::StoreOperation::kReached:
-      return StoreReached{proto.reached().key(), proto.reached().count()};
+      return StoreReached{KeyOf(proto.mutable_reached()), proto.reached().count()};
     case v1::StoreOperation::kNewer:
-      return StoreNewer{proto.newer().key(), proto.newer().since()};
+      return StoreNewer{KeyOf(proto.mutable_newer()), proto.newer().since()};
     case v1::StoreOperation::VERB_NOT_SET:
       break;
   }
@@ -93,15 +108,19 @@ void Fill(const StoreOperation& operation, v1::StoreOperation& proto) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<StoreOperation>> OperationsFromProto(
-    const StoreOperationProtos& protos) {
+absl::StatusOr<std::vector<StoreOperation>> OperationsFromProto(StoreOperationProtos&& protos) {
   std::vector<StoreOperation> operations;
   operations.reserve(protos.size());
-  for (const v1::StoreOperation& proto : protos) {
+  for (v1::StoreOperation& proto : protos) {
     DP_ASSIGN_OR_RETURN(StoreOperation operation, FromProto(proto));
     operations.push_back(std::move(operation));
   }
   return operations;
+}
+
+absl::StatusOr<std::vector<StoreOperation>> OperationsFromProto(
+    const StoreOperationProtos& protos) {
+  return OperationsFromProto(StoreOperationProtos(protos));
 }
 
 void OperationsToProto(absl::Span<const StoreOperation> operations, StoreOperationProtos* protos) {
@@ -114,9 +133,9 @@ void ResultsToProto(const std::vector<StoreResult>& results, StoreResultProtos* 
   for (const StoreResult& result : results) {
     v1::StoreResult& proto = *protos->Add();
     proto.set_found(result.found);
-    proto.set_value(result.value);
+    if (!result.value.empty()) proto.set_value(result.value);  // an empty one costs memory, too
     proto.set_number(result.number);
-    proto.mutable_keys()->Assign(result.keys.begin(), result.keys.end());
+    if (!result.keys.empty()) proto.mutable_keys()->Assign(result.keys.begin(), result.keys.end());
     proto.set_version(result.version);
   }
 }

@@ -15,7 +15,9 @@ namespace dp {
 using StoreOperationProtos = google::protobuf::RepeatedPtrField<v1::StoreOperation>;
 using StoreResultProtos = google::protobuf::RepeatedPtrField<v1::StoreResult>;
 
-// Errors: InvalidArgument an operation without a verb that this release knows.
+// Take the keys and values out of `protos`, or leave them there. Errors: InvalidArgument an
+// operation without a verb that this release knows.
+absl::StatusOr<std::vector<StoreOperation>> OperationsFromProto(StoreOperationProtos&& protos);
 absl::StatusOr<std::vector<StoreOperation>> OperationsFromProto(const StoreOperationProtos& protos);
 // Replace what is there.
 void OperationsToProto(absl::Span<const StoreOperation> operations, StoreOperationProtos* protos);

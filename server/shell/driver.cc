@@ -3,8 +3,10 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/overloaded.h"
@@ -153,6 +155,8 @@ void Driver::Serve(std::vector<Item>& items) {
   // Whoever made a change hears of it before those who wait for it.
   for (Item& item : items) Answer(item);
   waiters_.WakeChanged(std::exchange(changed_, {}));
+  // After that: a call that waits is told of changes since, not of those it has seen.
+  for (Item& item : items) Attend(item);
   waiters_.Expire(now_);
   TellForgotten();
 }
@@ -161,8 +165,6 @@ void Driver::Take(Item& item) {
   if (auto* command = std::get_if<CommandItem>(&item)) {
     command->outcome = Apply(std::move(command->action));
   } else if (auto* hear = std::get_if<HearItem>(&item)) {
-  // After that: a call that waits is told of changes since, not of those it has seen.
-  for (Item& item : items) Attend(item);
     if (coordinator_.CheckWorker(hear->worker, hear->incarnation).ok()) {
       liveness_.Hear(hear->worker, hear->incarnation, now_);
     }
@@ -179,7 +181,7 @@ core::Outcome Driver::Apply(core::Action action) {
   core::Outcome outcome = coordinator_.Apply(command);
   LogEvents(command, outcome, coordinator_);
   forgotten_.insert(forgotten_.end(), outcome.forgotten.begin(), outcome.forgotten.end());
-  changed_.insert(changed_.end(), outcome.changed.begin(), outcome.changed.end());
+  absl::c_move(std::exchange(outcome.changed, {}), std::back_inserter(changed_));
   if (const auto* registered = std::get_if<core::RegisterWorker>(&command.action)) {
     const auto* worker = std::get_if<WorkerId>(&outcome.reply);
     if (outcome.status.ok() && worker) liveness_.Hear(*worker, registered->incarnation, now_);

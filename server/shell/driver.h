@@ -147,10 +147,10 @@ class Driver {
   // Drops what is kept here of forgotten jobs, and tells who keeps more.
   void TellForgotten();
   void Answer(Item& item);
-  void AnswerAllEnded(std::vector<Item>& items);
-  absl::Duration UntilNextWake() const;
   // Begins and ends waits.
   void Attend(Item& item);
+  void AnswerAllEnded(std::vector<Item>& items);
+  absl::Duration UntilNextWake() const;
   View MakeView() const;
 
   const Options options_;

@@ -22,9 +22,10 @@ namespace {
 // Of what a caller says of itself: a name, kept with each parked call.
 constexpr size_t kWhoBytesMax = 100;
 
-absl::StatusOr<core::StoreBatch> ToBatch(const v1::ExecuteRequest& request) {
+// Takes the operations out of it.
+absl::StatusOr<core::StoreBatch> ToBatch(v1::ExecuteRequest& request) {
   DP_ASSIGN_OR_RETURN(std::vector<StoreOperation> operations,
-                      OperationsFromProto(request.operations()));
+                      OperationsFromProto(std::move(*request.mutable_operations())));
   return core::StoreBatch{
       JobId(request.job()),  Generation(request.generation()),
       request.client(),      request.sequence(),
@@ -66,7 +67,7 @@ absl::Status GoneWhileWaiting(const absl::Status& status) {
 // Not thread-safe; owned by the parked call's question.
 class StoreService::ParkedAwait {
  public:
-  ParkedAwait(BlockedCall call, Generation generation, BarrierArrivals& arrivals,
+  ParkedAwait(BlockedCall call, const v1::AwaitRequest& request, BarrierArrivals& arrivals,
               v1::AwaitResponse* response)
       : call_(std::move(call)),
         reads_(call_.reads,
@@ -87,7 +88,6 @@ class StoreService::ParkedAwait {
 
  private:
   absl::Status Answer(const KeyValues& store, const View& view) {
-    DP_ASSIGN_OR_RETURN(const std::vector<StoreResult> results, store.Read(call_.reads));
     for (const StoreOperation& read : call_.reads) {
       const auto* reached = std::get_if<StoreReached>(&read);
       if (reached != nullptr && store.Found(read)) arrivals_.Forget(At(*reached));
@@ -117,9 +117,10 @@ class StoreService::ParkedAwait {
 };
 
 grpc::ServerUnaryReactor* StoreService::Execute(grpc::CallbackServerContext* context,
-                                                const v1::ExecuteRequest* request,
+                                                const v1::ExecuteRequest*,
                                                 v1::ExecuteResponse* response) {
-  auto batch = ToBatch(*request);
+  auto* messages = static_cast<ExecuteMessages*>(context->GetRpcAllocatorState());
+  auto batch = ToBatch(*messages->request());
   if (!batch.ok()) return Refuse(context, batch.status());
   return Apply(driver_, context, *std::move(batch),
                [=](const core::Outcome& outcome, const View& view) {

@@ -3,13 +3,16 @@
 #include "dp/v1/store.grpc.pb.h"
 #include "server/shell/barrier_arrivals.h"
 #include "server/shell/driver.h"
+#include "server/shell/execute_messages.h"
 
 namespace dp::server {
 
 // proto/dp/v1/store.proto over the driver. Thread-safe.
 class StoreService final : public v1::Store::CallbackService {
  public:
-  explicit StoreService(Driver& driver) : driver_(driver) {}
+  explicit StoreService(Driver& driver) : driver_(driver) {
+    SetMessageAllocatorFor_Execute(&execute_messages_);
+  }
 
   grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context,
                                     const v1::ExecuteRequest* request,
@@ -26,6 +29,7 @@ class StoreService final : public v1::Store::CallbackService {
   class ParkedAwait;
 
   Driver& driver_;
+  ExecuteMessageAllocator execute_messages_;
   BarrierArrivals arrivals_;  // of the driver's thread
 };
 
