@@ -1,5 +1,7 @@
 #include "base/clock.h"
 
+#include <time.h>
+
 #include "absl/time/clock.h"
 
 namespace dp {
@@ -10,7 +12,27 @@ class SystemClock final : public Clock {
   absl::Time Now() const override { return absl::Now(); }
 };
 
+// Goes on while the machine is suspended, as other machines' clocks do.
+absl::Duration SinceBoot() {
+  timespec time = {};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return absl::DurationFromTimespec(time);
+}
+
+class SteadyClock final : public Clock {
+ public:
+  absl::Time Now() const override { return booted_at_ + SinceBoot(); }
+
+ private:
+  const absl::Time booted_at_ = absl::Now() - SinceBoot();
+};
+
 }  // namespace
+
+const Clock& Clock::Steady() {
+  static const SteadyClock clock;
+  return clock;
+}
 
 const Clock& Clock::System() {
   static const SystemClock clock;

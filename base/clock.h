@@ -12,6 +12,9 @@ class Clock {
 
   // The machine's clock. Lives for ever; any thread.
   static const Clock& System();
+  // The same time when it is first asked for, and from then on as it passes: nobody can set this
+  // one. For what waits. Lives for ever; any thread.
+  static const Clock& Steady();
 };
 
 }  // namespace dp

@@ -29,6 +29,12 @@ inline constexpr double kBucketCapMbMax = 1 << 20;
 inline constexpr size_t kSpecBytesMax = 1 << 20;
 // A job that has been restarted more often is not going to work.
 inline constexpr int kRestartsMax = 1'000;
+// Generations in a row that never ran: as many as a job keeps the failures of.
+inline constexpr int kStartupRestartsMax = 10;
+// What a rank can exit with: 128 + N stands for signal N.
+inline constexpr int kExitCodeMax = 255;
+inline constexpr int kExitCodesMax = 256;
+inline constexpr absl::Duration kRestartWindowMax = absl::Hours(24 * 30);
 // One argument, or one variable as NAME=VALUE: what Linux gives a program at its start, less the
 // zero byte that ends it.
 inline constexpr size_t kArgumentBytesMax = (128 << 10) - 1;

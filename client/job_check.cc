@@ -56,6 +56,7 @@ class Check {
       case v1::JobSpec::PROGRAM_NOT_SET:
         Fail("train", "there is neither train nor command; a job needs a program to run");
     }
+    CheckRestart(spec_.restart());
     return first_;
   }
 
@@ -99,6 +100,34 @@ class Check {
                               kReservedVariables));
   }
 
+  void CheckRestart(const v1::RestartSpec& restart) {
+    Between("restart.maxRestarts", restart.max_restarts(), 0, kRestartsMax);
+    Between("restart.infra", restart.infra(), 0, kRestartsMax);
+    Between("restart.hang", restart.hang(), 0, kRestartsMax);
+    Between("restart.oom", restart.oom(), 0, kRestartsMax);
+    Between("restart.startup", restart.startup(), 0, kStartupRestartsMax);
+    const absl::Duration window = FromProto(restart.window());
+    if (window <= absl::ZeroDuration() || window > kRestartWindowMax)
+      Fail("restart.window",
+           Wrong("restart.window", window,
+                 absl::StrCat("more than 0s, at most ", absl::FormatDuration(kRestartWindowMax))));
+    CheckExitCodes("restart.neverRetryExitCodes", restart.never_retry_exit_codes());
+    CheckExitCodes("restart.alwaysRetryExitCodes", restart.always_retry_exit_codes());
+    if (spec_.has_command() && spec_.command().max_restarts() != restart.max_restarts())
+      Fail("restart.maxRestarts",
+           absl::StrCat("restart.maxRestarts is ", restart.max_restarts(),
+                        ", but command.maxRestarts is ", spec_.command().max_restarts(),
+                        "; they are the same, so give one of them"));
+  }
+
+  template <typename Codes>
+  void CheckExitCodes(const std::string& path, const Codes& codes) {
+    if (codes.size() > kExitCodesMax)
+      Fail(path, absl::StrCat(path, " has ", codes.size(), " exit codes; there are only 255"));
+    for (int i = 0; i < codes.size(); ++i)
+      Between(absl::StrCat(path, "[", i, "]"), codes[i], 1, kExitCodeMax);
+  }
+
   void CheckTrain(const v1::TrainSpec& train) {
     Between("train.epochs", train.epochs(), 1, std::numeric_limits<int>::max());
     AtLeast("train.maxSteps", train.max_steps(), 0);
@@ -113,6 +142,7 @@ class Check {
            Wrong("train.bucketCapMb", train.bucket_cap_mb(),
                  absl::StrCat("more than 0, at most ", static_cast<int64_t>(kBucketCapMbMax))));
     OneOf("train.backend", train.backend(), {"auto", "gloo"});
+    OneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"});
     CheckData(train.data());
     Absolute("train.trace", train.trace());
     Absolute("train.output.weights", train.output().weights());

@@ -253,5 +253,32 @@ TEST(CommandJobTest, AJobHasOneProgram) {
               HasSubstr("'command' in the job excludes 'train'"));
 }
 
+TEST(RestartSpecTest, ByDefaultTheProgramsFailuresEndTheJobAndOthersDoNot) {
+  const v1::RestartSpec restart = Parsed(kMinimal).spec.restart();
+  EXPECT_EQ(restart.max_restarts(), 0);
+  EXPECT_EQ(restart.infra(), 10);
+  EXPECT_EQ(restart.hang(), 3);
+  EXPECT_EQ(restart.startup(), 3);
+  EXPECT_FALSE(restart.has_oom());
+  EXPECT_EQ(restart.window().seconds(), 3600);
+}
+
+TEST(RestartSpecTest, ACommandsMaxRestartsIsTheSameUnderBothNames) {
+  const v1::JobSpec by_torchruns = Parsed(kCommand, {"command.maxRestarts=4"}).spec;
+  EXPECT_EQ(by_torchruns.restart().max_restarts(), 4);
+  const v1::JobSpec by_dps = Parsed(kCommand, {"restart.maxRestarts=5"}).spec;
+  EXPECT_EQ(by_dps.command().max_restarts(), 5);
+  const JobFile both = Parsed(kCommand, {"command.maxRestarts=4", "restart.maxRestarts=5"});
+  EXPECT_THAT(std::string(CheckJob(both, Image28).message()), HasSubstr("give one of them"));
+}
+
+TEST(RestartSpecTest, WhatIsWrongIsNamedWithItsValue) {
+  EXPECT_THAT(ErrorSetting("restart.infra=1001"), HasSubstr("restart.infra is 1001"));
+  EXPECT_THAT(ErrorSetting("restart.startup=11"), HasSubstr("0 to 10"));
+  EXPECT_THAT(ErrorSetting("restart.window=0s"), HasSubstr("more than 0s"));
+  EXPECT_THAT(ErrorSetting("restart.neverRetryExitCodes=[3, 0]"), HasSubstr("1 to 255"));
+  EXPECT_THAT(ErrorSetting("train.onIsolation=maybe"), HasSubstr("stop, continue"));
+}
+
 }  // namespace
 }  // namespace dp::client

@@ -8,6 +8,7 @@
 #include "base/model/layer_spec.h"
 #include "base/node_range.h"
 #include "client/model_layers.h"
+#include "proto/convert/restart_defaults.h"
 #include "proto/convert/time.h"
 
 namespace dp::client {
@@ -54,6 +55,7 @@ void FillTrain(const FieldSource& source, v1::TrainSpec& train) {
   if (!source.Given("train.epochs")) train.set_epochs(1);
   if (!source.Given("train.globalBatchSize")) train.set_global_batch_size(128);
   if (!source.Given("train.backend")) train.set_backend("auto");
+  if (!source.Given("train.onIsolation")) train.set_on_isolation("continue");
   if (!source.Given("train.bucketCapMb")) train.set_bucket_cap_mb(25);
   if (!train.has_evaluate_every()) train.set_evaluate_every(1);
   if (!train.data().has_std()) train.mutable_data()->set_std(1);
@@ -93,6 +95,7 @@ void FillDefaults(JobFile& job) {
   if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(kDetectWithin);
   if (spec.has_train()) FillTrain(job.source, *spec.mutable_train());
   if (spec.has_command()) FillCommand(job.source, spec);
+  FillRestart(spec);
 }
 
 }  // namespace dp::client

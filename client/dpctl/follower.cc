@@ -46,6 +46,8 @@ absl::Status Follower::ShowLogs() {
   LogReader reader(context_, std::move(request), patience_);
   while (!reader.at_end() && out_.good()) {
     DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, reader.Next(/*follow=*/true));
+    // A job that is silent may have been restarted, and wait for slots.
+    if (lines.empty() && !reader.at_end()) ShowRestarts();
     for (const LogLine& line : lines) Show(line);
     screen_.Bar(progress_.Bar(screen_.columns()));
   }
@@ -53,7 +55,22 @@ absl::Status Follower::ShowLogs() {
   return absl::OkStatus();
 }
 
+void Follower::ShowRestarts() {
+  const absl::StatusOr<v1::Job> job = GetJob(context_, job_);
+  if (!job.ok()) return;  // then the next read tells
+  if (job->restarts() > restarts_seen_ && !job->past_failures().empty()) {
+    const v1::Failure& failure = *job->past_failures().rbegin();
+    screen_.Line(context_.err(),
+                 absl::StrCat("dpctl: job ", job_, ": generation ", failure.generation(),
+                              " failed: ", failure.message(), "; it is restarted"));
+  }
+  restarts_seen_ = job->restarts();
+  if (Finished(job->state())) return;
+  (void)ShowWaiting(*job);  // follows it whether it waits or not
+}
+
 void Follower::Show(const LogLine& line) {
+  if (labels_.Enter(line.generation)) ShowRestarts();
   // The ranks say in their own lines what a person should read of it.
   if (line.stream == v1::LOG_STREAM_METRICS) return progress_.Add(line.text);
   std::ostream& stream = line.stream == v1::LOG_STREAM_STDERR ? context_.err() : out_;

@@ -37,6 +37,8 @@ class Follower {
   // Says what a job that does not run yet waits for. Returns whether it does not run yet.
   bool ShowWaiting(const v1::Job& job);
   absl::Status ShowLogs();
+  // Says that the job was restarted since it was last looked at, and how it stands.
+  void ShowRestarts();
   void Show(const LogLine& line);
 
   Context& context_;
@@ -47,6 +49,7 @@ class Follower {
   RankLabels labels_;
   Progress progress_;
   std::string last_said_;
+  int restarts_seen_ = 0;
 };
 
 }  // namespace dp::ctl

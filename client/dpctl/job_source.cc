@@ -78,9 +78,6 @@ absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context, bool ranks_r
 namespace {
 
 void SayWhatIsToCome(const v1::JobSpec& spec, std::ostream& err) {
-  if (spec.command().max_restarts() > 0)
-    err << "dpctl: max-restarts is recorded, but this release restarts nothing: the first failure "
-           "ends the job\n";
   if (spec.command().store() == "direct")
     err << "dpctl: a store that the coordinator serves does not survive its restart; relay does\n";
   const auto nodes = ParseNodeRange(spec.command().nodes());

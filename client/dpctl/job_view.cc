@@ -53,11 +53,7 @@ void WriteStrings(absl::string_view key, const google::protobuf::RepeatedPtrFiel
   json.EndArray();
 }
 
-void WriteFailure(const v1::Job& job, JsonWriter& json) {
-  json.Key("failure");
-  if (!job.has_failure()) return json.Null();
-  const v1::Failure& failure = job.failure();
-  json.BeginObject();
+void WriteFailureFields(const v1::Failure& failure, JsonWriter& json) {
   json.Field("message", failure.message());
   json.Key("rank");
   failure.worker().empty() ? json.Null() : json.Int(failure.rank());
@@ -65,7 +61,44 @@ void WriteFailure(const v1::Job& job, JsonWriter& json) {
   WriteText("host", failure.host(), json);
   WriteTime("at", failure.has_at(), failure.at(), json);
   WriteStrings("lastLines", failure.last_lines(), json);
+}
+
+void WriteFailure(const v1::Job& job, JsonWriter& json) {
+  json.Key("failure");
+  if (!job.has_failure()) return json.Null();
+  json.BeginObject();
+  WriteFailureFields(job.failure(), json);
   json.EndObject();
+}
+
+void WritePastFailures(const v1::Job& job, JsonWriter& json) {
+  json.Key("pastFailures");
+  json.BeginArray();
+  for (const v1::Failure& failure : job.past_failures()) {
+    json.BeginObject();
+    json.Field("generation", failure.generation());
+    WriteText("failureClass", NameOf(failure.failure_class()), json);
+    WriteText("countedAs", NameOf(failure.counted_as()), json);
+    WriteExit(failure.exit(), json);
+    WriteFailureFields(failure, json);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void WriteBudgets(const v1::Job& job, JsonWriter& json) {
+  json.Key("restartBudgets");
+  json.BeginArray();
+  for (const v1::RestartBudget& budget : job.restart_budgets()) {
+    json.BeginObject();
+    WriteText("failureClass", NameOf(budget.failure_class()), json);
+    json.Field("used", budget.used());
+    json.Field("limit", budget.limit());
+    json.Key("windowSeconds");
+    budget.has_window() ? json.Int(budget.window().seconds()) : json.Null();
+    json.EndObject();
+  }
+  json.EndArray();
 }
 
 std::string When(bool set, const google::protobuf::Timestamp& proto, absl::Time now) {
@@ -96,9 +129,35 @@ void DescribeFailure(const v1::Job& job, std::ostream& out) {
   out << "Failure:     " << job.failure().message() << '\n';
   const std::string failure_class = NameOf(job.failure().failure_class());
   if (!failure_class.empty()) out << "  class:     " << failure_class << '\n';
+  if (!job.not_restarted_because().empty())
+    out << "  not restarted: " << job.not_restarted_because() << '\n';
   if (job.failure().last_lines().empty()) return;
   out << "  last lines:\n";
   PrintLastLines(job.failure(), "    ", out);
+}
+
+// "2 (user 0/3, infra 2/10 within 1h, hang 0/3 within 1h)"
+std::string RestartsText(const v1::Job& job) {
+  std::vector<std::string> budgets;
+  for (const v1::RestartBudget& budget : job.restart_budgets()) {
+    budgets.push_back(absl::StrCat(
+        NameOf(budget.failure_class()), " ", budget.used(), "/", budget.limit(),
+        budget.has_window()
+            ? absl::StrCat(" within ", absl::FormatDuration(FromProto(budget.window())))
+            : ""));
+  }
+  return absl::StrCat(job.restarts(), " (", absl::StrJoin(budgets, ", "), ")");
+}
+
+void DescribePast(const v1::Job& job, absl::Time now, std::ostream& out) {
+  if (job.past_failures().empty()) return;
+  out << "Earlier failures:\n";
+  for (const v1::Failure& failure : job.past_failures()) {
+    out << "  generation " << failure.generation() << ", "
+        << When(failure.has_at(), failure.at(), now) << ", " << NameOf(failure.failure_class())
+        << ": " << failure.message() << '\n';
+    PrintLastLines(failure, "    ", out);
+  }
 }
 
 }  // namespace
@@ -123,11 +182,16 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   WriteTime("runningAt", job.has_running_at(), job.running_at(), json);
   WriteTime("finishedAt", job.has_finished_at(), job.finished_at(), json);
   WriteStrings("pendingReasons", job.pending_reasons(), json);
+  json.Field("restarts", job.restarts());
+  WriteBudgets(job, json);
+  WriteTime("notBefore", job.has_not_before(), job.not_before(), json);
+  WriteText("notRestartedBecause", job.not_restarted_because(), json);
   json.Key("ranks");
   json.BeginArray();
   for (const v1::Rank& rank : job.ranks()) WriteRank(rank, json);
   json.EndArray();
   WriteFailure(job, json);
+  WritePastFailures(job, json);
   json.EndObject();
 }
 
@@ -140,14 +204,20 @@ void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out) {
       << "Submitted:   " << When(job.has_submitted_at(), job.submitted_at(), now) << '\n'
       << "Running:     " << When(job.has_running_at(), job.running_at(), now) << '\n'
       << "Finished:    " << When(job.has_finished_at(), job.finished_at(), now) << '\n';
+  if (!job.restart_budgets().empty()) out << "Restarts:    " << RestartsText(job) << '\n';
   for (const std::string& reason : job.pending_reasons()) out << "Pending:     " << reason << '\n';
+  if (job.has_not_before() && FromProto(job.not_before()) > now)
+    out << "Due in:      " << AgeText(FromProto(job.not_before()) - now) << '\n';
   DescribeFailure(job, out);
+  DescribePast(job, now, out);
   DescribeRanks(job, out);
 }
 
 void PrintFailure(const v1::Job& job, std::ostream& err) {
   err << "dpctl: job " << job.id() << " failed: " << job.failure().message() << '\n';
   PrintLastLines(job.failure(), "  | ", err);
+  if (job.restarts() > 0 && !job.not_restarted_because().empty())
+    err << "dpctl: not restarted again: " << job.not_restarted_because() << '\n';
 }
 
 std::string AgeText(absl::Duration age) {

@@ -93,6 +93,10 @@ TEST(JobViewTest, TheJsonOfAJobIsStable) {
   "runningAt": "2026-01-02T03:01:50+00:00",
   "finishedAt": "2026-01-02T03:03:25+00:00",
   "pendingReasons": [],
+  "restarts": 0,
+  "restartBudgets": [],
+  "notBefore": null,
+  "notRestartedBecause": null,
   "ranks": [
     {
       "rank": 1,
@@ -115,7 +119,8 @@ TEST(JobViewTest, TheJsonOfAJobIsStable) {
       "step 3",
       "step 4"
     ]
-  }
+  },
+  "pastFailures": []
 }
 )json");
 }
@@ -131,10 +136,43 @@ TEST(JobViewTest, WhatACancelledJobDoesNotHaveIsNullInJson) {
             R"({"id":8,"name":"big","state":"CANCELLED","generation":1,"worldSize":1,)"
             R"("exitCode":null,"signal":null,"failureClass":"cancel","submittedAt":null,)"
             R"("placedAt":null,"runningAt":null,"finishedAt":null,"pendingReasons":[],)"
+            R"("restarts":0,"restartBudgets":[],"notBefore":null,"notRestartedBecause":null,)"
             R"("ranks":[{"rank":0,"state":"RELEASED","worker":"w-a","host":"host-a","slot":1,)"
             R"("pid":null,"exitCode":null,"signal":null}],)"
             R"("failure":{"message":"cancelled","rank":null,"worker":null,"host":null,"at":null,)"
-            "\"lastLines\":[]}}\n");
+            "\"lastLines\":[]},\"pastFailures\":[]}\n");
+}
+
+constexpr char kRestarted[] = R"job(
+  id: 9 generation: 2 state: JOB_STATE_FAILED spec { name: "cnn" ranks: 1 }
+  failure { failure_class: FAILURE_CLASS_USER message: "exit code 3" }
+  not_restarted_because: "restart.maxRestarts is 0" restarts: 1
+  restart_budgets { failure_class: FAILURE_CLASS_USER }
+  restart_budgets { failure_class: FAILURE_CLASS_INFRA used: 1 limit: 10 window { seconds: 3600 } }
+  past_failures {
+    generation: 1 failure_class: FAILURE_CLASS_INFRA counted_as: FAILURE_CLASS_INFRA
+    message: "worker w-a was lost" worker: "w-a" host: "host-a" at { seconds: 1767323005 }
+    last_lines: "step 3" })job";
+
+TEST(JobViewTest, ARestartedJobShowsItsHistory) {
+  const std::string text = Described(Job(kRestarted));
+  EXPECT_THAT(text, testing::HasSubstr("Restarts:    1 (user 0/0, infra 1/10 within 1h)\n"));
+  EXPECT_THAT(text, testing::HasSubstr("  not restarted: restart.maxRestarts is 0\n"));
+  EXPECT_THAT(text, testing::HasSubstr("Earlier failures:\n"
+                                       "  generation 1, 2026-01-02 03:03:25 UTC (40s ago), infra: "
+                                       "worker w-a was lost\n    step 3\n"));
+}
+
+TEST(JobViewTest, TheHistoryOfAJobIsInItsJson) {
+  std::ostringstream out;
+  JsonWriter json(out, JsonWriter::Style::kOneLine);
+  WriteJob(Job(kRestarted), json);
+  EXPECT_THAT(out.str(), testing::HasSubstr(
+                             R"("restartBudgets":[{"failureClass":"user","used":0,"limit":0,)"
+                             R"("windowSeconds":null},{"failureClass":"infra","used":1,"limit":10,)"
+                             R"("windowSeconds":3600}])"));
+  EXPECT_THAT(out.str(), testing::HasSubstr(R"("pastFailures":[{"generation":1,)"
+                                            R"("failureClass":"infra","countedAs":"infra")"));
 }
 
 TEST(JobViewTest, AgesShowTheirTwoLargestUnits) {

@@ -27,6 +27,8 @@ class Logs final : public Command {
     app.add_option("JOB", job_, "Id, or name (the latest job of that name)")->required();
     app.add_flag("-f,--follow", follow_, "Go on until the job is over");
     app.add_option("--rank", ranks_, "Only these ranks, as 0,2-5")->type_name("RANKS");
+    app.add_option("--generation", generation_, "Only this one; by default the latest")
+        ->check(CLI::Range(1, std::numeric_limits<int>::max()));
     app.add_option("--tail", tail_, "Start at the last so many lines of each stream")
         ->check(CLI::Range(1, std::numeric_limits<int>::max()));
     app.add_flag("--stdout", stdout_, "Only standard output");
@@ -37,6 +39,7 @@ class Logs final : public Command {
     DP_ASSIGN_OR_RETURN(v1::ReadLogsRequest request, Request());
     DP_ASSIGN_OR_RETURN(v1::Job job, FindJob(context, job_));
     DP_RETURN_IF_ERROR(CheckRanks(request, job));
+    DP_RETURN_IF_ERROR(ChooseGeneration(job, request));
     request.set_job(job.id());
     const absl::Duration patience = follow_ ? kPatience : context.flags().timeout;
     RankLabels labels(context, job.id());
@@ -44,7 +47,12 @@ class Logs final : public Command {
     LogReader reader(context, std::move(request), patience);
     while (!reader.at_end() && context.out().good()) {
       DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, reader.Next(follow_));
-      for (const LogLine& line : lines) Print(line, labels, context);
+      for (const LogLine& line : lines) {
+        if (labels.Enter(line.generation))
+          context.err() << "dpctl: job " << job.id() << " goes on as generation " << line.generation
+                        << std::endl;
+        Print(line, labels, context);
+      }
       context.out().flush();
     }
     return kSuccess;
@@ -59,6 +67,15 @@ class Logs final : public Command {
                                                        rank, "; its world size is ", ranks,
                                                        ", and ranks count from 0"));
     return absl::OkStatus();
+  }
+
+  // Following goes on with the generations that come.
+  absl::Status ChooseGeneration(const v1::Job& job, v1::ReadLogsRequest& request) const {
+    request.set_generation(generation_);
+    if (generation_ == 0) request.set_since_generation(job.generation());
+    if (generation_ <= static_cast<int64_t>(job.generation())) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("--generation: job ", job.id(), " has had ",
+                                                   job.generation(), " so far, not ", generation_));
   }
 
   absl::StatusOr<v1::ReadLogsRequest> Request() const {
@@ -94,6 +111,7 @@ class Logs final : public Command {
   bool stdout_ = false;
   bool stderr_ = false;
   int tail_ = 0;
+  int generation_ = 0;  // 0: the latest
 };
 
 }  // namespace

@@ -60,6 +60,26 @@ TEST_F(LogsTest, ByDefaultBothStreamsAreRead) {
               ElementsAre(v1::LOG_STREAM_STDOUT, v1::LOG_STREAM_STDERR));
 }
 
+TEST_F(LogsTest, TheLatestGenerationIsReadUnlessAnotherIsAskedFor) {
+  coordinator_.jobs.at(7).set_generation(3);
+  AddLogPage("finished: true");
+  AddLogPage("finished: true");
+  Dpctl("logs 7");
+  Dpctl("logs 7 --generation 2");
+  EXPECT_EQ(coordinator_.log_reads.at(0).since_generation(), 3u);
+  EXPECT_EQ(coordinator_.log_reads.at(0).generation(), 0u);
+  EXPECT_EQ(coordinator_.log_reads.at(1).generation(), 2u);
+  EXPECT_THAT(Dpctl("logs 7 --generation 4").err, HasSubstr("job 7 has had 3 so far, not 4"));
+}
+
+TEST_F(LogsTest, FollowingGoesOnWithTheNextGenerationAndSaysSo) {
+  AddLogPage(R"(chunks { generation: 1 data: "old\n" } chunks { generation: 2 data: "new\n" }
+                finished: true)");
+  const Result result = Dpctl("logs -f 7");
+  EXPECT_EQ(result.out, "[0] old\n[0] new\n");
+  EXPECT_EQ(result.err, "dpctl: job 7 goes on as generation 2\n");
+}
+
 TEST_F(LogsTest, RanksThatAreNoneAreAUsageError) {
   for (const std::string ranks : {"x", "3-1", "-1", "1,,2", "0-99999999"}) {
     const Result result = Dpctl("logs 7 --rank=" + ranks);

@@ -63,7 +63,8 @@ void ProgramFlags::DefineFlags(CLI::App& app) {
                  "Ranks on each: a number, gpu, cpu or auto")
       ->type_name("RANKS")
       ->group(group);
-  app.add_option("--max-restarts,--max_restarts", max_restarts_, "Recorded for restarts to come")
+  app.add_option("--max-restarts,--max_restarts", max_restarts_,
+                 "Restarts after the program failed; 0 by default")
       ->type_name("N")
       ->group(group);
   app.add_option("--name", name_, "Of the job; by default after the program")->group(group);

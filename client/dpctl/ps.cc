@@ -79,12 +79,12 @@ class Ps final : public Command {
   }
 
   static void PrintTable(const std::vector<v1::Job>& jobs, Context& context) {
-    Table table({"ID", "NAME", "STATE", "RANKS", "WORKERS", "AGE", "REASON"});
+    Table table({"ID", "NAME", "STATE", "RANKS", "RESTARTS", "WORKERS", "AGE", "REASON"});
     for (const v1::Job& job : jobs) {
       const absl::Duration age = context.surroundings().clock.Now() - FromProto(job.submitted_at());
       table.Add({absl::StrCat(job.id()), job.spec().name(), NameOf(job.state()),
-                 absl::StrCat(job.spec().ranks()), absl::StrJoin(WorkersOf(job), ","), AgeText(age),
-                 Reason(job)});
+                 absl::StrCat(job.spec().ranks()), absl::StrCat(job.restarts()),
+                 absl::StrJoin(WorkersOf(job), ","), AgeText(age), Reason(job)});
     }
     table.Print(context.out(), !context.flags().no_headers);
   }

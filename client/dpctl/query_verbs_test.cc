@@ -13,7 +13,7 @@ class QueryVerbsTest : public DpctlTest {
   QueryVerbsTest() {
     AddJob(3, R"(state: JOB_STATE_SUCCEEDED spec { name: "cnn" ranks: 1 }
                  submitted_at { seconds: 1767319445 } ranks { rank: 0 worker: "w-a" })");
-    AddJob(7, R"(state: JOB_STATE_RUNNING spec { name: "cnn" ranks: 2 }
+    AddJob(7, R"(state: JOB_STATE_RUNNING spec { name: "cnn" ranks: 2 } restarts: 3
                  submitted_at { seconds: 1767323004 }
                  ranks { rank: 0 worker: "w-a" } ranks { rank: 1 worker: "w-b" })");
     AddJob(8, R"(state: JOB_STATE_PENDING spec { name: "big" ranks: 9 }
@@ -25,17 +25,20 @@ class QueryVerbsTest : public DpctlTest {
 TEST_F(QueryVerbsTest, PsListsWhatIsNotOver) {
   const Result result = Dpctl("ps");
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out,
-            "ID  NAME  STATE    RANKS  WORKERS  AGE  REASON\n"
-            "7   cnn   RUNNING  2      w-a,w-b  41s  -\n"
-            "8   big   PENDING  9      -        1s   needs 9 slots, 1 is free; behind job 7\n");
+  EXPECT_EQ(
+      result.out,
+      "ID  NAME  STATE    RANKS  RESTARTS  WORKERS  AGE  REASON\n"
+      "7   cnn   RUNNING  2      3         w-a,w-b  41s  -\n"
+      "8   big   PENDING  9      0         -        1s   needs 9 slots, 1 is free; behind job "
+      "7\n");
   EXPECT_EQ(result.err, "");
 }
 
 TEST_F(QueryVerbsTest, PsAllAndStateChoose) {
   EXPECT_EQ(Dpctl("ps -a -o name").out, "3\n7\n8\n");
   out_.str("");
-  EXPECT_EQ(Dpctl("ps --state succeeded --no-headers").out, "3  cnn  SUCCEEDED  1  w-a  1h0m  -\n");
+  EXPECT_EQ(Dpctl("ps --state succeeded --no-headers").out,
+            "3  cnn  SUCCEEDED  1  0  w-a  1h0m  -\n");
   EXPECT_EQ(Dpctl("ps --state dreaming").code, 2);
 }
 

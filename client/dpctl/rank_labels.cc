@@ -1,8 +1,19 @@
 #include "client/dpctl/rank_labels.h"
 
+#include <utility>
+
 #include "client/dpctl/job_calls.h"
 
 namespace dp::ctl {
+
+bool RankLabels::Enter(uint64_t generation) {
+  if (generation <= generation_) return false;
+  const bool another = std::exchange(generation_, generation) != 0;
+  if (!another) return false;
+  hosts_.clear();
+  asked_ = false;
+  return true;
+}
 
 void RankLabels::Learn(const v1::Job& job) {
   for (const v1::Rank& rank : job.ranks()) hosts_[rank.rank()] = rank.host();

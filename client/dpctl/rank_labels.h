@@ -17,6 +17,10 @@ class RankLabels {
   // The ranks of the job as it is.
   void Learn(const v1::Job& job);
 
+  // Lines of `generation` follow. Forgets where the ranks of an earlier one were; returns whether
+  // there was one.
+  bool Enter(uint64_t generation);
+
   // Asks for the job once where the rank's host is not known: it may have been placed meanwhile.
   std::string Of(int rank) { return "[" + std::to_string(rank) + Host(rank, " ") + "]"; }
   // The host alone; empty where it is not known.
@@ -29,6 +33,7 @@ class RankLabels {
   const uint64_t job_;
   std::map<int, std::string> hosts_;
   bool asked_ = false;
+  uint64_t generation_ = 0;
 };
 
 }  // namespace dp::ctl

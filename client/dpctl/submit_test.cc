@@ -73,6 +73,12 @@ ranks: 1
 threadsPerRank: 1
 env:
   A: 1
+restart:
+  maxRestarts: 0
+  infra: 10
+  hang: 3
+  startup: 3
+  window: 3600s
 train:
   seed: 12345678901234567890
   epochs: 1
@@ -101,12 +107,13 @@ train:
       weightDecay: 0
   backend: auto
   bucketCapMb: 25
+  onIsolation: continue
   evaluateEvery: 1
-grace: 10s
-detectWithin: 30s
 priority: 0
 hold: false
 singleton: false
+grace: 10s
+detectWithin: 30s
 )");
 }
 

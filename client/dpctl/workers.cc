@@ -38,6 +38,10 @@ class Workers final : public Command {
         PrintTable(response, context);
         break;
     }
+    if (response.held_back() > 0)
+      context.err() << "dpctl: " << response.held_back()
+                    << " workers are silent, more than half of them: none is given up yet, as the "
+                       "fault may be on the coordinator's side\n";
     return kSuccess;
   }
 

@@ -11,12 +11,30 @@
 #include "base/rank.h"
 #include "base/store/key_values.h"
 #include "base/store/operation.h"
+#include "server/core/failure_class.h"
 
 // What the coordinator can be told. A command is a decision that was already taken, with its time:
 // the journal is the list of them, and replay applies the same list again. Plain structs, no
 // protobuf; the shell converts. docs/coordinator.md says when each is refused.
 
 namespace dp::core {
+
+// How often a job gets another generation, by what ended the one before. The machine keeps it; the
+// policy (retry_policy.h) reads it.
+struct RestartLimits {
+  int user = 0;    // over the job's whole life; a rank that cannot be started counts too
+  int infra = 10;  // within `window`, as are the next two
+  int hang = 3;
+  std::optional<int> oom;  // absent: `user` counts these
+  int startup = 3;         // generations in a row that never ran, whatever ended them
+  absl::Duration window = absl::Hours(1);
+  // Of a rank, 128 + N for signal N.
+  std::vector<int> never_exit_codes = {};
+  std::vector<int> always_exit_codes =
+      {};  // retried without being counted, unless among the others
+
+  bool operator==(const RestartLimits&) const = default;
+};
 
 // What the machine needs to know of a job; the rest of the spec is opaque to it.
 struct JobSpec {
@@ -27,6 +45,9 @@ struct JobSpec {
   int nodes = 0;            // workers that take `ranks / nodes` each; 0: as few workers as will do
   // Its ranks know nothing of worlds: each counts as joined once its process runs.
   bool joins_by_running = false;
+  // After a failure a command decides whether it gets another generation. Absent: it never does, as
+  // in journals of releases without restarts.
+  std::optional<RestartLimits> restart = {};
 
   bool operator==(const JobSpec&) const = default;
 };
@@ -95,6 +116,24 @@ struct ReportRank {
   std::string error;                    // with kExited: why there was no process at all
   std::vector<std::string> last_lines;  // with kExited
   bool stopped = false;                 // with kExited: its worker ended it, or never began it
+  std::string stop_reason = {};         // with `stopped`; empty: it was shutting down
+  bool oom = false;                     // with kExited: the kernel killed it for want of memory
+};
+
+// Gives a job that has failed, and of which no rank is left, another generation: it is pending
+// again.
+struct RetryJob {
+  JobId job;
+  Generation generation;                   // that failed
+  absl::Time not_before;                   // the next one is placed no earlier
+  std::optional<FailureClass> counted_as;  // whose budget pays; absent: none does
+};
+
+// Ends such a job instead.
+struct FinishJob {
+  JobId job;
+  Generation generation;
+  std::string reason;  // why there is no other generation
 };
 
 struct JoinWorld {
@@ -147,7 +186,7 @@ struct AskHandover {
 
 using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
                             LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch,
-                            RegisterCheckpoint, RegisterWeights, AskHandover>;
+                            RegisterCheckpoint, RegisterWeights, AskHandover, RetryJob, FinishJob>;
 
 struct Command {
   absl::Time at;  // when the decision was taken

@@ -27,6 +27,7 @@ absl::Status CheckGeneration(const Job& job, Generation generation) {
 }  // namespace
 
 Outcome Coordinator::Apply(const Command& command) {
+  now_ = command.at;
   touched_.clear();
   store_changes_.clear();
   recorded_ = false;
@@ -225,7 +226,9 @@ absl::StatusOr<Reply> Coordinator::On(const ReportRank& command, absl::Time at) 
       break;
     case ReportRank::What::kExited:
       changed = RankExited(*job, rank,
-                           {command.exit, command.error, command.last_lines, command.stopped}, at);
+                           {command.exit, command.error, command.last_lines, command.stopped,
+                            command.stop_reason, command.oom},
+                           at);
       break;
     case ReportRank::What::kReleased:
       changed = RankReleased(*job, rank, at);
@@ -299,8 +302,8 @@ void Coordinator::Moved(const Job& job, const Sight& before) {
   if (now.world == WorldState::kClosed && before.world != WorldState::kClosed) {
     state_.stores.erase(job.id);
   }
+  if (!job.live()) ReleaseStorePort(job);
   if (!job.terminal()) return;
-  ReleaseStorePort(job);
   if (const std::optional<JobId> forgotten = state_.jobs.Retire(job.id)) {
     state_.versions.erase({Topic::Kind::kWorld, forgotten->value()});
     forgotten_.push_back(*forgotten);
@@ -309,7 +312,7 @@ void Coordinator::Moved(const Job& job, const Sight& before) {
 
 void Coordinator::ReleaseStorePort(const Job& job) {
   if (job.store_port == 0) return;
-  state_.store_ports.Release(job.store_port, job.id, *job.finished_at);
+  state_.store_ports.Release(job.store_port, job.id, now_);
   state_.jobs.Find(job.id)->store_port = 0;
 }
 

@@ -75,10 +75,16 @@ class Coordinator {
   absl::StatusOr<Reply> On(const RegisterCheckpoint& command, absl::Time at);
   absl::StatusOr<Reply> On(const RegisterWeights& command, absl::Time at);
   absl::StatusOr<Reply> On(const AskHandover& command, absl::Time at);
+  // In restart_commands.cc.
+  absl::StatusOr<Reply> On(const RetryJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const FinishJob& command, absl::Time at);
 
   // The job of a rank's act. Errors: NotFound; FailedPrecondition stale generation;
   // InvalidArgument no such rank.
   absl::StatusOr<Job*> JobOf(const RankKey& rank);
+  // A job that waits for RetryJob or FinishJob. Errors: NotFound; FailedPrecondition stale
+  // generation, or it does not wait.
+  absl::StatusOr<Job*> Awaiting(JobId id, Generation generation);
   absl::Status CheckPlacement(const Job& job, const PlaceJob& command) const;
   absl::Status CheckStorePort(const Job& job, int port) const;
   void LoseRanks(const std::vector<RankKey>& ranks, const std::string& reason, absl::Time at);
@@ -104,7 +110,8 @@ class Coordinator {
   Outcome Finish(absl::StatusOr<Reply> reply);
 
   State state_;
-  // By the command in hand.
+  // Of the command in hand: its time, and what it did.
+  absl::Time now_;
   std::set<Topic> touched_;
   std::vector<Topic> store_changes_;  // these have no version of the machine's
   bool recorded_ = false;

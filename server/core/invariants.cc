@@ -1,5 +1,6 @@
 #include "server/core/invariants.h"
 
+#include <deque>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -40,15 +41,30 @@ void CheckWorld(const Job& job, const Findings& findings) {
   }
 }
 
-bool AnyLive(const Job& job) {
-  for (const Rank& rank : job.ranks) {
-    if (rank.live()) return true;
+// The latest restarts that a budget paid for, as many as it has and one more, are not all within a
+// window.
+void CheckBudget(const std::deque<absl::Time>& paid, int limit, absl::Duration window,
+                 const Findings& findings) {
+  if (paid.size() <= static_cast<size_t>(limit)) return;
+  const absl::Time first = paid[paid.size() - limit - 1];
+  findings.Expect(paid.back() - first >= window, "a budget of restarts is exceeded");
+}
+
+void CheckBudgets(const Job& job, const Findings& findings) {
+  for (const auto& [payer, paid] : job.restarts) {
+    const RestartLimits limits = job.spec.restart.value_or(RestartLimits{});
+    const bool own = payer == FailureClass::kUser;
+    const int limit = own                             ? limits.user
+                      : payer == FailureClass::kHang  ? limits.hang
+                      : payer == FailureClass::kInfra ? limits.infra
+                      : payer == FailureClass::kOom   ? limits.oom.value_or(0)
+                                                      : 0;
+    CheckBudget(paid, limit, own ? absl::InfiniteDuration() : limits.window, findings);
   }
-  return false;
 }
 
 void CheckEnd(const Job& job, const Findings& findings) {
-  findings.Expect(!AnyLive(job), "is over, but a rank holds a slot");
+  findings.Expect(!job.live(), "is over, but a rank holds a slot");
   findings.Expect(job.finished_at.has_value(), "is over without a time");
   if (job.state == JobState::kSucceeded) {
     findings.Expect(!job.failure.has_value(), "succeeded with a failure");
@@ -66,18 +82,19 @@ void CheckState(const Job& job, const Findings& findings) {
   const WorldState world = job.world.state();
   switch (job.state) {
     case JobState::kPending:
-      findings.Expect(!AnyLive(job), "waits for slots and holds some");
+      findings.Expect(!job.live(), "waits for slots and holds some");
+      findings.Expect(!job.failure.has_value(), "waits for slots with a failure");
       break;
     case JobState::kStarting:
       findings.Expect(world == WorldState::kForming, "its world is not forming");
-      findings.Expect(AnyLive(job), "has no rank left");
+      findings.Expect(job.live(), "has no rank left");
       break;
     case JobState::kRunning:
       findings.Expect(world == WorldState::kSealed, "its world is not sealed");
-      findings.Expect(AnyLive(job), "has no rank left");
+      findings.Expect(job.live(), "has no rank left");
       break;
     case JobState::kStopping:
-      findings.Expect(AnyLive(job), "has no rank left to stop");
+      findings.Expect(job.live() || job.may_retry(), "has no rank left to stop");
       [[fallthrough]];
     case JobState::kFailed:
     case JobState::kCancelled:
@@ -151,7 +168,7 @@ void CheckStorePorts(const State& state, std::vector<std::string>& broken) {
   const auto& uses = state.store_ports.uses();
   for (const Job* job : state.jobs.jobs()) {
     const Findings findings = About(*job, broken);
-    findings.Expect((job->store_port != 0) == (job->spec.store_port && AnyLive(*job)),
+    findings.Expect((job->store_port != 0) == (job->spec.store_port && job->live()),
                     "has a store port though it runs nowhere, or the other way round");
     if (job->store_port == 0) continue;
     const auto use = uses.find(job->store_port);
@@ -197,6 +214,7 @@ std::vector<std::string> Invariants::Broken(const State& state) {
     CheckState(*job, findings);
     CheckPlaces(*job, state, findings);
     CheckCheckpoints(*job, findings);
+    CheckBudgets(*job, findings);
   }
   for (const Worker* worker : state.workers.workers()) CheckSlots(*worker, state, broken);
   CheckStores(state, broken);
@@ -219,7 +237,7 @@ void Invariants::CheckProgress(const State& state, std::vector<std::string>& bro
       CheckProgressOf(*job, it->second, broken);
     }
     Seen& seen = now[job->id];
-    seen = {job->generation, job->version, job->terminal(), {}};
+    seen = {job->generation, job->version, job->terminal(), job->restart_count, {}};
     for (const Rank& rank : job->ranks) seen.ranks.push_back(rank.state);
   }
   jobs_ = std::move(now);
@@ -229,6 +247,7 @@ void Invariants::CheckProgressOf(const Job& job, const Seen& before,
                                  std::vector<std::string>& broken) {
   const Findings findings = About(job, broken);
   findings.Expect(job.generation >= before.generation, "its generation went back");
+  findings.Expect(job.restart_count >= before.restarts, "its count of restarts went back");
   findings.Expect(job.version >= before.version, "its version went back");
   if (before.terminal) {
     findings.Expect(job.terminal() && job.version == before.version, "moved after its end");

@@ -24,6 +24,7 @@ class Invariants {
     Generation generation;
     Revision version;
     bool terminal = false;
+    int restarts = 0;
     std::vector<RankState> ranks;
   };
 

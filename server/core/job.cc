@@ -1,5 +1,7 @@
 #include "server/core/job.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/signal_name.h"
 
@@ -55,8 +57,21 @@ absl::string_view Name(FailureClass failure_class) {
       return "cancel";
     case FailureClass::kHang:
       return "hang";
+    case FailureClass::kOom:
+      return "oom";
+    case FailureClass::kPreempt:
+      return "preempt";
   }
   return "";
+}
+
+bool Job::live() const {
+  return std::any_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.live(); });
+}
+
+bool Job::may_retry() const {
+  return spec.restart.has_value() && failure.has_value() && !no_retry &&
+         failure->failure_class != FailureClass::kCancel;
 }
 
 std::string Describe(const Exit& exit) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,6 +12,7 @@
 #include "base/id.h"
 #include "server/core/checkpoints.h"
 #include "server/core/command.h"
+#include "server/core/failure_class.h"
 #include "server/core/rendezvous.h"
 
 // What the coordinator remembers of a job. Plain values: JobRegistry moves them, everybody reads.
@@ -36,9 +39,8 @@ enum class RankState {
   kLost,      // its worker was lost, and the slot with it
 };
 
-enum class FailureClass { kUser, kInfra, kStartup, kCancel, kHang };
-
-// The first failure of a job is its root cause; later ones are consequences and not recorded.
+// The first failure of a generation is its root cause; later ones are consequences and not
+// recorded.
 struct Failure {
   FailureClass failure_class = FailureClass::kUser;
   std::optional<int> rank;  // absent when somebody cancelled; so are `worker` and `host`
@@ -48,6 +50,14 @@ struct Failure {
   std::string message;                  // one line for people
   std::vector<std::string> last_lines;  // of the rank's output
   absl::Time at;
+  Generation generation = {};                 // not valid where the job was never placed
+  std::optional<absl::Time> running_at = {};  // of its generation; absent: it never ran
+};
+
+// What ended a generation that had a successor.
+struct PastFailure {
+  Failure failure;
+  std::optional<FailureClass> counted_as;  // whose budget paid; absent: none did
 };
 
 // What ranks say of each other when a collective fails. A rank that speaks up is not the one that
@@ -57,6 +67,9 @@ struct Suspicion {
   std::set<int> suspects;  // ranks that were waited for in vain and have not spoken
   std::string error;       // of the collective that raised it
 };
+
+// More would only repeat what the latest say, each with up to 20 KiB of output.
+inline constexpr size_t kPastFailuresMax = 10;
 
 // The place of one rank and what became of it. Keeps the worker's name and host as they were, so
 // that the job can be described when the worker is long gone.
@@ -94,18 +107,30 @@ struct Job {
   // that does so exits with kHandedOverExitCode.
   std::string handover;
   std::optional<Failure> failure;  // set from kStopping on, unless the job succeeds
+  std::deque<PastFailure> past;  // of former generations, the latest kPastFailuresMax, oldest first
+  // When each budget paid for a restart, the latest kRestartsMax; by class.
+  std::map<FailureClass, std::deque<absl::Time>> restarts;
+  int restart_count = 0;
+  absl::Time not_before = absl::InfinitePast();  // while pending: not placed earlier
+  bool no_retry = false;      // was cancelled while it was stopping after a failure
+  std::string not_restarted;  // with kFailed: why there is no other generation
   absl::Time submitted_at;
   std::optional<absl::Time> placed_at;
   std::optional<absl::Time> running_at;
   std::optional<absl::Time> finished_at;
 
   bool terminal() const { return state >= JobState::kSucceeded; }
+  // A rank holds a slot.
+  bool live() const;
+  // What ends its generation need not end the job: RetryJob or FinishJob decides when no rank is
+  // left.
+  bool may_retry() const;
+  bool awaits_verdict() const { return state == JobState::kStopping && !live(); }
 };
 
-// Lower case, as people read them: "starting", "released", "infra".
+// Lower case, as people read them: "starting", "released".
 absl::string_view Name(JobState state);
 absl::string_view Name(RankState state);
-absl::string_view Name(FailureClass failure_class);
 
 // "exit code 3" or "signal 9 (SIGKILL)".
 std::string Describe(const Exit& exit);

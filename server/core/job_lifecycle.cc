@@ -16,7 +16,8 @@ namespace {
 // Names in one line are for people: after so many the rest is counted.
 constexpr size_t kRanksNamedMax = 16;
 
-constexpr char kShutDown[] = ", stopped because its worker is shutting down";
+// Why a daemon ends ranks that were not to end, where it does not say.
+constexpr char kShutDown[] = "its worker is shutting down";
 
 std::string Whereabouts(const Job& job, int rank) {
   const Rank& r = job.ranks.at(rank);
@@ -41,10 +42,37 @@ std::vector<std::string> Bounded(const std::vector<std::string>& lines) {
   return bounded;
 }
 
-// Decides the end of a job, once: the first failure is the root cause.
+// Where the job had asked for the end its failure is on record already, so that a rank that was
+// stopped before tells of its daemon's doing.
+FailureClass ClassOf(const RankEnd& end) {
+  if (end.stopped) return FailureClass::kInfra;
+  return end.oom ? FailureClass::kOom : FailureClass::kUser;
+}
+
+std::string Circumstances(const RankEnd& end) {
+  if (end.stopped) {
+    return absl::StrCat(", stopped because ",
+                        end.stop_reason.empty()
+                            ? kShutDown
+                            : std::string(Utf8Prefix(end.stop_reason, kLastLineBytesMax)));
+  }
+  return end.oom ? ", killed because its host was out of memory" : "";
+}
+
+bool LeftAsAsked(const Exit& exit) { return exit == Exit{Exit::How::kCode, kHandedOverExitCode}; }
+
+// The rank leaves as its job was asked to. The others do so too: they are not to be stopped before
+// they have saved.
+bool HandsOver(const Job& job, const RankEnd& end) {
+  return !job.handover.empty() && !end.stopped && LeftAsAsked(end.exit);
+}
+
+// Decides the end of a generation, once: the first failure is the root cause.
 void Stop(Job& job, Failure failure, absl::Time at) {
   if (job.failure.has_value() || job.terminal()) return;
   failure.at = at;
+  failure.generation = job.generation;
+  failure.running_at = job.running_at;
   job.world.Close(failure.message);
   job.failure = std::move(failure);
   job.state = JobState::kStopping;
@@ -64,6 +92,18 @@ void StopIfNeverSealed(Job& job, absl::Time at) {
   }
 }
 
+// When the last rank has left as asked, the slots are free for others, and the job goes on
+// elsewhere.
+void StopIfHandedOver(Job& job, absl::Time at) {
+  if (job.failure.has_value() || job.handover.empty() || job.ranks.empty()) return;
+  bool left = false;
+  for (const Rank& rank : job.ranks) {
+    if (rank.state < RankState::kExited || !rank.exit.has_value()) return;
+    left |= LeftAsAsked(*rank.exit);
+  }
+  if (left) Preempt(job, absl::StrCat("its ranks have saved and left: ", job.handover), at);
+}
+
 void End(Job& job, absl::Time at) {
   if (!job.failure.has_value()) {
     for (const Rank& rank : job.ranks) DP_CHECK(rank.succeeded());
@@ -79,13 +119,12 @@ void End(Job& job, absl::Time at) {
 // Draws the conclusions from what has become of the ranks.
 void Settle(Job& job, absl::Time at) {
   StopIfNeverSealed(job, at);
+  StopIfHandedOver(job, at);
   if (job.state == JobState::kStarting && job.world.state() == WorldState::kSealed) {
     job.state = JobState::kRunning;
     job.running_at = at;
   }
-  const bool over = std::none_of(job.ranks.begin(), job.ranks.end(),
-                                 [](const Rank& rank) { return rank.live(); });
-  if (over) End(job, at);
+  if (!job.live() && !job.may_retry()) End(job, at);
 }
 
 // A program that knows nothing of worlds has joined as soon as it is known to have run.
@@ -107,6 +146,7 @@ void Place(Job& job, std::vector<Rank> ranks, absl::Time at) {
   job.handover.clear();
   job.state = JobState::kStarting;
   job.placed_at = at;
+  job.not_before = absl::InfinitePast();
 }
 
 bool RankStarted(Job& job, int rank, int64_t pid, absl::Time at) {
@@ -140,15 +180,13 @@ bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at) {
   r.state = RankState::kExited;
   if (end.error.empty()) {
     r.exit = end.exit;
-    // Where the job had asked for the end its failure is on record already, so that a rank that was
-    // stopped before tells of a daemon that shuts down.
-    Failure failure = FailureOf(job, rank, end.stopped ? FailureClass::kInfra : FailureClass::kUser,
-                                absl::StrCat(Whereabouts(job, rank), ": ", Describe(end.exit),
-                                             end.stopped ? kShutDown : ""));
+    Failure failure = FailureOf(
+        job, rank, ClassOf(end),
+        absl::StrCat(Whereabouts(job, rank), ": ", Describe(end.exit), Circumstances(end)));
     failure.last_lines = Bounded(end.last_lines);
     // Over so soon that its start was never reported.
     if (end.exit.success()) JoinByRunning(job, rank);
-    if (!end.exit.success()) Stop(job, std::move(failure), at);
+    if (!end.exit.success() && !HandsOver(job, end)) Stop(job, std::move(failure), at);
   } else {
     Stop(job,
          FailureOf(job, rank, end.stopped ? FailureClass::kInfra : FailureClass::kStartup,
@@ -214,8 +252,48 @@ bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at) {
   return true;
 }
 
+bool Preempt(Job& job, std::string reason, absl::Time at) {
+  if (job.state != JobState::kStarting && job.state != JobState::kRunning) return false;
+  Failure failure;
+  failure.failure_class = FailureClass::kPreempt;
+  failure.message = std::move(reason);
+  Stop(job, std::move(failure), at);
+  return true;
+}
+
+void Retry(Job& job, const RetryJob& verdict, absl::Time at) {
+  DP_CHECK(job.awaits_verdict() && job.may_retry());
+  job.past.push_back({*std::move(job.failure), verdict.counted_as});
+  if (job.past.size() > kPastFailuresMax) job.past.pop_front();
+  if (verdict.counted_as.has_value()) {
+    std::deque<absl::Time>& paid = job.restarts[*verdict.counted_as];
+    paid.push_back(at);
+    if (paid.size() > size_t{kRestartsMax}) paid.pop_front();
+  }
+  ++job.restart_count;
+  job.failure.reset();
+  job.suspicion = {};
+  job.placed_at.reset();
+  job.running_at.reset();
+  job.not_before = verdict.not_before;
+  job.state = JobState::kPending;
+}
+
+void Finish(Job& job, const std::string& reason, absl::Time at) {
+  DP_CHECK(job.awaits_verdict());
+  job.not_restarted = std::string(Utf8Prefix(reason, kLastLineBytesMax));
+  End(job, at);
+}
+
 bool Cancel(Job& job, absl::Time at) {
-  if (job.failure.has_value() || job.terminal()) return false;
+  if (job.terminal()) return false;
+  if (job.failure.has_value()) {
+    if (!job.may_retry()) return false;
+    job.no_retry = true;
+    job.not_restarted = "cancelled while it was stopping";
+    Settle(job, at);
+    return true;
+  }
   Failure failure;
   failure.failure_class = FailureClass::kCancel;
   failure.message = absl::StrCat("cancelled while ", Name(job.state));

@@ -32,6 +32,8 @@ struct RankEnd {
   std::string error;
   std::vector<std::string> last_lines;
   bool stopped = false;  // its worker ended it, or never began it
+  std::string stop_reason = {};
+  bool oom = false;
 };
 bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at);
 
@@ -44,7 +46,16 @@ bool RankLost(Job& job, int rank, const std::string& reason, absl::Time at);
 // left when those that speak up themselves are not counted; with several only where it `insists`.
 bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at);
 
+// Ends the generation of a placed job, whose slots are wanted for something else; with a restart it
+// gets another one, and no budget is spent.
+bool Preempt(Job& job, std::string reason, absl::Time at);
+
+// Ends the job; one that is stopping after a failure keeps that as its end, and is not retried.
 bool Cancel(Job& job, absl::Time at);
+
+// Precondition of both: job.awaits_verdict(); of Retry also may_retry().
+void Retry(Job& job, const RetryJob& verdict, absl::Time at);
+void Finish(Job& job, const std::string& reason, absl::Time at);
 
 // Why the world of a placed job is not sealed: the missing ranks with their workers. Empty once it
 // was.

@@ -61,8 +61,45 @@ void Add(Digest& digest, const Failure& failure) {
   digest.Add(static_cast<uint64_t>(failure.failure_class));
   digest.Add(static_cast<uint64_t>(failure.rank.value_or(-1))).Add(failure.worker);
   digest.Add(failure.host).Add(failure.at).Add(failure.last_lines.size());
+  digest.Add(failure.generation);
+  Add(digest, failure.running_at);
   for (const std::string& line : failure.last_lines) digest.Add(line);
   Add(digest, failure.exit);
+}
+
+void Add(Digest& digest, const std::vector<int>& numbers) {
+  digest.Add(numbers.size());
+  for (const int number : numbers) digest.Add(static_cast<uint64_t>(number));
+}
+
+void Add(Digest& digest, const std::optional<RestartLimits>& limits) {
+  digest.Add(limits.has_value());
+  if (!limits.has_value()) return;
+  Add(digest,
+      {limits->user, limits->infra, limits->hang, limits->oom.value_or(-1), limits->startup});
+  digest.Add(static_cast<uint64_t>(absl::ToInt64Milliseconds(limits->window)));
+  Add(digest, limits->never_exit_codes);
+  Add(digest, limits->always_exit_codes);
+}
+
+// -1 where there is none.
+void Add(Digest& digest, const std::optional<FailureClass>& failure_class) {
+  digest.Add(failure_class.has_value() ? static_cast<uint64_t>(*failure_class) : ~uint64_t{0});
+}
+
+// What is left of generations that are over.
+void AddHistory(Digest& digest, const Job& job) {
+  digest.Add(job.past.size()).Add(static_cast<uint64_t>(job.restart_count));
+  for (const PastFailure& past : job.past) {
+    Add(digest, past.failure);
+    Add(digest, past.counted_as);
+  }
+  digest.Add(job.restarts.size());
+  for (const auto& [failure_class, times] : job.restarts) {
+    digest.Add(static_cast<uint64_t>(failure_class)).Add(times.size());
+    for (const absl::Time time : times) digest.Add(time);
+  }
+  digest.Add(job.not_before).Add(job.no_retry).Add(job.not_restarted);
 }
 
 void Add(Digest& digest, const Job& job) {
@@ -82,6 +119,8 @@ void Add(Digest& digest, const Job& job) {
   job.checkpoints.AddTo(digest);
   digest.Add(job.weights.has_value()).Add(job.handover);
   if (job.weights.has_value()) job.weights->AddTo(digest);
+  Add(digest, job.spec.restart);
+  AddHistory(digest, job);
   digest.Add(job.submitted_at);
   Add(digest, job.placed_at);
   Add(digest, job.running_at);

@@ -16,6 +16,11 @@ void Liveness::Expect(WorkerId worker, Incarnation incarnation, absl::Time now) 
   heard_[worker] = {incarnation, now + kReturnsWithin};
 }
 
+void Liveness::Leave(WorkerId worker) {
+  const auto it = heard_.find(worker);
+  if (it != heard_.end()) it->second.leaving = true;
+}
+
 void Liveness::Forget(WorkerId worker) {
   const auto it = heard_.find(worker);
   if (it != heard_.end()) it->second.watched = false;
@@ -27,15 +32,45 @@ std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
   looked_at_ = now;
   std::vector<LoseWorker> overdue;
   for (auto& [worker, heard] : heard_) {
-    if (!heard.watched) continue;
-    if (stood_still) heard.at = std::max(heard.at, now);
-    const absl::Duration silence = now - heard.at;
-    if (silence <= lease_) continue;
-    const absl::Duration shown = absl::Trunc(silence, absl::Milliseconds(100));
-    overdue.push_back({worker, heard.incarnation,
-                       absl::StrCat("no heartbeat for ", absl::FormatDuration(shown))});
+    if (heard.watched && stood_still) heard.at = std::max(heard.at, now);
+    if (const auto verdict = Verdict(worker, heard, now)) overdue.push_back(*verdict);
   }
+  held_back_ = 0;
+  if (overdue.empty() || !MostAreSilent(now)) return overdue;
+  std::erase_if(overdue, [&](const LoseWorker& verdict) {
+    const Heard& heard = heard_.at(verdict.worker);
+    return !heard.leaving && now - heard.at <= kHoldMax;
+  });
+  if (overdue.empty()) held_back_ = CountSilent(now);
   return overdue;
+}
+
+std::optional<LoseWorker> Liveness::Verdict(WorkerId worker, const Heard& heard,
+                                            absl::Time now) const {
+  const absl::Duration silence = now - heard.at;
+  if (!heard.watched || silence <= lease_) return std::nullopt;
+  const absl::Duration shown = absl::Trunc(silence, absl::Milliseconds(100));
+  return LoseWorker{worker, heard.incarnation,
+                    absl::StrCat("no heartbeat for ", absl::FormatDuration(shown))};
+}
+
+// Those that have missed a heartbeat count already: where all fall silent in one moment, the leases
+// run out one after the other.
+size_t Liveness::CountSilent(absl::Time now) const {
+  return std::count_if(heard_.begin(), heard_.end(), [&](const auto& each) {
+    return each.second.counts() && now - each.second.at > lease_ / 2;
+  });
+}
+
+bool Liveness::MostAreSilent(absl::Time now) const {
+  const size_t watched = std::count_if(heard_.begin(), heard_.end(),
+                                       [](const auto& each) { return each.second.counts(); });
+  return watched >= kCrowd && CountSilent(now) * 2 > watched;
+}
+
+bool Liveness::lapsed(WorkerId worker, absl::Time now) const {
+  const auto it = heard_.find(worker);
+  return it != heard_.end() && now - it->second.at > lease_;
 }
 
 std::optional<absl::Duration> Liveness::silent_for(WorkerId worker, absl::Time now) const {

@@ -84,5 +84,77 @@ TEST_F(LivenessTest, AClockThatIsSetBackBlamesNobody) {
   EXPECT_THAT(After(absl::Seconds(5)), IsEmpty());
 }
 
+class CrowdTest : public LivenessTest {
+ protected:
+  // So many workers, of which the last ones have fallen silent a little after each other.
+  void Crowd(int workers, int silent) {
+    for (int i = 1; i <= workers; ++i) {
+      const absl::Duration earlier = absl::Milliseconds(200) * i;
+      liveness_.Hear(WorkerId(i), Incarnation(i), now_ - earlier);
+    }
+    beating_ = workers - silent;
+  }
+  std::vector<LoseWorker> After(absl::Duration duration) {
+    std::vector<LoseWorker> overdue;
+    for (const absl::Time end = now_ + duration; now_ < end;) {
+      now_ += absl::Milliseconds(100);
+      for (int i = 1; i <= beating_; ++i) liveness_.Hear(WorkerId(i), Incarnation(i), now_);
+      for (LoseWorker& verdict : liveness_.Overdue(now_)) {
+        liveness_.Forget(verdict.worker);
+        overdue.push_back(std::move(verdict));
+      }
+    }
+    return overdue;
+  }
+
+  int beating_ = 0;
+};
+
+TEST_F(CrowdTest, WhereMostFallSilentAtOnceNoneIsGivenUp) {
+  Crowd(5, 3);
+  EXPECT_THAT(After(absl::Minutes(5)), IsEmpty());
+  EXPECT_EQ(liveness_.held_back(), 3u);
+}
+
+TEST_F(CrowdTest, WhereHalfFallSilentTheyAre) {
+  Crowd(6, 3);
+  EXPECT_THAT(After(absl::Seconds(10)), SizeIs(3));
+  EXPECT_EQ(liveness_.held_back(), 0u);
+}
+
+TEST_F(CrowdTest, OfTwoWorkersBothMayBeLost) {
+  Crowd(2, 2);
+  EXPECT_THAT(After(absl::Seconds(10)), SizeIs(2));
+}
+
+TEST_F(CrowdTest, NobodyIsHeldForEver) {
+  Crowd(3, 3);
+  EXPECT_THAT(After(Liveness::kHoldMax - absl::Seconds(5)), IsEmpty());
+  EXPECT_THAT(After(absl::Seconds(10)), SizeIs(3));
+}
+
+TEST_F(CrowdTest, ThoseThatComeBackAreAsBefore) {
+  Crowd(5, 3);
+  After(absl::Seconds(30));
+  beating_ = 5;
+  EXPECT_THAT(After(absl::Seconds(30)), IsEmpty());
+  beating_ = 4;
+  EXPECT_THAT(After(absl::Seconds(10)), SizeIs(1));
+}
+
+TEST_F(CrowdTest, ThoseThatShutDownAreNoSign) {
+  Crowd(5, 4);
+  for (int i = 3; i <= 5; ++i) liveness_.Leave(WorkerId(i));
+  liveness_.Hear(WorkerId(1), Incarnation(1), now_);
+  EXPECT_THAT(After(absl::Seconds(10)), SizeIs(4));
+}
+
+TEST_F(CrowdTest, WhoKnowsMoreMayAskWhetherALeaseHasRunOut) {
+  Crowd(5, 3);
+  After(absl::Seconds(10));
+  EXPECT_TRUE(liveness_.lapsed(WorkerId(5), now_));
+  EXPECT_FALSE(liveness_.lapsed(WorkerId(1), now_));
+}
+
 }  // namespace
 }  // namespace dp::core

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "server/core/coordinator.h"
 #include "server/core/natural_order.h"
+#include "server/core/sticky_places.h"
 
 namespace dp::core {
 namespace {
@@ -24,6 +26,12 @@ class Supply {
   // Takes slots for all ranks.
   // Precondition: FitsNow(job).
   std::vector<PlaceJob::Slot> Take(const WaitingJob& job) {
+    if (job.previous.size() == static_cast<size_t>(job.ranks)) {
+      if (const auto slots = StickyPlaces(workers_, job.previous)) {
+        for (const PlaceJob::Slot& slot : *slots) TakeOne(slot);
+        return *slots;
+      }
+    }
     const size_t ranks = job.ranks;
     const size_t each = job.nodes > 0 ? ranks / job.nodes : ranks;
     std::vector<PlaceJob::Slot> slots;
@@ -65,6 +73,12 @@ class Supply {
   size_t workers() const { return workers_.size(); }
 
  private:
+  void TakeOne(const PlaceJob::Slot& slot) {
+    for (WorkerSlots& worker : workers_) {
+      if (worker.id == slot.worker) std::erase(worker.free, slot.slot);
+    }
+  }
+
   // As few workers as will do, in natural order: the emptiest ones, and last the tightest that
   // holds the rest, so that large gaps stay for jobs that need them.
   std::vector<WorkerSlots*> Fewest(size_t ranks) {
@@ -157,6 +171,9 @@ std::vector<std::string> WhyItWaits(const Supply& supply, const WaitingJob& job,
   return reasons;
 }
 
+// Without the time that is left: reasons are shown long after they were found.
+constexpr char kBacksOff[] = "its last generation failed soon, and the next one is not due yet";
+
 std::string WhyNoPort(const PortSupply& ports) {
   const StorePortRange& range = ports.range();
   const char* taken = "taken by another program where the store would be served, ";
@@ -166,21 +183,32 @@ std::string WhyNoPort(const PortSupply& ports) {
                       " after one; give the coordinator more with --store-ports");
 }
 
+std::vector<PlaceJob::Slot> SlotsOf(const Job& job) {
+  std::vector<PlaceJob::Slot> slots;
+  for (const Rank& rank : job.ranks) slots.push_back({rank.worker_id, rank.slot});
+  return slots;
+}
+
 }  // namespace
 
 Placement PlanPlacement(const std::vector<WorkerSlots>& workers,
-                        const std::vector<WaitingJob>& queue, PortSupply ports) {
+                        const std::vector<WaitingJob>& queue, PortSupply ports, absl::Time now) {
   Placement placement;
   Supply supply(workers);
   std::optional<JobId> ahead;  // the job that all later ones wait for
   for (const WaitingJob& job : queue) {
+    if (job.not_before > now) {
+      placement.reasons[job.id] = {kBacksOff};
+      placement.again_at = std::min(placement.again_at, job.not_before);
+      continue;
+    }
     if (!ahead.has_value() && supply.FitsNow(job)) {
       const std::optional<int> port = job.store_port ? ports.Take(job.id) : 0;
       if (port.has_value()) {
         placement.place.push_back({job.id, supply.Take(job), *port});
       } else {
         placement.reasons[job.id] = {WhyNoPort(ports)};
-        placement.again_at = ports.next_at();
+        placement.again_at = std::min(placement.again_at, ports.next_at());
       }
       continue;
     }
@@ -190,20 +218,38 @@ Placement PlanPlacement(const std::vector<WorkerSlots>& workers,
   return placement;
 }
 
+namespace {
+
+// Slots that a job has freed which is likely to want them again in a moment.
+std::set<PlaceJob::Slot> KeptSlots(const Coordinator& coordinator) {
+  std::set<PlaceJob::Slot> kept;
+  for (const Job* job : coordinator.jobs()) {
+    if (job->state != JobState::kStopping || !job->may_retry()) continue;
+    for (const PlaceJob::Slot& slot : SlotsOf(*job)) kept.insert(slot);
+  }
+  return kept;
+}
+
+}  // namespace
+
 Placement PlanPlacement(const Coordinator& coordinator, const StorePortRange& ports,
                         absl::Time now) {
+  const std::set<PlaceJob::Slot> kept = KeptSlots(coordinator);
   std::vector<WorkerSlots> workers;
   for (const Worker* worker : coordinator.workers()) {
     if (!worker->ready() || worker->leaving) continue;
     workers.push_back(
         {worker->id, worker->name, static_cast<int>(worker->slots.size()), worker->free_slots()});
+    std::erase_if(workers.back().free, [&](int slot) { return kept.contains({worker->id, slot}); });
   }
   std::vector<WaitingJob> queue;
   for (const Job* job : coordinator.jobs()) {
     if (job->state != JobState::kPending) continue;
-    queue.push_back({job->id, job->spec.ranks, job->spec.store_port, job->spec.nodes});
+    queue.push_back({job->id, job->spec.ranks, job->spec.store_port, job->spec.nodes, SlotsOf(*job),
+                     job->not_before});
   }
-  return PlanPlacement(workers, queue, PortSupply(coordinator.state().store_ports, ports, now));
+  return PlanPlacement(workers, queue, PortSupply(coordinator.state().store_ports, ports, now),
+                       now);
 }
 
 Placement PlanPlacement(const Coordinator& coordinator) {

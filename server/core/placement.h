@@ -28,12 +28,16 @@ struct WaitingJob {
   int ranks = 0;
   bool store_port = false;
   int nodes = 0;  // workers that take `ranks / nodes` each; 0: as few workers as will do
+  // Of its last generation, by rank; empty where it had none.
+  std::vector<PlaceJob::Slot> previous = {};
+  absl::Time not_before = absl::InfinitePast();
 };
 
 struct Placement {
   std::vector<PlaceJob> place;                        // in the order to apply them
   std::map<JobId, std::vector<std::string>> reasons;  // of each job that must wait
-  // When a port that a job waits for has rested, with which the plan may be another.
+  // When the plan may be another without any change: a job's back-off is over, or a port that it
+  // waits for has rested.
   absl::Time again_at = absl::InfiniteFuture();
 };
 
@@ -43,11 +47,16 @@ struct Placement {
 // job that fits these workers, only not now, keeps those behind it waiting, so that it gets its
 // turn; one that would not fit even on idle workers lets them pass, and so does one for which no
 // port is left.
+//
+// A job that ran before stays where it was: the ranks of a worker that can take them all again keep
+// it, and their slots where those are free; those of each other worker move together, to the
+// tightest one that the job is not on. Where that cannot be, all are placed afresh.
 Placement PlanPlacement(const std::vector<WorkerSlots>& workers,
-                        const std::vector<WaitingJob>& queue, PortSupply ports);
+                        const std::vector<WaitingJob>& queue, PortSupply ports, absl::Time now);
 
 // The same for the coordinator's ready workers that are not leaving, and its pending jobs, oldest
-// first.
+// first. Slots that a job which may be restarted has freed already are kept for it until its last
+// rank is gone.
 Placement PlanPlacement(const Coordinator& coordinator, const StorePortRange& ports,
                         absl::Time now);
 // With the default range of ports, all of them rested.

@@ -6,6 +6,7 @@
 #include "base/overloaded.h"
 #include "base/status.h"
 #include "proto/convert/store_operations.h"
+#include "server/shell/convert_job.h"
 #include "server/shell/convert_values.h"
 
 namespace dp::server {
@@ -42,6 +43,33 @@ core::StartEpoch ToCommand(const journal::StartEpoch& proto) {
   return {limits};
 }
 
+void Fill(const core::RestartLimits& limits, journal::RestartLimits* proto) {
+  proto->set_user(limits.user);
+  proto->set_infra(limits.infra);
+  proto->set_hang(limits.hang);
+  if (limits.oom.has_value()) proto->set_oom(*limits.oom);
+  proto->set_startup(limits.startup);
+  *proto->mutable_window() = ToProto(limits.window);
+  proto->mutable_never_exit_codes()->Add(limits.never_exit_codes.begin(),
+                                         limits.never_exit_codes.end());
+  proto->mutable_always_exit_codes()->Add(limits.always_exit_codes.begin(),
+                                          limits.always_exit_codes.end());
+}
+
+core::RestartLimits ToLimits(const journal::RestartLimits& proto) {
+  core::RestartLimits limits{
+      .user = proto.user(),
+      .infra = proto.infra(),
+      .hang = proto.hang(),
+      .oom = {},
+      .startup = proto.startup(),
+      .window = FromProto(proto.window()),
+      .never_exit_codes = {proto.never_exit_codes().begin(), proto.never_exit_codes().end()},
+      .always_exit_codes = {proto.always_exit_codes().begin(), proto.always_exit_codes().end()}};
+  if (proto.has_oom()) limits.oom = proto.oom();
+  return limits;
+}
+
 void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
   proto->set_request_id(submit.request_id);
   proto->set_name(submit.spec.name);
@@ -50,12 +78,15 @@ void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
   proto->set_store_port(submit.spec.store_port);
   proto->set_nodes(submit.spec.nodes);
   proto->set_joins_by_running(submit.spec.joins_by_running);
+  if (submit.spec.restart) Fill(*submit.spec.restart, proto->mutable_restart());
 }
 
 core::SubmitJob ToCommand(const journal::SubmitJob& proto) {
-  return {proto.request_id(),
-          {proto.name(), proto.ranks(), proto.payload(), proto.store_port(), proto.nodes(),
-           proto.joins_by_running()}};
+  core::SubmitJob submit{proto.request_id(),
+                         {proto.name(), proto.ranks(), proto.payload(), proto.store_port(),
+                          proto.nodes(), proto.joins_by_running()}};
+  if (proto.has_restart()) submit.spec.restart = ToLimits(proto.restart());
+  return submit;
 }
 
 void Fill(const core::PlaceJob& place, journal::PlaceJob* proto) {
@@ -125,6 +156,8 @@ void Fill(const core::ReportRank& report, journal::ReportRank* proto) {
   proto->set_error(report.error);
   for (const std::string& line : report.last_lines) proto->add_last_lines(line);
   proto->set_stopped(report.stopped);
+  proto->set_stop_reason(report.stop_reason);
+  proto->set_oom(report.oom);
 }
 
 absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto) {
@@ -136,7 +169,9 @@ absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto) {
                           .exit = FromProto(proto.exit()),
                           .error = proto.error(),
                           .last_lines = {proto.last_lines().begin(), proto.last_lines().end()},
-                          .stopped = proto.stopped()};
+                          .stopped = proto.stopped(),
+                          .stop_reason = proto.stop_reason(),
+                          .oom = proto.oom()};
   switch (proto.what()) {
     case journal::ReportRank::WHAT_STARTED:
       report.what = What::kStarted;
@@ -219,6 +254,32 @@ core::AskHandover ToCommand(const journal::AskHandover& proto) {
   return {JobId(proto.job()), proto.reason()};
 }
 
+void Fill(const core::RetryJob& retry, journal::RetryJob* proto) {
+  proto->set_job(retry.job.value());
+  proto->set_generation(retry.generation.value());
+  *proto->mutable_not_before() = ToProto(retry.not_before);
+  if (retry.counted_as) proto->set_counted_as(ToProto(*retry.counted_as));
+}
+
+absl::StatusOr<core::Action> ToCommand(const journal::RetryJob& proto) {
+  core::RetryJob retry{
+      JobId(proto.job()), Generation(proto.generation()), FromProto(proto.not_before()), {}};
+  if (proto.counted_as() == v1::FAILURE_CLASS_UNSPECIFIED) return retry;
+  retry.counted_as = FromProto(proto.counted_as());
+  if (retry.counted_as.has_value()) return retry;
+  return absl::DataLossError("a retry is paid for by a budget that this release does not know");
+}
+
+void Fill(const core::FinishJob& finish, journal::FinishJob* proto) {
+  proto->set_job(finish.job.value());
+  proto->set_generation(finish.generation.value());
+  proto->set_reason(finish.reason);
+}
+
+core::FinishJob ToCommand(const journal::FinishJob& proto) {
+  return {JobId(proto.job()), Generation(proto.generation()), proto.reason()};
+}
+
 absl::StatusOr<core::Action> ToAction(const Record& record) {
   switch (record.action_case()) {
     case Record::kStartEpoch:
@@ -249,6 +310,10 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
       return ToCommand(record.register_weights());
     case Record::kAskHandover:
       return ToCommand(record.ask_handover());
+    case Record::kRetryJob:
+      return ToCommand(record.retry_job());
+    case Record::kFinishJob:
+      return ToCommand(record.finish_job());
     // A later release's command too: protobuf keeps a field that it does not know, and sets
     // nothing.
     case Record::ACTION_NOT_SET:
@@ -287,7 +352,9 @@ Record ToRecord(const core::Command& command) {
           [&](const core::RegisterWeights& weights) {
             Fill(weights, record.mutable_register_weights());
           },
-          [&](const core::AskHandover& ask) { Fill(ask, record.mutable_ask_handover()); }},
+          [&](const core::AskHandover& ask) { Fill(ask, record.mutable_ask_handover()); },
+          [&](const core::RetryJob& retry) { Fill(retry, record.mutable_retry_job()); },
+          [&](const core::FinishJob& finish) { Fill(finish, record.mutable_finish_job()); }},
       command.action);
   return record;
 }

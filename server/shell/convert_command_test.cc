@@ -27,7 +27,9 @@ std::vector<core::Action> AllActions() {
                        {core::Exit::How::kSignal, 9},
                        "no such file",
                        {"line", "not utf-8: \xff"},
-                       /*stopped=*/true},
+                       /*stopped=*/true,
+                       "cut off",
+                       /*oom=*/true},
       core::LeaveWorker{WorkerId(1), Incarnation(5)},
       core::JoinWorld{kRank},
       core::AccusePeers{kRank, {0, 3}, "all_reduce 7: ranks 0, 3 did not arrive within 2s", true},
@@ -41,6 +43,13 @@ std::vector<core::Action> AllActions() {
       core::RegisterCheckpoint{kRank, 400, "/ckpt/\xff/step-400", std::string(64, 'a'), 1 << 20, 3},
       core::RegisterWeights{kRank, "/out/w.safetensors", std::string(64, 'b'), 1 << 19},
       core::AskHandover{JobId(7), "worker a is drained"},
+      core::SubmitJob{
+          "request",
+          {.name = "name",
+           .restart = core::RestartLimits{1, 2, 3, 4, 5, absl::Minutes(6), {93}, {33}}}},
+      core::RetryJob{JobId(7), Generation(3), absl::FromUnixSeconds(9), core::FailureClass::kOom},
+      core::RetryJob{JobId(7), Generation(3), absl::FromUnixSeconds(9), {}},
+      core::FinishJob{JobId(7), Generation(3), "restart.maxRestarts is 0"},
   };
 }
 
@@ -69,6 +78,23 @@ TEST(ConvertCommandTest, FieldsKeepTheirMeaning) {
   EXPECT_EQ(report.exit, (core::Exit{core::Exit::How::kSignal, 9}));
   EXPECT_EQ(report.last_lines.at(1), "not utf-8: \xff");
   EXPECT_TRUE(report.stopped);
+}
+
+TEST(ConvertCommandTest, TheLimitsOfRestartsKeepTheirMeaning) {
+  const auto given = std::get<core::SubmitJob>(AllActions()[14]);
+  const auto back = FromRecord(ToRecord(Command(given)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(std::get<core::SubmitJob>(back->action).spec, given.spec);
+}
+
+TEST(ConvertCommandTest, ARetryKeepsWhatItCosts) {
+  for (const int i : {15, 16}) {
+    const auto given = std::get<core::RetryJob>(AllActions()[i]);
+    const auto back = FromRecord(ToRecord(Command(given)));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(std::get<core::RetryJob>(back->action).counted_as, given.counted_as);
+    EXPECT_EQ(std::get<core::RetryJob>(back->action).not_before, given.not_before);
+  }
 }
 
 TEST(ConvertCommandTest, ARecordWithoutACommandIsRefused) {

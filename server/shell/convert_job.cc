@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "base/check.h"
 #include "server/core/job_lifecycle.h"
+#include "server/core/retry_policy.h"
 #include "server/shell/convert_checkpoint.h"
 #include "server/shell/convert_values.h"
 
@@ -38,6 +39,29 @@ void Fill(const core::Failure& failure, v1::Failure* proto) {
   proto->set_message(failure.message);
   for (const std::string& line : failure.last_lines) proto->add_last_lines(line);
   *proto->mutable_at() = ToProto(failure.at);
+  proto->set_generation(failure.generation.value());
+}
+
+void FillRestarts(const core::Job& job, absl::Time now, v1::Job* proto) {
+  for (const core::PastFailure& past : job.past) {
+    v1::Failure* added = proto->add_past_failures();
+    Fill(past.failure, added);
+    if (past.counted_as) added->set_counted_as(ToProto(*past.counted_as));
+  }
+  proto->set_restarts(job.restart_count);
+  for (const core::RestartBudget& budget : core::BudgetsOf(job, now)) {
+    v1::RestartBudget* added = proto->add_restart_budgets();
+    added->set_failure_class(ToProto(budget.failure_class));
+    added->set_used(budget.used);
+    added->set_limit(budget.limit);
+    if (budget.window < absl::InfiniteDuration()) {
+      *added->mutable_window() = ToProto(budget.window);
+    }
+  }
+  if (job.state == core::JobState::kPending && job.not_before > absl::InfinitePast()) {
+    *proto->mutable_not_before() = ToProto(job.not_before);
+  }
+  proto->set_not_restarted_because(job.not_restarted);
 }
 
 }  // namespace
@@ -98,8 +122,22 @@ v1::FailureClass ToProto(core::FailureClass failure_class) {
       return v1::FAILURE_CLASS_CANCEL;
     case core::FailureClass::kHang:
       return v1::FAILURE_CLASS_HANG;
+    case core::FailureClass::kOom:
+      return v1::FAILURE_CLASS_OOM;
+    case core::FailureClass::kPreempt:
+      return v1::FAILURE_CLASS_PREEMPT;
   }
   return v1::FAILURE_CLASS_UNSPECIFIED;
+}
+
+std::optional<core::FailureClass> FromProto(v1::FailureClass failure_class) {
+  using core::FailureClass;
+  for (const FailureClass each :
+       {FailureClass::kUser, FailureClass::kInfra, FailureClass::kStartup, FailureClass::kCancel,
+        FailureClass::kHang, FailureClass::kOom, FailureClass::kPreempt}) {
+    if (ToProto(each) == failure_class) return each;
+  }
+  return std::nullopt;
 }
 
 v1::Job ToProto(const core::Job& job, const View& view) {
@@ -121,6 +159,7 @@ v1::Job ToProto(const core::Job& job, const View& view) {
     proto.add_pending_reasons(absl::StrCat(core::WhyNotSealed(job), "; placed ", seconds, "s ago"));
   }
   if (job.failure) Fill(*job.failure, proto.mutable_failure());
+  FillRestarts(job, view.now, &proto);
   *proto.mutable_submitted_at() = ToProto(job.submitted_at);
   SetTime(job.placed_at, &v1::Job::mutable_placed_at, &proto);
   SetTime(job.running_at, &v1::Job::mutable_running_at, &proto);

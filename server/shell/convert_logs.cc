@@ -87,7 +87,9 @@ absl::StatusOr<std::vector<LogChunk>> FromProto(const v1::AppendLogsRequest& req
 
 absl::StatusOr<LogQuery> FromProto(const v1::ReadLogsRequest& request) {
   LogQuery query{.ranks = {request.ranks().begin(), request.ranks().end()},
-                 .tail_lines = request.tail_lines()};
+                 .tail_lines = request.tail_lines(),
+                 .generation = Generation(request.generation()),
+                 .since_generation = Generation(request.since_generation())};
   for (const int stream : request.streams()) {
     DP_ASSIGN_OR_RETURN(const Kind kind, ToKind(static_cast<v1::LogStream>(stream)));
     query.kinds.push_back(kind);

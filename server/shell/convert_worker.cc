@@ -83,7 +83,9 @@ absl::StatusOr<core::ReportRank> FromProto(const v1::ReportRankRequest& request)
       .pid = request.pid(),
       .exit = FromProto(request.exit()),
       .error = std::string(Utf8Prefix(request.error(), kStartErrorBytesMax)),
-      .stopped = request.stopped()};
+      .stopped = request.stopped(),
+      .stop_reason = std::string(Utf8Prefix(request.stop_reason(), kLastLineBytesMax)),
+      .oom = request.oom()};
   DP_ASSIGN_OR_RETURN(report.what, ToWhat(request.state()));
   const int skipped = std::max(0, request.last_lines_size() - static_cast<int>(kLastLinesMax));
   for (int line = skipped; line < request.last_lines_size(); ++line) {

@@ -119,7 +119,7 @@ TEST_F(CoordinatorProcessTest, SigtermEndsItCleanly) {
   EXPECT_EQ(process_->Kill(SIGTERM).exit_code, 0);
 }
 
-TEST_F(CoordinatorProcessTest, ASilentWorkerIsLostAndItsJobFails) {
+TEST_F(CoordinatorProcessTest, ASilentWorkerIsLostAndItsJobIsRestarted) {
   process_ = std::make_unique<CoordinatorProcess>(std::vector<std::string>{
       "--listen", "127.0.0.1:0", "--data-dir", scratch_.path().string(), "--lease", "1s"});
   client_ = std::make_unique<ClusterClient>(process_->address());
@@ -127,13 +127,15 @@ TEST_F(CoordinatorProcessTest, ASilentWorkerIsLostAndItsJobFails) {
   v1::WatchJobRequest request;
   request.set_job(job_);
   request.mutable_timeout()->set_seconds(20);
-  while (request.since() == 0 || client_->GetJob(job_)->job().state() != v1::JOB_STATE_FAILED) {
+  while (request.since() == 0 || client_->GetJob(job_)->job().restarts() == 0) {
     const auto watched = client_->Call(client_->jobs(), &v1::Jobs::Stub::Watch, request);
     ASSERT_TRUE(watched.ok()) << watched.status.error_message();
     ASSERT_NE(watched->job().version(), request.since()) << watched->job().DebugString();
     request.set_since(watched->job().version());
   }
-  EXPECT_EQ(client_->GetJob(job_)->job().failure().failure_class(), v1::FAILURE_CLASS_INFRA);
+  const auto waiting = client_->GetJob(job_);
+  EXPECT_EQ(waiting->job().state(), v1::JOB_STATE_PENDING);
+  EXPECT_EQ(waiting->job().past_failures(0).failure_class(), v1::FAILURE_CLASS_INFRA);
 }
 
 TEST_F(CoordinatorProcessTest, ADirectoryInUseIsRefused) {

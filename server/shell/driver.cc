@@ -12,6 +12,7 @@
 #include "base/overloaded.h"
 #include "base/status.h"
 #include "server/core/placement.h"
+#include "server/core/retry_policy.h"
 #include "server/shell/event_log.h"
 
 namespace dp::server {
@@ -112,7 +113,9 @@ absl::Status Driver::Recover() {
   now_ = std::max(now_, clock_.Now());
   (void)Apply(core::StartEpoch{options_.store_limits});  // is never refused
   for (const core::Worker* worker : coordinator_.workers()) {
-    if (worker->ready()) liveness_.Expect(worker->id, worker->incarnation, now_);
+    if (!worker->ready()) continue;
+    liveness_.Expect(worker->id, worker->incarnation, now_);
+    if (worker->leaving) liveness_.Leave(worker->id);
   }
   ApplyVerdicts();
   DP_RETURN_IF_ERROR(Persist());
@@ -163,6 +166,9 @@ void Driver::Serve(std::vector<Item>& items) {
 
 void Driver::Take(Item& item) {
   if (auto* command = std::get_if<CommandItem>(&item)) {
+    if (const auto* worker = std::get_if<core::RegisterWorker>(&command->action)) {
+      GiveUpPredecessor(*worker);
+    }
     command->outcome = Apply(std::move(command->action));
   } else if (auto* hear = std::get_if<HearItem>(&item)) {
     if (coordinator_.CheckWorker(hear->worker, hear->incarnation).ok()) {
@@ -173,6 +179,18 @@ void Driver::Take(Item& item) {
     if (coordinator_.job(logs->job) == nullptr) return;
     log_versions_[logs->job] = std::max(log_versions_[logs->job], logs->version);
     changed_.push_back({.kind = core::Topic::Kind::kLogs, .id = logs->job.value()});
+  }
+}
+
+// That a daemon asks for the name is news of this one worker, also where verdicts are held back.
+void Driver::GiveUpPredecessor(const core::RegisterWorker& registered) {
+  for (const core::Worker* worker : coordinator_.workers()) {
+    if (worker->name != registered.name || !worker->ready()) continue;
+    if (worker->incarnation == registered.incarnation) return;
+    if (!liveness_.lapsed(worker->id, now_)) return;
+    (void)Apply(core::LoseWorker{worker->id, worker->incarnation,
+                                 "it was silent, and another daemon has come under its name"});
+    return;
   }
 }
 
@@ -187,7 +205,10 @@ core::Outcome Driver::Apply(core::Action action) {
     if (outcome.status.ok() && worker) liveness_.Hear(*worker, registered->incarnation, now_);
   } else if (const auto* leaving = std::get_if<core::LeaveWorker>(&command.action)) {
     // It came by heartbeat, and is one.
-    if (outcome.status.ok()) liveness_.Hear(leaving->worker, leaving->incarnation, now_);
+    if (outcome.status.ok()) {
+      liveness_.Hear(leaving->worker, leaving->incarnation, now_);
+      liveness_.Leave(leaving->worker);
+    }
   } else if (const auto* lost = std::get_if<core::LoseWorker>(&command.action)) {
     liveness_.Forget(lost->worker);
   }
@@ -195,13 +216,21 @@ core::Outcome Driver::Apply(core::Action action) {
   return outcome;
 }
 
-// The policies' decisions become commands of the same batch: first who is lost, then who is placed.
+// The policies' decisions become commands of the same batch: first who is lost, then who gets
+// another generation, then who is placed.
 void Driver::ApplyVerdicts() {
+  const size_t held_before = liveness_.held_back();
   for (core::LoseWorker& verdict : liveness_.Overdue(now_)) {
     (void)Apply(std::move(verdict));  // on record: a loss by other ways has been forgotten here
   }
+  if (held_before == 0 && liveness_.held_back() > 0) {
+    Log(Severity::kError, "evictions_held", {{"silent_workers", liveness_.held_back()}});
+  }
   if (now_ < place_again_at_ && std::none_of(changed_.begin(), changed_.end(), ConcernsPlacement)) {
     return;
+  }
+  for (core::Action& verdict : core::PlanRetries(coordinator_, now_)) {
+    (void)Apply(std::move(verdict));  // decided on this very state
   }
   core::Placement placement = core::PlanPlacement(coordinator_, store_ports_, now_);
   place_again_at_ = placement.again_at;

@@ -141,6 +141,7 @@ class Driver {
   // One batch, in the order that the class comment promises.
   void Serve(std::vector<Item>& items);
   void Take(Item& item);
+  void GiveUpPredecessor(const core::RegisterWorker& registered);
   core::Outcome Apply(core::Action action);
   void ApplyVerdicts();
   absl::Status Persist();

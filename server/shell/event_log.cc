@@ -57,6 +57,17 @@ void LogEnded(const core::Job& job) {
        {"reason", job.failure->message}});
 }
 
+void LogRetried(const core::Job& job, absl::Time at) {
+  const core::PastFailure& past = job.past.back();
+  Log(Severity::kWarning, "job_restarts",
+      {{"job", job.id.value()},
+       {"generation", job.generation.value()},
+       {"class", core::Name(past.failure.failure_class)},
+       {"counted_as", past.counted_as ? std::string(core::Name(*past.counted_as)) : "nothing"},
+       {"in", Since(at, std::max(at, job.not_before))},
+       {"reason", past.failure.message}});
+}
+
 void LogRegistered(const core::Worker& worker) {
   Log(Severity::kInfo, "worker_registered",
       {{"worker", worker.name},
@@ -133,7 +144,9 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
           [](const core::AskHandover& ask) {
             Log(Severity::kInfo, "handover_asked",
                 {{"job", ask.job.value()}, {"reason", ask.reason}});
-          }},
+          },
+          [&](const core::RetryJob& retry) { LogRetried(*coordinator.job(retry.job), command.at); },
+          [](const core::FinishJob&) {}},  // the job has ended, which is told below
       command.action);
   // A job that has ended never moves again, so each is told once.
   for (const core::Topic& topic : outcome.changed) {

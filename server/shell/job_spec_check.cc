@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/node_range.h"
 #include "base/status.h"
+#include "proto/convert/restart_defaults.h"
 #include "server/shell/convert_values.h"
 
 namespace dp::server {
@@ -103,6 +104,56 @@ absl::Status CheckCheckpoint(const v1::CheckpointSpec& checkpoint) {
   return CheckRange("train.checkpoint.keep", checkpoint.keep(), 1, kCheckpointsKeptMax);
 }
 
+absl::Status CheckOneOf(absl::string_view field, const std::string& value,
+                        const std::vector<std::string>& allowed) {
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return absl::OkStatus();
+  return Invalid(field, value, absl::StrCat("it must be one of ", absl::StrJoin(allowed, ", ")));
+}
+
+template <typename Codes>
+absl::Status CheckExitCodes(absl::string_view field, const Codes& codes) {
+  DP_RETURN_IF_ERROR(
+      CheckRange(absl::StrCat("the length of ", field), codes.size(), 0, kExitCodesMax));
+  for (const int code : codes) DP_RETURN_IF_ERROR(CheckRange(field, code, 1, kExitCodeMax));
+  return absl::OkStatus();
+}
+
+absl::Status CheckRestart(const v1::JobSpec& spec) {
+  const v1::RestartSpec& restart = spec.restart();
+  DP_RETURN_IF_ERROR(CheckRange("restart.maxRestarts", restart.max_restarts(), 0, kRestartsMax));
+  DP_RETURN_IF_ERROR(CheckRange("restart.infra", restart.infra(), 0, kRestartsMax));
+  DP_RETURN_IF_ERROR(CheckRange("restart.hang", restart.hang(), 0, kRestartsMax));
+  DP_RETURN_IF_ERROR(CheckRange("restart.oom", restart.oom(), 0, kRestartsMax));
+  DP_RETURN_IF_ERROR(CheckRange("restart.startup", restart.startup(), 0, kStartupRestartsMax));
+  DP_RETURN_IF_ERROR(CheckRange("restart.window", FromProto(restart.window()), absl::Nanoseconds(1),
+                                kRestartWindowMax));
+  DP_RETURN_IF_ERROR(
+      CheckExitCodes("restart.neverRetryExitCodes", restart.never_retry_exit_codes()));
+  DP_RETURN_IF_ERROR(
+      CheckExitCodes("restart.alwaysRetryExitCodes", restart.always_retry_exit_codes()));
+  if (!spec.has_command() || spec.command().max_restarts() == restart.max_restarts()) {
+    return absl::OkStatus();
+  }
+  return Invalid(
+      "restart.maxRestarts", restart.max_restarts(),
+      absl::StrCat("command.maxRestarts, which is the same, is ", spec.command().max_restarts()));
+}
+
+core::RestartLimits LimitsOf(const v1::RestartSpec& restart) {
+  core::RestartLimits limits{.user = restart.max_restarts(),
+                             .infra = restart.infra(),
+                             .hang = restart.hang(),
+                             .oom = {},
+                             .startup = restart.startup(),
+                             .window = FromProto(restart.window()),
+                             .never_exit_codes = {restart.never_retry_exit_codes().begin(),
+                                                  restart.never_retry_exit_codes().end()},
+                             .always_exit_codes = {restart.always_retry_exit_codes().begin(),
+                                                   restart.always_retry_exit_codes().end()}};
+  if (restart.has_oom()) limits.oom = restart.oom();
+  return limits;
+}
+
 absl::Status CheckTrain(const v1::TrainSpec& train) {
   const double infinity = HUGE_VAL;
   DP_RETURN_IF_ERROR(CheckRange("train.epochs", train.epochs(), 0, infinity));
@@ -113,6 +164,7 @@ absl::Status CheckTrain(const v1::TrainSpec& train) {
   DP_RETURN_IF_ERROR(CheckRange("train.evaluateEvery", train.evaluate_every(), 0, infinity));
   if (train.data().dir().empty()) return Invalid("train.data.dir", "", "it must name a directory");
   DP_RETURN_IF_ERROR(CheckPath("train.data.dir", train.data().dir()));
+  DP_RETURN_IF_ERROR(CheckOneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"}));
   DP_RETURN_IF_ERROR(CheckPath("train.output.weights", train.output().weights()));
   DP_RETURN_IF_ERROR(CheckPath("train.trace", train.trace()));
   if (train.has_checkpoint()) DP_RETURN_IF_ERROR(CheckCheckpoint(train.checkpoint()));
@@ -125,12 +177,6 @@ absl::Status CheckTrain(const v1::TrainSpec& train) {
                    "it must have either preset or layers");
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckOneOf(absl::string_view field, const std::string& value,
-                        const std::vector<std::string>& allowed) {
-  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return absl::OkStatus();
-  return Invalid(field, value, absl::StrCat("it must be one of ", absl::StrJoin(allowed, ", ")));
 }
 
 absl::Status CheckCommand(const v1::CommandSpec& command) {
@@ -219,6 +265,10 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
   if (spec.train().has_checkpoint() && spec.train().checkpoint().keep() == 0) {
     spec.mutable_train()->mutable_checkpoint()->set_keep(2);
   }
+  if (spec.has_train() && spec.train().on_isolation().empty()) {
+    spec.mutable_train()->set_on_isolation("continue");
+  }
+  FillRestart(spec);
   if (!spec.has_grace()) *spec.mutable_grace() = ToProto(absl::Seconds(10));
   if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(absl::Seconds(30));
   return spec;
@@ -234,6 +284,7 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
   DP_RETURN_IF_ERROR(CheckRange("grace", FromProto(spec.grace()), absl::ZeroDuration(), kGraceMax));
   DP_RETURN_IF_ERROR(CheckRange("detectWithin", FromProto(spec.detect_within()), kDetectWithinMin,
                                 kDetectWithinMax));
+  DP_RETURN_IF_ERROR(CheckRestart(spec));
   core::JobSpec checked;
   switch (spec.program_case()) {
     case v1::JobSpec::kTrain:
@@ -248,6 +299,7 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
       return absl::InvalidArgumentError(
           "the job has no program; give it a section `train` or `command`");
   }
+  checked.restart = LimitsOf(spec.restart());
   if (checked.payload.size() > kSpecBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("the job takes ", checked.payload.size(),
                                                    " bytes; at most ", kSpecBytesMax,

@@ -42,6 +42,8 @@ struct LogQuery {
   std::vector<int> ranks;                 // empty: all
   std::vector<LogPosition> from;          // a stream that is not named starts at its first byte,
   int tail_lines = 0;                     // or, above 0, at the last so many lines
+  Generation generation;                  // only this one; not valid: all
+  Generation since_generation;            // only this one and later ones
   bool finished = false;                  // no more bytes come: a last line without end counts
 };
 

@@ -30,6 +30,8 @@ bool Contains(const std::vector<T>& list, const T& value) {
 }
 
 bool Selects(const LogQuery& query, const LogStreamKey& stream) {
+  if (query.generation.valid() && stream.generation != query.generation) return false;
+  if (stream.generation < query.since_generation) return false;
   const bool kind = query.kinds.empty() ? stream.kind != LogStreamKey::Kind::kMetrics
                                         : Contains(query.kinds, stream.kind);
   return kind && (query.ranks.empty() || Contains(query.ranks, stream.rank));

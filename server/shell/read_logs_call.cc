@@ -38,11 +38,16 @@ absl::Status ReadLogsCall::ReadPage(const View& view) {
     return core::UnknownJob(JobId(request_.job()));
   }
   SetHeader(view, &response_);
-  query_.finished = job->terminal();
+  query_.finished = Over(*job);
   time_left_ = deadline_ - view.now;
   return logs_.Read(job->id, query_, [this](absl::StatusOr<LogPage> page) {
     FinishOnError(this, HasRead(std::move(page)));
   });
+}
+
+bool ReadLogsCall::Over(const core::Job& job) const {
+  const bool left_behind = query_.generation.valid() && query_.generation < job.generation;
+  return job.terminal() || left_behind;
 }
 
 absl::Status ReadLogsCall::HasRead(absl::StatusOr<LogPage> page) {
@@ -72,7 +77,7 @@ bool ReadLogsCall::Woken(Waiters::Wake wake, const View& view, uint64_t version)
   const core::Job* job = view.coordinator.job(id);
   const auto logs = view.log_versions.find(id);
   const bool more = logs != view.log_versions.end() && logs->second > version;
-  const bool ended = job == nullptr || job->terminal();
+  const bool ended = job == nullptr || Over(*job);
   if (wake == Waiters::Wake::kChanged && !more && !ended) return false;
   FinishOnError(this, ReadPage(view));
   return true;

@@ -23,6 +23,8 @@ class ReadLogsCall final : public grpc::ServerUnaryReactor {
  private:
   absl::Status Check(const View& view);
   absl::Status ReadPage(const View& view);
+  // Nothing more will be written of what is asked for.
+  bool Over(const core::Job& job) const;
   absl::Status HasRead(absl::StatusOr<LogPage> page);
   absl::Status AwaitMore(uint64_t version);
   // Returns false where there is still nothing to read.

@@ -101,9 +101,9 @@ TEST_F(ServicesTest, TheLastLinesOfARankThatDiedWithItsWorkerComeFromTheLogs) {
                            [&](const core::Outcome&, const View&) { lost.set_value(); })
                   .ok());
   lost.get_future().get();
-  EXPECT_THAT(client_->GetJob(job)->job().failure().last_lines(),
+  EXPECT_THAT(client_->GetJob(job)->job().past_failures(0).last_lines(),
               ElementsAre("epoch 1", "epoch 2"));
-  EXPECT_THAT(WatchJob(job, 0, 30)->job().failure().last_lines(),
+  EXPECT_THAT(WatchJob(job, 0, 30)->job().past_failures(0).last_lines(),
               ElementsAre("epoch 1", "epoch 2"));
 }
 

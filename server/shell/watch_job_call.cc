@@ -13,13 +13,18 @@
 namespace dp::server {
 namespace {
 
-bool LacksLastLines(const core::Job& job) {
-  return job.failure.has_value() && job.failure->rank.has_value() &&
-         job.failure->last_lines.empty();
+// The job's last failure, where it is one of a rank and lacks that rank's lines; else null.
+const core::Failure* LacksLastLines(const core::Job& job) {
+  const core::Failure* last = job.failure.has_value() ? &*job.failure
+                              : job.past.empty()      ? nullptr
+                                                      : &job.past.back().failure;
+  const bool lacks = last != nullptr && last->rank.has_value() && last->last_lines.empty();
+  return lacks ? last : nullptr;
 }
 
 LogQuery LastLinesOf(const core::Failure& failure) {
   LogQuery query;
+  query.generation = failure.generation;
   query.ranks = {*failure.rank};
   query.tail_lines = static_cast<int>(kLastLinesMax);
   query.finished = true;  // nobody is left to end the last line
@@ -63,17 +68,20 @@ bool WatchJobCall::Woken(Waiters::Wake wake, const View& view) {
 void WatchJobCall::Answer(const core::Job& job, const View& view) {
   header_ = HeaderOf(view);
   answer_ = ToProto(job, view);
-  if (!LacksLastLines(job)) return Finish(grpc::Status::OK);
+  const core::Failure* lacking = LacksLastLines(job);
+  if (lacking == nullptr) return Finish(grpc::Status::OK);
   const absl::Status asked =
-      logs_.Read(job.id, LastLinesOf(*job.failure),
+      logs_.Read(job.id, LastLinesOf(*lacking),
                  [this](const absl::StatusOr<LogPage>& page) { AddLastLines(page); });
   if (!asked.ok()) Finish(grpc::Status::OK);  // the answer stands without
 }
 
 void WatchJobCall::AddLastLines(const absl::StatusOr<LogPage>& page) {
   if (page.ok()) {
-    for (std::string& line : LastLines(*page, Generation(answer_.generation()))) {
-      answer_.mutable_failure()->add_last_lines(std::move(line));
+    v1::Failure& failure = answer_.has_failure() ? *answer_.mutable_failure()
+                                                 : *answer_.mutable_past_failures()->rbegin();
+    for (std::string& line : LastLines(*page, Generation(failure.generation()))) {
+      failure.add_last_lines(std::move(line));
     }
   }
   Finish(grpc::Status::OK);

@@ -81,6 +81,7 @@ grpc::ServerUnaryReactor* WorkersService::List(grpc::CallbackServerContext* cont
                                                v1::ListWorkersResponse* response) {
   return Ask(driver_, context, [=](const View& view) {
     SetHeader(view, response);
+    response->set_held_back(static_cast<int>(view.liveness.held_back()));
     for (const core::Worker* worker : view.coordinator.workers()) {
       *response->add_workers() = ToProto(*worker, view);
     }

@@ -24,7 +24,8 @@ class FaultsTest(unittest.TestCase):
         """A job that trains until it is stopped, with two workers to run on; returns its id once
         every rank trains."""
         data = write_idx(self.cluster.dir / "data")
-        job = self.cluster.submit(train_job(data, ranks=ranks, epochs=100000, evaluateEvery=0))
+        job = self.cluster.submit({**train_job(data, ranks=ranks, epochs=100000, evaluateEvery=0),
+                                   "restart": {"infra": 0}})
         self.cluster.follow_until_each(job, "training starts", ranks)
         self.cluster.follow_until(job, "epoch 1/")
         return job
@@ -119,7 +120,8 @@ class FaultsTest(unittest.TestCase):
     def test_a_stopped_rank_is_the_failure_not_those_that_waited_for_it(self):
         self.cluster.worker(slots=3, name="worker-a")
         data = write_idx(self.cluster.dir / "data")
-        job = self.cluster.submit({**train_job(data, ranks=3, epochs=100000), "detectWithin": "2s"})
+        job = self.cluster.submit({**train_job(data, ranks=3, epochs=100000), "detectWithin": "2s",
+                                   "restart": {"hang": 0}})
         self.cluster.follow_until(job, "epoch 1/")
         os.kill(self.rank(job, 1)["pid"], signal.SIGSTOP)
         self.assertEqual(self.cluster.wait(job), 100)

@@ -1,9 +1,10 @@
 """The main job across two hosts with addresses and names of their own."""
 
+import json
 import unittest
 
 import hosts as test_hosts
-from cluster import BIN, Cluster
+from cluster import BIN, Cluster, alive, eventually
 from idx_data import train_job, write_idx
 
 REASON = test_hosts.why_not()
@@ -19,6 +20,58 @@ class HostsTest(unittest.TestCase):
             self.assertEqual(cluster.wait(job), 0)
             ranks = cluster.describe(job)["ranks"]
             self.assertEqual(sorted(rank["host"] for rank in ranks), ["host-0", "host-1"])
+
+
+    def three_workers(self, hosts, cluster):
+        """One each on hosts 1, 2 and 3; the coordinator is on host 0."""
+        for number in (1, 2, 3):
+            cluster.worker(slots=1, name=f"worker-{number}", prefix=hosts.prefix(number))
+
+    def generation(self, cluster, job, number):
+        """The job, once its ranks of that generation run."""
+        def there():
+            described = cluster.describe(job)
+            at_work = described["state"] == "RUNNING" and described["generation"] == number
+            return described if at_work else None
+        described = eventually(there)
+        self.assertTrue(described, cluster.dpctl("describe", job).stdout)
+        return described
+
+    def test_a_command_is_over_before_its_place_is_given_away_and_a_healed_worker_comes_back(self):
+        with test_hosts.Hosts(4) as hosts, OnHosts(hosts) as cluster:
+            self.three_workers(hosts, cluster)
+            job = cluster.submit({"apiVersion": "dp/v1", "kind": "Job", "name": "long", "ranks": 2,
+                                  "command": {"argv": ["sleep", "1000"]}})
+            before = self.generation(cluster, job, 1)["ranks"]
+            self.assertEqual([rank["host"] for rank in before], ["host-1", "host-2"])
+            hosts.cut(2)
+            after = self.generation(cluster, job, 2)
+            self.assertFalse(alive(before[1]["pid"]))
+            self.assertEqual([rank["host"] for rank in after["ranks"]], ["host-1", "host-3"])
+            self.assertEqual(after["pastFailures"][0]["failureClass"], "infra")
+            hosts.heal(2)
+            self.assertTrue(eventually(lambda: "worker-2" in ready_workers(cluster)))
+            self.assertEqual(cluster.describe(job)["generation"], 2)
+            cluster.dpctl("cancel", job, check=0)
+            self.assertEqual(cluster.wait(job), 103)
+
+    def test_a_training_goes_on_without_a_host_that_is_cut_off(self):
+        with test_hosts.Hosts(4) as hosts, OnHosts(hosts) as cluster:
+            self.three_workers(hosts, cluster)
+            data = write_idx(cluster.dir / "data")
+            job = cluster.submit(train_job(data, epochs=200, evaluateEvery=0))
+            self.generation(cluster, job, 1)
+            hosts.cut(1)
+            after = self.generation(cluster, job, 2)
+            self.assertEqual([rank["host"] for rank in after["ranks"]], ["host-3", "host-2"])
+            hosts.heal(1)
+            self.assertEqual(cluster.wait(job), 0, cluster.dpctl("describe", job).stdout)
+            self.assertEqual(cluster.describe(job)["generation"], 2)
+
+
+def ready_workers(cluster):
+    listed = json.loads(cluster.dpctl("workers", "-o", "json", check=0).stdout)["items"]
+    return [worker["name"] for worker in listed if worker["state"] == "READY"]
 
 
 class OnHosts(Cluster):

@@ -91,6 +91,17 @@ std::string DescribePlaces(const core::Job& job) {
                       job.store_port == 0 ? "" : absl::StrCat(", store port ", job.store_port));
 }
 
+std::string DescribeVerdict(const core::Action& verdict, absl::Time now) {
+  if (const auto* finish = std::get_if<core::FinishJob>(&verdict)) {
+    return absl::StrCat("job ", finish->job.ToString(), " ends: ", finish->reason);
+  }
+  const auto& retry = std::get<core::RetryJob>(verdict);
+  return absl::StrCat(
+      "job ", retry.job.ToString(), " restarts in ", absl::FormatDuration(retry.not_before - now),
+      ", counted as ",
+      retry.counted_as.has_value() ? std::string(core::Name(*retry.counted_as)) : "nothing");
+}
+
 std::vector<std::string> DescribeJob(const core::Job& job) {
   std::vector<std::string> lines = {absl::StrCat(core::Name(job.state), ", generation ",
                                                  job.generation.ToString(), ", version ",
@@ -101,11 +112,19 @@ std::vector<std::string> DescribeJob(const core::Job& job) {
                                  one.generation.ToString(), ", at ", one.path));
   }
   if (job.weights) lines.push_back(absl::StrCat("weights at ", job.weights->path));
+  for (const core::PastFailure& past : job.past) {
+    lines.push_back(absl::StrCat("generation ", past.failure.generation.ToString(), " (",
+                                 core::Name(past.failure.failure_class),
+                                 "): ", past.failure.message));
+  }
   if (!job.failure.has_value()) return lines;
   lines.push_back(absl::StrCat("failure (", core::Name(job.failure->failure_class),
                                "): ", job.failure->message));
   for (const std::string& line : job.failure->last_lines) {
     lines.push_back(absl::StrCat("| ", line));
+  }
+  if (!job.not_restarted.empty()) {
+    lines.push_back(absl::StrCat("not restarted: ", job.not_restarted));
   }
   return lines;
 }

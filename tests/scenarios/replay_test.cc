@@ -12,6 +12,7 @@
 #include "server/core/coordinator.h"
 #include "server/core/invariants.h"
 #include "server/core/placement.h"
+#include "server/core/retry_policy.h"
 
 // Random commands, sensible and not, against the machine: its invariants hold after each, and the
 // journal replays to the same state and the same answers. `--seed=N` runs one seed.
@@ -30,9 +31,9 @@ class CommandSource {
   explicit CommandSource(uint64_t seed) : random_(seed) {}
 
   Action Next(const Coordinator& coordinator) {
-    switch (Below(13)) {
+    switch (Below(14)) {
       case 0:
-        return SubmitJob{absl::StrCat("request ", Below(40)), {"job", Below(5), "spec"}};
+        return Submit();
       case 1:
         return RegisterWorker{Below(2) ? "" : absl::StrCat("w", Below(3)), "host", "address",
                               Incarnation(Below(20)), Below(4)};
@@ -51,6 +52,8 @@ class CommandSource {
         return Batch();
       case 8:
         return Files(coordinator);
+      case 9:
+        return Verdict(coordinator);
       default:
         return Report(coordinator);
     }
@@ -59,6 +62,21 @@ class CommandSource {
  private:
   int Below(int bound) { return static_cast<int>(NextRandom(random_) % bound); }
   JobId Job() { return JobId(Below(12)); }
+
+  SubmitJob Submit() {
+    SubmitJob submit{absl::StrCat("request ", Below(40)), {"job", Below(5), "spec"}};
+    if (Below(3) != 0) submit.spec.restart = RestartLimits{.user = Below(3), .infra = Below(3)};
+    return submit;
+  }
+
+  // Mostly what the retry policy says, where a verdict is due.
+  Action Verdict(const Coordinator& coordinator) {
+    const std::vector<Action> verdicts =
+        PlanRetries(coordinator, absl::FromUnixSeconds(Below(kCommands)));
+    if (!verdicts.empty() && Below(4) != 0) return verdicts.front();
+    if (Below(2) == 0) return FinishJob{Job(), Generation(Below(3)), "no more"};
+    return RetryJob{Job(), Generation(Below(3)), absl::UnixEpoch(), {}};
+  }
 
   // Mostly what the placement says, sometimes nonsense.
   Action Place(const Coordinator& coordinator) {
@@ -106,8 +124,11 @@ class CommandSource {
   }
 
   StoreBatch Batch() {
-    StoreBatch batch{
-        Job(), Generation(1), static_cast<uint64_t>(Below(3)), static_cast<uint64_t>(Below(9)), {}};
+    StoreBatch batch{Job(),
+                     Generation(1 + Below(2)),
+                     static_cast<uint64_t>(Below(3)),
+                     static_cast<uint64_t>(Below(9)),
+                     {}};
     for (int size = 1 + Below(3); size > 0; --size) batch.operations.push_back(Operation());
     if (Below(2) == 0) batch.groups.assign(batch.operations.size(), 1);
     return batch;

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/overloaded.h"
 #include "server/core/placement.h"
+#include "server/core/retry_policy.h"
 #include "tests/scenarios/describe.h"
 
 namespace dp::scenarios {
@@ -34,6 +35,18 @@ std::vector<int> PortsOf(const Line& line) {
   const int first = line.number("ports", 0);
   for (int i = 0; first > 0 && i < line.number("slots", 1); ++i) ports.push_back(first + i);
   return ports;
+}
+
+core::RestartLimits LimitsOf(const Line& line) {
+  core::RestartLimits limits;
+  limits.user = line.number("user", limits.user);
+  limits.infra = line.number("infra", limits.infra);
+  limits.hang = line.number("hang", limits.hang);
+  if (line.options.contains("oom")) limits.oom = line.number("oom", 0);
+  limits.startup = line.number("startup", limits.startup);
+  if (line.options.contains("never")) limits.never_exit_codes = {line.number("never", 0)};
+  if (line.options.contains("always")) limits.always_exit_codes = {line.number("always", 0)};
+  return limits;
 }
 
 // "store JOB verb key ..." makes a batch of one operation.
@@ -94,16 +107,7 @@ Script::Lines Script::RunCommand(const Line& line) {
     const core::Worker& worker = Named(line.word(1));
     return Apply(core::LeaveWorker{worker.id, worker.incarnation});
   }
-  if (verb == "submit") {
-    const std::string request = line.option("request", absl::StrCat("auto-", ++last_request_));
-    return Apply(
-        core::SubmitJob{request,
-                        {.name = line.option("name", "job"),
-                         .ranks = line.number("ranks", 1),
-                         .store_port = line.option("endpoint", "no") == "yes",
-                         .nodes = line.number("nodes", 0),
-                         .joins_by_running = line.option("joins", "by-call") == "by-running"}});
-  }
+  if (verb == "submit") return Submit(line);
   if (verb == "cancel") return Apply(core::CancelJob{JobId(ToNumber(line.word(1)))});
   if (verb == "place") return PlaceAll();
   if (verb == "join") return Apply(core::JoinWorld{Rank(line)});
@@ -125,6 +129,7 @@ Script::Lines Script::RunCommand(const Line& line) {
   if (verb == "repeat") return Apply(last_);
   if (verb == "ports") return UsePorts(line);
   if (verb == "pass") return Pass(line);
+  if (verb == "retries") return DecideRetries();
   if (verb == "restart") return Restart();
   throw std::invalid_argument(verb);
 }
@@ -143,6 +148,26 @@ Script::Lines Script::Apply(core::Action action) {
       "moves ", absl::StrJoin(outcome.changed, ", ", [this](std::string* out, const auto& topic) {
         absl::StrAppend(out, Describe(topic));
       })));
+  return lines;
+}
+
+Script::Lines Script::Submit(const Line& line) {
+  const std::string request = line.option("request", absl::StrCat("auto-", ++last_request_));
+  core::JobSpec spec{.name = line.option("name", "job"),
+                     .ranks = line.number("ranks", 1),
+                     .store_port = line.option("endpoint", "no") == "yes",
+                     .nodes = line.number("nodes", 0),
+                     .joins_by_running = line.option("joins", "by-call") == "by-running"};
+  if (line.option("restart", "no") == "yes") spec.restart = LimitsOf(line);
+  return Apply(core::SubmitJob{request, std::move(spec)});
+}
+
+Script::Lines Script::DecideRetries() {
+  Lines lines;
+  for (const core::Action& verdict : core::PlanRetries(coordinator_, now_)) {
+    lines.push_back(DescribeVerdict(verdict, now_));
+    for (std::string& line : Apply(verdict)) lines.push_back(std::move(line));
+  }
   return lines;
 }
 
@@ -216,6 +241,7 @@ core::ReportRank Script::Report(const Line& line, core::ReportRank::What what) c
   report.exit = ExitOf(line);
   report.error = line.option("error", "");
   report.stopped = line.option("stopped", "no") == "yes";
+  report.oom = line.option("oom", "no") == "yes";
   if (line.options.count("says") > 0) report.last_lines = {line.option("says", "")};
   return report;
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/overloaded.h"
+#include "base/timeouts.h"
 
 namespace dp::sim {
 namespace {
@@ -31,6 +32,7 @@ void Daemon::Crash() {
 void Daemon::Freeze(absl::Duration duration) {
   env_.Tell(absl::StrCat("daemon on node ", node_, " frozen for ", absl::FormatDuration(duration)));
   frozen_until_ = env_.events.now() + duration;
+  for (const auto& [key, process] : processes_) process->Neglect();
 }
 
 void Daemon::Register() {
@@ -46,6 +48,7 @@ void Daemon::Register() {
       env_, kForever,
       [self = shared_from_this(), request](absl::Duration deadline, Reply<WorkerId> done) {
         if (!self->alive_) return;  // the loop ends with the daemon
+        self->registering_since_ = self->env_.events.now();
         self->Call<WorkerId>(
             deadline, [request](Service& service, auto reply) { service.Register(request, reply); },
             std::move(done));
@@ -61,20 +64,30 @@ void Daemon::Serve(WorkerId id) {
   serving_ = true;
   env_.Tell(absl::StrCat("node ", node_, " registered as worker ", id.ToString()));
   observed_.Reachable(env_.events.now());
+  HoldLease(registering_since_);
   Heartbeat();
   Watch();
 }
 
 void Daemon::Heartbeat() {
+  const absl::Time sent = env_.events.now();
   Call<Done>(
       absl::Seconds(1),
       [id = id_, incarnation = incarnation_](Service& service, auto reply) {
         service.Heartbeat(id, incarnation, reply);
       },
-      [this](const absl::StatusOr<Done>& beat) {
+      [this, sent](const absl::StatusOr<Done>& beat) {
         Lapse(beat.status());
+        // Where nobody listens nobody gives the lease up, and whoever comes later waits a full
+        // term.
+        if (beat.ok() || absl::IsUnavailable(beat.status())) HoldLease(sent);
+        Reconcile();
         if (serving_) Later(Shell::kLease / 4, [this] { Heartbeat(); });
       });
+}
+
+void Daemon::HoldLease(absl::Time sent) {
+  observed_.LeaseHeldUntil(sent + TimeoutsFor({}, Shell::kLease).isolation);
 }
 
 void Daemon::Watch() {
@@ -105,7 +118,9 @@ void Daemon::Take(const core::Assignment& assignment) {
   version_ = assignment.version;
   desired_.ranks.clear();
   for (const core::AssignedRank& rank : assignment.ranks) {
-    desired_.ranks[rank.key] = {rank.key, rank.stop, kGrace};
+    desired_.ranks[rank.key] = {
+        rank.key, rank.stop, kGrace,
+        /*stop_when_isolated=*/!rank.hosts.empty() && env_.plant != Plant::kOutliveTouch};
     world_sizes_[rank.key] = rank.world_size;
     commands_[rank.key] = !rank.hosts.empty();
   }
@@ -159,7 +174,7 @@ bool Daemon::CarryOut(const worker::Action& action) {
                                  return true;
                                },
                                [&](const worker::Kill& kill) {
-                                 observed_.Killed(kill.key);
+                                 observed_.Killed(kill.key, kill.cut_off);
                                  processes_.at(kill.key)->Kill();
                                  return true;
                                },
@@ -181,11 +196,12 @@ void Daemon::Start(const worker::AssignedRank& rank) {
     observed_.StartFailed(rank.key, "no such program", env_.events.now());
     return;
   }
-  auto process = std::make_shared<Process>(env_, network_, table_, node_, rank.key,
-                                           world_sizes_.at(rank.key), commands_.at(rank.key));
+  auto process =
+      std::make_shared<Process>(env_, network_, table_, Process::Parent{node_, id_, incarnation_},
+                                rank.key, world_sizes_.at(rank.key), commands_.at(rank.key));
   processes_[rank.key] = process;
-  env_.Tell(
-      absl::StrCat("node ", node_, " starts rank ", rank.key.job.ToString(), "/", rank.key.rank));
+  env_.Tell(absl::StrCat("node ", node_, " starts rank ", rank.key.job.ToString(), ".",
+                         rank.key.generation.ToString(), "/", rank.key.rank));
   process->Begin([this, key = rank.key](const core::Exit& exit) {
     Later(absl::Milliseconds(1), [this, key, exit] { Exited(key, exit); });
   });
@@ -218,6 +234,7 @@ void Daemon::Report(const worker::Report& report) {
   request.exit = process.exit;
   request.error = process.error;
   request.last_lines = process.last_lines;
+  request.stopped = process.stopped();
   Call<Done>(
       absl::Seconds(2),
       [request](Service& service, auto reply) { service.ReportRank(request, reply); },

@@ -36,6 +36,8 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   void Register();
   void Serve(WorkerId id);
   void Heartbeat();
+  // The coordinator was heard by what was sent at `sent`, or seen to be none.
+  void HoldLease(absl::Time sent);
   void Watch();
   void Take(const core::Assignment& assignment);
   // This life of the worker is over, for the coordinator.
@@ -69,6 +71,7 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   // Of one incarnation.
   Incarnation incarnation_;
   WorkerId id_;
+  absl::Time registering_since_;
   bool serving_ = false;
   Revision version_;
   worker::Desired desired_;

@@ -63,6 +63,7 @@ enum class Plant {
   kLoseWakes,          // the shell forgets to wake the watchers of worlds
   kForgetRetries,      // the shell takes a repeated store batch for a new one
   kTakeSignalForEnd,   // the daemon takes SIGTERM for the end of the process
+  kOutliveTouch,       // the daemon leaves commands alone when it is cut off
 };
 
 // What all parts of one simulation share.

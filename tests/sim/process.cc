@@ -15,7 +15,7 @@ constexpr absl::Duration kMeetWithin = absl::Minutes(1);
 const client::RetryOptions kPatient = {.deadline = absl::Minutes(2)};
 
 std::string Name(const core::RankKey& key) {
-  return absl::StrCat("rank ", key.job.ToString(), "/", key.rank);
+  return absl::StrCat("rank ", key.job.ToString(), ".", key.generation.ToString(), "/", key.rank);
 }
 
 }  // namespace
@@ -55,7 +55,8 @@ bool ProcessTable::HasHung(const core::RankKey& key) const {
 
 bool ProcessTable::Alone(const core::RankKey& key) const {
   for (const Process* process : alive()) {
-    if (process->key().job == key.job && !process->hung()) return false;
+    const bool peer = process->key().job == key.job && process->key().generation == key.generation;
+    if (peer && !process->hung()) return false;
   }
   return true;
 }
@@ -64,10 +65,27 @@ void ProcessTable::CheckReleased(const core::Coordinator& coordinator) const {
   for (const auto& [key, process] : processes_) {
     if (!process->alive()) continue;
     const core::Job* job = coordinator.job(key.job);
-    const bool released =
-        job != nullptr && job->ranks.at(key.rank).state == core::RankState::kReleased;
+    if (job == nullptr) continue;
+    if (job->generation != key.generation) {
+      CheckOldGeneration(*process, coordinator);
+      continue;
+    }
+    const bool released = job->ranks.at(key.rank).state == core::RankState::kReleased;
     env_.Expect(!released, absl::StrCat(Name(key), " was released, but its process runs"));
   }
+}
+
+// A command cannot be fenced: its daemon ends it before the coordinator may give its place away,
+// unless that daemon stands still.
+void ProcessTable::CheckOldGeneration(const Process& process,
+                                      const core::Coordinator& coordinator) const {
+  const Process::Parent& parent = process.parent();
+  const bool lost = !coordinator.CheckWorker(parent.worker, parent.incarnation).ok();
+  env_.Expect(lost, absl::StrCat(Name(process.key()),
+                                 " runs beside a later generation, and its worker is not lost"));
+  env_.Expect(
+      !process.command() || process.neglected(),
+      absl::StrCat(Name(process.key()), " is a command and runs beside a later generation"));
 }
 
 std::vector<Process*> ProcessTable::alive() const {
@@ -78,29 +96,31 @@ std::vector<Process*> ProcessTable::alive() const {
   return alive;
 }
 
-void ProcessTable::ToldSum(JobId job, int64_t sum) {
-  env_.Expect(sums_[job].insert(sum).second,
-              absl::StrCat("job ", job.ToString(), " was told the sum ", sum, " twice"));
+void ProcessTable::ToldSum(const core::RankKey& rank, int64_t sum) {
+  env_.Expect(sums_[{rank.job, rank.generation}].insert(sum).second,
+              absl::StrCat(Name(rank), " was told the sum ", sum, ", which was told already"));
 }
 
-void ProcessTable::ToldElement(JobId job, const std::string& element) {
-  env_.Expect(elements_[job].insert(element).second,
-              absl::StrCat("job ", job.ToString(), " was told the element ", element, " twice"));
+void ProcessTable::ToldElement(const core::RankKey& rank, const std::string& element) {
+  env_.Expect(
+      elements_[{rank.job, rank.generation}].insert(element).second,
+      absl::StrCat(Name(rank), " was told the element ", element, ", which was told already"));
 }
 
-size_t ProcessTable::sums(JobId job) const {
-  const auto it = sums_.find(job);
+size_t ProcessTable::sums(JobId job, Generation generation) const {
+  const auto it = sums_.find({job, generation});
   if (it == sums_.end()) return 0;
   // An add with two effects leaves a gap.
   return it->second.size() == static_cast<size_t>(*it->second.rbegin()) ? it->second.size() : 0;
 }
 
-Process::Process(Environment& environment, Network& network, ProcessTable& table, Node node,
-                 const core::RankKey& key, int world_size, bool command)
+Process::Process(Environment& environment, Network& network, ProcessTable& table,
+                 const Parent& parent, const core::RankKey& key, int world_size, bool command)
     : env_(environment),
       network_(network),
       table_(table),
-      node_(node),
+      parent_(parent),
+      node_(parent.node),
       key_(key),
       world_size_(world_size),
       command_(command),
@@ -152,6 +172,8 @@ void Process::Watch(Revision since) {
           return;
         }
         self->env_.Expect(world->version >= since, "the version of a world went back");
+        // A later generation has begun: its own is over.
+        if (world->generation > self->key_.generation) return self->WaitToBeStopped();
         if (world->state == core::WorldState::kClosed) return self->WaitToBeStopped();
         if (world->state == core::WorldState::kSealed && !std::exchange(self->working_, true)) {
           self->Exchange();
@@ -190,7 +212,7 @@ void Process::Step(int step) {
   const std::string element = absl::StrCat(key_.rank, " at ", step);
   Execute({StoreAdd{"steps", 1}, StoreQueuePush{"queue", element}},
           [this, step](const std::vector<StoreResult>& results) {
-            table_.ToldSum(key_.job, results.at(0).number);
+            table_.ToldSum(key_, results.at(0).number);
             Pop(step);
           });
 }
@@ -215,7 +237,7 @@ void Process::SaveCheckpoint(int step) {
 void Process::Pop(int step) {
   Execute({StoreQueuePop{"queue"}}, [this, step](const std::vector<StoreResult>& results) {
     env_.Expect(results.at(0).found, "a queue has lost an element");
-    table_.ToldElement(key_.job, results.at(0).value);
+    table_.ToldElement(key_, results.at(0).value);
     Later(env_.dice.Between(absl::Milliseconds(10), absl::Seconds(3)),
           [this, step] { Step(step + 1); });
   });

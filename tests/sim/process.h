@@ -27,22 +27,27 @@ class ProcessTable {
   bool HasHung(const core::RankKey& key) const;
   // Whether no other rank of its job runs, or all that do hang.
   bool Alone(const core::RankKey& key) const;
-  // A slot is free only when nothing runs in it.
+  // A slot is free only when nothing runs in it, and the next generation is placed only when
+  // nothing runs of the one before, but where a lost worker could not end it.
   void CheckReleased(const core::Coordinator& coordinator) const;
   // Those that have not ended.
   std::vector<Process*> alive() const;
 
   // The sums that the ranks of a job were told by the store's add; each once.
-  void ToldSum(JobId job, int64_t sum);
-  size_t sums(JobId job) const;
-  // The elements that the ranks of a job took from the store's queue; each once.
-  void ToldElement(JobId job, const std::string& element);
+  void ToldSum(const core::RankKey& rank, int64_t sum);
+  size_t sums(JobId job, Generation generation) const;
+  // The elements that the ranks of a generation took from the store's queue; each once.
+  void ToldElement(const core::RankKey& rank, const std::string& element);
 
  private:
   Environment& env_;
   std::multimap<core::RankKey, std::shared_ptr<Process>> processes_;
-  std::map<JobId, std::set<int64_t>> sums_;
-  std::map<JobId, std::set<std::string>> elements_;
+  using World = std::pair<JobId, Generation>;
+
+  void CheckOldGeneration(const Process& process, const core::Coordinator& coordinator) const;
+
+  std::map<World, std::set<int64_t>> sums_;
+  std::map<World, std::set<std::string>> elements_;
 };
 
 // A fake dp-trainer: joins its world, exchanges addresses and passes a barrier in the store,
@@ -53,7 +58,14 @@ class Process : public std::enable_shared_from_this<Process> {
   // Adds to the store's counter that each rank makes.
   static constexpr int kSteps = 3;
 
-  Process(Environment& environment, Network& network, ProcessTable& table, Node node,
+  // The life of a daemon that starts it.
+  struct Parent {
+    Node node = 0;
+    WorkerId worker;
+    Incarnation incarnation;
+  };
+
+  Process(Environment& environment, Network& network, ProcessTable& table, const Parent& parent,
           const core::RankKey& key, int world_size, bool command);
 
   // `on_exit` is called once, unless Vanish comes first.
@@ -71,6 +83,10 @@ class Process : public std::enable_shared_from_this<Process> {
   bool command() const { return command_; }
   bool broken() const { return alive_ ? hung_ : !exit_.success(); }
   const core::RankKey& key() const { return key_; }
+  const Parent& parent() const { return parent_; }
+  // Its daemon stood still for a while, and could not look after it.
+  void Neglect() { neglected_ = true; }
+  bool neglected() const { return neglected_; }
 
  private:
   void Join();
@@ -96,6 +112,7 @@ class Process : public std::enable_shared_from_this<Process> {
   Environment& env_;
   Network& network_;
   ProcessTable& table_;
+  const Parent parent_;
   const Node node_;
   const core::RankKey key_;
   const int world_size_;
@@ -107,6 +124,7 @@ class Process : public std::enable_shared_from_this<Process> {
   bool working_ = false;  // its world was sealed
   bool met_ = false;      // knows where its peers are
   bool idle_ = false;     // waits to be stopped
+  bool neglected_ = false;
   core::Exit exit_;
   uint64_t store_client_;
   uint64_t store_sequence_ = 0;

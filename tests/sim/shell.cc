@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/core/placement.h"
+#include "server/core/retry_policy.h"
 
 namespace dp::sim {
 namespace {
@@ -94,6 +95,9 @@ void Shell::Serve() {
   std::vector<Item> items = std::exchange(queue_, {});
   for (Item& item : items) {
     if (auto* command = std::get_if<CommandItem>(&item)) {
+      if (const auto* worker = std::get_if<core::RegisterWorker>(&command->action)) {
+        GiveUpPredecessor(*worker);
+      }
       command->outcome = Apply(std::move(command->action));
     }
     if (const auto* hear = std::get_if<HearItem>(&item)) {
@@ -105,6 +109,17 @@ void Shell::Serve() {
   ApplyVerdicts();
   CheckState();
   Sync(std::move(items));
+}
+
+// As the driver does.
+void Shell::GiveUpPredecessor(const core::RegisterWorker& registered) {
+  for (const core::Worker* worker : coordinator_->workers()) {
+    if (worker->name != registered.name || !worker->ready()) continue;
+    const bool same = worker->incarnation == registered.incarnation;
+    if (same || !liveness_->lapsed(worker->id, env_.events.now())) return;
+    Apply(core::LoseWorker{worker->id, worker->incarnation, "silent, and another one has come"});
+    return;
+  }
 }
 
 core::Outcome Shell::Apply(core::Action action) {
@@ -127,6 +142,10 @@ void Shell::ApplyVerdicts() {
   for (core::LoseWorker& verdict : liveness_->Overdue(env_.events.now())) {
     env_.Tell(absl::StrCat("worker ", verdict.worker.ToString(), " lost: ", verdict.reason));
     Apply(std::move(verdict));
+  }
+  for (core::Action& verdict : core::PlanRetries(*coordinator_, env_.events.now())) {
+    env_.Expect(Apply(std::move(verdict)).status.ok(),
+                "a verdict on a failed job was refused on the state it was decided on");
   }
   for (core::PlaceJob& place : core::PlanPlacement(*coordinator_, {}, env_.events.now()).place) {
     const core::Outcome outcome = Apply(std::move(place));

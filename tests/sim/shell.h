@@ -68,6 +68,7 @@ class Shell {
   void Push(Item item);
   void Tick();
   void Serve();
+  void GiveUpPredecessor(const core::RegisterWorker& registered);
   core::Outcome Apply(core::Action action);
   void ApplyVerdicts();
   void Sync(std::vector<Item> items);

@@ -42,9 +42,10 @@ Report Simulation::Run() {
   while (env_.broken.empty() && !settled_ && env_.events.RunOne(end)) {
   }
   if (env_.broken.empty()) CheckEnd();
-  Report report{env_.broken, static_cast<int>(user_.jobs().size()), 0, faults_};
+  Report report{env_.broken, static_cast<int>(user_.jobs().size()), 0, faults_, 0};
   for (const auto& [job, state] : user_.jobs()) {
     report.succeeded += state == core::JobState::kSucceeded;
+    report.restarts += shell_.up() ? shell_.coordinator().job(job)->restart_count : 0;
   }
   return report;
 }
@@ -64,6 +65,10 @@ void Simulation::SubmitJobs() {
       spec.joins_by_running = env_.dice.Chance(0.3);
       const bool shareable = ranks % 2 == 0 && ranks <= 2 * kSlots;
       if (spec.joins_by_running && shareable && env_.dice.Chance(0.5)) spec.nodes = 2;
+      if (env_.dice.Chance(0.7)) {
+        spec.restart = core::RestartLimits{
+            .user = env_.dice.Below(3), .infra = env_.dice.Below(4), .hang = env_.dice.Below(2)};
+      }
       user_.Submit(spec, cancel ? env_.dice.Between(absl::ZeroDuration(), absl::Seconds(20))
                                 : absl::InfiniteDuration());
     });
@@ -186,16 +191,22 @@ std::vector<std::string> Simulation::Unsettled() const {
   return unsettled;
 }
 
+void Simulation::CheckBlame(const core::Job& job, const core::Failure& failure) {
+  if (failure.failure_class != core::FailureClass::kHang) return;
+  env_.Expect(processes_.HasHung({job.id, failure.generation, *failure.rank}),
+              absl::StrCat("job ", job.id.ToString(), " blames a rank that did not hang"));
+}
+
 void Simulation::CheckEnd() {
   for (const std::string& what : Unsettled()) env_.Expect(false, what);
   for (const core::Job* job : shell_.coordinator().jobs()) {
-    if (!job->failure || job->failure->failure_class != core::FailureClass::kHang) continue;
-    env_.Expect(processes_.HasHung({job->id, job->generation, *job->failure->rank}),
-                absl::StrCat("job ", job->id.ToString(), " blames a rank that did not hang"));
+    if (job->failure) CheckBlame(*job, *job->failure);
+    for (const core::PastFailure& past : job->past) CheckBlame(*job, past.failure);
   }
   for (const core::Job* job : shell_.coordinator().jobs()) {
     if (job->state != core::JobState::kSucceeded || job->spec.joins_by_running) continue;
-    env_.Expect(processes_.sums(job->id) == static_cast<size_t>(job->spec.ranks * Process::kSteps),
+    env_.Expect(processes_.sums(job->id, job->generation) ==
+                    static_cast<size_t>(job->spec.ranks * Process::kSteps),
                 absl::StrCat("job ", job->id.ToString(), " lost or repeated an add"));
   }
 }

@@ -20,6 +20,7 @@ struct Report {
   int jobs = 0;
   int succeeded = 0;
   int faults = 0;
+  int restarts = 0;
 };
 
 // One cluster, one seed: a minute of work under faults, then peace, in which everything must come
@@ -46,6 +47,8 @@ class Simulation {
   void MakePeace();
   void LookWhetherSettled();
   std::vector<std::string> Unsettled() const;
+  // A rank that is said to have hung has.
+  void CheckBlame(const core::Job& job, const core::Failure& failure);
   void CheckEnd();
 
   Environment env_;

@@ -22,7 +22,7 @@ bool verbose = false;
 namespace {
 
 TEST(SimulationTest, AllPromisesHoldUnderFaults) {
-  int jobs = 0, succeeded = 0, faults = 0;
+  int jobs = 0, succeeded = 0, faults = 0, restarts = 0;
   const uint64_t first = only_seed == 0 ? 1 : only_seed;
   const uint64_t last = only_seed == 0 ? seeds : only_seed;
   for (uint64_t seed = first; seed <= last; ++seed) {
@@ -32,12 +32,15 @@ TEST(SimulationTest, AllPromisesHoldUnderFaults) {
     jobs += report.jobs;
     succeeded += report.succeeded;
     faults += report.faults;
+    restarts += report.restarts;
   }
-  std::cout << jobs << " jobs, " << succeeded << " succeeded, " << faults << " faults\n";
+  std::cout << jobs << " jobs, " << succeeded << " succeeded, " << faults << " faults, " << restarts
+            << " restarts\n";
   if (only_seed != 0) return;
   // The faults must neither spare the jobs nor leave none alive.
   EXPECT_GT(succeeded, jobs / 5);
   EXPECT_LT(succeeded, jobs * 4 / 5);
+  EXPECT_GT(restarts, jobs / 10);
 }
 
 TEST(SimulationTest, TheSameSeedTellsTheSameStory) {
@@ -85,6 +88,10 @@ TEST_F(PlantTest, ALostWakeIsFound) {
 
 TEST_F(PlantTest, ASlotThatIsFreedTooEarlyIsFound) {
   EXPECT_THAT(Found(Plant::kTakeSignalForEnd), HasSubstr("was released, but its process runs"));
+}
+
+TEST_F(PlantTest, ACommandThatOutlivesTouchIsFound) {
+  EXPECT_THAT(Found(Plant::kOutliveTouch), HasSubstr("runs beside a later generation"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "worker/agent/agent.h"
 
 #include <algorithm>
+#include <csignal>
 #include <type_traits>
 #include <utility>
 
@@ -28,6 +29,8 @@ v1::RankState StateFor(Milestone milestone) {
   return v1::RANK_STATE_UNSPECIFIED;
 }
 
+constexpr char kCutOff[] = "its worker had lost touch with the coordinator (onIsolation is stop)";
+
 template <typename... More>
 void LogRank(Severity severity, absl::string_view event, const RankKey& key, const More&... more) {
   Log(severity, event,
@@ -49,7 +52,9 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
       rank_host_(options_.rank_host),
       report_backoff_(BackoffOptions{.max = absl::Seconds(1)}, NextRandom(random_state_)),
       lease_(
-          workers, [this] { return Registration(); }, NextRandom(random_state_), events),
+          workers, [this] { return Registration(); },
+          {.clock = clock_, .coordinator_absent = options_.coordinator_absent},
+          NextRandom(random_state_), events),
       watch_(workers, NextRandom(random_state_), events),
       reporter_(workers, events),
       shipper_(logs, NextRandom(random_state_),
@@ -106,6 +111,7 @@ void Agent::ShowLife() {
 void Agent::Do(const Start& start) {
   const RankKey& key = start.rank.key;
   observed_.AskedToStart(start.rank);
+  (void)OomKillsGrew();  // those before it are not its own
   const LogSpool spool = SpoolOf(key);
   absl::StatusOr<RankCommand> command = CommandOf(assigned_.at(key), spool);
   absl::Status ready = command.status();
@@ -144,8 +150,9 @@ void Agent::Do(const Terminate& terminate) {
 }
 
 void Agent::Do(const Kill& kill) {
-  LogRank(Severity::kInfo, "rank_killed", kill.key);
-  observed_.Killed(kill.key);
+  LogRank(kill.cut_off ? Severity::kWarning : Severity::kInfo, "rank_killed", kill.key,
+          LogField("isolated", kill.cut_off ? "yes" : "no"));
+  observed_.Killed(kill.key, kill.cut_off);
   runner_.Kill(kill.key);
 }
 
@@ -183,6 +190,8 @@ v1::ReportRankRequest Agent::RequestFor(const Report& report) const {
   request.set_pid(process.pid);
   if (report.milestone != Milestone::kExited) return request;
   request.set_stopped(process.stopped());
+  if (process.cut_off) request.set_stop_reason(kCutOff);
+  request.set_oom(process.oom);
   request.set_error(process.error);
   for (const std::string& line : process.last_lines) request.add_last_lines(line);
   if (!process.error.empty()) return request;
@@ -210,6 +219,8 @@ void Agent::On(const Registered& event) {
 void Agent::On(const CoordinatorAnswered&) { observed_.Reachable(clock_.Now()); }
 
 void Agent::On(const CoordinatorSilent&) { observed_.Unreachable(); }
+
+void Agent::On(const LeaseHeld& event) { observed_.LeaseHeldUntil(event.until); }
 
 void Agent::On(const LeaseLost& event) {
   if (event.incarnation != incarnation_) return;
@@ -275,7 +286,14 @@ void Agent::TakeNews(const RankKey& key, const ProcessExited& news) {
   const bool code = news.exit.how == Exit::How::kCode;
   LogRank(Severity::kInfo, "rank_exited", key,
           LogField(code ? "code" : "signal", news.exit.number));
-  observed_.Exited(key, news.exit, SpoolOf(key).LastLines());
+  const bool killed = news.exit == Exit{Exit::How::kSignal, SIGKILL};
+  observed_.Exited(key, news.exit, SpoolOf(key).LastLines(), killed && OomKillsGrew());
+}
+
+bool Agent::OomKillsGrew() {
+  if (!options_.oom_kills) return false;
+  const int64_t before = std::exchange(oom_kills_, options_.oom_kills());
+  return oom_kills_ > before;
 }
 
 void Agent::TakeNews(const RankKey& key, const ProcessGone&) {

@@ -41,6 +41,10 @@ struct AgentOptions {
   StoreEndpoints* stores = nullptr;
   // Told of the registration, of the end, and that the loop still turns; likewise.
   NotifySocket* notify = nullptr;
+  // Whether the host of the coordinator answers that no process listens there. Null: never known.
+  std::function<bool()> coordinator_absent;
+  // As CountOomKills. Null: never known.
+  std::function<int64_t()> oom_kills;
   uint64_t seed = 0;  // of back-offs and incarnations
 };
 
@@ -77,6 +81,7 @@ class Agent {
   void On(const Registered& event);
   void On(const CoordinatorAnswered& event);
   void On(const CoordinatorSilent& event);
+  void On(const LeaseHeld& event);
   void On(const LeaseLost& event);
   void On(const RegistrationRefused& event);
   void On(const AssignmentChanged& event);
@@ -91,6 +96,8 @@ class Agent {
   void TakeNews(const RankKey& key, const ProcessNotStarted& news);
   void TakeNews(const RankKey& key, const ProcessExited& news);
   void TakeNews(const RankKey& key, const ProcessGone& news);
+  // Since it was last asked.
+  bool OomKillsGrew();
 
   void BeginIncarnation();
   // Called when the mode has nothing left to wait for. Returns whether the daemon is to end.
@@ -111,6 +118,7 @@ class Agent {
   ProcessRunner& runner_;
   Events& events_;
   const Clock& clock_;
+  int64_t oom_kills_ = 0;
 
   // What is wanted, and what is known.
   Desired desired_;

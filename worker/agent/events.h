@@ -26,6 +26,10 @@ struct Registered {
 };
 // The coordinator answered a heartbeat; or did not.
 struct CoordinatorAnswered {};
+// It will not give the lease up before then, as seen from here.
+struct LeaseHeld {
+  absl::Time until;
+};
 struct CoordinatorSilent {};
 // The coordinator has given this incarnation up.
 struct LeaseLost {
@@ -56,9 +60,9 @@ struct GenerationOver {
 // End with grace; asked again, end at once.
 struct ShutdownWanted {};
 
-using Event = std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseLost, LeaveTold,
-                           RegistrationRefused, AssignmentChanged, ReportAnswered, ProcessNews,
-                           LogsNews, GenerationOver, ShutdownWanted>;
+using Event = std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseHeld, LeaseLost,
+                           LeaveTold, RegistrationRefused, AssignmentChanged, ReportAnswered,
+                           ProcessNews, LogsNews, GenerationOver, ShutdownWanted>;
 
 // The owner thread's mailbox. It never blocks for long, and every sender has few events under way,
 // so a full one is a bug of ours. After Close, what is told is dropped.

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "base/timeouts.h"
 #include "proto/convert/time.h"
 
 namespace dp::worker {
@@ -24,9 +25,11 @@ constexpr int kBeatsOfAnother = 2;
 
 }  // namespace
 
-Lease::Lease(client::WorkersConnection& connection, Request request, uint64_t seed, Events& events)
+Lease::Lease(client::WorkersConnection& connection, Request request, Surroundings surroundings,
+             uint64_t seed, Events& events)
     : connection_(connection),
       request_(std::move(request)),
+      surroundings_(std::move(surroundings)),
       events_(events),
       backoff_(BackoffOptions{.max = absl::Seconds(1)}, seed) {
   thread_ = std::jthread([this] { Loop(); });
@@ -75,6 +78,7 @@ bool Lease::Register(Incarnation incarnation) {
     } else {
       trouble_.Failed(status);
       events_.Tell(CoordinatorSilent{});
+      if (lease_ > absl::ZeroDuration()) TellHeldIfAbsent();
     }
     if (!Pause(backoff_.Next())) return false;
   }
@@ -96,8 +100,10 @@ absl::Status Lease::TryToRegister(Incarnation incarnation) {
   if (!request.ok()) return absl::UnavailableError(request.status().message());
   request->set_incarnation(incarnation.value());
   name_ = request->name();
+  const absl::Time sent = surroundings_.clock.Now();
   DP_ASSIGN_OR_RETURN(const auto response, connection_.Register(*request, kDeadline));
   TakeRegistration(*request, response);
+  TellHeld(sent);
   return absl::OkStatus();
 }
 
@@ -110,6 +116,7 @@ void Lease::TakeRegistration(const v1::RegisterRequest& request,
   taken_.Worked();
   session_ = {response.worker_id(), Incarnation(request.incarnation())};
   epoch_ = response.header().epoch();
+  lease_ = FromProto(response.lease());
   between_beats_ = std::max(FromProto(response.lease()) / kBeatsPerLease, kBetweenBeatsMin);
   events_.Tell(Registered{session_, response.name(), request.address()});
 }
@@ -131,6 +138,7 @@ bool Lease::SendBeat() {
   request.set_incarnation(session_.incarnation.value());
   for (;;) {
     request.set_leaving(leaving_);
+    const absl::Time sent = surroundings_.clock.Now();
     const auto response =
         connection_.Heartbeat(request, std::max(between_beats_, kBeatDeadlineMin));
     if (leaving_) TellLeft();
@@ -138,6 +146,7 @@ bool Lease::SendBeat() {
       trouble_.Worked();
       backoff_.Reset();
       events_.Tell(CoordinatorAnswered{});
+      TellHeld(sent);
       return response->header().epoch() == epoch_ || Register(session_.incarnation);
     }
     if (orders_.closed()) return false;
@@ -147,8 +156,22 @@ bool Lease::SendBeat() {
     }
     trouble_.Failed(response.status());
     events_.Tell(CoordinatorSilent{});
+    TellHeldIfAbsent();
     if (!Pause(backoff_.Next())) return false;
   }
+}
+
+// What the coordinator counts from is its hearing, which is no earlier than the sending.
+void Lease::TellHeld(absl::Time sent) {
+  events_.Tell(LeaseHeld{sent + TimeoutsFor({}, lease_).isolation});
+}
+
+// Where nobody listens nobody can give the lease up; and whoever listens later gives every worker a
+// full term first.
+void Lease::TellHeldIfAbsent() {
+  if (!surroundings_.coordinator_absent) return;
+  const absl::Time asked = surroundings_.clock.Now();
+  if (surroundings_.coordinator_absent()) TellHeld(asked);
 }
 
 void Lease::Lose(const absl::Status& reason) {

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "base/backoff.h"
 #include "base/bounded_queue.h"
+#include "base/clock.h"
 #include "base/id.h"
 #include "client/connection.h"
 #include "worker/agent/events.h"
@@ -29,7 +30,16 @@ class Lease {
   // counts as a try that got no answer.
   using Request = std::function<absl::StatusOr<v1::RegisterRequest>()>;
 
-  Lease(client::WorkersConnection& connection, Request request, uint64_t seed, Events& events);
+  // What else it looks at.
+  struct Surroundings {
+    const Clock& clock;  // one that nobody sets
+    // Whether the coordinator's host answers that nobody listens there; asked when a call got no
+    // answer. Null: never known.
+    std::function<bool()> coordinator_absent;
+  };
+
+  Lease(client::WorkersConnection& connection, Request request, Surroundings surroundings,
+        uint64_t seed, Events& events);
   ~Lease();
 
   // Registers this incarnation; the one before must be lost, or there was none. Any thread.
@@ -49,6 +59,9 @@ class Lease {
   bool Register(Incarnation incarnation);
   bool Beat();
   bool SendBeat();
+  // The coordinator was heard, or was seen to be none, at a call that was sent at `sent`.
+  void TellHeld(absl::Time sent);
+  void TellHeldIfAbsent();
   void TellLeft();
   absl::Status TryToRegister(Incarnation incarnation);
   void RegistrationFailed(Incarnation incarnation, const absl::Status& reason);
@@ -64,12 +77,14 @@ class Lease {
 
   client::WorkersConnection& connection_;
   const Request request_;
+  const Surroundings surroundings_;
   Events& events_;
   BoundedQueue<Order> orders_{2};  // one of each
 
   // Owned by the thread.
   Session session_;
   uint64_t epoch_ = 0;
+  absl::Duration lease_;
   absl::Duration between_beats_;
   bool leaving_ = false;
   bool leave_told_ = false;

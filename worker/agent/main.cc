@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -24,7 +25,9 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/gpus.h"
 #include "worker/agent/guarded_runner.h"
+#include "worker/agent/listener_probe.h"
 #include "worker/agent/local_address.h"
+#include "worker/agent/oom_kills.h"
 #include "worker/agent/reserved_ports.h"
 #include "worker/agent/shutdown_signals.h"
 #include "worker/agent/state_dir.h"
@@ -138,6 +141,9 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
                         flags.coordinator.c_str(), flags.slots);
             std::fflush(stdout);
           },
+      .coordinator_absent = [probe = std::make_shared<ListenerProbe>(
+                                 flags.coordinator)] { return probe->NobodyListens(); },
+      .oom_kills = [] { return CountOomKills("/proc", "/sys/fs/cgroup"); },
       .seed = EntropySeed(),
   };
 }
@@ -160,7 +166,7 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   AgentOptions options = OptionsFrom(flags, state_dir.path(), ports);
   options.stores = &stores;
   options.notify = &notify;
-  Agent agent(std::move(options), connection, connection, runner, events, Clock::System());
+  Agent agent(std::move(options), connection, connection, runner, events, Clock::Steady());
   // The daemon is in order while its coordinator is away: it waits, and says so.
   notify.Ready("waiting for the coordinator " + flags.coordinator);
   const absl::Status status = agent.Run();

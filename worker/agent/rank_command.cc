@@ -57,6 +57,11 @@ void SetProgram(const v1::AssignedRank& rank, const RankHost& host, const StoreE
   command->working_dir = spec.working_dir();
 }
 
+bool StopsWhenIsolated(const v1::JobSpec& spec) {
+  return (spec.has_command() ? spec.command().on_isolation() : spec.train().on_isolation()) ==
+         "stop";
+}
+
 }  // namespace
 
 absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankHost& host,
@@ -94,7 +99,8 @@ RankKey KeyOf(const v1::AssignedRank& rank) {
 AssignedRank FromProto(const v1::AssignedRank& rank) {
   return {.key = KeyOf(rank),
           .stop = rank.stop(),
-          .grace = rank.spec().has_grace() ? dp::FromProto(rank.spec().grace()) : kDefaultGrace};
+          .grace = rank.spec().has_grace() ? dp::FromProto(rank.spec().grace()) : kDefaultGrace,
+          .stop_when_isolated = StopsWhenIsolated(rank.spec())};
 }
 
 }  // namespace dp::worker

@@ -23,8 +23,11 @@ void Observed::Terminated(const RankKey& key, absl::Time now) {
   if (Process* process = FindMutable(key)) process->terminated_at = now;
 }
 
-void Observed::Killed(const RankKey& key) {
-  if (Process* process = FindMutable(key)) process->killed = true;
+void Observed::Killed(const RankKey& key, bool cut_off) {
+  Process* process = FindMutable(key);
+  if (process == nullptr) return;
+  process->killed = true;
+  process->cut_off = cut_off;
 }
 
 void Observed::Forgotten(const RankKey& key) { processes_.erase(key); }
@@ -48,12 +51,14 @@ void Observed::StartFailed(const RankKey& key, const std::string& error, absl::T
   process->fact = ++facts_;
 }
 
-void Observed::Exited(const RankKey& key, const Exit& exit, std::vector<std::string> last_lines) {
+void Observed::Exited(const RankKey& key, const Exit& exit, std::vector<std::string> last_lines,
+                      bool oom) {
   Process* process = FindMutable(key);
   if (process == nullptr || process->phase >= Process::Phase::kExited) return;
   process->phase = Process::Phase::kExited;
   process->exit = exit;
   process->last_lines = std::move(last_lines);
+  process->oom = oom && !process->stopped();
   // Numbered again: what is told first is the first end, not the first start.
   process->fact = ++facts_;
 }
@@ -85,6 +90,8 @@ void Observed::Reachable(absl::Time now) {
 }
 
 void Observed::Unreachable() { reachable_since_.reset(); }
+
+void Observed::LeaseHeldUntil(absl::Time until) { lease_held_until_ = until; }
 
 const Process* Observed::Find(const RankKey& key) const {
   const auto found = processes_.find(key);

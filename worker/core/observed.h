@@ -28,11 +28,13 @@ struct Process {
   Exit exit;                            // from kExited on, where `error` is empty
   std::string error;                    // why there was no process at all
   std::vector<std::string> last_lines;  // from kExited on
+  bool oom = false;                     // the kernel killed it for want of memory
 
   // What was done to it.
   std::optional<absl::Time> terminated_at;  // SIGTERM was sent
   bool killed = false;                      // SIGKILL of the whole tree was ordered
   bool declined = false;                    // it is never to be started
+  bool cut_off = false;                     // it was killed because touch was lost
 
   // Its end was this daemon's doing.
   bool stopped() const { return terminated_at.has_value() || killed || declined; }
@@ -57,13 +59,15 @@ class Observed {
   // The rank will never be started, for `reason`.
   void Declined(const AssignedRank& rank, const std::string& reason, absl::Time now);
   void Terminated(const RankKey& key, absl::Time now);
-  void Killed(const RankKey& key);
+  // `cut_off`: because touch with the coordinator was lost.
+  void Killed(const RankKey& key, bool cut_off = false);
   void Forgotten(const RankKey& key);
 
   // What became of it. A process that could not be started is gone at once.
   void Started(const RankKey& key, int64_t pid);
   void StartFailed(const RankKey& key, const std::string& error, absl::Time now);
-  void Exited(const RankKey& key, const Exit& exit, std::vector<std::string> last_lines);
+  void Exited(const RankKey& key, const Exit& exit, std::vector<std::string> last_lines,
+              bool oom = false);
   void Gone(const RankKey& key, absl::Time now);
 
   // What the coordinator has taken.
@@ -72,18 +76,23 @@ class Observed {
   void Acknowledged(const RankKey& key, Milestone milestone);
   void Reachable(absl::Time now);
   void Unreachable();
+  // Until then the coordinator gives the places of this daemon's ranks to nobody.
+  void LeaseHeldUntil(absl::Time until);
 
   const absl::btree_map<RankKey, Process>& processes() const { return processes_; }
   // Null where the rank is not known.
   const Process* Find(const RankKey& key) const;
   // Since when the coordinator has answered; nothing while it does not.
   std::optional<absl::Time> reachable_since() const { return reachable_since_; }
+  absl::Time lease_held_until() const { return lease_held_until_; }
 
  private:
   Process* FindMutable(const RankKey& key);
 
   absl::btree_map<RankKey, Process> processes_;
   std::optional<absl::Time> reachable_since_;
+  absl::Time lease_held_until_ =
+      absl::InfiniteFuture();  // before the first lease there are no ranks
   uint64_t facts_ = 0;
 };
 

@@ -15,6 +15,8 @@ struct AssignedRank {
   RankKey key;
   bool stop = false;     // its end is wanted
   absl::Duration grace;  // how long it may go on after SIGTERM
+  // Must not outlive touch with the coordinator, which may give its place to another one.
+  bool stop_when_isolated = false;
 
   bool operator==(const AssignedRank&) const = default;
 };

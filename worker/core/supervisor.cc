@@ -11,11 +11,14 @@ using Phase = Process::Phase;
 bool MayRun(Phase phase) { return phase == Phase::kStarting || phase == Phase::kRunning; }
 
 // What is wanted of a rank, most pressing first.
-enum class Wish { kKill, kStop, kRun };
+enum class Wish { kKill, kCutOff, kStop, kRun };
 
-Wish WishFor(const Desired& desired, const RankKey& key) {
+Wish WishFor(const Desired& desired, const Observed& observed, const RankKey& key, absl::Time now) {
   const auto assigned = desired.ranks.find(key);
   if (desired.mode == Mode::kAbandon || assigned == desired.ranks.end()) return Wish::kKill;
+  if (assigned->second.stop_when_isolated && now >= observed.lease_held_until()) {
+    return Wish::kCutOff;
+  }
   return desired.mode == Mode::kStop || assigned->second.stop ? Wish::kStop : Wish::kRun;
 }
 
@@ -50,6 +53,8 @@ void DecidePresent(const RankKey& key, const Process& process, Wish wish, absl::
   }
   if (!MayRun(process.phase) || process.killed) return;
   if (wish == Wish::kKill) decision->actions.push_back(Kill{key});
+  // Without grace: it must be over before the lease is.
+  if (wish == Wish::kCutOff) decision->actions.push_back(Kill{key, /*cut_off=*/true});
   if (wish == Wish::kStop) DecideStop(key, process, now, decision);
 }
 
@@ -93,7 +98,7 @@ std::vector<DueReport> DueReports(const Desired& desired, const Observed& observ
                                   Decision* decision) {
   std::vector<DueReport> due;
   for (const auto& [key, process] : observed.processes()) {
-    if (WishFor(desired, key) == Wish::kKill) continue;
+    if (WishFor(desired, observed, key, now) == Wish::kKill) continue;
     const Milestone reached = Reached(process, observed.reachable_since(), now);
     const Milestone next = NextToTell(process, reached);
     if (next != Milestone::kNone) due.push_back({process.fact, Report{key, next}});
@@ -108,12 +113,12 @@ std::vector<DueReport> DueReports(const Desired& desired, const Observed& observ
   return due;
 }
 
-bool Finished(const Desired& desired, const Observed& observed) {
+bool Finished(const Desired& desired, const Observed& observed, absl::Time now) {
   if (desired.mode == Mode::kServe) return false;
   for (const auto& [key, process] : observed.processes()) {
     if (process.phase != Phase::kGone) return false;
-    const bool told =
-        process.acknowledged == Milestone::kReleased || WishFor(desired, key) == Wish::kKill;
+    const bool told = process.acknowledged == Milestone::kReleased ||
+                      WishFor(desired, observed, key, now) == Wish::kKill;
     if (!told && observed.reachable_since()) return false;
   }
   return true;
@@ -124,14 +129,17 @@ bool Finished(const Desired& desired, const Observed& observed) {
 Decision Reconcile(const Desired& desired, const Observed& observed, absl::Time now) {
   Decision decision;
   for (const auto& [key, rank] : desired.ranks) {
+    if (rank.stop_when_isolated && now < observed.lease_held_until()) {
+      decision.ask_again_at = std::min(decision.ask_again_at, observed.lease_held_until());
+    }
     if (observed.Find(key) == nullptr) {
-      DecideAbsent(rank, WishFor(desired, key), desired.mode, &decision);
+      DecideAbsent(rank, WishFor(desired, observed, key, now), desired.mode, &decision);
     }
   }
   // Without its newly declined ranks being told, a stopping daemon is not done.
-  decision.finished = decision.actions.empty() && Finished(desired, observed);
+  decision.finished = decision.actions.empty() && Finished(desired, observed, now);
   for (const auto& [key, process] : observed.processes()) {
-    DecidePresent(key, process, WishFor(desired, key), now, &decision);
+    DecidePresent(key, process, WishFor(desired, observed, key, now), now, &decision);
   }
   for (const DueReport& due : DueReports(desired, observed, now, &decision)) {
     decision.actions.push_back(due.report);

@@ -45,6 +45,7 @@ struct Terminate {
 // SIGKILL to the whole tree.
 struct Kill {
   RankKey key;
+  bool cut_off = false;  // because touch with the coordinator was lost
   bool operator==(const Kill&) const = default;
 };
 // Tell the coordinator; due again and again until it is acknowledged.

@@ -209,5 +209,63 @@ TEST_F(SupervisorTest, AStoppingWorkerDoesNotWaitForASilentCoordinator) {
   EXPECT_TRUE(At({}).finished);
 }
 
+// A rank that must not outlive touch, whose lease is held for another four seconds.
+class IsolationTest : public SupervisorTest {
+ protected:
+  IsolationTest() { observed_.LeaseHeldUntil(kNow + kHeld); }
+
+  static constexpr absl::Duration kHeld = absl::Seconds(4);
+  void AssignBound(int rank) {
+    Assign(rank);
+    desired_.ranks[Key(rank)].stop_when_isolated = true;
+  }
+};
+
+TEST_F(IsolationTest, ItIsKilledWhenTouchIsLostWhateverItsGrace) {
+  AssignBound(0);
+  Run(0);
+  EXPECT_THAT(Actions(kHeld - absl::Milliseconds(1)), IsEmpty());
+  EXPECT_EQ(At({}).ask_again_at, kNow + kHeld);
+  EXPECT_THAT(Actions(kHeld), ElementsAre(Kill{Key(0), /*cut_off=*/true}));
+}
+
+TEST_F(IsolationTest, OthersAreLeftAlone) {
+  Assign(0);
+  Run(0);
+  EXPECT_THAT(Actions(absl::Hours(1)), IsEmpty());
+}
+
+TEST_F(IsolationTest, AnAnswerHoldsTheLeaseForLonger) {
+  AssignBound(0);
+  Run(0);
+  observed_.LeaseHeldUntil(kNow + 2 * kHeld);
+  EXPECT_THAT(Actions(kHeld), IsEmpty());
+}
+
+TEST_F(IsolationTest, WithoutTouchNoneIsStarted) {
+  AssignBound(0);
+  EXPECT_THAT(Actions(kHeld), IsEmpty());
+}
+
+TEST_F(IsolationTest, ItsEndIsReportedAsTheDaemonsDoing) {
+  AssignBound(0);
+  Run(0);
+  observed_.Killed(Key(0), /*cut_off=*/true);
+  Exit(0);
+  EXPECT_THAT(Actions(kHeld), ElementsAre(Report{Key(0), Milestone::kExited}));
+  EXPECT_TRUE(observed_.Find(Key(0))->stopped());
+}
+
+TEST_F(SupervisorTest, WantOfMemoryIsNotToldOfARankThatTheDaemonKilled) {
+  Assign(0), Assign(1);
+  Run(0), Run(1);
+  observed_.Killed(Key(0));
+  for (const int rank : {0, 1}) {
+    observed_.Exited(Key(rank), {Exit::How::kSignal, 9}, {}, /*oom=*/true);
+  }
+  EXPECT_FALSE(observed_.Find(Key(0))->oom);
+  EXPECT_TRUE(observed_.Find(Key(1))->oom);
+}
+
 }  // namespace
 }  // namespace dp::worker

@@ -84,7 +84,12 @@ absl::StatusOr<v1::World> WorldSession::WatchOnce(absl::Time until) {
                       client::RetryLoop(Policy(left + client::kAnswerSlack,
                                                client::kLongPoll + client::kAnswerSlack),
                                         clock_, pause_, attempt));
-  return std::move(*response.mutable_world());
+  v1::World& world = *response.mutable_world();
+  if (world.generation() > environment_.generation.value()) {
+    world.set_state(v1::WORLD_STATE_CLOSED);  // this rank's is
+    world.set_reason(absl::StrCat("generation ", world.generation(), " has begun"));
+  }
+  return std::move(world);
 }
 
 }  // namespace dp::trainer

@@ -93,6 +93,13 @@ TEST_F(WorldSessionTest, AClosedWorldEndsTheWaitWithItsReason) {
   EXPECT_EQ(*session_.AwaitClosed(absl::Minutes(1)), "rank 0 was killed");
 }
 
+TEST_F(WorldSessionTest, ALaterGenerationsWorldIsNotThisRanks) {
+  worlds_.Then(v1::WORLD_STATE_SEALED, 5, "");
+  worlds_.next.back().set_generation(2);
+  EXPECT_THAT(session_.AwaitSealed(absl::Minutes(1)).message(),
+              HasSubstr("generation 2 has begun"));
+}
+
 TEST_F(WorldSessionTest, AccusingNamesThisRankAndThoseThatItWaitedFor) {
   const absl::Status error = absl::DeadlineExceededError("all_reduce 7: rank 1 did not arrive");
   EXPECT_TRUE(session_.Accuse({1, 3}, error, /*insist=*/true, absl::Seconds(10)).ok());

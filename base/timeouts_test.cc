@@ -1,0 +1,29 @@
+#include "base/timeouts.h"
+
+#include "base/limits.h"
+#include "gtest/gtest.h"
+
+namespace dp {
+namespace {
+
+TEST(TimeoutsTest, WhoKnowsBestLosesPatienceFirst) {
+  const absl::Duration lease = absl::Seconds(5);
+  for (absl::Duration detect = lease; detect <= kDetectWithinMax; detect *= 2) {
+    const Timeouts timeouts = TimeoutsFor(detect, lease);
+    EXPECT_LT(timeouts.isolation, timeouts.lease);
+    EXPECT_LE(timeouts.lease, timeouts.collective);
+    EXPECT_LT(timeouts.collective, timeouts.hang);
+    EXPECT_LT(timeouts.hang, timeouts.store);
+    EXPECT_LT(timeouts.store, timeouts.rendezvous);
+  }
+}
+
+TEST(TimeoutsTest, TheKnobIsWhatACollectiveMayTake) {
+  const Timeouts timeouts = TimeoutsFor(absl::Seconds(30), absl::Seconds(5));
+  EXPECT_EQ(timeouts.collective, absl::Seconds(30));
+  EXPECT_EQ(timeouts.hang, absl::Seconds(32));
+  EXPECT_EQ(timeouts.isolation, absl::Seconds(4));
+}
+
+}  // namespace
+}  // namespace dp

@@ -1,0 +1,137 @@
+// What the driver makes of policies that take time: restarts and their back-off, silent workers.
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/shell/driver.h"
+#include "server/shell/memory_journal.h"
+
+namespace dp::server {
+namespace {
+
+class SettableClock final : public Clock {
+ public:
+  absl::Time Now() const override { return absl::FromUnixSeconds(seconds_); }
+  void Advance(int seconds) { seconds_ += seconds; }
+
+ private:
+  std::atomic<int64_t> seconds_ = 1'700'000'000;
+};
+
+// Each call returns when the driver has answered it.
+class DriverRestartTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Start(journal_); }
+  void Start(Journal& journal) {
+    driver_.reset();
+    auto driver = Driver::Start({}, journal, clock_, [](const absl::Status&) {});
+    ASSERT_TRUE(driver.ok()) << driver.status();
+    driver_ = *std::move(driver);
+  }
+  core::Outcome Submit(core::Action action) {
+    std::promise<core::Outcome> answer;
+    EXPECT_TRUE(driver_
+                    ->Submit(std::move(action), [&](const core::Outcome& outcome,
+                                                    const View&) { answer.set_value(outcome); })
+                    .ok());
+    return answer.get_future().get();
+  }
+  void Look(std::function<void(const View&)> look) {
+    std::promise<void> done;
+    EXPECT_TRUE(driver_
+                    ->Ask([&](const absl::Status&, const View& view) {
+                      look(view);
+                      done.set_value();
+                    })
+                    .ok());
+    done.get_future().get();
+  }
+  // "pending, generation 1"
+  std::string Job() {
+    std::string told;
+    Look([&](const View& view) {
+      const core::Job& job = *view.coordinator.jobs().front();
+      told = std::string(Name(job.state)) + ", generation " + job.generation.ToString();
+    });
+    return told;
+  }
+  core::Outcome Register(const std::string& name, uint64_t incarnation) {
+    return Submit(core::RegisterWorker{name, name, "", Incarnation(incarnation), 1});
+  }
+  void Beat(uint64_t worker) {
+    std::promise<void> done;
+    EXPECT_TRUE(driver_
+                    ->Hear(WorkerId(worker), Incarnation(worker),
+                           [&](const absl::Status&, const View&) { done.set_value(); })
+                    .ok());
+    done.get_future().get();
+  }
+  void SubmitRestartable() {
+    core::JobSpec spec{.name = "job", .ranks = 1, .joins_by_running = true};
+    spec.restart = core::RestartLimits{.user = 9};
+    Submit(core::SubmitJob{"request", spec});
+  }
+  // Its only rank runs, fails and is released.
+  void Fail(uint64_t generation) {
+    using What = core::ReportRank::What;
+    core::ReportRank report{WorkerId(1), Incarnation(1), {JobId(1), Generation(generation), 0}};
+    report.exit = {core::Exit::How::kCode, 3};
+    for (const What what : {What::kStarted, What::kExited, What::kReleased}) {
+      report.what = what;
+      EXPECT_EQ(Submit(report).status, absl::OkStatus());
+    }
+  }
+
+  MemoryJournal journal_;
+  SettableClock clock_;
+  std::unique_ptr<Driver> driver_;  // last: its thread uses the others
+};
+
+TEST_F(DriverRestartTest, AFailedJobIsPlacedAgainInTheBatchInWhichItsLastRankIsGone) {
+  Register("a", 1);
+  SubmitRestartable();
+  Fail(1);
+  EXPECT_EQ(Job(), "starting, generation 2");
+}
+
+TEST_F(DriverRestartTest, ABackOffEndsWithoutAnyNews) {
+  Register("a", 1);
+  SubmitRestartable();
+  Fail(1);
+  Fail(2);
+  EXPECT_EQ(Job(), "pending, generation 2");
+  clock_.Advance(1);
+  EXPECT_EQ(Job(), "starting, generation 3");
+}
+
+TEST_F(DriverRestartTest, AVerdictThatWasDueAtTheEndIsGivenAtTheStart) {
+  Register("a", 1);
+  SubmitRestartable();
+  Fail(1);
+  driver_.reset();
+  const auto& all = journal_.commands();
+  MemoryJournal cut({all.begin(), all.end() - 2});  // without its verdict and its placement
+  Start(cut);
+  EXPECT_EQ(Job(), "starting, generation 2");
+  driver_.reset();
+}
+
+TEST_F(DriverRestartTest, ADaemonThatComesBackTakesItsPlaceWhereAllOthersAreSilentToo) {
+  for (uint64_t worker : {1, 2, 3, 4, 5}) Register("w" + std::to_string(worker), worker);
+  for (int second = 0; second < 8; ++second) {
+    clock_.Advance(1);
+    Beat(1);
+  }
+  Look([](const View& view) { EXPECT_EQ(view.liveness.held_back(), 4u); });
+  EXPECT_EQ(Register("w1", 11).status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Register("w2", 12).status, absl::OkStatus());
+  Look([](const View& view) { EXPECT_TRUE(view.coordinator.workers()[4]->ready()); });
+}
+
+}  // namespace
+}  // namespace dp::server

@@ -1,0 +1,207 @@
+"""Jobs that outlive failures: the next generation, where its ranks are, and what is told of it."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+from cluster import Cluster, alive, eventually
+from idx_data import train_job, write_idx
+
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+PYTHON = os.environ.get("DP_PYTHON", "/usr/bin/python3")
+TORCH = subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True)
+
+
+def command_job(*argv, ranks=1, restart=None, **command):
+    return {"apiVersion": "dp/v1", "kind": "Job", "name": "program", "ranks": ranks, "grace": "2s",
+            "restart": restart or {}, "command": {"argv": list(argv), **command}}
+
+
+class RestartCase(unittest.TestCase):
+    def setUp(self):
+        self.cluster = self.enterContext(Cluster(**self.OPTIONS))
+
+    OPTIONS = {}
+
+    def workers(self, *names):
+        return {name: self.cluster.worker(slots=1, name=name) for name in names}
+
+    def placed(self, job):
+        """(generation, worker of each rank) once all its ranks have joined."""
+        described = self.cluster.describe(job)
+        if described["state"] != "RUNNING":
+            return None
+        return described["generation"], [rank["worker"] for rank in described["ranks"]]
+
+    def await_generation(self, job, number, timeout_s=60):
+        def there():
+            placed = self.placed(job)
+            return placed if placed and placed[0] >= number else None
+        placed = eventually(there, timeout_s)
+        self.assertTrue(placed, self.cluster.dpctl("describe", job).stdout)
+        return placed
+
+
+class RestartTest(RestartCase):
+    def test_a_killed_rank_of_a_training_makes_the_next_generation_which_succeeds(self):
+        self.workers("worker-a", "worker-b")
+        data = write_idx(self.cluster.dir / "data")
+        job = self.cluster.submit({**train_job(data, epochs=40, evaluateEvery=0),
+                                   "restart": {"maxRestarts": 1}})
+        with subprocess.Popen([*self.cluster.dpctl_command(), "logs", "-f", job],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as logs:
+            self.cluster.follow_until(job, "epoch 1/")
+            before = self.cluster.describe(job)
+            os.kill(before["ranks"][1]["pid"], signal.SIGKILL)
+            self.assertEqual(self.cluster.wait(job), 0, self.cluster.dpctl("describe", job).stdout)
+            out, err = logs.communicate(timeout=60)
+        after = self.cluster.describe(job)
+        self.assertEqual(after["generation"], 2)
+        self.assertEqual(after["restarts"], 1)
+        self.assertEqual([rank["worker"] for rank in after["ranks"]],
+                         [rank["worker"] for rank in before["ranks"]])
+        past = after["pastFailures"][0]
+        self.assertEqual((past["generation"], past["rank"], past["signal"], past["countedAs"]),
+                         (1, 1, signal.SIGKILL, "user"))
+        self.assertIn("goes on as generation 2", err)
+        self.assertIn("epoch 40/40", out)
+
+    def test_logs_show_the_latest_generation_or_the_one_that_is_asked_for(self):
+        self.workers("worker-a")
+        job = self.cluster.submit(command_job(
+            "sh", "-c", "echo life $DP_GENERATION of $TORCHELASTIC_RESTART_COUNT; "
+            "[ $DP_GENERATION = 3 ]", restart={"maxRestarts": 2}))
+        self.assertEqual(self.cluster.wait(job), 0, self.cluster.dpctl("describe", job).stdout)
+        self.assertIn("life 3 of 2", self.cluster.dpctl("logs", job).stdout)
+        self.assertNotIn("life 1", self.cluster.dpctl("logs", job).stdout)
+        first = self.cluster.dpctl("logs", job, "--generation", 1).stdout
+        self.assertIn("life 1 of 0", first)
+        self.assertNotIn("life 2", first)
+        self.assertEqual(self.cluster.dpctl("logs", job, "--generation", 4).returncode, 2)
+        table = self.cluster.dpctl("ps", "-a", "--no-headers").stdout.split()
+        self.assertEqual(table[4], "2")
+
+    def test_a_used_up_budget_is_the_end_and_says_so(self):
+        self.workers("worker-a")
+        job = self.cluster.submit(command_job("sh", "-c", "exit 7", restart={"maxRestarts": 1}))
+        self.assertEqual(self.cluster.wait(job), 7)
+        described = self.cluster.describe(job)
+        self.assertEqual(described["generation"], 2)
+        self.assertEqual(described["notRestartedBecause"],
+                         "restart.maxRestarts: 1 of 1 restarts are used up")
+        self.assertEqual(len(described["pastFailures"]), 1)
+
+    def test_exit_codes_that_never_and_always_retry(self):
+        self.workers("worker-a")
+        script = "[ $DP_GENERATION = 1 ] && exit 33; exit 93"
+        job = self.cluster.submit(command_job(
+            "sh", "-c", script, restart={"maxRestarts": 5, "alwaysRetryExitCodes": [33],
+                                         "neverRetryExitCodes": [93]}))
+        self.assertEqual(self.cluster.wait(job), 93)
+        described = self.cluster.describe(job)
+        self.assertEqual(described["generation"], 2)
+        self.assertIsNone(described["pastFailures"][0]["countedAs"])
+
+    def test_a_program_that_cannot_be_started_fails_at_once(self):
+        self.workers("worker-a")
+        job = self.cluster.submit(command_job("no-such-program"))
+        self.assertEqual(self.cluster.wait(job), 100)
+        self.assertEqual(self.cluster.describe(job)["generation"], 1)
+
+    def test_a_killed_daemons_ranks_move_to_a_spare_worker_and_the_others_stay(self):
+        workers = self.workers("worker-a", "worker-b")
+        data = write_idx(self.cluster.dir / "data")
+        job = self.cluster.submit(train_job(data, epochs=100000, evaluateEvery=0))
+        self.await_generation(job, 1)
+        self.workers("worker-c")
+        workers["worker-a"].kill()
+        self.assertEqual(self.await_generation(job, 2), (2, ["worker-c", "worker-b"]))
+        described = self.cluster.describe(job)
+        self.assertEqual(described["pastFailures"][0]["failureClass"], "infra")
+        self.cluster.dpctl("cancel", job, check=0)
+        self.assertEqual(self.cluster.wait(job), 103)
+
+    def test_a_daemon_that_shuts_down_hands_its_ranks_over(self):
+        workers = self.workers("worker-a")
+        job = self.cluster.submit(command_job("sleep", "1000"))
+        self.await_generation(job, 1)
+        self.workers("worker-b")
+        workers["worker-a"].stop()
+        self.assertEqual(self.await_generation(job, 2), (2, ["worker-b"]))
+        self.assertIn("shutting down", self.cluster.describe(job)["pastFailures"][0]["message"])
+        self.cluster.dpctl("cancel", job, check=0)
+
+    def test_cancelling_between_generations_ends_the_job(self):
+        self.workers("worker-a")
+        job = self.cluster.submit(command_job("sh", "-c", "exit 1", restart={"maxRestarts": 9}))
+        self.assertTrue(eventually(lambda: self.cluster.describe(job)["restarts"] >= 3))
+        self.cluster.dpctl("cancel", job, check=0)
+        self.assertIn(self.cluster.wait(job), (1, 103))
+
+    def test_run_goes_on_with_the_next_generation_and_says_so(self):
+        self.workers("worker-a")
+        done = self.cluster.dpctl("run", "--max-restarts", 1, "--", "sh", "-c",
+                                  "echo life $DP_GENERATION; [ $DP_GENERATION = 2 ]", check=0)
+        self.assertIn("life 2", done.stdout)
+        self.assertIn("generation 1 failed: rank 0", done.stderr)
+
+    @unittest.skipIf(TORCH.returncode != 0, "needs python3-torch")
+    def test_a_pytorch_program_restarts_as_under_torchrun(self):
+        self.workers("worker-a", "worker-b")
+        done = self.cluster.dpctl("run", "--nnodes", 2, "--max-restarts", 1, "--", PYTHON,
+                                  PROGRAMS / "once_more.py", check=0, timeout_s=240)
+        self.assertEqual(done.stdout.count("restart 1 of 1, sum 3"), 2, done.stdout)
+
+
+class IsolationTest(RestartCase):
+    OPTIONS = {"lease": "2s"}
+
+    def counting_job(self, **command):
+        """A command that counts into a file; returns the job and a function that reads the count."""
+        path = self.cluster.dir / "count"
+        script = f"i=0; while :; do i=$((i+1)); echo $i > {path}.new; mv {path}.new {path}; sleep 0.1; done"
+        job = self.cluster.submit(command_job("sh", "-c", script, **command))
+        self.await_generation(job, 1)
+        return job, lambda: int(path.read_text()) if path.exists() else 0
+
+    def test_a_command_does_not_outlive_touch_with_the_coordinator(self):
+        self.workers("worker-a")
+        job, _ = self.counting_job()
+        pid = self.cluster.describe(job)["ranks"][0]["pid"]
+        self.cluster.coordinator.send(signal.SIGSTOP)
+        self.assertTrue(eventually(lambda: not alive(pid)))
+        self.cluster.coordinator.send(signal.SIGCONT)
+        self.await_generation(job, 2)
+        past = self.cluster.describe(job)["pastFailures"][0]
+        self.assertEqual(past["failureClass"], "infra")
+        self.assertIn("lost touch with the coordinator", past["message"])
+        self.cluster.dpctl("cancel", job, check=0)
+
+    def test_with_continue_it_does(self):
+        self.workers("worker-a")
+        job, count = self.counting_job(onIsolation="continue")
+        self.cluster.coordinator.send(signal.SIGSTOP)
+        goal = count() + 40  # longer than the lease
+        self.assertTrue(eventually(lambda: count() > goal))
+        self.cluster.coordinator.send(signal.SIGCONT)
+        self.assertEqual(self.await_generation(job, 1)[0], 1)
+        self.cluster.dpctl("cancel", job, check=0)
+
+    def test_a_coordinator_that_is_away_is_no_partition(self):
+        self.workers("worker-a")
+        job, count = self.counting_job()
+        pid = self.cluster.describe(job)["ranks"][0]["pid"]
+        self.cluster.coordinator.kill()
+        goal = count() + 40
+        self.assertTrue(eventually(lambda: count() > goal))
+        self.cluster.coordinator = self.cluster.start_coordinator(self.cluster.address)
+        self.assertTrue(eventually(lambda: self.cluster.describe(job)["state"] == "RUNNING"))
+        described = self.cluster.describe(job)
+        self.assertEqual((described["generation"], described["ranks"][0]["pid"]), (1, pid))
+        self.cluster.dpctl("cancel", job, check=0)
+
+
+if __name__ == "__main__":
+    unittest.main()
