@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/rank.h"
 #include "base/version.h"
 #include "worker/trainer/rank_program.h"
 
@@ -24,9 +25,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "dp-trainer: %s\n", why.c_str());
     return kBadUsage;
   }
-  const absl::Status status = dp::trainer::RunRank(*environment, dp::Clock::System());
-  if (status.ok()) return 0;
+  const auto end = dp::trainer::RunRank(*environment, dp::Clock::System());
+  if (end.ok()) {
+    return *end == dp::trainer::TrainingEnd::kHandedOver ? dp::kHandedOverExitCode : 0;
+  }
   std::fprintf(stderr, "dp-trainer: rank %d: %s\n", environment->rank,
-               status.ToString(absl::StatusToStringMode::kWithNoExtraData).c_str());
+               end.status().ToString(absl::StatusToStringMode::kWithNoExtraData).c_str());
   return kFailed;
 }

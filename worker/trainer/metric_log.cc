@@ -77,6 +77,17 @@ std::string Readable(const v1::Metric& m) {
     return absl::StrFormat("epoch %d/%d test loss %.4f test accuracy %.4f", m.epoch(),
                            m.epochs_total(), m.loss(), m.accuracy());
   }
+  if (m.event() == "resume") {
+    const std::string line = absl::StrFormat("goes on from step %d: %s", m.step(), m.path());
+    return m.message().empty() ? line : absl::StrCat(line, " (", m.message(), ")");
+  }
+  if (m.event() == "checkpoint") {
+    return absl::StrFormat("checkpoint of step %d in %s", m.step(), m.path());
+  }
+  if (m.event() == "checkpoint_lost") {
+    return absl::StrFormat("no checkpoint of step %d: %s", m.step(), m.message());
+  }
+  if (m.event() == "handover") return absl::StrFormat("leaves after step %d, as asked", m.step());
   return m.event() == "end" ? ReadableEnd(m) : "";
 }
 

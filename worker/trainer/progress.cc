@@ -19,17 +19,26 @@ void Progress::Started() {
   log_.Write(metric);
 }
 
+void Progress::Resumed(const Position& position, v1::Metric told) {
+  at_ = position;
+  if (options_.rank != 0) return;
+  v1::Metric metric = NewMetric("resume");
+  metric.MergeFrom(told);
+  log_.Write(metric);
+}
+
 void Progress::EpochBegan(int epoch) {
-  epoch_ = epoch;
   epoch_began_ = step_began_ = clock_.Now();
-  loss_sum_ = 0;
-  samples_ = 0;
+  samples_here_ = 0;
+  if (epoch != at_.epoch) at_ = {.step = at_.step, .epoch = epoch};
 }
 
 void Progress::StepDone(double loss, int64_t samples) {
-  ++steps_;
-  loss_sum_ += loss * static_cast<double>(samples);
-  samples_ += samples;
+  ++at_.step;
+  ++at_.step_of_epoch;
+  at_.epoch_loss_sum += loss * static_cast<double>(samples);
+  at_.epoch_samples += samples;
+  samples_here_ += samples;
   if (options_.rank != 0) return;
   v1::Metric metric = NewMetric("step");
   metric.set_loss(loss);
@@ -41,9 +50,10 @@ void Progress::StepDone(double loss, int64_t samples) {
 void Progress::EpochDone() {
   if (options_.rank != 0) return;
   v1::Metric metric = NewMetric("epoch");
-  metric.set_loss(loss_sum_ / static_cast<double>(samples_));
+  metric.set_loss(at_.epoch_loss_sum / static_cast<double>(at_.epoch_samples));
   metric.set_epochs_total(options_.epochs_total);
-  SetRate(samples_, epoch_began_, metric);
+  SetRate(samples_here_, epoch_began_, metric);
+  metric.set_samples(static_cast<int32_t>(at_.epoch_samples));
   log_.Write(metric);
 }
 
@@ -65,11 +75,13 @@ void Progress::Ended() {
   log_.Write(metric);
 }
 
+void Progress::HandedOver() { log_.Write(NewMetric("handover")); }
+
 v1::Metric Progress::NewMetric(absl::string_view event) const {
   v1::Metric metric;
   metric.set_event(std::string(event));
-  metric.set_epoch(epoch_);
-  metric.set_step(static_cast<int32_t>(steps_));
+  metric.set_epoch(at_.epoch);
+  metric.set_step(static_cast<int32_t>(at_.step));
   return metric;
 }
 

@@ -11,6 +11,17 @@
 
 namespace dp::trainer {
 
+// Where a training stands between two steps: with the weights and the optimizer's state, all that
+// the next step depends on, for what is random is drawn from seed, step and sample.
+struct Position {
+  int64_t step = 0;  // optimizer steps done
+  int epoch = 0;     // of the latest step, counted from 1
+  // Of that epoch so far; all its steps may be done.
+  int64_t step_of_epoch = 0;
+  double epoch_loss_sum = 0;  // over its samples
+  int64_t epoch_samples = 0;
+};
+
 // Where a rank stands in its training, told as metrics (proto/dp/v1/metrics.proto). Every rank
 // tells that it started and ended; only rank 0 tells steps, epochs and evaluations. Not
 // thread-safe.
@@ -27,15 +38,23 @@ class Progress {
   Progress(const Options& options, MetricLog& log, const Clock& clock);
 
   void Started();
+  // The steps until `position` were done by an earlier generation or job, and are not told again.
+  // `told` says from where; rank 0 writes it.
+  void Resumed(const Position& position, v1::Metric told);
+  // The next epoch, or the one of the position that was resumed.
   void EpochBegan(int epoch);
   // One optimizer step over `samples` samples of all ranks, whose mean loss was `loss`.
   void StepDone(double loss, int64_t samples);
   void EpochDone();
   void Evaluated(const Evaluation& evaluation);
   void Ended();
+  void HandedOver();
+  // Something beside the steps, of rank 0.
+  void Tell(const v1::Metric& metric) { log_.Write(metric); }
 
-  int64_t steps() const { return steps_; }
-  int epoch() const { return epoch_; }
+  int64_t steps() const { return at_.step; }
+  int epoch() const { return at_.epoch; }
+  const Position& position() const { return at_; }
 
  private:
   v1::Metric NewMetric(absl::string_view event) const;
@@ -45,15 +64,13 @@ class Progress {
   MetricLog& log_;
   const Clock& clock_;
   absl::Time began_;
-  int64_t steps_ = 0;
+  Position at_;
   std::optional<Evaluation> last_evaluation_;
 
-  // Of the epoch that runs. Evaluation is not part of an epoch's time.
-  int epoch_ = 0;  // counts from 1
+  // Of the epoch that runs, in this process. Evaluation is not part of an epoch's time.
   absl::Time epoch_began_;
   absl::Time step_began_;
-  double loss_sum_ = 0;
-  int64_t samples_ = 0;
+  int64_t samples_here_ = 0;
 };
 
 }  // namespace dp::trainer

@@ -5,9 +5,9 @@
 namespace dp::trainer {
 namespace {
 
-engine::ParameterLayout WithLoss(engine::ParameterLayout layout) {
-  layout.parameters.push_back({.name = "loss", .shape = {1}, .offset = layout.size, .size = 1});
-  layout.size += 1;
+engine::ParameterLayout WithLossAndWish(engine::ParameterLayout layout) {
+  layout.parameters.push_back({.name = "loss", .shape = {2}, .offset = layout.size, .size = 2});
+  layout.size += 2;
   return layout;
 }
 
@@ -28,7 +28,7 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
   DP_ASSIGN_OR_RETURN(
       model.layers, model::CheckClassifier(plan.layers, dataset.sample_shape(), dataset.classes()));
   model.layout = engine::LayOut(model.layers);
-  model.averaged = WithLoss(model.layout);
+  model.averaged = WithLossAndWish(model.layout);
   DP_RETURN_IF_ERROR(InitializeValues(plan, model));
   DP_ASSIGN_OR_RETURN(model.gradients, model.device->Allocate(model.averaged.size));
   const absl::Span<float> gradients =

@@ -13,19 +13,21 @@
 namespace dp::trainer {
 
 // One rank's replica: the compiled network with its flat arrays and its optimizer. Behind the last
-// gradient lies room for one more float that is averaged with them, the step's loss, so that the
-// loss over all ranks costs no collective of its own.
+// gradient lies room for two more floats that are averaged with them, so that they cost no
+// collective of their own: the step's loss, and the wish to leave after the step, which is above 0
+// on every rank where any rank has it.
 struct RankModel {
   std::unique_ptr<engine::Device> device;
   std::vector<model::CheckedLayer> layers;
   engine::ParameterLayout layout;            // of the parameters
-  engine::ParameterLayout averaged;          // what ranks average: the parameters, then the loss
+  engine::ParameterLayout averaged;          // what ranks average: the parameters, loss and wish
   std::unique_ptr<engine::Array> values;     // in `layout`
   std::unique_ptr<engine::Array> gradients;  // in `averaged`
   std::unique_ptr<engine::Network> network;
   std::unique_ptr<engine::Optimizer> optimizer;
 
   float& loss() { return gradients->span()[static_cast<size_t>(layout.size)]; }
+  float& leaving() { return gradients->span()[static_cast<size_t>(layout.size) + 1]; }
 };
 
 // Compiles the plan's layers for samples of `dataset` in batches of `batch_size`, with initial

@@ -16,9 +16,16 @@
 #include "worker/engine/data/idx_dataset.h"
 #include "worker/engine/ddp/reducer.h"
 #include "worker/engine/ddp/replica.h"
+#include "worker/trainer/checkpoint_files.h"
+#include "worker/trainer/durable_file.h"
+#include "worker/trainer/fault_point.h"
+#include "worker/trainer/final_weights.h"
+#include "worker/trainer/handover_watch.h"
+#include "worker/trainer/manifest.h"
 #include "worker/trainer/open_group.h"
 #include "worker/trainer/rank_model.h"
-#include "worker/trainer/safetensors.h"
+#include "worker/trainer/resume.h"
+#include "worker/trainer/saver.h"
 #include "worker/trainer/train_loop.h"
 #include "worker/trainer/world_session.h"
 
@@ -45,38 +52,13 @@ absl::StatusOr<Datasets> OpenDatasets(const TrainingPlan& plan) {
   return data;
 }
 
-// The order of a PyTorch state_dict: first layer first, weight before bias.
-absl::Status WriteWeights(const std::string& path, const RankModel& model) {
-  std::vector<float> values(static_cast<size_t>(model.layout.size));
-  model.device->Read(model.values->span(), absl::MakeSpan(values));
-  std::vector<NamedTensor> tensors;
-  for (const engine::Parameter& parameter : model.layout.parameters) {
-    tensors.push_back({parameter.name, parameter.shape,
-                       absl::MakeConstSpan(values).subspan(static_cast<size_t>(parameter.offset),
-                                                           static_cast<size_t>(parameter.size))});
-  }
-  std::reverse(tensors.begin(), tensors.end());
-  return WriteFileAtomically(path, EncodeSafetensors(tensors));
-}
-
-// With the field of the job file that named the file, since that is what the user can change.
+// With the field of the job file that named the place, since that is what the user can change.
 absl::Status Blame(absl::string_view field, const absl::Status& status) {
-  if (status.ok()) return status;
+  // What the coordinator refuses is not the place's fault.
+  if (status.ok() || absl::IsFailedPrecondition(status)) return status;
   return absl::Status(status.code(), absl::StrCat(field, ": ", status.message(),
                                                   "; choose a place that the host of rank 0 can "
                                                   "write to"));
-}
-
-// What rank 0 leaves behind.
-absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model,
-                          const std::string& trace) {
-  if (!plan.weights_file.empty()) {
-    DP_RETURN_IF_ERROR(Blame("train.output.weights", WriteWeights(plan.weights_file, model)));
-  }
-  if (!plan.trace_file.empty()) {
-    DP_RETURN_IF_ERROR(Blame("train.trace", WriteFileAtomically(plan.trace_file, trace)));
-  }
-  return absl::OkStatus();
 }
 
 engine::BucketPlanOptions BucketsOf(const TrainingPlan& plan) {
@@ -96,6 +78,7 @@ class RankProgram {
       : environment_(environment),
         clock_(clock),
         connection_(environment.coordinator),
+        background_(environment.coordinator),
         session_(connection_, pause_, environment, clock),
         store_(connection_, pause_,
                {.job = environment.job,
@@ -103,8 +86,13 @@ class RankProgram {
                 .caller = {absl::StrCat("rank ", environment.rank), environment.rank}},
                clock) {}
 
-  absl::Status Run() {
+  // What waits in the background for the coordinator need not wait any more.
+  ~RankProgram() { background_.CancelAll(); }
+
+  absl::StatusOr<TrainingEnd> Run() {
+    ReachFaultPoint("join");
     DP_RETURN_IF_ERROR(session_.Join(kJoinTimeout));
+    ReachFaultPoint("load");
     DP_ASSIGN_OR_RETURN(const TrainingPlan plan, PlanTraining(session_.spec()));
     DP_ASSIGN_OR_RETURN(const Datasets data, OpenDatasets(plan));
     DP_ASSIGN_OR_RETURN(MetricLog metrics, MetricLog::Open(environment_.metrics_file, clock_));
@@ -112,8 +100,10 @@ class RankProgram {
     DP_RETURN_IF_ERROR(CheckSomethingToTrain(plan, *data.train));
     if (environment_.rank == 0) DP_RETURN_IF_ERROR(CheckOutputs(plan));
     DP_RETURN_IF_ERROR(session_.AwaitSealed(kRendezvousTimeout));
-    const absl::Status trained = TrainWithPeers(plan, data, metrics);
-    return LostPeer(trained) ? AwaitEnd(plan, trained) : trained;
+    ReachFaultPoint("connect");
+    const absl::StatusOr<TrainingEnd> end = TrainWithPeers(plan, data, metrics);
+    if (LostPeer(end.status())) return AwaitEnd(plan, end.status());
+    return end;
   }
 
  private:
@@ -139,14 +129,15 @@ class RankProgram {
     return absl::OkStatus();
   }
 
-  absl::Status TrainWithPeers(const TrainingPlan& plan, const Datasets& data, MetricLog& metrics) {
+  absl::StatusOr<TrainingEnd> TrainWithPeers(const TrainingPlan& plan, const Datasets& data,
+                                             MetricLog& metrics) {
     DP_ASSIGN_OR_RETURN(OpenedGroup opened, OpenGroup(plan.backend, store_, environment_,
                                                       {.timeout = plan.detect_within}));
     return Train(plan, data, metrics, opened);
   }
 
-  absl::Status Train(const TrainingPlan& plan, const Datasets& data, MetricLog& metrics,
-                     OpenedGroup& opened) {
+  absl::StatusOr<TrainingEnd> Train(const TrainingPlan& plan, const Datasets& data,
+                                    MetricLog& metrics, OpenedGroup& opened) {
     engine::Group& group = *opened.group;
     engine::GlobalBatchSampler sampler = TrainSampler(plan, *data.train, group);
     DP_ASSIGN_OR_RETURN(RankModel model, MakeRankModel(plan, *data.train, sampler.capacity()));
@@ -160,6 +151,11 @@ class RankProgram {
                        .epochs_total = plan.epochs,
                        .steps_total = StepsTotal(plan, sampler)},
                       metrics, clock_);
+    const v1::CheckpointManifest manifest =
+        ManifestOf(plan, environment_, model.layout, data.train->size(), opened.backend);
+    if (environment_.rank == 0) DP_RETURN_IF_ERROR(PrepareSaver(plan, manifest, model));
+    DP_RETURN_IF_ERROR(GoOn(plan, manifest, model, group, progress));
+    if (environment_.rank == 0) watch_.emplace(background_, environment_, clock_);
     std::string trace;
     TrainLoop loop({.plan = plan,
                     .model = model,
@@ -169,11 +165,60 @@ class RankProgram {
                     .train_set = *data.train,
                     .test_set = *data.test,
                     .progress = progress,
+                    .saver = saver_ ? &*saver_ : nullptr,
+                    .asked_to_leave = [this] { return watch_ && watch_->asked(); },
                     .trace = plan.trace_file.empty() ? nullptr : &trace});
-    DP_RETURN_IF_ERROR(loop.Run());
+    DP_ASSIGN_OR_RETURN(const TrainingEnd end, loop.Run());
     // A peer that does not come to its end fails by itself; what this rank has is whole.
     (void)group.Leave()->Wait();
-    return group.rank() == 0 ? WriteResults(plan, model, trace) : absl::OkStatus();
+    if (end == TrainingEnd::kDone && group.rank() == 0) {
+      DP_RETURN_IF_ERROR(WriteResults(plan, model, trace));
+    }
+    return end;
+  }
+
+  absl::Status PrepareSaver(const TrainingPlan& plan, const v1::CheckpointManifest& manifest,
+                            const RankModel& model) {
+    if (plan.checkpoint.dir.empty()) return absl::OkStatus();
+    const Saver::Options options{
+        .directory = JobDirectory(plan.checkpoint.dir, environment_.job, session_.submitted_at()),
+        .every_steps = plan.checkpoint.every_steps,
+        .every = plan.checkpoint.every,
+        .keep = plan.checkpoint.keep,
+        .manifest = manifest};
+    saver_.emplace(options, environment_, model, background_, clock_);
+    return Blame("train.checkpoint.dir", saver_->Prepare(session_.checkpoints()));
+  }
+
+  // From the job's own checkpoints where it has any, else from those that it was to resume.
+  absl::Status GoOn(const TrainingPlan& plan, const v1::CheckpointManifest& manifest,
+                    RankModel& model, engine::Group& group, Progress& progress) {
+    std::vector<ResumePoint> points;
+    for (const v1::Checkpoint& one : session_.checkpoints()) {
+      points.push_back({one.path(), one.sha256()});
+    }
+    if (points.empty()) points = plan.resume;
+    DP_ASSIGN_OR_RETURN(const std::optional<Resumed> resumed,
+                        Resume(points, manifest, model, group));
+    if (!resumed) return absl::OkStatus();
+    v1::Metric told;
+    told.set_path(resumed->path);
+    if (!resumed->message.empty()) told.set_message(resumed->message);
+    progress.Resumed(resumed->position, told);
+    if (saver_) saver_->Resumed(resumed->position);
+    return absl::OkStatus();
+  }
+
+  // What rank 0 leaves behind.
+  absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model,
+                            const std::string& trace) {
+    if (!plan.weights_file.empty()) {
+      DP_RETURN_IF_ERROR(Blame(
+          "train.output.weights",
+          PublishWeights(plan.weights_file, model, environment_, background_, clock_, pause_)));
+    }
+    if (plan.trace_file.empty()) return absl::OkStatus();
+    return Blame("train.trace", WriteFileAtomically(plan.trace_file, trace));
   }
 
   // Either way the collective's error stands.
@@ -192,14 +237,18 @@ class RankProgram {
   const Environment& environment_;
   const Clock& clock_;
   client::GrpcConnection connection_;
+  client::GrpcConnection background_;  // of threads beside the training's
   client::Pause pause_;
   WorldSession session_;
   client::GrpcStore store_;
+  // Rank 0's.
+  std::optional<Saver> saver_;
+  std::optional<HandoverWatch> watch_;
 };
 
 }  // namespace
 
-absl::Status RunRank(const Environment& environment, const Clock& clock) {
+absl::StatusOr<TrainingEnd> RunRank(const Environment& environment, const Clock& clock) {
   return RankProgram(environment, clock).Run();
 }
 

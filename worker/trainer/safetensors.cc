@@ -1,17 +1,12 @@
 #include "worker/trainer/safetensors.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <system_error>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/file_descriptor.h"
 #include "base/status.h"
+#include "google/protobuf/struct.pb.h"
+#include "google/protobuf/util/json_util.h"
 
 namespace dp::trainer {
 namespace {
@@ -36,28 +31,82 @@ std::string Header(absl::Span<const NamedTensor> tensors) {
   return header;
 }
 
-absl::Status FileError(const std::string& path, const char* what) {
-  return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " ", path));
+// Beyond it a header is damage; the format's own limit.
+constexpr uint64_t kHeaderBytesMax = 100 << 20;
+
+absl::Status Broken(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("no safetensors file: ", what));
 }
 
-absl::Status WriteAll(int fd, const std::string& path, absl::string_view contents) {
-  while (!contents.empty()) {
-    const ssize_t written = write(fd, contents.data(), contents.size());
-    if (written < 0 && errno != EINTR) return FileError(path, "write");
-    if (written > 0) contents.remove_prefix(static_cast<size_t>(written));
+using Value = google::protobuf::Value;
+using Fields = google::protobuf::Map<std::string, Value>;
+
+// From 0 to 2^53, to which JSON is exact. Errors: InvalidArgument.
+absl::StatusOr<int64_t> WholeNumber(const Value& value) {
+  constexpr double kExactMax = 9007199254740992.0;
+  const double number = value.number_value();
+  if (value.kind_case() == Value::kNumberValue && number >= 0 && number <= kExactMax &&
+      std::floor(number) == number) {
+    return static_cast<int64_t>(number);
   }
-  return fsync(fd) == 0 ? absl::OkStatus() : FileError(path, "sync");
+  return Broken("a size is no whole number");
 }
 
-absl::Status WriteAndSync(const std::string& path, absl::string_view contents) {
-  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  return file.valid() ? WriteAll(file.get(), path, contents) : FileError(path, "create");
+absl::StatusOr<std::vector<int64_t>> WholeNumbers(const Fields& fields, const std::string& name) {
+  const auto list = fields.find(name);
+  if (list == fields.end() || !list->second.has_list_value()) {
+    return Broken(absl::StrCat("a tensor has no ", name));
+  }
+  std::vector<int64_t> numbers;
+  for (const Value& value : list->second.list_value().values()) {
+    DP_ASSIGN_OR_RETURN(const int64_t number, WholeNumber(value));
+    numbers.push_back(number);
+  }
+  return numbers;
 }
 
-absl::Status SyncDirectory(const std::string& path) {
-  const FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.valid()) return FileError(path, "open");
-  return fsync(directory.get()) == 0 ? absl::OkStatus() : FileError(path, "sync");
+// A product that overflows is none that any file has.
+absl::StatusOr<int64_t> BytesOf(const std::vector<int64_t>& shape) {
+  int64_t bytes = sizeof(float);
+  for (const int64_t extent : shape) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) return Broken("a shape is too large");
+  }
+  return bytes;
+}
+
+absl::StatusOr<EncodedTensor> TensorOf(const Fields& fields, absl::string_view data) {
+  const auto type = fields.find("dtype");
+  if (type == fields.end() || type->second.string_value() != "F32") {
+    return absl::UnimplementedError("a tensor is of another type than F32");
+  }
+  EncodedTensor tensor;
+  DP_ASSIGN_OR_RETURN(tensor.shape, WholeNumbers(fields, "shape"));
+  DP_ASSIGN_OR_RETURN(const std::vector<int64_t> offsets, WholeNumbers(fields, "data_offsets"));
+  DP_ASSIGN_OR_RETURN(const int64_t bytes, BytesOf(tensor.shape));
+  const bool fits = offsets.size() == 2 && offsets[0] <= offsets[1] &&
+                    offsets[1] <= static_cast<int64_t>(data.size()) &&
+                    offsets[1] - offsets[0] == bytes;
+  if (!fits) return Broken("a tensor's offsets do not fit its shape or the file");
+  tensor.data = data.substr(static_cast<size_t>(offsets[0]), static_cast<size_t>(bytes));
+  return tensor;
+}
+
+// Whether they lie one after another from the first byte to the last.
+absl::Status CheckCover(const std::map<std::string, EncodedTensor>& tensors,
+                        absl::string_view data) {
+  std::map<const char*, size_t> sizes;
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.data.empty()) continue;
+    if (!sizes.emplace(tensor.data.data(), tensor.data.size()).second) {
+      return Broken("two tensors overlap");
+    }
+  }
+  const char* at = data.data();
+  for (const auto& [begin, size] : sizes) {
+    if (begin != at) return Broken("tensors overlap or leave a hole");
+    at += size;
+  }
+  return at == data.data() + data.size() ? absl::OkStatus() : Broken("there is data of no tensor");
 }
 
 }  // namespace
@@ -75,28 +124,29 @@ std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors) {
   return encoded;
 }
 
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents) {
-  const std::string temporary = absl::StrCat(path, ".tmp");
-  DP_RETURN_IF_ERROR(WriteAndSync(temporary, contents));
-  if (rename(temporary.c_str(), path.c_str()) != 0) return FileError(path, "rename to");
-  const std::string parent = std::filesystem::path(path).parent_path();
-  return SyncDirectory(parent.empty() ? "." : parent);
-}
-
-absl::Status CheckWritable(const std::string& path) {
-  std::error_code unknown;  // what cannot be asked cannot be created either
-  const std::filesystem::file_status there = std::filesystem::status(path, unknown);
-  if (std::filesystem::is_directory(there)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is a directory; name a file in it"));
+absl::StatusOr<std::map<std::string, EncodedTensor>> DecodeSafetensors(absl::string_view encoded) {
+  uint64_t length = 0;
+  if (encoded.size() < sizeof(length)) return Broken("it is too short");
+  for (size_t byte = 0; byte < sizeof(length); ++byte) {
+    length |= uint64_t{static_cast<unsigned char>(encoded[byte])} << (8 * byte);
   }
-  // It would be replaced, not written to.
-  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " is a device, a pipe or a socket; name a regular file"));
+  encoded.remove_prefix(sizeof(length));
+  if (length > kHeaderBytesMax || length > encoded.size()) {
+    return Broken(absl::StrCat("its header has ", length, " bytes of ", encoded.size()));
   }
-  const std::string temporary = absl::StrCat(path, ".tmp");
-  DP_RETURN_IF_ERROR(WriteAndSync(temporary, ""));
-  return unlink(temporary.c_str()) == 0 ? absl::OkStatus() : FileError(temporary, "remove");
+  google::protobuf::Struct header;
+  const absl::string_view text = encoded.substr(0, static_cast<size_t>(length));
+  if (!google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, &header).ok()) {
+    return Broken("its header is no JSON");
+  }
+  const absl::string_view data = encoded.substr(static_cast<size_t>(length));
+  std::map<std::string, EncodedTensor> tensors;
+  for (const auto& [name, value] : header.fields()) {
+    if (name == "__metadata__") continue;
+    DP_ASSIGN_OR_RETURN(tensors[name], TensorOf(value.struct_value().fields(), data));
+  }
+  DP_RETURN_IF_ERROR(CheckCover(tensors, data));
+  return tensors;
 }
 
 }  // namespace dp::trainer

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
@@ -22,12 +23,15 @@ struct NamedTensor {
 // bytes.
 std::string EncodeSafetensors(absl::Span<const NamedTensor> tensors);
 
-// Replaces `path` as a whole: writes a temporary file beside it, syncs it, renames it, syncs the
-// directory. Errors name the path and the system's reason.
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
+// A tensor in an encoding, borrowed from it.
+struct EncodedTensor {
+  std::vector<int64_t> shape;
+  absl::string_view data;  // float32, row by row, perhaps not aligned
+};
 
-// Whether `path` can be written that way, tried without touching what is there: before hours of
-// work, not after. Errors as WriteFileAtomically; InvalidArgument where it is a directory.
-absl::Status CheckWritable(const std::string& path);
+// Takes an encoding apart; `encoded` must outlive the tensors. Errors: InvalidArgument says where
+// it breaks the format: a length or offset beyond the end, a hole, an overlap, a shape that does
+// not match its data; Unimplemented another type than F32.
+absl::StatusOr<std::map<std::string, EncodedTensor>> DecodeSafetensors(absl::string_view encoded);
 
 }  // namespace dp::trainer

@@ -1,27 +1,11 @@
 #include "worker/trainer/safetensors.h"
 
-#include <sys/stat.h>
-
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dp::trainer {
 namespace {
-
-using ::testing::HasSubstr;
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream contents;
-  contents << file.rdbuf();
-  return contents.str();
-}
 
 TEST(SafetensorsTest, EncodesLengthHeaderAndData) {
   const std::vector<float> weight = {1, 2, 3, 4, 5, 6};
@@ -38,38 +22,51 @@ TEST(SafetensorsTest, EncodesLengthHeaderAndData) {
   EXPECT_EQ(last, 7);
 }
 
-TEST(WriteFileAtomicallyTest, ReplacesTheFileAndLeavesNoTemporary) {
-  const std::string path = ::testing::TempDir() + "weights.safetensors";
-  ASSERT_TRUE(WriteFileAtomically(path, "old contents").ok());
-  ASSERT_TRUE(WriteFileAtomically(path, "new").ok());
-  EXPECT_EQ(ReadFile(path).c_str(), std::string("new"));
-  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+std::string File(const std::string& header, size_t data_bytes) {
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  return file + header + std::string(data_bytes, '\0');
 }
 
-TEST(WriteFileAtomicallyTest, ADirectoryThatIsMissingIsNamed) {
-  const absl::Status status = WriteFileAtomically("/nonexistent/weights", "x");
-  EXPECT_THAT(status.message(), HasSubstr("/nonexistent/weights"));
+TEST(SafetensorsTest, DecodesWhatItEncodes) {
+  const std::vector<float> weight = {1, -2, 3e-38f, 4, 5, 6};
+  const std::vector<float> bias = {7};
+  const std::string encoded = EncodeSafetensors({{"w", {2, 3}, weight}, {"b", {1}, bias}});
+  const auto tensors = DecodeSafetensors(encoded);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ(tensors->at("w").shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(std::memcmp(tensors->at("w").data.data(), weight.data(), 24), 0);
+  EXPECT_EQ(tensors->at("b").data.size(), sizeof(float));
 }
 
-TEST(CheckWritableTest, LeavesNothingBehindAndRefusesADirectory) {
-  const std::string path = ::testing::TempDir() + "fresh.safetensors";
-  EXPECT_TRUE(CheckWritable(path).ok());
-  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
-  EXPECT_FALSE(CheckWritable("/nonexistent/weights").ok());
-  EXPECT_THAT(CheckWritable(::testing::TempDir()).message(), HasSubstr("is a directory"));
+TEST(SafetensorsTest, AFileCutAnywhereIsRefused) {
+  const std::vector<float> values = {1, 2, 3};
+  const std::string encoded = EncodeSafetensors({{"w", {3}, values}});
+  for (size_t size = 0; size < encoded.size(); ++size) {
+    EXPECT_FALSE(DecodeSafetensors(encoded.substr(0, size)).ok()) << size;
+  }
 }
 
-TEST(CheckWritableTest, WhatIsNoRegularFileIsLeftAlone) {
-  const std::string pipe = ::testing::TempDir() + "check_writable.fifo";
-  std::remove(pipe.c_str());
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_EQ(CheckWritable(pipe).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
-  std::remove(pipe.c_str());
+TEST(SafetensorsTest, HolesOverlapsAndLiesAboutSizesAreRefused) {
+  const std::string one = R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
+  EXPECT_TRUE(DecodeSafetensors(File("{" + one + "}", 4)).ok());
+  EXPECT_FALSE(DecodeSafetensors(File("{" + one + "}", 8)).ok());  // data of no tensor
+  EXPECT_FALSE(DecodeSafetensors(File("{" + one + "}", 3)).ok());  // beyond the end
+  const std::string same = R"("b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
+  EXPECT_FALSE(DecodeSafetensors(File("{" + one + "," + same + "}", 4)).ok());
+  const std::string behind = R"("b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]})";
+  EXPECT_FALSE(DecodeSafetensors(File("{" + one + "," + behind + "}", 12)).ok());
+  const std::string wrong = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]})";
+  EXPECT_FALSE(DecodeSafetensors(File("{" + wrong + "}", 4)).ok());
+  const std::string huge =
+      R"("a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]})";
+  EXPECT_FALSE(DecodeSafetensors(File("{" + huge + "}", 4)).ok());
+  EXPECT_FALSE(DecodeSafetensors(File("[]", 0)).ok());
 }
 
-TEST(CheckWritableTest, APathTooLongForTheSystemIsAnError) {
-  EXPECT_FALSE(CheckWritable("/tmp/" + std::string(5000, 'x')).ok());
+TEST(SafetensorsTest, OtherTypesAreNamed) {
+  const std::string half = R"({"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}})";
+  EXPECT_EQ(DecodeSafetensors(File(half, 4)).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace

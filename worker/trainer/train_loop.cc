@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "worker/trainer/fault_point.h"
 
 namespace dp::trainer {
 namespace {
@@ -35,25 +36,40 @@ int64_t StepsTotal(const TrainingPlan& plan, const engine::GlobalBatchSampler& s
 TrainLoop::TrainLoop(const Parts& parts)
     : parts_(parts), steps_total_(StepsTotal(parts.plan, parts.sampler)) {}
 
-absl::Status TrainLoop::Run() {
+absl::StatusOr<TrainingEnd> TrainLoop::Run() {
   parts_.progress.Started();
-  for (int epoch = 1; epoch <= parts_.plan.epochs && !finished(); ++epoch) {
+  DP_ASSIGN_OR_RETURN(const TrainingEnd end, RunEpochs());
+  if (parts_.saver != nullptr) {
+    parts_.saver->SaveNow(parts_.progress.position());
+    TellSaved();
+  }
+  end == TrainingEnd::kDone ? parts_.progress.Ended() : parts_.progress.HandedOver();
+  return end;
+}
+
+// A position at the end of an epoch begins with that epoch's end, which nobody may have seen.
+absl::StatusOr<TrainingEnd> TrainLoop::RunEpochs() {
+  const Progress& progress = parts_.progress;
+  for (int epoch = std::max(1, progress.epoch()); epoch <= parts_.plan.epochs; ++epoch) {
+    if (finished() && epoch != progress.epoch()) break;
     DP_RETURN_IF_ERROR(RunEpoch(epoch));
+    if (leaving_) return TrainingEnd::kHandedOver;
     DP_RETURN_IF_ERROR(EvaluateAfter(epoch));
   }
-  parts_.progress.Ended();
-  return absl::OkStatus();
+  return TrainingEnd::kDone;
 }
 
 absl::Status TrainLoop::RunEpoch(int epoch) {
   parts_.progress.EpochBegan(epoch);
   parts_.sampler.SetEpoch(static_cast<uint64_t>(epoch - 1));
-  engine::Prefetch prefetch(parts_.train_set, parts_.sampler, /*first_step=*/0,
+  engine::Prefetch prefetch(parts_.train_set, parts_.sampler,
+                            parts_.progress.position().step_of_epoch,
                             static_cast<uint64_t>(parts_.progress.steps()));
   while (!finished()) {
     const engine::Prefetch::Step* step = prefetch.Next();
     if (step == nullptr) break;
     DP_RETURN_IF_ERROR(RunStep(*step));
+    if (leaving_) return absl::OkStatus();
   }
   parts_.progress.EpochDone();
   return CheckWeights(epoch);
@@ -71,16 +87,27 @@ absl::Status TrainLoop::CheckWeights(int epoch) const {
 }
 
 absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
+  ReachFaultPoint("step", parts_.progress.steps() + 1);
   const engine::BatchResult forward =
       parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
   DP_RETURN_IF_ERROR(Backward(step, forward));
   DP_RETURN_IF_ERROR(CheckLoss());
   parts_.model.optimizer->Step();
   parts_.progress.StepDone(parts_.model.loss(), step.global_count);
+  // Where nothing is left to do, the training is done rather than handed over.
+  leaving_ = parts_.model.leaving() > 0 && !finished();
+  if (parts_.saver != nullptr) {
+    parts_.saver->StepDone(parts_.progress.position());
+    TellSaved();
+  }
   if (parts_.trace != nullptr && parts_.progress.steps() <= kTracedSteps) {
     *parts_.trace += engine::TraceJsonLines(parts_.reducer.trace(), parts_.progress.steps());
   }
   return absl::OkStatus();
+}
+
+void TrainLoop::TellSaved() {
+  for (const v1::Metric& metric : parts_.saver->TakeReports()) parts_.progress.Tell(metric);
 }
 
 // A rank's share enters the mean over ranks with the weight that makes it the mean over the global
@@ -89,9 +116,11 @@ absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
                                  const engine::BatchResult& forward) {
   const float scale = engine::GradientScale(step.global_count, parts_.group.size());
   parts_.model.loss() = static_cast<float>(forward.loss_sum) * scale;
+  parts_.model.leaving() = parts_.asked_to_leave() ? 1.0f : 0.0f;
   parts_.reducer.BeginBackward(engine::Reducer::Sync::kYes);
   parts_.model.network->Backward(scale, [this](int index) { parts_.reducer.GradientReady(index); });
   parts_.reducer.GradientReady(static_cast<int>(parts_.model.layout.parameters.size()));
+  ReachFaultPoint("all-reduce", parts_.progress.steps() + 1);
   return parts_.reducer.EndBackward();
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/data/dataset.h"
 #include "worker/engine/data/prefetch.h"
@@ -11,6 +12,7 @@
 #include "worker/engine/ddp/reducer.h"
 #include "worker/trainer/progress.h"
 #include "worker/trainer/rank_model.h"
+#include "worker/trainer/saver.h"
 #include "worker/trainer/training_plan.h"
 
 namespace dp::trainer {
@@ -21,6 +23,12 @@ engine::GlobalBatchSampler TrainSampler(const TrainingPlan& plan, const engine::
 
 // Steps of the whole training.
 int64_t StepsTotal(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler);
+
+// How a training ends that does not fail.
+enum class TrainingEnd {
+  kDone,
+  kHandedOver,  // every rank has left after the same step, as somebody asked
+};
 
 // Trains one rank's replica over the plan's epochs: forward and backward on the rank's share of
 // each global batch, gradients averaged over ranks while backward goes on, the same optimizer step
@@ -36,15 +44,20 @@ class TrainLoop {
     const engine::Dataset& train_set;
     const engine::Dataset& test_set;
     Progress& progress;
+    Saver* saver = nullptr;  // of rank 0, where checkpoints are made
+    // Whether this rank has learnt that all are to leave. Asked before each step.
+    std::function<bool()> asked_to_leave = [] { return false; };
     std::string* trace = nullptr;  // gets the trace of the first steps, where it is wanted
   };
   explicit TrainLoop(const Parts& parts);
 
-  // Ends after the last epoch or the last step of the plan. Errors: those of
-  // the group; OutOfRange the loss or a weight is infinite or no number.
-  absl::Status Run();
+  // Goes on from where `progress` stands. Ends after the last epoch or the last step of the plan,
+  // or after the step in which any rank was asked to leave: all see that in the same all-reduce.
+  // Errors: those of the group; OutOfRange the loss or a weight is infinite or no number.
+  absl::StatusOr<TrainingEnd> Run();
 
  private:
+  absl::StatusOr<TrainingEnd> RunEpochs();
   absl::Status RunEpoch(int epoch);
   absl::Status RunStep(const engine::Prefetch::Step& step);
   // Fills the gradients with their mean over the global batch.
@@ -52,10 +65,12 @@ class TrainLoop {
   absl::Status CheckLoss() const;
   absl::Status CheckWeights(int epoch) const;
   absl::Status EvaluateAfter(int epoch);
+  void TellSaved();
   bool finished() const { return parts_.progress.steps() >= steps_total_; }
 
   const Parts parts_;
   const int64_t steps_total_;
+  bool leaving_ = false;
 };
 
 }  // namespace dp::trainer

@@ -10,49 +10,10 @@
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/local_group.h"
 #include "worker/engine/ddp/replica.h"
-#include "worker/trainer/testing/read_metrics.h"
+#include "worker/trainer/testing/training.h"
 
 namespace dp::trainer {
 namespace {
-
-// Images whose bright row tells the class, and some noise by formula.
-class StripedImages final : public engine::Dataset {
- public:
-  explicit StripedImages(int64_t size) : size_(size) {}
-
-  int64_t size() const override { return size_; }
-  const model::Shape& sample_shape() const override { return shape_; }
-  int classes() const override { return 4; }
-  void Gather(absl::Span<const int64_t> samples, absl::Span<float> images,
-              absl::Span<int32_t> labels) const override {
-    for (size_t i = 0; i < samples.size(); ++i) {
-      labels[i] = static_cast<int32_t>(samples[i] % 4);
-      for (size_t pixel = 0; pixel < 64; ++pixel) {
-        const bool bright = pixel / 16 == static_cast<size_t>(labels[i]);
-        const int64_t noise = (samples[i] * 31 + static_cast<int64_t>(pixel) * 17) % 23;
-        images[i * 64 + pixel] = (bright ? 1.0f : 0.0f) + static_cast<float>(noise) / 23.0f;
-      }
-    }
-  }
-
- private:
-  const int64_t size_;
-  const model::Shape shape_ = {1, 8, 8};
-};
-
-TrainingPlan APlan() {
-  TrainingPlan plan;
-  plan.seed = 3;
-  plan.epochs = 2;
-  plan.global_batch_size = 12;
-  plan.layers = {{.name = "", .kind = model::Conv2d{.out = 4, .kernel = 3, .padding = 1}},
-                 {.name = "", .kind = model::Relu{}},
-                 {.name = "", .kind = model::MaxPool2d{.kernel = 2}},
-                 {.name = "", .kind = model::Flatten{}},
-                 {.name = "", .kind = model::Linear{.out = 4}}};
-  plan.sgd = {.learning_rate = 0.05f, .momentum = 0.9f};
-  return plan;
-}
 
 struct Outcome {
   std::vector<float> weights;
@@ -78,7 +39,7 @@ void TrainRank(
   Progress progress({.rank = group.rank(), .world_size = group.size(), .epochs_total = plan.epochs},
                     log, Clock::System());
   const absl::Status status =
-      TrainLoop({plan, *model, group, reducer, sampler, train, test, progress}).Run();
+      TrainLoop({plan, *model, group, reducer, sampler, train, test, progress}).Run().status();
   if (ended != nullptr) *ended = status;
   EXPECT_TRUE(ended != nullptr || status.ok()) << status;
   const absl::Span<float> values = model->values->span();
@@ -114,10 +75,6 @@ const v1::Metric& LastEvaluation(const Outcome& outcome) {
     if (it->event() == "eval") return *it;
   }
   return outcome.metrics.back();
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 TEST(TrainLoopTest, EveryWorldSizeGivesTheSameLossCurve) {

@@ -24,6 +24,13 @@ engine::SgdOptions SgdOf(const v1::SgdSpec& spec) {
           .weight_decay = static_cast<float>(spec.weight_decay())};
 }
 
+CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {
+  return {.dir = spec.dir(),
+          .every_steps = spec.every_steps(),
+          .every = spec.has_every() ? FromProto(spec.every()) : absl::InfiniteDuration(),
+          .keep = OrDefault(spec.keep(), 2)};
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
@@ -46,6 +53,10 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   if (spec.has_detect_within()) plan.detect_within = FromProto(spec.detect_within());
   plan.trace_file = train.trace();
   plan.weights_file = train.output().weights();
+  plan.checkpoint = CheckpointsOf(train.checkpoint());
+  for (const v1::ResumeFrom& from : train.resume().from()) {
+    plan.resume.push_back({from.path(), from.sha256()});
+  }
   return plan;
 }
 

@@ -13,6 +13,20 @@
 
 namespace dp::trainer {
 
+// A checkpoint on record that a training may start from.
+struct ResumePoint {
+  std::string path;
+  std::string sha256;  // of its manifest
+};
+
+// Where and when checkpoints are made.
+struct CheckpointPlan {
+  std::string dir;          // empty: none are made
+  int64_t every_steps = 0;  // 0: by time
+  absl::Duration every = absl::InfiniteDuration();
+  int keep = 2;
+};
+
 // What a train job asks for, with nothing left to defaults (docs/job-file.md has them).
 struct TrainingPlan {
   uint64_t seed = 0;
@@ -31,6 +45,8 @@ struct TrainingPlan {
   absl::Duration detect_within = absl::Seconds(30);
   std::string trace_file;
   std::string weights_file;
+  CheckpointPlan checkpoint;
+  std::vector<ResumePoint> resume;  // of an earlier job; the best first
 };
 
 // Errors: InvalidArgument names the field. Shapes are checked later, against the data.

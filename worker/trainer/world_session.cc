@@ -32,6 +32,8 @@ absl::Status WorldSession::Join(absl::Duration timeout) {
       client::RetryLoop(Policy(timeout, client::kAnswerSlack), clock_, pause_,
                         [&](absl::Duration in) { return connection_.Join(request, in); }));
   spec_ = std::move(*response.mutable_spec());
+  submitted_at_ = FromProto(response.submitted_at());
+  checkpoints_ = {response.checkpoints().begin(), response.checkpoints().end()};
   world_ = std::move(*response.mutable_world());
   return absl::OkStatus();
 }

@@ -21,7 +21,7 @@ class WorldSession {
   WorldSession(client::WorldsConnection& connection, client::Pause& pause,
                const Environment& environment, const Clock& clock);
 
-  // Joins, and keeps what the job asks for in spec().
+  // Joins, and keeps what the job asks for and has left.
   // Errors: FailedPrecondition the generation is over; NotFound; Unavailable after `timeout`.
   absl::Status Join(absl::Duration timeout);
 
@@ -39,6 +39,9 @@ class WorldSession {
                       absl::Duration timeout);
 
   const v1::JobSpec& spec() const { return spec_; }
+  absl::Time submitted_at() const { return submitted_at_; }
+  // That earlier generations have left, newest first.
+  const std::vector<v1::Checkpoint>& checkpoints() const { return checkpoints_; }
 
  private:
   // Blocks until the world is in `state` or closed.
@@ -50,6 +53,8 @@ class WorldSession {
   const Environment& environment_;
   const Clock& clock_;
   v1::JobSpec spec_;
+  absl::Time submitted_at_;
+  std::vector<v1::Checkpoint> checkpoints_;
   v1::World world_;
 };
 

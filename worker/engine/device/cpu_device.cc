@@ -40,7 +40,8 @@ class CpuSgd : public Optimizer {
   CpuSgd(const SgdOptions& options, absl::Span<float> values, absl::Span<const float> gradients)
       : options_(options), values_(values), gradients_(gradients), velocity_(values.size()) {}
 
-  void Step() override { SgdStep(options_, gradients_, absl::MakeSpan(velocity_), values_); }
+  void Step() override { SgdStep(options_, gradients_, velocity(), values_); }
+  absl::Span<float> velocity() override { return absl::MakeSpan(velocity_); }
 
  private:
   const SgdOptions options_;
@@ -107,6 +108,27 @@ class CpuDevice : public Device {
 };
 
 }  // namespace
+
+std::string CpuInstructionSet() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41:
+      return "sse41";
+    case dnnl::cpu_isa::avx:
+      return "avx";
+    case dnnl::cpu_isa::avx2:
+      return "avx2";
+    case dnnl::cpu_isa::avx2_vnni:
+      return "avx2_vnni";
+    case dnnl::cpu_isa::avx512_core:
+      return "avx512_core";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "avx512_core_vnni";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "avx512_core_bf16";
+    default:
+      return absl::StrCat("isa-", static_cast<int>(dnnl::get_effective_cpu_isa()));
+  }
+}
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCpu(int threads) {
   if (threads < 1 || threads > kThreadsMax) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -66,6 +67,9 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual void Step() = 0;
+  // What it carries from step to step, in the layout of the values: a training that goes on from
+  // values and velocity takes the same steps. On a device other than the CPU, as Array::span().
+  virtual absl::Span<float> velocity() = 0;
 };
 
 // Where a rank computes. The CPU device defines what every other one must give; a device chooses
@@ -95,6 +99,9 @@ class Device {
 // Sets the number of compute threads of the calling thread, which is the one that then opens and
 // uses the device: compiled networks remember it. Bits of results depend on it.
 absl::StatusOr<std::unique_ptr<Device>> OpenCpu(int threads);
+// The widest vector instructions that the library computes layers with on this host, as "avx2".
+// Bits of results depend on them.
+std::string CpuInstructionSet();
 // Errors: Unimplemented in a build without CUDA.
 absl::StatusOr<std::unique_ptr<Device>> OpenCuda(int index);
 

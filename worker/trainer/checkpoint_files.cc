@@ -1,0 +1,196 @@
+#include "worker/trainer/checkpoint_files.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "google/protobuf/util/json_util.h"
+#include "worker/trainer/durable_file.h"
+#include "worker/trainer/fault_point.h"
+#include "worker/trainer/safetensors.h"
+#include "worker/trainer/sha256.h"
+#include "worker/trainer/state_dict.h"
+
+namespace dp::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kModelFile[] = "model.safetensors";
+constexpr char kOptimizerFile[] = "optimizer.safetensors";
+constexpr char kManifestFile[] = "manifest.json";
+constexpr int kFormat = 1;
+// Some hundred bytes for each tensor; more is another file.
+constexpr int64_t kManifestBytesMax = 64 << 20;
+
+absl::Status SystemError(const std::error_code& error, absl::string_view what,
+                         const std::string& path) {
+  return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot ", what, " ", path));
+}
+
+// One directory under way to its place; what is left of it goes with this object.
+class PartialDirectory {
+ public:
+  explicit PartialDirectory(std::string path) : path_(std::move(path)) {}
+  ~PartialDirectory() {
+    std::error_code unknown;  // another try, or the next generation, removes it
+    fs::remove_all(path_, unknown);
+  }
+  PartialDirectory(const PartialDirectory&) = delete;
+  PartialDirectory& operator=(const PartialDirectory&) = delete;
+
+  absl::Status Create() const {
+    std::error_code error;
+    fs::remove_all(path_, error);
+    if (!error) fs::create_directory(path_, error);
+    return error ? SystemError(error, "create", path_) : absl::OkStatus();
+  }
+
+  absl::Status Write(const std::string& name, const std::string& contents) {
+    bytes_ += static_cast<int64_t>(contents.size());
+    return WriteAndSync(absl::StrCat(path_, "/", name), contents);
+  }
+
+  const std::string& path() const { return path_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  const std::string path_;
+  int64_t bytes_ = 0;
+};
+
+absl::Status WriteTensors(const std::string& name, const std::vector<NamedTensor>& tensors,
+                          PartialDirectory& directory, v1::CheckpointManifest& manifest) {
+  const std::string encoded = EncodeSafetensors(tensors);
+  v1::ManifestFile* file = manifest.add_files();
+  file->set_name(name);
+  file->set_bytes(static_cast<int64_t>(encoded.size()));
+  file->set_sha256(Sha256Hex(encoded));
+  return directory.Write(name, encoded);
+}
+
+std::string Json(const v1::CheckpointManifest& manifest) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  DP_CHECK(google::protobuf::util::MessageToJsonString(manifest, &json, options).ok());
+  return json;
+}
+
+absl::Status Damaged(const std::string& path, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat(path, " is damaged: ", what));
+}
+
+absl::StatusOr<std::string> ReadChecked(const std::string& directory,
+                                        const v1::CheckpointManifest& manifest,
+                                        absl::string_view name) {
+  const std::string path = absl::StrCat(directory, "/", name);
+  for (const v1::ManifestFile& file : manifest.files()) {
+    if (file.name() != name) continue;
+    DP_ASSIGN_OR_RETURN(std::string contents, ReadWholeFile(path, file.bytes()));
+    if (Sha256Hex(contents) != file.sha256()) {
+      return Damaged(path, "its hash is not the manifest's");
+    }
+    return contents;
+  }
+  return Damaged(path, "the manifest does not know it");
+}
+
+// Copies each tensor to its place; gaps of the layout stay zero.
+absl::Status Scatter(const std::string& path, absl::string_view encoded,
+                     const engine::ParameterLayout& layout, std::vector<float>& values) {
+  DP_ASSIGN_OR_RETURN(const auto tensors, DecodeSafetensors(encoded));
+  values.assign(static_cast<size_t>(layout.size), 0.0f);
+  for (const engine::Parameter& parameter : layout.parameters) {
+    const auto tensor = tensors.find(parameter.name);
+    const size_t bytes = static_cast<size_t>(parameter.size) * sizeof(float);
+    if (tensor == tensors.end() || tensor->second.data.size() != bytes) {
+      return Damaged(path,
+                     absl::StrCat("it has no tensor ", parameter.name, " of ", bytes, " bytes"));
+    }
+    std::memcpy(&values[static_cast<size_t>(parameter.offset)], tensor->second.data.data(), bytes);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string JobDirectory(const std::string& dir, JobId job, absl::Time submitted_at) {
+  return absl::StrCat(dir, "/job-", job.value(), "-",
+                      absl::FormatTime("%Y%m%dT%H%M%E3SZ", submitted_at, absl::UTCTimeZone()));
+}
+
+std::string CheckpointName::ToString() const {
+  const std::string name = absl::StrCat("step-", step, "-generation-", generation);
+  return partial ? absl::StrCat(".", name, ".partial") : name;
+}
+
+std::optional<CheckpointName> CheckpointName::Parse(absl::string_view name) {
+  CheckpointName parsed;
+  parsed.partial = absl::ConsumePrefix(&name, ".") && absl::ConsumeSuffix(&name, ".partial");
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '-');
+  const bool good = parts.size() == 4 && parts[0] == "step" && parts[2] == "generation" &&
+                    absl::SimpleAtoi(parts[1], &parsed.step) &&
+                    absl::SimpleAtoi(parts[3], &parsed.generation);
+  if (!good) return std::nullopt;
+  return parsed;
+}
+
+absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(const std::string& job_directory,
+                                                  const TrainingState& state,
+                                                  const engine::ParameterLayout& layout) {
+  CheckpointName name{state.manifest.step(), state.manifest.generation()};
+  const std::string path = absl::StrCat(job_directory, "/", name.ToString());
+  name.partial = true;
+  PartialDirectory partial(absl::StrCat(job_directory, "/", name.ToString()));
+  DP_RETURN_IF_ERROR(partial.Create());
+  v1::CheckpointManifest manifest = state.manifest;
+  manifest.set_format(kFormat);
+  DP_RETURN_IF_ERROR(WriteTensors(kModelFile, StateDict(layout, state.values), partial, manifest));
+  DP_RETURN_IF_ERROR(
+      WriteTensors(kOptimizerFile, StateDict(layout, state.velocity), partial, manifest));
+  const std::string json = Json(manifest);
+  DP_RETURN_IF_ERROR(partial.Write(kManifestFile, json));
+  DP_RETURN_IF_ERROR(SyncDirectory(partial.path()));
+  ReachFaultPoint("write", state.manifest.step());
+  DP_RETURN_IF_ERROR(RenameDurably(partial.path(), path));
+  return WrittenCheckpoint{path, Sha256Hex(json), partial.bytes()};
+}
+
+absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& path,
+                                                    const std::string& sha256) {
+  const std::string file = absl::StrCat(path, "/", kManifestFile);
+  DP_ASSIGN_OR_RETURN(const std::string json, ReadWholeFile(file, kManifestBytesMax));
+  if (Sha256Hex(json) != sha256) return Damaged(file, "its hash is not the one on record");
+  v1::CheckpointManifest manifest;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // a later release's, which may add some
+  if (!google::protobuf::util::JsonStringToMessage(json, &manifest, options).ok()) {
+    return Damaged(file, "it is no manifest");
+  }
+  if (manifest.format() == kFormat) return manifest;
+  return absl::UnimplementedError(
+      absl::StrCat(file, " has format ", manifest.format(), "; this release reads ", kFormat));
+}
+
+absl::StatusOr<TrainingState> ReadTensors(const std::string& path,
+                                          const v1::CheckpointManifest& manifest,
+                                          const engine::ParameterLayout& layout) {
+  TrainingState state{.manifest = manifest};
+  DP_ASSIGN_OR_RETURN(const std::string model, ReadChecked(path, manifest, kModelFile));
+  DP_RETURN_IF_ERROR(Scatter(path, model, layout, state.values));
+  DP_ASSIGN_OR_RETURN(const std::string optimizer, ReadChecked(path, manifest, kOptimizerFile));
+  DP_RETURN_IF_ERROR(Scatter(path, optimizer, layout, state.velocity));
+  return state;
+}
+
+}  // namespace dp::trainer

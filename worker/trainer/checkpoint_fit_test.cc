@@ -1,0 +1,59 @@
+#include "worker/trainer/checkpoint_fit.h"
+
+#include "gtest/gtest.h"
+
+namespace dp::trainer {
+namespace {
+
+v1::CheckpointManifest AManifest() {
+  v1::CheckpointManifest manifest;
+  manifest.set_seed(3);
+  manifest.set_samples(60000);
+  manifest.set_global_batch_size(128);
+  v1::ManifestTensor* tensor = manifest.add_tensors();
+  tensor->set_name("linear0.weight");
+  tensor->add_shape(10);
+  tensor->add_shape(784);
+  manifest.set_world_size(4);
+  manifest.set_threads_per_rank(1);
+  manifest.set_instruction_set("avx2");
+  return manifest;
+}
+
+TEST(CheckpointFitTest, TheSameTrainingFitsWithTheSameBits) {
+  EXPECT_TRUE(CheckFits(AManifest(), AManifest()).ok());
+  EXPECT_EQ(OtherBits(AManifest(), AManifest()), "");
+}
+
+TEST(CheckpointFitTest, AnotherTensorIsNamedWithBothShapes) {
+  v1::CheckpointManifest now = AManifest();
+  now.mutable_tensors(0)->set_shape(1, 100);
+  EXPECT_EQ(CheckFits(AManifest(), now).message(),
+            "the checkpoint was made with the tensor linear0.weight 10x784, and this job has "
+            "linear0.weight 10x100");
+}
+
+TEST(CheckpointFitTest, WhatMovesThePositionInTheDataIsRefused) {
+  v1::CheckpointManifest seed = AManifest(), samples = AManifest(), batch = AManifest(),
+                         shuffle = AManifest(), drop = AManifest();
+  seed.set_seed(4);
+  samples.set_samples(50000);
+  batch.set_global_batch_size(64);
+  shuffle.set_shuffle(true);
+  drop.set_drop_last(true);
+  for (const auto& now : {seed, samples, batch, shuffle, drop}) {
+    EXPECT_EQ(CheckFits(AManifest(), now).code(), absl::StatusCode::kFailedPrecondition);
+  }
+}
+
+TEST(CheckpointFitTest, WhatChangesTheBitsAloneIsTold) {
+  v1::CheckpointManifest now = AManifest();
+  now.set_world_size(3);
+  now.set_instruction_set("avx512_core");
+  EXPECT_TRUE(CheckFits(AManifest(), now).ok());
+  EXPECT_EQ(OtherBits(AManifest(), now),
+            "ranks was 4 and is 3; the instruction set was avx2 and is avx512_core");
+}
+
+}  // namespace
+}  // namespace dp::trainer

@@ -1,0 +1,110 @@
+#include "worker/trainer/durable_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
+#include "base/status.h"
+
+namespace dp::trainer {
+namespace {
+
+absl::Status FileError(const std::string& path, const char* what) {
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " ", path));
+}
+
+absl::Status WriteAll(int fd, const std::string& path, absl::string_view contents) {
+  while (!contents.empty()) {
+    const ssize_t written = write(fd, contents.data(), contents.size());
+    if (written < 0 && errno != EINTR) return FileError(path, "write");
+    if (written > 0) contents.remove_prefix(static_cast<size_t>(written));
+  }
+  return fsync(fd) == 0 ? absl::OkStatus() : FileError(path, "sync");
+}
+
+absl::Status ReadAll(int fd, const std::string& path, std::string& contents) {
+  size_t done = 0;
+  while (done < contents.size()) {
+    const ssize_t got = read(fd, contents.data() + done, contents.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return FileError(path, "read");
+    if (got == 0) return absl::DataLossError(absl::StrCat(path, " ends early"));
+    done += static_cast<size_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SyncDirectory(const std::string& path) {
+  const FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.valid()) return FileError(path, "open");
+  return fsync(directory.get()) == 0 ? absl::OkStatus() : FileError(path, "sync");
+}
+
+absl::Status WriteAndSync(const std::string& path, absl::string_view contents) {
+  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  return file.valid() ? WriteAll(file.get(), path, contents) : FileError(path, "create");
+}
+
+absl::Status RenameDurably(const std::string& from, const std::string& to) {
+  if (rename(from.c_str(), to.c_str()) != 0) return FileError(to, "rename to");
+  const std::string parent = std::filesystem::path(to).parent_path();
+  return SyncDirectory(parent.empty() ? "." : parent);
+}
+
+absl::StatusOr<std::string> WriteBeside(const std::string& path, absl::string_view contents) {
+  std::string temporary = absl::StrCat(path, ".tmp");
+  DP_RETURN_IF_ERROR(WriteAndSync(temporary, contents));
+  return temporary;
+}
+
+absl::Status PutInPlace(const std::string& temporary, const std::string& path) {
+  return RenameDurably(temporary, path);
+}
+
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents) {
+  DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, contents));
+  return PutInPlace(temporary, path);
+}
+
+absl::Status CheckWritable(const std::string& path) {
+  std::error_code unknown;  // what cannot be asked cannot be created either
+  const std::filesystem::file_status there = std::filesystem::status(path, unknown);
+  if (std::filesystem::is_directory(there)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a directory; name a file in it"));
+  }
+  // It would be replaced, not written to.
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is a device, a pipe or a socket; name a regular file"));
+  }
+  DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, ""));
+  return unlink(temporary.c_str()) == 0 ? absl::OkStatus() : FileError(temporary, "remove");
+}
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes_max) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return FileError(path, "open");
+  struct stat stat;
+  if (fstat(file.get(), &stat) != 0) return FileError(path, "look at");
+  if (!S_ISREG(stat.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no regular file"));
+  }
+  if (stat.st_size > bytes_max) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, " has ", stat.st_size, " bytes, more than ", bytes_max));
+  }
+  std::string contents(static_cast<size_t>(stat.st_size), '\0');
+  DP_RETURN_IF_ERROR(ReadAll(file.get(), path, contents));
+  return contents;
+}
+
+}  // namespace dp::trainer

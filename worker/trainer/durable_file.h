@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace dp::trainer {
+
+// Files that are there as a whole after a crash, or not at all. Errors name the path and the
+// system's reason.
+
+// Replaces `path` as a whole: writes a temporary file beside it, syncs it, renames it, syncs the
+// directory.
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
+
+// The same in two parts, so that what is decided in between is decided about a file that is whole.
+// Returns the path of the temporary file.
+absl::StatusOr<std::string> WriteBeside(const std::string& path, absl::string_view contents);
+absl::Status PutInPlace(const std::string& temporary, const std::string& path);
+
+// Writes a new file, or what is left of one that a crash has cut, and syncs it. Not its directory.
+absl::Status WriteAndSync(const std::string& path, absl::string_view contents);
+
+// Renames and syncs the directory that holds `to`, so that the new name survives a crash.
+absl::Status RenameDurably(const std::string& from, const std::string& to);
+
+absl::Status SyncDirectory(const std::string& path);
+
+// Whether `path` can be written that way, tried without touching what is there: before hours of
+// work, not after. Errors as WriteFileAtomically; InvalidArgument where it is a directory.
+absl::Status CheckWritable(const std::string& path);
+
+// All of a file. Errors: NotFound; ResourceExhausted larger than `bytes_max`.
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes_max);
+
+}  // namespace dp::trainer

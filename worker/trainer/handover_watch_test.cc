@@ -1,0 +1,86 @@
+#include "worker/trainer/handover_watch.h"
+
+#include <vector>
+
+#include "base/mutex.h"
+#include "gtest/gtest.h"
+
+namespace dp::trainer {
+namespace {
+
+// Answers each watch with the next of some worlds; when there is none left it waits to be let go,
+// as a watch that nothing happens to.
+class FakeWorlds final : public client::WorldsConnection {
+ public:
+  explicit FakeWorlds(std::vector<absl::StatusOr<v1::World>> worlds) : worlds_(std::move(worlds)) {}
+
+  absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest&,
+                                                    absl::Duration) override {
+    MutexLock lock(mu_);
+    if (next_ == worlds_.size()) {
+      at_end_ = true;
+      changed_.NotifyAll();
+      while (!let_go_) changed_.Wait(mu_);
+      return absl::CancelledError("");
+    }
+    const absl::StatusOr<v1::World>& world = worlds_[next_++];
+    if (!world.ok()) return world.status();
+    v1::WatchWorldResponse response;
+    *response.mutable_world() = *world;
+    return response;
+  }
+
+  // Waits until every world was given out, and what was made of it is known.
+  void AwaitEnd() {
+    MutexLock lock(mu_);
+    while (!at_end_) changed_.Wait(mu_);
+  }
+  void LetGo() {
+    MutexLock lock(mu_);
+    let_go_ = true;
+    changed_.NotifyAll();
+  }
+
+  absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest&, absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest&, absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+
+ private:
+  const std::vector<absl::StatusOr<v1::World>> worlds_;
+  Mutex mu_;
+  CondVar changed_;
+  size_t next_ DP_GUARDED_BY(mu_) = 0;
+  bool at_end_ DP_GUARDED_BY(mu_) = false;
+  bool let_go_ DP_GUARDED_BY(mu_) = false;
+};
+
+v1::World AWorld(uint64_t version, const std::string& handover = "") {
+  v1::World world;
+  world.set_generation(2);
+  world.set_version(version);
+  world.set_handover(handover);
+  return world;
+}
+
+const Environment kEnvironment = {.job = JobId(7), .generation = Generation(2)};
+
+TEST(HandoverWatchTest, IsNotAskedWhileTheWorldDoesNotSaySo) {
+  FakeWorlds worlds({AWorld(1), AWorld(2)});
+  HandoverWatch watch(worlds, kEnvironment, Clock::System());
+  worlds.AwaitEnd();
+  EXPECT_FALSE(watch.asked());
+  worlds.LetGo();
+}
+
+TEST(HandoverWatchTest, LearnsThatTheRanksAreAskedToLeaveThroughAnAbsence) {
+  FakeWorlds worlds({AWorld(1), absl::UnavailableError("away"), AWorld(5, "node1 is drained")});
+  HandoverWatch watch(worlds, kEnvironment, Clock::System());
+  while (!watch.asked()) std::this_thread::yield();
+  worlds.LetGo();
+}
+
+}  // namespace
+}  // namespace dp::trainer

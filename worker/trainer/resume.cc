@@ -1,0 +1,182 @@
+#include "worker/trainer/resume.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "worker/trainer/checkpoint_files.h"
+#include "worker/trainer/checkpoint_fit.h"
+#include "worker/trainer/fault_point.h"
+
+namespace dp::trainer {
+namespace {
+
+template <typename T>
+absl::Span<uint8_t> Bytes(absl::Span<T> values) {
+  return {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(T)};
+}
+
+// What the rank that reads tells the others before the tensors, byte by byte.
+struct Announcement {
+  enum class Verdict : int32_t { kUnreadable, kRefused, kRead };
+  Verdict verdict = Verdict::kUnreadable;
+  Position position;
+  std::array<char, 1024> text = {};  // of a refusal, or what is not as it was
+
+  void Say(const std::string& words) {
+    words.copy(text.data(), std::min(words.size(), text.size() - 1));
+  }
+};
+
+Position PositionOf(const v1::CheckpointManifest& manifest) {
+  return {.step = manifest.step(),
+          .epoch = manifest.epoch(),
+          .step_of_epoch = manifest.step_of_epoch(),
+          .epoch_loss_sum = manifest.epoch_loss_sum(),
+          .epoch_samples = manifest.epoch_samples()};
+}
+
+// One rank's part in finding the checkpoint to start from.
+class Resumption {
+ public:
+  Resumption(const std::vector<ResumePoint>& points, const v1::CheckpointManifest& now,
+             RankModel& model, engine::Group& group)
+      : points_(points), now_(now), model_(model), group_(group) {}
+
+  absl::StatusOr<std::optional<Resumed>> Run() {
+    while (true) {
+      DP_ASSIGN_OR_RETURN(const Choice choice, Choose());
+      if (choice.point == points_.size()) return NoneReadable();
+      Announcement announcement;
+      std::optional<TrainingState> state;
+      if (choice.rank == group_.rank()) state = Read(choice.point, announcement);
+      DP_RETURN_IF_ERROR(Send(absl::MakeSpan(&announcement, 1), choice.rank));
+      const std::string text = announcement.text.data();
+      const std::string& path = points_[choice.point].path;
+      switch (announcement.verdict) {
+        case Announcement::Verdict::kUnreadable:
+          continue;  // that rank does not offer it again
+        case Announcement::Verdict::kRefused:
+          return absl::FailedPreconditionError(absl::StrCat(path, ": ", text));
+        case Announcement::Verdict::kRead:
+          DP_RETURN_IF_ERROR(Share(state, choice.rank));
+          return Resumed{announcement.position, path, MessageOf(choice.point, text)};
+      }
+    }
+  }
+
+ private:
+  struct Choice {
+    size_t point = 0;  // points_.size(): none
+    int rank = 0;
+  };
+
+  // The newest point that any rank offers, and the lowest rank that does.
+  absl::StatusOr<Choice> Choose() {
+    std::array<uint64_t, 1> mine = {FirstReadable()};
+    std::vector<uint64_t> all(static_cast<size_t>(group_.size()));
+    DP_RETURN_IF_ERROR(
+        group_.AllGather(Bytes(absl::MakeSpan(mine)), Bytes(absl::MakeSpan(all)))->Wait());
+    const auto best = std::min_element(all.begin(), all.end());
+    return Choice{static_cast<size_t>(*best), static_cast<int>(best - all.begin())};
+  }
+
+  size_t FirstReadable() {
+    for (size_t point = 0; point < points_.size(); ++point) {
+      if (unreadable_.count(point) > 0) continue;
+      const absl::Status manifest =
+          ReadManifest(points_[point].path, points_[point].sha256).status();
+      if (manifest.ok()) return point;
+      GiveUpOn(point, manifest);
+    }
+    return points_.size();
+  }
+
+  void GiveUpOn(size_t point, const absl::Status& why) {
+    unreadable_.insert(point);
+    Log(Severity::kWarning, "checkpoint_unreadable",
+        {{"path", points_[point].path}, {"reason", std::string(why.message())}});
+  }
+
+  std::optional<TrainingState> Read(size_t point, Announcement& announcement) {
+    const std::string& path = points_[point].path;
+    const auto manifest = ReadManifest(path, points_[point].sha256);
+    if (!manifest.ok()) {
+      GiveUpOn(point, manifest.status());
+      return std::nullopt;
+    }
+    if (const absl::Status fits = CheckFits(*manifest, now_); !fits.ok()) {
+      announcement.verdict = Announcement::Verdict::kRefused;
+      announcement.Say(std::string(fits.message()));
+      return std::nullopt;
+    }
+    absl::StatusOr<TrainingState> state = ReadTensors(path, *manifest, model_.layout);
+    if (!state.ok()) {
+      GiveUpOn(point, state.status());
+      return std::nullopt;
+    }
+    ReachFaultPoint("resume");
+    announcement.verdict = Announcement::Verdict::kRead;
+    announcement.position = PositionOf(*manifest);
+    announcement.Say(OtherBits(*manifest, now_));
+    return *std::move(state);
+  }
+
+  template <typename T>
+  absl::Status Send(absl::Span<T> values, int root) {
+    return group_.Broadcast(Bytes(values), root)->Wait();
+  }
+
+  absl::Status Share(std::optional<TrainingState>& state, int root) {
+    const size_t size = static_cast<size_t>(model_.layout.size);
+    if (!state) state = TrainingState{{}, std::vector<float>(size), std::vector<float>(size)};
+    DP_RETURN_IF_ERROR(Send(absl::MakeSpan(state->values), root));
+    DP_RETURN_IF_ERROR(Send(absl::MakeSpan(state->velocity), root));
+    model_.device->Write(state->values, model_.values->span());
+    model_.device->Write(state->velocity, model_.optimizer->velocity());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::optional<Resumed>> NoneReadable() const {
+    if (points_.empty()) return std::nullopt;
+    return absl::FailedPreconditionError(
+        absl::StrCat("no rank can read any of the ", points_.size(),
+                     " checkpoints, the latest of them at ", points_[0].path,
+                     "; the ranks' logs say why: put train.checkpoint.dir on a file system that "
+                     "all hosts share, or bring the directory back"));
+  }
+
+  std::string MessageOf(size_t point, const std::string& other_bits) const {
+    std::string message;
+    if (point > 0) {
+      message = absl::StrCat("went back: no rank can read ", points_[0].path);
+      if (point > 1) absl::StrAppend(&message, " and ", point - 1, " more");
+    }
+    if (!other_bits.empty()) {
+      absl::StrAppend(&message, message.empty() ? "" : "; ", other_bits,
+                      ": the bits differ from here on");
+    }
+    return message;
+  }
+
+  const std::vector<ResumePoint>& points_;
+  const v1::CheckpointManifest& now_;
+  RankModel& model_;
+  engine::Group& group_;
+  std::set<size_t> unreadable_;  // here
+};
+
+}  // namespace
+
+absl::StatusOr<std::optional<Resumed>> Resume(const std::vector<ResumePoint>& points,
+                                              const v1::CheckpointManifest& now, RankModel& model,
+                                              engine::Group& group) {
+  return Resumption(points, now, model, group).Run();
+}
+
+}  // namespace dp::trainer

@@ -1,0 +1,216 @@
+#include "worker/trainer/saver.h"
+
+#include <pthread.h>
+
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "client/retry_loop.h"
+#include "worker/trainer/durable_file.h"
+#include "worker/trainer/fault_point.h"
+
+namespace dp::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A coordinator that is away for longer than this is not coming back to this job.
+constexpr absl::Duration kRegisterWithin = absl::Hours(24);
+
+absl::Status SystemError(const std::error_code& error, absl::string_view what,
+                         const std::string& path) {
+  return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot ", what, " ", path));
+}
+
+}  // namespace
+
+Saver::Saver(const Options& options, const Environment& environment, const RankModel& model,
+             client::CheckpointsConnection& connection, const Clock& clock)
+    : options_(options),
+      environment_(environment),
+      model_(model),
+      layout_(model.layout),
+      connection_(connection),
+      clock_(clock),
+      saved_at_(clock.Now()),
+      thread_([this] {
+        pthread_setname_np(pthread_self(), "checkpoint");
+        Run();
+      }) {}
+
+Saver::~Saver() {
+  pause_.Stop();
+  MutexLock lock(mu_);
+  stopped_ = true;
+  changed_.NotifyAll();
+}
+
+absl::Status Saver::Prepare(const std::vector<v1::Checkpoint>& on_record) {
+  std::error_code error;
+  fs::create_directories(options_.directory, error);
+  if (error) return SystemError(error, "create", options_.directory);
+  DP_RETURN_IF_ERROR(CheckWritable(absl::StrCat(options_.directory, "/probe")));
+  RemoveOthers(on_record);
+  return absl::OkStatus();
+}
+
+void Saver::Resumed(const Position& position) {
+  saved_step_ = position.step;
+  saved_at_ = clock_.Now();
+}
+
+void Saver::StepDone(const Position& position) {
+  if (Due(position) && !busy()) Begin(position);
+}
+
+// Steps count from the last checkpoint that was due, so that a late one does not move those after
+// it.
+bool Saver::Due(const Position& position) const {
+  if (options_.every_steps > 0) {
+    return position.step / options_.every_steps > saved_step_ / options_.every_steps;
+  }
+  return clock_.Now() - saved_at_ >= options_.every;
+}
+
+void Saver::SaveNow(const Position& position) {
+  AwaitIdle();
+  if (saved_step_ != position.step) Begin(position);
+  AwaitIdle();
+}
+
+void Saver::AwaitIdle() {
+  MutexLock lock(mu_);
+  while (pending_.has_value()) changed_.Wait(mu_);
+}
+
+bool Saver::busy() {
+  MutexLock lock(mu_);
+  return pending_.has_value() || fenced_;
+}
+
+void Saver::Begin(const Position& position) {
+  const absl::Time began = clock_.Now();
+  TrainingState state{.manifest = options_.manifest,
+                      .values = std::vector<float>(static_cast<size_t>(layout_.size)),
+                      .velocity = std::vector<float>(static_cast<size_t>(layout_.size))};
+  state.manifest.set_step(position.step);
+  state.manifest.set_epoch(position.epoch);
+  state.manifest.set_step_of_epoch(position.step_of_epoch);
+  state.manifest.set_epoch_loss_sum(position.epoch_loss_sum);
+  state.manifest.set_epoch_samples(position.epoch_samples);
+  model_.device->Read(model_.values->span(), absl::MakeSpan(state.values));
+  model_.device->Read(model_.optimizer->velocity(), absl::MakeSpan(state.velocity));
+  saved_step_ = position.step;
+  saved_at_ = clock_.Now();
+  MutexLock lock(mu_);
+  if (fenced_) return;
+  pending_ = std::move(state);
+  stall_seconds_ = absl::ToDoubleSeconds(saved_at_ - began);
+  changed_.NotifyAll();
+}
+
+std::vector<v1::Metric> Saver::TakeReports() {
+  MutexLock lock(mu_);
+  return std::exchange(reports_, {});
+}
+
+void Saver::Run() {
+  while (true) {
+    const TrainingState* state = nullptr;
+    {
+      MutexLock lock(mu_);
+      while (!stopped_ && !pending_.has_value()) changed_.Wait(mu_);
+      if (stopped_) return;
+      state = &*pending_;  // stays as it is until it is reset below
+    }
+    Save(*state);
+    MutexLock lock(mu_);
+    pending_.reset();
+    changed_.NotifyAll();
+  }
+}
+
+void Saver::Save(const TrainingState& state) {
+  const absl::Time began = clock_.Now();
+  const absl::StatusOr<WrittenCheckpoint> written = WriteAndRegister(state);
+  v1::Metric metric;
+  metric.set_epoch(state.manifest.epoch());
+  metric.set_step(static_cast<int32_t>(state.manifest.step()));
+  if (!written.ok()) {
+    metric.set_event("checkpoint_lost");
+    metric.set_message(std::string(written.status().message()));
+    return Report(std::move(metric));
+  }
+  metric.set_event("checkpoint");
+  metric.set_path(written->path);
+  metric.set_bytes(written->bytes);
+  metric.set_seconds(absl::ToDoubleSeconds(clock_.Now() - began));
+  Report(std::move(metric));
+}
+
+void Saver::Report(v1::Metric metric) {
+  MutexLock lock(mu_);
+  if (metric.event() == "checkpoint") metric.set_stall_seconds(stall_seconds_);
+  reports_.push_back(std::move(metric));
+}
+
+absl::StatusOr<WrittenCheckpoint> Saver::WriteAndRegister(const TrainingState& state) {
+  const absl::StatusOr<WrittenCheckpoint> written =
+      WriteCheckpoint(options_.directory, state, layout_);
+  if (!written.ok()) {
+    return absl::Status(written.status().code(),
+                        absl::StrCat("train.checkpoint.dir: ", written.status().message(),
+                                     "; make room or writable what the host of rank 0 writes to: "
+                                     "training goes on, and tries again when the next is due"));
+  }
+  ReachFaultPoint("register", state.manifest.step());
+  const absl::Status registered = Register(state, *written);
+  if (registered.ok()) return written;
+  // Nobody knows of it; where the answer alone was lost, the coordinator does, and falls back.
+  std::error_code unknown;
+  fs::remove_all(written->path, unknown);
+  return registered;
+}
+
+absl::Status Saver::Register(const TrainingState& state, const WrittenCheckpoint& written) {
+  v1::RegisterCheckpointRequest request;
+  request.set_job(environment_.job.value());
+  request.set_generation(environment_.generation.value());
+  request.set_rank(environment_.rank);
+  request.set_keep(options_.keep);
+  request.mutable_checkpoint()->set_step(state.manifest.step());
+  request.mutable_checkpoint()->set_path(written.path);
+  request.mutable_checkpoint()->set_sha256(written.sha256);
+  request.mutable_checkpoint()->set_bytes(written.bytes);
+  const absl::StatusOr<v1::RegisterCheckpointResponse> response = client::RetryLoop(
+      client::RetryPolicy({.deadline = kRegisterWithin}, EntropySeed()), clock_, pause_,
+      [&](absl::Duration in) { return connection_.RegisterCheckpoint(request, in); });
+  if (response.ok()) {
+    RemoveOthers({response->checkpoints().begin(), response->checkpoints().end()});
+    return absl::OkStatus();
+  }
+  if (absl::IsFailedPrecondition(response.status())) {
+    MutexLock lock(mu_);
+    fenced_ = true;
+  }
+  return response.status();
+}
+
+// Of later generations nothing is touched: this one may be over without knowing.
+void Saver::RemoveOthers(const std::vector<v1::Checkpoint>& on_record) const {
+  std::set<std::string> kept;
+  for (const v1::Checkpoint& checkpoint : on_record) kept.insert(checkpoint.path());
+  std::error_code error;  // what cannot be listed or removed stays, and is tried again next time
+  for (const fs::directory_entry& entry : fs::directory_iterator(options_.directory, error)) {
+    const auto name = CheckpointName::Parse(entry.path().filename().string());
+    if (!name || name->generation > environment_.generation.value()) continue;
+    if (kept.count(entry.path().string()) == 0) fs::remove_all(entry.path(), error);
+  }
+}
+
+}  // namespace dp::trainer

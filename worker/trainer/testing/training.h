@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "worker/engine/collectives/local_group.h"
+#include "worker/engine/ddp/replica.h"
+#include "worker/trainer/manifest.h"
+#include "worker/trainer/resume.h"
+#include "worker/trainer/testing/fake_checkpoints.h"
+#include "worker/trainer/testing/read_metrics.h"
+#include "worker/trainer/testing/striped_images.h"
+#include "worker/trainer/train_loop.h"
+
+namespace dp::trainer {
+
+// One job's training, generation after generation, each with ranks that are threads, as RankProgram
+// does it. Nothing but files and the coordinator's record goes from one to the next.
+class Training {
+ public:
+  explicit Training(const std::string& name)
+      : directory_(::testing::TempDir() + name), metrics_(directory_ + ".metrics") {
+    std::filesystem::remove_all(directory_);
+    std::remove(metrics_.c_str());
+  }
+
+  struct Options {
+    TrainingPlan plan;
+    int world_size = 3;
+    int64_t every_steps = 0;
+    int64_t leave_at = 0;  // rank 0 is asked to before this step; 0: never
+    int keep = 2;
+  };
+  struct Outcome {
+    absl::Status status;
+    TrainingEnd end = TrainingEnd::kDone;
+    std::vector<float> weights;
+  };
+
+  // Runs the next generation; its ranks must end alike.
+  Outcome Run(const Options& options) {
+    ++generation_;
+    auto groups = engine::MakeLocalGroups(options.world_size);
+    std::vector<Outcome> outcomes(groups.size());
+    {
+      std::vector<std::jthread> ranks;
+      for (size_t rank = 0; rank < groups.size(); ++rank) {
+        ranks.emplace_back([&, rank] { RunRank(options, *groups[rank], outcomes[rank]); });
+      }
+    }
+    for (const Outcome& outcome : outcomes) {
+      EXPECT_EQ(outcome.status, outcomes[0].status);
+      EXPECT_EQ(outcome.end, outcomes[0].end);
+      EXPECT_EQ(outcome.weights, outcomes[0].weights);
+    }
+    return outcomes[0];
+  }
+
+  // Of rank 0, in all generations.
+  std::vector<v1::Metric> metrics() const { return ReadMetrics(metrics_); }
+  const std::string& directory() const { return directory_; }
+
+  FakeCheckpoints coordinator;
+
+ private:
+  void RunRank(const Options& options, engine::Group& group, Outcome& outcome) {
+    const StripedImages train(/*size=*/50), test(/*size=*/13);
+    engine::GlobalBatchSampler sampler = TrainSampler(options.plan, train, group);
+    absl::StatusOr<RankModel> model = MakeRankModel(options.plan, train, sampler.capacity());
+    ASSERT_TRUE(model.ok()) << model.status();
+    ASSERT_TRUE(engine::AlignReplicas(group, model->layout, model->values->span()).ok());
+    engine::Reducer reducer(group, model->averaged, model->gradients->span());
+    const bool first = group.rank() == 0;
+    MetricLog log = *MetricLog::Open(first ? metrics_ : "", Clock::System());
+    Progress progress(
+        {.rank = group.rank(), .world_size = group.size(), .epochs_total = options.plan.epochs},
+        log, Clock::System());
+    Environment environment;
+    environment.job = JobId(1);
+    environment.generation = Generation(generation_);
+    environment.world_size = group.size();
+    const auto manifest =
+        ManifestOf(options.plan, environment, model->layout, train.size(), "local");
+    outcome.status = GoOn(manifest, *model, group, progress);
+    if (!outcome.status.ok()) return;
+    std::optional<Saver> saver;
+    if (first && options.every_steps > 0) {
+      saver.emplace(Saver::Options{.directory = directory_,
+                                   .every_steps = options.every_steps,
+                                   .keep = options.keep,
+                                   .manifest = manifest},
+                    environment, *model, coordinator, Clock::System());
+      ASSERT_TRUE(saver->Prepare(coordinator.on_record).ok());
+      saver->Resumed(progress.position());
+    }
+    const auto asked = [&] {
+      return first && options.leave_at > 0 && progress.steps() + 1 >= options.leave_at;
+    };
+    const auto end = TrainLoop({.plan = options.plan,
+                                .model = *model,
+                                .group = group,
+                                .reducer = reducer,
+                                .sampler = sampler,
+                                .train_set = train,
+                                .test_set = test,
+                                .progress = progress,
+                                .saver = saver ? &*saver : nullptr,
+                                .asked_to_leave = asked})
+                         .Run();
+    outcome.status = end.status();
+    if (end.ok()) outcome.end = *end;
+    const absl::Span<float> values = model->values->span();
+    outcome.weights.assign(values.begin(), values.end());
+  }
+
+  absl::Status GoOn(const v1::CheckpointManifest& manifest, RankModel& model, engine::Group& group,
+                    Progress& progress) const {
+    std::vector<ResumePoint> points;
+    for (const v1::Checkpoint& one : coordinator.on_record) {
+      points.push_back({one.path(), one.sha256()});
+    }
+    const auto resumed = Resume(points, manifest, model, group);
+    if (!resumed.ok()) return resumed.status();
+    if (!resumed->has_value()) return absl::OkStatus();
+    v1::Metric told;
+    told.set_path((*resumed)->path);
+    told.set_message((*resumed)->message);
+    progress.Resumed((*resumed)->position, told);
+    return absl::OkStatus();
+  }
+
+  const std::string directory_, metrics_;
+  uint64_t generation_ = 0;
+};
+
+inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace dp::trainer
