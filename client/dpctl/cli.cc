@@ -113,7 +113,7 @@ int Run(Command& command, Surroundings& surroundings, const GlobalFlags& flags) 
 std::vector<std::unique_ptr<Command>> AllCommands() {
   Commands commands;
   for (auto* make : {MakeSubmit, MakeRun, MakePs, MakeDescribe, MakeLogs, MakeWait, MakeCancel,
-                     MakeWorkers, MakeStore, MakeCompletion})
+                     MakeCheckpoints, MakeWorkers, MakeStore, MakeCompletion})
     commands.push_back(make());
   return commands;
 }

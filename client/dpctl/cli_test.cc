@@ -33,7 +33,7 @@ TEST_F(CliTest, AnUnknownCommandIsNamedWithThoseThereAre) {
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err,
             "dpctl: there is no command 'foo'; give one of submit, run, ps, describe, logs, wait, "
-            "cancel, workers, store, completion\nSee 'dpctl --help'.\n");
+            "cancel, checkpoints, workers, store, completion\nSee 'dpctl --help'.\n");
 }
 
 TEST_F(CliTest, TheSameBelowACommand) {

@@ -27,6 +27,7 @@ class Services {
   virtual client::WorkersConnection& workers() = 0;
   virtual client::LogsConnection& logs() = 0;
   virtual client::StoreConnection& store() = 0;
+  virtual client::CheckpointsConnection& checkpoints() = 0;
   // Ends every call under way, and every later one, with Cancelled. Any thread.
   virtual void CancelAll() = 0;
 };

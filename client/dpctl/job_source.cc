@@ -24,6 +24,8 @@ void MakeAbsolute(const std::filesystem::path& from, std::string& path) {
 void MakeAbsolute(const std::filesystem::path& from, v1::TrainSpec& train) {
   if (!train.data().dir().empty()) MakeAbsolute(from, *train.mutable_data()->mutable_dir());
   if (!train.trace().empty()) MakeAbsolute(from, *train.mutable_trace());
+  if (!train.checkpoint().dir().empty())
+    MakeAbsolute(from, *train.mutable_checkpoint()->mutable_dir());
   if (!train.output().weights().empty())
     MakeAbsolute(from, *train.mutable_output()->mutable_weights());
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/dpctl/checkpoint_view.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/table.h"
@@ -192,6 +193,7 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   json.EndArray();
   WriteFailure(job, json);
   WritePastFailures(job, json);
+  WriteLeft(job, json);
   json.EndObject();
 }
 
@@ -210,6 +212,7 @@ void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out) {
     out << "Due in:      " << AgeText(FromProto(job.not_before()) - now) << '\n';
   DescribeFailure(job, out);
   DescribePast(job, now, out);
+  DescribeLeft(job, out);
   DescribeRanks(job, out);
 }
 

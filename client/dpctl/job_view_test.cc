@@ -120,7 +120,9 @@ TEST(JobViewTest, TheJsonOfAJobIsStable) {
       "step 4"
     ]
   },
-  "pastFailures": []
+  "pastFailures": [],
+  "checkpoint": null,
+  "weights": null
 }
 )json");
 }
@@ -140,7 +142,7 @@ TEST(JobViewTest, WhatACancelledJobDoesNotHaveIsNullInJson) {
             R"("ranks":[{"rank":0,"state":"RELEASED","worker":"w-a","host":"host-a","slot":1,)"
             R"("pid":null,"exitCode":null,"signal":null}],)"
             R"("failure":{"message":"cancelled","rank":null,"worker":null,"host":null,"at":null,)"
-            "\"lastLines\":[]},\"pastFailures\":[]}\n");
+            "\"lastLines\":[]},\"pastFailures\":[],\"checkpoint\":null,\"weights\":null}\n");
 }
 
 constexpr char kRestarted[] = R"job(

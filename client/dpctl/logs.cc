@@ -33,6 +33,8 @@ class Logs final : public Command {
         ->check(CLI::Range(1, std::numeric_limits<int>::max()));
     app.add_flag("--stdout", stdout_, "Only standard output");
     app.add_flag("--stderr", stderr_, "Only standard error");
+    app.add_flag("--metrics", metrics_,
+                 "Only metrics, of which train jobs write one a line in JSON");
   }
 
   absl::StatusOr<int> Run(Context& context) override {
@@ -84,8 +86,10 @@ class Logs final : public Command {
       DP_ASSIGN_OR_RETURN(std::vector<int> ranks, ParseRanks(ranks_));
       request.mutable_ranks()->Assign(ranks.begin(), ranks.end());
     }
-    if (stdout_ || !stderr_) request.add_streams(v1::LOG_STREAM_STDOUT);
-    if (stderr_ || !stdout_) request.add_streams(v1::LOG_STREAM_STDERR);
+    const bool some = stdout_ || stderr_ || metrics_;
+    if (stdout_ || !some) request.add_streams(v1::LOG_STREAM_STDOUT);
+    if (stderr_ || !some) request.add_streams(v1::LOG_STREAM_STDERR);
+    if (metrics_) request.add_streams(v1::LOG_STREAM_METRICS);
     request.set_tail_lines(tail_);
     return request;
   }
@@ -110,6 +114,7 @@ class Logs final : public Command {
   bool follow_ = false;
   bool stdout_ = false;
   bool stderr_ = false;
+  bool metrics_ = false;
   int tail_ = 0;
   int generation_ = 0;  // 0: the latest
 };

@@ -18,6 +18,7 @@
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/job_view.h"
 #include "client/dpctl/ranks_per_worker.h"
+#include "client/dpctl/resume_flag.h"
 #include "client/dpctl/verbs.h"
 
 namespace dp::ctl {
@@ -64,6 +65,7 @@ class RunJob final : public Command {
 
   void DefineFlags(CLI::App& app) override {
     source_.DefineFlags(app);
+    resume_.DefineFlags(app);
     auto* local = app.add_flag("--local,--standalone", local_,
                                "On a coordinator and workers of its own, here");
     app.add_option("--workers", workers_,
@@ -77,6 +79,10 @@ class RunJob final : public Command {
 
   absl::StatusOr<int> Run(Context& context) override {
     DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context, /*ranks_run_here=*/local_));
+    if (local_ && resume_.given())
+      return absl::InvalidArgumentError(
+          "--resume asks the coordinator that ran the job; leave out --local, which starts "
+          "another");
     std::unique_ptr<LocalCluster> cluster;
     DP_RETURN_IF_ERROR(local_ ? CountRanksHere(context.surroundings().machine, spec)
                               : CountRanks(context, spec));
@@ -87,6 +93,7 @@ class RunJob final : public Command {
       context.ConnectTo(cluster->address());
     }
     context.coordinator();
+    DP_RETURN_IF_ERROR(resume_.Apply(context, spec));
     const absl::StatusOr<int> code = SubmitAndFollow(spec, context);
     if (!absl::IsCancelled(code.status())) return code;
     return local_ ? EndLocal(context) : Detach(context);
@@ -180,6 +187,7 @@ class RunJob final : public Command {
   }
 
   JobSource source_;
+  ResumeFlag resume_;
   bool local_ = false;
   int workers_ = 0;  // 0: as many as the job names
   int slots_ = 0;    // 0: as many as the job needs

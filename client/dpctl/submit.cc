@@ -8,6 +8,7 @@
 #include "client/dpctl/job_source.h"
 #include "client/dpctl/job_view.h"
 #include "client/dpctl/ranks_per_worker.h"
+#include "client/dpctl/resume_flag.h"
 #include "client/dpctl/spec_text.h"
 #include "client/dpctl/verbs.h"
 
@@ -31,6 +32,7 @@ class Submit final : public Command {
 
   void DefineFlags(CLI::App& app) override {
     source_.DefineFlags(app);
+    resume_.DefineFlags(app);
     app.add_flag("--dry-run", dry_run_, "Only check the job, and print it with its defaults");
   }
 
@@ -42,6 +44,7 @@ class Submit final : public Command {
       return kSuccess;
     }
     DP_RETURN_IF_ERROR(CountRanks(context, spec));
+    DP_RETURN_IF_ERROR(resume_.Apply(context, spec));
     DP_ASSIGN_OR_RETURN(v1::Job job, SubmitJob(context, spec));
     Print(job, context);
     return kSuccess;
@@ -65,6 +68,7 @@ class Submit final : public Command {
   }
 
   JobSource source_;
+  ResumeFlag resume_;
   bool dry_run_ = false;
 };
 

@@ -27,6 +27,7 @@ class GrpcServices final : public Services {
   client::WorkersConnection& workers() override { return connection_; }
   client::LogsConnection& logs() override { return connection_; }
   client::StoreConnection& store() override { return connection_; }
+  client::CheckpointsConnection& checkpoints() override { return connection_; }
   void CancelAll() override { connection_.CancelAll(); }
 
  private:

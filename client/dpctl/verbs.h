@@ -9,6 +9,7 @@
 namespace dp::ctl {
 
 std::unique_ptr<Command> MakeCancel();
+std::unique_ptr<Command> MakeCheckpoints();
 std::unique_ptr<Command> MakeCompletion();
 std::unique_ptr<Command> MakeDescribe();
 std::unique_ptr<Command> MakeLogs();

@@ -139,6 +139,13 @@ class Cluster(contextlib.ExitStack):
         return self.dpctl("wait", job, "--timeout", f"{timeout_s}s",
                           timeout_s=timeout_s + 10).returncode
 
+    def rank_pid(self, job, rank):
+        return self.describe(job)["ranks"][rank]["pid"]
+
+    def resume_rank(self, job, rank):
+        """Ends the stop of a rank, as one at a fault point."""
+        os.kill(self.rank_pid(job, rank), signal.SIGCONT)
+
     def follow_until(self, job, text, timeout_s=TIMEOUT_S):
         """Follows the job's log until a line holds `text`."""
         return self.follow_until_each(job, text, 1, timeout_s)[0]

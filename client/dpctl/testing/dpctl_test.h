@@ -64,6 +64,7 @@ class DpctlTest : public ::testing::Test, private Clock {
     client::WorkersConnection& workers() override { return fake_; }
     client::LogsConnection& logs() override { return fake_; }
     client::StoreConnection& store() override { return fake_; }
+    client::CheckpointsConnection& checkpoints() override { return fake_; }
     void CancelAll() override { fake_.CancelAll(); }
 
    private:

@@ -20,9 +20,11 @@ namespace dp::ctl {
 class FakeCoordinator : public client::JobsConnection,
                         public client::WorkersConnection,
                         public client::LogsConnection,
-                        public client::StoreConnection {
+                        public client::StoreConnection,
+                        public client::CheckpointsConnection {
  public:
   std::map<uint64_t, v1::Job> jobs;
+  std::map<uint64_t, v1::ListCheckpointsResponse> checkpoints;  // by job
   v1::ListWorkersResponse workers;
   // One answer of Read after the other. Where there is none left, Read calls `on_idle` and waits to
   // be cancelled.
@@ -110,6 +112,11 @@ class FakeCoordinator : public client::JobsConnection,
     return waiters;
   }
 
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(
+      const v1::ListCheckpointsRequest& request, absl::Duration) override {
+    return checkpoints[request.job()];
+  }
+
   // As of the connection that is made next.
   void Connect() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -138,6 +145,14 @@ class FakeCoordinator : public client::JobsConnection,
   }
   absl::StatusOr<v1::ReportRankResponse> ReportRank(const v1::ReportRankRequest&,
                                                     absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::RegisterCheckpointResponse> RegisterCheckpoint(
+      const v1::RegisterCheckpointRequest&, absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::RegisterWeightsResponse> RegisterWeights(const v1::RegisterWeightsRequest&,
+                                                              absl::Duration) override {
     return absl::UnimplementedError("");
   }
   absl::StatusOr<v1::AppendLogsResponse> AppendLogs(const v1::AppendLogsRequest&,
