@@ -14,7 +14,7 @@ INSTALL_DIRS = -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(foreach dir,BINDIR SYSCONFDIR 
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: all programs configure help deps demo test unit check bench bench-store interop asan tsan sanitize fuzz \
+.PHONY: all programs configure help deps demo test unit check bench torture bench-store interop asan tsan sanitize fuzz \
   install dist dist-test clean
 
 all: configure  ## build everything into build/, programs in build/bin
@@ -46,6 +46,11 @@ unit: all  ## unit tests, scenarios and simulation only: under a minute
 
 check:  ## layers and format
 	@scripts/check
+
+torture: all  ## parts of a training job killed, stopped and cut off in every phase, and 200 at random
+	@cd tests/e2e && for test in kill_matrix random_kills; do \
+	  DP_BIN=$(abspath $(BUILD))/bin PYTHONDONTWRITEBYTECODE=1 KILL_MATRIX=full KILLS=200 \
+	    python3 $${test}_test.py -v || exit 1; done
 
 bench: all  ## one JSON object a line: {name, ours, peer, ratio, unit}
 	@tests/bench/run $(BUILD)

@@ -1,0 +1,131 @@
+"""Random parts of a training job are killed again and again; it ends with the bits of one that nothing
+happened to. Tells how long the training stood still each time, from the blow to the next step.
+
+KILLS (20) is how many blows, SEED (the time) which ones.
+"""
+
+import concurrent.futures
+import json
+import os
+import random
+import statistics
+import subprocess
+import threading
+import time
+import unittest
+
+import testbed
+from cluster import TIMEOUT_S, eventually
+
+KILLS = int(os.environ.get("KILLS", "20"))
+SEED = int(os.environ.get("SEED", str(int(time.time()))))
+JOBS_AT_ONCE = 2
+# Enough for the blows, each of which waits for some steps.
+EPOCHS_PER_BLOW = 12
+STEPS_BETWEEN_BLOWS = (1, 40)
+
+
+class Progress:
+    """Follows the steps of a job, as they are told."""
+
+    def __init__(self, bed, job):
+        self._changed = threading.Condition()
+        self.latest = (0, 0)  # generation, step
+        self._logs = subprocess.Popen(
+            [*map(str, bed.dpctl_command()), "logs", "-f", job, "--metrics", "-o", "json"],
+            stdout=subprocess.PIPE, text=True)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+        bed.callback(self.close)
+
+    def _read(self):
+        for line in self._logs.stdout:
+            told = json.loads(line)
+            metric = json.loads(told["line"])
+            if metric["event"] == "step":
+                with self._changed:
+                    self.latest = max(self.latest, (told["generation"], metric["step"]))
+                    self._changed.notify_all()
+
+    def wait(self, reached):
+        with self._changed:
+            if not self._changed.wait_for(lambda: reached(self.latest), TIMEOUT_S):
+                raise TimeoutError(f"no progress beyond {self.latest}")
+            return self.latest
+
+    def close(self):
+        self._logs.kill()
+        self._thread.join()
+        self._logs.stdout.close()
+        self._logs.wait()
+
+
+class Storm:
+    """One job and its blows."""
+
+    def __init__(self, blows, seed):
+        self.blows, self.random = blows, random.Random(seed)
+        self.epochs = EPOCHS_PER_BLOW * blows
+        self.stood_still = []
+
+    def run(self):
+        with testbed.Testbed() as self.bed:
+            self.job = self.bed.submit(self.bed.job(epochs=self.epochs, every_steps=5))
+            self.progress = Progress(self.bed, self.job)
+            for _ in range(self.blows):
+                generation, step = self.progress.latest
+                pause = self.random.randint(*STEPS_BETWEEN_BLOWS)
+                before = self.progress.wait(lambda now: now >= (generation, step + pause))
+                self.blow(before)
+            if self.bed.wait(self.job, testbed.LONG_S) != 0:
+                return self.bed.dpctl("describe", self.job).stdout, None
+            return self.bed.weights_hash(), self.bed.history(self.job)
+
+    def blow(self, before):
+        began = time.monotonic()
+        part = self.random.choice([self.kill_rank, self.kill_rank, self.kill_daemon,
+                                   self.kill_coordinator])
+        part()
+        self.progress.wait(lambda now: now > before and self.is_news(part, before, now))
+        self.stood_still.append((part.__name__, time.monotonic() - began))
+
+    def is_news(self, part, before, now):
+        return part == self.kill_coordinator or now[0] > before[0]
+
+    def kill_rank(self):
+        rank = self.random.randrange(testbed.RANKS)
+        os.kill(self.bed.rank_pid(self.job, rank), 9)
+
+    def kill_daemon(self):
+        name = self.bed.describe(self.job)["ranks"][self.random.randrange(testbed.RANKS)]["worker"]
+        self.bed.daemons[name].kill()
+        self.bed.add_daemon(name)
+
+    def kill_coordinator(self):
+        self.bed.restart_coordinator()
+
+
+class RandomKillsTest(unittest.TestCase):
+    def test_every_job_ends_with_the_bits_of_an_undisturbed_run(self):
+        blows = KILLS // JOBS_AT_ONCE
+        weights, history = testbed.undisturbed(epochs=EPOCHS_PER_BLOW * blows)
+        storms = [Storm(blows, SEED + number) for number in range(JOBS_AT_ONCE)]
+        with concurrent.futures.ThreadPoolExecutor(JOBS_AT_ONCE) as pool:
+            ends = list(pool.map(Storm.run, storms))
+        for end, told in ends:
+            self.assertEqual(end, weights, f"SEED={SEED}")
+            self.assertTrue(all(history[step] == told[step] for step in told), f"SEED={SEED}")
+        report([one for storm in storms for one in storm.stood_still])
+
+
+def report(stood_still):
+    for name in ("", "kill_rank", "kill_daemon", "kill_coordinator"):
+        times = sorted(seconds for part, seconds in stood_still if part.startswith(name))
+        if times:
+            print(f"{name or 'all':>16}: {len(times):3} blows, to the next step "
+                  f"median {statistics.median(times):.2f} s, "
+                  f"p99 {times[min(len(times) - 1, int(0.99 * len(times)))]:.2f} s")
+
+
+if __name__ == "__main__":
+    unittest.main()

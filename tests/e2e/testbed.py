@@ -1,0 +1,119 @@
+"""A cluster for tests that break things while a job trains, and the job whose end is known beforehand."""
+
+import hashlib
+import json
+import os
+import signal
+
+from cluster import BIN, Cluster
+from idx_data import train_job, write_idx
+
+RANKS = 3
+STEPS_PER_EPOCH = 10
+LEASE = "2s"
+# For a job of many blows.
+LONG_S = 900
+MODEL = {"layers": [
+    {"conv2d": {"out": 4, "kernel": 3, "padding": 1}}, {"relu": {}}, {"maxPool2d": {"kernel": 2}},
+    {"flatten": {}}, {"dropout": {"p": 0.3}}, {"linear": {"out": 10}}]}
+
+
+class Testbed(Cluster):
+    """A worker of one slot for each rank, and one to spare."""
+
+    def __init__(self, **options):
+        super().__init__(lease=LEASE, **options)
+        self.data = write_idx(self.dir / "data", train=60 * STEPS_PER_EPOCH, test=100)
+        self.daemons = {}
+        for name in ("node1", "node2", "node3", "node4"):
+            self.add_daemon(name)
+
+    def add_daemon(self, name):
+        self.daemons[name] = self.worker(slots=1, name=name)
+
+    @property
+    def weights(self):
+        return self.dir / "weights.safetensors"
+
+    def weights_hash(self):
+        return hashlib.sha256(self.weights.read_bytes()).hexdigest()
+
+    def job(self, epochs=2, every_steps=4, stops_at=None):
+        job = train_job(self.data, ranks=RANKS, epochs=epochs, evaluateEvery=0, model=MODEL,
+                        output={"weights": str(self.weights)},
+                        checkpoint={"dir": str(self.dir / "checkpoints"),
+                                    "everySteps": every_steps})
+        job["grace"] = "1s"
+        job["detectWithin"] = "3s"
+        job["restart"] = {"maxRestarts": 1000, "infra": 1000, "hang": 1000, "startup": 10}
+        if stops_at:
+            job["env"] = {"TRAINER_STOPS_AT": stops_at}
+        return job
+
+    def daemon_of(self, job, rank):
+        return self.daemons[self.describe(job)["ranks"][rank]["worker"]]
+
+    def metrics(self, job):
+        """(generation, metric) of everything that rank 0 has told, in the order of generations."""
+        told = []
+        for generation in range(1, self.describe(job)["generation"] + 1):
+            lines = self.dpctl("logs", job, "--metrics", "--generation", generation, "--rank", "0",
+                               "-o", "json", check=0).stdout.splitlines()
+            told += [(generation, json.loads(json.loads(line)["line"])) for line in lines]
+        return told
+
+    def history(self, job):
+        """The committed history: {step: (loss, samples)}. A step that a later generation has trained
+        again counts as that one did it."""
+        return {metric["step"]: (metric["loss"], metric["samples"])
+                for _, metric in self.metrics(job) if metric["event"] == "step"}
+
+    def checkpoints(self, job):
+        return json.loads(self.dpctl("checkpoints", job, "-o", "json", check=0).stdout)["items"]
+
+    def free_workers(self):
+        table = json.loads(self.dpctl("workers", "-o", "json", check=0).stdout)["items"]
+        return {one["name"] for one in table if one["state"] == "READY" and one["freeSlots"] > 0}
+
+    def coordinator_answers(self):
+        return self.dpctl("ps", "--timeout", "1s").returncode == 0
+
+
+class TestbedOnHosts(Testbed):
+    """The same with a host for each worker and, as host 0, one for the coordinator and dpctl."""
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+        super().__init__()
+
+    def start_coordinator(self, listen, **how):
+        address = f"{self.hosts.address(0)}:{listen.split(':')[-1]}"
+        return self.program(BIN / "dp-coordinator", "--insecure", "--listen", address, "--lease", LEASE,
+                            "--data-dir", self.dir / "coordinator", prefix=self.hosts.prefix(0))
+
+    def dpctl_command(self):
+        return [*self.hosts.prefix(0), *super().dpctl_command()]
+
+    def add_daemon(self, name):
+        prefix = self.hosts.prefix(self.number_of(name))
+        self.daemons[name] = self.worker(slots=1, name=name, prefix=prefix)
+
+    def number_of(self, name):
+        """The host of a worker."""
+        return int(name.removeprefix("node"))
+
+
+def undisturbed(epochs=2, **options):
+    """What the job leaves where nothing breaks: hash of its weights, and history."""
+    with Testbed(**options) as bed:
+        job = bed.submit(bed.job(epochs=epochs))
+        assert bed.wait(job, LONG_S) == 0, bed.dpctl("logs", job).stdout
+        return bed.weights_hash(), bed.history(job)
+
+
+def resume(pid):
+    """Ends a stop; the process may be gone."""
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        pass
