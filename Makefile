@@ -3,6 +3,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+TORTURE_SEEDS ?= 4
 # Freed memory is kept aside for a while, but not so much that the bounds on memory are passed.
 ASAN_TESTS = ASAN_OPTIONS=quarantine_size_mb=16 ctest --output-on-failure -j $(JOBS) -LE nosan --test-dir
 
@@ -14,7 +15,8 @@ INSTALL_DIRS = -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(foreach dir,BINDIR SYSCONFDIR 
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: all programs configure help deps demo test unit check bench torture bench-store interop asan tsan sanitize fuzz \
+.PHONY: all programs configure help deps demo test unit check bench bench-store bench-journal torture interop asan tsan \
+  sanitize fuzz \
   install dist dist-test clean
 
 all: configure  ## build everything into build/, programs in build/bin
@@ -57,6 +59,13 @@ bench: all  ## one JSON object a line: {name, ours, peer, ratio, unit}
 
 bench-store: all  ## our stores beside PyTorch's TCPStore servers, likewise: about six minutes
 	@tests/bench/store $(BUILD)
+
+bench-journal: all  ## durable puts and a restart beside etcd's, likewise: about two minutes
+	@scripts/deps bench
+	@tests/bench/journal $(BUILD)
+
+torture: all  ## crashes and disk errors at every operation of the journal, 10,000 points and more
+	@$(BUILD)/tests/dp_journal_torture_test --seeds=$(TORTURE_SEEDS)
 
 interop: all  ## current PyTorch, JAX and TensorFlow on dp; installs their official wheels once
 	@tests/interop/run $(BUILD)

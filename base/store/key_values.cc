@@ -19,6 +19,21 @@ absl::Status Changes() {
 
 }  // namespace
 
+KeyValues::KeyValues(const KeyValueLimits& limits, Contents contents)
+    : limits_(limits),
+      entries_(std::move(contents.entries)),
+      queues_(std::move(contents.queues)),
+      revision_(contents.revision),
+      deletion_(contents.deletion) {
+  for (const auto& [key, entry] : entries_) bytes_ += key.size() + entry.value.size();
+  for (const auto& [name, queue] : queues_) {
+    queued_ += queue.size();
+    for (const std::string& element : queue) bytes_ += name.size() + element.size();
+  }
+  // Does not compile with another member: one that commands change belongs into Contents.
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g] = *this;
+}
+
 absl::StatusOr<KeyValues::Applied> KeyValues::Apply(absl::Span<const StoreOperation> operations) {
   Batch batch(*this);
   const size_t keys_before = entries_.size() + queued_;

@@ -51,7 +51,16 @@ class KeyValues {
     bool any = false;  // something is other than before; a pop is told by this alone
   };
 
+  // All that commands have made of it: with its limits, what it can be made of again.
+  struct Contents {
+    Map entries;
+    Queues queues;  // none of them is empty
+    uint64_t revision = 0;
+    uint64_t deletion = 0;
+  };
+
   explicit KeyValues(const KeyValueLimits& limits = {}) : limits_(limits) {}
+  KeyValues(const KeyValueLimits& limits, Contents contents);
 
   // From now on; what is there may be above them, and then can only become less.
   void Limit(const KeyValueLimits& limits) { limits_ = limits; }

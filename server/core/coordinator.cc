@@ -32,8 +32,10 @@ Outcome Coordinator::Apply(const Command& command) {
   store_changes_.clear();
   recorded_ = false;
   forgotten_.clear();
-  return Finish(
+  Outcome outcome = Finish(
       std::visit([&](const auto& action) { return On(action, command.at); }, command.action));
+  if (outcome.journal) state_.at = command.at;
+  return outcome;
 }
 
 // A refusal must not have touched anything; a change makes a new revision, which becomes the
@@ -373,7 +375,7 @@ absl::StatusOr<const KeyValues*> Coordinator::store(JobId id, Generation generat
 
 uint64_t Coordinator::StateHash() const {
   Digest digest;
-  digest.Add(state_.epoch).Add(state_.revision);
+  digest.Add(state_.epoch).Add(state_.revision).Add(state_.at);
   digest.Add(state_.store_limits.key_bytes).Add(state_.store_limits.value_bytes);
   digest.Add(state_.store_limits.keys).Add(state_.store_limits.total_bytes);
   state_.workers.AddTo(digest);

@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,10 @@ namespace dp::core {
 // a clock: a command brings its time. Pointers it answers are valid until the next Apply.
 class Coordinator {
  public:
+  Coordinator() = default;
+  // Goes on from a state that an earlier one had.
+  explicit Coordinator(State state) : state_(std::move(state)) {}
+
   // Validates and records one command. A command that is refused changes nothing.
   Outcome Apply(const Command& command);
 
@@ -54,7 +59,7 @@ class Coordinator {
 
   // A digest of the whole state, equal after replay of the same journal.
   uint64_t StateHash() const;
-  // For the checks of invariants.h, and one day for snapshots.
+  // For snapshots, and the checks of invariants.h.
   const State& state() const { return state_; }
 
  private:

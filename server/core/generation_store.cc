@@ -46,6 +46,12 @@ bool GroupsFit(const StoreBatch& batch) {
 
 }  // namespace
 
+GenerationStore::GenerationStore(KeyValues values, Clients clients)
+    : values_(std::move(values)), clients_(std::move(clients)) {
+  // Does not compile with another member: it is an argument then, and a part of snapshots.
+  [[maybe_unused]] const auto& [a, b] = *this;
+}
+
 absl::StatusOr<GenerationStore::Applied> GenerationStore::Apply(const StoreBatch& batch) {
   DP_RETURN_IF_ERROR(CheckShape(batch));
   const bool grouped = !batch.groups.empty();

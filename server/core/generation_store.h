@@ -35,7 +35,15 @@ class GenerationStore {
     bool recorded = false;             // false: a read or a repetition, nothing to journal
   };
 
+  struct LastAnswer {
+    uint64_t sequence = 0;
+    GroupResults answer;
+  };
+  using Clients = std::map<uint64_t, LastAnswer>;
+
   explicit GenerationStore(const KeyValueLimits& limits = {}) : values_(limits) {}
+  // As it was, from what it held.
+  GenerationStore(KeyValues values, Clients clients);
 
   // A batch of groups is taken as far as its answer fits (kAnswerBytesMax); it ends after a group
   // or, in one that only reads, after an operation.
@@ -49,14 +57,10 @@ class GenerationStore {
   void Limit(const KeyValueLimits& limits) { values_.Limit(limits); }
 
   const KeyValues& values() const { return values_; }
+  const Clients& clients() const { return clients_; }
   void AddTo(Digest& digest) const;
 
  private:
-  struct LastAnswer {
-    uint64_t sequence = 0;
-    GroupResults answer;
-  };
-
   using Operations = absl::Span<const StoreOperation>;
 
   static absl::Status CheckShape(const StoreBatch& batch);
@@ -68,7 +72,7 @@ class GenerationStore {
                              std::vector<StoreResult>* results) const;
 
   KeyValues values_;
-  std::map<uint64_t, LastAnswer> clients_;
+  Clients clients_;
 };
 
 }  // namespace dp::core

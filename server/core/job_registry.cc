@@ -134,6 +134,15 @@ absl::Status UnknownJob(JobId id) {
       absl::StrCat("job ", id.ToString(), " is not known; 'dpctl ps -a' lists all"));
 }
 
+JobRegistry::JobRegistry(Contents contents)
+    : last_id_(contents.last_id),
+      jobs_(std::move(contents.jobs)),
+      finished_(std::move(contents.finished)) {
+  for (const auto& [id, job] : jobs_) by_request_.emplace(job.request_id, id);
+  // Does not compile with another member: one that cannot be derived belongs into Contents.
+  [[maybe_unused]] const auto& [a, b, c, d] = *this;
+}
+
 absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& request,
                                                            absl::Time at) {
   DP_RETURN_IF_ERROR(CheckRequest(request));

@@ -28,6 +28,16 @@ class JobRegistry {
   static constexpr size_t kFinishedMax = 10'000;
   static constexpr size_t kRequestIdBytesMax = 128;
 
+  // What it can be made of again.
+  struct Contents {
+    uint64_t last_id = 0;
+    std::map<JobId, Job> jobs;
+    std::deque<JobId> finished;  // in the order in which they finished
+  };
+
+  JobRegistry() = default;
+  explicit JobRegistry(Contents contents);
+
   struct Submitted {
     JobId id;
     bool made = false;  // false: an earlier command with this request id made it
@@ -46,6 +56,9 @@ class JobRegistry {
   // Oldest first.
   std::vector<const Job*> jobs() const;
   size_t unfinished() const { return jobs_.size() - finished_.size(); }
+  uint64_t last_id() const { return last_id_; }
+  // In the order in which they finished.
+  const std::deque<JobId>& finished() const { return finished_; }
   void AddTo(Digest& digest) const;
 
  private:

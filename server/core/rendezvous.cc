@@ -9,6 +9,13 @@ namespace dp::core {
 
 Rendezvous::Rendezvous(int size) : size_(size) { DP_CHECK(size > 0); }
 
+Rendezvous::Rendezvous(WorldState state, int size, std::set<int> members,
+                       std::string closing_reason)
+    : state_(state), size_(size), joined_(std::move(members)), reason_(std::move(closing_reason)) {
+  // Does not compile with another member: it is an argument then, and a part of snapshots.
+  [[maybe_unused]] const auto& [a, b, c, d] = *this;
+}
+
 absl::StatusOr<bool> Rendezvous::Join(int rank) {
   if (rank < 0 || rank >= size_) {
     return absl::InvalidArgumentError(

@@ -17,6 +17,8 @@ class Rendezvous {
  public:
   Rendezvous() = default;
   explicit Rendezvous(int size);
+  // As it was, from its own answers.
+  Rendezvous(WorldState state, int size, std::set<int> members, std::string closing_reason);
 
   // Joins a rank; the last one seals the world. Returns whether anything changed: joining twice
   // does not. Errors: InvalidArgument no such rank; FailedPrecondition closed.

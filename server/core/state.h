@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "absl/time/time.h"
 #include "base/id.h"
 #include "server/core/generation_store.h"
 #include "server/core/job_registry.h"
@@ -15,6 +16,7 @@ namespace dp::core {
 struct State {
   Epoch epoch;
   Revision revision;
+  absl::Time at = absl::UnixEpoch();  // of the last command
   WorkerTable workers;
   JobRegistry jobs;
   StorePorts store_ports;

@@ -1,6 +1,7 @@
 #include "server/core/store_ports.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "server/core/digest.h"
@@ -12,6 +13,11 @@ namespace {
 constexpr absl::Duration kLookAgain = absl::Seconds(1);
 
 }  // namespace
+
+StorePorts::StorePorts(std::map<int, Use> uses) : uses_(std::move(uses)) {
+  // Does not compile with another member: it is an argument then, and a part of snapshots.
+  [[maybe_unused]] const auto& [a] = *this;
+}
 
 void StorePorts::Take(int port, JobId job) {
   DP_CHECK(!held(port));

@@ -36,6 +36,10 @@ class StorePorts {
     absl::Time free_since = absl::InfinitePast();  // while it is free
   };
 
+  StorePorts() = default;
+  // As they were, from uses().
+  explicit StorePorts(std::map<int, Use> uses);
+
   // Precondition: !held(port).
   void Take(int port, JobId job);
   // Precondition: the job holds it.

@@ -62,6 +62,19 @@ std::vector<RankKey> TakeHolders(Worker& worker) {
 
 }  // namespace
 
+WorkerTable::WorkerTable(Contents contents)
+    : last_id_(contents.last_id),
+      workers_(std::move(contents.workers)),
+      lost_lives_(contents.lost_lives.begin(), contents.lost_lives.end()),
+      lost_lives_in_order_(std::move(contents.lost_lives)) {
+  for (const auto& [id, worker] : workers_) {
+    by_name_.emplace(worker.name, id);
+    if (worker.ready()) by_incarnation_.emplace(worker.incarnation, id);
+  }
+  // Does not compile with another member: one that cannot be derived belongs into Contents.
+  [[maybe_unused]] const auto& [a, b, c, d, e, f] = *this;
+}
+
 absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWorker& request,
                                                               absl::Time at) {
   DP_RETURN_IF_ERROR(CheckRequest(request));

@@ -26,6 +26,16 @@ class WorkerTable {
   // while so many others died.
   static constexpr size_t kLostLivesMax = 10'000;
 
+  // What it can be made of again.
+  struct Contents {
+    uint64_t last_id = 0;
+    std::map<WorkerId, Worker> workers;
+    std::deque<Incarnation> lost_lives;  // the oldest first
+  };
+
+  WorkerTable() = default;
+  explicit WorkerTable(Contents contents);
+
   struct Registered {
     WorkerId id;
     bool changed = false;  // false: this life was registered before
@@ -54,6 +64,9 @@ class WorkerTable {
   absl::Status Check(WorkerId id, Incarnation incarnation) const;
   // By name, in natural order.
   std::vector<const Worker*> workers() const;
+  uint64_t last_id() const { return last_id_; }
+  // The oldest first.
+  const std::deque<Incarnation>& lost_lives() const { return lost_lives_in_order_; }
   void AddTo(Digest& digest) const;
 
  private:

@@ -1,7 +1,6 @@
 #include "server/shell/convert_world.h"
 
 namespace dp::server {
-namespace {
 
 v1::WorldState ToProto(core::WorldState state) {
   switch (state) {
@@ -14,8 +13,6 @@ v1::WorldState ToProto(core::WorldState state) {
   }
   return v1::WORLD_STATE_UNSPECIFIED;
 }
-
-}  // namespace
 
 v1::World ToProto(const core::World& world) {
   v1::World proto;

@@ -5,6 +5,7 @@
 
 namespace dp::server {
 
+v1::WorldState ToProto(core::WorldState state);
 // What clients see of a world: its members in order of rank, and why it is not sealed or was
 // closed.
 v1::World ToProto(const core::World& world);

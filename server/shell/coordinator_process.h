@@ -25,6 +25,7 @@ class CoordinatorProcess {
   CoordinatorProcess& operator=(const CoordinatorProcess&) = delete;
 
   // host:port; empty when it has ended instead.
+  int pid() const { return pid_; }
   const std::string& address() const { return address_; }
   // Sends the signal and waits for the end.
   Ended Kill(int signal);

@@ -1,6 +1,7 @@
 #include "server/shell/coordinator_process.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -112,6 +113,23 @@ TEST_F(CoordinatorProcessTest, EveryStartIsAnEpoch) {
     EXPECT_EQ(all->header().epoch(), epoch);
     KillAndRestart();
   }
+}
+
+// Every write and every growth of a file fails from now on.
+TEST_F(CoordinatorProcessTest, ADiskThatTakesNoMoreEndsItAndWhatWasAcknowledgedIsThere) {
+  Start();
+  RunAJob();
+  const rlimit none{1, 1};
+  ASSERT_EQ(prlimit(process_->pid(), RLIMIT_FSIZE, &none, nullptr), 0);
+  EXPECT_EQ(client_->Set(job_, "late", "value", 2).status.error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  const auto ended = process_->Wait();
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.error, HasSubstr("event=journal_failed"));
+  EXPECT_THAT(ended.error, HasSubstr("journal.sqlite: disk I/O error (File too large)"));
+  Start();
+  EXPECT_EQ(client_->Await(job_, "key", absl::ZeroDuration())->results(0).value(), "value");
+  EXPECT_FALSE(client_->Await(job_, "late", absl::ZeroDuration()).ok());
 }
 
 TEST_F(CoordinatorProcessTest, SigtermEndsItCleanly) {

@@ -50,4 +50,17 @@ absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path) {
   return DataDir(path, std::move(held));
 }
 
+absl::Status DataDir::Sync() const {
+  for (const std::filesystem::path& path : {path_, path_ / ".."}) {
+    const FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    // A parent that may not be read was there before.
+    if (!directory.valid() && errno == EACCES) continue;
+    if (directory.valid() && fsync(directory.get()) == 0) continue;
+    return absl::InternalError(absl::StrCat("data directory ", path.string(), ": ",
+                                            std::generic_category().message(errno),
+                                            "; see to the disk, and start again"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace dp::server

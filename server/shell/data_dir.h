@@ -18,6 +18,9 @@ class DataDir {
   // Errors: FailedPrecondition another process holds it; PermissionDenied it cannot be written.
   static absl::StatusOr<DataDir> Open(const std::filesystem::path& path);
 
+  // Makes the names of the files in it durable, and its own. Errors: Internal.
+  absl::Status Sync() const;
+
   std::string journal_file() const { return (path_ / "journal.sqlite").string(); }
   std::filesystem::path logs() const { return path_ / "logs"; }
 

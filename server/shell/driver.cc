@@ -97,7 +97,11 @@ absl::Status Driver::Push(Item item) {
 absl::Status Driver::Recover() {
   size_t replayed = 0;
   absl::Status refused;
-  DP_RETURN_IF_ERROR(journal_.Replay([&](const core::Command& command) {
+  const auto restore = [&](core::State state) {
+    now_ = std::max(now_, state.at);
+    coordinator_ = core::Coordinator(std::move(state));
+  };
+  const auto apply = [&](const core::Command& command) {
     now_ = std::max(now_, command.at);
     const core::Outcome outcome = coordinator_.Apply(command);  // answered in an earlier life
     if (!outcome.journal && refused.ok()) {
@@ -105,11 +109,13 @@ absl::Status Driver::Recover() {
           absl::StrCat("record ", replayed, " of the journal is refused by this release (",
                        outcome.status.ToString(), "); start the release that wrote it"));
     }
-    // Told again: that life may have ended before it could tell.
-    forgotten_.insert(forgotten_.end(), outcome.forgotten.begin(), outcome.forgotten.end());
     ++replayed;
-  }));
+  };
+  DP_RETURN_IF_ERROR(journal_.Replay(restore, apply));
   DP_RETURN_IF_ERROR(refused);
+  for (const JobId job : options_.logged) {
+    if (coordinator_.job(job) == nullptr) forgotten_.push_back(job);
+  }
   now_ = std::max(now_, clock_.Now());
   (void)Apply(core::StartEpoch{options_.store_limits});  // is never refused
   for (const core::Worker* worker : coordinator_.workers()) {
@@ -149,9 +155,8 @@ void Driver::Serve(std::vector<Item>& items) {
   // After the heartbeats of this batch: one that waited in the queue still counts. Before the sync,
   // so that the verdicts share it.
   ApplyVerdicts();
-  failure_ = Persist();
+  Fail(Persist());
   if (!failure_.ok()) {
-    Log(Severity::kError, "journal_failed", {{"error", failure_.ToString()}});
     AnswerAllEnded(items);
     return;
   }
@@ -162,6 +167,13 @@ void Driver::Serve(std::vector<Item>& items) {
   for (Item& item : items) Attend(item);
   waiters_.Expire(now_);
   TellForgotten();
+  Fail(MaintainJournal());
+}
+
+void Driver::Fail(absl::Status failure) {
+  failure_ = std::move(failure);
+  if (failure_.ok()) return;
+  Log(Severity::kError, "journal_failed", {{"error", failure_.ToString()}});
 }
 
 void Driver::Take(Item& item) {
@@ -247,6 +259,13 @@ absl::Status Driver::Persist() {
   return absl::OkStatus();
 }
 
+absl::Status Driver::MaintainJournal() {
+  if (!journal_.compacting() && options_.snapshots.Due(journal_.tail())) {
+    journal_.TakeSnapshot(coordinator_.state());
+  }
+  return journal_.Maintain();
+}
+
 void Driver::TellForgotten() {
   if (forgotten_.empty()) return;
   for (const JobId job : forgotten_) log_versions_.erase(job);
@@ -296,6 +315,7 @@ void Driver::AnswerAllEnded(std::vector<Item>& items) {
 }
 
 absl::Duration Driver::UntilNextWake() const {
+  if (journal_.compacting()) return absl::ZeroDuration();
   const absl::Duration until_look = options_.lease / kLooksPerLease;
   const absl::Time next = std::min(waiters_.next_deadline(), place_again_at_);
   const absl::Duration pulse =

@@ -23,6 +23,7 @@
 #include "server/core/outcome.h"
 #include "server/core/store_ports.h"
 #include "server/shell/journal.h"
+#include "server/shell/snapshot_policy.h"
 #include "server/shell/waiters.h"
 
 namespace dp::server {
@@ -61,10 +62,13 @@ class Driver {
     // Calls that wait for a change: two for each rank of 10,000, at tens of kB each within gRPC.
     size_t waiting_capacity = 20000;
     KeyValueLimits store_limits;  // of the store of each job
+    SnapshotPolicy snapshots;
     // Told on the driver's thread, and must not block: jobs that are on record no more, which is
     // durable. Returns false where it cannot take them now; then they come again with the next
-    // batch. After a restart all those of the journal come once more.
+    // batch. A crash may come between: those of `logged` that are not on record are told at the
+    // start.
     std::function<bool(const std::vector<JobId>&)> on_forgotten = {};
+    std::vector<JobId> logged = {};  // jobs of which there are logs
     // Told that the loop still turns. The owner's; outlives the driver. Null: nobody watches.
     NotifySocket* notify = nullptr;
   };
@@ -145,6 +149,9 @@ class Driver {
   core::Outcome Apply(core::Action action);
   void ApplyVerdicts();
   absl::Status Persist();
+  // What nobody waits for: snapshots, and the rest of the journal's upkeep.
+  absl::Status MaintainJournal();
+  void Fail(absl::Status failure);
   // Drops what is kept here of forgotten jobs, and tells who keeps more.
   void TellForgotten();
   void Answer(Item& item);

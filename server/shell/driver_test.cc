@@ -33,8 +33,8 @@ class SettableClock final : public Clock {
 // A journal whose appends can be held up, and which tells when one has begun.
 class GatedJournal final : public Journal {
  public:
-  absl::Status Replay(absl::FunctionRef<void(const core::Command&)> apply) override {
-    return memory.Replay(apply);
+  absl::Status Replay(Restore restore, Apply apply) override {
+    return memory.Replay(restore, apply);
   }
   absl::Status Append(absl::Span<const core::Command> commands) override {
     if (gate) {
@@ -45,8 +45,13 @@ class GatedJournal final : public Journal {
     events.push_back(status.ok() ? "synced " + std::to_string(commands.size()) : "sync failed");
     return status;
   }
+  void TakeSnapshot(const core::State& state) override { memory.TakeSnapshot(state); }
+  absl::Status Maintain() override { return maintained; }
+  bool compacting() const override { return memory.compacting(); }
+  JournalTail tail() const override { return memory.tail(); }
 
   MemoryJournal memory;
+  absl::Status maintained;
   std::vector<std::string> events;
   std::shared_ptr<std::promise<void>> gate, begun;
 };
@@ -349,10 +354,12 @@ TEST_F(DriverTest, AForgottenJobTakesAllThatIsKeptOfItWithIt) {
   told.clear();
   driver_.reset();
   ended_ = {};
-  Start({.on_forgotten = [&](const std::vector<JobId>& jobs) {
-    told.push_back(jobs);
-    return true;
-  }});
+  Start({.on_forgotten =
+             [&](const std::vector<JobId>& jobs) {
+               told.push_back(jobs);
+               return true;
+             },
+         .logged = {JobId(1), JobId(2)}});
   Look();
   driver_->Stop();
   EXPECT_THAT(told, ElementsAre(ElementsAre(JobId(1))));
@@ -420,6 +427,33 @@ TEST_F(DriverTest, ARestartBringsTheStateBackInANewEpoch) {
     EXPECT_EQ(view.coordinator.jobs().size(), 1u);
     EXPECT_TRUE(view.coordinator.worker(WorkerId(1))->ready());
   });
+}
+
+TEST_F(DriverTest, ALongTailBecomesASnapshotFromWhichARestartGoesOn) {
+  Start({.snapshots = {.commands = 3}});
+  ASSERT_TRUE(Submit(AJob("a")).get().ok());
+  ASSERT_TRUE(Submit(AWorker()).get().ok());
+  ASSERT_TRUE(Submit(AJob("b")).get().ok());
+  driver_.reset();
+  ASSERT_TRUE(journal_.memory.snapshot().has_value());
+  EXPECT_LT(journal_.memory.commands().size(), 3u);
+  const absl::Time last = clock_.Now();
+  clock_.Advance(-100);
+  ended_ = {};
+  Start();
+  Look([&](const View& view) {
+    EXPECT_EQ(view.coordinator.epoch(), Epoch(2));
+    EXPECT_EQ(view.coordinator.jobs().size(), 2u);
+    EXPECT_TRUE(view.coordinator.worker(WorkerId(1))->ready());
+    EXPECT_EQ(view.now, last);  // does not go back
+  });
+}
+
+TEST_F(DriverTest, UpkeepOfTheJournalThatFailsEndsTheDriver) {
+  Start();
+  Look([&](const View&) { journal_.maintained = absl::InternalError("disk on fire"); });
+  EXPECT_THAT(std::string(ended_.get_future().get().message()), HasSubstr("disk on fire"));
+  EXPECT_EQ(Submit(AJob("b")).get().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(DriverTest, TimeNeverGoesBackInTheJournal) {

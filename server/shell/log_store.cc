@@ -103,6 +103,17 @@ absl::Status LogStore::Drop(JobId job) {
       absl::StrCat("log folder ", Folder(job).string(), ": ", error.message()));
 }
 
+std::vector<JobId> LogStore::Stored() const {
+  std::vector<JobId> jobs;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(dir_, error), last; !error && at != last;
+       at.increment(error)) {
+    uint64_t job = 0;
+    if (absl::SimpleAtoi(at->path().filename().string(), &job)) jobs.emplace_back(job);
+  }
+  return jobs;
+}
+
 uint64_t LogStore::version(JobId job) const {
   const auto it = jobs_.find(job);
   return it == jobs_.end() ? 0 : it->second.version;

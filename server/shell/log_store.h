@@ -45,6 +45,9 @@ class LogStore {
   // Errors: Internal names the folder; what is left of it then stays until the next start.
   absl::Status Drop(JobId job);
 
+  // The jobs of which something is stored, in no order. What is no job's folder is passed over.
+  std::vector<JobId> Stored() const;
+
   // Grows when there may be more to read of a job. Counts anew in each process.
   uint64_t version(JobId job) const;
 

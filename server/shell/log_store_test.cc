@@ -206,6 +206,13 @@ TEST_F(LogStoreTest, TheVersionGrowsWithEveryAppend) {
   EXPECT_GT(store_->version(kJob), before);
 }
 
+TEST_F(LogStoreTest, ItTellsOfWhichJobsItHasSomething) {
+  Append(0, "line\n");
+  std::filesystem::create_directories(scratch_.path() / "logs" / "lost+found");
+  Reopen();
+  EXPECT_THAT(store_->Stored(), testing::ElementsAre(kJob));
+}
+
 TEST_F(LogStoreTest, StrangeFilesInItsFoldersAreLeftAlone) {
   Append(0, "one\n");
   std::ofstream(scratch_.path() / "logs" / "7" / "1" / "notes.txt") << "x";

@@ -187,7 +187,10 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
 
   DP_ASSIGN_OR_RETURN(const DataDir data_dir, DataDir::Open(options.data_dir));
   DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file()));
-  LogThread logs(LogStore(data_dir.logs()), end);
+  DP_RETURN_IF_ERROR(data_dir.Sync());
+  LogStore log_store(data_dir.logs());
+  const std::vector<JobId> logged = log_store.Stored();
+  LogThread logs(std::move(log_store), end);
   const auto drop_logs = [&logs](const std::vector<JobId>& jobs) { return logs.Drop(jobs).ok(); };
   const auto can_serve = [host = DirectStoreHost(options)](const core::Job& job, int port) {
     return DirectStores::CanServe(job, host.value_or(""), port);
@@ -197,6 +200,7 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
                                                         .store_port_usable = can_serve,
                                                         .store_limits = options.store,
                                                         .on_forgotten = drop_logs,
+                                                        .logged = logged,
                                                         .notify = &notify},
                                                        *journal, Clock::System(), end));
   DP_ASSIGN_OR_RETURN(const auto server,
@@ -284,6 +288,7 @@ int main(int argc, char** argv) {
   const sigset_t set = dp::server::EndSignals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // the write fails instead, and says so
   // gRPC's own messages repeat what ours say; GRPC_VERBOSITY brings them back.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   // Jobs and what their ranks print are nobody else's to read: files 0600, directories 0700.

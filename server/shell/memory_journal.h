@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "server/shell/journal.h"
@@ -14,7 +16,8 @@ class MemoryJournal final : public Journal {
   MemoryJournal() = default;
   explicit MemoryJournal(std::vector<core::Command> commands) : commands_(std::move(commands)) {}
 
-  absl::Status Replay(absl::FunctionRef<void(const core::Command&)> apply) override {
+  absl::Status Replay(Restore restore, Apply apply) override {
+    if (snapshot_.has_value()) restore(*snapshot_);
     for (const core::Command& command : commands_) apply(command);
     return absl::OkStatus();
   }
@@ -26,14 +29,25 @@ class MemoryJournal final : public Journal {
     return absl::OkStatus();
   }
 
+  void TakeSnapshot(const core::State& state) override {
+    snapshot_ = state;
+    commands_.clear();
+  }
+  absl::Status Maintain() override { return absl::OkStatus(); }
+  bool compacting() const override { return false; }
+  JournalTail tail() const override { return {.commands = commands_.size()}; }
+
   // Every later Append fails with this.
   void FailWith(absl::Status failure) { failure_ = std::move(failure); }
 
+  // Since the last snapshot.
   const std::vector<core::Command>& commands() const { return commands_; }
+  const std::optional<core::State>& snapshot() const { return snapshot_; }
   // How many appends succeeded; each stands for one sync of the disk.
   size_t syncs() const { return syncs_; }
 
  private:
+  std::optional<core::State> snapshot_;
   std::vector<core::Command> commands_;
   size_t syncs_ = 0;
   absl::Status failure_;

@@ -2,12 +2,16 @@
 
 #include <sqlite3.h>
 
+#include <filesystem>
 #include <fstream>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/core/coordinator.h"
 #include "server/shell/scratch_dir.h"
 
 namespace dp::server {
@@ -26,18 +30,82 @@ class SqliteJournalTest : public ::testing::Test {
     auto journal = SqliteJournal::Open(file_);
     if (!journal.ok()) return journal.status();
     std::vector<uint64_t> jobs;
-    const absl::Status status = (*journal)->Replay([&](const core::Command& command) {
-      jobs.push_back(std::get<core::CancelJob>(command.action).job.value());
-    });
+    restored_.reset();
+    const absl::Status status =
+        (*journal)->Replay([this](core::State state) { restored_.emplace(std::move(state)); },
+                           [&](const core::Command& command) {
+                             jobs.push_back(std::get<core::CancelJob>(command.action).job.value());
+                           });
     if (!status.ok()) return status;
     return jobs;
   }
   void Append(std::vector<core::Command> commands) {
-    auto journal = SqliteJournal::Open(file_);
-    ASSERT_TRUE(journal.ok()) << journal.status();
-    ASSERT_TRUE((*journal)->Replay([](const core::Command&) {}).ok());
-    const absl::Status status = (*journal)->Append(commands);
+    const auto journal = OpenReplayed();
+    const absl::Status status = journal->Append(commands);
     ASSERT_TRUE(status.ok()) << status;
+  }
+  std::unique_ptr<SqliteJournal> OpenReplayed() {
+    auto journal = SqliteJournal::Open(file_);
+    EXPECT_TRUE(journal.ok()) << journal.status();
+    const absl::Status replayed =
+        (*journal)->Replay([](core::State) {}, [](const core::Command&) {});
+    EXPECT_TRUE(replayed.ok()) << replayed;
+    while ((*journal)->compacting()) EXPECT_TRUE((*journal)->Maintain().ok());
+    return *std::move(journal);
+  }
+  // Takes a snapshot of a state with `jobs` jobs, and goes on for so many shares of the work; by
+  // default to its end.
+  void TakeSnapshot(int jobs, int shares = 1000) {
+    const auto journal = OpenReplayed();
+    journal->TakeSnapshot(StateOf(jobs).state());
+    EXPECT_EQ(journal->tail().commands, 0u);
+    while (journal->compacting() && shares-- > 0) {
+      const absl::Status status = journal->Maintain();
+      ASSERT_TRUE(status.ok()) << status;
+    }
+  }
+  static core::Coordinator StateOf(int jobs) {
+    core::Coordinator coordinator;
+    coordinator.Apply({absl::UnixEpoch(), core::StartEpoch{}});
+    for (int i = 0; i < jobs; ++i) {
+      const std::string name = "job " + std::to_string(i);
+      // Each fills a piece of the snapshot.
+      const core::JobSpec spec{.name = name, .payload = std::string(300'000, 'x')};
+      coordinator.Apply({absl::UnixEpoch(), core::SubmitJob{name, spec}});
+    }
+    return coordinator;
+  }
+  // Appends one command after the other, and leaves the files as kill -9 would.
+  void AppendAndCrash(uint64_t commands) {
+    const auto journal = OpenReplayed();
+    for (uint64_t job = 1; job <= commands; ++job) ASSERT_TRUE(journal->Append({Cancel(job)}).ok());
+    const std::string crashed = (scratch_.path() / "crashed.sqlite").string();
+    for (const char* suffix : {"", "-wal"}) {
+      std::filesystem::copy_file(file_ + suffix, crashed + suffix);
+    }
+    file_ = crashed;
+  }
+  std::string wal() const { return file_ + "-wal"; }
+  // So far from the end of the WAL.
+  void FlipAByteOfTheWal(int64_t from_end) {
+    std::fstream file(wal(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-from_end, std::ios::end);
+    const char byte = static_cast<char>(file.get());
+    file.seekp(-from_end, std::ios::end);
+    file.put(static_cast<char>(byte ^ 0x10));
+  }
+  int64_t Count(const std::string& table) {
+    sqlite3* database = nullptr;
+    EXPECT_EQ(sqlite3_open(file_.c_str(), &database), SQLITE_OK);
+    int64_t rows = -1;
+    const auto take = [](void* rows, int, char** columns, char**) {
+      *static_cast<int64_t*>(rows) = std::stoll(columns[0]);
+      return 0;
+    };
+    const std::string sql = "SELECT count(*) FROM " + table;
+    EXPECT_EQ(sqlite3_exec(database, sql.c_str(), take, &rows, nullptr), SQLITE_OK);
+    sqlite3_close(database);
+    return rows;
   }
   // Changes the file behind the journal's back.
   void Tamper(const std::string& sql) {
@@ -55,7 +123,8 @@ class SqliteJournalTest : public ::testing::Test {
   }
 
   const ScratchDir scratch_;
-  const std::string file_ = (scratch_.path() / "journal.sqlite").string();
+  std::string file_ = (scratch_.path() / "journal.sqlite").string();
+  std::optional<core::Coordinator> restored_;  // by the last Replay
 };
 
 TEST_F(SqliteJournalTest, StartsEmpty) {
@@ -82,8 +151,8 @@ TEST_F(SqliteJournalTest, AnotherProgramsDatabaseIsRefused) {
 
 TEST_F(SqliteJournalTest, ALaterFormatIsRefused) {
   Append({Cancel(1)});
-  Tamper("PRAGMA user_version = 2");
-  ExpectRefused(absl::StatusCode::kFailedPrecondition, "has format 2");
+  Tamper("PRAGMA user_version = 3");
+  ExpectRefused(absl::StatusCode::kFailedPrecondition, "has format 3");
 }
 
 TEST_F(SqliteJournalTest, ADamagedRecordIsRefusedByItsNumber) {
@@ -108,9 +177,110 @@ TEST_F(SqliteJournalTest, AMissingRecordIsRefusedByItsNumber) {
 }
 
 TEST_F(SqliteJournalTest, ATruncatedFileIsRefused) {
-  Append({Cancel(1)});
+  Append(std::vector<core::Command>(300, Cancel(1)));  // its last page holds some of them
   std::filesystem::resize_file(file_, std::filesystem::file_size(file_) - 1000);
   EXPECT_EQ(Replay().status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(SqliteJournalTest, AJournalOfTheFormatBeforeOpens) {
+  Append({Cancel(1)});
+  Tamper("DROP TABLE snapshot; DROP TABLE snapshot_piece; PRAGMA user_version = 1");
+  EXPECT_THAT(Replay().value(), ElementsAre(1));
+  TakeSnapshot(1);
+  EXPECT_THAT(Replay().value(), IsEmpty());
+}
+
+TEST_F(SqliteJournalTest, ASnapshotReplacesTheCommandsBeforeIt) {
+  Append({Cancel(1), Cancel(2)});
+  TakeSnapshot(3);
+  Append({Cancel(3)});
+  EXPECT_THAT(Replay().value(), ElementsAre(3));
+  EXPECT_EQ(restored_->StateHash(), StateOf(3).StateHash());
+  EXPECT_EQ(Count("journal"), 1);
+}
+
+TEST_F(SqliteJournalTest, TheNextSnapshotReplacesTheOneBefore) {
+  Append({Cancel(1)});
+  TakeSnapshot(3);
+  Append({Cancel(2)});
+  TakeSnapshot(2);
+  EXPECT_THAT(Replay().value(), IsEmpty());
+  EXPECT_EQ(restored_->jobs().size(), 2u);
+  EXPECT_EQ(Count("snapshot"), 1);
+  EXPECT_EQ(Count("snapshot_piece"), 3);  // one a job, and the rest
+}
+
+TEST_F(SqliteJournalTest, AnUnfinishedSnapshotIsAsIfItHadNeverBegun) {
+  Append({Cancel(1)});
+  TakeSnapshot(2);
+  Append({Cancel(2)});
+  TakeSnapshot(9, /*shares=*/5);
+  EXPECT_THAT(Replay().value(), ElementsAre(2));
+  EXPECT_EQ(restored_->jobs().size(), 2u);
+  (void)OpenReplayed();  // tidies up
+  EXPECT_EQ(Count("snapshot_piece"), 3);
+}
+
+TEST_F(SqliteJournalTest, CommandsAreAddedWhileASnapshotIsWritten) {
+  Append({Cancel(1)});
+  const auto journal = OpenReplayed();
+  journal->TakeSnapshot(StateOf(3).state());
+  for (uint64_t job = 2; journal->compacting(); ++job) {
+    ASSERT_TRUE(journal->Append({Cancel(job)}).ok());
+    ASSERT_TRUE(journal->Maintain().ok());
+  }
+  EXPECT_GT(journal->tail().commands, 3u);
+}
+
+TEST_F(SqliteJournalTest, ADamagedPieceOfASnapshotIsRefusedByItsNumber) {
+  Append({Cancel(1)});
+  TakeSnapshot(2);
+  Tamper("UPDATE snapshot_piece SET record = x'00' WHERE piece = 1");
+  ExpectRefused(absl::StatusCode::kDataLoss, "snapshot 1 piece 1 does not match its checksum");
+}
+
+TEST_F(SqliteJournalTest, AMissingPieceOfASnapshotIsRefusedByItsNumber) {
+  Append({Cancel(1)});
+  TakeSnapshot(2);
+  Tamper("DELETE FROM snapshot_piece WHERE piece = 2");
+  ExpectRefused(absl::StatusCode::kDataLoss, "snapshot 1 piece 2 is missing");
+}
+
+TEST_F(SqliteJournalTest, AMissingSnapshotIsNotedByTheCommandsThatItReplaced) {
+  Append({Cancel(1)});
+  TakeSnapshot(1);
+  Append({Cancel(2)});
+  Tamper("DELETE FROM snapshot");
+  ExpectRefused(absl::StatusCode::kDataLoss, "record 1 is missing");
+}
+
+TEST_F(SqliteJournalTest, WhatWasAppendedSurvivesACrash) {
+  AppendAndCrash(3);
+  EXPECT_THAT(Replay().value(), ElementsAre(1, 2, 3));
+}
+
+TEST_F(SqliteJournalTest, ATornTailIsCut) {
+  AppendAndCrash(3);
+  FlipAByteOfTheWal(100);  // in its last page
+  EXPECT_THAT(Replay().value(), ElementsAre(1, 2));
+}
+
+TEST_F(SqliteJournalTest, AWalThatEndsEarlyIsCutThere) {
+  AppendAndCrash(3);
+  std::filesystem::resize_file(wal(), std::filesystem::file_size(wal()) - 5000);
+  EXPECT_THAT(Replay().value(), ElementsAre(1));
+}
+
+TEST_F(SqliteJournalTest, AWalThatIsDamagedBeforeItsEndIsRefused) {
+  AppendAndCrash(3);
+  FlipAByteOfTheWal(5000);  // in the page before the last
+  ExpectRefused(absl::StatusCode::kDataLoss, "what was written after it had been synced follows");
+}
+
+TEST_F(SqliteJournalTest, AWalWithADamagedHeaderIsRefused) {
+  AppendAndCrash(3);
+  FlipAByteOfTheWal(static_cast<int64_t>(std::filesystem::file_size(wal())) - 13);
+  ExpectRefused(absl::StatusCode::kDataLoss, "header");
 }
 
 TEST_F(SqliteJournalTest, ASecondOpenerIsRefused) {

@@ -13,9 +13,11 @@
 #include "server/core/invariants.h"
 #include "server/core/placement.h"
 #include "server/core/retry_policy.h"
+#include "tests/journals/reload.h"
 
 // Random commands, sensible and not, against the machine: its invariants hold after each, and the
-// journal replays to the same state and the same answers. `--seed=N` runs one seed.
+// journal replays to the same state and the same answers, also when the state goes through a
+// snapshot between any two of them. `--seed=N` runs one seed.
 
 namespace dp::core {
 
@@ -190,6 +192,9 @@ void CheckReplay(const History& history) {
     EXPECT_EQ(outcome.status, history.outcomes[i].status);
     EXPECT_EQ(outcome.reply, history.outcomes[i].reply);
     EXPECT_EQ(outcome.changed, history.outcomes[i].changed);
+    const uint64_t hash = coordinator.StateHash();
+    coordinator = Coordinator(reload::Reload(coordinator.state()));
+    EXPECT_EQ(coordinator.StateHash(), hash);
   }
   EXPECT_EQ(coordinator.StateHash(), history.hash);
 }

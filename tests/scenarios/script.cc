@@ -11,6 +11,7 @@
 #include "base/overloaded.h"
 #include "server/core/placement.h"
 #include "server/core/retry_policy.h"
+#include "tests/journals/reload.h"
 #include "tests/scenarios/describe.h"
 
 namespace dp::scenarios {
@@ -137,6 +138,7 @@ Script::Lines Script::RunCommand(const Line& line) {
 Script::Lines Script::Apply(core::Action action) {
   now_ += absl::Seconds(1);
   last_ = action;
+  coordinator_ = core::Coordinator(reload::Reload(coordinator_.state()));
   const core::Command command{now_, std::move(action)};
   const core::Outcome outcome = coordinator_.Apply(command);
   if (outcome.journal) journal_.push_back(command);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/core/placement.h"
 #include "server/core/retry_policy.h"
+#include "tests/journals/reload.h"
 
 namespace dp::sim {
 namespace {
@@ -32,6 +33,10 @@ void Shell::Start() {
                 "replay gives another state than the one that was acknowledged");
   }
   env_.Expect(acknowledged_seen, "an acknowledged command did not survive a crash");
+  // As a life does that begins with a snapshot.
+  const uint64_t hash = coordinator_->StateHash();
+  coordinator_.emplace(reload::Reload(coordinator_->state()));
+  env_.Expect(coordinator_->StateHash() == hash, "a snapshot holds another state");
   Apply(core::StartEpoch{});
   for (const core::Worker* worker : coordinator_->workers()) {
     if (worker->ready()) liveness_->Hear(worker->id, worker->incarnation, env_.events.now());

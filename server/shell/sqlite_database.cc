@@ -1,0 +1,152 @@
+#include "server/shell/sqlite_database.h"
+
+#include <sqlite3.h>
+
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "server/shell/sqlite_wal.h"
+
+namespace dp::server {
+namespace {
+
+bool IsDamage(int code) { return code == SQLITE_CORRUPT || code == SQLITE_NOTADB; }
+
+}  // namespace
+
+void SqliteDatabase::CloseDatabase::operator()(sqlite3* database) const { sqlite3_close(database); }
+
+void SqliteDatabase::FinalizeStatement::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement);
+}
+
+SqliteDatabase::~SqliteDatabase() = default;
+
+absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::string& file,
+                                                                     int64_t application,
+                                                                     const SqliteOptions& options) {
+  DP_RETURN_IF_ERROR(CheckWal(file, options.vfs));
+  std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(file, options));
+  sqlite3* handle = nullptr;
+  const int opened = sqlite3_open_v2(
+      file.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+      options.vfs);
+  database->database_.reset(handle);
+  if (opened != SQLITE_OK) return database->Error();
+  DP_RETURN_IF_ERROR(database->Prepare(application));
+  return database;
+}
+
+absl::Status SqliteDatabase::Prepare(int64_t application) {
+  // Exclusive, before anything is read: no shared-memory file, and a process that slipped past the
+  // lock cannot write.
+  DP_RETURN_IF_ERROR(Execute("PRAGMA locking_mode = EXCLUSIVE"));
+  // Every commit is synced; and so is the directory once the first transaction, which is not in the
+  // WAL yet, has deleted its rollback journal: else a crash could bring that back, and undo all.
+  DP_RETURN_IF_ERROR(Execute("PRAGMA synchronous = EXTRA"));
+  DP_ASSIGN_OR_RETURN(const int64_t schema, Number("PRAGMA schema_version"));
+  DP_ASSIGN_OR_RETURN(const int64_t owner, Number("PRAGMA application_id"));
+  if (schema != 0 && owner != application) return Damaged("it is the database of another program");
+  DP_RETURN_IF_ERROR(Execute("PRAGMA journal_mode = WAL"));
+  // What a crash has left behind the last commit must not be there after the next one (CheckWal).
+  DP_RETURN_IF_ERROR(Checkpoint(SQLITE_CHECKPOINT_TRUNCATE));
+  // What is deleted is replaced by a snapshot that says the same: nothing to hide with zeros.
+  DP_RETURN_IF_ERROR(Execute("PRAGMA secure_delete = OFF"));
+  // SQLite's own checkpoints pass over an error, and try again after the next commit.
+  const auto count_pages = [](void* pages, sqlite3*, const char*, int count) {
+    *static_cast<int*>(pages) = count;
+    return SQLITE_OK;
+  };
+  sqlite3_wal_hook(database_.get(), count_pages, &wal_pages_);
+  if (owner == application) return absl::OkStatus();
+  return Execute(absl::StrCat("PRAGMA application_id = ", application));
+}
+
+absl::Status SqliteDatabase::Execute(const std::string& sql) {
+  return sqlite3_exec(database_.get(), sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK
+             ? absl::OkStatus()
+             : Error();
+}
+
+absl::StatusOr<SqliteDatabase::Statement> SqliteDatabase::Compile(const char* sql) {
+  sqlite3_stmt* statement = nullptr;
+  if (sqlite3_prepare_v2(database_.get(), sql, -1, &statement, nullptr) != SQLITE_OK) {
+    return Error();
+  }
+  return Statement(statement);
+}
+
+absl::StatusOr<int64_t> SqliteDatabase::Number(const char* sql) {
+  DP_ASSIGN_OR_RETURN(const Statement statement, Compile(sql));
+  if (sqlite3_step(statement.get()) != SQLITE_ROW) return Error();
+  return sqlite3_column_int64(statement.get(), 0);
+}
+
+absl::Status SqliteDatabase::Run(const Statement& statement) {
+  const absl::Status status =
+      sqlite3_step(statement.get()) == SQLITE_DONE ? absl::OkStatus() : Error();
+  sqlite3_reset(statement.get());
+  return status;
+}
+
+int64_t SqliteDatabase::rows_changed() const { return sqlite3_changes64(database_.get()); }
+
+absl::Status SqliteDatabase::CheckpointWhenDue() {
+  return wal_pages_ < options_.wal_pages ? absl::OkStatus() : Checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+}
+
+absl::Status SqliteDatabase::Checkpoint(int mode) {
+  wal_pages_ = 0;
+  return sqlite3_wal_checkpoint_v2(database_.get(), nullptr, mode, nullptr, nullptr) == SQLITE_OK
+             ? absl::OkStatus()
+             : Error();
+}
+
+absl::Status SqliteDatabase::Error() {
+  const int code = sqlite3_errcode(database_.get());
+  const int cause = SystemError();
+  std::string what = sqlite3_errmsg(database_.get());
+  if (code == SQLITE_IOERR && cause != 0) {
+    absl::StrAppend(&what, " (", std::generic_category().message(cause), ")");
+  }
+  // Closing would move the WAL into the file: after a write that failed, nobody knows what is on
+  // the disk, and the next start finds out from what is there.
+  sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  if (IsDamage(code)) return Damaged(what);
+  if (code == SQLITE_BUSY) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("journal ", file_, " is in use by another process: ", what,
+                     "; stop it (fuser names it), or choose another directory with --data-dir"));
+  }
+  if (code == SQLITE_FULL) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("journal ", file_, ": ", what, "; free some room there and start again"));
+  }
+  return absl::InternalError(absl::StrCat("journal ", file_, ": ", what,
+                                          "; see to the disk, and start again: all that was "
+                                          "acknowledged is in the journal"));
+}
+
+// SQLite notes it with the file, and for a commit nowhere else.
+int SqliteDatabase::SystemError() const {
+  int number = 0;
+  sqlite3_file* wal = nullptr;
+  sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
+  if (wal != nullptr && wal->pMethods != nullptr) {
+    wal->pMethods->xFileControl(wal, SQLITE_FCNTL_LAST_ERRNO, &number);
+  }
+  if (number == 0) {
+    sqlite3_file_control(database_.get(), "main", SQLITE_FCNTL_LAST_ERRNO, &number);
+  }
+  return number;
+}
+
+absl::Status SqliteDatabase::Damaged(const std::string& what) const {
+  return absl::DataLossError(absl::StrCat("journal ", file_, " cannot be trusted: ", what,
+                                          "; restore it from a copy, or start with another "
+                                          "--data-dir"));
+}
+
+}  // namespace dp::server

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace dp::server {
+
+struct SqliteOptions {
+  const char* vfs = nullptr;  // the file system's name to SQLite; the default one when null
+  // What a restart has to read of the WAL at most: 4 MiB, which are then written again in place.
+  int wal_pages = 1000;
+  // Of a snapshot at a time: what an Append may have to wait for.
+  size_t piece_bytes = size_t{256} << 10;
+};
+
+// The SQLite file of a journal, and what its errors mean: WAL, every commit synced, and no other
+// process at it. Not thread-safe; owned by the journal.
+class SqliteDatabase {
+ public:
+  struct FinalizeStatement {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
+
+  // Creates the file where it is missing; a new one has version 0. Errors: DataLoss it is no
+  // database of this application, or damaged; FailedPrecondition another process has it open;
+  // Internal the storage.
+  static absl::StatusOr<std::unique_ptr<SqliteDatabase>> Open(const std::string& file,
+                                                              int64_t application,
+                                                              const SqliteOptions& options);
+  ~SqliteDatabase();
+  SqliteDatabase(const SqliteDatabase&) = delete;
+  SqliteDatabase& operator=(const SqliteDatabase&) = delete;
+
+  // Each answers Error() when SQLite refuses.
+  absl::Status Execute(const std::string& sql);
+  absl::StatusOr<Statement> Compile(const char* sql);
+  absl::StatusOr<int64_t> Number(const char* sql);
+  // Runs a statement that answers no rows to its end; it may be bound and run again.
+  absl::Status Run(const Statement& statement);
+  int64_t rows_changed() const;
+  // Moves what was committed from the WAL into the file once that is worth it, syncing both.
+  absl::Status CheckpointWhenDue();
+
+  // Of the last call. DataLoss where the file is damaged; ResourceExhausted where the disk is full;
+  // FailedPrecondition where another process has it; Internal otherwise. After an error of the
+  // storage nothing more is written, not even when the file is closed.
+  absl::Status Error();
+  absl::Status Damaged(const std::string& what) const;
+  const std::string& file() const { return file_; }
+  const SqliteOptions& options() const { return options_; }
+
+ private:
+  struct CloseDatabase {
+    void operator()(sqlite3* database) const;
+  };
+
+  SqliteDatabase(std::string file, const SqliteOptions& options)
+      : file_(std::move(file)), options_(options) {}
+
+  absl::Status Prepare(int64_t application);
+  absl::Status Checkpoint(int mode);
+  int SystemError() const;
+
+  const std::string file_;
+  const SqliteOptions options_;
+  std::unique_ptr<sqlite3, CloseDatabase> database_;
+  int wal_pages_ = 0;
+};
+
+}  // namespace dp::server

@@ -1,0 +1,81 @@
+"""The coordinator is killed with -9 and started again while jobs run: nobody notices."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+
+from cluster import TIMEOUT_S, Cluster, eventually
+
+LINES = 6
+
+
+class RestartTest(unittest.TestCase):
+    """A rank that prints a line each time it is told to, and what follows it meanwhile."""
+
+    def setUp(self):
+        self.cluster = self.enterContext(Cluster())
+        self.cluster.worker(slots=1, name="worker-a")
+        self.fifo = self.cluster.dir / "go"
+        os.mkfifo(self.fifo)
+        script = (f"for i in $(seq {LINES}); do read go < {self.fifo}; echo line $i; done")
+        path = self.cluster.dir / "job.json"
+        path.write_text(json.dumps({
+            "apiVersion": "dp/v1", "kind": "Job", "name": "counts",
+            "command": {"argv": ["sh", "-c", script]},
+        }))
+        self.run_ = self.dpctl("run", path)
+        self.job = self.running_job()
+
+    def running_job(self):
+        def look():
+            jobs = json.loads(self.cluster.dpctl("ps", "-o", "json", check=0).stdout)["items"]
+            return [str(job["id"]) for job in jobs if job["state"] == "RUNNING"]
+
+        return eventually(look)[0]
+
+    def dpctl(self, *args):
+        """One that goes on beside the test."""
+        process = subprocess.Popen([*self.cluster.dpctl_command(), *map(str, args)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        def end():
+            process.kill()
+            process.communicate()
+
+        self.addCleanup(end)
+        return process
+
+    def go(self):
+        with open(self.fifo, "w") as fifo:
+            fifo.write("go\n")
+
+    def told(self, process):
+        """What it printed until its end, which is a success."""
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 0, f"{process.args}\n{out}\n{err}")
+        return re.findall(r"line \d+", out)
+
+    def pid(self):
+        return self.cluster.describe(self.job)["ranks"][0]["pid"]
+
+    def test_run_logs_and_wait_go_on_by_themselves_and_no_line_is_lost_or_told_twice(self):
+        before = self.pid()
+        logs, wait = self.dpctl("logs", "-f", self.job), self.dpctl("wait", self.job)
+        for _ in range(LINES // 2):
+            self.go()  # with a coordinator
+            self.cluster.coordinator.kill()
+            self.go()  # and without
+            self.cluster.coordinator = self.cluster.start_coordinator(self.cluster.address)
+        expected = [f"line {i + 1}" for i in range(LINES)]
+        self.assertEqual(self.told(self.run_), expected)
+        self.assertEqual(self.told(logs), expected)
+        self.told(wait)
+        described = self.cluster.describe(self.job)
+        self.assertEqual((described["state"], described["generation"]), ("SUCCEEDED", 1))
+        self.assertEqual(self.pid(), before)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,130 @@
+#include "tests/torture/torture.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "server/shell/snapshot_policy.h"
+
+namespace dp::torture {
+namespace {
+
+constexpr server::SnapshotPolicy kSnapshots = {.commands = 12, .written_again_max = 1000};
+// So small that a short life sees checkpoints, and snapshots of several pieces.
+constexpr int kWalPages = 12;
+constexpr size_t kPieceBytes = 2000;
+
+}  // namespace
+
+Torture::Torture(uint64_t seed, Plant plant)
+    : plant_(plant), disk_(seed), random_(seed), hashes_({core::Coordinator().StateHash()}) {
+  if (plant == Plant::kIgnoreSyncs) disk_.IgnoreSyncs();
+  batch_ends_ = {0};
+}
+
+void Torture::Live(int batches) {
+  coordinator_ = core::Coordinator();
+  began_ = false;
+  const absl::Status status = Work(batches);
+  if (!status.ok() && !disk_.failed()) Break(absl::StrCat("without a fault: ", status.ToString()));
+  if (status.ok() && disk_.erred()) Break("a fault of the disk went unnoticed");
+  // A journal that is just being made is rolled back by SQLite itself; nothing is in it yet.
+  const int64_t tried = journal_ == nullptr ? 0 : disk_.tried_after_error();
+  journal_.reset();
+  if (tried > 0) Break("something was tried after an error of the disk");
+  if (disk_.tried_after_error() > tried) Break("closing touched a disk that has failed");
+}
+
+absl::Status Torture::Work(int batches) {
+  DP_RETURN_IF_ERROR(Recover());
+  for (int batch = 0; batch < batches; ++batch) {
+    const absl::Status status = Commit(batch == 0 ? 1 : 1 + NextRandom(random_) % 4);
+    if (!status.ok() && plant_ == Plant::kGoOnAfterError) (void)Commit(1);
+    DP_RETURN_IF_ERROR(status);
+  }
+  while (journal_->compacting()) DP_RETURN_IF_ERROR(journal_->Maintain());
+  return absl::OkStatus();
+}
+
+absl::Status Torture::Recover() {
+  DP_ASSIGN_OR_RETURN(
+      journal_, server::SqliteJournal::Open(
+                    "/journal.sqlite",
+                    {.vfs = disk_.name(), .wal_pages = kWalPages, .piece_bytes = kPieceBytes}));
+  DP_RETURN_IF_ERROR(journal_->Replay(
+      [&](core::State state) { coordinator_ = core::Coordinator(std::move(state)); },
+      [&](const core::Command& command) {
+        if (!coordinator_.Apply(command).journal)
+          Break("a command was recovered that says nothing");
+      }));
+  CheckRecovered();
+  return absl::OkStatus();
+}
+
+void Torture::CheckRecovered() {
+  const uint64_t found = coordinator_.revision().value();
+  if (found < acknowledged_) {
+    Break(absl::StrCat("command ", acknowledged_, " was acknowledged, recovered are ", found));
+  } else if (found >= hashes_.size()) {
+    Break(absl::StrCat(found, " commands were recovered, ", hashes_.size() - 1, " were written"));
+  } else if (coordinator_.StateHash() != hashes_[found]) {
+    Break(absl::StrCat("the state after ", found, " commands is another one"));
+  } else if (!std::binary_search(batch_ends_.begin(), batch_ends_.end(), found)) {
+    Break(absl::StrCat("half of a batch was recovered, up to command ", found));
+  }
+  hashes_.resize(std::min<uint64_t>(found + 1, hashes_.size()));
+  std::erase_if(batch_ends_, [found](uint64_t end) { return end > found; });
+}
+
+// In the driver's order: apply, make durable, answer, maintain.
+absl::Status Torture::Commit(int commands) {
+  std::vector<core::Command> batch;
+  for (int i = 0; i < commands; ++i) {
+    batch.push_back(NextCommand());
+    const core::Outcome outcome = coordinator_.Apply(batch.back());
+    DP_CHECK(outcome.status.ok() && outcome.journal);
+    hashes_.push_back(coordinator_.StateHash());
+  }
+  const uint64_t revision = coordinator_.revision().value();
+  batch_ends_.push_back(revision);
+  if (plant_ == Plant::kAnswerBeforeSync) acknowledged_ = revision;
+  DP_RETURN_IF_ERROR(Append(batch));
+  acknowledged_ = revision;
+  if (!journal_->compacting() && kSnapshots.Due(journal_->tail())) {
+    journal_->TakeSnapshot(coordinator_.state());
+    ++snapshots_;
+  }
+  return journal_->Maintain();
+}
+
+absl::Status Torture::Append(const std::vector<core::Command>& batch) {
+  if (plant_ != Plant::kHalfBatches) return journal_->Append(batch);
+  for (const core::Command& command : batch) DP_RETURN_IF_ERROR(journal_->Append({&command, 1}));
+  return absl::OkStatus();
+}
+
+// A worker, a job on it, and then mostly its store; from time to time a job that is cancelled.
+core::Command Torture::NextCommand() {
+  const uint64_t number = coordinator_.revision().value() + 1;
+  const absl::Time at = absl::FromUnixSeconds(static_cast<int64_t>(number));
+  const std::string name = absl::StrCat(number);
+  const bool placed = !coordinator_.jobs().empty() &&
+                      coordinator_.jobs().front()->state != core::JobState::kPending;
+  if (!std::exchange(began_, true)) return {at, core::StartEpoch{}};
+  if (coordinator_.workers().empty()) {
+    return {at, core::RegisterWorker{name, "host", "address", Incarnation(number), 1}};
+  }
+  if (coordinator_.jobs().empty()) return {at, core::SubmitJob{name, {name, 1, "spec"}}};
+  if (!placed) return {at, core::PlaceJob{JobId(1), {{WorkerId(1), 0}}}};
+  if (NextRandom(random_) % 5 == 0) return {at, core::SubmitJob{name, {name, 1, "spec"}}};
+  const std::string value(NextRandom(random_) % 1500, static_cast<char>('a' + number % 26));
+  return {at, core::StoreBatch{
+                  JobId(1), Generation(1), 1, number, {StoreSet{absl::StrCat(number % 9), value}}}};
+}
+
+void Torture::Break(const std::string& what) { broken_.push_back(what); }
+
+}  // namespace dp::torture

@@ -1,0 +1,134 @@
+#include "tests/torture/torture.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+// Crashes and errors at every operation on the disk, one after the other. `--seeds=N` tries so many
+// histories, and every fault at every operation (make torture), `--seed=N` one of them; otherwise
+// each operation meets some of the faults.
+
+namespace dp::torture {
+
+uint64_t seeds = 0;
+uint64_t only_seed = 0;
+
+namespace {
+
+using How = FaultDisk::How;
+using Loss = FaultDisk::Loss;
+
+constexpr int kBatches = 22;
+constexpr int kStride = 7;  // has no part in common with the number of ways
+constexpr How kFaults[] = {How::kCrashBefore, How::kCrashAfter, How::kError, How::kFull,
+                           How::kShort};
+constexpr Loss kLosses[] = {Loss::kNothing, Loss::kAll, Loss::kSome};
+
+// A life that ends at the fault, a second one that ends at another, for the most part while it
+// recovers or soon after, and a third one without. Returns what was broken, or nothing.
+std::string Try(uint64_t seed, FaultDisk::Fault fault, Loss loss, Plant plant) {
+  Torture torture(seed, plant);
+  torture.disk().Restart(Loss::kNothing, fault);
+  torture.Live(kBatches);
+  const int64_t second = static_cast<int64_t>((seed + fault.operation * 7) % 60);
+  torture.disk().Restart(loss, FaultDisk::Fault{second, kFaults[fault.operation % 5]});
+  torture.Live(kBatches);
+  for (const Loss later : {loss, Loss::kAll}) {
+    torture.disk().Restart(later, std::nullopt);
+    torture.Live(3);
+  }
+  if (torture.broken().empty()) return "";
+  return absl::StrCat(torture.broken().front(), " (seed ", seed, ", operation ", fault.operation,
+                      ", fault ", static_cast<int>(fault.how), ", loss ", static_cast<int>(loss),
+                      ")");
+}
+
+// How many operations a life without faults has.
+int64_t Operations(uint64_t seed) {
+  Torture torture(seed, Plant::kNone);
+  torture.disk().Restart(Loss::kNothing, std::nullopt);
+  torture.Live(kBatches);
+  EXPECT_EQ(torture.broken().size(), 0u);
+  EXPECT_GE(torture.snapshots(), 3);
+  EXPECT_GT(torture.acknowledged(), 2u * kBatches);
+  return torture.disk().operations();
+}
+
+// The first that is broken of the points of a history; counts the points. Takes one of `stride`
+// ways to fail at each operation, at the next operation others.
+std::string TryAll(uint64_t seed, Plant plant, int stride, int64_t* points) {
+  const int64_t operations = Operations(seed);
+  constexpr int kWays = std::size(kFaults) * std::size(kLosses);
+  for (int64_t operation = 0; operation < operations; ++operation) {
+    for (int way = static_cast<int>(operation % stride); way < kWays; way += stride) {
+      ++*points;
+      const How how = kFaults[way % std::size(kFaults)];
+      const Loss loss = kLosses[way / std::size(kFaults)];
+      const std::string broken = Try(seed, {operation, how}, loss, plant);
+      if (!broken.empty()) return broken;
+    }
+  }
+  return "";
+}
+
+TEST(TortureTest, WhatWasAcknowledgedSurvivesEveryCrashAndError) {
+  int64_t points = 0;
+  const uint64_t first = only_seed == 0 ? 1 : only_seed;
+  const uint64_t count = only_seed == 0 ? std::max<uint64_t>(seeds, 1) : 1;
+  const int stride = seeds == 0 && only_seed == 0 ? kStride : 1;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    ASSERT_EQ(TryAll(seed, Plant::kNone, stride, &points), "");
+  }
+  std::cout << points << " points\n";
+  EXPECT_GE(points, 500);
+}
+
+class PlantTest : public testing::Test {
+ protected:
+  static std::string Found(Plant plant) {
+    int64_t points = 0;
+    const std::string broken = TryAll(1, plant, kStride, &points);
+    std::cout << "after " << points << " points: " << broken << "\n";
+    return broken;
+  }
+};
+
+TEST_F(PlantTest, ADiskThatDoesNotSyncIsFound) {
+  EXPECT_TRUE(absl::StrContains(Found(Plant::kIgnoreSyncs), "was acknowledged"));
+}
+
+TEST_F(PlantTest, AnAnswerBeforeTheSyncIsFound) {
+  EXPECT_TRUE(absl::StrContains(Found(Plant::kAnswerBeforeSync), "was acknowledged"));
+}
+
+TEST_F(PlantTest, ABatchInSeveralTransactionsIsFound) {
+  EXPECT_TRUE(absl::StrContains(Found(Plant::kHalfBatches), "half of a batch"));
+}
+
+TEST_F(PlantTest, GoingOnAfterAnErrorIsFound) {
+  EXPECT_TRUE(absl::StrContains(Found(Plant::kGoOnAfterError), "after an error"));
+}
+
+}  // namespace
+}  // namespace dp::torture
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view argument = argv[i];
+    if (absl::ConsumePrefix(&argument, "--seeds=")) {
+      if (!absl::SimpleAtoi(argument, &dp::torture::seeds)) return 2;
+    } else if (absl::ConsumePrefix(&argument, "--seed=")) {
+      if (!absl::SimpleAtoi(argument, &dp::torture::only_seed)) return 2;
+    }
+  }
+  return RUN_ALL_TESTS();
+}
