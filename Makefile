@@ -16,8 +16,7 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
 .PHONY: all programs configure help deps demo test unit check bench bench-store bench-journal torture interop asan tsan \
-  sanitize fuzz \
-  install dist dist-test clean
+  sanitize fuzz install dist dist-test clean
 
 all: configure  ## build everything into build/, programs in build/bin
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -49,11 +48,6 @@ unit: all  ## unit tests, scenarios and simulation only: under a minute
 check:  ## layers and format
 	@scripts/check
 
-torture: all  ## parts of a training job killed, stopped and cut off in every phase, and 200 at random
-	@cd tests/e2e && for test in kill_matrix random_kills; do \
-	  DP_BIN=$(abspath $(BUILD))/bin PYTHONDONTWRITEBYTECODE=1 KILL_MATRIX=full KILLS=200 \
-	    python3 $${test}_test.py -v || exit 1; done
-
 bench: all  ## one JSON object a line: {name, ours, peer, ratio, unit}
 	@tests/bench/run $(BUILD)
 
@@ -64,8 +58,11 @@ bench-journal: all  ## durable puts and a restart beside etcd's, likewise: about
 	@scripts/deps bench
 	@tests/bench/journal $(BUILD)
 
-torture: all  ## crashes and disk errors at every operation of the journal, 10,000 points and more
+torture: all  ## the journal's disk fails 10,000 times; parts of a training job are killed, stopped and cut off
 	@$(BUILD)/tests/dp_journal_torture_test --seeds=$(TORTURE_SEEDS)
+	@cd tests/e2e && for test in kill_matrix random_kills; do \
+	  DP_BIN=$(abspath $(BUILD))/bin PYTHONDONTWRITEBYTECODE=1 KILL_MATRIX=full KILLS=200 \
+	    python3 $${test}_test.py -v || exit 1; done
 
 interop: all  ## current PyTorch, JAX and TensorFlow on dp; installs their official wheels once
 	@tests/interop/run $(BUILD)
