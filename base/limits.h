@@ -22,6 +22,11 @@ inline constexpr absl::Duration kGraceMax = absl::Hours(1);
 // watched by anyone.
 inline constexpr absl::Duration kDetectWithinMin = absl::Seconds(1);
 inline constexpr absl::Duration kDetectWithinMax = absl::Hours(24);
+// Of holding slots, and of staying on record: a second and a year.
+inline constexpr absl::Duration kMaxDurationMin = absl::Seconds(1);
+inline constexpr absl::Duration kMaxDurationMax = absl::Hours(24 * 365);
+// As far as a job may push itself ahead of others, and behind them.
+inline constexpr int kPriorityMax = 1'000;
 // Above 0. A terabyte; no model has one bucket of that.
 inline constexpr double kBucketCapMbMax = 1 << 20;
 // As a file it is written by hand, and more is another file given by mistake; as a message it is

@@ -139,6 +139,36 @@ absl::StatusOr<v1::CancelResponse> GrpcConnection::Cancel(const v1::CancelReques
   return Call(*jobs_, &v1::Jobs::Stub::Cancel, request, deadline_in);
 }
 
+absl::StatusOr<v1::PlanResponse> GrpcConnection::Plan(const v1::PlanRequest& request,
+                                                      absl::Duration deadline_in) {
+  return Call(*jobs_, &v1::Jobs::Stub::Plan, request, deadline_in);
+}
+
+absl::StatusOr<v1::HoldResponse> GrpcConnection::Hold(const v1::HoldRequest& request,
+                                                      absl::Duration deadline_in) {
+  return Call(*jobs_, &v1::Jobs::Stub::Hold, request, deadline_in);
+}
+
+absl::StatusOr<v1::ReleaseResponse> GrpcConnection::Release(const v1::ReleaseRequest& request,
+                                                            absl::Duration deadline_in) {
+  return Call(*jobs_, &v1::Jobs::Stub::Release, request, deadline_in);
+}
+
+absl::StatusOr<v1::SetPriorityResponse> GrpcConnection::SetPriority(
+    const v1::SetPriorityRequest& request, absl::Duration deadline_in) {
+  return Call(*jobs_, &v1::Jobs::Stub::SetPriority, request, deadline_in);
+}
+
+absl::StatusOr<v1::RequeueResponse> GrpcConnection::Requeue(const v1::RequeueRequest& request,
+                                                            absl::Duration deadline_in) {
+  return Call(*jobs_, &v1::Jobs::Stub::Requeue, request, deadline_in);
+}
+
+absl::StatusOr<v1::WatchEventsResponse> GrpcConnection::WatchEvents(
+    const v1::WatchEventsRequest& request, absl::Duration deadline_in) {
+  return Call(*jobs_, &v1::Jobs::Stub::WatchEvents, request, deadline_in);
+}
+
 absl::StatusOr<v1::RegisterResponse> GrpcConnection::Register(const v1::RegisterRequest& request,
                                                               absl::Duration deadline_in) {
   return Call(*workers_, &v1::Workers::Stub::Register, request, deadline_in);
@@ -162,6 +192,21 @@ absl::StatusOr<v1::ReportRankResponse> GrpcConnection::ReportRank(
 absl::StatusOr<v1::ListWorkersResponse> GrpcConnection::ListWorkers(
     const v1::ListWorkersRequest& request, absl::Duration deadline_in) {
   return Call(*workers_, &v1::Workers::Stub::List, request, deadline_in);
+}
+
+absl::StatusOr<v1::DrainResponse> GrpcConnection::Drain(const v1::DrainRequest& request,
+                                                        absl::Duration deadline_in) {
+  return Call(*workers_, &v1::Workers::Stub::Drain, request, deadline_in);
+}
+
+absl::StatusOr<v1::UndrainResponse> GrpcConnection::Undrain(const v1::UndrainRequest& request,
+                                                            absl::Duration deadline_in) {
+  return Call(*workers_, &v1::Workers::Stub::Undrain, request, deadline_in);
+}
+
+absl::StatusOr<v1::WatchWorkersResponse> GrpcConnection::WatchWorkers(
+    const v1::WatchWorkersRequest& request, absl::Duration deadline_in) {
+  return Call(*workers_, &v1::Workers::Stub::Watch, request, deadline_in);
 }
 
 absl::StatusOr<v1::JoinResponse> GrpcConnection::Join(const v1::JoinRequest& request,

@@ -46,6 +46,18 @@ class GrpcConnection final : public JobsConnection,
                                                 absl::Duration deadline_in) override;
   absl::StatusOr<v1::CancelResponse> Cancel(const v1::CancelRequest& request,
                                             absl::Duration deadline_in) override;
+  absl::StatusOr<v1::PlanResponse> Plan(const v1::PlanRequest& request,
+                                        absl::Duration deadline_in) override;
+  absl::StatusOr<v1::HoldResponse> Hold(const v1::HoldRequest& request,
+                                        absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ReleaseResponse> Release(const v1::ReleaseRequest& request,
+                                              absl::Duration deadline_in) override;
+  absl::StatusOr<v1::SetPriorityResponse> SetPriority(const v1::SetPriorityRequest& request,
+                                                      absl::Duration deadline_in) override;
+  absl::StatusOr<v1::RequeueResponse> Requeue(const v1::RequeueRequest& request,
+                                              absl::Duration deadline_in) override;
+  absl::StatusOr<v1::WatchEventsResponse> WatchEvents(const v1::WatchEventsRequest& request,
+                                                      absl::Duration deadline_in) override;
 
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request,
                                                 absl::Duration deadline_in) override;
@@ -57,6 +69,12 @@ class GrpcConnection final : public JobsConnection,
                                                     absl::Duration deadline_in) override;
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
                                                       absl::Duration deadline_in) override;
+  absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest& request,
+                                          absl::Duration deadline_in) override;
+  absl::StatusOr<v1::UndrainResponse> Undrain(const v1::UndrainRequest& request,
+                                              absl::Duration deadline_in) override;
+  absl::StatusOr<v1::WatchWorkersResponse> WatchWorkers(const v1::WatchWorkersRequest& request,
+                                                        absl::Duration deadline_in) override;
 
   absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request,
                                         absl::Duration deadline_in) override;

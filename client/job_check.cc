@@ -5,14 +5,16 @@
 #include <map>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/dependency.h"
+#include "base/labels.h"
 #include "base/limits.h"
 #include "base/model/shape_check.h"
+#include "base/name.h"
 #include "base/node_range.h"
 #include "base/status.h"
 #include "client/job_defaults.h"
@@ -28,14 +30,6 @@ constexpr int kClasses = 10;
 // Of a value in an error.
 constexpr size_t kShownBytesMax = 80;
 
-bool AtEnd(char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c); }
-bool Within(char c) { return AtEnd(c) || c == '-'; }
-
-bool ValidName(const std::string& name) {
-  return !name.empty() && name.size() <= kJobNameBytesMax && AtEnd(name.front()) &&
-         AtEnd(name.back()) && std::all_of(name.begin(), name.end(), Within);
-}
-
 // One job under check: remembers the first thing that is wrong.
 class Check {
  public:
@@ -44,6 +38,7 @@ class Check {
 
   absl::Status Run() {
     CheckTop();
+    CheckScheduling();
     for (const auto& [name, value] : SortedEnv()) CheckVariable(name, value);
     switch (spec_.program_case()) {
       case v1::JobSpec::kTrain:
@@ -63,9 +58,7 @@ class Check {
  private:
   void CheckTop() {
     if (spec_.name().empty()) Fail("name", "name is missing; give the job one");
-    if (!ValidName(spec_.name()))
-      Fail("name", absl::StrCat("name is \"", spec_.name(), "\"; expected 1 to ", kJobNameBytesMax,
-                                " of a-z, 0-9 and '-', with a letter or digit at both ends"));
+    if (!IsName(spec_.name())) Fail("name", Wrong("name", Quoted(spec_.name()), kNameRule));
     Between("ranks", spec_.ranks(), 1, kRanksMax);
     Between("threadsPerRank", spec_.threads_per_rank(), 1, kThreadsPerRankMax);
     const absl::Duration grace = FromProto(spec_.grace());
@@ -76,6 +69,37 @@ class Check {
       Fail("detectWithin", Wrong("detectWithin", detect,
                                  absl::StrCat(absl::FormatDuration(kDetectWithinMin), " to ",
                                               absl::FormatDuration(kDetectWithinMax))));
+  }
+
+  // When and where it runs.
+  void CheckScheduling() {
+    if (!IsName(spec_.queue())) Fail("queue", Wrong("queue", Quoted(spec_.queue()), kNameRule));
+    Between("priority", spec_.priority(), -kPriorityMax, kPriorityMax);
+    OneOf("slots", spec_.slots(), {"any", "gpu", "cpu"});
+    if (spec_.has_max_duration()) {
+      CheckDuration("maxDuration", spec_.max_duration(), kMaxDurationMin);
+    }
+    CheckDuration("ttlAfterFinish", spec_.ttl_after_finish(), absl::ZeroDuration());
+    Between("after", spec_.after_size(), 0, kDependenciesMax);
+    Between("constraints", spec_.constraints_size(), 0, kLabelsMax);
+    for (int i = 0; i < spec_.after_size(); ++i)
+      CheckEntry("after", i, ParseDependency(spec_.after(i)).status());
+    for (int i = 0; i < spec_.constraints_size(); ++i)
+      CheckEntry("constraints", i, ParseConstraint(spec_.constraints(i)).status());
+  }
+
+  void CheckDuration(const std::string& path, const google::protobuf::Duration& value,
+                     absl::Duration min) {
+    const absl::Duration duration = FromProto(value);
+    if (duration >= min && duration <= kMaxDurationMax) return;
+    Fail(path, Wrong(path, duration,
+                     absl::StrCat(absl::FormatDuration(min), " to ",
+                                  absl::FormatDuration(kMaxDurationMax))));
+  }
+
+  void CheckEntry(const std::string& list, int index, const absl::Status& status) {
+    const std::string path = absl::StrCat(list, "[", index, "]");
+    if (!status.ok()) Fail(path, absl::StrCat(path, " ", status.message()));
   }
 
   // Protobuf's maps have no order; errors should.
@@ -294,6 +318,7 @@ class Check {
     Fail(path, Wrong(path, absl::StrCat("\"", value, "\""), absl::StrJoin(allowed, ", ")));
   }
 
+  static std::string Quoted(const std::string& text) { return absl::StrCat("\"", text, "\""); }
   static std::string Wrong(const std::string& path, const absl::AlphaNum& value,
                            absl::string_view allowed) {
     return absl::StrCat(path, " is ", value, "; expected ", allowed);

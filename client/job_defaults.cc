@@ -91,6 +91,8 @@ void FillDefaults(JobFile& job) {
   v1::JobSpec& spec = job.spec;
   if (!job.source.Given("ranks")) spec.set_ranks(1);
   if (!job.source.Given("threadsPerRank")) spec.set_threads_per_rank(1);
+  if (!job.source.Given("queue")) spec.set_queue("default");
+  if (!job.source.Given("slots")) spec.set_slots("any");
   if (!spec.has_grace()) *spec.mutable_grace() = ToProto(kGrace);
   if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(kDetectWithin);
   if (spec.has_train()) FillTrain(job.source, *spec.mutable_train());

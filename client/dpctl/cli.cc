@@ -113,7 +113,8 @@ int Run(Command& command, Surroundings& surroundings, const GlobalFlags& flags) 
 std::vector<std::unique_ptr<Command>> AllCommands() {
   Commands commands;
   for (auto* make : {MakeSubmit, MakeRun, MakePs, MakeDescribe, MakeLogs, MakeWait, MakeCancel,
-                     MakeCheckpoints, MakeWorkers, MakeStore, MakeCompletion})
+                     MakeHold, MakeRelease, MakeRequeue, MakePriority, MakeEvents, MakeCheckpoints,
+                     MakeWorkers, MakeDrain, MakeUndrain, MakeStore, MakeCompletion})
     commands.push_back(make());
   return commands;
 }

@@ -54,6 +54,7 @@ struct Surroundings {
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local;
   client::SampleShape sample_shape;
   std::string working_dir;  // absolute; that dpctl was called in
+  std::string user;         // who calls it, by their own account
   Machine machine;
   Terminal terminal;
   const Clock& clock;

@@ -1,7 +1,10 @@
 #include "client/dpctl/job_calls.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -14,11 +17,10 @@ namespace dp::ctl {
 namespace {
 
 absl::StatusOr<v1::Job> LatestNamed(Context& context, const std::string& name) {
-  DP_ASSIGN_OR_RETURN(v1::ListJobsResponse response, context.Call([&](absl::Duration in) {
-    return context.coordinator().jobs().ListJobs({}, in);
-  }));
-  for (int i = response.jobs_size(); i > 0; --i)
-    if (response.jobs(i - 1).spec().name() == name) return response.jobs(i - 1);
+  v1::ListJobsRequest request;
+  request.set_name(name);
+  DP_ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, ListJobs(context, std::move(request)));
+  if (!jobs.empty()) return std::move(jobs.back());
   return absl::NotFoundError(
       absl::StrCat("no job has the name or id '", name, "'; 'dpctl ps -a' lists all"));
 }
@@ -32,6 +34,19 @@ absl::StatusOr<v1::Job> GetJob(Context& context, uint64_t id) {
     return context.coordinator().jobs().GetJob(request, in);
   }));
   return std::move(*response.mutable_job());
+}
+
+absl::StatusOr<std::vector<v1::Job>> ListJobs(Context& context, v1::ListJobsRequest request) {
+  std::vector<v1::Job> jobs;
+  v1::ListJobsResponse page;
+  do {
+    DP_ASSIGN_OR_RETURN(page, context.Call([&](absl::Duration in) {
+      return context.coordinator().jobs().ListJobs(request, in);
+    }));
+    absl::c_move(*page.mutable_jobs(), std::back_inserter(jobs));
+    if (!jobs.empty()) request.set_after(jobs.back().id());
+  } while (page.more());
+  return jobs;
 }
 
 absl::StatusOr<v1::Job> FindJob(Context& context, const std::string& text) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/dpctl/context.h"
@@ -11,6 +12,10 @@ namespace dp::ctl {
 // The job that `text` names: a job's id, or a name, of which the latest counts.
 // Errors: NotFound no such job; others as Context::Call.
 absl::StatusOr<v1::Job> FindJob(Context& context, const std::string& text);
+
+// All jobs that the request asks for, oldest first, over as many pages as that takes.
+// Errors: as Context::Call.
+absl::StatusOr<std::vector<v1::Job>> ListJobs(Context& context, v1::ListJobsRequest request);
 
 absl::StatusOr<v1::Job> GetJob(Context& context, uint64_t id);
 

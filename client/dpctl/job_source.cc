@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/node_range.h"
 #include "base/status.h"
 #include "client/dpctl/request_id.h"
 #include "client/job_check.h"
@@ -82,10 +81,6 @@ namespace {
 void SayWhatIsToCome(const v1::JobSpec& spec, std::ostream& err) {
   if (spec.command().store() == "direct")
     err << "dpctl: a store that the coordinator serves does not survive its restart; relay does\n";
-  const auto nodes = ParseNodeRange(spec.command().nodes());
-  if (nodes.ok() && nodes->max > nodes->min)
-    err << "dpctl: the job gets " << nodes->min << (nodes->min == 1 ? " node" : " nodes")
-        << ", and this release does not let it grow\n";
 }
 
 }  // namespace
@@ -94,6 +89,7 @@ absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::JobSpec& spec) {
   v1::SubmitRequest request;
   SayWhatIsToCome(spec, context.err());
   request.set_request_id(NewRequestId());
+  request.set_user(context.surroundings().user);
   *request.mutable_spec() = spec;
   DP_ASSIGN_OR_RETURN(v1::SubmitResponse response, context.Call([&](absl::Duration in) {
     return context.coordinator().jobs().Submit(request, in);

@@ -25,6 +25,10 @@ std::string NameOf(v1::WorkerState state) {
   return Stripped(v1::WorkerState_Name(state), "WORKER_STATE_");
 }
 
+std::string NameOf(v1::PendingCode code) {
+  return absl::AsciiStrToLower(Stripped(v1::PendingCode_Name(code), "PENDING_CODE_"));
+}
+
 std::string NameOf(v1::FailureClass failure_class) {
   if (failure_class == v1::FAILURE_CLASS_UNSPECIFIED) return "";
   return absl::AsciiStrToLower(Stripped(v1::FailureClass_Name(failure_class), "FAILURE_CLASS_"));

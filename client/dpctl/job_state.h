@@ -13,6 +13,8 @@ namespace dp::ctl {
 std::string NameOf(v1::JobState state);
 std::string NameOf(v1::RankState state);
 std::string NameOf(v1::WorkerState state);
+// Lower case: "resources".
+std::string NameOf(v1::PendingCode code);
 std::string NameOf(v1::FailureClass failure_class);  // lower case; empty where unspecified
 std::string NameOf(v1::LogStream stream);            // lower case
 

@@ -7,6 +7,7 @@
 #include "client/dpctl/checkpoint_view.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/job_state.h"
+#include "client/dpctl/plan_view.h"
 #include "client/dpctl/table.h"
 #include "proto/convert/time.h"
 
@@ -125,6 +126,24 @@ void PrintLastLines(const v1::Failure& failure, absl::string_view indent, std::o
   for (const std::string& line : failure.last_lines()) out << indent << line << '\n';
 }
 
+// Each with who is in the way, where the coordinator says so.
+std::vector<std::string> ReasonsOf(const v1::Job& job) {
+  std::vector<std::string> reasons;
+  for (const v1::PendingReason& reason : job.waits_for()) reasons.push_back(ReasonText(reason));
+  if (reasons.empty()) reasons.assign(job.pending_reasons().begin(), job.pending_reasons().end());
+  return reasons;
+}
+
+// What its place in the queue follows from, and when it is ended.
+void DescribeTurn(const v1::Job& job, absl::Time now, std::ostream& out) {
+  if (!job.user().empty()) out << "User:        " << job.user() << '\n';
+  if (!job.spec().queue().empty()) out << "Queue:       " << job.spec().queue() << '\n';
+  if (job.priority() != 0) out << "Priority:    " << job.priority() << '\n';
+  if (job.queue_position() > 0) out << "Position:    " << job.queue_position() << '\n';
+  if (job.has_deadline())
+    out << "Deadline:    in " << AgeText(FromProto(job.deadline()) - now) << '\n';
+}
+
 void DescribeFailure(const v1::Job& job, std::ostream& out) {
   if (!job.has_failure()) return;
   out << "Failure:     " << job.failure().message() << '\n';
@@ -163,6 +182,10 @@ void DescribePast(const v1::Job& job, absl::Time now, std::ostream& out) {
 
 }  // namespace
 
+int WorldSizeOf(const v1::Job& job) {
+  return job.world_size() > 0 ? job.world_size() : job.spec().ranks();
+}
+
 void WriteJob(const v1::Job& job, JsonWriter& json) {
   const bool over = Finished(job.state());
   json.BeginObject();
@@ -170,7 +193,13 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   json.Field("name", job.spec().name());
   json.Field("state", NameOf(job.state()));
   json.Field("generation", job.generation());
-  json.Field("worldSize", job.spec().ranks());
+  json.Field("worldSize", WorldSizeOf(job));
+  WriteText("user", job.user(), json);
+  WriteText("queue", job.spec().queue(), json);
+  json.Field("priority", job.priority());
+  json.Field("held", job.held());
+  json.Key("queuePosition");
+  job.queue_position() > 0 ? json.Int(job.queue_position()) : json.Null();
   if (over && job.state() == v1::JOB_STATE_SUCCEEDED) {
     json.Field("exitCode", kSuccess);
     json.NullField("signal");
@@ -182,11 +211,13 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   WriteTime("placedAt", job.has_placed_at(), job.placed_at(), json);
   WriteTime("runningAt", job.has_running_at(), job.running_at(), json);
   WriteTime("finishedAt", job.has_finished_at(), job.finished_at(), json);
+  WriteTime("deadline", job.has_deadline(), job.deadline(), json);
   WriteStrings("pendingReasons", job.pending_reasons(), json);
   json.Field("restarts", job.restarts());
   WriteBudgets(job, json);
   WriteTime("notBefore", job.has_not_before(), job.not_before(), json);
   WriteText("notRestartedBecause", job.not_restarted_because(), json);
+  WriteReasons(job.waits_for(), json);
   json.Key("ranks");
   json.BeginArray();
   for (const v1::Rank& rank : job.ranks()) WriteRank(rank, json);
@@ -202,12 +233,13 @@ void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out) {
       << "Name:        " << job.spec().name() << '\n'
       << "State:       " << NameOf(job.state()) << '\n'
       << "Generation:  " << job.generation() << '\n'
-      << "World size:  " << job.spec().ranks() << '\n'
-      << "Submitted:   " << When(job.has_submitted_at(), job.submitted_at(), now) << '\n'
+      << "World size:  " << WorldSizeOf(job) << '\n';
+  DescribeTurn(job, now, out);
+  out << "Submitted:   " << When(job.has_submitted_at(), job.submitted_at(), now) << '\n'
       << "Running:     " << When(job.has_running_at(), job.running_at(), now) << '\n'
       << "Finished:    " << When(job.has_finished_at(), job.finished_at(), now) << '\n';
   if (!job.restart_budgets().empty()) out << "Restarts:    " << RestartsText(job) << '\n';
-  for (const std::string& reason : job.pending_reasons()) out << "Pending:     " << reason << '\n';
+  for (const std::string& reason : ReasonsOf(job)) out << "Pending:     " << reason << '\n';
   if (job.has_not_before() && FromProto(job.not_before()) > now)
     out << "Due in:      " << AgeText(FromProto(job.not_before()) - now) << '\n';
   DescribeFailure(job, out);

@@ -12,6 +12,9 @@
 
 namespace dp::ctl {
 
+// Ranks of the job's generation; before the first one, how many it will have at least.
+int WorldSizeOf(const v1::Job& job);
+
 void WriteJob(const v1::Job& job, JsonWriter& json);
 
 // Everything known about a job, for people.

@@ -61,6 +61,11 @@ void JsonWriter::UInt(uint64_t value) {
   out_ << value;
 }
 
+void JsonWriter::Bool(bool value) {
+  BeforeValue();
+  out_ << (value ? "true" : "false");
+}
+
 void JsonWriter::Null() {
   BeforeValue();
   out_ << "null";

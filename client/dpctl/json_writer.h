@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <ostream>
 #include <string>
+#include <type_traits>
 
 #include "absl/strings/string_view.h"
 
@@ -30,6 +31,7 @@ class JsonWriter {
   void String(absl::string_view value);
   void Int(int64_t value);
   void UInt(uint64_t value);
+  void Bool(bool value);
   void Null();
 
   void Field(absl::string_view key, absl::string_view value) { Key(key), String(value); }
@@ -38,6 +40,11 @@ class JsonWriter {
   void Field(absl::string_view key, int64_t value) { Key(key), Int(value); }
   void Field(absl::string_view key, int32_t value) { Key(key), Int(value); }
   void Field(absl::string_view key, uint64_t value) { Key(key), UInt(value); }
+  // A template, so that nothing else passes for a bool.
+  template <typename T, typename = std::enable_if_t<std::is_same_v<T, bool>>>
+  void Field(absl::string_view key, T value) {
+    Key(key), Bool(value);
+  }
   void NullField(absl::string_view key) { Key(key), Null(); }
 
  private:

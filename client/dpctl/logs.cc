@@ -7,6 +7,7 @@
 #include "client/dpctl/flag_types.h"
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/job_state.h"
+#include "client/dpctl/job_view.h"
 #include "client/dpctl/json_writer.h"
 #include "client/dpctl/log_reader.h"
 #include "client/dpctl/rank_labels.h"
@@ -62,7 +63,7 @@ class Logs final : public Command {
 
  private:
   static absl::Status CheckRanks(const v1::ReadLogsRequest& request, const v1::Job& job) {
-    const int ranks = job.spec().ranks();
+    const int ranks = WorldSizeOf(job);
     for (const int rank : request.ranks())
       if (rank >= ranks)
         return absl::InvalidArgumentError(absl::StrCat("--rank: job ", job.id(), " has no rank ",

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -7,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
+#include "client/dpctl/job_calls.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/job_view.h"
 #include "client/dpctl/table.h"
@@ -40,20 +40,24 @@ class Ps final : public Command {
   }
 
   absl::StatusOr<int> Run(Context& context) override {
-    DP_ASSIGN_OR_RETURN(v1::ListJobsResponse response, context.Call([&](absl::Duration in) {
-      return context.coordinator().jobs().ListJobs({}, in);
-    }));
-    std::vector<v1::Job> jobs;
-    std::copy_if(response.jobs().begin(), response.jobs().end(), std::back_inserter(jobs),
-                 [this](const v1::Job& job) { return Wanted(job); });
+    DP_ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, ListJobs(context, Request()));
     Print(jobs, context);
     return kSuccess;
   }
 
  private:
-  bool Wanted(const v1::Job& job) const {
-    if (!state_.empty()) return NameOf(job.state()) == absl::AsciiStrToUpper(state_);
-    return all_ || !Finished(job.state());
+  v1::ListJobsRequest Request() const {
+    v1::ListJobsRequest request;
+    for (int number = v1::JobState_MIN + 1; number <= v1::JobState_MAX; ++number) {
+      const auto state = static_cast<v1::JobState>(number);
+      if (Wanted(state)) request.add_states(state);
+    }
+    return request;
+  }
+
+  bool Wanted(v1::JobState state) const {
+    if (!state_.empty()) return NameOf(state) == absl::AsciiStrToUpper(state_);
+    return all_ || !Finished(state);
   }
 
   static void Print(const std::vector<v1::Job>& jobs, Context& context) {
@@ -83,7 +87,7 @@ class Ps final : public Command {
     for (const v1::Job& job : jobs) {
       const absl::Duration age = context.surroundings().clock.Now() - FromProto(job.submitted_at());
       table.Add({absl::StrCat(job.id()), job.spec().name(), NameOf(job.state()),
-                 absl::StrCat(job.spec().ranks()), absl::StrCat(job.restarts()),
+                 absl::StrCat(WorldSizeOf(job)), absl::StrCat(job.restarts()),
                  absl::StrJoin(WorkersOf(job), ","), AgeText(age), Reason(job)});
     }
     table.Print(context.out(), !context.flags().no_headers);

@@ -52,7 +52,6 @@ class StoreWatch final : public Command {
       json.Field("version", seen.version);
       seen.value ? json.Field("value", *seen.value) : json.NullField("value");
       json.EndObject();
-      context.out() << '\n';
     } else {
       context.out() << seen.version << ' ' << (seen.value ? KeyText(*seen.value) : "(absent)")
                     << '\n';

@@ -1,12 +1,16 @@
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
+#include "client/dpctl/job_calls.h"
 #include "client/dpctl/job_source.h"
 #include "client/dpctl/job_view.h"
+#include "client/dpctl/plan_view.h"
 #include "client/dpctl/ranks_per_worker.h"
 #include "client/dpctl/resume_flag.h"
 #include "client/dpctl/spec_text.h"
@@ -21,7 +25,8 @@ class Submit final : public Command {
   const char* summary() const override { return "Queue a job and return"; }
   const char* example() const override {
     return "dpctl submit job.yaml --set train.epochs=3\n"
-           "  dpctl submit job.yaml --dry-run\n"
+           "  dpctl submit job.yaml --dry-run --explain\n"
+           "  dpctl submit job.yaml --priority 100 --after 7\n"
            "  dpctl submit --nnodes 2 --nproc-per-node 4 -- python3 train.py --epochs 3\n"
            "  id=$(dpctl submit job.yaml -o name)";
   }
@@ -33,11 +38,23 @@ class Submit final : public Command {
   void DefineFlags(CLI::App& app) override {
     source_.DefineFlags(app);
     resume_.DefineFlags(app);
-    app.add_flag("--dry-run", dry_run_, "Only check the job, and print it with its defaults");
+    app.add_flag("--hold", hold_, "Let it wait until 'dpctl release'");
+    app.add_option("--priority", priority_, "From -1000 to 1000; higher goes first");
+    app.add_option("--after", after_, "A job that must succeed before; any:JOB: only end")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->type_name("JOB");
+    CLI::Option* dry_run =
+        app.add_flag("--dry-run", dry_run_, "Only check the job, and print it with its defaults");
+    app.add_flag("--explain", explain_,
+                 "With --dry-run: ask the coordinator where it would run, or why it would wait")
+        ->needs(dry_run);
   }
 
   absl::StatusOr<int> Run(Context& context) override {
     DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context, /*ranks_run_here=*/false));
+    DP_RETURN_IF_ERROR(TakeFlags(context, spec));
+    if (explain_) return Explain(context, spec);
     if (dry_run_) {
       const bool json = context.flags().format == Format::kJson;
       context.out() << (json ? SpecJson(spec) : SpecYaml(spec));
@@ -51,6 +68,37 @@ class Submit final : public Command {
   }
 
  private:
+  // The flags win over the job file.
+  absl::Status TakeFlags(Context& context, v1::JobSpec& spec) const {
+    if (hold_) spec.set_hold(true);
+    if (priority_.has_value()) spec.set_priority(*priority_);
+    for (const std::string& text : after_) {
+      absl::string_view job = text;
+      const bool any = absl::ConsumePrefix(&job, "any:");
+      if (!any) absl::ConsumePrefix(&job, "ok:");
+      DP_ASSIGN_OR_RETURN(const v1::Job found, FindJob(context, std::string(job)));
+      spec.add_after(absl::StrCat(any ? "any:" : "ok:", found.id()));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::StatusOr<int> Explain(Context& context, v1::JobSpec& spec) {
+    DP_RETURN_IF_ERROR(CountRanks(context, spec));
+    v1::PlanRequest request;
+    *request.mutable_spec() = spec;
+    request.set_user(context.surroundings().user);
+    DP_ASSIGN_OR_RETURN(const v1::PlanResponse plan, context.Call([&](absl::Duration in) {
+      return context.coordinator().jobs().Plan(request, in);
+    }));
+    if (context.flags().format == Format::kJson) {
+      JsonWriter json(context.out());
+      WritePlan(plan, json);
+    } else {
+      ExplainPlan(plan, context.out());
+    }
+    return kSuccess;
+  }
+
   static void Print(const v1::Job& job, Context& context) {
     switch (context.flags().format) {
       case Format::kName:
@@ -70,6 +118,10 @@ class Submit final : public Command {
   JobSource source_;
   ResumeFlag resume_;
   bool dry_run_ = false;
+  bool explain_ = false;
+  bool hold_ = false;
+  std::optional<int> priority_;
+  std::vector<std::string> after_;
 };
 
 }  // namespace

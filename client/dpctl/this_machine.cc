@@ -1,5 +1,6 @@
 #include "client/dpctl/this_machine.h"
 
+#include <pwd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/grpc_connection.h"
 #include "client/idx_shape.h"
@@ -52,6 +54,16 @@ int CountGpus() {
   return static_cast<int>(std::min<std::ptrdiff_t>(installed, listed.size()));
 }
 
+// As the shell says; in a unit or a container, where nobody logs in, by the process.
+std::string UserName() {
+  for (const char* variable : {"USER", "LOGNAME"}) {
+    const char* name = std::getenv(variable);
+    if (name != nullptr && *name != '\0') return name;
+  }
+  const passwd* entry = getpwuid(getuid());
+  return entry == nullptr ? absl::StrCat(getuid()) : entry->pw_name;
+}
+
 std::string WorkingDir() {
   std::error_code error;
   const std::string path = std::filesystem::current_path(error).string();
@@ -69,6 +81,7 @@ ThisMachine::ThisMachine()
           .start_local = StartLocalCluster,
           .sample_shape = client::IdxSampleShape,
           .working_dir = WorkingDir(),
+          .user = UserName(),
           .machine = {.cpus = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)),
                       .gpus = CountGpus()},
           .terminal = {.out = out_,

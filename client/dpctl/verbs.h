@@ -12,11 +12,18 @@ std::unique_ptr<Command> MakeCancel();
 std::unique_ptr<Command> MakeCheckpoints();
 std::unique_ptr<Command> MakeCompletion();
 std::unique_ptr<Command> MakeDescribe();
+std::unique_ptr<Command> MakeDrain();
+std::unique_ptr<Command> MakeEvents();
+std::unique_ptr<Command> MakeHold();
 std::unique_ptr<Command> MakeLogs();
+std::unique_ptr<Command> MakePriority();
 std::unique_ptr<Command> MakePs();
+std::unique_ptr<Command> MakeRelease();
+std::unique_ptr<Command> MakeRequeue();
 std::unique_ptr<Command> MakeRun();
 std::unique_ptr<Command> MakeStore();
 std::unique_ptr<Command> MakeSubmit();
+std::unique_ptr<Command> MakeUndrain();
 std::unique_ptr<Command> MakeWait();
 std::unique_ptr<Command> MakeWorkers();
 

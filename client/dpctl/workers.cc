@@ -8,6 +8,7 @@
 #include "client/dpctl/job_view.h"
 #include "client/dpctl/table.h"
 #include "client/dpctl/verbs.h"
+#include "client/dpctl/worker_view.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -56,32 +57,15 @@ class Workers final : public Command {
     json.EndObject();
   }
 
-  static void WriteWorker(const v1::Worker& worker, JsonWriter& json) {
-    json.BeginObject();
-    json.Field("id", worker.id());
-    json.Field("name", worker.name());
-    json.Field("host", worker.host());
-    json.Field("address", worker.address());
-    json.Field("state", NameOf(worker.state()));
-    json.Field("slots", worker.slots());
-    json.Field("freeSlots", worker.free_slots());
-    json.Key("jobs");
-    json.BeginArray();
-    for (const uint64_t job : worker.jobs()) json.UInt(job);
-    json.EndArray();
-    json.Key("silentForMs");
-    worker.has_silent_for() ? json.Int(absl::ToInt64Milliseconds(FromProto(worker.silent_for())))
-                            : json.Null();
-    json.EndObject();
-  }
-
   static void PrintTable(const v1::ListWorkersResponse& response, Context& context) {
-    Table table({"NAME", "STATE", "SLOTS", "FREE", "JOBS", "HOST", "ADDRESS", "SILENT"});
+    Table table({"NAME", "STATE", "SLOTS", "FREE", "JOBS", "HOST", "ADDRESS", "SILENT", "LABELS",
+                 "REASON"});
     for (const v1::Worker& worker : response.workers()) {
       table.Add({worker.name(), NameOf(worker.state()), absl::StrCat(worker.slots()),
                  absl::StrCat(worker.free_slots()), absl::StrJoin(worker.jobs(), ","),
                  worker.host(), worker.address(),
-                 worker.has_silent_for() ? AgeText(FromProto(worker.silent_for())) : ""});
+                 worker.has_silent_for() ? AgeText(FromProto(worker.silent_for())) : "",
+                 LabelsText(worker), worker.reason()});
     }
     table.Print(context.out(), !context.flags().no_headers);
   }

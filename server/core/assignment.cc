@@ -32,9 +32,10 @@ Assignment AssignmentOf(const Worker& worker, const JobRegistry& jobs) {
     const Job* job = jobs.Find(holder->job);
     DP_CHECK(job != nullptr);
     const Rank& rank = job->ranks.at(holder->rank);
-    assignment.ranks.push_back({*holder, job->spec.ranks, rank.local_rank, rank.slot,
+    assignment.ranks.push_back({*holder, job->world_size(), rank.local_rank, rank.slot,
                                 job->state == JobState::kStopping, job->spec.payload,
                                 job->store_port});
+    assignment.ranks.back().hand_over = !job->handover.empty();
     if (job->spec.joins_by_running) assignment.ranks.back().hosts = HostsOf(*job);
   }
   std::sort(assignment.ranks.begin(), assignment.ranks.end(),

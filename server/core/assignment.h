@@ -28,6 +28,8 @@ struct AssignedRank {
   int store_port = 0;  // of its generation's TCPStore endpoint; 0: none
   // Where all ranks of the generation are, in order of rank; none where a world tells them.
   std::vector<HostRanks> hosts = {};
+  // Its job is asked to save a checkpoint where it can, and to leave.
+  bool hand_over = false;
 };
 
 // The desired state of one worker: what it should run, by RankKey. A rank that is not listed is

@@ -52,6 +52,8 @@ absl::StatusOr<Reply> Coordinator::On(const AskHandover& command, absl::Time) {
   job->handover = command.reason;
   Touch({Topic::Kind::kJob, job->id.value()});
   Touch({Topic::Kind::kWorld, job->id.value()});
+  TouchWorkers(*job);
+  Tell(*job, "handover", command.reason);
   return Reply();
 }
 

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/dependency.h"
 #include "base/id.h"
+#include "base/labels.h"
 #include "base/rank.h"
 #include "base/store/key_values.h"
 #include "base/store/operation.h"
@@ -36,6 +38,24 @@ struct RestartLimits {
   bool operator==(const RestartLimits&) const = default;
 };
 
+// Which slots of a worker a job takes: those that have a GPU, those that have none, or either.
+enum class SlotKind { kAny, kGpu, kCpu };
+
+// What a job says of when and where it may run (docs/scheduling.md).
+struct Scheduling {
+  std::string queue = "default";
+  int priority = 0;  // higher goes first
+  bool hold = false;
+  std::vector<Dependency> after = {};
+  bool singleton = false;
+  absl::Duration max_duration = absl::InfiniteDuration();      // of holding slots
+  absl::Duration ttl_after_finish = absl::InfiniteDuration();  // then it is forgotten
+  SlotKind slots = SlotKind::kAny;
+  std::vector<LabelConstraint> constraints = {};
+
+  bool operator==(const Scheduling&) const = default;
+};
+
 // What the machine needs to know of a job; the rest of the spec is opaque to it.
 struct JobSpec {
   std::string name;
@@ -48,7 +68,13 @@ struct JobSpec {
   // After a failure a command decides whether it gets another generation. Absent: it never does, as
   // in journals of releases without restarts.
   std::optional<RestartLimits> restart = {};
+  // With `nodes`, which it is not below: as many workers as this where they are free, each with
+  // `ranks / nodes` ranks; 0: `nodes` of them.
+  int nodes_max = 0;
+  Scheduling scheduling = {};
 
+  int ranks_per_node() const { return nodes > 0 ? ranks / nodes : ranks; }
+  int ranks_max() const { return nodes_max > nodes ? nodes_max * ranks_per_node() : ranks; }
   bool operator==(const JobSpec&) const = default;
 };
 
@@ -64,9 +90,40 @@ struct StartEpoch {
 struct SubmitJob {
   std::string request_id;  // repeated: answers the job that the first one made
   JobSpec spec;
+  std::string user = {};
 };
 
 struct CancelJob {
+  JobId job;
+};
+
+// A pending job is not placed until it is released.
+struct HoldJob {
+  JobId job;
+};
+
+struct ReleaseJob {
+  JobId job;
+};
+
+struct PrioritizeJob {
+  JobId job;
+  int priority = 0;
+};
+
+// Ends a generation of a job and queues it again, behind others of its priority.
+struct RequeueJob {
+  JobId job;
+  Generation generation;  // a later one is left alone; not valid before the first placement
+};
+
+// The job's deadline has passed.
+struct ExpireJob {
+  JobId job;
+};
+
+// A job that is over has been on record for long enough.
+struct ForgetJob {
   JobId job;
 };
 
@@ -89,7 +146,9 @@ struct RegisterWorker {
   Incarnation incarnation;
   int slots = 0;
   std::vector<int> ports = {};  // by slot: kept free on the host for the slot's rank; may be empty
-  int gpus = 0;
+  int gpus = 0;                 // its first slots have one each, or more
+  Labels labels = {};
+  std::string interface = {};  // that has `address`
 };
 
 // Liveness has given up on one life of a worker.
@@ -103,6 +162,17 @@ struct LoseWorker {
 struct LeaveWorker {
   WorkerId worker;
   Incarnation incarnation;
+};
+
+// Somebody wants the worker of this name empty: it gets no new ranks, in this life or a later one.
+struct DrainWorker {
+  std::string worker;
+  std::string reason;
+  bool hand_over = false;  // its ranks are to go on elsewhere
+};
+
+struct UndrainWorker {
+  std::string worker;
 };
 
 struct ReportRank {
@@ -184,9 +254,11 @@ struct AskHandover {
   std::string reason;
 };
 
-using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
-                            LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch,
-                            RegisterCheckpoint, RegisterWeights, AskHandover, RetryJob, FinishJob>;
+using Action =
+    std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
+                 LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch, RegisterCheckpoint,
+                 RegisterWeights, AskHandover, RetryJob, FinishJob, HoldJob, ReleaseJob,
+                 PrioritizeJob, RequeueJob, ExpireJob, ForgetJob, DrainWorker, UndrainWorker>;
 
 struct Command {
   absl::Time at;  // when the decision was taken

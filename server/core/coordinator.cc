@@ -24,6 +24,29 @@ absl::Status CheckGeneration(const Job& job, Generation generation) {
                                                     job.generation.ToString()));
 }
 
+// Whether anything but slots keeps it waiting.
+absl::Status CheckTurn(const Job& job) {
+  if (job.held) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", job.id.ToString(), " is held"));
+  }
+  for (const AwaitedJob& awaited : job.after) {
+    if (awaited.state == AwaitedJob::State::kDone) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id.ToString(), " waits for job ", awaited.on.job.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSize(const Job& job, size_t slots) {
+  const size_t min = job.spec.ranks, max = job.spec.ranks_max();
+  if (slots >= min && slots <= max && (slots - min) % job.spec.ranks_per_node() == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("job ", job.id.ToString(), ": ", slots, " slots for ", min,
+                   max > min ? absl::StrCat(" to ", max) : "", " ranks"));
+}
+
 }  // namespace
 
 Outcome Coordinator::Apply(const Command& command) {
@@ -52,7 +75,7 @@ Outcome Coordinator::Finish(absl::StatusOr<Reply> reply) {
   }
   outcome.reply = *std::move(reply);
   if (!outcome.journal) return outcome;
-  state_.revision = Revision(state_.revision.value() + 1);
+  state_.revision = NextRevision();
   for (const Topic& topic : touched_) Stamp(topic);
   outcome.changed = std::exchange(store_changes_, {});
   outcome.changed.insert(outcome.changed.end(), touched_.begin(), touched_.end());
@@ -77,10 +100,12 @@ absl::StatusOr<Reply> Coordinator::On(const StartEpoch& command, absl::Time) {
 }
 
 absl::StatusOr<Reply> Coordinator::On(const SubmitJob& command, absl::Time at) {
-  DP_ASSIGN_OR_RETURN(const JobRegistry::Submitted submitted, state_.jobs.Submit(command, at));
+  DP_ASSIGN_OR_RETURN(const JobRegistry::Submitted submitted,
+                      state_.jobs.Submit(command, NextRevision(), at));
   if (submitted.made) {
     Touch({Topic::Kind::kJob, submitted.id.value()});
     Touch({Topic::Kind::kJobList});
+    Tell(*job(submitted.id), "submitted", command.user.empty() ? "" : "by " + command.user);
   }
   return Reply(submitted.id);
 }
@@ -127,20 +152,15 @@ absl::Status Coordinator::CheckPlacement(const Job& job, const PlaceJob& command
     return absl::FailedPreconditionError(absl::StrCat(
         "job ", job.id.ToString(), " is ", Name(job.state), "; only a pending job can be placed"));
   }
-  if (command.slots.size() != static_cast<size_t>(job.spec.ranks)) {
-    return absl::InvalidArgumentError(absl::StrCat("job ", job.id.ToString(), ": ",
-                                                   command.slots.size(), " slots for ",
-                                                   job.spec.ranks, " ranks"));
-  }
+  DP_RETURN_IF_ERROR(CheckTurn(job));
+  DP_RETURN_IF_ERROR(CheckSize(job, command.slots.size()));
   DP_RETURN_IF_ERROR(CheckStorePort(job, command.store_port));
   std::set<PlaceJob::Slot> taken;
   for (const PlaceJob::Slot& slot : command.slots) {
     const Worker* worker = state_.workers.Find(slot.worker);
-    const bool exists = worker != nullptr && worker->ready() && slot.slot >= 0 &&
+    const bool exists = worker != nullptr && worker->open() && slot.slot >= 0 &&
                         static_cast<size_t>(slot.slot) < worker->slots.size();
-    if (exists && !worker->leaving && !worker->slots[slot.slot].has_value() &&
-        taken.insert(slot).second)
-      continue;
+    if (exists && !worker->slots[slot.slot].has_value() && taken.insert(slot).second) continue;
     return absl::AbortedError(absl::StrCat("job ", job.id.ToString(), ": slot ", slot.slot,
                                            " of worker ", slot.worker.ToString(),
                                            " is not free; plan again"));
@@ -166,6 +186,7 @@ absl::StatusOr<Reply> Coordinator::On(const RegisterWorker& command, absl::Time 
   if (registered.changed) {
     Touch({Topic::Kind::kAssignment, registered.id.value()});
     Touch({Topic::Kind::kWorkers});
+    Tell(*worker(registered.id), "registered");
     ForgetWorkers();
   }
   return Reply(registered.id);
@@ -178,6 +199,7 @@ absl::StatusOr<Reply> Coordinator::On(const LoseWorker& command, absl::Time at) 
   }
   // The verdict is about a life that is over already.
   if (!worker->ready() || worker->incarnation != command.incarnation) return Reply();
+  Tell(*worker, "lost", command.reason);
   LoseRanks(state_.workers.Lose(command.worker, command.reason, at), command.reason, at);
   Touch({Topic::Kind::kAssignment, command.worker.value()});
   Touch({Topic::Kind::kWorkers});
@@ -187,7 +209,10 @@ absl::StatusOr<Reply> Coordinator::On(const LoseWorker& command, absl::Time at) 
 
 absl::StatusOr<Reply> Coordinator::On(const LeaveWorker& command, absl::Time) {
   DP_RETURN_IF_ERROR(state_.workers.Check(command.worker, command.incarnation));
-  if (state_.workers.Leave(command.worker)) Touch({Topic::Kind::kWorkers});
+  if (state_.workers.Leave(command.worker)) {
+    Touch({Topic::Kind::kWorkers});
+    Tell(*worker(command.worker), "leaving");
+  }
   return Reply();
 }
 
@@ -204,9 +229,10 @@ void Coordinator::LoseRanks(const std::vector<RankKey>& ranks, const std::string
 absl::StatusOr<Job*> Coordinator::JobOf(const RankKey& rank) {
   DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(rank.job));
   DP_RETURN_IF_ERROR(CheckGeneration(*job, rank.generation));
-  if (rank.rank < 0 || rank.rank >= job->spec.ranks) {
+  if (rank.rank < 0 || rank.rank >= job->world_size()) {
     return absl::InvalidArgumentError(absl::StrCat("job ", job->id.ToString(), " has no rank ",
-                                                   rank.rank, ", only 0 to ", job->spec.ranks - 1));
+                                                   rank.rank, ", only 0 to ",
+                                                   job->world_size() - 1));
   }
   return job;
 }
@@ -244,8 +270,7 @@ absl::StatusOr<Reply> Coordinator::On(const ReportRank& command, absl::Time at) 
 void Coordinator::Release(const Job& job, int rank) {
   const Rank& r = job.ranks[rank];
   state_.workers.Vacate(r.worker_id, r.slot, {job.id, job.generation, rank});
-  Touch({Topic::Kind::kAssignment, r.worker_id.value()});
-  Touch({Topic::Kind::kWorkers});
+  TouchWorker(r.worker_id);
 }
 
 absl::StatusOr<Reply> Coordinator::On(const JoinWorld& command, absl::Time at) {
@@ -296,6 +321,7 @@ void Coordinator::Moved(const Job& job, const Sight& before) {
   Touch({Topic::Kind::kJob, job.id.value()});
   if (now.state != before.state) {
     Touch({Topic::Kind::kJobList});
+    TellMove(job);
     if (now.state == JobState::kStarting || now.state == JobState::kStopping) TouchWorkers(job);
   }
   if (now.world != before.world || now.members != before.members) {
@@ -306,10 +332,15 @@ void Coordinator::Moved(const Job& job, const Sight& before) {
   }
   if (!job.live()) ReleaseStorePort(job);
   if (!job.terminal()) return;
-  if (const std::optional<JobId> forgotten = state_.jobs.Retire(job.id)) {
-    state_.versions.erase({Topic::Kind::kWorld, forgotten->value()});
-    forgotten_.push_back(*forgotten);
-  }
+  const JobRegistry::Retired retired = state_.jobs.Retire(job.id);
+  for (const JobId went_on : retired.went_on) Touch({Topic::Kind::kJob, went_on.value()});
+  if (retired.forgotten.has_value()) Forgot(*retired.forgotten);
+}
+
+void Coordinator::Forgot(JobId job) {
+  state_.versions.erase({Topic::Kind::kWorld, job.value()});
+  state_.events.Forget(job);
+  forgotten_.push_back(job);
 }
 
 void Coordinator::ReleaseStorePort(const Job& job) {
@@ -320,10 +351,13 @@ void Coordinator::ReleaseStorePort(const Job& job) {
 
 void Coordinator::TouchWorkers(const Job& job) {
   for (const Rank& rank : job.ranks) {
-    if (!rank.live()) continue;
-    Touch({Topic::Kind::kAssignment, rank.worker_id.value()});
-    Touch({Topic::Kind::kWorkers});
+    if (rank.live()) TouchWorker(rank.worker_id);
   }
+}
+
+void Coordinator::TouchWorker(WorkerId worker) {
+  Touch({Topic::Kind::kAssignment, worker.value()});
+  Touch({Topic::Kind::kWorkers});
 }
 
 void Coordinator::ForgetWorkers() {
@@ -381,6 +415,7 @@ uint64_t Coordinator::StateHash() const {
   state_.workers.AddTo(digest);
   state_.jobs.AddTo(digest);
   state_.store_ports.AddTo(digest);
+  state_.events.AddTo(digest);
   for (const auto& [job, store] : state_.stores) {
     digest.Add(job);
     store.AddTo(digest);

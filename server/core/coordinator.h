@@ -41,6 +41,10 @@ class Coordinator {
   const Job* job(JobId id) const { return state_.jobs.Find(id); }
   // Oldest first.
   std::vector<const Job*> jobs() const { return state_.jobs.jobs(); }
+  // The job that a submission would make now. Errors: those of SubmitJob.
+  absl::StatusOr<Job> Draft(const SubmitJob& request, absl::Time now) const {
+    return state_.jobs.Draft(request, NextRevision(), now);
+  }
   // Errors: NotFound unknown job. A job not yet placed has a forming world of generation 0.
   absl::StatusOr<World> world(JobId id) const;
 
@@ -83,6 +87,14 @@ class Coordinator {
   // In restart_commands.cc.
   absl::StatusOr<Reply> On(const RetryJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const FinishJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const HoldJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const ReleaseJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const PrioritizeJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const RequeueJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const ExpireJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const ForgetJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const DrainWorker& command, absl::Time at);
+  absl::StatusOr<Reply> On(const UndrainWorker& command, absl::Time at);
 
   // The job of a rank's act. Errors: NotFound; FailedPrecondition stale generation;
   // InvalidArgument no such rank.
@@ -92,6 +104,8 @@ class Coordinator {
   absl::StatusOr<Job*> Awaiting(JobId id, Generation generation);
   absl::Status CheckPlacement(const Job& job, const PlaceJob& command) const;
   absl::Status CheckStorePort(const Job& job, int port) const;
+  // Errors: NotFound; FailedPrecondition it is not pending.
+  absl::StatusOr<Job*> PendingJob(JobId id);
   void LoseRanks(const std::vector<RankKey>& ranks, const std::string& reason, absl::Time at);
 
   // What watchers of a job's topics see of it; compared before and after a move.
@@ -108,11 +122,20 @@ class Coordinator {
   void TouchWorkers(const Job& job);
   void Release(const Job& job, int rank);
   void ReleaseStorePort(const Job& job);
+  // Says that a job is no longer on record.
+  void Forgot(JobId job);
   // Drops the topics of workers that are no longer on record.
   void ForgetWorkers();
+  void TouchWorker(WorkerId worker);
   void Touch(Topic topic) { touched_.insert(std::move(topic)); }
+  // Writes the history.
+  void Tell(const Job& job, absl::string_view kind, std::string text = "");
+  void Tell(const Worker& worker, absl::string_view kind, std::string text = "");
+  void TellMove(const Job& job);
   void Stamp(const Topic& topic);
   Outcome Finish(absl::StatusOr<Reply> reply);
+  // That of the command in hand, where it changes something.
+  Revision NextRevision() const { return Revision(state_.revision.value() + 1); }
 
   State state_;
   // Of the command in hand: its time, and what it did.

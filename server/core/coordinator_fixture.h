@@ -48,7 +48,7 @@ class CoordinatorFixture : public testing::Test {
 
   // Applies the placement's verdicts.
   void PlaceAll() {
-    for (const PlaceJob& place : PlanPlacement(coordinator_).place) {
+    for (const PlaceJob& place : PlanPlacement(coordinator_, policy_, now_).place) {
       EXPECT_EQ(Apply(place).status, absl::OkStatus());
     }
   }
@@ -129,6 +129,7 @@ class CoordinatorFixture : public testing::Test {
   }
 
   absl::Time now_ = absl::FromUnixSeconds(1'000'000);
+  PlacementPolicy policy_;
   Coordinator coordinator_;
   Invariants invariants_;
   std::vector<Command> journal_;  // what a shell would have written

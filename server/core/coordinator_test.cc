@@ -294,7 +294,7 @@ TEST_F(CoordinatorTest, AWorkerCannotReportTheRankOfAnother) {
 TEST_F(CoordinatorTest, APlacementOnASlotThatWasTakenMeanwhileIsAborted) {
   const WorkerId node = Register("node", 1);
   const JobId late = Submit(1);
-  const Placement plan = PlanPlacement(coordinator_);
+  const Placement plan = PlanPlacement(coordinator_, policy_, now_);
   Lose(node);
   EXPECT_EQ(Apply(plan.place.at(0)).status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(state(late), "pending");

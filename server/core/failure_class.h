@@ -13,6 +13,7 @@ enum class FailureClass {
   kHang,     // its peers waited for a rank in vain
   kOom,      // a rank was killed for want of memory
   kPreempt,  // its slots were wanted back
+  kTimeout,  // it has held slots for its maxDuration
 };
 
 // Lower case, as people read it: "infra".

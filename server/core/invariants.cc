@@ -1,5 +1,6 @@
 #include "server/core/invariants.h"
 
+#include <algorithm>
 #include <deque>
 #include <set>
 
@@ -30,9 +31,10 @@ Findings About(const Job& job, std::vector<std::string>& broken) {
 void CheckWorld(const Job& job, const Findings& findings) {
   const Rendezvous& world = job.world;
   const bool placed = job.generation.valid();
-  findings.Expect(job.ranks.size() == (placed ? static_cast<size_t>(job.spec.ranks) : 0),
+  const size_t min = placed ? job.spec.ranks : 0, max = placed ? job.spec.ranks_max() : 0;
+  findings.Expect(job.ranks.size() >= min && job.ranks.size() <= max,
                   "has another number of ranks than its spec");
-  if (placed) findings.Expect(world.size() == job.spec.ranks, "its world has another size");
+  if (placed) findings.Expect(world.size() == job.world_size(), "its world has another size");
   for (const int member : world.members()) {
     findings.Expect(member >= 0 && member < world.size(), "a member is outside its world");
   }
@@ -76,6 +78,20 @@ void CheckEnd(const Job& job, const Findings& findings) {
                         (job.state == JobState::kCancelled),
                     "its end is not what its failure says");
   }
+}
+
+// What its place in the queue follows from.
+void CheckTurn(const Job& job, const Findings& findings) {
+  const bool waits = std::any_of(job.after.begin(), job.after.end(), [](const AwaitedJob& awaited) {
+    return awaited.state != AwaitedJob::State::kDone;
+  });
+  findings.Expect(!waits || !AnyLive(job), "runs before a job that it waits for is over");
+  findings.Expect(!job.held || job.state == JobState::kPending || job.terminal(),
+                  "is held, but not pending");
+  const bool bounded = job.spec.scheduling.max_duration < absl::InfiniteDuration();
+  findings.Expect(
+      job.deadline.has_value() == (bounded && AnyLive(job)),
+      "holds slots without a deadline though it has a maxDuration, or the other way round");
 }
 
 void CheckState(const Job& job, const Findings& findings) {
@@ -215,6 +231,7 @@ std::vector<std::string> Invariants::Broken(const State& state) {
     CheckPlaces(*job, state, findings);
     CheckCheckpoints(*job, findings);
     CheckBudgets(*job, findings);
+    CheckTurn(*job, findings);
   }
   for (const Worker* worker : state.workers.workers()) CheckSlots(*worker, state, broken);
   CheckStores(state, broken);

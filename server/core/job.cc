@@ -61,6 +61,8 @@ absl::string_view Name(FailureClass failure_class) {
       return "oom";
     case FailureClass::kPreempt:
       return "preempt";
+    case FailureClass::kTimeout:
+      return "timeout";
   }
   return "";
 }
@@ -71,7 +73,8 @@ bool Job::live() const {
 
 bool Job::may_retry() const {
   return spec.restart.has_value() && failure.has_value() && !no_retry &&
-         failure->failure_class != FailureClass::kCancel;
+         failure->failure_class != FailureClass::kCancel &&
+         failure->failure_class != FailureClass::kTimeout;
 }
 
 std::string Describe(const Exit& exit) {

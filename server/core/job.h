@@ -90,9 +90,17 @@ struct Rank {
   bool succeeded() const { return exit.has_value() && exit->success(); }
 };
 
+// What has become of a job that another waits for.
+struct AwaitedJob {
+  enum class State { kUnfinished, kDone, kInVain };  // kInVain: it had to succeed, and did not
+  Dependency on;
+  State state = State::kUnfinished;
+};
+
 struct Job {
   JobId id;
   std::string request_id;
+  std::string user;
   JobSpec spec;
   JobState state = JobState::kPending;
   Revision version;         // of the last change
@@ -114,6 +122,12 @@ struct Job {
   absl::Time not_before = absl::InfinitePast();  // while pending: not placed earlier
   bool no_retry = false;      // was cancelled while it was stopping after a failure
   std::string not_restarted;  // with kFailed: why there is no other generation
+  int priority = 0;
+  bool held = false;
+  Revision queued;  // of those with the same priority, the one that was queued first goes first
+  std::vector<AwaitedJob> after;
+  absl::Duration time_left;            // of scheduling.max_duration, before this generation
+  std::optional<absl::Time> deadline;  // of this generation, while it holds slots
   absl::Time submitted_at;
   std::optional<absl::Time> placed_at;
   std::optional<absl::Time> running_at;
@@ -126,6 +140,8 @@ struct Job {
   // left.
   bool may_retry() const;
   bool awaits_verdict() const { return state == JobState::kStopping && !live(); }
+  // Ranks of this generation; before the first one, how many it will have at least.
+  int world_size() const { return ranks.empty() ? spec.ranks : static_cast<int>(ranks.size()); }
 };
 
 // Lower case, as people read them: "starting", "released".

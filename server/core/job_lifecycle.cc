@@ -116,6 +116,13 @@ void End(Job& job, absl::Time at) {
   job.finished_at = at;
 }
 
+// What is left of its time is for the next generation.
+void StopClock(Job& job, absl::Time at) {
+  if (!job.deadline.has_value()) return;
+  job.time_left = std::max(*job.deadline - at, absl::ZeroDuration());
+  job.deadline.reset();
+}
+
 // Draws the conclusions from what has become of the ranks.
 void Settle(Job& job, absl::Time at) {
   StopIfNeverSealed(job, at);
@@ -124,7 +131,9 @@ void Settle(Job& job, absl::Time at) {
     job.state = JobState::kRunning;
     job.running_at = at;
   }
-  if (!job.live() && !job.may_retry()) End(job, at);
+  if (job.live()) return;
+  StopClock(job, at);
+  if (!job.may_retry()) End(job, at);
 }
 
 // A program that knows nothing of worlds has joined as soon as it is known to have run.
@@ -139,14 +148,16 @@ Generation NextGeneration(const Job& job) { return Generation(job.generation.val
 
 void Place(Job& job, std::vector<Rank> ranks, absl::Time at) {
   DP_CHECK(job.state == JobState::kPending);
-  DP_CHECK(ranks.size() == static_cast<size_t>(job.spec.ranks));
+  DP_CHECK(ranks.size() >= static_cast<size_t>(job.spec.ranks));
+  DP_CHECK(ranks.size() <= static_cast<size_t>(job.spec.ranks_max()));
   job.generation = NextGeneration(job);
-  job.world = Rendezvous(job.spec.ranks);
+  job.world = Rendezvous(static_cast<int>(ranks.size()));
   job.ranks = std::move(ranks);
   job.handover.clear();
   job.state = JobState::kStarting;
   job.placed_at = at;
   job.not_before = absl::InfinitePast();
+  if (job.time_left < absl::InfiniteDuration()) job.deadline = at + job.time_left;
 }
 
 bool RankStarted(Job& job, int rank, int64_t pid, absl::Time at) {
@@ -297,6 +308,17 @@ bool Cancel(Job& job, absl::Time at) {
   Failure failure;
   failure.failure_class = FailureClass::kCancel;
   failure.message = absl::StrCat("cancelled while ", Name(job.state));
+  Stop(job, std::move(failure), at);
+  Settle(job, at);
+  return true;
+}
+
+bool Expire(Job& job, absl::Time at) {
+  if (job.failure.has_value() || job.terminal()) return false;
+  Failure failure;
+  failure.failure_class = FailureClass::kTimeout;
+  failure.message = absl::StrCat("it has run for its maxDuration of ",
+                                 absl::FormatDuration(job.spec.scheduling.max_duration));
   Stop(job, std::move(failure), at);
   Settle(job, at);
   return true;

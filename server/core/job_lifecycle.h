@@ -57,6 +57,9 @@ bool Cancel(Job& job, absl::Time at);
 void Retry(Job& job, const RetryJob& verdict, absl::Time at);
 void Finish(Job& job, const std::string& reason, absl::Time at);
 
+// Its deadline has passed.
+bool Expire(Job& job, absl::Time at);
+
 // Why the world of a placed job is not sealed: the missing ranks with their workers. Empty once it
 // was.
 std::string WhyNotSealed(const Job& job);

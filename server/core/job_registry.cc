@@ -1,5 +1,6 @@
 #include "server/core/job_registry.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,18 @@
 
 namespace dp::core {
 namespace {
+
+absl::Status CheckScheduling(const Scheduling& scheduling) {
+  DP_RETURN_IF_ERROR(CheckPriority(scheduling.priority));
+  if (scheduling.max_duration > absl::ZeroDuration() &&
+      scheduling.ttl_after_finish >= absl::ZeroDuration() &&
+      scheduling.after.size() <= kDependenciesMax && scheduling.constraints.size() <= kLabelsMax) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("a job has a maxDuration above 0, a ttlAfterFinish of 0 or more, at most ",
+                   kDependenciesMax, " jobs that it waits for, and ", kLabelsMax, " constraints"));
+}
 
 absl::Status CheckRequest(const SubmitJob& request) {
   if (request.request_id.empty() || request.request_id.size() > JobRegistry::kRequestIdBytesMax) {
@@ -26,6 +39,13 @@ absl::Status CheckRequest(const SubmitJob& request) {
     return absl::InvalidArgumentError(absl::StrCat("nodes is ", nodes, "; it must divide the ",
                                                    request.spec.ranks, " ranks evenly, or be 0"));
   }
+  const int nodes_max = request.spec.nodes_max;
+  if (nodes_max != 0 && (nodes == 0 || nodes_max < nodes || request.spec.ranks_max() > kRanksMax)) {
+    return absl::InvalidArgumentError(absl::StrCat("nodes_max is ", nodes_max, "; it must be from ",
+                                                   nodes, " up to what makes ", kRanksMax,
+                                                   " ranks, or 0"));
+  }
+  DP_RETURN_IF_ERROR(CheckScheduling(request.spec.scheduling));
   if (request.spec.payload.size() <= kSpecBytesMax) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the job's spec has ", request.spec.payload.size(),
                                                  " bytes, the limit is ", kSpecBytesMax));
@@ -102,6 +122,35 @@ void AddHistory(Digest& digest, const Job& job) {
   digest.Add(job.not_before).Add(job.no_retry).Add(job.not_restarted);
 }
 
+void Add(Digest& digest, absl::Duration duration) {
+  const bool finite = duration < absl::InfiniteDuration();
+  digest.Add(finite).Add(finite ? static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)) : 0);
+}
+
+void Add(Digest& digest, const Scheduling& scheduling) {
+  digest.Add(scheduling.queue).Add(static_cast<uint64_t>(scheduling.priority));
+  digest.Add(scheduling.hold).Add(scheduling.singleton);
+  digest.Add(static_cast<uint64_t>(scheduling.slots)).Add(scheduling.constraints.size());
+  for (const LabelConstraint& constraint : scheduling.constraints) {
+    digest.Add(ToString(constraint));
+  }
+  Add(digest, scheduling.max_duration);
+  Add(digest, scheduling.ttl_after_finish);
+}
+
+void AddTurn(Digest& digest, const Job& job) {
+  digest.Add(job.user).Add(static_cast<uint64_t>(job.spec.nodes_max));
+  Add(digest, job.spec.scheduling);
+  digest.Add(static_cast<uint64_t>(job.priority)).Add(job.held).Add(job.queued);
+  digest.Add(job.after.size());
+  for (const AwaitedJob& awaited : job.after) {
+    digest.Add(awaited.on.job).Add(awaited.on.must_succeed);
+    digest.Add(static_cast<uint64_t>(awaited.state));
+  }
+  Add(digest, job.time_left);
+  Add(digest, job.deadline);
+}
+
 void Add(Digest& digest, const Job& job) {
   digest.Add(job.id).Add(job.request_id).Add(job.spec.name).Add(job.spec.payload);
   digest.Add(static_cast<uint64_t>(job.spec.ranks)).Add(static_cast<uint64_t>(job.spec.nodes));
@@ -125,9 +174,16 @@ void Add(Digest& digest, const Job& job) {
   Add(digest, job.placed_at);
   Add(digest, job.running_at);
   Add(digest, job.finished_at);
+  AddTurn(digest, job);
 }
 
 }  // namespace
+
+absl::Status CheckPriority(int priority) {
+  if (priority >= -kPriorityMax && priority <= kPriorityMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("priority is ", priority, "; give a number from ",
+                                                 -kPriorityMax, " to ", kPriorityMax));
+}
 
 absl::Status UnknownJob(JobId id) {
   return absl::NotFoundError(
@@ -144,34 +200,87 @@ JobRegistry::JobRegistry(Contents contents)
 }
 
 absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& request,
-                                                           absl::Time at) {
-  DP_RETURN_IF_ERROR(CheckRequest(request));
+                                                           Revision revision, absl::Time at) {
   if (const auto it = by_request_.find(request.request_id); it != by_request_.end()) {
     return Submitted{it->second, false};
   }
+  DP_ASSIGN_OR_RETURN(Job job, Draft(request, revision, at));
+  const JobId id = job.id;
+  for (const AwaitedJob& awaited : job.after) {
+    if (awaited.state == AwaitedJob::State::kUnfinished) awaiting_[awaited.on.job].insert(id);
+  }
+  last_id_ = id.value();
+  by_request_.emplace(request.request_id, id);
+  jobs_.emplace(id, std::move(job));
+  return Submitted{id, true};
+}
+
+absl::StatusOr<Job> JobRegistry::Draft(const SubmitJob& request, Revision revision,
+                                       absl::Time at) const {
+  DP_RETURN_IF_ERROR(CheckRequest(request));
   if (unfinished() >= kUnfinishedMax) {
     return absl::ResourceExhaustedError(absl::StrCat(
         unfinished(), " jobs are unfinished, which is the limit; cancel some or wait"));
   }
-  const JobId id(++last_id_);
-  Job& job = jobs_[id];
-  job.id = id;
+  Job job;
+  DP_ASSIGN_OR_RETURN(job.after, Await(request.spec.scheduling.after));
+  job.id = JobId(last_id_ + 1);
   job.request_id = request.request_id;
   job.spec = request.spec;
+  job.user = request.user;
+  job.priority = request.spec.scheduling.priority;
+  job.held = request.spec.scheduling.hold;
+  job.queued = revision;
+  job.time_left = request.spec.scheduling.max_duration;
   job.submitted_at = at;
-  by_request_.emplace(request.request_id, id);
-  return Submitted{id, true};
+  return job;
 }
 
-std::optional<JobId> JobRegistry::Retire(JobId id) {
-  DP_CHECK(jobs_.at(id).terminal());
+absl::StatusOr<std::vector<AwaitedJob>> JobRegistry::Await(
+    const std::vector<Dependency>& after) const {
+  std::vector<AwaitedJob> awaited;
+  for (const Dependency& on : after) {
+    const Job* job = Find(on.job);
+    if (job == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "after names job ", on.job.ToString(), ", which is not known; 'dpctl ps -a' lists all"));
+    }
+    awaited.push_back({on, job->terminal() ? EndOf(*job, on) : AwaitedJob::State::kUnfinished});
+  }
+  return awaited;
+}
+
+AwaitedJob::State JobRegistry::EndOf(const Job& job, const Dependency& on) {
+  const bool in_vain = on.must_succeed && job.state != JobState::kSucceeded;
+  return in_vain ? AwaitedJob::State::kInVain : AwaitedJob::State::kDone;
+}
+
+JobRegistry::Retired JobRegistry::Retire(JobId id) {
+  const Job& ended = jobs_.at(id);
+  DP_CHECK(ended.terminal());
+  Retired retired;
+  if (const auto awaiting = awaiting_.extract(id)) {
+    for (const JobId waits : awaiting.mapped()) {
+      if (Job* job = Find(waits); job != nullptr && !job->terminal()) {
+        for (AwaitedJob& awaited : job->after) {
+          if (awaited.on.job == id) awaited.state = EndOf(ended, awaited.on);
+        }
+        retired.went_on.push_back(waits);
+      }
+    }
+  }
   finished_.push_back(id);
-  if (finished_.size() <= kFinishedMax) return std::nullopt;
-  const JobId oldest = finished_.front();
-  finished_.pop_front();
-  by_request_.erase(jobs_.at(oldest).request_id);
-  jobs_.erase(oldest);
-  return oldest;
+  if (finished_.size() <= kFinishedMax) return retired;
+  retired.forgotten = finished_.front();
+  Forget(*retired.forgotten);
+  return retired;
+}
+
+void JobRegistry::Forget(JobId id) {
+  DP_CHECK(jobs_.at(id).terminal());
+  finished_.erase(std::find(finished_.begin(), finished_.end(), id));
+  by_request_.erase(jobs_.at(id).request_id);
+  jobs_.erase(id);
 }
 
 Job* JobRegistry::Find(JobId id) {

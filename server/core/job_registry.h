@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@
 namespace dp::core {
 
 class Digest;
+
+// Errors: InvalidArgument.
+absl::Status CheckPriority(int priority);
 
 // NotFound, with the way to the jobs that there are.
 absl::Status UnknownJob(JobId id);
@@ -44,9 +48,19 @@ class JobRegistry {
   };
 
   // Errors: InvalidArgument; ResourceExhausted kUnfinishedMax.
-  absl::StatusOr<Submitted> Submit(const SubmitJob& request, absl::Time at);
-  // Says that a job has become terminal. Returns the job that was forgotten to make room for it.
-  std::optional<JobId> Retire(JobId id);
+  // `revision` will be that of the command. A job that waits for others names ones that are known.
+  absl::StatusOr<Submitted> Submit(const SubmitJob& request, Revision revision, absl::Time at);
+  // The job that Submit would make. Errors: as Submit.
+  absl::StatusOr<Job> Draft(const SubmitJob& request, Revision revision, absl::Time at) const;
+
+  struct Retired {
+    std::vector<JobId> went_on;      // those that waited for its end
+    std::optional<JobId> forgotten;  // to make room for it
+  };
+  // Says that a job has become terminal.
+  Retired Retire(JobId id);
+  // Drops the record of a job that is terminal.
+  void Forget(JobId id);
 
   // Null when unknown.
   Job* Find(JobId id);
@@ -62,10 +76,16 @@ class JobRegistry {
   void AddTo(Digest& digest) const;
 
  private:
+  // Errors: InvalidArgument names a job that is not known.
+  absl::StatusOr<std::vector<AwaitedJob>> Await(const std::vector<Dependency>& after) const;
+  static AwaitedJob::State EndOf(const Job& job, const Dependency& on);
+
   uint64_t last_id_ = 0;
   std::map<JobId, Job> jobs_;
   std::map<std::string, JobId> by_request_;
   std::deque<JobId> finished_;  // in the order in which they finished
+  // By a job that is not over, those that wait for its end; some of them may be over.
+  std::map<JobId, std::set<JobId>> awaiting_;
 };
 
 }  // namespace dp::core

@@ -12,14 +12,15 @@ namespace {
 class JobRegistryTest : public testing::Test {
  protected:
   absl::StatusOr<JobRegistry::Submitted> Submit(const std::string& request, int ranks = 1) {
-    return jobs_.Submit({request, {"job", ranks, ""}}, absl::UnixEpoch());
+    return jobs_.Submit({request, {"job", ranks, ""}}, Revision(++revision_), absl::UnixEpoch());
   }
   std::optional<JobId> Finish(JobId job) {
     Cancel(*jobs_.Find(job), absl::UnixEpoch());
-    return jobs_.Retire(job);
+    return jobs_.Retire(job).forgotten;
   }
 
   JobRegistry jobs_;
+  uint64_t revision_ = 0;
 };
 
 TEST_F(JobRegistryTest, ARequestIsRememberedAsLongAsItsJob) {

@@ -23,6 +23,7 @@ struct Topic {
     kWorkers,
     kStoreKey,  // the value of that name; told also where it was there for a moment only
     kLogs,
+    kEvents,
     // An element has entered the queue of that name: told once for each, and each is for one of
     // those who wait.
     kStoreElement,

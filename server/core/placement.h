@@ -6,60 +6,79 @@
 
 #include "base/id.h"
 #include "server/core/command.h"
+#include "server/core/limits.h"
+#include "server/core/pending_reason.h"
+#include "server/core/reservation.h"
+#include "server/core/slot_supply.h"
 #include "server/core/store_ports.h"
 
-// Which pending jobs start now, and where. Pure and outside Apply: its verdicts are PlaceJob
-// commands, so a better policy never changes what a journal says.
+// Which pending jobs start now, and where (docs/scheduling.md). Pure and outside Apply: its
+// verdicts are PlaceJob commands, so a better policy never changes what a journal says.
 
 namespace dp::core {
 
 class Coordinator;
+struct Job;
 
-// What a ready worker has to give.
-struct WorkerSlots {
-  WorkerId id;
-  std::string name;
-  int count = 0;          // of all its slots
-  std::vector<int> free;  // ascending
+// What whoever runs the coordinator has decided.
+struct PlacementPolicy {
+  StorePortRange ports = {};
+  Limits limits = {};
+  std::string rack_label = "rack";  // workers with the same value are near each other
 };
 
 struct WaitingJob {
   JobId id;
-  int ranks = 0;
+  SlotNeed need;
   bool store_port = false;
-  int nodes = 0;  // workers that take `ranks / nodes` each; 0: as few workers as will do
+  std::string user = {};
+  std::string queue = {};
+  absl::Duration time_left = absl::InfiniteDuration();  // once it holds slots
+  // What keeps it waiting however many slots are free.
+  std::vector<PendingReason> not_its_turn = {};
   // Of its last generation, by rank; empty where it had none.
   std::vector<PlaceJob::Slot> previous = {};
   absl::Time not_before = absl::InfinitePast();
 };
 
+struct PlacementInput {
+  std::vector<WorkerSlots> workers = {};
+  std::vector<WaitingJob> queue = {};  // the next first
+  std::vector<RunningJob> running = {};
+  PortSupply ports;
+  Limits limits = {};
+  absl::Time now;
+};
+
+// A job that goes on waiting.
+struct Waiting {
+  int position = 0;  // from 1
+  std::vector<PendingReason> reasons;
+};
+
 struct Placement {
-  std::vector<PlaceJob> place;                        // in the order to apply them
-  std::map<JobId, std::vector<std::string>> reasons;  // of each job that must wait
+  std::vector<PlaceJob> place;  // in the order to apply them
+  std::map<JobId, Waiting> waiting;
   // When the plan may be another without any change: a job's back-off is over, or a port that it
   // waits for has rested.
   absl::Time again_at = absl::InfiniteFuture();
 };
 
-// Places the jobs of `queue` in order, each whole or not at all, on as few workers as possible, the
-// ranks of one worker adjacent, workers in natural order of their names (node2 before node10). A
-// job that says on how many workers it runs gets so many, with the same number of ranks on each. A
-// job that fits these workers, only not now, keeps those behind it waiting, so that it gets its
-// turn; one that would not fit even on idle workers lets them pass, and so does one for which no
-// port is left.
+// Places the jobs of the queue in order, each whole or not at all. The first one that fits these
+// workers, only not now, has a reservation, and those behind it go ahead only where that does not
+// delay it. One that would not fit even on idle workers lets them pass, and so does one for which
+// no port is left, or that is above a limit, or whose turn has not come for a reason of its own.
 //
 // A job that ran before stays where it was: the ranks of a worker that can take them all again keep
 // it, and their slots where those are free; those of each other worker move together, to the
-// tightest one that the job is not on. Where that cannot be, all are placed afresh.
-Placement PlanPlacement(const std::vector<WorkerSlots>& workers,
-                        const std::vector<WaitingJob>& queue, PortSupply ports, absl::Time now);
+// tightest one that the job is not on. Where that cannot be, all are placed afresh; so is a job that
+// can have more workers than it had.
+Placement PlanPlacement(const PlacementInput& input);
 
-// The same for the coordinator's ready workers that are not leaving, and its pending jobs, oldest
-// first. Slots that a job which may be restarted has freed already are kept for it until its last
-// rank is gone.
-Placement PlanPlacement(const Coordinator& coordinator, const StorePortRange& ports,
-                        absl::Time now);
-// With the default range of ports, all of them rested.
-Placement PlanPlacement(const Coordinator& coordinator);
+// The same for the coordinator's ready workers and its pending jobs: by priority, then in the order
+// in which they were queued. Slots that a job which may be restarted has freed already are kept for
+// it until its last rank is gone. `also` is a job that is not on record, to see what would become of it.
+Placement PlanPlacement(const Coordinator& coordinator, const PlacementPolicy& policy,
+                        absl::Time now, const Job* also = nullptr);
 
 }  // namespace dp::core

@@ -38,6 +38,7 @@ std::optional<FailureClass> PayerOf(const Failure& failure, const RestartLimits&
       return failure.failure_class;
     case FailureClass::kPreempt:
     case FailureClass::kCancel:
+    case FailureClass::kTimeout:
       break;
   }
   return std::nullopt;

@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "base/id.h"
+#include "server/core/event_history.h"
 #include "server/core/generation_store.h"
 #include "server/core/job_registry.h"
 #include "server/core/outcome.h"
@@ -20,6 +21,7 @@ struct State {
   WorkerTable workers;
   JobRegistry jobs;
   StorePorts store_ports;
+  EventHistory events;
   KeyValueLimits store_limits;              // of this epoch
   std::map<JobId, GenerationStore> stores;  // of the jobs whose world is open
   std::map<Topic, Revision> versions;       // of all topics but jobs, which carry their own

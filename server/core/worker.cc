@@ -6,7 +6,7 @@ namespace dp::core {
 
 std::vector<int> Worker::free_slots() const {
   std::vector<int> free;
-  if (!ready() || leaving) return free;
+  if (!open()) return free;
   for (size_t slot = 0; slot < slots.size(); ++slot) {
     if (!slots[slot].has_value()) free.push_back(static_cast<int>(slot));
   }

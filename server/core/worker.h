@@ -12,6 +12,13 @@ namespace dp::core {
 
 enum class WorkerState { kReady, kLost };
 
+// Somebody wants the worker empty.
+struct Drain {
+  std::string reason;
+  bool hand_over = false;  // its ranks are to go on elsewhere
+  absl::Time at;
+};
+
 // What the coordinator remembers of a worker. A plain value: WorkerTable changes it.
 struct Worker {
   WorkerId id;
@@ -23,12 +30,17 @@ struct Worker {
   bool leaving = false;  // its daemon is shutting down; its slots are given to nobody
   std::vector<std::optional<RankKey>> slots;  // who holds each; all free when lost
   std::vector<int> ports;                     // by slot, as registered; empty, or one for each
-  int gpus = 0;
+  int gpus = 0;                               // its first slots have one each, or more
+  Labels labels;
+  std::string interface;       // that has `address`; may be empty
+  std::optional<Drain> drain;  // stays from one life to the next
   std::optional<absl::Time> lost_at;
   std::string lost_reason;
 
   bool ready() const { return state == WorkerState::kReady; }
-  // The numbers of the slots that nobody holds, ascending; none when lost or leaving.
+  // Whether it may be given ranks.
+  bool open() const { return ready() && !leaving && !drain.has_value(); }
+  // The numbers of the slots that nobody holds, ascending; none unless it is open.
   std::vector<int> free_slots() const;
   // The jobs that hold a slot, ascending, each once.
   std::vector<JobId> jobs() const;

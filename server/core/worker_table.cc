@@ -99,6 +99,8 @@ absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWork
   worker.slots.assign(request.slots, std::nullopt);
   worker.ports = request.ports;
   worker.gpus = request.gpus;
+  worker.labels = request.labels;
+  worker.interface = request.interface;
   worker.lost_at.reset();
   worker.lost_reason.clear();
   by_incarnation_.emplace(request.incarnation, worker.id);
@@ -116,6 +118,19 @@ bool WorkerTable::Leave(WorkerId id) {
   Worker& worker = workers_.at(id);
   DP_CHECK(worker.ready());
   return !std::exchange(worker.leaving, true);
+}
+
+bool WorkerTable::SetDrain(WorkerId id, Drain drain) {
+  std::optional<Drain>& now = workers_.at(id).drain;
+  if (now.has_value() && now->reason == drain.reason && now->hand_over == drain.hand_over) {
+    return false;
+  }
+  now = std::move(drain);
+  return true;
+}
+
+bool WorkerTable::EndDrain(WorkerId id) {
+  return std::exchange(workers_.at(id).drain, std::nullopt).has_value();
 }
 
 std::vector<RankKey> WorkerTable::EndLife(Worker& worker, const std::string& reason,
@@ -145,6 +160,12 @@ void WorkerTable::Vacate(WorkerId id, int slot, const RankKey& rank) {
 const Worker* WorkerTable::Find(WorkerId id) const {
   const auto it = workers_.find(id);
   return it == workers_.end() ? nullptr : &it->second;
+}
+
+absl::StatusOr<WorkerId> WorkerTable::IdOf(const std::string& name) const {
+  if (const auto it = by_name_.find(name); it != by_name_.end()) return it->second;
+  return absl::NotFoundError(
+      absl::StrCat("no worker has the name '", name, "'; 'dpctl workers' lists all"));
 }
 
 absl::Status WorkerTable::Check(WorkerId id, Incarnation incarnation) const {
@@ -209,7 +230,9 @@ void WorkerTable::DropLongLost(absl::Time now) {
     return *a->lost_at != *b->lost_at ? *a->lost_at > *b->lost_at : a->id > b->id;
   });
   for (size_t i = 0; i < lost.size(); ++i) {
-    if (i < kLostMax && now - *lost[i]->lost_at <= kLostKeptFor) continue;
+    // The next life of one that is drained must find that it is.
+    const bool kept = lost[i]->drain.has_value() || now - *lost[i]->lost_at <= kLostKeptFor;
+    if (i < kLostMax && kept) continue;
     by_name_.erase(lost[i]->name);
     workers_.erase(WorkerId(lost[i]->id));
   }
@@ -226,7 +249,12 @@ void WorkerTable::AddTo(Digest& digest) const {
       digest.Add(rank.job).Add(rank.generation).Add(static_cast<uint64_t>(rank.rank));
     }
     for (const int port : worker.ports) digest.Add(static_cast<uint64_t>(port));
-    digest.Add(static_cast<uint64_t>(worker.gpus));
+    digest.Add(static_cast<uint64_t>(worker.gpus)).Add(worker.interface);
+    digest.Add(worker.labels.size());
+    for (const auto& [key, value] : worker.labels) digest.Add(key).Add(value);
+    digest.Add(worker.drain.has_value());
+    if (!worker.drain.has_value()) continue;
+    digest.Add(worker.drain->reason).Add(worker.drain->hand_over).Add(worker.drain->at);
   }
   for (const Incarnation incarnation : lost_lives_in_order_) digest.Add(incarnation);
 }

@@ -19,7 +19,8 @@ class Digest;
 // incarnation, and a lost life never comes back. Not thread-safe; owned by the Coordinator.
 class WorkerTable {
  public:
-  // Lost workers stay listed for an hour, and no more than so many of them.
+  // Lost workers stay listed for an hour, those that are drained until they are undrained, and no
+  // more than so many of them.
   static constexpr absl::Duration kLostKeptFor = absl::Hours(1);
   static constexpr size_t kLostMax = 1000;
   // Lost lives that are remembered, to refuse them. An older one would have to have been cut off
@@ -53,6 +54,11 @@ class WorkerTable {
   // Gives no more slots of the current life away. Returns whether that is news.
   bool Leave(WorkerId id);
 
+  // Gives no slots of the worker away, whatever its life, until EndDrain. Each returns whether that
+  // is news.
+  bool SetDrain(WorkerId id, Drain drain);
+  bool EndDrain(WorkerId id);
+
   // The slot exists and is free.
   void Occupy(WorkerId id, int slot, const RankKey& rank);
   // Frees the slot if this rank still holds it.
@@ -60,6 +66,8 @@ class WorkerTable {
 
   // Null when unknown.
   const Worker* Find(WorkerId id) const;
+  // Errors: NotFound.
+  absl::StatusOr<WorkerId> IdOf(const std::string& name) const;
   // Errors: NotFound unknown; FailedPrecondition lost, or another life has taken over.
   absl::Status Check(WorkerId id, Incarnation incarnation) const;
   // By name, in natural order.

@@ -9,7 +9,7 @@ World WorldOf(const Job& job) {
   World world;
   world.generation = job.generation;
   world.state = job.world.state();
-  world.size = job.spec.ranks;
+  world.size = job.world_size();
   world.handover = job.handover;
   for (const int rank : job.world.members()) {
     const Rank& r = job.ranks.at(rank);

@@ -12,7 +12,7 @@ std::set<int> BarrierArrivals::Missing(const Barrier& barrier, int64_t arrived, 
                                        const core::Coordinator& coordinator) const {
   const core::Job* job = coordinator.job(barrier.job);
   const auto seen = ranks_.find(barrier);
-  if (job == nullptr || job->spec.ranks != count || seen == ranks_.end()) return {};
+  if (job == nullptr || job->world_size() != count || seen == ranks_.end()) return {};
   if (static_cast<int64_t>(seen->second.size()) != arrived) return {};
   std::set<int> missing;
   for (int rank = 0; rank < count; ++rank) {

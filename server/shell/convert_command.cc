@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "proto/convert/store_operations.h"
 #include "server/shell/convert_job.h"
+#include "server/shell/convert_scheduling.h"
 #include "server/shell/convert_values.h"
 
 namespace dp::server {
@@ -79,13 +80,23 @@ void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
   proto->set_nodes(submit.spec.nodes);
   proto->set_joins_by_running(submit.spec.joins_by_running);
   if (submit.spec.restart) Fill(*submit.spec.restart, proto->mutable_restart());
+  proto->set_nodes_max(submit.spec.nodes_max);
+  *proto->mutable_scheduling() = ToProto(submit.spec.scheduling);
+  proto->set_user(submit.user);
 }
 
-core::SubmitJob ToCommand(const journal::SubmitJob& proto) {
-  core::SubmitJob submit{proto.request_id(),
-                         {proto.name(), proto.ranks(), proto.payload(), proto.store_port(),
-                          proto.nodes(), proto.joins_by_running()}};
+absl::StatusOr<core::Action> ToCommand(const journal::SubmitJob& proto) {
+  core::SubmitJob submit{.request_id = proto.request_id(), .spec = {}, .user = proto.user()};
+  submit.spec = {.name = proto.name(),
+                 .ranks = proto.ranks(),
+                 .payload = proto.payload(),
+                 .store_port = proto.store_port(),
+                 .nodes = proto.nodes(),
+                 .joins_by_running = proto.joins_by_running(),
+                 .nodes_max = proto.nodes_max()};
   if (proto.has_restart()) submit.spec.restart = ToLimits(proto.restart());
+  if (!proto.has_scheduling()) return submit;
+  DP_ASSIGN_OR_RETURN(submit.spec.scheduling, FromProto(proto.scheduling()));
   return submit;
 }
 
@@ -115,13 +126,16 @@ void Fill(const core::RegisterWorker& worker, journal::RegisterWorker* proto) {
   proto->set_slots(worker.slots);
   proto->mutable_ports()->Add(worker.ports.begin(), worker.ports.end());
   proto->set_gpus(worker.gpus);
+  proto->mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
+  proto->set_interface(worker.interface);
 }
 
 core::RegisterWorker ToCommand(const journal::RegisterWorker& proto) {
-  return {proto.name(),    proto.host(),
-          proto.address(), Incarnation(proto.incarnation()),
-          proto.slots(),   {proto.ports().begin(), proto.ports().end()},
-          proto.gpus()};
+  return {proto.name(),     proto.host(),
+          proto.address(),  Incarnation(proto.incarnation()),
+          proto.slots(),    {proto.ports().begin(), proto.ports().end()},
+          proto.gpus(),     {proto.labels().begin(), proto.labels().end()},
+          proto.interface()};
 }
 
 void Fill(const core::LoseWorker& lose, journal::LoseWorker* proto) {
@@ -314,6 +328,25 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
       return ToCommand(record.retry_job());
     case Record::kFinishJob:
       return ToCommand(record.finish_job());
+    case Record::kHoldJob:
+      return core::HoldJob{JobId(record.hold_job().job())};
+    case Record::kReleaseJob:
+      return core::ReleaseJob{JobId(record.release_job().job())};
+    case Record::kPrioritizeJob:
+      return core::PrioritizeJob{JobId(record.prioritize_job().job()),
+                                 record.prioritize_job().priority()};
+    case Record::kRequeueJob:
+      return core::RequeueJob{JobId(record.requeue_job().job()),
+                              Generation(record.requeue_job().generation())};
+    case Record::kExpireJob:
+      return core::ExpireJob{JobId(record.expire_job().job())};
+    case Record::kForgetJob:
+      return core::ForgetJob{JobId(record.forget_job().job())};
+    case Record::kDrainWorker:
+      return core::DrainWorker{record.drain_worker().worker(), record.drain_worker().reason(),
+                               record.drain_worker().hand_over()};
+    case Record::kUndrainWorker:
+      return core::UndrainWorker{record.undrain_worker().worker()};
     // A later release's command too: protobuf keeps a field that it does not know, and sets
     // nothing.
     case Record::ACTION_NOT_SET:
@@ -354,7 +387,33 @@ Record ToRecord(const core::Command& command) {
           },
           [&](const core::AskHandover& ask) { Fill(ask, record.mutable_ask_handover()); },
           [&](const core::RetryJob& retry) { Fill(retry, record.mutable_retry_job()); },
-          [&](const core::FinishJob& finish) { Fill(finish, record.mutable_finish_job()); }},
+          [&](const core::FinishJob& finish) { Fill(finish, record.mutable_finish_job()); },
+          [&](const core::HoldJob& hold) { record.mutable_hold_job()->set_job(hold.job.value()); },
+          [&](const core::ReleaseJob& release) {
+            record.mutable_release_job()->set_job(release.job.value());
+          },
+          [&](const core::PrioritizeJob& prioritize) {
+            record.mutable_prioritize_job()->set_job(prioritize.job.value());
+            record.mutable_prioritize_job()->set_priority(prioritize.priority);
+          },
+          [&](const core::RequeueJob& requeue) {
+            record.mutable_requeue_job()->set_job(requeue.job.value());
+            record.mutable_requeue_job()->set_generation(requeue.generation.value());
+          },
+          [&](const core::ExpireJob& expire) {
+            record.mutable_expire_job()->set_job(expire.job.value());
+          },
+          [&](const core::ForgetJob& forget) {
+            record.mutable_forget_job()->set_job(forget.job.value());
+          },
+          [&](const core::DrainWorker& drain) {
+            record.mutable_drain_worker()->set_worker(drain.worker);
+            record.mutable_drain_worker()->set_reason(drain.reason);
+            record.mutable_drain_worker()->set_hand_over(drain.hand_over);
+          },
+          [&](const core::UndrainWorker& undrain) {
+            record.mutable_undrain_worker()->set_worker(undrain.worker);
+          }},
       command.action);
   return record;
 }

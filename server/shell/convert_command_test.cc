@@ -10,14 +10,35 @@ namespace {
 
 const core::RankKey kRank{JobId(7), Generation(3), 2};
 
+core::Scheduling Scheduling() {
+  return {"batch",
+          -3,
+          true,
+          {{JobId(5), true}, {JobId(6), false}},
+          true,
+          absl::Minutes(5),
+          absl::Hours(1),
+          core::SlotKind::kGpu,
+          {*ParseConstraint("zone!=b"), *ParseConstraint("nvlink")}};
+}
+
 // One of each, every field set.
 std::vector<core::Action> AllActions() {
   return {
       core::StartEpoch{{.key_bytes = 1, .value_bytes = 2, .keys = 3, .total_bytes = 4}},
-      core::SubmitJob{"request", {"name", 4, std::string("\0\xff", 2), true, 2, true}},
+      core::SubmitJob{
+          "request", {"name", 4, std::string("\0\xff", 2), true, 2, true, 3, Scheduling()}, "ann"},
       core::CancelJob{JobId(7)},
       core::PlaceJob{JobId(7), {{WorkerId(1), 0}, {WorkerId(2), 3}}, 29501},
-      core::RegisterWorker{"w", "host", "10.0.0.1", Incarnation(~uint64_t{0}), 2, {4001, 4002}, 1},
+      core::RegisterWorker{"w",
+                           "host",
+                           "10.0.0.1",
+                           Incarnation(~uint64_t{0}),
+                           2,
+                           {4001, 4002},
+                           1,
+                           {{"rack", "r1"}, {"nvlink", ""}},
+                           "eth0"},
       core::LoseWorker{WorkerId(1), Incarnation(5), "silent"},
       core::ReportRank{WorkerId(1),
                        Incarnation(5),
@@ -50,6 +71,14 @@ std::vector<core::Action> AllActions() {
       core::RetryJob{JobId(7), Generation(3), absl::FromUnixSeconds(9), core::FailureClass::kOom},
       core::RetryJob{JobId(7), Generation(3), absl::FromUnixSeconds(9), {}},
       core::FinishJob{JobId(7), Generation(3), "restart.maxRestarts is 0"},
+      core::HoldJob{JobId(7)},
+      core::ReleaseJob{JobId(7)},
+      core::PrioritizeJob{JobId(7), -3},
+      core::RequeueJob{JobId(7), Generation(3)},
+      core::ExpireJob{JobId(7)},
+      core::ForgetJob{JobId(7)},
+      core::DrainWorker{"w", "new disks", true},
+      core::UndrainWorker{"w"},
   };
 }
 
@@ -95,6 +124,20 @@ TEST(ConvertCommandTest, ARetryKeepsWhatItCosts) {
     EXPECT_EQ(std::get<core::RetryJob>(back->action).counted_as, given.counted_as);
     EXPECT_EQ(std::get<core::RetryJob>(back->action).not_before, given.not_before);
   }
+}
+
+TEST(ConvertCommandTest, WhereAndWhenAJobMayRunComesBack) {
+  const auto back = FromRecord(ToRecord(Command(AllActions()[1])));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(std::get<core::SubmitJob>(back->action).spec.scheduling, Scheduling());
+}
+
+TEST(ConvertCommandTest, AJobOfBeforeThereWasAQueueHasTheDefaults) {
+  journal::JournalRecord record = ToRecord(Command(AllActions()[1]));
+  record.mutable_submit_job()->clear_scheduling();
+  const auto back = FromRecord(record);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(std::get<core::SubmitJob>(back->action).spec.scheduling, core::Scheduling());
 }
 
 TEST(ConvertCommandTest, ARecordWithoutACommandIsRefused) {

@@ -126,6 +126,8 @@ v1::FailureClass ToProto(core::FailureClass failure_class) {
       return v1::FAILURE_CLASS_OOM;
     case core::FailureClass::kPreempt:
       return v1::FAILURE_CLASS_PREEMPT;
+    case core::FailureClass::kTimeout:
+      return v1::FAILURE_CLASS_TIMEOUT;
   }
   return v1::FAILURE_CLASS_UNSPECIFIED;
 }
@@ -134,10 +136,44 @@ std::optional<core::FailureClass> FromProto(v1::FailureClass failure_class) {
   using core::FailureClass;
   for (const FailureClass each :
        {FailureClass::kUser, FailureClass::kInfra, FailureClass::kStartup, FailureClass::kCancel,
-        FailureClass::kHang, FailureClass::kOom, FailureClass::kPreempt}) {
+        FailureClass::kHang, FailureClass::kOom, FailureClass::kPreempt, FailureClass::kTimeout}) {
     if (ToProto(each) == failure_class) return each;
   }
   return std::nullopt;
+}
+
+v1::PendingCode ToProto(core::PendingReason::Code code) {
+  using Code = core::PendingReason::Code;
+  switch (code) {
+    case Code::kResources:
+      return v1::PENDING_CODE_RESOURCES;
+    case Code::kPriority:
+      return v1::PENDING_CODE_PRIORITY;
+    case Code::kLimit:
+      return v1::PENDING_CODE_LIMIT;
+    case Code::kDependency:
+      return v1::PENDING_CODE_DEPENDENCY;
+    case Code::kHeld:
+      return v1::PENDING_CODE_HELD;
+    case Code::kUnsatisfiable:
+      return v1::PENDING_CODE_UNSATISFIABLE;
+    case Code::kStorePort:
+      return v1::PENDING_CODE_STORE_PORT;
+    case Code::kDrain:
+      return v1::PENDING_CODE_DRAIN;
+    case Code::kBackOff:
+      return v1::PENDING_CODE_BACK_OFF;
+  }
+  return v1::PENDING_CODE_UNSPECIFIED;
+}
+
+v1::PendingReason ToProto(const core::PendingReason& reason) {
+  v1::PendingReason proto;
+  proto.set_code(ToProto(reason.code));
+  proto.set_text(reason.text);
+  for (const JobId job : reason.jobs) proto.add_jobs(job.value());
+  for (const std::string& worker : reason.workers) proto.add_workers(worker);
+  return proto;
 }
 
 v1::Job ToProto(const core::Job& job, const View& view) {
@@ -150,9 +186,13 @@ v1::Job ToProto(const core::Job& job, const View& view) {
   for (size_t rank = 0; rank < job.ranks.size(); ++rank) {
     Fill(job.ranks[rank], static_cast<int>(rank), proto.add_ranks());
   }
-  const auto reasons = view.pending_reasons.find(job.id);
-  if (job.state == core::JobState::kPending && reasons != view.pending_reasons.end()) {
-    for (const std::string& reason : reasons->second) proto.add_pending_reasons(reason);
+  const auto waiting = view.waiting.find(job.id);
+  if (job.state == core::JobState::kPending && waiting != view.waiting.end()) {
+    proto.set_queue_position(waiting->second.position);
+    for (const core::PendingReason& reason : waiting->second.reasons) {
+      proto.add_pending_reasons(reason.text);
+      *proto.add_waits_for() = ToProto(reason);
+    }
   }
   if (job.state == core::JobState::kStarting) {
     const int64_t seconds = absl::ToInt64Seconds(view.now - *job.placed_at);
@@ -169,6 +209,11 @@ v1::Job ToProto(const core::Job& job, const View& view) {
   }
   if (job.weights) *proto.mutable_weights() = ToProto(*job.weights);
   proto.set_handover(job.handover);
+  SetTime(job.deadline, &v1::Job::mutable_deadline, &proto);
+  proto.set_user(job.user);
+  proto.set_priority(job.priority);
+  proto.set_held(job.held);
+  proto.set_world_size(job.world_size());
   return proto;
 }
 

@@ -15,6 +15,7 @@ v1::JobState ToProto(core::JobState state);
 v1::FailureClass ToProto(core::FailureClass failure_class);
 // None: unspecified, or a later release's.
 std::optional<core::FailureClass> FromProto(v1::FailureClass failure_class);
+v1::PendingReason ToProto(const core::PendingReason& reason);
 v1::Job ToProto(const core::Job& job, const View& view);
 
 }  // namespace dp::server

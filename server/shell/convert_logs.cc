@@ -58,9 +58,9 @@ absl::Status CheckStream(const LogStreamKey& stream, const core::Job& job) {
                                                    stream.generation.value(), "; the last is ",
                                                    job.generation.value()));
   }
-  if (stream.rank < 0 || stream.rank >= job.spec.ranks) {
+  if (stream.rank < 0 || stream.rank >= job.world_size()) {
     return absl::InvalidArgumentError(absl::StrCat("job ", job.id.value(), " has no rank ",
-                                                   stream.rank, "; it has ", job.spec.ranks));
+                                                   stream.rank, "; it has ", job.world_size()));
   }
   return absl::OkStatus();
 }

@@ -28,6 +28,13 @@ absl::StatusOr<core::ReportRank::What> ToWhat(v1::RankState state) {
   }
 }
 
+v1::WorkerState StateOf(const core::Worker& worker) {
+  if (!worker.ready()) return v1::WORKER_STATE_LOST;
+  if (worker.leaving) return v1::WORKER_STATE_LEAVING;
+  if (!worker.drain.has_value()) return v1::WORKER_STATE_READY;
+  return worker.jobs().empty() ? v1::WORKER_STATE_DRAINED : v1::WORKER_STATE_DRAINING;
+}
+
 void Fill(const core::HostRanks& host, v1::HostRanks* proto) {
   proto->set_address(host.address);
   proto->mutable_slots()->Add(host.slots.begin(), host.slots.end());
@@ -42,13 +49,15 @@ v1::Worker ToProto(const core::Worker& worker, const View& view) {
   proto.set_name(worker.name);
   proto.set_host(worker.host);
   proto.set_address(worker.address);
-  proto.set_state(!worker.ready()  ? v1::WORKER_STATE_LOST
-                  : worker.leaving ? v1::WORKER_STATE_LEAVING
-                                   : v1::WORKER_STATE_READY);
+  proto.set_state(StateOf(worker));
   proto.set_slots(static_cast<int>(worker.slots.size()));
   proto.set_free_slots(static_cast<int>(worker.free_slots().size()));
   for (const JobId job : worker.jobs()) proto.add_jobs(job.value());
   proto.set_gpus(worker.gpus);
+  proto.mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
+  proto.set_interface(worker.interface);
+  proto.set_drained(worker.drain.has_value());
+  proto.set_reason(worker.drain.has_value() ? worker.drain->reason : worker.lost_reason);
   if (const auto silent_for = view.liveness.silent_for(worker.id, view.now)) {
     *proto.mutable_silent_for() = ToProto(*silent_for);
   }
@@ -68,6 +77,7 @@ v1::Assignment ToProto(const core::Assignment& assignment, const std::string& st
     added->set_slot(rank.slot);
     added->set_stop(rank.stop);
     added->set_store_port(rank.store_port);
+    added->set_hand_over(rank.hand_over);
     *added->mutable_spec() = ParseSpec(rank.spec);
     if (added->spec().command().store() == "direct") added->set_store_host(store_host);
     for (const core::HostRanks& host : rank.hosts) Fill(host, added->add_hosts());

@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "base/overloaded.h"
 #include "base/status.h"
+#include "server/core/due_jobs.h"
+#include "server/core/handovers.h"
 #include "server/core/placement.h"
 #include "server/core/retry_policy.h"
 #include "server/shell/event_log.h"
@@ -48,9 +50,9 @@ Driver::Driver(const Options& options, Journal& journal, const Clock& clock, OnE
       queue_(options.queue_capacity),
       liveness_(options.lease),
       waiters_(options.waiting_capacity) {
-  store_ports_ = options.store_ports;
+  policy_ = options.placement;
   if (!options.store_port_usable) return;
-  store_ports_.usable = [this](JobId job, int port) {
+  policy_.ports.usable = [this](JobId job, int port) {
     return options_.store_port_usable(*coordinator_.job(job), port);
   };
 }
@@ -228,8 +230,8 @@ core::Outcome Driver::Apply(core::Action action) {
   return outcome;
 }
 
-// The policies' decisions become commands of the same batch: first who is lost, then who gets
-// another generation, then who is placed.
+// The policies' decisions become commands of the same batch: first who is lost, then whose time is
+// over, then who gets another generation, then who is placed.
 void Driver::ApplyVerdicts() {
   const size_t held_before = liveness_.held_back();
   for (core::LoseWorker& verdict : liveness_.Overdue(now_)) {
@@ -238,18 +240,24 @@ void Driver::ApplyVerdicts() {
   if (held_before == 0 && liveness_.held_back() > 0) {
     Log(Severity::kError, "evictions_held", {{"silent_workers", liveness_.held_back()}});
   }
-  if (now_ < place_again_at_ && std::none_of(changed_.begin(), changed_.end(), ConcernsPlacement)) {
+  if (now_ < plan_again_at_ && std::none_of(changed_.begin(), changed_.end(), ConcernsPlacement)) {
     return;
   }
+  const core::DueJobs due = core::FindDueJobs(coordinator_, now_);
+  for (const core::ExpireJob& expire : due.expire) (void)Apply(expire);
+  for (const core::ForgetJob& forget : due.forget) (void)Apply(forget);
+  for (const core::AskHandover& ask : core::FindHandovers(coordinator_)) (void)Apply(ask);
   for (core::Action& verdict : core::PlanRetries(coordinator_, now_)) {
     (void)Apply(std::move(verdict));  // decided on this very state
   }
-  core::Placement placement = core::PlanPlacement(coordinator_, store_ports_, now_);
-  place_again_at_ = placement.again_at;
+  core::Placement placement = core::PlanPlacement(coordinator_, policy_, now_);
   for (core::PlaceJob& place : placement.place) {
     (void)Apply(std::move(place));  // planned on this very state
   }
-  pending_reasons_ = std::move(placement.reasons);
+  waiting_ = std::move(placement.waiting);
+  // With the deadlines of those that were placed just now.
+  const absl::Time next_due = core::FindDueJobs(coordinator_, now_).next_at;
+  plan_again_at_ = std::min(placement.again_at, next_due);
 }
 
 absl::Status Driver::Persist() {
@@ -317,14 +325,14 @@ void Driver::AnswerAllEnded(std::vector<Item>& items) {
 absl::Duration Driver::UntilNextWake() const {
   if (journal_.compacting()) return absl::ZeroDuration();
   const absl::Duration until_look = options_.lease / kLooksPerLease;
-  const absl::Time next = std::min(waiters_.next_deadline(), place_again_at_);
+  const absl::Time next = std::min(waiters_.next_deadline(), plan_again_at_);
   const absl::Duration pulse =
       options_.notify != nullptr ? options_.notify->pulse() : absl::InfiniteDuration();
   return std::min({until_look, next - clock_.Now(), pulse});
 }
 
 View Driver::MakeView() const {
-  return {coordinator_, liveness_, pending_reasons_, log_versions_, waiters_, now_};
+  return {coordinator_, liveness_, waiting_, log_versions_, waiters_, now_};
 }
 
 }  // namespace dp::server

@@ -21,7 +21,7 @@
 #include "server/core/coordinator.h"
 #include "server/core/liveness.h"
 #include "server/core/outcome.h"
-#include "server/core/store_ports.h"
+#include "server/core/placement.h"
 #include "server/shell/journal.h"
 #include "server/shell/snapshot_policy.h"
 #include "server/shell/waiters.h"
@@ -32,8 +32,8 @@ namespace dp::server {
 struct View {
   const core::Coordinator& coordinator;
   const core::Liveness& liveness;
-  // Of the jobs that wait for slots, by the last placement.
-  const std::map<JobId, std::vector<std::string>>& pending_reasons;
+  // The jobs that wait for slots, by the last placement.
+  const std::map<JobId, core::Waiting>& waiting;
   // As the writer of the logs told last (Driver::TellLogs).
   const std::map<JobId, uint64_t>& log_versions;
   const Waiters& waiters;  // the calls that are parked
@@ -54,7 +54,7 @@ class Driver {
  public:
   struct Options {
     absl::Duration lease = absl::Seconds(5);
-    core::StorePortRange store_ports;
+    core::PlacementPolicy placement;
     // Whether the job's store could be served at that port; null: it can. On the driver's thread.
     std::function<bool(const core::Job&, int port)> store_port_usable = {};
     // Calls that wait for the disk. At a few kB each, tens of MB.
@@ -93,6 +93,7 @@ class Driver {
   absl::Status Hear(WorkerId worker, Incarnation incarnation, OnAnswer done);
   // Wakes those who wait for logs of the job, which are at `version` now; then answers.
   absl::Status TellLogs(JobId job, uint64_t version, OnAnswer done);
+  const core::PlacementPolicy& placement() const { return options_.placement; }
 
   // Asks `question` at once, when one of the topics changes, and when `timeout` has passed.
   // `ticket` names the wait for Cancel and comes from NewTicket; `blocked` shows it to who asks.
@@ -162,7 +163,7 @@ class Driver {
   View MakeView() const;
 
   const Options options_;
-  core::StorePortRange store_ports_;
+  core::PlacementPolicy policy_;
   Journal& journal_;
   const Clock& clock_;
   const OnEnd on_end_;
@@ -173,9 +174,9 @@ class Driver {
   core::Coordinator coordinator_;
   core::Liveness liveness_;
   Waiters waiters_;
-  std::map<JobId, std::vector<std::string>> pending_reasons_;
+  std::map<JobId, core::Waiting> waiting_;
   std::map<JobId, uint64_t> log_versions_;
-  absl::Time place_again_at_ = absl::InfinitePast();
+  absl::Time plan_again_at_ = absl::InfinitePast();
   absl::Time now_;                       // never goes back
   std::vector<core::Command> unsynced_;  // applied in this batch, not yet journalled
   std::vector<core::Topic> changed_;     // in this batch

@@ -222,12 +222,12 @@ TEST_F(DriverTest, AJobIsPlacedInTheBatchThatMakesRoomForIt) {
   Start();
   ASSERT_TRUE(Submit(AJob("a", /*ranks=*/2)).get().ok());
   Look([](const View& view) {
-    EXPECT_EQ(view.pending_reasons.size(), 1u);
+    EXPECT_EQ(view.waiting.size(), 1u);
     EXPECT_EQ(view.coordinator.job(JobId(1))->state, core::JobState::kPending);
   });
   ASSERT_TRUE(Submit(AWorker()).get().ok());
   Look([](const View& view) {
-    EXPECT_TRUE(view.pending_reasons.empty());
+    EXPECT_TRUE(view.waiting.empty());
     EXPECT_EQ(view.coordinator.job(JobId(1))->state, core::JobState::kStarting);
   });
   driver_->Stop();

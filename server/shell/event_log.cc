@@ -102,6 +102,10 @@ void LogWeights(const core::RegisterWeights& weights) {
        {"sha256", weights.sha256}});
 }
 
+void LogQueued(const char* event, JobId job) {
+  Log(Severity::kInfo, event, {{"job", job.value()}});
+}
+
 // A worker that was lost may be off the record already, where many were lost at once.
 std::string NameOf(const core::Coordinator& coordinator, WorkerId id) {
   const core::Worker* worker = coordinator.worker(id);
@@ -146,7 +150,23 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
                 {{"job", ask.job.value()}, {"reason", ask.reason}});
           },
           [&](const core::RetryJob& retry) { LogRetried(*coordinator.job(retry.job), command.at); },
-          [](const core::FinishJob&) {}},  // the job has ended, which is told below
+          [](const core::FinishJob&) {}, // the job has ended, which is told below
+          [](const core::HoldJob& hold) { LogQueued("job_held", hold.job); },
+          [](const core::ReleaseJob& release) { LogQueued("job_released", release.job); },
+          [](const core::PrioritizeJob& prioritize) {
+            Log(Severity::kInfo, "job_prioritized",
+                {{"job", prioritize.job.value()}, {"priority", prioritize.priority}});
+          },
+          [](const core::RequeueJob& requeue) { LogQueued("job_requeued", requeue.job); },
+          [](const core::ExpireJob& expire) { LogQueued("job_expired", expire.job); },
+          [](const core::ForgetJob& forget) { LogQueued("job_forgotten", forget.job); },
+          [](const core::DrainWorker& drain) {
+            Log(Severity::kInfo, "worker_drained",
+                {{"worker", drain.worker}, {"reason", drain.reason}});
+          },
+          [](const core::UndrainWorker& undrain) {
+            Log(Severity::kInfo, "worker_undrained", {{"worker", undrain.worker}});
+          }},
       command.action);
   // A job that has ended never moves again, so each is told once.
   for (const core::Topic& topic : outcome.changed) {

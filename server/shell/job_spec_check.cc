@@ -4,16 +4,17 @@
 #include <cmath>
 #include <string>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/limits.h"
+#include "base/name.h"
 #include "base/node_range.h"
 #include "base/status.h"
 #include "proto/convert/restart_defaults.h"
 #include "server/shell/convert_values.h"
+#include "server/shell/scheduling_check.h"
 
 namespace dp::server {
 namespace {
@@ -39,18 +40,9 @@ absl::Status CheckRange(absl::string_view field, absl::Duration value, absl::Dur
                               absl::FormatDuration(max)));
 }
 
-bool IsNameCharacter(char c) {
-  return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
-}
-
 absl::Status CheckName(const std::string& name) {
-  const bool good = !name.empty() && name.size() <= kJobNameBytesMax && name.front() != '-' &&
-                    name.back() != '-' && std::all_of(name.begin(), name.end(), IsNameCharacter);
-  if (good) return absl::OkStatus();
-  return Invalid(
-      "name", absl::StrCat("\"", name, "\""),
-      absl::StrCat("it must be 1 to ", kJobNameBytesMax,
-                   " characters of a-z, 0-9 and '-', with a letter or digit first and last"));
+  if (IsName(name)) return absl::OkStatus();
+  return Invalid("name", absl::StrCat("\"", name, "\""), absl::StrCat("it must be ", kNameRule));
 }
 
 absl::Status CheckHead(const v1::JobSpec& spec) {
@@ -208,6 +200,7 @@ absl::Status CheckCommand(const v1::CommandSpec& command) {
 struct Shape {
   int nodes = 0;
   int each = 1;
+  int nodes_max = 0;
 };
 
 absl::StatusOr<Shape> ShapeOf(const v1::CommandSpec& command) {
@@ -220,6 +213,7 @@ absl::StatusOr<Shape> ShapeOf(const v1::CommandSpec& command) {
           absl::StrCat("command.nodes ", std::string(range.status().message())));
     }
     shape.nodes = range->min;
+    shape.nodes_max = range->max;
   }
   const std::string& each = command.nproc_per_node();
   if (!each.empty() && !absl::SimpleAtoi(each, &shape.each)) {
@@ -235,6 +229,9 @@ absl::StatusOr<core::JobSpec> CheckedCommand(v1::JobSpec spec) {
   DP_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(spec.command()));
   const int64_t ranks = shape.nodes > 0 ? int64_t{shape.nodes} * shape.each : spec.ranks();
   DP_RETURN_IF_ERROR(CheckRange("ranks", static_cast<double>(ranks), 1, kRanksMax));
+  DP_RETURN_IF_ERROR(CheckRange("command.nodes times command.nprocPerNode",
+                                static_cast<double>(int64_t{shape.nodes_max} * shape.each), 0,
+                                kRanksMax));
   // One rank is what a job has that does not say.
   if (spec.ranks() != 1 && spec.ranks() != ranks) {
     return Invalid(
@@ -247,7 +244,8 @@ absl::StatusOr<core::JobSpec> CheckedCommand(v1::JobSpec spec) {
                        .payload = spec.SerializeAsString(),
                        .store_port = spec.command().contract() == "torchrun",
                        .nodes = shape.nodes,
-                       .joins_by_running = true};
+                       .joins_by_running = true,
+                       .nodes_max = shape.nodes_max > shape.nodes ? shape.nodes_max : 0};
 }
 
 // Recorded with the job, so that no later default changes what it does.
@@ -269,6 +267,8 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
     spec.mutable_train()->set_on_isolation("continue");
   }
   FillRestart(spec);
+  if (spec.queue().empty()) spec.set_queue("default");
+  if (spec.slots().empty()) spec.set_slots("any");
   if (!spec.has_grace()) *spec.mutable_grace() = ToProto(absl::Seconds(10));
   if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(absl::Seconds(30));
   return spec;
@@ -289,7 +289,7 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
   switch (spec.program_case()) {
     case v1::JobSpec::kTrain:
       DP_RETURN_IF_ERROR(CheckTrain(spec.train()));
-      checked = {spec.name(), spec.ranks(), spec.SerializeAsString()};
+      checked = {.name = spec.name(), .ranks = spec.ranks(), .payload = spec.SerializeAsString()};
       break;
     case v1::JobSpec::kCommand: {
       DP_ASSIGN_OR_RETURN(checked, CheckedCommand(spec));
@@ -300,6 +300,7 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
           "the job has no program; give it a section `train` or `command`");
   }
   checked.restart = LimitsOf(spec.restart());
+  DP_ASSIGN_OR_RETURN(checked.scheduling, CheckScheduling(spec));
   if (checked.payload.size() > kSpecBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("the job takes ", checked.payload.size(),
                                                    " bytes; at most ", kSpecBytesMax,

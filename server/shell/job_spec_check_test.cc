@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -99,6 +100,27 @@ TEST(JobSpecCheckTest, AJobNeedsAProgramAModelAndData) {
                 spec.mutable_train()->mutable_model()->add_layers()->mutable_relu();
               }),
               HasSubstr("train.model is given twice"));
+}
+
+TEST(JobSpecCheckTest, WhenAndWhereAJobMayRunIsChecked) {
+  v1::JobSpec spec = Valid();
+  spec.set_slots("gpu");
+  spec.add_after("any:7");
+  spec.add_constraints("zone!=b");
+  spec.mutable_max_duration()->set_seconds(60);
+  const auto checked = CheckJobSpec(spec);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->scheduling.queue, "default");
+  EXPECT_EQ(checked->scheduling.slots, core::SlotKind::kGpu);
+  EXPECT_EQ(checked->scheduling.after, (std::vector<Dependency>{{JobId(7), false}}));
+  EXPECT_EQ(checked->scheduling.max_duration, absl::Minutes(1));
+  EXPECT_EQ(checked->scheduling.ttl_after_finish, absl::InfiniteDuration());
+  EXPECT_EQ(Refusal([](v1::JobSpec& s) { s.add_after("cnn"); }),
+            "after is \"cnn\"; expected a job's number, as 7 or ok:7 (with success), or any:7");
+  EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.add_constraints("a b"); }),
+              HasSubstr("constraints is \"a b\""));
+  EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.set_slots("tpu"); }), HasSubstr("slots is \"tpu\""));
+  EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.set_queue("No"); }), HasSubstr("queue is \"No\""));
 }
 
 TEST(JobSpecCheckTest, AnotherVersionOrKindIsRefused) {

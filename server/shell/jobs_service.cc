@@ -1,14 +1,26 @@
 #include "server/shell/jobs_service.h"
 
+#include <optional>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "base/status.h"
 #include "server/core/job_registry.h"
 #include "server/shell/call.h"
 #include "server/shell/convert_job.h"
+#include "server/shell/convert_queue.h"
 #include "server/shell/convert_values.h"
 #include "server/shell/job_spec_check.h"
 #include "server/shell/watch_job_call.h"
 
 namespace dp::server {
 namespace {
+
+// One answer stays far below what a message may have.
+constexpr size_t kEventsInAnswerMax = 1'000;
+
+// A page ends with the job that passes it: far below what one message may hold, whatever its size.
+constexpr size_t kPageBytes = 1 << 20;
 
 // Fills in header and job. Errors: NotFound.
 template <typename Response>
@@ -20,24 +32,42 @@ absl::Status AnswerJob(JobId id, const View& view, Response* response) {
   return absl::OkStatus();
 }
 
+bool Wanted(const core::Job& job, const v1::ListJobsRequest& request) {
+  const auto& states = request.states();
+  return job.id.value() > request.after() &&
+         (request.name().empty() || job.spec.name == request.name()) &&
+         (states.empty() || absl::c_linear_search(states, ToProto(job.state)));
+}
+
+void FillPage(const v1::ListJobsRequest& request, const View& view,
+              v1::ListJobsResponse* response) {
+  size_t bytes = 0;
+  for (const core::Job* job : view.coordinator.jobs()) {
+    if (!Wanted(*job, request)) continue;
+    if (bytes >= kPageBytes) return response->set_more(true);
+    v1::Job* listed = response->add_jobs();
+    *listed = ToProto(*job, view);
+    bytes += listed->ByteSizeLong();
+  }
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* JobsService::Submit(grpc::CallbackServerContext* context,
                                               const v1::SubmitRequest* request,
                                               v1::SubmitResponse* response) {
-  auto spec = CheckJobSpec(request->spec());
+  auto spec = Check(request->spec());
   if (!spec.ok()) return Refuse(context, spec.status());
-  if (const absl::Status served = CheckStore(request->spec()); !served.ok()) {
-    return Refuse(context, served);
-  }
-  return Apply(driver_, context, core::SubmitJob{request->request_id(), *std::move(spec)},
+  return Apply(driver_, context,
+               core::SubmitJob{request->request_id(), *std::move(spec), request->user()},
                [=](const core::Outcome& outcome, const View& view) {
                  return AnswerJob(std::get<JobId>(outcome.reply), view, response);
                });
 }
 
-absl::Status JobsService::CheckStore(const v1::JobSpec& spec) const {
-  if (direct_stores_ || spec.command().store() != "direct") return absl::OkStatus();
+absl::StatusOr<core::JobSpec> JobsService::Check(const v1::JobSpec& spec) const {
+  DP_ASSIGN_OR_RETURN(core::JobSpec checked, CheckJobSpec(spec));
+  if (direct_stores_ || spec.command().store() != "direct") return checked;
   return absl::InvalidArgumentError(
       "command.store is direct, but this coordinator serves no stores itself; start it with "
       "--tcpstore-listen, or use relay");
@@ -60,12 +90,11 @@ grpc::ServerUnaryReactor* JobsService::Get(grpc::CallbackServerContext*,
 }
 
 grpc::ServerUnaryReactor* JobsService::List(grpc::CallbackServerContext* context,
-                                            const v1::ListJobsRequest*,
+                                            const v1::ListJobsRequest* request,
                                             v1::ListJobsResponse* response) {
   return Ask(driver_, context, [=](const View& view) {
     SetHeader(view, response);
-    for (const core::Job* job : view.coordinator.jobs())
-      *response->add_jobs() = ToProto(*job, view);
+    FillPage(*request, view, response);
     return absl::OkStatus();
   });
 }
@@ -76,13 +105,77 @@ grpc::ServerUnaryReactor* JobsService::Watch(grpc::CallbackServerContext*,
   return Watch(request->job(), request->since(), BoundedWait(request->timeout()), response);
 }
 
+template <typename Response>
+grpc::ServerUnaryReactor* JobsService::Change(grpc::CallbackServerContext* context, uint64_t job,
+                                              core::Action action, Response* response) {
+  return Apply(driver_, context, std::move(action), [=](const core::Outcome&, const View& view) {
+    return AnswerJob(JobId(job), view, response);
+  });
+}
+
 grpc::ServerUnaryReactor* JobsService::Cancel(grpc::CallbackServerContext* context,
                                               const v1::CancelRequest* request,
                                               v1::CancelResponse* response) {
-  return Apply(driver_, context, core::CancelJob{JobId(request->job())},
-               [=](const core::Outcome&, const View& view) {
-                 return AnswerJob(JobId(request->job()), view, response);
-               });
+  return Change(context, request->job(), core::CancelJob{JobId(request->job())}, response);
+}
+
+grpc::ServerUnaryReactor* JobsService::Plan(grpc::CallbackServerContext* context,
+                                            const v1::PlanRequest* request,
+                                            v1::PlanResponse* response) {
+  auto spec = Check(request->spec());
+  if (!spec.ok()) return Refuse(context, spec.status());
+  core::SubmitJob submit{"plan", *std::move(spec), request->user()};
+  return Ask(driver_, context, [=, this, submit = std::move(submit)](const View& view) {
+    SetHeader(view, response);
+    return FillPlan(submit, driver_.placement(), view, response);
+  });
+}
+
+grpc::ServerUnaryReactor* JobsService::Hold(grpc::CallbackServerContext* context,
+                                            const v1::HoldRequest* request,
+                                            v1::HoldResponse* response) {
+  return Change(context, request->job(), core::HoldJob{JobId(request->job())}, response);
+}
+
+grpc::ServerUnaryReactor* JobsService::Release(grpc::CallbackServerContext* context,
+                                               const v1::ReleaseRequest* request,
+                                               v1::ReleaseResponse* response) {
+  return Change(context, request->job(), core::ReleaseJob{JobId(request->job())}, response);
+}
+
+grpc::ServerUnaryReactor* JobsService::SetPriority(grpc::CallbackServerContext* context,
+                                                   const v1::SetPriorityRequest* request,
+                                                   v1::SetPriorityResponse* response) {
+  return Change(context, request->job(),
+                core::PrioritizeJob{JobId(request->job()), request->priority()}, response);
+}
+
+grpc::ServerUnaryReactor* JobsService::Requeue(grpc::CallbackServerContext* context,
+                                               const v1::RequeueRequest* request,
+                                               v1::RequeueResponse* response) {
+  return Change(context, request->job(),
+                core::RequeueJob{JobId(request->job()), Generation(request->generation())},
+                response);
+}
+
+grpc::ServerUnaryReactor* JobsService::WatchEvents(grpc::CallbackServerContext*,
+                                                   const v1::WatchEventsRequest* request,
+                                                   v1::WatchEventsResponse* response) {
+  return Wait(driver_, {{.kind = core::Topic::Kind::kEvents}}, BoundedWait(request->timeout()),
+              [=](const View& view, bool last) -> std::optional<absl::Status> {
+                const JobId job(request->job());
+                const core::EventHistory& history = view.coordinator.state().events;
+                const auto events = history.After(request->since(), job, kEventsInAnswerMax);
+                if (events.empty() && !last) {
+                  if (!job.valid() || view.coordinator.job(job) != nullptr) return std::nullopt;
+                  return core::UnknownJob(job);
+                }
+                SetHeader(view, response);
+                for (const core::Event* event : events) *response->add_events() = ToProto(*event);
+                response->set_next_since(events.empty() ? request->since() : events.back()->number);
+                response->set_oldest(history.oldest());
+                return absl::OkStatus();
+              });
 }
 
 }  // namespace dp::server

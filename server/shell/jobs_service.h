@@ -29,9 +29,32 @@ class JobsService final : public v1::Jobs::CallbackService {
   grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context,
                                    const v1::CancelRequest* request,
                                    v1::CancelResponse* response) override;
+  grpc::ServerUnaryReactor* Plan(grpc::CallbackServerContext* context,
+                                 const v1::PlanRequest* request,
+                                 v1::PlanResponse* response) override;
+  grpc::ServerUnaryReactor* Hold(grpc::CallbackServerContext* context,
+                                 const v1::HoldRequest* request,
+                                 v1::HoldResponse* response) override;
+  grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context,
+                                    const v1::ReleaseRequest* request,
+                                    v1::ReleaseResponse* response) override;
+  grpc::ServerUnaryReactor* SetPriority(grpc::CallbackServerContext* context,
+                                        const v1::SetPriorityRequest* request,
+                                        v1::SetPriorityResponse* response) override;
+  grpc::ServerUnaryReactor* Requeue(grpc::CallbackServerContext* context,
+                                    const v1::RequeueRequest* request,
+                                    v1::RequeueResponse* response) override;
+  grpc::ServerUnaryReactor* WatchEvents(grpc::CallbackServerContext* context,
+                                        const v1::WatchEventsRequest* request,
+                                        v1::WatchEventsResponse* response) override;
 
  private:
-  absl::Status CheckStore(const v1::JobSpec& spec) const;
+  // Errors: those of CheckJobSpec; InvalidArgument nobody would serve its store.
+  absl::StatusOr<core::JobSpec> Check(const v1::JobSpec& spec) const;
+  // Applies the command to a job and answers it.
+  template <typename Response>
+  grpc::ServerUnaryReactor* Change(grpc::CallbackServerContext* context, uint64_t job,
+                                   core::Action action, Response* response);
   // Answers when the job's version is above `since`.
   template <typename Response>
   grpc::ServerUnaryReactor* Watch(uint64_t job, uint64_t since, absl::Duration timeout,

@@ -31,6 +31,7 @@
 #include "server/shell/data_dir.h"
 #include "server/shell/direct_stores.h"
 #include "server/shell/driver.h"
+#include "server/shell/limits_file.h"
 #include "server/shell/listen_address.h"
 #include "server/shell/log_store.h"
 #include "server/shell/log_thread.h"
@@ -51,6 +52,8 @@ struct Flags {
   std::string store_ports = "29500-30499";
   std::string store_port_rest = "10m";
   std::string port_file;
+  std::string limits_file;
+  std::string rack_label = "rack";
   bool insecure = false;
   KeyValueLimits store;
 };
@@ -59,7 +62,7 @@ struct Options {
   ListenAddress listen;
   std::optional<ListenAddress> tcpstore_listen;
   absl::Duration lease;
-  core::StorePortRange store_ports;
+  core::PlacementPolicy placement;
   std::string data_dir;
   std::string port_file;
   KeyValueLimits store;
@@ -105,9 +108,14 @@ absl::StatusOr<Options> Check(const Flags& flags) {
     return absl::InvalidArgumentError(
         absl::StrCat("--lease is ", flags.lease, "; it must be from 1s to 1h, as in 5s"));
   }
-  DP_ASSIGN_OR_RETURN(options.store_ports, ParsePortRange(flags.store_ports));
-  if (!absl::ParseDuration(flags.store_port_rest, &options.store_ports.rest) ||
-      options.store_ports.rest < absl::ZeroDuration()) {
+  core::StorePortRange& ports = options.placement.ports;
+  DP_ASSIGN_OR_RETURN(ports, ParsePortRange(flags.store_ports));
+  options.placement.rack_label = flags.rack_label;
+  if (!flags.limits_file.empty()) {
+    DP_ASSIGN_OR_RETURN(options.placement.limits, ReadLimits(flags.limits_file));
+  }
+  if (!absl::ParseDuration(flags.store_port_rest, &ports.rest) ||
+      ports.rest < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(absl::StrCat("--store-port-rest is ", flags.store_port_rest,
                                                    "; it must be a duration, as in 10m"));
   }
@@ -196,7 +204,7 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
     return DirectStores::CanServe(job, host.value_or(""), port);
   };
   DP_ASSIGN_OR_RETURN(const auto driver, Driver::Start({.lease = options.lease,
-                                                        .store_ports = options.store_ports,
+                                                        .placement = options.placement,
                                                         .store_port_usable = can_serve,
                                                         .store_limits = options.store,
                                                         .on_forgotten = drop_logs,
@@ -262,6 +270,11 @@ int Run(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--store-port-rest", flags.store_port_rest,
                  "How long such a port rests after its job")
+      ->capture_default_str();
+  app.add_option("--limits", flags.limits_file,
+                 "File of what users and queues may hold (docs/scheduling.md)");
+  app.add_option("--rack-label", flags.rack_label,
+                 "Label of workers that are near each other, as rack or switch")
       ->capture_default_str();
   app.add_option("--port-file", flags.port_file, "Write the port into this file once listening");
   app.add_flag("--insecure", flags.insecure, "Allow listening beyond this machine, unencrypted");

@@ -126,6 +126,35 @@ TEST_F(ServicesTest, SubmittingTwiceWithOneRequestIdMakesOneJob) {
   EXPECT_EQ(all->jobs_size(), 1);
 }
 
+TEST_F(ServicesTest, AListComesInPagesThatOneMessageCanHold) {
+  v1::JobSpec large = ClusterClient::AJob("large");
+  (*large.mutable_env())["TEXT"] = std::string(200 << 10, 'x');
+  for (int i = 0; i < 8; ++i) client_->Submit(large, std::to_string(i));
+  client_->Submit(ClusterClient::AJob("small"), "s");
+
+  v1::ListJobsRequest request;
+  const auto first = client_->Call(client_->jobs(), &v1::Jobs::Stub::List, request);
+  ASSERT_TRUE(first->more());
+  EXPECT_LT(first->ByteSizeLong(), 2u << 20);
+  request.set_after(first->jobs().rbegin()->id());
+  const auto second = client_->Call(client_->jobs(), &v1::Jobs::Stub::List, request);
+  EXPECT_FALSE(second->more());
+  EXPECT_EQ(first->jobs_size() + second->jobs_size(), 9);
+  EXPECT_EQ(second->jobs().rbegin()->spec().name(), "small");
+}
+
+TEST_F(ServicesTest, AListHoldsWhatWasAskedFor) {
+  client_->Submit(ClusterClient::AJob("a"), "1");
+  client_->Submit(ClusterClient::AJob("b"), "2");
+  v1::ListJobsRequest request;
+  request.set_name("b");
+  const auto named = client_->Call(client_->jobs(), &v1::Jobs::Stub::List, request);
+  ASSERT_EQ(named->jobs_size(), 1);
+  EXPECT_EQ(named->jobs(0).spec().name(), "b");
+  request.add_states(v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(client_->Call(client_->jobs(), &v1::Jobs::Stub::List, request)->jobs_size(), 0);
+}
+
 TEST_F(ServicesTest, ABadSpecIsRefusedByItsField) {
   const auto refused = client_->Submit(ClusterClient::AJob("a", -1), "r");
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);

@@ -1,21 +1,43 @@
 #include "server/shell/workers_service.h"
 
 #include <optional>
+#include <string>
 
 #include "server/shell/call.h"
 #include "server/shell/convert_values.h"
 #include "server/shell/convert_worker.h"
 
 namespace dp::server {
+namespace {
+
+template <typename Response>
+void AddWorkers(const View& view, Response* response) {
+  for (const core::Worker* worker : view.coordinator.workers()) {
+    *response->add_workers() = ToProto(*worker, view);
+  }
+}
+
+// Of a drain, or its end, which was accepted: so there is such a worker.
+template <typename Response>
+absl::Status AnswerWorker(const std::string& name, const View& view, Response* response) {
+  SetHeader(view, response);
+  for (const core::Worker* worker : view.coordinator.workers()) {
+    if (worker->name == name) *response->mutable_worker() = ToProto(*worker, view);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* WorkersService::Register(grpc::CallbackServerContext* context,
                                                    const v1::RegisterRequest* request,
                                                    v1::RegisterResponse* response) {
   core::RegisterWorker worker{
-      request->name(),    request->host(),
-      request->address(), Incarnation(request->incarnation()),
-      request->slots(),   {request->ports().begin(), request->ports().end()},
-      request->gpus()};
+      request->name(),     request->host(),
+      request->address(),  Incarnation(request->incarnation()),
+      request->slots(),    {request->ports().begin(), request->ports().end()},
+      request->gpus(),     {request->labels().begin(), request->labels().end()},
+      request->interface()};
   return Apply(driver_, context, std::move(worker),
                [=](const core::Outcome& outcome, const View& view) {
                  const WorkerId id = std::get<WorkerId>(outcome.reply);
@@ -82,11 +104,43 @@ grpc::ServerUnaryReactor* WorkersService::List(grpc::CallbackServerContext* cont
   return Ask(driver_, context, [=](const View& view) {
     SetHeader(view, response);
     response->set_held_back(static_cast<int>(view.liveness.held_back()));
-    for (const core::Worker* worker : view.coordinator.workers()) {
-      *response->add_workers() = ToProto(*worker, view);
-    }
+    AddWorkers(view, response);
     return absl::OkStatus();
   });
+}
+
+grpc::ServerUnaryReactor* WorkersService::Drain(grpc::CallbackServerContext* context,
+                                                const v1::DrainRequest* request,
+                                                v1::DrainResponse* response) {
+  return Apply(driver_, context,
+               core::DrainWorker{request->worker(), request->reason(), request->hand_over()},
+               [=](const core::Outcome&, const View& view) {
+                 return AnswerWorker(request->worker(), view, response);
+               });
+}
+
+grpc::ServerUnaryReactor* WorkersService::Undrain(grpc::CallbackServerContext* context,
+                                                  const v1::UndrainRequest* request,
+                                                  v1::UndrainResponse* response) {
+  return Apply(driver_, context, core::UndrainWorker{request->worker()},
+               [=](const core::Outcome&, const View& view) {
+                 return AnswerWorker(request->worker(), view, response);
+               });
+}
+
+grpc::ServerUnaryReactor* WorkersService::Watch(grpc::CallbackServerContext*,
+                                                const v1::WatchWorkersRequest* request,
+                                                v1::WatchWorkersResponse* response) {
+  const core::Topic topic{.kind = core::Topic::Kind::kWorkers};
+  return Wait(driver_, {topic}, BoundedWait(request->timeout()),
+              [=](const View& view, bool last) -> std::optional<absl::Status> {
+                const Revision version = view.coordinator.version(topic);
+                if (version.value() <= request->since() && !last) return std::nullopt;
+                SetHeader(view, response);
+                response->set_version(version.value());
+                AddWorkers(view, response);
+                return absl::OkStatus();
+              });
 }
 
 }  // namespace dp::server

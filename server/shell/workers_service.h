@@ -31,6 +31,15 @@ class WorkersService final : public v1::Workers::CallbackService {
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
                                  const v1::ListWorkersRequest* request,
                                  v1::ListWorkersResponse* response) override;
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
+                                  const v1::DrainRequest* request,
+                                  v1::DrainResponse* response) override;
+  grpc::ServerUnaryReactor* Undrain(grpc::CallbackServerContext* context,
+                                    const v1::UndrainRequest* request,
+                                    v1::UndrainResponse* response) override;
+  grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext* context,
+                                  const v1::WatchWorkersRequest* request,
+                                  v1::WatchWorkersResponse* response) override;
 
  private:
   Driver& driver_;

@@ -78,6 +78,8 @@ std::string DescribeTopic(const core::Topic& topic) {
       return absl::StrCat("element ", topic.id, "/", topic.key);
     case core::Topic::Kind::kLogs:
       return absl::StrCat("logs ", topic.id);
+    case core::Topic::Kind::kEvents:
+      return "events";
   }
   return "";
 }
@@ -142,6 +144,17 @@ std::vector<std::string> DescribeWorld(const core::World& world) {
   return lines;
 }
 
+std::vector<std::string> DescribeEvents(const std::vector<const core::Event*>& events) {
+  std::vector<std::string> lines;
+  for (const core::Event* event : events) {
+    const std::string about = event->job.valid() ? absl::StrCat("job ", event->job.ToString())
+                                                 : absl::StrCat("worker ", event->worker);
+    lines.push_back(absl::StrCat(event->number, " ", about, " ", event->kind,
+                                 event->text.empty() ? "" : ": ", event->text));
+  }
+  return lines;
+}
+
 std::vector<std::string> DescribeWorkers(const std::vector<const core::Worker*>& workers) {
   std::vector<std::string> lines;
   for (const core::Worker* worker : workers) {
@@ -150,6 +163,7 @@ std::vector<std::string> DescribeWorkers(const std::vector<const core::Worker*>&
       absl::StrAppend(&lines.back(), worker->free_slots().size(), " of ", worker->slots.size(),
                       " slots free");
       if (worker->leaving) absl::StrAppend(&lines.back(), ", leaving");
+      if (worker->drain) absl::StrAppend(&lines.back(), ", drained: ", worker->drain->reason);
     } else {
       absl::StrAppend(&lines.back(), "lost, ", worker->lost_reason);
     }
@@ -160,10 +174,11 @@ std::vector<std::string> DescribeWorkers(const std::vector<const core::Worker*>&
 std::vector<std::string> DescribeAssignment(const core::Assignment& assignment) {
   std::vector<std::string> lines = {absl::StrCat("version ", assignment.version.ToString())};
   for (const core::AssignedRank& rank : assignment.ranks) {
-    lines.push_back(absl::StrCat(
-        "job ", rank.key.job.ToString(), " rank ", rank.key.rank, " of ", rank.world_size,
-        ", local rank ", rank.local_rank, ", slot ", rank.slot, rank.stop ? ", stop" : "",
-        rank.store_port == 0 ? "" : absl::StrCat(", store port ", rank.store_port)));
+    lines.push_back(
+        absl::StrCat("job ", rank.key.job.ToString(), " rank ", rank.key.rank, " of ",
+                     rank.world_size, ", local rank ", rank.local_rank, ", slot ", rank.slot,
+                     rank.stop ? ", stop" : "", rank.hand_over ? ", hand over" : "",
+                     rank.store_port == 0 ? "" : absl::StrCat(", store port ", rank.store_port)));
     for (const core::HostRanks& host : rank.hosts) {
       lines.push_back(absl::StrCat("  on ", host.address, ": slots ",
                                    absl::StrJoin(host.slots, " "), ", ports ",

@@ -18,6 +18,7 @@ std::string DescribePlaces(const core::Job& job);
 std::string DescribeVerdict(const core::Action& verdict, absl::Time now);
 std::vector<std::string> DescribeJob(const core::Job& job);
 std::vector<std::string> DescribeWorld(const core::World& world);
+std::vector<std::string> DescribeEvents(const std::vector<const core::Event*>& events);
 std::vector<std::string> DescribeWorkers(const std::vector<const core::Worker*>& workers);
 std::vector<std::string> DescribeAssignment(const core::Assignment& assignment);
 

@@ -82,7 +82,7 @@ class CommandSource {
 
   // Mostly what the placement says, sometimes nonsense.
   Action Place(const Coordinator& coordinator) {
-    const Placement placement = PlanPlacement(coordinator);
+    const Placement placement = PlanPlacement(coordinator, {}, now_);
     if (!placement.place.empty() && Below(4) != 0) return placement.place.front();
     return PlaceJob{Job(), {{WorkerId(Below(6)), Below(4)}}};
   }

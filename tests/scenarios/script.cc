@@ -9,6 +9,8 @@
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/overloaded.h"
+#include "server/core/due_jobs.h"
+#include "server/core/handovers.h"
 #include "server/core/placement.h"
 #include "server/core/retry_policy.h"
 #include "tests/journals/reload.h"
@@ -21,6 +23,12 @@ int ToNumber(absl::string_view text) {
   int number = 0;
   if (!absl::SimpleAtoi(text, &number)) throw std::invalid_argument(absl::StrCat("number ", text));
   return number;
+}
+
+absl::Duration ToDuration(const std::string& text) {
+  absl::Duration duration;
+  if (!absl::ParseDuration(text, &duration)) throw std::invalid_argument(text);
+  return duration;
 }
 
 core::Exit ExitOf(const Line& line) {
@@ -108,8 +116,24 @@ Script::Lines Script::RunCommand(const Line& line) {
     const core::Worker& worker = Named(line.word(1));
     return Apply(core::LeaveWorker{worker.id, worker.incarnation});
   }
-  if (verb == "submit") return Submit(line);
+  if (verb == "submit") return Apply(Submission(line));
   if (verb == "cancel") return Apply(core::CancelJob{JobId(ToNumber(line.word(1)))});
+  if (verb == "hold") return Apply(core::HoldJob{JobId(ToNumber(line.word(1)))});
+  if (verb == "release") return Apply(core::ReleaseJob{JobId(ToNumber(line.word(1)))});
+  if (verb == "priority") {
+    return Apply(core::PrioritizeJob{JobId(ToNumber(line.word(1))), ToNumber(line.word(2))});
+  }
+  if (verb == "requeue") {
+    return Apply(
+        core::RequeueJob{JobId(ToNumber(line.word(1))), Generation(line.number("generation", 0))});
+  }
+  if (verb == "drain") {
+    return Apply(core::DrainWorker{line.word(1), line.option("reason", "maintenance"),
+                                   line.option("hand-over", "no") == "yes"});
+  }
+  if (verb == "undrain") return Apply(core::UndrainWorker{line.word(1)});
+  if (verb == "limit") return SetLimit(line);
+  if (verb == "due") return JudgeTime();
   if (verb == "place") return PlaceAll();
   if (verb == "join") return Apply(core::JoinWorld{Rank(line)});
   if (verb == "checkpoint" || verb == "weights") return Apply(Made(line));
@@ -146,10 +170,12 @@ Script::Lines Script::Apply(core::Action action) {
   Lines lines = {DescribeReply(outcome.reply)};
   if (!outcome.journal) lines.back() += ", nothing new";
   if (outcome.changed.empty()) return lines;
-  lines.push_back(absl::StrCat(
-      "moves ", absl::StrJoin(outcome.changed, ", ", [this](std::string* out, const auto& topic) {
-        absl::StrAppend(out, Describe(topic));
-      })));
+  std::vector<std::string> moved;
+  for (const core::Topic& topic : outcome.changed) {
+    // The history moves with the states of jobs and workers, which are here.
+    if (topic.kind != core::Topic::Kind::kEvents) moved.push_back(Describe(topic));
+  }
+  lines.push_back(absl::StrCat("moves ", absl::StrJoin(moved, ", ")));
   return lines;
 }
 
@@ -174,7 +200,8 @@ Script::Lines Script::DecideRetries() {
 }
 
 Script::Lines Script::UsePorts(const Line& line) {
-  ports_ = {line.number("first", ports_.first), line.number("last", ports_.last), ports_.rest};
+  core::StorePortRange& ports = policy_.ports;
+  ports = {line.number("first", ports.first), line.number("last", ports.last), ports.rest};
   return {"ok"};
 }
 
@@ -186,16 +213,73 @@ Script::Lines Script::Pass(const Line& line) {
 }
 
 Script::Lines Script::PlaceAll() {
-  const core::Placement placement = core::PlanPlacement(coordinator_, ports_, now_);
+  const core::Placement placement = core::PlanPlacement(coordinator_, policy_, now_);
   Lines lines;
   for (const core::PlaceJob& place : placement.place) {
     for (std::string& line : Apply(place)) lines.push_back(std::move(line));
     lines.push_back(DescribePlaces(*coordinator_.job(place.job)));
   }
-  for (const auto& [job, reasons] : placement.reasons) {
-    lines.push_back(absl::StrCat("job ", job.ToString(), " waits: ", absl::StrJoin(reasons, "; ")));
+  for (const auto& [job, waiting] : placement.waiting) {
+    lines.push_back(absl::StrCat(
+        "job ", job.ToString(),
+        " waits: ", absl::StrJoin(waiting.reasons, "; ", [](std::string* out, const auto& reason) {
+          absl::StrAppend(out, reason.text);
+        })));
   }
   return lines;
+}
+
+Script::Lines Script::SetLimit(const Line& line) {
+  const core::Limit none;
+  const core::Limit limit{line.number("slots", none.slots), line.number("jobs", none.jobs)};
+  (line.word(1) == "user" ? policy_.limits.users : policy_.limits.queues)[line.word(2)] = limit;
+  return {"ok"};
+}
+
+Script::Lines Script::JudgeTime() {
+  const core::DueJobs due = core::FindDueJobs(coordinator_, now_);
+  Lines lines;
+  const auto apply = [&](JobId job, const char* what, core::Action action) {
+    lines.push_back(absl::StrCat("job ", job.ToString(), " ", what));
+    for (std::string& line : Apply(std::move(action))) lines.push_back(std::move(line));
+  };
+  for (const core::ExpireJob& expire : due.expire)
+    apply(expire.job, "has run for too long", expire);
+  for (const core::ForgetJob& forget : due.forget) apply(forget.job, "is forgotten", forget);
+  for (const core::AskHandover& ask : core::FindHandovers(coordinator_)) {
+    apply(ask.job, "is asked to hand over", ask);
+  }
+  if (lines.empty()) lines.push_back("nothing is due");
+  return lines;
+}
+
+core::SubmitJob Script::Submission(const Line& line) {
+  core::Scheduling scheduling{.queue = line.option("queue", "default"),
+                              .priority = line.number("priority", 0),
+                              .hold = line.option("hold", "no") == "yes",
+                              .singleton = line.option("singleton", "no") == "yes",
+                              .max_duration = ToDuration(line.option("max", "inf")),
+                              .ttl_after_finish = ToDuration(line.option("ttl", "inf"))};
+  const std::string slots = line.option("slots", "any");
+  scheduling.slots = slots == "gpu"   ? core::SlotKind::kGpu
+                     : slots == "cpu" ? core::SlotKind::kCpu
+                                      : core::SlotKind::kAny;
+  const std::string after = line.option("after", ""), asks = line.option("constraints", "");
+  for (const auto each : absl::StrSplit(after, ',', absl::SkipEmpty())) {
+    scheduling.after.push_back(*ParseDependency(each));
+  }
+  for (const auto each : absl::StrSplit(asks, ',', absl::SkipEmpty())) {
+    scheduling.constraints.push_back(*ParseConstraint(each));
+  }
+  return {line.option("request", absl::StrCat("auto-", ++last_request_)),
+          {.name = line.option("name", "job"),
+           .ranks = line.number("ranks", 1),
+           .store_port = line.option("endpoint", "no") == "yes",
+           .nodes = line.number("nodes", 0),
+           .joins_by_running = line.option("joins", "by-call") == "by-running",
+           .nodes_max = line.number("nodes-max", 0),
+           .scheduling = std::move(scheduling)},
+          line.option("user", "")};
 }
 
 // Kills the coordinator and starts one from the journal.
@@ -219,8 +303,16 @@ core::RegisterWorker Script::Register(const Line& line) {
   const uint64_t life = line.number("life", static_cast<int>(last_life_ + 1));
   last_life_ = std::max(last_life_, life);
   const std::string& host = line.word(1);
-  return {line.option("name", ""), host,         host + ".test", Incarnation(life),
-          line.number("slots", 1), PortsOf(line)};
+  core::RegisterWorker worker{line.option("name", ""), host,
+                              host + ".test",          Incarnation(life),
+                              line.number("slots", 1), PortsOf(line)};
+  worker.gpus = line.number("gpus", 0);
+  const std::string labels = line.option("labels", "");
+  for (const auto each : absl::StrSplit(labels, ',', absl::SkipEmpty())) {
+    const Label label = *ParseLabel(each);
+    worker.labels[label.key] = label.value;
+  }
+  return worker;
 }
 
 // The report comes from the worker that the rank belongs to, in its current life, unless the line
@@ -289,6 +381,9 @@ std::string Script::Describe(const core::Topic& topic) const {
 
 Script::Lines Script::Show(const Line& line) const {
   const std::string& what = line.word(1);
+  if (what == "events") {
+    return DescribeEvents(coordinator_.state().events.After(0, JobId(line.number("job", 0)), 1000));
+  }
   if (what == "job") return DescribeJob(*coordinator_.job(JobId(ToNumber(line.word(2)))));
   if (what == "world") return DescribeWorld(*coordinator_.world(JobId(ToNumber(line.word(2)))));
   if (what == "workers") return DescribeWorkers(coordinator_.workers());

@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "server/core/coordinator.h"
 #include "server/core/invariants.h"
-#include "server/core/store_ports.h"
+#include "server/core/placement.h"
 
 namespace dp::scenarios {
 
@@ -44,10 +44,13 @@ class Script {
   Lines DecideRetries();
   Lines UsePorts(const Line& line);
   Lines Pass(const Line& line);
+  Lines SetLimit(const Line& line);
+  Lines JudgeTime();
   Lines Restart();
   void AppendBroken(Lines& lines);
 
   core::RegisterWorker Register(const Line& line);
+  core::SubmitJob Submission(const Line& line);
   core::ReportRank Report(const Line& line, core::ReportRank::What what) const;
   core::AccusePeers Accusation(const Line& line) const;
   core::Action Made(const Line& line) const;
@@ -56,7 +59,7 @@ class Script {
   std::string Describe(const core::Topic& topic) const;
 
   absl::Time now_ = absl::UnixEpoch();
-  core::StorePortRange ports_;
+  core::PlacementPolicy policy_;
   core::Coordinator coordinator_;
   core::Invariants invariants_;
   std::vector<core::Command> journal_;

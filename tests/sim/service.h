@@ -38,13 +38,14 @@ class Service {
   void Accuse(const core::AccusePeers& request, Reply<Done> reply);
 
   void RegisterCheckpoint(const core::RegisterCheckpoint& request, Reply<Done> reply);
+  // A command of somebody with dpctl.
+  void Act(core::Action action, Reply<Done> reply);
 
   void Execute(const core::StoreBatch& batch, Reply<std::vector<StoreResult>> reply);
   void Await(JobId job, Generation generation, std::vector<StoreOperation> reads,
              absl::Duration timeout, Reply<Done> reply);
 
  private:
-  void Act(core::Action action, Reply<Done> reply);
   // The incarnation that the fence compares: the caller's own.
   Incarnation Fence(WorkerId worker, Incarnation incarnation) const;
   const core::Coordinator& coordinator() const { return shell_.coordinator(); }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/core/due_jobs.h"
+#include "server/core/handovers.h"
 #include "server/core/placement.h"
 #include "server/core/retry_policy.h"
 #include "tests/journals/reload.h"
@@ -152,7 +154,12 @@ void Shell::ApplyVerdicts() {
     env_.Expect(Apply(std::move(verdict)).status.ok(),
                 "a verdict on a failed job was refused on the state it was decided on");
   }
-  for (core::PlaceJob& place : core::PlanPlacement(*coordinator_, {}, env_.events.now()).place) {
+  const core::DueJobs due = core::FindDueJobs(*coordinator_, env_.events.now());
+  for (const core::ExpireJob& expire : due.expire) Apply(expire);
+  for (const core::ForgetJob& forget : due.forget) Apply(forget);
+  for (const core::AskHandover& ask : core::FindHandovers(*coordinator_)) Apply(ask);
+  for (core::PlaceJob& place :
+       core::PlanPlacement(*coordinator_, policy_, env_.events.now()).place) {
     const core::Outcome outcome = Apply(std::move(place));
     env_.Expect(outcome.status.ok(), "a placement was refused on the state it was planned on");
   }
@@ -218,7 +225,26 @@ void Shell::CheckState() {
   for (const std::string& broken : invariants_.Broken(coordinator_->state())) {
     env_.Expect(false, broken);
   }
+  CheckLimits();
   on_change_();
+}
+
+void Shell::CheckLimits() {
+  std::map<std::string, core::Use> users, queues;
+  for (const core::Job* job : coordinator_->jobs()) {
+    for (const core::Rank& rank : job->ranks) {
+      if (!rank.live()) continue;
+      users[job->user].slots += 1;
+      queues[job->spec.scheduling.queue].jobs.insert(job->id);
+    }
+  }
+  for (const auto& [name, use] : users) {
+    env_.Expect(use.slots <= policy_.limits.OfUser(name).slots, "a user holds more than it may");
+  }
+  for (const auto& [name, use] : queues) {
+    env_.Expect(static_cast<int>(use.jobs.size()) <= policy_.limits.OfQueue(name).jobs,
+                "a queue runs more jobs than it may");
+  }
 }
 
 void Shell::Later(absl::Duration delay, std::function<void()> event) {

@@ -11,6 +11,7 @@
 #include "server/core/coordinator.h"
 #include "server/core/invariants.h"
 #include "server/core/liveness.h"
+#include "server/core/placement.h"
 #include "server/shell/waiters.h"
 #include "tests/sim/environment.h"
 
@@ -22,8 +23,12 @@ namespace dp::sim {
 class Shell {
  public:
   static constexpr absl::Duration kLease = absl::Seconds(5);
+  static constexpr int kAnnSlotsMax = 3;
 
-  explicit Shell(Environment& environment) : env_(environment) {}
+  explicit Shell(Environment& environment) : env_(environment) {
+    policy_.limits.users["ann"] = {.slots = kAnnSlotsMax};
+    policy_.limits.each_queue = core::Limit{.jobs = 4};
+  }
 
   // Replays the disk and starts an epoch.
   void Start();
@@ -76,10 +81,13 @@ class Shell {
   void Park(WaitItem wait);
   void Acknowledge();
   void CheckState();
+  // Nobody holds more than the policy allows.
+  void CheckLimits();
   // Runs `event` after `delay` if this life of the process lasts so long.
   void Later(absl::Duration delay, std::function<void()> event);
 
   Environment& env_;
+  core::PlacementPolicy policy_;
   std::function<void()> on_change_ = [] {};
 
   // On disk.

@@ -20,7 +20,8 @@ Simulation::Simulation(uint64_t seed, Plant plant, bool verbose)
       service_(shell_, plant),
       network_(env_, service_),
       processes_(env_),
-      user_(env_, network_) {}
+      user_(env_, network_),
+      operator_(env_, network_) {}
 
 Report Simulation::Run() {
   Weather weather;
@@ -36,6 +37,7 @@ Report Simulation::Run() {
     StartDaemon(node, env_.dice.Chance(0.5) ? absl::StrCat("worker-", node) : "");
   }
   SubmitJobs();
+  operator_.Start();
   ScheduleFault();
   env_.events.After(kTrouble, [this] { MakePeace(); });
   const absl::Time end = env_.events.now() + kTrouble + kPeace;
@@ -59,8 +61,10 @@ void Simulation::SubmitJobs() {
   for (int i = 0; i < kJobs; ++i) {
     env_.events.After(env_.dice.Between(absl::ZeroDuration(), absl::Seconds(50)), [this] {
       const int ranks = 1 + env_.dice.Below(kDaemons * kSlots + 1);
+      const std::string user = env_.dice.Chance(0.3) ? "ann" : "bob";
       // What fits nowhere waits for ever, so somebody gives it up.
-      const bool cancel = ranks > kDaemons * kSlots || env_.dice.Chance(0.2);
+      const bool never = ranks > (user == "ann" ? Shell::kAnnSlotsMax : kDaemons * kSlots);
+      const bool cancel = never || env_.dice.Chance(0.15);
       core::JobSpec spec{.name = "job", .ranks = ranks};
       spec.joins_by_running = env_.dice.Chance(0.3);
       const bool shareable = ranks % 2 == 0 && ranks <= 2 * kSlots;
@@ -69,10 +73,30 @@ void Simulation::SubmitJobs() {
         spec.restart = core::RestartLimits{
             .user = env_.dice.Below(3), .infra = env_.dice.Below(4), .hang = env_.dice.Below(2)};
       }
-      user_.Submit(spec, cancel ? env_.dice.Between(absl::ZeroDuration(), absl::Seconds(20))
-                                : absl::InfiniteDuration());
+      if (spec.nodes > 0 && env_.dice.Chance(0.5)) spec.nodes_max = kDaemons;
+      spec.scheduling = DrawScheduling();
+      user_.Submit(spec, user,
+                   cancel ? env_.dice.Between(absl::ZeroDuration(), absl::Seconds(20))
+                          : absl::InfiniteDuration());
     });
   }
+}
+
+core::Scheduling Simulation::DrawScheduling() {
+  core::Scheduling scheduling;
+  scheduling.priority = env_.dice.Below(5) - 2;
+  scheduling.hold = env_.dice.Chance(0.1);
+  scheduling.singleton = env_.dice.Chance(0.2);
+  if (env_.dice.Chance(0.3)) {
+    scheduling.max_duration = env_.dice.Between(absl::Seconds(2), absl::Seconds(40));
+  }
+  if (env_.dice.Chance(0.2)) scheduling.ttl_after_finish = absl::Seconds(env_.dice.Below(30));
+  if (!user_.jobs().empty() && env_.dice.Chance(0.2)) {
+    // One that may be forgotten already could not be waited for.
+    const JobId last = user_.jobs().rbegin()->first;
+    if (user_.Lasting(last)) scheduling.after = {{last, env_.dice.Chance(0.5)}};
+  }
+  return scheduling;
 }
 
 void Simulation::ScheduleFault() {
@@ -155,6 +179,7 @@ void Simulation::ReplaceDaemon(Daemon& daemon) {
 void Simulation::MakePeace() {
   env_.Tell("peace");
   at_peace_ = true;
+  operator_.MakePeace();
   network_.SetWeather({});
   network_.HealAll();
   LookWhetherSettled();
@@ -162,6 +187,7 @@ void Simulation::MakePeace() {
 
 void Simulation::LookWhetherSettled() {
   settled_ = Unsettled().empty();
+  if (!settled_ && shell_.up()) operator_.TidyUp(shell_.coordinator());
   env_.events.After(absl::Seconds(1), [this] { LookWhetherSettled(); });
 }
 
@@ -179,8 +205,9 @@ std::vector<std::string> Simulation::Unsettled() const {
                                          core::Name(job->state), " at the end"));
   }
   for (const auto& [job, state] : user_.jobs()) {
-    expect(state == shell_.coordinator().job(job)->state,
-           absl::StrCat("the end of job ", job.ToString(), " was not seen by its owner"));
+    const core::Job* found = shell_.coordinator().job(job);
+    const bool seen = found == nullptr ? !user_.Lasting(job) : state == found->state;
+    expect(seen, absl::StrCat("the end of job ", job.ToString(), " was not seen by its owner"));
   }
   expect(processes_.alive().empty(), "a rank process is left at the end");
   size_t slots = 0;

@@ -8,6 +8,7 @@
 #include "tests/sim/daemon.h"
 #include "tests/sim/environment.h"
 #include "tests/sim/network.h"
+#include "tests/sim/operator.h"
 #include "tests/sim/process.h"
 #include "tests/sim/service.h"
 #include "tests/sim/shell.h"
@@ -35,6 +36,8 @@ class Simulation {
  private:
   void StartDaemon(Node node, const std::string& name);
   void SubmitJobs();
+  // When and where a job may run.
+  core::Scheduling DrawScheduling();
   void ScheduleFault();
   void Fault();
   void CrashCoordinator();
@@ -57,6 +60,7 @@ class Simulation {
   Network network_;
   ProcessTable processes_;
   User user_;
+  Operator operator_;
   std::vector<std::shared_ptr<Daemon>> daemons_;
   Node last_node_ = 0;
   bool at_peace_ = false;

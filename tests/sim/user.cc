@@ -11,8 +11,9 @@ const client::RetryOptions kForever = {.deadline = absl::InfiniteDuration()};
 
 }  // namespace
 
-void User::Submit(const core::JobSpec& spec, absl::Duration cancel_after) {
-  const core::SubmitJob request{absl::StrCat("request ", ++submissions_), spec};
+void User::Submit(const core::JobSpec& spec, const std::string& name, absl::Duration cancel_after) {
+  const core::SubmitJob request{absl::StrCat("request ", ++submissions_), spec, name};
+  const bool passing = spec.scheduling.ttl_after_finish < absl::InfiniteDuration();
   Retry<JobId>(
       env_, kForever,
       [this, request](absl::Duration deadline, Reply<JobId> done) {
@@ -21,10 +22,11 @@ void User::Submit(const core::JobSpec& spec, absl::Duration cancel_after) {
             [request](Service& service, auto reply) { service.SubmitJob(request, reply); },
             std::move(done));
       },
-      [this, ranks = spec.ranks, cancel_after](const absl::StatusOr<JobId>& job) {
+      [this, ranks = spec.ranks, passing, cancel_after](const absl::StatusOr<JobId>& job) {
         if (!job.ok()) return env_.Expect(false, "a submission was refused");
         const bool is_new = jobs_.emplace(*job, core::JobState::kPending).second;
         env_.Expect(is_new, "two submissions made one job");
+        if (passing) passing_.insert(*job);
         env_.Tell(absl::StrCat("job ", job->ToString(), " submitted, ranks ", ranks));
         Watch(*job, Revision());
         if (cancel_after == absl::InfiniteDuration()) return;
@@ -41,8 +43,9 @@ void User::Cancel(JobId job) {
             kNode, deadline, [job](Service& service, auto reply) { service.CancelJob(job, reply); },
             std::move(done));
       },
-      [this](const absl::StatusOr<Done>& cancelled) {
-        env_.Expect(cancelled.ok(), "a cancellation was refused");
+      [this, job](const absl::StatusOr<Done>& cancelled) {
+        const bool gone = absl::IsNotFound(cancelled.status()) && !Lasting(job);
+        env_.Expect(cancelled.ok() || gone, "a cancellation was refused");
       });
 }
 
@@ -53,7 +56,9 @@ void User::Watch(JobId job, Revision since) {
         service.WatchJob(job, since, absl::Seconds(10), reply);
       },
       [this, job, since](const absl::StatusOr<core::Job>& seen) {
-        env_.Expect(!absl::IsNotFound(seen.status()), "an acknowledged job is not known");
+        env_.Expect(!absl::IsNotFound(seen.status()) || !Lasting(job),
+                    "an acknowledged job is not known");
+        if (absl::IsNotFound(seen.status())) return;
         if (!seen.ok()) {
           env_.events.After(absl::Milliseconds(500), [this, job, since] { Watch(job, since); });
           return;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "tests/sim/network.h"
@@ -15,11 +16,13 @@ class User {
   User(Environment& environment, Network& network) : env_(environment), network_(network) {}
 
   // Submits a job, and cancels it after `cancel_after` where that is finite.
-  void Submit(const core::JobSpec& spec, absl::Duration cancel_after);
+  void Submit(const core::JobSpec& spec, const std::string& name, absl::Duration cancel_after);
   void Cancel(JobId job);
 
   // The jobs whose submission was acknowledged, with the end that was seen, if any.
   const std::map<JobId, core::JobState>& jobs() const { return jobs_; }
+  // Whether it stays on record after its end.
+  bool Lasting(JobId job) const { return passing_.count(job) == 0; }
   bool answered() const { return submissions_ == static_cast<int>(jobs_.size()); }
 
  private:
@@ -29,6 +32,7 @@ class User {
   Network& network_;
   int submissions_ = 0;
   std::map<JobId, core::JobState> jobs_;
+  std::set<JobId> passing_;
 };
 
 }  // namespace dp::sim

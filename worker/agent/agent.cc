@@ -358,6 +358,8 @@ absl::StatusOr<v1::RegisterRequest> Agent::Registration() const {
   request.set_slots(options_.slots);
   request.mutable_ports()->Add(options_.ports.begin(), options_.ports.end());
   request.set_gpus(static_cast<int>(options_.rank_host.facts.devices.size()));
+  request.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());
+  request.set_interface(InterfaceWith(*address));
   return request;
 }
 

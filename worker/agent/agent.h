@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/labels.h"
 #include "base/notify_socket.h"
 #include "client/connection.h"
 #include "worker/agent/assignment_watch.h"
@@ -30,6 +31,7 @@ struct AgentOptions {
   std::string host_name;  // for people
   int slots = 1;
   std::vector<int> ports = {};  // by slot, kept free for its rank's program
+  Labels labels = {};
   std::string state_dir;
   RankHost rank_host;  // `worker` and `address` are filled in by the registration
   // The address of this host for peers; asked before each registration, since the network may be

@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/descriptor_limit.h"
 #include "base/host_port.h"
+#include "base/labels.h"
 #include "base/limits.h"
 #include "base/notify_socket.h"
 #include "base/random.h"
@@ -45,6 +47,7 @@ struct Flags {
   std::string address;
   std::string state_dir;
   std::string trainer;
+  std::vector<std::string> labels;
   std::vector<std::string> gpus;  // what is there, not what is asked for
 };
 
@@ -56,6 +59,11 @@ std::filesystem::path ProgramDir() {
 // For CLI11: what is wrong with a value, or nothing.
 std::string WhyNoHostPort(const std::string& text) {
   return std::string(ParseHostPort(text).status().message());
+}
+
+std::string WhyNoLabel(const std::string& text) {
+  const absl::Status status = ParseLabel(text).status();
+  return status.ok() ? "" : absl::StrCat("the label ", std::string(status.message()));
 }
 
 std::string WhyNotOurs(const std::string& address) {
@@ -93,6 +101,11 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
   app.add_option("--trainer", flags->trainer, "program of a train job's rank")
       ->check(WhyNoProgram)
       ->capture_default_str();
+  app.add_option("--label", flags->labels,
+                 "KEY=VALUE that jobs can ask for, as rack=r1; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(WhyNoLabel);
   app.set_version_flag("--version", VersionLine("dp-worker"));
   try {
     app.parse(argc, argv);
@@ -119,6 +132,15 @@ int DefaultSlots(const std::vector<std::string>& gpus) {
   return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
 }
 
+Labels LabelsFrom(const Flags& flags) {
+  Labels labels;
+  for (const std::string& text : flags.labels) {
+    const Label label = *ParseLabel(text);  // checked with the flags
+    labels[label.key] = label.value;
+  }
+  return labels;
+}
+
 AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
                          const ReservedPorts& ports) {
   return {
@@ -126,6 +148,7 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
       .host_name = HostName(),
       .slots = flags.slots,
       .ports = ports.numbers(),
+      .labels = LabelsFrom(flags),
       .state_dir = state_dir,
       .rank_host = {.coordinator = flags.coordinator,
                     .trainer = flags.trainer,

@@ -88,6 +88,7 @@ class DpctlTest : public ::testing::Test, private Clock {
                   return model::Shape{1, 28, 28};
                 },
             .working_dir = "/home/me",
+            .user = "me",
             .machine = machine_,
             .terminal = {.out = out_,
                          .err = err_,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "base/store/hash_store.h"
@@ -35,6 +36,15 @@ class FakeCoordinator : public client::JobsConnection,
   std::function<void()> on_idle = [] {};
   std::function<void()> on_read = [] {};
   std::vector<uint64_t> cancelled;
+  v1::PlanResponse plan;
+  std::vector<v1::PlanRequest> plan_requests;
+  std::vector<v1::RequeueRequest> requeued;
+  std::vector<v1::DrainRequest> drains;
+  std::string user;  // of the last submission
+  std::deque<v1::WatchEventsResponse> event_pages;
+  std::vector<v1::WatchEventsRequest> event_watches;
+  // What becomes of the workers that somebody watches.
+  std::function<void(v1::ListWorkersResponse&)> on_watch_workers = [](v1::ListWorkersResponse&) {};
   HashStore values;  // of every job
   v1::ListWaitersResponse waiters;
   // What a store answers that cannot: its generation is over.
@@ -50,6 +60,7 @@ class FakeCoordinator : public client::JobsConnection,
     job.set_state(v1::JOB_STATE_PENDING);
     job.set_version(1);
     *job.mutable_spec() = request.spec();
+    user = request.user();
     jobs[job.id()] = job;
     return WithJob<v1::SubmitResponse>(job.id());
   }
@@ -58,11 +69,20 @@ class FakeCoordinator : public client::JobsConnection,
     if (Lost()) return Away();
     return WithJob<v1::GetJobResponse>(request.job());
   }
-  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest&,
+  // In pages of two.
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
                                                 absl::Duration) override {
     if (Lost()) return Away();
     v1::ListJobsResponse response;
-    for (const auto& [id, job] : jobs) *response.add_jobs() = job;
+    for (auto it = jobs.upper_bound(request.after()); it != jobs.end(); ++it) {
+      const v1::Job& job = it->second;
+      if (!request.name().empty() && job.spec().name() != request.name()) continue;
+      if (!request.states().empty() && !absl::c_linear_search(request.states(), job.state()))
+        continue;
+      response.set_more(response.jobs_size() == 2);
+      if (response.more()) break;
+      *response.add_jobs() = job;
+    }
     return response;
   }
   absl::StatusOr<v1::WatchJobResponse> WatchJob(const v1::WatchJobRequest& request,
@@ -78,10 +98,70 @@ class FakeCoordinator : public client::JobsConnection,
     return WithJob<v1::CancelResponse>(request.job());
   }
 
+  absl::StatusOr<v1::PlanResponse> Plan(const v1::PlanRequest& request, absl::Duration) override {
+    if (Lost()) return Away();
+    plan_requests.push_back(request);
+    return plan;
+  }
+  absl::StatusOr<v1::HoldResponse> Hold(const v1::HoldRequest& request, absl::Duration) override {
+    return Change<v1::HoldResponse>(request.job(), [](v1::Job& job) { job.set_held(true); });
+  }
+  absl::StatusOr<v1::ReleaseResponse> Release(const v1::ReleaseRequest& request,
+                                              absl::Duration) override {
+    return Change<v1::ReleaseResponse>(request.job(), [](v1::Job& job) { job.set_held(false); });
+  }
+  absl::StatusOr<v1::SetPriorityResponse> SetPriority(const v1::SetPriorityRequest& request,
+                                                      absl::Duration) override {
+    return Change<v1::SetPriorityResponse>(
+        request.job(), [&](v1::Job& job) { job.set_priority(request.priority()); });
+  }
+  absl::StatusOr<v1::RequeueResponse> Requeue(const v1::RequeueRequest& request,
+                                              absl::Duration) override {
+    requeued.push_back(request);
+    return Change<v1::RequeueResponse>(request.job(), [](v1::Job&) {});
+  }
+  // One answer after the other; where there is none left, waits to be cancelled.
+  absl::StatusOr<v1::WatchEventsResponse> WatchEvents(const v1::WatchEventsRequest& request,
+                                                      absl::Duration) override {
+    if (Lost()) return Away();
+    event_watches.push_back(request);
+    if (event_pages.empty()) return AwaitCancelAll();
+    v1::WatchEventsResponse page = event_pages.front();
+    event_pages.pop_front();
+    return page;
+  }
+
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest&,
                                                       absl::Duration) override {
     if (Lost()) return Away();
     return workers;
+  }
+  absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest& request,
+                                          absl::Duration) override {
+    drains.push_back(request);
+    return ChangeWorker<v1::DrainResponse>(request.worker(), [&](v1::Worker& worker) {
+      worker.set_drained(true);
+      worker.set_reason(request.reason());
+      worker.set_state(worker.jobs().empty() ? v1::WORKER_STATE_DRAINED
+                                             : v1::WORKER_STATE_DRAINING);
+    });
+  }
+  absl::StatusOr<v1::UndrainResponse> Undrain(const v1::UndrainRequest& request,
+                                              absl::Duration) override {
+    return ChangeWorker<v1::UndrainResponse>(request.worker(), [](v1::Worker& worker) {
+      worker.set_drained(false);
+      worker.clear_reason();
+      worker.set_state(v1::WORKER_STATE_READY);
+    });
+  }
+  absl::StatusOr<v1::WatchWorkersResponse> WatchWorkers(const v1::WatchWorkersRequest& request,
+                                                        absl::Duration) override {
+    if (Lost()) return Away();
+    on_watch_workers(workers);
+    v1::WatchWorkersResponse response;
+    response.set_version(request.since() + 1);
+    *response.mutable_workers() = workers.workers();
+    return response;
   }
 
   absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
@@ -177,6 +257,26 @@ class FakeCoordinator : public client::JobsConnection,
     Response response;
     ResultsToProto(*results, response.mutable_results());
     return response;
+  }
+
+  template <typename Response, typename How>
+  absl::StatusOr<Response> Change(uint64_t id, How how) {
+    if (Lost()) return Away();
+    if (const auto job = jobs.find(id); job != jobs.end()) how(job->second);
+    return WithJob<Response>(id);
+  }
+
+  template <typename Response, typename How>
+  absl::StatusOr<Response> ChangeWorker(const std::string& name, How how) {
+    if (Lost()) return Away();
+    for (v1::Worker& worker : *workers.mutable_workers()) {
+      if (worker.name() != name) continue;
+      how(worker);
+      Response response;
+      *response.mutable_worker() = worker;
+      return response;
+    }
+    return absl::NotFoundError(absl::StrCat("no worker has the name '", name, "'"));
   }
 
   template <typename Response>

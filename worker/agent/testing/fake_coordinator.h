@@ -66,6 +66,17 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
                                                     absl::Duration deadline_in) override;
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
                                                       absl::Duration deadline_in) override;
+  // For dpctl; no daemon asks.
+  absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest&, absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::UndrainResponse> Undrain(const v1::UndrainRequest&, absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::WatchWorkersResponse> WatchWorkers(const v1::WatchWorkersRequest&,
+                                                        absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
   absl::StatusOr<v1::AppendLogsResponse> AppendLogs(const v1::AppendLogsRequest& request,
                                                     absl::Duration deadline_in) override;
   absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,

@@ -1,0 +1,154 @@
+// The coordinator's commands about the queue and its workers, and the history of all.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
+#include "server/core/coordinator.h"
+#include "server/core/job_lifecycle.h"
+
+namespace dp::core {
+namespace {
+
+// A line for people.
+constexpr size_t kDrainReasonBytesMax = 1 << 10;
+
+// In one line; after so many the rest is counted.
+constexpr size_t kWorkersNamedMax = 8;
+
+// Ranks of one worker are adjacent.
+std::string WorkersOf(const Job& job) {
+  std::vector<std::string> names;
+  for (const Rank& rank : job.ranks) {
+    if (names.empty() || names.back() != rank.worker) names.push_back(rank.worker);
+  }
+  if (names.size() <= kWorkersNamedMax) return absl::StrJoin(names, ", ");
+  const size_t more = names.size() - kWorkersNamedMax;
+  names.resize(kWorkersNamedMax);
+  return absl::StrCat(absl::StrJoin(names, ", "), " and ", more, " more");
+}
+
+}  // namespace
+
+absl::StatusOr<Job*> Coordinator::PendingJob(JobId id) {
+  DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(id));
+  if (job->state == JobState::kPending) return job;
+  return absl::FailedPreconditionError(absl::StrCat("job ", id.ToString(), " is ", Name(job->state),
+                                                    "; only a pending job can be held"));
+}
+
+absl::StatusOr<Reply> Coordinator::On(const HoldJob& command, absl::Time) {
+  DP_ASSIGN_OR_RETURN(Job * job, PendingJob(command.job));
+  if (std::exchange(job->held, true)) return Reply();
+  Touch({Topic::Kind::kJob, job->id.value()});
+  Tell(*job, "held");
+  return Reply();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const ReleaseJob& command, absl::Time) {
+  DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
+  if (!std::exchange(job->held, false)) return Reply();
+  Touch({Topic::Kind::kJob, job->id.value()});
+  Tell(*job, "released");
+  return Reply();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const PrioritizeJob& command, absl::Time) {
+  DP_RETURN_IF_ERROR(CheckPriority(command.priority));
+  DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
+  if (job->terminal()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job->id.ToString(), " is over: ", Name(job->state)));
+  }
+  const int before = std::exchange(job->priority, command.priority);
+  if (before == command.priority) return Reply();
+  Touch({Topic::Kind::kJob, job->id.value()});
+  Tell(*job, "priority", absl::StrCat("from ", before, " to ", command.priority));
+  return Reply();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const RequeueJob& command, absl::Time) {
+  DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
+  if (job->state != JobState::kPending) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", job->id.ToString(), " is ",
+                                                      Name(job->state),
+                                                      "; only a pending job can be requeued"));
+  }
+  if (job->generation != command.generation) return Reply();
+  job->queued = NextRevision();
+  Touch({Topic::Kind::kJob, job->id.value()});
+  Tell(*job, "requeued");
+  return Reply();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const ExpireJob& command, absl::Time at) {
+  DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
+  const Sight before = See(*job);
+  if (Expire(*job, at)) Moved(*job, before);
+  return Reply();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const ForgetJob& command, absl::Time) {
+  DP_ASSIGN_OR_RETURN(const Job* job, state_.jobs.Get(command.job));
+  if (!job->terminal()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job->id.ToString(), " is ", Name(job->state), ", not over"));
+  }
+  state_.jobs.Forget(command.job);
+  Forgot(command.job);
+  Touch({Topic::Kind::kJob, command.job.value()});
+  Touch({Topic::Kind::kJobList});
+  return Reply();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const DrainWorker& command, absl::Time at) {
+  if (command.reason.empty() || command.reason.size() > kDrainReasonBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the reason of a drain has ", command.reason.size(),
+                     " bytes; give one of 1 to ", kDrainReasonBytesMax));
+  }
+  DP_ASSIGN_OR_RETURN(const WorkerId id, state_.workers.IdOf(command.worker));
+  if (!state_.workers.SetDrain(id, {command.reason, command.hand_over, at})) return Reply();
+  Touch({Topic::Kind::kWorkers});
+  Tell(*worker(id), "drained", command.reason);
+  return Reply(id);
+}
+
+absl::StatusOr<Reply> Coordinator::On(const UndrainWorker& command, absl::Time) {
+  DP_ASSIGN_OR_RETURN(const WorkerId id, state_.workers.IdOf(command.worker));
+  if (!state_.workers.EndDrain(id)) return Reply();
+  Touch({Topic::Kind::kWorkers});
+  Tell(*worker(id), "undrained");
+  return Reply(id);
+}
+
+void Coordinator::Tell(const Job& job, absl::string_view kind, std::string text) {
+  state_.events.Add({.at = at_, .job = job.id, .kind = std::string(kind), .text = std::move(text)});
+  Touch({Topic::Kind::kEvents});
+}
+
+void Coordinator::Tell(const Worker& worker, absl::string_view kind, std::string text) {
+  state_.events.Add(
+      {.at = at_, .worker = worker.name, .kind = std::string(kind), .text = std::move(text)});
+  Touch({Topic::Kind::kEvents});
+}
+
+void Coordinator::TellMove(const Job& job) {
+  switch (job.state) {
+    case JobState::kPending:
+      return Tell(job, "requeued");
+    case JobState::kStarting:
+      return Tell(job, "placed",
+                  absl::StrCat("generation ", job.generation.ToString(), " on ", WorkersOf(job)));
+    case JobState::kRunning:
+    case JobState::kSucceeded:
+      return Tell(job, Name(job.state));
+    case JobState::kStopping:
+    case JobState::kFailed:
+    case JobState::kCancelled:
+      return Tell(job, Name(job.state), job.failure->message);
+  }
+}
+
+}  // namespace dp::core

@@ -1,0 +1,168 @@
+#include "server/core/pending_reason.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/core/job.h"
+
+namespace dp::core {
+namespace {
+
+using Code = PendingReason::Code;
+using Count = SlotSupply::Count;
+
+std::string Counted(size_t count, absl::string_view thing) {
+  return absl::StrCat(count, " ", thing, count == 1 ? "" : "s");
+}
+
+// "slot", "GPU slot" or "CPU slot", and "worker with zone=b".
+std::string SlotName(const SlotNeed& need) {
+  switch (need.kind) {
+    case SlotKind::kGpu:
+      return "GPU slot";
+    case SlotKind::kCpu:
+      return "CPU slot";
+    case SlotKind::kAny:
+      break;
+  }
+  return "slot";
+}
+
+std::string WithConstraints(const SlotNeed& need) {
+  if (need.constraints.empty()) return "";
+  return absl::StrCat(" with ", absl::StrJoin(need.constraints, ", ",
+                                              [](std::string* out, const LabelConstraint& each) {
+                                                out->append(ToString(each));
+                                              }));
+}
+
+std::string Needs(const SlotNeed& need, const Count& count) {
+  const std::string slot = SlotName(need);
+  if (need.nodes == 0) {
+    return absl::StrCat("needs ", Counted(need.ranks, slot), ", ", count.free, " free of ",
+                        count.all, " in all on ", Counted(count.workers, "worker"),
+                        WithConstraints(need));
+  }
+  return absl::StrCat("needs ", Counted(need.nodes, "worker"), " with ", Counted(need.each(), slot),
+                      " each, ", count.free_workers, " of ", Counted(count.workers, "worker"),
+                      WithConstraints(need), " free for it");
+}
+
+std::string Missing(const SlotNeed& need, const Count& count) {
+  const std::string with = WithConstraints(need);
+  if (need.nodes == 0) {
+    return absl::StrCat(Counted(need.ranks - count.all, SlotName(need)),
+                        " missing: start more workers", with, ", or submit with fewer ranks",
+                        with.empty() ? "" : " or other constraints");
+  }
+  return absl::StrCat(Counted(need.nodes - count.large_workers, "worker"), " with ",
+                      Counted(need.each(), SlotName(need)), with.empty() ? "" : " and", with,
+                      " missing: start more, or submit with fewer nodes or ranks on each");
+}
+
+// Who holds what it could use.
+std::vector<JobId> Holders(const SlotNeed& need, const SlotSupply& supply,
+                           const std::vector<RunningJob>& running) {
+  std::vector<JobId> holders;
+  for (const RunningJob& job : running) {
+    if (holders.size() == kBlockersMax) break;
+    const bool holds =
+        std::any_of(job.slots.begin(), job.slots.end(),
+                    [&](const PlaceJob::Slot& slot) { return supply.CanUse(need, slot); });
+    if (holds) holders.push_back(job.id);
+  }
+  return holders;
+}
+
+PendingReason WhyDrained(const SlotNeed& need, const SlotSupply& supply) {
+  PendingReason reason{Code::kDrain, ""};
+  for (const WorkerSlots* worker : supply.Eligible(need)) {
+    if (worker->drained && reason.workers.size() < kBlockersMax) {
+      reason.workers.push_back(worker->name);
+    }
+  }
+  reason.text = absl::StrCat("would fit if not drained: ", absl::StrJoin(reason.workers, ", "));
+  return reason;
+}
+
+PendingReason WhyAwaits(const AwaitedJob& awaited) {
+  const std::string other = absl::StrCat("job ", awaited.on.job.ToString());
+  if (awaited.state == AwaitedJob::State::kInVain) {
+    return {Code::kUnsatisfiable,
+            absl::StrCat(other,
+                         " did not succeed, as it should have before this one; cancel this "
+                         "one, or submit both again"),
+            {awaited.on.job}};
+  }
+  return {Code::kDependency,
+          absl::StrCat("waits for ", other, " to ", awaited.on.must_succeed ? "succeed" : "end"),
+          {awaited.on.job}};
+}
+
+}  // namespace
+
+std::vector<PendingReason> WhyNotItsTurn(const Job& job, JobId same_name) {
+  std::vector<PendingReason> reasons;
+  if (job.held) {
+    reasons.push_back(
+        {Code::kHeld, absl::StrCat("held until 'dpctl release ", job.id.ToString(), "'")});
+  }
+  for (const AwaitedJob& awaited : job.after) {
+    if (awaited.state != AwaitedJob::State::kDone) reasons.push_back(WhyAwaits(awaited));
+  }
+  if (job.spec.scheduling.singleton && same_name.valid()) {
+    reasons.push_back({Code::kDependency,
+                       absl::StrCat("is a singleton, and job ", same_name.ToString(),
+                                    " of the same name and user is not over"),
+                       {same_name}});
+  }
+  return reasons;
+}
+
+std::vector<PendingReason> WhyAboveLimit(const std::vector<LimitLedger::Reached>& reached) {
+  std::vector<PendingReason> reasons;
+  for (const LimitLedger::Reached& limit : reached) {
+    std::vector<JobId> jobs = limit.jobs;
+    if (jobs.size() > kBlockersMax) jobs.resize(kBlockersMax);
+    reasons.push_back({limit.never ? Code::kUnsatisfiable : Code::kLimit,
+                       absl::StrCat(limit.what, limit.never ? "; the job alone is above that" : ""),
+                       std::move(jobs)});
+  }
+  return reasons;
+}
+
+std::vector<PendingReason> WhyNoSlots(const SlotNeed& need, const SlotSupply& supply,
+                                      const std::vector<RunningJob>& running) {
+  const Count count = supply.CountFor(need);
+  std::vector<PendingReason> reasons = {
+      {Code::kResources, Needs(need, count), Holders(need, supply, running)}};
+  if (SlotSupply::FitsIdle(need, count)) return reasons;
+  if (SlotSupply::FitsIdle(need, supply.CountFor(need, /*with_drained=*/true))) {
+    reasons.push_back(WhyDrained(need, supply));
+  } else {
+    reasons.push_back({Code::kUnsatisfiable, Missing(need, count)});
+  }
+  return reasons;
+}
+
+PendingReason WhyBehind(JobId head) {
+  return {Code::kPriority, absl::StrCat("job ", head.ToString(), " is ahead of it"), {head}};
+}
+
+PendingReason WhyNoPort(const PortSupply& ports) {
+  const StorePortRange& range = ports.range();
+  const char* taken = "taken by another program where the store would be served, ";
+  return {Code::kStorePort,
+          absl::StrCat("no store port is left: each of ", range.first, " to ", range.last, " is ",
+                       ports.some_unusable() ? taken : "", "a job's, or rests ",
+                       absl::FormatDuration(range.rest),
+                       " after one; give the coordinator more with --store-ports")};
+}
+
+// Without the time that is left: reasons are shown long after they were found.
+PendingReason WhyBackingOff() {
+  return {Code::kBackOff, "its last generation failed soon, and the next one is not due yet"};
+}
+
+}  // namespace dp::core

@@ -1,0 +1,357 @@
+// Whose turn it is: priority, holds, dependencies, limits, drains and labels.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/core/coordinator_fixture.h"
+#include "server/core/handovers.h"
+
+namespace dp::core {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class QueueTest : public CoordinatorFixture {
+ protected:
+  JobId Submit(const Scheduling& scheduling, int ranks = 1, const std::string& name = "job") {
+    return SubmitSpec({.name = name, .ranks = ranks, .payload = "", .scheduling = scheduling});
+  }
+  JobId SubmitBy(const std::string& user, int ranks, const Scheduling& scheduling = {}) {
+    return std::get<JobId>(
+        Apply(SubmitJob{absl::StrCat("by ", user, " ", absl::FormatTime(now_)),
+                        {.name = "job", .ranks = ranks, .payload = "", .scheduling = scheduling},
+                        user})
+            .reply);
+  }
+  WorkerId RegisterWith(const std::string& host, int slots, Labels labels, int gpus = 0) {
+    RegisterWorker worker{"", host, host + ".test", Incarnation(++life_), slots, {}, gpus};
+    worker.labels = std::move(labels);
+    return std::get<WorkerId>(Apply(worker).reply);
+  }
+  Waiting Look(JobId job) const {
+    const Placement placement = PlanPlacement(coordinator_, policy_, now_);
+    const auto it = placement.waiting.find(job);
+    return it == placement.waiting.end() ? Waiting{} : it->second;
+  }
+  std::vector<std::string> reasons(JobId job) const {
+    std::vector<std::string> texts;
+    for (const PendingReason& reason : Look(job).reasons) texts.push_back(reason.text);
+    return texts;
+  }
+  void End(JobId job, int code = 0) {
+    for (int rank = 0; rank < coordinator_.job(job)->world_size(); ++rank) {
+      ExitWith(job, rank, code), Release(job, rank);
+    }
+  }
+
+ private:
+  uint64_t life_ = 500;
+};
+
+TEST_F(QueueTest, AHigherPriorityGoesFirstAndEqualOnesInTheirOrder) {
+  const JobId low = Submit({.priority = -1}), first = Submit({}), second = Submit({}),
+              high = Submit({.priority = 7});
+  EXPECT_EQ(Look(high).position, 1);
+  EXPECT_EQ(Look(first).position, 2);
+  EXPECT_EQ(Look(second).position, 3);
+  EXPECT_EQ(Look(low).position, 4);
+  Register("node", 2);
+  PlaceAll();
+  EXPECT_EQ(state(high), "starting");
+  EXPECT_EQ(state(first), "starting");
+  EXPECT_EQ(state(second), "pending");
+}
+
+TEST_F(QueueTest, APriorityCanBeChangedUntilTheJobIsOver) {
+  const JobId first = Submit({}), second = Submit({});
+  Apply(PrioritizeJob{second, 1});
+  EXPECT_EQ(Look(second).position, 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(Apply(PrioritizeJob{first, 1001}).status));
+  EXPECT_FALSE(Apply(PrioritizeJob{second, 1}).journal);
+  Apply(CancelJob{first});
+  EXPECT_TRUE(absl::IsFailedPrecondition(Apply(PrioritizeJob{first, 1}).status));
+}
+
+TEST_F(QueueTest, AHeldJobLetsOthersPassUntilItIsReleased) {
+  Register("node", 1);
+  const JobId held = Submit({.hold = true}), other = Submit({});
+  PlaceAll();
+  EXPECT_EQ(state(held), "pending");
+  EXPECT_EQ(state(other), "starting");
+  EXPECT_EQ(reasons(held).front(), "held until 'dpctl release 1'");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Apply(HoldJob{other}).status));
+  End(other);
+  Apply(ReleaseJob{held});
+  PlaceAll();
+  EXPECT_EQ(state(held), "starting");
+}
+
+TEST_F(QueueTest, AHeldJobIsNotPlacedWhateverThePlanSays) {
+  const WorkerId node = Register("node", 1);
+  const JobId job = Submit({.hold = true});
+  EXPECT_TRUE(absl::IsFailedPrecondition(Apply(PlaceJob{job, {{node, 0}}}).status));
+}
+
+TEST_F(QueueTest, ARequeuedJobGoesBehindItsEquals) {
+  const JobId first = Submit({}), second = Submit({});
+  Apply(RequeueJob{first});
+  EXPECT_EQ(Look(second).position, 1);
+  EXPECT_EQ(Look(first).position, 2);
+}
+
+TEST_F(QueueTest, AJobWaitsForThoseThatMustSucceedOrEndFirst) {
+  Register("node", 4);
+  const JobId a = Submit({}), b = Submit({});
+  const JobId c = Submit({.after = {{a, true}, {b, false}}});
+  PlaceAll();
+  EXPECT_EQ(state(c), "pending");
+  EXPECT_THAT(reasons(c), ElementsAre("waits for job 1 to succeed", "waits for job 2 to end"));
+  EXPECT_THAT(Look(c).reasons[0].jobs, ElementsAre(a));
+  End(b, /*code=*/3);
+  EXPECT_THAT(reasons(c), ElementsAre("waits for job 1 to succeed"));
+  End(a);
+  PlaceAll();
+  EXPECT_EQ(state(c), "starting");
+}
+
+TEST_F(QueueTest, AJobThatWaitsForASuccessThatNeverCameSaysSo) {
+  Register("node", 4);
+  const JobId a = Submit({}), b = Submit({.after = {{a, true}}});
+  PlaceAll();
+  End(a, /*code=*/1);
+  PlaceAll();
+  EXPECT_EQ(Look(b).reasons[0].code, PendingReason::Code::kUnsatisfiable);
+  EXPECT_THAT(reasons(b), ElementsAre("job 1 did not succeed, as it should have before this one; "
+                                      "cancel this one, or submit both again"));
+  const JobId late = Submit({.after = {{a, true}}});
+  EXPECT_EQ(Look(late).reasons[0].code, PendingReason::Code::kUnsatisfiable);
+  EXPECT_THAT(reasons(Submit({.after = {{a, false}}})), IsEmpty());
+}
+
+TEST_F(QueueTest, WhatBecameOfAJobIsKnownWhenItIsForgotten) {
+  Register("node", 1);
+  const JobId a = Submit({}), b = Submit({.after = {{a, true}}});
+  PlaceAll();
+  End(a);
+  Apply(ForgetJob{a});
+  PlaceAll();
+  EXPECT_EQ(state(b), "starting");
+}
+
+TEST_F(QueueTest, AJobCannotWaitForOneThatIsNotKnown) {
+  const Outcome outcome = Apply(
+      SubmitJob{"r", {.name = "job", .payload = "", .scheduling = {.after = {{JobId(9), true}}}}});
+  EXPECT_TRUE(absl::IsInvalidArgument(outcome.status));
+}
+
+TEST_F(QueueTest, OfSingletonsOneRunsAtATime) {
+  Register("node", 4);
+  const JobId first = SubmitBy("ann", 1, {.singleton = true}),
+              second = SubmitBy("ann", 1, {.singleton = true}),
+              others = SubmitBy("bob", 1, {.singleton = true});
+  PlaceAll();
+  EXPECT_EQ(state(first), "starting");
+  EXPECT_EQ(state(others), "starting");
+  EXPECT_THAT(reasons(second), ElementsAre("is a singleton, and job 1 of the same name and user is "
+                                           "not over"));
+  End(first);
+  PlaceAll();
+  EXPECT_EQ(state(second), "starting");
+}
+
+TEST_F(QueueTest, AUserAboveItsLimitLetsOthersPass) {
+  policy_.limits.each_user = Limit{.slots = 2};
+  Register("node", 8);
+  const JobId a = SubmitBy("ann", 2), b = SubmitBy("ann", 1), c = SubmitBy("bob", 2);
+  PlaceAll();
+  EXPECT_EQ(state(a), "starting");
+  EXPECT_EQ(state(c), "starting");
+  EXPECT_THAT(reasons(b), ElementsAre("user ann has 2 of 2 slots"));
+  EXPECT_THAT(Look(b).reasons[0].jobs, ElementsAre(a));
+  EXPECT_THAT(reasons(SubmitBy("eve", 3)),
+              ElementsAre("user eve has 0 of 2 slots; the job alone is above that"));
+}
+
+TEST_F(QueueTest, AQueuesLimitCountsTheJobsOfThisRound) {
+  policy_.limits.queues["batch"] = Limit{.jobs = 1};
+  Register("node", 8);
+  const JobId a = Submit({.queue = "batch"}), b = Submit({.queue = "batch"}), c = Submit({});
+  PlaceAll();
+  EXPECT_EQ(state(a), "starting");
+  EXPECT_EQ(state(c), "starting");
+  EXPECT_THAT(reasons(b), ElementsAre("queue batch has 1 of 1 jobs running"));
+}
+
+TEST_F(QueueTest, ADrainedWorkerGetsNoRanksInAnyLifeUntilItIsUndrained) {
+  const WorkerId node = Register("node", 1);
+  const JobId running = SubmitAndPlace(1);
+  Apply(DrainWorker{"node", "new disks"});
+  End(running);
+  const JobId job = CoordinatorFixture::Submit(1);
+  PlaceAll();
+  EXPECT_EQ(state(job), "pending");
+  EXPECT_THAT(reasons(job), ElementsAre("needs 1 slot, 0 free of 0 in all on 0 workers",
+                                        "would fit if not drained: node"));
+  Lose(node);
+  now_ += absl::Hours(2);
+  Register("node", 1);
+  PlaceAll();
+  EXPECT_EQ(state(job), "pending");
+  Apply(UndrainWorker{"node"});
+  PlaceAll();
+  EXPECT_EQ(state(job), "starting");
+}
+
+TEST_F(QueueTest, ADrainThatHandsOverAsksItsJobsOnce) {
+  Register("a", 1);
+  const WorkerId b = Register("b", 1);
+  const JobId job = SubmitAndPlace(2);
+  Apply(DrainWorker{"a", "moving"});
+  EXPECT_THAT(FindHandovers(coordinator_), IsEmpty());
+  Apply(DrainWorker{"a", "moving", /*hand_over=*/true});
+  const std::vector<AskHandover> asked = FindHandovers(coordinator_);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].job, job);
+  EXPECT_EQ(asked[0].reason, "worker a is drained: moving");
+  EXPECT_FALSE(coordinator_.assignment(b, life(b))->ranks.at(0).hand_over);
+  const Outcome outcome = Apply(asked[0]);
+  EXPECT_TRUE(coordinator_.assignment(b, life(b))->ranks.at(0).hand_over);
+  EXPECT_THAT(outcome.changed, testing::Contains(Topic{Topic::Kind::kAssignment, b.value(), ""}));
+  EXPECT_THAT(FindHandovers(coordinator_), IsEmpty());
+}
+
+TEST_F(QueueTest, ADrainNeedsAReasonAndAWorker) {
+  Register("node", 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(Apply(DrainWorker{"node", ""}).status));
+  EXPECT_TRUE(absl::IsNotFound(Apply(DrainWorker{"other", "why"}).status));
+  EXPECT_FALSE(Apply(UndrainWorker{"node"}).journal);
+}
+
+TEST_F(QueueTest, ConstraintsChooseWorkersByTheirLabelsAndNames) {
+  RegisterWith("a", 2, {{"zone", "x"}});
+  RegisterWith("b", 2, {{"zone", "y"}});
+  const auto constrained = [this](absl::string_view text) {
+    return Submit({.constraints = {*ParseConstraint(text)}});
+  };
+  const JobId in_y = constrained("zone=y"), not_y = constrained("zone!=y"),
+              not_a = constrained("host!=a"), nowhere = constrained("zone=z");
+  PlaceAll();
+  EXPECT_EQ(places(in_y), "b/0");
+  EXPECT_EQ(places(not_y), "a/0");
+  EXPECT_EQ(places(not_a), "b/1");
+  EXPECT_THAT(reasons(nowhere),
+              ElementsAre("needs 1 slot, 0 free of 0 in all on 0 workers with zone=z",
+                          "1 slot missing: start more workers with zone=z, or submit with fewer "
+                          "ranks or other constraints"));
+}
+
+TEST_F(QueueTest, GpuAndCpuSlotsAreToldApart) {
+  RegisterWith("a", 3, {}, /*gpus=*/1);
+  const JobId cpu = Submit({.slots = SlotKind::kCpu}, 2), gpu = Submit({.slots = SlotKind::kGpu}),
+              second = Submit({.slots = SlotKind::kGpu}), any = Submit({});
+  PlaceAll();
+  EXPECT_EQ(places(cpu), "a/1 a/2");
+  EXPECT_EQ(places(gpu), "a/0");
+  EXPECT_EQ(reasons(second).front(), "needs 1 GPU slot, 0 free of 1 in all on 1 worker");
+  EXPECT_THAT(Look(second).reasons[0].jobs, ElementsAre(gpu));
+  EXPECT_EQ(state(any), "pending");
+}
+
+TEST_F(QueueTest, AJobStaysWithinOneRackWhereItCan) {
+  RegisterWith("n1", 2, {{"rack", "r1"}});
+  RegisterWith("n2", 3, {{"rack", "r2"}});
+  RegisterWith("n3", 2, {{"rack", "r1"}});
+  EXPECT_EQ(places(SubmitAndPlace(4)), "n1/0 n1/1 n3/0 n3/1");
+}
+
+TEST_F(QueueTest, RanksOfARackAreAdjacentAndRacksAreFew) {
+  for (const char* host : {"n1", "n4"}) RegisterWith(host, 1, {{"rack", "r10"}});
+  for (const char* host : {"n2", "n3"}) RegisterWith(host, 1, {{"rack", "r2"}});
+  RegisterWith("n0", 1, {{"rack", "r3"}});
+  EXPECT_EQ(places(SubmitCommandAndPlace(4, 4)), "n2/0 n3/0 n1/0 n4/0");
+}
+
+TEST_F(QueueTest, AnElasticJobStartsWithWhatIsThereFromItsMinimumOn) {
+  for (const char* host : {"a", "b", "c"}) Register(host, 2);
+  const JobId job =
+      SubmitSpec({.name = "job", .ranks = 2, .nodes = 1, .joins_by_running = true, .nodes_max = 2});
+  PlaceAll();
+  EXPECT_EQ(coordinator_.job(job)->world_size(), 4);
+  for (int rank = 0; rank < 4; ++rank) Started(job, rank);
+  EXPECT_EQ(state(job), "running");
+  const JobId next =
+      SubmitSpec({.name = "job", .ranks = 2, .nodes = 1, .joins_by_running = true, .nodes_max = 2});
+  PlaceAll();
+  EXPECT_EQ(places(next), "c/0 c/1");
+  End(job), End(next);
+  EXPECT_EQ(state(job), "succeeded");
+}
+
+TEST_F(QueueTest, AnElasticJobGrowsNoFurtherThanItsUserMay) {
+  policy_.limits.each_user = Limit{.slots = 3};
+  for (const char* host : {"a", "b", "c"}) Register(host, 2);
+  const JobId job = SubmitSpec({.name = "job", .ranks = 2, .nodes = 1, .nodes_max = 3});
+  PlaceAll();
+  EXPECT_EQ(coordinator_.job(job)->world_size(), 2);
+}
+
+TEST_F(QueueTest, APlacementOfAnotherSizeThanTheJobWantsIsRefused) {
+  const WorkerId a = Register("a", 4);
+  const JobId job = SubmitSpec({.name = "job", .ranks = 2, .nodes = 1, .nodes_max = 2});
+  EXPECT_TRUE(absl::IsInvalidArgument(Apply(PlaceJob{job, {{a, 0}}}).status));
+  EXPECT_TRUE(absl::IsInvalidArgument(Apply(PlaceJob{job, {{a, 0}, {a, 1}, {a, 2}}}).status));
+  EXPECT_TRUE(Apply(PlaceJob{job, {{a, 0}, {a, 1}, {a, 2}, {a, 3}}}).status.ok());
+}
+
+TEST_F(QueueTest, AShortJobGoesAheadWhereTheHeadWouldWaitAnyway) {
+  Register("node", 3);
+  const JobId running = Submit({.max_duration = absl::Hours(1)}, 2);
+  PlaceAll();
+  const JobId head = Submit({}, 3), unbounded = Submit({}),
+              too_long = Submit({.max_duration = absl::Hours(2)}),
+              fits = Submit({.max_duration = absl::Minutes(30)});
+  PlaceAll();
+  EXPECT_EQ(state(head), "pending");
+  EXPECT_EQ(reasons(unbounded).back(), "job 2 is ahead of it");
+  EXPECT_EQ(reasons(too_long).back(), "job 2 is ahead of it");
+  EXPECT_EQ(state(fits), "starting");
+  End(running);
+  PlaceAll();
+  EXPECT_EQ(state(head), "pending");
+  End(fits);
+  PlaceAll();
+  EXPECT_EQ(state(head), "starting");
+}
+
+TEST_F(QueueTest, AJobMayTakeWhatTheHeadHasNoUseFor) {
+  RegisterWith("gpu", 2, {}, /*gpus=*/2);
+  Register("cpu", 1);
+  const JobId running = Submit({.slots = SlotKind::kGpu});
+  PlaceAll();
+  const JobId head = Submit({.slots = SlotKind::kGpu}, 2), other = Submit({}), third = Submit({});
+  PlaceAll();
+  EXPECT_EQ(state(running), "starting");
+  EXPECT_EQ(state(head), "pending");
+  EXPECT_EQ(places(other), "cpu/0");
+  EXPECT_EQ(state(third), "pending");
+}
+
+TEST_F(QueueTest, WhatHappensIsInTheHistory) {
+  Register("node", 1);
+  const JobId job = Submit({.hold = true});
+  Apply(ReleaseJob{job});
+  PlaceAll();
+  Apply(CancelJob{job});
+  Release(job, 0);
+  std::vector<std::string> told;
+  for (const Event* event : coordinator_.state().events.After(0, job, 100)) {
+    told.push_back(absl::StrCat(event->kind, ": ", event->text));
+  }
+  EXPECT_THAT(told, ElementsAre("submitted: ", "released: ", "placed: generation 1 on node",
+                                "stopping: cancelled while starting",
+                                "cancelled: cancelled while starting"));
+}
+
+}  // namespace
+}  // namespace dp::core

@@ -1,0 +1,263 @@
+// Backfill against brute force: what goes ahead of the first job that waits must not delay it.
+
+#include "server/core/reservation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "server/core/placement.h"
+
+namespace dp::core {
+namespace {
+
+constexpr uint64_t kSeeds = 3'000;
+const absl::Time kNow = absl::FromUnixSeconds(1'000);
+
+// A slot as (worker, number).
+using Held = std::set<std::pair<uint64_t, int>>;
+
+// A random cluster with a queue before it.
+class Cluster {
+ public:
+  explicit Cluster(uint64_t seed) : random_(seed) {
+    for (int i = 1 + Below(4); i > 0; --i) AddWorker();
+    for (int i = Below(4); i > 0; --i) AddRunning();
+    for (int i = 2 + Below(5); i > 0; --i) AddWaiting();
+  }
+
+  PlacementInput Input() const {
+    static const StorePorts none;
+    return {.workers = workers_,
+            .queue = queue_,
+            .running = running_,
+            .ports = PortSupply(none, {}, kNow),
+            .now = kNow};
+  }
+  const std::vector<WorkerSlots>& workers() const { return workers_; }
+  const std::vector<RunningJob>& running() const { return running_; }
+  const WaitingJob& job(JobId id) const { return queue_.at(id.value() - 100); }
+
+ private:
+  int Below(int bound) { return static_cast<int>(NextRandom(random_) % bound); }
+  absl::Duration Bound() {
+    return Below(2) == 0 ? absl::InfiniteDuration() : absl::Minutes(1 + Below(5));
+  }
+
+  void AddWorker() {
+    const uint64_t id = workers_.size() + 1;
+    WorkerSlots worker{.id = WorkerId(id), .name = absl::StrCat("w", id), .count = 1 + Below(3)};
+    worker.gpus = Below(worker.count + 1);
+    if (Below(2) == 0) worker.labels["zone"] = "a";
+    worker.rack = absl::StrCat("r", Below(2));
+    for (int slot = 0; slot < worker.count; ++slot) worker.free.push_back(slot);
+    workers_.push_back(std::move(worker));
+  }
+
+  void AddRunning() {
+    RunningJob job{.id = JobId(running_.size() + 1), .until = kNow + Bound()};
+    for (WorkerSlots& worker : workers_) {
+      if (worker.free.empty() || Below(2) == 0) continue;
+      job.slots.push_back({worker.id, worker.free.back()});
+      worker.free.pop_back();
+    }
+    if (!job.slots.empty()) running_.push_back(std::move(job));
+  }
+
+  void AddWaiting() {
+    WaitingJob job{.id = JobId(100 + queue_.size()), .need = {.ranks = 1 + Below(4)}};
+    if (job.need.ranks % 2 == 0 && Below(2) == 0) job.need.nodes = 2;
+    if (job.need.nodes > 0 && Below(2) == 0) job.need.nodes_max = 3;
+    job.need.kind = static_cast<SlotKind>(Below(3));
+    if (Below(3) == 0) job.need.constraints = {*ParseConstraint("zone=a")};
+    job.time_left = Bound();
+    queue_.push_back(std::move(job));
+  }
+
+  uint64_t random_;
+  std::vector<WorkerSlots> workers_;
+  std::vector<RunningJob> running_;
+  std::vector<WaitingJob> queue_;
+};
+
+// Slot by slot, with no cleverness.
+bool Fits(const SlotNeed& need, const Cluster& cluster, const Held& held) {
+  int workers = 0, slots = 0;
+  for (const WorkerSlots& worker : cluster.workers()) {
+    bool good = true;
+    for (const LabelConstraint& constraint : need.constraints) {
+      good = good && Satisfies(worker.labels, constraint);
+    }
+    int here = 0;
+    for (int slot = 0; good && slot < worker.count; ++slot) {
+      const bool gpu = slot < worker.gpus;
+      const bool kind = need.kind == SlotKind::kAny || gpu == (need.kind == SlotKind::kGpu);
+      here += kind && held.count({worker.id.value(), slot}) == 0;
+    }
+    slots += here;
+    workers += need.nodes > 0 && here >= need.ranks / need.nodes;
+  }
+  return need.nodes > 0 ? workers >= need.nodes : slots >= need.ranks;
+}
+
+// All that is held when, of the jobs, those have ended that `ended` says.
+template <typename Ended>
+Held HeldUnless(const std::vector<RunningJob>& jobs, Ended ended) {
+  Held held;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (ended(i)) continue;
+    for (const PlaceJob::Slot& slot : jobs[i].slots) held.insert({slot.worker.value(), slot.slot});
+  }
+  return held;
+}
+
+// When the job fits at the latest, if every job runs for as long as it may.
+absl::Time StartOf(const SlotNeed& need, const Cluster& cluster,
+                   const std::vector<RunningJob>& jobs) {
+  std::set<absl::Time> times;
+  for (const RunningJob& job : jobs) times.insert(job.until);
+  for (const absl::Time time : times) {
+    const Held held = HeldUnless(jobs, [&](size_t i) { return jobs[i].until <= time; });
+    if (time < absl::InfiniteFuture() && Fits(need, cluster, held)) return time;
+  }
+  return absl::InfiniteFuture();
+}
+
+struct Round {
+  std::vector<RunningJob> before;  // the head had to wait: what held slots then
+  std::vector<RunningJob> after;   // with those that went ahead of it
+  const WaitingJob* head = nullptr;
+};
+
+// Follows the queue: what was placed before the head has its slots by right.
+Round RoundOf(const Cluster& cluster, const PlacementInput& input, const Placement& placement) {
+  Round round{cluster.running(), {}, nullptr};
+  std::map<JobId, SlotSupply::Slots> placed;
+  for (const PlaceJob& place : placement.place) placed[place.job] = place.slots;
+  round.after = round.before;
+  for (const WaitingJob& job : input.queue) {
+    if (const auto it = placed.find(job.id); it != placed.end()) {
+      const RunningJob started{.id = job.id, .slots = it->second, .until = kNow + job.time_left};
+      if (round.head == nullptr) round.before.push_back(started);
+      round.after.push_back(started);
+    } else if (round.head == nullptr && Fits(job.need, cluster, {})) {
+      round.head = &cluster.job(job.id);
+    }
+  }
+  return round;
+}
+
+// What is free by now.
+void Note(const SlotSupply& supply, PlacementInput& input) {
+  for (WorkerSlots& worker : input.workers) worker.free = supply.Find(worker.id)->free;
+}
+
+TEST(ReservationTest, NoSlotIsGivenTwiceAndEachRankGetsWhatItsJobNeeds) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const Cluster cluster(seed);
+    Held held = HeldUnless(cluster.running(), [](size_t) { return false; });
+    for (const PlaceJob& place : PlanPlacement(cluster.Input()).place) {
+      const SlotNeed& need = cluster.job(place.job).need;
+      ASSERT_TRUE(Fits(need, cluster, held)) << "seed " << seed;
+      const SlotSupply supply(cluster.workers());
+      for (const PlaceJob::Slot& slot : place.slots) {
+        ASSERT_TRUE(held.insert({slot.worker.value(), slot.slot}).second) << "seed " << seed;
+        ASSERT_TRUE(supply.CanUse(need, slot)) << "seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(ReservationTest, WhatGoesAheadDoesNotMoveTheLatestStartOfTheHead) {
+  int heads = 0, ahead = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const Cluster cluster(seed);
+    const PlacementInput input = cluster.Input();
+    const Round round = RoundOf(cluster, input, PlanPlacement(input));
+    if (round.head == nullptr) continue;
+    ++heads;
+    ahead += static_cast<int>(round.after.size() - round.before.size());
+    EXPECT_LE(StartOf(round.head->need, cluster, round.after),
+              StartOf(round.head->need, cluster, round.before))
+        << "seed " << seed;
+  }
+  // Else nothing was tried.
+  EXPECT_GT(heads, 500);
+  EXPECT_GT(ahead, 100);
+}
+
+// Where jobs that may run for ever are in the way, they may as well end at once: any of them.
+TEST(ReservationTest, WhereNobodyKnowsWhenTheHeadStartsNothingGoesAheadThatItCouldUse) {
+  int checked = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const Cluster cluster(seed);
+    const PlacementInput input = cluster.Input();
+    const Round round = RoundOf(cluster, input, PlanPlacement(input));
+    if (round.head == nullptr) continue;
+    if (StartOf(round.head->need, cluster, round.before) < absl::InfiniteFuture()) continue;
+    for (size_t ended = 0; ended < size_t{1} << round.before.size(); ++ended) {
+      const auto over = [&](size_t i) { return i < round.before.size() && (ended >> i & 1) != 0; };
+      const bool without = Fits(round.head->need, cluster, HeldUnless(round.before, over));
+      if (!without) continue;
+      ++checked;
+      // Those before the head come in another order in `after`; a job is known by its id.
+      std::set<JobId> gone;
+      for (size_t i = 0; i < round.before.size(); ++i) {
+        if (over(i)) gone.insert(round.before[i].id);
+      }
+      const auto over_after = [&](size_t i) { return gone.count(round.after[i].id) > 0; };
+      EXPECT_TRUE(Fits(round.head->need, cluster, HeldUnless(round.after, over_after)))
+          << "seed " << seed;
+    }
+  }
+  EXPECT_GT(checked, 100);
+}
+
+// Over many rounds, with jobs that end before their time: the head starts by when it was promised.
+TEST(ReservationTest, APromiseIsKeptWhateverHappensInBetween) {
+  int kept = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    uint64_t random = seed * 7919;
+    PlacementInput input = Cluster(seed).Input();
+    JobId head;
+    absl::Time promised = absl::InfiniteFuture();
+    for (int minute = 0; minute < 12 && !input.queue.empty(); ++minute) {
+      input.now = kNow + absl::Minutes(minute);
+      SlotSupply supply(input.workers);
+      std::erase_if(input.running, [&](const RunningJob& job) {
+        const bool over = job.until <= input.now || NextRandom(random) % 8 == 0;
+        if (over) supply.Give(job.slots);
+        return over;
+      });
+      Note(supply, input);
+      const Placement placement = PlanPlacement(input);
+      for (const PlaceJob& place : placement.place) {
+        const auto job = std::find_if(input.queue.begin(), input.queue.end(),
+                                      [&](const auto& each) { return each.id == place.job; });
+        supply.Take(place.slots);
+        input.running.push_back(
+            {.id = job->id, .slots = place.slots, .until = input.now + job->time_left});
+        kept += job->id == head;
+        input.queue.erase(job);
+      }
+      Note(supply, input);
+      const auto first = std::find_if(input.queue.begin(), input.queue.end(), [&](const auto& job) {
+        return SlotSupply::FitsIdle(job.need, supply.CountFor(job.need));
+      });
+      if (first == input.queue.end()) break;
+      if (first->id == head) {
+        ASSERT_LT(input.now, promised) << "seed " << seed;
+      }
+      const absl::Time start = Reservation(supply, input.running, first->need, input.now).start();
+      promised = first->id == head ? std::min(promised, start) : start;
+      head = first->id;
+    }
+  }
+  EXPECT_GT(kept, 200);
+}
+
+}  // namespace
+}  // namespace dp::core

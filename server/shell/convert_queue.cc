@@ -1,0 +1,69 @@
+#include "server/shell/convert_queue.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "server/shell/convert_job.h"
+#include "server/shell/convert_values.h"
+
+namespace dp::server {
+namespace {
+
+void Fill(const core::Worker& worker, const core::PlaceJob::Slot& slot,
+          const std::string& rack_label, v1::PlannedRank* proto) {
+  proto->set_worker(worker.name);
+  proto->set_host(worker.host);
+  proto->set_address(worker.address);
+  proto->set_interface(worker.interface);
+  proto->set_slot(slot.slot);
+  proto->set_gpu(slot.slot < worker.gpus);
+  const auto rack = worker.labels.find(rack_label);
+  if (rack != worker.labels.end()) proto->set_rack(rack->second);
+}
+
+void FillRanks(const core::PlaceJob& place, const std::string& rack_label, const View& view,
+               v1::PlanResponse* response) {
+  std::map<WorkerId, int> ranks_on;
+  for (const core::PlaceJob::Slot& slot : place.slots) {
+    v1::PlannedRank* rank = response->add_ranks();
+    rank->set_rank(response->ranks_size() - 1);
+    rank->set_local_rank(ranks_on[slot.worker]++);
+    Fill(*view.coordinator.worker(slot.worker), slot, rack_label, rank);
+  }
+}
+
+}  // namespace
+
+v1::Event ToProto(const core::Event& event) {
+  v1::Event proto;
+  proto.set_number(event.number);
+  *proto.mutable_at() = ToProto(event.at);
+  proto.set_job(event.job.value());
+  proto.set_worker(event.worker);
+  proto.set_kind(event.kind);
+  proto.set_text(event.text);
+  return proto;
+}
+
+absl::Status FillPlan(const core::SubmitJob& submit, const core::PlacementPolicy& policy,
+                      const View& view, v1::PlanResponse* response) {
+  DP_ASSIGN_OR_RETURN(const core::Job job, view.coordinator.Draft(submit, view.now));
+  *response->mutable_spec() = ParseSpec(job.spec.payload);
+  const core::Placement plan = core::PlanPlacement(view.coordinator, policy, view.now, &job);
+  const auto placed = std::find_if(plan.place.begin(), plan.place.end(),
+                                   [&](const core::PlaceJob& each) { return each.job == job.id; });
+  if (placed != plan.place.end()) {
+    FillRanks(*placed, policy.rack_label, view, response);
+    return absl::OkStatus();
+  }
+  const core::Waiting& waiting = plan.waiting.at(job.id);
+  response->set_queue_position(waiting.position);
+  for (const core::PendingReason& reason : waiting.reasons) {
+    *response->add_waits_for() = ToProto(reason);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dp::server
