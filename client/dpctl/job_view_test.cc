@@ -85,6 +85,11 @@ TEST(JobViewTest, TheJsonOfAJobIsStable) {
   "state": "FAILED",
   "generation": 1,
   "worldSize": 2,
+  "user": null,
+  "queue": null,
+  "priority": 0,
+  "held": false,
+  "queuePosition": null,
   "exitCode": null,
   "signal": 9,
   "failureClass": "user",
@@ -92,11 +97,13 @@ TEST(JobViewTest, TheJsonOfAJobIsStable) {
   "placedAt": null,
   "runningAt": "2026-01-02T03:01:50+00:00",
   "finishedAt": "2026-01-02T03:03:25+00:00",
+  "deadline": null,
   "pendingReasons": [],
   "restarts": 0,
   "restartBudgets": [],
   "notBefore": null,
   "notRestartedBecause": null,
+  "waitsFor": [],
   "ranks": [
     {
       "rank": 1,
@@ -134,15 +141,17 @@ TEST(JobViewTest, WhatACancelledJobDoesNotHaveIsNullInJson) {
                   ranks { rank: 0 state: RANK_STATE_RELEASED worker: "w-a" host: "host-a" slot: 1 }
                   failure { failure_class: FAILURE_CLASS_CANCEL message: "cancelled" })"),
            json);
-  EXPECT_EQ(out.str(),
-            R"({"id":8,"name":"big","state":"CANCELLED","generation":1,"worldSize":1,)"
-            R"("exitCode":null,"signal":null,"failureClass":"cancel","submittedAt":null,)"
-            R"("placedAt":null,"runningAt":null,"finishedAt":null,"pendingReasons":[],)"
-            R"("restarts":0,"restartBudgets":[],"notBefore":null,"notRestartedBecause":null,)"
-            R"("ranks":[{"rank":0,"state":"RELEASED","worker":"w-a","host":"host-a","slot":1,)"
-            R"("pid":null,"exitCode":null,"signal":null}],)"
-            R"("failure":{"message":"cancelled","rank":null,"worker":null,"host":null,"at":null,)"
-            "\"lastLines\":[]},\"pastFailures\":[],\"checkpoint\":null,\"weights\":null}\n");
+  EXPECT_EQ(
+      out.str(),
+      R"({"id":8,"name":"big","state":"CANCELLED","generation":1,"worldSize":1,)"
+      R"("user":null,"queue":null,"priority":0,"held":false,"queuePosition":null,)"
+      R"("exitCode":null,"signal":null,"failureClass":"cancel","submittedAt":null,)"
+      R"("placedAt":null,"runningAt":null,"finishedAt":null,"deadline":null,"pendingReasons":[],)"
+      R"("restarts":0,"restartBudgets":[],"notBefore":null,"notRestartedBecause":null,"waitsFor":[],)"
+      R"("ranks":[{"rank":0,"state":"RELEASED","worker":"w-a","host":"host-a","slot":1,)"
+      R"("pid":null,"exitCode":null,"signal":null}],)"
+      R"("failure":{"message":"cancelled","rank":null,"worker":null,"host":null,"at":null,)"
+      "\"lastLines\":[]},\"pastFailures\":[],\"checkpoint\":null,\"weights\":null}\n");
 }
 
 constexpr char kRestarted[] = R"job(

@@ -88,16 +88,16 @@ TEST_F(QueryVerbsTest, WorkersShowSlotsJobsAndSilence) {
          workers { id: 3 name: "w-c" host: "host-c" state: WORKER_STATE_LOST slots: 1 })",
       &coordinator_.workers));
   EXPECT_EQ(Dpctl("workers").out,
-            "NAME  STATE  SLOTS  FREE  JOBS  HOST    ADDRESS   SILENT\n"
-            "w-a   READY  2      1     7     host-a  10.0.0.1  1s\n"
-            "w-b   LOST   4      0     -     host-b  -         1m30s\n"
-            "w-c   LOST   1      0     -     host-c  -         -\n");
+            "NAME  STATE  SLOTS  FREE  JOBS  HOST    ADDRESS   SILENT  LABELS  REASON\n"
+            "w-a   READY  2      1     7     host-a  10.0.0.1  1s      -       -\n"
+            "w-b   LOST   4      0     -     host-b  -         1m30s   -       -\n"
+            "w-c   LOST   1      0     -     host-c  -         -       -       -\n");
   out_.str("");
   EXPECT_EQ(Dpctl("workers -o name").out, "w-a\nw-b\nw-c\n");
   out_.str("");
   EXPECT_THAT(Dpctl("workers -o json").out, HasSubstr("\"freeSlots\": 1,\n      \"jobs\": [\n"));
-  EXPECT_THAT(out_.str(), HasSubstr("\"silentForMs\": 90000\n"));
-  EXPECT_THAT(out_.str(), HasSubstr("\"silentForMs\": null\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\"silentForMs\": 90000,\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\"silentForMs\": null,\n"));
 }
 
 TEST_F(QueryVerbsTest, CancelAsksForTheEndOfEachJob) {

@@ -8,7 +8,7 @@ class Release final : public JobVerb {
  public:
   const char* name() const override { return "release"; }
   const char* summary() const override { return "Let jobs that are held take their turn"; }
-  const char* example() const override { return "dpctl submit job.yaml --hold && dpctl release 7"; }
+  const char* example() const override { return "dpctl release 7"; }
 
  private:
   absl::StatusOr<v1::Job> Ask(Context& context, const v1::Job& job) const override {

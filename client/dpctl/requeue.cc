@@ -8,7 +8,9 @@ namespace {
 class Requeue final : public JobVerb {
  public:
   const char* name() const override { return "requeue"; }
-  const char* summary() const override { return "Put jobs behind the others of their priority"; }
+  const char* summary() const override {
+    return "Stop jobs and put them behind the others of their priority";
+  }
   const char* example() const override { return "dpctl requeue 7"; }
 
  private:

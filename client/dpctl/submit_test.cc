@@ -109,9 +109,11 @@ train:
   bucketCapMb: 25
   onIsolation: continue
   evaluateEvery: 1
+queue: default
 priority: 0
 hold: false
 singleton: false
+slots: any
 grace: 10s
 detectWithin: 30s
 )");

@@ -111,10 +111,13 @@ struct PrioritizeJob {
   int priority = 0;
 };
 
-// Ends a generation of a job and queues it again, behind others of its priority.
+// Ends a generation of a job, and queues it again.
 struct RequeueJob {
   JobId job;
   Generation generation;  // a later one is left alone; not valid before the first placement
+  // Why it has to leave; it keeps its place in the queue then. Empty: somebody wants it behind the
+  // others of its priority.
+  std::string reason = {};
 };
 
 // The job's deadline has passed.

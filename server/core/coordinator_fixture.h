@@ -14,6 +14,15 @@
 
 namespace dp::core {
 
+// Why a job waits, in words.
+inline std::vector<std::string> TextsOf(const Placement& placement, JobId job) {
+  std::vector<std::string> texts;
+  const auto waiting = placement.waiting.find(job);
+  if (waiting == placement.waiting.end()) return texts;
+  for (const PendingReason& reason : waiting->second.reasons) texts.push_back(reason.text);
+  return texts;
+}
+
 // A small language for tests: a coordinator whose invariants are checked after every command. Each
 // command comes a second after the one before; the lives of workers are numbered 101, 102, ...
 class CoordinatorFixture : public testing::Test {

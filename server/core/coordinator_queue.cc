@@ -48,7 +48,7 @@ absl::StatusOr<Reply> Coordinator::On(const HoldJob& command, absl::Time) {
 
 absl::StatusOr<Reply> Coordinator::On(const ReleaseJob& command, absl::Time) {
   DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
-  if (!std::exchange(job->held, false)) return Reply();
+  if (job->terminal() || !std::exchange(job->held, false)) return Reply();
   Touch({Topic::Kind::kJob, job->id.value()});
   Tell(*job, "released");
   return Reply();
@@ -68,17 +68,23 @@ absl::StatusOr<Reply> Coordinator::On(const PrioritizeJob& command, absl::Time) 
   return Reply();
 }
 
-absl::StatusOr<Reply> Coordinator::On(const RequeueJob& command, absl::Time) {
+absl::StatusOr<Reply> Coordinator::On(const RequeueJob& command, absl::Time at) {
   DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
-  if (job->state != JobState::kPending) {
-    return absl::FailedPreconditionError(absl::StrCat("job ", job->id.ToString(), " is ",
-                                                      Name(job->state),
-                                                      "; only a pending job can be requeued"));
-  }
   if (job->generation != command.generation) return Reply();
-  job->queued = NextRevision();
-  Touch({Topic::Kind::kJob, job->id.value()});
-  Tell(*job, "requeued");
+  const bool runs = job->state == JobState::kStarting || job->state == JobState::kRunning;
+  if (!runs && job->state != JobState::kPending) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job->id.ToString(), " is ", Name(job->state), "; it cannot be queued again"));
+  }
+  if (runs && !job->spec.restart.has_value()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job->id.ToString(), " has one generation only, and that is ", Name(job->state)));
+  }
+  const Sight before = See(*job);
+  if (command.reason.empty()) job->queued = NextRevision();
+  if (runs) Preempt(*job, command.reason.empty() ? "requeued" : command.reason, at);
+  if (!runs) Tell(*job, "requeued");
+  Moved(*job, before);
   return Reply();
 }
 
@@ -124,20 +130,21 @@ absl::StatusOr<Reply> Coordinator::On(const UndrainWorker& command, absl::Time) 
 }
 
 void Coordinator::Tell(const Job& job, absl::string_view kind, std::string text) {
-  state_.events.Add({.at = at_, .job = job.id, .kind = std::string(kind), .text = std::move(text)});
+  state_.events.Add(
+      {.at = now_, .job = job.id, .kind = std::string(kind), .text = std::move(text)});
   Touch({Topic::Kind::kEvents});
 }
 
 void Coordinator::Tell(const Worker& worker, absl::string_view kind, std::string text) {
   state_.events.Add(
-      {.at = at_, .worker = worker.name, .kind = std::string(kind), .text = std::move(text)});
+      {.at = now_, .worker = worker.name, .kind = std::string(kind), .text = std::move(text)});
   Touch({Topic::Kind::kEvents});
 }
 
 void Coordinator::TellMove(const Job& job) {
   switch (job.state) {
     case JobState::kPending:
-      return Tell(job, "requeued");
+      return Tell(job, "retried", job.past.empty() ? "" : job.past.back().failure.message);
     case JobState::kStarting:
       return Tell(job, "placed",
                   absl::StrCat("generation ", job.generation.ToString(), " on ", WorkersOf(job)));

@@ -10,6 +10,6 @@ class Coordinator;
 
 // The jobs that are to leave a worker which somebody wants empty, and have not been asked yet.
 // Pure: the verdicts are commands.
-std::vector<AskHandover> FindHandovers(const Coordinator& coordinator);
+std::vector<Action> FindHandovers(const Coordinator& coordinator);
 
 }  // namespace dp::core

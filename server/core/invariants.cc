@@ -85,12 +85,12 @@ void CheckTurn(const Job& job, const Findings& findings) {
   const bool waits = std::any_of(job.after.begin(), job.after.end(), [](const AwaitedJob& awaited) {
     return awaited.state != AwaitedJob::State::kDone;
   });
-  findings.Expect(!waits || !AnyLive(job), "runs before a job that it waits for is over");
+  findings.Expect(!waits || !job.live(), "runs before a job that it waits for is over");
   findings.Expect(!job.held || job.state == JobState::kPending || job.terminal(),
                   "is held, but not pending");
   const bool bounded = job.spec.scheduling.max_duration < absl::InfiniteDuration();
   findings.Expect(
-      job.deadline.has_value() == (bounded && AnyLive(job)),
+      job.deadline.has_value() == (bounded && job.live()),
       "holds slots without a deadline though it has a maxDuration, or the other way round");
 }
 

@@ -126,8 +126,8 @@ struct Job {
   bool held = false;
   Revision queued;  // of those with the same priority, the one that was queued first goes first
   std::vector<AwaitedJob> after;
-  absl::Duration time_left;            // of scheduling.max_duration, before this generation
-  std::optional<absl::Time> deadline;  // of this generation, while it holds slots
+  absl::Duration time_left = absl::InfiniteDuration();  // of maxDuration, before this generation
+  std::optional<absl::Time> deadline;                   // of this generation, while it holds slots
   absl::Time submitted_at;
   std::optional<absl::Time> placed_at;
   std::optional<absl::Time> running_at;

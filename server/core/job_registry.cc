@@ -195,8 +195,13 @@ JobRegistry::JobRegistry(Contents contents)
       jobs_(std::move(contents.jobs)),
       finished_(std::move(contents.finished)) {
   for (const auto& [id, job] : jobs_) by_request_.emplace(job.request_id, id);
+  for (const auto& [id, job] : jobs_) {
+    for (const AwaitedJob& awaited : job.after) {
+      if (awaited.state == AwaitedJob::State::kUnfinished) awaiting_[awaited.on.job].insert(id);
+    }
+  }
   // Does not compile with another member: one that cannot be derived belongs into Contents.
-  [[maybe_unused]] const auto& [a, b, c, d] = *this;
+  [[maybe_unused]] const auto& [a, b, c, d, e] = *this;
 }
 
 absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& request,

@@ -71,13 +71,14 @@ struct Placement {
 //
 // A job that ran before stays where it was: the ranks of a worker that can take them all again keep
 // it, and their slots where those are free; those of each other worker move together, to the
-// tightest one that the job is not on. Where that cannot be, all are placed afresh; so is a job that
-// can have more workers than it had.
+// tightest one that the job is not on. Where that cannot be, all are placed afresh; so is a job
+// that can have more workers than it had.
 Placement PlanPlacement(const PlacementInput& input);
 
 // The same for the coordinator's ready workers and its pending jobs: by priority, then in the order
 // in which they were queued. Slots that a job which may be restarted has freed already are kept for
-// it until its last rank is gone. `also` is a job that is not on record, to see what would become of it.
+// it until its last rank is gone. `also` is a job that is not on record, to see what would become
+// of it.
 Placement PlanPlacement(const Coordinator& coordinator, const PlacementPolicy& policy,
                         absl::Time now, const Job* also = nullptr);
 

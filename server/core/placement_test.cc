@@ -14,14 +14,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-std::vector<std::string> TextsOf(const Placement& placement, JobId job) {
-  std::vector<std::string> texts;
-  const auto waiting = placement.waiting.find(job);
-  if (waiting == placement.waiting.end()) return texts;
-  for (const PendingReason& reason : waiting->second.reasons) texts.push_back(reason.text);
-  return texts;
-}
-
 class PlacementTest : public CoordinatorFixture {
  protected:
   std::vector<std::string> reasons(JobId job) const {
@@ -169,7 +161,7 @@ TEST_F(StorePortTest, APortThatAnotherProgramHasTakenIsPassedOverAndLookedAtAgai
   EXPECT_EQ(port(first), 4001);
   const JobId second = Submit();
   const Placement none = Place();
-  EXPECT_THAT(none.reasons.at(second).at(0), testing::HasSubstr("taken by another program"));
+  EXPECT_THAT(TextsOf(none, second).at(0), testing::HasSubstr("taken by another program"));
   EXPECT_EQ(none.again_at, now_ + absl::Seconds(1));
   taken.clear();
   Place();

@@ -5,6 +5,7 @@
 
 #include "server/core/coordinator_fixture.h"
 #include "server/core/handovers.h"
+#include "server/core/retry_policy.h"
 
 namespace dp::core {
 namespace {
@@ -204,21 +205,79 @@ TEST_F(QueueTest, ADrainedWorkerGetsNoRanksInAnyLifeUntilItIsUndrained) {
 }
 
 TEST_F(QueueTest, ADrainThatHandsOverAsksItsJobsOnce) {
-  Register("a", 1);
-  const WorkerId b = Register("b", 1);
-  const JobId job = SubmitAndPlace(2);
+  Register("a", 2);
+  const WorkerId b = Register("b", 2);
+  const JobId job = SubmitSpec({.name = "job", .ranks = 4, .restart = RestartLimits()});
+  PlaceAll();
   Apply(DrainWorker{"a", "moving"});
   EXPECT_THAT(FindHandovers(coordinator_), IsEmpty());
   Apply(DrainWorker{"a", "moving", /*hand_over=*/true});
-  const std::vector<AskHandover> asked = FindHandovers(coordinator_);
+  const std::vector<Action> asked = FindHandovers(coordinator_);
   ASSERT_EQ(asked.size(), 1u);
-  EXPECT_EQ(asked[0].job, job);
-  EXPECT_EQ(asked[0].reason, "worker a is drained: moving");
+  EXPECT_EQ(std::get<AskHandover>(asked[0]).job, job);
+  EXPECT_EQ(std::get<AskHandover>(asked[0]).reason, "worker a is drained: moving");
   EXPECT_FALSE(coordinator_.assignment(b, life(b))->ranks.at(0).hand_over);
   const Outcome outcome = Apply(asked[0]);
   EXPECT_TRUE(coordinator_.assignment(b, life(b))->ranks.at(0).hand_over);
   EXPECT_THAT(outcome.changed, testing::Contains(Topic{Topic::Kind::kAssignment, b.value(), ""}));
   EXPECT_THAT(FindHandovers(coordinator_), IsEmpty());
+}
+
+TEST_F(QueueTest, AProgramOnADrainedWorkerIsQueuedAgainInItsPlace) {
+  Register("a", 1);
+  const JobId job =
+      SubmitSpec({.name = "job", .ranks = 1, .joins_by_running = true, .restart = RestartLimits()});
+  PlaceAll();
+  const Revision queued = coordinator_.job(job)->queued;
+  Apply(DrainWorker{"a", "moving", /*hand_over=*/true});
+  for (const Action& action : FindHandovers(coordinator_)) Apply(action);
+  EXPECT_EQ(state(job), "stopping");
+  EXPECT_EQ(failure(job).message, "worker a is drained: moving");
+  EXPECT_EQ(Name(failure(job).failure_class), "preempt");
+  EXPECT_EQ(coordinator_.job(job)->queued, queued);
+  EXPECT_THAT(FindHandovers(coordinator_), IsEmpty());
+}
+
+TEST_F(QueueTest, AJobThatRunsIsQueuedAgainAsItsNextGenerationWithTheTimeThatIsLeft) {
+  Register("a", 1);
+  const JobId job = SubmitSpec({.name = "job",
+                                .restart = RestartLimits(),
+                                .scheduling = {.max_duration = absl::Minutes(1)}});
+  PlaceAll();
+  const absl::Time placed = now_;
+  const JobId other = Submit({});
+  Apply(RequeueJob{job, Generation(7)});
+  EXPECT_EQ(state(job), "starting");
+  Apply(RequeueJob{job, Generation(1)});
+  EXPECT_EQ(state(job), "stopping");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Apply(RequeueJob{job, Generation(1)}).status));
+  now_ = placed + absl::Seconds(19);
+  Release(job, 0);
+  for (const Action& verdict : PlanRetries(coordinator_, now_)) Apply(verdict);
+  EXPECT_EQ(state(job), "pending");
+  EXPECT_EQ(coordinator_.job(job)->time_left, absl::Seconds(40));
+  PlaceAll();
+  EXPECT_EQ(state(other), "starting");
+  EXPECT_EQ(state(job), "pending");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Apply(RequeueJob{other, Generation(1)}).status));
+}
+
+TEST_F(QueueTest, AnElasticJobHasAnotherSizeInItsNextGeneration) {
+  Register("a", 1);
+  const JobId job = SubmitSpec({.name = "job",
+                                .ranks = 1,
+                                .nodes = 1,
+                                .joins_by_running = true,
+                                .restart = RestartLimits(),
+                                .nodes_max = 3});
+  PlaceAll();
+  EXPECT_EQ(coordinator_.job(job)->world_size(), 1);
+  Register("b", 1), Register("c", 1);
+  Apply(RequeueJob{job, Generation(1)});
+  Release(job, 0);
+  for (const Action& verdict : PlanRetries(coordinator_, now_)) Apply(verdict);
+  PlaceAll();
+  EXPECT_EQ(places(job), "a/0 b/0 c/0");
 }
 
 TEST_F(QueueTest, ADrainNeedsAReasonAndAWorker) {

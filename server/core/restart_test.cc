@@ -191,7 +191,7 @@ TEST_F(RestartTest, ABackOffHoldsItBackAndLetsOthersPass) {
   const JobId other = Submit(1);
   const Placement plan = PlanPlacement(coordinator_, {}, decided);
   EXPECT_EQ(plan.again_at, decided + kBackOff);
-  EXPECT_THAT(plan.reasons.at(job), ElementsAre(HasSubstr("not due yet")));
+  EXPECT_THAT(TextsOf(plan, job), ElementsAre(HasSubstr("not due yet")));
   ASSERT_EQ(plan.place.size(), 1u);
   EXPECT_EQ(plan.place[0].job, other);
   EXPECT_EQ(PlanPlacement(coordinator_, {}, decided + kBackOff).place[0].job, job);

@@ -148,6 +148,7 @@ Action DecideRetry(const Job& job, absl::Time now) {
                                never_ran == 1 ? " generation has" : " generations in a row have",
                                " ended before all ranks were there"));
   }
+  if (job.time_left <= absl::ZeroDuration()) return finish("its maxDuration is used up");
   RetryJob retry{job.id, job.generation, now + BackOffBefore(job), {}};
   if (Contains(limits.always_exit_codes, code)) return retry;
   retry.counted_as = PayerOf(failure, limits);

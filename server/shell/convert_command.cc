@@ -337,7 +337,8 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
                                  record.prioritize_job().priority()};
     case Record::kRequeueJob:
       return core::RequeueJob{JobId(record.requeue_job().job()),
-                              Generation(record.requeue_job().generation())};
+                              Generation(record.requeue_job().generation()),
+                              record.requeue_job().reason()};
     case Record::kExpireJob:
       return core::ExpireJob{JobId(record.expire_job().job())};
     case Record::kForgetJob:
@@ -399,6 +400,7 @@ Record ToRecord(const core::Command& command) {
           [&](const core::RequeueJob& requeue) {
             record.mutable_requeue_job()->set_job(requeue.job.value());
             record.mutable_requeue_job()->set_generation(requeue.generation.value());
+            record.mutable_requeue_job()->set_reason(requeue.reason);
           },
           [&](const core::ExpireJob& expire) {
             record.mutable_expire_job()->set_job(expire.job.value());

@@ -26,8 +26,9 @@ core::Scheduling Scheduling() {
 std::vector<core::Action> AllActions() {
   return {
       core::StartEpoch{{.key_bytes = 1, .value_bytes = 2, .keys = 3, .total_bytes = 4}},
-      core::SubmitJob{
-          "request", {"name", 4, std::string("\0\xff", 2), true, 2, true, 3, Scheduling()}, "ann"},
+      core::SubmitJob{"request",
+                      {"name", 4, std::string("\0\xff", 2), true, 2, true, {}, 3, Scheduling()},
+                      "ann"},
       core::CancelJob{JobId(7)},
       core::PlaceJob{JobId(7), {{WorkerId(1), 0}, {WorkerId(2), 3}}, 29501},
       core::RegisterWorker{"w",
@@ -74,7 +75,7 @@ std::vector<core::Action> AllActions() {
       core::HoldJob{JobId(7)},
       core::ReleaseJob{JobId(7)},
       core::PrioritizeJob{JobId(7), -3},
-      core::RequeueJob{JobId(7), Generation(3)},
+      core::RequeueJob{JobId(7), Generation(3), "worker w is drained"},
       core::ExpireJob{JobId(7)},
       core::ForgetJob{JobId(7)},
       core::DrainWorker{"w", "new disks", true},

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "base/timeouts.h"
 #include "server/shell/convert_job.h"
 #include "server/shell/convert_values.h"
 
@@ -34,6 +35,23 @@ void FillRanks(const core::PlaceJob& place, const std::string& rack_label, const
   }
 }
 
+void Fill(const char* name, absl::Duration after, const char* what, v1::PlanResponse* response) {
+  v1::PlannedTimeout* timeout = response->add_timeouts();
+  timeout->set_name(name);
+  *timeout->mutable_after() = ToProto(after);
+  timeout->set_what(what);
+}
+
+void FillTimeouts(const Timeouts& timeouts, v1::PlanResponse* response) {
+  Fill("isolation", timeouts.isolation,
+       "a daemon that does not reach the coordinator ends ranks with onIsolation: stop", response);
+  Fill("lease", timeouts.lease, "a worker that is silent is lost", response);
+  Fill("collective", timeouts.collective, "a collective that is blocked fails", response);
+  Fill("hang", timeouts.hang, "a rank that was waited for is blamed", response);
+  Fill("store", timeouts.store, "a wait for a key in the store gives up", response);
+  Fill("rendezvous", timeouts.rendezvous, "a wait for all ranks to join gives up", response);
+}
+
 }  // namespace
 
 v1::Event ToProto(const core::Event& event) {
@@ -51,6 +69,8 @@ absl::Status FillPlan(const core::SubmitJob& submit, const core::PlacementPolicy
                       const View& view, v1::PlanResponse* response) {
   DP_ASSIGN_OR_RETURN(const core::Job job, view.coordinator.Draft(submit, view.now));
   *response->mutable_spec() = ParseSpec(job.spec.payload);
+  FillTimeouts(TimeoutsFor(FromProto(response->spec().detect_within()), view.liveness.lease()),
+               response);
   const core::Placement plan = core::PlanPlacement(view.coordinator, policy, view.now, &job);
   const auto placed = std::find_if(plan.place.begin(), plan.place.end(),
                                    [&](const core::PlaceJob& each) { return each.job == job.id; });

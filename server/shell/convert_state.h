@@ -21,5 +21,6 @@ absl::StatusOr<core::State> FromPieces(absl::Span<const std::string> pieces);
 // 0 for topics whose version is kept elsewhere: jobs and keys carry their own, logs have one in the
 // shell.
 journal::SavedVersion::Kind ToJournal(core::Topic::Kind kind);
+journal::SavedAwaitedJob::State ToJournal(core::AwaitedJob::State state);
 
 }  // namespace dp::server

@@ -246,7 +246,7 @@ void Driver::ApplyVerdicts() {
   const core::DueJobs due = core::FindDueJobs(coordinator_, now_);
   for (const core::ExpireJob& expire : due.expire) (void)Apply(expire);
   for (const core::ForgetJob& forget : due.forget) (void)Apply(forget);
-  for (const core::AskHandover& ask : core::FindHandovers(coordinator_)) (void)Apply(ask);
+  for (core::Action& verdict : core::FindHandovers(coordinator_)) (void)Apply(std::move(verdict));
   for (core::Action& verdict : core::PlanRetries(coordinator_, now_)) {
     (void)Apply(std::move(verdict));  // decided on this very state
   }

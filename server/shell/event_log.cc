@@ -150,7 +150,7 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
                 {{"job", ask.job.value()}, {"reason", ask.reason}});
           },
           [&](const core::RetryJob& retry) { LogRetried(*coordinator.job(retry.job), command.at); },
-          [](const core::FinishJob&) {}, // the job has ended, which is told below
+          [](const core::FinishJob&) {},  // the job has ended, which is told below
           [](const core::HoldJob& hold) { LogQueued("job_held", hold.job); },
           [](const core::ReleaseJob& release) { LogQueued("job_released", release.job); },
           [](const core::PrioritizeJob& prioritize) {

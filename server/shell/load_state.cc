@@ -55,8 +55,14 @@ core::Worker Load(const journal::SavedWorker& proto) {
       .slots = {},
       .ports = {proto.ports().begin(), proto.ports().end()},
       .gpus = proto.gpus(),
+      .labels = {proto.labels().begin(), proto.labels().end()},
+      .interface = proto.interface(),
       .lost_at = LoadTime(proto.has_lost_at(), &journal::SavedWorker::lost_at, proto),
       .lost_reason = proto.lost_reason()};
+  if (proto.has_drain()) {
+    worker.drain = {proto.drain().reason(), proto.drain().hand_over(),
+                    FromProto(proto.drain().at())};
+  }
   for (const journal::SavedSlot& slot : proto.slots()) {
     worker.slots.push_back(slot.has_holder() ? std::optional(Load(slot.holder())) : std::nullopt);
   }
@@ -127,6 +133,37 @@ absl::Status LoadRestarts(const journal::SavedJob& proto, core::Job* job) {
   return absl::OkStatus();
 }
 
+std::optional<core::AwaitedJob::State> FromJournal(journal::SavedAwaitedJob::State state) {
+  using State = core::AwaitedJob::State;
+  for (const State each : {State::kUnfinished, State::kDone, State::kInVain}) {
+    if (ToJournal(each) == state) return each;
+  }
+  return std::nullopt;
+}
+
+absl::Status LoadTurn(const journal::SavedJob& proto, core::Job* job) {
+  job->priority = proto.priority();
+  job->held = proto.held();
+  job->queued = Revision(proto.queued());
+  for (const journal::SavedAwaitedJob& saved : proto.after()) {
+    const auto state = FromJournal(saved.state());
+    if (!state.has_value()) return Unknown("state of an awaited job", saved.state());
+    job->after.push_back({{JobId(saved.on().job()), saved.on().must_succeed()}, *state});
+  }
+  job->time_left = proto.has_time_left() ? FromProto(proto.time_left()) : absl::InfiniteDuration();
+  job->deadline = LoadTime(proto.has_deadline(), &journal::SavedJob::deadline, proto);
+  return absl::OkStatus();
+}
+
+core::Event Load(const journal::SavedEvent& proto) {
+  return {.number = proto.number(),
+          .at = FromProto(proto.at()),
+          .job = JobId(proto.job()),
+          .worker = proto.worker(),
+          .kind = proto.kind(),
+          .text = proto.text()};
+}
+
 core::Checkpoint Load(const journal::SavedCheckpoint& proto) {
   return {.step = proto.step(),
           .generation = Generation(proto.generation()),
@@ -148,6 +185,7 @@ absl::StatusOr<core::Job> Load(const journal::SavedJob& proto) {
   if (!state.has_value()) return Unknown("job state", proto.state());
   core::Job job{.id = JobId(proto.id()),
                 .request_id = std::move(submit->request_id),
+                .user = std::move(submit->user),
                 .spec = std::move(submit->spec),
                 .state = *state,
                 .version = Revision(proto.version()),
@@ -171,6 +209,7 @@ absl::StatusOr<core::Job> Load(const journal::SavedJob& proto) {
     DP_ASSIGN_OR_RETURN(job.failure, Load(proto.failure()));
   }
   DP_RETURN_IF_ERROR(LoadRestarts(proto, &job));
+  DP_RETURN_IF_ERROR(LoadTurn(proto, &job));
   job.submitted_at = submitted.at;
   job.placed_at = LoadTime(proto.has_placed_at(), &journal::SavedJob::placed_at, proto);
   job.running_at = LoadTime(proto.has_running_at(), &journal::SavedJob::running_at, proto);
@@ -210,6 +249,9 @@ class LoadedState {
     for (const journal::SavedPort& saved : piece.store_ports()) {
       ports_.emplace(saved.port(), Load(saved));
     }
+    for (const journal::SavedEvent& saved : piece.events()) {
+      events_.events.emplace(saved.number(), Load(saved));
+    }
     AddStores(piece);
     return AddVersions(piece);
   }
@@ -218,6 +260,7 @@ class LoadedState {
     state_.workers = core::WorkerTable(std::move(workers_));
     state_.jobs = core::JobRegistry(std::move(jobs_));
     state_.store_ports = core::StorePorts(std::move(ports_));
+    state_.events = core::EventHistory(std::move(events_));
     for (auto& [job, values] : values_) {
       state_.stores.emplace(job, core::GenerationStore({state_.store_limits, std::move(values)},
                                                        std::move(clients_[job])));
@@ -235,6 +278,7 @@ class LoadedState {
                            limits.total_bytes()};
     workers_.last_id = piece.last_worker();
     jobs_.last_id = piece.last_job();
+    events_.last = piece.last_event();
   }
 
   void AddStores(journal::Snapshot& piece) {
@@ -271,6 +315,7 @@ class LoadedState {
   core::WorkerTable::Contents workers_;
   core::JobRegistry::Contents jobs_;
   std::map<int, core::StorePorts::Use> ports_;
+  core::EventHistory::Contents events_;
   std::map<JobId, KeyValues::Contents> values_;
   std::map<JobId, core::GenerationStore::Clients> clients_;
 };

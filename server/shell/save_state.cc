@@ -2,6 +2,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/convert/store_operations.h"
 #include "server/shell/convert_command.h"
 #include "server/shell/convert_job.h"
@@ -30,9 +32,16 @@ void Save(const core::RankKey& key, journal::RankKey* proto) {
   proto->set_rank(rank);
 }
 
+void Save(const core::Drain& drain, journal::SavedDrain* proto) {
+  const auto& [reason, hand_over, at] = drain;
+  proto->set_reason(reason);
+  proto->set_hand_over(hand_over);
+  *proto->mutable_at() = ToProto(at);
+}
+
 void Save(const core::Worker& worker, journal::SavedWorker* proto) {
-  const auto& [id, name, host, address, incarnation, state, leaving, slots, ports, gpus, lost_at,
-               lost_reason] = worker;
+  const auto& [id, name, host, address, incarnation, state, leaving, slots, ports, gpus, labels,
+               interface, drain, lost_at, lost_reason] = worker;
   proto->set_id(id.value());
   proto->set_name(name);
   proto->set_host(host);
@@ -46,6 +55,9 @@ void Save(const core::Worker& worker, journal::SavedWorker* proto) {
   }
   proto->mutable_ports()->Add(ports.begin(), ports.end());
   proto->set_gpus(gpus);
+  proto->mutable_labels()->insert(labels.begin(), labels.end());
+  proto->set_interface(interface);
+  if (drain.has_value()) Save(*drain, proto->mutable_drain());
   SaveTime(lost_at, &journal::SavedWorker::mutable_lost_at, proto);
   proto->set_lost_reason(lost_reason);
 }
@@ -122,13 +134,31 @@ void Save(const core::Weights& weights, journal::SavedWeights* proto) {
   proto->set_bytes(bytes);
 }
 
+void Save(const core::AwaitedJob& awaited, journal::SavedAwaitedJob* proto) {
+  const auto& [on, state] = awaited;
+  const auto& [job, must_succeed] = on;
+  proto->mutable_on()->set_job(job.value());
+  proto->mutable_on()->set_must_succeed(must_succeed);
+  proto->set_state(ToJournal(state));
+}
+
+void Save(const core::Event& event, journal::SavedEvent* proto) {
+  const auto& [number, at, job, worker, kind, text] = event;
+  proto->set_number(number);
+  *proto->mutable_at() = ToProto(at);
+  proto->set_job(job.value());
+  proto->set_worker(worker);
+  proto->set_kind(kind);
+  proto->set_text(text);
+}
+
 void Save(const core::Job& job, journal::SavedJob* proto) {
-  const auto& [id, request_id, spec, state, version, generation, ranks, store_port, world,
+  const auto& [id, request_id, user, spec, state, version, generation, ranks, store_port, world,
                suspicion, checkpoints, weights, handover, failure, past, restarts, restart_count,
-               not_before, no_retry, not_restarted, submitted_at, placed_at, running_at,
-               finished_at] = job;
+               not_before, no_retry, not_restarted, priority, held, queued, after, time_left,
+               deadline, submitted_at, placed_at, running_at, finished_at] = job;
   proto->set_id(id.value());
-  *proto->mutable_submit() = ToRecord({submitted_at, core::SubmitJob{request_id, spec}});
+  *proto->mutable_submit() = ToRecord({submitted_at, core::SubmitJob{request_id, spec, user}});
   proto->set_state(ToProto(state));
   proto->set_version(version.value());
   proto->set_generation(generation.value());
@@ -146,6 +176,12 @@ void Save(const core::Job& job, journal::SavedJob* proto) {
   if (not_before != absl::InfinitePast()) *proto->mutable_not_before() = ToProto(not_before);
   proto->set_no_retry(no_retry);
   proto->set_not_restarted(not_restarted);
+  proto->set_priority(priority);
+  proto->set_held(held);
+  proto->set_queued(queued.value());
+  for (const core::AwaitedJob& one : after) Save(one, proto->add_after());
+  if (time_left < absl::InfiniteDuration()) *proto->mutable_time_left() = ToProto(time_left);
+  SaveTime(deadline, &journal::SavedJob::mutable_deadline, proto);
   SaveTime(placed_at, &journal::SavedJob::mutable_placed_at, proto);
   SaveTime(running_at, &journal::SavedJob::mutable_running_at, proto);
   SaveTime(finished_at, &journal::SavedJob::mutable_finished_at, proto);
@@ -189,7 +225,11 @@ class Pieces {
 
  private:
   void End() {
-    pieces_.push_back(piece_.SerializeAsString());
+    // Labels are a map, whose order differs from message to message unless it is asked for.
+    google::protobuf::io::StringOutputStream stream(&pieces_.emplace_back());
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.SetSerializationDeterministic(true);
+    DP_CHECK(piece_.SerializeToCodedStream(&out));
     piece_.Clear();
     bytes_ = 0;
   }
@@ -245,17 +285,32 @@ journal::SavedVersion::Kind ToJournal(core::Topic::Kind kind) {
       return journal::SavedVersion::KIND_ASSIGNMENT;
     case core::Topic::Kind::kWorkers:
       return journal::SavedVersion::KIND_WORKERS;
+    case core::Topic::Kind::kEvents:
+      return journal::SavedVersion::KIND_EVENTS;
     case core::Topic::Kind::kJob:
     case core::Topic::Kind::kStoreKey:
+    case core::Topic::Kind::kStoreElement:
     case core::Topic::Kind::kLogs:
       break;
   }
   return journal::SavedVersion::KIND_UNSPECIFIED;
 }
 
+journal::SavedAwaitedJob::State ToJournal(core::AwaitedJob::State state) {
+  switch (state) {
+    case core::AwaitedJob::State::kUnfinished:
+      return journal::SavedAwaitedJob::STATE_UNFINISHED;
+    case core::AwaitedJob::State::kDone:
+      return journal::SavedAwaitedJob::STATE_DONE;
+    case core::AwaitedJob::State::kInVain:
+      break;
+  }
+  return journal::SavedAwaitedJob::STATE_IN_VAIN;
+}
+
 std::vector<std::string> ToPieces(const core::State& state, size_t piece_bytes) {
-  const auto& [epoch, revision, at, workers, jobs, store_ports, store_limits, stores, versions] =
-      state;
+  const auto& [epoch, revision, at, workers, jobs, store_ports, events, store_limits, stores,
+               versions] = state;
   Pieces pieces(piece_bytes);
   pieces->set_epoch(epoch.value());
   pieces->set_revision(revision.value());
@@ -264,6 +319,7 @@ std::vector<std::string> ToPieces(const core::State& state, size_t piece_bytes) 
       ToRecord({absl::UnixEpoch(), core::StartEpoch{store_limits}}).start_epoch();
   pieces->set_last_worker(workers.last_id());
   pieces->set_last_job(jobs.last_id());
+  pieces->set_last_event(events.last());
   for (const core::Worker* worker : workers.workers()) {
     journal::SavedWorker* saved = pieces->add_workers();
     Save(*worker, saved);
@@ -277,6 +333,11 @@ std::vector<std::string> ToPieces(const core::State& state, size_t piece_bytes) 
   }
   for (const JobId job : jobs.finished()) pieces->add_finished_jobs(job.value());
   for (const auto& [port, use] : store_ports.uses()) Save(port, use, pieces->add_store_ports());
+  for (const auto& [number, event] : events.events()) {
+    journal::SavedEvent* saved = pieces->add_events();
+    Save(event, saved);
+    pieces.Added(*saved);
+  }
   for (const auto& [job, store] : stores) Save(job, store, pieces);
   for (const auto& [topic, version] : versions) {
     const auto& [kind, id, key] = topic;

@@ -128,8 +128,9 @@ TEST_F(ServicesTest, SubmittingTwiceWithOneRequestIdMakesOneJob) {
 
 TEST_F(ServicesTest, AListComesInPagesThatOneMessageCanHold) {
   v1::JobSpec large = ClusterClient::AJob("large");
-  (*large.mutable_env())["TEXT"] = std::string(200 << 10, 'x');
-  for (int i = 0; i < 8; ++i) client_->Submit(large, std::to_string(i));
+  (*large.mutable_env())["TEXT"] = std::string(100 << 10, 'x');
+  constexpr int kJobs = 15;
+  for (int i = 0; i < kJobs; ++i) client_->Submit(large, std::to_string(i));
   client_->Submit(ClusterClient::AJob("small"), "s");
 
   v1::ListJobsRequest request;
@@ -139,7 +140,7 @@ TEST_F(ServicesTest, AListComesInPagesThatOneMessageCanHold) {
   request.set_after(first->jobs().rbegin()->id());
   const auto second = client_->Call(client_->jobs(), &v1::Jobs::Stub::List, request);
   EXPECT_FALSE(second->more());
-  EXPECT_EQ(first->jobs_size() + second->jobs_size(), 9);
+  EXPECT_EQ(first->jobs_size() + second->jobs_size(), kJobs + 1);
   EXPECT_EQ(second->jobs().rbegin()->spec().name(), "small");
 }
 

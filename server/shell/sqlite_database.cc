@@ -49,7 +49,7 @@ absl::Status SqliteDatabase::Prepare(int64_t application) {
   DP_ASSIGN_OR_RETURN(const int64_t schema, Number("PRAGMA schema_version"));
   DP_ASSIGN_OR_RETURN(const int64_t owner, Number("PRAGMA application_id"));
   if (schema != 0 && owner != application) return Damaged("it is the database of another program");
-  DP_RETURN_IF_ERROR(Execute("PRAGMA journal_mode = WAL"));
+  DP_RETURN_IF_ERROR(UseWal());
   // What a crash has left behind the last commit must not be there after the next one (CheckWal).
   DP_RETURN_IF_ERROR(Checkpoint(SQLITE_CHECKPOINT_TRUNCATE));
   // What is deleted is replaced by a snapshot that says the same: nothing to hide with zeros.
@@ -62,6 +62,20 @@ absl::Status SqliteDatabase::Prepare(int64_t application) {
   sqlite3_wal_hook(database_.get(), count_pages, &wal_pages_);
   if (owner == application) return absl::OkStatus();
   return Execute(absl::StrCat("PRAGMA application_id = ", application));
+}
+
+// The pragma is no error where it fails: it answers the mode that there is.
+absl::Status SqliteDatabase::UseWal() {
+  DP_ASSIGN_OR_RETURN(const Statement statement, Compile("PRAGMA journal_mode = WAL"));
+  if (sqlite3_step(statement.get()) != SQLITE_ROW) return Error();
+  const auto* mode = reinterpret_cast<const char*>(sqlite3_column_text(statement.get(), 0));
+  const bool is_wal = mode != nullptr && absl::string_view(mode) == "wal";
+  if (sqlite3_step(statement.get()) != SQLITE_DONE) return Error();
+  // The first read opens it; a checkpoint that came before would pass over an error.
+  if (is_wal) return Number("PRAGMA schema_version").status();
+  return absl::InternalError(absl::StrCat("journal ", file_,
+                                          ": its write-ahead log cannot be opened; see to the "
+                                          "disk, and start again"));
 }
 
 absl::Status SqliteDatabase::Execute(const std::string& sql) {

@@ -66,6 +66,7 @@ class SqliteDatabase {
       : file_(std::move(file)), options_(options) {}
 
   absl::Status Prepare(int64_t application);
+  absl::Status UseWal();
   absl::Status Checkpoint(int mode);
   int SystemError() const;
 

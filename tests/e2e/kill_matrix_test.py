@@ -108,6 +108,8 @@ def cases():
 
 
 class KillMatrixTest(unittest.TestCase):
+    maxDiff = None
+
     def test_each_ends_with_the_bits_of_an_undisturbed_run(self):
         expected = testbed.undisturbed()
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:

@@ -21,7 +21,7 @@ KILLS = int(os.environ.get("KILLS", "20"))
 SEED = int(os.environ.get("SEED", str(int(time.time()))))
 JOBS_AT_ONCE = 2
 # Enough for the blows, each of which waits for some steps.
-EPOCHS_PER_BLOW = 12
+EPOCHS_PER_BLOW = 24
 STEPS_BETWEEN_BLOWS = (1, 40)
 
 
@@ -31,6 +31,7 @@ class Progress:
     def __init__(self, bed, job):
         self._changed = threading.Condition()
         self.latest = (0, 0)  # generation, step
+        self.over = False
         self._logs = subprocess.Popen(
             [*map(str, bed.dpctl_command()), "logs", "-f", job, "--metrics", "-o", "json"],
             stdout=subprocess.PIPE, text=True)
@@ -46,12 +47,16 @@ class Progress:
                 with self._changed:
                     self.latest = max(self.latest, (told["generation"], metric["step"]))
                     self._changed.notify_all()
+        with self._changed:
+            self.over = True
+            self._changed.notify_all()
 
     def wait(self, reached):
+        """None when the job is over before."""
         with self._changed:
-            if not self._changed.wait_for(lambda: reached(self.latest), TIMEOUT_S):
+            if not self._changed.wait_for(lambda: self.over or reached(self.latest), TIMEOUT_S):
                 raise TimeoutError(f"no progress beyond {self.latest}")
-            return self.latest
+            return self.latest if reached(self.latest) else None
 
     def close(self):
         self._logs.kill()
@@ -76,7 +81,8 @@ class Storm:
                 generation, step = self.progress.latest
                 pause = self.random.randint(*STEPS_BETWEEN_BLOWS)
                 before = self.progress.wait(lambda now: now >= (generation, step + pause))
-                self.blow(before)
+                if before is None or not self.blow(before):
+                    break  # it was faster
             if self.bed.wait(self.job, testbed.LONG_S) != 0:
                 return self.bed.dpctl("describe", self.job).stdout, None
             return self.bed.weights_hash(), self.bed.history(self.job)
@@ -86,8 +92,10 @@ class Storm:
         part = self.random.choice([self.kill_rank, self.kill_rank, self.kill_daemon,
                                    self.kill_coordinator])
         part()
-        self.progress.wait(lambda now: now > before and self.is_news(part, before, now))
-        self.stood_still.append((part.__name__, time.monotonic() - began))
+        news = self.progress.wait(lambda now: now > before and self.is_news(part, before, now))
+        if news is not None:
+            self.stood_still.append((part.__name__, time.monotonic() - began))
+        return news is not None
 
     def is_news(self, part, before, now):
         return part == self.kill_coordinator or now[0] > before[0]
@@ -115,7 +123,9 @@ class RandomKillsTest(unittest.TestCase):
         for end, told in ends:
             self.assertEqual(end, weights, f"SEED={SEED}")
             self.assertTrue(all(history[step] == told[step] for step in told), f"SEED={SEED}")
-        report([one for storm in storms for one in storm.stood_still])
+        stood_still = [one for storm in storms for one in storm.stood_still]
+        self.assertGreaterEqual(len(stood_still), KILLS // 2, f"SEED={SEED}: too fast to be struck")
+        report(stood_still)
 
 
 def report(stood_still):

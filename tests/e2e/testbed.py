@@ -11,6 +11,9 @@ from idx_data import train_job, write_idx
 RANKS = 3
 STEPS_PER_EPOCH = 10
 LEASE = "2s"
+# So long that a checkpoint which is begun early is still under way, or done, before the end: a rank that
+# stands still when its peers have left is missed by nobody.
+EPOCHS = 20
 # For a job of many blows.
 LONG_S = 900
 MODEL = {"layers": [
@@ -38,7 +41,7 @@ class Testbed(Cluster):
     def weights_hash(self):
         return hashlib.sha256(self.weights.read_bytes()).hexdigest()
 
-    def job(self, epochs=2, every_steps=4, stops_at=None):
+    def job(self, epochs=EPOCHS, every_steps=4, stops_at=None):
         job = train_job(self.data, ranks=RANKS, epochs=epochs, evaluateEvery=0, model=MODEL,
                         output={"weights": str(self.weights)},
                         checkpoint={"dir": str(self.dir / "checkpoints"),
@@ -103,7 +106,7 @@ class TestbedOnHosts(Testbed):
         return int(name.removeprefix("node"))
 
 
-def undisturbed(epochs=2, **options):
+def undisturbed(epochs=EPOCHS, **options):
     """What the job leaves where nothing breaks: hash of its weights, and history."""
     with Testbed(**options) as bed:
         job = bed.submit(bed.job(epochs=epochs))

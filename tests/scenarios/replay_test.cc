@@ -33,7 +33,7 @@ class CommandSource {
   explicit CommandSource(uint64_t seed) : random_(seed) {}
 
   Action Next(const Coordinator& coordinator) {
-    switch (Below(14)) {
+    switch (Below(16)) {
       case 0:
         return Submit();
       case 1:
@@ -56,6 +56,10 @@ class CommandSource {
         return Files(coordinator);
       case 9:
         return Verdict(coordinator);
+      case 10:
+        return OfTheQueue();
+      case 11:
+        return OfTheCluster();
       default:
         return Report(coordinator);
     }
@@ -68,7 +72,36 @@ class CommandSource {
   SubmitJob Submit() {
     SubmitJob submit{absl::StrCat("request ", Below(40)), {"job", Below(5), "spec"}};
     if (Below(3) != 0) submit.spec.restart = RestartLimits{.user = Below(3), .infra = Below(3)};
+    if (Below(4) == 0) submit.spec.nodes = 1, submit.spec.nodes_max = Below(3);
+    Scheduling& scheduling = submit.spec.scheduling;
+    scheduling.hold = Below(6) == 0;
+    scheduling.singleton = Below(6) == 0;
+    if (Below(4) == 0) scheduling.max_duration = absl::Seconds(Below(100));
+    if (Below(6) == 0) scheduling.after = {{Job(), Below(2) == 0}};
     return submit;
+  }
+
+  Action OfTheQueue() {
+    switch (Below(6)) {
+      case 0:
+        return HoldJob{Job()};
+      case 1:
+        return ReleaseJob{Job()};
+      case 2:
+        return PrioritizeJob{Job(), Below(2100) - 1050};
+      case 3:
+        return RequeueJob{Job(), Generation(Below(3)), Below(2) == 0 ? "" : "drained"};
+      case 4:
+        return ExpireJob{Job()};
+      default:
+        return ForgetJob{Job()};
+    }
+  }
+
+  Action OfTheCluster() {
+    const std::string worker = absl::StrCat("w", Below(3));
+    if (Below(3) != 0) return UndrainWorker{worker};
+    return DrainWorker{worker, Below(5) == 0 ? "" : "disks", Below(2) == 0};
   }
 
   // Mostly what the retry policy says, where a verdict is due.
@@ -82,7 +115,7 @@ class CommandSource {
 
   // Mostly what the placement says, sometimes nonsense.
   Action Place(const Coordinator& coordinator) {
-    const Placement placement = PlanPlacement(coordinator, {}, now_);
+    const Placement placement = PlanPlacement(coordinator, {}, absl::InfiniteFuture());
     if (!placement.place.empty() && Below(4) != 0) return placement.place.front();
     return PlaceJob{Job(), {{WorkerId(Below(6)), Below(4)}}};
   }

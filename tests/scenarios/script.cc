@@ -179,17 +179,6 @@ Script::Lines Script::Apply(core::Action action) {
   return lines;
 }
 
-Script::Lines Script::Submit(const Line& line) {
-  const std::string request = line.option("request", absl::StrCat("auto-", ++last_request_));
-  core::JobSpec spec{.name = line.option("name", "job"),
-                     .ranks = line.number("ranks", 1),
-                     .store_port = line.option("endpoint", "no") == "yes",
-                     .nodes = line.number("nodes", 0),
-                     .joins_by_running = line.option("joins", "by-call") == "by-running"};
-  if (line.option("restart", "no") == "yes") spec.restart = LimitsOf(line);
-  return Apply(core::SubmitJob{request, std::move(spec)});
-}
-
 Script::Lines Script::DecideRetries() {
   Lines lines;
   for (const core::Action& verdict : core::PlanRetries(coordinator_, now_)) {
@@ -246,8 +235,11 @@ Script::Lines Script::JudgeTime() {
   for (const core::ExpireJob& expire : due.expire)
     apply(expire.job, "has run for too long", expire);
   for (const core::ForgetJob& forget : due.forget) apply(forget.job, "is forgotten", forget);
-  for (const core::AskHandover& ask : core::FindHandovers(coordinator_)) {
-    apply(ask.job, "is asked to hand over", ask);
+  for (core::Action& verdict : core::FindHandovers(coordinator_)) {
+    const auto* ask = std::get_if<core::AskHandover>(&verdict);
+    const JobId job = ask != nullptr ? ask->job : std::get<core::RequeueJob>(verdict).job;
+    apply(job, ask != nullptr ? "is asked to hand over" : "is to go on elsewhere",
+          std::move(verdict));
   }
   if (lines.empty()) lines.push_back("nothing is due");
   return lines;
@@ -271,15 +263,16 @@ core::SubmitJob Script::Submission(const Line& line) {
   for (const auto each : absl::StrSplit(asks, ',', absl::SkipEmpty())) {
     scheduling.constraints.push_back(*ParseConstraint(each));
   }
-  return {line.option("request", absl::StrCat("auto-", ++last_request_)),
-          {.name = line.option("name", "job"),
-           .ranks = line.number("ranks", 1),
-           .store_port = line.option("endpoint", "no") == "yes",
-           .nodes = line.number("nodes", 0),
-           .joins_by_running = line.option("joins", "by-call") == "by-running",
-           .nodes_max = line.number("nodes-max", 0),
-           .scheduling = std::move(scheduling)},
-          line.option("user", "")};
+  core::JobSpec spec{.name = line.option("name", "job"),
+                     .ranks = line.number("ranks", 1),
+                     .store_port = line.option("endpoint", "no") == "yes",
+                     .nodes = line.number("nodes", 0),
+                     .joins_by_running = line.option("joins", "by-call") == "by-running",
+                     .nodes_max = line.number("nodes-max", 0),
+                     .scheduling = std::move(scheduling)};
+  if (line.option("restart", "no") == "yes") spec.restart = LimitsOf(line);
+  return {line.option("request", absl::StrCat("auto-", ++last_request_)), std::move(spec),
+          line.option("by", "")};
 }
 
 // Kills the coordinator and starts one from the journal.

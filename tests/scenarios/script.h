@@ -40,7 +40,6 @@ class Script {
   Lines Show(const Line& line) const;
   Lines Apply(core::Action action);
   Lines PlaceAll();
-  Lines Submit(const Line& line);
   Lines DecideRetries();
   Lines UsePorts(const Line& line);
   Lines Pass(const Line& line);

@@ -21,8 +21,9 @@ class Dice {
   uint64_t Seed() { return NextRandom(state_); }
   int Below(int bound) { return static_cast<int>(NextRandom(state_) % bound); }
   bool Chance(double probability) { return UnitInterval(NextRandom(state_)) < probability; }
+  // In whole nanoseconds, as the system's clock goes and the journal keeps times.
   absl::Duration Between(absl::Duration low, absl::Duration high) {
-    return low + (high - low) * UnitInterval(NextRandom(state_));
+    return absl::Trunc(low + (high - low) * UnitInterval(NextRandom(state_)), absl::Nanoseconds(1));
   }
 
  private:

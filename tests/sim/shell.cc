@@ -157,7 +157,10 @@ void Shell::ApplyVerdicts() {
   const core::DueJobs due = core::FindDueJobs(*coordinator_, env_.events.now());
   for (const core::ExpireJob& expire : due.expire) Apply(expire);
   for (const core::ForgetJob& forget : due.forget) Apply(forget);
-  for (const core::AskHandover& ask : core::FindHandovers(*coordinator_)) Apply(ask);
+  for (core::Action& verdict : core::FindHandovers(*coordinator_)) {
+    env_.Expect(Apply(std::move(verdict)).status.ok(),
+                "a job that should hand over could not be asked");
+  }
   for (core::PlaceJob& place :
        core::PlanPlacement(*coordinator_, policy_, env_.events.now()).place) {
     const core::Outcome outcome = Apply(std::move(place));

@@ -47,7 +47,9 @@ Report Simulation::Run() {
   Report report{env_.broken, static_cast<int>(user_.jobs().size()), 0, faults_, 0};
   for (const auto& [job, state] : user_.jobs()) {
     report.succeeded += state == core::JobState::kSucceeded;
-    report.restarts += shell_.up() ? shell_.coordinator().job(job)->restart_count : 0;
+    // Null where it was to go from record some time after its end.
+    const core::Job* record = shell_.up() ? shell_.coordinator().job(job) : nullptr;
+    if (record != nullptr) report.restarts += record->restart_count;
   }
   return report;
 }

@@ -200,7 +200,10 @@ int FaultDisk::Write(const std::string& path, const void* data, int size, int64_
                         fault_->operation == operations_ - 1;
   if (code != SQLITE_OK && !is_short) return code;
   File& file = files_.at(path);
-  const std::string bytes(static_cast<const char*>(data), is_short ? size / 2 : size);
+  // A write that ends early does so between two sectors.
+  const int64_t half = (offset + size / 2) / kSector * kSector - offset;
+  const std::string bytes(static_cast<const char*>(data),
+                          is_short ? std::max<int64_t>(half, 0) : size);
   file.unsynced.push_back(Bytes{offset, bytes});
   Apply(file.unsynced.back(), &file.content);
   dead_ = dies;
@@ -233,6 +236,18 @@ int FaultDisk::Sync(const std::string& path) {
   for (const Change& change : file.unsynced) Apply(change, &*file.durable);
   file.unsynced.clear();
   return SQLITE_OK;
+}
+
+bool FaultDisk::SyncDirectory() {
+  bool dies = false;
+  if (Begin(SQLITE_IOERR_DIR_FSYNC, &dies) != SQLITE_OK) return false;
+  dead_ = dies;
+  if (ignore_syncs_) return true;
+  deleted_.clear();
+  for (auto& [path, file] : files_) {
+    if (!file.durable.has_value()) file.durable = "";
+  }
+  return true;
 }
 
 int FaultDisk::Delete(const std::string& path, bool sync_directory) {

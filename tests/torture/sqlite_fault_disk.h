@@ -22,7 +22,7 @@ class FaultDisk {
     kCrashAfter,   // it does happen, and the process dies
     kError,        // EIO; what a sync should have written never reaches the disk
     kFull,         // ENOSPC, for a write; a sync fails with EIO
-    kShort,        // ENOSPC after half of a write
+    kShort,        // ENOSPC after the sectors of half of a write
   };
   struct Fault {
     int64_t operation = 0;  // counted from 0 since the last Restart
@@ -46,6 +46,10 @@ class FaultDisk {
   void Restart(Loss loss, std::optional<Fault> fault);
   // A disk that lies: syncs from now on do nothing.
   void IgnoreSyncs() { ignore_syncs_ = true; }
+
+  // fsync of the directory, as the program does once the journal is open: names that were made or
+  // deleted stay so. False: it failed, or the process is dead.
+  bool SyncDirectory();
 
   // Since the last Restart.
   int64_t operations() const { return operations_; }

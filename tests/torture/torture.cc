@@ -55,6 +55,10 @@ absl::Status Torture::Recover() {
       journal_, server::SqliteJournal::Open(
                     "/journal.sqlite",
                     {.vfs = disk_.name(), .wal_pages = kWalPages, .piece_bytes = kPieceBytes}));
+  if (!disk_.SyncDirectory()) {
+    journal_.reset();  // not its own failure: it may close as always
+    return absl::InternalError("the directory cannot be synced");
+  }
   DP_RETURN_IF_ERROR(journal_->Replay(
       [&](core::State state) { coordinator_ = core::Coordinator(std::move(state)); },
       [&](const core::Command& command) {
