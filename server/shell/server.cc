@@ -67,11 +67,23 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
                            "dp.v1.Logs", "dp.v1.Checkpoints"}) {
     server->server_->GetHealthCheckService()->SetServingStatus(name, true);
   }
+  server->WatchHealth(driver);
   return server;
+}
+
+void Server::WatchHealth(Driver& driver) {
+  const auto ask = [&driver](std::function<void()> answered) {
+    return driver.Ask([answered](const absl::Status&, const View&) { answered(); }).ok();
+  };
+  const auto tell = [service = server_->GetHealthCheckService()](bool serving) {
+    service->SetServingStatus(serving);
+  };
+  health_ = std::make_unique<HealthWatch>(HealthWatch::Options{}, ask, tell);
 }
 
 void Server::Stop() {
   if (server_ == nullptr) return;
+  health_.reset();
   server_->Shutdown(std::chrono::system_clock::now() + kStopWithin);
   server_->Wait();
   server_.reset();

@@ -8,6 +8,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/shell/checkpoints_service.h"
 #include "server/shell/driver.h"
+#include "server/shell/health_watch.h"
 #include "server/shell/jobs_service.h"
 #include "server/shell/listen_address.h"
 #include "server/shell/log_thread.h"
@@ -40,6 +41,8 @@ class Server {
  private:
   Server(const ListenAddress& address, Driver& driver, LogThread& logs,
          const std::optional<std::string>& direct_stores);
+  // From now on the health of every service is the driver's.
+  void WatchHealth(Driver& driver);
 
   ListenAddress address_;
   JobsService jobs_;
@@ -48,7 +51,8 @@ class Server {
   StoreService store_;
   LogsService logs_;
   CheckpointsService checkpoints_;
-  std::unique_ptr<grpc::Server> server_;  // last: its calls use the services
+  std::unique_ptr<grpc::Server> server_;  // its calls use the services
+  std::unique_ptr<HealthWatch> health_;   // last: it tells the server
 };
 
 }  // namespace dp::server

@@ -24,7 +24,7 @@ class FirewallTest(unittest.TestCase):
         with test_hosts.Hosts(3) as hosts, FirewalledCluster(hosts) as cluster:
             self.assertEqual(cluster.dpctl_from(INSIDE), 0)
             self.assertEqual(cluster.dpctl_from(OUTSIDE), 0)
-            cluster.load_rules(allowed=hosts.address(INSIDE))
+            cluster.load_rules(allowed=hosts.address(OUTSIDE))
             cluster.load_rules(allowed=hosts.address(INSIDE))  # replaces what was loaded before
             self.assertEqual(cluster.dpctl_from(INSIDE), 0)
             self.assertEqual(cluster.dpctl_from(OUTSIDE), UNREACHABLE)

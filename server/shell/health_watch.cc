@@ -1,0 +1,47 @@
+#include "server/shell/health_watch.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "base/log.h"
+
+namespace dp::server {
+
+HealthWatch::HealthWatch(const Options& options, Ask ask, Tell tell)
+    : options_(options),
+      ask_(std::move(ask)),
+      tell_(std::move(tell)),
+      answers_(std::make_shared<BoundedQueue<Answer>>(1)),
+      thread_([this] { Run(); }) {}
+
+HealthWatch::~HealthWatch() { answers_->Close(); }
+
+void HealthWatch::Run() {
+  pthread_setname_np(pthread_self(), "dp-health");
+  bool serving = true;
+  int missed = 0;
+  while (!answers_->closed()) {
+    missed = Answered() ? 0 : missed + 1;
+    const bool now = missed < options_.missed_max;
+    if (answers_->closed() || now == serving) continue;
+    serving = now;
+    Log(serving ? Severity::kInfo : Severity::kError, serving ? "driver_answers" : "driver_silent");
+    tell_(serving);
+  }
+}
+
+bool HealthWatch::Answered() {
+  if (!asked_) {
+    asked_ = ask_([answers = answers_] {
+      Answer answer;
+      (void)answers->TryPush(answer);  // closed: nobody asks any more
+    });
+  }
+  if (answers_->DrainFor(options_.interval).empty()) return false;
+  asked_ = false;
+  (void)answers_->DrainFor(options_.interval);  // a pause; nothing comes unasked
+  return true;
+}
+
+}  // namespace dp::server
