@@ -4,6 +4,7 @@ No cluster is needed: the programs of the pods are started here, on loopback, wi
 environment that the manifests give them.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -164,6 +165,19 @@ class EachOverlay(unittest.TestCase):
                     path = container["args"][container["args"].index(flag) + 1]
                     self.assertTrue(any(path.startswith(f"{mount}/") for mount in mounts), path)
 
+    def test_a_pod_that_ends_hands_over_first_and_the_next_one_is_not_drained(self):
+        with Cluster() as cluster:
+            worker = PodProgram(self.objects, "dp-worker", cluster)
+            command = worker.command({"dp-coordinator:7070": cluster.address})
+            cluster.program(*command, env=worker.environment)
+            job = cluster.dpctl("submit", "--", "true", "-o", "name", check=None)
+            self.assertEqual(worker.run_hook("preStop"), 0)
+            self.assertEqual(worker_states(cluster), {"dp-worker-0": "READY"})
+            cluster.dpctl("drain", "dp-worker-0", "--reason", "new disks", check=0)
+            self.assertEqual(worker.run_hook("preStop"), 0)
+            self.assertEqual(worker_states(cluster), {"dp-worker-0": "DRAINED"})
+            self.assertEqual(job.returncode, 0)
+
     def test_what_the_pods_run_carries_out_a_job(self):
         with Cluster() as cluster:
             coordinator = PodProgram(self.objects, "dp-coordinator", cluster)
@@ -177,6 +191,11 @@ class EachOverlay(unittest.TestCase):
             done = cluster.dpctl("run", "--nnodes", "2", "--nproc-per-node", "2", "--",
                                  "sh", "-c", "echo $RANK of $WORLD_SIZE on $DP_WORKER", check=0)
             self.assertRegex(done.stdout, r"\[3 .*\] 3 of 4 on dp-worker-1")
+
+
+def worker_states(cluster):
+    listed = json.loads(cluster.dpctl("workers", "-o", "json", check=0).stdout)["items"]
+    return {each["name"]: each["state"] for each in listed}
 
 
 class Cpu(EachOverlay):
@@ -234,6 +253,12 @@ class PodProgram:
         program = pathlib.PurePosixPath(words[0])
         assert str(program.parent) == "/opt/dp/bin", program
         return [BIN / program.name, *words[1:]]
+
+    def run_hook(self, name):
+        """With the programs here, as those of the image have another place; returns its exit code."""
+        command = self._container["lifecycle"][name]["exec"]["command"]
+        text = command[-1].replace("/opt/dp/bin", str(BIN))
+        return subprocess.run([*command[:-1], text], env={**os.environ, **self.environment}).returncode
 
     def _on_volume(self, word):
         for mount in self._container["volumeMounts"]:
