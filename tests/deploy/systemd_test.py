@@ -136,8 +136,14 @@ class ServicesTest(unittest.TestCase):
 
     def start_rank(self, name, script):
         dpctl("submit", "--name", name, "--", "bash", "-c", script)
+        self.addCleanup(self.end, name)
         said = eventually(lambda: "READY-TO-DIE" in dpctl("logs", name).stdout, timeout_s=20)
         self.assertTrue(said, dpctl("describe", name).stdout)
+
+    def end(self, name):
+        """It would start again where its worker went, and keep the slots from others."""
+        dpctl("cancel", name, check=False)
+        dpctl("wait", name, check=False)
 
     def test_a_killed_daemon_takes_its_ranks_along_and_comes_back(self):
         self.start_rank("stubborn", "trap '' TERM; setsid sleep 1234 & echo READY-TO-DIE; wait; wait")
