@@ -5,6 +5,7 @@ KILLS (20) is how many blows, SEED (the time) which ones.
 """
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import random
@@ -102,7 +103,8 @@ class Storm:
 
     def kill_rank(self):
         rank = self.random.randrange(testbed.RANKS)
-        os.kill(self.bed.rank_pid(self.job, rank), 9)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+            os.kill(self.bed.rank_pid(self.job, rank), 9)
 
     def kill_daemon(self):
         name = self.bed.describe(self.job)["ranks"][self.random.randrange(testbed.RANKS)]["worker"]
