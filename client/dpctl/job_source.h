@@ -33,8 +33,7 @@ class JobSource {
   std::vector<std::string> program_;  // empty: a file
 };
 
-// Says on standard error what this release records but does not do yet.
-// Errors: as Context::Call; InvalidArgument what the coordinator refuses.
+// Records the job. Errors: as Context::Call; InvalidArgument what the coordinator refuses.
 absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::JobSpec& spec);
 
 }  // namespace dp::ctl
