@@ -78,7 +78,7 @@ absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context, bool ranks_r
 
 namespace {
 
-void SayWhatIsToCome(const v1::JobSpec& spec, std::ostream& err) {
+void WarnOfDirectStore(const v1::JobSpec& spec, std::ostream& err) {
   if (spec.command().store() == "direct")
     err << "dpctl: a store that the coordinator serves does not survive its restart; relay does\n";
 }
@@ -87,7 +87,7 @@ void SayWhatIsToCome(const v1::JobSpec& spec, std::ostream& err) {
 
 absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::JobSpec& spec) {
   v1::SubmitRequest request;
-  SayWhatIsToCome(spec, context.err());
+  WarnOfDirectStore(spec, context.err());
   request.set_request_id(NewRequestId());
   request.set_user(context.surroundings().user);
   *request.mutable_spec() = spec;

@@ -33,7 +33,8 @@ class JobSource {
   std::vector<std::string> program_;  // empty: a file
 };
 
-// Records the job. Errors: as Context::Call; InvalidArgument what the coordinator refuses.
+// Warns on standard error of a store that its coordinator cannot restart with.
+// Errors: as Context::Call; InvalidArgument what the coordinator refuses.
 absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::JobSpec& spec);
 
 }  // namespace dp::ctl
