@@ -23,7 +23,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
 // More than this of a wrong value helps nobody.
-constexpr size_t kShownBytesMax = 60;
+constexpr size_t kScalarBytesMax = 60;
 // Longer than any run, and far from where arithmetic on times overflows.
 constexpr absl::Duration kDurationMax = absl::Hours(24 * 365 * 100);
 
@@ -86,7 +86,7 @@ std::string Shown(const YAML::Node& node) {
   if (!node.IsDefined() || node.IsNull()) return "empty";
   if (node.IsSequence()) return "a list";
   if (node.IsMap()) return "a mapping";
-  const std::string text = absl::Utf8SafeCEscape(node.Scalar().substr(0, kShownBytesMax));
+  const std::string text = absl::Utf8SafeCEscape(node.Scalar().substr(0, kScalarBytesMax));
   double number = 0;
   const bool word = !Plain(node) || !absl::SimpleAtod(node.Scalar(), &number);
   return word ? absl::StrCat("\"", text, "\"") : text;

@@ -44,6 +44,11 @@ elseif(DP_SANITIZE)
   message(FATAL_ERROR "DP_SANITIZE is '${DP_SANITIZE}'; use address, thread, fuzzer or nothing")
 endif()
 
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Every source is an included file then, of which this warning believes that others include it too.
+  target_compile_options(dp_options INTERFACE -Wno-subobject-linkage)
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})

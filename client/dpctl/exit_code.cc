@@ -10,7 +10,7 @@ constexpr int kSignalBase = 128;
 
 // A failure of the program itself passes its code on; a program that "failed" with 0 was ended by
 // something else.
-int ExitCodeOf(const v1::Failure& failure) {
+int ExitCodeOfFailure(const v1::Failure& failure) {
   if (failure.failure_class() != v1::FAILURE_CLASS_USER) return kInfrastructure;
   if (failure.exit().has_signal()) return kSignalBase + failure.exit().signal();
   return failure.exit().code() != 0 ? failure.exit().code() : kInfrastructure;
@@ -38,7 +38,7 @@ int ExitCodeOf(const v1::Job& job) {
   DP_CHECK(Finished(job.state()));
   if (job.state() == v1::JOB_STATE_SUCCEEDED) return kSuccess;
   if (job.state() == v1::JOB_STATE_CANCELLED) return kCancelled;
-  return ExitCodeOf(job.failure());
+  return ExitCodeOfFailure(job.failure());
 }
 
 }  // namespace dp::ctl

@@ -20,12 +20,6 @@ void WriteTime(absl::string_view key, bool set, const google::protobuf::Timestam
   json.Field(key, absl::FormatTime(absl::RFC3339_full, FromProto(time), absl::UTCTimeZone()));
 }
 
-// Null where there is none.
-void WriteText(absl::string_view key, const std::string& text, JsonWriter& json) {
-  json.Key(key);
-  text.empty() ? json.Null() : json.String(text);
-}
-
 // The exit of a process; both null while it runs.
 void WriteExit(const v1::Exit& exit, JsonWriter& json) {
   json.Key("exitCode");
@@ -38,8 +32,8 @@ void WriteRank(const v1::Rank& rank, JsonWriter& json) {
   json.BeginObject();
   json.Field("rank", rank.rank());
   json.Field("state", NameOf(rank.state()));
-  WriteText("worker", rank.worker(), json);
-  WriteText("host", rank.host(), json);
+  json.TextOrNull("worker", rank.worker());
+  json.TextOrNull("host", rank.host());
   json.Field("slot", rank.slot());
   json.Key("pid");
   rank.pid() == 0 ? json.Null() : json.Int(rank.pid());
@@ -59,8 +53,8 @@ void WriteFailureFields(const v1::Failure& failure, JsonWriter& json) {
   json.Field("message", failure.message());
   json.Key("rank");
   failure.worker().empty() ? json.Null() : json.Int(failure.rank());
-  WriteText("worker", failure.worker(), json);
-  WriteText("host", failure.host(), json);
+  json.TextOrNull("worker", failure.worker());
+  json.TextOrNull("host", failure.host());
   WriteTime("at", failure.has_at(), failure.at(), json);
   WriteStrings("lastLines", failure.last_lines(), json);
 }
@@ -79,8 +73,8 @@ void WritePastFailures(const v1::Job& job, JsonWriter& json) {
   for (const v1::Failure& failure : job.past_failures()) {
     json.BeginObject();
     json.Field("generation", failure.generation());
-    WriteText("failureClass", NameOf(failure.failure_class()), json);
-    WriteText("countedAs", NameOf(failure.counted_as()), json);
+    json.TextOrNull("failureClass", NameOf(failure.failure_class()));
+    json.TextOrNull("countedAs", NameOf(failure.counted_as()));
     WriteExit(failure.exit(), json);
     WriteFailureFields(failure, json);
     json.EndObject();
@@ -93,7 +87,7 @@ void WriteBudgets(const v1::Job& job, JsonWriter& json) {
   json.BeginArray();
   for (const v1::RestartBudget& budget : job.restart_budgets()) {
     json.BeginObject();
-    WriteText("failureClass", NameOf(budget.failure_class()), json);
+    json.TextOrNull("failureClass", NameOf(budget.failure_class()));
     json.Field("used", budget.used());
     json.Field("limit", budget.limit());
     json.Key("windowSeconds");
@@ -194,8 +188,8 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   json.Field("state", NameOf(job.state()));
   json.Field("generation", job.generation());
   json.Field("worldSize", WorldSizeOf(job));
-  WriteText("user", job.user(), json);
-  WriteText("queue", job.spec().queue(), json);
+  json.TextOrNull("user", job.user());
+  json.TextOrNull("queue", job.spec().queue());
   json.Field("priority", job.priority());
   json.Field("held", job.held());
   json.Key("queuePosition");
@@ -206,7 +200,7 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   } else {
     WriteExit(job.failure().exit(), json);
   }
-  WriteText("failureClass", NameOf(job.failure().failure_class()), json);
+  json.TextOrNull("failureClass", NameOf(job.failure().failure_class()));
   WriteTime("submittedAt", job.has_submitted_at(), job.submitted_at(), json);
   WriteTime("placedAt", job.has_placed_at(), job.placed_at(), json);
   WriteTime("runningAt", job.has_running_at(), job.running_at(), json);
@@ -216,7 +210,7 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   json.Field("restarts", job.restarts());
   WriteBudgets(job, json);
   WriteTime("notBefore", job.has_not_before(), job.not_before(), json);
-  WriteText("notRestartedBecause", job.not_restarted_because(), json);
+  json.TextOrNull("notRestartedBecause", job.not_restarted_because());
   WriteReasons(job.waits_for(), json);
   json.Key("ranks");
   json.BeginArray();

@@ -37,6 +37,11 @@ class JsonWriter {
   void Field(absl::string_view key, absl::string_view value) { Key(key), String(value); }
   void Field(absl::string_view key, const std::string& value) { Key(key), String(value); }
   void Field(absl::string_view key, const char* value) { Key(key), String(value); }
+  // Null for an empty text.
+  void TextOrNull(absl::string_view key, const std::string& text) {
+    Key(key);
+    text.empty() ? Null() : String(text);
+  }
   void Field(absl::string_view key, int64_t value) { Key(key), Int(value); }
   void Field(absl::string_view key, int32_t value) { Key(key), Int(value); }
   void Field(absl::string_view key, uint64_t value) { Key(key), UInt(value); }

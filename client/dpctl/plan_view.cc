@@ -12,21 +12,16 @@
 namespace dp::ctl {
 namespace {
 
-void WriteText(absl::string_view key, const std::string& text, JsonWriter& json) {
-  json.Key(key);
-  text.empty() ? json.Null() : json.String(text);
-}
-
 void WriteRank(const v1::PlannedRank& rank, JsonWriter& json) {
   json.BeginObject();
   json.Field("rank", rank.rank());
   json.Field("worker", rank.worker());
   json.Field("host", rank.host());
   json.Field("address", rank.address());
-  WriteText("interface", rank.interface(), json);
+  json.TextOrNull("interface", rank.interface());
   json.Field("slot", rank.slot());
   json.Field("localRank", rank.local_rank());
-  WriteText("rack", rank.rack(), json);
+  json.TextOrNull("rack", rank.rack());
   json.Field("gpu", rank.gpu());
   json.EndObject();
 }
@@ -39,7 +34,7 @@ void WriteTimeout(const v1::PlannedTimeout& timeout, JsonWriter& json) {
   json.EndObject();
 }
 
-size_t WorkersOf(const v1::PlanResponse& plan) {
+size_t CountWorkers(const v1::PlanResponse& plan) {
   std::set<std::string> workers;
   for (const v1::PlannedRank& rank : plan.ranks()) workers.insert(rank.worker());
   return workers.size();
@@ -47,8 +42,8 @@ size_t WorkersOf(const v1::PlanResponse& plan) {
 
 void ExplainRanks(const v1::PlanResponse& plan, std::ostream& out) {
   out << "job " << plan.spec().name() << " would start now: " << plan.ranks_size()
-      << (plan.ranks_size() == 1 ? " rank on " : " ranks on ") << WorkersOf(plan)
-      << (WorkersOf(plan) == 1 ? " worker\n" : " workers\n");
+      << (plan.ranks_size() == 1 ? " rank on " : " ranks on ") << CountWorkers(plan)
+      << (CountWorkers(plan) == 1 ? " worker\n" : " workers\n");
   Table table({"RANK", "WORKER", "HOST", "RACK", "SLOT", "GPU", "LOCAL", "ADDRESS", "INTERFACE"});
   for (const v1::PlannedRank& rank : plan.ranks()) {
     table.Add({absl::StrCat(rank.rank()), rank.worker(), rank.host(), rank.rack(),

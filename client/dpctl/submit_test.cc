@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr char kJob[] = R"(apiVersion: dp/v1
+constexpr char kJobFile[] = R"(apiVersion: dp/v1
 kind: Job
 name: small
 env: {A: "1"}
@@ -26,7 +26,7 @@ train:
 
 class SubmitTest : public DpctlTest {
  protected:
-  SubmitTest() { std::ofstream(file_) << kJob; }
+  SubmitTest() { std::ofstream(file_) << kJobFile; }
   ~SubmitTest() override { std::remove(file_.c_str()); }
 
   const std::string file_ = ::testing::TempDir() +

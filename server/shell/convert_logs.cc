@@ -24,7 +24,7 @@ absl::StatusOr<Kind> ToKind(v1::LogStream stream) {
   }
 }
 
-v1::LogStream ToProto(Kind kind) {
+v1::LogStream StreamOf(Kind kind) {
   switch (kind) {
     case Kind::kStdout:
       return v1::LOG_STREAM_STDOUT;
@@ -48,7 +48,7 @@ template <typename Proto>
 void SetStream(const LogStreamKey& stream, Proto* proto) {
   proto->set_generation(stream.generation.value());
   proto->set_rank(stream.rank);
-  proto->set_stream(ToProto(stream.kind));
+  proto->set_stream(StreamOf(stream.kind));
 }
 
 // So that nobody makes files for ranks that never were.

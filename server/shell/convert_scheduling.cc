@@ -11,7 +11,7 @@ namespace {
 
 using Proto = journal::Scheduling;
 
-Proto::Slots ToProto(core::SlotKind kind) {
+Proto::Slots SlotsOf(core::SlotKind kind) {
   switch (kind) {
     case core::SlotKind::kAny:
       return Proto::SLOTS_ANY;
@@ -23,7 +23,7 @@ Proto::Slots ToProto(core::SlotKind kind) {
   return Proto::SLOTS_ANY;
 }
 
-absl::StatusOr<core::SlotKind> FromProto(Proto::Slots slots) {
+absl::StatusOr<core::SlotKind> KindOf(Proto::Slots slots) {
   switch (slots) {
     case Proto::SLOTS_ANY:
       return core::SlotKind::kAny;
@@ -55,7 +55,7 @@ Proto ToProto(const core::Scheduling& scheduling) {
   if (scheduling.ttl_after_finish < absl::InfiniteDuration()) {
     *proto.mutable_ttl_after_finish() = dp::ToProto(scheduling.ttl_after_finish);
   }
-  proto.set_slots(ToProto(scheduling.slots));
+  proto.set_slots(SlotsOf(scheduling.slots));
   for (const LabelConstraint& constraint : scheduling.constraints) {
     proto.add_constraints(dp::ToString(constraint));
   }
@@ -74,7 +74,7 @@ absl::StatusOr<core::Scheduling> FromProto(const Proto& proto) {
   if (proto.has_ttl_after_finish()) {
     scheduling.ttl_after_finish = dp::FromProto(proto.ttl_after_finish());
   }
-  absl::StatusOr<core::SlotKind> slots = FromProto(proto.slots());
+  absl::StatusOr<core::SlotKind> slots = KindOf(proto.slots());
   if (!slots.ok()) return slots.status();
   scheduling.slots = *slots;
   for (const std::string& text : proto.constraints()) {

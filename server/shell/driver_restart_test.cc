@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/testing/settable_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/shell/driver.h"
@@ -13,15 +14,6 @@
 
 namespace dp::server {
 namespace {
-
-class SettableClock final : public Clock {
- public:
-  absl::Time Now() const override { return absl::FromUnixSeconds(seconds_); }
-  void Advance(int seconds) { seconds_ += seconds; }
-
- private:
-  std::atomic<int64_t> seconds_ = 1'700'000'000;
-};
 
 // Each call returns when the driver has answered it.
 class DriverRestartTest : public ::testing::Test {
@@ -105,7 +97,7 @@ TEST_F(DriverRestartTest, ABackOffEndsWithoutAnyNews) {
   Fail(1);
   Fail(2);
   EXPECT_EQ(Job(), "pending, generation 2");
-  clock_.Advance(1);
+  clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(Job(), "starting, generation 3");
 }
 
@@ -124,7 +116,7 @@ TEST_F(DriverRestartTest, AVerdictThatWasDueAtTheEndIsGivenAtTheStart) {
 TEST_F(DriverRestartTest, ADaemonThatComesBackTakesItsPlaceWhereAllOthersAreSilentToo) {
   for (uint64_t worker : {1, 2, 3, 4, 5}) Register("w" + std::to_string(worker), worker);
   for (int second = 0; second < 8; ++second) {
-    clock_.Advance(1);
+    clock_.Advance(absl::Seconds(1));
     Beat(1);
   }
   Look([](const View& view) { EXPECT_EQ(view.liveness.held_back(), 4u); });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/testing/notify_listener.h"
+#include "base/testing/settable_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/shell/memory_journal.h"
@@ -20,15 +21,6 @@ using core::Topic;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Wake = Waiters::Wake;
-
-class SettableClock final : public Clock {
- public:
-  absl::Time Now() const override { return absl::FromUnixSeconds(seconds_); }
-  void Advance(int seconds) { seconds_ += seconds; }
-
- private:
-  std::atomic<int64_t> seconds_ = 1'700'000'000;
-};
 
 // A journal whose appends can be held up, and which tells when one has begun.
 class GatedJournal final : public Journal {
@@ -200,7 +192,7 @@ TEST_F(DriverTest, AnIdleLoopShowsLifeAsOftenAsItsWatchdogWants) {
   NotifySocket notify(manager.name(), /*watchdog=*/absl::Milliseconds(3));
   Start({.lease = absl::Hours(1), .notify = &notify});
   EXPECT_EQ(manager.Await(), "WATCHDOG=1");
-  clock_.Advance(1);
+  clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(manager.Await(), "WATCHDOG=1");
   driver_->Stop();
 }
@@ -211,7 +203,7 @@ TEST_F(DriverTest, ALoopThatHangsInTheJournalShowsNoLife) {
   Start({.notify = &notify});
   EXPECT_EQ(manager.Await(), "WATCHDOG=1");
   auto gate = HoldNextSync(AJob("a"));
-  clock_.Advance(1);
+  clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(manager.Next(), "");
   gate->set_value();
   EXPECT_EQ(manager.Await(), "WATCHDOG=1");
@@ -238,7 +230,7 @@ TEST_F(DriverTest, ASilentWorkerIsLostWhenItsLeaseHasRunOut) {
   Start({.lease = absl::Seconds(8)});
   ASSERT_TRUE(Submit(AWorker()).get().ok());
   for (int look = 0; look < 4; ++look) {
-    clock_.Advance(3);
+    clock_.Advance(absl::Seconds(3));
     Look();
   }
   Look([](const View& view) {
@@ -250,7 +242,7 @@ TEST_F(DriverTest, AHeartbeatKeepsTheLease) {
   Start({.lease = absl::Seconds(8)});
   ASSERT_TRUE(Submit(AWorker(1)).get().ok());
   for (int beat = 0; beat < 8; ++beat) {
-    clock_.Advance(3);
+    clock_.Advance(absl::Seconds(3));
     std::promise<absl::Status> answer;
     ASSERT_TRUE(
         driver_
@@ -276,7 +268,7 @@ TEST_F(DriverTest, AWaitEndsAtItsDeadline) {
   Start();
   std::future<Wake> waiting = WaitForJobs(driver_->NewTicket(), 1, absl::Seconds(10));
   Look();
-  clock_.Advance(11);
+  clock_.Advance(absl::Seconds(11));
   Look();
   EXPECT_EQ(waiting.get(), Wake::kDeadline);
 }
@@ -396,7 +388,7 @@ TEST_F(DriverTest, AWorkerThatLeavesIsGivenNoNewRanksAndKeepsItsLease) {
   Start({.lease = absl::Seconds(8)});
   ASSERT_TRUE(Submit(AWorker()).get().ok());
   for (int beat = 0; beat < 4; ++beat) {
-    clock_.Advance(3);
+    clock_.Advance(absl::Seconds(3));
     ASSERT_TRUE(Submit(core::LeaveWorker{WorkerId(1), Incarnation(1)}).get().ok());
   }
   ASSERT_TRUE(Submit(AJob("a")).get().ok());
@@ -438,7 +430,7 @@ TEST_F(DriverTest, ALongTailBecomesASnapshotFromWhichARestartGoesOn) {
   ASSERT_TRUE(journal_.memory.snapshot().has_value());
   EXPECT_LT(journal_.memory.commands().size(), 3u);
   const absl::Time last = clock_.Now();
-  clock_.Advance(-100);
+  clock_.Advance(absl::Seconds(-100));
   ended_ = {};
   Start();
   Look([&](const View& view) {
@@ -459,7 +451,7 @@ TEST_F(DriverTest, UpkeepOfTheJournalThatFailsEndsTheDriver) {
 TEST_F(DriverTest, TimeNeverGoesBackInTheJournal) {
   Start();
   ASSERT_TRUE(Submit(AJob("a")).get().ok());
-  clock_.Advance(-100);
+  clock_.Advance(absl::Seconds(-100));
   ASSERT_TRUE(Submit(AJob("b")).get().ok());
   driver_->Stop();
   const auto& commands = journal_.memory.commands();

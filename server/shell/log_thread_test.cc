@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr JobId kJob(7);
+constexpr JobId kThreadJob(7);
 constexpr LogStreamKey kStream{Generation(1), 0, LogStreamKey::Kind::kStdout};
 
 class LogThreadTest : public ::testing::Test {
@@ -20,14 +20,14 @@ class LogThreadTest : public ::testing::Test {
   std::future<absl::StatusOr<LogThread::Appended>> Append(std::vector<LogChunk> chunks) {
     auto answer = std::make_shared<std::promise<absl::StatusOr<LogThread::Appended>>>();
     const absl::Status status = thread_.Append(
-        kJob, std::move(chunks), [answer](auto appended) { answer->set_value(appended); });
+        kThreadJob, std::move(chunks), [answer](auto appended) { answer->set_value(appended); });
     if (!status.ok()) answer->set_value(status);
     return answer->get_future();
   }
   absl::StatusOr<LogPage> Read() {
     std::promise<absl::StatusOr<LogPage>> answer;
     const absl::Status status =
-        thread_.Read(kJob, {}, [&](auto page) { answer.set_value(std::move(page)); });
+        thread_.Read(kThreadJob, {}, [&](auto page) { answer.set_value(std::move(page)); });
     return status.ok() ? answer.get_future().get() : status;
   }
 
@@ -50,7 +50,7 @@ TEST_F(LogThreadTest, AReadSeesWhatWasAcknowledged) {
 
 TEST_F(LogThreadTest, WhatIsDroppedIsGoneFromMemoryAndDisk) {
   ASSERT_TRUE(Append({{kStream, 0, "one\n"}}).get().ok());
-  ASSERT_TRUE(thread_.Drop({kJob, JobId(8)}).ok());
+  ASSERT_TRUE(thread_.Drop({kThreadJob, JobId(8)}).ok());
   const auto page = Read();  // in another batch, or in the same one before the drop
   ASSERT_TRUE(page.ok()) << page.status();
   thread_.Stop();

@@ -17,7 +17,7 @@ import tempfile
 import time
 
 BIN = pathlib.Path(os.environ["DP_BIN"])
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 
 
 class Program:

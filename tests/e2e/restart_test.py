@@ -35,7 +35,7 @@ class RestartCase(unittest.TestCase):
             return None
         return described["generation"], [rank["worker"] for rank in described["ranks"]]
 
-    def await_generation(self, job, number, timeout_s=60):
+    def await_generation(self, job, number, timeout_s=240):
         def there():
             placed = self.placed(job)
             return placed if placed and placed[0] >= number else None

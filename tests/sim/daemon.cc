@@ -10,7 +10,6 @@ namespace dp::sim {
 namespace {
 
 constexpr absl::Duration kGrace = absl::Seconds(3);
-const client::RetryOptions kForever = {.deadline = absl::InfiniteDuration()};
 
 }  // namespace
 

@@ -13,6 +13,9 @@
 
 namespace dp::sim {
 
+// How many jobs a run submits; the first are numbered so.
+inline constexpr int kJobs = 6;
+
 // Random choices; the same seed makes the same ones.
 class Dice {
  public:

@@ -16,6 +16,8 @@ namespace dp::sim {
 // A host, as far as partitions go; the coordinator is on one of its own.
 using Node = int;
 
+inline const client::RetryOptions kForever = {.deadline = absl::InfiniteDuration()};
+
 // What happens to a message.
 struct Weather {
   double drop = 0;

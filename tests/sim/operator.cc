@@ -8,10 +8,8 @@
 namespace dp::sim {
 namespace {
 
-const client::RetryOptions kForever = {.deadline = absl::InfiniteDuration()};
 // The first nodes call their workers so, or the machine does.
 constexpr int kWorkers = 3;
-constexpr int kJobs = 6;
 
 }  // namespace
 

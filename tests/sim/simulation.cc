@@ -10,7 +10,6 @@ constexpr absl::Duration kTrouble = absl::Seconds(60);
 constexpr absl::Duration kPeace = absl::Seconds(300);
 constexpr int kDaemons = 3;
 constexpr int kSlots = 2;
-constexpr int kJobs = 6;
 
 }  // namespace
 

@@ -5,12 +5,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace dp::sim {
-namespace {
-
-const client::RetryOptions kForever = {.deadline = absl::InfiniteDuration()};
-
-}  // namespace
-
 void User::Submit(const core::JobSpec& spec, const std::string& name, absl::Duration cancel_after) {
   const core::SubmitJob request{absl::StrCat("request ", ++submissions_), spec, name};
   const bool passing = spec.scheduling.ttl_after_finish < absl::InfiniteDuration();

@@ -31,7 +31,7 @@ Position PositionOf(const v1::AssignedRank& rank) {
 }
 
 // An IPv6 address stands in brackets.
-std::string HostPort(const std::string& host, int port) {
+std::string HostAndPort(const std::string& host, int port) {
   const bool v6 = host.find(':') != host.npos;
   return v6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
 }
@@ -93,7 +93,7 @@ Environment Tensorflow(const v1::AssignedRank& rank) {
   std::vector<std::string> workers;
   for (const v1::HostRanks& host : rank.hosts()) {
     for (const int port : host.ports()) {
-      workers.push_back(absl::StrCat("\"", HostPort(host.address(), port), "\""));
+      workers.push_back(absl::StrCat("\"", HostAndPort(host.address(), port), "\""));
     }
   }
   return {{"TF_CONFIG",
@@ -122,7 +122,7 @@ Environment Pmi(const v1::AssignedRank& rank, const Position& at) {
 // rest from a launcher that it knows. It takes the launcher for Open MPI where there is an address
 // of that one's daemon, which it then does not use.
 Environment Jax(const v1::AssignedRank& rank, const Position& at, const HostFacts& host) {
-  const std::string rank0 = HostPort(rank.hosts(0).address(), PortAt(rank.hosts(0), 0));
+  const std::string rank0 = HostAndPort(rank.hosts(0).address(), PortAt(rank.hosts(0), 0));
   Environment environment = OpenMpi(rank, at);
   environment["OMPI_MCA_orte_hnp_uri"] = absl::StrCat("0.0;tcp://", rank0);
   environment["JAX_COORDINATOR_ADDRESS"] = rank0;

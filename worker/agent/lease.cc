@@ -13,7 +13,7 @@
 namespace dp::worker {
 namespace {
 
-constexpr absl::Duration kDeadline = absl::Seconds(5);
+constexpr absl::Duration kLeaseDeadline = absl::Seconds(5);
 // Heartbeats per lease. Two may get lost, and still none is missed.
 constexpr int kBeatsPerLease = 4;
 constexpr absl::Duration kBetweenBeatsMin = absl::Milliseconds(20);
@@ -101,7 +101,7 @@ absl::Status Lease::TryToRegister(Incarnation incarnation) {
   request->set_incarnation(incarnation.value());
   name_ = request->name();
   const absl::Time sent = surroundings_.clock.Now();
-  DP_ASSIGN_OR_RETURN(const auto response, connection_.Register(*request, kDeadline));
+  DP_ASSIGN_OR_RETURN(const auto response, connection_.Register(*request, kLeaseDeadline));
   TakeRegistration(*request, response);
   TellHeld(sent);
   return absl::OkStatus();
@@ -181,7 +181,7 @@ void Lease::Lose(const absl::Status& reason) {
 // A worker whose lease is lost is listed as lost; one that is not although this incarnation was
 // refused belongs to another daemon now.
 bool Lease::HasSuccessor() {
-  const auto listed = connection_.ListWorkers({}, kDeadline);
+  const auto listed = connection_.ListWorkers({}, kLeaseDeadline);
   if (!listed.ok()) return false;
   return std::any_of(listed->workers().begin(), listed->workers().end(), [&](const auto& worker) {
     return worker.id() == session_.worker_id && worker.state() != v1::WORKER_STATE_LOST;
@@ -191,7 +191,7 @@ bool Lease::HasSuccessor() {
 // It may be the life before ours on this host, killed a moment ago: then its silence only grows,
 // until its lease has run out. One that is shutting down still beats, but will be gone.
 bool Lease::HolderLives() {
-  const auto listed = connection_.ListWorkers({}, kDeadline);
+  const auto listed = connection_.ListWorkers({}, kLeaseDeadline);
   if (!listed.ok()) return false;
   for (const v1::Worker& worker : listed->workers()) {
     if (worker.name() != name_ || worker.state() != v1::WORKER_STATE_READY) continue;

@@ -21,9 +21,9 @@ constexpr size_t kBatchBytesMax = 1 << 20;
 // One stream's share of it, so that a rank that floods does not keep the others from being heard.
 constexpr size_t kChunkBytesMax = 128 << 10;
 constexpr size_t kRankBytesMax = std::size(kLogStreams) * kChunkBytesMax;
-constexpr absl::Duration kDeadline = absl::Seconds(10);
+constexpr absl::Duration kAppendDeadline = absl::Seconds(10);
 // Four orders a rank, for a thousand slots; more is a bug of ours.
-constexpr size_t kOrdersMax = 8192;
+constexpr size_t kShipOrdersMax = 8192;
 
 uint64_t FileSize(const FileDescriptor& file) {
   struct stat info {};
@@ -35,7 +35,7 @@ uint64_t FileSize(const FileDescriptor& file) {
 LogShipper::LogShipper(client::LogsConnection& connection, uint64_t seed, Sink sink)
     : connection_(connection),
       sink_(std::move(sink)),
-      orders_(kOrdersMax),
+      orders_(kShipOrdersMax),
       backoff_(BackoffOptions{}, seed) {
   thread_ = std::jthread([this] { Loop(); });
   pthread_setname_np(thread_.native_handle(), "log_shipper");
@@ -93,7 +93,7 @@ void LogShipper::ShipOnce() {
   const v1::AppendLogsRequest batch = NextBatch();
   more_ = batch.chunks_size() > 0;
   if (!more_) return;
-  const auto response = connection_.AppendLogs(batch, kDeadline);
+  const auto response = connection_.AppendLogs(batch, kAppendDeadline);
   if (response.ok()) {
     TakeAcknowledgement(batch, *response);
     return;

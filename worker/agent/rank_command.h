@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "dp/v1/workers.pb.h"
+#include "proto/convert/time.h"
 #include "worker/agent/launch_environment.h"
 #include "worker/agent/log_spool.h"
 #include "worker/agent/process_runner.h"
@@ -32,6 +33,8 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
 
 RankKey KeyOf(const v1::AssignedRank& rank);
 // What the supervisor needs of it.
+// Beside the one for times, which it would hide.
+using dp::FromProto;
 AssignedRank FromProto(const v1::AssignedRank& rank);
 
 }  // namespace dp::worker

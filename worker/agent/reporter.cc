@@ -7,7 +7,7 @@
 namespace dp::worker {
 namespace {
 
-constexpr absl::Duration kDeadline = absl::Seconds(5);
+constexpr absl::Duration kReportDeadline = absl::Seconds(5);
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void Reporter::Send(Report report) {
 void Reporter::Loop() {
   while (!orders_.closed()) {
     for (const Report& report : orders_.DrainFor(absl::InfiniteDuration())) {
-      const auto response = connection_.ReportRank(report.request, kDeadline);
+      const auto response = connection_.ReportRank(report.request, kReportDeadline);
       events_.Tell(ReportAnswered{report.key, report.milestone, response.status()});
     }
   }

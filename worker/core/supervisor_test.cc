@@ -10,7 +10,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr absl::Duration kGrace = absl::Seconds(10);
-const absl::Time kNow = absl::UnixEpoch();
+const absl::Time kStart = absl::UnixEpoch();
 
 AssignedRank ARank(int rank, bool stop = false) {
   return {.key = {JobId(7), Generation(1), rank}, .stop = stop, .grace = kGrace};
@@ -20,7 +20,7 @@ RankKey Key(int rank) { return ARank(rank).key; }
 // One decision at a time: arrange what is wanted and known, ask once.
 class SupervisorTest : public testing::Test {
  protected:
-  SupervisorTest() { observed_.Reachable(kNow); }
+  SupervisorTest() { observed_.Reachable(kStart); }
 
   void Assign(int rank, bool stop = false) { desired_.ranks[Key(rank)] = ARank(rank, stop); }
   void Unassign(int rank) { desired_.ranks.erase(Key(rank)); }
@@ -32,10 +32,10 @@ class SupervisorTest : public testing::Test {
   void Exit(int rank) { observed_.Exited(Key(rank), {}, {}); }
   void End(int rank) {
     Exit(rank);
-    observed_.Gone(Key(rank), kNow);
+    observed_.Gone(Key(rank), kStart);
   }
   Decision At(absl::Duration after_start) const {
-    return Reconcile(desired_, observed_, kNow + after_start);
+    return Reconcile(desired_, observed_, kStart + after_start);
   }
   std::vector<Action> Actions(absl::Duration after_start = absl::ZeroDuration()) const {
     return At(after_start).actions;
@@ -74,13 +74,13 @@ TEST_F(SupervisorTest, AStoppedRankIsTerminatedAndAskedAboutWhenItsGraceEnds) {
   Assign(0, /*stop=*/true);
   Run(0);
   EXPECT_THAT(Actions(), ElementsAre(Terminate{Key(0)}));
-  EXPECT_EQ(At({}).ask_again_at, kNow + kGrace);
+  EXPECT_EQ(At({}).ask_again_at, kStart + kGrace);
 }
 
 TEST_F(SupervisorTest, ATerminatedRankIsKilledOnlyWhenItsGraceHasPassed) {
   Assign(0, /*stop=*/true);
   Run(0);
-  observed_.Terminated(Key(0), kNow);
+  observed_.Terminated(Key(0), kStart);
   EXPECT_THAT(Actions(kGrace - absl::Milliseconds(1)), IsEmpty());
   EXPECT_THAT(Actions(kGrace), ElementsAre(Kill{Key(0)}));
 }
@@ -88,7 +88,7 @@ TEST_F(SupervisorTest, ATerminatedRankIsKilledOnlyWhenItsGraceHasPassed) {
 TEST_F(SupervisorTest, AKilledRankIsNotKilledAgain) {
   Assign(0, /*stop=*/true);
   Run(0);
-  observed_.Terminated(Key(0), kNow);
+  observed_.Terminated(Key(0), kStart);
   observed_.Killed(Key(0));
   EXPECT_THAT(Actions(kGrace), IsEmpty());
 }
@@ -131,9 +131,9 @@ TEST_F(SupervisorTest, TheReleaseWaitsForLogsAsLongAsTheyMove) {
   Run(0);
   End(0);
   observed_.Acknowledged(Key(0), Milestone::kExited);
-  observed_.LogsMoved(Key(0), kNow + absl::Seconds(5));
+  observed_.LogsMoved(Key(0), kStart + absl::Seconds(5));
   const absl::Duration given_up = absl::Seconds(5) + kLogsPatience;
-  EXPECT_EQ(At({}).ask_again_at, kNow + given_up);
+  EXPECT_EQ(At({}).ask_again_at, kStart + given_up);
   EXPECT_THAT(Actions(given_up - absl::Milliseconds(1)), IsEmpty());
   EXPECT_THAT(Actions(given_up), ElementsAre(Report{Key(0), Milestone::kReleased}));
 }
@@ -145,8 +145,8 @@ TEST_F(SupervisorTest, LogsAreNotGivenUpWhileTheCoordinatorIsSilent) {
   observed_.Acknowledged(Key(0), Milestone::kExited);
   observed_.Unreachable();
   EXPECT_THAT(Actions(absl::Hours(1)), IsEmpty());
-  observed_.Reachable(kNow + absl::Hours(1));
-  EXPECT_EQ(At(absl::Hours(1)).ask_again_at, kNow + absl::Hours(1) + kLogsPatience);
+  observed_.Reachable(kStart + absl::Hours(1));
+  EXPECT_EQ(At(absl::Hours(1)).ask_again_at, kStart + absl::Hours(1) + kLogsPatience);
 }
 
 TEST_F(SupervisorTest, TheFirstRankThatDiedIsReportedFirst) {
@@ -212,7 +212,7 @@ TEST_F(SupervisorTest, AStoppingWorkerDoesNotWaitForASilentCoordinator) {
 // A rank that must not outlive touch, whose lease is held for another four seconds.
 class IsolationTest : public SupervisorTest {
  protected:
-  IsolationTest() { observed_.LeaseHeldUntil(kNow + kHeld); }
+  IsolationTest() { observed_.LeaseHeldUntil(kStart + kHeld); }
 
   static constexpr absl::Duration kHeld = absl::Seconds(4);
   void AssignBound(int rank) {
@@ -225,7 +225,7 @@ TEST_F(IsolationTest, ItIsKilledWhenTouchIsLostWhateverItsGrace) {
   AssignBound(0);
   Run(0);
   EXPECT_THAT(Actions(kHeld - absl::Milliseconds(1)), IsEmpty());
-  EXPECT_EQ(At({}).ask_again_at, kNow + kHeld);
+  EXPECT_EQ(At({}).ask_again_at, kStart + kHeld);
   EXPECT_THAT(Actions(kHeld), ElementsAre(Kill{Key(0), /*cut_off=*/true}));
 }
 
@@ -238,7 +238,7 @@ TEST_F(IsolationTest, OthersAreLeftAlone) {
 TEST_F(IsolationTest, AnAnswerHoldsTheLeaseForLonger) {
   AssignBound(0);
   Run(0);
-  observed_.LeaseHeldUntil(kNow + 2 * kHeld);
+  observed_.LeaseHeldUntil(kStart + 2 * kHeld);
   EXPECT_THAT(Actions(kHeld), IsEmpty());
 }
 

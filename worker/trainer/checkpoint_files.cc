@@ -31,11 +31,6 @@ constexpr int kFormat = 1;
 // Some hundred bytes for each tensor; more is another file.
 constexpr int64_t kManifestBytesMax = 64 << 20;
 
-absl::Status SystemError(const std::error_code& error, absl::string_view what,
-                         const std::string& path) {
-  return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot ", what, " ", path));
-}
-
 // One directory under way to its place; what is left of it goes with this object.
 class PartialDirectory {
  public:
@@ -51,7 +46,7 @@ class PartialDirectory {
     std::error_code error;
     fs::remove_all(path_, error);
     if (!error) fs::create_directory(path_, error);
-    return error ? SystemError(error, "create", path_) : absl::OkStatus();
+    return error ? FileError(error, "create", path_) : absl::OkStatus();
   }
 
   absl::Status Write(const std::string& name, const std::string& contents) {

@@ -43,6 +43,11 @@ absl::Status ReadAll(int fd, const std::string& path, std::string& contents) {
 
 }  // namespace
 
+absl::Status FileError(const std::error_code& error, absl::string_view what,
+                       const std::string& path) {
+  return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot ", what, " ", path));
+}
+
 absl::Status SyncDirectory(const std::string& path) {
   const FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.valid()) return FileError(path, "open");

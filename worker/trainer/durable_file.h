@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,6 +29,10 @@ absl::Status WriteAndSync(const std::string& path, absl::string_view contents);
 absl::Status RenameDurably(const std::string& from, const std::string& to);
 
 absl::Status SyncDirectory(const std::string& path);
+
+// "cannot WHAT PATH: REASON".
+absl::Status FileError(const std::error_code& error, absl::string_view what,
+                       const std::string& path);
 
 // Whether `path` can be written that way, tried without touching what is there: before hours of
 // work, not after. Errors as WriteFileAtomically; InvalidArgument where it is a directory.

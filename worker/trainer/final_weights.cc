@@ -16,7 +16,7 @@ namespace dp::trainer {
 namespace {
 
 // A training that is done is worth a long wait.
-constexpr absl::Duration kRegisterWithin = absl::Hours(24);
+constexpr absl::Duration kRegisterWeightsWithin = absl::Hours(24);
 
 std::string Encode(const RankModel& model) {
   std::vector<float> values(static_cast<size_t>(model.layout.size));
@@ -40,8 +40,8 @@ absl::Status PublishWeights(const std::string& path, const RankModel& model,
   request.mutable_weights()->set_sha256(Sha256Hex(encoded));
   request.mutable_weights()->set_bytes(static_cast<int64_t>(encoded.size()));
   const absl::Status registered =
-      client::RetryLoop(client::RetryPolicy({.deadline = kRegisterWithin}, EntropySeed()), clock,
-                        pause,
+      client::RetryLoop(client::RetryPolicy({.deadline = kRegisterWeightsWithin}, EntropySeed()),
+                        clock, pause,
                         [&](absl::Duration in) { return connection.RegisterWeights(request, in); })
           .status();
   if (registered.ok()) return PutInPlace(temporary, path);

@@ -10,9 +10,10 @@ namespace {
 
 // Answers each watch with the next of some worlds; when there is none left it waits to be let go,
 // as a watch that nothing happens to.
-class FakeWorlds final : public client::WorldsConnection {
+class ScriptedWorlds final : public client::WorldsConnection {
  public:
-  explicit FakeWorlds(std::vector<absl::StatusOr<v1::World>> worlds) : worlds_(std::move(worlds)) {}
+  explicit ScriptedWorlds(std::vector<absl::StatusOr<v1::World>> worlds)
+      : worlds_(std::move(worlds)) {}
 
   absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest&,
                                                     absl::Duration) override {
@@ -68,7 +69,7 @@ v1::World AWorld(uint64_t version, const std::string& handover = "") {
 const Environment kEnvironment = {.job = JobId(7), .generation = Generation(2)};
 
 TEST(HandoverWatchTest, IsNotAskedWhileTheWorldDoesNotSaySo) {
-  FakeWorlds worlds({AWorld(1), AWorld(2)});
+  ScriptedWorlds worlds({AWorld(1), AWorld(2)});
   HandoverWatch watch(worlds, kEnvironment, Clock::System());
   worlds.AwaitEnd();
   EXPECT_FALSE(watch.asked());
@@ -76,7 +77,7 @@ TEST(HandoverWatchTest, IsNotAskedWhileTheWorldDoesNotSaySo) {
 }
 
 TEST(HandoverWatchTest, LearnsThatTheRanksAreAskedToLeaveThroughAnAbsence) {
-  FakeWorlds worlds({AWorld(1), absl::UnavailableError("away"), AWorld(5, "node1 is drained")});
+  ScriptedWorlds worlds({AWorld(1), absl::UnavailableError("away"), AWorld(5, "node1 is drained")});
   HandoverWatch watch(worlds, kEnvironment, Clock::System());
   while (!watch.asked()) std::this_thread::yield();
   worlds.LetGo();

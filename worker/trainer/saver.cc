@@ -22,11 +22,6 @@ namespace fs = std::filesystem;
 // A coordinator that is away for longer than this is not coming back to this job.
 constexpr absl::Duration kRegisterWithin = absl::Hours(24);
 
-absl::Status SystemError(const std::error_code& error, absl::string_view what,
-                         const std::string& path) {
-  return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot ", what, " ", path));
-}
-
 }  // namespace
 
 Saver::Saver(const Options& options, const Environment& environment, const RankModel& model,
@@ -53,7 +48,7 @@ Saver::~Saver() {
 absl::Status Saver::Prepare(const std::vector<v1::Checkpoint>& on_record) {
   std::error_code error;
   fs::create_directories(options_.directory, error);
-  if (error) return SystemError(error, "create", options_.directory);
+  if (error) return FileError(error, "create", options_.directory);
   DP_RETURN_IF_ERROR(CheckWritable(absl::StrCat(options_.directory, "/probe")));
   RemoveOthers(on_record);
   return absl::OkStatus();

@@ -42,9 +42,9 @@ class SlowStore : public AsyncStore {
 };
 
 // One client's end of a session, without a socket.
-class Client {
+class Peer {
  public:
-  Client(AsyncStore& store, Dialect dialect, const RequestOptions& options = {})
+  Peer(AsyncStore& store, Dialect dialect, const RequestOptions& options = {})
       : dialect_(dialect), session_(1, store, options, mailbox_) {
     if (dialect == Dialect::kC) status_ = session_.Consume(std::string("\0\xce\xf7\x85\x3c", 5));
   }
@@ -96,7 +96,7 @@ const std::string kZero(1, '\0'), kOne(1, '\1');
 
 TEST(SessionTest, EveryVerbDoesWhatTheProtocolSays) {
   AsyncHashStore store;
-  Client client(store, Dialect::kC);
+  Peer client(store, Dialect::kC);
   client.Ask(Verb::kSet, {"k", "v"});
   client.Ask(Verb::kAppend, {"k", "w"});
   client.Ask(Verb::kMultiSet, {"m", "1", "n", "2"});
@@ -123,7 +123,7 @@ TEST(SessionTest, EveryVerbDoesWhatTheProtocolSays) {
 
 TEST(SessionTest, QueuesAreFirstInFirstOut) {
   AsyncHashStore store;
-  Client client(store, Dialect::kC);
+  Peer client(store, Dialect::kC);
   client.Ask(Verb::kQueuePop, {"q"});
   EXPECT_EQ(client.Reply(Verb::kQueuePop), Fields{});
   client.Ask(Verb::kQueuePush, {"q", "a"});
@@ -138,7 +138,7 @@ TEST(SessionTest, QueuesAreFirstInFirstOut) {
 
 TEST(SessionTest, AWaitIsAnsweredWhenItsKeysAreThere) {
   AsyncHashStore store;
-  Client waiter(store, Dialect::kC), setter(store, Dialect::kA);
+  Peer waiter(store, Dialect::kC), setter(store, Dialect::kA);
   waiter.Ask(Verb::kWait, {"a", "b"});
   setter.Ask(Verb::kSet, {"a", "1"});
   EXPECT_EQ(waiter.Heard(), "");
@@ -148,7 +148,7 @@ TEST(SessionTest, AWaitIsAnsweredWhenItsKeysAreThere) {
 
 TEST(SessionTest, ACancelledWaitIsForgottenAndAlwaysConfirmed) {
   AsyncHashStore store;
-  Client client(store, Dialect::kC);
+  Peer client(store, Dialect::kC);
   client.Ask(Verb::kCancelWait);
   EXPECT_EQ(client.Heard(), kOne);
   client.Ask(Verb::kWait, {"gone"});
@@ -161,7 +161,7 @@ TEST(SessionTest, ACancelledWaitIsForgottenAndAlwaysConfirmed) {
 
 TEST(SessionTest, AnyRequestOfDialectADropsItsParkedWait) {
   AsyncHashStore store;
-  Client client(store, Dialect::kA);
+  Peer client(store, Dialect::kA);
   client.Ask(Verb::kWait, {"late"});
   client.Ask(Verb::kGet, {"other"});
   client.Ask(Verb::kSet, {"late", "v"});
@@ -172,7 +172,7 @@ TEST(SessionTest, AnyRequestOfDialectADropsItsParkedWait) {
 TEST(SessionTest, AClientThatGoesTakesItsWaitsAlong) {
   AsyncHashStore store;
   {
-    Client client(store, Dialect::kC);
+    Peer client(store, Dialect::kC);
     client.Ask(Verb::kWait, {"gone"});
     client.Ask(Verb::kBarrier, {"b"}, 2);
     EXPECT_EQ(store.waiting(), 2u);
@@ -182,7 +182,7 @@ TEST(SessionTest, AClientThatGoesTakesItsWaitsAlong) {
 
 TEST(SessionTest, ABarrierReleasesAllWhenTheLastArrives) {
   AsyncHashStore store;
-  Client one(store, Dialect::kC), two(store, Dialect::kC);
+  Peer one(store, Dialect::kC), two(store, Dialect::kC);
   one.Ask(Verb::kBarrier, {"b"}, 2);
   EXPECT_EQ(one.Heard(), "");
   two.Ask(Verb::kBarrier, {"b"}, 2);
@@ -194,7 +194,7 @@ TEST(SessionTest, ABarrierReleasesAllWhenTheLastArrives) {
 
 TEST(SessionTest, AWatcherOfDialectAHearsOfEachChange) {
   AsyncHashStore store;
-  Client watcher(store, Dialect::kA), other(store, Dialect::kC);
+  Peer watcher(store, Dialect::kA), other(store, Dialect::kC);
   watcher.Ask(Verb::kWatchKey, {"wk"});
   EXPECT_EQ(watcher.Heard(), "\3");
   const auto notification = [](int kind, const char* old, const char* now) {
@@ -212,7 +212,7 @@ TEST(SessionTest, AWatcherOfDialectAHearsOfEachChange) {
 
 TEST(SessionTest, RepliesKeepTheOrderOfTheRequestsWhateverTheStoreDoes) {
   SlowStore store;
-  Client client(store, Dialect::kC);
+  Peer client(store, Dialect::kC);
   client.Ask(Verb::kAdd, {"n"}, 1);
   client.Ask(Verb::kPing, {}, 7);
   client.Ask(Verb::kAdd, {"n"}, 1);
@@ -227,7 +227,7 @@ TEST(SessionTest, RepliesKeepTheOrderOfTheRequestsWhateverTheStoreDoes) {
 
 TEST(SessionTest, AnAnswerThatCrossesACancelIsDropped) {
   SlowStore store;
-  Client client(store, Dialect::kC);
+  Peer client(store, Dialect::kC);
   client.Ask(Verb::kSet, {"k", "v"});
   client.Ask(Verb::kWait, {"k"});
   client.Ask(Verb::kCancelWait);
@@ -237,7 +237,7 @@ TEST(SessionTest, AnAnswerThatCrossesACancelIsDropped) {
 
 TEST(SessionTest, RequestsBeyondWhatMayBeOpenAreHeldBack) {
   SlowStore store;
-  Client client(store, Dialect::kC);
+  Peer client(store, Dialect::kC);
   std::string flood;
   for (int i = 0; i < 200; ++i) AppendRequest(Dialect::kC, {Verb::kAdd, {{"n"}, 1}}, &flood);
   client.Say(flood);
@@ -257,7 +257,7 @@ TEST(SessionTest, RequestsBeyondWhatMayBeOpenAreHeldBack) {
 
 TEST(SessionTest, AReaderThatDoesNotReadIsNotServedOn) {
   AsyncHashStore store;
-  Client client(store, Dialect::kC);
+  Peer client(store, Dialect::kC);
   client.Ask(Verb::kSet, {"big", std::string(600 << 10, 'x')});
   client.Ask(Verb::kGet, {"big"});
   EXPECT_TRUE(client.session().readable());
@@ -269,7 +269,7 @@ TEST(SessionTest, AReaderThatDoesNotReadIsNotServedOn) {
 
 TEST(SessionTest, AMultiGetOfMuchIsSentAsItIsRead) {
   AsyncHashStore store;
-  Client client(store, Dialect::kC);
+  Peer client(store, Dialect::kC);
   client.Ask(Verb::kSet, {"big", std::string(1 << 20, 'x')});
   client.Ask(Verb::kMultiGet, std::vector<std::string>(100, "big"));
   size_t heard = 0, most = 0;
@@ -283,7 +283,7 @@ TEST(SessionTest, AMultiGetOfMuchIsSentAsItIsRead) {
 
 TEST(SessionTest, AnAddToAWordEndsTheConnection) {
   AsyncHashStore store;
-  Client client(store, Dialect::kC);
+  Peer client(store, Dialect::kC);
   client.Ask(Verb::kSet, {"k", "word"});
   client.Ask(Verb::kAdd, {"k"}, 1);
   EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument);
