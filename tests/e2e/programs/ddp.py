@@ -55,4 +55,7 @@ model.load_state_dict(torch.load(path))
 weights = [torch.empty(1, 4) for _ in range(size)]
 dist.all_gather(weights, model.module.weight.detach())
 print("weights equal" if all(torch.equal(w, weights[0]) for w in weights) else "weights differ")
+# What still refers to a group keeps its threads, and one that holds a tensor last aborts a program
+# that ends meanwhile.
+del model, even
 dist.destroy_process_group()

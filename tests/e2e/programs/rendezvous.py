@@ -14,4 +14,5 @@ for number in range(GROUPS):
     dist.all_reduce(total, group=group)
     assert total.item() == size, (number, total)
 print(f"made {GROUPS} groups of {size}")
+del group  # with its threads
 dist.destroy_process_group()

@@ -15,4 +15,5 @@ labels = torch.nn.functional.one_hot(torch.tensor([rank]), 3)
 weight = [round(value, 6) for value in layer.weight.grad.flatten().tolist()]
 print(f"weight {weight}")
 print(f"bias {layer.bias.grad.tolist()}")
+del model  # with its group's threads
 dist.destroy_process_group()
