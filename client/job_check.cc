@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "client/job_defaults.h"
 #include "client/model_layers.h"
+#include "proto/convert/elastic.h"
 #include "proto/convert/time.h"
 
 namespace dp::client {
@@ -51,6 +52,8 @@ class Check {
       case v1::JobSpec::PROGRAM_NOT_SET:
         Fail("train", "there is neither train nor command; a job needs a program to run");
     }
+    CheckShape();
+    CheckGrowth();
     CheckRestart(spec_.restart());
     return first_;
   }
@@ -156,10 +159,12 @@ class Check {
     Between("train.epochs", train.epochs(), 1, std::numeric_limits<int>::max());
     AtLeast("train.maxSteps", train.max_steps(), 0);
     AtLeast("train.globalBatchSize", train.global_batch_size(), 1);
-    if (train.global_batch_size() < spec_.ranks())
+    const auto range = RanksOf(spec_);
+    const int ranks = range ? range->max : spec_.ranks();
+    if (train.global_batch_size() < ranks)
       Fail("train.globalBatchSize",
            absl::StrCat("train.globalBatchSize is ", train.global_batch_size(),
-                        ", less than one sample for each of ", spec_.ranks(), " ranks"));
+                        ", less than one sample for each of ", ranks, " ranks"));
     AtLeast("train.evaluateEvery", train.evaluate_every(), 0);
     if (!(train.bucket_cap_mb() > 0 && train.bucket_cap_mb() <= kBucketCapMbMax))
       Fail("train.bucketCapMb",
@@ -192,25 +197,37 @@ class Check {
     OneOf("command.store", command.store(), {"relay", "rank0", "direct"});
     OneOf("command.onIsolation", command.on_isolation(), {"stop", "continue"});
     Between("command.maxRestarts", command.max_restarts(), 0, kRestartsMax);
-    CheckShape(command);
   }
 
   // Workers, and ranks on each.
-  void CheckShape(const v1::CommandSpec& command) {
-    if (command.nodes().empty() && command.nproc_per_node().empty()) return;
-    const absl::Status nodes = ParseNodeRange(command.nodes()).status();
-    if (!nodes.ok()) Fail("command.nodes", absl::StrCat("command.nodes ", nodes.message()));
-    const std::string& each = command.nproc_per_node();
+  void CheckShape() {
+    const std::string section = spec_.has_train() ? "train" : "command";
+    const std::string nodes_path = section + ".nodes", each_path = section + ".nprocPerNode";
+    const std::string& each = RanksPerNodeField(spec_);
+    if (NodesField(spec_).empty() && each.empty()) return;
+    const absl::Status nodes = ParseNodeRange(NodesField(spec_)).status();
+    if (!nodes.ok()) Fail(nodes_path, absl::StrCat(nodes_path, " ", nodes.message()));
     if (each == "gpu" || each == "cpu" || each == "auto") return;
     int number = 0;
     if (!absl::SimpleAtoi(each, &number) || number < 1 || number > kRanksMax)
-      Fail("command.nprocPerNode", Wrong("command.nprocPerNode", absl::StrCat("\"", each, "\""),
-                                         absl::StrCat("1 to ", kRanksMax, ", gpu, cpu or auto")));
-    if (RanksOf(command).value_or(spec_.ranks()) != spec_.ranks())
-      Fail("ranks", absl::StrCat("ranks is ", spec_.ranks(),
-                                 ", but command.nodes and "
-                                 "command.nprocPerNode make ",
-                                 *RanksOf(command), "; leave ranks out"));
+      Fail(each_path,
+           Wrong(each_path, Quoted(each), absl::StrCat("1 to ", kRanksMax, ", gpu, cpu or auto")));
+    const auto ranks = RanksOf(spec_);
+    if (ranks && ranks->min != spec_.ranks())
+      Fail("ranks", absl::StrCat("ranks is ", spec_.ranks(), ", but ", nodes_path, " and ",
+                                 each_path, " make ", ranks->min, "; leave ranks out"));
+  }
+
+  void CheckGrowth() {
+    const absl::Duration after = FromProto(spec_.grow_after());
+    if (after == absl::ZeroDuration()) return;
+    CheckDuration("growAfter", spec_.grow_after(), kMaxDurationMin);
+    if (!IsElastic(spec_))
+      Fail("growAfter",
+           "growAfter is given, but the job is not elastic; give nodes a range, as 1:4");
+    if (spec_.has_train() && !spec_.train().has_checkpoint())
+      Fail("growAfter",
+           "growAfter is given, but the training would begin anew; give it train.checkpoint");
   }
 
   void CheckCheckpoint(const v1::CheckpointSpec& checkpoint) {

@@ -241,6 +241,27 @@ TEST(CommandJobTest, WhatIsWrongIsNamedWithItsValue) {
               HasSubstr("command.argv[1] takes 131072 bytes; an argument may take 131071"));
 }
 
+TEST(ElasticJobTest, TrainingSharesItsRanksAsAProgramDoes) {
+  const v1::JobSpec spec = Parsed(kMinimal, {"train.nodes=2:4", "train.nprocPerNode=3"}).spec;
+  EXPECT_EQ(spec.ranks(), 6);
+  EXPECT_FALSE(spec.has_grow_after());
+  const char* saves = "train.checkpoint={dir: /c, everySteps: 5}";
+  EXPECT_EQ(FromProto(Parsed(kMinimal, {"train.nodes=2:4", saves}).spec.grow_after()),
+            absl::Minutes(10));
+  EXPECT_FALSE(Parsed(kMinimal, {"train.nodes=4", saves}).spec.has_grow_after());
+}
+
+TEST(ElasticJobTest, WhatDoesNotFitIsNamed) {
+  EXPECT_THAT(ErrorSetting("train.nodes=1:200"),
+              HasSubstr("globalBatchSize is 128, less than one sample for each of 200 ranks"));
+  EXPECT_THAT(ErrorSetting("train.nodes=4:1"), HasSubstr("train.nodes is \"4:1\"; expected"));
+  EXPECT_EQ(ErrorSetting("growAfter=1h"),
+            "--set growAfter: growAfter is given, but the job is not elastic; give nodes a range, "
+            "as 1:4");
+  const JobFile anew = Parsed(kMinimal, {"train.nodes=1:4", "growAfter=1h"});
+  EXPECT_THAT(std::string(CheckJob(anew, Image28).message()), HasSubstr("begin anew"));
+}
+
 TEST(CommandJobTest, RanksThatDoNotAgreeAreRefused) {
   const JobFile job = Parsed(kCommand, {"ranks=3", "command.nodes=2"});
   EXPECT_THAT(std::string(CheckJob(job, Image28).message()),

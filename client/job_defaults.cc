@@ -1,13 +1,12 @@
 #include "client/job_defaults.h"
 
-#include <limits>
+#include <optional>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/model/layer_spec.h"
-#include "base/node_range.h"
 #include "client/model_layers.h"
+#include "proto/convert/elastic.h"
 #include "proto/convert/restart_defaults.h"
 #include "proto/convert/time.h"
 
@@ -51,7 +50,16 @@ void FillModel(const FieldSource& source, v1::ModelSpec& model) {
   FillNames(model);
 }
 
+// Where one of the two is given, the other one is 1.
+template <typename Program>
+void FillShape(Program& program) {
+  if (program.nodes().empty() && program.nproc_per_node().empty()) return;
+  if (program.nodes().empty()) program.set_nodes("1");
+  if (program.nproc_per_node().empty()) program.set_nproc_per_node("1");
+}
+
 void FillTrain(const FieldSource& source, v1::TrainSpec& train) {
+  FillShape(train);
   if (!source.Given("train.epochs")) train.set_epochs(1);
   if (!source.Given("train.globalBatchSize")) train.set_global_batch_size(128);
   if (!source.Given("train.backend")) train.set_backend("auto");
@@ -65,27 +73,14 @@ void FillTrain(const FieldSource& source, v1::TrainSpec& train) {
   if (train.has_model()) FillModel(source, *train.mutable_model());
 }
 
-void FillCommand(const FieldSource& source, v1::JobSpec& spec) {
-  v1::CommandSpec& command = *spec.mutable_command();
+void FillCommand(const FieldSource& source, v1::CommandSpec& command) {
+  FillShape(command);
   if (!source.Given("command.contract")) command.set_contract("torchrun");
   if (!source.Given("command.store")) command.set_store("relay");
   if (!source.Given("command.onIsolation")) command.set_on_isolation("stop");
-  if (command.nodes().empty() && command.nproc_per_node().empty()) return;
-  if (command.nodes().empty()) command.set_nodes("1");
-  if (command.nproc_per_node().empty()) command.set_nproc_per_node("1");
-  if (!source.Given("ranks")) spec.set_ranks(RanksOf(command).value_or(spec.ranks()));
 }
 
 }  // namespace
-
-std::optional<int> RanksOf(const v1::CommandSpec& command) {
-  const auto nodes = ParseNodeRange(command.nodes());
-  int each = 0;
-  if (!nodes.ok() || !absl::SimpleAtoi(command.nproc_per_node(), &each)) return std::nullopt;
-  const int64_t ranks = int64_t{nodes->min} * each;
-  if (ranks < 1 || ranks > std::numeric_limits<int>::max()) return std::nullopt;
-  return static_cast<int>(ranks);
-}
 
 void FillDefaults(JobFile& job) {
   v1::JobSpec& spec = job.spec;
@@ -96,8 +91,11 @@ void FillDefaults(JobFile& job) {
   if (!spec.has_grace()) *spec.mutable_grace() = ToProto(kGrace);
   if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(kDetectWithin);
   if (spec.has_train()) FillTrain(job.source, *spec.mutable_train());
-  if (spec.has_command()) FillCommand(job.source, spec);
+  if (spec.has_command()) FillCommand(job.source, *spec.mutable_command());
+  const std::optional<RankRange> ranks = RanksOf(spec);
+  if (ranks && !job.source.Given("ranks")) spec.set_ranks(ranks->min);
   FillRestart(spec);
+  FillGrowAfter(spec);
 }
 
 }  // namespace dp::client

@@ -9,6 +9,7 @@
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/plan_view.h"
 #include "client/dpctl/table.h"
+#include "proto/convert/elastic.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -18,6 +19,12 @@ void WriteTime(absl::string_view key, bool set, const google::protobuf::Timestam
                JsonWriter& json) {
   if (!set) return json.NullField(key);
   json.Field(key, absl::FormatTime(absl::RFC3339_full, FromProto(time), absl::UTCTimeZone()));
+}
+
+// Null for 0, which is no job's number.
+void WriteJobNumber(absl::string_view key, uint64_t job, JsonWriter& json) {
+  json.Key(key);
+  job == 0 ? json.Null() : json.UInt(job);
 }
 
 // The exit of a process; both null while it runs.
@@ -75,6 +82,7 @@ void WritePastFailures(const v1::Job& job, JsonWriter& json) {
     json.Field("generation", failure.generation());
     json.TextOrNull("failureClass", NameOf(failure.failure_class()));
     json.TextOrNull("countedAs", NameOf(failure.counted_as()));
+    WriteJobNumber("preemptedBy", failure.preempted_by(), json);
     WriteExit(failure.exit(), json);
     WriteFailureFields(failure, json);
     json.EndObject();
@@ -134,6 +142,7 @@ void DescribeTurn(const v1::Job& job, absl::Time now, std::ostream& out) {
   if (!job.spec().queue().empty()) out << "Queue:       " << job.spec().queue() << '\n';
   if (job.priority() != 0) out << "Priority:    " << job.priority() << '\n';
   if (job.queue_position() > 0) out << "Position:    " << job.queue_position() << '\n';
+  if (job.spec().preemptible()) out << "Preemptible: yes\n";
   if (job.has_deadline())
     out << "Deadline:    in " << AgeText(FromProto(job.deadline()) - now) << '\n';
 }
@@ -188,10 +197,13 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   json.Field("state", NameOf(job.state()));
   json.Field("generation", job.generation());
   json.Field("worldSize", WorldSizeOf(job));
+  json.TextOrNull("nodes", NodesField(job.spec()));
   json.TextOrNull("user", job.user());
   json.TextOrNull("queue", job.spec().queue());
   json.Field("priority", job.priority());
   json.Field("held", job.held());
+  json.Field("preemptible", job.spec().preemptible());
+  WriteJobNumber("preemptedBy", job.preempted_by(), json);
   json.Key("queuePosition");
   job.queue_position() > 0 ? json.Int(job.queue_position()) : json.Null();
   if (over && job.state() == v1::JOB_STATE_SUCCEEDED) {
@@ -228,6 +240,8 @@ void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out) {
       << "State:       " << NameOf(job.state()) << '\n'
       << "Generation:  " << job.generation() << '\n'
       << "World size:  " << WorldSizeOf(job) << '\n';
+  if (IsElastic(job.spec()))
+    out << "Nodes:       " << WorkersOf(job).size() << " of " << NodesField(job.spec()) << '\n';
   DescribeTurn(job, now, out);
   out << "Submitted:   " << When(job.has_submitted_at(), job.submitted_at(), now) << '\n'
       << "Running:     " << When(job.has_running_at(), job.running_at(), now) << '\n'

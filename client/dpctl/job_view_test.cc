@@ -85,10 +85,13 @@ TEST(JobViewTest, TheJsonOfAJobIsStable) {
   "state": "FAILED",
   "generation": 1,
   "worldSize": 2,
+  "nodes": null,
   "user": null,
   "queue": null,
   "priority": 0,
   "held": false,
+  "preemptible": false,
+  "preemptedBy": null,
   "queuePosition": null,
   "exitCode": null,
   "signal": 9,
@@ -143,8 +146,9 @@ TEST(JobViewTest, WhatACancelledJobDoesNotHaveIsNullInJson) {
            json);
   EXPECT_EQ(
       out.str(),
-      R"({"id":8,"name":"big","state":"CANCELLED","generation":1,"worldSize":1,)"
-      R"("user":null,"queue":null,"priority":0,"held":false,"queuePosition":null,)"
+      R"({"id":8,"name":"big","state":"CANCELLED","generation":1,"worldSize":1,"nodes":null,)"
+      R"("user":null,"queue":null,"priority":0,"held":false,"preemptible":false,)"
+      R"("preemptedBy":null,"queuePosition":null,)"
       R"("exitCode":null,"signal":null,"failureClass":"cancel","submittedAt":null,)"
       R"("placedAt":null,"runningAt":null,"finishedAt":null,"deadline":null,"pendingReasons":[],)"
       R"("restarts":0,"restartBudgets":[],"notBefore":null,"notRestartedBecause":null,"waitsFor":[],)"
@@ -163,7 +167,7 @@ constexpr char kRestarted[] = R"job(
   past_failures {
     generation: 1 failure_class: FAILURE_CLASS_INFRA counted_as: FAILURE_CLASS_INFRA
     message: "worker w-a was lost" worker: "w-a" host: "host-a" at { seconds: 1767323005 }
-    last_lines: "step 3" })job";
+    last_lines: "step 3" preempted_by: 8 })job";
 
 TEST(JobViewTest, ARestartedJobShowsItsHistory) {
   const std::string text = Described(Job(kRestarted));
@@ -183,7 +187,8 @@ TEST(JobViewTest, TheHistoryOfAJobIsInItsJson) {
                              R"("windowSeconds":null},{"failureClass":"infra","used":1,"limit":10,)"
                              R"("windowSeconds":3600}])"));
   EXPECT_THAT(out.str(), testing::HasSubstr(R"("pastFailures":[{"generation":1,)"
-                                            R"("failureClass":"infra","countedAs":"infra")"));
+                                            R"("failureClass":"infra","countedAs":"infra",)"
+                                            R"("preemptedBy":8)"));
 }
 
 TEST(JobViewTest, AgesShowTheirTwoLargestUnits) {

@@ -159,8 +159,10 @@ class SubmitFlagsTest : public QueueVerbsTest {
 };
 
 TEST_F(SubmitFlagsTest, FlagsSayWhenAJobMayRun) {
-  const v1::JobSpec& spec = Submitted("--hold --priority 5 --after cnn --after any:8 --after ok:8");
+  const v1::JobSpec& spec =
+      Submitted("--hold --priority 5 --preemptible --after cnn --after any:8 --after ok:8");
   EXPECT_TRUE(spec.hold());
+  EXPECT_TRUE(spec.preemptible());
   EXPECT_EQ(spec.priority(), 5);
   EXPECT_THAT(spec.after(), ElementsAre("ok:7", "any:8", "ok:8"));
   EXPECT_EQ(coordinator_.user, "me");

@@ -3,19 +3,20 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/node_range.h"
 #include "base/status.h"
-#include "client/job_defaults.h"
+#include "proto/convert/elastic.h"
 
 namespace dp::ctl {
 namespace {
 
 // gpu, cpu or auto; empty where there is nothing to count.
 std::string Unit(const v1::JobSpec& spec) {
-  const std::string& each = spec.command().nproc_per_node();
+  const std::string& each = RanksPerNodeField(spec);
   int number = 0;
   return each.empty() || absl::SimpleAtoi(each, &number) ? "" : each;
 }
@@ -26,8 +27,11 @@ int Count(const std::string& unit, int cpus, int gpus) {
 }
 
 void SetRanks(int each, v1::JobSpec& spec) {
-  spec.mutable_command()->set_nproc_per_node(absl::StrCat(each));
-  spec.set_ranks(client::RanksOf(spec.command()).value_or(each));
+  std::string text = absl::StrCat(each);
+  spec.has_train() ? spec.mutable_train()->set_nproc_per_node(std::move(text))
+                   : spec.mutable_command()->set_nproc_per_node(std::move(text));
+  const auto ranks = RanksOf(spec);
+  spec.set_ranks(ranks ? ranks->min : each);
 }
 
 }  // namespace
@@ -44,7 +48,7 @@ absl::Status CountRanks(Context& context, v1::JobSpec& spec) {
     counts.push_back(Count(unit, worker.slots(), std::min(worker.gpus(), worker.slots())));
   }
   std::sort(counts.begin(), counts.end(), std::greater<>());
-  DP_ASSIGN_OR_RETURN(const NodeRange nodes, ParseNodeRange(spec.command().nodes()));
+  DP_ASSIGN_OR_RETURN(const NodeRange nodes, ParseNodeRange(NodesField(spec)));
   const size_t wanted = nodes.min;
   if (counts.size() < wanted || counts[wanted - 1] == 0)
     return absl::InvalidArgumentError(absl::StrCat(

@@ -20,6 +20,7 @@
 #include "client/dpctl/ranks_per_worker.h"
 #include "client/dpctl/resume_flag.h"
 #include "client/dpctl/verbs.h"
+#include "proto/convert/elastic.h"
 
 namespace dp::ctl {
 namespace {
@@ -103,7 +104,7 @@ class RunJob final : public Command {
   // Errors: InvalidArgument --workers and --slots have no room for the job; as StartLocalCluster.
   absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocal(const v1::JobSpec& spec,
                                                            Context& context) {
-    const auto range = ParseNodeRange(spec.command().nodes());
+    const auto range = ParseNodeRange(NodesField(spec));
     const int nodes = range.ok() ? range->min : 1;
     const int workers = workers_ > 0 ? workers_ : nodes;
     const int sharers = range.ok() ? nodes : workers;

@@ -27,6 +27,7 @@ class Submit final : public Command {
     return "dpctl submit job.yaml --set train.epochs=3\n"
            "  dpctl submit job.yaml --dry-run --explain\n"
            "  dpctl submit job.yaml --priority 100 --after 7\n"
+           "  dpctl submit job.yaml --priority -10 --preemptible\n"
            "  dpctl submit --nnodes 2 --nproc-per-node 4 -- python3 train.py --epochs 3\n"
            "  id=$(dpctl submit job.yaml -o name)";
   }
@@ -40,6 +41,7 @@ class Submit final : public Command {
     resume_.DefineFlags(app);
     app.add_flag("--hold", hold_, "Let it wait until 'dpctl release'");
     app.add_option("--priority", priority_, "From -1000 to 1000; higher goes first");
+    app.add_flag("--preemptible", preemptible_, "Jobs of higher priority may take its slots");
     app.add_option("--after", after_, "A job that must succeed before; any:JOB: only end")
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -71,6 +73,7 @@ class Submit final : public Command {
   // The flags win over the job file.
   absl::Status TakeFlags(Context& context, v1::JobSpec& spec) const {
     if (hold_) spec.set_hold(true);
+    if (preemptible_) spec.set_preemptible(true);
     if (priority_.has_value()) spec.set_priority(*priority_);
     for (const std::string& text : after_) {
       absl::string_view job = text;
@@ -120,6 +123,7 @@ class Submit final : public Command {
   bool dry_run_ = false;
   bool explain_ = false;
   bool hold_ = false;
+  bool preemptible_ = false;
   std::optional<int> priority_;
   std::vector<std::string> after_;
 };

@@ -35,7 +35,7 @@ Assignment AssignmentOf(const Worker& worker, const JobRegistry& jobs) {
     assignment.ranks.push_back({*holder, job->world_size(), rank.local_rank, rank.slot,
                                 job->state == JobState::kStopping, job->spec.payload,
                                 job->store_port});
-    assignment.ranks.back().hand_over = !job->handover.empty();
+    assignment.ranks.back().hand_over = job->handover.has_value();
     if (job->spec.joins_by_running) assignment.ranks.back().hosts = HostsOf(*job);
   }
   std::sort(assignment.ranks.begin(), assignment.ranks.end(),

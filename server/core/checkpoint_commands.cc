@@ -39,6 +39,7 @@ absl::StatusOr<Reply> Coordinator::On(const RegisterWeights& command, absl::Time
 
 absl::StatusOr<Reply> Coordinator::On(const AskHandover& command, absl::Time) {
   DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
+  DP_RETURN_IF_ERROR(CheckPreemption(*job, command.preempted_by));
   if (command.reason.empty()) {
     return absl::InvalidArgumentError("reason is missing; say why the ranks shall leave");
   }
@@ -48,12 +49,12 @@ absl::StatusOr<Reply> Coordinator::On(const AskHandover& command, absl::Time) {
                                                       ": it has no ranks that could hand over"));
   }
   // The first reason stays.
-  if (!job->handover.empty()) return Reply();
-  job->handover = command.reason;
+  if (job->handover.has_value()) return Reply();
+  job->handover = {command.reason, command.cause, command.preempted_by, command.leave_by};
   Touch({Topic::Kind::kJob, job->id.value()});
   Touch({Topic::Kind::kWorld, job->id.value()});
   TouchWorkers(*job);
-  Tell(*job, "handover", command.reason);
+  Tell(*job, command.preempted_by.valid() ? "preempted" : "handover", command.reason);
   return Reply();
 }
 

@@ -52,6 +52,9 @@ struct Scheduling {
   absl::Duration ttl_after_finish = absl::InfiniteDuration();  // then it is forgotten
   SlotKind slots = SlotKind::kAny;
   std::vector<LabelConstraint> constraints = {};
+  bool preemptible = false;  // leaves its slots to jobs of higher priority
+  // An elastic job that has run for so long comes back larger where it can; infinite: never.
+  absl::Duration grow_after = absl::InfiniteDuration();
 
   bool operator==(const Scheduling&) const = default;
 };
@@ -72,6 +75,9 @@ struct JobSpec {
   // `ranks / nodes` ranks; 0: `nodes` of them.
   int nodes_max = 0;
   Scheduling scheduling = {};
+  // How long its ranks may take to save and leave, once they are asked to.
+  absl::Duration grace = absl::Seconds(10);
+  bool saves = false;  // its ranks have something to save then
 
   int ranks_per_node() const { return nodes > 0 ? ranks / nodes : ranks; }
   int ranks_max() const { return nodes_max > nodes ? nodes_max * ranks_per_node() : ranks; }
@@ -118,6 +124,8 @@ struct RequeueJob {
   // Why it has to leave; it keeps its place in the queue then. Empty: somebody wants it behind the
   // others of its priority.
   std::string reason = {};
+  // The pending job of higher priority that takes its slots, where one does.
+  JobId preempted_by = {};
 };
 
 // The job's deadline has passed.
@@ -251,10 +259,21 @@ struct RegisterWeights {
   int64_t bytes = 0;
 };
 
+// What follows when the ranks of a generation have saved and left.
+enum class HandoverCause {
+  kMove,      // the job goes on elsewhere
+  kDeadline,  // its time is up: it fails
+  kPreempt,   // a job of higher priority takes its slots; it waits for others
+  kGrow,      // it goes on with more ranks
+};
+
 // The ranks of the job's generation are to save a checkpoint together, and to leave.
 struct AskHandover {
   JobId job;
   std::string reason;
+  HandoverCause cause = HandoverCause::kMove;
+  JobId preempted_by = {};                       // with kPreempt
+  absl::Time leave_by = absl::InfiniteFuture();  // then they are to be stopped
 };
 
 using Action =

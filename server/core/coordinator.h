@@ -104,6 +104,8 @@ class Coordinator {
   absl::StatusOr<Job*> Awaiting(JobId id, Generation generation);
   absl::Status CheckPlacement(const Job& job, const PlaceJob& command) const;
   absl::Status CheckStorePort(const Job& job, int port) const;
+  // Whether `by` may take the slots of the other; it may where nobody is named.
+  absl::Status CheckPreemption(const Job& victim, JobId by) const;
   // Errors: NotFound; FailedPrecondition it is not pending.
   absl::StatusOr<Job*> PendingJob(JobId id);
   void LoseRanks(const std::vector<RankKey>& ranks, const std::string& reason, absl::Time at);

@@ -80,12 +80,29 @@ absl::StatusOr<Reply> Coordinator::On(const RequeueJob& command, absl::Time at) 
     return absl::FailedPreconditionError(absl::StrCat(
         "job ", job->id.ToString(), " has one generation only, and that is ", Name(job->state)));
   }
+  DP_RETURN_IF_ERROR(CheckPreemption(*job, command.preempted_by));
   const Sight before = See(*job);
   if (command.reason.empty()) job->queued = NextRevision();
-  if (runs) Preempt(*job, command.reason.empty() ? "requeued" : command.reason, at);
+  if (command.preempted_by.valid()) Tell(*job, "preempted", command.reason);
+  if (runs) {
+    const JobId by = job->handover.has_value() ? job->handover->preempted_by : JobId();
+    Preempt(*job, command.reason.empty() ? "requeued" : command.reason,
+            command.preempted_by.valid() ? command.preempted_by : by, at);
+  }
   if (!runs) Tell(*job, "requeued");
   Moved(*job, before);
   return Reply();
+}
+
+absl::Status Coordinator::CheckPreemption(const Job& victim, JobId by) const {
+  if (!by.valid()) return absl::OkStatus();
+  const Job* other = job(by);
+  const bool may = victim.spec.scheduling.preemptible && other != nullptr &&
+                   other->state == JobState::kPending && other->priority > victim.priority;
+  if (may) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "job ", victim.id.ToString(), " does not leave its slots to job ", by.ToString(),
+      "; only a pending one of higher priority takes those of one that is preemptible"));
 }
 
 absl::StatusOr<Reply> Coordinator::On(const ExpireJob& command, absl::Time at) {

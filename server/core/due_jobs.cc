@@ -1,35 +1,68 @@
 #include "server/core/due_jobs.h"
 
 #include <algorithm>
-#include <optional>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "server/core/coordinator.h"
 
 namespace dp::core {
 namespace {
 
-// InfiniteFuture where nothing is due of it.
-absl::Time DueAt(const Job& job) {
-  if (job.terminal()) return *job.finished_at + job.spec.scheduling.ttl_after_finish;
+bool Runs(const Job& job) {
+  return job.state == JobState::kStarting || job.state == JobState::kRunning;
+}
+
+absl::Time DeadlineOf(const Job& job) { return job.deadline.value_or(absl::InfiniteFuture()); }
+
+// InfiniteFuture where it is not to be asked, or was already.
+absl::Time AskAt(const Job& job) {
+  if (!Runs(job) || !job.spec.saves || job.handover.has_value()) return absl::InfiniteFuture();
+  return DeadlineOf(job) - SavesBefore(job.spec);
+}
+
+absl::Time LeaveBy(const Job& job) {
+  return Runs(job) && job.handover.has_value() ? job.handover->leave_by : absl::InfiniteFuture();
+}
+
+AskHandover Ask(const Job& job) {
+  return {job.id,
+          absl::StrCat("its maxDuration of ",
+                       absl::FormatDuration(job.spec.scheduling.max_duration), " is nearly over"),
+          HandoverCause::kDeadline};
+}
+
+RequeueJob Requeue(const Job& job) {
+  return {job.id, job.generation,
+          absl::StrCat("its ranks have not left within ", absl::FormatDuration(job.spec.grace),
+                       ", as they were asked to: ", job.handover->reason)};
+}
+
+void Look(const Job& job, absl::Time now, DueJobs& due) {
+  const auto wait = [&due](absl::Time at) { due.next_at = std::min(due.next_at, at); };
+  if (job.terminal()) {
+    const absl::Time at = *job.finished_at + job.spec.scheduling.ttl_after_finish;
+    return at > now ? wait(at) : due.forget.push_back({job.id});
+  }
   // While it is being stopped, all is said.
-  if (job.state == JobState::kStopping) return absl::InfiniteFuture();
-  return job.deadline.value_or(absl::InfiniteFuture());
+  if (job.state == JobState::kStopping) return;
+  if (DeadlineOf(job) <= now) return due.expire.push_back({job.id});
+  if (LeaveBy(job) <= now) return due.requeue.push_back(Requeue(job));
+  if (AskAt(job) <= now) due.ask.push_back(Ask(job));
+  wait(DeadlineOf(job));
+  wait(LeaveBy(job));
+  if (AskAt(job) > now) wait(AskAt(job));
 }
 
 }  // namespace
 
+absl::Duration SavesBefore(const JobSpec& spec) {
+  return std::min(spec.grace, spec.scheduling.max_duration / 2);
+}
+
 DueJobs FindDueJobs(const Coordinator& coordinator, absl::Time now) {
   DueJobs due;
-  for (const Job* job : coordinator.jobs()) {
-    const absl::Time at = DueAt(*job);
-    if (at > now) {
-      due.next_at = std::min(due.next_at, at);
-    } else if (job->terminal()) {
-      due.forget.push_back({job->id});
-    } else {
-      due.expire.push_back({job->id});
-    }
-  }
+  for (const Job* job : coordinator.jobs()) Look(*job, now, due);
   return due;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/rank.h"
 #include "server/core/coordinator_fixture.h"
 
 namespace dp::core {
@@ -17,10 +18,24 @@ class DueJobsTest : public CoordinatorFixture {
   // Applies the verdicts; returns how many there were.
   size_t Judge() {
     const DueJobs due = FindDueJobs(coordinator_, now_);
+    for (const AskHandover& ask : due.ask) Apply(ask);
     for (const ExpireJob& expire : due.expire) Apply(expire);
+    for (const RequeueJob& requeue : due.requeue) Apply(requeue);
     for (const ForgetJob& forget : due.forget) Apply(forget);
-    return due.expire.size() + due.forget.size();
+    return due.ask.size() + due.expire.size() + due.requeue.size() + due.forget.size();
   }
+  // On a worker of its own, with a minute to run and ten seconds of grace.
+  JobId RunForAMinute(bool saves) {
+    Register("node", 1);
+    const JobId job = SubmitSpec({.name = "job",
+                                  .restart = RestartLimits(),
+                                  .scheduling = {.max_duration = absl::Minutes(1)},
+                                  .saves = saves});
+    PlaceAll();
+    Join(job, 0);
+    return job;
+  }
+  absl::Time deadline(JobId job) const { return *coordinator_.job(job)->deadline; }
 };
 
 TEST_F(DueJobsTest, AJobThatRunsForTooLongIsStopped) {
@@ -42,6 +57,57 @@ TEST_F(DueJobsTest, AJobThatRunsForTooLongIsStopped) {
   Kill(waits, 0, 15), Release(waits, 0);
   EXPECT_EQ(state(waits), "failed");
   EXPECT_EQ(Name(failure(waits).failure_class), "timeout");
+}
+
+TEST_F(DueJobsTest, AJobThatSavesIsAskedToItsGraceBeforeItsDeadline) {
+  const JobId job = RunForAMinute(/*saves=*/true);
+  const absl::Time ask_at = deadline(job) - absl::Seconds(10);
+  EXPECT_EQ(FindDueJobs(coordinator_, now_).next_at, ask_at);
+  now_ = ask_at - absl::Nanoseconds(1);
+  EXPECT_EQ(Judge(), 0u);
+  now_ = ask_at;
+  EXPECT_EQ(Judge(), 1u);
+  EXPECT_EQ(coordinator_.job(job)->handover->reason, "its maxDuration of 1m is nearly over");
+  EXPECT_EQ(Judge(), 0u);
+  ExitWith(job, 0, kHandedOverExitCode), Release(job, 0);
+  EXPECT_EQ(state(job), "failed");
+  EXPECT_EQ(Name(failure(job).failure_class), "timeout");
+  EXPECT_EQ(failure(job).message,
+            "it has run for its maxDuration of 1m; its ranks have saved and left");
+}
+
+TEST_F(DueJobsTest, AJobThatHasNotSavedByItsDeadlineIsStopped) {
+  const JobId job = RunForAMinute(/*saves=*/true);
+  now_ = deadline(job) - absl::Seconds(10);
+  EXPECT_EQ(Judge(), 1u);
+  now_ = deadline(job);
+  EXPECT_EQ(Judge(), 1u);
+  EXPECT_EQ(state(job), "stopping");
+  EXPECT_EQ(Name(failure(job).failure_class), "timeout");
+}
+
+TEST_F(DueJobsTest, AJobThatHasNothingToSaveIsNotAsked) {
+  const JobId job = RunForAMinute(/*saves=*/false);
+  EXPECT_EQ(FindDueJobs(coordinator_, now_).next_at, deadline(job));
+  now_ = deadline(job) - absl::Nanoseconds(1);
+  EXPECT_EQ(Judge(), 0u);
+}
+
+TEST_F(DueJobsTest, OfAShortTimeHalfIsForTraining) {
+  const JobSpec spec{.name = "job", .scheduling = {.max_duration = absl::Seconds(4)}};
+  EXPECT_EQ(SavesBefore(spec), absl::Seconds(2));
+}
+
+TEST_F(DueJobsTest, WhoIsToLeaveByThenIsStoppedThen) {
+  const JobId job = RunForAMinute(/*saves=*/true);
+  const absl::Time by = now_ + absl::Seconds(10);
+  Apply(AskHandover{job, "asked", HandoverCause::kMove, {}, by});
+  EXPECT_EQ(FindDueJobs(coordinator_, now_).next_at, by);
+  now_ = by;
+  EXPECT_EQ(Judge(), 1u);
+  EXPECT_EQ(failure(job).message,
+            "its ranks have not left within 10s, as they were asked to: asked");
+  EXPECT_EQ(Name(failure(job).failure_class), "preempt");
 }
 
 TEST_F(DueJobsTest, AJobThatIsOverGoesWhenItsTimeOnRecordIsUp) {

@@ -43,6 +43,14 @@ void CheckWorld(const Job& job, const Findings& findings) {
   }
 }
 
+// Only who has said that it may is preempted.
+void CheckPreempted(const Job& job, const Findings& findings) {
+  const bool preempted = (job.handover.has_value() && job.handover->preempted_by.valid()) ||
+                         (job.failure.has_value() && job.failure->preempted_by.valid());
+  findings.Expect(!preempted || job.spec.scheduling.preemptible,
+                  "leaves its slots to another, and is not preemptible");
+}
+
 // The latest restarts that a budget paid for, as many as it has and one more, are not all within a
 // window.
 void CheckBudget(const std::deque<absl::Time>& paid, int limit, absl::Duration window,
@@ -227,6 +235,7 @@ std::vector<std::string> Invariants::Broken(const State& state) {
   for (const Job* job : state.jobs.jobs()) {
     const Findings findings = About(*job, broken);
     CheckWorld(*job, findings);
+    CheckPreempted(*job, findings);
     CheckState(*job, findings);
     CheckPlaces(*job, state, findings);
     CheckCheckpoints(*job, findings);

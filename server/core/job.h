@@ -52,6 +52,7 @@ struct Failure {
   absl::Time at;
   Generation generation = {};                 // not valid where the job was never placed
   std::optional<absl::Time> running_at = {};  // of its generation; absent: it never ran
+  JobId preempted_by = {};                    // who took its slots, with kPreempt
 };
 
 // What ended a generation that had a successor.
@@ -66,6 +67,14 @@ struct Suspicion {
   std::set<int> spoken;    // ranks whose collective failed because of others
   std::set<int> suspects;  // ranks that were waited for in vain and have not spoken
   std::string error;       // of the collective that raised it
+};
+
+// Why the ranks of a generation are asked to save and leave.
+struct Handover {
+  std::string reason;
+  HandoverCause cause = HandoverCause::kMove;
+  JobId preempted_by = {};
+  absl::Time leave_by = absl::InfiniteFuture();
 };
 
 // More would only repeat what the latest say, each with up to 20 KiB of output.
@@ -111,9 +120,9 @@ struct Job {
   Suspicion suspicion;
   Checkpoints checkpoints;
   std::optional<Weights> weights;  // the final ones
-  // Why the ranks of this generation are asked to save and leave; empty when they are not. A rank
-  // that does so exits with kHandedOverExitCode.
-  std::string handover;
+  // Set once the ranks of this generation are asked to save and leave. A rank that does so exits
+  // with kHandedOverExitCode.
+  std::optional<Handover> handover;
   std::optional<Failure> failure;  // set from kStopping on, unless the job succeeds
   std::deque<PastFailure> past;  // of former generations, the latest kPastFailuresMax, oldest first
   // When each budget paid for a restart, the latest kRestartsMax; by class.

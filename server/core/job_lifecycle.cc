@@ -64,7 +64,7 @@ bool LeftAsAsked(const Exit& exit) { return exit == Exit{Exit::How::kCode, kHand
 // The rank leaves as its job was asked to. The others do so too: they are not to be stopped before
 // they have saved.
 bool HandsOver(const Job& job, const RankEnd& end) {
-  return !job.handover.empty() && !end.stopped && LeftAsAsked(end.exit);
+  return job.handover.has_value() && !end.stopped && LeftAsAsked(end.exit);
 }
 
 // Decides the end of a generation, once: the first failure is the root cause.
@@ -92,16 +92,29 @@ void StopIfNeverSealed(Job& job, absl::Time at) {
   }
 }
 
-// When the last rank has left as asked, the slots are free for others, and the job goes on
-// elsewhere.
+void StopForTime(Job& job, absl::string_view how, absl::Time at) {
+  Failure failure;
+  failure.failure_class = FailureClass::kTimeout;
+  failure.message = absl::StrCat("it has run for its maxDuration of ",
+                                 absl::FormatDuration(job.spec.scheduling.max_duration), how);
+  Stop(job, std::move(failure), at);
+}
+
+// When the last rank has left as asked, the slots are free for others. The job goes on elsewhere,
+// unless its time is up.
 void StopIfHandedOver(Job& job, absl::Time at) {
-  if (job.failure.has_value() || job.handover.empty() || job.ranks.empty()) return;
+  if (job.failure.has_value() || !job.handover.has_value() || job.ranks.empty()) return;
   bool left = false;
   for (const Rank& rank : job.ranks) {
     if (rank.state < RankState::kExited || !rank.exit.has_value()) return;
     left |= LeftAsAsked(*rank.exit);
   }
-  if (left) Preempt(job, absl::StrCat("its ranks have saved and left: ", job.handover), at);
+  if (!left) return;
+  if (job.handover->cause == HandoverCause::kDeadline) {
+    return StopForTime(job, "; its ranks have saved and left", at);
+  }
+  Preempt(job, absl::StrCat("its ranks have saved and left: ", job.handover->reason),
+          job.handover->preempted_by, at);
 }
 
 void End(Job& job, absl::Time at) {
@@ -153,7 +166,7 @@ void Place(Job& job, std::vector<Rank> ranks, absl::Time at) {
   job.generation = NextGeneration(job);
   job.world = Rendezvous(static_cast<int>(ranks.size()));
   job.ranks = std::move(ranks);
-  job.handover.clear();
+  job.handover.reset();
   job.state = JobState::kStarting;
   job.placed_at = at;
   job.not_before = absl::InfinitePast();
@@ -263,11 +276,12 @@ bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at) {
   return true;
 }
 
-bool Preempt(Job& job, std::string reason, absl::Time at) {
+bool Preempt(Job& job, std::string reason, JobId by, absl::Time at) {
   if (job.state != JobState::kStarting && job.state != JobState::kRunning) return false;
   Failure failure;
   failure.failure_class = FailureClass::kPreempt;
   failure.message = std::move(reason);
+  failure.preempted_by = by;
   Stop(job, std::move(failure), at);
   return true;
 }
@@ -315,11 +329,7 @@ bool Cancel(Job& job, absl::Time at) {
 
 bool Expire(Job& job, absl::Time at) {
   if (job.failure.has_value() || job.terminal()) return false;
-  Failure failure;
-  failure.failure_class = FailureClass::kTimeout;
-  failure.message = absl::StrCat("it has run for its maxDuration of ",
-                                 absl::FormatDuration(job.spec.scheduling.max_duration));
-  Stop(job, std::move(failure), at);
+  StopForTime(job, "", at);
   Settle(job, at);
   return true;
 }

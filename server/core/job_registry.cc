@@ -15,13 +15,14 @@ namespace {
 absl::Status CheckScheduling(const Scheduling& scheduling) {
   DP_RETURN_IF_ERROR(CheckPriority(scheduling.priority));
   if (scheduling.max_duration > absl::ZeroDuration() &&
+      scheduling.grow_after > absl::ZeroDuration() &&
       scheduling.ttl_after_finish >= absl::ZeroDuration() &&
       scheduling.after.size() <= kDependenciesMax && scheduling.constraints.size() <= kLabelsMax) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("a job has a maxDuration above 0, a ttlAfterFinish of 0 or more, at most ",
-                   kDependenciesMax, " jobs that it waits for, and ", kLabelsMax, " constraints"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a job has a maxDuration and a growAfter above 0, a ttlAfterFinish of 0 or more, at most ",
+      kDependenciesMax, " jobs that it waits for, and ", kLabelsMax, " constraints"));
 }
 
 absl::Status CheckRequest(const SubmitJob& request) {
@@ -81,7 +82,7 @@ void Add(Digest& digest, const Failure& failure) {
   digest.Add(static_cast<uint64_t>(failure.failure_class));
   digest.Add(static_cast<uint64_t>(failure.rank.value_or(-1))).Add(failure.worker);
   digest.Add(failure.host).Add(failure.at).Add(failure.last_lines.size());
-  digest.Add(failure.generation);
+  digest.Add(failure.generation).Add(failure.preempted_by);
   Add(digest, failure.running_at);
   for (const std::string& line : failure.last_lines) digest.Add(line);
   Add(digest, failure.exit);
@@ -134,8 +135,17 @@ void Add(Digest& digest, const Scheduling& scheduling) {
   for (const LabelConstraint& constraint : scheduling.constraints) {
     digest.Add(ToString(constraint));
   }
+  digest.Add(scheduling.preemptible);
+  Add(digest, scheduling.grow_after);
   Add(digest, scheduling.max_duration);
   Add(digest, scheduling.ttl_after_finish);
+}
+
+void Add(Digest& digest, const std::optional<Handover>& handover) {
+  digest.Add(handover.has_value());
+  if (!handover.has_value()) return;
+  digest.Add(handover->reason).Add(static_cast<uint64_t>(handover->cause));
+  digest.Add(handover->preempted_by).Add(handover->leave_by);
 }
 
 void AddTurn(Digest& digest, const Job& job) {
@@ -156,6 +166,8 @@ void Add(Digest& digest, const Job& job) {
   digest.Add(static_cast<uint64_t>(job.spec.ranks)).Add(static_cast<uint64_t>(job.spec.nodes));
   digest.Add(job.spec.joins_by_running).Add(static_cast<uint64_t>(job.state));
   digest.Add(job.spec.store_port).Add(static_cast<uint64_t>(job.store_port));
+  digest.Add(job.spec.saves);
+  Add(digest, job.spec.grace);
   digest.Add(job.version).Add(job.generation).Add(job.ranks.size());
   for (const Rank& rank : job.ranks) Add(digest, rank);
   Add(digest, job.world);
@@ -166,7 +178,8 @@ void Add(Digest& digest, const Job& job) {
   digest.Add(job.suspicion.error).Add(job.failure.has_value());
   if (job.failure.has_value()) Add(digest, *job.failure);
   job.checkpoints.AddTo(digest);
-  digest.Add(job.weights.has_value()).Add(job.handover);
+  digest.Add(job.weights.has_value());
+  Add(digest, job.handover);
   if (job.weights.has_value()) job.weights->AddTo(digest);
   Add(digest, job.spec.restart);
   AddHistory(digest, job);

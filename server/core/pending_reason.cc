@@ -100,6 +100,13 @@ PendingReason WhyAwaits(const AwaitedJob& awaited) {
           {awaited.on.job}};
 }
 
+// "job 3" or "jobs 3, 4".
+std::string JobNumbers(const std::vector<JobId>& jobs) {
+  return absl::StrCat(
+      jobs.size() == 1 ? "job " : "jobs ",
+      absl::StrJoin(jobs, ", ", [](std::string* out, JobId job) { out->append(job.ToString()); }));
+}
+
 }  // namespace
 
 std::vector<PendingReason> WhyNotItsTurn(const Job& job, JobId same_name) {
@@ -148,6 +155,23 @@ std::vector<PendingReason> WhyNoSlots(const SlotNeed& need, const SlotSupply& su
 
 PendingReason WhyBehind(JobId head) {
   return {Code::kPriority, absl::StrCat("job ", head.ToString(), " is ahead of it"), {head}};
+}
+
+PendingReason WhyPreempts(std::vector<JobId> victims) {
+  std::string text = absl::StrCat("preempts ", JobNumbers(victims), " of lower priority");
+  return {Code::kPreemption, std::move(text), std::move(victims)};
+}
+
+PendingReason WhyAwaitsLeaving(std::vector<JobId> leaving) {
+  std::string text = absl::StrCat("waits until ", JobNumbers(leaving), ", which it preempts, ",
+                                  leaving.size() == 1 ? "has" : "have", " left");
+  return {Code::kPreemption, std::move(text), std::move(leaving)};
+}
+
+PendingReason WhyPreempted(JobId by) {
+  return {Code::kPreempted,
+          absl::StrCat("job ", by.ToString(), " of higher priority took its slots"),
+          {by}};
 }
 
 PendingReason WhyNoPort(const PortSupply& ports) {

@@ -27,6 +27,8 @@ struct PendingReason {
     kStorePort,      // no port is left for its store
     kDrain,          // workers that would do are drained
     kBackOff,        // it failed, and its next generation is not due yet
+    kPreemption,     // others leave their slots to it
+    kPreempted,      // another has taken its slots
   };
   Code code = Code::kResources;
   std::string text;
@@ -53,5 +55,11 @@ std::vector<PendingReason> WhyNoSlots(const SlotNeed& need, const SlotSupply& su
 PendingReason WhyBehind(JobId head);
 PendingReason WhyNoPort(const PortSupply& ports);
 PendingReason WhyBackingOff();
+
+// The jobs that it makes leave now, or has made leave before.
+PendingReason WhyPreempts(std::vector<JobId> victims);
+PendingReason WhyAwaitsLeaving(std::vector<JobId> leaving);
+// Beside the reasons for which it goes on waiting.
+PendingReason WhyPreempted(JobId by);
 
 }  // namespace dp::core

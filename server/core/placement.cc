@@ -4,8 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/core/coordinator.h"
 #include "server/core/placement_input.h"
+#include "server/core/preemption.h"
 #include "server/core/sticky_places.h"
 
 namespace dp::core {
@@ -26,17 +28,56 @@ class Plan {
     for (const RunningJob& job : running_) Note(job);
   }
 
-  Placement Of(const std::vector<WaitingJob>& queue) {
+  void Queue(const std::vector<WaitingJob>& queue) {
     for (const WaitingJob& job : queue) {
       std::vector<PendingReason> reasons = Consider(job);
       if (reasons.empty()) continue;
+      if (job.preempted_by.valid()) reasons.push_back(WhyPreempted(job.preempted_by));
       placement_.waiting[job.id] = {static_cast<int>(placement_.waiting.size()) + 1,
                                     std::move(reasons)};
     }
-    return std::move(placement_);
   }
 
+  // One at a time: its slots are free for the others meanwhile.
+  void Grow(const std::vector<GrowingJob>& jobs) {
+    if (wanted_ || std::any_of(running_.begin(), running_.end(), WillWantSlots)) return;
+    for (const GrowingJob& job : jobs) {
+      const int more = NodesMore(job);
+      if (more == 0) continue;
+      if (job.not_before > now_) {
+        placement_.again_at = std::min(placement_.again_at, job.not_before);
+        continue;
+      }
+      placement_.leave.push_back({job.id,
+                                  HandoverCause::kGrow,
+                                  absl::StrCat("it comes back with ", more, " more worker",
+                                               more == 1 ? "" : "s", ", which nobody else wants"),
+                                  {}});
+      return;
+    }
+  }
+
+  Placement Take() { return std::move(placement_); }
+
  private:
+  static bool WillWantSlots(const RunningJob& job) { return job.leaving && job.returns; }
+
+  // How many workers the job would have more, were it placed now.
+  int NodesMore(const GrowingJob& job) const {
+    if (supply_.CountFor(job.need).free_workers == 0) return 0;
+    const int each = static_cast<int>(job.need.each());
+    SlotNeed need = job.need;
+    need.nodes_max =
+        std::min(need.nodes_max, job.nodes() + ledger_.Room(job.user, job.queue) / each);
+    if (need.nodes_max <= job.nodes()) return 0;
+    if (job.store_port && !PortSupply(ports_).Take(job.id).has_value()) return 0;
+    SlotSupply supply = supply_;
+    supply.Give(job.slots);
+    const std::optional<SlotSupply::Slots> slots = supply.Choose(need);
+    const int nodes = slots.has_value() ? static_cast<int>(slots->size()) / each : 0;
+    return std::max(nodes - job.nodes(), 0);
+  }
+
   struct Outlook {
     bool fits = false;
     bool fits_idle = false;
@@ -47,6 +88,7 @@ class Plan {
   std::vector<PendingReason> Consider(const WaitingJob& job) {
     if (job.not_before > now_) {
       placement_.again_at = std::min(placement_.again_at, job.not_before);
+      wanted_ = true;
       return {WhyBackingOff()};
     }
     std::vector<PendingReason> reasons = job.not_its_turn;
@@ -59,13 +101,34 @@ class Plan {
     if (has_turn && outlook.fits) return Start(job);
     reasons.insert(reasons.end(), outlook.no_slots.begin(), outlook.no_slots.end());
     if (!has_turn || !outlook.fits_idle) return reasons;
+    wanted_ = true;
     if (head_.has_value()) {
       reasons.push_back(WhyBehind(head_id_));
     } else {
       head_.emplace(supply_, running_, job.need, now_);
       head_id_ = job.id;
+      MakeRoom(job, reasons);
     }
     return reasons;
+  }
+
+  // Sends away whom the head may preempt.
+  void MakeRoom(const WaitingJob& head, std::vector<PendingReason>& reasons) {
+    std::vector<JobId> leaving;
+    for (const RunningJob& job : running_) {
+      if (job.leaves_for == head.id) leaving.push_back(job.id);
+    }
+    std::vector<JobId> victims = ChooseVictims(supply_, running_, head.need, head.priority);
+    // Without a port it would not start, and they would have left in vain.
+    if (head.store_port && !PortSupply(ports_).Take(head.id).has_value()) victims.clear();
+    for (const JobId victim : victims) {
+      placement_.leave.push_back({victim, HandoverCause::kPreempt,
+                                  absl::StrCat("job ", head.id.ToString(), " of priority ",
+                                               head.priority, " takes its slots"),
+                                  head.id});
+    }
+    if (!leaving.empty()) reasons.push_back(WhyAwaitsLeaving(std::move(leaving)));
+    if (!victims.empty()) reasons.push_back(WhyPreempts(std::move(victims)));
   }
 
   // Precondition: it fits.
@@ -75,6 +138,7 @@ class Plan {
     const std::optional<int> port = job.store_port ? ports_.Take(job.id) : 0;
     if (!port.has_value()) {
       placement_.again_at = std::min(placement_.again_at, ports_.next_at());
+      wanted_ = true;
       return {WhyNoPort(ports_)};
     }
     const RunningJob started{job.id, job.user, job.queue, *slots, now_ + job.time_left};
@@ -142,12 +206,18 @@ class Plan {
   std::optional<Reservation> head_;
   JobId head_id_;
   int behind_ = 0;
+  bool wanted_ = false;  // a job waits for slots that there are
   Placement placement_;
 };
 
 }  // namespace
 
-Placement PlanPlacement(const PlacementInput& input) { return Plan(input).Of(input.queue); }
+Placement PlanPlacement(const PlacementInput& input) {
+  Plan plan(input);
+  plan.Queue(input.queue);
+  plan.Grow(input.growing);
+  return plan.Take();
+}
 
 Placement PlanPlacement(const Coordinator& coordinator, const PlacementPolicy& policy,
                         absl::Time now, const Job* also) {

@@ -39,12 +39,28 @@ struct WaitingJob {
   // Of its last generation, by rank; empty where it had none.
   std::vector<PlaceJob::Slot> previous = {};
   absl::Time not_before = absl::InfinitePast();
+  int priority = 0;
+  JobId preempted_by = {};  // who took the slots of its last generation
+};
+
+// An elastic job that runs with fewer workers than it may have.
+struct GrowingJob {
+  JobId id;
+  SlotNeed need;
+  bool store_port = false;
+  std::string user = {};
+  std::string queue = {};
+  SlotSupply::Slots slots = {};
+  absl::Time not_before = absl::InfinitePast();  // it may come back larger from then on
+
+  int nodes() const { return static_cast<int>(slots.size() / need.each()); }
 };
 
 struct PlacementInput {
   std::vector<WorkerSlots> workers = {};
   std::vector<WaitingJob> queue = {};  // the next first
   std::vector<RunningJob> running = {};
+  std::vector<GrowingJob> growing = {};  // whose turn is first in front
   PortSupply ports;
   Limits limits = {};
   absl::Time now;
@@ -56,18 +72,31 @@ struct Waiting {
   std::vector<PendingReason> reasons;
 };
 
+// A running job that is to leave its slots.
+struct Departure {
+  JobId job;
+  HandoverCause cause = HandoverCause::kMove;
+  std::string reason;
+  JobId preempted_by = {};
+};
+
 struct Placement {
-  std::vector<PlaceJob> place;  // in the order to apply them
+  std::vector<PlaceJob> place;   // in the order to apply them
+  std::vector<Departure> leave;  // then
   std::map<JobId, Waiting> waiting;
-  // When the plan may be another without any change: a job's back-off is over, or a port that it
-  // waits for has rested.
+  // When the plan may be another without any change: a job's back-off is over, a port that it
+  // waits for has rested, or an elastic job may grow.
   absl::Time again_at = absl::InfiniteFuture();
 };
 
 // Places the jobs of the queue in order, each whole or not at all. The first one that fits these
 // workers, only not now, has a reservation, and those behind it go ahead only where that does not
-// delay it. One that would not fit even on idle workers lets them pass, and so does one for which
+// delay it; and preemptible jobs of lower priority leave their slots to it (preemption.h). One that
+// would not fit even on idle workers lets them pass, and so does one for which
 // no port is left, or that is above a limit, or whose turn has not come for a reason of its own.
+//
+// Where nobody wants the slots that are left, one elastic job that can have more workers, and has
+// run for long enough, is to leave and come back larger.
 //
 // A job that ran before stays where it was: the ranks of a worker that can take them all again keep
 // it, and their slots where those are free; those of each other worker move together, to the

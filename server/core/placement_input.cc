@@ -1,7 +1,7 @@
 #include "server/core/placement_input.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -35,16 +35,22 @@ bool GoesBefore(const Job* a, const Job* b) {
 // The earliest job of each name and user that is not over.
 using Earliest = std::map<std::pair<std::string, std::string>, JobId>;
 
+SlotNeed NeedOf(const JobSpec& spec) {
+  return {spec.ranks, spec.nodes, spec.nodes_max, spec.scheduling.slots,
+          spec.scheduling.constraints};
+}
+
 WaitingJob WaitingOf(const Job& job, const Earliest& earliest) {
   const JobSpec& spec = job.spec;
   WaitingJob waiting{.id = job.id,
-                     .need = {spec.ranks, spec.nodes, spec.nodes_max, spec.scheduling.slots,
-                              spec.scheduling.constraints},
+                     .need = NeedOf(spec),
                      .store_port = spec.store_port,
                      .user = job.user,
                      .queue = spec.scheduling.queue,
                      .time_left = job.time_left,
-                     .not_before = job.not_before};
+                     .not_before = job.not_before,
+                     .priority = job.priority};
+  if (!job.past.empty()) waiting.preempted_by = job.past.back().failure.preempted_by;
   for (const Rank& rank : job.ranks) waiting.previous.push_back({rank.worker_id, rank.slot});
   const JobId first = earliest.at({spec.name, job.user});
   waiting.not_its_turn = WhyNotItsTurn(job, first < job.id ? first : JobId());
@@ -52,13 +58,29 @@ WaitingJob WaitingOf(const Job& job, const Earliest& earliest) {
 }
 
 // Slots that a job has freed which is likely to want them again in a moment.
-std::set<PlaceJob::Slot> KeptSlots(const Coordinator& coordinator) {
-  std::set<PlaceJob::Slot> kept;
+std::map<PlaceJob::Slot, JobId> KeptSlots(const Coordinator& coordinator) {
+  std::map<PlaceJob::Slot, JobId> kept;
   for (const Job* job : coordinator.jobs()) {
     if (job->state != JobState::kStopping || !job->may_retry()) continue;
-    for (const Rank& rank : job->ranks) kept.insert({rank.worker_id, rank.slot});
+    for (const Rank& rank : job->ranks) kept[{rank.worker_id, rank.slot}] = job->id;
   }
   return kept;
+}
+
+// What follows for others from its being stopped, or asked to leave.
+void AddLeaving(const Job& job, absl::Time now, RunningJob& running) {
+  const bool stopping = job.state == JobState::kStopping;
+  if (!stopping && !job.handover.has_value()) return;
+  running.leaving = true;
+  if (stopping) {
+    running.returns = job.may_retry();
+    running.leaves_for = job.failure->preempted_by;
+  } else {
+    running.returns = job.handover->cause != HandoverCause::kDeadline;
+    running.leaves_for = job.handover->preempted_by;
+  }
+  // Who is to go on elsewhere may take as long as it likes.
+  if (stopping || job.handover->cause != HandoverCause::kMove) running.until = now;
 }
 
 // Nothing where it holds no slot.
@@ -68,8 +90,34 @@ RunningJob RunningOf(const Job& job, absl::Time now) {
     if (rank.live()) running.slots.push_back({rank.worker_id, rank.slot});
   }
   if (job.deadline.has_value()) running.until = *job.deadline;
-  if (job.state == JobState::kStopping) running.until = now;
+  running.priority = job.priority;
+  running.since = job.placed_at.value_or(absl::InfinitePast());
+  running.preemptible = job.spec.scheduling.preemptible && job.spec.restart.has_value();
+  AddLeaving(job, now, running);
   return running;
+}
+
+// Not while it comes to its end.
+bool MayGrow(const Job& job) {
+  const bool runs = job.state == JobState::kRunning && !job.handover.has_value() &&
+                    std::all_of(job.ranks.begin(), job.ranks.end(),
+                                [](const Rank& rank) { return rank.state < RankState::kExited; });
+  return runs && job.spec.restart.has_value() && job.world_size() < job.spec.ranks_max() &&
+         job.spec.scheduling.grow_after < absl::InfiniteDuration();
+}
+
+GrowingJob GrowingOf(const Job& job) {
+  const Scheduling& scheduling = job.spec.scheduling;
+  GrowingJob growing{.id = job.id,
+                     .need = NeedOf(job.spec),
+                     .store_port = job.spec.store_port,
+                     .user = job.user,
+                     .queue = scheduling.queue,
+                     .not_before = *job.running_at + scheduling.grow_after};
+  for (const Rank& rank : job.ranks) {
+    if (rank.live()) growing.slots.push_back({rank.worker_id, rank.slot});
+  }
+  return growing;
 }
 
 }  // namespace
@@ -81,26 +129,36 @@ PlacementInput InputOf(const Coordinator& coordinator, const PlacementPolicy& po
       .limits = policy.limits,
       .now = now,
   };
-  const std::set<PlaceJob::Slot> kept = KeptSlots(coordinator);
+  const std::map<PlaceJob::Slot, JobId> kept = KeptSlots(coordinator);
+  std::map<JobId, SlotSupply::Slots> kept_by;
   for (const Worker* worker : coordinator.workers()) {
     if (!worker->ready() || worker->leaving) continue;
     WorkerSlots slots = SlotsOf(*worker, policy.rack_label);
-    std::erase_if(slots.free, [&](int slot) { return kept.contains({worker->id, slot}); });
+    std::erase_if(slots.free, [&](int slot) {
+      const auto by = kept.find({worker->id, slot});
+      if (by == kept.end()) return false;
+      kept_by[by->second].push_back(by->first);
+      return true;
+    });
     input.workers.push_back(std::move(slots));
   }
-  std::vector<const Job*> jobs = coordinator.jobs(), pending;
+  std::vector<const Job*> jobs = coordinator.jobs(), pending, growing;
   if (also != nullptr) jobs.push_back(also);
   Earliest earliest;
   for (const Job* job : jobs) {
     if (job->terminal()) continue;
     earliest.try_emplace({job->spec.name, job->user}, job->id);
+    if (MayGrow(*job)) growing.push_back(job);
     if (job->state == JobState::kPending) {
       pending.push_back(job);
     } else if (RunningJob running = RunningOf(*job, now); !running.slots.empty()) {
+      if (const auto own = kept_by.find(job->id); own != kept_by.end()) running.kept = own->second;
       input.running.push_back(std::move(running));
     }
   }
   std::sort(pending.begin(), pending.end(), GoesBefore);
+  std::sort(growing.begin(), growing.end(), GoesBefore);
+  for (const Job* job : growing) input.growing.push_back(GrowingOf(*job));
   for (const Job* job : pending) input.queue.push_back(WaitingOf(*job, earliest));
   return input;
 }

@@ -13,7 +13,10 @@ Reservation::Reservation(const SlotSupply& now, const std::vector<RunningJob>& r
     if (job.until < absl::InfiniteFuture()) by_end[std::max(job.until, time)].push_back(&job);
   }
   for (const auto& [end, jobs] : by_end) {
-    for (const RunningJob* job : jobs) then_.Give(job->slots);
+    for (const RunningJob* job : jobs) {
+      then_.Give(job->slots);
+      then_.Give(job->kept);
+    }
     if (!SlotSupply::Fits(head_, then_.CountFor(head_))) continue;
     start_ = end;
     return;

@@ -18,6 +18,14 @@ struct RunningJob {
   // By when it has to be over; InfiniteFuture where it may run for ever. Now or before: it is being
   // stopped, or has to be.
   absl::Time until = absl::InfiniteFuture();
+  // It has freed them already, and is likely to want them again in a moment.
+  SlotSupply::Slots kept = {};
+  int priority = 0;
+  absl::Time since = absl::InfinitePast();  // when it got its slots
+  bool preemptible = false;
+  bool leaving = false;   // it is asked to leave, or being stopped
+  bool returns = false;   // with `leaving`: then it waits for slots again
+  JobId leaves_for = {};  // with `leaving`: for that job
 };
 
 // What the first job that has to wait, the head, can count on: it starts at the latest when, of the

@@ -10,7 +10,7 @@ World WorldOf(const Job& job) {
   world.generation = job.generation;
   world.state = job.world.state();
   world.size = job.world_size();
-  world.handover = job.handover;
+  if (job.handover.has_value()) world.handover = job.handover->reason;
   for (const int rank : job.world.members()) {
     const Rank& r = job.ranks.at(rank);
     world.members.push_back({rank, r.worker, r.host, r.address});

@@ -6,6 +6,7 @@
 #include "base/overloaded.h"
 #include "base/status.h"
 #include "proto/convert/store_operations.h"
+#include "server/shell/convert_handover.h"
 #include "server/shell/convert_job.h"
 #include "server/shell/convert_scheduling.h"
 #include "server/shell/convert_values.h"
@@ -83,6 +84,10 @@ void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
   proto->set_nodes_max(submit.spec.nodes_max);
   *proto->mutable_scheduling() = ToProto(submit.spec.scheduling);
   proto->set_user(submit.user);
+  if (submit.spec.grace != core::JobSpec().grace) {
+    *proto->mutable_grace() = ToProto(submit.spec.grace);
+  }
+  proto->set_saves(submit.spec.saves);
 }
 
 absl::StatusOr<core::Action> ToCommand(const journal::SubmitJob& proto) {
@@ -93,7 +98,9 @@ absl::StatusOr<core::Action> ToCommand(const journal::SubmitJob& proto) {
                  .store_port = proto.store_port(),
                  .nodes = proto.nodes(),
                  .joins_by_running = proto.joins_by_running(),
-                 .nodes_max = proto.nodes_max()};
+                 .nodes_max = proto.nodes_max(),
+                 .saves = proto.saves()};
+  if (proto.has_grace()) submit.spec.grace = FromProto(proto.grace());
   if (proto.has_restart()) submit.spec.restart = ToLimits(proto.restart());
   if (!proto.has_scheduling()) return submit;
   DP_ASSIGN_OR_RETURN(submit.spec.scheduling, FromProto(proto.scheduling()));
@@ -262,10 +269,17 @@ core::RegisterWeights ToCommand(const journal::RegisterWeights& proto) {
 void Fill(const core::AskHandover& ask, journal::AskHandover* proto) {
   proto->set_job(ask.job.value());
   proto->set_reason(ask.reason);
+  proto->set_cause(ToProto(ask.cause));
+  proto->set_preempted_by(ask.preempted_by.value());
+  if (ask.leave_by < absl::InfiniteFuture()) *proto->mutable_leave_by() = ToProto(ask.leave_by);
 }
 
-core::AskHandover ToCommand(const journal::AskHandover& proto) {
-  return {JobId(proto.job()), proto.reason()};
+absl::StatusOr<core::Action> ToCommand(const journal::AskHandover& proto) {
+  core::AskHandover ask{JobId(proto.job()), proto.reason()};
+  DP_ASSIGN_OR_RETURN(ask.cause, FromProto(proto.cause()));
+  ask.preempted_by = JobId(proto.preempted_by());
+  if (proto.has_leave_by()) ask.leave_by = FromProto(proto.leave_by());
+  return ask;
 }
 
 void Fill(const core::RetryJob& retry, journal::RetryJob* proto) {
@@ -336,9 +350,9 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
       return core::PrioritizeJob{JobId(record.prioritize_job().job()),
                                  record.prioritize_job().priority()};
     case Record::kRequeueJob:
-      return core::RequeueJob{JobId(record.requeue_job().job()),
-                              Generation(record.requeue_job().generation()),
-                              record.requeue_job().reason()};
+      return core::RequeueJob{
+          JobId(record.requeue_job().job()), Generation(record.requeue_job().generation()),
+          record.requeue_job().reason(), JobId(record.requeue_job().preempted_by())};
     case Record::kExpireJob:
       return core::ExpireJob{JobId(record.expire_job().job())};
     case Record::kForgetJob:
@@ -401,6 +415,7 @@ Record ToRecord(const core::Command& command) {
             record.mutable_requeue_job()->set_job(requeue.job.value());
             record.mutable_requeue_job()->set_generation(requeue.generation.value());
             record.mutable_requeue_job()->set_reason(requeue.reason);
+            record.mutable_requeue_job()->set_preempted_by(requeue.preempted_by.value());
           },
           [&](const core::ExpireJob& expire) {
             record.mutable_expire_job()->set_job(expire.job.value());

@@ -19,7 +19,9 @@ core::Scheduling Scheduling() {
           absl::Minutes(5),
           absl::Hours(1),
           core::SlotKind::kGpu,
-          {*ParseConstraint("zone!=b"), *ParseConstraint("nvlink")}};
+          {*ParseConstraint("zone!=b"), *ParseConstraint("nvlink")},
+          /*preemptible=*/true,
+          /*grow_after=*/absl::Minutes(7)};
 }
 
 // One of each, every field set.
@@ -27,7 +29,17 @@ std::vector<core::Action> AllActions() {
   return {
       core::StartEpoch{{.key_bytes = 1, .value_bytes = 2, .keys = 3, .total_bytes = 4}},
       core::SubmitJob{"request",
-                      {"name", 4, std::string("\0\xff", 2), true, 2, true, {}, 3, Scheduling()},
+                      {"name",
+                       4,
+                       std::string("\0\xff", 2),
+                       true,
+                       2,
+                       true,
+                       {},
+                       3,
+                       Scheduling(),
+                       /*grace=*/absl::Seconds(11),
+                       /*saves=*/true},
                       "ann"},
       core::CancelJob{JobId(7)},
       core::PlaceJob{JobId(7), {{WorkerId(1), 0}, {WorkerId(2), 3}}, 29501},
@@ -64,7 +76,8 @@ std::vector<core::Action> AllActions() {
                        {2, 4}},
       core::RegisterCheckpoint{kRank, 400, "/ckpt/\xff/step-400", std::string(64, 'a'), 1 << 20, 3},
       core::RegisterWeights{kRank, "/out/w.safetensors", std::string(64, 'b'), 1 << 19},
-      core::AskHandover{JobId(7), "worker a is drained"},
+      core::AskHandover{JobId(7), "job 8 wants its slots", core::HandoverCause::kPreempt, JobId(8),
+                        absl::FromUnixSeconds(1'800'000'000)},
       core::SubmitJob{
           "request",
           {.name = "name",
@@ -75,9 +88,10 @@ std::vector<core::Action> AllActions() {
       core::HoldJob{JobId(7)},
       core::ReleaseJob{JobId(7)},
       core::PrioritizeJob{JobId(7), -3},
-      core::RequeueJob{JobId(7), Generation(3), "worker w is drained"},
+      core::RequeueJob{JobId(7), Generation(3), "job 8 wants its slots", JobId(8)},
       core::ExpireJob{JobId(7)},
       core::ForgetJob{JobId(7)},
+      core::AskHandover{JobId(7), "it can grow", core::HandoverCause::kGrow},
       core::DrainWorker{"w", "new disks", true},
       core::UndrainWorker{"w"},
   };

@@ -40,6 +40,7 @@ void Fill(const core::Failure& failure, v1::Failure* proto) {
   for (const std::string& line : failure.last_lines) proto->add_last_lines(line);
   *proto->mutable_at() = ToProto(failure.at);
   proto->set_generation(failure.generation.value());
+  proto->set_preempted_by(failure.preempted_by.value());
 }
 
 void FillRestarts(const core::Job& job, absl::Time now, v1::Job* proto) {
@@ -163,6 +164,10 @@ v1::PendingCode ToProto(core::PendingReason::Code code) {
       return v1::PENDING_CODE_DRAIN;
     case Code::kBackOff:
       return v1::PENDING_CODE_BACK_OFF;
+    case Code::kPreemption:
+      return v1::PENDING_CODE_PREEMPTION;
+    case Code::kPreempted:
+      return v1::PENDING_CODE_PREEMPTED;
   }
   return v1::PENDING_CODE_UNSPECIFIED;
 }
@@ -208,7 +213,10 @@ v1::Job ToProto(const core::Job& job, const View& view) {
     *proto.mutable_checkpoint() = ToProto(*latest);
   }
   if (job.weights) *proto.mutable_weights() = ToProto(*job.weights);
-  proto.set_handover(job.handover);
+  if (job.handover.has_value()) {
+    proto.set_handover(job.handover->reason);
+    proto.set_preempted_by(job.handover->preempted_by.value());
+  }
   SetTime(job.deadline, &v1::Job::mutable_deadline, &proto);
   proto.set_user(job.user);
   proto.set_priority(job.priority);

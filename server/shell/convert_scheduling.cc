@@ -59,6 +59,10 @@ Proto ToProto(const core::Scheduling& scheduling) {
   for (const LabelConstraint& constraint : scheduling.constraints) {
     proto.add_constraints(dp::ToString(constraint));
   }
+  proto.set_preemptible(scheduling.preemptible);
+  if (scheduling.grow_after < absl::InfiniteDuration()) {
+    *proto.mutable_grow_after() = dp::ToProto(scheduling.grow_after);
+  }
   return proto;
 }
 
@@ -66,11 +70,13 @@ absl::StatusOr<core::Scheduling> FromProto(const Proto& proto) {
   core::Scheduling scheduling{.queue = proto.queue(),
                               .priority = proto.priority(),
                               .hold = proto.hold(),
-                              .singleton = proto.singleton()};
+                              .singleton = proto.singleton(),
+                              .preemptible = proto.preemptible()};
   for (const journal::Dependency& dependency : proto.after()) {
     scheduling.after.push_back({JobId(dependency.job()), dependency.must_succeed()});
   }
   if (proto.has_max_duration()) scheduling.max_duration = dp::FromProto(proto.max_duration());
+  if (proto.has_grow_after()) scheduling.grow_after = dp::FromProto(proto.grow_after());
   if (proto.has_ttl_after_finish()) {
     scheduling.ttl_after_finish = dp::FromProto(proto.ttl_after_finish());
   }

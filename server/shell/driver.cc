@@ -244,7 +244,9 @@ void Driver::ApplyVerdicts() {
     return;
   }
   const core::DueJobs due = core::FindDueJobs(coordinator_, now_);
+  for (const core::AskHandover& ask : due.ask) (void)Apply(ask);
   for (const core::ExpireJob& expire : due.expire) (void)Apply(expire);
+  for (const core::RequeueJob& requeue : due.requeue) (void)Apply(requeue);
   for (const core::ForgetJob& forget : due.forget) (void)Apply(forget);
   for (core::Action& verdict : core::FindHandovers(coordinator_)) (void)Apply(std::move(verdict));
   for (core::Action& verdict : core::PlanRetries(coordinator_, now_)) {
@@ -253,6 +255,9 @@ void Driver::ApplyVerdicts() {
   core::Placement placement = core::PlanPlacement(coordinator_, policy_, now_);
   for (core::PlaceJob& place : placement.place) {
     (void)Apply(std::move(place));  // planned on this very state
+  }
+  for (core::Action& ask : core::AskToLeave(coordinator_, placement.leave, now_)) {
+    (void)Apply(std::move(ask));
   }
   waiting_ = std::move(placement.waiting);
   // With the deadlines of those that were placed just now.

@@ -12,6 +12,7 @@
 #include "base/name.h"
 #include "base/node_range.h"
 #include "base/status.h"
+#include "proto/convert/elastic.h"
 #include "proto/convert/restart_defaults.h"
 #include "server/shell/convert_values.h"
 #include "server/shell/scheduling_check.h"
@@ -203,49 +204,69 @@ struct Shape {
   int nodes_max = 0;
 };
 
-absl::StatusOr<Shape> ShapeOf(const v1::CommandSpec& command) {
-  if (command.nodes().empty() && command.nproc_per_node().empty()) return Shape{};
+// Of `section`, which is train or command.
+absl::StatusOr<Shape> ShapeOf(const v1::JobSpec& spec, absl::string_view section) {
+  const std::string &nodes = NodesField(spec), &each = RanksPerNodeField(spec);
+  if (nodes.empty() && each.empty()) return Shape{};
   Shape shape{.nodes = 1, .each = 1};
-  if (!command.nodes().empty()) {
-    const absl::StatusOr<NodeRange> range = ParseNodeRange(command.nodes());
+  if (!nodes.empty()) {
+    const absl::StatusOr<NodeRange> range = ParseNodeRange(nodes);
     if (!range.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("command.nodes ", std::string(range.status().message())));
+          absl::StrCat(section, ".nodes ", std::string(range.status().message())));
     }
     shape.nodes = range->min;
     shape.nodes_max = range->max;
   }
-  const std::string& each = command.nproc_per_node();
+  const std::string each_field = absl::StrCat(section, ".nprocPerNode");
   if (!each.empty() && !absl::SimpleAtoi(each, &shape.each)) {
-    return Invalid("command.nprocPerNode", each,
-                   "it must be a number; dpctl makes one of gpu, ...");
+    return Invalid(each_field, each, "it must be a number; dpctl makes one of gpu, ...");
   }
-  DP_RETURN_IF_ERROR(CheckRange("command.nprocPerNode", shape.each, 1, kRanksMax));
+  DP_RETURN_IF_ERROR(CheckRange(each_field, shape.each, 1, kRanksMax));
   return shape;
 }
 
-absl::StatusOr<core::JobSpec> CheckedCommand(v1::JobSpec spec) {
-  DP_RETURN_IF_ERROR(CheckCommand(spec.command()));
-  DP_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(spec.command()));
+// The ranks of the job, which `spec` says from now on, and how its workers share them.
+absl::StatusOr<core::JobSpec> Shaped(v1::JobSpec& spec) {
+  const std::string section = spec.has_train() ? "train" : "command";
+  DP_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(spec, section));
   const int64_t ranks = shape.nodes > 0 ? int64_t{shape.nodes} * shape.each : spec.ranks();
+  const int64_t ranks_max = int64_t{shape.nodes_max} * shape.each;
+  const std::string product = absl::StrCat(section, ".nodes times ", section, ".nprocPerNode");
   DP_RETURN_IF_ERROR(CheckRange("ranks", static_cast<double>(ranks), 1, kRanksMax));
-  DP_RETURN_IF_ERROR(CheckRange("command.nodes times command.nprocPerNode",
-                                static_cast<double>(int64_t{shape.nodes_max} * shape.each), 0,
-                                kRanksMax));
+  DP_RETURN_IF_ERROR(CheckRange(product, static_cast<double>(ranks_max), 0, kRanksMax));
   // One rank is what a job has that does not say.
   if (spec.ranks() != 1 && spec.ranks() != ranks) {
-    return Invalid(
-        "ranks", spec.ranks(),
-        absl::StrCat("command.nodes and command.nprocPerNode make ", ranks, "; leave it out"));
+    return Invalid("ranks", spec.ranks(), absl::StrCat(product, " is ", ranks, "; leave it out"));
   }
   spec.set_ranks(static_cast<int>(ranks));
   return core::JobSpec{.name = spec.name(),
                        .ranks = spec.ranks(),
-                       .payload = spec.SerializeAsString(),
-                       .store_port = spec.command().contract() == "torchrun",
                        .nodes = shape.nodes,
-                       .joins_by_running = true,
                        .nodes_max = shape.nodes_max > shape.nodes ? shape.nodes_max : 0};
+}
+
+absl::StatusOr<core::JobSpec> CheckedCommand(v1::JobSpec spec) {
+  DP_RETURN_IF_ERROR(CheckCommand(spec.command()));
+  DP_ASSIGN_OR_RETURN(core::JobSpec checked, Shaped(spec));
+  checked.payload = spec.SerializeAsString();
+  checked.store_port = spec.command().contract() == "torchrun";
+  checked.joins_by_running = true;
+  return checked;
+}
+
+absl::StatusOr<core::JobSpec> CheckedTrain(v1::JobSpec spec) {
+  DP_RETURN_IF_ERROR(CheckTrain(spec.train()));
+  DP_ASSIGN_OR_RETURN(core::JobSpec checked, Shaped(spec));
+  const int batch = spec.train().global_batch_size();
+  if (checked.nodes > 0 && batch > 0 && batch < checked.ranks_max()) {
+    return Invalid(
+        "train.globalBatchSize", batch,
+        absl::StrCat("it must have a sample for each of ", checked.ranks_max(), " ranks"));
+  }
+  checked.payload = spec.SerializeAsString();
+  checked.saves = spec.train().has_checkpoint();
+  return checked;
 }
 
 // Recorded with the job, so that no later default changes what it does.
@@ -267,6 +288,7 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
     spec.mutable_train()->set_on_isolation("continue");
   }
   FillRestart(spec);
+  FillGrowAfter(spec);
   if (spec.queue().empty()) spec.set_queue("default");
   if (spec.slots().empty()) spec.set_slots("any");
   if (!spec.has_grace()) *spec.mutable_grace() = ToProto(absl::Seconds(10));
@@ -287,10 +309,10 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
   DP_RETURN_IF_ERROR(CheckRestart(spec));
   core::JobSpec checked;
   switch (spec.program_case()) {
-    case v1::JobSpec::kTrain:
-      DP_RETURN_IF_ERROR(CheckTrain(spec.train()));
-      checked = {.name = spec.name(), .ranks = spec.ranks(), .payload = spec.SerializeAsString()};
+    case v1::JobSpec::kTrain: {
+      DP_ASSIGN_OR_RETURN(checked, CheckedTrain(spec));
       break;
+    }
     case v1::JobSpec::kCommand: {
       DP_ASSIGN_OR_RETURN(checked, CheckedCommand(spec));
       break;
@@ -300,6 +322,7 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
           "the job has no program; give it a section `train` or `command`");
   }
   checked.restart = LimitsOf(spec.restart());
+  checked.grace = FromProto(spec.grace());
   DP_ASSIGN_OR_RETURN(checked.scheduling, CheckScheduling(spec));
   if (checked.payload.size() > kSpecBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("the job takes ", checked.payload.size(),

@@ -123,6 +123,28 @@ TEST(JobSpecCheckTest, WhenAndWhereAJobMayRunIsChecked) {
   EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.set_queue("No"); }), HasSubstr("queue is \"No\""));
 }
 
+TEST(JobSpecCheckTest, AnElasticTrainingThatSavesGrowsAfterTenMinutes) {
+  v1::JobSpec spec = Valid();
+  spec.mutable_train()->set_nodes("2:4");
+  spec.mutable_train()->set_nproc_per_node("3");
+  EXPECT_EQ(CheckJobSpec(spec)->scheduling.grow_after, absl::InfiniteDuration());
+  spec.mutable_train()->mutable_checkpoint()->set_dir("/c");
+  spec.mutable_train()->mutable_checkpoint()->set_every_steps(10);
+  spec.set_preemptible(true);
+  spec.mutable_grace()->set_seconds(40);
+  const auto checked = CheckJobSpec(spec);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->ranks, 6);
+  EXPECT_EQ(checked->ranks_max(), 12);
+  EXPECT_EQ(checked->grace, absl::Seconds(40));
+  EXPECT_TRUE(checked->saves);
+  EXPECT_FALSE(checked->joins_by_running);
+  EXPECT_TRUE(checked->scheduling.preemptible);
+  EXPECT_EQ(checked->scheduling.grow_after, absl::Minutes(10));
+  spec.mutable_grow_after();  // 0s
+  EXPECT_EQ(CheckJobSpec(spec)->scheduling.grow_after, absl::InfiniteDuration());
+}
+
 TEST(JobSpecCheckTest, AnotherVersionOrKindIsRefused) {
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.set_api_version("dp/v2"); }),
               HasSubstr("apiVersion is dp/v2"));

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "proto/convert/store_operations.h"
 #include "server/shell/convert_command.h"
+#include "server/shell/convert_handover.h"
 #include "server/shell/convert_job.h"
 #include "server/shell/convert_state.h"
 #include "server/shell/convert_values.h"
@@ -111,7 +112,16 @@ absl::StatusOr<core::Failure> Load(const journal::SavedFailure& proto) {
       .last_lines = {proto.last_lines().begin(), proto.last_lines().end()},
       .at = FromProto(proto.at()),
       .generation = Generation(proto.generation()),
-      .running_at = LoadTime(proto.has_running_at(), &journal::SavedFailure::running_at, proto)};
+      .running_at = LoadTime(proto.has_running_at(), &journal::SavedFailure::running_at, proto),
+      .preempted_by = JobId(proto.preempted_by())};
+}
+
+absl::StatusOr<core::Handover> LoadHandover(const journal::SavedJob& proto) {
+  const journal::SavedHandover& asked = proto.asked();
+  core::Handover handover{.reason = proto.handover(), .preempted_by = JobId(asked.preempted_by())};
+  DP_ASSIGN_OR_RETURN(handover.cause, FromProto(asked.cause()));
+  if (asked.has_leave_by()) handover.leave_by = FromProto(asked.leave_by());
+  return handover;
 }
 
 absl::Status LoadRestarts(const journal::SavedJob& proto, core::Job* job) {
@@ -204,7 +214,9 @@ absl::StatusOr<core::Job> Load(const journal::SavedJob& proto) {
   }
   job.checkpoints = core::Checkpoints::Of(std::move(checkpoints));
   if (proto.has_weights()) job.weights = Load(proto.weights());
-  job.handover = proto.handover();
+  if (!proto.handover().empty()) {
+    DP_ASSIGN_OR_RETURN(job.handover, LoadHandover(proto));
+  }
   if (proto.has_failure()) {
     DP_ASSIGN_OR_RETURN(job.failure, Load(proto.failure()));
   }

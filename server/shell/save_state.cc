@@ -6,6 +6,7 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/convert/store_operations.h"
 #include "server/shell/convert_command.h"
+#include "server/shell/convert_handover.h"
 #include "server/shell/convert_job.h"
 #include "server/shell/convert_state.h"
 #include "server/shell/convert_values.h"
@@ -92,7 +93,7 @@ void Save(const core::Suspicion& suspicion, journal::SavedSuspicion* proto) {
 
 void Save(const core::Failure& failure, journal::SavedFailure* proto) {
   const auto& [failure_class, rank, worker, host, exit, message, last_lines, at, generation,
-               running_at] = failure;
+               running_at, preempted_by] = failure;
   proto->set_failure_class(ToProto(failure_class));
   if (rank.has_value()) proto->set_rank(*rank);
   proto->set_worker(worker);
@@ -103,6 +104,20 @@ void Save(const core::Failure& failure, journal::SavedFailure* proto) {
   *proto->mutable_at() = ToProto(at);
   proto->set_generation(generation.value());
   SaveTime(running_at, &journal::SavedFailure::mutable_running_at, proto);
+  proto->set_preempted_by(preempted_by.value());
+}
+
+void Save(const core::Handover& handover, journal::SavedJob* proto) {
+  const auto& [reason, cause, preempted_by, leave_by] = handover;
+  proto->set_handover(reason);
+  // All that older releases knew.
+  const bool plain = cause == core::HandoverCause::kMove && !preempted_by.valid() &&
+                     leave_by == absl::InfiniteFuture();
+  if (plain) return;
+  journal::SavedHandover* asked = proto->mutable_asked();
+  asked->set_cause(ToProto(cause));
+  asked->set_preempted_by(preempted_by.value());
+  if (leave_by < absl::InfiniteFuture()) *asked->mutable_leave_by() = ToProto(leave_by);
 }
 
 void Save(const core::PastFailure& past, journal::SavedPastFailure* proto) {
@@ -168,7 +183,7 @@ void Save(const core::Job& job, journal::SavedJob* proto) {
   Save(suspicion, proto->mutable_suspicion());
   for (const core::Checkpoint& one : checkpoints.all()) Save(one, proto->add_checkpoints());
   if (weights.has_value()) Save(*weights, proto->mutable_weights());
-  proto->set_handover(handover);
+  if (handover.has_value()) Save(*handover, proto);
   if (failure.has_value()) Save(*failure, proto->mutable_failure());
   for (const core::PastFailure& one : past) Save(one, proto->add_past());
   for (const auto& [failure_class, at] : restarts) Save(failure_class, at, proto->add_restarts());

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/name.h"
 #include "base/status.h"
+#include "proto/convert/elastic.h"
 #include "server/core/job_registry.h"
 #include "server/shell/convert_values.h"
 
@@ -48,6 +49,25 @@ absl::Status CheckDurations(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// Infinite: never.
+absl::StatusOr<absl::Duration> GrowAfter(const v1::JobSpec& spec) {
+  const absl::Duration after = FromProto(spec.grow_after());
+  if (after == absl::ZeroDuration()) return absl::InfiniteDuration();
+  const auto wrong = [&](const absl::AlphaNum& rule) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("growAfter is ", absl::FormatDuration(after), "; ", rule));
+  };
+  if (after < kMaxDurationMin || after > kMaxDurationMax) {
+    return wrong(absl::StrCat("it must be 0s, or from ", absl::FormatDuration(kMaxDurationMin),
+                              " to ", absl::FormatDuration(kMaxDurationMax)));
+  }
+  if (!IsElastic(spec)) return wrong("only an elastic job grows: give nodes a range, as 1:4");
+  if (spec.has_train() && !spec.train().has_checkpoint()) {
+    return wrong("the training would begin anew: give it train.checkpoint");
+  }
+  return after;
+}
+
 }  // namespace
 
 absl::StatusOr<core::Scheduling> CheckScheduling(const v1::JobSpec& spec) {
@@ -62,8 +82,10 @@ absl::StatusOr<core::Scheduling> CheckScheduling(const v1::JobSpec& spec) {
   core::Scheduling scheduling{.queue = spec.queue(),
                               .priority = spec.priority(),
                               .hold = spec.hold(),
-                              .singleton = spec.singleton()};
+                              .singleton = spec.singleton(),
+                              .preemptible = spec.preemptible()};
   DP_ASSIGN_OR_RETURN(scheduling.slots, ToKind(spec.slots()));
+  DP_ASSIGN_OR_RETURN(scheduling.grow_after, GrowAfter(spec));
   if (spec.has_max_duration()) scheduling.max_duration = FromProto(spec.max_duration());
   if (spec.has_ttl_after_finish()) scheduling.ttl_after_finish = FromProto(spec.ttl_after_finish());
   for (const std::string& text : spec.after()) {

@@ -151,8 +151,8 @@ TEST_F(SqliteJournalTest, AnotherProgramsDatabaseIsRefused) {
 
 TEST_F(SqliteJournalTest, ALaterFormatIsRefused) {
   Append({Cancel(1)});
-  Tamper("PRAGMA user_version = 3");
-  ExpectRefused(absl::StatusCode::kFailedPrecondition, "has format 3");
+  Tamper("PRAGMA user_version = 4");
+  ExpectRefused(absl::StatusCode::kFailedPrecondition, "has format 4");
 }
 
 TEST_F(SqliteJournalTest, ADamagedRecordIsRefusedByItsNumber) {

@@ -2,8 +2,10 @@
 // one must pass the other; at each bound they turn together.
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "client/job_check.h"
 #include "client/job_defaults.h"
 #include "gtest/gtest.h"
@@ -28,8 +30,8 @@ struct Verdicts {
   absl::Status server;
 };
 
-Verdicts Check(const std::string& change) {
-  auto job = client::ParseJobFile(kJob, "job.yaml", {change});
+Verdicts Check(const std::vector<std::string>& changes) {
+  auto job = client::ParseJobFile(kJob, "job.yaml", changes);
   EXPECT_TRUE(job.ok()) << job.status();
   client::FillDefaults(*job);
   const auto no_data_here = [](const std::string&) { return std::nullopt; };
@@ -65,13 +67,17 @@ TEST(JobCheckConformanceTest, TheLastGoodValueOfEachFieldPassesBoth) {
                                          "ttlAfterFinish=0s",
                                          "ttlAfterFinish=8760h",
                                          "slots=gpu",
+                                         "preemptible=true",
+                                         "growAfter=0s",
+                                         "train.nodes=1:10000",
+                                         "train.nprocPerNode=10000",
                                          "after=[7, any:8]",
                                          "constraints=[a=b, a!=b, a, '!a']",
                                          "env={D: x}",
                                          "env={D: " + std::string(131069, 'x') + "}",
                                          "name=" + std::string(63, 'a')};
   for (const std::string& change : changes) {
-    const Verdicts verdicts = Check(change);
+    const Verdicts verdicts = Check({change});
     EXPECT_TRUE(verdicts.client.ok()) << change.substr(0, 80) << ": " << verdicts.client;
     EXPECT_TRUE(verdicts.server.ok()) << change.substr(0, 80) << ": " << verdicts.server;
   }
@@ -94,6 +100,11 @@ TEST(JobCheckConformanceTest, TheFirstBadValueOfEachFieldPassesNeither) {
                                          "restart.alwaysRetryExitCodes=[256]",
                                          "restart.neverRetryExitCodes=[0]",
                                          "train.onIsolation=maybe",
+                                         "growAfter=1h",
+                                         "growAfter=-1s",
+                                         "train.nodes=2:1",
+                                         "train.nodes=1:10001",
+                                         "train.nprocPerNode=0",
                                          "train.bucketCapMb=-1",
                                          "train.epochs=-1",
                                          "train.maxSteps=-1",
@@ -127,9 +138,23 @@ TEST(JobCheckConformanceTest, TheFirstBadValueOfEachFieldPassesNeither) {
                                          "train.model={}",
                                          "train.data={}"};
   for (const std::string& change : changes) {
-    const Verdicts verdicts = Check(change);
+    const Verdicts verdicts = Check({change});
     EXPECT_TRUE(absl::IsInvalidArgument(verdicts.client)) << change.substr(0, 80);
     EXPECT_TRUE(absl::IsInvalidArgument(verdicts.server)) << change.substr(0, 80);
+  }
+}
+
+TEST(JobCheckConformanceTest, WhatAnElasticTrainingNeedsIsTheSameForBoth) {
+  const std::string saves = "train.checkpoint={dir: /c, every: 1h}", nodes = "train.nodes=1:4";
+  const std::vector<std::pair<std::vector<std::string>, bool>> jobs{
+      {{nodes, saves, "growAfter=1s"}, true},     {{nodes, saves, "growAfter=8760h"}, true},
+      {{nodes, saves, "growAfter=8761h"}, false}, {{nodes, "growAfter=1h"}, false},
+      {{saves, "growAfter=1h"}, false},           {{nodes, "train.globalBatchSize=4"}, true},
+      {{nodes, "train.globalBatchSize=3"}, false}};
+  for (const auto& [changes, good] : jobs) {
+    const Verdicts verdicts = Check(changes);
+    EXPECT_EQ(verdicts.client.ok(), good) << absl::StrJoin(changes, ", ") << verdicts.client;
+    EXPECT_EQ(verdicts.server.ok(), good) << absl::StrJoin(changes, ", ") << verdicts.server;
   }
 }
 

@@ -78,6 +78,21 @@ class CheckpointTest(unittest.TestCase):
         self.assertIn("went back: no rank can read", log)
         self.assertIn("checkpoint_unreadable", log)
 
+    def test_a_job_saves_before_its_deadline_and_another_one_goes_on_from_there(self):
+        job = self.saving("long", 10**9, epochs=10**6, evaluateEvery=0)
+        # Asked after half of its time, it has the other half to start, save and leave.
+        first = self.cluster.submit({**job, "maxDuration": "24s", "grace": "1h"})
+        self.assertNotEqual(self.cluster.wait(first), 0)
+        described = self.cluster.describe(first)
+        self.assertEqual((described["state"], described["failureClass"]), ("FAILED", "timeout"))
+        self.assertEqual(described["failure"]["message"],
+                         "it has run for its maxDuration of 24s; its ranks have saved and left")
+        step = described["checkpoint"]["step"]
+        self.assertGreater(step, 0)
+        second = self.run_job(self.saving("rest", 10**9, epochs=10**6, evaluateEvery=0,
+                                          maxSteps=step + 5), "--resume", f"{first}@latest")
+        self.assertIn(f"goes on from step {step}", self.cluster.dpctl("logs", second).stdout)
+
     def test_a_directory_that_goes_away_costs_checkpoints_and_not_the_training(self):
         job = self.saving("unlucky", 5, epochs=100)
         job["env"] = {"TRAINER_STOPS_AT": "0:step:2"}

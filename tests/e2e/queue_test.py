@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from cluster import Cluster, eventually
+from idx_data import train_job, write_idx
 
 FOREVER = ["tail", "-f", "/dev/null"]
 
@@ -189,6 +190,34 @@ class QueueTest(unittest.TestCase):
                                   "echo $RANK of $WORLD_SIZE", check=0)
         texts = sorted(line.split("] ")[1] for line in done.stdout.splitlines() if "] " in line)
         self.assertEqual(texts, [f"{rank} of 4" for rank in range(4)])
+
+    def test_a_training_leaves_its_slots_to_a_job_of_higher_priority_and_goes_on_afterwards(self):
+        self.start()
+        self.cluster.worker(name="n1")
+        data = write_idx(self.cluster.dir / "data", train=600, test=100)
+        training = train_job(data, ranks=1, epochs=10**6, evaluateEvery=0, checkpoint={
+            "dir": str(self.cluster.dir / "checkpoints"), "everySteps": 10**9})
+        low = self.cluster.submit({**training, "name": "low", "preemptible": True, "grace": "1m"})
+        self.assertTrue(self.running(low))
+        plan = json.loads(self.cluster.dpctl("submit", "--dry-run", "--explain", "-o", "json",
+                                             "--priority", 5, "--", "true", check=0).stdout)
+        self.assertIn(("preemption", [int(low)]), [(r["code"], r["jobs"]) for r in plan["waitsFor"]])
+        gate = self.gate()
+        high = self.submit("cat", gate, name="high", priority=5)
+        self.assertTrue(self.running(high))
+        left = self.cluster.describe(low)
+        self.assertEqual((left["state"], left["generation"]), ("PENDING", 1))
+        past = left["pastFailures"][-1]
+        self.assertEqual((past["failureClass"], past["countedAs"], past["preemptedBy"]),
+                         ("preempt", None, int(high)))
+        self.assertEqual(self.codes(low)["preempted"]["jobs"], [int(high)])
+        self.assertIn("preempted", self.kinds(low))
+        step = left["checkpoint"]["step"]
+        self.assertGreater(step, 0)
+        gate.write_text("")
+        self.assertEqual(self.cluster.wait(high), 0)
+        self.cluster.follow_until(low, f"goes on from step {step}")
+        self.cluster.dpctl("cancel", low, check=0)
 
     def test_a_dry_run_explains_and_changes_nothing(self):
         self.start()

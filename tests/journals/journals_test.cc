@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,10 +17,10 @@
 #include "server/shell/sqlite_journal.h"
 #include "tests/journals/life.h"
 
-// A journal of each release beside the state that its replay must give. `--write=VERSION` makes
-// those of a release; `--rewrite` writes down the states anew: read the difference before you
-// commit it. The first line changes whenever the digest takes in more; anything else says that
-// this release makes something else of the past.
+// A journal of each release, and of each format of the journal, beside the state that its replay
+// must give. `--write=VERSION` makes those of a release; `--rewrite` writes down the states anew:
+// read the difference before you commit it. The first line changes whenever the digest takes in
+// more; anything else says that this release makes something else of the past.
 
 namespace dp::journals {
 
@@ -105,6 +107,12 @@ TEST_P(JournalTest, AnEarlierReleasesJournalReplaysToItsState) {
   const std::string state = Describe(Replay(copy));
   if (rewrite) std::ofstream(StateFile(GetParam())) << state;
   EXPECT_EQ(state, ReadFile(StateFile(GetParam())));
+}
+
+TEST(LifeTest, ItHasEveryKindOfCommand) {
+  std::set<size_t> kinds;
+  for (const core::Command& command : ALife()) kinds.insert(command.action.index());
+  EXPECT_EQ(kinds.size(), std::variant_size_v<core::Action>);
 }
 
 TEST(LifeTest, AllOfItIsAccepted) {

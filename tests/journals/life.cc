@@ -3,6 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/rank.h"
+
 namespace dp::journals {
 namespace {
 
@@ -41,9 +44,35 @@ class Life {
     Add(Report(job, rank, ReportRank::What::kReleased, rank + 1, rank ? kB : kA));
   }
 
+  // Slot 1 of the first worker, for a job of one rank: one generation after the other.
+  void RunAlone(uint64_t job, uint64_t generation = 1) {
+    Add(core::PlaceJob{JobId(job), {{WorkerId(1), 1}}});
+    ReportRank started = OfAlone(job, generation, ReportRank::What::kStarted);
+    started.pid = 5000 + static_cast<int64_t>(job);
+    Add(started);
+    Add(core::JoinWorld{{JobId(job), Generation(generation), 0}});
+  }
+  void EndAlone(uint64_t job, Exit exit, uint64_t generation = 1) {
+    ReportRank exited = OfAlone(job, generation, ReportRank::What::kExited);
+    exited.exit = exit;
+    Add(exited);
+    Add(OfAlone(job, generation, ReportRank::What::kReleased));
+  }
+  void RetryAlone(uint64_t job, uint64_t generation = 1) {
+    Add(core::RetryJob{JobId(job), Generation(generation), now_, {}});
+  }
+  absl::Time now() const { return now_; }
+
   std::vector<core::Command> Take() { return std::move(commands_); }
 
  private:
+  static ReportRank OfAlone(uint64_t job, uint64_t generation, ReportRank::What what) {
+    return {.worker = WorkerId(1),
+            .incarnation = kA,
+            .rank = {JobId(job), Generation(generation), 0},
+            .what = what};
+  }
+
   absl::Time now_ = absl::FromUnixSeconds(1'800'000'000);
   std::vector<core::Command> commands_;
 };
@@ -105,14 +134,85 @@ void Checkpoint(Life& life) {
   life.Add(core::AskHandover{JobId(6), "worker b is drained"});
 }
 
+const Exit kLeft = {Exit::How::kCode, kHandedOverExitCode};
+
+// A training that saves, with everything that a job can say of when and where it runs.
+core::JobSpec Saving(const std::string& name, core::Scheduling scheduling) {
+  return {.name = name,
+          .payload = "payload",
+          .nodes = 1,
+          .restart = core::RestartLimits(),
+          .nodes_max = 2,
+          .scheduling = std::move(scheduling),
+          .grace = absl::Seconds(7),
+          .saves = true};
+}
+
+// Job 7 leaves its slot to job 8, which goes from record, comes back, and is requeued.
+void Preempt(Life& life) {
+  life.Add(core::SubmitJob{"request 7",
+                           Saving("victim", {.queue = "batch",
+                                             .priority = -1,
+                                             .hold = true,
+                                             .slots = core::SlotKind::kGpu,
+                                             .preemptible = true,
+                                             .grow_after = absl::Minutes(10)}),
+                           "ann"});
+  life.Add(core::ReleaseJob{JobId(7)});
+  life.Add(core::PrioritizeJob{JobId(7), -2});
+  life.RunAlone(7);
+  life.Add(core::SubmitJob{"request 8",
+                           {.name = "urgent",
+                            .scheduling = {.after = {{JobId(1), true}},
+                                           .singleton = true,
+                                           .ttl_after_finish = absl::Minutes(1),
+                                           .constraints = {*ParseConstraint("worker!=b")}}}});
+  life.Add(core::AskHandover{JobId(7), "job 8 of priority 0 takes its slots",
+                             core::HandoverCause::kPreempt, JobId(8),
+                             life.now() + absl::Seconds(7)});
+  life.EndAlone(7, kLeft);
+  life.RetryAlone(7);
+  life.RunAlone(8);
+  life.EndAlone(8, {Exit::How::kCode, 0});
+  life.Add(core::ForgetJob{JobId(8)});
+  life.RunAlone(7, 2);
+  life.Add(core::RequeueJob{JobId(7), Generation(2), ""});
+  life.EndAlone(7, {Exit::How::kSignal, 15}, 2);
+  life.RetryAlone(7, 2);
+  life.Add(core::HoldJob{JobId(7)});
+}
+
+// Job 9 saves before its deadline, job 10 does not, and job 11 is asked to come back larger when
+// the journal ends.
+void RunOutOfTime(Life& life) {
+  for (const uint64_t job : {9, 10}) {
+    life.Add(core::SubmitJob{absl::StrCat("request ", job),
+                             Saving("long", {.max_duration = absl::Hours(1)})});
+    life.RunAlone(job);
+    life.Add(core::AskHandover{JobId(job), "its maxDuration of 1h is nearly over",
+                               core::HandoverCause::kDeadline});
+    if (job == 10) life.Add(core::ExpireJob{JobId(job)});
+    life.EndAlone(job, job == 9 ? kLeft : Exit{Exit::How::kSignal, 15});
+  }
+  life.Add(core::SubmitJob{"request 11", Saving("grows", {})});
+  life.RunAlone(11);
+  life.Add(core::AskHandover{JobId(11), "it can grow", core::HandoverCause::kGrow});
+}
+
+void Drain(Life& life) {
+  life.Add(core::DrainWorker{"b", "new disks", /*hand_over=*/true});
+  life.Add(core::UndrainWorker{"b"});
+  life.Add(core::DrainWorker{"b", "new disks again"});
+}
+
 // After the snapshot, where there is one.
 void Later(Life& life) {
   life.Add(
       core::StartEpoch{{.key_bytes = 100, .value_bytes = 200, .keys = 300, .total_bytes = 4000}});
   life.Add(core::StoreBatch{JobId(6), Generation(1), 77, 2, {StoreQueuePush{"queue", "another"}}});
-  life.Add(core::SubmitJob{"request 7", {"waits", 64, "payload", false, 0, false}});
-  life.Add(core::SubmitJob{"request 8", {"unwanted", 1, "payload"}});
-  life.Add(core::CancelJob{JobId(8)});
+  life.Add(core::SubmitJob{"request 12", {"waits", 64, "payload", false, 0, false}});
+  life.Add(core::SubmitJob{"request 13", {"unwanted", 1, "payload"}});
+  life.Add(core::CancelJob{JobId(13)});
   life.Add(core::RegisterWorker{"", "host-c", "10.0.0.3", kC, 1});
   life.Add(core::LoseWorker{WorkerId(3), kC, "silent for 5s"});
   life.Add(core::LeaveWorker{WorkerId(2), kB});
@@ -130,6 +230,9 @@ std::vector<core::Command> ALife() {
   Retry(life);
   RunWithStore(life);
   Checkpoint(life);
+  Preempt(life);
+  RunOutOfTime(life);
+  Drain(life);
   Later(life);
   return life.Take();
 }

@@ -8,7 +8,8 @@ namespace dp::journals {
 
 // What the journal of a release is made of: every kind of command that there is, and all of them
 // accepted; a new kind belongs here before the next release. Two workers, jobs that succeed, fail,
-// hang and are cancelled, one that runs at the end with its store, and one that waits.
+// hang and are cancelled, that leave for others, for a deadline and to grow, one that runs at the
+// end with its store, and one that waits.
 std::vector<core::Command> ALife();
 
 }  // namespace dp::journals

@@ -76,6 +76,9 @@ class CommandSource {
     Scheduling& scheduling = submit.spec.scheduling;
     scheduling.hold = Below(6) == 0;
     scheduling.singleton = Below(6) == 0;
+    scheduling.preemptible = Below(2) == 0;
+    if (Below(2) == 0) scheduling.grow_after = absl::Seconds(Below(100));
+    submit.spec.saves = Below(2) == 0;
     if (Below(4) == 0) scheduling.max_duration = absl::Seconds(Below(100));
     if (Below(6) == 0) scheduling.after = {{Job(), Below(2) == 0}};
     return submit;
@@ -90,7 +93,8 @@ class CommandSource {
       case 2:
         return PrioritizeJob{Job(), Below(2100) - 1050};
       case 3:
-        return RequeueJob{Job(), Generation(Below(3)), Below(2) == 0 ? "" : "drained"};
+        return RequeueJob{Job(), Generation(Below(3)), Below(2) == 0 ? "" : "drained",
+                          Below(2) == 0 ? JobId() : Job()};
       case 4:
         return ExpireJob{Job()};
       default:
@@ -137,7 +141,9 @@ class CommandSource {
       case 0:
         return RegisterWeights{rank, "/w", hash, Below(9)};
       case 1:
-        return AskHandover{rank.job, Below(4) ? "drained" : ""};
+        return AskHandover{rank.job, Below(4) ? "drained" : "",
+                           static_cast<HandoverCause>(Below(4)), Below(2) ? JobId() : Job(),
+                           absl::FromUnixSeconds(Below(kCommands))};
       default:
         return RegisterCheckpoint{rank, Below(9) - 1, "/c", hash, Below(9), Below(4)};
     }

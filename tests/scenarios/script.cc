@@ -208,6 +208,13 @@ Script::Lines Script::PlaceAll() {
     for (std::string& line : Apply(place)) lines.push_back(std::move(line));
     lines.push_back(DescribePlaces(*coordinator_.job(place.job)));
   }
+  for (const core::Departure& departure : placement.leave) {
+    lines.push_back(
+        absl::StrCat("job ", departure.job.ToString(), " is to leave: ", departure.reason));
+  }
+  for (core::Action& verdict : core::AskToLeave(coordinator_, placement.leave, now_)) {
+    for (std::string& line : Apply(std::move(verdict))) lines.push_back(std::move(line));
+  }
   for (const auto& [job, waiting] : placement.waiting) {
     lines.push_back(absl::StrCat(
         "job ", job.ToString(),
@@ -232,6 +239,9 @@ Script::Lines Script::JudgeTime() {
     lines.push_back(absl::StrCat("job ", job.ToString(), " ", what));
     for (std::string& line : Apply(std::move(action))) lines.push_back(std::move(line));
   };
+  for (const core::AskHandover& ask : due.ask) apply(ask.job, "is asked to hand over", ask);
+  for (const core::RequeueJob& requeue : due.requeue)
+    apply(requeue.job, "has not left in time", requeue);
   for (const core::ExpireJob& expire : due.expire)
     apply(expire.job, "has run for too long", expire);
   for (const core::ForgetJob& forget : due.forget) apply(forget.job, "is forgotten", forget);
@@ -251,7 +261,9 @@ core::SubmitJob Script::Submission(const Line& line) {
                               .hold = line.option("hold", "no") == "yes",
                               .singleton = line.option("singleton", "no") == "yes",
                               .max_duration = ToDuration(line.option("max", "inf")),
-                              .ttl_after_finish = ToDuration(line.option("ttl", "inf"))};
+                              .ttl_after_finish = ToDuration(line.option("ttl", "inf")),
+                              .preemptible = line.option("preemptible", "no") == "yes",
+                              .grow_after = ToDuration(line.option("grow", "inf"))};
   const std::string slots = line.option("slots", "any");
   scheduling.slots = slots == "gpu"   ? core::SlotKind::kGpu
                      : slots == "cpu" ? core::SlotKind::kCpu
@@ -270,6 +282,8 @@ core::SubmitJob Script::Submission(const Line& line) {
                      .joins_by_running = line.option("joins", "by-call") == "by-running",
                      .nodes_max = line.number("nodes-max", 0),
                      .scheduling = std::move(scheduling)};
+  spec.saves = line.option("saves", "no") == "yes";
+  spec.grace = ToDuration(line.option("grace", "10s"));
   if (line.option("restart", "no") == "yes") spec.restart = LimitsOf(line);
   return {line.option("request", absl::StrCat("auto-", ++last_request_)), std::move(spec),
           line.option("by", "")};

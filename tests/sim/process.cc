@@ -175,6 +175,7 @@ void Process::Watch(Revision since) {
         // A later generation has begun: its own is over.
         if (world->generation > self->key_.generation) return self->WaitToBeStopped();
         if (world->state == core::WorldState::kClosed) return self->WaitToBeStopped();
+        self->asked_to_leave_ |= !world->handover.empty();
         if (world->state == core::WorldState::kSealed && !std::exchange(self->working_, true)) {
           self->Exchange();
         }
@@ -207,6 +208,7 @@ void Process::Exchange() {
 }
 
 void Process::Step(int step) {
+  if (asked_to_leave_ && step <= kSteps) return Leave(step - 1);
   if (key_.rank == 0 && step > 1) SaveCheckpoint(step - 1);
   if (step > kSteps) return Finish();
   const std::string element = absl::StrCat(key_.rank, " at ", step);
@@ -248,6 +250,17 @@ void Process::Finish() {
   if (!table_.PeerBroken(key_)) return End({core::Exit::How::kCode, 0});
   Accuse();
   WaitToBeStopped();
+}
+
+void Process::Leave(int steps_done) {
+  if (idle_) return;
+  if (table_.PeerBroken(key_)) return Finish();
+  if (key_.rank == 0 && steps_done > 0) SaveCheckpoint(steps_done);
+  End({core::Exit::How::kCode, kHandedOverExitCode});
+}
+
+bool Process::LeftAsAsked() const {
+  return exit_ == core::Exit{core::Exit::How::kCode, kHandedOverExitCode};
 }
 
 void Process::Accuse() {

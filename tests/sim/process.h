@@ -81,7 +81,7 @@ class Process : public std::enable_shared_from_this<Process> {
   bool alive() const { return alive_; }
   bool hung() const { return hung_; }
   bool command() const { return command_; }
-  bool broken() const { return alive_ ? hung_ : !exit_.success(); }
+  bool broken() const { return alive_ ? hung_ : !exit_.success() && !LeftAsAsked(); }
   const core::RankKey& key() const { return key_; }
   const Parent& parent() const { return parent_; }
   // Its daemon stood still for a while, and could not look after it.
@@ -98,6 +98,9 @@ class Process : public std::enable_shared_from_this<Process> {
   void SaveCheckpoint(int step);
   void Work(int step);
   void Finish();
+  // Saves, as the job's ranks are asked to, and ends.
+  void Leave(int steps_done);
+  bool LeftAsAsked() const;
   // Says which peers it waited for until its deadline.
   void Accuse();
   // What a trainer does whose peers are gone: it waits for its daemon to stop it, but not for ever.
@@ -124,6 +127,7 @@ class Process : public std::enable_shared_from_this<Process> {
   bool working_ = false;  // its world was sealed
   bool met_ = false;      // knows where its peers are
   bool idle_ = false;     // waits to be stopped
+  bool asked_to_leave_ = false;
   bool neglected_ = false;
   core::Exit exit_;
   uint64_t store_client_;

@@ -151,21 +151,71 @@ void Shell::ApplyVerdicts() {
     Apply(std::move(verdict));
   }
   for (core::Action& verdict : core::PlanRetries(*coordinator_, env_.events.now())) {
-    env_.Expect(Apply(std::move(verdict)).status.ok(),
-                "a verdict on a failed job was refused on the state it was decided on");
+    ApplyVerdict(std::move(verdict));
   }
   const core::DueJobs due = core::FindDueJobs(*coordinator_, env_.events.now());
-  for (const core::ExpireJob& expire : due.expire) Apply(expire);
+  for (const core::AskHandover& ask : due.ask) ApplyVerdict(ask);
+  for (const core::ExpireJob& expire : due.expire) ApplyVerdict(expire);
+  for (const core::RequeueJob& requeue : due.requeue) ApplyVerdict(requeue);
   for (const core::ForgetJob& forget : due.forget) Apply(forget);
-  for (core::Action& verdict : core::FindHandovers(*coordinator_)) {
-    env_.Expect(Apply(std::move(verdict)).status.ok(),
-                "a job that should hand over could not be asked");
+  for (core::Action& verdict : core::FindHandovers(*coordinator_)) ApplyVerdict(std::move(verdict));
+  core::Placement placement = core::PlanPlacement(*coordinator_, policy_, env_.events.now());
+  for (core::PlaceJob& place : placement.place) ApplyVerdict(std::move(place));
+  CheckDepartures(placement.leave);
+  for (core::Action& ask : core::AskToLeave(*coordinator_, placement.leave, env_.events.now())) {
+    ApplyVerdict(std::move(ask));
   }
-  for (core::PlaceJob& place :
-       core::PlanPlacement(*coordinator_, policy_, env_.events.now()).place) {
-    const core::Outcome outcome = Apply(std::move(place));
-    env_.Expect(outcome.status.ok(), "a placement was refused on the state it was planned on");
+  CheckRoom(placement.leave);
+}
+
+void Shell::CheckDepartures(const std::vector<core::Departure>& departures) {
+  for (const core::Departure& departure : departures) {
+    env_.Tell(absl::StrCat("job ", departure.job.ToString(), " is to leave: ", departure.reason));
+    ++departures_;
+    const core::Job& victim = *coordinator_->job(departure.job);
+    if (departure.cause == core::HandoverCause::kGrow) {
+      const absl::Duration age = env_.events.now() - *victim.running_at;
+      env_.Expect(victim.world_size() < victim.spec.ranks_max(), "a job of full size is to grow");
+      env_.Expect(age >= victim.spec.scheduling.grow_after, "a job is to grow too soon");
+    }
+    if (!departure.preempted_by.valid()) continue;
+    const core::Job& by = *coordinator_->job(departure.preempted_by);
+    env_.Expect(by.priority > victim.priority, "a job is preempted by one of no higher priority");
+    env_.Expect(victim.spec.scheduling.preemptible, "a job is preempted that is not preemptible");
   }
+}
+
+// Whoever was preempted has not left in vain: with what is free and what is going to be, the other
+// job can start.
+void Shell::CheckRoom(const std::vector<core::Departure>& departures) {
+  for (const core::Departure& departure : departures) {
+    if (!departure.preempted_by.valid()) continue;
+    const core::JobSpec& need = coordinator_->job(departure.preempted_by)->spec;
+    int slots = 0, nodes = 0;
+    for (const core::Worker* worker : coordinator_->workers()) {
+      if (!worker->open()) continue;
+      const int room = RoomOn(*worker);
+      slots += room;
+      nodes += need.nodes > 0 && room >= need.ranks_per_node();
+    }
+    env_.Expect(need.nodes > 0 ? nodes >= need.nodes : slots >= need.ranks,
+                "a job is preempted for one that cannot start then");
+  }
+}
+
+int Shell::RoomOn(const core::Worker& worker) const {
+  int room = 0;
+  for (const std::optional<core::RankKey>& holder : worker.slots) {
+    const core::Job* job = holder.has_value() ? coordinator_->job(holder->job) : nullptr;
+    room += job == nullptr || job->handover.has_value() || job->failure.has_value();
+  }
+  return room;
+}
+
+void Shell::ApplyVerdict(core::Action verdict) {
+  const absl::Status status = Apply(std::move(verdict)).status;
+  env_.Expect(status.ok(), absl::StrCat("a verdict was refused on the state it was decided on: ",
+                                        status.ToString()));
 }
 
 void Shell::Sync(std::vector<Item> items) {
@@ -229,7 +279,19 @@ void Shell::CheckState() {
     env_.Expect(false, broken);
   }
   CheckLimits();
+  CheckGangs();
   on_change_();
+}
+
+void Shell::CheckGangs() {
+  for (const core::Job* job : coordinator_->jobs()) {
+    if (job->spec.nodes == 0) continue;
+    std::map<WorkerId, int> ranks_on;
+    for (const core::Rank& rank : job->ranks) ++ranks_on[rank.worker_id];
+    for (const auto& [worker, ranks] : ranks_on) {
+      env_.Expect(ranks == job->spec.ranks_per_node(), "a job's ranks are shared unevenly");
+    }
+  }
 }
 
 void Shell::CheckLimits() {

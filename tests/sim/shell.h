@@ -48,6 +48,8 @@ class Shell {
             std::function<void()> answer);
 
   const core::Coordinator& coordinator() const { return *coordinator_; }
+  // How many jobs were made to leave.
+  int departures() const { return departures_; }
   // Called whenever the state may have changed.
   void OnChange(std::function<void()> check) { on_change_ = std::move(check); }
 
@@ -76,11 +78,19 @@ class Shell {
   void GiveUpPredecessor(const core::RegisterWorker& registered);
   core::Outcome Apply(core::Action action);
   void ApplyVerdicts();
+  // Of a policy: it is never refused.
+  void ApplyVerdict(core::Action verdict);
   void Sync(std::vector<Item> items);
   void Answer(std::vector<Item>& items);
   void Park(WaitItem wait);
   void Acknowledge();
   void CheckState();
+  // Of jobs that have to leave for others.
+  void CheckDepartures(const std::vector<core::Departure>& departures);
+  void CheckRoom(const std::vector<core::Departure>& departures);
+  int RoomOn(const core::Worker& worker) const;
+  // A job that names workers has as many ranks on each.
+  void CheckGangs();
   // Nobody holds more than the policy allows.
   void CheckLimits();
   // Runs `event` after `delay` if this life of the process lasts so long.
@@ -96,6 +106,7 @@ class Shell {
   Revision acknowledged_;
   uint64_t acknowledged_hash_ = 0;
   core::Invariants invariants_;
+  int departures_ = 0;
 
   // In the memory of this life.
   uint64_t life_ = 0;

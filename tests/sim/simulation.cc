@@ -43,7 +43,8 @@ Report Simulation::Run() {
   while (env_.broken.empty() && !settled_ && env_.events.RunOne(end)) {
   }
   if (env_.broken.empty()) CheckEnd();
-  Report report{env_.broken, static_cast<int>(user_.jobs().size()), 0, faults_, 0};
+  Report report{env_.broken,        static_cast<int>(user_.jobs().size()), 0, faults_, 0,
+                shell_.departures()};
   for (const auto& [job, state] : user_.jobs()) {
     report.succeeded += state == core::JobState::kSucceeded;
     // Null where it was to go from record some time after its end.
@@ -69,13 +70,19 @@ void Simulation::SubmitJobs() {
       core::JobSpec spec{.name = "job", .ranks = ranks};
       spec.joins_by_running = env_.dice.Chance(0.3);
       const bool shareable = ranks % 2 == 0 && ranks <= 2 * kSlots;
-      if (spec.joins_by_running && shareable && env_.dice.Chance(0.5)) spec.nodes = 2;
+      if (shareable && env_.dice.Chance(0.5)) spec.nodes = 2;
       if (env_.dice.Chance(0.7)) {
         spec.restart = core::RestartLimits{
             .user = env_.dice.Below(3), .infra = env_.dice.Below(4), .hang = env_.dice.Below(2)};
       }
-      if (spec.nodes > 0 && env_.dice.Chance(0.5)) spec.nodes_max = kDaemons;
+      const bool elastic = spec.nodes > 0 && env_.dice.Chance(0.5);
+      if (elastic) spec.nodes_max = kDaemons;
+      spec.saves = !spec.joins_by_running && env_.dice.Chance(0.5);
+      spec.grace = env_.dice.Between(absl::ZeroDuration(), absl::Seconds(10));
       spec.scheduling = DrawScheduling();
+      if (elastic && env_.dice.Chance(0.7)) {
+        spec.scheduling.grow_after = env_.dice.Between(absl::Milliseconds(100), absl::Seconds(5));
+      }
       user_.Submit(spec, user,
                    cancel ? env_.dice.Between(absl::ZeroDuration(), absl::Seconds(20))
                           : absl::InfiniteDuration());
@@ -88,6 +95,7 @@ core::Scheduling Simulation::DrawScheduling() {
   scheduling.priority = env_.dice.Below(5) - 2;
   scheduling.hold = env_.dice.Chance(0.1);
   scheduling.singleton = env_.dice.Chance(0.2);
+  scheduling.preemptible = env_.dice.Chance(0.5);
   if (env_.dice.Chance(0.3)) {
     scheduling.max_duration = env_.dice.Between(absl::Seconds(2), absl::Seconds(40));
   }
@@ -233,8 +241,7 @@ void Simulation::CheckEnd() {
   }
   for (const core::Job* job : shell_.coordinator().jobs()) {
     if (job->state != core::JobState::kSucceeded || job->spec.joins_by_running) continue;
-    env_.Expect(processes_.sums(job->id, job->generation) ==
-                    static_cast<size_t>(job->spec.ranks * Process::kSteps),
+    env_.Expect(processes_.sums(job->id, job->generation) == job->ranks.size() * Process::kSteps,
                 absl::StrCat("job ", job->id.ToString(), " lost or repeated an add"));
   }
 }

@@ -22,6 +22,7 @@ struct Report {
   int succeeded = 0;
   int faults = 0;
   int restarts = 0;
+  int departures = 0;
 };
 
 // One cluster, one seed: a minute of work under faults, then peace, in which everything must come

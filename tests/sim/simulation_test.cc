@@ -22,7 +22,7 @@ bool verbose = false;
 namespace {
 
 TEST(SimulationTest, AllPromisesHoldUnderFaults) {
-  int jobs = 0, succeeded = 0, faults = 0, restarts = 0;
+  int jobs = 0, succeeded = 0, faults = 0, restarts = 0, departures = 0;
   const uint64_t first = only_seed == 0 ? 1 : only_seed;
   const uint64_t last = only_seed == 0 ? seeds : only_seed;
   for (uint64_t seed = first; seed <= last; ++seed) {
@@ -33,14 +33,16 @@ TEST(SimulationTest, AllPromisesHoldUnderFaults) {
     succeeded += report.succeeded;
     faults += report.faults;
     restarts += report.restarts;
+    departures += report.departures;
   }
   std::cout << jobs << " jobs, " << succeeded << " succeeded, " << faults << " faults, " << restarts
-            << " restarts\n";
+            << " restarts, " << departures << " made to leave\n";
   if (only_seed != 0) return;
   // The faults must neither spare the jobs nor leave none alive.
   EXPECT_GT(succeeded, jobs / 5);
   EXPECT_LT(succeeded, jobs * 4 / 5);
   EXPECT_GT(restarts, jobs / 10);
+  EXPECT_GT(departures, jobs / 50);
 }
 
 TEST(SimulationTest, TheSameSeedTellsTheSameStory) {

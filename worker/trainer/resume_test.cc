@@ -132,6 +132,18 @@ TEST(ResumeTest, AnotherNumberOfRanksGoesOnWithOtherBitsAndSaysSo) {
   EXPECT_EQ(History(training).size(), 15u);
 }
 
+// Rounding apart, as their sums are not taken in the same order.
+TEST(ResumeTest, GenerationsOfOtherSizesTrainTheSameGlobalBatchesOnce) {
+  Training undisturbed("resume_test_undisturbed"), training("resume_test");
+  undisturbed.Run({WithDropout(), 3});
+  training.Run({WithDropout(), 3, 100, /*leave_at=*/4});
+  training.Run({WithDropout(), 2, 100, /*leave_at=*/9});
+  ASSERT_TRUE(training.Run({WithDropout(), 4, 100}).status.ok());
+  const std::map<int, double> expected = History(undisturbed), history = History(training);
+  ASSERT_EQ(history.size(), expected.size());
+  for (const auto& [step, loss] : expected) EXPECT_NEAR(history.at(step), loss, 1e-4) << step;
+}
+
 TEST(ResumeTest, AnotherModelOrOrderOfSamplesIsRefusedOnEveryRank) {
   Training training("resume_test");
   training.Run({Until(8), 3, 8});
