@@ -7,8 +7,11 @@ namespace {
 
 // What ranks of one failed collective take to tell the coordinator, one after the other.
 constexpr absl::Duration kPeersSpeakWithin = absl::Seconds(2);
-// However short the knob: a host that swaps is no failure to find each other.
-constexpr absl::Duration kStoreMin = absl::Minutes(5);
+// However short the knob: a host that swaps may take so long to load a program.
+constexpr absl::Duration kJoinMin = absl::Seconds(10);
+// Loading data takes longer than any step: 5 minutes by default.
+constexpr int kStorePerCollective = 10;
+// Nobody is blamed when it runs out, so it may be long.
 constexpr absl::Duration kRendezvousMin = absl::Minutes(10);
 
 }  // namespace
@@ -19,7 +22,8 @@ Timeouts TimeoutsFor(absl::Duration detect_within, absl::Duration lease) {
   timeouts.lease = lease;
   timeouts.collective = detect_within;
   timeouts.hang = detect_within + kPeersSpeakWithin;
-  timeouts.store = std::max(2 * timeouts.hang, kStoreMin);
+  timeouts.join = std::max(timeouts.hang, kJoinMin);
+  timeouts.store = kStorePerCollective * detect_within;
   timeouts.rendezvous = std::max(2 * timeouts.store, kRendezvousMin);
   return timeouts;
 }

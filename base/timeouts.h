@@ -17,9 +17,12 @@ struct Timeouts {
   absl::Duration collective;
   // Then a rank that was waited for is blamed, at the latest: the others have had time to speak up.
   absl::Duration hang;
-  // A rank waits for so long for what a peer is to put into the store.
+  // So is a train job's rank whose process runs and has not joined, which it does first of all,
+  // counted from when the last rank was seen to run.
+  absl::Duration join;
+  // A rank waits for so long for what a peer is to put into the store, which loads data first.
   absl::Duration store;
-  // And for so long for all its peers to come: they start at other times, and load data first.
+  // And for so long for all its peers to come: they start at other times.
   absl::Duration rendezvous;
 };
 

@@ -13,7 +13,8 @@ TEST(TimeoutsTest, WhoKnowsBestLosesPatienceFirst) {
     EXPECT_LT(timeouts.isolation, timeouts.lease);
     EXPECT_LE(timeouts.lease, timeouts.collective);
     EXPECT_LT(timeouts.collective, timeouts.hang);
-    EXPECT_LT(timeouts.hang, timeouts.store);
+    EXPECT_LE(timeouts.hang, timeouts.join);
+    EXPECT_LT(timeouts.join, timeouts.store);
     EXPECT_LT(timeouts.store, timeouts.rendezvous);
   }
 }
@@ -23,6 +24,13 @@ TEST(TimeoutsTest, TheKnobIsWhatACollectiveMayTake) {
   EXPECT_EQ(timeouts.collective, absl::Seconds(30));
   EXPECT_EQ(timeouts.hang, absl::Seconds(32));
   EXPECT_EQ(timeouts.isolation, absl::Seconds(4));
+  EXPECT_EQ(timeouts.join, absl::Seconds(32));
+  EXPECT_EQ(timeouts.store, absl::Minutes(5));
+  EXPECT_EQ(timeouts.rendezvous, absl::Minutes(10));
+}
+
+TEST(TimeoutsTest, AProgramHasTimeToStartHoweverShortTheKnob) {
+  EXPECT_EQ(TimeoutsFor(absl::Seconds(1), absl::Seconds(5)).join, absl::Seconds(10));
 }
 
 }  // namespace

@@ -46,7 +46,10 @@ TEST_F(CheckpointsTest, TheTableHasTheLatestFirst) {
 }
 
 TEST_F(CheckpointsTest, JsonAndNamesAreForPrograms) {
-  EXPECT_THAT(Dpctl("checkpoints 7 -o json").out, HasSubstr("\"step\": 400"));
+  EXPECT_THAT(Dpctl("checkpoints 7 -o json").out,
+              HasSubstr("\"step\": 400,\n      \"generation\": 2,\n"
+                        "      \"path\": \"/c/step-400\",\n      \"sha256\": \"aa\",\n"
+                        "      \"bytes\": 1000,\n"));
   out_.str("");
   EXPECT_EQ(Dpctl("checkpoints 7 -o name").out, "7@400\n7@300\n");
 }
@@ -57,6 +60,11 @@ TEST_F(CheckpointsTest, DescribeTellsTheLatestAndTheHashOfTheWeights) {
   EXPECT_THAT(text, HasSubstr("Weights:     /w.safetensors\n  sha256:    beef\n"));
   out_.str("");
   EXPECT_THAT(Dpctl("describe 8 -o json").out, HasSubstr("\"weights\": null"));
+}
+
+TEST_F(CheckpointsTest, DescribeTellsWhyTheRanksAreAskedToLeave) {
+  AddJob(9, R"(state: JOB_STATE_RUNNING spec { name: "moves" } handover: "worker w is drained")");
+  EXPECT_THAT(Dpctl("describe 9").out, HasSubstr("Handover:    worker w is drained\n"));
 }
 
 TEST_F(CheckpointsTest, ResumeTakesTheLatestAndWhatToFallBackTo) {

@@ -90,6 +90,16 @@ TEST_F(QueueVerbsTest, ADrainGivesUpWaitingWith101) {
   EXPECT_EQ(result.out, "worker w-a is DRAINING, with jobs 7\n");
 }
 
+TEST_F(QueueVerbsTest, ADrainAndItsEndAreToldToPrograms) {
+  EXPECT_EQ(Dpctl("drain w-b --reason disks -o name").out, "w-b\n");
+  out_.str("");
+  EXPECT_THAT(Dpctl("drain w-b --reason disks -o json").out, HasSubstr("\"reason\": \"disks\""));
+  out_.str("");
+  EXPECT_EQ(Dpctl("undrain w-b -o name").out, "w-b\n");
+  out_.str("");
+  EXPECT_THAT(Dpctl("undrain w-b -o json").out, HasSubstr("\"drained\": false"));
+}
+
 TEST_F(QueueVerbsTest, UndrainGivesAWorkerBack) {
   Dpctl("drain w-b --reason disks");
   out_.str("");

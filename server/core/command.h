@@ -78,6 +78,9 @@ struct JobSpec {
   // How long its ranks may take to save and leave, once they are asked to.
   absl::Duration grace = absl::Seconds(10);
   bool saves = false;  // its ranks have something to save then
+  // Once the processes of all its ranks run, so soon the last of them has joined. Infinite for
+  // those that join by running, and in journals of releases that did not look.
+  absl::Duration join_within = absl::InfiniteDuration();
 
   int ranks_per_node() const { return nodes > 0 ? ranks / nodes : ranks; }
   int ranks_max() const { return nodes_max > nodes ? nodes_max * ranks_per_node() : ranks; }
@@ -241,6 +244,12 @@ struct AccusePeers {
   bool insist = false;       // the others have had time to speak up: decide
 };
 
+// A rank's process runs, and has not joined for longer than its job allows.
+struct GiveUpRank {
+  RankKey rank;
+  std::string reason;
+};
+
 // A checkpoint is whole on disk: the job's latest from now on.
 struct RegisterCheckpoint {
   RankKey rank;
@@ -276,11 +285,11 @@ struct AskHandover {
   absl::Time leave_by = absl::InfiniteFuture();  // then they are to be stopped
 };
 
-using Action =
-    std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
-                 LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch, RegisterCheckpoint,
-                 RegisterWeights, AskHandover, RetryJob, FinishJob, HoldJob, ReleaseJob,
-                 PrioritizeJob, RequeueJob, ExpireJob, ForgetJob, DrainWorker, UndrainWorker>;
+using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
+                            LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch,
+                            RegisterCheckpoint, RegisterWeights, AskHandover, RetryJob, FinishJob,
+                            HoldJob, ReleaseJob, PrioritizeJob, RequeueJob, ExpireJob, ForgetJob,
+                            DrainWorker, UndrainWorker, GiveUpRank>;
 
 struct Command {
   absl::Time at;  // when the decision was taken

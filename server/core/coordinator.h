@@ -80,6 +80,7 @@ class Coordinator {
   absl::StatusOr<Reply> On(const JoinWorld& command, absl::Time at);
   absl::StatusOr<Reply> On(const AccusePeers& command, absl::Time at);
   absl::StatusOr<Reply> On(const StoreBatch& command, absl::Time at);
+  absl::StatusOr<Reply> On(const GiveUpRank& command, absl::Time at);
   // In checkpoint_commands.cc.
   absl::StatusOr<Reply> On(const RegisterCheckpoint& command, absl::Time at);
   absl::StatusOr<Reply> On(const RegisterWeights& command, absl::Time at);

@@ -276,6 +276,16 @@ bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at) {
   return true;
 }
 
+bool RankGivenUp(Job& job, int rank, const std::string& reason, absl::Time at) {
+  if (job.state != JobState::kStarting) return false;
+  if (job.ranks.at(rank).state != RankState::kStarted) return false;
+  Stop(job,
+       FailureOf(job, rank, FailureClass::kHang,
+                 absl::StrCat(Whereabouts(job, rank), " hangs: ", reason)),
+       at);
+  return true;
+}
+
 bool Preempt(Job& job, std::string reason, JobId by, absl::Time at) {
   if (job.state != JobState::kStarting && job.state != JobState::kRunning) return false;
   Failure failure;

@@ -46,6 +46,9 @@ bool RankLost(Job& job, int rank, const std::string& reason, absl::Time at);
 // left when those that speak up themselves are not counted; with several only where it `insists`.
 bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at);
 
+// Its process runs and has not joined for too long.
+bool RankGivenUp(Job& job, int rank, const std::string& reason, absl::Time at);
+
 // Ends the generation of a placed job, whose slots are wanted for something else, or `by` another
 // job; with a restart it gets another one, and no budget is spent.
 bool Preempt(Job& job, std::string reason, JobId by, absl::Time at);

@@ -151,6 +151,7 @@ void Add(Digest& digest, const std::optional<Handover>& handover) {
 void AddTurn(Digest& digest, const Job& job) {
   digest.Add(job.user).Add(static_cast<uint64_t>(job.spec.nodes_max));
   Add(digest, job.spec.scheduling);
+  Add(digest, job.spec.join_within);
   digest.Add(static_cast<uint64_t>(job.priority)).Add(job.held).Add(job.queued);
   digest.Add(job.after.size());
   for (const AwaitedJob& awaited : job.after) {

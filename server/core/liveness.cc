@@ -1,6 +1,7 @@
 #include "server/core/liveness.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -29,20 +30,32 @@ void Liveness::Forget(WorkerId worker) {
 std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
   const bool stood_still =
       looked_at_.has_value() && (now < *looked_at_ || now - *looked_at_ > lease_ / 2);
+  if (stood_still) awake_since_ = now;
   looked_at_ = now;
   std::vector<LoseWorker> overdue;
   for (auto& [worker, heard] : heard_) {
     if (heard.watched && stood_still) heard.at = std::max(heard.at, now);
     if (const auto verdict = Verdict(worker, heard, now)) overdue.push_back(*verdict);
   }
-  held_back_ = 0;
-  if (overdue.empty() || !MostAreSilent(now)) return overdue;
+  const bool held = std::exchange(held_back_, 0) > 0;
+  if (overdue.empty() || !MostAreSilent(now)) {
+    if (!held) return overdue;
+    Excuse(now);
+    return {};
+  }
   std::erase_if(overdue, [&](const LoseWorker& verdict) {
     const Heard& heard = heard_.at(verdict.worker);
     return !heard.leaving && now - heard.at <= kHoldMax;
   });
   if (overdue.empty()) held_back_ = CountSilent(now);
   return overdue;
+}
+
+void Liveness::Excuse(absl::Time now) {
+  for (auto& [worker, heard] : heard_) {
+    const bool silent = now - heard.at > lease_ / 2;
+    if (heard.counts() && silent) heard.at = now + kReturnsWithin;
+  }
 }
 
 std::optional<LoseWorker> Liveness::Verdict(WorkerId worker, const Heard& heard,

@@ -46,6 +46,10 @@ class Liveness {
   // Whether this life is silent beyond its lease: somebody who knows more may give it up.
   bool lapsed(WorkerId worker, absl::Time now) const;
 
+  // Since when the coordinator has looked at it without standing still itself; InfinitePast before
+  // the first look. What did not come before then may have waited for the coordinator.
+  absl::Time awake_since() const { return awake_since_; }
+
   // Since the worker was last heard of; absent for one never heard of.
   std::optional<absl::Duration> silent_for(WorkerId worker, absl::Time now) const;
   absl::Duration lease() const { return lease_; }
@@ -60,6 +64,9 @@ class Liveness {
     bool counts() const { return watched && !leaving; }
   };
 
+  // A crowd that was held back comes again, one after the other: who is still silent gets as much
+  // time as after a restart.
+  void Excuse(absl::Time now);
   size_t CountSilent(absl::Time now) const;
   bool MostAreSilent(absl::Time now) const;
   std::optional<LoseWorker> Verdict(WorkerId worker, const Heard& heard, absl::Time now) const;
@@ -67,6 +74,7 @@ class Liveness {
   const absl::Duration lease_;
   std::map<WorkerId, Heard> heard_;
   std::optional<absl::Time> looked_at_;
+  absl::Time awake_since_ = absl::InfinitePast();
   size_t held_back_ = 0;
 };
 

@@ -142,6 +142,23 @@ TEST_F(CrowdTest, ThoseThatComeBackAreAsBefore) {
   EXPECT_THAT(After(absl::Seconds(10)), SizeIs(1));
 }
 
+TEST_F(CrowdTest, TheLastOnesToComeBackAreNotGivenUpForIt) {
+  Crowd(5, 5);
+  EXPECT_THAT(After(absl::Seconds(30)), IsEmpty());
+  beating_ = 3;
+  EXPECT_THAT(After(absl::Seconds(9)), IsEmpty());
+  beating_ = 5;
+  EXPECT_THAT(After(absl::Minutes(1)), IsEmpty());
+}
+
+TEST_F(CrowdTest, WhoDoesNotComeBackWithTheOthersIsGivenUpAfterAFullTerm) {
+  Crowd(5, 5);
+  After(absl::Seconds(30));
+  beating_ = 4;
+  EXPECT_THAT(After(Liveness::kReturnsWithin + absl::Seconds(4)), IsEmpty());
+  EXPECT_THAT(After(absl::Seconds(2)), SizeIs(1));
+}
+
 TEST_F(CrowdTest, ThoseThatShutDownAreNoSign) {
   Crowd(5, 4);
   for (int i = 3; i <= 5; ++i) liveness_.Leave(WorkerId(i));

@@ -1,4 +1,4 @@
-// What the coordinator makes of the retry policy's verdicts.
+// What the coordinator makes of verdicts on ranks that do not come, and on jobs that have failed.
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -13,6 +13,13 @@ absl::StatusOr<Job*> Coordinator::Awaiting(JobId id, Generation generation) {
   return absl::FailedPreconditionError(absl::StrCat("job ", id.ToString(), " is ", Name(job->state),
                                                     job->live() ? " and has ranks" : "",
                                                     "; no verdict is due"));
+}
+
+absl::StatusOr<Reply> Coordinator::On(const GiveUpRank& command, absl::Time at) {
+  DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
+  const Sight before = See(*job);
+  if (RankGivenUp(*job, command.rank.rank, command.reason, at)) Moved(*job, before);
+  return Reply();
 }
 
 absl::StatusOr<Reply> Coordinator::On(const RetryJob& command, absl::Time at) {

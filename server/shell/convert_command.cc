@@ -83,6 +83,9 @@ void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
   if (submit.spec.restart) Fill(*submit.spec.restart, proto->mutable_restart());
   proto->set_nodes_max(submit.spec.nodes_max);
   *proto->mutable_scheduling() = ToProto(submit.spec.scheduling);
+  if (submit.spec.join_within < absl::InfiniteDuration()) {
+    *proto->mutable_join_within() = ToProto(submit.spec.join_within);
+  }
   proto->set_user(submit.user);
   if (submit.spec.grace != core::JobSpec().grace) {
     *proto->mutable_grace() = ToProto(submit.spec.grace);
@@ -102,6 +105,7 @@ absl::StatusOr<core::Action> ToCommand(const journal::SubmitJob& proto) {
                  .saves = proto.saves()};
   if (proto.has_grace()) submit.spec.grace = FromProto(proto.grace());
   if (proto.has_restart()) submit.spec.restart = ToLimits(proto.restart());
+  if (proto.has_join_within()) submit.spec.join_within = FromProto(proto.join_within());
   if (!proto.has_scheduling()) return submit;
   DP_ASSIGN_OR_RETURN(submit.spec.scheduling, FromProto(proto.scheduling()));
   return submit;
@@ -208,6 +212,11 @@ absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto) {
     default:
       return absl::DataLossError("a report says nothing of a rank that this release knows");
   }
+}
+
+void Fill(const core::GiveUpRank& give_up, journal::GiveUpRank* proto) {
+  Fill(give_up.rank, proto->mutable_rank());
+  proto->set_reason(give_up.reason);
 }
 
 void Fill(const core::AccusePeers& accuse, journal::AccusePeers* proto) {
@@ -362,6 +371,8 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
                                record.drain_worker().hand_over()};
     case Record::kUndrainWorker:
       return core::UndrainWorker{record.undrain_worker().worker()};
+    case Record::kGiveUpRank:
+      return core::GiveUpRank{ToKey(record.give_up_rank().rank()), record.give_up_rank().reason()};
     // A later release's command too: protobuf keeps a field that it does not know, and sets
     // nothing.
     case Record::ACTION_NOT_SET:
@@ -430,7 +441,8 @@ Record ToRecord(const core::Command& command) {
           },
           [&](const core::UndrainWorker& undrain) {
             record.mutable_undrain_worker()->set_worker(undrain.worker);
-          }},
+          },
+          [&](const core::GiveUpRank& give_up) { Fill(give_up, record.mutable_give_up_rank()); }},
       command.action);
   return record;
 }

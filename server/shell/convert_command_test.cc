@@ -94,6 +94,8 @@ std::vector<core::Action> AllActions() {
       core::AskHandover{JobId(7), "it can grow", core::HandoverCause::kGrow},
       core::DrainWorker{"w", "new disks", true},
       core::UndrainWorker{"w"},
+      core::GiveUpRank{kRank, "its process runs for 32s and has not joined"},
+      core::SubmitJob{"request", {.name = "name", .join_within = absl::Seconds(32)}},
   };
 }
 
@@ -153,6 +155,15 @@ TEST(ConvertCommandTest, AJobOfBeforeThereWasAQueueHasTheDefaults) {
   const auto back = FromRecord(record);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(std::get<core::SubmitJob>(back->action).spec.scheduling, core::Scheduling());
+}
+
+TEST(ConvertCommandTest, HowSoonRanksAreToJoinComesBack) {
+  for (const absl::Duration within : {absl::Seconds(32), absl::InfiniteDuration()}) {
+    const core::SubmitJob given{"request", {.name = "name", .join_within = within}};
+    const auto back = FromRecord(ToRecord(Command(given)));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(std::get<core::SubmitJob>(back->action).spec, given.spec);
+  }
 }
 
 TEST(ConvertCommandTest, ARecordWithoutACommandIsRefused) {

@@ -48,6 +48,8 @@ void FillTimeouts(const Timeouts& timeouts, v1::PlanResponse* response) {
   Fill("lease", timeouts.lease, "a worker that is silent is lost", response);
   Fill("collective", timeouts.collective, "a collective that is blocked fails", response);
   Fill("hang", timeouts.hang, "a rank that was waited for is blamed", response);
+  Fill("join", timeouts.join, "a train job's rank that runs and has not joined is blamed",
+       response);
   Fill("store", timeouts.store, "a wait for a key in the store gives up", response);
   Fill("rendezvous", timeouts.rendezvous, "a wait for all ranks to join gives up", response);
 }

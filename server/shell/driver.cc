@@ -231,7 +231,7 @@ core::Outcome Driver::Apply(core::Action action) {
 }
 
 // The policies' decisions become commands of the same batch: first who is lost, then whose time is
-// over, then who gets another generation, then who is placed.
+// over, that of ranks and that of jobs, then who gets another generation, then who is placed.
 void Driver::ApplyVerdicts() {
   const size_t held_before = liveness_.held_back();
   for (core::LoseWorker& verdict : liveness_.Overdue(now_)) {
@@ -242,6 +242,9 @@ void Driver::ApplyVerdicts() {
   }
   if (now_ < plan_again_at_ && std::none_of(changed_.begin(), changed_.end(), ConcernsPlacement)) {
     return;
+  }
+  for (core::GiveUpRank& verdict : late_ranks_.Overdue(coordinator_, liveness_, now_)) {
+    (void)Apply(std::move(verdict));
   }
   const core::DueJobs due = core::FindDueJobs(coordinator_, now_);
   for (const core::AskHandover& ask : due.ask) (void)Apply(ask);
@@ -262,7 +265,7 @@ void Driver::ApplyVerdicts() {
   waiting_ = std::move(placement.waiting);
   // With the deadlines of those that were placed just now.
   const absl::Time next_due = core::FindDueJobs(coordinator_, now_).next_at;
-  plan_again_at_ = std::min(placement.again_at, next_due);
+  plan_again_at_ = std::min({placement.again_at, next_due, late_ranks_.next_at()});
 }
 
 absl::Status Driver::Persist() {

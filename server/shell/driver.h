@@ -19,6 +19,7 @@
 #include "base/notify_socket.h"
 #include "server/core/command.h"
 #include "server/core/coordinator.h"
+#include "server/core/late_ranks.h"
 #include "server/core/liveness.h"
 #include "server/core/outcome.h"
 #include "server/core/placement.h"
@@ -173,6 +174,7 @@ class Driver {
   // Owned by the thread, once it runs.
   core::Coordinator coordinator_;
   core::Liveness liveness_;
+  core::LateRanks late_ranks_;
   Waiters waiters_;
   std::map<JobId, core::Waiting> waiting_;
   std::map<JobId, uint64_t> log_versions_;

@@ -238,6 +238,27 @@ TEST_F(DriverTest, ASilentWorkerIsLostWhenItsLeaseHasRunOut) {
   });
 }
 
+TEST_F(DriverTest, ARankThatRunsAndDoesNotJoinIsGivenUpWhenItsTimeHasRunOut) {
+  Start({.lease = absl::Seconds(8)});
+  ASSERT_TRUE(Submit(AWorker()).get().ok());
+  core::SubmitJob job = AJob("a");
+  job.spec.join_within = absl::Seconds(9);
+  ASSERT_TRUE(Submit(job).get().ok());
+  const RankKey rank{JobId(1), Generation(1), 0};
+  ASSERT_TRUE(Submit(core::ReportRank{WorkerId(1), Incarnation(1), rank}).get().ok());
+  for (int look = 0; look < 3; ++look) {
+    Look([](const View& view) {
+      EXPECT_EQ(view.coordinator.job(JobId(1))->state, core::JobState::kStarting);
+    });
+    clock_.Advance(3);
+    ASSERT_TRUE(driver_->Hear(WorkerId(1), Incarnation(1), [](const auto&, const View&) {}).ok());
+  }
+  Look();
+  Look([](const View& view) {
+    EXPECT_EQ(view.coordinator.job(JobId(1))->state, core::JobState::kStopping);
+  });
+}
+
 TEST_F(DriverTest, AHeartbeatKeepsTheLease) {
   Start({.lease = absl::Seconds(8)});
   ASSERT_TRUE(Submit(AWorker(1)).get().ok());

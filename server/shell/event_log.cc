@@ -149,6 +149,13 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
             Log(Severity::kInfo, "handover_asked",
                 {{"job", ask.job.value()}, {"reason", ask.reason}});
           },
+          [](const core::GiveUpRank& give_up) {
+            Log(Severity::kInfo, "rank_given_up",
+                {{"job", give_up.rank.job.value()},
+                 {"generation", give_up.rank.generation.value()},
+                 {"rank", give_up.rank.rank},
+                 {"reason", give_up.reason}});
+          },
           [&](const core::RetryJob& retry) { LogRetried(*coordinator.job(retry.job), command.at); },
           [](const core::FinishJob&) {},  // the job has ended, which is told below
           [](const core::HoldJob& hold) { LogQueued("job_held", hold.job); },

@@ -12,6 +12,7 @@
 #include "base/name.h"
 #include "base/node_range.h"
 #include "base/status.h"
+#include "base/timeouts.h"
 #include "proto/convert/elastic.h"
 #include "proto/convert/restart_defaults.h"
 #include "server/shell/convert_values.h"
@@ -320,6 +321,9 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
     case v1::JobSpec::PROGRAM_NOT_SET:
       return absl::InvalidArgumentError(
           "the job has no program; give it a section `train` or `command`");
+  }
+  if (!checked.joins_by_running) {
+    checked.join_within = TimeoutsFor(FromProto(spec.detect_within()), {}).join;
   }
   checked.restart = LimitsOf(spec.restart());
   checked.grace = FromProto(spec.grace());

@@ -1,9 +1,13 @@
 """Hosts of a test's own: network namespaces with an address and a host name each, on one bridge."""
 
 import contextlib
+import itertools
 import os
 import shutil
 import subprocess
+
+
+_made = itertools.count()
 
 
 def why_not():
@@ -26,11 +30,12 @@ def _run(*args):
 
 class Hosts(contextlib.ExitStack):
     """with Hosts(2) as hosts: a program started with prefix=hosts.prefix(0) runs on the first host,
-    whose address is hosts.address(0). Names carry this process's number, so tests run side by side."""
+    whose address is hosts.address(0). Names carry this process's number and a count, so that tests run
+    side by side."""
 
     def __init__(self, count):
         super().__init__()
-        self._tag = f"dp{os.getpid()}"
+        self._tag = f"dp{os.getpid()}x{next(_made)}"
         self._switch = f"{self._tag}sw"
         self._add(self._switch)
         self._in(self._switch, "ip", "link", "add", "bridge", "type", "bridge")
@@ -76,3 +81,10 @@ class Hosts(contextlib.ExitStack):
 
     def heal(self, number):
         self._in(self._host(number), "ip", "link", "set", "eth0", "up")
+
+    def unplug(self, number):
+        """Takes the switch's end down: the host cannot tell, and still reaches itself by its address."""
+        self._in(self._switch, "ip", "link", "set", f"port{number}", "down")
+
+    def plug(self, number):
+        self._in(self._switch, "ip", "link", "set", f"port{number}", "up")

@@ -2,7 +2,8 @@
 with the bits of one that nothing happened to.
 
 A rank stops itself at the phase (worker/trainer/fault_point.h), so that the blow falls exactly there.
-KILL_MATRIX=full runs every case; otherwise a choice of them that has each part, blow and phase.
+KILL_MATRIX=full runs every case with 3 ranks and with 4; otherwise a choice of them that has each part,
+blow and phase.
 """
 
 import concurrent.futures
@@ -14,39 +15,37 @@ import hosts as test_hosts
 import testbed
 from cluster import eventually
 
-PHASES = {"join": 0, "load": 0, "step": 10, "all-reduce": 10, "write": 8, "register": 8}
-# Of rank 0, which saves.
-SAVING = ("write", "register")
+LAST_STEP = testbed.EPOCHS * testbed.STEPS_PER_EPOCH
+# By name: fault point, step, rank. Rank 0 saves; in the last two all others have nothing left to do.
+PHASES = {
+    "join": ("join", 0, 1), "load": ("load", 0, 1), "step": ("step", 10, 1),
+    "all-reduce": ("all-reduce", 10, 1), "write": ("write", 8, 0), "register": ("register", 8, 0),
+    "last write": ("write", LAST_STEP, 0), "publish": ("publish", 0, 0),
+}
+RANKS = (3, 4)
 AT_ONCE = 4
 
 FULL = os.environ.get("KILL_MATRIX") == "full"
 
 
-class Case:
-    """One blow: `part` is rank, daemon or coordinator; `blow` is kill or stop."""
+class Blow:
+    """What is done to a job at a phase."""
 
-    def __init__(self, part, blow, phase):
-        self.part, self.blow, self.phase = part, blow, phase
-        self.rank = 0 if phase in SAVING else 1
+    def __init__(self, phase, ranks):
+        self.phase, self.ranks = phase, ranks
+        self.point, self.step, self.rank = PHASES[phase]
 
-    def __str__(self):
-        return f"{self.blow} {self.part} in {self.phase}"
+    def begin(self, bed):
+        """Returns the job, which stands at the phase, and its struck rank."""
+        job = bed.submit(bed.job(stops_at=f"{self.rank}:{self.point}:{self.step}"))
+        bed.follow_until(job, "fault point")
+        return job, bed.describe(job)["ranks"][self.rank]
 
-    def run(self, expected):
+    def told(self, bed, job):
+        return f"{self}: {bed.dpctl('describe', job).stdout}{bed.dpctl('logs', job).stdout}"
+
+    def judge(self, bed, job, expected, all_logs=True):
         """Returns what is wrong; empty: nothing."""
-        with testbed.Testbed() as bed:
-            stops_at = f"{self.rank}:{self.phase}:{PHASES[self.phase]}"
-            job = bed.submit(bed.job(stops_at=stops_at))
-            bed.follow_until(job, "fault point")
-            pid = bed.rank_pid(job, self.rank)
-            heal = getattr(self, f"{self.blow}_{self.part}")(bed, job, pid)
-            if bed.wait(job) != 0:
-                return f"{self}: {bed.dpctl('describe', job).stdout}{bed.dpctl('logs', job).stdout}"
-            if heal:
-                heal()
-            return self.judge(bed, job, expected)
-
-    def judge(self, bed, job, expected):
         weights, history = expected
         if bed.weights_hash() != weights:
             return f"{self}: other weights"
@@ -55,105 +54,167 @@ class Case:
         told = bed.history(job)
         if any(history[step] != told[step] for step in told):
             return f"{self}: a step was taken with other samples or weights"
-        # What a daemon had not sent when it died is not in the log.
-        if self.part != "daemon" and told != history:
+        if all_logs and told != history:
             return f"{self}: steps {sorted(set(history) - set(told))} are missing"
         latest = bed.checkpoints(job)[0]
-        if latest["step"] != max(history):
+        if latest["step"] != LAST_STEP:
             return f"{self}: the latest checkpoint is {latest}"
         return ""
 
-    def kill_rank(self, bed, job, pid):
-        os.kill(pid, signal.SIGKILL)
 
-    def stop_rank(self, bed, job, pid):
+class Case(Blow):
+    """A signal: `part` is rank, daemon or coordinator; `blow` is kill or stop."""
+
+    def __init__(self, part, blow, phase, ranks):
+        super().__init__(phase, ranks)
+        self.part, self.blow = part, blow
+
+    def __str__(self):
+        return f"{self.blow} {self.part} in {self.phase} of {self.ranks} ranks"
+
+    def run(self, expected):
+        with testbed.Testbed(ranks=self.ranks) as bed:
+            job, struck = self.begin(bed)
+            heal = getattr(self, f"{self.blow}_{self.part}")(bed, job, struck)
+            if bed.wait(job) != 0:
+                return self.told(bed, job)
+            if heal:
+                heal()
+            # What a daemon had not sent when it died is not in the log.
+            wrong = self.judge(bed, job, expected[self.ranks], all_logs=self.part != "daemon")
+            return wrong or self.judge_generation(bed, job, struck)
+
+    def judge_generation(self, bed, job, struck):
+        described = bed.describe(job)
+        worker = described["ranks"][self.rank]["worker"]
+        if self.part == "coordinator":
+            right = described["generation"] == 1
+        else:
+            right = described["generation"] > 1 and (worker == struck["worker"]) == (self.part == "rank")
+        return "" if right else f"{self}: generation {described['generation']} on {worker}"
+
+    def kill_rank(self, bed, job, struck):
+        os.kill(struck["pid"], signal.SIGKILL)
+
+    def stop_rank(self, bed, job, struck):
         """It stands still already."""
 
-    def kill_daemon(self, bed, job, pid):
-        bed.daemon_of(job, self.rank).kill()
+    def kill_daemon(self, bed, job, struck):
+        bed.daemons[struck["worker"]].kill()
 
-    def stop_daemon(self, bed, job, pid):
+    def stop_daemon(self, bed, job, struck):
         """Its rank goes on with what it was at, once others have taken its place."""
-        daemon = bed.daemon_of(job, self.rank)
+        daemon = bed.daemons[struck["worker"]]
         daemon.send(signal.SIGSTOP)
 
         def heal():
             before = bed.checkpoints(job)
-            testbed.resume(pid)
+            testbed.resume(struck["pid"])
             daemon.send(signal.SIGCONT)
-            assert eventually(lambda: len(bed.free_workers()) == 4), "the daemon does not come back"
+            assert eventually(bed.all_are_free), "the daemon does not come back"
             assert bed.checkpoints(job) == before, "a fenced rank has changed the record"
         return heal
 
-    def kill_coordinator(self, bed, job, pid):
+    def kill_coordinator(self, bed, job, struck):
         bed.restart_coordinator()
-        testbed.resume(pid)
+        testbed.resume(struck["pid"])
 
-    def stop_coordinator(self, bed, job, pid):
+    def stop_coordinator(self, bed, job, struck):
         bed.coordinator.send(signal.SIGSTOP)
-        testbed.resume(pid)
+        testbed.resume(struck["pid"])
         assert eventually(lambda: not bed.coordinator_answers())
         bed.coordinator.send(signal.SIGCONT)
 
 
-def cases():
-    every = [Case(part, blow, phase) for part in ("rank", "daemon", "coordinator")
-             for blow in ("kill", "stop") for phase in PHASES]
-    # A rank that never joins is found by the rendezvous' own deadline, which is minutes.
-    every = [case for case in every
-             if (case.part, case.blow, case.phase) != ("rank", "stop", "join")]
-    # Each part, each blow and each phase is among them.
-    return every if FULL else [case for number, case in enumerate(every)
-                               if number % 3 == number // 6 % 3]
+class Cut(Blow):
+    """The host of a rank, or that of the coordinator, loses its link."""
+
+    def __init__(self, part, phase, ranks):
+        super().__init__(phase, ranks)
+        self.part = part
+
+    def __str__(self):
+        return f"cut {self.part} off in {self.phase} of {self.ranks} ranks"
+
+    def run(self, expected):
+        with test_hosts.Hosts(self.ranks + 2) as hosts, \
+                testbed.TestbedOnHosts(hosts, ranks=self.ranks) as bed:
+            job, struck = self.begin(bed)
+            wrong = getattr(self, f"cut_{self.part}")(hosts, bed, job, struck)
+            return wrong or self.judge(bed, job, expected[self.ranks], all_logs=self.part != "rank")
+
+    def cut_rank(self, hosts, bed, job, struck):
+        """It has its link back when others have brought the job to its end."""
+        number = bed.number_of(struck["worker"])
+        hosts.cut(number)
+        testbed.resume(struck["pid"])
+        if bed.wait(job) != 0:
+            return self.told(bed, job)
+        before = bed.checkpoints(job)
+        hosts.heal(number)
+        if not eventually(bed.all_are_free):
+            return f"{self}: the worker does not come back"
+        if bed.checkpoints(job) != before:
+            return f"{self}: a fenced rank has changed the record"
+        after = bed.describe(job)
+        if after["ranks"][self.rank]["worker"] == struck["worker"]:
+            return f"{self}: it ended where it began"
+        return ""
+
+    def cut_coordinator(self, hosts, bed, job, struck):
+        """None of the workers is given up, and the job's generation goes on."""
+        hosts.unplug(0)
+        testbed.resume(struck["pid"])
+        if not eventually(lambda: "evictions_held" in bed.coordinator.log()):
+            return f"{self}: nobody was missed\n{bed.coordinator.log()}"
+        hosts.plug(0)
+        if bed.wait(job) != 0:
+            return self.told(bed, job)
+        generation = bed.describe(job)["generation"]
+        return "" if generation == 1 else f"{self}: generation {generation}"
 
 
-class KillMatrixTest(unittest.TestCase):
+def signals():
+    rows = [(part, blow) for part in ("rank", "daemon", "coordinator") for blow in ("kill", "stop")]
+    phases = list(PHASES)
+    if FULL:
+        return [Case(*row, phase, ranks) for row in rows for phase in phases for ranks in RANKS]
+    # Two phases of each row, so that each phase comes at least once.
+    half = len(phases) // 2
+    return [Case(*row, phases[(number + half * index) % len(phases)], ranks)
+            for number, row in enumerate(rows) for index, ranks in enumerate(RANKS)]
+
+
+def cuts():
+    if FULL:
+        return [Cut(part, phase, ranks) for part in ("rank", "coordinator")
+                for phase in PHASES for ranks in RANKS]
+    return [Cut("rank", "all-reduce", 4), Cut("rank", "register", 3), Cut("coordinator", "step", 3)]
+
+
+class MatrixCase(unittest.TestCase):
     maxDiff = None
 
-    def test_each_ends_with_the_bits_of_an_undisturbed_run(self):
-        expected = testbed.undisturbed()
+    def strike(self, blows):
+        right = {ranks: testbed.undisturbed(ranks=ranks) for ranks in RANKS}
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            for wrong in pool.map(lambda case: case.run(expected), cases()):
+            for wrong in pool.map(lambda blow: blow.run(right), blows):
                 with self.subTest():
                     self.assertEqual(wrong, "")
+
+
+class KillMatrixTest(MatrixCase):
+    def test_each_ends_with_the_bits_of_an_undisturbed_run(self):
+        self.strike(signals())
 
 
 REASON = test_hosts.why_not()
 
 
-class Cut:
-    """The host of a rank loses its link while the rank is in a phase, and has it back when others
-    have brought the job to its end."""
-
-    def __init__(self, phase):
-        self.phase = phase
-        self.rank = 0 if phase in SAVING else 1
-
-    def run(self, expected):
-        with test_hosts.Hosts(5) as hosts, testbed.TestbedOnHosts(hosts) as bed:
-            job = bed.submit(bed.job(stops_at=f"{self.rank}:{self.phase}:{PHASES[self.phase]}"))
-            bed.follow_until(job, "fault point")
-            rank = bed.describe(job)["ranks"][self.rank]
-            hosts.cut(bed.number_of(rank["worker"]))
-            testbed.resume(rank["pid"])
-            if bed.wait(job) != 0:
-                return f"cut in {self.phase}: {bed.dpctl('describe', job).stdout}"
-            before = bed.checkpoints(job)
-            hosts.heal(bed.number_of(rank["worker"]))
-            if not eventually(lambda: len(bed.free_workers()) == 4):
-                return f"cut in {self.phase}: the worker does not come back"
-            if bed.checkpoints(job) != before or bed.weights_hash() != expected[0]:
-                return f"cut in {self.phase}: other weights, or a fenced rank has changed the record"
-            return ""
-
-
 @unittest.skipIf(REASON, REASON)
-class CutTest(unittest.TestCase):
+class CutTest(MatrixCase):
     def test_a_host_that_is_cut_off_is_done_without_and_does_no_harm(self):
-        expected = testbed.undisturbed()
-        for phase in PHASES if FULL else ("all-reduce", "register"):
-            with self.subTest(phase):
-                self.assertEqual(Cut(phase).run(expected), "")
+        self.strike(cuts())
 
 
 if __name__ == "__main__":

@@ -6,17 +6,14 @@ KILLS (20) is how many blows, SEED (the time) which ones.
 
 import concurrent.futures
 import contextlib
-import json
 import os
 import random
 import statistics
-import subprocess
-import threading
 import time
 import unittest
 
 import testbed
-from cluster import TIMEOUT_S, eventually
+from progress import Progress
 
 KILLS = int(os.environ.get("KILLS", "20"))
 SEED = int(os.environ.get("SEED", str(int(time.time()))))
@@ -24,46 +21,6 @@ JOBS_AT_ONCE = 2
 # Enough for the blows, each of which waits for some steps.
 EPOCHS_PER_BLOW = 24
 STEPS_BETWEEN_BLOWS = (1, 40)
-
-
-class Progress:
-    """Follows the steps of a job, as they are told."""
-
-    def __init__(self, bed, job):
-        self._changed = threading.Condition()
-        self.latest = (0, 0)  # generation, step
-        self.over = False
-        self._logs = subprocess.Popen(
-            [*map(str, bed.dpctl_command()), "logs", "-f", job, "--metrics", "-o", "json"],
-            stdout=subprocess.PIPE, text=True)
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-        bed.callback(self.close)
-
-    def _read(self):
-        for line in self._logs.stdout:
-            told = json.loads(line)
-            metric = json.loads(told["line"])
-            if metric["event"] == "step":
-                with self._changed:
-                    self.latest = max(self.latest, (told["generation"], metric["step"]))
-                    self._changed.notify_all()
-        with self._changed:
-            self.over = True
-            self._changed.notify_all()
-
-    def wait(self, reached):
-        """None when the job is over before."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self.over or reached(self.latest), TIMEOUT_S):
-                raise TimeoutError(f"no progress beyond {self.latest}")
-            return self.latest if reached(self.latest) else None
-
-    def close(self):
-        self._logs.kill()
-        self._thread.join()
-        self._logs.stdout.close()
-        self._logs.wait()
 
 
 class Storm:

@@ -1,5 +1,6 @@
 """A cluster for tests that break things while a job trains, and the job whose end is known beforehand."""
 
+import functools
 import hashlib
 import json
 import os
@@ -10,26 +11,29 @@ from idx_data import train_job, write_idx
 
 RANKS = 3
 STEPS_PER_EPOCH = 10
+SAMPLES_PER_EPOCH = 60 * STEPS_PER_EPOCH
 LEASE = "2s"
-# So long that a checkpoint which is begun early is still under way, or done, before the end: a rank that
-# stands still when its peers have left is missed by nobody.
-EPOCHS = 20
+EPOCHS = 6
 # For a job of many blows.
 LONG_S = 900
+# So slow that thousands of steps do not learn the labels by heart.
+OPTIMIZER = {"sgd": {"learningRate": 0.01, "momentum": 0.9}}
 MODEL = {"layers": [
     {"conv2d": {"out": 4, "kernel": 3, "padding": 1}}, {"relu": {}}, {"maxPool2d": {"kernel": 2}},
     {"flatten": {}}, {"dropout": {"p": 0.3}}, {"linear": {"out": 10}}]}
 
 
 class Testbed(Cluster):
-    """A worker of one slot for each rank, and one to spare."""
+    """A worker of one slot for each rank, and so many to spare."""
 
-    def __init__(self, **options):
-        super().__init__(lease=LEASE, **options)
-        self.data = write_idx(self.dir / "data", train=60 * STEPS_PER_EPOCH, test=100)
+    def __init__(self, ranks=RANKS, spare=1, **options):
+        super().__init__(**{"lease": LEASE, **options})
+        self.ranks = ranks
+        self.data = write_idx(self.dir / "data", train=SAMPLES_PER_EPOCH, test=100,
+                              learnable=False)
         self.daemons = {}
-        for name in ("node1", "node2", "node3", "node4"):
-            self.add_daemon(name)
+        for number in range(1, ranks + spare + 1):
+            self.add_daemon(f"node{number}")
 
     def add_daemon(self, name):
         self.daemons[name] = self.worker(slots=1, name=name)
@@ -42,7 +46,8 @@ class Testbed(Cluster):
         return hashlib.sha256(self.weights.read_bytes()).hexdigest()
 
     def job(self, epochs=EPOCHS, every_steps=4, stops_at=None):
-        job = train_job(self.data, ranks=RANKS, epochs=epochs, evaluateEvery=0, model=MODEL,
+        job = train_job(self.data, ranks=self.ranks, epochs=epochs, evaluateEvery=0, model=MODEL,
+                        optimizer=OPTIMIZER,
                         output={"weights": str(self.weights)},
                         checkpoint={"dir": str(self.dir / "checkpoints"),
                                     "everySteps": every_steps})
@@ -78,6 +83,9 @@ class Testbed(Cluster):
         table = json.loads(self.dpctl("workers", "-o", "json", check=0).stdout)["items"]
         return {one["name"] for one in table if one["state"] == "READY" and one["freeSlots"] > 0}
 
+    def all_are_free(self):
+        return self.free_workers() == set(self.daemons)
+
     def coordinator_answers(self):
         return self.dpctl("ps", "--timeout", "1s").returncode == 0
 
@@ -85,13 +93,15 @@ class Testbed(Cluster):
 class TestbedOnHosts(Testbed):
     """The same with a host for each worker and, as host 0, one for the coordinator and dpctl."""
 
-    def __init__(self, hosts):
+    def __init__(self, hosts, **options):
         self.hosts = hosts
-        super().__init__()
+        super().__init__(**options)
 
     def start_coordinator(self, listen, **how):
         address = f"{self.hosts.address(0)}:{listen.split(':')[-1]}"
-        return self.program(BIN / "dp-coordinator", "--insecure", "--listen", address, "--lease", LEASE,
+        options = [f"--{name.replace('_', '-')}={value}"
+                   for name, value in self._coordinator_options.items()]
+        return self.program(BIN / "dp-coordinator", "--insecure", "--listen", address, *options,
                             "--data-dir", self.dir / "coordinator", prefix=self.hosts.prefix(0))
 
     def dpctl_command(self):
@@ -106,12 +116,24 @@ class TestbedOnHosts(Testbed):
         return int(name.removeprefix("node"))
 
 
+@functools.cache
 def undisturbed(epochs=EPOCHS, **options):
     """What the job leaves where nothing breaks: hash of its weights, and history."""
     with Testbed(**options) as bed:
         job = bed.submit(bed.job(epochs=epochs))
         assert bed.wait(job, LONG_S) == 0, bed.dpctl("logs", job).stdout
-        return bed.weights_hash(), bed.history(job)
+        history = bed.history(job)
+        check_samples(history, epochs)
+        return bed.weights_hash(), history
+
+
+def check_samples(history, epochs):
+    """Every sample is used once an epoch. Which ones a step has taken shows in its loss, to the last bit."""
+    assert sorted(history) == list(range(1, epochs * STEPS_PER_EPOCH + 1)), sorted(history)
+    for epoch in range(epochs):
+        steps = range(epoch * STEPS_PER_EPOCH + 1, (epoch + 1) * STEPS_PER_EPOCH + 1)
+        assert sum(history[step][1] for step in steps) == SAMPLES_PER_EPOCH, epoch + 1
+        assert len({history[step][0] for step in steps}) == STEPS_PER_EPOCH, "losses do not tell steps apart"
 
 
 def resume(pid):

@@ -110,6 +110,7 @@ class CommandSource {
 
   // Mostly what the retry policy says, where a verdict is due.
   Action Verdict(const Coordinator& coordinator) {
+    if (Below(4) == 0) return GiveUpRank{Rank(coordinator), "it has not joined"};
     const std::vector<Action> verdicts =
         PlanRetries(coordinator, absl::FromUnixSeconds(Below(kCommands)));
     if (!verdicts.empty() && Below(4) != 0) return verdicts.front();

@@ -141,6 +141,9 @@ Script::Lines Script::RunCommand(const Line& line) {
     return Apply(core::AskHandover{JobId(ToNumber(line.word(1))), line.option("reason", "asked")});
   }
   if (verb == "accuse") return Apply(Accusation(line));
+  if (verb == "give-up") {
+    return Apply(core::GiveUpRank{Rank(line), line.option("reason", "it has not joined")});
+  }
   if (verb == "started") return Apply(Report(line, What::kStarted));
   if (verb == "exited") return Apply(Report(line, What::kExited));
   if (verb == "released") return Apply(Report(line, What::kReleased));

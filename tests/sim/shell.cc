@@ -22,6 +22,7 @@ void Shell::Start() {
   up_ = true;
   coordinator_.emplace();
   liveness_.emplace(kLease);
+  late_ranks_ = {};
   waiters_.emplace(kWaitersMax);
   // What was not acknowledged may be lost; from what was, nothing goes back.
   invariants_ = {};
@@ -148,6 +149,12 @@ core::Outcome Shell::Apply(core::Action action) {
 void Shell::ApplyVerdicts() {
   for (core::LoseWorker& verdict : liveness_->Overdue(env_.events.now())) {
     env_.Tell(absl::StrCat("worker ", verdict.worker.ToString(), " lost: ", verdict.reason));
+    Apply(std::move(verdict));
+  }
+  for (core::GiveUpRank& verdict :
+       late_ranks_.Overdue(*coordinator_, *liveness_, env_.events.now())) {
+    env_.Tell(absl::StrCat("rank ", verdict.rank.rank, " of job ", verdict.rank.job.ToString(),
+                           " given up: ", verdict.reason));
     Apply(std::move(verdict));
   }
   for (core::Action& verdict : core::PlanRetries(*coordinator_, env_.events.now())) {

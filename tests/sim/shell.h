@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "server/core/coordinator.h"
 #include "server/core/invariants.h"
+#include "server/core/late_ranks.h"
 #include "server/core/liveness.h"
 #include "server/core/placement.h"
 #include "server/shell/waiters.h"
@@ -116,6 +117,7 @@ class Shell {
   absl::Time frozen_until_ = absl::InfinitePast();
   std::optional<core::Coordinator> coordinator_;
   std::optional<core::Liveness> liveness_;
+  core::LateRanks late_ranks_;
   std::optional<server::Waiters> waiters_;
   std::map<server::Waiters::Ticket, std::function<bool()>> parked_;
   server::Waiters::Ticket last_ticket_ = 0;

@@ -8,6 +8,8 @@ namespace {
 constexpr absl::Duration kTrouble = absl::Seconds(60);
 // Every time limit in the system, one after the other, is well below this.
 constexpr absl::Duration kPeace = absl::Seconds(300);
+// Longer than a rank tries to reach a coordinator that is frozen or away.
+constexpr absl::Duration kJoinWithin = absl::Seconds(20);
 constexpr int kDaemons = 3;
 constexpr int kSlots = 2;
 
@@ -69,6 +71,7 @@ void Simulation::SubmitJobs() {
       const bool cancel = never || env_.dice.Chance(0.15);
       core::JobSpec spec{.name = "job", .ranks = ranks};
       spec.joins_by_running = env_.dice.Chance(0.3);
+      if (!spec.joins_by_running) spec.join_within = kJoinWithin;
       const bool shareable = ranks % 2 == 0 && ranks <= 2 * kSlots;
       if (shareable && env_.dice.Chance(0.5)) spec.nodes = 2;
       if (env_.dice.Chance(0.7)) {

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "client/retry_loop.h"
 #include "worker/trainer/durable_file.h"
+#include "worker/trainer/fault_point.h"
 #include "worker/trainer/safetensors.h"
 #include "worker/trainer/sha256.h"
 #include "worker/trainer/state_dict.h"
@@ -32,6 +33,7 @@ absl::Status PublishWeights(const std::string& path, const RankModel& model,
                             client::Pause& pause) {
   const std::string encoded = Encode(model);
   DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, encoded));
+  ReachFaultPoint("publish");
   v1::RegisterWeightsRequest request;
   request.set_job(environment.job.value());
   request.set_generation(environment.generation.value());

@@ -7,16 +7,9 @@
 #include "worker/engine/collectives/local_group.h"
 
 namespace dp::trainer {
-namespace {
-
-// Until a rank that is stuck is missed, which may still load its data: 5 minutes by default.
-constexpr int kConnectFactor = 10;
-
-}  // namespace
-
 absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
-                                      const Environment& environment,
-                                      const engine::GroupOptions& options) {
+                                      const Environment& environment, const Timeouts& timeouts) {
+  const engine::GroupOptions options{.timeout = timeouts.collective};
   const std::string name = absl::AsciiStrToLower(backend);
   if (name == "nccl") {
     return absl::UnimplementedError(
@@ -32,7 +25,7 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
   DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Group> group,
                       engine::ConnectGloo(store, environment.rank, environment.world_size,
                                           {.group = options,
-                                           .connect_timeout = kConnectFactor * options.timeout,
+                                           .connect_timeout = timeouts.store,
                                            .address = environment.address,
                                            .interface = environment.gloo_interface}));
   return OpenedGroup{std::move(group), "gloo"};

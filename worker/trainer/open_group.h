@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/store/store.h"
+#include "base/timeouts.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/trainer/environment.h"
 
@@ -17,11 +18,10 @@ struct OpenedGroup {
 };
 
 // Binds the ranks of this generation together. `backend` is "auto" or a name; ranks find each other
-// through `store`. Blocks until all are connected.
+// through `store`. Blocks until all are connected, which those that load data do later than others.
 // Errors: InvalidArgument unknown backend; Unimplemented a backend that this build or host lacks;
 // DeadlineExceeded names the ranks that did not arrive.
 absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
-                                      const Environment& environment,
-                                      const engine::GroupOptions& options);
+                                      const Environment& environment, const Timeouts& timeouts);
 
 }  // namespace dp::trainer

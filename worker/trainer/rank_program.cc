@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/timeouts.h"
 #include "client/grpc_connection.h"
 #include "client/grpc_store.h"
 #include "worker/engine/collectives/failure.h"
@@ -20,6 +21,7 @@
 #include "worker/trainer/durable_file.h"
 #include "worker/trainer/fault_point.h"
 #include "worker/trainer/final_weights.h"
+#include "worker/trainer/finish_together.h"
 #include "worker/trainer/handover_watch.h"
 #include "worker/trainer/manifest.h"
 #include "worker/trainer/open_group.h"
@@ -34,11 +36,13 @@ namespace {
 
 // How long the coordinator may be away while a rank starts.
 constexpr absl::Duration kJoinTimeout = absl::Minutes(5);
-// How long all ranks of a job may take to start: loading data on a busy host included.
-constexpr absl::Duration kRendezvousTimeout = absl::Minutes(10);
 // Where a collective fails, how far apart its ranks notice: those that wait for a rank which is
 // stuck, and those that wait for one of them.
 constexpr absl::Duration kPeersSpeakWithin = absl::Seconds(2);
+// How often ranks meet while rank 0 writes what the training leaves; more often where the job wants
+// to know sooner.
+constexpr absl::Duration kMeetEvery = absl::Seconds(1);
+constexpr int kMeetingsPerDetection = 4;
 
 struct Datasets {
   std::unique_ptr<engine::Dataset> train;
@@ -67,6 +71,9 @@ engine::BucketPlanOptions BucketsOf(const TrainingPlan& plan) {
   options.first_bytes = std::min(options.first_bytes, options.cap_bytes);
   return options;
 }
+
+// The lease is the daemon's.
+Timeouts TimeoutsOf(const TrainingPlan& plan) { return TimeoutsFor(plan.detect_within, {}); }
 
 bool LostPeer(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
@@ -99,7 +106,7 @@ class RankProgram {
     DP_RETURN_IF_ERROR(CheckModel(plan, *data.train));
     DP_RETURN_IF_ERROR(CheckSomethingToTrain(plan, *data.train));
     if (environment_.rank == 0) DP_RETURN_IF_ERROR(CheckOutputs(plan));
-    DP_RETURN_IF_ERROR(session_.AwaitSealed(kRendezvousTimeout));
+    DP_RETURN_IF_ERROR(session_.AwaitSealed(TimeoutsOf(plan).rendezvous));
     ReachFaultPoint("connect");
     const absl::StatusOr<TrainingEnd> end = TrainWithPeers(plan, data, metrics);
     if (LostPeer(end.status())) return AwaitEnd(plan, end.status());
@@ -131,8 +138,8 @@ class RankProgram {
 
   absl::StatusOr<TrainingEnd> TrainWithPeers(const TrainingPlan& plan, const Datasets& data,
                                              MetricLog& metrics) {
-    DP_ASSIGN_OR_RETURN(OpenedGroup opened, OpenGroup(plan.backend, store_, environment_,
-                                                      {.timeout = plan.detect_within}));
+    DP_ASSIGN_OR_RETURN(OpenedGroup opened,
+                        OpenGroup(plan.backend, store_, environment_, TimeoutsOf(plan)));
     return Train(plan, data, metrics, opened);
   }
 
@@ -169,11 +176,15 @@ class RankProgram {
                     .asked_to_leave = [this] { return watch_ && watch_->asked(); },
                     .trace = plan.trace_file.empty() ? nullptr : &trace});
     DP_ASSIGN_OR_RETURN(const TrainingEnd end, loop.Run());
+    const auto leave_behind = [&] {
+      loop.SaveEnd();
+      return end == TrainingEnd::kDone ? WriteResults(plan, model, trace) : absl::OkStatus();
+    };
+    const absl::Duration often = std::min(kMeetEvery, plan.detect_within / kMeetingsPerDetection);
+    DP_RETURN_IF_ERROR(FinishTogether(group, often, leave_behind));
+    end == TrainingEnd::kDone ? progress.Ended() : progress.HandedOver();
     // A peer that does not come to its end fails by itself; what this rank has is whole.
     (void)group.Leave()->Wait();
-    if (end == TrainingEnd::kDone && group.rank() == 0) {
-      DP_RETURN_IF_ERROR(WriteResults(plan, model, trace));
-    }
     return end;
   }
 

@@ -38,13 +38,13 @@ TrainLoop::TrainLoop(const Parts& parts)
 
 absl::StatusOr<TrainingEnd> TrainLoop::Run() {
   parts_.progress.Started();
-  DP_ASSIGN_OR_RETURN(const TrainingEnd end, RunEpochs());
-  if (parts_.saver != nullptr) {
-    parts_.saver->SaveNow(parts_.progress.position());
-    TellSaved();
-  }
-  end == TrainingEnd::kDone ? parts_.progress.Ended() : parts_.progress.HandedOver();
-  return end;
+  return RunEpochs();
+}
+
+void TrainLoop::SaveEnd() {
+  if (parts_.saver == nullptr) return;
+  parts_.saver->SaveNow(parts_.progress.position());
+  TellSaved();
 }
 
 // A position at the end of an epoch begins with that epoch's end, which nobody may have seen.

@@ -56,6 +56,10 @@ class TrainLoop {
   // Errors: those of the group; OutOfRange the loss or a weight is infinite or no number.
   absl::StatusOr<TrainingEnd> Run();
 
+  // Where checkpoints are made: saves what Run ended with, and waits until it is registered or
+  // known to fail. After Run, from any one thread.
+  void SaveEnd();
+
  private:
   absl::StatusOr<TrainingEnd> RunEpochs();
   absl::Status RunEpoch(int epoch);

@@ -104,17 +104,18 @@ class Training {
     const auto asked = [&] {
       return first && options.leave_at > 0 && progress.steps() + 1 >= options.leave_at;
     };
-    const auto end = TrainLoop({.plan = options.plan,
-                                .model = *model,
-                                .group = group,
-                                .reducer = reducer,
-                                .sampler = sampler,
-                                .train_set = train,
-                                .test_set = test,
-                                .progress = progress,
-                                .saver = saver ? &*saver : nullptr,
-                                .asked_to_leave = asked})
-                         .Run();
+    TrainLoop loop({.plan = options.plan,
+                    .model = *model,
+                    .group = group,
+                    .reducer = reducer,
+                    .sampler = sampler,
+                    .train_set = train,
+                    .test_set = test,
+                    .progress = progress,
+                    .saver = saver ? &*saver : nullptr,
+                    .asked_to_leave = asked});
+    const auto end = loop.Run();
+    if (end.ok()) loop.SaveEnd();
     outcome.status = end.status();
     if (end.ok()) outcome.end = *end;
     const absl::Span<float> values = model->values->span();
