@@ -5,23 +5,47 @@
 
 #include "absl/strings/string_view.h"
 #include "base/limits.h"
+#include "proto/convert/time.h"
 
 namespace dp::ctl {
+namespace {
+
+// The times of a chunk, asked for ascending offsets.
+class ChunkTimes {
+ public:
+  explicit ChunkTimes(const v1::LogChunk& chunk) : times_(chunk.times()) {}
+
+  std::optional<absl::Time> At(uint64_t offset) {
+    while (next_ < times_.size() && times_[next_].offset() <= offset) ++next_;
+    if (next_ == 0) return std::nullopt;
+    return FromProto(times_[next_ - 1].time());
+  }
+
+ private:
+  const google::protobuf::RepeatedPtrField<v1::LogTime>& times_;
+  int next_ = 0;  // the first behind the offset
+};
+
+}  // namespace
 
 std::vector<LogLine> LogLines::Add(const v1::LogChunk& chunk) {
   const Stream stream{chunk.generation(), chunk.rank(), chunk.stream()};
-  std::string& open = open_[stream];
+  Open& open = open_[stream];
   std::vector<LogLine> lines;
+  if (chunk.cut_bytes() > 0 && !open.text.empty()) lines.push_back(Close(stream, open));
+  ChunkTimes times(chunk);
   absl::string_view data = chunk.data();
   while (!data.empty()) {
-    const size_t room = kWholeLineBytesMax - open.size();
+    if (open.text.empty()) open.time = times.At(chunk.offset() + chunk.data().size() - data.size());
+    const size_t room = kWholeLineBytesMax - open.text.size();
     const size_t end = std::min(data.find('\n'), data.size());
     const size_t taken = std::min(end, room);
     const bool complete = end < data.size() && end <= room;
-    open.append(data.data(), taken);
+    open.text.append(data.data(), taken);
     data.remove_prefix(taken + (complete ? 1 : 0));
-    if (complete || open.size() == kWholeLineBytesMax)
-      lines.push_back({stream.generation, stream.rank, stream.stream, std::exchange(open, "")});
+    if (!complete && open.text.size() < kWholeLineBytesMax) continue;
+    lines.push_back(Close(stream, open));
+    lines.back().cut_bytes = chunk.cut_bytes();
   }
   return lines;
 }
@@ -29,9 +53,13 @@ std::vector<LogLine> LogLines::Add(const v1::LogChunk& chunk) {
 std::vector<LogLine> LogLines::Rest() {
   std::vector<LogLine> lines;
   for (auto& [stream, open] : std::exchange(open_, {}))
-    if (!open.empty())
-      lines.push_back({stream.generation, stream.rank, stream.stream, std::move(open)});
+    if (!open.text.empty()) lines.push_back(Close(stream, open));
   return lines;
+}
+
+LogLine LogLines::Close(const Stream& stream, Open& open) {
+  auto [text, time] = std::exchange(open, {});
+  return {stream.generation, stream.rank, stream.stream, std::move(text), time};
 }
 
 }  // namespace dp::ctl

@@ -3,9 +3,11 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "dp/v1/logs.pb.h"
 
 namespace dp::ctl {
@@ -16,10 +18,14 @@ struct LogLine {
   int rank = 0;
   v1::LogStream stream = v1::LOG_STREAM_STDOUT;
   std::string text;
+  // When its worker found it in the rank's file.
+  std::optional<absl::Time> time = std::nullopt;
+  // Above 0: so many bytes are missing here, and the text says so.
+  uint64_t cut_bytes = 0;
 };
 
 // Cuts what streams bring into lines, in the order it came. A line that never ends is cut at
-// kWholeLineBytesMax. Not thread-safe.
+// kWholeLineBytesMax; one before missing bytes ends there. Not thread-safe.
 class LogLines {
  public:
   // The lines that are complete with `chunk`.
@@ -34,8 +40,14 @@ class LogLines {
     v1::LogStream stream;
     auto operator<=>(const Stream&) const = default;
   };
+  // Of a line that has no end yet.
+  struct Open {
+    std::string text;
+    std::optional<absl::Time> time;
+  };
+  static LogLine Close(const Stream& stream, Open& open);
 
-  std::map<Stream, std::string> open_;
+  std::map<Stream, Open> open_;
 };
 
 }  // namespace dp::ctl

@@ -3,12 +3,11 @@
 #include <utility>
 
 #include "base/status.h"
-#include "client/long_poll.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
-absl::StatusOr<std::vector<LogLine>> LogReader::Next(bool follow) {
-  const absl::Duration poll = follow ? client::kLongPoll : absl::ZeroDuration();
+absl::StatusOr<std::vector<LogLine>> LogReader::Next(bool follow, absl::Duration wait) {
+  const absl::Duration poll = follow ? wait : absl::ZeroDuration();
   *request_.mutable_timeout() = ToProto(poll);
   DP_ASSIGN_OR_RETURN(
       v1::ReadLogsResponse response, context_.CallFor(patience_, [&](absl::Duration) {

@@ -4,6 +4,7 @@
 
 #include "client/dpctl/context.h"
 #include "client/dpctl/log_lines.h"
+#include "client/long_poll.h"
 #include "dp/v1/logs.pb.h"
 
 namespace dp::ctl {
@@ -16,9 +17,9 @@ class LogReader {
   LogReader(Context& context, v1::ReadLogsRequest request, absl::Duration patience)
       : context_(context), request_(std::move(request)), patience_(patience) {}
 
-  // The next lines; waits for some where `follow` is set. May be none.
+  // The next lines; waits for some for so long where `follow` is set. May be none.
   // Errors: NotFound unknown job; Unavailable the coordinator was away for longer than `patience`.
-  absl::StatusOr<std::vector<LogLine>> Next(bool follow);
+  absl::StatusOr<std::vector<LogLine>> Next(bool follow, absl::Duration wait = client::kLongPoll);
 
   // Whether the last Next found the end: with `follow`, that of the job; else of what is there.
   bool at_end() const { return at_end_; }

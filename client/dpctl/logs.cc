@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <limits>
+#include <set>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
@@ -8,10 +11,12 @@
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/job_view.h"
-#include "client/dpctl/json_writer.h"
+#include "client/dpctl/log_dedup.h"
+#include "client/dpctl/log_printer.h"
 #include "client/dpctl/log_reader.h"
-#include "client/dpctl/rank_labels.h"
+#include "client/dpctl/since_flag.h"
 #include "client/dpctl/verbs.h"
+#include "proto/convert/time.h"
 
 namespace dp::ctl {
 namespace {
@@ -21,17 +26,24 @@ class Logs final : public Command {
   const char* name() const override { return "logs"; }
   const char* summary() const override { return "Print what the ranks of a job write"; }
   const char* example() const override {
-    return "dpctl logs -f 7\n  dpctl logs 7 --rank 0,2-5 --tail 20 --stderr";
+    return "dpctl logs -f 7\n  dpctl logs 7 --rank 0,2-5 --tail 20 --stderr\n"
+           "  dpctl logs 7 --since 5m --timestamps --dedup";
   }
 
   void DefineFlags(CLI::App& app) override {
     app.add_option("JOB", job_, "Id, or name (the latest job of that name)")->required();
     app.add_flag("-f,--follow", follow_, "Go on until the job is over");
     app.add_option("--rank", ranks_, "Only these ranks, as 0,2-5")->type_name("RANKS");
-    app.add_option("--generation", generation_, "Only this one; by default the latest")
-        ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+    app.add_option("--generation", generation_, "Only this one, or 'all'; by default the latest")
+        ->check(WrongGeneration)
+        ->type_name("NUMBER|all|latest");
     app.add_option("--tail", tail_, "Start at the last so many lines of each stream")
         ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+    AddSince(app, "--since", since_,
+             "Start at lines of so long ago, as 5m, or of a time, as 2026-11-21T19:10:00Z");
+    app.add_flag("--timestamps", timestamps_, "Before each line, when its worker found it");
+    app.add_flag("--dedup", dedup_,
+                 "Equal lines of several ranks once, as [0-3]; -f waits 1s for the others");
     app.add_flag("--stdout", stdout_, "Only standard output");
     app.add_flag("--stderr", stderr_, "Only standard error");
     app.add_flag("--metrics", metrics_,
@@ -39,29 +51,63 @@ class Logs final : public Command {
   }
 
   absl::StatusOr<int> Run(Context& context) override {
-    DP_ASSIGN_OR_RETURN(v1::ReadLogsRequest request, Request());
+    DP_ASSIGN_OR_RETURN(v1::ReadLogsRequest request, Request(context));
     DP_ASSIGN_OR_RETURN(v1::Job job, FindJob(context, job_));
     DP_RETURN_IF_ERROR(CheckRanks(request, job));
     DP_RETURN_IF_ERROR(ChooseGeneration(job, request));
     request.set_job(job.id());
     const absl::Duration patience = follow_ ? kPatience : context.flags().timeout;
-    RankLabels labels(context, job.id());
-    labels.Learn(job);
+    const size_t ranks =
+        request.ranks().empty() ? static_cast<size_t>(WorldSizeOf(job)) : RanksOf(request).size();
     LogReader reader(context, std::move(request), patience);
-    while (!reader.at_end() && context.out().good()) {
-      DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, reader.Next(follow_));
-      for (const LogLine& line : lines) {
-        if (labels.Enter(line.generation))
-          context.err() << "dpctl: job " << job.id() << " goes on as generation " << line.generation
-                        << std::endl;
-        Print(line, labels, context);
-      }
-      context.out().flush();
-    }
+    LogPrinter printer(context, job, timestamps_);
+    DP_RETURN_IF_ERROR(dedup_ ? ShowShared(context, reader, printer, ranks)
+                              : Show(context, reader, printer));
     return kSuccess;
   }
 
  private:
+  // How long a line waits for other ranks to write the same, where somebody looks on.
+  static constexpr absl::Duration kHold = absl::Seconds(1);
+
+  absl::Status Show(Context& context, LogReader& reader, LogPrinter& printer) const {
+    while (!reader.at_end() && context.out().good()) {
+      DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, reader.Next(follow_));
+      for (const LogLine& line : lines) printer.Print(line);
+      context.out().flush();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ShowShared(Context& context, LogReader& reader, LogPrinter& printer,
+                          size_t ranks) const {
+    const Clock& clock = context.surroundings().clock;
+    LogDedup dedup(ranks, follow_ ? kHold : absl::InfiniteDuration());
+    while (!reader.at_end() && context.out().good()) {
+      const absl::Duration held = std::max(dedup.next_at() - clock.Now(), absl::ZeroDuration());
+      DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines,
+                          reader.Next(follow_, std::min(held, client::kLongPoll)));
+      for (LogLine& line : lines) dedup.Add(std::move(line), clock.Now());
+      const auto due = reader.at_end() ? dedup.TakeAll() : dedup.Take(clock.Now());
+      for (const SharedLine& shared : due) printer.Print(shared);
+      context.out().flush();
+    }
+    return absl::OkStatus();
+  }
+
+  // Empty, or what is wrong.
+  static std::string WrongGeneration(const std::string& text) {
+    int number = 0;
+    if (text == kAll || text == kLatest || (absl::SimpleAtoi(text, &number) && number > 0))
+      return "";
+    return absl::StrCat("'", text, "' is no generation; expected a number from 1 on, ", kAll,
+                        " or ", kLatest);
+  }
+
+  static std::set<int> RanksOf(const v1::ReadLogsRequest& request) {
+    return {request.ranks().begin(), request.ranks().end()};
+  }
+
   static absl::Status CheckRanks(const v1::ReadLogsRequest& request, const v1::Job& job) {
     const int ranks = WorldSizeOf(job);
     for (const int rank : request.ranks())
@@ -74,14 +120,20 @@ class Logs final : public Command {
 
   // Following goes on with the generations that come.
   absl::Status ChooseGeneration(const v1::Job& job, v1::ReadLogsRequest& request) const {
-    request.set_generation(generation_);
-    if (generation_ == 0) request.set_since_generation(job.generation());
-    if (generation_ <= static_cast<int64_t>(job.generation())) return absl::OkStatus();
+    if (generation_ == kAll) return absl::OkStatus();
+    if (generation_ == kLatest) {
+      request.set_since_generation(job.generation());
+      return absl::OkStatus();
+    }
+    uint64_t generation = 0;
+    (void)absl::SimpleAtoi(generation_, &generation);  // checked with the flags
+    request.set_generation(generation);
+    if (generation <= job.generation()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("--generation: job ", job.id(), " has had ",
-                                                   job.generation(), " so far, not ", generation_));
+                                                   job.generation(), " so far, not ", generation));
   }
 
-  absl::StatusOr<v1::ReadLogsRequest> Request() const {
+  absl::StatusOr<v1::ReadLogsRequest> Request(Context& context) const {
     v1::ReadLogsRequest request;
     if (!ranks_.empty()) {
       DP_ASSIGN_OR_RETURN(std::vector<int> ranks, ParseRanks(ranks_));
@@ -92,22 +144,13 @@ class Logs final : public Command {
     if (stderr_ || !some) request.add_streams(v1::LOG_STREAM_STDERR);
     if (metrics_) request.add_streams(v1::LOG_STREAM_METRICS);
     request.set_tail_lines(tail_);
-    return request;
-  }
-
-  static void Print(const LogLine& line, RankLabels& labels, Context& context) {
-    if (context.flags().format != Format::kJson) {
-      context.out() << labels.Of(line.rank) << ' ' << line.text << '\n';
-      return;
+    request.set_with_times(timestamps_ || context.flags().format == Format::kJson);
+    if (!since_.empty()) {
+      DP_ASSIGN_OR_RETURN(const absl::Time since,
+                          ReadSince(since_, context.surroundings().clock.Now()));
+      *request.mutable_since() = ToProto(std::max(since, absl::UnixEpoch()));
     }
-    JsonWriter json(context.out(), JsonWriter::Style::kOneLine);
-    json.BeginObject();
-    json.Field("generation", line.generation);
-    json.Field("rank", line.rank);
-    json.Field("host", labels.Host(line.rank));
-    json.Field("stream", NameOf(line.stream));
-    json.Field("line", line.text);
-    json.EndObject();
+    return request;
   }
 
   std::string job_;
@@ -117,7 +160,12 @@ class Logs final : public Command {
   bool stderr_ = false;
   bool metrics_ = false;
   int tail_ = 0;
-  int generation_ = 0;  // 0: the latest
+  static constexpr char kAll[] = "all";
+  static constexpr char kLatest[] = "latest";
+  std::string generation_ = kLatest;
+  std::string since_;
+  bool timestamps_ = false;
+  bool dedup_ = false;
 };
 
 }  // namespace

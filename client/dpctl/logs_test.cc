@@ -99,8 +99,98 @@ TEST_F(LogsTest, ARankThatTheJobDoesNotHaveIsAUsageError) {
 TEST_F(LogsTest, JsonIsOneObjectALine) {
   AddLogPage(kSecond);
   EXPECT_EQ(Dpctl("logs 7 -o json").out,
-            "{\"generation\":1,\"rank\":0,\"host\":\"\",\"stream\":\"stdout\",\"line\":\"f\"}\n"
-            "{\"generation\":1,\"rank\":0,\"host\":\"\",\"stream\":\"stdout\",\"line\":\"end\"}\n");
+            "{\"generation\":1,\"rank\":0,\"host\":\"\",\"stream\":\"stdout\",\"time\":null,"
+            "\"line\":\"f\"}\n"
+            "{\"generation\":1,\"rank\":0,\"host\":\"\",\"stream\":\"stdout\",\"time\":null,"
+            "\"line\":\"end\"}\n");
+  EXPECT_TRUE(coordinator_.log_reads.at(0).with_times());
+}
+
+TEST_F(LogsTest, AllGenerationsAreReadWhereTheyAreAskedFor) {
+  coordinator_.jobs.at(7).set_generation(3);
+  AddLogPage("finished: true");
+  Dpctl("logs 7 --generation all");
+  EXPECT_EQ(coordinator_.log_reads.at(0).since_generation(), 0u);
+  EXPECT_EQ(coordinator_.log_reads.at(0).generation(), 0u);
+  EXPECT_THAT(Dpctl("logs 7 --generation first").err, HasSubstr("'first' is no generation"));
+}
+
+TEST_F(LogsTest, SinceIsATimeOrSoLongAgo) {
+  AddLogPage("finished: true");
+  AddLogPage("finished: true");
+  Dpctl("logs 7 --since 1970-01-01T00:01:40Z --tail 3");
+  EXPECT_EQ(coordinator_.log_reads.at(0).since().seconds(), 100);
+  EXPECT_EQ(coordinator_.log_reads.at(0).tail_lines(), 3);
+  Dpctl("logs 7 --since 1h");
+  EXPECT_EQ(coordinator_.log_reads.at(1).since().seconds(),
+            1767319445);  // 2026-01-02 02:04:05 UTC
+  EXPECT_EQ(Dpctl("logs 7 --since yesterday").code, 2);
+}
+
+constexpr char kTimed[] = R"(
+  chunks { generation: 1 rank: 0 stream: LOG_STREAM_STDOUT offset: 10 data: "old\nstep\nend\n"
+           times { offset: 14 time { seconds: 100 nanos: 250000000 } }
+           times { offset: 19 time { seconds: 101 } } }
+  finished: true)";
+
+TEST_F(LogsTest, TimestampsStandBeforeTheRankAndAreUnknownForOldLines) {
+  AddLogPage(kTimed);
+  EXPECT_EQ(Dpctl("logs 7 --timestamps").out,
+            "- [0] old\n1970-01-01T00:01:40.250Z [0] step\n1970-01-01T00:01:41.000Z [0] end\n");
+  EXPECT_TRUE(coordinator_.log_reads.at(0).with_times());
+}
+
+TEST_F(LogsTest, ALineThatCameInPiecesHasTheTimeOfItsFirst) {
+  AddLogPage(R"(chunks { generation: 1 data: "ha" times { time { seconds: 1 } } })");
+  AddLogPage(
+      R"(chunks { generation: 1 offset: 2 data: "lf\n" times { offset: 2 time { seconds: 2 } } }
+                finished: true)");
+  EXPECT_EQ(Dpctl("logs -f 7 --timestamps").out, "1970-01-01T00:00:01.000Z [0] half\n");
+}
+
+TEST_F(LogsTest, ALineAboutMissingBytesStandsAlone) {
+  for (int i = 0; i < 2; ++i)
+    AddLogPage(R"(chunks { generation: 1 stream: LOG_STREAM_STDOUT data: "half" }
+                  chunks { generation: 1 stream: LOG_STREAM_STDOUT offset: 4
+                           data: "[log cut here]\n" cut_bytes: 9 }
+                  chunks { generation: 1 stream: LOG_STREAM_STDOUT offset: 13 data: "end\n" }
+                  finished: true)");
+  EXPECT_EQ(Dpctl("logs 7").out, "[0] half\n[0] [log cut here]\n[0] end\n");
+  EXPECT_THAT(Dpctl("logs 7 -o json").out,
+              HasSubstr(R"("time":null,"cutBytes":9,"line":"[log cut here]")"));
+}
+
+constexpr char kEqual[] = R"(
+  chunks { generation: 1 rank: 0 stream: LOG_STREAM_STDOUT data: "hello\nmine\n"
+           times { time { seconds: 1 } } }
+  chunks { generation: 1 rank: 1 stream: LOG_STREAM_STDOUT data: "hello\n" }
+  chunks { generation: 1 rank: 2 stream: LOG_STREAM_STDOUT data: "hello\n" }
+  finished: true)";
+
+TEST_F(LogsTest, EqualLinesOfManyRanksAreShownOnce) {
+  AddLogPage(kEqual);
+  EXPECT_EQ(Dpctl("logs 7 --dedup").out, "[0-2] hello\n[0] mine\n");
+}
+
+TEST_F(LogsTest, EqualLinesHaveTheTimeOfTheFirst) {
+  AddLogPage(kEqual);
+  EXPECT_EQ(Dpctl("logs -f 7 --dedup --timestamps").out,
+            "1970-01-01T00:00:01.000Z [0-2] hello\n1970-01-01T00:00:01.000Z [0] mine\n");
+}
+
+TEST_F(LogsTest, EqualLinesAsJsonNameTheirRanks) {
+  AddLogPage(kEqual);
+  EXPECT_THAT(Dpctl("logs 7 --dedup -o json").out,
+              HasSubstr(R"({"generation":1,"ranks":[0,1,2],"hosts":["","",""],"stream":"stdout",)"
+                        R"("time":"1970-01-01T00:00:01.000Z","line":"hello"})"));
+}
+
+TEST_F(LogsTest, WhileALineIsHeldForOtherRanksFollowingDoesNotWaitForLong) {
+  AddLogPage(R"(chunks { generation: 1 data: "hello\n" })");
+  AddLogPage("finished: true");
+  EXPECT_EQ(Dpctl("logs -f 7 --dedup").out, "[0] hello\n");
+  EXPECT_EQ(coordinator_.log_reads.at(0).timeout().seconds(), 10);
+  EXPECT_LE(coordinator_.log_reads.at(1).timeout().seconds(), 1);
 }
 
 TEST_F(LogsTest, AReaderThatHasHadEnoughEndsIt) {

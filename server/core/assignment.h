@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "base/id.h"
 #include "server/core/command.h"
 
@@ -30,6 +31,7 @@ struct AssignedRank {
   std::vector<HostRanks> hosts = {};
   // Its job is asked to save a checkpoint where it can, and to leave.
   bool hand_over = false;
+  absl::Time submitted_at = absl::InfinitePast();  // the job
 };
 
 // The desired state of one worker: what it should run, by RankKey. A rank that is not listed is

@@ -1,6 +1,8 @@
 #include "server/shell/append_logs_call.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -10,6 +12,33 @@
 #include "server/shell/convert_values.h"
 
 namespace dp::server {
+namespace {
+
+// The one that ended first comes first.
+std::vector<JobId> EndedJobs(const core::Coordinator& coordinator) {
+  std::vector<std::pair<absl::Time, JobId>> ended;
+  for (const core::Job* job : coordinator.jobs()) {
+    if (job->terminal())
+      ended.emplace_back(job->finished_at.value_or(absl::InfinitePast()), job->id);
+  }
+  std::sort(ended.begin(), ended.end());
+  std::vector<JobId> jobs;
+  for (const auto& [at, job] : ended) jobs.push_back(job);
+  return jobs;
+}
+
+// So that what a daemon has kept of another coordinator's job of that number does not get in.
+absl::Status CheckSame(const v1::AppendLogsRequest& request, const core::Job& job) {
+  if (!request.has_job_submitted_at() ||
+      FromProto(request.job_submitted_at()) == job.submitted_at) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat("job ", job.id.value(),
+                                          " is another one: it was submitted at ",
+                                          absl::FormatTime(job.submitted_at)));
+}
+
+}  // namespace
 
 void AppendLogsCall::Start() {
   FinishOnError(this, driver_.Ask([this](const absl::Status& status, const View& view) {
@@ -24,6 +53,7 @@ absl::Status AppendLogsCall::Check(const View& view) {
   if (job == nullptr) {
     return core::UnknownJob(JobId(request_.job()));
   }
+  DP_RETURN_IF_ERROR(CheckSame(request_, *job));
   DP_ASSIGN_OR_RETURN(std::vector<LogChunk> chunks, FromProto(request_, *job));
   return logs_.Append(job->id, std::move(chunks),
                       [this](const absl::StatusOr<LogThread::Appended>& appended) {
@@ -32,7 +62,10 @@ absl::Status AppendLogsCall::Check(const View& view) {
 }
 
 absl::Status AppendLogsCall::Written(const absl::StatusOr<LogThread::Appended>& appended) {
-  if (!appended.ok()) return appended.status();
+  if (!appended.ok()) {
+    if (logs_.TakeRoomRequest()) MakeRoom();
+    return appended.status();
+  }
   for (const LogPosition& end : appended->acknowledged) {
     *response_.add_acknowledged() = ToProto(end);
   }
@@ -40,6 +73,13 @@ absl::Status AppendLogsCall::Written(const absl::StatusOr<LogThread::Appended>& 
   return driver_.TellLogs(
       JobId(request_.job()), appended->version,
       [this](const absl::Status& status, const View& view) { Told(status, view); });
+}
+
+void AppendLogsCall::MakeRoom() {
+  // Where this is refused, the next append that finds no room asks again.
+  (void)driver_.Ask([logs = &logs_](const absl::Status& status, const View& view) {
+    if (status.ok()) (void)logs->MakeRoom(EndedJobs(view.coordinator));
+  });
 }
 
 void AppendLogsCall::Told(const absl::Status& status, const View& view) {

@@ -24,6 +24,8 @@ class AppendLogsCall final : public grpc::ServerUnaryReactor {
   absl::Status Check(const View& view);
   absl::Status Written(const absl::StatusOr<LogThread::Appended>& appended);
   void Told(const absl::Status& status, const View& view);
+  // Has the logs of jobs that have ended removed, the one that ended first before the others.
+  void MakeRoom();
 
   Driver& driver_;
   LogThread& logs_;

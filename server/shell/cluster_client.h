@@ -163,6 +163,10 @@ class ClusterClient {
   }
   Answered<v1::AppendLogsResponse> AppendLog(uint64_t worker, uint64_t job, uint64_t offset,
                                              const std::string& data, int rank = 0) {
+    return Call(*logs_, &v1::Logs::Stub::Append, AppendRequest(worker, job, offset, data, rank));
+  }
+  static v1::AppendLogsRequest AppendRequest(uint64_t worker, uint64_t job, uint64_t offset,
+                                             const std::string& data, int rank = 0) {
     v1::AppendLogsRequest request;
     request.set_worker_id(worker);
     request.set_incarnation(1);
@@ -173,7 +177,7 @@ class ClusterClient {
     chunk->set_stream(v1::LOG_STREAM_STDOUT);
     chunk->set_offset(offset);
     chunk->set_data(data);
-    return Call(*logs_, &v1::Logs::Stub::Append, request);
+    return request;
   }
   // Goes on behind `after`, as a follower does.
   Answered<v1::ReadLogsResponse> ReadLogs(uint64_t job, absl::Duration timeout,

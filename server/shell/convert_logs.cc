@@ -4,11 +4,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "proto/convert/time.h"
+#include "server/shell/convert_values.h"
 
 namespace dp::server {
 namespace {
 
 using Kind = LogStreamKey::Kind;
+
+// As long as a file may be on the disks that there are.
+constexpr uint64_t kStreamBytesMax = uint64_t{1} << 60;
 
 absl::StatusOr<Kind> ToKind(v1::LogStream stream) {
   switch (stream) {
@@ -51,6 +56,14 @@ void SetStream(const LogStreamKey& stream, Proto* proto) {
   proto->set_stream(StreamOf(stream.kind));
 }
 
+std::vector<LogTime> TimesFrom(const v1::LogChunk& proto) {
+  std::vector<LogTime> times;
+  for (const v1::LogTime& time : proto.times()) {
+    times.push_back({time.offset(), FromProto(time.time())});
+  }
+  return times;
+}
+
 // So that nobody makes files for ranks that never were.
 absl::Status CheckStream(const LogStreamKey& stream, const core::Job& job) {
   if (!stream.generation.valid() || stream.generation > job.generation) {
@@ -75,7 +88,18 @@ absl::StatusOr<std::vector<LogChunk>> FromProto(const v1::AppendLogsRequest& req
     DP_ASSIGN_OR_RETURN(const LogStreamKey stream, ToStream(proto));
     DP_RETURN_IF_ERROR(CheckStream(stream, job));
     bytes += proto.data().size();
-    chunks.push_back({stream, proto.offset(), proto.data()});
+    if (proto.cut_bytes() > 0 && !proto.data().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a chunk of rank ", proto.rank(), " has data and says that it is cut"));
+    }
+    if (proto.offset() + proto.cut_bytes() > kStreamBytesMax ||
+        proto.cut_bytes() > kStreamBytesMax) {
+      return absl::InvalidArgumentError(absl::StrCat("offset ", proto.offset(), " and ",
+                                                     proto.cut_bytes(),
+                                                     " bytes that are cut are "
+                                                     "more than a stream can have"));
+    }
+    chunks.push_back({stream, proto.offset(), proto.data(), TimesFrom(proto), proto.cut_bytes()});
   }
   if (bytes > kAppendBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("the request brings ", bytes,
@@ -90,6 +114,8 @@ absl::StatusOr<LogQuery> FromProto(const v1::ReadLogsRequest& request) {
                  .tail_lines = request.tail_lines(),
                  .generation = Generation(request.generation()),
                  .since_generation = Generation(request.since_generation())};
+  if (request.has_since()) query.since = FromProto(request.since());
+  query.with_times = request.with_times();
   for (const int stream : request.streams()) {
     DP_ASSIGN_OR_RETURN(const Kind kind, ToKind(static_cast<v1::LogStream>(stream)));
     query.kinds.push_back(kind);
@@ -106,6 +132,12 @@ v1::LogChunk ToProto(LogChunk chunk) {
   SetStream(chunk.stream, &proto);
   proto.set_offset(chunk.offset);
   proto.set_data(std::move(chunk.data));
+  proto.set_cut_bytes(chunk.cut_bytes);
+  for (const LogTime& time : chunk.times) {
+    v1::LogTime* added = proto.add_times();
+    added->set_offset(time.offset);
+    *added->mutable_time() = ToProto(time.time);
+  }
   return proto;
 }
 

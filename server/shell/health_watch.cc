@@ -8,9 +8,10 @@
 
 namespace dp::server {
 
-HealthWatch::HealthWatch(const Options& options, Ask ask, Tell tell)
+HealthWatch::HealthWatch(const Options& options, Ask ask, LogsAreStored logs_are_stored, Tell tell)
     : options_(options),
       ask_(std::move(ask)),
+      logs_are_stored_(std::move(logs_are_stored)),
       tell_(std::move(tell)),
       answers_(std::make_shared<BoundedQueue<Answer>>(1)),
       thread_([this] { Run(); }) {}
@@ -19,15 +20,18 @@ HealthWatch::~HealthWatch() { answers_->Close(); }
 
 void HealthWatch::Run() {
   pthread_setname_np(pthread_self(), "dp-health");
-  bool serving = true;
+  Health health;
   int missed = 0;
   while (!answers_->closed()) {
     missed = Answered() ? 0 : missed + 1;
-    const bool now = missed < options_.missed_max;
-    if (answers_->closed() || now == serving) continue;
-    serving = now;
-    Log(serving ? Severity::kInfo : Severity::kError, serving ? "driver_answers" : "driver_silent");
-    tell_(serving);
+    const Health now{missed < options_.missed_max, logs_are_stored_()};
+    if (answers_->closed() || now == health) continue;
+    if (now.driver != health.driver) {
+      Log(now.driver ? Severity::kInfo : Severity::kError,
+          now.driver ? "driver_answers" : "driver_silent");
+    }
+    health = now;
+    tell_(health);
   }
 }
 

@@ -9,9 +9,18 @@
 
 namespace dp::server {
 
+// What grpc.health.v1 tells.
+struct Health {
+  bool driver = true;  // it answers
+  bool logs = true;    // what ranks write is stored
+
+  bool operator==(const Health&) const = default;
+};
+
 // Finds out whether the driver still answers, for grpc.health.v1: gRPC's own threads would say that
 // all is well while nothing is decided any more. Asks a question of the driver now and then, on a
-// thread of its own, and tells when answers stay away and when they come again.
+// thread of its own, and tells when answers stay away and when they come again; and likewise
+// whether logs are stored.
 class HealthWatch {
  public:
   struct Options {
@@ -23,10 +32,12 @@ class HealthWatch {
   // Asks; calls its argument when there is an answer, on any thread, at most once. Returns false,
   // and never calls it, when the question cannot be asked now.
   using Ask = std::function<bool(std::function<void()> answered)>;
-  // Called on the thread of the watch with what has changed; serving is what it begins with.
-  using Tell = std::function<void(bool serving)>;
+  // Any thread; must not block.
+  using LogsAreStored = std::function<bool()>;
+  // Called on the thread of the watch when it has changed; all is well when it begins.
+  using Tell = std::function<void(const Health&)>;
 
-  HealthWatch(const Options& options, Ask ask, Tell tell);
+  HealthWatch(const Options& options, Ask ask, LogsAreStored logs_are_stored, Tell tell);
   // Returns when the thread has ended; answers that come later are dropped.
   ~HealthWatch();
 
@@ -39,6 +50,7 @@ class HealthWatch {
 
   const Options options_;
   const Ask ask_;
+  const LogsAreStored logs_are_stored_;
   const Tell tell_;
   // Shared with questions under way. Closed: the end.
   const std::shared_ptr<BoundedQueue<Answer>> answers_;

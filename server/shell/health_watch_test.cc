@@ -1,6 +1,9 @@
 #include "server/shell/health_watch.h"
 
+#include <atomic>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -26,17 +29,21 @@ class HealthWatchTest : public testing::Test {
   }
   // What is told next, after a while.
   std::string Told() {
-    const std::vector<bool> told = told_.DrainFor(absl::Minutes(1));
-    return told.size() != 1 ? "nothing, or too much" : told[0] ? "serving" : "not serving";
+    const std::vector<Health> told = told_.DrainFor(absl::Minutes(1));
+    if (told.size() != 1) return "nothing, or too much";
+    if (told[0].driver && !told[0].logs) return "serving but for logs";
+    return told[0].driver ? "serving" : "not serving";
   }
 
   Mutex mu_;
   Mood mood_ DP_GUARDED_BY(mu_) = Mood::kAnswers;
   std::function<void()> kept_ DP_GUARDED_BY(mu_);
-  BoundedQueue<bool> told_{8};
+  std::atomic<bool> logs_are_stored_ = true;
+  BoundedQueue<Health> told_{8};
   HealthWatch watch_{{.interval = absl::Milliseconds(1), .missed_max = 3},
                      [this](auto answered) { return Ask(std::move(answered)); },
-                     [this](bool serving) { (void)told_.TryPush(serving); }};
+                     [this] { return logs_are_stored_.load(); },
+                     [this](Health health) { (void)told_.TryPush(health); }};
 };
 
 TEST_F(HealthWatchTest, ADriverThatHangsIsNotServingUntilItAnswersAgain) {
@@ -50,6 +57,13 @@ TEST_F(HealthWatchTest, ADriverThatTakesNoQuestionsIsNotServing) {
   Become(Mood::kFull);
   EXPECT_EQ(Told(), "not serving");
   Become(Mood::kAnswers);
+  EXPECT_EQ(Told(), "serving");
+}
+
+TEST_F(HealthWatchTest, LogsThatFindNoRoomAreToldBesideTheDriver) {
+  logs_are_stored_ = false;
+  EXPECT_EQ(Told(), "serving but for logs");
+  logs_are_stored_ = true;
   EXPECT_EQ(Told(), "serving");
 }
 

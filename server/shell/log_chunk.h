@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "base/id.h"
 
 // What the log store takes and gives. A stream is the bytes of one rank of one generation on one
@@ -28,10 +29,22 @@ struct LogPosition {
   bool operator==(const LogPosition&) const = default;
 };
 
+// The bytes from `offset` on, up to the next one's, were found at `time`.
+struct LogTime {
+  uint64_t offset = 0;
+  absl::Time time;
+
+  bool operator==(const LogTime&) const = default;
+};
+
 struct LogChunk {
   LogStreamKey stream;
   uint64_t offset = 0;
   std::string data;
+  std::vector<LogTime> times = {};  // ascending
+  // Above 0: so many bytes from `offset` on are missing; `data` is then empty, or on the way to a
+  // reader a line that says so.
+  uint64_t cut_bytes = 0;
 
   bool operator==(const LogChunk&) const = default;
 };
@@ -45,6 +58,10 @@ struct LogQuery {
   Generation generation;                  // only this one; not valid: all
   Generation since_generation;            // only this one and later ones
   bool finished = false;                  // no more bytes come: a last line without end counts
+  // A stream that is not in `from` starts at its first line found at or after this time, and not
+  // before its last `tail_lines`. Lines of unknown time count as older.
+  absl::Time since = absl::InfinitePast();
+  bool with_times = false;  // in the chunks of the page
 };
 
 struct LogPage {

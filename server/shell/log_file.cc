@@ -1,86 +1,82 @@
 #include "server/shell/log_file.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/file_descriptor.h"
 #include "base/status.h"
+#include "server/shell/line_times.h"
+#include "server/shell/log_disk.h"
 
 namespace dp::server {
 namespace {
 
 constexpr uint64_t kTailScanBytesMax = 4 << 20;
 
-absl::Status FileError(const std::filesystem::path& path, int error) {
-  const std::string message =
-      absl::StrCat("log file ", path.string(), ": ", std::generic_category().message(error));
-  const bool full = error == ENOSPC || error == EDQUOT;
-  if (!full) return absl::InternalError(message);
-  return absl::ResourceExhaustedError(
-      absl::StrCat(message, "; make room on the disk of --data-dir, workers send again"));
+std::filesystem::path Beside(const std::filesystem::path& path, const char* ending) {
+  return path.string() + ending;
 }
 
-FileDescriptor OpenFile(const std::filesystem::path& path, int flags) {
-  return FileDescriptor(open(path.c_str(), flags | O_CLOEXEC, 0600));
+// The value is the gap's end, and in the lowest bit why it is there.
+LogGap ToGap(const LogIndex::Entry& entry) {
+  const bool removed = (entry.value & 1) != 0;
+  return {entry.offset, entry.value >> 1,
+          removed ? LogGap::Reason::kRemoved : LogGap::Reason::kWorker};
 }
 
-absl::Status WriteAt(const std::filesystem::path& path, uint64_t offset, absl::string_view data,
-                     int more_flags = 0) {
-  const FileDescriptor file = OpenFile(path, O_WRONLY | O_CREAT | more_flags);
-  if (!file.valid()) return FileError(path, errno);
-  while (!data.empty()) {
-    const ssize_t written = pwrite(file.get(), data.data(), data.size(), offset);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FileError(path, errno);
-    offset += written;
-    data.remove_prefix(written);
-  }
-  return absl::OkStatus();
+LogIndex::Entry ToEntry(const LogGap& gap) {
+  return {gap.begin, gap.end << 1 | (gap.reason == LogGap::Reason::kRemoved ? 1 : 0)};
 }
-
-absl::Status SyncPath(const std::filesystem::path& path) {
-  const FileDescriptor file = OpenFile(path, O_RDONLY);
-  if (!file.valid()) return errno == ENOENT ? absl::OkStatus() : FileError(path, errno);
-  return fsync(file.get()) == 0 ? absl::OkStatus() : FileError(path, errno);
-}
-
-std::filesystem::path CutPath(const std::filesystem::path& path) { return path.string() + ".cut"; }
 
 }  // namespace
 
+LogFile::LogFile(std::filesystem::path path)
+    : path_(std::move(path)), times_(Beside(path_, ".times")), gap_index_(Beside(path_, ".gaps")) {}
+
 absl::StatusOr<LogFile> LogFile::Open(const std::filesystem::path& path) {
   LogFile file(path);
-  DP_RETURN_IF_ERROR(file.Recover());
+  DP_ASSIGN_OR_RETURN(file.end_, SizeOf(path));
+  DP_RETURN_IF_ERROR(file.RecoverCut());
+  DP_RETURN_IF_ERROR(file.RecoverGaps());
+  DP_RETURN_IF_ERROR(file.RecoverLineBegin());
+  DP_ASSIGN_OR_RETURN(file.times_, LogIndex::Open(Beside(path, ".times"), file.stored_end()));
   return file;
 }
 
-absl::Status LogFile::Recover() {
-  std::error_code error;
-  end_ = std::filesystem::exists(path_, error) ? std::filesystem::file_size(path_, error) : 0;
-  if (error) return FileError(path_, error.value());
-  LogFile cut(CutPath(path_));
-  if (std::filesystem::exists(cut.path_, error)) {
-    cut.end_ = 32;
-    DP_ASSIGN_OR_RETURN(const std::string text, cut.Read(0, 32));
-    // A torn one was never acknowledged, and neither was the hole that it tells of.
-    cut_ = absl::SimpleAtoi(text, &cut_begin_) && cut_begin_ < end_;
-  }
-  const uint64_t looked_at = std::min<uint64_t>(stored_end(), kWholeLineBytesMax);
+absl::Status LogFile::RecoverCut() {
+  DP_ASSIGN_OR_RETURN(const uint64_t size, SizeOf(Beside(path_, ".cut")));
+  if (size == 0) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const std::string text, ReadAt(Beside(path_, ".cut"), 0, 32));
+  // A torn one was never acknowledged, and neither was the hole that it tells of.
+  cut_ = absl::SimpleAtoi(text, &cut_begin_) && cut_begin_ < end_;
+  return absl::OkStatus();
+}
+
+absl::Status LogFile::RecoverGaps() {
+  DP_ASSIGN_OR_RETURN(gap_index_, LogIndex::Open(Beside(path_, ".gaps"), end_));
+  DP_ASSIGN_OR_RETURN(const std::vector<LogIndex::Entry> entries,
+                      gap_index_.Read(0, gap_index_.size()));
+  for (const LogIndex::Entry& entry : entries) gaps_.push_back(ToGap(entry));
+  return absl::OkStatus();
+}
+
+absl::Status LogFile::RecoverLineBegin() {
+  const uint64_t after_gap = gaps_.empty() ? 0 : std::min(gaps_.back().end, stored_end());
+  const uint64_t looked_at = std::min<uint64_t>(stored_end() - after_gap, kWholeLineBytesMax);
   DP_ASSIGN_OR_RETURN(const std::string last, Read(stored_end() - looked_at, looked_at));
   const size_t newline = last.rfind('\n');
   line_begin_ = stored_end() - looked_at + (newline == last.npos ? 0 : newline + 1);
   return absl::OkStatus();
 }
 
-absl::Status LogFile::Append(absl::string_view data) {
+absl::Status LogFile::Append(absl::string_view data, const std::vector<LogTime>& times) {
   DP_CHECK(!cut_);
+  if (data.empty()) return absl::OkStatus();
+  const NewBytes bytes{data, end_, line_begin_ == end_};
+  DP_RETURN_IF_ERROR(times_.Append(LineTimes(bytes, times, times_.last())));
   DP_RETURN_IF_ERROR(WriteAt(path_, end_, data));
   const size_t newline = data.rfind('\n');
   if (newline != data.npos) line_begin_ = end_ + newline + 1;
@@ -88,28 +84,61 @@ absl::Status LogFile::Append(absl::string_view data) {
   return absl::OkStatus();
 }
 
+absl::Status LogFile::AppendGap(uint64_t size, const std::vector<LogTime>& times) {
+  if (cut_) return Skip(size);
+  const NewBytes mark{"\n", end_, /*begins_line=*/true};
+  const std::vector<LogTime> first(times.begin(), times.empty() ? times.end() : times.begin() + 1);
+  DP_RETURN_IF_ERROR(times_.Append(LineTimes(mark, first, times_.last())));
+  DP_RETURN_IF_ERROR(NoteGap({end_, end_ + size, LogGap::Reason::kWorker}));
+  DP_RETURN_IF_ERROR(ResizeFile(path_, end_ + size));
+  end_ += size;
+  line_begin_ = end_;
+  return absl::OkStatus();
+}
+
+// Durable at once: a stream that has grown over a gap which is not on record would be zeros.
+absl::Status LogFile::NoteGap(const LogGap& gap) {
+  DP_RETURN_IF_ERROR(gap_index_.Append({ToEntry(gap)}));
+  DP_RETURN_IF_ERROR(gap_index_.Sync());
+  DP_RETURN_IF_ERROR(SyncPath(path_.parent_path()));
+  gaps_.push_back(gap);
+  return absl::OkStatus();
+}
+
 absl::Status LogFile::Skip(uint64_t size) {
   if (!cut_) {
-    const std::string text = absl::StrCat(end_);
+    const std::filesystem::path record = Beside(path_, ".cut");
     // An earlier life may have left a longer one.
-    DP_RETURN_IF_ERROR(WriteAt(CutPath(path_), 0, text, O_TRUNC));
-    DP_RETURN_IF_ERROR(SyncPath(CutPath(path_)));
+    DP_RETURN_IF_ERROR(WriteAt(record, 0, absl::StrCat(end_), O_TRUNC));
+    DP_RETURN_IF_ERROR(SyncPath(record));
     cut_begin_ = end_;
     cut_ = true;
   }
-  return Extend(end_ + size);
+  DP_RETURN_IF_ERROR(ResizeFile(path_, end_ + size));
+  end_ += size;
+  return absl::OkStatus();
 }
 
-absl::Status LogFile::Extend(uint64_t end) {
-  const FileDescriptor file = OpenFile(path_, O_WRONLY | O_CREAT);
-  if (!file.valid() || ftruncate(file.get(), static_cast<off_t>(end)) != 0) {
-    return FileError(path_, errno);
-  }
-  end_ = end;
+absl::Status LogFile::Remove() {
+  if (end_ == 0) return absl::OkStatus();
+  gap_index_ = LogIndex(Beside(path_, ".gaps"));
+  gaps_.clear();
+  DP_RETURN_IF_ERROR(ResizeFile(Beside(path_, ".gaps"), 0));
+  DP_RETURN_IF_ERROR(NoteGap({0, end_, LogGap::Reason::kRemoved}));
+  // A crash in between leaves an empty stream, which tells nothing and takes no room.
+  DP_RETURN_IF_ERROR(ResizeFile(path_, 0));
+  DP_RETURN_IF_ERROR(ResizeFile(path_, end_));
+  std::error_code error;
+  std::filesystem::remove(Beside(path_, ".times"), error);
+  std::filesystem::remove(Beside(path_, ".cut"), error);
+  times_ = LogIndex(Beside(path_, ".times"));
+  cut_ = false;
+  line_begin_ = end_;
   return absl::OkStatus();
 }
 
 absl::Status LogFile::Sync() {
+  if (times_.size() > 0) DP_RETURN_IF_ERROR(times_.Sync());
   DP_RETURN_IF_ERROR(SyncPath(path_));
   if (name_durable_) return absl::OkStatus();
   // The entries that lead to the file: generation, job, and the folder of all logs.
@@ -123,25 +152,21 @@ absl::Status LogFile::Sync() {
 }
 
 absl::StatusOr<std::string> LogFile::Read(uint64_t offset, uint64_t size) const {
-  std::string data(std::min(size, stored_end() - std::min(offset, stored_end())), '\0');
-  if (data.empty()) return data;
-  const FileDescriptor file = OpenFile(path_, O_RDONLY);
-  if (!file.valid()) return FileError(path_, errno);
-  size_t done = 0;
-  while (done < data.size()) {
-    const ssize_t got = pread(file.get(), data.data() + done, data.size() - done, offset + done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return FileError(path_, errno);
-    if (got == 0) break;
-    done += got;
-  }
-  data.resize(done);
-  return data;
+  size = std::min(size, stored_end() - std::min(offset, stored_end()));
+  if (size == 0) return std::string();
+  return ReadAt(path_, offset, size);
+}
+
+const LogGap* LogFile::GapAtOrBehind(uint64_t offset) const {
+  const auto gap = std::upper_bound(gaps_.begin(), gaps_.end(), offset,
+                                    [](uint64_t at, const LogGap& each) { return at < each.end; });
+  return gap == gaps_.end() ? nullptr : &*gap;
 }
 
 absl::StatusOr<uint64_t> LogFile::TailStart(uint64_t end, int lines) const {
   end = std::min(end, stored_end());
-  const uint64_t size = std::min(end, kTailScanBytesMax);
+  const uint64_t after_gap = gaps_.empty() ? 0 : std::min(gaps_.back().end, end);
+  const uint64_t size = std::min(end - after_gap, kTailScanBytesMax);
   const uint64_t begin = end - size;
   DP_ASSIGN_OR_RETURN(const std::string data, Read(begin, size));
   // A newline that is the very last byte ends the last line; it does not begin another.
@@ -149,15 +174,45 @@ absl::StatusOr<uint64_t> LogFile::TailStart(uint64_t end, int lines) const {
   if (at > 0 && data[at - 1] == '\n') --at;
   for (int line = 0; line < lines; ++line) {
     const size_t newline = at == 0 ? data.npos : data.rfind('\n', at - 1);
-    if (newline == data.npos) return begin;
+    if (newline == data.npos) {
+      // The mark of the gap is a line too.
+      const bool tells_gap = begin == after_gap && begin > 0 && (line + 1 < lines || size == 0);
+      return tells_gap ? gaps_.back().begin : begin;
+    }
     at = newline;
   }
   return begin + at + 1;
 }
 
+absl::StatusOr<uint64_t> LogFile::Since(absl::Time time, uint64_t end) const {
+  DP_ASSIGN_OR_RETURN(const uint64_t older, times_.CountBelow(ToIndexValue(time)));
+  DP_ASSIGN_OR_RETURN(const std::vector<LogIndex::Entry> first, times_.Read(older, 1));
+  return first.empty() ? end : std::min(first.front().offset, end);
+}
+
+absl::StatusOr<std::vector<LogTime>> LogFile::Times(uint64_t begin, uint64_t end) const {
+  std::vector<LogTime> times;
+  // The one that holds at `begin` counts too.
+  DP_ASSIGN_OR_RETURN(const uint64_t up_to_begin, times_.CountBefore(begin + 1));
+  DP_ASSIGN_OR_RETURN(const uint64_t last, times_.CountBefore(end));
+  const uint64_t first = up_to_begin == 0 ? 0 : up_to_begin - 1;
+  if (last <= first) return times;
+  DP_ASSIGN_OR_RETURN(const std::vector<LogIndex::Entry> entries, times_.Read(first, last - first));
+  for (const LogIndex::Entry& entry : entries) {
+    times.push_back({std::max(entry.offset, begin), FromIndexValue(entry.value)});
+  }
+  return times;
+}
+
 uint64_t LogFile::readable_end() const {
   if (cut_) return stored_end();
   return end_ - line_begin_ >= kWholeLineBytesMax ? end_ : line_begin_;
+}
+
+uint64_t LogFile::disk_bytes() const {
+  uint64_t bytes = stored_end() + times_.bytes() + gap_index_.bytes();
+  for (const LogGap& gap : gaps_) bytes -= gap.end - gap.begin;
+  return bytes;
 }
 
 }  // namespace dp::server

@@ -3,40 +3,71 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "base/limits.h"
+#include "server/shell/log_chunk.h"
+#include "server/shell/log_index.h"
 
 namespace dp::server {
 
+// A part of a stream that is missing, and why.
+struct LogGap {
+  enum class Reason {
+    kWorker,   // the worker had no room for it
+    kRemoved,  // it was stored here, and had to make room
+  };
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  Reason reason = Reason::kWorker;
+
+  bool operator==(const LogGap&) const = default;
+};
+
 // One stream's bytes on disk: the file's size is the length of the stream, so that a crash needs no
-// other record. Where the job's logs grew past their limit, the stream goes on as a hole in the
-// file, and a file beside it, with `.cut` at the end of its name, tells where the hole begins.
+// other record. Beside it, where there is something to tell, lie files of its name and
+//   .times   when its lines were found (LogIndex)
+//   .gaps    which parts are missing: holes in the file (LogIndex)
+//   .cut     where the job's logs grew past their limit: from there on the file is a hole
 //
-// Opens its file for each call and keeps no descriptor: streams are many, busy ones few. Not
+// Opens its files for each call and keeps no descriptor: streams are many, busy ones few. Not
 // thread-safe; owned by LogStore.
+// Errors of what writes: ResourceExhausted the disk is full; Internal. After one, open it anew.
 class LogFile {
  public:
   // Finds the stream as an earlier life of the process left it; a file that is not there is an
   // empty stream. Errors: Internal names the file.
   static absl::StatusOr<LogFile> Open(const std::filesystem::path& path);
 
-  // Adds bytes at the end. Errors: ResourceExhausted the disk is full; Internal. Open the file anew
-  // after an error.
-  absl::Status Append(absl::string_view data);
+  // Adds bytes at the end, found at `times`.
+  absl::Status Append(absl::string_view data, const std::vector<LogTime>& times = {});
+  // Goes on `size` bytes behind the end: those between are missing, and were found at `times`.
+  absl::Status AppendGap(uint64_t size, const std::vector<LogTime>& times = {});
   // Counts `size` bytes as taken without keeping them; everything from the first such byte on is
-  // the cut. Errors: as Append.
+  // the cut.
   absl::Status Skip(uint64_t size);
+  // Gives up what is stored, but not that it was: all of it becomes a gap.
+  absl::Status Remove();
   // Makes everything so far durable, its name included. Errors: Internal; then what is on disk is
   // not known.
   absl::Status Sync();
-  // Reads at most `size` bytes, none beyond the cut. Errors: Internal.
+
+  // Reads at most `size` bytes, none beyond the cut; those of a gap are zeros. Errors: Internal.
   absl::StatusOr<std::string> Read(uint64_t offset, uint64_t size) const;
+  // The gap that `offset` is in, or the next one behind it; null where there is none.
+  const LogGap* GapAtOrBehind(uint64_t offset) const;
   // The offset at which the last `lines` lines before `end` begin. Looks at no more than the last
-  // 4 MiB. Errors: as Read.
+  // 4 MiB, and not beyond the last gap. Errors: as Read.
   absl::StatusOr<uint64_t> TailStart(uint64_t end, int lines) const;
+  // Where the first line begins that was found at `time` or later; `end` where that is none before
+  // it. Errors: as Read.
+  absl::StatusOr<uint64_t> Since(absl::Time time, uint64_t end) const;
+  // When the lines that begin in [begin, end) were found. Errors: as Read.
+  absl::StatusOr<std::vector<LogTime>> Times(uint64_t begin, uint64_t end) const;
 
   uint64_t end() const { return end_; }
   // Where the cut begins; end() when there is none.
@@ -45,12 +76,16 @@ class LogFile {
   // The end of what can be passed on: of the last whole line, or of a line that is too long to wait
   // for.
   uint64_t readable_end() const;
+  // What it takes on disk, about.
+  uint64_t disk_bytes() const;
 
  private:
-  explicit LogFile(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit LogFile(std::filesystem::path path);
 
-  absl::Status Recover();
-  absl::Status Extend(uint64_t end);
+  absl::Status RecoverCut();
+  absl::Status RecoverGaps();
+  absl::Status RecoverLineBegin();
+  absl::Status NoteGap(const LogGap& gap);
 
   std::filesystem::path path_;
   uint64_t end_ = 0;
@@ -58,6 +93,9 @@ class LogFile {
   bool cut_ = false;
   bool name_durable_ = false;  // the directory entries that lead to the file are on disk
   uint64_t cut_begin_ = 0;
+  LogIndex times_;
+  LogIndex gap_index_;
+  std::vector<LogGap> gaps_;  // those of gap_index_
 };
 
 }  // namespace dp::server

@@ -9,8 +9,8 @@
 namespace dp::server {
 
 // Reads the next page of what `query` selects, at most about kLogPageBytesMax: a share for each
-// stream that has something, so that a busy one does not hold back the others. A stream that was
-// cut ends with a line that says so. Errors: those of LogFile::Read.
+// stream that has something, so that a busy one does not hold back the others. Where bytes are
+// missing, a chunk with `cut_bytes` has a line that says so. Errors: those of LogFile::Read.
 absl::StatusOr<LogPage> ReadPage(const std::map<LogStreamKey, LogFile>& streams,
                                  const LogQuery& query);
 

@@ -18,19 +18,32 @@ namespace dp::server {
 // What a job's streams may take on disk together. Past it, streams are cut: further bytes are
 // acknowledged, so that no worker waits for ever, and readers find a line that says so.
 inline constexpr uint64_t kJobLogBytesMax = uint64_t{1} << 30;
+// What those of all jobs may take. Past it, nothing is taken until jobs that have ended made room.
+inline constexpr uint64_t kLogBytesMax = uint64_t{64} << 30;
+// What logs leave free on their disk, since a journal that finds none ends the coordinator.
+inline constexpr uint64_t kLogDiskReserve = uint64_t{64} << 20;
 // About as much as one answer carries; far below gRPC's usual limit of 4 MiB a message.
 inline constexpr uint64_t kLogPageBytesMax = 1 << 20;
+
+struct LogLimits {
+  uint64_t job_bytes_max = kJobLogBytesMax;
+  uint64_t bytes_max = kLogBytesMax;
+  uint64_t disk_reserve = kLogDiskReserve;
+};
 
 // The bytes that ranks wrote: a file a stream, under <dir>/<job>/<generation>/<rank>.<stream>.
 // Repeating an append is harmless. Not thread-safe; owned by LogThread. No clock.
 class LogStore {
  public:
-  explicit LogStore(std::filesystem::path dir, uint64_t job_bytes_max = kJobLogBytesMax)
-      : dir_(std::move(dir)), job_bytes_max_(job_bytes_max) {}
+  explicit LogStore(std::filesystem::path dir, LogLimits limits = {})
+      : dir_(std::move(dir)), limits_(limits) {}
 
-  // Adds bytes at the end of a stream and returns its end. Bytes that it has already are dropped;
-  // where bytes between its end and the chunk are missing, nothing is taken.
-  // Errors: ResourceExhausted the disk is full; Internal.
+  // Finds out what is there already. Until then it counts as nothing. Once.
+  void Measure();
+
+  // Adds bytes, or a gap, at the end of a stream and returns its end. Bytes that it has already are
+  // dropped; where bytes between its end and the chunk are missing, nothing is taken.
+  // Errors: ResourceExhausted the disk, or what logs may take of it, is full; Internal.
   absl::StatusOr<LogPosition> Append(JobId job, const LogChunk& chunk);
 
   // Makes every append so far durable. After an error the store is not to be used again.
@@ -44,6 +57,15 @@ class LogStore {
   // Removes all that is stored of a job, from memory and disk. Once that job is no longer known.
   // Errors: Internal names the folder; what is left of it then stays until the next start.
   absl::Status Drop(JobId job);
+
+  // OK while there is room. Errors: ResourceExhausted, with the limit, the value and the remedy.
+  absl::Status CheckRoom() const;
+  // Whether those of all jobs take more than they may.
+  bool over_limit() const { return bytes_ >= limits_.bytes_max; }
+  // Makes room: removes what is stored of these jobs, in this order, until an eighth of the limit
+  // is free. Their readers find a line that says so. Returns those it was removed of.
+  // Errors: those of LogFile::Remove.
+  absl::StatusOr<std::vector<JobId>> MakeRoom(const std::vector<JobId>& jobs);
 
   // The jobs of which something is stored, in no order. What is no job's folder is passed over.
   std::vector<JobId> Stored() const;
@@ -60,14 +82,19 @@ class LogStore {
 
   absl::StatusOr<JobLogs*> Find(JobId job);
   absl::StatusOr<LogFile*> FindStream(JobLogs& logs, JobId job, const LogStreamKey& stream);
-  absl::Status Take(JobLogs& logs, LogFile& file, absl::string_view data);
+  absl::Status Take(JobLogs& logs, LogFile& file, const LogChunk& chunk);
+  absl::Status Remove(JobId job);
+  // The job takes so much on disk now.
+  void Count(JobId job, uint64_t bytes);
   std::filesystem::path Folder(JobId job) const { return dir_ / job.ToString(); }
 
-  const std::filesystem::path dir_;
-  const uint64_t job_bytes_max_;
+  std::filesystem::path dir_;
+  LogLimits limits_;
   std::map<JobId, JobLogs> jobs_;  // those that were asked for since the start
   std::set<std::pair<JobId, LogStreamKey>> unsynced_;
   uint64_t last_version_ = 0;
+  std::map<JobId, uint64_t> bytes_of_;  // on disk
+  uint64_t bytes_ = 0;                  // of all jobs
 };
 
 }  // namespace dp::server

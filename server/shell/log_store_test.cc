@@ -11,6 +11,7 @@
 namespace dp::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -24,11 +25,24 @@ LogStreamKey Stream(int rank, Kind kind = Kind::kStdout, uint64_t generation = 1
   return {Generation(generation), rank, kind};
 }
 
+absl::Time Second(int second) { return absl::FromUnixSeconds(second); }
+std::vector<LogTime> At(uint64_t offset, int second) { return {{offset, Second(second)}}; }
+
 class LogStoreTest : public ::testing::Test {
  protected:
   // Appends to a stream and returns its acknowledged end.
   uint64_t Append(uint64_t offset, std::string data, LogStreamKey stream = Stream(0)) {
-    const auto end = store_->Append(kJob, {stream, offset, std::move(data)});
+    return Append(offset, std::move(data), {}, stream);
+  }
+  uint64_t Append(uint64_t offset, std::string data, std::vector<LogTime> times,
+                  LogStreamKey stream = Stream(0), JobId job = kJob) {
+    return Append(job, {stream, offset, std::move(data), std::move(times)});
+  }
+  uint64_t AppendGap(uint64_t offset, uint64_t size) {
+    return Append(kJob, {Stream(0), offset, "", {}, size});
+  }
+  uint64_t Append(JobId job, const LogChunk& chunk) {
+    const auto end = store_->Append(job, chunk);
     EXPECT_TRUE(end.ok()) << end.status();
     EXPECT_TRUE(store_->Sync().ok());
     return end->offset;
@@ -51,8 +65,9 @@ class LogStoreTest : public ::testing::Test {
     return text;
   }
   // As a restart does.
-  void Reopen(uint64_t job_bytes_max = kJobLogBytesMax) {
-    store_ = std::make_unique<LogStore>(scratch_.path() / "logs", job_bytes_max);
+  void Reopen(const LogLimits& limits = {}) {
+    store_ = std::make_unique<LogStore>(scratch_.path() / "logs", limits);
+    store_->Measure();
   }
 
   const ScratchDir scratch_;
@@ -171,32 +186,144 @@ TEST_F(LogStoreTest, MoreStreamsThanAPageHoldsAreAllGivenInTheEnd) {
 }
 
 TEST_F(LogStoreTest, PastItsLimitAJobsStreamIsCutWithAMark) {
-  Reopen(/*job_bytes_max=*/8);
+  Reopen({.job_bytes_max = 8});
   EXPECT_EQ(Append(0, "12345\n"), 6u);
   EXPECT_EQ(Append(6, "78\nlost\n"), 14u);
   EXPECT_EQ(Append(14, "lost too\n"), 23u);
   const std::string text = Text();
-  EXPECT_THAT(text, StartsWith("12345\n78\n[log cut here at byte 8"));
-  EXPECT_THAT(text, EndsWith("reached their limit]\n"));
+  EXPECT_THAT(text, StartsWith("12345\n78\n[log cut here at byte 8 of rank 0's standard output"));
+  EXPECT_THAT(text, EndsWith("reached their limit (dp-coordinator --job-logs-bytes-max)]\n"));
   EXPECT_EQ(Text(), text);
 }
 
 TEST_F(LogStoreTest, TheMarkIsGivenOnceToAFollower) {
-  Reopen(/*job_bytes_max=*/4);
+  Reopen({.job_bytes_max = 4});
   Append(0, "one\ntwo\n");
   const LogPage first = Read();
-  EXPECT_THAT(first.chunks.at(0).data, HasSubstr("log cut here"));
+  EXPECT_THAT(first.chunks.at(1).data, HasSubstr("log cut here"));
+  EXPECT_EQ(first.chunks.at(1).cut_bytes, 4u);
   Append(8, "three\n");
   EXPECT_THAT(Read({.from = first.next}).chunks, IsEmpty());
 }
 
 TEST_F(LogStoreTest, ACutSurvivesAReopening) {
-  Reopen(/*job_bytes_max=*/4);
+  Reopen({.job_bytes_max = 4});
   Append(0, "one\ntwo\n");
   const std::string text = Text();
-  Reopen(/*job_bytes_max=*/4);
+  Reopen({.job_bytes_max = 4});
   EXPECT_EQ(Append(0, ""), 8u);
   EXPECT_EQ(Text(), text);
+}
+
+TEST_F(LogStoreTest, BytesThatAWorkerCouldNotKeepAreMarkedWhereTheyAreMissing) {
+  Append(0, "one\n");
+  EXPECT_EQ(AppendGap(4, 100), 104u);
+  EXPECT_EQ(Append(104, "two\n"), 108u);
+  EXPECT_THAT(Text(), AllOf(StartsWith("one\n[log cut here: 100 bytes of rank 0's standard output"),
+                            EndsWith("]\ntwo\n")));
+  EXPECT_EQ(Read().chunks.at(1).cut_bytes, 100u);
+}
+
+TEST_F(LogStoreTest, AGapSurvivesAReopeningAndItsRepetitionChangesNothing) {
+  Append(0, "one\n");
+  AppendGap(4, 100);
+  Append(104, "two\n");
+  const std::string text = Text();
+  Reopen();
+  EXPECT_EQ(AppendGap(4, 100), 108u);
+  EXPECT_EQ(Text(), text);
+}
+
+TEST_F(LogStoreTest, OfAGapOnlyWhatIsNotStoredIsMissing) {
+  Append(0, "one\ntwo\n");
+  EXPECT_EQ(AppendGap(4, 100), 104u);
+  EXPECT_THAT(Text(), StartsWith("one\ntwo\n[log cut here: 96 bytes"));
+}
+
+TEST_F(LogStoreTest, AGapEndsTheLineBeforeIt) {
+  Append(0, "half");
+  AppendGap(4, 10);
+  Append(14, "way\n");
+  EXPECT_THAT(Text(), AllOf(StartsWith("half\n[log cut"), EndsWith("]\nway\n")));
+}
+
+TEST_F(LogStoreTest, AGapThatNothingFollowsIsTold) {
+  AppendGap(0, 10);
+  EXPECT_THAT(Text(), StartsWith("[log cut here: 10 bytes"));
+  const LogPage page = Read();
+  EXPECT_THAT(Read({.from = page.next}).chunks, IsEmpty());
+}
+
+TEST_F(LogStoreTest, ATailDoesNotGoBackBeyondAGap) {
+  Append(0, "1\n2\n");
+  AppendGap(4, 10);
+  Append(14, "3\n4\n");
+  EXPECT_EQ(Text({.tail_lines = 1}), "4\n");
+  EXPECT_EQ(Text({.tail_lines = 2}), "3\n4\n");
+  EXPECT_THAT(Text({.tail_lines = 3}), AllOf(StartsWith("[log cut"), EndsWith("]\n3\n4\n")));
+  EXPECT_THAT(Text({.tail_lines = 9}), StartsWith("[log cut"));
+}
+
+TEST_F(LogStoreTest, ReadingBeginsAtTheFirstLineThatWasFoundSince) {
+  Append(0, "one\n", At(0, 10));
+  Append(4, "two\nthree\n", At(4, 20));
+  EXPECT_EQ(Text({.since = Second(5)}), "one\ntwo\nthree\n");
+  EXPECT_EQ(Text({.since = Second(11)}), "two\nthree\n");
+  EXPECT_EQ(Text({.since = Second(20)}), "two\nthree\n");
+  EXPECT_EQ(Text({.since = Second(21)}), "");
+  EXPECT_EQ(Text({.tail_lines = 1, .since = Second(11)}), "three\n");
+  EXPECT_EQ(Text({.tail_lines = 9, .since = Second(11)}), "two\nthree\n");
+}
+
+TEST_F(LogStoreTest, WhoAsksForLaterGetsWhatComesLater) {
+  Append(0, "one\ntw", At(0, 10));
+  const LogPage page = Read({.since = Second(15)});
+  EXPECT_THAT(page.chunks, IsEmpty());
+  Append(6, "o\nthree\n", At(6, 20));
+  EXPECT_EQ(Text({.from = page.next}), "two\nthree\n");
+}
+
+TEST_F(LogStoreTest, TimesSurviveAReopeningAndComeWithTheLines) {
+  Append(0, "one\n", At(0, 10));
+  Append(4, "two\n", At(4, 20));
+  Reopen();
+  const LogChunk chunk = Read({.with_times = true}).chunks.at(0);
+  EXPECT_THAT(chunk.times, ElementsAre(LogTime{0, Second(10)}, LogTime{4, Second(20)}));
+  const LogQuery from_two{.from = {{Stream(0), 4}}, .with_times = true};
+  EXPECT_THAT(Read(from_two).chunks.at(0).times, ElementsAre(LogTime{4, Second(20)}));
+  EXPECT_THAT(Read().chunks.at(0).times, IsEmpty());
+}
+
+TEST_F(LogStoreTest, LinesOfAnOlderReleaseHaveNoTimeAndCountAsOld) {
+  Append(0, "old\n");
+  Append(4, "new\n", At(4, 20));
+  EXPECT_THAT(Read({.with_times = true}).chunks.at(0).times, ElementsAre(LogTime{4, Second(20)}));
+  EXPECT_EQ(Text({.since = Second(1)}), "new\n");
+}
+
+TEST_F(LogStoreTest, WithoutRoomNothingIsTakenAndARepetitionIsFine) {
+  Append(0, "one\n");
+  Reopen({.disk_reserve = uint64_t{1} << 60});
+  const auto refused = store_->Append(kJob, {Stream(0), 4, "two\n"});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Append(0, "one\n"), 4u);
+  Reopen();
+  EXPECT_EQ(Append(4, "two\n"), 8u);
+  EXPECT_EQ(Text(), "one\ntwo\n");
+}
+
+TEST_F(LogStoreTest, PastTheLimitOfAllJobsTheNamedOnesMakeRoomAndSaySo) {
+  Append(0, std::string(1000, 'x') + "\n");
+  Append(0, std::string(1000, 'y') + "\n", {}, Stream(0), JobId(8));
+  Reopen({.bytes_max = 2000});
+  EXPECT_EQ(store_->Append(kJob, {Stream(0), 1001, "more\n"}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(*store_->MakeRoom({JobId(9), kJob, JobId(8)}), ElementsAre(kJob));
+  EXPECT_EQ(Append(1001, "more\n"), 1006u);
+  EXPECT_THAT(Text(), AllOf(StartsWith("[log cut here: 1001 bytes of rank 0's standard output"),
+                            EndsWith("]\nmore\n")));
+  Reopen();
+  EXPECT_THAT(Text(), EndsWith("]\nmore\n"));
 }
 
 TEST_F(LogStoreTest, TheVersionGrowsWithEveryAppend) {

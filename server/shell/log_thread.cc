@@ -44,6 +44,15 @@ absl::Status LogThread::Read(JobId job, LogQuery query, ReadAnswer answer) {
 
 absl::Status LogThread::Drop(std::vector<JobId> jobs) { return Push(DropCall{std::move(jobs)}); }
 
+absl::Status LogThread::MakeRoom(std::vector<JobId> ended) {
+  return Push(RoomCall{std::move(ended)});
+}
+
+absl::Status LogThread::room() const {
+  MutexLock lock(mu_);
+  return room_;
+}
+
 void LogThread::Stop() {
   queue_.Close();
   if (thread_.joinable()) thread_.join();
@@ -57,6 +66,7 @@ absl::Status LogThread::Push(Call call) {
 
 void LogThread::Run() {
   pthread_setname_np(pthread_self(), "dp-logs");
+  store_.Measure();
   while (true) {
     std::vector<Call> calls = queue_.DrainFor(absl::InfiniteDuration());
     if (calls.empty() && queue_.closed()) return;
@@ -82,6 +92,7 @@ void LogThread::Serve(std::vector<Call>& calls) {
   }
   for (Call& call : calls) {
     if (auto* drop = std::get_if<DropCall>(&call)) CarryOut(*drop);
+    if (auto* room = std::get_if<RoomCall>(&call)) CarryOut(*room);
   }
 }
 
@@ -94,12 +105,36 @@ void LogThread::CarryOut(const DropCall& call) {
   }
 }
 
+void LogThread::CarryOut(const RoomCall& call) {
+  const auto removed = store_.MakeRoom(call.ended);
+  if (!removed.ok()) {
+    Log(Severity::kError, "logs_not_removed", {{"error", removed.status().ToString()}});
+    return;
+  }
+  for (const JobId job : *removed) {
+    Log(Severity::kWarning, "logs_removed", {{"job", job.value()}, {"reason", "bytes_max"}});
+  }
+}
+
+void LogThread::NoteRoom(const absl::Status& room) {
+  if (absl::IsResourceExhausted(room) && store_.over_limit()) room_wanted_ = true;
+  MutexLock lock(mu_);
+  if (room_.ok() && !room.ok()) {
+    Log(Severity::kError, "logs_not_stored", {{"error", std::string(room.message())}});
+  } else if (!room_.ok() && room.ok()) {
+    Log(Severity::kInfo, "logs_stored_again");
+  }
+  room_ = room;
+}
+
 absl::StatusOr<LogThread::Appended> LogThread::Apply(const AppendCall& call) {
   DP_RETURN_IF_ERROR(failure_);
   Appended appended;
   for (const LogChunk& chunk : call.chunks) {
-    DP_ASSIGN_OR_RETURN(const LogPosition end, store_.Append(call.job, chunk));
-    Acknowledge(end, appended.acknowledged);
+    const absl::StatusOr<LogPosition> end = store_.Append(call.job, chunk);
+    if (end.ok() || absl::IsResourceExhausted(end.status())) NoteRoom(end.status());
+    DP_RETURN_IF_ERROR(end.status());
+    Acknowledge(*end, appended.acknowledged);
   }
   appended.version = store_.version(call.job);
   return appended;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/bounded_queue.h"
+#include "base/mutex.h"
 #include "server/shell/log_chunk.h"
 #include "server/shell/log_store.h"
 
@@ -38,6 +40,15 @@ class LogThread {
   // Removes what is stored of these jobs; what cannot be removed is logged. Errors: as above.
   absl::Status Drop(std::vector<JobId> jobs);
 
+  // OK, or why appends are refused for want of room; the log says so too.
+  absl::Status room() const DP_EXCLUDES(mu_);
+  // Whether the logs take more than they may, and nobody has been told so since: who is, calls
+  // MakeRoom.
+  bool TakeRoomRequest() { return room_wanted_.exchange(false); }
+  // Removes what is stored of these jobs, which have ended, in this order, until there is room
+  // (LogStore::MakeRoom); what was removed is logged. Errors: as above.
+  absl::Status MakeRoom(std::vector<JobId> ended);
+
   // Refuses further calls and returns when those accepted are answered. Idempotent.
   void Stop();
 
@@ -55,13 +66,23 @@ class LogThread {
   struct DropCall {
     std::vector<JobId> jobs;
   };
-  using Call = std::variant<AppendCall, ReadCall, DropCall>;
+  struct RoomCall {
+    std::vector<JobId> ended;
+  };
+  using Call = std::variant<AppendCall, ReadCall, DropCall, RoomCall>;
 
   absl::Status Push(Call call);
   void Run();
   void Serve(std::vector<Call>& calls);
   void CarryOut(const DropCall& call);
+  void CarryOut(const RoomCall& call);
   absl::StatusOr<Appended> Apply(const AppendCall& call);
+  // What the latest append has shown.
+  void NoteRoom(const absl::Status& room) DP_EXCLUDES(mu_);
+
+  mutable Mutex mu_;
+  absl::Status room_ DP_GUARDED_BY(mu_);
+  std::atomic<bool> room_wanted_ = false;
 
   LogStore store_;  // owned by thread_
   const std::function<void(absl::Status)> on_failure_;

@@ -1,6 +1,7 @@
 #include "server/shell/log_thread.h"
 
 #include <future>
+#include <memory>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -19,7 +20,7 @@ class LogThreadTest : public ::testing::Test {
  protected:
   std::future<absl::StatusOr<LogThread::Appended>> Append(std::vector<LogChunk> chunks) {
     auto answer = std::make_shared<std::promise<absl::StatusOr<LogThread::Appended>>>();
-    const absl::Status status = thread_.Append(
+    const absl::Status status = thread_->Append(
         kThreadJob, std::move(chunks), [answer](auto appended) { answer->set_value(appended); });
     if (!status.ok()) answer->set_value(status);
     return answer->get_future();
@@ -27,12 +28,20 @@ class LogThreadTest : public ::testing::Test {
   absl::StatusOr<LogPage> Read() {
     std::promise<absl::StatusOr<LogPage>> answer;
     const absl::Status status =
-        thread_.Read(kThreadJob, {}, [&](auto page) { answer.set_value(std::move(page)); });
+        thread_->Read(kThreadJob, {}, [&](auto page) { answer.set_value(std::move(page)); });
     return status.ok() ? answer.get_future().get() : status;
   }
 
+  LogThreadTest() { Start({}); }
+  // As a restart does.
+  void Start(const LogLimits& limits) {
+    thread_.reset();
+    thread_ =
+        std::make_unique<LogThread>(LogStore(scratch_.path(), limits), [](const absl::Status&) {});
+  }
+
   const ScratchDir scratch_;
-  LogThread thread_{LogStore(scratch_.path()), [](const absl::Status&) {}};
+  std::unique_ptr<LogThread> thread_;
 };
 
 TEST_F(LogThreadTest, AcknowledgesTheEndOfEachStreamOnce) {
@@ -50,16 +59,40 @@ TEST_F(LogThreadTest, AReadSeesWhatWasAcknowledged) {
 
 TEST_F(LogThreadTest, WhatIsDroppedIsGoneFromMemoryAndDisk) {
   ASSERT_TRUE(Append({{kStream, 0, "one\n"}}).get().ok());
-  ASSERT_TRUE(thread_.Drop({kThreadJob, JobId(8)}).ok());
+  ASSERT_TRUE(thread_->Drop({kThreadJob, JobId(8)}).ok());
   const auto page = Read();  // in another batch, or in the same one before the drop
   ASSERT_TRUE(page.ok()) << page.status();
-  thread_.Stop();
+  thread_->Stop();
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "7"));
+}
+
+TEST_F(LogThreadTest, WithoutRoomAppendsAreRefusedUntilJobsThatHaveEndedMadeSome) {
+  Start({.bytes_max = 100});
+  ASSERT_TRUE(Append({{kStream, 0, std::string(100, 'x')}}).get().ok());
+  const LogChunk more{kStream, 100, "more\n"};
+  EXPECT_EQ(Append({more}).get().status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(thread_->room().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(thread_->TakeRoomRequest());
+  EXPECT_FALSE(thread_->TakeRoomRequest());  // one is enough
+  ASSERT_TRUE(thread_->MakeRoom({kThreadJob}).ok());
+  (void)Read();  // in another batch, or in the same one before the room is made
+  (void)Read();
+  EXPECT_TRUE(Append({more}).get().ok());
+  EXPECT_TRUE(thread_->room().ok());
+}
+
+TEST_F(LogThreadTest, NothingOfARequestIsAcknowledgedOfWhichAPartFoundNoRoom) {
+  Start({.bytes_max = 4});
+  EXPECT_FALSE(Append({{kStream, 0, "one\n"}, {kStream, 4, "two\n"}}).get().ok());
+  Start({});
+  const auto again = Append({{kStream, 0, "one\n"}, {kStream, 4, "two\n"}}).get();
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_THAT(again->acknowledged, ElementsAre(LogPosition{kStream, 8}));
 }
 
 TEST_F(LogThreadTest, StoppingAnswersWhatWasAcceptedAndRefusesTheRest) {
   auto accepted = Append({{kStream, 0, "one\n"}});
-  thread_.Stop();
+  thread_->Stop();
   EXPECT_TRUE(accepted.get().ok());
   EXPECT_EQ(Append({}).get().status().code(), absl::StatusCode::kUnavailable);
 }

@@ -56,6 +56,7 @@ struct Flags {
   std::string rack_label = "rack";
   bool insecure = false;
   KeyValueLimits store;
+  LogLimits logs;
 };
 
 struct Options {
@@ -66,6 +67,7 @@ struct Options {
   std::string data_dir;
   std::string port_file;
   KeyValueLimits store;
+  LogLimits logs;
 };
 
 // Errors: InvalidArgument.
@@ -97,7 +99,10 @@ absl::StatusOr<ListenAddress> ParseAddress(const char* flag, const std::string& 
 
 // Errors: InvalidArgument.
 absl::StatusOr<Options> Check(const Flags& flags) {
-  Options options{.data_dir = flags.data_dir, .port_file = flags.port_file, .store = flags.store};
+  Options options{.data_dir = flags.data_dir,
+                  .port_file = flags.port_file,
+                  .store = flags.store,
+                  .logs = flags.logs};
   DP_ASSIGN_OR_RETURN(options.listen, ParseAddress("--listen", flags.listen, flags.insecure));
   if (!flags.tcpstore_listen.empty()) {
     DP_ASSIGN_OR_RETURN(options.tcpstore_listen,
@@ -196,7 +201,7 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
   DP_ASSIGN_OR_RETURN(const DataDir data_dir, DataDir::Open(options.data_dir));
   DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file()));
   DP_RETURN_IF_ERROR(data_dir.Sync());
-  LogStore log_store(data_dir.logs());
+  LogStore log_store(data_dir.logs(), options.logs);
   const std::vector<JobId> logged = log_store.Stored();
   LogThread logs(std::move(log_store), end);
   const auto drop_logs = [&logs](const std::vector<JobId>& jobs) { return logs.Drop(jobs).ok(); };
@@ -249,6 +254,21 @@ void AddStoreLimits(CLI::App& app, KeyValueLimits& limits) {
   add("--store-bytes-max", limits.total_bytes, "Keys, values and elements of a job's store");
 }
 
+// What logs may take of the disk.
+void AddLogLimits(CLI::App& app, LogLimits& limits) {
+  const auto add = [&app](const char* flag, uint64_t& limit, const char* help) {
+    app.add_option(flag, limit, help)
+        ->capture_default_str()
+        ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+        ->type_name("BYTES");
+  };
+  add("--logs-bytes-max", limits.bytes_max,
+      "Logs of all jobs, as 64GiB; past it those of jobs that ended first are removed");
+  add("--job-logs-bytes-max", limits.job_bytes_max, "Logs of one job; past it they are cut");
+  add("--log-disk-reserve", limits.disk_reserve,
+      "Logs are refused, and wait at the workers, while their disk has less room than this");
+}
+
 int Run(int argc, char** argv) {
   NotifySocket notify = NotifySocket::TakeFromEnvironment();
   Flags flags;
@@ -279,6 +299,7 @@ int Run(int argc, char** argv) {
   app.add_option("--port-file", flags.port_file, "Write the port into this file once listening");
   app.add_flag("--insecure", flags.insecure, "Allow listening beyond this machine, unencrypted");
   AddStoreLimits(app, flags.store);
+  AddLogLimits(app, flags.logs);
   app.set_version_flag("--version", VersionLine("dp-coordinator"));
   app.footer("Example: dp-coordinator --listen 127.0.0.1:7070 --data-dir /var/lib/dp");
   try {

@@ -14,6 +14,8 @@ namespace {
 // How long calls that nobody answers any more may hold up the end.
 constexpr std::chrono::seconds kStopWithin(1);
 
+constexpr char kLogsService[] = "dp.v1.Logs";
+
 void SetTransport(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   builder.SetMaxSendMessageSize(kMessageBytesMax);
@@ -64,21 +66,24 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
                                                "; choose another address with --listen"));
   }
   for (const char* name : {"dp.v1.Jobs", "dp.v1.Workers", "dp.v1.Worlds", "dp.v1.Store",
-                           "dp.v1.Logs", "dp.v1.Checkpoints"}) {
+                           kLogsService, "dp.v1.Checkpoints"}) {
     server->server_->GetHealthCheckService()->SetServingStatus(name, true);
   }
-  server->WatchHealth(driver);
+  server->WatchHealth(driver, logs);
   return server;
 }
 
-void Server::WatchHealth(Driver& driver) {
+void Server::WatchHealth(Driver& driver, const LogThread& logs) {
   const auto ask = [&driver](std::function<void()> answered) {
     return driver.Ask([answered](const absl::Status&, const View&) { answered(); }).ok();
   };
-  const auto tell = [service = server_->GetHealthCheckService()](bool serving) {
-    service->SetServingStatus(serving);
+  const auto logs_are_stored = [&logs] { return logs.room().ok(); };
+  // A coordinator without room for logs does all else; only who asks for that service is told.
+  const auto tell = [service = server_->GetHealthCheckService()](const Health& health) {
+    service->SetServingStatus(health.driver);
+    service->SetServingStatus(kLogsService, health.driver && health.logs);
   };
-  health_ = std::make_unique<HealthWatch>(HealthWatch::Options{}, ask, tell);
+  health_ = std::make_unique<HealthWatch>(HealthWatch::Options{}, ask, logs_are_stored, tell);
 }
 
 void Server::Stop() {

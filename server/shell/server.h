@@ -41,8 +41,8 @@ class Server {
  private:
   Server(const ListenAddress& address, Driver& driver, LogThread& logs,
          const std::optional<std::string>& direct_stores);
-  // From now on the health of every service is the driver's.
-  void WatchHealth(Driver& driver);
+  // From now on the health of every service is the driver's; that of the logs theirs too.
+  void WatchHealth(Driver& driver, const LogThread& logs);
 
   ListenAddress address_;
   JobsService jobs_;

@@ -361,6 +361,51 @@ TEST_F(ServicesTest, AppendedLogsAreAcknowledgedAndRead) {
   EXPECT_FALSE(read->finished());
 }
 
+TEST_F(ServicesTest, LinesComeWithTheirTimesAndFromATimeOn) {
+  const uint64_t job = PlacedJob();
+  v1::AppendLogsRequest append = client_->AppendRequest(worker_, job, 0, "one\ntwo\n");
+  for (const int offset : {0, 4}) {
+    v1::LogTime* time = append.mutable_chunks(0)->add_times();
+    time->set_offset(offset);
+    time->mutable_time()->set_seconds(100 + offset);
+  }
+  ASSERT_TRUE(client_->Call(client_->logs(), &v1::Logs::Stub::Append, append).ok());
+  v1::ReadLogsRequest read;
+  read.set_job(job);
+  read.set_with_times(true);
+  read.mutable_since()->set_seconds(102);
+  const auto page = client_->Call(client_->logs(), &v1::Logs::Stub::Read, read);
+  ASSERT_EQ(page->chunks_size(), 1);
+  EXPECT_EQ(page->chunks(0).data(), "two\n");
+  ASSERT_EQ(page->chunks(0).times_size(), 1);
+  EXPECT_EQ(page->chunks(0).times(0).offset(), 4u);
+  EXPECT_EQ(page->chunks(0).times(0).time().seconds(), 104);
+}
+
+TEST_F(ServicesTest, MissingBytesAreToldAsALine) {
+  const uint64_t job = PlacedJob();
+  v1::AppendLogsRequest append = client_->AppendRequest(worker_, job, 0, "");
+  append.mutable_chunks(0)->set_cut_bytes(1000);
+  const auto appended = client_->Call(client_->logs(), &v1::Logs::Stub::Append, append);
+  EXPECT_EQ(appended->acknowledged(0).offset(), 1000u);
+  const auto read = client_->ReadLogs(job, kLong);
+  EXPECT_EQ(read->chunks(0).cut_bytes(), 1000u);
+  EXPECT_THAT(read->chunks(0).data(), ContainsRegex("1000 bytes of rank 0's standard output"));
+  append.mutable_chunks(0)->set_data("both");
+  EXPECT_EQ(client_->Call(client_->logs(), &v1::Logs::Stub::Append, append).status.error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ServicesTest, LogsOfAnotherCoordinatorsJobOfThatNumberAreRefused) {
+  const uint64_t job = PlacedJob();
+  v1::AppendLogsRequest append = client_->AppendRequest(worker_, job, 0, "one\n");
+  *append.mutable_job_submitted_at() = client_->GetJob(job)->job().submitted_at();
+  EXPECT_TRUE(client_->Call(client_->logs(), &v1::Logs::Stub::Append, append).ok());
+  append.mutable_job_submitted_at()->set_seconds(1);
+  EXPECT_EQ(client_->Call(client_->logs(), &v1::Logs::Stub::Append, append).status.error_code(),
+            grpc::StatusCode::NOT_FOUND);
+}
+
 TEST_F(ServicesTest, AFollowerIsWokenByNewLines) {
   const uint64_t job = PlacedJob();
   client_->AppendLog(worker_, job, 0, "one\n");

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "proto/convert/time.h"
 #include "worker/agent/local_address.h"
 
 namespace dp::worker {
@@ -57,11 +58,13 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
           NextRandom(random_state_), events),
       watch_(workers, NextRandom(random_state_), events),
       reporter_(workers, events),
-      shipper_(logs, NextRandom(random_state_),
+      shipper_(logs,
+               {.seed = NextRandom(random_state_), .spool_bytes_max = options_.spool_bytes_max},
                [&events](const LogsNews& news) { events.Tell(news); }) {}
 
 absl::Status Agent::Run() {
   BeginIncarnation();
+  FollowLeftOvers();
   for (;;) {
     const Decision decision = Reconcile(desired_, observed_, clock_.Now());
     // What was done may make more due at once, as a decline its report: ask again without waiting.
@@ -73,7 +76,7 @@ absl::Status Agent::Run() {
     }
     ShowLife();
   }
-  DropReleasedSpools();
+  DropShippedSpools();
   events_.Close();
   return *ending_;
 }
@@ -113,9 +116,11 @@ void Agent::Do(const Start& start) {
   observed_.AskedToStart(start.rank);
   (void)OomKillsGrew();  // those before it are not its own
   const LogSpool spool = SpoolOf(key);
-  absl::StatusOr<RankCommand> command = CommandOf(assigned_.at(key), spool);
+  if (left_over_.contains(key)) DropSpool(key);  // of another coordinator's job
+  const v1::AssignedRank& assigned = assigned_.at(key);
+  absl::StatusOr<RankCommand> command = CommandOf(assigned, spool);
   absl::Status ready = command.status();
-  if (ready.ok()) ready = spool.Create();
+  if (ready.ok()) ready = spool.Create(dp::FromProto(assigned.submitted_at()));
   if (!ready.ok()) {
     TakeNews(key, ProcessNotStarted{std::string(ready.message())});
     return;
@@ -157,9 +162,11 @@ void Agent::Do(const Kill& kill) {
 }
 
 void Agent::Do(const Forget& forget) {
+  // Its slot is free, or its lease was lost; what it wrote is sent all the same.
+  const bool shipped = observed_.Find(forget.key)->logs_shipped;
   observed_.Forgotten(forget.key);
-  shipper_.Drop(forget.key);
-  SpoolOf(forget.key).Remove();
+  if (shipped) DropSpool(forget.key);
+  if (!shipped) left_over_.insert(forget.key);
   const auto& [job, generation, rank] = forget.key;
   if (options_.stores != nullptr && !Holds(job, generation)) {
     options_.stores->RanksGone(job, generation);
@@ -303,7 +310,9 @@ void Agent::TakeNews(const RankKey& key, const ProcessGone&) {
 
 void Agent::On(const LogsNews& event) {
   observed_.LogsMoved(event.key, clock_.Now());
-  if (event.all) observed_.LogsShipped(event.key);
+  if (!event.all) return;
+  observed_.LogsShipped(event.key);
+  if (left_over_.contains(event.key)) DropSpool(event.key);
 }
 
 void Agent::On(const GenerationOver& event) {
@@ -363,9 +372,23 @@ absl::StatusOr<v1::RegisterRequest> Agent::Registration() const {
   return request;
 }
 
-void Agent::DropReleasedSpools() {
+void Agent::FollowLeftOvers() {
+  for (const RankKey& key : LogSpool::Find(options_.state_dir)) {
+    LogRank(Severity::kInfo, "spool_found", key);
+    left_over_.insert(key);
+    shipper_.FollowLeftOver(key, SpoolOf(key));
+  }
+}
+
+void Agent::DropSpool(const RankKey& key) {
+  left_over_.erase(key);
+  shipper_.Drop(key);
+  SpoolOf(key).Remove();
+}
+
+void Agent::DropShippedSpools() {
   for (const auto& [key, process] : observed_.processes()) {
-    if (process.acknowledged == Milestone::kReleased) SpoolOf(key).Remove();
+    if (process.logs_shipped) SpoolOf(key).Remove();
   }
 }
 

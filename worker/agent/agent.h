@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct AgentOptions {
   std::vector<int> ports = {};  // by slot, kept free for its rank's program
   Labels labels = {};
   std::string state_dir;
+  uint64_t spool_bytes_max = kSpoolBytesMax;  // of what ranks have written
   RankHost rank_host;  // `worker` and `address` are filled in by the registration
   // The address of this host for peers; asked before each registration, since the network may be
   // late.
@@ -113,8 +115,12 @@ class Agent {
   LogSpool SpoolOf(const RankKey& key) const { return LogSpool(options_.state_dir, key); }
   // On the lease's thread.
   absl::StatusOr<v1::RegisterRequest> Registration() const;
-  // Removes the spools that have served.
-  void DropReleasedSpools();
+  // Sends what ranks of an earlier life have left in the spool.
+  void FollowLeftOvers();
+  // No longer follows this spool, and removes it.
+  void DropSpool(const RankKey& key);
+  // Removes the spools that have served; the next life sends the others.
+  void DropShippedSpools();
 
   const AgentOptions options_;
   ProcessRunner& runner_;
@@ -126,7 +132,9 @@ class Agent {
   Desired desired_;
   Observed observed_;
   absl::btree_map<RankKey, v1::AssignedRank> assigned_;  // the same ranks as desired_
-  Session session_;                                      // incarnation 0: not registered yet
+  // Of ranks that are no longer on record here, but whose logs have not been stored yet.
+  std::set<RankKey> left_over_;
+  Session session_;  // incarnation 0: not registered yet
   Incarnation incarnation_;
   uint64_t random_state_;
   RankHost rank_host_;

@@ -64,6 +64,14 @@ class AgentTest : public testing::Test {
     runner_.Tell(rank, ProcessGone{});
   }
 
+  void AwaitRemovedSpool() {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (std::filesystem::exists(spool_.path(v1::LOG_STREAM_STDOUT))) {
+      ASSERT_LT(absl::Now(), deadline);
+      std::this_thread::yield();
+    }
+  }
+
   absl::Status AwaitEnd() {
     running_.join();
     coordinator_.CancelAll();
@@ -138,12 +146,39 @@ TEST_F(AgentTest, ARankThatIsNoLongerAssignedIsKilledAndItsSpoolRemoved) {
   RunRankZero();
   coordinator_.Assign({});
   EXPECT_EQ(runner_.NextOrder(), "kill 0");
-  coordinator_.Assign({ARank(1)});  // taken after the kill was recorded
-  EXPECT_EQ(runner_.NextOrder(), "start 1");
-  events_.Tell(ShutdownWanted{});
-  events_.Tell(ShutdownWanted{});
-  EXPECT_TRUE(AwaitEnd().ok());
-  EXPECT_FALSE(std::filesystem::exists(spool_.path(v1::LOG_STREAM_STDOUT)));
+  AwaitRemovedSpool();
+}
+
+TEST_F(AgentTest, WhatARankWroteThatIsNoLongerAssignedIsSentAllTheSame) {
+  RunRankZero();
+  coordinator_.RefuseLogs(absl::ResourceExhaustedError("no room"));
+  std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT)) << "line\n";
+  coordinator_.AwaitRefusals(1);
+  coordinator_.Assign({});
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+  coordinator_.AwaitRefusals(2);
+  coordinator_.RefuseLogs(absl::OkStatus());
+  EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "line\n"), "line\n");
+  AwaitRemovedSpool();
+}
+
+TEST_F(AgentTest, WhatAnEarlierLifeLeftIsSentAndThenRemoved) {
+  ASSERT_TRUE(spool_.Create(absl::FromUnixSeconds(100)).ok());
+  std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT)) << "line\nend";
+  Run();
+  EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "line\nend"), "line\nend");
+  EXPECT_EQ(coordinator_.submitted_at(), absl::FromUnixSeconds(100));
+  AwaitRemovedSpool();
+}
+
+TEST_F(AgentTest, ARankTakesThePlaceOfOneOfTheSameNameThatAnEarlierLifeLeft) {
+  coordinator_.RefuseLogs(absl::ResourceExhaustedError("no room"));
+  ASSERT_TRUE(spool_.Create(absl::FromUnixSeconds(100)).ok());
+  std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT)) << "of another job\n";
+  RunRankZero();
+  std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT), std::ios::app) << "mine\n";
+  coordinator_.RefuseLogs(absl::OkStatus());
+  EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "mine\n"), "mine\n");
 }
 
 TEST_F(AgentTest, TheCoordinatorMayBeAwayAtTheStart) {

@@ -1,21 +1,16 @@
 #include "worker/agent/log_shipper.h"
 
-#include <fcntl.h>
 #include <pthread.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
-#include "worker/agent/text.h"
+#include "proto/convert/time.h"
 
 namespace dp::worker {
 namespace {
 
-// How late a line may leave: the files are looked at this often while ranks run.
-constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
 // One request; the coordinator takes four times as much.
 constexpr size_t kBatchBytesMax = 1 << 20;
 // One stream's share of it, so that a rank that floods does not keep the others from being heard.
@@ -25,18 +20,15 @@ constexpr absl::Duration kAppendDeadline = absl::Seconds(10);
 // Four orders a rank, for a thousand slots; more is a bug of ours.
 constexpr size_t kShipOrdersMax = 8192;
 
-uint64_t FileSize(const FileDescriptor& file) {
-  struct stat info {};
-  return file.valid() && fstat(file.get(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
-}
-
 }  // namespace
 
-LogShipper::LogShipper(client::LogsConnection& connection, uint64_t seed, Sink sink)
+LogShipper::LogShipper(client::LogsConnection& connection, const Options& options, Sink sink)
     : connection_(connection),
       sink_(std::move(sink)),
       orders_(kShipOrdersMax),
-      backoff_(BackoffOptions{}, seed) {
+      clock_(options.clock),
+      watch_(options.spool_bytes_max, options.clock),
+      backoff_(BackoffOptions{}, options.seed) {
   thread_ = std::jthread([this] { Loop(); });
   pthread_setname_np(thread_.native_handle(), "log_shipper");
 }
@@ -46,6 +38,9 @@ LogShipper::~LogShipper() { orders_.Close(); }
 void LogShipper::Use(const Session& session) { Push(UseOrder{session}); }
 void LogShipper::Follow(const RankKey& key, const LogSpool& spool) {
   Push(FollowOrder{key, spool});
+}
+void LogShipper::FollowLeftOver(const RankKey& key, const LogSpool& spool) {
+  Push(FollowOrder{key, spool, /*left_over=*/true});
 }
 void LogShipper::Finish(const RankKey& key) { Push(FinishOrder{key}); }
 void LogShipper::Drop(const RankKey& key) { Push(DropOrder{key}); }
@@ -73,10 +68,10 @@ absl::Duration LogShipper::Patience() {
 void LogShipper::CarryOut(const UseOrder& order) { session_ = order.session; }
 
 void LogShipper::CarryOut(const FollowOrder& order) {
-  RankLogs logs;
-  for (size_t i = 0; i < logs.tails.size(); ++i) {
-    logs.tails[i].file =
-        FileDescriptor(open(order.spool.path(kLogStreams[i]).c_str(), O_RDONLY | O_CLOEXEC));
+  RankLogs logs{.job_submitted_at = order.spool.job_submitted_at(), .finished = order.left_over};
+  for (size_t i = 0; i < logs.files.size(); ++i) {
+    logs.files[i] = std::make_shared<SpoolFile>(order.spool.path(kLogStreams[i]), order.left_over);
+    watch_.Add(logs.files[i]);
   }
   const bool added = ranks_.emplace(order.key, std::move(logs)).second;
   DP_CHECK(added);
@@ -84,10 +79,17 @@ void LogShipper::CarryOut(const FollowOrder& order) {
 
 void LogShipper::CarryOut(const FinishOrder& order) {
   const auto logs = ranks_.find(order.key);
-  if (logs != ranks_.end()) logs->second.finished = true;
+  if (logs == ranks_.end()) return;
+  logs->second.finished = true;
+  for (const auto& file : logs->second.files) file->Look(clock_.Now());
 }
 
-void LogShipper::CarryOut(const DropOrder& order) { ranks_.erase(order.key); }
+void LogShipper::CarryOut(const DropOrder& order) {
+  const auto logs = ranks_.find(order.key);
+  if (logs == ranks_.end()) return;
+  for (const auto& file : logs->second.files) watch_.Remove(file);
+  ranks_.erase(logs);
+}
 
 void LogShipper::ShipOnce() {
   const v1::AppendLogsRequest batch = NextBatch();
@@ -99,9 +101,11 @@ void LogShipper::ShipOnce() {
     return;
   }
   trouble_.Failed(response.status());
-  // A job that the coordinator does not know wants no logs; any other refusal concerns the session,
-  // and the lease finds that out.
-  if (absl::IsNotFound(response.status())) GiveUp(batch.job());
+  // Nobody wants logs of a job that the coordinator does not know, or of a rank that the job does
+  // not have; any other refusal concerns the session, and the lease finds that out.
+  const bool unwanted =
+      absl::IsNotFound(response.status()) || absl::IsInvalidArgument(response.status());
+  if (unwanted) GiveUp(batch);
   pause_ = backoff_.Next();
 }
 
@@ -115,35 +119,46 @@ v1::AppendLogsRequest LogShipper::NextBatch() {
   for (size_t visited = 0; visited < ranks_.size(); ++visited) {
     if (rank == ranks_.end()) rank = ranks_.begin();
     cursor_ = rank->first;
-    const bool same_job = batch.job() == cursor_.job.value();
     const bool full = batch.ByteSizeLong() + kRankBytesMax > kBatchBytesMax;
-    if (batch.chunks_size() > 0 && (full || !same_job)) break;
+    if (full || !SameJob(batch, cursor_, rank->second)) break;
     AddChunks(rank->first, rank->second, &batch);
     ++rank;
   }
   return batch;
 }
 
-void LogShipper::AddChunks(const RankKey& key, RankLogs& logs, v1::AppendLogsRequest* batch) {
-  for (size_t i = 0; i < logs.tails.size(); ++i) {
-    const Tail& tail = logs.tails[i];
-    const uint64_t size = FileSize(tail.file);
-    if (size <= tail.acknowledged) continue;
-    std::string data(std::min<uint64_t>(size - tail.acknowledged, kChunkBytesMax), '\0');
-    const ssize_t got =
-        pread(tail.file.get(), data.data(), data.size(), static_cast<off_t>(tail.acknowledged));
-    data.resize(got < 0 ? 0 : static_cast<size_t>(got));
-    const bool ended = logs.finished && tail.acknowledged + data.size() == size;
-    data.resize(ShippableBytes(data, ended));
-    if (data.empty()) continue;
+void LogShipper::AddChunks(const RankKey& key, const RankLogs& logs, v1::AppendLogsRequest* batch) {
+  if (logs.given_up) return;
+  for (size_t i = 0; i < logs.files.size(); ++i) {
+    logs.files[i]->Look(clock_.Now());
+    SpoolFile::Piece piece = logs.files[i]->Next(kChunkBytesMax, logs.finished);
+    if (piece.empty()) continue;
     batch->set_job(key.job.value());
+    if (logs.job_submitted_at) {
+      *batch->mutable_job_submitted_at() = ToProto(*logs.job_submitted_at);
+    }
     v1::LogChunk* chunk = batch->add_chunks();
     chunk->set_generation(key.generation.value());
     chunk->set_rank(key.rank);
     chunk->set_stream(kLogStreams[i]);
-    chunk->set_offset(tail.acknowledged);
-    chunk->set_data(std::move(data));
+    chunk->set_offset(piece.offset);
+    chunk->set_data(std::move(piece.data));
+    chunk->set_cut_bytes(piece.cut_bytes);
+    for (const FoundTime& found : piece.times) {
+      v1::LogTime* time = chunk->add_times();
+      time->set_offset(found.offset);
+      *time->mutable_time() = ToProto(found.time);
+    }
   }
+}
+
+bool LogShipper::SameJob(const v1::AppendLogsRequest& batch, const RankKey& key,
+                         const RankLogs& logs) {
+  if (batch.chunks_size() == 0) return true;
+  if (batch.job() != key.job.value()) return false;
+  const bool known = batch.has_job_submitted_at();
+  return known == logs.job_submitted_at.has_value() &&
+         (!known || FromProto(batch.job_submitted_at()) == *logs.job_submitted_at);
 }
 
 // What is stored is the coordinator's to say, backwards too: the file still has it.
@@ -156,9 +171,9 @@ void LogShipper::TakeAcknowledgement(const v1::AppendLogsRequest& batch,
     const auto stream =
         std::find(std::begin(kLogStreams), std::end(kLogStreams), position.stream());
     if (logs == ranks_.end() || stream == std::end(kLogStreams)) continue;
-    Tail& tail = logs->second.tails[static_cast<size_t>(stream - std::begin(kLogStreams))];
-    if (tail.acknowledged == position.offset()) continue;
-    tail.acknowledged = position.offset();
+    SpoolFile& file = *logs->second.files[static_cast<size_t>(stream - std::begin(kLogStreams))];
+    if (file.use().acknowledged == position.offset()) continue;
+    file.Acknowledge(position.offset());
     moved = true;
     sink_({key, /*all=*/false});
   }
@@ -171,20 +186,18 @@ void LogShipper::TakeAcknowledgement(const v1::AppendLogsRequest& batch,
   }
 }
 
-void LogShipper::GiveUp(uint64_t job) {
+void LogShipper::GiveUp(const v1::AppendLogsRequest& batch) {
   for (auto& [key, logs] : ranks_) {
-    if (key.job.value() != job) continue;
-    for (Tail& tail : logs.tails) tail.file.Close();
+    if (SameJob(batch, key, logs)) logs.given_up = true;
   }
 }
 
 void LogShipper::TellFinished() {
   for (auto& [key, logs] : ranks_) {
     if (!logs.finished || logs.reported) continue;
-    const bool stored = std::all_of(logs.tails.begin(), logs.tails.end(), [](const Tail& tail) {
-      return FileSize(tail.file) <= tail.acknowledged;
-    });
-    if (!stored) continue;
+    const bool stored = std::all_of(logs.files.begin(), logs.files.end(),
+                                    [](const auto& file) { return file->sent(); });
+    if (!stored && !logs.given_up) continue;
     logs.reported = true;
     sink_({key, /*all=*/true});
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -11,14 +12,19 @@
 
 #include "base/backoff.h"
 #include "base/bounded_queue.h"
-#include "base/file_descriptor.h"
+#include "base/clock.h"
 #include "client/connection.h"
 #include "worker/agent/log_spool.h"
 #include "worker/agent/repeated_reason.h"
 #include "worker/agent/session.h"
+#include "worker/agent/spool_file.h"
+#include "worker/agent/spool_watch.h"
 #include "worker/core/rank.h"
 
 namespace dp::worker {
+
+// What the spools of all ranks of a host keep, about: 128 MiB for each of eight.
+inline constexpr uint64_t kSpoolBytesMax = uint64_t{1} << 30;
 
 // News of one rank's logs: some were stored, or all that there will ever be.
 struct LogsNews {
@@ -28,20 +34,28 @@ struct LogsNews {
 
 // Sends what ranks append to their spool files, in order and at least once, and remembers how much
 // the coordinator has stored for good. Holds one batch in memory, whatever ranks write; while the
-// coordinator is away the files keep the rest. A thread of its own owns all state; the methods only
-// leave orders and may be called from any thread. Its owner ends the calls under way on
-// `connection` before destroying it.
+// coordinator is away, or has no room, the files keep the rest, within their bound (SpoolWatch). A
+// thread of its own owns all state; the methods only leave orders and may be called from any
+// thread. Its owner ends the calls under way on `connection` before destroying it.
 class LogShipper {
  public:
   // Called on the shipper's thread; must not block.
   using Sink = std::function<void(LogsNews)>;
 
-  LogShipper(client::LogsConnection& connection, uint64_t seed, Sink sink);
+  struct Options {
+    uint64_t seed = 0;
+    uint64_t spool_bytes_max = kSpoolBytesMax;
+    // For the times of lines; outlives the shipper.
+    const Clock& clock = Clock::System();
+  };
+  LogShipper(client::LogsConnection& connection, const Options& options, Sink sink);
   ~LogShipper();
 
   // Sends in the name of this session from now on.
   void Use(const Session& session);
   void Follow(const RankKey& key, const LogSpool& spool);
+  // The same for a rank of an earlier life of the daemon, which writes nothing any more.
+  void FollowLeftOver(const RankKey& key, const LogSpool& spool);
   // Nothing will be written any more: what is there is the end.
   void Finish(const RankKey& key);
   // Stops following, whatever is left to send.
@@ -54,6 +68,7 @@ class LogShipper {
   struct FollowOrder {
     RankKey key;
     LogSpool spool;
+    bool left_over = false;
   };
   struct FinishOrder {
     RankKey key;
@@ -63,13 +78,11 @@ class LogShipper {
   };
   using Order = std::variant<UseOrder, FollowOrder, FinishOrder, DropOrder>;
 
-  struct Tail {
-    FileDescriptor file;
-    uint64_t acknowledged = 0;
-  };
   struct RankLogs {
-    std::array<Tail, std::size(kLogStreams)> tails;
+    std::array<std::shared_ptr<SpoolFile>, std::size(kLogStreams)> files;
+    std::optional<absl::Time> job_submitted_at;
     bool finished = false;  // nothing more will be written
+    bool given_up = false;  // the coordinator wants none of it
     bool reported = false;  // the sink knows that all is stored
   };
 
@@ -85,15 +98,20 @@ class LogShipper {
   // Sends one batch, of the first job from the cursor on that has something to send.
   void ShipOnce();
   v1::AppendLogsRequest NextBatch();
-  void AddChunks(const RankKey& key, RankLogs& logs, v1::AppendLogsRequest* batch);
+  void AddChunks(const RankKey& key, const RankLogs& logs, v1::AppendLogsRequest* batch);
   void TakeAcknowledgement(const v1::AppendLogsRequest& batch,
                            const v1::AppendLogsResponse& response);
-  void GiveUp(uint64_t job);
+  // Whether both are of the job that `batch` is of; true of an empty one.
+  static bool SameJob(const v1::AppendLogsRequest& batch, const RankKey& key, const RankLogs& logs);
+  void GiveUp(const v1::AppendLogsRequest& batch);
   void TellFinished();
 
   client::LogsConnection& connection_;
   const Sink sink_;
   BoundedQueue<Order> orders_;
+
+  const Clock& clock_;
+  SpoolWatch watch_;
 
   // Owned by the thread.
   std::optional<Session> session_;

@@ -1,8 +1,13 @@
 #include "worker/agent/log_shipper.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/testing/settable_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/testing/fake_coordinator.h"
@@ -11,14 +16,24 @@
 namespace dp::worker {
 namespace {
 
+const absl::Time kShippedJobAt = absl::FromUnixSeconds(100);
+
 class LogShipperTest : public testing::Test {
  protected:
   LogShipperTest() {
-    EXPECT_TRUE(spool_.Create().ok());
-    shipper_.emplace(coordinator_, /*seed=*/42, [this](const LogsNews& news) {
-      bool all = news.all;
-      if (all) all_shipped_.TryPush(all);
-    });
+    EXPECT_TRUE(spool_.Create(kShippedJobAt).ok());
+    Start(kSpoolBytesMax);
+  }
+  // Another life of the daemon.
+  void Start(uint64_t spool_bytes_max) {
+    shipper_.reset();
+    shipper_.emplace(
+        coordinator_,
+        LogShipper::Options{.seed = 42, .spool_bytes_max = spool_bytes_max, .clock = clock_},
+        [this](const LogsNews& news) {
+          bool all = news.all;
+          if (all) all_shipped_.TryPush(all);
+        });
     shipper_->Use({5, Incarnation(9)});
   }
   ~LogShipperTest() override { coordinator_.CancelAll(); }
@@ -26,10 +41,21 @@ class LogShipperTest : public testing::Test {
   void Write(const std::string& text, v1::LogStream stream = v1::LOG_STREAM_STDOUT) {
     std::ofstream(spool_.path(stream), std::ios::app) << text;
   }
+  // Waits until the spool file of standard output takes less room than it is long.
+  void AwaitFreed(uint64_t size) {
+    struct stat info {};
+    const absl::Time deadline = Clock::Steady().Now() + absl::Seconds(30);
+    do {
+      coordinator_.AwaitRefusals(1);  // which come again and again, at the pace of the back-off
+      ASSERT_EQ(stat(spool_.path(v1::LOG_STREAM_STDOUT).c_str(), &info), 0);
+    } while (static_cast<uint64_t>(info.st_blocks) * 512 >= size &&
+             Clock::Steady().Now() < deadline);
+  }
   bool AwaitAllShipped() { return !all_shipped_.DrainFor(absl::Seconds(20)).empty(); }
 
   const RankKey key_{JobId(1), Generation(1), 0};
   TemporaryDirectory directory_;
+  SettableClock clock_;
   LogSpool spool_{directory_.path(), key_};
   FakeCoordinator coordinator_;
   BoundedQueue<bool> all_shipped_{10};
@@ -99,19 +125,89 @@ TEST_F(LogShipperTest, ARankThatWroteNothingIsShippedAtOnce) {
   EXPECT_TRUE(AwaitAllShipped());
 }
 
+TEST_F(LogShipperTest, LogsOfARankThatTheJobDoesNotHaveAreGivenUp) {
+  coordinator_.RefuseLogs(absl::InvalidArgumentError("no such rank"));
+  Write("one\n");
+  shipper_->Follow(key_, spool_);
+  shipper_->Finish(key_);
+  EXPECT_TRUE(AwaitAllShipped());
+}
+
+TEST_F(LogShipperTest, WhileTheCoordinatorHasNoRoomTheSpoolKeepsAll) {
+  coordinator_.RefuseLogs(absl::ResourceExhaustedError("the disk is full"));
+  Write("one\n");
+  shipper_->Follow(key_, spool_);
+  shipper_->Finish(key_);
+  coordinator_.AwaitRefusals(2);
+  coordinator_.RefuseLogs(absl::OkStatus());
+  EXPECT_TRUE(AwaitAllShipped());
+  EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\n"), "one\n");
+}
+
+TEST_F(LogShipperTest, WhatAnEarlierLifeLeftIsSentFromWhereItStopped) {
+  shipper_->Follow(key_, spool_);
+  Write("one\n");
+  coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\n");
+  coordinator_.SetReachable(false);
+  Write("two\nthr");
+  Start(kSpoolBytesMax);
+  coordinator_.SetReachable(true);
+  shipper_->FollowLeftOver(key_, spool_);
+  EXPECT_TRUE(AwaitAllShipped());
+  EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\ntwo\nthr"), "one\ntwo\nthr");
+  EXPECT_EQ(coordinator_.submitted_at(), kShippedJobAt);
+}
+
+TEST_F(LogShipperTest, LinesCarryTheTimeAtWhichTheyWereFoundAndNotThatOfSending) {
+  coordinator_.SetReachable(false);
+  shipper_->Follow(key_, spool_);
+  Write("one\n");
+  coordinator_.AwaitRefusals(2);  // it has been found
+  // What was there before anybody followed has the time of the file; "two" that of the clock.
+  Write("two\n");
+  coordinator_.AwaitRefusals(2);
+  const absl::Time found = clock_.Now();
+  clock_.Advance(absl::Hours(1));
+  coordinator_.SetReachable(true);
+  coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\ntwo\n");
+  EXPECT_EQ(coordinator_.found_at(v1::LOG_STREAM_STDOUT, 4), found);
+}
+
+TEST_F(LogShipperTest, PastTheBoundTheOldestBytesAreCutAndTheirNumberIsTold) {
+  constexpr uint64_t kLines = 300'000;
+  coordinator_.SetReachable(false);
+  Start(/*spool_bytes_max=*/1 << 20);
+  std::string text;
+  for (uint64_t i = 0; i < kLines; ++i) absl::StrAppend(&text, absl::Dec(i, absl::kZeroPad6), "\n");
+  Write(text);
+  shipper_->Follow(key_, spool_);
+  AwaitFreed(text.size());
+  coordinator_.SetReachable(true);
+  shipper_->Finish(key_);
+  EXPECT_TRUE(AwaitAllShipped());
+  // The coordinator fills what is missing with '#'.
+  const std::string stored = coordinator_.log(v1::LOG_STREAM_STDOUT);
+  const size_t cut = stored.find_first_not_of('#');
+  ASSERT_EQ(stored.size(), text.size());
+  EXPECT_EQ(stored.substr(cut), text.substr(cut));
+  EXPECT_EQ(cut % 7, 0u);  // whole lines
+  EXPECT_GE(text.size() - cut, 512u << 10);
+  EXPECT_LE(text.size() - cut, 1u << 20);
+}
+
 TEST_F(LogShipperTest, AJobThatFloodsDoesNotKeepAnotherFromBeingHeard) {
   // Rank 0 of job 2 has a line to send; many ranks of job 1 have much more than one batch.
   std::vector<LogSpool> spools;
   for (int rank = 1; rank <= 20; ++rank) {
     const RankKey flooding{JobId(1), Generation(1), rank};
     spools.emplace_back(directory_.path(), flooding);
-    ASSERT_TRUE(spools.back().Create().ok());
+    ASSERT_TRUE(spools.back().Create(kShippedJobAt).ok());
     std::filesystem::resize_file(spools.back().path(v1::LOG_STREAM_STDOUT), 10'000'000'000);
     shipper_->Follow(flooding, spools.back());
   }
   const RankKey other{JobId(2), Generation(1), 0};
   const LogSpool quiet(directory_.path(), other);
-  ASSERT_TRUE(quiet.Create().ok());
+  ASSERT_TRUE(quiet.Create(kShippedJobAt).ok());
   std::ofstream(quiet.path(v1::LOG_STREAM_STDERR)) << "hello\n";
   shipper_->Follow(other, quiet);
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDERR, "hello\n"), "hello\n");

@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/file_descriptor.h"
+#include "base/status.h"
 #include "worker/agent/text.h"
 
 namespace dp::worker {
@@ -22,6 +25,8 @@ namespace fs = std::filesystem;
 
 // What is looked at for last lines: enough for all of them at their greatest length.
 constexpr off_t kTailBytes = kLastLinesMax * kLastLineBytesMax;
+
+constexpr char kJobSuffix[] = ".job";
 
 const char* Suffix(v1::LogStream stream) {
   switch (stream) {
@@ -49,6 +54,17 @@ std::string Tail(const std::string& path) {
   return tail;
 }
 
+// A new one, since a state directory may hold a rank of the same name, of a coordinator that was
+// set up anew, and who reads that one goes on with it.
+absl::Status MakeFile(const std::string& path, const std::string& text) {
+  unlink(path.c_str());
+  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (file.valid() && write(file.get(), text.data(), text.size()) == std::ssize(text)) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat("spool ", path, ": ", std::strerror(errno)));
+}
+
 }  // namespace
 
 LogSpool::LogSpool(const std::string& state_dir, const RankKey& key)
@@ -56,26 +72,44 @@ LogSpool::LogSpool(const std::string& state_dir, const RankKey& key)
           absl::StrCat(state_dir, "/spool/", key.job.value(), "/", key.generation.value())),
       stem_(absl::StrCat(generation_dir_, "/", key.rank)) {}
 
-absl::Status LogSpool::Create() const {
+std::vector<RankKey> LogSpool::Find(const std::string& state_dir) {
+  std::vector<RankKey> keys;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(state_dir + "/spool", error), last; !error && at != last;
+       at.increment(error)) {
+    const fs::path& path = at->path();
+    uint64_t job = 0, generation = 0;
+    int rank = 0;
+    if (path.extension() == kJobSuffix && absl::SimpleAtoi(path.stem().string(), &rank) &&
+        absl::SimpleAtoi(path.parent_path().filename().string(), &generation) &&
+        absl::SimpleAtoi(path.parent_path().parent_path().filename().string(), &job)) {
+      keys.push_back({JobId(job), Generation(generation), rank});
+    }
+  }
+  return keys;
+}
+
+absl::Status LogSpool::Create(absl::Time job_submitted_at) const {
   std::error_code error;
   fs::create_directories(generation_dir_, error);
   if (error) {
     return absl::InternalError(absl::StrCat("spool ", generation_dir_, ": ", error.message()));
   }
-  for (const v1::LogStream stream : kLogStreams) {
-    // A state directory may hold a rank of the same name, of a coordinator that was set up anew.
-    const FileDescriptor file(
-        open(path(stream).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (!file.valid()) {
-      return absl::InternalError(absl::StrCat("spool ", path(stream), ": ", std::strerror(errno)));
-    }
-  }
-  return absl::OkStatus();
+  for (const v1::LogStream stream : kLogStreams) DP_RETURN_IF_ERROR(MakeFile(path(stream), ""));
+  return MakeFile(job_file(), absl::StrCat(absl::ToUnixNanos(job_submitted_at)));
+}
+
+std::optional<absl::Time> LogSpool::job_submitted_at() const {
+  std::ifstream file(job_file());
+  int64_t nanoseconds = 0;
+  if (!(file >> nanoseconds)) return std::nullopt;
+  return absl::FromUnixNanos(nanoseconds);
 }
 
 void LogSpool::Remove() const {
   for (const v1::LogStream stream : kLogStreams) unlink(path(stream).c_str());
   unlink(error_file().c_str());
+  unlink(job_file().c_str());
   // Both fail while another rank is in there.
   if (rmdir(generation_dir_.c_str()) == 0) {
     rmdir(fs::path(generation_dir_).parent_path().c_str());
@@ -85,6 +119,8 @@ void LogSpool::Remove() const {
 std::string LogSpool::path(v1::LogStream stream) const {
   return absl::StrCat(stem_, Suffix(stream));
 }
+
+std::string LogSpool::job_file() const { return absl::StrCat(stem_, kJobSuffix); }
 
 std::string LogSpool::error_file() const { return absl::StrCat(stem_, ".error"); }
 

@@ -1,17 +1,20 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "base/limits.h"
 #include "dp/v1/logs.pb.h"
 #include "worker/core/rank.h"
 
 // Where ranks write: files STATE_DIR/spool/JOB/GENERATION/RANK.{out,err,metrics}. A rank appends to
 // them by itself, so a daemon that is stopped or slow never blocks it; the shipper (log_shipper.h)
-// reads behind. Beside them lies RANK.error, if the program writes it.
+// reads behind. Beside them lies RANK.job, which tells the job from others of that number, and
+// RANK.error, if the program writes it.
 
 namespace dp::worker {
 
@@ -24,9 +27,14 @@ class LogSpool {
  public:
   LogSpool(const std::string& state_dir, const RankKey& key);
 
-  // Makes the files, empty, and the directories above them.
-  // Errors: Internal names the path and the reason.
-  absl::Status Create() const;
+  // The spools that there are: at the start of a daemon, those that an earlier life left.
+  static std::vector<RankKey> Find(const std::string& state_dir);
+
+  // Makes the files, empty, and the directories above them. They are of a rank of the job that was
+  // submitted at that time. Errors: Internal names the path and the reason.
+  absl::Status Create(absl::Time job_submitted_at) const;
+  // What Create was told; none where no daemon of this release has made the spool.
+  std::optional<absl::Time> job_submitted_at() const;
   // Removes the files, and the directories above them that have become empty.
   void Remove() const;
 
@@ -38,6 +46,8 @@ class LogSpool {
   std::vector<std::string> LastLines() const;
 
  private:
+  std::string job_file() const;
+
   std::string generation_dir_;
   std::string stem_;
 };

@@ -11,13 +11,15 @@
 namespace dp::worker {
 namespace {
 
+const absl::Time kSpoolJobAt = absl::FromUnixSeconds(100);
+
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
 class LogSpoolTest : public testing::Test {
  protected:
-  LogSpoolTest() { EXPECT_TRUE(spool_.Create().ok()); }
+  LogSpoolTest() { EXPECT_TRUE(spool_.Create(kSpoolJobAt).ok()); }
   void Write(v1::LogStream stream, const std::string& text) {
     std::ofstream(spool_.path(stream), std::ios::app) << text;
   }
@@ -55,15 +57,33 @@ TEST_F(LogSpoolTest, RemovingTheLastRankRemovesItsDirectories) {
 
 TEST_F(LogSpoolTest, RemovingARankLeavesTheOthers) {
   const LogSpool other(directory_.path(), {JobId(7), Generation(2), 4});
-  ASSERT_TRUE(other.Create().ok());
+  ASSERT_TRUE(other.Create(kSpoolJobAt).ok());
   spool_.Remove();
   EXPECT_TRUE(std::filesystem::exists(other.path(v1::LOG_STREAM_STDOUT)));
+}
+
+TEST_F(LogSpoolTest, TheNextLifeOfTheDaemonFindsWhatThereIs) {
+  std::ofstream(directory_.path() + "/spool/7/2/notes.job") << "x";
+  EXPECT_THAT(LogSpool::Find(directory_.path()), ElementsAre(RankKey{JobId(7), Generation(2), 3}));
+  EXPECT_EQ(spool_.job_submitted_at(), kSpoolJobAt);
+  spool_.Remove();
+  EXPECT_EQ(spool_.job_submitted_at(), std::nullopt);
+  EXPECT_THAT(LogSpool::Find(directory_.path()), testing::IsEmpty());
+}
+
+TEST_F(LogSpoolTest, MakingItAgainLeavesTheOldFilesToWhoReadsThem) {
+  Write(v1::LOG_STREAM_STDOUT, "old\n");
+  std::ifstream reader(spool_.path(v1::LOG_STREAM_STDOUT));
+  ASSERT_TRUE(spool_.Create(kSpoolJobAt).ok());
+  std::string line;
+  EXPECT_TRUE(std::getline(reader, line));
+  EXPECT_THAT(spool_.LastLines(), testing::IsEmpty());
 }
 
 TEST_F(LogSpoolTest, ADirectoryThatCannotBeMadeIsNamed) {
   std::ofstream(directory_.path() + "/file").close();
   const LogSpool spool(directory_.path() + "/file", {JobId(1), Generation(1), 0});
-  EXPECT_THAT(std::string(spool.Create().message()), HasSubstr("/file/spool/1/1"));
+  EXPECT_THAT(std::string(spool.Create(kSpoolJobAt).message()), HasSubstr("/file/spool/1/1"));
 }
 
 }  // namespace

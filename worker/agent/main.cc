@@ -46,6 +46,7 @@ struct Flags {
   std::string name;
   std::string address;
   std::string state_dir;
+  uint64_t spool_bytes_max = kSpoolBytesMax;
   std::string trainer;
   std::vector<std::string> labels;
   std::vector<std::string> gpus;  // what is there, not what is asked for
@@ -98,6 +99,12 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->check(WhyNotOurs);
   app.add_option("--state-dir", flags->state_dir,
                  "where ranks' output waits to be sent; default: a fresh directory");
+  app.add_option("--spool-bytes-max", flags->spool_bytes_max,
+                 "how much of it may wait, as 1GiB; past it the oldest is cut, with a mark")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 50))
+      ->type_name("BYTES")
+      ->capture_default_str();
   app.add_option("--trainer", flags->trainer, "program of a train job's rank")
       ->check(WhyNoProgram)
       ->capture_default_str();
@@ -150,6 +157,7 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
       .ports = ports.numbers(),
       .labels = LabelsFrom(flags),
       .state_dir = state_dir,
+      .spool_bytes_max = flags.spool_bytes_max,
       .rank_host = {.coordinator = flags.coordinator,
                     .trainer = flags.trainer,
                     .environment = Variables(),
@@ -172,7 +180,7 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
 }
 
 absl::Status Serve(const Flags& flags, NotifySocket& notify) {
-  DP_ASSIGN_OR_RETURN(const StateDir state_dir, StateDir::Open(flags.state_dir));
+  DP_ASSIGN_OR_RETURN(const StateDir state_dir, StateDir::Open(flags.state_dir, flags.coordinator));
   DP_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Reserve(flags.slots));
   Events events;
   ShutdownSignals signals(events);

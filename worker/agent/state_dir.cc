@@ -4,14 +4,17 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 
@@ -20,7 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Names the coordinator, for who takes the directory over.
 constexpr char kLockName[] = "/lock";
+constexpr char kFreshName[] = "worker-";
 
 std::vector<fs::path> Parents() {
   std::vector<fs::path> parents;
@@ -43,13 +48,44 @@ absl::StatusOr<std::string> MakeFresh() {
   for (const fs::path& parent : Parents()) {
     std::error_code error;
     fs::create_directories(parent, error);
-    std::string path = (parent / "worker-XXXXXX").string();
+    std::string path = (parent / absl::StrCat(kFreshName, "XXXXXX")).string();
     if (!error && mkdtemp(path.data()) != nullptr) return path;
     absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", parent.string(), ": ",
                     error ? error.message() : std::strerror(errno));
   }
   return absl::InternalError(
       absl::StrCat("no place for a state directory: ", reasons, "; give one with --state-dir"));
+}
+
+// The lock of a directory whose daemon is gone and served this coordinator; else an invalid one.
+FileDescriptor LockOfTheGone(const std::string& path, const std::string& coordinator) {
+  FileDescriptor lock(open((path + kLockName).c_str(), O_RDWR | O_CLOEXEC));
+  if (!lock.valid() || flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return {};
+  // A daemon at its end may have removed it meanwhile.
+  struct stat held {
+  }, there{};
+  if (fstat(lock.get(), &held) != 0 || stat((path + kLockName).c_str(), &there) != 0 ||
+      held.st_ino != there.st_ino) {
+    return {};
+  }
+  std::string served(coordinator.size() + 1, '\0');
+  const ssize_t got = pread(lock.get(), served.data(), served.size(), 0);
+  served.resize(got < 0 ? 0 : static_cast<size_t>(got));
+  if (served != coordinator) return {};
+  return lock;
+}
+
+std::optional<std::pair<std::string, FileDescriptor>> TakeOver(const std::string& coordinator) {
+  for (const fs::path& parent : Parents()) {
+    std::error_code error;
+    for (fs::directory_iterator at(parent, error), last; !error && at != last;
+         at.increment(error)) {
+      if (!absl::StartsWith(at->path().filename().string(), kFreshName)) continue;
+      FileDescriptor lock = LockOfTheGone(at->path().string(), coordinator);
+      if (lock.valid()) return std::pair(at->path().string(), std::move(lock));
+    }
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<std::string> Make(const std::string& path) {
@@ -64,7 +100,10 @@ absl::StatusOr<std::string> Make(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<StateDir> StateDir::Open(const std::string& path) {
+absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::string& coordinator) {
+  if (path.empty()) {
+    if (auto left = TakeOver(coordinator)) return StateDir(left->first, std::move(left->second));
+  }
   DP_ASSIGN_OR_RETURN(std::string made, path.empty() ? MakeFresh() : Make(path));
   FileDescriptor lock(open((made + kLockName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid()) {
@@ -76,6 +115,9 @@ absl::StatusOr<StateDir> StateDir::Open(const std::string& path) {
                      " is in use by another dp-worker; stop that one, or give each a --state-dir "
                      "of its own"));
   }
+  // Without it, nobody takes the directory over; that is all.
+  (void)(ftruncate(lock.get(), 0) == 0 &&
+         write(lock.get(), coordinator.data(), coordinator.size()) >= 0);
   return StateDir(std::move(made), std::move(lock));
 }
 

@@ -11,11 +11,13 @@ namespace dp::worker {
 // unlocks it, and removes it if nothing is left in it. Not thread-safe; owned by main.
 class StateDir {
  public:
-  // Uses `path`, making it if need be; or, where that is empty, a fresh directory of this daemon
-  // alone below the first of these that can be written: $XDG_STATE_HOME/dp, ~/.local/state/dp (root
-  // without XDG_STATE_HOME: /var/lib/dp), and the directory for temporary files. Errors:
-  // FailedPrecondition another daemon uses it; Internal names the path and the reason.
-  static absl::StatusOr<StateDir> Open(const std::string& path);
+  // Uses `path`, making it if need be; or, where that is empty, a directory of this daemon alone
+  // below the first of these that can be written: $XDG_STATE_HOME/dp, ~/.local/state/dp (root
+  // without XDG_STATE_HOME: /var/lib/dp), and the directory for temporary files. There it takes
+  // over what a daemon that is no more has left, if that one served the same `coordinator`; else it
+  // makes a fresh one. Errors: FailedPrecondition another daemon uses it; Internal names the path
+  // and the reason.
+  static absl::StatusOr<StateDir> Open(const std::string& path, const std::string& coordinator);
 
   StateDir(StateDir&& other) noexcept = default;
   StateDir& operator=(StateDir&& other) noexcept = default;

@@ -12,6 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
+constexpr char kStateCoordinator[] = "10.0.0.1:7070";
+
 class StateDirTest : public testing::Test {
  protected:
   TemporaryDirectory parent_;
@@ -20,7 +22,7 @@ class StateDirTest : public testing::Test {
 
 TEST_F(StateDirTest, ItIsMadeAndRemovedAgainWhenEmpty) {
   {
-    const auto state = StateDir::Open(path_);
+    const auto state = StateDir::Open(path_, kStateCoordinator);
     ASSERT_TRUE(state.ok()) << state.status();
     EXPECT_TRUE(std::filesystem::exists(path_));
   }
@@ -29,30 +31,47 @@ TEST_F(StateDirTest, ItIsMadeAndRemovedAgainWhenEmpty) {
 
 TEST_F(StateDirTest, WhatIsLeftInItStays) {
   {
-    const auto state = StateDir::Open(path_);
+    const auto state = StateDir::Open(path_, kStateCoordinator);
     std::ofstream(path_ + "/log") << "not sent";
   }
   EXPECT_TRUE(std::filesystem::exists(path_ + "/log"));
 }
 
 TEST_F(StateDirTest, TwoDaemonsCannotShareIt) {
-  const auto one = StateDir::Open(path_);
-  const auto two = StateDir::Open(path_);
+  const auto one = StateDir::Open(path_, kStateCoordinator);
+  const auto two = StateDir::Open(path_, kStateCoordinator);
   EXPECT_THAT(std::string(two.status().message()), HasSubstr("in use by another dp-worker"));
 }
 
 TEST_F(StateDirTest, WithoutAPathEachDaemonHasOneOfItsOwn) {
   setenv("XDG_STATE_HOME", parent_.path().c_str(), 1);
-  const auto one = StateDir::Open("");
-  const auto two = StateDir::Open("");
+  const auto one = StateDir::Open("", kStateCoordinator);
+  const auto two = StateDir::Open("", kStateCoordinator);
   unsetenv("XDG_STATE_HOME");
   EXPECT_THAT(one->path(), HasSubstr(parent_.path() + "/dp/worker-"));
   EXPECT_NE(one->path(), two->path());
 }
 
+TEST_F(StateDirTest, ADaemonTakesOverWhatOneOfTheSameCoordinatorHasLeft) {
+  setenv("XDG_STATE_HOME", parent_.path().c_str(), 1);
+  std::string left;
+  {
+    const auto killed = StateDir::Open("", kStateCoordinator);
+    left = killed->path();
+    std::ofstream(left + "/log") << "not sent";
+  }
+  const auto other = StateDir::Open("", "10.0.0.2:7070");
+  const auto heir = StateDir::Open("", kStateCoordinator);
+  const auto third = StateDir::Open("", kStateCoordinator);
+  unsetenv("XDG_STATE_HOME");
+  EXPECT_EQ(heir->path(), left);
+  EXPECT_NE(other->path(), left);
+  EXPECT_NE(third->path(), left);
+}
+
 TEST_F(StateDirTest, APlaceThatCannotBeMadeIsNamed) {
   std::ofstream(parent_.path() + "/file").close();
-  const auto state = StateDir::Open(parent_.path() + "/file/state");
+  const auto state = StateDir::Open(parent_.path() + "/file/state", kStateCoordinator);
   EXPECT_THAT(std::string(state.status().message()), HasSubstr("/file/state"));
 }
 

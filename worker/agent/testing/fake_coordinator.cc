@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "proto/convert/time.h"
 
 namespace dp::worker {
 namespace {
@@ -236,24 +237,59 @@ absl::StatusOr<v1::ListWorkersResponse> FakeCoordinator::ListWorkers(const v1::L
 absl::StatusOr<v1::AppendLogsResponse> FakeCoordinator::AppendLogs(
     const v1::AppendLogsRequest& request, absl::Duration) {
   MutexLock lock(mu_);
-  DP_RETURN_IF_ERROR(CheckNetwork());
-  DP_RETURN_IF_ERROR(logs_);
+  const absl::Status refused = CheckNetwork().ok() ? logs_ : CheckNetwork();
+  if (!refused.ok()) {
+    ++refusals_;
+    changed_.NotifyAll();
+    return refused;
+  }
   largest_batch_ = std::max(largest_batch_, request.ByteSizeLong());
+  submitted_at_ = FromProto(request.job_submitted_at());
   v1::AppendLogsResponse response;
   for (const v1::LogChunk& chunk : request.chunks()) {
     std::string& stored = stored_[chunk.stream()];
     if (chunk.rank() == 0 && chunk.offset() <= stored.size()) {
-      stored.resize(chunk.offset());
-      stored += chunk.data();
+      // What is stored stays; as the coordinator does it.
+      const std::string bytes = chunk.data() + std::string(chunk.cut_bytes(), '#');
+      const size_t known = stored.size() - chunk.offset();
+      if (known < bytes.size()) stored += bytes.substr(known);
+    }
+    for (const v1::LogTime& time : chunk.times()) {
+      found_at_.insert({{chunk.stream(), time.offset()}, FromProto(time.time())});
     }
     v1::LogPosition* position = response.add_acknowledged();
     position->set_generation(chunk.generation());
     position->set_rank(chunk.rank());
     position->set_stream(chunk.stream());
-    position->set_offset(chunk.rank() == 0 ? stored.size() : chunk.offset() + chunk.data().size());
+    position->set_offset(chunk.rank() == 0
+                             ? stored.size()
+                             : chunk.offset() + chunk.data().size() + chunk.cut_bytes());
   }
   changed_.NotifyAll();
   return response;
+}
+
+std::string FakeCoordinator::log(v1::LogStream stream) const {
+  MutexLock lock(mu_);
+  const auto stored = stored_.find(stream);
+  return stored == stored_.end() ? "" : stored->second;
+}
+
+void FakeCoordinator::AwaitRefusals(int refusals) {
+  MutexLock lock(mu_);
+  const int wanted = refusals_ + refusals;
+  AwaitUntil([&] { return refusals_ >= wanted; });
+}
+
+absl::Time FakeCoordinator::found_at(v1::LogStream stream, uint64_t offset) const {
+  MutexLock lock(mu_);
+  const auto found = found_at_.find({stream, offset});
+  return found == found_at_.end() ? absl::InfinitePast() : found->second;
+}
+
+absl::Time FakeCoordinator::submitted_at() const {
+  MutexLock lock(mu_);
+  return submitted_at_;
 }
 
 absl::StatusOr<v1::ReadLogsResponse> FakeCoordinator::ReadLogs(const v1::ReadLogsRequest&,

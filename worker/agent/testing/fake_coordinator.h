@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bounded_queue.h"
@@ -54,7 +55,14 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   std::string AwaitLog(v1::LogStream stream, const std::string& text) DP_EXCLUDES(mu_);
   // Waits until a stream of rank 0 holds so many bytes; returns how many it holds.
   size_t AwaitLogSize(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
+  std::string log(v1::LogStream stream) const DP_EXCLUDES(mu_);
   size_t largest_batch() const DP_EXCLUDES(mu_);
+  // Waits until so many more batches were refused, or found nobody.
+  void AwaitRefusals(int refusals) DP_EXCLUDES(mu_);
+  // When bytes of rank 0 were found, as the batch with that offset said.
+  absl::Time found_at(v1::LogStream stream, uint64_t offset) const DP_EXCLUDES(mu_);
+  // What the last batch said of its job.
+  absl::Time submitted_at() const DP_EXCLUDES(mu_);
 
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request,
                                                 absl::Duration deadline_in) override;
@@ -108,6 +116,9 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   v1::Assignment assignment_ DP_GUARDED_BY(mu_);
   std::map<v1::LogStream, std::string> stored_ DP_GUARDED_BY(mu_);
   size_t largest_batch_ DP_GUARDED_BY(mu_) = 0;
+  int refusals_ DP_GUARDED_BY(mu_) = 0;
+  std::map<std::pair<v1::LogStream, uint64_t>, absl::Time> found_at_ DP_GUARDED_BY(mu_);
+  absl::Time submitted_at_ DP_GUARDED_BY(mu_);
   bool leaving_ DP_GUARDED_BY(mu_) = false;
   std::set<int> stopped_ DP_GUARDED_BY(mu_);  // ranks
 };

@@ -1,0 +1,71 @@
+#include "client/dpctl/log_printer.h"
+
+#include "absl/strings/str_cat.h"
+#include "client/dpctl/job_state.h"
+
+namespace dp::ctl {
+namespace {
+
+// As RFC 3339 writes it, so that --since takes it back.
+std::string FormatLineTime(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", time, absl::UTCTimeZone());
+}
+
+}  // namespace
+
+void LogPrinter::Print(const LogLine& line) {
+  Enter(line.generation);
+  if (context_.flags().format != Format::kJson) return PrintText(line, labels_.Of(line.rank));
+  JsonWriter json(context_.out(), JsonWriter::Style::kOneLine);
+  BeginJson(line, json);
+  json.Field("rank", line.rank);
+  json.Field("host", labels_.Host(line.rank));
+  EndJson(line, json);
+}
+
+void LogPrinter::Print(const SharedLine& shared) {
+  const LogLine& line = shared.line;
+  Enter(line.generation);
+  if (context_.flags().format != Format::kJson) {
+    const bool one = shared.ranks.size() == 1;
+    return PrintText(
+        line, one ? labels_.Of(line.rank) : absl::StrCat("[", FormatRanks(shared.ranks), "]"));
+  }
+  JsonWriter json(context_.out(), JsonWriter::Style::kOneLine);
+  BeginJson(line, json);
+  json.Key("ranks");
+  json.BeginArray();
+  for (const int rank : shared.ranks) json.Int(rank);
+  json.EndArray();
+  json.Key("hosts");
+  json.BeginArray();
+  for (const int rank : shared.ranks) json.String(labels_.Host(rank));
+  json.EndArray();
+  EndJson(line, json);
+}
+
+void LogPrinter::Enter(uint64_t generation) {
+  if (!labels_.Enter(generation)) return;
+  context_.err() << "dpctl: job " << job_ << " goes on as generation " << generation << std::endl;
+}
+
+void LogPrinter::PrintText(const LogLine& line, const std::string& label) {
+  if (timestamps_) context_.out() << (line.time ? FormatLineTime(*line.time) : "-") << ' ';
+  context_.out() << label << ' ' << line.text << '\n';
+}
+
+void LogPrinter::BeginJson(const LogLine& line, JsonWriter& json) {
+  json.BeginObject();
+  json.Field("generation", line.generation);
+}
+
+void LogPrinter::EndJson(const LogLine& line, JsonWriter& json) {
+  json.Field("stream", NameOf(line.stream));
+  json.Key("time");
+  line.time ? json.String(FormatLineTime(*line.time)) : json.Null();
+  if (line.cut_bytes > 0) json.Field("cutBytes", line.cut_bytes);
+  json.Field("line", line.text);
+  json.EndObject();
+}
+
+}  // namespace dp::ctl

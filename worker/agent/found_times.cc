@@ -1,0 +1,38 @@
+#include "worker/agent/found_times.h"
+
+#include <algorithm>
+
+namespace dp::worker {
+namespace {
+
+// The one that holds at `offset`, or the first behind it where there is none.
+auto HoldingAt(const std::vector<FoundTime>& times, uint64_t offset) {
+  const auto behind =
+      std::upper_bound(times.begin(), times.end(), offset,
+                       [](uint64_t at, const FoundTime& each) { return at < each.offset; });
+  return behind == times.begin() ? behind : behind - 1;
+}
+
+}  // namespace
+
+void FoundTimes::Add(uint64_t offset, absl::Time time) {
+  times_.push_back({offset, time});
+  if (times_.size() <= max_) return;
+  size_t kept = 0;
+  for (size_t i = 0; i < times_.size(); i += 2) times_[kept++] = times_[i];
+  times_.resize(kept);
+}
+
+void FoundTimes::ForgetBefore(uint64_t offset) {
+  times_.erase(times_.begin(), HoldingAt(times_, offset));
+}
+
+std::vector<FoundTime> FoundTimes::Of(uint64_t begin, uint64_t end) const {
+  std::vector<FoundTime> of;
+  for (auto each = HoldingAt(times_, begin); each != times_.end() && each->offset < end; ++each) {
+    of.push_back({std::max(each->offset, begin), each->time});
+  }
+  return of;
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,49 @@
+#include "worker/agent/spool_budget.h"
+
+#include <algorithm>
+
+namespace dp::worker {
+namespace {
+
+uint64_t KeptFrom(const std::vector<SpoolUse>& files, const std::vector<uint64_t>& begins) {
+  uint64_t kept = 0;
+  for (size_t i = 0; i < files.size(); ++i) kept += files[i].size - begins[i];
+  return kept;
+}
+
+// The last `keep` bytes, and at least the tail.
+uint64_t BeginForLast(uint64_t keep, const SpoolUse& file, uint64_t begin) {
+  keep = std::max(keep, kSpoolTailBytes);
+  return std::max(begin, file.size - std::min(file.size, keep));
+}
+
+uint64_t KeptAtLevel(const std::vector<SpoolUse>& files, const std::vector<uint64_t>& begins,
+                     uint64_t level) {
+  uint64_t kept = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    kept += files[i].size - BeginForLast(level, files[i], begins[i]);
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::vector<uint64_t> FitSpools(const std::vector<SpoolUse>& files, uint64_t bytes_max) {
+  std::vector<uint64_t> begins;
+  for (const SpoolUse& file : files) begins.push_back(file.begin);
+  if (KeptFrom(files, begins) <= bytes_max) return begins;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const uint64_t stored = std::min(files[i].acknowledged, files[i].size);
+    begins[i] = std::max(begins[i], std::min(stored, BeginForLast(0, files[i], begins[i])));
+  }
+  if (KeptFrom(files, begins) <= bytes_max) return begins;
+  const uint64_t wanted = bytes_max - bytes_max / 8;
+  uint64_t level = 0;  // the largest at which they keep no more than wanted
+  for (uint64_t step = uint64_t{1} << 62; step > 0; step /= 2) {
+    if (KeptAtLevel(files, begins, level + step) <= wanted) level += step;
+  }
+  for (size_t i = 0; i < files.size(); ++i) begins[i] = BeginForLast(level, files[i], begins[i]);
+  return begins;
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,68 @@
+#include "worker/agent/spool_watch.h"
+
+#include <pthread.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+
+namespace dp::worker {
+
+SpoolWatch::SpoolWatch(uint64_t bytes_max, const Clock& clock)
+    : bytes_max_(bytes_max), clock_(clock) {
+  thread_ = std::jthread([this] { Loop(); });
+  pthread_setname_np(thread_.native_handle(), "spool_watch");
+}
+
+SpoolWatch::~SpoolWatch() {
+  MutexLock lock(mu_);
+  ended_ = true;
+  changed_.NotifyAll();
+}
+
+void SpoolWatch::Add(std::shared_ptr<SpoolFile> file) {
+  MutexLock lock(mu_);
+  files_.insert(std::move(file));
+  changed_.NotifyAll();
+}
+
+void SpoolWatch::Remove(const std::shared_ptr<SpoolFile>& file) {
+  MutexLock lock(mu_);
+  files_.erase(file);
+}
+
+void SpoolWatch::Loop() {
+  for (Files files = Next(); !files.empty(); files = Next()) {
+    for (const std::shared_ptr<SpoolFile>& file : files) file->Look(clock_.Now());
+    Fit(files);
+  }
+}
+
+SpoolWatch::Files SpoolWatch::Next() {
+  MutexLock lock(mu_);
+  (void)changed_.WaitFor(mu_, kLookAgain, [this] { return ended_; });
+  while (files_.empty() && !ended_) changed_.Wait(mu_);
+  return ended_ ? Files() : files_;
+}
+
+void SpoolWatch::Fit(const Files& files) {
+  std::vector<SpoolUse> uses;
+  for (const std::shared_ptr<SpoolFile>& file : files) uses.push_back(file->use());
+  const std::vector<uint64_t> begins = FitSpools(uses, bytes_max_);
+  size_t i = 0;
+  for (const std::shared_ptr<SpoolFile>& file : files) {
+    const SpoolUse& use = uses[i];
+    const uint64_t begin = begins[i++];
+    if (begin <= use.begin) continue;
+    const absl::Status given_up = file->GiveUpBefore(begin);
+    if (!given_up.ok()) {
+      trouble_.Failed(given_up);
+    } else if (begin > use.acknowledged) {
+      Log(Severity::kWarning, "logs_cut",
+          {{"file", file->path()}, {"before", begin}, {"bytes_max", bytes_max_}});
+    }
+  }
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "worker/agent/repeated_reason.h"
+#include "worker/agent/spool_file.h"
+
+namespace dp::worker {
+
+// How often spool files are looked at while there are any: how late a line may leave, and how exact
+// its time is.
+inline constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
+
+// Looks at the spool files of all ranks, on a thread that waits for nobody: notes when what they
+// write is found, and keeps them within their bound (FitSpools), whether the coordinator takes
+// anything or not. Thread-safe.
+class SpoolWatch {
+ public:
+  // `clock` is for people and outlives the watch.
+  SpoolWatch(uint64_t bytes_max, const Clock& clock);
+  ~SpoolWatch();
+
+  void Add(std::shared_ptr<SpoolFile> file) DP_EXCLUDES(mu_);
+  void Remove(const std::shared_ptr<SpoolFile>& file) DP_EXCLUDES(mu_);
+
+ private:
+  using Files = std::set<std::shared_ptr<SpoolFile>>;
+
+  void Loop();
+  // Waits for the next look. Returns the files; none at the end.
+  Files Next() DP_EXCLUDES(mu_);
+  void Fit(const Files& files);
+
+  const uint64_t bytes_max_;
+  const Clock& clock_;
+  RepeatedReason trouble_{"spool_not_bounded"};  // of the thread
+
+  Mutex mu_;
+  CondVar changed_;
+  Files files_ DP_GUARDED_BY(mu_);
+  bool ended_ DP_GUARDED_BY(mu_) = false;
+  std::jthread thread_;
+};
+
+}  // namespace dp::worker
