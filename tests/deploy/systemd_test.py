@@ -153,6 +153,11 @@ class ServicesTest(unittest.TestCase):
         self.assertTrue(eventually(lambda: shown("dp-worker", "ActiveState") == "active"))
         self.assertGreaterEqual(int(shown("dp-worker", "NRestarts")), 1)
 
+    def test_a_rank_has_a_cgroup_of_its_own_below_the_units(self):
+        self.start_rank("boxed", "cat /proc/self/cgroup; echo READY-TO-DIE; sleep 1000")
+        self.assertRegex(dpctl("logs", "boxed").stdout,
+                         r"0::/system\.slice/dp-worker\.service/dp-worker\.\w+/rank-\d+\.1\.0\n")
+
     def test_a_stopped_worker_gives_its_ranks_their_grace_and_sends_their_last_words(self):
         self.start_rank("polite", "trap 'echo last words; exit 0' TERM; echo READY-TO-DIE; "
                         "sleep 1000 & wait")

@@ -104,6 +104,8 @@ class Cluster(contextlib.ExitStack):
     def worker(self, slots=1, name=None, options=(), **how):
         args = [BIN / "dp-worker", "--coordinator", self.address, "--slots", slots,
                 "--state-dir", self.dir / f"state-{name or self._programs}", *options]
+        # Tests of cgroups ask for them; the others leave this machine's alone.
+        how["env"] = {"DP_PROCESS_TRACKING": "guard", **(how.get("env") or {})}
         if name:
             args += ["--name", name]
         return self.program(*args, **how)

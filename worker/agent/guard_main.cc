@@ -1,10 +1,11 @@
-// dp-guard DESCRIPTORS PROGRAM [ARGUMENT...]
+// dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] PROGRAM [ARGUMENT...]
 //
 // Stands between a daemon and one rank. It is the rank's parent and the subreaper of all that
 // descends from it, so nothing the rank starts, in whatever session, gets out of its sight. It runs
 // until that tree is gone, and sees to it that the tree goes when the rank ends, when the daemon
-// says so, or when the daemon is no more. DESCRIPTORS is the rank's limit of open files. One
-// thread, no libraries, all signals blocked: what can go wrong in a daemon cannot go wrong here.
+// says so, or when the daemon is no more. DESCRIPTORS is the rank's limit of open files. Where the
+// rank has a cgroup, that is emptied too; the guard itself stays outside. One thread, no libraries,
+// all signals blocked: what can go wrong in a daemon cannot go wrong here.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "worker/agent/cgroup.h"
 #include "worker/agent/guard_protocol.h"
 #include "worker/agent/process_tree.h"
 
@@ -30,15 +37,24 @@ namespace {
 // How often a dying tree is searched for what was forked since.
 constexpr int kSearchAgainMs = 10;
 
+struct Task {
+  rlim_t descriptors = 0;
+  std::vector<std::string> cgroups;  // for the rank to join; the first one is to be emptied
+  char** command = nullptr;
+};
+
 class Guard {
  public:
-  Guard(rlim_t descriptors, char** command) : descriptors_(descriptors), command_(command) {}
+  explicit Guard(Task task) : task_(std::move(task)) {
+    if (!task_.cgroups.empty()) cgroup_.emplace(task_.cgroups.front());
+  }
 
-  // Returns when no descendant is left; false where the guard itself cannot work.
+  // Returns when no descendant is left, and nothing in the cgroup; false where the guard itself
+  // cannot work.
   bool Run() {
     if (!Prepare() || !Fork()) return false;
-    while (Reap()) {
-      if (killing_) KillDescendants(getpid());
+    while (Reap() || (cgroup_ && cgroup_->Populated())) {
+      if (killing_) KillAll();
       Wait();
     }
     return true;
@@ -69,6 +85,12 @@ class Guard {
     return true;
   }
 
+  // A rank may have moved out of its cgroup, and something else into it: both are ended.
+  void KillAll() {
+    if (cgroup_) KillCgroup(task_.cgroups.front());
+    KillDescendants(getpid());
+  }
+
   // In the child. The kernel closes `outcome` when exec succeeds.
   [[noreturn]] void Exec(pid_t guard, int outcome) {
     setsid();
@@ -79,23 +101,37 @@ class Guard {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     LimitDescriptors();
-    execvp(command_[0], command_);
-    const int error = errno;
+    GuardNews::What what = GuardNews::What::kNotConfined;
+    if (JoinCgroups()) {
+      what = GuardNews::What::kNotStarted;
+      execvp(task_.command[0], task_.command);
+    }
+    const GuardNews news{what, errno};
     // Nobody to tell should this fail; the exit code still says it.
-    (void)!write(outcome, &error, sizeof(error));
+    (void)!write(outcome, &news, sizeof(news));
     _exit(127);
   }
 
   void LimitDescriptors() {
     rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || descriptors_ > limit.rlim_max) return;
-    limit.rlim_cur = descriptors_;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || task_.descriptors > limit.rlim_max) return;
+    limit.rlim_cur = task_.descriptors;
     setrlimit(RLIMIT_NOFILE, &limit);
   }
 
+  bool JoinCgroups() {
+    for (const std::string& cgroup : task_.cgroups) {
+      if (!JoinCgroup(cgroup)) return false;
+    }
+    return true;
+  }
+
   void Wait() {
-    pollfd fds[] = {{daemon_, POLLIN, 0}, {child_ended_, POLLIN, 0}, {exec_outcome_, POLLIN, 0}};
-    poll(fds, 3, killing_ ? kSearchAgainMs : -1);
+    pollfd fds[] = {{daemon_, POLLIN, 0},
+                    {child_ended_, POLLIN, 0},
+                    {exec_outcome_, POLLIN, 0},
+                    {cgroup_ ? cgroup_->fd() : -1, POLLPRI, 0}};
+    poll(fds, std::size(fds), killing_ ? kSearchAgainMs : -1);
     if (fds[0].revents != 0) TakeOrder();
     if (fds[1].revents != 0) DrainSignals();
     if (fds[2].revents != 0) TakeExecOutcome();
@@ -123,12 +159,12 @@ class Guard {
   }
 
   void TakeExecOutcome() {
-    int error = 0;
-    started_ = read(exec_outcome_, &error, sizeof(error)) != sizeof(error);
+    GuardNews news{};
+    started_ = read(exec_outcome_, &news, sizeof(news)) != sizeof(news);
     close(exec_outcome_);
     exec_outcome_ = -1;
-    if (started_) Tell(GuardNews::What::kStarted, rank_);
-    if (!started_) Tell(GuardNews::What::kNotStarted, error);
+    if (started_) news = {GuardNews::What::kStarted, rank_};
+    Tell(news);
   }
 
   // Buries the dead, those inherited too. Returns false when there are no children left.
@@ -148,20 +184,19 @@ class Guard {
     killing_ = true;
     if (!started_) return;
     if (WIFSIGNALED(status)) {
-      Tell(GuardNews::What::kSignalled, WTERMSIG(status));
+      Tell({GuardNews::What::kSignalled, WTERMSIG(status)});
     } else {
-      Tell(GuardNews::What::kExited, WEXITSTATUS(status));
+      Tell({GuardNews::What::kExited, WEXITSTATUS(status)});
     }
   }
 
-  void Tell(GuardNews::What what, int32_t number) {
-    const GuardNews news{what, number};
+  void Tell(const GuardNews& news) {
     // A daemon that is gone hears nothing; its end of the socket says so to TakeOrder.
     (void)!send(kGuardSocket, &news, sizeof(news), MSG_NOSIGNAL);
   }
 
-  const rlim_t descriptors_;
-  char** const command_;
+  const Task task_;
+  std::optional<CgroupWatch> cgroup_;
   int daemon_ = kGuardSocket;
   int child_ended_ = -1;
   int exec_outcome_ = -1;
@@ -170,16 +205,32 @@ class Guard {
   bool killing_ = false;
 };
 
+// No program where it is called wrongly.
+Task TaskFrom(char** arguments) {
+  Task task;
+  if (*arguments == nullptr) return task;
+  task.descriptors = std::strtoul(*arguments++, nullptr, 10);
+  const size_t option = std::strlen(kGuardCgroup);
+  for (; *arguments != nullptr && std::strncmp(*arguments, kGuardCgroup, option) == 0;
+       ++arguments) {
+    task.cgroups.emplace_back(*arguments + option);
+  }
+  task.command = arguments;
+  return task;
+}
+
 }  // namespace
 }  // namespace dp::worker
 
-int main(int argc, char** argv) {
-  if (argc < 3) {
+int main(int, char** argv) {
+  dp::worker::Task task = dp::worker::TaskFrom(argv + 1);
+  if (task.command == nullptr || *task.command == nullptr) {
     std::fprintf(stderr,
-                 "usage: dp-guard DESCRIPTORS PROGRAM [ARGUMENT...]; started by dp-worker\n");
+                 "usage: dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] PROGRAM [ARGUMENT...]; "
+                 "started by dp-worker\n");
     return 2;
   }
-  dp::worker::Guard guard(std::strtoul(argv[1], nullptr, 10), argv + 2);
+  dp::worker::Guard guard(std::move(task));
   if (guard.Run()) return 0;
   std::fprintf(stderr, "dp-guard: %s\n", std::strerror(errno));
   return 1;

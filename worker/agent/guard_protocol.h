@@ -11,6 +11,10 @@ namespace dp::worker {
 // The guard finds its socket here, below it the rank's standard streams.
 inline constexpr int kGuardSocket = 3;
 
+// Before the program among the guard's arguments, for each cgroup that the rank is to join. All
+// that is in the first one is to be killed with the rank.
+inline constexpr char kGuardCgroup[] = "--cgroup=";
+
 enum class GuardOrder : int32_t {
   kTerminate = 1,  // SIGTERM to the rank
   kKill = 2,       // SIGKILL to the rank and every descendant
@@ -18,10 +22,11 @@ enum class GuardOrder : int32_t {
 
 struct GuardNews {
   enum class What : int32_t {
-    kStarted = 1,     // number: pid
-    kNotStarted = 2,  // number: errno of exec
-    kExited = 3,      // number: exit code
-    kSignalled = 4,   // number: signal
+    kStarted = 1,      // number: pid
+    kNotStarted = 2,   // number: errno of exec
+    kExited = 3,       // number: exit code
+    kSignalled = 4,    // number: signal
+    kNotConfined = 5,  // number: errno of joining the rank's cgroup; it was not started
   };
   What what;
   int32_t number;

@@ -16,6 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/log.h"
+#include "base/status.h"
 #include "worker/agent/process_tree.h"
 #include "worker/agent/spawn.h"
 
@@ -27,9 +29,11 @@ constexpr size_t kOrdersMax = 8192;
 
 }  // namespace
 
-GuardedRunner::GuardedRunner(std::string guard_path, Sink sink, size_t descriptors)
+GuardedRunner::GuardedRunner(std::string guard_path, Sink sink, size_t descriptors,
+                             RankCgroups* cgroups)
     : guard_path_(std::move(guard_path)),
       descriptors_(descriptors),
+      cgroups_(cgroups),
       sink_(std::move(sink)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       orders_(kOrdersMax) {
@@ -71,7 +75,10 @@ void GuardedRunner::Loop() {
   }
   // A guard whose socket closes kills its tree and exits.
   for (auto& [key, guard] : guards_) guard.socket.Close();
-  for (auto& [key, guard] : guards_) waitpid(guard.pid, nullptr, 0);
+  for (auto& [key, guard] : guards_) {
+    waitpid(guard.pid, nullptr, 0);
+    RemoveCgroup(key);
+  }
 }
 
 void GuardedRunner::Wait() {
@@ -91,14 +98,31 @@ void GuardedRunner::Wait() {
 
 void GuardedRunner::CarryOut(const StartOrder& order) {
   DP_CHECK(!guards_.contains(order.key));
-  absl::StatusOr<SpawnedGuard> spawned = SpawnGuard(guard_path_, descriptors_, order.command);
+  absl::StatusOr<SpawnedGuard> spawned = Spawn(order);
   if (!spawned.ok()) {
+    RemoveCgroup(order.key);
     sink_({order.key, ProcessNotStarted{std::string(spawned.status().message())}});
     return;
   }
   guards_[order.key] = {.pid = spawned->pid,
                         .socket = std::move(spawned->socket),
                         .program = order.command.argv.front()};
+}
+
+absl::StatusOr<SpawnedGuard> GuardedRunner::Spawn(const StartOrder& order) {
+  Confinement confinement{.descriptors = descriptors_, .cgroups = {}};
+  if (cgroups_ != nullptr) {
+    DP_ASSIGN_OR_RETURN(std::string cgroup, cgroups_->Create(order.key));
+    confinement.cgroups.push_back(std::move(cgroup));
+  }
+  return SpawnGuard(guard_path_, confinement, order.command);
+}
+
+// The guard has emptied it, unless it was killed.
+void GuardedRunner::RemoveCgroup(const RankKey& key) {
+  if (cgroups_ == nullptr || cgroups_->Remove(key)) return;
+  Log(Severity::kWarning, "cgroup_still_populated",
+      {{"job", key.job.value()}, {"generation", key.generation.value()}, {"rank", key.rank}});
 }
 
 void GuardedRunner::CarryOut(const SignalOrder& order) {
@@ -129,6 +153,11 @@ void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news
       sink_({key, ProcessNotStarted{absl::StrCat("cannot run ", guard.program, ": ",
                                                  std::strerror(news.number))}});
       return;
+    case GuardNews::What::kNotConfined:
+      guard.rank_ended = true;
+      sink_({key, ProcessNotStarted{absl::StrCat("cannot move ", guard.program,
+                                                 " to its cgroup: ", std::strerror(news.number))}});
+      return;
     case GuardNews::What::kExited:
     case GuardNews::What::kSignalled: {
       guard.rank_ended = true;
@@ -144,6 +173,7 @@ void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news
 void GuardedRunner::Bury(const RankKey& key, Guard& guard) {
   waitpid(guard.pid, nullptr, 0);
   if (!guard.rank_ended) KillOrphans();
+  RemoveCgroup(key);
   if (!guard.rank_ended && !guard.rank_started) {
     sink_({key, ProcessNotStarted{
                     absl::StrCat("guard ", guard_path_, " ended before it ran ", guard.program)}});

@@ -13,21 +13,26 @@
 #include "base/file_descriptor.h"
 #include "worker/agent/guard_protocol.h"
 #include "worker/agent/process_runner.h"
+#include "worker/agent/rank_cgroups.h"
+#include "worker/agent/spawn.h"
 
 namespace dp::worker {
 
 // Runs each rank under a dp-guard of its own (docs/worker.md), so that no rank outlives this
 // process, however it ends. Where this process is a subreaper (PR_SET_CHILD_SUBREAPER), it also
 // ends what a killed guard leaves behind, and takes every child of its own that is no guard for
-// that. A thread of its own owns all guards; the methods may be called from any thread. Destroying
-// it kills what still runs and waits until it is gone.
+// that. With cgroups each rank has one of its own, which outlives even a guard that is killed
+// together with this process. A thread of its own owns all guards; the methods may be called from
+// any thread. Destroying it kills what still runs and waits until it is gone.
 class GuardedRunner final : public ProcessRunner {
  public:
   // Called on the runner's thread; must not block.
   using Sink = std::function<void(ProcessNews)>;
 
-  // Each rank may have so many `descriptors` open.
-  GuardedRunner(std::string guard_path, Sink sink, size_t descriptors = DescriptorLimit());
+  // Each rank may have so many `descriptors` open. `cgroups` is the owner's and used by the
+  // runner's thread; null: none.
+  GuardedRunner(std::string guard_path, Sink sink, size_t descriptors = DescriptorLimit(),
+                RankCgroups* cgroups = nullptr);
   ~GuardedRunner() override;
 
   void Start(const RankKey& key, RankCommand command) override;
@@ -66,9 +71,12 @@ class GuardedRunner final : public ProcessRunner {
   void Pass(const RankKey& key, Guard& guard, const GuardNews& news);
   void Bury(const RankKey& key, Guard& guard);
   void KillOrphans();
+  absl::StatusOr<SpawnedGuard> Spawn(const StartOrder& order);
+  void RemoveCgroup(const RankKey& key);
 
   const std::string guard_path_;
   const size_t descriptors_;
+  RankCgroups* const cgroups_;
   const Sink sink_;
   FileDescriptor wake_;
   BoundedQueue<Order> orders_;

@@ -172,7 +172,7 @@ TEST_F(GuardedRunnerTest, AKilledGuardTakesItsRankAndAllDescendantsAlong) {
 TEST(GuardTest, AKilledDaemonTakesEveryDescendantOfItsRanksAlong) {
   TemporaryDirectory directory;
   Fifo fifo(directory.path() + "/fifo");
-  const char* argv[] = {DP_RUNNER_HOST,      DP_GUARD, DP_RANK_STUB, "stubborn",
+  const char* argv[] = {DP_RUNNER_HOST,      DP_GUARD, "-", DP_RANK_STUB, "stubborn",
                         fifo.path().c_str(), nullptr};
   pid_t host = 0;
   ASSERT_EQ(posix_spawn(&host, DP_RUNNER_HOST, nullptr, nullptr, const_cast<char**>(argv), nullptr),

@@ -30,6 +30,7 @@
 #include "worker/agent/listener_probe.h"
 #include "worker/agent/local_address.h"
 #include "worker/agent/oom_kills.h"
+#include "worker/agent/process_tracking.h"
 #include "worker/agent/reserved_ports.h"
 #include "worker/agent/shutdown_signals.h"
 #include "worker/agent/state_dir.h"
@@ -49,6 +50,8 @@ struct Flags {
   uint64_t spool_bytes_max = kSpoolBytesMax;
   std::string trainer;
   std::vector<std::string> labels;
+  std::string process_tracking = "auto";
+  std::string cgroup;             // the daemon's when it was started (v2); empty: none
   std::vector<std::string> gpus;  // what is there, not what is asked for
 };
 
@@ -113,6 +116,13 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(WhyNoLabel);
+  app.add_option(
+         "--process-tracking", flags->process_tracking,
+         "how to find all that a rank has started: cgroup, guard (by its parents), or auto, "
+         "which is cgroup where one may be written")
+      ->envname("DP_PROCESS_TRACKING")
+      ->check(CLI::IsMember(kProcessTrackings))
+      ->capture_default_str();
   app.set_version_flag("--version", VersionLine("dp-worker"));
   try {
     app.parse(argc, argv);
@@ -174,7 +184,7 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
           },
       .coordinator_absent = [probe = std::make_shared<ListenerProbe>(
                                  flags.coordinator)] { return probe->NobodyListens(); },
-      .oom_kills = [] { return CountOomKills("/proc", "/sys/fs/cgroup"); },
+      .oom_kills = [cgroup = flags.cgroup] { return CountOomKills(cgroup, "/proc"); },
       .seed = EntropySeed(),
   };
 }
@@ -191,9 +201,10 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   // A connection to the store for each group of each rank; the ranks keep the limit that was here.
   const size_t descriptors_of_ranks = DescriptorLimit();
   RaiseDescriptorLimit();
+  DP_ASSIGN_OR_RETURN(const auto cgroups, OpenProcessTracking(flags.process_tracking));
   GuardedRunner runner(
       ProgramDir() / "dp-guard", [&events](ProcessNews news) { events.Tell(std::move(news)); },
-      descriptors_of_ranks);
+      descriptors_of_ranks, cgroups.get());
   AgentOptions options = OptionsFrom(flags, state_dir.path(), ports);
   options.stores = &stores;
   options.notify = &notify;
@@ -210,6 +221,7 @@ int Main(int argc, char** argv) {
   Flags flags;
   flags.trainer = ProgramDir() / "dp-trainer";
   flags.gpus = FindGpus(getenv("CUDA_VISIBLE_DEVICES"), "/proc/driver/nvidia/gpus");
+  flags.cgroup = OwnCgroupPaths()[kCgroup2];
   flags.slots = DefaultSlots(flags.gpus);
   if (const auto exit_code = ParseFlags(argc, argv, &flags)) return *exit_code;
   signal(SIGPIPE, SIG_IGN);

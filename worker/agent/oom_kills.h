@@ -5,9 +5,9 @@
 
 namespace dp::worker {
 
-// How many processes the kernel has killed for want of memory: in this daemon's cgroup and below,
-// where the kernel counts that (v2 with the memory controller), else on the whole host. 0 where it
-// cannot be read. The roots are /proc and /sys/fs/cgroup but in tests. Any thread.
-int64_t CountOomKills(const std::string& proc, const std::string& cgroups);
+// How many processes the kernel has killed for want of memory: in a cgroup of v2 and below, where
+// the memory controller counts that, else on the whole host. 0 where neither can be read. `cgroup`
+// is a directory, or empty; `proc` is /proc but in tests. Any thread.
+int64_t CountOomKills(const std::string& cgroup, const std::string& proc);
 
 }  // namespace dp::worker

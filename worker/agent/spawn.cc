@@ -83,7 +83,8 @@ absl::Status CheckWorkingDir(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path, size_t descriptors,
+absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path,
+                                        const Confinement& confinement,
                                         const RankCommand& command) {
   DP_RETURN_IF_ERROR(CheckWorkingDir(command.working_dir));
   int ends[2];
@@ -93,7 +94,8 @@ absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path, size_t de
   SpawnedGuard guard{.socket = FileDescriptor(ends[0])};
   const FileDescriptor theirs(ends[1]);
 
-  std::vector<std::string> argv{guard_path, absl::StrCat(descriptors)};
+  std::vector<std::string> argv{guard_path, absl::StrCat(confinement.descriptors)};
+  for (const std::string& cgroup : confinement.cgroups) argv.push_back(kGuardCgroup + cgroup);
   argv.insert(argv.end(), command.argv.begin(), command.argv.end());
   const int error =
       posix_spawn(&guard.pid, guard_path.c_str(), FileActions(command, theirs.get()).get(),

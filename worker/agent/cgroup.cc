@@ -1,0 +1,91 @@
+#include "worker/agent/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+namespace dp::worker {
+namespace {
+
+bool Write(const std::string& path, const char* text) {
+  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  return file.valid() && write(file.get(), text, std::strlen(text)) >= 0;
+}
+
+// The cgroups directly below.
+std::vector<std::string> ChildrenOf(const std::string& dir) {
+  std::vector<std::string> children;
+  DIR* entries = opendir(dir.c_str());
+  if (entries == nullptr) return children;
+  while (const dirent* entry = readdir(entries)) {
+    const std::string name = entry->d_name;
+    struct stat status;
+    const std::string path = dir + "/" + name;
+    if (name == "." || name == ".." || stat(path.c_str(), &status) != 0) continue;
+    if (S_ISDIR(status.st_mode)) children.push_back(path);
+  }
+  closedir(entries);
+  return children;
+}
+
+// In it and below. Those of a PID namespace that cannot be seen from here are listed as 0.
+void AddProcesses(const std::string& dir, std::vector<pid_t>* pids) {
+  std::ifstream file(dir + "/cgroup.procs");
+  for (pid_t pid = 0; file >> pid;) pids->push_back(pid);
+  for (const std::string& child : ChildrenOf(dir)) AddProcesses(child, pids);
+}
+
+std::vector<pid_t> ProcessesIn(const std::string& dir) {
+  std::vector<pid_t> pids;
+  AddProcesses(dir, &pids);
+  return pids;
+}
+
+// So that what is listed forks no more. A frozen process of v1 takes no signal until it is thawed.
+void SetFrozen(const std::string& dir, bool frozen) {
+  if (Write(dir + "/cgroup.freeze", frozen ? "1" : "0")) return;
+  Write(dir + "/freezer.state", frozen ? "FROZEN" : "THAWED");
+}
+
+}  // namespace
+
+bool JoinCgroup(const std::string& dir) { return Write(dir + "/cgroup.procs", "0"); }
+
+void KillCgroup(const std::string& dir) {
+  if (Write(dir + "/cgroup.kill", "1")) return;
+  SetFrozen(dir, true);
+  for (const pid_t pid : ProcessesIn(dir)) {
+    if (pid > 0) kill(pid, SIGKILL);
+  }
+  SetFrozen(dir, false);
+}
+
+bool RemoveCgroup(const std::string& dir) {
+  for (const std::string& child : ChildrenOf(dir)) RemoveCgroup(child);
+  return rmdir(dir.c_str()) == 0 || errno == ENOENT;
+}
+
+CgroupWatch::CgroupWatch(std::string dir)
+    : dir_(std::move(dir)),
+      events_(open((dir_ + "/cgroup.events").c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+bool CgroupWatch::Populated() const {
+  if (!events_.valid()) return !ProcessesIn(dir_).empty();
+  char text[256];
+  // By this descriptor, since a change is reported to each reader until it has read.
+  const ssize_t size = pread(events_.get(), text, sizeof(text) - 1, 0);
+  if (size <= 0) return false;  // removed
+  text[size] = '\0';
+  return std::strstr(text, "populated 1") != nullptr;
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "base/file_descriptor.h"
+
+// One cgroup, v2 or v1, by its directory. Whatever is absent or refused counts as empty: these are
+// called about cgroups that may be gone. Of no library, for dp-guard. Any thread.
+
+namespace dp::worker {
+
+// Moves the calling process there. False with errno.
+bool JoinCgroup(const std::string& dir);
+
+// SIGKILL to every process in it and below. By cgroup.kill, which nothing outruns (v2, Linux 5.14);
+// elsewhere one by one, frozen meanwhile where it can be, which may miss what is forked on the way:
+// ask again until it is empty.
+void KillCgroup(const std::string& dir);
+
+// Removes it and those below; false while a process is in one of them.
+bool RemoveCgroup(const std::string& dir);
+
+// Tells whether a process that is not dead is in a cgroup or below it.
+class CgroupWatch {
+ public:
+  explicit CgroupWatch(std::string dir);
+
+  bool Populated() const;
+  // poll() reports POLLPRI here when the answer may have changed since it was last asked for; -1
+  // where the kernel does not tell (v1).
+  int fd() const { return events_.get(); }
+
+ private:
+  const std::string dir_;
+  FileDescriptor events_;
+};
+
+}  // namespace dp::worker

@@ -1,0 +1,190 @@
+#include "worker/agent/rank_cgroups.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "base/bounded_queue.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/agent/cgroup.h"
+#include "worker/agent/guarded_runner.h"
+#include "worker/agent/process_tree.h"
+#include "worker/agent/testing/fifo.h"
+#include "worker/agent/testing/own_cgroup.h"
+
+namespace dp::worker {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const RankKey kKey{JobId(7), Generation(1), 0};
+
+std::vector<std::string> Below(const std::string& dir) {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    if (entry.is_directory()) found.push_back(entry.path().filename());
+  }
+  return found;
+}
+
+// Ranks in real cgroups, of each hierarchy that they can be of.
+class RankCgroupsTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (own_.dir().empty()) GTEST_SKIP() << "no cgroup of " << GetParam() << " can be made here";
+    auto cgroups = RankCgroups::Open({{GetParam(), own_.dir()}}, RankCgroups::Claim::kAny);
+    ASSERT_TRUE(cgroups.ok()) << cgroups.status();
+    cgroups_ = *std::move(cgroups);
+    runner_ = std::make_unique<GuardedRunner>(
+        DP_GUARD, [this](ProcessNews news) { news_.TryPush(news); }, 1024, cgroups_.get());
+  }
+  void TearDown() override {
+    runner_.reset();
+    cgroups_.reset();
+  }
+
+  void Start(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), DP_RANK_STUB);
+    runner_->Start(kKey, {.argv = std::move(arguments),
+                           .environment = {},
+                           .stdout_path = "/dev/null",
+                           .stderr_path = "/dev/null"});
+  }
+  void StartStubborn() {
+    Start({"stubborn", fifo_.path()});
+    ASSERT_TRUE(Await<ProcessStarted>());
+    ASSERT_EQ(fifo_.Read(), "ready\n");
+  }
+  // Waits for such news of the rank; false when patience ends.
+  template <typename News>
+  bool Await() {
+    for (;;) {
+      const auto news = news_.DrainFor(absl::Seconds(20));
+      if (news.empty()) return false;
+      for (const ProcessNews& each : news) {
+        if (std::holds_alternative<News>(each.what)) return true;
+      }
+    }
+  }
+  // Waits until nothing is left of the rank; false when patience ends.
+  bool AwaitGone() { return Await<ProcessGone>(); }
+  std::string RankCgroup() const { return cgroups_->dir() + "/rank-7.1.0"; }
+
+  OwnCgroup own_{GetParam()};
+  TemporaryDirectory directory_;
+  Fifo fifo_{directory_.path() + "/fifo"};
+  BoundedQueue<ProcessNews> news_{100};
+  std::unique_ptr<RankCgroups> cgroups_;
+  std::unique_ptr<GuardedRunner> runner_;
+};
+
+TEST_P(RankCgroupsTest, ARankAndAllThatItForksAreInItsCgroupAndItsGuardIsNot) {
+  StartStubborn();
+  const std::vector<pid_t> guards = Children(getpid());
+  ASSERT_THAT(guards, SizeIs(1));
+  const std::string listed = absl::StrCat(RankCgroup(), "/cgroup.procs");
+  std::ifstream file(listed);
+  const std::vector<pid_t> in_cgroup{std::istream_iterator<pid_t>(file), {}};
+  EXPECT_THAT(in_cgroup, testing::UnorderedElementsAreArray(Descendants(guards.front())));
+  EXPECT_THAT(in_cgroup, SizeIs(3));
+}
+
+TEST_P(RankCgroupsTest, AKillEndsEveryDescendantAndRemovesTheCgroup) {
+  StartStubborn();
+  runner_->Kill(kKey);
+  EXPECT_TRUE(AwaitGone());
+  EXPECT_EQ(fifo_.Read(), "");
+  EXPECT_THAT(Below(cgroups_->dir()), testing::ElementsAre("daemon"));
+}
+
+TEST_P(RankCgroupsTest, ARankIsNotGoneWhileSomethingElseIsInItsCgroupWhichIsKilledToo) {
+  Start({"wait", fifo_.path()});
+  ASSERT_EQ(fifo_.Read(), "ready\n");
+  Fifo stranger(directory_.path() + "/stranger");
+  pid_t pid = fork();
+  if (pid == 0) {
+    JoinCgroup(RankCgroup());
+    execl(DP_RANK_STUB, DP_RANK_STUB, "wait", stranger.path().c_str(), nullptr);
+    _exit(127);
+  }
+  ASSERT_EQ(stranger.Read(), "ready\n");
+  runner_->Terminate(kKey);
+  EXPECT_TRUE(AwaitGone());
+  EXPECT_EQ(stranger.Read(), "");
+  waitpid(pid, nullptr, 0);
+}
+
+TEST_P(RankCgroupsTest, AKilledGuardTakesAllOfItsRankAlong) {
+  StartStubborn();
+  const std::vector<pid_t> guards = Children(getpid());
+  ASSERT_THAT(guards, SizeIs(1));
+  kill(guards.front(), SIGKILL);
+  EXPECT_TRUE(AwaitGone());
+  EXPECT_EQ(fifo_.Read(), "");
+}
+
+TEST_P(RankCgroupsTest, AtItsEndTheDaemonIsBackWhereItWasAndNothingIsLeft) {
+  const std::string before = own_.dir();
+  StartStubborn();
+  runner_.reset();
+  cgroups_.reset();
+  EXPECT_EQ(fifo_.Read(), "");
+  EXPECT_THAT(Below(own_.dir()), IsEmpty());
+  EXPECT_EQ(OwnCgroupPaths()[GetParam()], before);
+}
+
+TEST_P(RankCgroupsTest, TheNextDaemonSparesThoseOfOneThatLives) {
+  Start({"wait", fifo_.path()});
+  ASSERT_EQ(fifo_.Read(), "ready\n");
+  EndStaleCgroups(own_.dir());
+  EXPECT_THAT(Below(cgroups_->dir()), SizeIs(2));
+  EXPECT_TRUE(CgroupWatch(RankCgroup()).Populated());
+}
+
+INSTANTIATE_TEST_SUITE_P(Hierarchies, RankCgroupsTest,
+                         testing::Values(kCgroup2, "freezer", "name=systemd"),
+                         [](const auto& info) {
+                           return info.param == "name=systemd" ? "named" : info.param;
+                         });
+
+TEST(StaleCgroupTest, WhatADaemonThatWasKilledTogetherWithItsGuardsLeftIsEnded) {
+  const OwnCgroup own(kCgroup2);
+  if (own.dir().empty()) GTEST_SKIP() << "no cgroup of v2 can be made here";
+  TemporaryDirectory directory;
+  Fifo fifo(directory.path() + "/fifo");
+  const char* argv[] = {DP_RUNNER_HOST,      DP_GUARD, own.dir().c_str(), DP_RANK_STUB, "stubborn",
+                        fifo.path().c_str(), nullptr};
+  pid_t host = 0;
+  ASSERT_EQ(posix_spawn(&host, DP_RUNNER_HOST, nullptr, nullptr, const_cast<char**>(argv), nullptr),
+            0);
+  ASSERT_EQ(fifo.Read(), "ready\n");
+  const std::vector<pid_t> guards = Children(host);
+  ASSERT_THAT(guards, SizeIs(1));
+  kill(guards.front(), SIGSTOP);  // it is given no time to act
+  kill(host, SIGKILL);
+  kill(guards.front(), SIGKILL);
+  waitpid(host, nullptr, 0);
+  EXPECT_TRUE(CgroupWatch(own.dir()).Populated());  // the grandchild at least
+  EndStaleCgroups(own.dir());
+  EXPECT_EQ(fifo.Read(), "");
+  EXPECT_THAT(Below(own.dir()), IsEmpty());
+}
+
+TEST(RankCgroupsOpenTest, WhereNoneMayBeMadeTheReasonOfEachIsTold) {
+  const auto cgroups = RankCgroups::Open(
+      {{kCgroup2, "/nowhere/v2"}, {"freezer", "/nowhere/freezer"}, {"memory", "/m"}},
+      RankCgroups::Claim::kAny);
+  EXPECT_THAT(std::string(cgroups.status().message()), HasSubstr("/nowhere/v2: No such file"));
+  EXPECT_THAT(std::string(cgroups.status().message()), HasSubstr("/nowhere/freezer: No such file"));
+}
+
+}  // namespace
+}  // namespace dp::worker
