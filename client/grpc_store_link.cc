@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "client/long_poll.h"
 #include "proto/convert/store_operations.h"
@@ -51,15 +52,17 @@ std::shared_ptr<StoreLink::Call> GrpcStoreLink::Execute(const RelayLedger::Batch
 }
 
 std::shared_ptr<StoreLink::Call> GrpcStoreLink::Await(const std::vector<StoreOperation>& reads,
-                                                      absl::Duration waited,
+                                                      const Waiter& waiter,
                                                       Done<std::vector<StoreResult>> done) {
   v1::AwaitRequest request;
   request.set_job(options_.job.value());
   request.set_generation(options_.generation.value());
-  request.set_who(options_.who);
+  request.set_who(absl::StrCat(waiter.rank ? absl::StrCat("rank ", *waiter.rank) : "a rank", " on ",
+                               options_.worker));
+  if (waiter.rank) request.set_rank(*waiter.rank);
   request.set_each(true);
   *request.mutable_timeout() = ToProto(options_.parking);
-  *request.mutable_waited() = ToProto(waited);
+  *request.mutable_waited() = ToProto(waiter.waited);
   OperationsToProto(reads, request.mutable_reads());
   return connection_.StartAwait(
       std::move(request), options_.parking + kAnswerSlack,

@@ -17,7 +17,7 @@ class GrpcStoreLink final : public StoreLink {
     JobId job;
     Generation generation;
     uint64_t incarnation = 0;  // names the relay to the coordinator; drawn at random, not 0
-    std::string who;           // as one who asks after blocked calls is told: "a rank on node1"
+    std::string worker;        // whose relay it is, for those who ask after blocked calls
     absl::Duration attempt = absl::Seconds(10);  // of one batch
     // A wait is parked for so long, then asked for again: a half-open connection is noticed.
     absl::Duration parking = absl::Seconds(10);
@@ -27,7 +27,7 @@ class GrpcStoreLink final : public StoreLink {
 
   std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
                                 Done<RelayLedger::Reply> done) override;
-  std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads, absl::Duration waited,
+  std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads, const Waiter& waiter,
                               Done<std::vector<StoreResult>> done) override;
 
  private:

@@ -39,7 +39,7 @@ void AsyncHashStore::Execute(std::vector<StoreOperation> operations, Done done) 
   for (auto& [tell, found] : woken) std::move(tell)(std::move(found));
 }
 
-AsyncStore::Ticket AsyncHashStore::Await(std::vector<StoreOperation> reads, Done done) {
+AsyncStore::Ticket AsyncHashStore::Await(std::vector<StoreOperation> reads, Done done, RankOf) {
   if (const absl::Status awaitable = AwaitedKeys(reads).status(); !awaitable.ok()) {
     std::move(done)(awaitable);
     return Ticket();

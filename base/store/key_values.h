@@ -45,10 +45,12 @@ class KeyValues {
   struct Applied {
     std::vector<StoreResult> results;  // one an operation, in order
     // What a wait depends on, sorted: names whose value is another than before, or none; and names
-    // of queues, once for each element that has entered and is still there.
+    // of queues, once for each element that has entered and is still there, and once for each that
+    // was taken.
     std::vector<std::string> changed;
     std::vector<std::string> pushed;
-    bool any = false;  // something is other than before; a pop is told by this alone
+    std::vector<std::string> taken;
+    bool any = false;  // something is other than before
   };
 
   // All that commands have made of it: with its limits, what it can be made of again.

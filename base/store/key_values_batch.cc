@@ -159,9 +159,10 @@ void KeyValues::Batch::Commit(Applied* applied) {
     const std::string& key = *steps[i]->key;
     const Step* first = nullptr;  // that set or deleted the value
     const Step* last = nullptr;
-    size_t pushes = 0;
+    size_t pushes = 0, pops = 0;
     for (; i < steps.size() && *steps[i]->key == key; ++i) {
       if (steps[i]->what == Step::What::kPush) ++pushes;
+      if (steps[i]->what == Step::What::kPop) ++pops;
       if (steps[i]->what != Step::What::kValue) applied->any = true;
       if (steps[i]->what != Step::What::kValue) continue;
       if (first == nullptr) first = steps[i];
@@ -169,6 +170,7 @@ void KeyValues::Batch::Commit(Applied* applied) {
     }
     if (first != nullptr && Settle(*last, first->before)) applied->changed.push_back(key);
     if (pushes > 0) applied->pushed.insert(applied->pushed.end(), Left(key, pushes), key);
+    applied->taken.insert(applied->taken.end(), pops, key);
   }
   applied->any = applied->any || !applied->changed.empty();
   if (applied->any) ++store_.revision_;

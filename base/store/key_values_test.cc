@@ -161,6 +161,7 @@ TEST(KeyValuesTest, PushedNamesAQueueOnceForEachElementThatIsLeft) {
   auto applied = store.Apply({StoreQueuePush{"r", "1"}, StoreQueuePush{"q", "1"},
                               StoreQueuePush{"q", "2"}, StoreQueuePop{"r"}});
   EXPECT_THAT(applied->pushed, ElementsAre("q", "q"));
+  EXPECT_THAT(applied->taken, ElementsAre("r"));
   EXPECT_THAT(applied->changed, IsEmpty());
 }
 

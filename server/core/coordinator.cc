@@ -304,6 +304,9 @@ absl::StatusOr<Reply> Coordinator::On(const StoreBatch& command, absl::Time) {
   for (std::string& queue : applied.pushed) {
     store_changes_.push_back({Topic::Kind::kStoreElement, command.job.value(), std::move(queue)});
   }
+  for (std::string& queue : applied.taken) {
+    store_changes_.push_back({Topic::Kind::kStoreTaken, command.job.value(), std::move(queue)});
+  }
   if (command.groups.empty()) return Reply(std::move(applied.answer.results));
   return Reply(std::move(applied.answer));
 }

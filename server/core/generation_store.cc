@@ -83,8 +83,10 @@ absl::StatusOr<GenerationStore::Applied> GenerationStore::ApplyAsOne(const Store
     return Applied{{std::move(results), {}}};
   }
   DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(batch.operations));
-  return Applied{
-      {std::move(applied.results), {}}, std::move(applied.changed), std::move(applied.pushed)};
+  return Applied{{std::move(applied.results), {}},
+                 std::move(applied.changed),
+                 std::move(applied.pushed),
+                 std::move(applied.taken)};
 }
 
 GenerationStore::Applied GenerationStore::ApplyGroups(const StoreBatch& batch) {
@@ -105,6 +107,7 @@ GenerationStore::Applied GenerationStore::ApplyGroups(const StoreBatch& batch) {
   std::sort(all.changed.begin(), all.changed.end());
   all.changed.erase(std::unique(all.changed.begin(), all.changed.end()), all.changed.end());
   std::sort(all.pushed.begin(), all.pushed.end());
+  std::sort(all.taken.begin(), all.taken.end());
   return all;
 }
 
@@ -114,6 +117,7 @@ absl::Status GenerationStore::ApplyGroup(Operations operations, size_t* bytes, A
   absl::c_move(applied.results, std::back_inserter(all->answer.results));
   absl::c_move(applied.changed, std::back_inserter(all->changed));
   absl::c_move(applied.pushed, std::back_inserter(all->pushed));
+  absl::c_move(applied.taken, std::back_inserter(all->taken));
   return absl::OkStatus();
 }
 

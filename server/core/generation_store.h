@@ -32,6 +32,7 @@ class GenerationStore {
     GroupResults answer;               // without refusals, unless the batch has groups
     std::vector<std::string> changed;  // as in KeyValues::Applied; of all groups, sorted
     std::vector<std::string> pushed;   // likewise
+    std::vector<std::string> taken;    // likewise
     bool recorded = false;             // false: a read or a repetition, nothing to journal
   };
 

@@ -27,10 +27,11 @@ struct Topic {
     // An element has entered the queue of that name: told once for each, and each is for one of
     // those who wait.
     kStoreElement,
+    kStoreTaken,  // an element has left it: told once for each
   };
   Kind kind = Kind::kJob;
   uint64_t id = 0;       // job or worker; 0 for lists
-  std::string key = {};  // with kStoreKey and kStoreElement
+  std::string key = {};  // with kStoreKey, kStoreElement and kStoreTaken
 
   auto operator<=>(const Topic&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/algorithm/container.h"
 #include "base/check.h"
 #include "base/overloaded.h"
 #include "base/store/awaited_keys.h"
@@ -28,6 +29,13 @@ std::vector<std::string> NamesOf(const StoreOperation& read) {
 bool AsksForPresence(const StoreOperation& read) {
   const auto* check = std::get_if<StoreCheck>(&read);
   return check != nullptr && check->keys.size() == 1;
+}
+
+bool FoundOutsideQueues(const StoreOperation& read, const KeyValues& store) {
+  if (!DependsOnQueue(read)) return store.Found(read);
+  const auto* check = std::get_if<StoreCheck>(&read);
+  const auto has_value = [&](const std::string& key) { return store.Find(key) != nullptr; };
+  return check != nullptr && absl::c_all_of(check->keys, has_value);
 }
 
 // Of the one key that relays' reads have.
@@ -74,8 +82,11 @@ bool AwaitedReads::AllThere(const KeyValues& store) {
   return missing_ == reads_.size();
 }
 
+// What is in queues may be promised to others.
 void AwaitedReads::LookAtAll(const KeyValues& store) {
-  for (size_t i = 0; i < reads_.size(); ++i) LookAt(i, store, /*was_there=*/false);
+  for (size_t i = 0; i < reads_.size(); ++i) {
+    if (FoundOutsideQueues(reads_[i], store)) LookAt(i, store, /*was_there=*/false);
+  }
 }
 
 void AwaitedReads::LookAt(size_t read, const KeyValues& store, bool was_there) {

@@ -57,6 +57,19 @@ TEST_F(AwaitedReadsTest, EachSeesAKeyThatWasThereForAMomentOnly) {
   EXPECT_TRUE(found_);
 }
 
+TEST_F(AwaitedReadsTest, EachFindsAnElementWhenItIsOfferedAndTogetherAtOnce) {
+  ASSERT_TRUE(store_.Apply(std::vector<StoreOperation>{StoreQueuePush{"q", ""}}).ok());
+  for (const StoreOperation& read :
+       std::vector<StoreOperation>{StoreCheck{{"q"}}, StoreQueueLength{"q"}}) {
+    Await({read}, Mode::kTogether);
+    EXPECT_TRUE(found_);
+    Await({read}, Mode::kEach);
+    EXPECT_FALSE(found_);
+    Look({Topic{Topic::Kind::kStoreElement, 1, "q"}});
+    EXPECT_TRUE(found_);
+  }
+}
+
 TEST_F(AwaitedReadsTest, AnElementThatIsGoneIsNotFound) {
   Await({StoreCheck{{"q"}}}, Mode::kEach);
   Do({StoreQueuePush{"q", ""}, StoreQueuePop{"q"}});

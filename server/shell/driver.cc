@@ -23,6 +23,9 @@ namespace {
 // Liveness wants to be asked at least every half lease; twice as often leaves room for a slow disk.
 constexpr int kLooksPerLease = 4;
 
+// Who is told of an element takes it at once, unless it has gone.
+constexpr absl::Duration kPromise = absl::Seconds(10);
+
 absl::Status Ended() { return absl::UnavailableError("the coordinator is stopping"); }
 
 // Whether jobs or slots may have changed, and with them what can be placed.
@@ -49,7 +52,8 @@ Driver::Driver(const Options& options, Journal& journal, const Clock& clock, OnE
       on_end_(std::move(on_end)),
       queue_(options.queue_capacity),
       liveness_(options.lease),
-      waiters_(options.waiting_capacity) {
+      waiters_(options.waiting_capacity),
+      offers_(kPromise) {
   policy_ = options.placement;
   if (!options.store_port_usable) return;
   policy_.ports.usable = [this](JobId job, int port) {
@@ -164,9 +168,12 @@ void Driver::Serve(std::vector<Item>& items) {
   }
   // Whoever made a change hears of it before those who wait for it.
   for (Item& item : items) Answer(item);
-  waiters_.WakeChanged(std::exchange(changed_, {}));
+  const std::vector<core::Topic> changed = std::exchange(changed_, {});
+  waiters_.WakeChanged(changed);
+  for (const core::Topic& topic : changed) offers_.OnChange(topic);
   // After that: a call that waits is told of changes since, not of those it has seen.
   for (Item& item : items) Attend(item);
+  OfferElements();
   waiters_.Expire(now_);
   TellForgotten();
   Fail(MaintainJournal());
@@ -312,8 +319,21 @@ void Driver::Attend(Item& item) {
     view.changed = changed;
     return ask(wake, view);
   };
+  offers_.OnParked(wait->topics);
   waiters_.Park({wait->ticket, std::move(wait->topics), now_ + wait->timeout, std::move(question),
                  std::move(wait->blocked)});
+}
+
+void Driver::OfferElements() {
+  const auto length = [this](const core::Topic& queue) -> size_t {
+    const core::Job* job = coordinator_.job(JobId(queue.id));
+    if (job == nullptr) return 0;
+    const auto store = coordinator_.store(job->id, job->generation);
+    if (!store.ok()) return 0;
+    const auto elements = (*store)->queues().find(queue.key);
+    return elements == (*store)->queues().end() ? 0 : elements->second.size();
+  };
+  offers_.Offer(now_, length, waiters_);
 }
 
 void Driver::AnswerAllEnded(std::vector<Item>& items) {
@@ -333,7 +353,7 @@ void Driver::AnswerAllEnded(std::vector<Item>& items) {
 absl::Duration Driver::UntilNextWake() const {
   if (journal_.compacting()) return absl::ZeroDuration();
   const absl::Duration until_look = options_.lease / kLooksPerLease;
-  const absl::Time next = std::min(waiters_.next_deadline(), plan_again_at_);
+  const absl::Time next = std::min({waiters_.next_deadline(), offers_.next_deadline(), plan_again_at_});
   const absl::Duration pulse =
       options_.notify != nullptr ? options_.notify->pulse() : absl::InfiniteDuration();
   return std::min({until_look, next - clock_.Now(), pulse});

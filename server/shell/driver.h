@@ -23,6 +23,7 @@
 #include "server/core/liveness.h"
 #include "server/core/outcome.h"
 #include "server/core/placement.h"
+#include "server/shell/element_offers.h"
 #include "server/shell/journal.h"
 #include "server/shell/snapshot_policy.h"
 #include "server/shell/waiters.h"
@@ -159,6 +160,7 @@ class Driver {
   void Answer(Item& item);
   // Begins and ends waits.
   void Attend(Item& item);
+  void OfferElements();
   void AnswerAllEnded(std::vector<Item>& items);
   absl::Duration UntilNextWake() const;
   View MakeView() const;
@@ -176,6 +178,7 @@ class Driver {
   core::Liveness liveness_;
   core::LateRanks late_ranks_;
   Waiters waiters_;
+  ElementOffers offers_;
   std::map<JobId, core::Waiting> waiting_;
   std::map<JobId, uint64_t> log_versions_;
   absl::Time plan_again_at_ = absl::InfinitePast();

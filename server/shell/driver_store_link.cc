@@ -88,7 +88,7 @@ std::shared_ptr<StoreLink::Call> DriverStoreLink::Execute(const RelayLedger::Bat
 }
 
 std::shared_ptr<StoreLink::Call> DriverStoreLink::Await(const std::vector<StoreOperation>& reads,
-                                                        absl::Duration waited,
+                                                        const Waiter& waiter,
                                                         Done<std::vector<StoreResult>> done) {
   auto call = std::make_shared<ParkedCall>(driver_);
   if (const absl::Status awaitable = AwaitedKeys(reads).status(); !awaitable.ok()) {
@@ -97,8 +97,11 @@ std::shared_ptr<StoreLink::Call> DriverStoreLink::Await(const std::vector<StoreO
   }
   const auto awaiting =
       std::make_shared<Awaiting>(options_.job, options_.generation, reads, std::move(done));
-  BlockedCall blocked{
-      .job = options_.job, .who = options_.who, .waited = waited, .reads = reads, .since = {}};
+  BlockedCall blocked{.job = options_.job,
+                      .who = options_.who,
+                      .waited = waiter.waited,
+                      .reads = reads,
+                      .since = {}};
   const absl::Status queued = driver_.Wait(
       call->ticket(), StoreTopics(options_.job, reads), kParking,
       [awaiting](Waiters::Wake wake, const View& view) {

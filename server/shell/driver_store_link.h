@@ -26,7 +26,7 @@ class DriverStoreLink final : public StoreLink {
 
   std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
                                 Done<RelayLedger::Reply> done) override;
-  std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads, absl::Duration waited,
+  std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads, const Waiter& waiter,
                               Done<std::vector<StoreResult>> done) override;
 
  private:

@@ -25,30 +25,26 @@ void Waiters::Cancel(Ticket ticket) { End(ticket, Wake::kCancelled); }
 void Waiters::WakeChanged(absl::Span<const core::Topic> changed) {
   // Each call once, however many of its topics changed.
   std::map<Place, std::vector<const core::Topic*>> woken;
-  std::vector<const core::Topic*> elements;
   for (const core::Topic& topic : changed) {
+    if (topic.kind == core::Topic::Kind::kStoreElement) continue;
     const auto parked = by_topic_.find(topic);
     if (parked == by_topic_.end()) continue;
-    if (topic.kind == core::Topic::Kind::kStoreElement) {
-      elements.push_back(&topic);
-    } else {
-      for (const Place& place : parked->second) woken[place].push_back(&topic);
-    }
+    for (const Place& place : parked->second) woken[place].push_back(&topic);
   }
   for (const auto& [place, topics] : woken) (void)Answered(place.second, topics);
-  for (const core::Topic* element : elements) WakeOne(*element);
 }
 
 Waiters::Place Waiters::PlaceOf(const Call& call) {
   return {call.blocked.has_value() ? call.blocked->since : absl::InfinitePast(), call.ticket};
 }
 
-void Waiters::WakeOne(const core::Topic& element) {
+bool Waiters::WakeOne(const core::Topic& element) {
   const auto parked = by_topic_.find(element);
-  if (parked == by_topic_.end()) return;
+  if (parked == by_topic_.end()) return false;
   for (const Place& place : parked->second) {
-    if (Answered(place.second, {&element})) return;  // the places may be gone
+    if (Answered(place.second, {&element})) return true;  // the places may be gone
   }
+  return false;
 }
 
 bool Waiters::Answered(Ticket ticket, Changed changed) {

@@ -48,9 +48,12 @@ class Waiters {
   void Park(Call call);
   // Ends a parked call with kCancelled. One that has been answered already is no error.
   void Cancel(Ticket ticket);
-  // Asks again every call that is parked under one of the topics, the longest wait first; of those
-  // under an element of a queue, until one has been answered.
+  // Asks again every call that is parked under one of the topics, the longest wait first. Elements
+  // of queues are not among them: WakeOne is for these.
   void WakeChanged(absl::Span<const core::Topic> changed);
+  // Asks again those that are parked under an element of a queue, the longest wait first, until one
+  // has been answered. Returns whether one has.
+  bool WakeOne(const core::Topic& element);
   // Ends the calls whose deadline has come.
   void Expire(absl::Time now);
   // Ends all calls with kStopping.
@@ -67,7 +70,6 @@ class Waiters {
   using Place = std::pair<absl::Time, Ticket>;
 
   static Place PlaceOf(const Call& call);
-  void WakeOne(const core::Topic& element);
   // Returns whether that answered it.
   bool Answered(Ticket ticket, Changed changed);
   void End(Ticket ticket, Wake wake);

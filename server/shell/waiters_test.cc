@@ -73,15 +73,17 @@ TEST_F(WaitersTest, AnElementAnswersOneCall) {
   Park(2, {Element("q")});
   Park(3, {Element("q")});
   satisfied_ = true;
-  waiters_.WakeChanged({Element("q"), Element("q")});
-  EXPECT_THAT(answered_, ElementsAre(std::pair(1, Wake::kChanged), std::pair(2, Wake::kChanged)));
+  waiters_.WakeChanged({Element("q")});
+  EXPECT_THAT(answered_, IsEmpty());
+  EXPECT_TRUE(waiters_.WakeOne(Element("q")));
+  EXPECT_THAT(answered_, ElementsAre(std::pair(1, Wake::kChanged)));
 }
 
 TEST_F(WaitersTest, AnElementIsForTheLongestWaitAlsoWhereItIsParkedAnew) {
   Park(1, {Element("q")}, At(60), BlockedCall{.since = At(5)});
   Park(2, {Element("q")}, At(60), BlockedCall{.since = At(3)});
   satisfied_ = true;
-  waiters_.WakeChanged({Element("q")});
+  waiters_.WakeOne(Element("q"));
   EXPECT_THAT(answered_, ElementsAre(std::pair(2, Wake::kChanged)));
   waiters_.Cancel(1);
   EXPECT_EQ(waiters_.size(), 0u);
@@ -90,7 +92,7 @@ TEST_F(WaitersTest, AnElementIsForTheLongestWaitAlsoWhereItIsParkedAnew) {
 TEST_F(WaitersTest, AnElementThatOneCallDoesNotTakeIsOfferedToTheNext) {
   Park(1, {Element("q"), Key("k")});
   Park(2, {Element("q")});
-  waiters_.WakeChanged({Element("q")});
+  EXPECT_FALSE(waiters_.WakeOne(Element("q")));
   EXPECT_THAT(told_, ElementsAre("q", "q"));
 }
 

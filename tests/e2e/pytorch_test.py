@@ -133,6 +133,10 @@ class PytorchTest(unittest.TestCase):
         self.assertEqual(self.cluster.wait(job), 103)
         self.assertFalse(any(alive(pid) for pid in pids))
 
+    def test_a_group_and_rpc_meet_at_one_store(self):
+        texts = [text for _, text in lines_of(self.run_program("rpc.py").stdout)]
+        self.assertEqual([text for text in texts if text.startswith("total")], ["total 3", "total 3"])
+
     def test_ddp_averages_the_gradients_of_the_worked_example(self):
         output = self.run_program("worked_ddp.py").stdout
         for rank in (0, 1):

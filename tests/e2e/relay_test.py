@@ -1,6 +1,7 @@
 """The TCPStore of command jobs, by a client of the wire protocol: who serves it, and coordinators that are killed."""
 
 import pathlib
+import re
 import resource
 import socket
 import sys
@@ -58,7 +59,7 @@ class StoreTest(unittest.TestCase):
         """The keys that ranks wait for."""
         lines = self.cluster.dpctl("store", "waiters", job).stdout.splitlines()[1:]
         keys = [line for line in lines if not line.startswith("rendezvous")]
-        self.assertTrue(all("a rank" in line for line in keys), lines)
+        self.assertTrue(all(" rank " in f"{line} " for line in keys), lines)
         return [line.split()[1] for line in keys]
 
     def let_go(self, job, *keys):
@@ -93,6 +94,14 @@ class RelayTest(StoreTest):
         self.cluster.dpctl("store", "set", job, "go", "now", check=0)
         self.assert_succeeds(job)
         self.assertEqual(self.texts(job).count("got now"), 2)
+
+    def test_who_has_waited_long_is_named_and_so_are_the_ranks_that_a_barrier_lacks(self):
+        job = self.cluster.submit(wire_job("late", ranks=3))
+        lacking = r"(?m)^barrier +meet +rank [02] on worker-0 +\S+ +2 of 3 +1$"
+        shown = lambda: self.cluster.dpctl("store", "waiters", job).stdout
+        self.assertTrue(eventually(lambda: len(re.findall(lacking, shown())) == 2), shown())
+        self.cluster.dpctl("store", "set", job, "go", "now", check=0)
+        self.assert_succeeds(job)
 
     def test_each_element_of_a_queue_is_for_one_of_those_who_wait(self):
         self.share_elements("relay")

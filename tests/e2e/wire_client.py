@@ -122,16 +122,19 @@ def hold(client):
 
 
 def share(client, rank, ranks):
-    """Rank 0 pushes what each of the others pops, all at once."""
+    """Rank 0 pushes one element for each of the others, who all wait, and the next when it was popped."""
     if rank == 0:
         client.wait("go")
         for number in range(1, ranks):
             client.queue_push("jobs", str(number))
-        client.barrier("end", ranks)
+            client.wait(f"popped {number}")
         return
     client.wait("jobs")
-    print("popped", client.queue_pop("jobs"), flush=True)
-    client.barrier("end", ranks)
+    element = client.queue_pop("jobs")
+    print("popped", element, flush=True)
+    assert element is not None, "woken for nothing"
+    client.set(f"popped {element.decode()}", "")
+    client.get(f"popped {element.decode()}")
 
 
 def glimpse(client, rank):
@@ -171,6 +174,10 @@ def main(verb, times):
         hold(client)
     elif verb == "share":
         share(client, int(os.environ["RANK"]), world_size)
+    elif verb == "late":  # rank 1 is the last at the barrier
+        if int(os.environ["RANK"]) == 1:
+            hold(client)
+        client.barrier("meet", world_size)
     elif verb == "crowd":
         crowd(client, times)
     elif verb == "glimpse":

@@ -8,12 +8,13 @@ SERVER prints the port it serves on and ends with its standard input.
 """
 
 import datetime
+import gc
 import os
 import subprocess
 import sys
 import threading
-import time
 import unittest
+import unittest.mock
 
 try:
     import torch
@@ -105,6 +106,53 @@ class TcpStoreTest(unittest.TestCase):
         self.store.set("never", "now")
         self.assertEqual(self.store.get("never"), b"now")
         self.store.wait(["k", "never"], PATIENCE)
+
+    @unittest.skipIf(MAJOR < 2, "torch 1 says only that its socket has timed out")
+    def test_a_timeout_names_the_key(self):
+        self.store.set_timeout(SOON)
+        with self.assertRaisesRegex(Exception, "never"):
+            self.store.get("never")
+        self.store.set_timeout(PATIENCE)
+
+    def test_a_wait_through_a_prefix_store_is_ended_by_another_client(self):
+        mine, others = (dist.PrefixStore("p", store) for store in (self.store, self.connect()))
+        setter = threading.Timer(0.1, lambda: others.set("late", "v"))
+        setter.start()
+        mine.wait(["late"], PATIENCE)
+        self.assertEqual(mine.get("late"), b"v")
+        setter.join()
+
+    def test_what_was_set_stays_when_all_clients_have_gone(self):
+        self.store.set("k", "v")
+        self.store = None
+        gc.collect()
+        self.store = self.connect()
+        self.assertEqual(self.store.get("k"), b"v")
+
+    def test_a_program_that_asks_for_its_store_by_url_or_environment_is_a_client(self):
+        place = {"MASTER_ADDR": self.host, "MASTER_PORT": str(self.port), "RANK": "0", "WORLD_SIZE": "1",
+                 "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
+        with unittest.mock.patch.dict(os.environ, place):
+            for url in ("env://", f"tcp://{self.host}:{self.port}?rank=0&world_size=1"):
+                store, rank, size = next(dist.rendezvous(url))
+                self.assertEqual((rank, size), (0, 1))
+                store.set(url, "met")
+                self.assertEqual(store.get(url), b"met")
+
+    @unittest.skipIf(SERVER == "MASTER", "the job's server stays")
+    def test_a_server_that_ends_fails_who_waits(self):
+        failed = []
+
+        def get():
+            try:
+                self.store.get("never")
+            except Exception as error:
+                failed.append(error)
+        waiting = threading.Thread(target=get)
+        waiting.start()
+        self.server.stdin.close()
+        waiting.join()
+        self.assertEqual(len(failed), 1)
 
     def test_many_clients_count_together(self):
         stores = [self.connect() for _ in range(8)]

@@ -76,6 +76,8 @@ std::string DescribeTopic(const core::Topic& topic) {
       return absl::StrCat("key ", topic.id, "/", topic.key);
     case core::Topic::Kind::kStoreElement:
       return absl::StrCat("element ", topic.id, "/", topic.key);
+    case core::Topic::Kind::kStoreTaken:
+      return absl::StrCat("taken ", topic.id, "/", topic.key);
     case core::Topic::Kind::kLogs:
       return absl::StrCat("logs ", topic.id);
     case core::Topic::Kind::kEvents:

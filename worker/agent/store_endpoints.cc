@@ -10,6 +10,7 @@
 #include "base/store/relay/store_relay.h"
 #include "base/store/wire/server.h"
 #include "client/grpc_store_link.h"
+#include "worker/agent/connected_rank.h"
 
 namespace dp::worker {
 namespace {
@@ -35,6 +36,15 @@ std::vector<std::string> AddressesFor(const v1::AssignedRank& rank) {
   std::vector<std::string> addresses;
   for (int i = 1; i <= kLoopbackAddresses; ++i) addresses.push_back(absl::StrCat("127.0.0.", i));
   return addresses;
+}
+
+wire::ServerOptions ServerAt(const v1::AssignedRank& rank, const std::string& address) {
+  const auto port = static_cast<uint16_t>(rank.store_port());
+  return {.host = address,
+          .port = port,
+          .rank_of = [job = JobId(rank.job()), port](uint16_t client_port) {
+            return ConnectedRank(job, {port, client_port});
+          }};
 }
 
 absl::Status WithRemedy(const v1::AssignedRank& rank, const std::string& host,
@@ -88,8 +98,7 @@ absl::StatusOr<std::unique_ptr<StoreEndpoints::Endpoint>> StoreEndpoints::Serve(
   std::unique_ptr<Endpoint> endpoint = MakeRelay(rank, host);
   absl::Status taken;
   for (const std::string& address : AddressesFor(rank)) {
-    auto server = wire::Server::Start(
-        *endpoint->relay, {.host = address, .port = static_cast<uint16_t>(rank.store_port())});
+    auto server = wire::Server::Start(*endpoint->relay, ServerAt(rank, address));
     if (server.ok()) {
       endpoint->at = {address, rank.store_port(), true};
       endpoint->server = *std::move(server);
@@ -112,7 +121,7 @@ std::unique_ptr<StoreEndpoints::Endpoint> StoreEndpoints::MakeRelay(const v1::As
   client::GrpcStoreLink::Options link{.job = job,
                                       .generation = generation,
                                       .incarnation = NextRandom(random_state_) | 1,
-                                      .who = absl::StrCat("a rank on ", host.worker)};
+                                      .worker = host.worker};
   endpoint->link = std::make_unique<client::GrpcStoreLink>(connection_, std::move(link));
   StoreRelayOptions relay{.job = job, .seed = NextRandom(random_state_)};
   relay.on_over = [over = over_, job, generation](const absl::Status&) { over(job, generation); };

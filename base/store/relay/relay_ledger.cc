@@ -237,7 +237,7 @@ std::optional<RelayLedger::Answer> RelayLedger::OnFound(Caller caller,
   }
   wait.Take(std::move(results));
   if (wait.AllFound()) return AnswerToWait(caller);
-  Ask(caller, wait);
+  unparked_.push_back(caller);
   return std::nullopt;
 }
 

@@ -23,8 +23,9 @@ namespace dp {
 // meanwhile makes the next one. In a batch, a group is what one caller asked: it is applied as one,
 // unless it is too large for a batch and only reads or only sets, as PyTorch's requests for many
 // keys do: then it goes in several, in order. A wait first travels in a batch, as a group of reads,
-// so that it sees what its caller did before; what it has not found is parked then, and travels
-// again whenever its parking ends without an answer. What it has found stays found.
+// so that it sees what its caller did before; what it has not found is parked then: again at once
+// when the time of a parking is over, which leaves it its place among those who wait for an element
+// of a queue, and after another batch when the parking is lost. What it has found stays found.
 class RelayLedger {
  public:
   struct Limits {
@@ -80,10 +81,10 @@ class RelayLedger {
 
   // Waits whose reads were not all found: to be parked now. Each is told once.
   std::vector<Parking> TakeParkings();
-  // A parking has been answered; the wait asks again for what was not found. No effect when it has
+  // A parking has been answered; what was not found is to be parked again. No effect when it has
   // been cancelled.
   std::optional<Answer> OnFound(Caller caller, std::vector<StoreResult> results);
-  // A parking has ended without: its time was over, or the coordinator is. The wait asks again.
+  // A parking has ended without: the coordinator has, or was not reached. The wait asks again.
   void OnUnparked(Caller caller);
 
   // Every call that is not answered is: with `status`.

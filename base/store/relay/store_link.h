@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -21,6 +22,11 @@ class StoreLink {
     // Ends the call soon, with Cancelled. Any thread; no effect on one that has ended.
     virtual void Cancel() = 0;
   };
+  // For those who ask who waits.
+  struct Waiter {
+    absl::Duration waited;    // until now
+    std::optional<int> rank;  // where it is known
+  };
   template <typename Answer>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Answer>) &&>;
 
@@ -33,11 +39,10 @@ class StoreLink {
   virtual std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
                                         Done<RelayLedger::Reply> done) = 0;
   // Answers once each of the reads has been found, as it was then, or with some of them not found:
-  // those are to be asked for again. `waited` is how long their caller has been waiting, for those
-  // who ask who waits. Errors: DeadlineExceeded not now, ask again; InvalidArgument; others as
+  // those are to be asked for again. Errors: DeadlineExceeded not now, ask again; InvalidArgument; others as
   // Execute.
   virtual std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads,
-                                      absl::Duration waited,
+                                      const Waiter& waiter,
                                       Done<std::vector<StoreResult>> done) = 0;
 };
 

@@ -45,10 +45,10 @@ void StoreRelay::Execute(std::vector<StoreOperation> operations, Done done) {
   Ask({++last_caller_, std::move(operations), false, std::move(done)});
 }
 
-AsyncStore::Ticket StoreRelay::Await(std::vector<StoreOperation> reads, Done done) {
+AsyncStore::Ticket StoreRelay::Await(std::vector<StoreOperation> reads, Done done, RankOf rank) {
   const Caller caller = ++last_caller_;
   if (const auto keys = AwaitedKeys(reads); keys.ok()) {
-    Ask({caller, std::move(reads), true, std::move(done)});
+    Ask({caller, std::move(reads), true, std::move(done), std::move(rank)});
   } else {
     std::move(done)(keys.status());
   }
@@ -89,7 +89,7 @@ absl::Duration StoreRelay::Patience() const {
 
 void StoreRelay::On(Asked event) {
   if (!failure_.ok()) return std::move(event.done)(failure_);
-  open_.emplace(event.caller, Open{std::move(event.done), clock_.Now()});
+  open_.emplace(event.caller, Open{std::move(event.done), clock_.Now(), std::move(event.rank_of)});
   if (event.wait) {
     ledger_.Await(event.caller, std::move(event.operations));
   } else {
@@ -142,11 +142,18 @@ void StoreRelay::ParkWaits() {
 
 void StoreRelay::Park(RelayLedger::Parking parking) {
   CallBegins();
-  const absl::Duration waited = clock_.Now() - open_.at(parking.caller).since;
+  const StoreLink::Waiter waiter = Describe(open_.at(parking.caller));
   parked_[parking.caller] =
-      link_.Await(parking.reads, waited, [this, caller = parking.caller](Results results) {
+      link_.Await(parking.reads, waiter, [this, caller = parking.caller](Results results) {
         CallEnds(Unparked{caller, std::move(results)});
       });
+}
+
+// Whose wait it is matters, and is worth finding out, once it has been long.
+StoreLink::Waiter StoreRelay::Describe(Open& open) const {
+  if (std::exchange(open.parked, true) && open.rank_of)
+    open.rank = std::exchange(open.rank_of, nullptr)();
+  return {clock_.Now() - open.since, open.rank};
 }
 
 void StoreRelay::On(Unparked event) {

@@ -64,9 +64,9 @@ class FakeStore final : public StoreLink {
     return value == nullptr ? "" : *value;
   }
   // As the latest wait that was parked said it.
-  absl::Duration waited() DP_EXCLUDES(mu_) {
+  Waiter waiter() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    return waited_;
+    return waiter_;
   }
   int attempts() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -79,11 +79,11 @@ class FakeStore final : public StoreLink {
     return std::make_shared<Parked>();
   }
 
-  std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads, absl::Duration waited,
+  std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads, const Waiter& waiter,
                               Done<std::vector<StoreResult>> done) override {
     {
       MutexLock lock(mu_);
-      waited_ = waited;
+      waiter_ = waiter;
     }
     auto parked = std::make_shared<Parked>();
     parked->owner = this;
@@ -166,7 +166,7 @@ class FakeStore final : public StoreLink {
   uint64_t sequence_ DP_GUARDED_BY(mu_) = 0;
   int lose_ DP_GUARDED_BY(mu_) = 0;
   int attempts_ DP_GUARDED_BY(mu_) = 0;
-  absl::Duration waited_ DP_GUARDED_BY(mu_);
+  Waiter waiter_ DP_GUARDED_BY(mu_);
   absl::Status refusal_ DP_GUARDED_BY(mu_);
 };
 
@@ -260,11 +260,27 @@ TEST_F(StoreRelayTest, AWaitThatIsParkedAgainTellsHowLongItHasWaited) {
   Answer answer;
   relay_->Await({StoreGet{"k"}}, answer.Take());
   store_.AwaitParked(1);
-  EXPECT_EQ(store_.waited(), absl::ZeroDuration());
+  EXPECT_EQ(store_.waiter().waited, absl::ZeroDuration());
   clock.Advance(absl::Seconds(10));
   store_.EndParked();  // as the time of one parking does
   store_.AwaitParked(1);
-  EXPECT_EQ(store_.waited(), absl::Seconds(10));
+  EXPECT_EQ(store_.waiter().waited, absl::Seconds(10));
+  relay_.reset();
+}
+
+TEST_F(StoreRelayTest, ALongWaitTellsItsRankAndAShortOneDoesNotAskForIt) {
+  Answer answer;
+  std::atomic<int> asked = 0;
+  relay_->Await({StoreGet{"k"}}, answer.Take(), [&asked] { return ++asked + 4; });
+  store_.AwaitParked(1);
+  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(store_.waiter().rank, std::nullopt);
+  for (int parking = 0; parking < 2; ++parking) {
+    store_.EndParked();
+    store_.AwaitParked(1);
+    EXPECT_EQ(store_.waiter().rank, 5);
+  }
+  EXPECT_EQ(asked, 1);
   relay_.reset();
 }
 

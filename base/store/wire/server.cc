@@ -39,7 +39,8 @@ struct Server::Connection {
   Connection(uint64_t id, FileDescriptor socket, const Server& server)
       : id(id),
         socket(std::move(socket)),
-        session(id, server.store_, server.options_.requests, server.mailbox_) {}
+        session(id, server.store_, server.options_.requests, server.mailbox_,
+                server.RankAt(this->socket.get())) {}
 
   const uint64_t id;
   const FileDescriptor socket;
@@ -148,6 +149,13 @@ void Server::Open(FileDescriptor socket) {
   if (!watched.ok()) return SetAccepting(false);
   connections_.emplace(id, std::make_unique<Connection>(id, std::move(socket), *this));
   connections_open_.store(connections_.size(), std::memory_order_relaxed);
+}
+
+AsyncStore::RankOf Server::RankAt(int socket) const {
+  if (!options_.rank_of) return nullptr;
+  const auto port = PeerPortOf(socket);
+  if (!port.ok()) return nullptr;  // it has gone already
+  return [rank_of = options_.rank_of, port = *port] { return rank_of(port); };
 }
 
 void Server::Close(uint64_t id, const absl::Status& reason) {

@@ -97,6 +97,12 @@ absl::StatusOr<FileDescriptor> EitherFamily(const addrinfo* addresses, Open open
   return no_second ? std::move(opened) : std::move(second);
 }
 
+uint16_t PortIn(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET6)
+    return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
 }  // namespace
 
 absl::Status ErrnoStatus(absl::string_view what) {
@@ -127,9 +133,15 @@ absl::StatusOr<uint16_t> PortOf(int socket) {
   socklen_t bytes = sizeof(address);
   if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0)
     return ErrnoStatus("getsockname");
-  if (address.ss_family == AF_INET6)
-    return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  return PortIn(address);
+}
+
+absl::StatusOr<uint16_t> PeerPortOf(int socket) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof(address);
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0)
+    return ErrnoStatus("getpeername");
+  return PortIn(address);
 }
 
 absl::StatusOr<FileDescriptor> Connect(const std::string& host, uint16_t port,

@@ -1,0 +1,96 @@
+#include "server/shell/driver_store_link.h"
+
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/shell/driver.h"
+#include "server/shell/memory_journal.h"
+
+namespace dp::server {
+namespace {
+
+constexpr Generation kFirst(1);
+
+// Relays' links to the store of a job that is placed.
+class DriverStoreLinkTest : public ::testing::Test {
+ protected:
+  using Found = std::future<AsyncStore::Results>;
+
+  void SetUp() override {
+    auto driver = Driver::Start({.lease = absl::Minutes(10)}, journal_, Clock::System(),
+                                [](const absl::Status&) {});
+    ASSERT_TRUE(driver.ok()) << driver.status();
+    driver_ = *std::move(driver);
+    Submit(core::RegisterWorker{"w", "host", "127.0.0.1", Incarnation(1), 2});
+    Submit(core::SubmitJob{.request_id = "r", .spec = {.name = "job", .ranks = 1}});
+    link_ = std::make_unique<DriverStoreLink>(
+        *driver_, DriverStoreLink::Options{.job = JobId(1), .generation = kFirst, .incarnation = 7});
+  }
+  void TearDown() override { driver_->Stop(); }
+
+  void Submit(core::Action action) {
+    std::promise<absl::Status> done;
+    ASSERT_TRUE(driver_
+                    ->Submit(std::move(action),
+                             [&](const core::Outcome& outcome, const View&) {
+                               done.set_value(outcome.status);
+                             })
+                    .ok());
+    ASSERT_TRUE(done.get_future().get().ok());
+  }
+  void Do(StoreOperation operation) {
+    std::promise<absl::Status> done;
+    const RelayLedger::Batch batch{++sequence_, {std::move(operation)}, {1}};
+    link_->Execute(batch, [&](const auto& reply) { done.set_value(reply.status()); });
+    EXPECT_EQ(done.get_future().get(), absl::OkStatus());
+  }
+  // Parks a wait for the queue; it stands where it belongs when this returns.
+  Found Await() {
+    auto found = std::make_shared<std::promise<AsyncStore::Results>>();
+    link_->Await({StoreCheck{{"q"}}}, {},
+                 [found](AsyncStore::Results results) { found->set_value(std::move(results)); });
+    AwaitTurn();
+    return found->get_future();
+  }
+  // The driver has done all that it was asked before.
+  void AwaitTurn() {
+    for (int turn = 0; turn < 2; ++turn) {
+      std::promise<void> done;
+      ASSERT_TRUE(
+          driver_->Ask([&](const absl::Status&, const View&) { done.set_value(); }).ok());
+      done.get_future().wait();
+    }
+  }
+  static bool Answered(const Found& found) {
+    return found.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+
+  MemoryJournal journal_;
+  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<DriverStoreLink> link_;
+  uint64_t sequence_ = 0;
+};
+
+TEST_F(DriverStoreLinkTest, AWaitThatIsParkedAnewIsNotToldOfAnElementThatIsAnothers) {
+  Found first = Await();
+  Do(StoreQueuePush{"q", "1"});
+  EXPECT_TRUE(first.get()->at(0).found);
+  Found anew = Await();
+  EXPECT_FALSE(Answered(anew));
+  Do(StoreQueuePop{"q"});
+  Do(StoreQueuePush{"q", "2"});
+  EXPECT_TRUE(anew.get()->at(0).found);
+}
+
+TEST_F(DriverStoreLinkTest, AWaitThatIsParkedAnewFindsWhatCameWhileNobodyWaited) {
+  Do(StoreQueuePush{"q", "1"});
+  Found one = Await(), other = Await();
+  EXPECT_TRUE(one.get()->at(0).found);
+  EXPECT_FALSE(Answered(other));
+}
+
+}  // namespace
+}  // namespace dp::server

@@ -1,0 +1,59 @@
+"""Our TCPStore client against PyTorch's own servers, by the contract that every store keeps.
+
+    pytorch_server_test.py TEST     with the python3 whose torch is to be the server
+
+TEST is pytorch_server_test. It asks for a server for each of its cases.
+"""
+
+import datetime
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError:
+    print("torch is not installed for", sys.executable)
+    sys.exit(77)
+
+MAJOR = int(torch.__version__.split(".")[0])
+# What hosts each of them, and the cases that it can pass: queues came with libuv's server.
+SERVERS = ([({}, "A/StoreConformance.*")] if MAJOR < 2 else
+           [({"use_libuv": False}, "C/StoreConformance.*"), ({"use_libuv": True}, "C/*")])
+
+
+def host(listener, options):
+    """Answers each connection with the port of a new server, until it is closed."""
+    servers = []  # of 1.13, each burns a core once it has been closed while its client lives
+    while True:
+        try:
+            asker, _ = listener.accept()
+        except OSError:
+            return
+        servers.append(dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False,
+                                     timeout=datetime.timedelta(minutes=5), **options))
+        with asker:
+            asker.sendall(b"%d\n" % servers[-1].port)
+
+
+def passes(options, cases):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=host, args=(listener, options), daemon=True).start()
+        environment = {**os.environ, "DP_PYTORCH_SERVERS": str(listener.getsockname()[1])}
+        done = subprocess.run([sys.argv[1], f"--gtest_filter={cases}", "--gtest_brief=1"],
+                              env=environment)
+        listener.shutdown(socket.SHUT_RDWR)
+    return done.returncode == 0
+
+
+def main():
+    failed = [options for options, cases in SERVERS if not passes(options, cases)]
+    print(f"torch {torch.__version__}: servers that failed: {failed or 'none'}", flush=True)
+    os._exit(1 if failed else 0)  # the servers' clients need not part from them
+
+
+if __name__ == "__main__":
+    main()
