@@ -250,7 +250,7 @@ TEST_F(DriverTest, ARankThatRunsAndDoesNotJoinIsGivenUpWhenItsTimeHasRunOut) {
     Look([](const View& view) {
       EXPECT_EQ(view.coordinator.job(JobId(1))->state, core::JobState::kStarting);
     });
-    clock_.Advance(3);
+    clock_.Advance(absl::Seconds(3));
     ASSERT_TRUE(driver_->Hear(WorkerId(1), Incarnation(1), [](const auto&, const View&) {}).ok());
   }
   Look();
