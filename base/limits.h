@@ -14,6 +14,8 @@ namespace dp {
 // What placement, worlds and answers are made for.
 inline constexpr int kRanksMax = 10'000;
 inline constexpr int kThreadsPerRankMax = 1'024;
+// A petabyte.
+inline constexpr int kMemoryMibPerRankMax = 1 << 30;
 // As a DNS label, so that it can become part of one.
 inline constexpr int kJobNameBytesMax = 63;
 // From 0, which kills at once, to as long as a checkpoint may take.

@@ -57,6 +57,8 @@ class WorkersConnection {
       const v1::WatchAssignmentRequest& request, absl::Duration deadline_in) = 0;
   virtual absl::StatusOr<v1::ReportRankResponse> ReportRank(const v1::ReportRankRequest& request,
                                                             absl::Duration deadline_in) = 0;
+  virtual absl::StatusOr<v1::ReportSlotsResponse> ReportSlots(const v1::ReportSlotsRequest& request,
+                                                              absl::Duration deadline_in) = 0;
   virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
                                                               absl::Duration deadline_in) = 0;
   virtual absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest& request,

@@ -189,6 +189,11 @@ absl::StatusOr<v1::ReportRankResponse> GrpcConnection::ReportRank(
   return Call(*workers_, &v1::Workers::Stub::ReportRank, request, deadline_in);
 }
 
+absl::StatusOr<v1::ReportSlotsResponse> GrpcConnection::ReportSlots(
+    const v1::ReportSlotsRequest& request, absl::Duration deadline_in) {
+  return Call(*workers_, &v1::Workers::Stub::ReportSlots, request, deadline_in);
+}
+
 absl::StatusOr<v1::ListWorkersResponse> GrpcConnection::ListWorkers(
     const v1::ListWorkersRequest& request, absl::Duration deadline_in) {
   return Call(*workers_, &v1::Workers::Stub::List, request, deadline_in);

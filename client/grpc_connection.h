@@ -67,6 +67,8 @@ class GrpcConnection final : public JobsConnection,
       const v1::WatchAssignmentRequest& request, absl::Duration deadline_in) override;
   absl::StatusOr<v1::ReportRankResponse> ReportRank(const v1::ReportRankRequest& request,
                                                     absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ReportSlotsResponse> ReportSlots(const v1::ReportSlotsRequest& request,
+                                                      absl::Duration deadline_in) override;
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
                                                       absl::Duration deadline_in) override;
   absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest& request,

@@ -64,6 +64,7 @@ class Check {
     if (!IsName(spec_.name())) Fail("name", Wrong("name", Quoted(spec_.name()), kNameRule));
     Between("ranks", spec_.ranks(), 1, kRanksMax);
     Between("threadsPerRank", spec_.threads_per_rank(), 1, kThreadsPerRankMax);
+    Between("memoryMibPerRank", spec_.memory_mib_per_rank(), 0, kMemoryMibPerRankMax);
     const absl::Duration grace = FromProto(spec_.grace());
     if (grace < absl::ZeroDuration() || grace > kGraceMax)
       Fail("grace", Wrong("grace", grace, absl::StrCat("0s to ", absl::FormatDuration(kGraceMax))));

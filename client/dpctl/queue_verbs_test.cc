@@ -120,6 +120,16 @@ TEST_F(QueueVerbsTest, WorkersShowLabelsAndWhyTheyAreDrained) {
   EXPECT_THAT(json, HasSubstr("\"drained\": true,\n      \"reason\": \"disks\"\n"));
 }
 
+TEST_F(QueueVerbsTest, WorkersShowTheSlotsThatNobodyIsGivenAndWhy) {
+  AddWorker(R"(id: 3 name: "w-c" state: WORKER_STATE_READY slots: 2 process_tracking: "cgroup2"
+               unhealthy_slots { slot: 1 reason: "GPU 1 is lost" })");
+  EXPECT_THAT(Dpctl("workers").out, HasSubstr("slot 1: GPU 1 is lost"));
+  out_.str("");
+  const std::string json = Dpctl("workers -o json").out;
+  EXPECT_THAT(json, HasSubstr("\"slot\": 1,\n          \"reason\": \"GPU 1 is lost\"\n"));
+  EXPECT_THAT(json, HasSubstr("\"processTracking\": \"cgroup2\""));
+}
+
 constexpr char kTwoEvents[] = R"(
     events { number: 4 at { seconds: 1767323004 } job: 7 kind: "placed" text: "generation 1 on w" }
     events { number: 5 at { seconds: 1767323005 } worker: "w" kind: "registered" }

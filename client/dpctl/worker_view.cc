@@ -2,7 +2,9 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/dpctl/job_state.h"
 #include "proto/convert/time.h"
@@ -37,10 +39,30 @@ void WriteWorker(const v1::Worker& worker, JsonWriter& json) {
   json.BeginObject();
   for (const auto& [key, value] : Sorted(worker)) json.Field(key, value);
   json.EndObject();
+  json.Key("unhealthySlots");
+  json.BeginArray();
+  for (const v1::UnhealthySlot& slot : worker.unhealthy_slots()) {
+    json.BeginObject();
+    json.Field("slot", slot.slot());
+    json.Field("reason", slot.reason());
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("processTracking");
+  worker.process_tracking().empty() ? json.Null() : json.String(worker.process_tracking());
   json.Field("drained", worker.drained());
   json.Key("reason");
   worker.reason().empty() ? json.Null() : json.String(worker.reason());
   json.EndObject();
+}
+
+std::string ReasonText(const v1::Worker& worker) {
+  std::vector<std::string> reasons;
+  if (!worker.reason().empty()) reasons.push_back(worker.reason());
+  for (const v1::UnhealthySlot& slot : worker.unhealthy_slots()) {
+    reasons.push_back(absl::StrCat("slot ", slot.slot(), ": ", slot.reason()));
+  }
+  return absl::StrJoin(reasons, "; ");
 }
 
 std::string LabelsText(const v1::Worker& worker) {

@@ -10,6 +10,9 @@ namespace dp::ctl {
 // The object `worker` of docs/dpctl.md.
 void WriteWorker(const v1::Worker& worker, JsonWriter& json);
 
+// Why it is drained or was lost, and which of its slots cannot be used; empty: nothing is amiss.
+std::string ReasonText(const v1::Worker& worker);
+
 // "gpu=h100,rack=r1", by key; protobuf's maps have no order.
 std::string LabelsText(const v1::Worker& worker);
 

@@ -65,7 +65,7 @@ class Workers final : public Command {
                  absl::StrCat(worker.free_slots()), absl::StrJoin(worker.jobs(), ","),
                  worker.host(), worker.address(),
                  worker.has_silent_for() ? AgeText(FromProto(worker.silent_for())) : "",
-                 LabelsText(worker), worker.reason()});
+                 LabelsText(worker), ReasonText(worker)});
     }
     table.Print(context.out(), !context.flags().no_headers);
   }

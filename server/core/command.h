@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -163,6 +164,7 @@ struct RegisterWorker {
   int gpus = 0;                 // its first slots have one each, or more
   Labels labels = {};
   std::string interface = {};  // that has `address`
+  std::string process_tracking = {};
 };
 
 // Liveness has given up on one life of a worker.
@@ -176,6 +178,14 @@ struct LoseWorker {
 struct LeaveWorker {
   WorkerId worker;
   Incarnation incarnation;
+};
+
+// A daemon says which of its slots ranks cannot use, all of them.
+struct ReportSlots {
+  WorkerId worker;
+  Incarnation incarnation;
+  uint64_t number = 0;                   // of this life's reports, from 1: older ones come late
+  std::map<int, std::string> unhealthy;  // slot -> why
 };
 
 // Somebody wants the worker of this name empty: it gets no new ranks, in this life or a later one.
@@ -289,7 +299,7 @@ using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, Register
                             LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch,
                             RegisterCheckpoint, RegisterWeights, AskHandover, RetryJob, FinishJob,
                             HoldJob, ReleaseJob, PrioritizeJob, RequeueJob, ExpireJob, ForgetJob,
-                            DrainWorker, UndrainWorker, GiveUpRank>;
+                             DrainWorker, UndrainWorker, GiveUpRank, ReportSlots>;
 
 struct Command {
   absl::Time at;  // when the decision was taken

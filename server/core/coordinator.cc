@@ -159,7 +159,8 @@ absl::Status Coordinator::CheckPlacement(const Job& job, const PlaceJob& command
   for (const PlaceJob::Slot& slot : command.slots) {
     const Worker* worker = state_.workers.Find(slot.worker);
     const bool exists = worker != nullptr && worker->open() && slot.slot >= 0 &&
-                        static_cast<size_t>(slot.slot) < worker->slots.size();
+                        static_cast<size_t>(slot.slot) < worker->slots.size() &&
+                        !worker->unhealthy.contains(slot.slot);
     if (exists && !worker->slots[slot.slot].has_value() && taken.insert(slot).second) continue;
     return absl::AbortedError(absl::StrCat("job ", job.id.ToString(), ": slot ", slot.slot,
                                            " of worker ", slot.worker.ToString(),

@@ -94,6 +94,7 @@ class Coordinator {
   absl::StatusOr<Reply> On(const RequeueJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const ExpireJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const ForgetJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const ReportSlots& command, absl::Time at);
   absl::StatusOr<Reply> On(const DrainWorker& command, absl::Time at);
   absl::StatusOr<Reply> On(const UndrainWorker& command, absl::Time at);
 

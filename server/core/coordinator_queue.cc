@@ -125,6 +125,25 @@ absl::StatusOr<Reply> Coordinator::On(const ForgetJob& command, absl::Time) {
   return Reply();
 }
 
+absl::StatusOr<Reply> Coordinator::On(const ReportSlots& command, absl::Time) {
+  DP_RETURN_IF_ERROR(state_.workers.Check(command.worker, command.incarnation));
+  const Worker& reporter = *worker(command.worker);
+  const std::map<int, std::string> before = reporter.unhealthy;
+  DP_ASSIGN_OR_RETURN(const bool news, state_.workers.SetUnhealthy(command));
+  if (!news) return Reply();
+  Touch({Topic::Kind::kWorkers});
+  for (const auto& [slot, reason] : command.unhealthy) {
+    if (before.contains(slot)) continue;
+    Tell(reporter, "slot-unhealthy", absl::StrCat("slot ", slot, ": ", reason));
+  }
+  for (const auto& [slot, reason] : before) {
+    if (!command.unhealthy.contains(slot)) {
+      Tell(reporter, "slot-healthy", absl::StrCat("slot ", slot));
+    }
+  }
+  return Reply();
+}
+
 absl::StatusOr<Reply> Coordinator::On(const DrainWorker& command, absl::Time at) {
   if (command.reason.empty() || command.reason.size() > kDrainReasonBytesMax) {
     return absl::InvalidArgumentError(

@@ -8,7 +8,8 @@ std::vector<int> Worker::free_slots() const {
   std::vector<int> free;
   if (!open()) return free;
   for (size_t slot = 0; slot < slots.size(); ++slot) {
-    if (!slots[slot].has_value()) free.push_back(static_cast<int>(slot));
+    const bool healthy = !unhealthy.contains(static_cast<int>(slot));
+    if (healthy && !slots[slot].has_value()) free.push_back(static_cast<int>(slot));
   }
   return free;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,15 +33,18 @@ struct Worker {
   std::vector<int> ports;                     // by slot, as registered; empty, or one for each
   int gpus = 0;                               // its first slots have one each, or more
   Labels labels;
-  std::string interface;       // that has `address`; may be empty
-  std::optional<Drain> drain;  // stays from one life to the next
+  std::string interface;                 // that has `address`; may be empty
+  std::string process_tracking;          // how it finds all that a rank has started; may be empty
+  std::map<int, std::string> unhealthy;  // slot -> why ranks cannot use it; it is given to nobody
+  uint64_t slot_report = 0;              // the number of the report that said so
+  std::optional<Drain> drain;            // stays from one life to the next
   std::optional<absl::Time> lost_at;
   std::string lost_reason;
 
   bool ready() const { return state == WorkerState::kReady; }
   // Whether it may be given ranks.
   bool open() const { return ready() && !leaving && !drain.has_value(); }
-  // The numbers of the slots that nobody holds, ascending; none unless it is open.
+  // The numbers of the slots that somebody could be given, ascending; none unless it is open.
   std::vector<int> free_slots() const;
   // The jobs that hold a slot, ascending, each once.
   std::vector<JobId> jobs() const;

@@ -101,6 +101,9 @@ absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWork
   worker.gpus = request.gpus;
   worker.labels = request.labels;
   worker.interface = request.interface;
+  worker.process_tracking = request.process_tracking;
+  worker.unhealthy.clear();
+  worker.slot_report = 0;
   worker.lost_at.reset();
   worker.lost_reason.clear();
   by_incarnation_.emplace(request.incarnation, worker.id);
@@ -118,6 +121,20 @@ bool WorkerTable::Leave(WorkerId id) {
   Worker& worker = workers_.at(id);
   DP_CHECK(worker.ready());
   return !std::exchange(worker.leaving, true);
+}
+
+absl::StatusOr<bool> WorkerTable::SetUnhealthy(const ReportSlots& report) {
+  Worker& worker = workers_.at(report.worker);
+  DP_CHECK(worker.ready());
+  for (const auto& [slot, reason] : report.unhealthy) {
+    if (slot >= 0 && slot < static_cast<int>(worker.slots.size())) continue;
+    return absl::InvalidArgumentError(absl::StrCat("worker ", worker.name, " has no slot ", slot,
+                                                   ", only 0 to ", worker.slots.size() - 1));
+  }
+  if (report.number <= worker.slot_report) return false;
+  worker.slot_report = report.number;
+  worker.unhealthy = report.unhealthy;
+  return true;
 }
 
 bool WorkerTable::SetDrain(WorkerId id, Drain drain) {
@@ -252,6 +269,12 @@ void WorkerTable::AddTo(Digest& digest) const {
     digest.Add(static_cast<uint64_t>(worker.gpus)).Add(worker.interface);
     digest.Add(worker.labels.size());
     for (const auto& [key, value] : worker.labels) digest.Add(key).Add(value);
+    // What older releases did not know is told only where there is something to tell.
+    if (!worker.process_tracking.empty()) digest.Add(worker.process_tracking);
+    if (worker.slot_report > 0) digest.Add(worker.slot_report);
+    for (const auto& [slot, reason] : worker.unhealthy) {
+      digest.Add(static_cast<uint64_t>(slot)).Add(reason);
+    }
     digest.Add(worker.drain.has_value());
     if (!worker.drain.has_value()) continue;
     digest.Add(worker.drain->reason).Add(worker.drain->hand_over).Add(worker.drain->at);

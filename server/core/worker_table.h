@@ -50,6 +50,9 @@ class WorkerTable {
 
   // Gives up on a worker's current life; its slots are gone. Returns the ranks that held them.
   std::vector<RankKey> Lose(WorkerId id, const std::string& reason, absl::Time at);
+  // Takes its daemon's word on its slots; returns whether that is news. Precondition: it is ready.
+  // Errors: InvalidArgument it has no such slot.
+  absl::StatusOr<bool> SetUnhealthy(const ReportSlots& report);
 
   // Gives no more slots of the current life away. Returns whether that is news.
   bool Leave(WorkerId id);

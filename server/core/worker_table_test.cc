@@ -74,6 +74,30 @@ TEST_F(WorkerTableTest, ALeavingWorkersNameIsFreeOnceNoRankIsLeftThere) {
   EXPECT_EQ(Register("w", "host", 2)->id, id);
 }
 
+TEST_F(WorkerTableTest, AnUnhealthySlotIsNotFreeUntilItsDaemonLeavesItOut) {
+  const WorkerId id = Register("w", "host", 1)->id;
+  const auto report = [id](uint64_t number, std::map<int, std::string> unhealthy) {
+    return ReportSlots{id, Incarnation(1), number, std::move(unhealthy)};
+  };
+  const size_t all = table_.Find(id)->free_slots().size();
+  EXPECT_TRUE(*table_.SetUnhealthy(report(1, {{0, "GPU 0 is lost"}})));
+  EXPECT_EQ(table_.Find(id)->free_slots().size(), all - 1);
+  EXPECT_TRUE(*table_.SetUnhealthy(report(3, {})));
+  EXPECT_FALSE(*table_.SetUnhealthy(report(2, {{0, "overtaken"}})));
+  EXPECT_EQ(table_.Find(id)->free_slots().size(), all);
+  EXPECT_THAT(table_.SetUnhealthy(report(4, {{99, "x"}})).status().message(),
+              HasSubstr("no slot 99"));
+}
+
+TEST_F(WorkerTableTest, TheNextLifeOfAWorkerBeginsWithHealthySlots) {
+  const WorkerId id = Register("w", "host", 1)->id;
+  ASSERT_TRUE(table_.SetUnhealthy({id, Incarnation(1), 7, {{0, "GPU 0 is lost"}}}).ok());
+  table_.Lose(id, "gone", now_);
+  Register("w", "host", 2).value();
+  EXPECT_TRUE(table_.Find(id)->unhealthy.empty());
+  EXPECT_TRUE(*table_.SetUnhealthy({id, Incarnation(2), 1, {{0, "GPU 0 is lost"}}}));
+}
+
 TEST_F(WorkerTableTest, ALostLifeNeverComesBack) {
   const WorkerId id = Register("w", "host", 1)->id;
   table_.Lose(id, "gone", now_);

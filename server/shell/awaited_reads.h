@@ -20,7 +20,8 @@ namespace dp::server {
 class AwaitedReads {
  public:
   // Whether they are to be found all at one moment, or each once: then what was found counts, even
-  // when it has gone since, and an element of a queue is found only when it is offered, as a change.
+  // when it has gone since, and an element of a queue is found only when it is offered, as a
+  // change.
   enum class Mode { kTogether, kEach };
 
   AwaitedReads(std::vector<StoreOperation> reads, Mode mode);

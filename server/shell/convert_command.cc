@@ -139,14 +139,15 @@ void Fill(const core::RegisterWorker& worker, journal::RegisterWorker* proto) {
   proto->set_gpus(worker.gpus);
   proto->mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
   proto->set_interface(worker.interface);
+  proto->set_process_tracking(worker.process_tracking);
 }
 
 core::RegisterWorker ToCommand(const journal::RegisterWorker& proto) {
-  return {proto.name(),     proto.host(),
-          proto.address(),  Incarnation(proto.incarnation()),
-          proto.slots(),    {proto.ports().begin(), proto.ports().end()},
-          proto.gpus(),     {proto.labels().begin(), proto.labels().end()},
-          proto.interface()};
+  return {proto.name(),      proto.host(),
+          proto.address(),   Incarnation(proto.incarnation()),
+          proto.slots(),     {proto.ports().begin(), proto.ports().end()},
+          proto.gpus(),      {proto.labels().begin(), proto.labels().end()},
+          proto.interface(), proto.process_tracking()};
 }
 
 void Fill(const core::LoseWorker& lose, journal::LoseWorker* proto) {
@@ -166,6 +167,26 @@ void Fill(const core::LeaveWorker& leave, journal::LeaveWorker* proto) {
 
 core::LeaveWorker ToCommand(const journal::LeaveWorker& proto) {
   return {WorkerId(proto.worker()), Incarnation(proto.incarnation())};
+}
+
+void Fill(const core::ReportSlots& report, journal::ReportSlots* proto) {
+  proto->set_worker(report.worker.value());
+  proto->set_incarnation(report.incarnation.value());
+  proto->set_number(report.number);
+  for (const auto& [slot, reason] : report.unhealthy) {
+    journal::UnhealthySlot* unhealthy = proto->add_unhealthy();
+    unhealthy->set_slot(slot);
+    unhealthy->set_reason(reason);
+  }
+}
+
+core::ReportSlots ToCommand(const journal::ReportSlots& proto) {
+  core::ReportSlots report{
+      WorkerId(proto.worker()), Incarnation(proto.incarnation()), proto.number(), {}};
+  for (const journal::UnhealthySlot& slot : proto.unhealthy()) {
+    report.unhealthy[slot.slot()] = slot.reason();
+  }
+  return report;
 }
 
 void Fill(const core::ReportRank& report, journal::ReportRank* proto) {
@@ -373,6 +394,8 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
       return core::UndrainWorker{record.undrain_worker().worker()};
     case Record::kGiveUpRank:
       return core::GiveUpRank{ToKey(record.give_up_rank().rank()), record.give_up_rank().reason()};
+    case Record::kReportSlots:
+      return ToCommand(record.report_slots());
     // A later release's command too: protobuf keeps a field that it does not know, and sets
     // nothing.
     case Record::ACTION_NOT_SET:
@@ -434,6 +457,7 @@ Record ToRecord(const core::Command& command) {
           [&](const core::ForgetJob& forget) {
             record.mutable_forget_job()->set_job(forget.job.value());
           },
+          [&](const core::ReportSlots& report) { Fill(report, record.mutable_report_slots()); },
           [&](const core::DrainWorker& drain) {
             record.mutable_drain_worker()->set_worker(drain.worker);
             record.mutable_drain_worker()->set_reason(drain.reason);

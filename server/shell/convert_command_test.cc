@@ -51,7 +51,8 @@ std::vector<core::Action> AllActions() {
                            {4001, 4002},
                            1,
                            {{"rack", "r1"}, {"nvlink", ""}},
-                           "eth0"},
+                           "eth0",
+                           "cgroup2"},
       core::LoseWorker{WorkerId(1), Incarnation(5), "silent"},
       core::ReportRank{WorkerId(1),
                        Incarnation(5),
@@ -65,6 +66,8 @@ std::vector<core::Action> AllActions() {
                        "cut off",
                        /*oom=*/true},
       core::LeaveWorker{WorkerId(1), Incarnation(5)},
+      core::ReportSlots{
+          WorkerId(1), Incarnation(5), 2, {{0, "no answer"}, {3, "holds 9 MiB \xff"}}},
       core::JoinWorld{kRank},
       core::AccusePeers{kRank, {0, 3}, "all_reduce 7: ranks 0, 3 did not arrive within 2s", true},
       core::StoreBatch{JobId(7),

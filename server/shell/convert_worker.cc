@@ -56,6 +56,12 @@ v1::Worker ToProto(const core::Worker& worker, const View& view) {
   proto.set_gpus(worker.gpus);
   proto.mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
   proto.set_interface(worker.interface);
+  proto.set_process_tracking(worker.process_tracking);
+  for (const auto& [slot, reason] : worker.unhealthy) {
+    v1::UnhealthySlot* unhealthy = proto.add_unhealthy_slots();
+    unhealthy->set_slot(slot);
+    unhealthy->set_reason(reason);
+  }
   proto.set_drained(worker.drain.has_value());
   proto.set_reason(worker.drain.has_value() ? worker.drain->reason : worker.lost_reason);
   if (const auto silent_for = view.liveness.silent_for(worker.id, view.now)) {
@@ -84,6 +90,15 @@ v1::Assignment ToProto(const core::Assignment& assignment, const std::string& st
     for (const core::HostRanks& host : rank.hosts) Fill(host, added->add_hosts());
   }
   return proto;
+}
+
+core::ReportSlots FromProto(const v1::ReportSlotsRequest& request) {
+  core::ReportSlots report{
+      WorkerId(request.worker_id()), Incarnation(request.incarnation()), request.number(), {}};
+  for (const v1::UnhealthySlot& slot : request.unhealthy()) {
+    report.unhealthy[slot.slot()] = std::string(Utf8Prefix(slot.reason(), kLastLineBytesMax));
+  }
+  return report;
 }
 
 absl::StatusOr<core::ReportRank> FromProto(const v1::ReportRankRequest& request) {

@@ -17,5 +17,6 @@ v1::Worker ToProto(const core::Worker& worker, const View& view);
 v1::Assignment ToProto(const core::Assignment& assignment, const std::string& store_host);
 // Errors: InvalidArgument a state that is not for workers to report.
 absl::StatusOr<core::ReportRank> FromProto(const v1::ReportRankRequest& request);
+core::ReportSlots FromProto(const v1::ReportSlotsRequest& request);
 
 }  // namespace dp::server

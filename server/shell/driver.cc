@@ -353,7 +353,8 @@ void Driver::AnswerAllEnded(std::vector<Item>& items) {
 absl::Duration Driver::UntilNextWake() const {
   if (journal_.compacting()) return absl::ZeroDuration();
   const absl::Duration until_look = options_.lease / kLooksPerLease;
-  const absl::Time next = std::min({waiters_.next_deadline(), offers_.next_deadline(), plan_again_at_});
+  const absl::Time next =
+      std::min({waiters_.next_deadline(), offers_.next_deadline(), plan_again_at_});
   const absl::Duration pulse =
       options_.notify != nullptr ? options_.notify->pulse() : absl::InfiniteDuration();
   return std::min({until_look, next - clock_.Now(), pulse});

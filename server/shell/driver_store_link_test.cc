@@ -27,18 +27,18 @@ class DriverStoreLinkTest : public ::testing::Test {
     Submit(core::RegisterWorker{"w", "host", "127.0.0.1", Incarnation(1), 2});
     Submit(core::SubmitJob{.request_id = "r", .spec = {.name = "job", .ranks = 1}});
     link_ = std::make_unique<DriverStoreLink>(
-        *driver_, DriverStoreLink::Options{.job = JobId(1), .generation = kFirst, .incarnation = 7});
+        *driver_,
+        DriverStoreLink::Options{.job = JobId(1), .generation = kFirst, .incarnation = 7});
   }
   void TearDown() override { driver_->Stop(); }
 
   void Submit(core::Action action) {
     std::promise<absl::Status> done;
-    ASSERT_TRUE(driver_
-                    ->Submit(std::move(action),
-                             [&](const core::Outcome& outcome, const View&) {
-                               done.set_value(outcome.status);
-                             })
-                    .ok());
+    ASSERT_TRUE(
+        driver_
+            ->Submit(std::move(action), [&](const core::Outcome& outcome,
+                                            const View&) { done.set_value(outcome.status); })
+            .ok());
     ASSERT_TRUE(done.get_future().get().ok());
   }
   void Do(StoreOperation operation) {
@@ -59,8 +59,7 @@ class DriverStoreLinkTest : public ::testing::Test {
   void AwaitTurn() {
     for (int turn = 0; turn < 2; ++turn) {
       std::promise<void> done;
-      ASSERT_TRUE(
-          driver_->Ask([&](const absl::Status&, const View&) { done.set_value(); }).ok());
+      ASSERT_TRUE(driver_->Ask([&](const absl::Status&, const View&) { done.set_value(); }).ok());
       done.get_future().wait();
     }
   }

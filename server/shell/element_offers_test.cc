@@ -17,7 +17,7 @@ using Wake = Waiters::Wake;
 
 constexpr absl::Duration kPromise = absl::Seconds(10);
 
-absl::Time At(int seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
+absl::Time Second(int second) { return absl::UnixEpoch() + absl::Seconds(second); }
 
 // Queues of two jobs, calls that wait for their elements, and what happens in one turn of a driver.
 class ElementOffersTest : public ::testing::Test {
@@ -48,7 +48,7 @@ class ElementOffersTest : public ::testing::Test {
     const auto length = [this](const Topic& queue) -> size_t {
       return queue.id == 1 ? elements_ : 0;
     };
-    offers_.Offer(At(at), length, waiters_);
+    offers_.Offer(Second(at), length, waiters_);
     return told_;
   }
 
@@ -87,10 +87,10 @@ TEST_F(ElementOffersTest, AnElementIsOfferedToTheNextWhenNobodyTakesIt) {
   Park(1), Park(2);
   Push(1);
   EXPECT_THAT(Offer(0), ElementsAre(1));
-  EXPECT_EQ(offers_.next_deadline(), At(10));
+  EXPECT_EQ(offers_.next_deadline(), Second(10));
   EXPECT_THAT(Offer(9), IsEmpty());
   EXPECT_THAT(Offer(10), ElementsAre(2));
-  EXPECT_EQ(offers_.next_deadline(), At(20));
+  EXPECT_EQ(offers_.next_deadline(), Second(20));
 }
 
 TEST_F(ElementOffersTest, WhatWasTakenIsPromisedToNobody) {
@@ -106,7 +106,7 @@ TEST_F(ElementOffersTest, AStoreThatEndsTakesItsPromisesWithIt) {
   Push(1);
   Offer();
   offers_.OnChange({Kind::kWorld, 2, ""});
-  EXPECT_EQ(offers_.next_deadline(), At(10));
+  EXPECT_EQ(offers_.next_deadline(), Second(10));
   offers_.OnChange({Kind::kWorld, 1, ""});
   EXPECT_EQ(offers_.next_deadline(), absl::InfiniteFuture());
 }

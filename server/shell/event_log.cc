@@ -167,6 +167,11 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
           [](const core::RequeueJob& requeue) { LogQueued("job_requeued", requeue.job); },
           [](const core::ExpireJob& expire) { LogQueued("job_expired", expire.job); },
           [](const core::ForgetJob& forget) { LogQueued("job_forgotten", forget.job); },
+          [&](const core::ReportSlots& report) {
+            Log(Severity::kWarning, "worker_slots_reported",
+                {{"worker", NameOf(coordinator, report.worker)},
+                 {"unhealthy", report.unhealthy.size()}});
+          },
           [](const core::DrainWorker& drain) {
             Log(Severity::kInfo, "worker_drained",
                 {{"worker", drain.worker}, {"reason", drain.reason}});

@@ -304,6 +304,8 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
   DP_RETURN_IF_ERROR(CheckHead(spec));
   DP_RETURN_IF_ERROR(CheckRange("ranks", spec.ranks(), 1, kRanksMax));
   DP_RETURN_IF_ERROR(CheckRange("threadsPerRank", spec.threads_per_rank(), 1, kThreadsPerRankMax));
+  DP_RETURN_IF_ERROR(
+      CheckRange("memoryMibPerRank", spec.memory_mib_per_rank(), 0, kMemoryMibPerRankMax));
   DP_RETURN_IF_ERROR(CheckRange("grace", FromProto(spec.grace()), absl::ZeroDuration(), kGraceMax));
   DP_RETURN_IF_ERROR(CheckRange("detectWithin", FromProto(spec.detect_within()), kDetectWithinMin,
                                 kDetectWithinMax));

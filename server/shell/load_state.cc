@@ -58,11 +58,16 @@ core::Worker Load(const journal::SavedWorker& proto) {
       .gpus = proto.gpus(),
       .labels = {proto.labels().begin(), proto.labels().end()},
       .interface = proto.interface(),
+      .process_tracking = proto.process_tracking(),
+      .slot_report = proto.slot_report(),
       .lost_at = LoadTime(proto.has_lost_at(), &journal::SavedWorker::lost_at, proto),
       .lost_reason = proto.lost_reason()};
   if (proto.has_drain()) {
     worker.drain = {proto.drain().reason(), proto.drain().hand_over(),
                     FromProto(proto.drain().at())};
+  }
+  for (const journal::UnhealthySlot& slot : proto.unhealthy()) {
+    worker.unhealthy[slot.slot()] = slot.reason();
   }
   for (const journal::SavedSlot& slot : proto.slots()) {
     worker.slots.push_back(slot.has_holder() ? std::optional(Load(slot.holder())) : std::nullopt);

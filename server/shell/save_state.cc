@@ -42,7 +42,8 @@ void Save(const core::Drain& drain, journal::SavedDrain* proto) {
 
 void Save(const core::Worker& worker, journal::SavedWorker* proto) {
   const auto& [id, name, host, address, incarnation, state, leaving, slots, ports, gpus, labels,
-               interface, drain, lost_at, lost_reason] = worker;
+               interface, process_tracking, unhealthy, slot_report, drain, lost_at, lost_reason] =
+      worker;
   proto->set_id(id.value());
   proto->set_name(name);
   proto->set_host(host);
@@ -58,6 +59,13 @@ void Save(const core::Worker& worker, journal::SavedWorker* proto) {
   proto->set_gpus(gpus);
   proto->mutable_labels()->insert(labels.begin(), labels.end());
   proto->set_interface(interface);
+  proto->set_process_tracking(process_tracking);
+  proto->set_slot_report(slot_report);
+  for (const auto& [slot, reason] : unhealthy) {
+    journal::UnhealthySlot* saved = proto->add_unhealthy();
+    saved->set_slot(slot);
+    saved->set_reason(reason);
+  }
   if (drain.has_value()) Save(*drain, proto->mutable_drain());
   SaveTime(lost_at, &journal::SavedWorker::mutable_lost_at, proto);
   proto->set_lost_reason(lost_reason);

@@ -33,11 +33,11 @@ grpc::ServerUnaryReactor* WorkersService::Register(grpc::CallbackServerContext* 
                                                    const v1::RegisterRequest* request,
                                                    v1::RegisterResponse* response) {
   core::RegisterWorker worker{
-      request->name(),     request->host(),
-      request->address(),  Incarnation(request->incarnation()),
-      request->slots(),    {request->ports().begin(), request->ports().end()},
-      request->gpus(),     {request->labels().begin(), request->labels().end()},
-      request->interface()};
+      request->name(),      request->host(),
+      request->address(),   Incarnation(request->incarnation()),
+      request->slots(),     {request->ports().begin(), request->ports().end()},
+      request->gpus(),      {request->labels().begin(), request->labels().end()},
+      request->interface(), request->process_tracking()};
   return Apply(driver_, context, std::move(worker),
                [=](const core::Outcome& outcome, const View& view) {
                  const WorkerId id = std::get<WorkerId>(outcome.reply);
@@ -93,6 +93,15 @@ grpc::ServerUnaryReactor* WorkersService::ReportRank(grpc::CallbackServerContext
   auto report = FromProto(*request);
   if (!report.ok()) return Refuse(context, report.status());
   return Apply(driver_, context, *std::move(report), [=](const core::Outcome&, const View& view) {
+    SetHeader(view, response);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* WorkersService::ReportSlots(grpc::CallbackServerContext* context,
+                                                      const v1::ReportSlotsRequest* request,
+                                                      v1::ReportSlotsResponse* response) {
+  return Apply(driver_, context, FromProto(*request), [=](const core::Outcome&, const View& view) {
     SetHeader(view, response);
     return absl::OkStatus();
   });

@@ -28,6 +28,9 @@ class WorkersService final : public v1::Workers::CallbackService {
   grpc::ServerUnaryReactor* ReportRank(grpc::CallbackServerContext* context,
                                        const v1::ReportRankRequest* request,
                                        v1::ReportRankResponse* response) override;
+  grpc::ServerUnaryReactor* ReportSlots(grpc::CallbackServerContext* context,
+                                        const v1::ReportSlotsRequest* request,
+                                        v1::ReportSlotsResponse* response) override;
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
                                  const v1::ListWorkersRequest* request,
                                  v1::ListWorkersResponse* response) override;

@@ -1,6 +1,6 @@
 // Our client against servers of PyTorch's own, by the contract that every store keeps:
-// pytorch_server_test.py runs it and hosts them. DP_PYTORCH_SERVERS is a port of loopback where each
-// connection is answered by the port of a new, empty server.
+// pytorch_server_test.py runs it and hosts them. DP_PYTORCH_SERVERS is a port of loopback where
+// each connection is answered by the port of a new, empty server.
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -215,6 +215,7 @@ void Later(Life& life) {
   life.Add(core::CancelJob{JobId(13)});
   life.Add(core::RegisterWorker{"", "host-c", "10.0.0.3", kC, 1});
   life.Add(core::LoseWorker{WorkerId(3), kC, "silent for 5s"});
+  life.Add(core::ReportSlots{WorkerId(2), kB, 3, {{1, "GPU 1 still holds 9 MiB"}}});
   life.Add(core::LeaveWorker{WorkerId(2), kB});
 }
 

@@ -165,6 +165,9 @@ std::vector<std::string> DescribeWorkers(const std::vector<const core::Worker*>&
       absl::StrAppend(&lines.back(), worker->free_slots().size(), " of ", worker->slots.size(),
                       " slots free");
       if (worker->leaving) absl::StrAppend(&lines.back(), ", leaving");
+      for (const auto& [slot, reason] : worker->unhealthy) {
+        absl::StrAppend(&lines.back(), ", slot ", slot, " unhealthy: ", reason);
+      }
       if (worker->drain) absl::StrAppend(&lines.back(), ", drained: ", worker->drain->reason);
     } else {
       absl::StrAppend(&lines.back(), "lost, ", worker->lost_reason);

@@ -131,6 +131,7 @@ Script::Lines Script::RunCommand(const Line& line) {
     return Apply(core::DrainWorker{line.word(1), line.option("reason", "maintenance"),
                                    line.option("hand-over", "no") == "yes"});
   }
+  if (verb == "slots") return Apply(SlotsReport(line));
   if (verb == "undrain") return Apply(core::UndrainWorker{line.word(1)});
   if (verb == "limit") return SetLimit(line);
   if (verb == "due") return JudgeTime();
@@ -361,6 +362,16 @@ core::AccusePeers Script::Accusation(const Line& line) const {
 }
 
 // "checkpoint JOB/RANK step=10" and "weights JOB/RANK": files with a name and hash by formula.
+core::ReportSlots Script::SlotsReport(const Line& line) const {
+  const core::Worker& worker = Named(line.word(1));
+  core::ReportSlots report{
+      worker.id, worker.incarnation, static_cast<uint64_t>(line.number("number", 1)), {}};
+  if (line.options.contains("unhealthy")) {
+    report.unhealthy[line.number("unhealthy", 0)] = line.option("reason", "no answer");
+  }
+  return report;
+}
+
 core::Action Script::Made(const Line& line) const {
   const std::string hash(64, line.option("hash", "a").front());
   const core::RankKey rank = Rank(line);

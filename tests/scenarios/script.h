@@ -51,6 +51,7 @@ class Script {
   core::RegisterWorker Register(const Line& line);
   core::SubmitJob Submission(const Line& line);
   core::ReportRank Report(const Line& line, core::ReportRank::What what) const;
+  core::ReportSlots SlotsReport(const Line& line) const;
   core::AccusePeers Accusation(const Line& line) const;
   core::Action Made(const Line& line) const;
   core::RankKey Rank(const Line& line) const;

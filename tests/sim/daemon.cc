@@ -41,6 +41,8 @@ void Daemon::Register() {
   desired_ = {};
   observed_ = {};
   reporting_ = false;
+  unhealthy_.clear();
+  slot_reports_ = 0;
   asked_again_at_ = absl::InfiniteFuture();
   const core::RegisterWorker request{name_, absl::StrCat("host", node_), "", incarnation_, slots_};
   Retry<WorkerId>(
@@ -119,7 +121,8 @@ void Daemon::Take(const core::Assignment& assignment) {
   for (const core::AssignedRank& rank : assignment.ranks) {
     desired_.ranks[rank.key] = {
         rank.key, rank.stop, kGrace,
-        /*stop_when_isolated=*/!rank.hosts.empty() && env_.plant != Plant::kOutliveTouch};
+        /*stop_when_isolated=*/!rank.hosts.empty() && env_.plant != Plant::kOutliveTouch,
+        rank.slot};
     world_sizes_[rank.key] = rank.world_size;
     commands_[rank.key] = !rank.hosts.empty();
   }
@@ -215,6 +218,8 @@ void Daemon::Exited(const worker::RankKey& key, const core::Exit& exit) {
   observed_.Exited(key, exit, {"last line"});
   Reconcile();
   Later(env_.dice.Between(absl::ZeroDuration(), absl::Milliseconds(300)), [this, key] {
+    const worker::Process* process = observed_.Find(key);
+    if (process != nullptr && env_.dice.Chance(0.05)) Afflict(process->slot);
     observed_.Gone(key, env_.events.now());
     Reconcile();
   });
@@ -222,6 +227,45 @@ void Daemon::Exited(const worker::RankKey& key, const core::Exit& exit) {
     observed_.LogsShipped(key);
     Reconcile();
   });
+}
+
+void Daemon::Afflict(int slot) {
+  using State = worker::SlotFitness::State;
+  if (observed_.fitness(slot).state != State::kFit) return;
+  SlotIs(slot, State::kReturning);
+  Later(absl::Seconds(1), [this, slot] { SlotIs(slot, State::kUnfit); });
+  Later(env_.dice.Between(absl::Seconds(2), absl::Seconds(6)),
+        [this, slot] { SlotIs(slot, State::kFit); });
+}
+
+void Daemon::SlotIs(int slot, worker::SlotFitness::State state) {
+  const bool unfit = state == worker::SlotFitness::State::kUnfit;
+  const bool known = unhealthy_.contains(slot);
+  if (unfit) unhealthy_[slot] = "GPU 0 still holds 9 MiB";
+  if (!unfit) unhealthy_.erase(slot);
+  observed_.SlotIs(slot, {.state = state, .reason = unfit ? unhealthy_[slot] : ""});
+  if (unfit != known) ReportSlots();
+  Reconcile();
+}
+
+// Tries until it is heard, or there is something newer to tell.
+void Daemon::ReportSlots() {
+  const core::ReportSlots request{id_, incarnation_, ++slot_reports_, unhealthy_};
+  Call<Done>(
+      absl::Seconds(2), [request](Service& service, auto reply) { service.Act(request, reply); },
+      [this, request](const absl::StatusOr<Done>& done) {
+        if (request.number != slot_reports_) return;
+        if (absl::IsUnavailable(done.status()) || absl::IsDeadlineExceeded(done.status())) {
+          return Later(absl::Milliseconds(300), [this, request] {
+            if (request.number == slot_reports_) ReportSlots();
+          });
+        }
+        for (const auto& [slot, reason] : unhealthy_) {
+          observed_.SlotIs(
+              slot, {.state = worker::SlotFitness::State::kUnfit, .reason = reason, .told = true});
+        }
+        Reconcile();
+      });
 }
 
 void Daemon::Report(const worker::Report& report) {

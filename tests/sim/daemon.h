@@ -49,6 +49,10 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   bool CarryOut(const worker::Action& action);
   void Start(const worker::AssignedRank& rank);
   void Exited(const worker::RankKey& key, const core::Exit& exit);
+  // For a while something holds on to the slot's GPU.
+  void Afflict(int slot);
+  void SlotIs(int slot, worker::SlotFitness::State state);
+  void ReportSlots();
   void Report(const worker::Report& report);
   void Reported(const worker::Report& report, const absl::Status& status);
 
@@ -80,6 +84,8 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   std::map<worker::RankKey, int> world_sizes_;
   std::map<worker::RankKey, bool> commands_;
   bool reporting_ = false;
+  std::map<int, std::string> unhealthy_;
+  uint64_t slot_reports_ = 0;
   absl::Time asked_again_at_ = absl::InfiniteFuture();
 };
 

@@ -12,25 +12,10 @@
 #include "base/status.h"
 #include "proto/convert/time.h"
 #include "worker/agent/local_address.h"
+#include "worker/agent/rank_report.h"
 
 namespace dp::worker {
 namespace {
-
-v1::RankState StateFor(Milestone milestone) {
-  switch (milestone) {
-    case Milestone::kNone:
-      return v1::RANK_STATE_UNSPECIFIED;
-    case Milestone::kStarted:
-      return v1::RANK_STATE_STARTED;
-    case Milestone::kExited:
-      return v1::RANK_STATE_EXITED;
-    case Milestone::kReleased:
-      return v1::RANK_STATE_RELEASED;
-  }
-  return v1::RANK_STATE_UNSPECIFIED;
-}
-
-constexpr char kCutOff[] = "its worker had lost touch with the coordinator (onIsolation is stop)";
 
 template <typename... More>
 void LogRank(Severity severity, absl::string_view event, const RankKey& key, const More&... more) {
@@ -49,6 +34,8 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
       runner_(runner),
       events_(events),
       clock_(clock),
+      slots_({options_.slot_devices, options_.device_memory, options_.device_limits}, events,
+             clock.Now()),
       random_state_(options_.seed),
       rank_host_(options_.rank_host),
       report_backoff_(BackoffOptions{.max = absl::Seconds(1)}, NextRandom(random_state_)),
@@ -66,6 +53,7 @@ absl::Status Agent::Run() {
   BeginIncarnation();
   FollowLeftOvers();
   for (;;) {
+    slots_.Step(clock_.Now(), &observed_);
     const Decision decision = Reconcile(desired_, observed_, clock_.Now());
     // What was done may make more due at once, as a decline its report: ask again without waiting.
     const bool acted = CarryOut(decision);
@@ -98,10 +86,11 @@ bool Agent::CarryOut(const Decision& decision) {
 }
 
 absl::Duration Agent::Patience(const Decision& decision) const {
-  const bool report_waits = !report_under_way_ && !decision.actions.empty() &&
-                            std::holds_alternative<Report>(decision.actions.back());
-  const absl::Time wake =
-      report_waits ? std::min(decision.ask_again_at, report_again_at_) : decision.ask_again_at;
+  const bool rank_report =
+      !decision.actions.empty() && std::holds_alternative<Report>(decision.actions.back());
+  const bool report_waits = !report_under_way_ && (rank_report || SlotsReportDue());
+  const absl::Time wake = std::min({decision.ask_again_at, slots_.wake_at(),
+                                    report_waits ? report_again_at_ : absl::InfiniteFuture()});
   const absl::Duration pulse =
       options_.notify != nullptr ? options_.notify->pulse() : absl::InfiniteDuration();
   return std::min(wake - clock_.Now(), pulse);
@@ -114,6 +103,7 @@ void Agent::ShowLife() {
 void Agent::Do(const Start& start) {
   const RankKey& key = start.rank.key;
   observed_.AskedToStart(start.rank);
+  slots_.Taken(start.rank.slot);
   (void)OomKillsGrew();  // those before it are not its own
   const LogSpool spool = SpoolOf(key);
   if (left_over_.contains(key)) DropSpool(key);  // of another coordinator's job
@@ -176,36 +166,28 @@ void Agent::Do(const Forget& forget) {
 // Reports leave one by one, so that the first failure is also the first one heard of.
 void Agent::SendFirstReport(const Decision& decision) {
   if (report_under_way_ || clock_.Now() < report_again_at_) return;
+  // First, since what is released could be given away at once.
+  if (SlotsReportDue()) return SendSlotsReport();
   for (const Action& action : decision.actions) {
     const Report* report = std::get_if<Report>(&action);
     if (report == nullptr) continue;
     report_under_way_ = true;
-    reporter_.Send({report->key, report->milestone, RequestFor(*report)});
+    reporter_.Send(Reporter::Report{report->key, report->milestone,
+                                    RequestFor(*report, *observed_.Find(report->key), session_)});
     return;
   }
 }
 
-v1::ReportRankRequest Agent::RequestFor(const Report& report) const {
-  const Process& process = *observed_.Find(report.key);
-  v1::ReportRankRequest request;
+bool Agent::SlotsReportDue() const {
+  return slots_.report_due() && session_.incarnation == incarnation_;
+}
+
+void Agent::SendSlotsReport() {
+  v1::ReportSlotsRequest request = slots_.TakeReport();
   request.set_worker_id(session_.worker_id);
   request.set_incarnation(session_.incarnation.value());
-  request.set_job(report.key.job.value());
-  request.set_generation(report.key.generation.value());
-  request.set_rank(report.key.rank);
-  request.set_state(StateFor(report.milestone));
-  request.set_pid(process.pid);
-  if (report.milestone != Milestone::kExited) return request;
-  request.set_stopped(process.stopped());
-  if (process.cut_off) request.set_stop_reason(kCutOff);
-  request.set_oom(process.oom);
-  request.set_error(process.error);
-  for (const std::string& line : process.last_lines) request.add_last_lines(line);
-  if (!process.error.empty()) return request;
-  const bool code = process.exit.how == Exit::How::kCode;
-  if (code) request.mutable_exit()->set_code(process.exit.number);
-  if (!code) request.mutable_exit()->set_signal(process.exit.number);
-  return request;
+  report_under_way_ = true;
+  reporter_.Send(Reporter::SlotsReport{std::move(request)});
 }
 
 void Agent::On(const Registered& event) {
@@ -260,19 +242,27 @@ void Agent::On(const AssignmentChanged& event) {
 }
 
 void Agent::On(const ReportAnswered& event) {
+  if (ReportIsDone(event.status)) observed_.Acknowledged(event.key, event.milestone);
+}
+
+void Agent::On(const SlotsAnswered& event) { slots_.ReportAnswered(ReportIsDone(event.status)); }
+
+bool Agent::ReportIsDone(const absl::Status& status) {
   report_under_way_ = false;
-  if (event.status.ok()) report_trouble_.Worked();
-  if (!event.status.ok()) report_trouble_.Failed(event.status);
+  if (status.ok()) report_trouble_.Worked();
+  if (!status.ok()) report_trouble_.Failed(status);
   // What is refused will be refused again: the job is over, or the lease is, which the heartbeat
   // finds out.
-  if (event.status.ok() || IsRefusal(event.status)) {
+  if (status.ok() || IsRefusal(status)) {
     report_backoff_.Reset();
     report_again_at_ = absl::InfinitePast();
-    observed_.Acknowledged(event.key, event.milestone);
-  } else {
-    report_again_at_ = clock_.Now() + report_backoff_.Next();
+    return true;
   }
+  report_again_at_ = clock_.Now() + report_backoff_.Next();
+  return false;
 }
+
+void Agent::On(const DeviceMemoryRead& event) { slots_.Answered(event.memory, clock_.Now()); }
 
 void Agent::On(const ProcessNews& event) {
   std::visit([&](const auto& news) { TakeNews(event.key, news); }, event.what);
@@ -285,6 +275,7 @@ void Agent::TakeNews(const RankKey& key, const ProcessStarted& news) {
 
 void Agent::TakeNews(const RankKey& key, const ProcessNotStarted& news) {
   LogRank(Severity::kError, "rank_not_started", key, LogField("reason", news.error));
+  slots_.TreeGone(observed_.Find(key)->slot, clock_.Now());
   observed_.StartFailed(key, news.error, clock_.Now());
   observed_.LogsShipped(key);  // there are none
 }
@@ -294,7 +285,8 @@ void Agent::TakeNews(const RankKey& key, const ProcessExited& news) {
   LogRank(Severity::kInfo, "rank_exited", key,
           LogField(code ? "code" : "signal", news.exit.number));
   const bool killed = news.exit == Exit{Exit::How::kSignal, SIGKILL};
-  observed_.Exited(key, news.exit, SpoolOf(key).LastLines(), killed && OomKillsGrew());
+  const bool grew = OomKillsGrew();
+  observed_.Exited(key, news.exit, SpoolOf(key).LastLines(), killed && news.oom.value_or(grew));
 }
 
 bool Agent::OomKillsGrew() {
@@ -304,6 +296,7 @@ bool Agent::OomKillsGrew() {
 }
 
 void Agent::TakeNews(const RankKey& key, const ProcessGone&) {
+  slots_.TreeGone(observed_.Find(key)->slot, clock_.Now());
   observed_.Gone(key, clock_.Now());
   shipper_.Finish(key);
 }
@@ -346,6 +339,7 @@ void Agent::On(const ShutdownWanted&) {
 
 void Agent::BeginIncarnation() {
   incarnation_ = Incarnation(NextRandom(random_state_) | 1);  // 0 names none
+  slots_.BeginIncarnation();
   lease_.Begin(incarnation_);
 }
 
@@ -369,6 +363,7 @@ absl::StatusOr<v1::RegisterRequest> Agent::Registration() const {
   request.set_gpus(static_cast<int>(options_.rank_host.facts.devices.size()));
   request.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());
   request.set_interface(InterfaceWith(*address));
+  request.set_process_tracking(options_.process_tracking);
   return request;
 }
 

@@ -22,6 +22,7 @@
 #include "worker/agent/process_runner.h"
 #include "worker/agent/rank_command.h"
 #include "worker/agent/reporter.h"
+#include "worker/agent/slot_return.h"
 #include "worker/agent/store_endpoints.h"
 #include "worker/core/supervisor.h"
 
@@ -47,6 +48,13 @@ struct AgentOptions {
   NotifySocket* notify = nullptr;
   // Whether the host of the coordinator answers that no process listens there. Null: never known.
   std::function<bool()> coordinator_absent;
+  // By slot, the GPUs that its ranks have; empty: none has any.
+  std::vector<std::vector<Device>> slot_devices = {};
+  // Who knows when they are free; the owner's. Null: they count as free when the processes are
+  // gone.
+  DeviceMemorySource* device_memory = nullptr;
+  SlotDevices::Limits device_limits = {};
+  std::string process_tracking = {};
   // As CountOomKills. Null: never known.
   std::function<int64_t()> oom_kills;
   uint64_t seed = 0;  // of back-offs and incarnations
@@ -81,6 +89,8 @@ class Agent {
   void Do(const Kill& kill);
   void Do(const Forget& forget);
   void SendFirstReport(const Decision& decision);
+  bool SlotsReportDue() const;
+  void SendSlotsReport();
 
   void On(const Registered& event);
   void On(const CoordinatorAnswered& event);
@@ -90,6 +100,8 @@ class Agent {
   void On(const RegistrationRefused& event);
   void On(const AssignmentChanged& event);
   void On(const ReportAnswered& event);
+  void On(const SlotsAnswered& event);
+  void On(const DeviceMemoryRead& event);
   void On(const ProcessNews& event);
   void On(const LogsNews& event);
   void On(const GenerationOver& event);
@@ -100,13 +112,14 @@ class Agent {
   void TakeNews(const RankKey& key, const ProcessNotStarted& news);
   void TakeNews(const RankKey& key, const ProcessExited& news);
   void TakeNews(const RankKey& key, const ProcessGone& news);
+  // Whether there will be no other try at a report that was answered so.
+  bool ReportIsDone(const absl::Status& status);
   // Since it was last asked.
   bool OomKillsGrew();
 
   void BeginIncarnation();
   // Called when the mode has nothing left to wait for. Returns whether the daemon is to end.
   bool ModeFinished();
-  v1::ReportRankRequest RequestFor(const Report& report) const;
   // Where the ranks of a command meet. Errors: those of StoreEndpoints.
   absl::StatusOr<StoreEndpoint> StoreOf(const v1::AssignedRank& rank);
   absl::StatusOr<RankCommand> CommandOf(const v1::AssignedRank& rank, const LogSpool& spool);
@@ -131,6 +144,7 @@ class Agent {
   // What is wanted, and what is known.
   Desired desired_;
   Observed observed_;
+  SlotReturn slots_;
   absl::btree_map<RankKey, v1::AssignedRank> assigned_;  // the same ranks as desired_
   // Of ranks that are no longer on record here, but whose logs have not been stored yet.
   std::set<RankKey> left_over_;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/testing/notify_listener.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,9 +19,39 @@ using testing::AnyOf;
 using testing::Contains;
 using testing::HasSubstr;
 
+// The driver of a host whose slot 0 has the GPU "a".
+class FakeMemory final : public DeviceMemorySource {
+ public:
+  void Set(absl::StatusOr<int64_t> mib) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    mib_ = std::move(mib);
+  }
+  // Waits until it has been asked so many times more.
+  void AwaitQuestions(int questions) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    const int goal = asked_ + questions;
+    while (asked_ < goal) changed_.Wait(mu_);
+  }
+
+  absl::StatusOr<int64_t> BytesInUse(const std::string&) override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    ++asked_;
+    changed_.NotifyAll();
+    if (!mib_.ok()) return mib_.status();
+    return *mib_ << 20;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  absl::StatusOr<int64_t> mib_ DP_GUARDED_BY(mu_) = 0;
+  int asked_ DP_GUARDED_BY(mu_) = 0;
+};
+
 v1::AssignedRank ARank(int rank, bool stop = false) {
   v1::AssignedRank assigned;
   assigned.set_rank(rank);
+  assigned.set_slot(rank);
   assigned.set_stop(stop);
   assigned.mutable_spec()->mutable_grace()->set_nanos(1'000'000);
   return assigned;
@@ -44,6 +75,9 @@ class AgentTest : public testing::Test {
                          .rank_host = {.coordinator = "c:1", .trainer = "/trainer"},
                          .address = [] { return std::string("10.0.0.9"); },
                          .notify = &notify_,
+                         .slot_devices = {{{"a", "GPU 0 (a)"}}, {}},
+                         .device_memory = memory_,
+                         .device_limits = device_limits_,
                          .seed = 42};
     agent_.emplace(std::move(options), coordinator_, coordinator_, runner_, events_,
                    Clock::System());
@@ -86,6 +120,11 @@ class AgentTest : public testing::Test {
   Events events_;
   FakeCoordinator coordinator_;
   FakeRunner runner_{events_};
+  FakeMemory gpu_;
+  DeviceMemorySource* memory_ = nullptr;
+  SlotDevices::Limits device_limits_{.patience = absl::Hours(1),
+                                     .ask_every = absl::Milliseconds(1),
+                                     .ask_unfit_every = absl::Milliseconds(1)};
   std::optional<Agent> agent_;
   absl::Status result_;
   std::jthread running_;
@@ -179,6 +218,59 @@ TEST_F(AgentTest, ARankTakesThePlaceOfOneOfTheSameNameThatAnEarlierLifeLeft) {
   std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT), std::ios::app) << "mine\n";
   coordinator_.RefuseLogs(absl::OkStatus());
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "mine\n"), "mine\n");
+}
+
+TEST_F(AgentTest, ASlotIsReleasedWhenTheMemoryOfItsGpuIsFreeNotWhenItsProcessesAreGone) {
+  memory_ = &gpu_;
+  RunRankZero();
+  gpu_.Set(1200);
+  End(0, 0);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
+  gpu_.AwaitQuestions(3);
+  coordinator_.Assign({ARank(0), ARank(1)});
+  EXPECT_EQ(runner_.NextOrder(), "start 1");
+  runner_.Tell(1, ProcessStarted{101});
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 1 started");
+  gpu_.Set(3);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+}
+
+TEST_F(AgentTest, ASlotWhoseGpuIsNotLetGoIsReportedBeforeItIsReleasedAndAgainWhenItIsFree) {
+  memory_ = &gpu_;
+  device_limits_.patience = absl::Milliseconds(50);
+  RunRankZero();
+  gpu_.Set(1200);
+  End(0, 0);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
+  EXPECT_EQ(coordinator_.NextHeard(),
+            "slots 1, 0: GPU 0 (a) still holds 1200 MiB after its processes ended");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+  gpu_.Set(0);
+  EXPECT_EQ(coordinator_.NextHeard(), "slots 2");
+}
+
+TEST_F(AgentTest, ARankIsStartedOnceTheGpuOfItsSlotIsFree) {
+  memory_ = &gpu_;
+  gpu_.Set(1200);
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  gpu_.AwaitQuestions(1);
+  coordinator_.Assign({ARank(0), ARank(1)});
+  EXPECT_EQ(runner_.NextOrder(), "start 1");
+  gpu_.Set(0);
+  EXPECT_EQ(runner_.NextOrder(), "start 0");
+}
+
+TEST_F(AgentTest, ANewIncarnationTellsOfItsUnhealthySlotsAnew) {
+  memory_ = &gpu_;
+  device_limits_.patience = absl::ZeroDuration();
+  gpu_.Set(absl::UnavailableError("GPU is lost"));
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  EXPECT_THAT(coordinator_.NextHeard(), HasSubstr("slots 1, 0: GPU 0 (a)"));
+  coordinator_.LoseWorker(/*successor=*/false);
+  EXPECT_EQ(coordinator_.NextHeard(), "register b");
+  EXPECT_THAT(coordinator_.NextHeard(), HasSubstr(", 0: GPU 0 (a)"));
 }
 
 TEST_F(AgentTest, TheCoordinatorMayBeAwayAtTheStart) {

@@ -69,6 +69,23 @@ void KillCgroup(const std::string& dir) {
   SetFrozen(dir, false);
 }
 
+bool LimitMemory(const std::string& dir, int64_t bytes) {
+  const std::string limit = std::to_string(bytes);
+  if (Write(dir + "/memory.max", limit.c_str())) {
+    Write(dir + "/memory.swap.max", "0");  // absent without swap
+    return true;
+  }
+  if (!Write(dir + "/memory.limit_in_bytes", limit.c_str())) return false;
+  Write(dir + "/memory.memsw.limit_in_bytes", limit.c_str());  // absent where swap is not counted
+  return true;
+}
+
+bool EnableMemory(const std::string& dir) {
+  return Write(dir + "/cgroup.subtree_control", "+memory");
+}
+
+void DisableMemory(const std::string& dir) { Write(dir + "/cgroup.subtree_control", "-memory"); }
+
 bool RemoveCgroup(const std::string& dir) {
   for (const std::string& child : ChildrenOf(dir)) RemoveCgroup(child);
   return rmdir(dir.c_str()) == 0 || errno == ENOENT;

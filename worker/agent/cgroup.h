@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/file_descriptor.h"
@@ -16,6 +17,14 @@ bool JoinCgroup(const std::string& dir);
 // elsewhere one by one, frozen meanwhile where it can be, which may miss what is forked on the way:
 // ask again until it is empty.
 void KillCgroup(const std::string& dir);
+
+// What the processes in it may have of the host's memory together, swap included. False where it
+// has no memory controller.
+bool LimitMemory(const std::string& dir, int64_t bytes);
+
+// Has the cgroups below it count and limit memory themselves (v2). False where that cannot be.
+bool EnableMemory(const std::string& dir);
+void DisableMemory(const std::string& dir);
 
 // Removes it and those below; false while a process is in one of them.
 bool RemoveCgroup(const std::string& dir);

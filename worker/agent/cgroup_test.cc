@@ -71,6 +71,23 @@ TEST_F(CgroupTest, AProcessThatCannotBeNamedHereIsNotTakenForThisProcessGroup) {
   EXPECT_EQ(EndOfChild(), SIGKILL);
 }
 
+TEST_F(CgroupTest, MemoryIsLimitedWithoutAWayOutIntoSwap) {
+  Write("memory.max", "");
+  Write("memory.swap.max", "");
+  EXPECT_TRUE(LimitMemory(dir_, 64 << 20));
+  EXPECT_EQ(Read("memory.max"), "67108864");
+  EXPECT_EQ(Read("memory.swap.max"), "0");
+}
+
+TEST_F(CgroupTest, MemoryIsLimitedByV1WhereItHasTheController) {
+  EXPECT_FALSE(LimitMemory(dir_, 64 << 20));
+  Write("memory.limit_in_bytes", "");
+  Write("memory.memsw.limit_in_bytes", "");
+  EXPECT_TRUE(LimitMemory(dir_, 64 << 20));
+  EXPECT_EQ(Read("memory.limit_in_bytes"), "67108864");
+  EXPECT_EQ(Read("memory.memsw.limit_in_bytes"), "67108864");
+}
+
 TEST_F(CgroupTest, V2SaysWhetherItIsPopulated) {
   Write("cgroup.events", "populated 1\nfrozen 0\n");
   const CgroupWatch watch(dir_);

@@ -14,6 +14,7 @@
 #include "worker/agent/process_runner.h"
 #include "worker/agent/session.h"
 #include "worker/core/rank.h"
+#include "worker/core/slot_devices.h"
 
 // What the agent's threads tell its owner thread.
 
@@ -52,6 +53,14 @@ struct ReportAnswered {
   Milestone milestone = Milestone::kNone;
   absl::Status status;
 };
+// So it was, or was not, with the latest ReportSlots.
+struct SlotsAnswered {
+  absl::Status status;
+};
+// A driver has answered.
+struct DeviceMemoryRead {
+  DeviceMemory memory;
+};
 // The coordinator says so to whom serves its store.
 struct GenerationOver {
   JobId job;
@@ -60,9 +69,10 @@ struct GenerationOver {
 // End with grace; asked again, end at once.
 struct ShutdownWanted {};
 
-using Event = std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseHeld, LeaseLost,
-                           LeaveTold, RegistrationRefused, AssignmentChanged, ReportAnswered,
-                           ProcessNews, LogsNews, GenerationOver, ShutdownWanted>;
+using Event =
+    std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseHeld, LeaseLost,
+                 LeaveTold, RegistrationRefused, AssignmentChanged, ReportAnswered, SlotsAnswered,
+                 DeviceMemoryRead, ProcessNews, LogsNews, GenerationOver, ShutdownWanted>;
 
 // The owner thread's mailbox. It never blocks for long, and every sender has few events under way,
 // so a full one is a bug of ours. After Close, what is told is dropped.

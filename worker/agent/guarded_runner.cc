@@ -112,8 +112,12 @@ void GuardedRunner::CarryOut(const StartOrder& order) {
 absl::StatusOr<SpawnedGuard> GuardedRunner::Spawn(const StartOrder& order) {
   Confinement confinement{.descriptors = descriptors_, .cgroups = {}};
   if (cgroups_ != nullptr) {
-    DP_ASSIGN_OR_RETURN(std::string cgroup, cgroups_->Create(order.key));
-    confinement.cgroups.push_back(std::move(cgroup));
+    DP_ASSIGN_OR_RETURN(confinement.cgroups, cgroups_->Create(order.key));
+  }
+  const int64_t memory = order.command.memory_bytes;
+  if (memory > 0 && (cgroups_ == nullptr || !cgroups_->LimitMemory(order.key, memory))) {
+    Log(Severity::kWarning, "memory_not_limited",
+        {{"job", order.key.job.value()}, {"rank", order.key.rank}, {"memory_bytes", memory}});
   }
   return SpawnGuard(guard_path_, confinement, order.command);
 }
@@ -162,7 +166,8 @@ void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news
     case GuardNews::What::kSignalled: {
       guard.rank_ended = true;
       const bool code = news.what == GuardNews::What::kExited;
-      sink_({key, ProcessExited{{code ? Exit::How::kCode : Exit::How::kSignal, news.number}}});
+      sink_({key, ProcessExited{{code ? Exit::How::kCode : Exit::How::kSignal, news.number},
+                                cgroups_ != nullptr ? cgroups_->OomKilled(key) : std::nullopt}});
       return;
     }
   }

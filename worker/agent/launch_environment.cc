@@ -40,14 +40,6 @@ int PortAt(const v1::HostRanks& host, int local_rank) {
   return local_rank < host.ports_size() ? host.ports(local_rank) : 0;
 }
 
-// Dealt to the slots in turn, so that slot 0 of two has devices 0, 2, 4, ...
-std::vector<std::string> DevicesOf(int slot, const HostFacts& host) {
-  std::vector<std::string> devices;
-  for (size_t i = slot; i < host.devices.size(); i += host.slots)
-    devices.push_back(host.devices[i]);
-  return devices;
-}
-
 // The devices of all the job's ranks on this host. The first ones stand in the order of the local
 // ranks, so that LOCAL_RANK is the number of a rank's own, as programs for torchrun have it.
 std::vector<std::string> DevicesOfJob(const Position& at, const HostFacts& host) {
@@ -135,6 +127,14 @@ Environment Jax(const v1::AssignedRank& rank, const Position& at, const HostFact
 }
 
 }  // namespace
+
+std::vector<std::string> DevicesOf(int slot, const HostFacts& host) {
+  std::vector<std::string> devices;
+  for (size_t i = slot; i < host.devices.size(); i += host.slots) {
+    devices.push_back(host.devices[i]);
+  }
+  return devices;
+}
 
 absl::StatusOr<StoreEndpoint> EndpointAtRank0(const v1::AssignedRank& rank) {
   if (rank.hosts().empty() || PortAt(rank.hosts(0), 0) == 0) {

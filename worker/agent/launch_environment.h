@@ -29,6 +29,9 @@ struct StoreEndpoint {
   bool served = false;
 };
 
+// The GPUs of a slot: they are dealt in turn, so that slot 0 of two has devices 0, 2, 4, ...
+std::vector<std::string> DevicesOf(int slot, const HostFacts& host);
+
 // Rank 0's address, and the port that is kept free for it there.
 // Errors: FailedPrecondition its worker keeps no port.
 absl::StatusOr<StoreEndpoint> EndpointAtRank0(const v1::AssignedRank& rank);

@@ -51,6 +51,8 @@ struct Flags {
   std::string trainer;
   std::vector<std::string> labels;
   std::string process_tracking = "auto";
+  int gpu_free_mib = 512;
+  int gpu_free_within_s = 30;
   std::string cgroup;             // the daemon's when it was started (v2); empty: none
   std::vector<std::string> gpus;  // what is there, not what is asked for
 };
@@ -123,6 +125,16 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->envname("DP_PROCESS_TRACKING")
       ->check(CLI::IsMember(kProcessTrackings))
       ->capture_default_str();
+  app.add_option("--gpu-free-mib", flags->gpu_free_mib,
+                 "memory of a GPU that may be in use, in MiB, where it counts as free")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  app.add_option(
+         "--gpu-free-within", flags->gpu_free_within_s,
+         "seconds from the end of a rank in which its GPU must be free again; later its slot "
+         "counts as unhealthy, until it is")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
   app.set_version_flag("--version", VersionLine("dp-worker"));
   try {
     app.parse(argc, argv);
@@ -158,6 +170,20 @@ Labels LabelsFrom(const Flags& flags) {
   return labels;
 }
 
+// By slot.
+std::vector<std::vector<Device>> SlotDevicesOf(const HostFacts& host) {
+  std::vector<std::vector<Device>> by_slot(host.slots);
+  for (int slot = 0; slot < host.slots; ++slot) {
+    for (const std::string& name : DevicesOf(slot, host)) {
+      const auto number = std::find(host.devices.begin(), host.devices.end(), name);
+      const std::string label = absl::StrCat("GPU ", number - host.devices.begin());
+      const bool by_uuid = name.find('-') != name.npos;
+      by_slot[slot].push_back({name, by_uuid ? absl::StrCat(label, " (", name, ")") : label});
+    }
+  }
+  return by_slot;
+}
+
 AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
                          const ReservedPorts& ports) {
   return {
@@ -184,6 +210,9 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
           },
       .coordinator_absent = [probe = std::make_shared<ListenerProbe>(
                                  flags.coordinator)] { return probe->NobodyListens(); },
+      .slot_devices = SlotDevicesOf({.slots = flags.slots, .devices = flags.gpus}),
+      .device_limits = {.free_bytes_max = int64_t{flags.gpu_free_mib} << 20,
+                        .patience = absl::Seconds(flags.gpu_free_within_s)},
       .oom_kills = [cgroup = flags.cgroup] { return CountOomKills(cgroup, "/proc"); },
       .seed = EntropySeed(),
   };
@@ -206,6 +235,9 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
       ProgramDir() / "dp-guard", [&events](ProcessNews news) { events.Tell(std::move(news)); },
       descriptors_of_ranks, cgroups.get());
   AgentOptions options = OptionsFrom(flags, state_dir.path(), ports);
+  const auto device_memory = flags.gpus.empty() ? nullptr : OpenDeviceMemory();
+  options.device_memory = device_memory.get();
+  options.process_tracking = cgroups == nullptr ? "guard" : cgroups->hierarchy();
   options.stores = &stores;
   options.notify = &notify;
   Agent agent(std::move(options), connection, connection, runner, events, Clock::Steady());

@@ -19,9 +19,14 @@ std::optional<int64_t> NumberIn(const std::string& path, const std::string& want
 
 }  // namespace
 
+std::optional<int64_t> OomKillsIn(const std::string& cgroup) {
+  const auto kills = NumberIn(cgroup + "/memory.events", "oom_kill");
+  return kills.has_value() ? kills : NumberIn(cgroup + "/memory.oom_control", "oom_kill");
+}
+
 int64_t CountOomKills(const std::string& cgroup, const std::string& proc) {
   if (!cgroup.empty()) {
-    const auto kills = NumberIn(cgroup + "/memory.events", "oom_kill");
+    const auto kills = OomKillsIn(cgroup);
     if (kills.has_value()) return *kills;
   }
   return NumberIn(proc + "/vmstat", "oom_kill").value_or(0);

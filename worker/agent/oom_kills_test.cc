@@ -29,6 +29,11 @@ TEST_F(OomKillsTest, TheCgroupIsCountedWhereItCounts) {
   EXPECT_EQ(Count(), 3);
 }
 
+TEST_F(OomKillsTest, ACgroupOfV1CountsToo) {
+  Write("/dp.service/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+  EXPECT_EQ(Count(), 2);
+}
+
 TEST_F(OomKillsTest, ElseTheHostIs) {
   Write("/proc/vmstat", "nr_free 9\noom_kill 70\n");
   EXPECT_EQ(Count(), 70);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,6 +17,7 @@ struct RankCommand {
   std::string stdout_path;               // appended to
   std::string stderr_path;
   std::string working_dir = {};  // empty: the daemon's
+  int64_t memory_bytes = 0;      // that it may have with all that it starts; 0: no limit
 };
 
 // What became of a rank's processes, in this order: started or not started; exited; gone. A rank
@@ -28,6 +30,8 @@ struct ProcessNotStarted {
 };
 struct ProcessExited {
   Exit exit;
+  // Whether the kernel killed any of its processes for want of memory; absent: not known.
+  std::optional<bool> oom = {};
 };
 // Nothing that the rank started is left.
 struct ProcessGone {};

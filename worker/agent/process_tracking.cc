@@ -17,7 +17,10 @@ absl::StatusOr<std::unique_ptr<RankCgroups>> OpenProcessTracking(const std::stri
       OwnCgroupPaths(), must ? RankCgroups::Claim::kAny : RankCgroups::Claim::kDelegated);
   if (cgroups.ok()) {
     Log(Severity::kInfo, "process_tracking",
-        {{"by", "cgroup"}, {"hierarchy", (*cgroups)->hierarchy()}, {"cgroup", (*cgroups)->dir()}});
+        {{"by", "cgroup"},
+         {"hierarchy", (*cgroups)->hierarchy()},
+         {"cgroup", (*cgroups)->dir()},
+         {"memory_limited_by", (*cgroups)->memory()}});
     return cgroups;
   }
   const std::string reason(cgroups.status().message());

@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "worker/agent/cgroup.h"
+#include "worker/agent/oom_kills.h"
 
 namespace dp::worker {
 namespace {
@@ -36,9 +38,23 @@ absl::StatusOr<WorkerCgroup> Take(const std::string& dir, RankCgroups::Claim cla
   if (claim == RankCgroups::Claim::kDelegated && SystemdIsHere() && !IsDelegated(dir)) {
     return absl::PermissionDeniedError(absl::StrCat("systemd has not delegated ", dir));
   }
-  DP_ASSIGN_OR_RETURN(WorkerCgroup cgroup, WorkerCgroup::Make(dir));
+  return WorkerCgroup::Make(dir);
+}
+
+absl::StatusOr<WorkerCgroup> TakeAndMoveIn(const std::string& dir, RankCgroups::Claim claim) {
+  DP_ASSIGN_OR_RETURN(WorkerCgroup cgroup, Take(dir, claim));
   DP_RETURN_IF_ERROR(cgroup.MoveIn());
   return cgroup;
+}
+
+std::string PathOf(const WorkerCgroup& worker, const RankKey& key) {
+  return absl::StrCat(worker.dir(), "/rank-", key.job.value(), ".", key.generation.value(), ".",
+                      key.rank);
+}
+
+absl::Status MakeCgroup(const std::string& dir) {
+  if (mkdir(dir.c_str(), 0755) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("cgroup ", dir));
 }
 
 }  // namespace
@@ -49,10 +65,12 @@ absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::Open(const CgroupPaths
   for (const char* hierarchy : kHierarchies) {
     const auto path = own.find(hierarchy);
     if (path == own.end()) continue;
-    absl::StatusOr<WorkerCgroup> worker = Take(path->second, claim);
+    absl::StatusOr<WorkerCgroup> worker = TakeAndMoveIn(path->second, claim);
     if (worker.ok()) {
       EndStaleCgroups(path->second);
-      return std::unique_ptr<RankCgroups>(new RankCgroups(hierarchy, *std::move(worker)));
+      std::unique_ptr<RankCgroups> cgroups(new RankCgroups(hierarchy, *std::move(worker)));
+      cgroups->OpenMemory(own, claim);
+      return cgroups;
     }
     absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", std::string(worker.status().message()));
   }
@@ -62,17 +80,47 @@ absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::Open(const CgroupPaths
 RankCgroups::RankCgroups(std::string hierarchy, WorkerCgroup worker)
     : hierarchy_(std::move(hierarchy)), worker_(std::move(worker)) {}
 
-std::string RankCgroups::PathOf(const RankKey& key) const {
-  return absl::StrCat(worker_.dir(), "/rank-", key.job.value(), ".", key.generation.value(), ".",
-                      key.rank);
+// Without it ranks run as well, only without limits.
+void RankCgroups::OpenMemory(const CgroupPaths& own, Claim claim) {
+  limits_memory_ = hierarchy_ == kCgroup2 && worker_.LimitsMemory();
+  const auto v1 = own.find("memory");
+  if (limits_memory_ || v1 == own.end()) return;
+  absl::StatusOr<WorkerCgroup> memory = Take(v1->second, claim);
+  if (!memory.ok()) return;
+  EndStaleCgroups(v1->second);
+  memory_.emplace(*std::move(memory));
 }
 
-absl::StatusOr<std::string> RankCgroups::Create(const RankKey& key) {
-  const std::string dir = PathOf(key);
-  if (mkdir(dir.c_str(), 0755) == 0) return dir;
-  return absl::ErrnoToStatus(errno, absl::StrCat("cgroup ", dir));
+std::string RankCgroups::memory() const {
+  return limits_memory_ ? kCgroup2 : memory_.has_value() ? "memory" : "nowhere";
 }
 
-bool RankCgroups::Remove(const RankKey& key) { return EndCgroup(PathOf(key), kPatience); }
+std::string RankCgroups::MemoryPathOf(const RankKey& key) const {
+  if (limits_memory_) return PathOf(worker_, key);
+  return memory_.has_value() ? PathOf(*memory_, key) : "";
+}
+
+absl::StatusOr<std::vector<std::string>> RankCgroups::Create(const RankKey& key) {
+  std::vector<std::string> dirs{PathOf(worker_, key)};
+  if (memory_.has_value()) dirs.push_back(PathOf(*memory_, key));
+  for (const std::string& dir : dirs) DP_RETURN_IF_ERROR(MakeCgroup(dir));
+  return dirs;
+}
+
+bool RankCgroups::LimitMemory(const RankKey& key, int64_t bytes) {
+  const std::string dir = MemoryPathOf(key);
+  return !dir.empty() && worker::LimitMemory(dir, bytes);
+}
+
+bool RankCgroups::Remove(const RankKey& key) {
+  const bool ended = EndCgroup(PathOf(worker_, key), kPatience);
+  return (!memory_.has_value() || EndCgroup(PathOf(*memory_, key), kPatience)) && ended;
+}
+
+std::optional<bool> RankCgroups::OomKilled(const RankKey& key) const {
+  const std::string dir = MemoryPathOf(key);
+  const auto kills = dir.empty() ? std::nullopt : OomKillsIn(dir);
+  return kills.has_value() ? std::optional(*kills > 0) : std::nullopt;
+}
 
 }  // namespace dp::worker

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,10 @@ namespace dp::worker {
 
 // What a daemon does to have every process of a rank in its hand, whatever it forks: it gives each
 // rank a cgroup of its own. The first hierarchy of these that may be written is used: v2, v1's
-// freezer, v1's name=systemd. Made and destroyed by main; in between the runner's thread alone uses
-// it. Destroying it moves the daemon back to where it came from.
+// freezer, v1's name=systemd. Where memory can be limited,
+// in the same cgroup or in one of v1's memory hierarchy, it is. Made and destroyed by main; in
+// between the runner's thread alone uses it. Destroying it moves the daemon back to where it came
+// from.
 class RankCgroups {
  public:
   // Whether cgroups that nobody has handed over to this daemon count as writable where they are.
@@ -25,21 +28,33 @@ class RankCgroups {
   // Errors: FailedPrecondition with the reason for each hierarchy that was tried.
   static absl::StatusOr<std::unique_ptr<RankCgroups>> Open(const CgroupPaths& own, Claim claim);
 
-  // Makes a fresh cgroup. Errors: with the path and the reason.
-  absl::StatusOr<std::string> Create(const RankKey& key);
-  // Kills what is left in it. False where something outlives that.
+  // Makes fresh cgroups for the rank to join; the first one holds all that is to be killed with it.
+  // Errors: with the path and the reason.
+  absl::StatusOr<std::vector<std::string>> Create(const RankKey& key);
+  // What it may have of the host's memory. After Create; false where that cannot be held to.
+  bool LimitMemory(const RankKey& key, int64_t bytes);
+  // Kills what is left in them. False where something outlives that.
   bool Remove(const RankKey& key);
+  // Whether the kernel has killed a process of the rank for want of memory; nothing where it does
+  // not count that.
+  std::optional<bool> OomKilled(const RankKey& key) const;
 
   // "cgroup2", "freezer", "name=systemd".
   const std::string& hierarchy() const { return hierarchy_; }
   const std::string& dir() const { return worker_.dir(); }
+  // Where memory is limited: "cgroup2", "memory" (v1), "nowhere".
+  std::string memory() const;
 
  private:
   RankCgroups(std::string hierarchy, WorkerCgroup worker);
-  std::string PathOf(const RankKey& key) const;
+  void OpenMemory(const CgroupPaths& own, Claim claim);
+  // Empty: memory is limited nowhere.
+  std::string MemoryPathOf(const RankKey& key) const;
 
   const std::string hierarchy_;
-  const WorkerCgroup worker_;
+  WorkerCgroup worker_;
+  bool limits_memory_ = false;          // `worker_` does
+  std::optional<WorkerCgroup> memory_;  // else this one, of v1, where there is one
 };
 
 }  // namespace dp::worker

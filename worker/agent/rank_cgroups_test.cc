@@ -54,9 +54,9 @@ class RankCgroupsTest : public testing::TestWithParam<std::string> {
   void Start(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), DP_RANK_STUB);
     runner_->Start(kKey, {.argv = std::move(arguments),
-                           .environment = {},
-                           .stdout_path = "/dev/null",
-                           .stderr_path = "/dev/null"});
+                          .environment = {},
+                          .stdout_path = "/dev/null",
+                          .stderr_path = "/dev/null"});
   }
   void StartStubborn() {
     Start({"stubborn", fifo_.path()});
@@ -154,6 +154,57 @@ INSTANTIATE_TEST_SUITE_P(Hierarchies, RankCgroupsTest,
                          [](const auto& info) {
                            return info.param == "name=systemd" ? "named" : info.param;
                          });
+
+// A hybrid host: v2 to kill by, v1 to limit memory by.
+class MemoryLimitTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (own_.dir().empty() || memory_.dir().empty()) {
+      GTEST_SKIP() << "no cgroup of v2 beside one of v1's memory can be made here";
+    }
+    auto cgroups = RankCgroups::Open({{kCgroup2, own_.dir()}, {"memory", memory_.dir()}},
+                                     RankCgroups::Claim::kAny);
+    ASSERT_TRUE(cgroups.ok()) << cgroups.status();
+    cgroups_ = *std::move(cgroups);
+    ASSERT_EQ(cgroups_->memory(), "memory");
+  }
+
+  // How a rank ends that takes so much memory and may have 64 MiB.
+  ProcessExited Take(const std::string& mib) {
+    BoundedQueue<ProcessNews> news(100);
+    GuardedRunner runner(
+        DP_GUARD, [&](ProcessNews each) { news.TryPush(each); }, 1024, cgroups_.get());
+    runner.Start(kKey, {.argv = {DP_RANK_STUB, "take", mib},
+                        .environment = {},
+                        .stdout_path = "/dev/null",
+                        .stderr_path = "/dev/null",
+                        .memory_bytes = 64 << 20});
+    for (;;) {
+      const auto arrived = news.DrainFor(absl::Seconds(20));
+      if (arrived.empty()) return {};
+      for (const ProcessNews& each : arrived) {
+        if (const auto* exited = std::get_if<ProcessExited>(&each.what)) return *exited;
+      }
+    }
+  }
+
+  OwnCgroup own_{kCgroup2};
+  OwnCgroup memory_{"memory"};
+  std::unique_ptr<RankCgroups> cgroups_;
+};
+
+TEST_F(MemoryLimitTest, ARankThatTakesMoreIsKilledAndItIsKnownWhatFor) {
+  const ProcessExited end = Take("200");
+  EXPECT_EQ(end.exit, (Exit{Exit::How::kSignal, SIGKILL}));
+  EXPECT_EQ(end.oom, true);
+  EXPECT_THAT(Below(memory_.dir()), SizeIs(1));  // the rank's own is removed
+}
+
+TEST_F(MemoryLimitTest, OneThatDoesNotEndsInPeace) {
+  const ProcessExited end = Take("8");
+  EXPECT_EQ(end.exit, (Exit{Exit::How::kCode, 0}));
+  EXPECT_EQ(end.oom, false);
+}
 
 TEST(StaleCgroupTest, WhatADaemonThatWasKilledTogetherWithItsGuardsLeftIsEnded) {
   const OwnCgroup own(kCgroup2);

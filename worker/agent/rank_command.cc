@@ -70,6 +70,7 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
   AddPlace(rank, host, spool, &environment);
   RankCommand command{.stdout_path = spool.path(v1::LOG_STREAM_STDOUT),
                       .stderr_path = spool.path(v1::LOG_STREAM_STDERR)};
+  command.memory_bytes = int64_t{rank.spec().memory_mib_per_rank()} << 20;
   switch (rank.spec().program_case()) {
     case v1::JobSpec::kTrain:
       SetTrainer(rank, host, &environment, &command);
@@ -100,7 +101,8 @@ AssignedRank FromProto(const v1::AssignedRank& rank) {
   return {.key = KeyOf(rank),
           .stop = rank.stop(),
           .grace = rank.spec().has_grace() ? dp::FromProto(rank.spec().grace()) : kDefaultGrace,
-          .stop_when_isolated = StopsWhenIsolated(rank.spec())};
+          .stop_when_isolated = StopsWhenIsolated(rank.spec()),
+          .slot = rank.slot()};
 }
 
 }  // namespace dp::worker

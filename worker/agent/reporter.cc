@@ -19,18 +19,26 @@ Reporter::Reporter(client::WorkersConnection& connection, Events& events)
 
 Reporter::~Reporter() { orders_.Close(); }
 
-void Reporter::Send(Report report) {
+void Reporter::Send(std::variant<Report, SlotsReport> report) {
   const bool taken = orders_.TryPush(report);
   DP_CHECK(taken || orders_.closed());
 }
 
 void Reporter::Loop() {
   while (!orders_.closed()) {
-    for (const Report& report : orders_.DrainFor(absl::InfiniteDuration())) {
-      const auto response = connection_.ReportRank(report.request, kReportDeadline);
-      events_.Tell(ReportAnswered{report.key, report.milestone, response.status()});
+    for (const auto& report : orders_.DrainFor(absl::InfiniteDuration())) {
+      std::visit([this](const auto& each) { Carry(each); }, report);
     }
   }
+}
+
+void Reporter::Carry(const Report& report) {
+  const auto response = connection_.ReportRank(report.request, kReportDeadline);
+  events_.Tell(ReportAnswered{report.key, report.milestone, response.status()});
+}
+
+void Reporter::Carry(const SlotsReport& report) {
+  events_.Tell(SlotsAnswered{connection_.ReportSlots(report.request, kReportDeadline).status()});
 }
 
 }  // namespace dp::worker

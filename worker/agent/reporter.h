@@ -1,6 +1,7 @@
 #pragma once
 
 #include <thread>
+#include <variant>
 
 #include "base/bounded_queue.h"
 #include "client/connection.h"
@@ -19,18 +20,25 @@ class Reporter {
     v1::ReportRankRequest request;
   };
 
+  // Of all slots of this worker.
+  struct SlotsReport {
+    v1::ReportSlotsRequest request;
+  };
+
   Reporter(client::WorkersConnection& connection, Events& events);
   ~Reporter();
 
   // The one before must have been answered. Any thread.
-  void Send(Report report);
+  void Send(std::variant<Report, SlotsReport> report);
 
  private:
   void Loop();
+  void Carry(const Report& report);
+  void Carry(const SlotsReport& report);
 
   client::WorkersConnection& connection_;
   Events& events_;
-  BoundedQueue<Report> orders_{1};
+  BoundedQueue<std::variant<Report, SlotsReport>> orders_{1};
   std::jthread thread_;
 };
 

@@ -101,8 +101,21 @@ WorkerCgroup::WorkerCgroup(std::string parent, std::string dir, FileDescriptor l
 // What cannot be removed, as a cgroup that a rank will not leave, is left to the next daemon.
 WorkerCgroup::~WorkerCgroup() {
   if (!lock_.valid()) return;  // moved from
+  // A cgroup that hands a controller down takes no process.
+  if (enabled_in_parent_) {
+    DisableMemory(dir_);
+    DisableMemory(parent_);
+  }
   if (moved_in_) JoinCgroup(parent_);
   RemoveCgroup(dir_);
+}
+
+bool WorkerCgroup::LimitsMemory() {
+  if (EnableMemory(dir_)) return true;
+  // The root of all is not this daemon's to change; only there is no type.
+  if (access((parent_ + "/cgroup.type").c_str(), F_OK) != 0) return false;
+  enabled_in_parent_ = EnableMemory(parent_);
+  return enabled_in_parent_ && EnableMemory(dir_);
 }
 
 absl::Status WorkerCgroup::MoveIn() {

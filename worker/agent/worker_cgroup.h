@@ -27,6 +27,9 @@ class WorkerCgroup {
   // may hold no process itself. Whoever can do this can move ranks as well.
   // Errors: PermissionDenied and others, with the path.
   absl::Status MoveIn();
+  // Has its cgroups limit memory (v2). After MoveIn; false where this process was not alone in the
+  // parent, or memory is not handed down to there.
+  bool LimitsMemory();
 
  private:
   WorkerCgroup(std::string parent, std::string dir, FileDescriptor lock);
@@ -35,6 +38,7 @@ class WorkerCgroup {
   std::string dir_;
   FileDescriptor lock_;
   bool moved_in_ = false;
+  bool enabled_in_parent_ = false;
 };
 
 // Kills what is in a cgroup and below, waits until it is gone, and removes it. False where

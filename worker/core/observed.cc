@@ -8,7 +8,8 @@
 namespace dp::worker {
 
 void Observed::AskedToStart(const AssignedRank& rank) {
-  const bool added = processes_.try_emplace(rank.key, Process{.grace = rank.grace}).second;
+  const bool added =
+      processes_.try_emplace(rank.key, Process{.slot = rank.slot, .grace = rank.grace}).second;
   DP_CHECK(added);
 }
 
@@ -69,6 +70,14 @@ void Observed::Gone(const RankKey& key, absl::Time now) {
   DP_CHECK(process->phase == Process::Phase::kExited);
   process->phase = Process::Phase::kGone;
   process->gone_at = now;
+}
+
+void Observed::SlotIs(int slot, SlotFitness fitness) { slots_[slot] = std::move(fitness); }
+
+const SlotFitness& Observed::fitness(int slot) const {
+  static const SlotFitness kFit;
+  const auto found = slots_.find(slot);
+  return found == slots_.end() ? kFit : found->second;
 }
 
 void Observed::LogsMoved(const RankKey& key, absl::Time now) {

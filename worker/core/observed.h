@@ -21,6 +21,7 @@ struct Process {
   };
 
   Phase phase = Phase::kStarting;
+  int slot = 0;
   absl::Duration grace;  // as assigned when it was started
 
   // What became of it.
@@ -49,6 +50,22 @@ struct Process {
   uint64_t fact = 0;
 };
 
+// Whether a slot can be used, as far as its GPUs go. Where it has none, it is fit.
+struct SlotFitness {
+  enum class State {
+    kFit,
+    kReturning,  // not known yet: what used it last may not have let go
+    kUnfit,      // for `reason`
+  };
+  State state = State::kFit;
+  std::string reason = {};
+  bool told = false;  // the coordinator knows that it is unfit
+
+  // Whether the slot can be given back: it is fit, or nobody will be given it.
+  bool settled() const { return state == State::kFit || (state == State::kUnfit && told); }
+  bool operator==(const SlotFitness&) const = default;
+};
+
 // The daemon's knowledge of the world: its processes and whether the coordinator answers. Facts go
 // in by the methods named after them; Reconcile (supervisor.h) reads it. A fact about a rank that
 // is not known is ignored: it comes late. Owned by one thread; not thread-safe.
@@ -70,6 +87,9 @@ class Observed {
               bool oom = false);
   void Gone(const RankKey& key, absl::Time now);
 
+  // What is known of a slot; until it is told, it is fit.
+  void SlotIs(int slot, SlotFitness fitness);
+
   // What the coordinator has taken.
   void LogsMoved(const RankKey& key, absl::Time now);
   void LogsShipped(const RankKey& key);
@@ -82,6 +102,7 @@ class Observed {
   const absl::btree_map<RankKey, Process>& processes() const { return processes_; }
   // Null where the rank is not known.
   const Process* Find(const RankKey& key) const;
+  const SlotFitness& fitness(int slot) const;
   // Since when the coordinator has answered; nothing while it does not.
   std::optional<absl::Time> reachable_since() const { return reachable_since_; }
   absl::Time lease_held_until() const { return lease_held_until_; }
@@ -90,6 +111,7 @@ class Observed {
   Process* FindMutable(const RankKey& key);
 
   absl::btree_map<RankKey, Process> processes_;
+  absl::btree_map<int, SlotFitness> slots_;
   std::optional<absl::Time> reachable_since_;
   absl::Time lease_held_until_ =
       absl::InfiniteFuture();  // before the first lease there are no ranks

@@ -17,6 +17,7 @@ struct AssignedRank {
   absl::Duration grace;  // how long it may go on after SIGTERM
   // Must not outlive touch with the coordinator, which may give its place to another one.
   bool stop_when_isolated = false;
+  int slot = 0;
 
   bool operator==(const AssignedRank&) const = default;
 };

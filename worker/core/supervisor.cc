@@ -22,8 +22,15 @@ Wish WishFor(const Desired& desired, const Observed& observed, const RankKey& ke
   return desired.mode == Mode::kStop || assigned->second.stop ? Wish::kStop : Wish::kRun;
 }
 
-void DecideAbsent(const AssignedRank& rank, Wish wish, Mode mode, Decision* decision) {
-  if (wish == Wish::kRun) decision->actions.push_back(Start{rank});
+void DecideAbsent(const AssignedRank& rank, Wish wish, const SlotFitness& slot, Mode mode,
+                  Decision* decision) {
+  if (wish == Wish::kRun && slot.state == SlotFitness::State::kFit) {
+    decision->actions.push_back(Start{rank});
+  }
+  // The coordinator gave it away before it heard.
+  if (wish == Wish::kRun && slot.state == SlotFitness::State::kUnfit) {
+    decision->actions.push_back(Decline{rank, slot.reason});
+  }
   if (wish == Wish::kStop) {
     const char* reason =
         mode == Mode::kStop ? "the worker is shutting down" : "stopped before it was started";
@@ -63,8 +70,8 @@ absl::Time LogsGivenUpAt(const Process& process, absl::Time reachable_since) {
   return std::max({process.gone_at, process.logs_moved_at, reachable_since}) + kLogsPatience;
 }
 
-// The furthest state that may be told now.
-Milestone Reached(const Process& process, std::optional<absl::Time> reachable_since,
+// The furthest state that may be told now. `settled`: its slot can be given back.
+Milestone Reached(const Process& process, bool settled, std::optional<absl::Time> reachable_since,
                   absl::Time now) {
   switch (process.phase) {
     case Phase::kStarting:
@@ -75,7 +82,8 @@ Milestone Reached(const Process& process, std::optional<absl::Time> reachable_si
       return Milestone::kExited;
     case Phase::kGone: {
       const bool given_up = reachable_since && now >= LogsGivenUpAt(process, *reachable_since);
-      return process.logs_shipped || given_up ? Milestone::kReleased : Milestone::kExited;
+      return settled && (process.logs_shipped || given_up) ? Milestone::kReleased
+                                                           : Milestone::kExited;
     }
   }
   return Milestone::kNone;
@@ -99,10 +107,12 @@ std::vector<DueReport> DueReports(const Desired& desired, const Observed& observ
   std::vector<DueReport> due;
   for (const auto& [key, process] : observed.processes()) {
     if (WishFor(desired, observed, key, now) == Wish::kKill) continue;
-    const Milestone reached = Reached(process, observed.reachable_since(), now);
+    // A daemon that ends gives nothing back that somebody could use.
+    const bool settled = desired.mode == Mode::kStop || observed.fitness(process.slot).settled();
+    const Milestone reached = Reached(process, settled, observed.reachable_since(), now);
     const Milestone next = NextToTell(process, reached);
     if (next != Milestone::kNone) due.push_back({process.fact, Report{key, next}});
-    if (process.phase == Phase::kGone && reached < Milestone::kReleased &&
+    if (process.phase == Phase::kGone && settled && reached < Milestone::kReleased &&
         observed.reachable_since()) {
       decision->ask_again_at =
           std::min(decision->ask_again_at, LogsGivenUpAt(process, *observed.reachable_since()));
@@ -133,7 +143,8 @@ Decision Reconcile(const Desired& desired, const Observed& observed, absl::Time 
       decision.ask_again_at = std::min(decision.ask_again_at, observed.lease_held_until());
     }
     if (observed.Find(key) == nullptr) {
-      DecideAbsent(rank, WishFor(desired, observed, key, now), desired.mode, &decision);
+      DecideAbsent(rank, WishFor(desired, observed, key, now), observed.fitness(rank.slot),
+                   desired.mode, &decision);
     }
   }
   // Without its newly declined ranks being told, a stopping daemon is not done.

@@ -50,6 +50,55 @@ TEST_F(SupervisorTest, AnAssignedRankThatIsNotKnownIsStarted) {
   EXPECT_THAT(Actions(), ElementsAre(Start{ARank(0)}));
 }
 
+TEST_F(SupervisorTest, ARankWhoseSlotIsStillInUseIsStartedWhenItIsFree) {
+  Assign(0);
+  observed_.SlotIs(0, {.state = SlotFitness::State::kReturning});
+  EXPECT_THAT(Actions(), IsEmpty());
+  observed_.SlotIs(0, {});
+  EXPECT_THAT(Actions(), ElementsAre(Start{ARank(0)}));
+}
+
+TEST_F(SupervisorTest, ARankWhoseSlotCannotBeUsedIsDeclinedWithTheReason) {
+  Assign(0);
+  observed_.SlotIs(0, {.state = SlotFitness::State::kUnfit, .reason = "GPU 0 is lost"});
+  EXPECT_THAT(Actions(), ElementsAre(Decline{ARank(0), "GPU 0 is lost"}));
+}
+
+TEST_F(SupervisorTest, ASlotIsNotReleasedBeforeItsDevicesAreFree) {
+  Assign(0);
+  Run(0);
+  observed_.SlotIs(0, {.state = SlotFitness::State::kReturning});
+  End(0);
+  observed_.LogsShipped(Key(0));
+  observed_.Acknowledged(Key(0), Milestone::kExited);
+  EXPECT_THAT(Actions(absl::Hours(1)), IsEmpty());
+  observed_.SlotIs(0, {});
+  EXPECT_THAT(Actions(), ElementsAre(Report{Key(0), Milestone::kReleased}));
+}
+
+TEST_F(SupervisorTest, AnUnfitSlotIsReleasedOnceTheCoordinatorWillGiveItToNobody) {
+  Assign(0);
+  Run(0);
+  End(0);
+  observed_.LogsShipped(Key(0));
+  observed_.Acknowledged(Key(0), Milestone::kExited);
+  observed_.SlotIs(0, {.state = SlotFitness::State::kUnfit, .reason = "in use"});
+  EXPECT_THAT(Actions(), IsEmpty());
+  observed_.SlotIs(0, {.state = SlotFitness::State::kUnfit, .reason = "in use", .told = true});
+  EXPECT_THAT(Actions(), ElementsAre(Report{Key(0), Milestone::kReleased}));
+}
+
+TEST_F(SupervisorTest, ADaemonThatEndsWaitsForNoDevice) {
+  Assign(0);
+  Run(0);
+  End(0);
+  observed_.LogsShipped(Key(0));
+  observed_.Acknowledged(Key(0), Milestone::kExited);
+  observed_.SlotIs(0, {.state = SlotFitness::State::kReturning});
+  desired_.mode = Mode::kStop;
+  EXPECT_THAT(Actions(), ElementsAre(Report{Key(0), Milestone::kReleased}));
+}
+
 TEST_F(SupervisorTest, ARankThatRunsAsAssignedIsLeftAlone) {
   Assign(0);
   Run(0);

@@ -39,8 +39,8 @@ class StoreLink {
   virtual std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
                                         Done<RelayLedger::Reply> done) = 0;
   // Answers once each of the reads has been found, as it was then, or with some of them not found:
-  // those are to be asked for again. Errors: DeadlineExceeded not now, ask again; InvalidArgument; others as
-  // Execute.
+  // those are to be asked for again. Errors: DeadlineExceeded not now, ask again; InvalidArgument;
+  // others as Execute.
   virtual std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads,
                                       const Waiter& waiter,
                                       Done<std::vector<StoreResult>> done) = 0;

@@ -227,6 +227,10 @@ class FakeCoordinator : public client::JobsConnection,
                                                     absl::Duration) override {
     return absl::UnimplementedError("");
   }
+  absl::StatusOr<v1::ReportSlotsResponse> ReportSlots(const v1::ReportSlotsRequest&,
+                                                      absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
   absl::StatusOr<v1::RegisterCheckpointResponse> RegisterCheckpoint(
       const v1::RegisterCheckpointRequest&, absl::Duration) override {
     return absl::UnimplementedError("");

@@ -213,6 +213,19 @@ absl::StatusOr<v1::ReportRankResponse> FakeCoordinator::ReportRank(
   return v1::ReportRankResponse();
 }
 
+absl::StatusOr<v1::ReportSlotsResponse> FakeCoordinator::ReportSlots(
+    const v1::ReportSlotsRequest& request, absl::Duration) {
+  MutexLock lock(mu_);
+  DP_RETURN_IF_ERROR(CheckNetwork());
+  DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
+  std::string heard = absl::StrCat("slots ", request.number());
+  for (const v1::UnhealthySlot& slot : request.unhealthy()) {
+    absl::StrAppend(&heard, ", ", slot.slot(), ": ", slot.reason());
+  }
+  Hear(heard);
+  return v1::ReportSlotsResponse();
+}
+
 absl::StatusOr<v1::ListWorkersResponse> FakeCoordinator::ListWorkers(const v1::ListWorkersRequest&,
                                                                      absl::Duration) {
   MutexLock lock(mu_);

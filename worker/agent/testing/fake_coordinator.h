@@ -72,6 +72,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
       const v1::WatchAssignmentRequest& request, absl::Duration deadline_in) override;
   absl::StatusOr<v1::ReportRankResponse> ReportRank(const v1::ReportRankRequest& request,
                                                     absl::Duration deadline_in) override;
+  absl::StatusOr<v1::ReportSlotsResponse> ReportSlots(const v1::ReportSlotsRequest& request,
+                                                      absl::Duration deadline_in) override;
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
                                                       absl::Duration deadline_in) override;
   // For dpctl; no daemon asks.

@@ -8,6 +8,7 @@
 //                              the FIFO says "ready" when all run, and is closed when all have
 //                              ended
 //   rank_stub leave FIFO       like stubborn, but ends with 0 itself and leaves the other two
+//   rank_stub take MIB         takes so much memory, and ends with 0 when it has it
 //   rank_stub write BYTES      writes so many to standard output, without a newline
 //   rank_stub env NAME...      prints the values
 //   rank_stub                  takes mode and argument from STUB_MODE and STUB_ARGUMENT
@@ -53,6 +54,11 @@ int Write(size_t bytes) {
   return 0;
 }
 
+int Take(size_t mib) {
+  std::string memory(mib << 20, 'x');
+  return memory[memory.size() / 2] == 'x' ? 0 : 1;
+}
+
 int Leave(int fifo) {
   // Ends only when the family is in place, so that there is something to leave.
   int ready[2];
@@ -72,6 +78,7 @@ int PrintVariables(char** names) {
 int Play(std::string_view mode, const char* argument) {
   if (mode == "exit") return std::atoi(argument);
   if (mode == "signal") return raise(std::atoi(argument));
+  if (mode == "take") return Take(std::strtoull(argument, nullptr, 10));
   if (mode == "write") return Write(std::strtoull(argument, nullptr, 10));
   const int fifo = OpenFifo(argument);
   if (mode == "leave") return Leave(fifo);

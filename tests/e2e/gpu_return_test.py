@@ -1,0 +1,93 @@
+"""A GPU's slot is given back when the driver says that its memory is free, not when its rank has ended;
+with a library that stands for the driver's."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+from cluster import BIN, Cluster, eventually
+
+NVML = BIN.parent / "tests/fake_nvml"
+# The driver's folder in /proc, as the daemon sees it.
+WITH_GPU = """
+mount -t tmpfs none /proc/driver &&
+mkdir -p /proc/driver/nvidia/gpus/0000:01:00.0 &&
+echo 'GPU UUID: GPU-aaaa' > /proc/driver/nvidia/gpus/0000:01:00.0/information &&
+exec "$@"
+"""
+MIB = 1 << 20
+
+
+def why_not():
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        return "needs root and the program unshare to show a GPU to the daemon"
+    if not pathlib.Path("/proc/driver").is_dir():
+        return "there is no /proc/driver to show a GPU in"
+    probe = ["unshare", "-m", "sh", "-c", WITH_GPU, "sh", "true"]
+    if subprocess.run(probe, capture_output=True).returncode != 0:
+        return "/proc/driver cannot be mounted over here"
+    return "" if (NVML / "libnvidia-ml.so.1").exists() else "dp_fake_nvml has not been built"
+
+
+@unittest.skipIf(why_not(), why_not())
+class GpuReturnTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = self.enterContext(Cluster())
+        self.memory = self.cluster.dir / "memory"
+        self.use(0)
+
+    def use(self, mib):
+        """So much of the GPU's memory is in use."""
+        changed = self.cluster.dir / "memory.new"
+        changed.write_text(str(mib * MIB))
+        changed.rename(self.memory)
+
+    def start_daemon(self, *options):
+        return self.cluster.worker(
+            name="gpu-host", options=options, prefix=["unshare", "-m", "sh", "-c", WITH_GPU, "sh"],
+            env={"LD_LIBRARY_PATH": str(NVML), "FAKE_NVML": str(self.memory)})
+
+    def run_job(self, name, *argv):
+        return self.cluster.submit({"apiVersion": "dp/v1", "kind": "Job", "name": name,
+                                    "restart": {"infra": 0}, "command": {"argv": list(argv)}})
+
+    def state(self, job):
+        return self.cluster.describe(job)["state"]
+
+    def worker(self):
+        return json.loads(self.cluster.dpctl("workers", "-o", "json", check=0).stdout)["items"][0]
+
+    def test_a_job_is_over_and_its_slot_free_when_the_memory_is(self):
+        self.start_daemon()
+        job = self.run_job("first", "sh", "-c", "echo on $CUDA_VISIBLE_DEVICES; exec sleep 1000")
+        self.cluster.follow_until(job, "on GPU-aaaa")
+        self.use(1200)
+        self.cluster.dpctl("cancel", job, check=0)
+        ended = eventually(lambda: self.cluster.describe(job)["ranks"][0]["state"] == "EXITED")
+        self.assertTrue(ended, self.cluster.dpctl("describe", job).stdout)
+        self.assertEqual((self.worker()["freeSlots"], self.worker()["unhealthySlots"]), (0, []))
+        self.use(1)
+        self.assertEqual(self.cluster.wait(job), 103)
+        self.assertEqual(self.worker()["freeSlots"], 1)
+
+    def test_a_gpu_that_is_not_let_go_is_shown_with_the_reason_and_used_once_it_is_free(self):
+        self.use(3000)
+        daemon = self.start_daemon("--gpu-free-within", 1)
+        shown = eventually(lambda: self.worker()["unhealthySlots"])
+        reason = "GPU 0 (GPU-aaaa) holds 3000 MiB that no rank uses"
+        self.assertEqual(shown, [{"slot": 0, "reason": reason}], daemon.log())
+        self.assertIn(f"slot 0: {reason}", self.cluster.dpctl("workers").stdout)
+        job = self.run_job("waits", "true")
+        self.assertEqual(self.state(job), "PENDING")
+        self.cluster.restart_coordinator()
+        self.assertEqual(self.worker()["unhealthySlots"], shown)
+        self.use(0)
+        self.assertEqual(self.cluster.wait(job), 0)
+        self.assertEqual(self.worker()["unhealthySlots"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
