@@ -55,6 +55,10 @@ inline constexpr absl::Duration kCheckpointEveryMin = absl::Seconds(1);
 inline constexpr absl::Duration kCheckpointEveryMax = absl::Hours(24 * 365);
 // As long as Linux takes a path.
 inline constexpr size_t kPathBytesMax = 4'096;
+// The name of who submits.
+inline constexpr size_t kUserBytesMax = 256;
+// What a worker says of itself when it registers: labels, ports, names and addresses together.
+inline constexpr size_t kRegistrationBytesMax = 64 << 10;
 
 // A worker with more slots than this is a typing error.
 inline constexpr int kSlotsMax = 1'024;

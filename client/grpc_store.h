@@ -40,7 +40,7 @@ struct GrpcStoreOptions {
 class GrpcStore final : public Store {
  public:
   GrpcStore(StoreConnection& connection, Pause& pause, GrpcStoreOptions options,
-            const Clock& clock = Clock::System());
+            const Clock& clock = Clock::Steady());
 
   absl::StatusOr<std::vector<StoreResult>> Execute(
       absl::Span<const StoreOperation> operations) override;

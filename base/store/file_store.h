@@ -21,7 +21,7 @@ class FileStore : public Store {
   // Errors: as StoreFile::Join.
   static absl::StatusOr<std::unique_ptr<FileStore>> Open(const std::string& path, int members,
                                                          const KeyValueLimits& limits = {},
-                                                         const Clock& clock = Clock::System());
+                                                         const Clock& clock = Clock::Steady());
 
   // Errors beyond Store's: Unavailable the file system, with its reason; DataLoss a damaged file.
   absl::StatusOr<std::vector<StoreResult>> Execute(

@@ -14,7 +14,7 @@ namespace dp {
 // outlives it.
 class HashStore : public Store {
  public:
-  explicit HashStore(const KeyValueLimits& limits = {}, const Clock& clock = Clock::System())
+  explicit HashStore(const KeyValueLimits& limits = {}, const Clock& clock = Clock::Steady())
       : clock_(clock), values_(limits) {}
 
   absl::StatusOr<std::vector<StoreResult>> Execute(

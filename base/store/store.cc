@@ -105,7 +105,7 @@ absl::StatusOr<int64_t> Store::QueuePush(absl::string_view key, absl::string_vie
 }
 
 absl::StatusOr<std::string> Store::QueuePop(absl::string_view key, absl::Duration timeout) {
-  const Clock& clock = Clock::System();
+  const Clock& clock = Clock::Steady();
   const absl::Time deadline = clock.Now() + timeout;
   while (true) {
     DP_ASSIGN_OR_RETURN(StoreResult head, ExecuteOne(*this, StoreQueuePop{std::string(key)}));

@@ -31,8 +31,9 @@ class Drain final : public Command {
     app.add_option("--reason", request_.reason, "Shown to who wonders why")->required();
     app.add_flag("--hand-over", request_.hand_over,
                  "Ask jobs with ranks there to go on elsewhere, not to finish");
-    app.add_flag("--wait", wait_, "Wait until no rank is left there");
-    AddDuration(app, "--for", for_, "With --wait: give up after this long, with exit code 101");
+    CLI::Option* wait = app.add_flag("--wait", wait_, "Wait until no rank is left there");
+    AddDuration(app, "--for", for_, "With --wait: give up after this long, with exit code 101")
+        ->needs(wait);
   }
 
   absl::StatusOr<int> Run(Context& context) override {
@@ -61,14 +62,15 @@ class Drain final : public Command {
     const absl::Time until = clock.Now() + for_;
     v1::WatchWorkersRequest request;
     while (true) {
-      DP_ASSIGN_OR_RETURN(const v1::WatchWorkersResponse response,
-                          context.CallFor(std::min(for_, kPatience), [&](absl::Duration) {
-                            const absl::Duration poll = std::clamp(
-                                until - clock.Now(), absl::ZeroDuration(), client::kLongPoll);
-                            *request.mutable_timeout() = ToProto(poll);
-                            return context.coordinator().workers().WatchWorkers(
-                                request, poll + client::kAnswerSlack);
-                          }));
+      DP_ASSIGN_OR_RETURN(
+          const v1::WatchWorkersResponse response,
+          context.CallFor(PatienceUntil(until, clock, kPatience), [&](absl::Duration) {
+            const absl::Duration poll =
+                std::clamp(until - clock.Now(), absl::ZeroDuration(), client::kLongPoll);
+            *request.mutable_timeout() = ToProto(poll);
+            return context.coordinator().workers().WatchWorkers(request,
+                                                                poll + client::kAnswerSlack);
+          }));
       request.set_since(response.version());
       const auto found = std::find_if(
           response.workers().begin(), response.workers().end(),

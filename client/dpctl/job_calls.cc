@@ -67,6 +67,10 @@ absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id) {
   return std::move(*response.mutable_job());
 }
 
+absl::Duration PatienceUntil(absl::Time until, const Clock& clock, absl::Duration patience) {
+  return std::min(patience, std::max(until - clock.Now(), client::kAnswerSlack));
+}
+
 absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,
                                  absl::Duration timeout,
                                  absl::FunctionRef<bool(const v1::Job&)> changed) {
@@ -75,12 +79,14 @@ absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration p
   request.set_job(id);
   while (true) {
     DP_ASSIGN_OR_RETURN(
-        v1::WatchJobResponse response, context.CallFor(patience, [&](absl::Duration) {
-          const absl::Duration poll = std::clamp(until - context.surroundings().clock.Now(),
-                                                 absl::ZeroDuration(), client::kLongPoll);
-          *request.mutable_timeout() = ToProto(poll);
-          return context.coordinator().jobs().WatchJob(request, poll + client::kAnswerSlack);
-        }));
+        v1::WatchJobResponse response,
+        context.CallFor(
+            PatienceUntil(until, context.surroundings().clock, patience), [&](absl::Duration) {
+              const absl::Duration poll = std::clamp(until - context.surroundings().clock.Now(),
+                                                     absl::ZeroDuration(), client::kLongPoll);
+              *request.mutable_timeout() = ToProto(poll);
+              return context.coordinator().jobs().WatchJob(request, poll + client::kAnswerSlack);
+            }));
     v1::Job& job = *response.mutable_job();
     const bool seen = job.version() == request.since();
     if (Finished(job.state()) || (!seen && !changed(job))) return std::move(job);

@@ -22,6 +22,10 @@ absl::StatusOr<v1::Job> GetJob(Context& context, uint64_t id);
 // Asks for the end of a job, and returns it as it is then.
 absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id);
 
+// How long to bear with a coordinator that is away: `patience`, but not past `until`, but for the
+// time that one answer takes.
+absl::Duration PatienceUntil(absl::Time until, const Clock& clock, absl::Duration patience);
+
 // Waits for the job to be over, bearing with a coordinator that is away for `patience`. `changed`
 // is told of every version of the job that is seen; when it returns false, or `timeout` has passed,
 // the job comes back as it is then. Errors: as Context::Call.

@@ -42,16 +42,17 @@ void Look(const Job& job, absl::Time now, DueJobs& due) {
   const auto wait = [&due](absl::Time at) { due.next_at = std::min(due.next_at, at); };
   if (job.terminal()) {
     const absl::Time at = *job.finished_at + job.spec.scheduling.ttl_after_finish;
-    return at > now ? wait(at) : due.forget.push_back({job.id});
+    wait(at);
+    if (at <= now) due.forget.push_back({job.id});
+    return;
   }
   // While it is being stopped, all is said.
   if (job.state == JobState::kStopping) return;
+  wait(std::min(DeadlineOf(job), LeaveBy(job)));
+  if (AskAt(job) > now) wait(AskAt(job));
   if (DeadlineOf(job) <= now) return due.expire.push_back({job.id});
   if (LeaveBy(job) <= now) return due.requeue.push_back(Requeue(job));
   if (AskAt(job) <= now) due.ask.push_back(Ask(job));
-  wait(DeadlineOf(job));
-  wait(LeaveBy(job));
-  if (AskAt(job) > now) wait(AskAt(job));
 }
 
 }  // namespace

@@ -250,7 +250,7 @@ TEST_F(QueueTest, AJobThatRunsIsQueuedAgainAsItsNextGenerationWithTheTimeThatIsL
   EXPECT_EQ(state(job), "starting");
   Apply(RequeueJob{job, Generation(1)});
   EXPECT_EQ(state(job), "stopping");
-  EXPECT_TRUE(absl::IsFailedPrecondition(Apply(RequeueJob{job, Generation(1)}).status));
+  EXPECT_TRUE(Apply(RequeueJob{job, Generation(1)}).status.ok());  // its answer was lost
   now_ = placed + absl::Seconds(19);
   Release(job, 0);
   for (const Action& verdict : PlanRetries(coordinator_, now_)) Apply(verdict);

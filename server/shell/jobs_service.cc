@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "base/limits.h"
 #include "base/status.h"
 #include "server/core/job_registry.h"
 #include "server/shell/call.h"
@@ -58,6 +59,11 @@ grpc::ServerUnaryReactor* JobsService::Submit(grpc::CallbackServerContext* conte
                                               v1::SubmitResponse* response) {
   auto spec = Check(request->spec());
   if (!spec.ok()) return Refuse(context, spec.status());
+  if (request->user().size() > kUserBytesMax) {
+    return Refuse(context, absl::InvalidArgumentError(
+                               absl::StrCat("user has ", request->user().size(),
+                                            " bytes; give a name of at most ", kUserBytesMax)));
+  }
   return Apply(driver_, context,
                core::SubmitJob{request->request_id(), *std::move(spec), request->user()},
                [=](const core::Outcome& outcome, const View& view) {

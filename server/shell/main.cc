@@ -215,7 +215,7 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
                                                         .on_forgotten = drop_logs,
                                                         .logged = logged,
                                                         .notify = &notify},
-                                                       *journal, Clock::System(), end));
+                                                       *journal, Clock::Steady(), end));
   DP_ASSIGN_OR_RETURN(const auto server,
                       Server::Start(options.listen, *driver, logs, DirectStoreHost(options)));
   DP_ASSIGN_OR_RETURN(const auto tcp_stores, TcpStores::Start(options, *driver));

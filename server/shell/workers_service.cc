@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "server/shell/call.h"
 #include "server/shell/convert_values.h"
 #include "server/shell/convert_worker.h"
@@ -27,11 +29,24 @@ absl::Status AnswerWorker(const std::string& name, const View& view, Response* r
   return absl::OkStatus();
 }
 
+// Bounds on what stays in the machine's state for as long as the worker does.
+absl::Status Check(const v1::RegisterRequest& request) {
+  if (request.ByteSizeLong() > kRegistrationBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("a registration has ", request.ByteSizeLong(),
+                                                   " bytes, the limit is ", kRegistrationBytesMax,
+                                                   "; give fewer or shorter labels"));
+  }
+  if (request.gpus() >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("gpus is ", request.gpus(), "; give the number of GPUs of the host, 0 or more"));
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* WorkersService::Register(grpc::CallbackServerContext* context,
                                                    const v1::RegisterRequest* request,
                                                    v1::RegisterResponse* response) {
+  if (const absl::Status checked = Check(*request); !checked.ok()) return Refuse(context, checked);
   core::RegisterWorker worker{
       request->name(),      request->host(),
       request->address(),   Incarnation(request->incarnation()),

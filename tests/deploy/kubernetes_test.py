@@ -170,13 +170,16 @@ class EachOverlay(unittest.TestCase):
             worker = PodProgram(self.objects, "dp-worker", cluster)
             command = worker.command({"dp-coordinator:7070": cluster.address})
             cluster.program(*command, env=worker.environment)
-            job = cluster.dpctl("submit", "--", "true", "-o", "name", check=None)
-            self.assertEqual(worker.run_hook("preStop"), 0)
-            self.assertEqual(worker_states(cluster), {"dp-worker-0": "READY"})
-            cluster.dpctl("drain", "dp-worker-0", "--reason", "new disks", check=0)
             self.assertEqual(worker.run_hook("preStop"), 0)
             self.assertEqual(worker_states(cluster), {"dp-worker-0": "DRAINED"})
-            self.assertEqual(job.returncode, 0)
+            job = cluster.dpctl("submit", "-o", "name", "--", "true", check=0).stdout.strip()
+            self.assertEqual(cluster.describe(job)["state"], "PENDING")  # not on a pod that ends
+            self.assertEqual(worker.run_hook("postStart"), 0)
+            self.assertEqual(cluster.wait(job), 0)
+            cluster.dpctl("drain", "dp-worker-0", "--reason", "new disks", check=0)
+            for hook in ("preStop", "postStart"):
+                self.assertEqual(worker.run_hook(hook), 0)
+                self.assertEqual(worker_states(cluster), {"dp-worker-0": "DRAINED"})
 
     def test_what_the_pods_run_carries_out_a_job(self):
         with Cluster() as cluster:

@@ -65,8 +65,9 @@ absl::Status RenameDurably(const std::string& from, const std::string& to) {
   return SyncDirectory(parent.empty() ? "." : parent);
 }
 
-absl::StatusOr<std::string> WriteBeside(const std::string& path, absl::string_view contents) {
-  std::string temporary = absl::StrCat(path, ".tmp");
+absl::StatusOr<std::string> WriteBeside(const std::string& path, absl::string_view contents,
+                                        absl::string_view suffix) {
+  std::string temporary = absl::StrCat(path, suffix);
   DP_RETURN_IF_ERROR(WriteAndSync(temporary, contents));
   return temporary;
 }

@@ -18,8 +18,10 @@ namespace dp::trainer {
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
 
 // The same in two parts, so that what is decided in between is decided about a file that is whole.
-// Returns the path of the temporary file.
-absl::StatusOr<std::string> WriteBeside(const std::string& path, absl::string_view contents);
+// Returns the path of the temporary file, `path` with `suffix`: processes that may write at once
+// have one each.
+absl::StatusOr<std::string> WriteBeside(const std::string& path, absl::string_view contents,
+                                        absl::string_view suffix = ".tmp");
 absl::Status PutInPlace(const std::string& temporary, const std::string& path);
 
 // Writes a new file, or what is left of one that a crash has cut, and syncs it. Not its directory.

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "client/retry_loop.h"
@@ -32,7 +33,9 @@ absl::Status PublishWeights(const std::string& path, const RankModel& model,
                             client::CheckpointsConnection& connection, const Clock& clock,
                             client::Pause& pause) {
   const std::string encoded = Encode(model);
-  DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, encoded));
+  // Not its successor's file, should this generation be over without knowing.
+  const std::string suffix = absl::StrCat(".generation-", environment.generation.value(), ".tmp");
+  DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, encoded, suffix));
   ReachFaultPoint("publish");
   v1::RegisterWeightsRequest request;
   request.set_job(environment.job.value());

@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "dp-trainer: %s\n", why.c_str());
     return kBadUsage;
   }
-  const auto end = dp::trainer::RunRank(*environment, dp::Clock::System());
+  const auto end = dp::trainer::RunRank(*environment, dp::Clock::Steady());
   if (end.ok()) {
     return *end == dp::trainer::TrainingEnd::kHandedOver ? dp::kHandedOverExitCode : 0;
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -21,9 +23,12 @@ absl::Span<uint8_t> Bytes(absl::Span<T> values) {
   return {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(T)};
 }
 
+// A small part of the shortest detectWithin, 1 s.
+constexpr std::chrono::milliseconds kSignOfLife(200);
+
 // What the rank that reads tells the others before the tensors, byte by byte.
 struct Announcement {
-  enum class Verdict : int32_t { kUnreadable, kRefused, kRead };
+  enum class Verdict : int32_t { kUnreadable, kRefused, kRead, kReading };
   Verdict verdict = Verdict::kUnreadable;
   Position position;
   std::array<char, 1024> text = {};  // of a refusal, or what is not as it was
@@ -54,11 +59,13 @@ class Resumption {
       if (choice.point == points_.size()) return NoneReadable();
       Announcement announcement;
       std::optional<TrainingState> state;
-      if (choice.rank == group_.rank()) state = Read(choice.point, announcement);
-      DP_RETURN_IF_ERROR(Send(absl::MakeSpan(&announcement, 1), choice.rank));
+      DP_RETURN_IF_ERROR(choice.rank == group_.rank()
+                             ? ReadForAll(choice.point, announcement, state)
+                             : AwaitReader(choice.rank, announcement));
       const std::string text = announcement.text.data();
       const std::string& path = points_[choice.point].path;
       switch (announcement.verdict) {
+        case Announcement::Verdict::kReading:  // not the last word
         case Announcement::Verdict::kUnreadable:
           continue;  // that rank does not offer it again
         case Announcement::Verdict::kRefused:
@@ -125,6 +132,26 @@ class Resumption {
     announcement.position = PositionOf(*manifest);
     announcement.Say(OtherBits(*manifest, now_));
     return *std::move(state);
+  }
+
+  // Reads beside the group, and tells those who wait that it does: some gigabytes take longer than
+  // a collective may.
+  absl::Status ReadForAll(size_t point, Announcement& announcement,
+                          std::optional<TrainingState>& state) {
+    auto read = std::async(std::launch::async, [&] { return Read(point, announcement); });
+    while (read.wait_for(kSignOfLife) != std::future_status::ready) {
+      Announcement reading{.verdict = Announcement::Verdict::kReading};
+      DP_RETURN_IF_ERROR(Send(absl::MakeSpan(&reading, 1), group_.rank()));
+    }
+    state = read.get();
+    return Send(absl::MakeSpan(&announcement, 1), group_.rank());
+  }
+
+  absl::Status AwaitReader(int reader, Announcement& announcement) {
+    do {
+      DP_RETURN_IF_ERROR(Send(absl::MakeSpan(&announcement, 1), reader));
+    } while (announcement.verdict == Announcement::Verdict::kReading);
+    return absl::OkStatus();
   }
 
   template <typename T>

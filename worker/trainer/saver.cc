@@ -164,12 +164,10 @@ absl::StatusOr<WrittenCheckpoint> Saver::WriteAndRegister(const TrainingState& s
                                      "training goes on, and tries again when the next is due"));
   }
   ReachFaultPoint("register", state.manifest.step());
-  const absl::Status registered = Register(state, *written);
-  if (registered.ok()) return written;
-  // Nobody knows of it; where the answer alone was lost, the coordinator does, and falls back.
-  std::error_code unknown;
-  fs::remove_all(written->path, unknown);
-  return registered;
+  // Where the answer alone was lost, it may be on record, and the latest: what is not on record is
+  // removed by the next registration, or by the next generation.
+  DP_RETURN_IF_ERROR(Register(state, *written));
+  return written;
 }
 
 absl::Status Saver::Register(const TrainingState& state, const WrittenCheckpoint& written) {
@@ -200,11 +198,14 @@ absl::Status Saver::Register(const TrainingState& state, const WrittenCheckpoint
 void Saver::RemoveOthers(const std::vector<v1::Checkpoint>& on_record) const {
   std::set<std::string> kept;
   for (const v1::Checkpoint& checkpoint : on_record) kept.insert(checkpoint.path());
-  std::error_code error;  // what cannot be listed or removed stays, and is tried again next time
-  for (const fs::directory_entry& entry : fs::directory_iterator(options_.directory, error)) {
-    const auto name = CheckpointName::Parse(entry.path().filename().string());
+  // What cannot be listed or removed stays, and is tried again next time.
+  std::error_code list_error;
+  std::error_code remove_error;
+  fs::directory_iterator entry(options_.directory, list_error);
+  for (; !list_error && entry != fs::directory_iterator(); entry.increment(list_error)) {
+    const auto name = CheckpointName::Parse(entry->path().filename().string());
     if (!name || name->generation > environment_.generation.value()) continue;
-    if (kept.count(entry.path().string()) == 0) fs::remove_all(entry.path(), error);
+    if (kept.count(entry->path().string()) == 0) fs::remove_all(entry->path(), remove_error);
   }
 }
 

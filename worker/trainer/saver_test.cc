@@ -121,11 +121,18 @@ TEST_F(SaverTest, WhatCannotBeWrittenIsReportedAndTriedAgain) {
   EXPECT_THAT(steps(), ElementsAre(20));
 }
 
-TEST_F(SaverTest, AGenerationThatIsOverLeavesNothingBehindAndStops) {
+TEST_F(SaverTest, WhatMayBeOnRecordOutlivesALostAnswer) {
+  const auto saver = Make({.every_steps = 10});
+  coordinator_.refusal = absl::CancelledError("the rank is being stopped");
+  Step(*saver, 1, 10);
+  EXPECT_THAT(names(), ElementsAre("step-10-generation-1"));
+}
+
+TEST_F(SaverTest, AGenerationThatIsOverStops) {
   const auto saver = Make({.every_steps = 10});
   coordinator_.refusal = absl::FailedPreconditionError("generation 1 is stale, current is 2");
   Step(*saver, 1, 40);
-  EXPECT_TRUE(names().empty());
+  EXPECT_THAT(names(), ElementsAre("step-10-generation-1"));
   const std::vector<v1::Metric> reports = saver->TakeReports();
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_THAT(reports[0].message(), HasSubstr("is stale"));

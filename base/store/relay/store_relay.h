@@ -45,7 +45,7 @@ struct StoreRelayOptions {
 // with Cancelled. The link and the clock outlive it. Thread-safe.
 class StoreRelay final : public AsyncStore {
  public:
-  StoreRelay(StoreLink& link, StoreRelayOptions options, const Clock& clock = Clock::System());
+  StoreRelay(StoreLink& link, StoreRelayOptions options, const Clock& clock = Clock::Steady());
   ~StoreRelay() override;
 
   void Execute(std::vector<StoreOperation> operations, Done done) override;

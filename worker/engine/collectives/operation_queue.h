@@ -37,7 +37,7 @@ class OperationQueue {
   // `wake` makes a running operation look at stop_reason(); called from any thread, maybe more than
   // once, also between operations.
   OperationQueue(const GroupOptions& options, std::function<void()> wake,
-                 const Clock& clock = Clock::System());
+                 const Clock& clock = Clock::Steady());
   // As Close.
   ~OperationQueue();
 

@@ -34,7 +34,7 @@ class Reducer {
   enum class Sync { kYes, kNo };
 
   Reducer(Group& group, const ParameterLayout& layout, absl::Span<float> gradients,
-          const ReducerOptions& options = {}, const Clock& clock = Clock::System());
+          const ReducerOptions& options = {}, const Clock& clock = Clock::Steady());
 
   void BeginBackward(Sync sync);
   // The gradient of parameter `index` is complete, and until EndBackward the reducer's. Once a
