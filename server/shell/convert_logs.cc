@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "base/status.h"
 #include "proto/convert/time.h"
 #include "server/shell/convert_values.h"
@@ -64,16 +65,18 @@ std::vector<LogTime> TimesFrom(const v1::LogChunk& proto) {
   return times;
 }
 
-// So that nobody makes files for ranks that never were.
+// So that nobody makes files for ranks that never were. How many an earlier generation had, the job
+// does not remember; it may have been more than now.
 absl::Status CheckStream(const LogStreamKey& stream, const core::Job& job) {
   if (!stream.generation.valid() || stream.generation > job.generation) {
     return absl::InvalidArgumentError(absl::StrCat("job ", job.id.value(), " has no generation ",
                                                    stream.generation.value(), "; the last is ",
                                                    job.generation.value()));
   }
-  if (stream.rank < 0 || stream.rank >= job.world_size()) {
-    return absl::InvalidArgumentError(absl::StrCat("job ", job.id.value(), " has no rank ",
-                                                   stream.rank, "; it has ", job.world_size()));
+  const int ranks = stream.generation == job.generation ? job.world_size() : kRanksMax;
+  if (stream.rank < 0 || stream.rank >= ranks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", job.id.value(), " has no rank ", stream.rank, "; it has ", ranks));
   }
   return absl::OkStatus();
 }
