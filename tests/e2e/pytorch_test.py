@@ -1,5 +1,6 @@
 """Unmodified PyTorch programs, written for torchrun, as command jobs on two worker daemons."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -93,10 +94,23 @@ class PytorchTest(unittest.TestCase):
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for number in range(2)]
         for agent in agents:
             self.addCleanup(agent.kill)
-        for agent in agents:
+        with concurrent.futures.ThreadPoolExecutor() as waiting:
+            outputs = list(waiting.map(lambda agent: self.output_of(agent, agents), agents))
+        everything = "\n-- the other agent\n".join(outputs)
+        self.assertEqual([agent.returncode for agent in agents], [0, 0], everything)
+        self.assertEqual(everything.count("weights equal"), 2, everything)
+
+    def output_of(self, agent, agents):
+        """All that it prints. Where it fails the others are ended: they would wait for it for minutes."""
+        try:
             output, _ = agent.communicate(timeout=WITHIN_S)
-            self.assertEqual(agent.returncode, 0, output)
-            self.assertIn("weights equal", output)
+        except subprocess.TimeoutExpired:
+            agent.kill()
+            output = f"ended after {WITHIN_S} s: {agent.communicate()[0]}"
+        if agent.returncode != 0:
+            for other in agents:
+                other.kill()
+        return output
 
     def test_a_rank_that_raises_is_named_with_its_traceback(self):
         for store in ("relay", "direct"):
