@@ -232,6 +232,7 @@ void Daemon::Exited(const worker::RankKey& key, const core::Exit& exit) {
 void Daemon::Afflict(int slot) {
   using State = worker::SlotFitness::State;
   if (observed_.fitness(slot).state != State::kFit) return;
+  env_.Tell(absl::StrCat("node ", node_, ": the GPU of slot ", slot, " is not let go"));
   SlotIs(slot, State::kReturning);
   Later(absl::Seconds(1), [this, slot] { SlotIs(slot, State::kUnfit); });
   Later(env_.dice.Between(absl::Seconds(2), absl::Seconds(6)),

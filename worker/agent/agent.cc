@@ -275,7 +275,7 @@ void Agent::TakeNews(const RankKey& key, const ProcessStarted& news) {
 
 void Agent::TakeNews(const RankKey& key, const ProcessNotStarted& news) {
   LogRank(Severity::kError, "rank_not_started", key, LogField("reason", news.error));
-  slots_.TreeGone(observed_.Find(key)->slot, clock_.Now());
+  SlotLeft(key);
   observed_.StartFailed(key, news.error, clock_.Now());
   observed_.LogsShipped(key);  // there are none
 }
@@ -289,6 +289,11 @@ void Agent::TakeNews(const RankKey& key, const ProcessExited& news) {
   observed_.Exited(key, news.exit, SpoolOf(key).LastLines(), killed && news.oom.value_or(grew));
 }
 
+void Agent::SlotLeft(const RankKey& key) {
+  const Process* process = observed_.Find(key);
+  if (process != nullptr) slots_.TreeGone(process->slot, clock_.Now());
+}
+
 bool Agent::OomKillsGrew() {
   if (!options_.oom_kills) return false;
   const int64_t before = std::exchange(oom_kills_, options_.oom_kills());
@@ -296,7 +301,7 @@ bool Agent::OomKillsGrew() {
 }
 
 void Agent::TakeNews(const RankKey& key, const ProcessGone&) {
-  slots_.TreeGone(observed_.Find(key)->slot, clock_.Now());
+  SlotLeft(key);
   observed_.Gone(key, clock_.Now());
   shipper_.Finish(key);
 }

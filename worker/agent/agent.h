@@ -112,6 +112,8 @@ class Agent {
   void TakeNews(const RankKey& key, const ProcessNotStarted& news);
   void TakeNews(const RankKey& key, const ProcessExited& news);
   void TakeNews(const RankKey& key, const ProcessGone& news);
+  // Nothing is left of the rank.
+  void SlotLeft(const RankKey& key);
   // Whether there will be no other try at a report that was answered so.
   bool ReportIsDone(const absl::Status& status);
   // Since it was last asked.
