@@ -109,11 +109,13 @@ train:
   bucketCapMb: 25
   onIsolation: continue
   evaluateEvery: 1
+memoryMibPerRank: 0
 queue: default
 priority: 0
 hold: false
 singleton: false
 slots: any
+preemptible: false
 grace: 10s
 detectWithin: 30s
 )");

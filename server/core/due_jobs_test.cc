@@ -116,6 +116,7 @@ TEST_F(DueJobsTest, AJobThatIsOverGoesWhenItsTimeOnRecordIsUp) {
   Apply(CancelJob{other});
   ExitWith(job, 0, 0), Release(job, 0);
   now_ = *coordinator_.job(job)->finished_at + absl::Minutes(5);
+  EXPECT_EQ(FindDueJobs(coordinator_, now_ + absl::Hours(1)).next_at, now_);  // it has come
   EXPECT_EQ(Judge(), 1u);
   EXPECT_EQ(coordinator_.job(job), nullptr);
   EXPECT_NE(coordinator_.job(other), nullptr);

@@ -43,8 +43,8 @@ class LogsTest(unittest.TestCase):
                             "rank = int(os.environ['RANK'])", program])
         return self.cluster.submit({
             "apiVersion": "dp/v1", "kind": "Job", "name": name, "ranks": ranks,
-            "restart": {"infra": 0}, "onIsolation": "continue",
-            "command": {"argv": ["python3", "-c", source]}})
+            "restart": {"infra": 0},
+            "command": {"argv": ["python3", "-c", source], "onIsolation": "continue"}})
 
     def logs(self, job, *flags):
         return self.cluster.dpctl("logs", job, *flags, check=0).stdout
