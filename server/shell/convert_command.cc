@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/overloaded.h"
-#include "base/status.h"
 #include "proto/convert/store_operations.h"
 #include "server/shell/convert_handover.h"
 #include "server/shell/convert_job.h"
@@ -25,24 +24,11 @@ void Fill(const core::RankKey& key, journal::RankKey* proto) {
   proto->set_rank(key.rank);
 }
 
-core::RankKey ToKey(const journal::RankKey& proto) {
-  return {JobId(proto.job()), Generation(proto.generation()), proto.rank()};
-}
-
 void Fill(const core::StartEpoch& start, journal::StartEpoch* proto) {
   proto->set_key_bytes(start.store_limits.key_bytes);
   proto->set_value_bytes(start.store_limits.value_bytes);
   proto->set_keys(start.store_limits.keys);
   proto->set_total_bytes(start.store_limits.total_bytes);
-}
-
-core::StartEpoch ToCommand(const journal::StartEpoch& proto) {
-  KeyValueLimits limits = KeyValueLimits::None();
-  if (proto.has_key_bytes()) limits.key_bytes = proto.key_bytes();
-  if (proto.has_value_bytes()) limits.value_bytes = proto.value_bytes();
-  if (proto.has_keys()) limits.keys = proto.keys();
-  if (proto.has_total_bytes()) limits.total_bytes = proto.total_bytes();
-  return {limits};
 }
 
 void Fill(const core::RestartLimits& limits, journal::RestartLimits* proto) {
@@ -56,20 +42,6 @@ void Fill(const core::RestartLimits& limits, journal::RestartLimits* proto) {
                                          limits.never_exit_codes.end());
   proto->mutable_always_exit_codes()->Add(limits.always_exit_codes.begin(),
                                           limits.always_exit_codes.end());
-}
-
-core::RestartLimits ToLimits(const journal::RestartLimits& proto) {
-  core::RestartLimits limits{
-      .user = proto.user(),
-      .infra = proto.infra(),
-      .hang = proto.hang(),
-      .oom = {},
-      .startup = proto.startup(),
-      .window = FromProto(proto.window()),
-      .never_exit_codes = {proto.never_exit_codes().begin(), proto.never_exit_codes().end()},
-      .always_exit_codes = {proto.always_exit_codes().begin(), proto.always_exit_codes().end()}};
-  if (proto.has_oom()) limits.oom = proto.oom();
-  return limits;
 }
 
 void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
@@ -93,24 +65,6 @@ void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
   proto->set_saves(submit.spec.saves);
 }
 
-absl::StatusOr<core::Action> ToCommand(const journal::SubmitJob& proto) {
-  core::SubmitJob submit{.request_id = proto.request_id(), .spec = {}, .user = proto.user()};
-  submit.spec = {.name = proto.name(),
-                 .ranks = proto.ranks(),
-                 .payload = proto.payload(),
-                 .store_port = proto.store_port(),
-                 .nodes = proto.nodes(),
-                 .joins_by_running = proto.joins_by_running(),
-                 .nodes_max = proto.nodes_max(),
-                 .saves = proto.saves()};
-  if (proto.has_grace()) submit.spec.grace = FromProto(proto.grace());
-  if (proto.has_restart()) submit.spec.restart = ToLimits(proto.restart());
-  if (proto.has_join_within()) submit.spec.join_within = FromProto(proto.join_within());
-  if (!proto.has_scheduling()) return submit;
-  DP_ASSIGN_OR_RETURN(submit.spec.scheduling, FromProto(proto.scheduling()));
-  return submit;
-}
-
 void Fill(const core::PlaceJob& place, journal::PlaceJob* proto) {
   proto->set_job(place.job.value());
   proto->set_store_port(place.store_port);
@@ -119,14 +73,6 @@ void Fill(const core::PlaceJob& place, journal::PlaceJob* proto) {
     added->set_worker(slot.worker.value());
     added->set_slot(slot.slot);
   }
-}
-
-core::PlaceJob ToCommand(const journal::PlaceJob& proto) {
-  core::PlaceJob place{JobId(proto.job()), {}, proto.store_port()};
-  for (const journal::Slot& slot : proto.slots()) {
-    place.slots.push_back({WorkerId(slot.worker()), slot.slot()});
-  }
-  return place;
 }
 
 void Fill(const core::RegisterWorker& worker, journal::RegisterWorker* proto) {
@@ -142,31 +88,15 @@ void Fill(const core::RegisterWorker& worker, journal::RegisterWorker* proto) {
   proto->set_process_tracking(worker.process_tracking);
 }
 
-core::RegisterWorker ToCommand(const journal::RegisterWorker& proto) {
-  return {proto.name(),      proto.host(),
-          proto.address(),   Incarnation(proto.incarnation()),
-          proto.slots(),     {proto.ports().begin(), proto.ports().end()},
-          proto.gpus(),      {proto.labels().begin(), proto.labels().end()},
-          proto.interface(), proto.process_tracking()};
-}
-
 void Fill(const core::LoseWorker& lose, journal::LoseWorker* proto) {
   proto->set_worker(lose.worker.value());
   proto->set_incarnation(lose.incarnation.value());
   proto->set_reason(lose.reason);
 }
 
-core::LoseWorker ToCommand(const journal::LoseWorker& proto) {
-  return {WorkerId(proto.worker()), Incarnation(proto.incarnation()), proto.reason()};
-}
-
 void Fill(const core::LeaveWorker& leave, journal::LeaveWorker* proto) {
   proto->set_worker(leave.worker.value());
   proto->set_incarnation(leave.incarnation.value());
-}
-
-core::LeaveWorker ToCommand(const journal::LeaveWorker& proto) {
-  return {WorkerId(proto.worker()), Incarnation(proto.incarnation())};
 }
 
 void Fill(const core::ReportSlots& report, journal::ReportSlots* proto) {
@@ -178,15 +108,6 @@ void Fill(const core::ReportSlots& report, journal::ReportSlots* proto) {
     unhealthy->set_slot(slot);
     unhealthy->set_reason(reason);
   }
-}
-
-core::ReportSlots ToCommand(const journal::ReportSlots& proto) {
-  core::ReportSlots report{
-      WorkerId(proto.worker()), Incarnation(proto.incarnation()), proto.number(), {}};
-  for (const journal::UnhealthySlot& slot : proto.unhealthy()) {
-    report.unhealthy[slot.slot()] = slot.reason();
-  }
-  return report;
 }
 
 void Fill(const core::ReportRank& report, journal::ReportRank* proto) {
@@ -206,35 +127,6 @@ void Fill(const core::ReportRank& report, journal::ReportRank* proto) {
   proto->set_oom(report.oom);
 }
 
-absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto) {
-  using What = core::ReportRank::What;
-  core::ReportRank report{.worker = WorkerId(proto.worker()),
-                          .incarnation = Incarnation(proto.incarnation()),
-                          .rank = ToKey(proto.rank()),
-                          .pid = proto.pid(),
-                          .exit = FromProto(proto.exit()),
-                          .error = proto.error(),
-                          .last_lines = {proto.last_lines().begin(), proto.last_lines().end()},
-                          .stopped = proto.stopped(),
-                          .stop_reason = proto.stop_reason(),
-                          .oom = proto.oom()};
-  switch (proto.what()) {
-    case journal::ReportRank::WHAT_STARTED:
-      report.what = What::kStarted;
-      return report;
-    case journal::ReportRank::WHAT_EXITED:
-      report.what = What::kExited;
-      return report;
-    case journal::ReportRank::WHAT_RELEASED:
-      report.what = What::kReleased;
-      return report;
-    // Without it the rank's place in its life is unknown, and whatever is chosen for it would make
-    // another state than the one that was acknowledged.
-    default:
-      return absl::DataLossError("a report says nothing of a rank that this release knows");
-  }
-}
-
 void Fill(const core::GiveUpRank& give_up, journal::GiveUpRank* proto) {
   Fill(give_up.rank, proto->mutable_rank());
   proto->set_reason(give_up.reason);
@@ -247,13 +139,6 @@ void Fill(const core::AccusePeers& accuse, journal::AccusePeers* proto) {
   proto->set_insist(accuse.insist);
 }
 
-core::AccusePeers ToCommand(const journal::AccusePeers& proto) {
-  return {ToKey(proto.rank()),
-          {proto.missing().begin(), proto.missing().end()},
-          proto.error(),
-          proto.insist()};
-}
-
 void Fill(const core::StoreBatch& batch, journal::StoreBatch* proto) {
   proto->set_job(batch.job.value());
   proto->set_generation(batch.generation.value());
@@ -261,14 +146,6 @@ void Fill(const core::StoreBatch& batch, journal::StoreBatch* proto) {
   proto->set_sequence(batch.sequence);
   OperationsToProto(batch.operations, proto->mutable_operations());
   proto->mutable_groups()->Add(batch.groups.begin(), batch.groups.end());
-}
-
-absl::StatusOr<core::Action> ToCommand(const journal::StoreBatch& proto) {
-  DP_ASSIGN_OR_RETURN(std::vector<StoreOperation> operations,
-                      OperationsFromProto(proto.operations()));
-  return core::StoreBatch{JobId(proto.job()),    Generation(proto.generation()),
-                          proto.client(),        proto.sequence(),
-                          std::move(operations), {proto.groups().begin(), proto.groups().end()}};
 }
 
 void Fill(const core::RegisterCheckpoint& checkpoint, journal::RegisterCheckpoint* proto) {
@@ -280,20 +157,11 @@ void Fill(const core::RegisterCheckpoint& checkpoint, journal::RegisterCheckpoin
   proto->set_keep(checkpoint.keep);
 }
 
-core::RegisterCheckpoint ToCommand(const journal::RegisterCheckpoint& proto) {
-  return {ToKey(proto.rank()), proto.step(),  proto.path(),
-          proto.sha256(),      proto.bytes(), proto.keep()};
-}
-
 void Fill(const core::RegisterWeights& weights, journal::RegisterWeights* proto) {
   Fill(weights.rank, proto->mutable_rank());
   proto->set_path(weights.path);
   proto->set_sha256(weights.sha256);
   proto->set_bytes(weights.bytes);
-}
-
-core::RegisterWeights ToCommand(const journal::RegisterWeights& proto) {
-  return {ToKey(proto.rank()), proto.path(), proto.sha256(), proto.bytes()};
 }
 
 void Fill(const core::AskHandover& ask, journal::AskHandover* proto) {
@@ -304,14 +172,6 @@ void Fill(const core::AskHandover& ask, journal::AskHandover* proto) {
   if (ask.leave_by < absl::InfiniteFuture()) *proto->mutable_leave_by() = ToProto(ask.leave_by);
 }
 
-absl::StatusOr<core::Action> ToCommand(const journal::AskHandover& proto) {
-  core::AskHandover ask{JobId(proto.job()), proto.reason()};
-  DP_ASSIGN_OR_RETURN(ask.cause, FromProto(proto.cause()));
-  ask.preempted_by = JobId(proto.preempted_by());
-  if (proto.has_leave_by()) ask.leave_by = FromProto(proto.leave_by());
-  return ask;
-}
-
 void Fill(const core::RetryJob& retry, journal::RetryJob* proto) {
   proto->set_job(retry.job.value());
   proto->set_generation(retry.generation.value());
@@ -319,89 +179,10 @@ void Fill(const core::RetryJob& retry, journal::RetryJob* proto) {
   if (retry.counted_as) proto->set_counted_as(ToProto(*retry.counted_as));
 }
 
-absl::StatusOr<core::Action> ToCommand(const journal::RetryJob& proto) {
-  core::RetryJob retry{
-      JobId(proto.job()), Generation(proto.generation()), FromProto(proto.not_before()), {}};
-  if (proto.counted_as() == v1::FAILURE_CLASS_UNSPECIFIED) return retry;
-  retry.counted_as = FromProto(proto.counted_as());
-  if (retry.counted_as.has_value()) return retry;
-  return absl::DataLossError("a retry is paid for by a budget that this release does not know");
-}
-
 void Fill(const core::FinishJob& finish, journal::FinishJob* proto) {
   proto->set_job(finish.job.value());
   proto->set_generation(finish.generation.value());
   proto->set_reason(finish.reason);
-}
-
-core::FinishJob ToCommand(const journal::FinishJob& proto) {
-  return {JobId(proto.job()), Generation(proto.generation()), proto.reason()};
-}
-
-absl::StatusOr<core::Action> ToAction(const Record& record) {
-  switch (record.action_case()) {
-    case Record::kStartEpoch:
-      return ToCommand(record.start_epoch());
-    case Record::kSubmitJob:
-      return ToCommand(record.submit_job());
-    case Record::kCancelJob:
-      return core::CancelJob{JobId(record.cancel_job().job())};
-    case Record::kPlaceJob:
-      return ToCommand(record.place_job());
-    case Record::kRegisterWorker:
-      return ToCommand(record.register_worker());
-    case Record::kLoseWorker:
-      return ToCommand(record.lose_worker());
-    case Record::kLeaveWorker:
-      return ToCommand(record.leave_worker());
-    case Record::kReportRank:
-      return ToCommand(record.report_rank());
-    case Record::kJoinWorld:
-      return core::JoinWorld{ToKey(record.join_world().rank())};
-    case Record::kAccusePeers:
-      return ToCommand(record.accuse_peers());
-    case Record::kStoreBatch:
-      return ToCommand(record.store_batch());
-    case Record::kRegisterCheckpoint:
-      return ToCommand(record.register_checkpoint());
-    case Record::kRegisterWeights:
-      return ToCommand(record.register_weights());
-    case Record::kAskHandover:
-      return ToCommand(record.ask_handover());
-    case Record::kRetryJob:
-      return ToCommand(record.retry_job());
-    case Record::kFinishJob:
-      return ToCommand(record.finish_job());
-    case Record::kHoldJob:
-      return core::HoldJob{JobId(record.hold_job().job())};
-    case Record::kReleaseJob:
-      return core::ReleaseJob{JobId(record.release_job().job())};
-    case Record::kPrioritizeJob:
-      return core::PrioritizeJob{JobId(record.prioritize_job().job()),
-                                 record.prioritize_job().priority()};
-    case Record::kRequeueJob:
-      return core::RequeueJob{
-          JobId(record.requeue_job().job()), Generation(record.requeue_job().generation()),
-          record.requeue_job().reason(), JobId(record.requeue_job().preempted_by())};
-    case Record::kExpireJob:
-      return core::ExpireJob{JobId(record.expire_job().job())};
-    case Record::kForgetJob:
-      return core::ForgetJob{JobId(record.forget_job().job())};
-    case Record::kDrainWorker:
-      return core::DrainWorker{record.drain_worker().worker(), record.drain_worker().reason(),
-                               record.drain_worker().hand_over()};
-    case Record::kUndrainWorker:
-      return core::UndrainWorker{record.undrain_worker().worker()};
-    case Record::kGiveUpRank:
-      return core::GiveUpRank{ToKey(record.give_up_rank().rank()), record.give_up_rank().reason()};
-    case Record::kReportSlots:
-      return ToCommand(record.report_slots());
-    // A later release's command too: protobuf keeps a field that it does not know, and sets
-    // nothing.
-    case Record::ACTION_NOT_SET:
-      break;
-  }
-  return absl::DataLossError("a record holds no command that this release knows");
 }
 
 }  // namespace
@@ -469,11 +250,6 @@ Record ToRecord(const core::Command& command) {
           [&](const core::GiveUpRank& give_up) { Fill(give_up, record.mutable_give_up_rank()); }},
       command.action);
   return record;
-}
-
-absl::StatusOr<core::Command> FromRecord(const Record& record) {
-  DP_ASSIGN_OR_RETURN(core::Action action, ToAction(record));
-  return core::Command{FromProto(record.at()), std::move(action)};
 }
 
 }  // namespace dp::server

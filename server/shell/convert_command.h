@@ -4,7 +4,8 @@
 #include "server/core/command.h"
 #include "server/shell/journal_record.pb.h"
 
-// Commands between the core and the journal. Pure; any thread.
+// Commands between the core and the journal: convert_command.cc writes, convert_record.cc reads.
+// Pure; any thread.
 
 namespace dp::server {
 
