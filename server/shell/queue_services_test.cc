@@ -1,12 +1,7 @@
-#include <memory>
 #include <string>
 
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "server/shell/cluster_client.h"
-#include "server/shell/memory_journal.h"
-#include "server/shell/scratch_dir.h"
-#include "server/shell/server.h"
+#include "server/shell/services_fixture.h"
 
 // What the queue, plans, events and drains look like through a real channel.
 
@@ -16,25 +11,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class QueueServicesTest : public ::testing::Test {
+class QueueServicesTest : public ServicesFixture {
  protected:
-  void SetUp() override {
-    Driver::Options options{.lease = absl::Minutes(10)};
-    options.placement.limits.users["ann"] = {.slots = 1};
-    auto driver = Driver::Start(options, journal_, Clock::System(), [](const absl::Status&) {});
-    ASSERT_TRUE(driver.ok()) << driver.status();
-    driver_ = *std::move(driver);
-    logs_ = std::make_unique<LogThread>(LogStore(scratch_.path()), [](const absl::Status&) {});
-    auto server = Server::Start({"127.0.0.1", 0}, *driver_, *logs_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    client_ = std::make_unique<ClusterClient>(server_->address().ToString());
-  }
-  void TearDown() override {
-    driver_->Stop();
-    logs_->Stop();
-    server_->Stop();
-  }
+  QueueServicesTest() { options_.placement.limits.users["ann"] = {.slots = 1}; }
 
   uint64_t Register(const std::string& name, int slots = 1) {
     v1::RegisterRequest request;
@@ -70,13 +49,6 @@ class QueueServicesTest : public ::testing::Test {
   }
   v1::Job Get(uint64_t job) { return client_->GetJob(job)->job(); }
   static v1::JobSpec AJob(int ranks = 1) { return ClusterClient::AJob("job", ranks); }
-
-  const ScratchDir scratch_;
-  MemoryJournal journal_;
-  std::unique_ptr<Driver> driver_;
-  std::unique_ptr<LogThread> logs_;
-  std::unique_ptr<Server> server_;
-  std::unique_ptr<ClusterClient> client_;
 
  private:
   uint64_t life_ = 0;
