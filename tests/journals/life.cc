@@ -46,11 +46,14 @@ class Life {
 
   // Slot 1 of the first worker, for a job of one rank: one generation after the other.
   void RunAlone(uint64_t job, uint64_t generation = 1) {
+    StartAlone(job, generation);
+    Add(core::JoinWorld{{JobId(job), Generation(generation), 0}});
+  }
+  void StartAlone(uint64_t job, uint64_t generation = 1) {
     Add(core::PlaceJob{JobId(job), {{WorkerId(1), 1}}});
     ReportRank started = OfAlone(job, generation, ReportRank::What::kStarted);
     started.pid = 5000 + static_cast<int64_t>(job);
     Add(started);
-    Add(core::JoinWorld{{JobId(job), Generation(generation), 0}});
   }
   void EndAlone(uint64_t job, Exit exit, uint64_t generation = 1) {
     ReportRank exited = OfAlone(job, generation, ReportRank::What::kExited);
@@ -182,8 +185,7 @@ void Preempt(Life& life) {
   life.Add(core::HoldJob{JobId(7)});
 }
 
-// Job 9 saves before its deadline, job 10 does not, and job 11 is asked to come back larger when
-// the journal ends.
+// Job 9 saves before its deadline, job 10 does not.
 void RunOutOfTime(Life& life) {
   for (const uint64_t job : {9, 10}) {
     life.Add(core::SubmitJob{absl::StrCat("request ", job),
@@ -194,9 +196,21 @@ void RunOutOfTime(Life& life) {
     if (job == 10) life.Add(core::ExpireJob{JobId(job)});
     life.EndAlone(job, job == 9 ? kLeft : Exit{Exit::How::kSignal, 15});
   }
-  life.Add(core::SubmitJob{"request 11", Saving("grows", {})});
-  life.RunAlone(11);
-  life.Add(core::AskHandover{JobId(11), "it can grow", core::HandoverCause::kGrow});
+}
+
+void GiveUp(Life& life) {
+  core::JobSpec spec{.name = "silent", .payload = "payload", .join_within = absl::Seconds(32)};
+  life.Add(core::SubmitJob{"request 11", std::move(spec)});
+  life.StartAlone(11);
+  life.Add(core::GiveUpRank{{JobId(11), Generation(1), 0}, "it has not joined"});
+  life.EndAlone(11, {Exit::How::kSignal, 15});
+}
+
+// Job 12 is to come back larger when the journal ends.
+void Grow(Life& life) {
+  life.Add(core::SubmitJob{"request 12", Saving("grows", {})});
+  life.RunAlone(12);
+  life.Add(core::AskHandover{JobId(12), "it can grow", core::HandoverCause::kGrow});
 }
 
 void Drain(Life& life) {
@@ -210,9 +224,9 @@ void Later(Life& life) {
   life.Add(
       core::StartEpoch{{.key_bytes = 100, .value_bytes = 200, .keys = 300, .total_bytes = 4000}});
   life.Add(core::StoreBatch{JobId(6), Generation(1), 77, 2, {StoreQueuePush{"queue", "another"}}});
-  life.Add(core::SubmitJob{"request 12", {"waits", 64, "payload", false, 0, false}});
-  life.Add(core::SubmitJob{"request 13", {"unwanted", 1, "payload"}});
-  life.Add(core::CancelJob{JobId(13)});
+  life.Add(core::SubmitJob{"request 13", {"waits", 64, "payload", false, 0, false}});
+  life.Add(core::SubmitJob{"request 14", {"unwanted", 1, "payload"}});
+  life.Add(core::CancelJob{JobId(14)});
   life.Add(core::RegisterWorker{"", "host-c", "10.0.0.3", kC, 1});
   life.Add(core::LoseWorker{WorkerId(3), kC, "silent for 5s"});
   life.Add(core::ReportSlots{WorkerId(2), kB, 3, {{1, "GPU 1 still holds 9 MiB"}}});
@@ -233,6 +247,8 @@ std::vector<core::Command> ALife() {
   Checkpoint(life);
   Preempt(life);
   RunOutOfTime(life);
+  GiveUp(life);
+  Grow(life);
   Drain(life);
   Later(life);
   return life.Take();
