@@ -26,11 +26,12 @@ class FakeMemory final : public DeviceMemorySource {
     MutexLock lock(mu_);
     mib_ = std::move(mib);
   }
-  // Waits until it has been asked so many times more.
-  void AwaitQuestions(int questions) DP_EXCLUDES(mu_) {
+  // Waits until it has been asked so many times more; false when patience ends.
+  bool AwaitQuestions(int questions) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     const int goal = asked_ + questions;
-    while (asked_ < goal) changed_.Wait(mu_);
+    return changed_.WaitFor(mu_, absl::Seconds(20),
+                            [this, goal]() DP_REQUIRES(mu_) { return asked_ >= goal; });
   }
 
   absl::StatusOr<int64_t> BytesInUse(const std::string&) override DP_EXCLUDES(mu_) {
@@ -226,7 +227,7 @@ TEST_F(AgentTest, ASlotIsReleasedWhenTheMemoryOfItsGpuIsFreeNotWhenItsProcessesA
   gpu_.Set(1200);
   End(0, 0);
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
-  gpu_.AwaitQuestions(3);
+  ASSERT_TRUE(gpu_.AwaitQuestions(3));
   coordinator_.Assign({ARank(0), ARank(1)});
   EXPECT_EQ(runner_.NextOrder(), "start 1");
   runner_.Tell(1, ProcessStarted{101});
@@ -254,7 +255,7 @@ TEST_F(AgentTest, ARankIsStartedOnceTheGpuOfItsSlotIsFree) {
   gpu_.Set(1200);
   Run();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
-  gpu_.AwaitQuestions(1);
+  ASSERT_TRUE(gpu_.AwaitQuestions(1));
   coordinator_.Assign({ARank(0), ARank(1)});
   EXPECT_EQ(runner_.NextOrder(), "start 1");
   gpu_.Set(0);
