@@ -23,6 +23,13 @@ def why_not():
     return "" if done.returncode == 0 else f"needs python3-torch: {done.stderr.strip()[-80:]}"
 
 
+def training():
+    """The program that trains; behind end_at_once.py where this PyTorch may abort it after its end."""
+    version = subprocess.run([PYTHON, "-c", "import torch; print(torch.__version__)"], capture_output=True,
+                             text=True, check=True).stdout
+    return [PROGRAMS / name for name in ("end_at_once.py", "ddp.py")[int(version.startswith("1.")):]]
+
+
 @unittest.skipIf(why_not(), why_not())
 class PytorchTest(unittest.TestCase):
     def setUp(self):
@@ -36,7 +43,7 @@ class PytorchTest(unittest.TestCase):
                                   PYTHON, PROGRAMS / name, *arguments, check=check, timeout_s=WITHIN_S)
 
     def train(self, nproc, store="relay"):
-        output = self.run_program("ddp.py", self.cluster.dir, nproc=nproc, store=store).stdout
+        output = self.run_program(*training(), self.cluster.dir, nproc=nproc, store=store).stdout
         by_rank = {}
         for rank, text in lines_of(output):
             by_rank.setdefault(rank, []).append(text)
@@ -90,7 +97,7 @@ class PytorchTest(unittest.TestCase):
             [PYTHON, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1", "--rdzv_backend", "c10d",
              "--rdzv_endpoint", self.rendezvous, "--rdzv_conf", "is_host=false", "--rdzv_id", "one",
              "--redirects", "1", "--tee", "1", "--log_dir", self.cluster.dir / f"agent-{number}",
-             PROGRAMS / "ddp.py", self.cluster.dir],
+             *training(), self.cluster.dir],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for number in range(2)]
         for agent in agents:
             self.addCleanup(agent.kill)
