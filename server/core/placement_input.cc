@@ -18,6 +18,7 @@ WorkerSlots SlotsOf(const Worker& worker, const std::string& rack_label) {
                     .gpus = worker.gpus,
                     .labels = worker.labels,
                     .drained = worker.drain.has_value()};
+  for (const auto& [slot, reason] : worker.unhealthy) slots.unhealthy.push_back(slot);
   // What every worker has, unless it says otherwise.
   slots.labels.emplace("worker", worker.name);
   slots.labels.emplace("host", worker.host);

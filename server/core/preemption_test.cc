@@ -114,6 +114,14 @@ TEST_F(PreemptionTest, AHeadThatNeedsWholeWorkersGetsWholeWorkers) {
   EXPECT_THAT(Victims({.ranks = 2, .nodes = 1}), ElementsAre(JobId(2), JobId(1)));
 }
 
+TEST_F(PreemptionTest, ASlotThatNobodyCanUseIsNotWon) {
+  AddWorker(1), AddWorker(1);
+  workers_[0].unhealthy = {0};
+  AddJob(0, {At(1, 0)}), AddJob(5, {At(2, 0)});
+  EXPECT_THAT(Victims({.ranks = 1}), ElementsAre(JobId(2)));
+  EXPECT_THAT(Victims({.ranks = 2}), IsEmpty());
+}
+
 TEST_F(PreemptionTest, SlotsOfNoUseToTheHeadArePassedOver) {
   AddWorker(2, /*gpus=*/1);
   AddJob(0, {At(1, 1)}), AddJob(5, {At(1, 0)});

@@ -224,6 +224,8 @@ void SlotSupply::Give(const Slots& slots) {
   for (const PlaceJob::Slot& slot : slots) {
     const auto found = by_id_.find(slot.worker);
     if (found == by_id_.end() || workers_[found->second].drained) continue;
+    const std::vector<int>& unhealthy = workers_[found->second].unhealthy;
+    if (std::find(unhealthy.begin(), unhealthy.end(), slot.slot) != unhealthy.end()) continue;
     std::vector<int>& free = workers_[found->second].free;
     free.insert(std::lower_bound(free.begin(), free.end(), slot.slot), slot.slot);
   }

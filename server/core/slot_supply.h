@@ -22,6 +22,7 @@ struct WorkerSlots {
   Labels labels = {};
   std::string rack = {};  // workers of one are near each other
   bool drained = false;   // then none is free
+  std::vector<int> unhealthy = {};  // these are not free whoever leaves them
 };
 
 // What a job asks of workers.

@@ -38,9 +38,11 @@ class EventQueue {
  public:
   using Event = std::function<void()>;
 
-  // Events of the same time happen in the order in which they were asked for.
+  // Events of the same time happen in the order in which they were asked for. In whole nanoseconds,
+  // as the system's clock goes: what a snapshot keeps of a time is then all of it.
   void After(absl::Duration delay, Event event) {
-    events_.emplace(std::pair(now_ + delay, ++last_), std::move(event));
+    const absl::Duration whole = absl::Trunc(delay, absl::Nanoseconds(1));
+    events_.emplace(std::pair(now_ + whole, ++last_), std::move(event));
   }
   // Returns false, and does nothing, when the next event is later than `end`.
   bool RunOne(absl::Time end) {
