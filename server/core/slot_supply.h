@@ -20,8 +20,8 @@ struct WorkerSlots {
   std::vector<int> free = {};  // ascending
   int gpus = 0;                // the slots below this number have one
   Labels labels = {};
-  std::string rack = {};  // workers of one are near each other
-  bool drained = false;   // then none is free
+  std::string rack = {};            // workers of one are near each other
+  bool drained = false;             // then none is free
   std::vector<int> unhealthy = {};  // these are not free whoever leaves them
 };
 
