@@ -158,10 +158,11 @@ TEST(KeyValuesTest, AValueThatLaterOnesHaveMovedGetsItsVersion) {
 
 TEST(KeyValuesTest, PushedNamesAQueueOnceForEachElementThatIsLeft) {
   KeyValues store;
-  auto applied = store.Apply({StoreQueuePush{"r", "1"}, StoreQueuePush{"q", "1"},
-                              StoreQueuePush{"q", "2"}, StoreQueuePop{"r"}});
-  EXPECT_THAT(applied->pushed, ElementsAre("q", "q"));
-  EXPECT_THAT(applied->taken, ElementsAre("r"));
+  auto applied = store.Apply(
+      {StoreQueuePush{"r", "1"}, StoreQueuePush{"q", "1"}, StoreQueuePush{"q", "2"},
+       StoreQueuePop{"r"}, StoreQueuePush{"p", "1"}, StoreQueuePush{"p", "2"}, StoreQueuePop{"p"}});
+  EXPECT_THAT(applied->pushed, ElementsAre("p", "q", "q"));
+  EXPECT_THAT(applied->taken, ElementsAre("p", "r"));
   EXPECT_THAT(applied->changed, IsEmpty());
 }
 

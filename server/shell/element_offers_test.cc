@@ -105,7 +105,7 @@ TEST_F(ElementOffersTest, AStoreThatEndsTakesItsPromisesWithIt) {
   Park(1);
   Push(1);
   Offer();
-  offers_.OnChange({Kind::kWorld, 2, ""});
+  for (const uint64_t other : {0, 2}) offers_.OnChange({Kind::kWorld, other, ""});
   EXPECT_EQ(offers_.next_deadline(), Second(10));
   offers_.OnChange({Kind::kWorld, 1, ""});
   EXPECT_EQ(offers_.next_deadline(), absl::InfiniteFuture());
