@@ -86,12 +86,12 @@ class Plan {
 
   // Places the job, or says why not.
   std::vector<PendingReason> Consider(const WaitingJob& job) {
+    std::vector<PendingReason> reasons = job.not_its_turn;
     if (job.not_before > now_) {
       placement_.again_at = std::min(placement_.again_at, job.not_before);
       wanted_ = true;
-      return {WhyBackingOff()};
+      reasons.push_back(WhyBackingOff());
     }
-    std::vector<PendingReason> reasons = job.not_its_turn;
     for (PendingReason& reason :
          WhyAboveLimit(ledger_.ReachedBy(job.user, job.queue, job.need.ranks))) {
       reasons.push_back(std::move(reason));
@@ -105,9 +105,9 @@ class Plan {
     if (head_.has_value()) {
       reasons.push_back(WhyBehind(head_id_));
     } else {
-      head_.emplace(supply_, running_, job.need, now_);
       head_id_ = job.id;
       MakeRoom(job, reasons);
+      head_.emplace(supply_, running_, job.need, now_);
     }
     return reasons;
   }
@@ -126,9 +126,19 @@ class Plan {
                                   absl::StrCat("job ", head.id.ToString(), " of priority ",
                                                head.priority, " takes its slots"),
                                   head.id});
+      NoteLeaving(victim);
     }
     if (!leaving.empty()) reasons.push_back(WhyAwaitsLeaving(std::move(leaving)));
     if (!victims.empty()) reasons.push_back(WhyPreempts(std::move(victims)));
+  }
+
+  // So that nobody goes ahead of the head where the job was, or where it adds to what is free.
+  void NoteLeaving(JobId victim) {
+    for (RunningJob& job : running_) {
+      if (job.id != victim) continue;
+      job.leaving = job.returns = true;
+      job.until = now_;
+    }
   }
 
   // Precondition: it fits.
