@@ -180,5 +180,31 @@ TEST_F(SubmitTest, ADirectoryIsNoJobFile) {
   EXPECT_EQ(Dpctl("submit /").err, "dpctl: job file '/' cannot be read: Is a directory\n");
 }
 
+TEST_F(SubmitTest, AFieldThatOnlySetHasPutThereIsNamedAsSuch) {
+  for (const std::string set : {"train.model.layers[0].foo=1", "train.output.layers[0].foo=1"}) {
+    const Result result = Dpctl("submit --dry-run " + file_ + " --set " + set);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("dpctl: --set train.")) << result.err;
+    err_.str("");
+  }
+}
+
+TEST_F(SubmitTest, WhatIsNoNumberGetsTheRangeOfItsField) {
+  EXPECT_THAT(Dpctl("submit " + file_ + " --set priority=high").err,
+              HasSubstr("expected a whole number from -1000 to 1000\n"));
+  EXPECT_THAT(Dpctl("submit " + file_ + " --set train.epochs=all").err,
+              HasSubstr("expected a whole number from 1 to 2147483647\n"));
+}
+
+TEST_F(SubmitTest, AProgramHasAName) {
+  EXPECT_THAT(Dpctl("submit -- ").err, HasSubstr("the program's name, command.argv[0], is empty"));
+}
+
+TEST_F(SubmitTest, WeightsAreAFile) {
+  const Result result = Dpctl("submit --dry-run " + file_ + " --set train.output.weights=/tmp/");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("train.output.weights is \"/tmp/\"; expected a file's path"));
+}
+
 }  // namespace
 }  // namespace dp::ctl
