@@ -19,7 +19,7 @@ bool GoodText(absl::string_view text) {
 
 absl::Status Check(absl::string_view text, const std::string& key, const std::string& value,
                    absl::string_view expected) {
-  if (!key.empty() && GoodText(key) && GoodText(value)) return absl::OkStatus();
+  if (IsLabelKey(key) && GoodText(value)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("is \"", text, "\"; expected ", expected, ", of at most ", kLabelBytesMax,
                    " letters, digits, '-', '_', '.' and '/' on each side"));
@@ -33,6 +33,8 @@ Label Split(absl::string_view text, absl::string_view sign) {
 }
 
 }  // namespace
+
+bool IsLabelKey(absl::string_view text) { return !text.empty() && GoodText(text); }
 
 absl::StatusOr<Label> ParseLabel(absl::string_view text) {
   Label label = Split(text, "=");

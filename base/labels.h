@@ -19,6 +19,11 @@ inline constexpr size_t kLabelsMax = 64;
 // Of a key, and of a value; what Kubernetes allows of the latter.
 inline constexpr size_t kLabelBytesMax = 63;
 
+// What a key looks like.
+inline constexpr char kLabelKeyRule[] =
+    "the key of a label, of 1 to 63 letters, digits, '-', '_', '.' and '/'";
+bool IsLabelKey(absl::string_view text);
+
 struct Label {
   std::string key;
   std::string value;

@@ -19,4 +19,15 @@ inline bool IsName(absl::string_view name) {
          at_end(name.back()) && std::all_of(name.begin(), name.end(), within);
 }
 
+// What names of workers look like: host names are among them, and as long as these may be.
+inline constexpr char kWorkerNameRule[] = "1 to 253 letters, digits, '-', '.' and '_'";
+
+inline bool IsWorkerName(absl::string_view name) {
+  constexpr size_t kBytesMax = 253;
+  return !name.empty() && name.size() <= kBytesMax &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(c) || c == '-' || c == '.' || c == '_';
+         });
+}
+
 }  // namespace dp

@@ -25,7 +25,7 @@ struct StorePortRange {
 };
 
 // Who holds each port of the TCPStore endpoints, and since when it is free. What the range is and
-// how long a port rests is the placement's business (Candidates), so that a journal replays
+// how long a port rests is the placement's business (PortSupply), so that a journal replays
 // whatever they were. Not thread-safe; owned by the Coordinator.
 class StorePorts {
  public:

@@ -3,26 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/name.h"
 #include "base/status.h"
 #include "server/core/digest.h"
 #include "server/core/natural_order.h"
 
 namespace dp::core {
 namespace {
-
-// As long as a host name may be.
-constexpr size_t kNameBytesMax = 253;
-
-bool GoodName(absl::string_view name) {
-  return !name.empty() && name.size() <= kNameBytesMax &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return absl::ascii_isalnum(c) || c == '-' || c == '.' || c == '_';
-         });
-}
 
 absl::Status CheckRequest(const RegisterWorker& request) {
   if (!request.incarnation.valid()) {
@@ -38,10 +28,9 @@ absl::Status CheckRequest(const RegisterWorker& request) {
   }
   const absl::string_view named = request.name.empty() ? "host" : "name";
   const std::string& name = request.name.empty() ? request.host : request.name;
-  if (GoodName(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(named, " '", name,
-                                                 "' is no worker name; use 1 to ", kNameBytesMax,
-                                                 " letters, digits, '-', '.' and '_'"));
+  if (IsWorkerName(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(named, " '", name, "' is no worker name; use ", kWorkerNameRule));
 }
 
 absl::Status Taken(const Worker& worker) {

@@ -19,6 +19,7 @@ namespace dp::server {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class CoordinatorProcessTest : public ::testing::Test {
  protected:
@@ -121,8 +122,10 @@ TEST_F(CoordinatorProcessTest, ADiskThatTakesNoMoreEndsItAndWhatWasAcknowledgedI
   RunAJob();
   const rlimit none{1, 1};
   ASSERT_EQ(prlimit(process_->pid(), RLIMIT_FSIZE, &none, nullptr), 0);
-  EXPECT_EQ(client_->Set(job_, "late", "value", 2).status.error_code(),
-            grpc::StatusCode::UNAVAILABLE);
+  const grpc::Status told = client_->Set(job_, "late", "value", 2).status;
+  EXPECT_EQ(told.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(told.error_message(), HasSubstr("the coordinator is stopping: its journal failed: "));
+  EXPECT_THAT(told.error_message(), HasSubstr("whether the command took effect is not known"));
   const auto ended = process_->Wait();
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(ended.error, HasSubstr("event=journal_failed"));
@@ -172,6 +175,38 @@ TEST_F(CoordinatorProcessTest, ATakenPortIsRefusedByName) {
   EXPECT_THAT(ended.error, HasSubstr("cannot listen on " + process_->address()));
 }
 
+TEST_F(CoordinatorProcessTest, AnAddressOfAnotherHostIsBadUsageAndTheJournalIsNotTouched) {
+  const std::filesystem::path data = scratch_.path() / "data";
+  for (const char* flag : {"--listen", "--tcpstore-listen"}) {
+    const auto ended = RunToEnd({flag, "192.0.2.1:0", "--insecure", "--data-dir", data.string()});
+    EXPECT_EQ(ended.exit_code, 2);
+    EXPECT_THAT(ended.error, HasSubstr("cannot listen on 192.0.2.1:0: this host has no such"));
+    EXPECT_THAT(ended.error, HasSubstr(flag));
+  }
+  EXPECT_FALSE(std::filesystem::exists(data));
+}
+
+TEST_F(CoordinatorProcessTest, ALostJournalIsRefusedAndTheLogsStay) {
+  Start();
+  RunAJob();
+  process_->Kill(SIGKILL);
+  const std::filesystem::path data = scratch_.path() / "data";
+  const auto wal_bytes = std::filesystem::file_size(data / "journal.sqlite-wal");
+  std::filesystem::resize_file(data / "journal.sqlite", 0);
+  const std::vector<std::string> start = {"--listen", "127.0.0.1:0", "--data-dir", data.string()};
+  auto ended = RunToEnd(start);
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.error, HasSubstr("journal.sqlite is empty, but journal.sqlite-wal and logs of "
+                                     "1 job are there"));
+  EXPECT_EQ(std::filesystem::file_size(data / "journal.sqlite-wal"), wal_bytes);
+  std::filesystem::remove(data / "journal.sqlite");
+  std::filesystem::remove(data / "journal.sqlite-wal");
+  ended = RunToEnd(start);
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.error, HasSubstr("restore the directory from a backup"));
+  EXPECT_FALSE(std::filesystem::is_empty(data / "logs" / std::to_string(job_)));
+}
+
 TEST_F(CoordinatorProcessTest, AJournalThatIsNoneIsRefused) {
   std::ofstream(scratch_.path() / "journal.sqlite") << std::string(5000, 'x');
   const auto ended = RunToEnd({"--listen", "127.0.0.1:0", "--data-dir", scratch_.path().string()});
@@ -185,8 +220,13 @@ TEST_F(CoordinatorProcessTest, ListeningBeyondThisMachineNeedsTheWord) {
   EXPECT_THAT(ended.error, HasSubstr("--insecure"));
 }
 
-TEST_F(CoordinatorProcessTest, BadUsageIsExitCode2) {
-  EXPECT_EQ(RunToEnd({}).exit_code, 2);
+TEST_F(CoordinatorProcessTest, BadUsageIsExitCode2AndTheProgramNamesItself) {
+  const auto ended = RunToEnd({});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.error, StartsWith("dp-coordinator: --data-dir is required"));
+  const auto label = RunToEnd({"--data-dir", "x", "--rack-label", "a b"});
+  EXPECT_EQ(label.exit_code, 2);
+  EXPECT_THAT(label.error, HasSubstr("--rack-label is \"a b\""));
   EXPECT_EQ(RunToEnd({"--data-dir", "x", "--lease", "soon"}).exit_code, 2);
   EXPECT_EQ(RunToEnd({"--data-dir", "x", "--listen", "here"}).exit_code, 2);
 }

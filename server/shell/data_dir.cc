@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <iterator>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
 
 namespace dp::server {
 namespace {
@@ -47,7 +51,33 @@ absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path) {
   if (ftruncate(held.get(), 0) != 0 || pwrite(held.get(), pid.data(), pid.size(), 0) < 0) {
     return NotWritable(path, std::generic_category().message(errno));
   }
-  return DataDir(path, std::move(held));
+  DataDir dir(path, std::move(held));
+  DP_RETURN_IF_ERROR(dir.CheckJournalIsThere());
+  return dir;
+}
+
+// A new journal would overwrite the write-ahead log of the one that is gone, and know no job of
+// those whose logs are here. The first start never leaves that behind: both are made after the
+// journal has its first page, synced with its name.
+absl::Status DataDir::CheckJournalIsThere() const {
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path_ / kJournal, error);
+  if (!error && exists && std::filesystem::file_size(path_ / kJournal, error) > 0) {
+    return absl::OkStatus();
+  }
+  if (error) return NotWritable(path_ / kJournal, error.message());
+  const std::string wal = absl::StrCat(kJournal, "-wal");
+  std::vector<std::string> left;
+  if (std::filesystem::exists(path_ / wal, error)) left.push_back(wal);
+  const auto logged = std::distance(std::filesystem::directory_iterator(logs(), error), {});
+  if (logged > 0) left.push_back(absl::StrCat("logs of ", logged, logged == 1 ? " job" : " jobs"));
+  if (error) return NotWritable(path_, error.message());
+  if (left.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "data directory ", path_.string(), ": ", kJournal, exists ? " is empty" : " is missing",
+      ", but ", absl::StrJoin(left, " and "), logged > 0 ? " are" : " is",
+      " there, and nothing was changed; restore the directory from a backup, or start with an "
+      "empty one by --data-dir"));
 }
 
 absl::Status DataDir::Sync() const {

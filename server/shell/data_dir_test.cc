@@ -35,6 +35,33 @@ TEST(DataDirTest, IsFreeAgainOnceLetGo) {
   EXPECT_TRUE(DataDir::Open(scratch.path()).ok());
 }
 
+// What is left of a directory whose journal is gone, or was cut to nothing.
+void ExpectRefused(const std::filesystem::path& path, const std::string& reason) {
+  const absl::Status status = DataDir::Open(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path.string() + ": " + reason));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("restore the directory from a backup"));
+}
+
+TEST(DataDirTest, AWriteAheadLogWithoutItsJournalIsRefused) {
+  const ScratchDir scratch;
+  std::ofstream(scratch.path() / "journal.sqlite-wal") << "frames";
+  ExpectRefused(scratch.path(), "journal.sqlite is missing, but journal.sqlite-wal is there");
+  std::ofstream(scratch.path() / "journal.sqlite").flush();
+  ExpectRefused(scratch.path(), "journal.sqlite is empty, but journal.sqlite-wal is there");
+  std::ofstream(scratch.path() / "journal.sqlite") << "page";
+  EXPECT_TRUE(DataDir::Open(scratch.path()).ok());
+}
+
+TEST(DataDirTest, LogsWithoutAJournalAreRefusedAndStay) {
+  const ScratchDir scratch;
+  for (const char* job : {"1", "2"})
+    std::filesystem::create_directories(scratch.path() / "logs" / job);
+  ExpectRefused(scratch.path(), "journal.sqlite is missing, but logs of 2 jobs are there");
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "logs" / "2"));
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "journal.sqlite"));
+}
+
 TEST(DataDirTest, APathThatIsNoDirectoryIsRefusedByName) {
   const ScratchDir scratch;
   const std::filesystem::path file = scratch.path() / "file";

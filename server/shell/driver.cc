@@ -26,7 +26,20 @@ constexpr int kLooksPerLease = 4;
 // Who is told of an element takes it at once, unless it has gone.
 constexpr absl::Duration kPromise = absl::Seconds(10);
 
-absl::Status Ended() { return absl::UnavailableError("the coordinator is stopping"); }
+// What is asked of a driver that ends; `failure` is what ends it, if anything.
+absl::Status Ended(const absl::Status& failure = {}) {
+  constexpr char kStopping[] = "the coordinator is stopping";
+  if (failure.ok()) return absl::UnavailableError(kStopping);
+  return absl::UnavailableError(
+      absl::StrCat(kStopping, ": its journal failed: ", failure.message()));
+}
+
+// Of a command: it may be on the disk, whatever the disk has answered.
+absl::Status NotKnown(const absl::Status& failure) {
+  if (failure.ok()) return Ended();
+  return absl::UnavailableError(
+      absl::StrCat(Ended(failure).message(), "; whether the command took effect is not known"));
+}
 
 // Whether jobs or slots may have changed, and with them what can be placed.
 bool ConcernsPlacement(const core::Topic& topic) {
@@ -119,6 +132,7 @@ absl::Status Driver::Recover() {
   };
   DP_RETURN_IF_ERROR(journal_.Replay(restore, apply));
   DP_RETURN_IF_ERROR(refused);
+  DP_RETURN_IF_ERROR(CheckLogsAreOurs());
   for (const JobId job : options_.logged) {
     if (coordinator_.job(job) == nullptr) forgotten_.push_back(job);
   }
@@ -137,6 +151,15 @@ absl::Status Driver::Recover() {
        {"revision", coordinator_.revision().value()},
        {"replayed", replayed}});
   return absl::OkStatus();
+}
+
+// A registry that knows nothing does not say of any job that it was forgotten.
+absl::Status Driver::CheckLogsAreOurs() const {
+  if (coordinator_.epoch().valid() || options_.logged.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the journal is new, but there are logs of jobs (", options_.logged.size(),
+      "), of which nothing was removed; restore the data directory from a backup, or start "
+      "with an empty one by --data-dir"));
 }
 
 void Driver::Run() {
@@ -338,12 +361,13 @@ void Driver::OfferElements() {
 
 void Driver::AnswerAllEnded(std::vector<Item>& items) {
   const View view = MakeView();
-  const core::Outcome ended{.status = Ended()};
+  const absl::Status ended = Ended(failure_);
+  const core::Outcome unknown{.status = NotKnown(failure_)};
   for (Item& item : items) {
-    std::visit(Overloaded{[&](CommandItem& command) { command.done(ended, view); },
-                          [&](AskItem& ask) { ask.done(ended.status, view); },
-                          [&](HearItem& hear) { hear.done(ended.status, view); },
-                          [&](LogsItem& logs) { logs.done(ended.status, view); },
+    std::visit(Overloaded{[&](CommandItem& command) { command.done(unknown, view); },
+                          [&](AskItem& ask) { ask.done(ended, view); },
+                          [&](HearItem& hear) { hear.done(ended, view); },
+                          [&](LogsItem& logs) { logs.done(ended, view); },
                           [&](WaitItem& wait) { wait.question(Waiters::Wake::kStopping, view); },
                           [&](CancelItem&) {}},
                item);

@@ -48,9 +48,9 @@ struct View {
 // nobody sees what a crash could undo (docs/coordinator-shell.md). A journal that fails ends the
 // driver, and every call from then on is Unavailable.
 //
-// Methods are thread-safe and, Stop apart, never block. They return ResourceExhausted when the
-// queue is full and Unavailable when the driver has ended, and then never call `done`; else it is
-// called exactly once, on the driver's thread, and must not block. The view is not to be looked at
+// Methods are thread-safe and, Stop apart, never block. They return Unavailable when the queue is
+// full or the driver has ended, and then never call `done`; else it is called exactly once, on the
+// driver's thread, and must not block. The view is not to be looked at
 // with an error Unavailable.
 class Driver {
  public:
@@ -82,7 +82,7 @@ class Driver {
   using OnEnd = std::function<void(const absl::Status&)>;
 
   // Replays the journal, starts an epoch and the thread. Journal and clock must outlive the driver.
-  // Errors: those of the journal.
+  // Errors: those of the journal; FailedPrecondition it is new, but there are logs of jobs.
   static absl::StatusOr<std::unique_ptr<Driver>> Start(const Options& options, Journal& journal,
                                                        const Clock& clock, OnEnd on_end);
   ~Driver();
@@ -144,6 +144,7 @@ class Driver {
 
   absl::Status Push(Item item);
   absl::Status Recover();
+  absl::Status CheckLogsAreOurs() const;
   void Run();
   // One batch, in the order that the class comment promises.
   void Serve(std::vector<Item>& items);

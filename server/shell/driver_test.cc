@@ -169,7 +169,11 @@ TEST_F(DriverTest, AFailingJournalEndsTheDriverAndNobodyIsToldOfSuccess) {
   Start();
   std::future<Wake> waiting = WaitForJobs(driver_->NewTicket(), 1);
   Look([&](const View&) { journal_.memory.FailWith(absl::InternalError("disk on fire")); });
-  EXPECT_EQ(Submit(AJob("a")).get().code(), absl::StatusCode::kUnavailable);
+  const absl::Status told = Submit(AJob("a")).get();
+  EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(told.message(),
+            "the coordinator is stopping: its journal failed: disk on fire; whether the command "
+            "took effect is not known");
   EXPECT_EQ(waiting.get(), Wake::kStopping);
   EXPECT_THAT(std::string(ended_.get_future().get().message()), HasSubstr("disk on fire"));
   EXPECT_EQ(Submit(AJob("b")).get().code(), absl::StatusCode::kUnavailable);
@@ -376,6 +380,17 @@ TEST_F(DriverTest, AForgottenJobTakesAllThatIsKeptOfItWithIt) {
   Look();
   driver_->Stop();
   EXPECT_THAT(told, ElementsAre(ElementsAre(JobId(1))));
+}
+
+TEST_F(DriverTest, ANewJournalBesideLogsOfJobsIsRefusedAndTheyAreNotForgotten) {
+  const auto never = [](const std::vector<JobId>&) {
+    ADD_FAILURE() << "told of forgotten jobs";
+    return true;
+  };
+  const auto driver = Driver::Start({.on_forgotten = never, .logged = {JobId(1)}}, journal_, clock_,
+                                    [](const absl::Status&) {});
+  EXPECT_EQ(driver.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(journal_.memory.syncs(), 0u);
 }
 
 TEST_F(DriverTest, AJournalWithARecordThatIsRefusedNowIsNotReplayed) {

@@ -9,12 +9,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/name.h"
 #include "base/status.h"
 
 namespace dp::server {
 namespace {
 
-constexpr char kExpected[] = "expected 'user|queue NAME|* [slots=N] [jobs=N]'";
+constexpr char kExpected[] = "expected 'user|queue NAME|* slots=N|jobs=N ...'";
 
 absl::Status Wrong(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(what, "; ", kExpected));
@@ -36,6 +37,11 @@ absl::Status AddLine(absl::string_view line, core::Limits& limits) {
   const bool user = words[0] == "user";
   if (words.size() < 2 || (!user && words[0] != "queue")) {
     return Wrong(absl::StrCat("'", words[0], "' begins no limit"));
+  }
+  if (words.size() < 3) return Wrong(absl::StrCat(words[0], " ", words[1], " is given no limit"));
+  if (!user && words[1] != "*" && !IsName(words[1])) {
+    return Wrong(
+        absl::StrCat("'", words[1], "' is no queue of any job, whose name is ", kNameRule));
   }
   core::Limit limit;
   for (size_t i = 2; i < words.size(); ++i) DP_RETURN_IF_ERROR(SetPart(words[i], limit));

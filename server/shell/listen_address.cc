@@ -56,23 +56,30 @@ std::string ListenAddress::ToString() const {
   return v6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
 }
 
-absl::Status ListenAddress::CheckFree() const {
+absl::Status ListenAddress::CheckFree(const char* flag) const {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
   const int resolved = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
   if (resolved != 0) {
-    return absl::UnavailableError(
+    return absl::InvalidArgumentError(
         absl::StrCat("cannot listen on ", ToString(), ": ", gai_strerror(resolved),
-                     "; give a name or address of this host with --listen"));
+                     "; give a name or address of this host with ", flag));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
   const int error = TryBind(*found);
   if (error == 0) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(
-      "cannot listen on ", ToString(), ": ", std::generic_category().message(error),
-      "; stop the program that listens there, or choose another address with --listen"));
+  if (error == EADDRNOTAVAIL) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen on ", ToString(), ": this host has no such address; give one ",
+                     "that it has, as `ip address` lists them, or 0.0.0.0 for all, with ", flag));
+  }
+  const char* remedy =
+      error == EADDRINUSE ? "stop the program that listens there, or choose" : "choose";
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", ToString(), ": ",
+                                             std::generic_category().message(error), "; ", remedy,
+                                             " another address with ", flag));
 }
 
 }  // namespace dp::server

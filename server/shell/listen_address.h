@@ -19,9 +19,10 @@ struct ListenAddress {
   // Whether only this machine can reach it, as far as the text tells.
   bool loopback() const;
   std::string ToString() const;
-  // Asks the system, which tells the reason where gRPC does not.
-  // Errors: Unavailable the address is taken, or not this machine's; names address and remedy.
-  absl::Status CheckFree() const;
+  // Asks the system, which tells the reason where gRPC does not; `flag` gave the address.
+  // Errors: InvalidArgument it is not this host's; Unavailable it is taken, or may not be had; each
+  // names address and remedy.
+  absl::Status CheckFree(const char* flag) const;
 };
 
 }  // namespace dp::server

@@ -1,9 +1,14 @@
 #include "server/shell/listen_address.h"
 
+#include <string>
+
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dp::server {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(ListenAddressTest, HostAndPortAreTakenApart) {
   const auto v4 = ListenAddress::Parse("127.0.0.1:7070");
@@ -20,6 +25,15 @@ TEST(ListenAddressTest, WhatIsNoAddressIsRefused) {
   for (const char* bad : {"", ":7070", "host", "host:", "host:x", "host:-1", "host:65536"}) {
     EXPECT_EQ(ListenAddress::Parse(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
+}
+
+TEST(ListenAddressTest, AnAddressOfAnotherHostIsRefusedByFlag) {
+  // One for documentation, which nobody has (RFC 5737).
+  const absl::Status status = ListenAddress{"192.0.2.1", 0}.CheckFree("--tcpstore-listen");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("192.0.2.1:0: this host has no such"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--tcpstore-listen"));
+  EXPECT_TRUE((ListenAddress{"127.0.0.1", 0}.CheckFree("--listen").ok()));
 }
 
 TEST(ListenAddressTest, OnlyThisMachineReachesLoopback) {

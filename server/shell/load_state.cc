@@ -132,7 +132,11 @@ absl::StatusOr<core::Handover> LoadHandover(const journal::SavedJob& proto) {
 absl::Status LoadRestarts(const journal::SavedJob& proto, core::Job* job) {
   for (const journal::SavedPastFailure& saved : proto.past()) {
     DP_ASSIGN_OR_RETURN(core::Failure failure, Load(saved.failure()));
-    job->past.push_back({std::move(failure), FromProto(saved.counted_as())});
+    const auto counted_as = FromProto(saved.counted_as());
+    if (!counted_as.has_value() && saved.counted_as() != v1::FAILURE_CLASS_UNSPECIFIED) {
+      return Unknown("failure class", saved.counted_as());
+    }
+    job->past.push_back({std::move(failure), counted_as});
   }
   for (const journal::SavedRestarts& saved : proto.restarts()) {
     const auto failure_class = FromProto(saved.failure_class());

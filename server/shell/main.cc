@@ -21,6 +21,7 @@
 #include "base/bounded_queue.h"
 #include "base/clock.h"
 #include "base/descriptor_limit.h"
+#include "base/labels.h"
 #include "base/log.h"
 #include "base/notify_socket.h"
 #include "base/status.h"
@@ -115,6 +116,10 @@ absl::StatusOr<Options> Check(const Flags& flags) {
   }
   core::StorePortRange& ports = options.placement.ports;
   DP_ASSIGN_OR_RETURN(ports, ParsePortRange(flags.store_ports));
+  if (!IsLabelKey(flags.rack_label)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rack-label is \"", flags.rack_label, "\"; it must be ", kLabelKeyRule));
+  }
   options.placement.rack_label = flags.rack_label;
   if (!flags.limits_file.empty()) {
     DP_ASSIGN_OR_RETURN(options.placement.limits, ReadLimits(flags.limits_file));
@@ -192,12 +197,21 @@ class TcpStores {
   std::unique_ptr<DirectStores> jobs_;
 };
 
+// Before the journal is touched: an epoch that nobody could reach is not begun.
+// Errors: those of ListenAddress::CheckFree.
+absl::Status CheckAddresses(const Options& options) {
+  DP_RETURN_IF_ERROR(options.listen.CheckFree("--listen"));
+  return options.tcpstore_listen ? options.tcpstore_listen->CheckFree("--tcpstore-listen")
+                                 : absl::OkStatus();
+}
+
 // Serves until a signal comes (OK) or something fails.
 absl::Status Serve(const Options& options, NotifySocket& notify) {
   // Whatever ends the process puts its reason in here: a signal, the driver, or the log thread.
   BoundedQueue<absl::Status> ends(8);
   const auto end = [&ends](absl::Status why) { (void)ends.TryPush(why); };
 
+  DP_RETURN_IF_ERROR(CheckAddresses(options));
   DP_ASSIGN_OR_RETURN(const DataDir data_dir, DataDir::Open(options.data_dir));
   DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file()));
   DP_RETURN_IF_ERROR(data_dir.Sync());
@@ -301,6 +315,10 @@ int Run(int argc, char** argv) {
   AddStoreLimits(app, flags.store);
   AddLogLimits(app, flags.logs);
   app.set_version_flag("--version", VersionLine("dp-coordinator"));
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return absl::StrCat("dp-coordinator: ", error.what(),
+                        "\nRun with --help for more information.\n");
+  });
   app.footer("Example: dp-coordinator --listen 127.0.0.1:7070 --data-dir /var/lib/dp");
   try {
     app.parse(argc, argv);
@@ -311,7 +329,7 @@ int Run(int argc, char** argv) {
   const absl::Status status = options.ok() ? Serve(*options, notify) : options.status();
   if (status.ok()) return 0;
   std::fprintf(stderr, "dp-coordinator: %s\n", std::string(status.message()).c_str());
-  return options.ok() ? kExitFailed : kExitUsage;
+  return !options.ok() || absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
 }
 
 }  // namespace

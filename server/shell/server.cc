@@ -47,7 +47,7 @@ Server::~Server() { Stop(); }
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const ListenAddress& address, Driver& driver, LogThread& logs,
     const std::optional<std::string>& direct_stores) {
-  DP_RETURN_IF_ERROR(address.CheckFree());
+  DP_RETURN_IF_ERROR(address.CheckFree("--listen"));
   // gRPC's locks are absl's, which as Debian builds them look for deadlocks whenever they are
   // taken.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

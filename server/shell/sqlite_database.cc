@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/overloaded.h"
 #include "base/status.h"
 #include "server/shell/sqlite_wal.h"
 
@@ -98,7 +99,24 @@ absl::StatusOr<int64_t> SqliteDatabase::Number(const char* sql) {
   return sqlite3_column_int64(statement.get(), 0);
 }
 
-absl::Status SqliteDatabase::Run(const Statement& statement) {
+absl::Status SqliteDatabase::Bind(const Statement& statement, std::initializer_list<Value> values) {
+  sqlite3_stmt* raw = statement.get();
+  int at = 0;
+  for (const Value& value : values) {
+    ++at;
+    const int bound = std::visit(
+        Overloaded{[&](int64_t number) { return sqlite3_bind_int64(raw, at, number); },
+                   [&](absl::string_view bytes) {
+                     return sqlite3_bind_blob64(raw, at, bytes.data(), bytes.size(), SQLITE_STATIC);
+                   }},
+        value);
+    if (bound != SQLITE_OK) return Error();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteDatabase::Run(const Statement& statement, std::initializer_list<Value> values) {
+  DP_RETURN_IF_ERROR(Bind(statement, values));
   const absl::Status status =
       sqlite3_step(statement.get()) == SQLITE_DONE ? absl::OkStatus() : Error();
   sqlite3_reset(statement.get());

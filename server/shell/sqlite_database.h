@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -43,8 +46,11 @@ class SqliteDatabase {
   absl::Status Execute(const std::string& sql);
   absl::StatusOr<Statement> Compile(const char* sql);
   absl::StatusOr<int64_t> Number(const char* sql);
-  // Runs a statement that answers no rows to its end; it may be bound and run again.
-  absl::Status Run(const Statement& statement);
+  // What stands for a `?`. Bytes are not copied: they stay until the statement has run.
+  using Value = std::variant<int64_t, absl::string_view>;
+  absl::Status Bind(const Statement& statement, std::initializer_list<Value> values);
+  // Binds, and runs a statement that answers no rows to its end; it may be run again.
+  absl::Status Run(const Statement& statement, std::initializer_list<Value> values);
   int64_t rows_changed() const;
   // Moves what was committed from the WAL into the file once that is worth it, syncing both.
   absl::Status CheckpointWhenDue();

@@ -55,7 +55,7 @@ absl::Status SqliteJournal::Replay(Restore restore, Apply apply) {
   DP_ASSIGN_OR_RETURN(const SqliteDatabase::Statement rows,
                       database_->Compile("SELECT sequence, record, checksum FROM journal WHERE "
                                          "sequence > ? ORDER BY sequence"));
-  sqlite3_bind_int64(rows.get(), 1, static_cast<int64_t>(last_sequence_));
+  DP_RETURN_IF_ERROR(database_->Bind(rows, {static_cast<int64_t>(last_sequence_)}));
   while (true) {
     const int step = sqlite3_step(rows.get());
     if (step == SQLITE_DONE) return absl::OkStatus();
@@ -99,10 +99,8 @@ absl::Status SqliteJournal::Insert(const core::Command& command) {
   const uint64_t sequence = ++last_sequence_;
   ++tail_.commands;
   tail_.bytes += record.size();
-  sqlite3_bind_int64(insert_.get(), 1, static_cast<int64_t>(sequence));
-  sqlite3_bind_blob64(insert_.get(), 2, record.data(), record.size(), SQLITE_STATIC);
-  sqlite3_bind_int64(insert_.get(), 3, Checksum(absl::StrCat(sequence), record));
-  return database_->Run(insert_);
+  return database_->Run(insert_, {static_cast<int64_t>(sequence), absl::string_view(record),
+                                  Checksum(absl::StrCat(sequence), record)});
 }
 
 absl::Status SqliteJournal::Maintain() {

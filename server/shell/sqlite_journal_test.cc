@@ -283,6 +283,33 @@ TEST_F(SqliteJournalTest, AWalWithADamagedHeaderIsRefused) {
   ExpectRefused(absl::StatusCode::kDataLoss, "header");
 }
 
+TEST_F(SqliteJournalTest, AWalWhoseHeaderWasZeroedIsRefused) {
+  AppendAndCrash(3);
+  std::fstream(wal(), std::ios::in | std::ios::out | std::ios::binary) << std::string(32, '\0');
+  ExpectRefused(absl::StatusCode::kDataLoss, "its header is gone");
+}
+
+TEST_F(SqliteJournalTest, AWalThatWasTornBeforeItsFirstFrameIsAsNone) {
+  Append({Cancel(1)});
+  for (const size_t bytes : {size_t{0}, size_t{20}, size_t{5000}}) {
+    std::ofstream(wal(), std::ios::binary) << std::string(bytes, '\0');
+    EXPECT_THAT(Replay().value(), ElementsAre(1)) << bytes;
+  }
+}
+
+// Of a file system that cannot say whether a file is there.
+TEST_F(SqliteJournalTest, AWalThatCannotBeLookedForIsAnError) {
+  AppendAndCrash(1);
+  sqlite3_vfs blind = *sqlite3_vfs_find(nullptr);
+  blind.zName = "blind";
+  blind.xAccess = [](sqlite3_vfs*, const char*, int, int*) { return SQLITE_IOERR_ACCESS; };
+  ASSERT_EQ(sqlite3_vfs_register(&blind, /*makeDflt=*/0), SQLITE_OK);
+  const absl::Status status = SqliteJournal::Open(file_, {.vfs = "blind"}).status();
+  sqlite3_vfs_unregister(&blind);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("-wal cannot be read"));
+}
+
 TEST_F(SqliteJournalTest, ASecondOpenerIsRefused) {
   const auto first = SqliteJournal::Open(file_);
   ASSERT_TRUE(first.ok()) << first.status();

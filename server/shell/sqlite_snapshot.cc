@@ -75,7 +75,7 @@ absl::Status SqliteSnapshot::LoadPieces(uint64_t count, std::vector<std::string>
       const SqliteDatabase::Statement rows,
       database_.Compile("SELECT piece, record, checksum FROM snapshot_piece WHERE sequence = ? "
                         "ORDER BY piece"));
-  sqlite3_bind_int64(rows.get(), 1, static_cast<int64_t>(sequence_));
+  DP_RETURN_IF_ERROR(database_.Bind(rows, {static_cast<int64_t>(sequence_)}));
   while (true) {
     const int step = sqlite3_step(rows.get());
     const std::string name = PieceName(sequence_, pieces->size());
@@ -119,26 +119,20 @@ absl::Status SqliteSnapshot::Advance() {
 }
 
 absl::Status SqliteSnapshot::Write() {
-  const std::string& piece = pieces_[written_];
-  sqlite3_stmt* insert = insert_piece_.get();
-  sqlite3_bind_int64(insert, 1, static_cast<int64_t>(sequence_));
-  sqlite3_bind_int64(insert, 2, static_cast<int64_t>(written_));
-  sqlite3_bind_blob64(insert, 3, piece.data(), piece.size(), SQLITE_STATIC);
-  sqlite3_bind_int64(insert, 4, Checksum(PieceName(sequence_, written_), piece));
-  ++written_;
-  return database_.Run(insert_piece_);
+  const size_t number = written_++;
+  const std::string& piece = pieces_[number];
+  return database_.Run(insert_piece_,
+                       {static_cast<int64_t>(sequence_), static_cast<int64_t>(number),
+                        absl::string_view(piece), Checksum(PieceName(sequence_, number), piece)});
 }
 
 absl::Status SqliteSnapshot::Complete() {
   const auto sequence = static_cast<int64_t>(sequence_);
-  sqlite3_bind_int64(insert_.get(), 1, sequence);
-  sqlite3_bind_int64(insert_.get(), 2, static_cast<int64_t>(pieces_.size()));
-  sqlite3_bind_int64(insert_.get(), 3, static_cast<int64_t>(bytes_));
-  sqlite3_bind_int64(insert_.get(), 4, HeadChecksum(sequence_, pieces_.size(), bytes_));
-  sqlite3_bind_int64(drop_older_.get(), 1, sequence);
   DP_RETURN_IF_ERROR(database_.Execute("BEGIN IMMEDIATE"));
-  DP_RETURN_IF_ERROR(database_.Run(insert_));
-  DP_RETURN_IF_ERROR(database_.Run(drop_older_));
+  DP_RETURN_IF_ERROR(database_.Run(
+      insert_, {sequence, static_cast<int64_t>(pieces_.size()), static_cast<int64_t>(bytes_),
+                HeadChecksum(sequence_, pieces_.size(), bytes_)}));
+  DP_RETURN_IF_ERROR(database_.Run(drop_older_, {sequence}));
   DP_RETURN_IF_ERROR(database_.Execute("COMMIT"));
   pieces_.clear();
   step_ = Step::kDropPieces;
@@ -146,8 +140,7 @@ absl::Status SqliteSnapshot::Complete() {
 }
 
 absl::Status SqliteSnapshot::Drop(const SqliteDatabase::Statement& statement, Step next) {
-  sqlite3_bind_int64(statement.get(), 1, static_cast<int64_t>(sequence_));
-  DP_RETURN_IF_ERROR(database_.Run(statement));
+  DP_RETURN_IF_ERROR(database_.Run(statement, {static_cast<int64_t>(sequence_)}));
   if (database_.rows_changed() == 0) step_ = next;
   return absl::OkStatus();
 }

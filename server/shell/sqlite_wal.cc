@@ -61,13 +61,18 @@ struct CloseFile {
   }
 };
 
+absl::Status NotRead(const std::string& path, int code) {
+  return absl::InternalError(absl::StrCat(
+      "journal ", path, " cannot be read: ", sqlite3_errstr(code), "; see to the disk"));
+}
+
 // Empty where there is no such file.
 absl::StatusOr<std::string> Read(const std::string& path, const char* vfs_name) {
   sqlite3_vfs* vfs = sqlite3_vfs_find(vfs_name);
   int exists = 0;
-  if (vfs->xAccess(vfs, path.c_str(), SQLITE_ACCESS_EXISTS, &exists) != SQLITE_OK || exists == 0) {
-    return std::string();
-  }
+  const int looked = vfs->xAccess(vfs, path.c_str(), SQLITE_ACCESS_EXISTS, &exists);
+  if (looked != SQLITE_OK) return NotRead(path, looked);
+  if (exists == 0) return std::string();
   std::unique_ptr<sqlite3_file, CloseFile> file(
       reinterpret_cast<sqlite3_file*>(new char[vfs->szOsFile]()));
   sqlite3_int64 size = 0;
@@ -80,13 +85,17 @@ absl::StatusOr<std::string> Read(const std::string& path, const char* vfs_name) 
     code = file->pMethods->xRead(file.get(), bytes.data(), static_cast<int>(size), 0);
   }
   if (code == SQLITE_OK) return bytes;
-  return absl::InternalError(absl::StrCat("journal ", path, ": ", sqlite3_errstr(code)));
+  return NotRead(path, code);
 }
 
 absl::Status Damaged(const std::string& path, const std::string& what) {
   return absl::DataLossError(
       absl::StrCat("journal ", path, " cannot be trusted: ", what,
                    "; restore the data directory from a copy, or start with another --data-dir"));
+}
+
+bool OnlyZeros(absl::string_view bytes) {
+  return bytes.find_first_not_of('\0') == absl::string_view::npos;
 }
 
 // The frames of a WAL whose header is in order.
@@ -128,10 +137,9 @@ absl::Status CheckWal(const std::string& file, const char* vfs) {
   const std::string path = file + "-wal";
   DP_ASSIGN_OR_RETURN(const std::string wal, Read(path, vfs));
   const absl::string_view header = absl::string_view(wal).substr(0, kHeaderBytes);
-  // A new one, whose header had not reached the disk.
-  if (wal.size() < kHeaderBytes || header == std::string(kHeaderBytes, '\0')) {
-    return absl::OkStatus();
-  }
+  // A new one, whose header had not reached the disk. It is synced before the first frame.
+  if (wal.size() < kHeaderBytes || OnlyZeros(wal)) return absl::OkStatus();
+  if (OnlyZeros(header)) return Damaged(path, "its header is gone, and what it was for follows");
   WalChecksum checksum((BigEndian(header, 0) & 1) != 0);
   checksum.Add(header.substr(0, 24));
   if ((BigEndian(header, 0) & ~1u) != kMagic || !checksum.Matches(header, 24)) {

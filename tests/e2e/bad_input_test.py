@@ -134,6 +134,12 @@ class ServersTest(unittest.TestCase):
         self.assertIn("192.0.2.1 is no address", self.refused_worker("--address", "192.0.2.1"))
         self.assertIn("port 72606", self.refused_worker("--coordinator", "127.0.0.1:72606"))
 
+    def test_a_worker_with_a_name_or_labels_that_none_can_have_does_not_start(self):
+        name = self.refused_worker("--name", "a b")
+        self.assertTrue(name.startswith("dp-worker: --name: 'a b' is no worker name"), name)
+        self.assertIn("the key a is given twice",
+                      self.refused_worker("--label", "a=1", "--label", "a=2"))
+
     def test_a_second_daemon_of_a_live_name_is_refused_and_the_first_goes_on(self):
         with Cluster() as cluster:
             cluster.worker(name="gpu-a")

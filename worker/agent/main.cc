@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "base/host_port.h"
 #include "base/labels.h"
 #include "base/limits.h"
+#include "base/name.h"
 #include "base/notify_socket.h"
 #include "base/random.h"
 #include "base/status.h"
@@ -72,6 +74,11 @@ std::string WhyNoLabel(const std::string& text) {
   return status.ok() ? "" : absl::StrCat("the label ", std::string(status.message()));
 }
 
+std::string WhyNoWorkerName(const std::string& text) {
+  if (IsWorkerName(text)) return "";
+  return absl::StrCat("'", text, "' is no worker name; use ", kWorkerNameRule);
+}
+
 std::string WhyNotOurs(const std::string& address) {
   return std::string(CheckOwnAddress(address).message());
 }
@@ -82,6 +89,16 @@ std::string WhyNoProgram(const std::string& path) {
   const bool runs =
       std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
   return runs ? "" : path + " is no program that can be run";
+}
+
+// Throws for CLI11, as its own checks do: two values of one key, of which one would be dropped.
+void CheckLabelKeys(const Flags& flags) {
+  std::set<std::string> keys;
+  for (const std::string& text : flags.labels) {
+    const Label label = *ParseLabel(text);  // checked by itself
+    if (keys.insert(label.key).second) continue;
+    throw CLI::ValidationError("--label", absl::StrCat("the key ", label.key, " is given twice"));
+  }
 }
 
 // Answers what to exit with where there is nothing to run.
@@ -97,7 +114,8 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
                  "ranks that may run here at a time; default: GPUs, or cores where there are none")
       ->check(CLI::Range(1, kSlotsMax))
       ->capture_default_str();
-  app.add_option("--name", flags->name, "name of this worker; default: after the host");
+  app.add_option("--name", flags->name, "name of this worker; default: after the host")
+      ->check(WhyNoWorkerName);
   app.add_option("--address", flags->address,
                  "address of this host for ranks on others; default: the one that leads to the "
                  "coordinator")
@@ -136,8 +154,12 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
   app.set_version_flag("--version", VersionLine("dp-worker"));
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return absl::StrCat("dp-worker: ", error.what(), "\nRun with --help for more information.\n");
+  });
   try {
     app.parse(argc, argv);
+    CheckLabelKeys(*flags);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
