@@ -68,12 +68,16 @@ absl::Status RenameDurably(const std::string& from, const std::string& to) {
 absl::StatusOr<std::string> WriteBeside(const std::string& path, absl::string_view contents,
                                         absl::string_view suffix) {
   std::string temporary = absl::StrCat(path, suffix);
-  DP_RETURN_IF_ERROR(WriteAndSync(temporary, contents));
-  return temporary;
+  const absl::Status written = WriteAndSync(temporary, contents);
+  if (written.ok()) return temporary;
+  unlink(temporary.c_str());  // half of it is of no use to anybody
+  return written;
 }
 
 absl::Status PutInPlace(const std::string& temporary, const std::string& path) {
-  return RenameDurably(temporary, path);
+  const absl::Status put = RenameDurably(temporary, path);
+  if (!put.ok()) unlink(temporary.c_str());
+  return put;
 }
 
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents) {
@@ -91,6 +95,12 @@ absl::Status CheckWritable(const std::string& path) {
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is a device, a pipe or a socket; name a regular file"));
+  }
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  if (!parent.empty() &&
+      std::filesystem::status(parent, unknown).type() == std::filesystem::file_type::not_found) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no directory ", parent.string(), " to write ", path, " into"));
   }
   DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, ""));
   return unlink(temporary.c_str()) == 0 ? absl::OkStatus() : FileError(temporary, "remove");

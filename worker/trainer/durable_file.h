@@ -19,7 +19,7 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
 
 // The same in two parts, so that what is decided in between is decided about a file that is whole.
 // Returns the path of the temporary file, `path` with `suffix`: processes that may write at once
-// have one each.
+// have one each. What cannot be written or put in place as a whole is removed.
 absl::StatusOr<std::string> WriteBeside(const std::string& path, absl::string_view contents,
                                         absl::string_view suffix = ".tmp");
 absl::Status PutInPlace(const std::string& temporary, const std::string& path);
@@ -37,7 +37,8 @@ absl::Status FileError(const std::error_code& error, absl::string_view what,
                        const std::string& path);
 
 // Whether `path` can be written that way, tried without touching what is there: before hours of
-// work, not after. Errors as WriteFileAtomically; InvalidArgument where it is a directory.
+// work, not after. Errors as WriteFileAtomically; InvalidArgument where it is a directory, NotFound
+// where there is none for it.
 absl::Status CheckWritable(const std::string& path);
 
 // All of a file. Errors: NotFound; ResourceExhausted larger than `bytes_max`.

@@ -1,5 +1,7 @@
 #include "worker/trainer/durable_file.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -34,6 +36,24 @@ TEST(CheckWritableTest, LeavesNothingBehindAndRefusesADirectory) {
   EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
   EXPECT_FALSE(CheckWritable("/nonexistent/weights").ok());
   EXPECT_THAT(CheckWritable(::testing::TempDir()).message(), HasSubstr("is a directory"));
+}
+
+TEST(CheckWritableTest, ADirectoryThatIsMissingIsSaidToBe) {
+  EXPECT_EQ(CheckWritable("/nonexistent/weights").message(),
+            "there is no directory /nonexistent to write /nonexistent/weights into");
+}
+
+TEST(WriteFileAtomicallyTest, WhatCannotBeWrittenAsAWholeIsRemoved) {
+  const std::string path = ::testing::TempDir() + "too_large";
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit none{0, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &none);
+  const absl::Status status = WriteFileAtomically(path, "contents");
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_FALSE(status.ok());
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 
 TEST(CheckWritableTest, WhatIsNoRegularFileIsLeftAlone) {

@@ -87,7 +87,10 @@ std::string Readable(const v1::Metric& m) {
   if (m.event() == "checkpoint_lost") {
     return absl::StrFormat("no checkpoint of step %d: %s", m.step(), m.message());
   }
-  if (m.event() == "handover") return absl::StrFormat("leaves after step %d, as asked", m.step());
+  if (m.event() == "handover") {
+    const std::string line = absl::StrFormat("leaves after step %d, as asked", m.step());
+    return m.message().empty() ? line : absl::StrCat(line, "; ", m.message());
+  }
   return m.event() == "end" ? ReadableEnd(m) : "";
 }
 

@@ -38,6 +38,13 @@ TEST(MetricLogTest, TheEndTellsTheAccuracyWhereThereIsOne) {
   EXPECT_EQ(Readable(end), "finished 938 steps in 12.5 s");
 }
 
+TEST(MetricLogTest, WhoLeavesSaysWhereNothingIsSaved) {
+  v1::Metric left = AMetric("handover");
+  EXPECT_EQ(Readable(left), "leaves after step 938, as asked");
+  left.set_message("nothing is saved");
+  EXPECT_EQ(Readable(left), "leaves after step 938, as asked; nothing is saved");
+}
+
 TEST(MetricLogTest, StepsAreNotForPeople) { EXPECT_EQ(Readable(AMetric("step")), ""); }
 
 // Files may have `bytes` at most while it lives: a write beyond is cut short, as on a full disk.

@@ -75,7 +75,13 @@ void Progress::Ended() {
   log_.Write(metric);
 }
 
-void Progress::HandedOver() { log_.Write(NewMetric("handover")); }
+void Progress::HandedOver(bool saved) {
+  v1::Metric metric = NewMetric("handover");
+  if (!saved) {
+    metric.set_message("nothing is saved, as the job has no train.checkpoint: it begins anew");
+  }
+  log_.Write(metric);
+}
 
 v1::Metric Progress::NewMetric(absl::string_view event) const {
   v1::Metric metric;

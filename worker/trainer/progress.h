@@ -48,7 +48,7 @@ class Progress {
   void EpochDone();
   void Evaluated(const Evaluation& evaluation);
   void Ended();
-  void HandedOver();
+  void HandedOver(bool saved);
   // Something beside the steps, of rank 0.
   void Tell(const v1::Metric& metric) { log_.Write(metric); }
 

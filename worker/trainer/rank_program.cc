@@ -43,6 +43,9 @@ constexpr absl::Duration kPeersSpeakWithin = absl::Seconds(2);
 // to know sooner.
 constexpr absl::Duration kMeetEvery = absl::Seconds(1);
 constexpr int kMeetingsPerDetection = 4;
+// Fields of the job file that say where rank 0 writes.
+constexpr char kWeightsField[] = "train.output.weights";
+constexpr char kTraceField[] = "train.trace";
 
 struct Datasets {
   std::unique_ptr<engine::Dataset> train;
@@ -130,8 +133,11 @@ class RankProgram {
 
   // So is a file that could not be written at the end.
   static absl::Status CheckOutputs(const TrainingPlan& plan) {
-    for (const std::string& path : {plan.weights_file, plan.trace_file}) {
-      if (!path.empty()) DP_RETURN_IF_ERROR(CheckWritable(path));
+    if (!plan.weights_file.empty()) {
+      DP_RETURN_IF_ERROR(Blame(kWeightsField, CheckWritable(plan.weights_file)));
+    }
+    if (!plan.trace_file.empty()) {
+      DP_RETURN_IF_ERROR(Blame(kTraceField, CheckWritable(plan.trace_file)));
     }
     return absl::OkStatus();
   }
@@ -162,6 +168,10 @@ class RankProgram {
         ManifestOf(plan, environment_, model.layout, data.train->size(), opened.backend);
     if (environment_.rank == 0) DP_RETURN_IF_ERROR(PrepareSaver(plan, manifest, model));
     DP_RETURN_IF_ERROR(GoOn(plan, manifest, model, group, progress));
+    // Its own checkpoints may be of the end, which nobody has seen.
+    if (session_.checkpoints().empty()) {
+      DP_RETURN_IF_ERROR(CheckSomethingLeft(progress.position(), StepsTotal(plan, sampler)));
+    }
     if (environment_.rank == 0) watch_.emplace(background_, environment_, clock_);
     std::string trace;
     TrainLoop loop({.plan = plan,
@@ -182,7 +192,8 @@ class RankProgram {
     };
     const absl::Duration often = std::min(kMeetEvery, plan.detect_within / kMeetingsPerDetection);
     DP_RETURN_IF_ERROR(FinishTogether(group, often, leave_behind));
-    end == TrainingEnd::kDone ? progress.Ended() : progress.HandedOver();
+    end == TrainingEnd::kDone ? progress.Ended()
+                              : progress.HandedOver(!plan.checkpoint.dir.empty());
     // A peer that does not come to its end fails by itself; what this rank has is whole.
     (void)group.Leave()->Wait();
     return end;
@@ -224,12 +235,11 @@ class RankProgram {
   absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model,
                             const std::string& trace) {
     if (!plan.weights_file.empty()) {
-      DP_RETURN_IF_ERROR(Blame(
-          "train.output.weights",
-          PublishWeights(plan.weights_file, model, environment_, background_, clock_, pause_)));
+      DP_RETURN_IF_ERROR(Blame(kWeightsField, PublishWeights(plan.weights_file, model, environment_,
+                                                             background_, clock_, pause_)));
     }
     if (plan.trace_file.empty()) return absl::OkStatus();
-    return Blame("train.trace", WriteFileAtomically(plan.trace_file, trace));
+    return Blame(kTraceField, WriteFileAtomically(plan.trace_file, trace));
   }
 
   // Either way the collective's error stands.

@@ -206,4 +206,13 @@ absl::StatusOr<std::optional<Resumed>> Resume(const std::vector<ResumePoint>& po
   return Resumption(points, now, model, group).Run();
 }
 
+absl::Status CheckSomethingLeft(const Position& position, int64_t steps_total) {
+  if (position.step < steps_total) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the checkpoint that it resumes is of step ", position.step,
+                   ", and the job ends after step ", steps_total,
+                   ": nothing is left to train; raise train.epochs or train.maxSteps, or resume an "
+                   "earlier checkpoint"));
+}
+
 }  // namespace dp::trainer

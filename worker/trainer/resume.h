@@ -28,4 +28,8 @@ absl::StatusOr<std::optional<Resumed>> Resume(const std::vector<ResumePoint>& po
                                               const v1::CheckpointManifest& now, RankModel& model,
                                               engine::Group& group);
 
+// Whether a job that starts at `position` of another one has any step of its own to do.
+// Errors: FailedPrecondition it has none.
+absl::Status CheckSomethingLeft(const Position& position, int64_t steps_total);
+
 }  // namespace dp::trainer

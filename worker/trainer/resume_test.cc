@@ -156,5 +156,12 @@ TEST(ResumeTest, AnotherModelOrOrderOfSamplesIsRefusedOnEveryRank) {
               HasSubstr("train.seed 3, and this job has 4"));
 }
 
+TEST(CheckSomethingLeftTest, ACheckpointOfTheEndOrPastItLeavesNothing) {
+  EXPECT_TRUE(CheckSomethingLeft({.step = 39}, 40).ok());
+  EXPECT_FALSE(CheckSomethingLeft({.step = 40}, 40).ok());
+  EXPECT_THAT(CheckSomethingLeft({.step = 40}, 30).message(),
+              ::testing::HasSubstr("is of step 40, and the job ends after step 30"));
+}
+
 }  // namespace
 }  // namespace dp::trainer
