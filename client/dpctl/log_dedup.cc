@@ -1,36 +1,96 @@
 #include "client/dpctl/log_dedup.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace dp::ctl {
+namespace {
+
+// Between two appended lines; 2^64 of them can follow each other.
+constexpr absl::uint128 kSpacing = absl::MakeUint128(1, 0);
+// What moves between two lines takes so little of the room there, since more will come behind it:
+// with every rank's own lines before a shared one, the room lasts for ten thousands of ranks.
+constexpr int kPartOfRoom = 1024;
+// Of equal lines behind a writer's anchor so many are looked at; more are its own, again and again.
+constexpr int kEqualLinesMax = 64;
+
+}  // namespace
 
 void LogDedup::Add(LogLine line, absl::Time now) {
-  const uint64_t place = PlaceFor(line);
   const int rank = line.rank;
-  behind_[{line.generation, line.stream, rank}] = place + 1;
-  if (place == first_ + held_.size()) {
-    numbers_[TextOf(line)].insert(place);
-    bytes_ += line.text.size();
-    held_.push_back({{std::move(line), {}}, now + hold_});
+  Writer& writer = writers_[{line.generation, line.stream, rank}];
+  const auto equal = FindEqual(line, writer);
+  if (equal == held_.end() || !MoveBefore(equal, writer)) {
+    Append(std::move(line), writer, now);
+  } else {
+    Join(equal, rank, writer);
   }
-  held_[place - first_].shared.ranks.insert(rank);
 }
 
-uint64_t LogDedup::PlaceFor(const LogLine& line) const {
-  const uint64_t next = first_ + held_.size();
-  const auto numbers = numbers_.find(TextOf(line));
-  if (numbers == numbers_.end()) return next;
-  const auto behind = behind_.find({line.generation, line.stream, line.rank});
-  const uint64_t from = behind == behind_.end() ? first_ : behind->second;
-  const auto number = numbers->second.lower_bound(from);
-  return number == numbers->second.end() ? next : *number;
+LogDedup::Lines::iterator LogDedup::FindEqual(const LogLine& line, const Writer& writer) {
+  const auto places = places_.find(TextOf(line));
+  if (places == places_.end()) return held_.end();
+  auto place = places->second.upper_bound(writer.anchor);
+  for (int i = 0; i < kEqualLinesMax && place != places->second.end(); ++i, ++place) {
+    const auto held = held_.find(*place);
+    if (!held->second.shared.ranks.contains(line.rank)) return held;
+  }
+  return held_.end();
+}
+
+bool LogDedup::MoveBefore(Lines::iterator line, Writer& writer) {
+  const std::vector<Place> behind(writer.lines.upper_bound(line->first), writer.lines.end());
+  if (behind.empty()) return true;
+  const Place front = line == held_.begin() ? taken_ : std::prev(line)->first;
+  const Place room = line->first - front - 1;
+  if (behind.size() > room) return false;
+  const Place step =
+      std::max<Place>(1, std::min<Place>(room / kPartOfRoom, room / (2 * behind.size())));
+  Place to = front;
+  for (const Place from : behind) Move(from, to += step, line->second.until, writer);
+  return true;
+}
+
+void LogDedup::Move(Place from, Place to, absl::Time until, Writer& writer) {
+  auto node = held_.extract(from);
+  node.key() = to;
+  node.mapped().until = until;
+  std::set<Place>& places = places_[TextOf(node.mapped().shared.line)];
+  places.erase(from);
+  places.insert(to);
+  writer.lines.erase(from);
+  writer.lines.insert(to);
+  held_.insert(std::move(node));
+}
+
+void LogDedup::Join(Lines::iterator shared, int rank, Writer& writer) {
+  const auto& [place, held] = *shared;
+  const LogLine& line = held.shared.line;
+  std::set<int>& ranks = shared->second.shared.ranks;
+  if (ranks.size() == 1) {
+    Writer& first = writers_[{line.generation, line.stream, *ranks.begin()}];
+    first.anchor = std::max(first.anchor, place);
+  }
+  ranks.insert(rank);
+  writer.lines.insert(place);
+  writer.anchor = place;
+}
+
+void LogDedup::Append(LogLine line, Writer& writer, absl::Time now) {
+  last_ += kSpacing;
+  places_[TextOf(line)].insert(last_);
+  writer.lines.insert(last_);
+  bytes_ += line.text.size();
+  const int rank = line.rank;
+  held_.emplace_hint(held_.end(), last_, Held{{std::move(line), {rank}}, now + hold_});
 }
 
 std::vector<SharedLine> LogDedup::Take(absl::Time now) {
   std::vector<SharedLine> lines;
-  while (!held_.empty() && Due(held_.front(), now)) lines.push_back(TakeFirst());
+  while (!held_.empty() && Due(held_.begin()->second, now)) lines.push_back(TakeFirst());
   return lines;
 }
 
@@ -41,7 +101,7 @@ std::vector<SharedLine> LogDedup::TakeAll() {
 }
 
 absl::Time LogDedup::next_at() const {
-  return held_.empty() ? absl::InfiniteFuture() : held_.front().until;
+  return held_.empty() ? absl::InfiniteFuture() : held_.begin()->second.until;
 }
 
 bool LogDedup::Due(const Held& held, absl::Time now) const {
@@ -50,12 +110,18 @@ bool LogDedup::Due(const Held& held, absl::Time now) const {
 }
 
 SharedLine LogDedup::TakeFirst() {
-  SharedLine first = std::move(held_.front().shared);
-  held_.pop_front();
+  auto node = held_.extract(held_.begin());
+  taken_ = node.key();
+  SharedLine first = std::move(node.mapped().shared);
   bytes_ -= first.line.text.size();
-  const auto numbers = numbers_.find(TextOf(first.line));
-  numbers->second.erase(first_++);
-  if (numbers->second.empty()) numbers_.erase(numbers);
+  const auto places = places_.find(TextOf(first.line));
+  places->second.erase(taken_);
+  if (places->second.empty()) places_.erase(places);
+  for (const int rank : first.ranks) {
+    const auto writer = writers_.find({first.line.generation, first.line.stream, rank});
+    writer->second.lines.erase(taken_);
+    if (writer->second.lines.empty()) writers_.erase(writer);
+  }
   return first;
 }
 

@@ -71,6 +71,47 @@ TEST_F(LogDedupTest, LinesLeaveInTheOrderInWhichTheyCame) {
                                      "[0-2] ready"));
 }
 
+TEST_F(LogDedupTest, LinesThatComeRankByRankArePutTogetherAroundThoseOfOneRank) {
+  for (int rank = 0; rank < 3; ++rank)
+    for (const std::string& text :
+         {std::string("hello"), absl::StrCat("I am ", rank), std::string("bye")})
+      Write(rank, text);
+  EXPECT_THAT(TakeAll(),
+              ElementsAre("[0-2] hello", "[0] I am 0", "[1] I am 1", "[2] I am 2", "[0-2] bye"));
+}
+
+TEST_F(LogDedupTest, ALineThatMovesForwardIsHeldNoLongerThanTheOneItMovesBefore) {
+  Write(0, "ready");
+  now_ += kHold / 2;
+  Write(1, "I am 1");
+  Write(1, "ready");
+  now_ += kHold / 2;
+  EXPECT_THAT(Take(), ElementsAre("[1] I am 1", "[0-1] ready"));
+}
+
+TEST_F(LogDedupTest, WhatIsSharedStaysWhereItIs) {
+  Write(0, "b");
+  Write(0, "a");
+  Write(1, "a");
+  Write(1, "b");  // would have to move rank 0's a too
+  Write(1, "c");
+  Write(2, "b");
+  EXPECT_THAT(TakeAll(), ElementsAre("[0,2] b", "[0-1] a", "[1] b", "[1] c"));
+}
+
+TEST_F(LogDedupTest, LinesOfAnyNumberOfRanksMoveBeforeASharedOne) {
+  constexpr int kRanks = 30'000;
+  LogDedup dedup(kRanks, kHold);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    dedup.Add(Line(rank, absl::StrCat("I am ", rank)), now_);
+    dedup.Add(Line(rank, "bye"), now_);
+  }
+  const std::vector<SharedLine> lines = dedup.Take(now_ + kHold);
+  ASSERT_EQ(lines.size(), kRanks + 1u);
+  EXPECT_EQ(lines.back().ranks.size(), size_t{kRanks});
+  EXPECT_EQ(lines.at(kRanks - 1).line.text, "I am 29999");
+}
+
 TEST_F(LogDedupTest, ARanksLinesKeepTheirOrder) {
   Write(0, "a");
   Write(0, "b");
@@ -97,24 +138,52 @@ TEST_F(LogDedupTest, NoMoreIsHeldThanItsBounds) {
   EXPECT_THAT(Shown(bytes.Take(now_)), ElementsAre("[0] 1234"));
 }
 
+// Ranks of a program that write mostly the same, read in pages of several lines of one rank.
+class RandomRanks {
+ public:
+  explicit RandomRanks(unsigned seed) : random_(seed) {}
+
+  int Draw(int below) { return static_cast<int>(random_() % below); }
+  // The next line of a rank: of all at this place, or its own.
+  std::string NextOf(int rank) {
+    const size_t number = written_[rank].size();
+    std::string text = Draw(4) == 0 ? absl::StrCat(rank, " is at ", number)
+                                    : std::string(1, static_cast<char>('a' + number % 7));
+    written_[rank].push_back(text);
+    return text;
+  }
+  const std::map<int, std::vector<std::string>>& written() const { return written_; }
+
+ private:
+  std::minstd_rand random_;
+  std::map<int, std::vector<std::string>> written_;
+};
+
 // Whatever comes in whatever order, what is shown of a rank is what it wrote.
 TEST_F(LogDedupTest, EachLineOfEachRankIsShownOnceAndInItsOrder) {
-  std::minstd_rand random(42);
-  std::map<int, std::vector<std::string>> written, shown;
-  const auto take = [&](const std::vector<SharedLine>& lines) {
-    for (const SharedLine& each : lines)
-      for (const int rank : each.ranks) shown[rank].push_back(each.line.text);
-  };
-  for (int i = 0; i < 5000; ++i) {
-    const int rank = static_cast<int>(random() % 3);
-    const std::string text(1, static_cast<char>('a' + random() % 5));
-    written[rank].push_back(text);
-    Write(rank, text);
-    now_ += absl::Milliseconds(random() % 50);
-    take(dedup_.Take(now_));
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    RandomRanks ranks(seed);
+    LogDedup dedup(3, seed % 2 == 0 ? kHold : absl::InfiniteDuration(), 10 * seed);
+    std::map<int, std::vector<std::string>> shown;
+    size_t shared = 0;
+    const auto take = [&](const std::vector<SharedLine>& lines) {
+      for (const SharedLine& each : lines) {
+        for (const int rank : each.ranks) shown[rank].push_back(each.line.text);
+        if (each.ranks.size() > 1) ++shared;
+      }
+    };
+    for (int page = 0; page < 300; ++page) {
+      const int rank = ranks.Draw(3);
+      for (int left = ranks.Draw(20); left > 0; --left) {
+        dedup.Add(Line(rank, ranks.NextOf(rank)), now_);
+        now_ += absl::Milliseconds(ranks.Draw(50));
+        take(dedup.Take(now_));
+      }
+    }
+    take(dedup.TakeAll());
+    EXPECT_EQ(shown, ranks.written()) << "seed " << seed;
+    EXPECT_GT(shared, 10u) << "seed " << seed;
   }
-  take(dedup_.TakeAll());
-  EXPECT_EQ(shown, written);
 }
 
 TEST(FormatRanksTest, NeighboursAreARange) {
