@@ -59,7 +59,7 @@ absl::Status LogFile::RecoverGaps() {
   DP_ASSIGN_OR_RETURN(gap_index_, LogIndex::Open(Beside(path_, ".gaps"), end_));
   DP_ASSIGN_OR_RETURN(const std::vector<LogIndex::Entry> entries,
                       gap_index_.Read(0, gap_index_.size()));
-  for (const LogIndex::Entry& entry : entries) gaps_.push_back(ToGap(entry));
+  for (const LogIndex::Entry& entry : entries) AddGap(ToGap(entry));
   return absl::OkStatus();
 }
 
@@ -101,8 +101,18 @@ absl::Status LogFile::NoteGap(const LogGap& gap) {
   DP_RETURN_IF_ERROR(gap_index_.Append({ToEntry(gap)}));
   DP_RETURN_IF_ERROR(gap_index_.Sync());
   DP_RETURN_IF_ERROR(SyncPath(path_.parent_path()));
-  gaps_.push_back(gap);
+  AddGap(gap);
   return absl::OkStatus();
+}
+
+void LogFile::AddGap(const LogGap& gap) {
+  const bool goes_on =
+      !gaps_.empty() && gaps_.back().end == gap.begin && gaps_.back().reason == gap.reason;
+  if (goes_on) {
+    gaps_.back().end = gap.end;
+  } else {
+    gaps_.push_back(gap);
+  }
 }
 
 absl::Status LogFile::Skip(uint64_t size) {

@@ -86,6 +86,8 @@ class LogFile {
   absl::Status RecoverGaps();
   absl::Status RecoverLineBegin();
   absl::Status NoteGap(const LogGap& gap);
+  // One that begins where the last one ends is told as a part of it.
+  void AddGap(const LogGap& gap);
 
   std::filesystem::path path_;
   uint64_t end_ = 0;
@@ -95,7 +97,7 @@ class LogFile {
   uint64_t cut_begin_ = 0;
   LogIndex times_;
   LogIndex gap_index_;
-  std::vector<LogGap> gaps_;  // those of gap_index_
+  std::vector<LogGap> gaps_;  // those of gap_index_; neighbours of one reason are one here
 };
 
 }  // namespace dp::server

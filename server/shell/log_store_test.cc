@@ -240,6 +240,24 @@ TEST_F(LogStoreTest, OfAGapOnlyWhatIsNotStoredIsMissing) {
   EXPECT_THAT(Text(), StartsWith("one\ntwo\n[log cut here: 96 bytes"));
 }
 
+TEST_F(LogStoreTest, GapsWithNothingBetweenAreToldAsOne) {
+  AppendGap(0, 10);
+  AppendGap(10, 20);
+  Append(30, "one\n");
+  EXPECT_THAT(Text(), AllOf(StartsWith("[log cut here: 30 bytes"), EndsWith("]\none\n")));
+  const std::string text = Text();
+  Reopen();
+  EXPECT_EQ(Text(), text);
+}
+
+TEST_F(LogStoreTest, WhoHasReadOneGapIsToldOfItsNeighbourAlone) {
+  AppendGap(0, 10);
+  const LogPage first = Read();
+  EXPECT_EQ(first.chunks.at(0).cut_bytes, 10u);
+  AppendGap(10, 20);
+  EXPECT_EQ(Read({.from = first.next}).chunks.at(0).cut_bytes, 20u);
+}
+
 TEST_F(LogStoreTest, AGapEndsTheLineBeforeIt) {
   Append(0, "half");
   AppendGap(4, 10);

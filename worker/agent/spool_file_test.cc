@@ -84,6 +84,21 @@ TEST_F(SpoolFileTest, WhatWasGivenUpTakesNoRoomAndIsTold) {
   EXPECT_EQ(rest.offset + rest.data.size(), size);
 }
 
+TEST_F(SpoolFileTest, WhatIsGivenUpBeforeItWasToldIsToldAsOne) {
+  WriteLines(kMiB);
+  file_.Look(Second(1));
+  const std::string first = "line at 0\n";
+  file_.Acknowledge(first.size());
+  ASSERT_TRUE(file_.GiveUpBefore(kMiB / 4).ok());
+  EXPECT_LT(file_.Next(kMiB, false).cut_bytes, kMiB / 2);
+  ASSERT_TRUE(file_.GiveUpBefore(kMiB / 2).ok());
+  const SpoolFile::Piece cut = file_.Next(kMiB, false);
+  EXPECT_EQ(cut.offset, first.size());
+  EXPECT_GE(cut.cut_bytes, kMiB / 2 - first.size());
+  file_.Acknowledge(cut.offset + cut.cut_bytes);
+  EXPECT_EQ(file_.Next(kMiB, false).cut_bytes, 0u);
+}
+
 TEST_F(SpoolFileTest, OfWhatIsStoredNothingIsMissing) {
   WriteLines(kMiB);
   file_.Look(Second(1));
