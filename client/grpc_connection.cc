@@ -1,6 +1,7 @@
 #include "client/grpc_connection.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -70,6 +71,11 @@ void GrpcConnection::CancelAll() {
   for (grpc::ClientContext* context : under_way_) context->TryCancel();
 }
 
+bool GrpcConnection::all_cancelled() const {
+  MutexLock lock(mu_);
+  return cancelled_;
+}
+
 void GrpcConnection::Begin(grpc::ClientContext& context) {
   MutexLock lock(mu_);
   under_way_.insert(&context);
@@ -90,8 +96,15 @@ void GrpcConnection::AwaitConnected(absl::Duration deadline_in) {
 }
 
 // The codes of both libraries are the same numbers by their common specification.
-absl::Status GrpcConnection::ToAbsl(const grpc::Status& status) const {
+absl::Status GrpcConnection::ToAbsl(const grpc::Status& status, bool cancelled_here) const {
   const auto code = static_cast<absl::StatusCode>(status.error_code());
+  // What gRPC's server makes of calls that it finds while it shuts down.
+  if (code == absl::StatusCode::kCancelled && !cancelled_here) {
+    return absl::UnavailableError(
+        absl::StrCat("coordinator at ", address_,
+                     ": the coordinator is stopping and has dropped the call; whether a command "
+                     "took effect is not known"));
+  }
   if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
     return absl::Status(code,
                         absl::StrCat("coordinator at ", address_, ": ", status.error_message()));
@@ -110,7 +123,7 @@ absl::StatusOr<Response> GrpcConnection::Call(
   Begin(context);
   const grpc::Status status = (stub.*method)(&context, request, &response);
   End(context);
-  if (!status.ok()) return ToAbsl(status);
+  if (!status.ok()) return ToAbsl(status, all_cancelled());
   return response;
 }
 
@@ -271,8 +284,12 @@ absl::StatusOr<v1::RegisterWeightsResponse> GrpcConnection::RegisterWeights(
 
 template <typename Request, typename Response>
 struct GrpcConnection::AsyncCall final : StoreLink::Call {
-  void Cancel() override { context.TryCancel(); }
+  void Cancel() override {
+    cancelled = true;
+    context.TryCancel();
+  }
 
+  std::atomic<bool> cancelled = false;
   grpc::ClientContext context;
   Request request;
   Response response;
@@ -293,7 +310,8 @@ std::shared_ptr<GrpcConnection::AsyncCall<Request, Response>> GrpcConnection::Be
 template <typename Started>
 std::function<void(grpc::Status)> GrpcConnection::EndOf(std::shared_ptr<Started> call) {
   return [this, call = std::move(call)](const grpc::Status& status) {
-    const absl::Status result = status.ok() ? absl::OkStatus() : ToAbsl(status);
+    const bool cancelled_here = call->cancelled || all_cancelled();
+    const absl::Status result = status.ok() ? absl::OkStatus() : ToAbsl(status, cancelled_here);
     End(call->context);  // from here on this may be gone
     if (result.ok()) {
       std::move(call->done)(std::move(call->response));

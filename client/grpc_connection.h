@@ -132,7 +132,9 @@ class GrpcConnection final : public JobsConnection,
   void Begin(grpc::ClientContext& context) DP_EXCLUDES(mu_);
   void End(grpc::ClientContext& context) DP_EXCLUDES(mu_);
   void AwaitConnected(absl::Duration deadline_in);
-  absl::Status ToAbsl(const grpc::Status& status) const;
+  // `cancelled_here`: this side has ended the call, or all calls.
+  absl::Status ToAbsl(const grpc::Status& status, bool cancelled_here) const;
+  bool all_cancelled() const DP_EXCLUDES(mu_);
 
   const std::string address_;
   const std::shared_ptr<grpc::Channel> channel_;
@@ -143,7 +145,7 @@ class GrpcConnection final : public JobsConnection,
   const std::unique_ptr<v1::Logs::Stub> logs_;
   const std::unique_ptr<v1::Checkpoints::Stub> checkpoints_;
 
-  Mutex mu_;
+  mutable Mutex mu_;
   absl::flat_hash_set<grpc::ClientContext*> under_way_ DP_GUARDED_BY(mu_);
   bool cancelled_ DP_GUARDED_BY(mu_) = false;
 };

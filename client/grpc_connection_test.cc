@@ -22,6 +22,8 @@ class FakeJobs final : public v1::Jobs::CallbackService {
     auto* reactor = context->DefaultReactor();
     if (request->job() == 404) {
       reactor->Finish({grpc::StatusCode::NOT_FOUND, "no job 404"});
+    } else if (request->job() == 499) {
+      reactor->Finish(grpc::Status::CANCELLED);
     } else if (request->job() == 503) {
       reactor->Finish({grpc::StatusCode::UNAVAILABLE, "not yet"});
     } else {
@@ -93,6 +95,14 @@ TEST_F(GrpcConnectionTest, AnAttemptEndsAtItsDeadline) {
 TEST_F(GrpcConnectionTest, AMissingServiceIsUnimplemented) {
   EXPECT_EQ(connection_->ListWorkers({}, kPatience).status().code(),
             absl::StatusCode::kUnimplemented);
+}
+
+// As a server that shuts down ends what it has not answered.
+TEST_F(GrpcConnectionTest, ACallThatTheCoordinatorDropsIsUnavailable) {
+  const absl::Status status = Get(499).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              StartsWith(absl::StrCat("coordinator at ", address(), ": the coordinator is stop")));
 }
 
 TEST_F(GrpcConnectionTest, CancelAllEndsCallsUnderWayAndLaterOnes) {
