@@ -1,5 +1,6 @@
 #include "client/field_source.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace dp::client {
@@ -18,6 +19,13 @@ std::string FieldSource::OverrideOf(std::string path) const {
   return path;
 }
 
+// What only an override has put there has no place in the file, nor have the fields around it that
+// were made for it.
+std::string FieldSource::OverrideBelow(const std::string& path) const {
+  const auto next = overrides_.lower_bound(path);
+  return next != overrides_.end() && absl::StartsWith(*next, path) ? *next : "";
+}
+
 absl::Status FieldSource::Error(const std::string& path, absl::string_view what) const {
   for (std::string around = path; !around.empty(); around = Parent(around)) {
     const auto place = places_.find(around);
@@ -28,7 +36,8 @@ absl::Status FieldSource::Error(const std::string& path, absl::string_view what)
 
 absl::Status FieldSource::ErrorAt(const std::string& path, Place place,
                                   absl::string_view what) const {
-  const std::string override = OverrideOf(path);
+  std::string override = OverrideOf(path);
+  if (override.empty() && place.line == 0) override = OverrideBelow(path);
   if (!override.empty())
     return absl::InvalidArgumentError(absl::StrCat("--set ", override, ": ", what));
   if (place.line == 0) return absl::InvalidArgumentError(absl::StrCat(file_, ": ", what));

@@ -37,6 +37,8 @@ class FieldSource {
  private:
   // The override that `path` lies in; empty where none.
   std::string OverrideOf(std::string path) const;
+  // The first override that lies in `path`; empty where none.
+  std::string OverrideBelow(const std::string& path) const;
 
   const std::string file_;
   absl::btree_map<std::string, Place> places_;

@@ -92,7 +92,8 @@ void GrpcConnection::End(grpc::ClientContext& context) {
 // connection half made during the pause after it, which can outlive the attempt.
 void GrpcConnection::AwaitConnected(absl::Duration deadline_in) {
   if (channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) return;
-  channel_->WaitForConnected(DeadlineIn(std::min(deadline_in, kConnectPatience)));
+  // The rest is the call's, which says why there is no connection.
+  channel_->WaitForConnected(DeadlineIn(std::min(deadline_in / 2, kConnectPatience)));
 }
 
 // The codes of both libraries are the same numbers by their common specification.

@@ -175,6 +175,10 @@ class Check {
     OneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"});
     CheckData(train.data());
     Absolute("train.trace", train.trace());
+    if (absl::EndsWith(train.output().weights(), "/"))
+      Fail("train.output.weights",
+           Wrong("train.output.weights", Quoted(train.output().weights()),
+                 "a file's path, as /models/weights.safetensors, not a directory's"));
     Absolute("train.output.weights", train.output().weights());
     if (train.has_checkpoint()) CheckCheckpoint(train.checkpoint());
     for (const v1::ResumeFrom& from : train.resume().from())
@@ -185,7 +189,9 @@ class Check {
   }
 
   void CheckCommand(const v1::CommandSpec& command) {
-    if (command.argv().empty() || command.argv(0).empty())
+    if (!command.argv().empty() && command.argv(0).empty())
+      Fail("command.argv", "the program's name, command.argv[0], is empty; give a program to run");
+    if (command.argv().empty())
       Fail("command.argv", "command.argv is missing; give the program and its arguments");
     for (int i = 0; i < command.argv_size(); ++i)
       if (command.argv(i).size() > kArgumentBytesMax)

@@ -118,5 +118,22 @@ TEST(PauseTest, AStoppedPauseNeverWaits) {
   EXPECT_FALSE(pause.For(absl::InfiniteDuration()));
 }
 
+TEST_F(RetryLoopTest, WhatACoordinatorSaidAsItStoppedOutlastsItsAbsence) {
+  script_ = {absl::UnavailableError("it is stopping: its journal failed")};
+  always_ = absl::UnavailableError("refused");
+  const absl::Status status = Run().status();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("refused (at first: it is stopping: its journal failed; gave up after"));
+}
+
+TEST(RetryPolicyTest, WhyNobodyWasReachedOutlastsAnAttemptWithoutTime) {
+  RetryPolicy policy({.deadline = absl::ZeroDuration()}, 1);
+  (void)policy.Next(absl::UnavailableError("connection refused"), absl::ZeroDuration());
+  const absl::Status late = absl::DeadlineExceededError("Deadline Exceeded");
+  (void)policy.Next(late, absl::ZeroDuration());
+  EXPECT_EQ(policy.GiveUp(late, absl::ZeroDuration()).message(),
+            "connection refused (gave up after 2 attempts in 0s)");
+}
+
 }  // namespace
 }  // namespace dp::client

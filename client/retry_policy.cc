@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/duration_text.h"
 
 namespace dp::client {
 namespace {
@@ -18,6 +19,10 @@ RetryPolicy::RetryPolicy(const RetryOptions& options, uint64_t seed)
 std::optional<absl::Duration> RetryPolicy::Next(const absl::Status& status,
                                                 absl::Duration elapsed) {
   ++failures_;
+  if (absl::IsUnavailable(status)) {
+    if (unreachable_.ok()) first_words_ = std::string(status.message());
+    unreachable_ = status;
+  }
   if (!Retryable(status.code())) return std::nullopt;
   const absl::Duration left = options_.deadline - elapsed;
   if (left <= absl::ZeroDuration()) return std::nullopt;
@@ -26,11 +31,15 @@ std::optional<absl::Duration> RetryPolicy::Next(const absl::Status& status,
 
 absl::Status RetryPolicy::GiveUp(const absl::Status& status, absl::Duration elapsed) const {
   if (!Retryable(status.code())) return status;
+  const bool timed_out = absl::IsDeadlineExceeded(status) && !unreachable_.ok();
+  const absl::Status& cause = timed_out ? unreachable_ : status;
+  const bool told_more = !first_words_.empty() && first_words_ != cause.message();
   return absl::Status(
-      status.code(),
-      absl::StrCat(status.message(), " (gave up after ", failures_,
-                   failures_ == 1 ? " attempt" : " attempts", " in ",
-                   absl::FormatDuration(absl::Trunc(elapsed, absl::Milliseconds(100))), ")"));
+      cause.code(),
+      absl::StrCat(cause.message(), " (", told_more ? "at first: " : "",
+                   told_more ? first_words_ : "", told_more ? "; " : "", "gave up after ",
+                   failures_, failures_ == 1 ? " attempt" : " attempts", " in ",
+                   DurationText(absl::Trunc(elapsed, absl::Milliseconds(100))), ")"));
 }
 
 absl::Duration RetryPolicy::AttemptDeadline(absl::Duration elapsed) const {

@@ -32,7 +32,9 @@ class RetryPolicy {
   std::optional<absl::Duration> Next(const absl::Status& status, absl::Duration elapsed);
 
   // The status to hand out once Next has said none: `status` itself where retrying cannot help, and
-  // otherwise the same code with how long and how often was tried.
+  // otherwise its code and words, with how long and how often was tried. An attempt for which there
+  // was no time left says nothing: where one before it said why nobody was reached, that stands.
+  // So do its first words: a coordinator that stops says why, and is gone at the next attempt.
   absl::Status GiveUp(const absl::Status& status, absl::Duration elapsed) const;
 
   // The deadline for an attempt that begins `elapsed` after the first one.
@@ -44,6 +46,8 @@ class RetryPolicy {
   const RetryOptions options_;
   Backoff backoff_;
   int failures_ = 0;
+  std::string first_words_;   // of what became unreachable_ first
+  absl::Status unreachable_;  // the latest answer that nobody was reached; ok: none yet
 };
 
 }  // namespace dp::client

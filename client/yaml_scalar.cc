@@ -1,7 +1,9 @@
 #include "client/yaml_scalar.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -11,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "base/limits.h"
 #include "google/protobuf/duration.pb.h"
 #include "proto/convert/time.h"
 
@@ -41,10 +44,33 @@ bool ParseInt(const YAML::Node& node, Int* value) {
   return (Plain(node) || may_be_quoted) && absl::SimpleAtoi(node.Scalar(), value);
 }
 
+// What a whole number may be, where job_check.h bounds it more than its type does. What it leaves
+// out may be all that its type holds.
 template <typename Int>
-std::string IntType() {
-  return absl::StrCat("a whole number from ", std::numeric_limits<Int>::min(), " to ",
-                      std::numeric_limits<Int>::max());
+std::string IntType(const FieldDescriptor& field) {
+  struct Bounds {
+    int64_t min, max;
+  };
+  static const std::map<std::string, Bounds> bounds = {
+      {"dp.v1.JobSpec.priority", {-kPriorityMax, kPriorityMax}},
+      {"dp.v1.JobSpec.ranks", {1, kRanksMax}},
+      {"dp.v1.JobSpec.threads_per_rank", {1, kThreadsPerRankMax}},
+      {"dp.v1.JobSpec.memory_mib_per_rank", {0, kMemoryMibPerRankMax}},
+      {"dp.v1.TrainSpec.epochs", {1, std::numeric_limits<int32_t>::max()}},
+      {"dp.v1.TrainSpec.max_steps", {0, std::numeric_limits<int64_t>::max()}},
+      {"dp.v1.TrainSpec.global_batch_size", {1, std::numeric_limits<int64_t>::max()}},
+      {"dp.v1.TrainSpec.evaluate_every", {0, std::numeric_limits<int32_t>::max()}},
+      {"dp.v1.CheckpointSpec.every_steps", {0, std::numeric_limits<int64_t>::max()}},
+      {"dp.v1.CheckpointSpec.keep", {1, kCheckpointsKeptMax}},
+      {"dp.v1.CommandSpec.max_restarts", {0, kRestartsMax}},
+      {"dp.v1.RestartSpec.max_restarts", {0, kRestartsMax}},
+  };
+  const auto found = bounds.find(field.full_name());
+  if (found == bounds.end())
+    return absl::StrCat("a whole number from ", std::numeric_limits<Int>::min(), " to ",
+                        std::numeric_limits<Int>::max());
+  return absl::StrCat("a whole number from ", found->second.min, " to ",
+                      std::min<int64_t>(found->second.max, std::numeric_limits<Int>::max()));
 }
 
 // "STATE_UP" of the enum pkg.State is written up.
@@ -97,19 +123,23 @@ absl::Status SetScalar(const YAML::Node& node, const FieldDescriptor& field, Mes
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32: {
       int32_t value = 0;
-      return ParseInt(node, &value) ? DP_STORE(Int32, value) : Expected(node, IntType<int32_t>());
+      return ParseInt(node, &value) ? DP_STORE(Int32, value)
+                                    : Expected(node, IntType<int32_t>(field));
     }
     case FieldDescriptor::CPPTYPE_INT64: {
       int64_t value = 0;
-      return ParseInt(node, &value) ? DP_STORE(Int64, value) : Expected(node, IntType<int64_t>());
+      return ParseInt(node, &value) ? DP_STORE(Int64, value)
+                                    : Expected(node, IntType<int64_t>(field));
     }
     case FieldDescriptor::CPPTYPE_UINT32: {
       uint32_t value = 0;
-      return ParseInt(node, &value) ? DP_STORE(UInt32, value) : Expected(node, IntType<uint32_t>());
+      return ParseInt(node, &value) ? DP_STORE(UInt32, value)
+                                    : Expected(node, IntType<uint32_t>(field));
     }
     case FieldDescriptor::CPPTYPE_UINT64: {
       uint64_t value = 0;
-      return ParseInt(node, &value) ? DP_STORE(UInt64, value) : Expected(node, IntType<uint64_t>());
+      return ParseInt(node, &value) ? DP_STORE(UInt64, value)
+                                    : Expected(node, IntType<uint64_t>(field));
     }
     case FieldDescriptor::CPPTYPE_DOUBLE:
     case FieldDescriptor::CPPTYPE_FLOAT: {

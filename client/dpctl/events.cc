@@ -4,8 +4,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
+#include "client/dpctl/flag_types.h"
 #include "client/dpctl/job_calls.h"
+#include "client/dpctl/job_state.h"
 #include "client/dpctl/json_writer.h"
+#include "client/dpctl/printable.h"
 #include "client/dpctl/verbs.h"
 #include "client/long_poll.h"
 #include "proto/convert/time.h"
@@ -23,21 +26,21 @@ class Events final : public Command {
 
   void DefineFlags(CLI::App& app) override {
     app.add_option("JOB", job_, "Id or name; by default all jobs, and the workers");
-    app.add_flag("-w,--watch", watch_, "Go on with what happens from now on");
-    app.add_option("--since", since_, "Only events after this number");
+    app.add_flag("-w,--watch", watch_, "Go on with what happens from now on, until JOB is over");
+    AddNumber(app, "--since", since_, "Only events after this number");
   }
 
   absl::StatusOr<int> Run(Context& context) override {
     v1::WatchEventsRequest request;
     request.set_since(since_);
-    if (!job_.empty()) {
-      DP_ASSIGN_OR_RETURN(const v1::Job job, FindJob(context, job_));
+    if (job_.has_value()) {
+      DP_ASSIGN_OR_RETURN(const v1::Job job, FindJob(context, *job_));
       request.set_job(job.id());
     }
-    bool first = true, told = false;
+    bool first = true, told = false, waits = watch_;
     while (true) {
       // What has happened is there at once.
-      const absl::Duration poll = first || !watch_ ? absl::ZeroDuration() : client::kLongPoll;
+      const absl::Duration poll = first || !waits ? absl::ZeroDuration() : client::kLongPoll;
       DP_ASSIGN_OR_RETURN(const v1::WatchEventsResponse response, Ask(context, request, poll));
       if (!told && since_ > 0 && response.oldest() > since_ + 1)
         context.err() << "dpctl: events before number " << response.oldest() << " are gone\n";
@@ -46,13 +49,21 @@ class Events final : public Command {
       context.out().flush();
       // Nobody reads any more.
       if (!context.out()) return kSuccess;
-      if (!watch_ && response.events().empty()) return kSuccess;
+      if (!waits && response.events().empty()) return kSuccess;
+      // What is told of a job by its end can be read once it is over; nothing comes after that.
+      if (waits && request.job() != 0) waits = GoesOn(context, request.job());
       request.set_since(response.next_since());
       first = first && !response.events().empty();
     }
   }
 
  private:
+  // Also where nobody can say.
+  static bool GoesOn(Context& context, uint64_t id) {
+    const absl::StatusOr<v1::Job> job = GetJob(context, id);
+    return job.ok() ? !Finished(job->state()) : !absl::IsNotFound(job.status());
+  }
+
   absl::StatusOr<v1::WatchEventsResponse> Ask(Context& context, v1::WatchEventsRequest& request,
                                               absl::Duration poll) const {
     *request.mutable_timeout() = ToProto(poll);
@@ -76,8 +87,8 @@ class Events final : public Command {
         context.out() << event.number() << "  " << at << "  "
                       << (event.job() != 0 ? absl::StrCat("job ", event.job())
                                            : absl::StrCat("worker ", event.worker()))
-                      << "  " << event.kind() << (event.text().empty() ? "" : "  ") << event.text()
-                      << '\n';
+                      << "  " << event.kind() << (event.text().empty() ? "" : "  ")
+                      << Printable(event.text()) << '\n';
     }
   }
 
@@ -97,7 +108,7 @@ class Events final : public Command {
     json.EndObject();
   }
 
-  std::string job_;
+  std::optional<std::string> job_;
   bool watch_ = false;
   uint64_t since_ = 0;
 };

@@ -36,6 +36,37 @@ CLI::Option* AddDuration(CLI::App& app, const std::string& flag, absl::Duration&
       ->type_name("DURATION");
 }
 
+CLI::Option* AddNumber(CLI::App& app, const std::string& flag, uint64_t& value,
+                       const std::string& help) {
+  const auto set = [&value](const std::string& text) {
+    (void)absl::SimpleAtoi(text, &value);  // checked before
+  };
+  const auto wrong = [](const std::string& text) -> std::string {
+    uint64_t number = 0;
+    if (absl::SimpleAtoi(text, &number)) return "";
+    return absl::StrCat("'", text, "' is no number; expected one from 0 on");
+  };
+  return app.add_option_function<std::string>(flag, set, help)->check(wrong)->type_name("NUMBER");
+}
+
+CLI::Option* AddPriority(CLI::App& app, const std::string& flag, std::optional<int>& value) {
+  const std::string range = absl::StrCat("from ", -kPriorityMax, " to ", kPriorityMax);
+  const auto set = [&value](const std::string& text) {
+    (void)absl::SimpleAtoi(text, &value.emplace());  // checked before
+  };
+  const auto wrong = [range](const std::string& text) -> std::string {
+    int number = 0;
+    const bool good =
+        absl::SimpleAtoi(text, &number) && number >= -kPriorityMax && number <= kPriorityMax;
+    return good ? "" : absl::StrCat("'", text, "' is no priority; expected a whole number ", range);
+  };
+  return app
+      .add_option_function<std::string>(flag, set,
+                                        absl::StrCat("A number ", range, "; higher goes first"))
+      ->check(wrong)
+      ->type_name("PRIORITY");
+}
+
 absl::StatusOr<std::vector<int>> ParseRanks(absl::string_view text) {
   std::vector<int> ranks;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,13 @@ namespace dp::ctl {
 // A flag such as "90s" or "1h30m"; a number other than 0 needs its unit.
 CLI::Option* AddDuration(CLI::App& app, const std::string& flag, absl::Duration& value,
                          const std::string& help);
+
+// A whole number from 0 on.
+CLI::Option* AddNumber(CLI::App& app, const std::string& flag, uint64_t& value,
+                       const std::string& help);
+
+// A job's priority, within the limits of one.
+CLI::Option* AddPriority(CLI::App& app, const std::string& flag, std::optional<int>& value);
 
 // "0,2-5" -> 0 2 3 4 5. Errors: InvalidArgument names the part that is no rank or range.
 absl::StatusOr<std::vector<int>> ParseRanks(absl::string_view text);

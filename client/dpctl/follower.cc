@@ -10,6 +10,7 @@
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/job_view.h"
 #include "client/dpctl/log_reader.h"
+#include "client/dpctl/printable.h"
 
 namespace dp::ctl {
 
@@ -20,16 +21,20 @@ absl::StatusOr<v1::Job> Follower::Run() {
       }).status());
   DP_RETURN_IF_ERROR(ShowLogs());
   if (!out_.good()) return GetJob(context_, job_);
-  return AwaitJob(context_, job_, patience_, absl::InfiniteDuration(),
-                  [](const v1::Job&) { return true; });
+  const auto any_change = [](const v1::Job&) { return true; };
+  DP_ASSIGN_OR_RETURN(v1::Job job,
+                      AwaitJob(context_, job_, patience_, absl::InfiniteDuration(), any_change));
+  ShowRestarts(job);
+  return job;
 }
 
 bool Follower::ShowWaiting(const v1::Job& job) {
+  ShowRestarts(job);
   const bool waits = job.state() == v1::JOB_STATE_PENDING || job.state() == v1::JOB_STATE_STARTING;
   std::string text =
       absl::StrCat("job ", job.id(), " is ", absl::AsciiStrToLower(NameOf(job.state())));
   if (waits && !job.pending_reasons().empty())
-    absl::StrAppend(&text, ": ", absl::StrJoin(job.pending_reasons(), "; "));
+    absl::StrAppend(&text, ": ", Printable(absl::StrJoin(job.pending_reasons(), "; ")));
   if (!waits && !job.ranks().empty())
     absl::StrAppend(&text, " on ", absl::StrJoin(WorkersOf(job), ", "));
   if (text != last_said_) screen_.Line(context_.err(), text);
@@ -47,7 +52,7 @@ absl::Status Follower::ShowLogs() {
   while (!reader.at_end() && out_.good()) {
     DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, reader.Next(/*follow=*/true));
     // A job that is silent may have been restarted, and wait for slots.
-    if (lines.empty() && !reader.at_end()) ShowRestarts();
+    if (lines.empty() && !reader.at_end()) LookAgain();
     for (const LogLine& line : lines) Show(line);
     screen_.Bar(progress_.Bar(screen_.columns()));
   }
@@ -55,22 +60,26 @@ absl::Status Follower::ShowLogs() {
   return absl::OkStatus();
 }
 
-void Follower::ShowRestarts() {
+void Follower::LookAgain() {
   const absl::StatusOr<v1::Job> job = GetJob(context_, job_);
   if (!job.ok()) return;  // then the next read tells
-  if (job->restarts() > restarts_seen_ && !job->past_failures().empty()) {
-    const v1::Failure& failure = *job->past_failures().rbegin();
-    screen_.Line(context_.err(),
-                 absl::StrCat("dpctl: job ", job_, ": generation ", failure.generation(),
-                              " failed: ", failure.message(), "; it is restarted"));
-  }
-  restarts_seen_ = job->restarts();
-  if (Finished(job->state())) return;
+  if (Finished(job->state())) return ShowRestarts(*job);
   (void)ShowWaiting(*job);  // follows it whether it waits or not
 }
 
+// Each once, however many there were since the job was last looked at.
+void Follower::ShowRestarts(const v1::Job& job) {
+  for (const v1::Failure& failure : job.past_failures()) {
+    if (failure.generation() <= announced_) continue;
+    announced_ = failure.generation();
+    screen_.Line(context_.err(),
+                 absl::StrCat("dpctl: job ", job_, ": generation ", announced_,
+                              " failed: ", Printable(failure.message()), "; it is restarted"));
+  }
+}
+
 void Follower::Show(const LogLine& line) {
-  if (labels_.Enter(line.generation)) ShowRestarts();
+  if (labels_.Enter(line.generation)) LookAgain();
   // The ranks say in their own lines what a person should read of it.
   if (line.stream == v1::LOG_STREAM_METRICS) return progress_.Add(line.text);
   std::ostream& stream = line.stream == v1::LOG_STREAM_STDERR ? context_.err() : out_;

@@ -37,8 +37,10 @@ class Follower {
   // Says what a job that does not run yet waits for. Returns whether it does not run yet.
   bool ShowWaiting(const v1::Job& job);
   absl::Status ShowLogs();
-  // Says that the job was restarted since it was last looked at, and how it stands.
-  void ShowRestarts();
+  // Asks how the job stands, and says so.
+  void LookAgain();
+  // Says which generations have failed since the job was last looked at.
+  void ShowRestarts(const v1::Job& job);
   void Show(const LogLine& line);
 
   Context& context_;
@@ -49,7 +51,7 @@ class Follower {
   RankLabels labels_;
   Progress progress_;
   std::string last_said_;
-  int restarts_seen_ = 0;
+  uint64_t announced_ = 0;  // the latest generation whose failure has been told
 };
 
 }  // namespace dp::ctl

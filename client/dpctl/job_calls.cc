@@ -50,6 +50,8 @@ absl::StatusOr<std::vector<v1::Job>> ListJobs(Context& context, v1::ListJobsRequ
 }
 
 absl::StatusOr<v1::Job> FindJob(Context& context, const std::string& text) {
+  // To the coordinator no name means any.
+  if (text.empty()) return absl::InvalidArgumentError("a JOB is an id or a name; '' is neither");
   uint64_t id = 0;
   if (absl::SimpleAtoi(text, &id)) {
     absl::StatusOr<v1::Job> job = GetJob(context, id);

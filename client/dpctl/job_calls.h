@@ -10,7 +10,7 @@
 namespace dp::ctl {
 
 // The job that `text` names: a job's id, or a name, of which the latest counts.
-// Errors: NotFound no such job; others as Context::Call.
+// Errors: InvalidArgument no text; NotFound no such job; others as Context::Call.
 absl::StatusOr<v1::Job> FindJob(Context& context, const std::string& text);
 
 // All jobs that the request asks for, oldest first, over as many pages as that takes.

@@ -25,17 +25,21 @@ void MakeAbsolute(const std::filesystem::path& from, v1::TrainSpec& train) {
   if (!train.trace().empty()) MakeAbsolute(from, *train.mutable_trace());
   if (!train.checkpoint().dir().empty())
     MakeAbsolute(from, *train.mutable_checkpoint()->mutable_dir());
-  if (!train.output().weights().empty())
+  // With a slash at its end it names no file, and is refused.
+  const std::string& weights = train.output().weights();
+  if (!weights.empty() && weights.back() != '/')
     MakeAbsolute(from, *train.mutable_output()->mutable_weights());
 }
 
 }  // namespace
 
 void JobSource::DefineFlags(CLI::App& app) {
+  verb_ = app.get_name();
   app.add_option("FILE", file_, "Job file, YAML or JSON (docs/job-file.md)");
   app.add_option("--set", overrides_, "Changes a field, as train.epochs=3; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
       ->type_name("PATH=VALUE");
   flags_.DefineFlags(app);
 }
@@ -51,8 +55,8 @@ absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
     return absl::InvalidArgumentError(
         absl::StrCat("job file '", file_, "' and a program behind '--'; give one of them"));
   if (!file && program_.empty())
-    return absl::InvalidArgumentError(
-        "give a job file, or a program: dpctl run --nproc-per-node 2 -- python3 train.py");
+    return absl::InvalidArgumentError(absl::StrCat("give a job file, or a program: dpctl ", verb_,
+                                                   " --nproc-per-node 2 -- python3 train.py"));
   if (!file && !overrides_.empty())
     return absl::InvalidArgumentError("--set changes a job file; a program has flags");
   if (!file) return flags_.Job(program_, context.surroundings().working_dir);

@@ -27,6 +27,7 @@ class JobSource {
   // Before defaults and checks.
   absl::StatusOr<client::JobFile> Read(const Context& context) const;
 
+  std::string verb_;  // of the command
   std::string file_;
   std::vector<std::string> overrides_;
   ProgramFlags flags_;

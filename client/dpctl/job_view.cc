@@ -8,6 +8,7 @@
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/plan_view.h"
+#include "client/dpctl/printable.h"
 #include "client/dpctl/table.h"
 #include "proto/convert/elastic.h"
 #include "proto/convert/time.h"
@@ -125,7 +126,7 @@ void DescribeRanks(const v1::Job& job, std::ostream& out) {
 }
 
 void PrintLastLines(const v1::Failure& failure, absl::string_view indent, std::ostream& out) {
-  for (const std::string& line : failure.last_lines()) out << indent << line << '\n';
+  for (const std::string& line : failure.last_lines()) out << indent << Printable(line) << '\n';
 }
 
 // Each with who is in the way, where the coordinator says so.
@@ -138,7 +139,7 @@ std::vector<std::string> ReasonsOf(const v1::Job& job) {
 
 // What its place in the queue follows from, and when it is ended.
 void DescribeTurn(const v1::Job& job, absl::Time now, std::ostream& out) {
-  if (!job.user().empty()) out << "User:        " << job.user() << '\n';
+  if (!job.user().empty()) out << "User:        " << Printable(job.user()) << '\n';
   if (!job.spec().queue().empty()) out << "Queue:       " << job.spec().queue() << '\n';
   if (job.priority() != 0) out << "Priority:    " << job.priority() << '\n';
   if (job.queue_position() > 0) out << "Position:    " << job.queue_position() << '\n';
@@ -149,11 +150,11 @@ void DescribeTurn(const v1::Job& job, absl::Time now, std::ostream& out) {
 
 void DescribeFailure(const v1::Job& job, std::ostream& out) {
   if (!job.has_failure()) return;
-  out << "Failure:     " << job.failure().message() << '\n';
+  out << "Failure:     " << Printable(job.failure().message()) << '\n';
   const std::string failure_class = NameOf(job.failure().failure_class());
   if (!failure_class.empty()) out << "  class:     " << failure_class << '\n';
   if (!job.not_restarted_because().empty())
-    out << "  not restarted: " << job.not_restarted_because() << '\n';
+    out << "  not restarted: " << Printable(job.not_restarted_because()) << '\n';
   if (job.failure().last_lines().empty()) return;
   out << "  last lines:\n";
   PrintLastLines(job.failure(), "    ", out);
@@ -178,7 +179,7 @@ void DescribePast(const v1::Job& job, absl::Time now, std::ostream& out) {
   for (const v1::Failure& failure : job.past_failures()) {
     out << "  generation " << failure.generation() << ", "
         << When(failure.has_at(), failure.at(), now) << ", " << NameOf(failure.failure_class())
-        << ": " << failure.message() << '\n';
+        << ": " << Printable(failure.message()) << '\n';
     PrintLastLines(failure, "    ", out);
   }
 }
@@ -247,7 +248,8 @@ void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out) {
       << "Running:     " << When(job.has_running_at(), job.running_at(), now) << '\n'
       << "Finished:    " << When(job.has_finished_at(), job.finished_at(), now) << '\n';
   if (!job.restart_budgets().empty()) out << "Restarts:    " << RestartsText(job) << '\n';
-  for (const std::string& reason : ReasonsOf(job)) out << "Pending:     " << reason << '\n';
+  for (const std::string& reason : ReasonsOf(job))
+    out << "Pending:     " << Printable(reason) << '\n';
   if (job.has_not_before() && FromProto(job.not_before()) > now)
     out << "Due in:      " << AgeText(FromProto(job.not_before()) - now) << '\n';
   DescribeFailure(job, out);
@@ -257,10 +259,10 @@ void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out) {
 }
 
 void PrintFailure(const v1::Job& job, std::ostream& err) {
-  err << "dpctl: job " << job.id() << " failed: " << job.failure().message() << '\n';
+  err << "dpctl: job " << job.id() << " failed: " << Printable(job.failure().message()) << '\n';
   PrintLastLines(job.failure(), "  | ", err);
-  if (job.restarts() > 0 && !job.not_restarted_because().empty())
-    err << "dpctl: not restarted again: " << job.not_restarted_because() << '\n';
+  if (!job.not_restarted_because().empty())
+    err << "dpctl: not restarted: " << Printable(job.not_restarted_because()) << '\n';
 }
 
 std::string AgeText(absl::Duration age) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/dpctl/job_state.h"
+#include "client/dpctl/printable.h"
 #include "client/dpctl/table.h"
 #include "proto/convert/time.h"
 
@@ -101,7 +102,7 @@ void ExplainPlan(const v1::PlanResponse& plan, std::ostream& out) {
     out << "job " << plan.spec().name() << " would wait, at position " << plan.queue_position()
         << " of the queue\n";
     for (const v1::PendingReason& reason : plan.waits_for()) {
-      out << "  " << ReasonText(reason) << '\n';
+      out << "  " << Printable(ReasonText(reason)) << '\n';
     }
   }
   if (plan.timeouts().empty()) return;

@@ -1,4 +1,7 @@
+#include <optional>
+
 #include "absl/strings/str_cat.h"
+#include "client/dpctl/flag_types.h"
 #include "client/dpctl/job_verb.h"
 #include "client/dpctl/verbs.h"
 
@@ -13,14 +16,14 @@ class Priority final : public JobVerb {
 
   void DefineFlags(CLI::App& app) override {
     JobVerb::DefineFlags(app);
-    app.add_option("--to", priority_, "From -1000 to 1000; higher goes first")->required();
+    AddPriority(app, "--to", priority_)->required();
   }
 
  private:
   absl::StatusOr<v1::Job> Ask(Context& context, const v1::Job& job) const override {
     v1::SetPriorityRequest request;
     request.set_job(job.id());
-    request.set_priority(priority_);
+    request.set_priority(*priority_);
     return JobOf(context.Call(
         [&](absl::Duration in) { return context.coordinator().jobs().SetPriority(request, in); }));
   }
@@ -28,7 +31,7 @@ class Priority final : public JobVerb {
     return absl::StrCat("has priority ", after.priority(), ", had ", before.priority());
   }
 
-  int priority_ = 0;
+  std::optional<int> priority_;  // given, as it is required
 };
 
 }  // namespace

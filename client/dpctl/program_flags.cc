@@ -71,6 +71,7 @@ void ProgramFlags::DefineFlags(CLI::App& app) {
   app.add_option("--env", env_, "Adds a variable; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
       ->type_name("NAME=VALUE")
       ->group(group);
   app.add_option("--workdir", workdir_, "Where it runs, on every host; by default here")

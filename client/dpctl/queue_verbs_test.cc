@@ -245,5 +245,73 @@ TEST_F(QueueVerbsTest, DescribeTellsWhoIsInTheWay) {
                         "      \"text\": \"needs 1 slot\",\n      \"jobs\": [\n        7\n"));
 }
 
+TEST_F(QueueVerbsTest, NoTextIsNoJob) {
+  for (const std::string words :
+       {"cancel ", "describe ", "wait ", "requeue ", "logs ", "events ", "store ls ",
+        "submit --after  -- true", "submit --after any: -- true"}) {
+    err_.str("");
+    EXPECT_EQ(Dpctl(words).code, 2) << words;
+    EXPECT_THAT(err_.str(), HasSubstr("a JOB is an id or a name")) << words;
+  }
+  EXPECT_TRUE(coordinator_.cancelled.empty());
+}
+
+TEST_F(QueueVerbsTest, AFlagThatMayBeRepeatedTakesOneValue) {
+  const std::string file = ::testing::TempDir() + "one_value.yaml";
+  std::ofstream(file) << "{apiVersion: dp/v1, kind: Job, name: c, command: {argv: [a]}}";
+  EXPECT_EQ(Dpctl("submit --set name=other " + file).code, 0) << err_.str();
+  EXPECT_EQ(coordinator_.jobs.rbegin()->second.spec().name(), "other");
+  EXPECT_EQ(Dpctl("submit --after 7 " + file).code, 0) << err_.str();
+  err_.str("");
+  EXPECT_EQ(Dpctl("submit --env A=b " + file).code, 2);
+  EXPECT_THAT(err_.str(), HasSubstr("--env is for a program behind '--'"));
+  EXPECT_THAT(Dpctl("submit").err, HasSubstr("or a program: dpctl submit --nproc-per-node"));
+  std::remove(file.c_str());
+}
+
+TEST_F(QueueVerbsTest, APriorityOutOfItsRangeIsAUsageError) {
+  for (const std::string words : {"submit --dry-run --priority 5000 -- true",
+                                  "submit --priority high -- true", "priority 7 --to -1001"}) {
+    err_.str("");
+    EXPECT_EQ(Dpctl(words).code, 2) << words;
+    EXPECT_THAT(err_.str(), HasSubstr("expected a whole number from -1000 to 1000")) << words;
+  }
+}
+
+TEST_F(QueueVerbsTest, ADryRunHasNoNumberToPrint) {
+  EXPECT_EQ(Dpctl("submit --dry-run --explain -o name -- true").code, 2);
+  EXPECT_THAT(err_.str(), HasSubstr("a dry run makes no job"));
+  EXPECT_TRUE(coordinator_.plan_requests.empty());
+}
+
+TEST_F(QueueVerbsTest, ADryRunLooksForTheCheckpointsToResume) {
+  EXPECT_EQ(Dpctl("submit --dry-run --resume 7@latest -- true").code, 2);
+  EXPECT_THAT(err_.str(), HasSubstr("--resume is for train jobs"));
+  EXPECT_EQ(Dpctl("submit --dry-run --resume  -- true").code, 2);
+  EXPECT_THAT(err_.str(), HasSubstr("--resume is ''; expected JOB@latest"));
+}
+
+TEST_F(QueueVerbsTest, ANegativeEventNumberIsAUsageError) {
+  EXPECT_EQ(Dpctl("events --since -1").code, 2);
+  EXPECT_THAT(err_.str(), HasSubstr("'-1' is no number; expected one from 0 on"));
+}
+
+TEST_F(QueueVerbsTest, EventsOfAJobThatIsOverEndWithItsLast) {
+  AddJob(9, R"(state: JOB_STATE_SUCCEEDED spec { name: "done" })");
+  AddEvents(R"(events { number: 4 job: 9 kind: "placed" } next_since: 4)");
+  AddEvents(R"(events { number: 5 job: 9 kind: "succeeded" } next_since: 5)");
+  AddEvents("next_since: 5");
+  EXPECT_EQ(Dpctl("events -w done -o name").out, "4\n5\n");
+}
+
+TEST_F(QueueVerbsTest, ControlCharactersOfOthersDoNotReachTheTerminal) {
+  coordinator_.workers.mutable_workers(0)->set_reason("new\n\x1b[2Jdisk");
+  coordinator_.workers.mutable_workers(0)->set_drained(true);
+  AddEvents(R"(events { number: 4 worker: "w" kind: "drained" text: "a\nb" } next_since: 4)");
+  AddEvents("");
+  EXPECT_THAT(Dpctl("workers").out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(Dpctl("events").out, HasSubstr("drained  a\\nb\n"));
+}
+
 }  // namespace
 }  // namespace dp::ctl

@@ -33,17 +33,17 @@ void ResumeFlag::DefineFlags(CLI::App& app) {
 
 absl::Status ResumeFlag::Apply(Context& context, v1::JobSpec& spec) const {
   if (!given()) return absl::OkStatus();
-  const size_t at = from_.rfind('@');
-  const std::string which = at == from_.npos ? "" : from_.substr(at + 1);
+  const size_t at = from_->rfind('@');
+  const std::string which = at == from_->npos ? "" : from_->substr(at + 1);
   int64_t step = -1;
   if (which != "latest" && (!absl::SimpleAtoi(which, &step) || step < 0)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--resume is '", from_, "'; expected JOB@latest, or JOB@STEP as 7@400"));
+        absl::StrCat("--resume is '", *from_, "'; expected JOB@latest, or JOB@STEP as 7@400"));
   }
   if (!spec.has_train()) {
     return absl::InvalidArgumentError("--resume is for train jobs; a command resumes by itself");
   }
-  DP_ASSIGN_OR_RETURN(const v1::Job job, FindJob(context, from_.substr(0, at)));
+  DP_ASSIGN_OR_RETURN(const v1::Job job, FindJob(context, from_->substr(0, at)));
   DP_ASSIGN_OR_RETURN(const v1::ListCheckpointsResponse all, ListCheckpoints(context, job.id()));
   v1::ResumeSpec& resume = *spec.mutable_train()->mutable_resume();
   resume.set_job(job.id());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "CLI/CLI.hpp"
@@ -14,7 +15,7 @@ namespace dp::ctl {
 class ResumeFlag {
  public:
   void DefineFlags(CLI::App& app);
-  bool given() const { return !from_.empty(); }
+  bool given() const { return from_.has_value(); }
 
   // Asks the coordinator for the checkpoints, and fills them in: with "latest" all of them, newest
   // first, so that a damaged one costs some steps only. Does nothing where the flag is not given.
@@ -23,7 +24,7 @@ class ResumeFlag {
   absl::Status Apply(Context& context, v1::JobSpec& spec) const;
 
  private:
-  std::string from_;
+  std::optional<std::string> from_;
 };
 
 }  // namespace dp::ctl

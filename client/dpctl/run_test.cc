@@ -94,6 +94,25 @@ TEST_F(RunTest, AFailedJobGivesItsCodeAndRootCause) {
               EndsWith("dpctl: job 1 failed: rank 0 on worker w-a (host a): signal 9 (SIGKILL)\n"));
 }
 
+TEST_F(RunTest, GenerationsThatPassedUnseenAreToldAndWhyThereIsNoOther) {
+  end_ = v1::JOB_STATE_FAILED;
+  AddLogPage(kEnd);
+  coordinator_.on_read = [this] {
+    v1::Job& job = coordinator_.jobs[1];
+    for (const int generation : {1, 2}) {
+      v1::Failure& failure = *job.add_past_failures();
+      failure.set_generation(static_cast<uint64_t>(generation));
+      failure.set_message(absl::StrCat("exit code ", generation));
+    }
+    job.set_not_restarted_because("its budget is used up");
+  };
+  EXPECT_THAT(Dpctl("run " + file_).err,
+              EndsWith("dpctl: job 1: generation 1 failed: exit code 1; it is restarted\n"
+                       "dpctl: job 1: generation 2 failed: exit code 2; it is restarted\n"
+                       "dpctl: job 1 failed: rank 0 on worker w-a (host a): signal 9 (SIGKILL)\n"
+                       "dpctl: not restarted: its budget is used up\n"));
+}
+
 TEST_F(RunTest, ACancelledJobIs103) {
   end_ = v1::JOB_STATE_CANCELLED;
   AddLogPage(kEnd);

@@ -19,7 +19,7 @@ class StoreWatch final : public Command {
   void DefineFlags(CLI::App& app) override {
     app.add_option("JOB", job_, "Id, or name (the latest job of that name)")->required();
     app.add_option("KEY", key_, "The key")->required();
-    app.add_option("--since", since_, "Only changes after this version");
+    AddNumber(app, "--since", since_, "Only changes after this version");
     AddDuration(app, "--for", for_, "Stop after this long, with exit code 101");
   }
 

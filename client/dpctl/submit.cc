@@ -7,6 +7,7 @@
 #include "absl/strings/strip.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
+#include "client/dpctl/flag_types.h"
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/job_source.h"
 #include "client/dpctl/job_view.h"
@@ -40,11 +41,12 @@ class Submit final : public Command {
     source_.DefineFlags(app);
     resume_.DefineFlags(app);
     app.add_flag("--hold", hold_, "Let it wait until 'dpctl release'");
-    app.add_option("--priority", priority_, "From -1000 to 1000; higher goes first");
+    AddPriority(app, "--priority", priority_);
     app.add_flag("--preemptible", preemptible_, "Jobs of higher priority may take its slots");
     app.add_option("--after", after_, "A job that must succeed before; any:JOB: only end")
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false)
         ->type_name("JOB");
     CLI::Option* dry_run =
         app.add_flag("--dry-run", dry_run_, "Only check the job, and print it with its defaults");
@@ -54,8 +56,12 @@ class Submit final : public Command {
   }
 
   absl::StatusOr<int> Run(Context& context) override {
+    if (dry_run_ && context.flags().format == Format::kName)
+      return absl::InvalidArgumentError(
+          "a dry run makes no job whose number could be printed; leave out -o name");
     DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context, /*ranks_run_here=*/false));
     DP_RETURN_IF_ERROR(TakeFlags(context, spec));
+    DP_RETURN_IF_ERROR(resume_.Apply(context, spec));
     if (explain_) return Explain(context, spec);
     if (dry_run_) {
       const bool json = context.flags().format == Format::kJson;
@@ -63,7 +69,6 @@ class Submit final : public Command {
       return kSuccess;
     }
     DP_RETURN_IF_ERROR(CountRanks(context, spec));
-    DP_RETURN_IF_ERROR(resume_.Apply(context, spec));
     DP_ASSIGN_OR_RETURN(v1::Job job, SubmitJob(context, spec));
     Print(job, context);
     return kSuccess;

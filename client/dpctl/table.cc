@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "client/dpctl/printable.h"
 
 namespace dp::ctl {
 
 void Table::Add(std::vector<std::string> cells) {
   DP_CHECK(cells.size() == rows_[0].size());
-  for (std::string& cell : cells)
-    if (cell.empty()) cell.push_back('-');
+  for (std::string& cell : cells) cell = cell.empty() ? "-" : Printable(cell);
   rows_.push_back(std::move(cells));
 }
 

@@ -7,7 +7,8 @@
 namespace dp::ctl {
 
 // Rows of text under headings, columns two blanks apart and as wide as their widest cell: nothing
-// is ever cut off. An empty cell shows as "-". Not thread-safe.
+// is ever cut off. An empty cell shows as "-", and control characters as their escapes. Not
+// thread-safe.
 class Table {
  public:
   explicit Table(std::vector<std::string> headings) : rows_{std::move(headings)} {}

@@ -19,6 +19,14 @@ TEST(TableTest, ColumnsAreAsWideAsTheirWidestCell) {
   EXPECT_EQ(without.str(), "  7     a-rather-long-name\n  1234  -\n");
 }
 
+TEST(TableTest, ACellCannotMoveTheCursorOrBeginALine) {
+  Table table({"TEXT"});
+  table.Add({"a\nb\x1b[2J\x7f\t\xc2\x9b ü"});
+  std::ostringstream out;
+  table.Print(out, /*with_headings=*/false);
+  EXPECT_EQ(out.str(), "a\\nb\\x1b[2J\\x7f\\t\\u009b ü\n");
+}
+
 TEST(JsonWriterTest, NestingAndEmptyThings) {
   std::ostringstream out;
   JsonWriter json(out);

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/duration_text.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/flag_types.h"
@@ -31,9 +32,9 @@ class Wait final : public Command {
                         AwaitJob(context, found.id(), Patience(), timeout_, any_change));
     Print(job, context);
     if (!Finished(job.state())) {
-      context.err() << "dpctl: job " << job.id() << " is not over after "
-                    << absl::FormatDuration(timeout_) << ": " << NameOf(job.state())
-                    << "; wait on with 'dpctl wait " << job.id() << "'\n";
+      context.err() << "dpctl: job " << job.id() << " is not over after " << DurationText(timeout_)
+                    << ": " << NameOf(job.state()) << "; wait on with 'dpctl wait " << job.id()
+                    << "'\n";
       return kNotFinished;
     }
     if (job.state() == v1::JOB_STATE_FAILED) PrintFailure(job, context.err());
