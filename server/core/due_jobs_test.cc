@@ -110,6 +110,15 @@ TEST_F(DueJobsTest, WhoIsToLeaveByThenIsStoppedThen) {
   EXPECT_EQ(Name(failure(job).failure_class), "preempt");
 }
 
+TEST_F(DueJobsTest, WhoLeavesWithoutHavingSavedIsNotSaidToHave) {
+  const JobId job = RunForAMinute(/*saves=*/false);
+  Apply(AskHandover{job, "node is drained"});
+  ExitWith(job, 0, kHandedOverExitCode), Release(job, 0);
+  EXPECT_EQ(failure(job).message,
+            "its ranks have left; nothing was saved, as the job has no train.checkpoint, so it "
+            "begins anew: node is drained");
+}
+
 TEST_F(DueJobsTest, AJobThatIsOverGoesWhenItsTimeOnRecordIsUp) {
   Register("node", 1);
   const JobId job = Submit({.ttl_after_finish = absl::Minutes(5)}), other = Submit({});

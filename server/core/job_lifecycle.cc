@@ -100,6 +100,13 @@ void StopForTime(Job& job, absl::string_view how, absl::Time at) {
   Stop(job, std::move(failure), at);
 }
 
+// A rank that leaves has saved before, where there is a place for it.
+absl::string_view HowTheyLeft(const Job& job) {
+  return job.spec.saves ? "its ranks have saved and left"
+                        : "its ranks have left; nothing was saved, as the job has no "
+                          "train.checkpoint, so it begins anew";
+}
+
 // When the last rank has left as asked, the slots are free for others. The job goes on elsewhere,
 // unless its time is up.
 void StopIfHandedOver(Job& job, absl::Time at) {
@@ -111,9 +118,9 @@ void StopIfHandedOver(Job& job, absl::Time at) {
   }
   if (!left) return;
   if (job.handover->cause == HandoverCause::kDeadline) {
-    return StopForTime(job, "; its ranks have saved and left", at);
+    return StopForTime(job, absl::StrCat("; ", HowTheyLeft(job)), at);
   }
-  Preempt(job, absl::StrCat("its ranks have saved and left: ", job.handover->reason),
+  Preempt(job, absl::StrCat(HowTheyLeft(job), ": ", job.handover->reason),
           job.handover->preempted_by, at);
 }
 

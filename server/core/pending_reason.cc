@@ -1,7 +1,9 @@
 #include "server/core/pending_reason.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/core/job.h"
@@ -116,7 +118,10 @@ std::vector<PendingReason> WhyNotItsTurn(const Job& job, JobId same_name) {
         {Code::kHeld, absl::StrCat("held until 'dpctl release ", job.id.ToString(), "'")});
   }
   for (const AwaitedJob& awaited : job.after) {
-    if (awaited.state != AwaitedJob::State::kDone) reasons.push_back(WhyAwaits(awaited));
+    if (awaited.state == AwaitedJob::State::kDone) continue;
+    PendingReason reason = WhyAwaits(awaited);
+    // One job may be named twice.
+    if (!absl::c_linear_search(reasons, reason)) reasons.push_back(std::move(reason));
   }
   if (job.spec.scheduling.singleton && same_name.valid()) {
     reasons.push_back({Code::kDependency,

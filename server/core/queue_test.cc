@@ -204,6 +204,14 @@ TEST_F(QueueTest, ADrainedWorkerGetsNoRanksInAnyLifeUntilItIsUndrained) {
   EXPECT_EQ(state(job), "starting");
 }
 
+TEST_F(QueueTest, AJobThatIsNamedTwiceIsToldOnce) {
+  Register("a", 1);
+  const JobId first = Submit({.hold = true});
+  const JobId job = Submit({.after = {{first, true}, {first, true}}});
+  PlaceAll();
+  EXPECT_THAT(reasons(job), ElementsAre("waits for job 1 to succeed"));
+}
+
 TEST_F(QueueTest, ADrainThatHandsOverAsksItsJobsOnce) {
   Register("a", 2);
   const WorkerId b = Register("b", 2);

@@ -197,6 +197,19 @@ TEST_F(RestartTest, ABackOffHoldsItBackAndLetsOthersPass) {
   EXPECT_EQ(PlanPlacement(coordinator_, {}, decided + kBackOff).place[0].job, job);
 }
 
+TEST_F(RestartTest, ABackOffIsToldBesideTheOtherReasons) {
+  Register("a", 1);
+  const JobId job = Run(1);
+  Restart(job);
+  JoinAll(job);
+  Fail(job);
+  const absl::Time decided = now_;
+  DecideRetries();
+  Apply(HoldJob{job});
+  EXPECT_THAT(TextsOf(PlanPlacement(coordinator_, {}, decided), job),
+              ElementsAre(HasSubstr("held until"), HasSubstr("not due yet")));
+}
+
 TEST_F(RestartTest, AWorkerThatIsShutDownIsItsHostsFailure) {
   Register("a", 1);
   const JobId job = Run(1, {});
