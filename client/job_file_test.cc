@@ -108,10 +108,10 @@ TEST(JobFileTest, AFieldWithoutANearNameGetsTheList) {
 
 TEST(JobFileTest, AWrongTypeNamesTheValueAndTheExpectedType) {
   EXPECT_EQ(ErrorWith("epochs: 3", "epochs: three"),
-            "job.yaml:9:11: train.epochs is \"three\"; expected a whole number from -2147483648 to "
+            "job.yaml:9:11: train.epochs is \"three\"; expected a whole number from 1 to "
             "2147483647");
   EXPECT_EQ(ErrorWith("epochs: 3", "epochs: \"3\""),
-            "job.yaml:9:11: train.epochs is \"3\"; expected a whole number from -2147483648 to "
+            "job.yaml:9:11: train.epochs is \"3\"; expected a whole number from 1 to "
             "2147483647");
   EXPECT_THAT(ErrorWith("epochs: 3", "epochs: 3.5"), HasSubstr("is 3.5; expected a whole number"));
   EXPECT_THAT(ErrorWith("epochs: 3", "epochs: 3000000000"), HasSubstr("is 3000000000; expected"));

@@ -142,7 +142,8 @@ TEST_F(QueryVerbsTest, WaitGivesUpAtItsTimeoutWith101) {
   const Result result = Dpctl("wait 7 --timeout 0");
   EXPECT_EQ(result.code, 101);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err, "dpctl: job 7 is not over after 0s: RUNNING; wait on with 'dpctl wait 7'\n");
+  EXPECT_EQ(result.err,
+            "dpctl: job 7 is not over after 0s: RUNNING; wait on with 'dpctl wait 7'\n");
 }
 
 }  // namespace

@@ -299,7 +299,7 @@ using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, Register
                             LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch,
                             RegisterCheckpoint, RegisterWeights, AskHandover, RetryJob, FinishJob,
                             HoldJob, ReleaseJob, PrioritizeJob, RequeueJob, ExpireJob, ForgetJob,
-                             DrainWorker, UndrainWorker, GiveUpRank, ReportSlots>;
+                            DrainWorker, UndrainWorker, GiveUpRank, ReportSlots>;
 
 struct Command {
   absl::Time at;  // when the decision was taken

@@ -70,8 +70,8 @@ absl::StatusOr<Reply> Coordinator::On(const PrioritizeJob& command, absl::Time) 
 
 absl::StatusOr<Reply> Coordinator::On(const RequeueJob& command, absl::Time at) {
   DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
-  const bool preempted = job->state == JobState::kStopping &&
-                         job->failure->failure_class == FailureClass::kPreempt;
+  const bool preempted =
+      job->state == JobState::kStopping && job->failure->failure_class == FailureClass::kPreempt;
   if (job->generation != command.generation || preempted) return Reply();
   const bool runs = job->state == JobState::kStarting || job->state == JobState::kRunning;
   if (!runs && job->state != JobState::kPending) {

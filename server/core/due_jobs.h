@@ -15,7 +15,8 @@ struct DueJobs {
   std::vector<ExpireJob> expire;    // have held their slots for as long as they may
   std::vector<RequeueJob> requeue;  // were to leave by now, and have not
   std::vector<ForgetJob> forget;    // have been over for as long as they wanted to stay on record
-  absl::Time next_at = absl::InfiniteFuture();  // when the first one's comes; past: it has, and stands above
+  absl::Time next_at =
+      absl::InfiniteFuture();  // when the first one's comes; past: it has, and stands above
 };
 
 DueJobs FindDueJobs(const Coordinator& coordinator, absl::Time now);
