@@ -70,7 +70,7 @@ void Simulation::SubmitJobs() {
       const bool never = ranks > (user == "ann" ? Shell::kAnnSlotsMax : kDaemons * kSlots);
       const bool cancel = never || env_.dice.Chance(0.15);
       core::JobSpec spec{.name = "job", .ranks = ranks};
-      spec.joins_by_running = env_.dice.Chance(0.3);
+      spec.joins_by_running = env_.dice.Chance(0.5);
       if (!spec.joins_by_running) spec.join_within = kJoinWithin;
       const bool shareable = ranks % 2 == 0 && ranks <= 2 * kSlots;
       if (shareable && env_.dice.Chance(0.5)) spec.nodes = 2;
@@ -167,7 +167,7 @@ void Simulation::CrashDaemon(Daemon& daemon) {
 void Simulation::CutOff(Node node) {
   env_.Tell(absl::StrCat("node ", node, " cut off"));
   network_.CutOff(node);
-  env_.events.After(env_.dice.Between(absl::Milliseconds(100), absl::Seconds(12)),
+  env_.events.After(env_.dice.Between(absl::Milliseconds(100), absl::Seconds(30)),
                     [this, node] { network_.Heal(node); });
 }
 
