@@ -69,15 +69,18 @@ class LogsTest(unittest.TestCase):
     def test_a_coordinator_that_is_killed_again_and_again_has_every_line_once(self):
         self.cluster_with()
         lines = 30_000
-        job = self.submit(f"import time\nfor i in range({lines}):\n  print('line', i)\n"
-                          "  if i % 100 == 0: time.sleep(0.01)")
+        blows = (1, 5_000, 10_000, 15_000)
+        job = self.submit(f"for i in range({lines}):\n"
+                          "  if i in (5_000, 10_000, 15_000, 20_000): go.read(1)\n"
+                          "  print('line', i)")
         following = self.cluster.dir / "following"
         with open(following, "wb") as out:
             follower = subprocess.Popen([*map(str, self.cluster.dpctl_command()), "logs", "-f", job],
                                         stdout=out)
         self.addCleanup(lambda: (follower.kill(), follower.wait()))
-        for seen in (1, 5_000, 10_000, 15_000):
+        for seen in blows:
             self.assertTrue(eventually(lambda: len(numbers(following.read_text())) >= seen))
+            self.go()  # so that lines are written while nobody is there
             self.cluster.restart_coordinator()
         self.assertEqual(self.cluster.wait(job), 0)
         self.assertEqual(follower.wait(60), 0)

@@ -16,17 +16,15 @@
 namespace dp::trainer {
 namespace {
 
-absl::Status FileError(const std::string& path, const char* what) {
-  return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " ", path));
-}
+std::error_code LastError() { return {errno, std::generic_category()}; }
 
 absl::Status WriteAll(int fd, const std::string& path, absl::string_view contents) {
   while (!contents.empty()) {
     const ssize_t written = write(fd, contents.data(), contents.size());
-    if (written < 0 && errno != EINTR) return FileError(path, "write");
+    if (written < 0 && errno != EINTR) return FileError(LastError(), "write", path);
     if (written > 0) contents.remove_prefix(static_cast<size_t>(written));
   }
-  return fsync(fd) == 0 ? absl::OkStatus() : FileError(path, "sync");
+  return fsync(fd) == 0 ? absl::OkStatus() : FileError(LastError(), "sync", path);
 }
 
 absl::Status ReadAll(int fd, const std::string& path, std::string& contents) {
@@ -34,7 +32,7 @@ absl::Status ReadAll(int fd, const std::string& path, std::string& contents) {
   while (done < contents.size()) {
     const ssize_t got = read(fd, contents.data() + done, contents.size() - done);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return FileError(path, "read");
+    if (got < 0) return FileError(LastError(), "read", path);
     if (got == 0) return absl::DataLossError(absl::StrCat(path, " ends early"));
     done += static_cast<size_t>(got);
   }
@@ -50,17 +48,18 @@ absl::Status FileError(const std::error_code& error, absl::string_view what,
 
 absl::Status SyncDirectory(const std::string& path) {
   const FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.valid()) return FileError(path, "open");
-  return fsync(directory.get()) == 0 ? absl::OkStatus() : FileError(path, "sync");
+  if (!directory.valid()) return FileError(LastError(), "open", path);
+  return fsync(directory.get()) == 0 ? absl::OkStatus() : FileError(LastError(), "sync", path);
 }
 
 absl::Status WriteAndSync(const std::string& path, absl::string_view contents) {
   const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  return file.valid() ? WriteAll(file.get(), path, contents) : FileError(path, "create");
+  return file.valid() ? WriteAll(file.get(), path, contents)
+                      : FileError(LastError(), "create", path);
 }
 
 absl::Status RenameDurably(const std::string& from, const std::string& to) {
-  if (rename(from.c_str(), to.c_str()) != 0) return FileError(to, "rename to");
+  if (rename(from.c_str(), to.c_str()) != 0) return FileError(LastError(), "rename to", to);
   const std::string parent = std::filesystem::path(to).parent_path();
   return SyncDirectory(parent.empty() ? "." : parent);
 }
@@ -103,14 +102,15 @@ absl::Status CheckWritable(const std::string& path) {
         absl::StrCat("there is no directory ", parent.string(), " to write ", path, " into"));
   }
   DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, ""));
-  return unlink(temporary.c_str()) == 0 ? absl::OkStatus() : FileError(temporary, "remove");
+  return unlink(temporary.c_str()) == 0 ? absl::OkStatus()
+                                        : FileError(LastError(), "remove", temporary);
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes_max) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return FileError(path, "open");
+  if (!file.valid()) return FileError(LastError(), "open", path);
   struct stat stat;
-  if (fstat(file.get(), &stat) != 0) return FileError(path, "look at");
+  if (fstat(file.get(), &stat) != 0) return FileError(LastError(), "look at", path);
   if (!S_ISREG(stat.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is no regular file"));
   }
