@@ -13,8 +13,7 @@
 #include "base/status.h"
 #include "server/core/due_jobs.h"
 #include "server/core/handovers.h"
-#include "server/core/placement.h"
-#include "server/core/retry_policy.h"
+#include "server/core/verdicts.h"
 #include "server/shell/event_log.h"
 
 namespace dp::server {
@@ -260,8 +259,7 @@ core::Outcome Driver::Apply(core::Action action) {
   return outcome;
 }
 
-// The policies' decisions become commands of the same batch: first who is lost, then whose time is
-// over, that of ranks and that of jobs, then who gets another generation, then who is placed.
+// The policies' decisions become commands of the same batch: first who is lost, then the others.
 void Driver::ApplyVerdicts() {
   const size_t held_before = liveness_.held_back();
   for (core::LoseWorker& verdict : liveness_.Overdue(now_)) {
@@ -273,22 +271,9 @@ void Driver::ApplyVerdicts() {
   if (now_ < plan_again_at_ && std::none_of(changed_.begin(), changed_.end(), ConcernsPlacement)) {
     return;
   }
-  for (core::GiveUpRank& verdict : late_ranks_.Overdue(coordinator_, liveness_, now_)) {
-    (void)Apply(std::move(verdict));
-  }
-  const core::DueJobs due = core::FindDueJobs(coordinator_, now_);
-  for (const core::AskHandover& ask : due.ask) (void)Apply(ask);
-  for (const core::ExpireJob& expire : due.expire) (void)Apply(expire);
-  for (const core::RequeueJob& requeue : due.requeue) (void)Apply(requeue);
-  for (const core::ForgetJob& forget : due.forget) (void)Apply(forget);
-  for (core::Action& verdict : core::FindHandovers(coordinator_)) (void)Apply(std::move(verdict));
-  for (core::Action& verdict : core::PlanRetries(coordinator_, now_)) {
-    (void)Apply(std::move(verdict));  // decided on this very state
-  }
-  core::Placement placement = core::PlanPlacement(coordinator_, policy_, now_);
-  for (core::PlaceJob& place : placement.place) {
-    (void)Apply(std::move(place));  // planned on this very state
-  }
+  core::Placement placement = core::ApplyVerdicts(
+      coordinator_, liveness_, late_ranks_, policy_, now_,
+      [this](core::Action verdict) { (void)Apply(std::move(verdict)); });  // on this very state
   for (core::Action& ask : core::AskToLeave(coordinator_, placement.leave, now_)) {
     (void)Apply(std::move(ask));
   }

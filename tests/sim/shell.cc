@@ -5,10 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/due_jobs.h"
 #include "server/core/handovers.h"
-#include "server/core/placement.h"
-#include "server/core/retry_policy.h"
+#include "server/core/verdicts.h"
 #include "tests/journals/reload.h"
 
 namespace dp::sim {
@@ -151,23 +149,9 @@ void Shell::ApplyVerdicts() {
     env_.Tell(absl::StrCat("worker ", verdict.worker.ToString(), " lost: ", verdict.reason));
     Apply(std::move(verdict));
   }
-  for (core::GiveUpRank& verdict :
-       late_ranks_.Overdue(*coordinator_, *liveness_, env_.events.now())) {
-    env_.Tell(absl::StrCat("rank ", verdict.rank.rank, " of job ", verdict.rank.job.ToString(),
-                           " given up: ", verdict.reason));
-    Apply(std::move(verdict));
-  }
-  for (core::Action& verdict : core::PlanRetries(*coordinator_, env_.events.now())) {
-    ApplyVerdict(std::move(verdict));
-  }
-  const core::DueJobs due = core::FindDueJobs(*coordinator_, env_.events.now());
-  for (const core::AskHandover& ask : due.ask) ApplyVerdict(ask);
-  for (const core::ExpireJob& expire : due.expire) ApplyVerdict(expire);
-  for (const core::RequeueJob& requeue : due.requeue) ApplyVerdict(requeue);
-  for (const core::ForgetJob& forget : due.forget) Apply(forget);
-  for (core::Action& verdict : core::FindHandovers(*coordinator_)) ApplyVerdict(std::move(verdict));
-  core::Placement placement = core::PlanPlacement(*coordinator_, policy_, env_.events.now());
-  for (core::PlaceJob& place : placement.place) ApplyVerdict(std::move(place));
+  const core::Placement placement =
+      core::ApplyVerdicts(*coordinator_, *liveness_, late_ranks_, policy_, env_.events.now(),
+                          [this](core::Action verdict) { ApplyVerdict(std::move(verdict)); });
   CheckDepartures(placement.leave);
   for (core::Action& ask : core::AskToLeave(*coordinator_, placement.leave, env_.events.now())) {
     ApplyVerdict(std::move(ask));
@@ -220,6 +204,10 @@ int Shell::RoomOn(const core::Worker& worker) const {
 }
 
 void Shell::ApplyVerdict(core::Action verdict) {
+  if (const auto* late = std::get_if<core::GiveUpRank>(&verdict)) {
+    env_.Tell(absl::StrCat("rank ", late->rank.rank, " of job ", late->rank.job.ToString(),
+                           " given up: ", late->reason));
+  }
   const absl::Status status = Apply(std::move(verdict)).status;
   env_.Expect(status.ok(), absl::StrCat("a verdict was refused on the state it was decided on: ",
                                         status.ToString()));
