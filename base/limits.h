@@ -60,6 +60,11 @@ inline constexpr size_t kUserBytesMax = 256;
 // What a worker says of itself when it registers: labels, ports, names and addresses together.
 inline constexpr size_t kRegistrationBytesMax = 64 << 10;
 
+// The GPUs that a worker describes; no host has more.
+inline constexpr size_t kGpusMax = 64;
+// A word on one of them: its model, its UUID.
+inline constexpr size_t kGpuWordBytesMax = 128;
+
 // A worker with more slots than this is a typing error.
 inline constexpr int kSlotsMax = 1'024;
 

@@ -100,6 +100,28 @@ TEST_F(QueryVerbsTest, WorkersShowSlotsJobsAndSilence) {
   EXPECT_THAT(out_.str(), HasSubstr("\"silentForMs\": null,\n"));
 }
 
+TEST_F(QueryVerbsTest, WorkersShowTheirGpusWithLoadAndHealth) {
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(workers { name: "w-a" gpus: 2
+           gpu_list { name: "GPU-a" read_by: "nvml" model: "H100" memory_bytes: 85899345920
+                      memory_used_bytes: 1048576 utilisation_percent: 97 temperature_celsius: 88
+                      slowed_by: "power cap" slowed_by: "heat" uncorrected_errors: 0
+                      repair_pending: true xid: 31 }
+           gpu_list { name: "GPU-b" slot: 1 unfit: "had Xid 79" } })",
+      &coordinator_.workers));
+  EXPECT_EQ(Dpctl("workers --gpus").out,
+            "WORKER  SLOT  GPU    MODEL  MEMORY     USED   BUSY  TEMP  HEALTH\n"
+            "w-a     0     GPU-a  H100   81920 MiB  1 MiB  97%   88 C  healthy, last Xid 31, its "
+            "next reset repairs its memory, slowed by power cap and heat\n"
+            "w-a     1     GPU-b  -      -          -      -     -     had Xid 79\n");
+  out_.str("");
+  EXPECT_THAT(Dpctl("workers -o json").out, HasSubstr("\"slowedBy\": [\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\"memoryUsedBytes\": 1048576,\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\"xid\": 31,\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\"xid\": null,\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\"healthy\": false,\n          \"unfit\": \"had Xid 79\""));
+}
+
 TEST_F(QueryVerbsTest, CancelAsksForTheEndOfEachJob) {
   const Result result = Dpctl("cancel 7 big");
   EXPECT_EQ(result.code, 0);

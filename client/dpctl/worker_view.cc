@@ -16,6 +16,32 @@ std::map<std::string, std::string> Sorted(const v1::Worker& worker) {
   return {worker.labels().begin(), worker.labels().end()};
 }
 
+void WriteGpu(const v1::Gpu& gpu, JsonWriter& json) {
+  const auto field = [&json](const char* key, bool known, int64_t value) {
+    known ? json.Field(key, value) : json.NullField(key);
+  };
+  json.BeginObject();
+  json.Field("name", gpu.name());
+  json.Field("slot", gpu.slot());
+  json.TextOrNull("model", gpu.model());
+  field("memoryBytes", gpu.has_memory_bytes(), gpu.memory_bytes());
+  field("memoryUsedBytes", gpu.has_memory_used_bytes(), gpu.memory_used_bytes());
+  field("utilisationPercent", gpu.has_utilisation_percent(), gpu.utilisation_percent());
+  field("temperatureCelsius", gpu.has_temperature_celsius(), gpu.temperature_celsius());
+  json.Key("slowedBy");
+  json.BeginArray();
+  for (const std::string& name : gpu.slowed_by()) json.String(name);
+  json.EndArray();
+  field("uncorrectedErrors", gpu.has_uncorrected_errors(), gpu.uncorrected_errors());
+  json.Key("repairPending");
+  gpu.has_repair_pending() ? json.Bool(gpu.repair_pending()) : json.Null();
+  field("xid", gpu.has_xid(), gpu.xid());
+  json.Field("healthy", gpu.unfit().empty());
+  json.TextOrNull("unfit", gpu.unfit());
+  json.TextOrNull("readBy", gpu.read_by());
+  json.EndObject();
+}
+
 }  // namespace
 
 void WriteWorker(const v1::Worker& worker, JsonWriter& json) {
@@ -48,6 +74,10 @@ void WriteWorker(const v1::Worker& worker, JsonWriter& json) {
     json.EndObject();
   }
   json.EndArray();
+  json.Key("gpuList");
+  json.BeginArray();
+  for (const v1::Gpu& gpu : worker.gpu_list()) WriteGpu(gpu, json);
+  json.EndArray();
   json.Key("processTracking");
   worker.process_tracking().empty() ? json.Null() : json.String(worker.process_tracking());
   json.Field("drained", worker.drained());
@@ -63,6 +93,20 @@ std::string ReasonText(const v1::Worker& worker) {
     reasons.push_back(absl::StrCat("slot ", slot.slot(), ": ", slot.reason()));
   }
   return absl::StrJoin(reasons, "; ");
+}
+
+std::string HealthText(const v1::Gpu& gpu) {
+  if (!gpu.unfit().empty()) return gpu.unfit();
+  std::vector<std::string> words = {"healthy"};
+  if (gpu.xid() != 0) words.push_back(absl::StrCat("last Xid ", gpu.xid()));
+  if (gpu.uncorrected_errors() > 0) {
+    words.push_back(absl::StrCat(gpu.uncorrected_errors(), " uncorrected memory errors"));
+  }
+  if (gpu.repair_pending()) words.push_back("its next reset repairs its memory");
+  if (gpu.slowed_by_size() > 0) {
+    words.push_back(absl::StrCat("slowed by ", absl::StrJoin(gpu.slowed_by(), " and ")));
+  }
+  return absl::StrJoin(words, ", ");
 }
 
 std::string LabelsText(const v1::Worker& worker) {

@@ -19,10 +19,13 @@ class Workers final : public Command {
   const char* name() const override { return "workers"; }
   const char* summary() const override { return "List the workers, their slots and jobs"; }
   const char* example() const override {
-    return "dpctl workers\n  dpctl workers -o json | jq '[.items[].freeSlots] | add'";
+    return "dpctl workers\n  dpctl workers --gpus\n"
+           "  dpctl workers -o json | jq '[.items[].freeSlots] | add'";
   }
 
-  void DefineFlags(CLI::App&) override {}
+  void DefineFlags(CLI::App& app) override {
+    app.add_flag("--gpus", gpus_, "list their GPUs instead, with memory, load and health");
+  }
 
   absl::StatusOr<int> Run(Context& context) override {
     DP_ASSIGN_OR_RETURN(v1::ListWorkersResponse response, context.Call([&](absl::Duration in) {
@@ -36,7 +39,7 @@ class Workers final : public Command {
         PrintJson(response, context.out());
         break;
       case Format::kTable:
-        PrintTable(response, context);
+        gpus_ ? PrintGpus(response, context) : PrintTable(response, context);
         break;
     }
     if (response.held_back() > 0)
@@ -69,6 +72,26 @@ class Workers final : public Command {
     }
     table.Print(context.out(), !context.flags().no_headers);
   }
+
+  static void PrintGpus(const v1::ListWorkersResponse& response, Context& context) {
+    Table table({"WORKER", "SLOT", "GPU", "MODEL", "MEMORY", "USED", "BUSY", "TEMP", "HEALTH"});
+    const auto text = [](bool known, int64_t value, const char* unit) {
+      return known ? absl::StrCat(value, unit) : "";
+    };
+    for (const v1::Worker& worker : response.workers()) {
+      for (const v1::Gpu& gpu : worker.gpu_list()) {
+        table.Add({worker.name(), absl::StrCat(gpu.slot()), gpu.name(), gpu.model(),
+                   text(gpu.has_memory_bytes(), gpu.memory_bytes() >> 20, " MiB"),
+                   text(gpu.has_memory_used_bytes(), gpu.memory_used_bytes() >> 20, " MiB"),
+                   text(gpu.has_utilisation_percent(), gpu.utilisation_percent(), "%"),
+                   text(gpu.has_temperature_celsius(), gpu.temperature_celsius(), " C"),
+                   HealthText(gpu)});
+      }
+    }
+    table.Print(context.out(), !context.flags().no_headers);
+  }
+
+  bool gpus_ = false;
 };
 
 }  // namespace

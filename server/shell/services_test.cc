@@ -171,6 +171,43 @@ TEST_F(ServicesTest, AHeartbeatOfAnotherIncarnationIsRefused) {
       grpc::StatusCode::FAILED_PRECONDITION);
 }
 
+TEST_F(ServicesTest, AWorkersGpusAreListedAsItToldLastWhileItsLifeLasts) {
+  v1::HeartbeatRequest beat;
+  beat.set_worker_id(client_->Register("w", 1)->worker_id());
+  beat.set_incarnation(1);
+  const auto listed = [&] {
+    return client_->Call(client_->workers(), &v1::Workers::Stub::List, v1::ListWorkersRequest())
+        ->workers(0);
+  };
+  EXPECT_EQ(listed().gpu_list_size(), 0);
+  beat.add_gpu_list()->set_model(std::string(5000, 'm'));
+  for (int i = 0; i < 100; ++i) beat.add_gpu_list();
+  ASSERT_TRUE(client_->Call(client_->workers(), &v1::Workers::Stub::Heartbeat, beat).ok());
+  ASSERT_EQ(listed().gpu_list_size(), static_cast<int>(kGpusMax));
+  EXPECT_EQ(listed().gpu_list(0).model().size(), kGpuWordBytesMax);
+  beat.clear_gpu_list();  // nothing new
+  ASSERT_TRUE(client_->Call(client_->workers(), &v1::Workers::Stub::Heartbeat, beat).ok());
+  EXPECT_EQ(listed().gpu_list_size(), static_cast<int>(kGpusMax));
+  beat.set_incarnation(2);
+  beat.add_gpu_list();
+  ASSERT_FALSE(client_->Call(client_->workers(), &v1::Workers::Stub::Heartbeat, beat).ok());
+  EXPECT_EQ(listed().gpu_list_size(), static_cast<int>(kGpusMax));
+}
+
+TEST_F(ServicesTest, ARegistrationTellsOfGpusToo) {
+  v1::RegisterRequest request;
+  request.set_name("w");
+  request.set_host("host");
+  request.set_slots(1);
+  request.set_incarnation(1);
+  request.add_gpu_list()->set_name("GPU-a");
+  ASSERT_TRUE(client_->Call(client_->workers(), &v1::Workers::Stub::Register, request).ok());
+  const auto all =
+      client_->Call(client_->workers(), &v1::Workers::Stub::List, v1::ListWorkersRequest());
+  ASSERT_EQ(all->workers(0).gpu_list_size(), 1);
+  EXPECT_EQ(all->workers(0).gpu_list(0).name(), "GPU-a");
+}
+
 TEST_F(ServicesTest, WorkersAreListedWithTheirFreeSlots) {
   PlacedJob(2);
   const auto all =

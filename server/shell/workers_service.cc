@@ -13,18 +13,23 @@ namespace dp::server {
 namespace {
 
 template <typename Response>
-void AddWorkers(const View& view, Response* response) {
+void AddWorkers(const View& view, const GpuTable& gpus, Response* response) {
   for (const core::Worker* worker : view.coordinator.workers()) {
-    *response->add_workers() = ToProto(*worker, view);
+    v1::Worker* proto = response->add_workers();
+    *proto = ToProto(*worker, view);
+    gpus.Show(*worker, proto);
   }
 }
 
 // Of a drain, or its end, which was accepted: so there is such a worker.
 template <typename Response>
-absl::Status AnswerWorker(const std::string& name, const View& view, Response* response) {
+absl::Status AnswerWorker(const std::string& name, const View& view, const GpuTable& gpus,
+                          Response* response) {
   SetHeader(view, response);
   for (const core::Worker* worker : view.coordinator.workers()) {
-    if (worker->name == name) *response->mutable_worker() = ToProto(*worker, view);
+    if (worker->name != name) continue;
+    *response->mutable_worker() = ToProto(*worker, view);
+    gpus.Show(*worker, response->mutable_worker());
   }
   return absl::OkStatus();
 }
@@ -54,8 +59,9 @@ grpc::ServerUnaryReactor* WorkersService::Register(grpc::CallbackServerContext* 
       request->gpus(),      {request->labels().begin(), request->labels().end()},
       request->interface(), request->process_tracking()};
   return Apply(driver_, context, std::move(worker),
-               [=](const core::Outcome& outcome, const View& view) {
+               [=, this](const core::Outcome& outcome, const View& view) {
                  const WorkerId id = std::get<WorkerId>(outcome.reply);
+                 gpus_.Take(id, Incarnation(request->incarnation()), request->gpu_list(), view);
                  SetHeader(view, response);
                  response->set_worker_id(id.value());
                  response->set_name(view.coordinator.worker(id)->name);
@@ -78,8 +84,12 @@ grpc::ServerUnaryReactor* WorkersService::Heartbeat(grpc::CallbackServerContext*
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::Status queued =
       driver_.Hear(WorkerId(request->worker_id()), Incarnation(request->incarnation()),
-                   [=](const absl::Status& status, const View& view) {
-                     if (status.ok()) SetHeader(view, response);
+                   [=, this](const absl::Status& status, const View& view) {
+                     if (status.ok()) {
+                       SetHeader(view, response);
+                       gpus_.Take(WorkerId(request->worker_id()),
+                                  Incarnation(request->incarnation()), request->gpu_list(), view);
+                     }
                      reactor->Finish(ToGrpc(status));
                    });
   if (!queued.ok()) reactor->Finish(ToGrpc(queued));
@@ -125,10 +135,10 @@ grpc::ServerUnaryReactor* WorkersService::ReportSlots(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* WorkersService::List(grpc::CallbackServerContext* context,
                                                const v1::ListWorkersRequest*,
                                                v1::ListWorkersResponse* response) {
-  return Ask(driver_, context, [=](const View& view) {
+  return Ask(driver_, context, [=, this](const View& view) {
     SetHeader(view, response);
     response->set_held_back(static_cast<int>(view.liveness.held_back()));
-    AddWorkers(view, response);
+    AddWorkers(view, gpus_, response);
     return absl::OkStatus();
   });
 }
@@ -138,8 +148,8 @@ grpc::ServerUnaryReactor* WorkersService::Drain(grpc::CallbackServerContext* con
                                                 v1::DrainResponse* response) {
   return Apply(driver_, context,
                core::DrainWorker{request->worker(), request->reason(), request->hand_over()},
-               [=](const core::Outcome&, const View& view) {
-                 return AnswerWorker(request->worker(), view, response);
+               [=, this](const core::Outcome&, const View& view) {
+                 return AnswerWorker(request->worker(), view, gpus_, response);
                });
 }
 
@@ -147,8 +157,8 @@ grpc::ServerUnaryReactor* WorkersService::Undrain(grpc::CallbackServerContext* c
                                                   const v1::UndrainRequest* request,
                                                   v1::UndrainResponse* response) {
   return Apply(driver_, context, core::UndrainWorker{request->worker()},
-               [=](const core::Outcome&, const View& view) {
-                 return AnswerWorker(request->worker(), view, response);
+               [=, this](const core::Outcome&, const View& view) {
+                 return AnswerWorker(request->worker(), view, gpus_, response);
                });
 }
 
@@ -157,12 +167,12 @@ grpc::ServerUnaryReactor* WorkersService::Watch(grpc::CallbackServerContext*,
                                                 v1::WatchWorkersResponse* response) {
   const core::Topic topic{.kind = core::Topic::Kind::kWorkers};
   return Wait(driver_, {topic}, BoundedWait(request->timeout()),
-              [=](const View& view, bool last) -> std::optional<absl::Status> {
+              [=, this](const View& view, bool last) -> std::optional<absl::Status> {
                 const Revision version = view.coordinator.version(topic);
                 if (version.value() <= request->since() && !last) return std::nullopt;
                 SetHeader(view, response);
                 response->set_version(version.value());
-                AddWorkers(view, response);
+                AddWorkers(view, gpus_, response);
                 return absl::OkStatus();
               });
 }

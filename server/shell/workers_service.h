@@ -5,6 +5,7 @@
 
 #include "dp/v1/workers.grpc.pb.h"
 #include "server/shell/driver.h"
+#include "server/shell/gpu_table.h"
 
 namespace dp::server {
 
@@ -47,6 +48,7 @@ class WorkersService final : public v1::Workers::CallbackService {
  private:
   Driver& driver_;
   const std::string store_host_;
+  GpuTable gpus_;  // the driver's thread only
 };
 
 }  // namespace dp::server

@@ -45,6 +45,11 @@ class GpuReturnTest(unittest.TestCase):
         changed.write_text(str(mib * MIB))
         changed.rename(self.memory)
 
+    def gpu_says(self, words):
+        changed = self.cluster.dir / "memory.new"
+        changed.write_text(words)
+        changed.rename(self.memory)
+
     def start_daemon(self, *options):
         return self.cluster.worker(
             name="gpu-host", options=options, prefix=["unshare", "-m", "sh", "-c", WITH_GPU, "sh"],
@@ -86,6 +91,27 @@ class GpuReturnTest(unittest.TestCase):
         self.assertEqual(self.worker()["unhealthySlots"], shown)
         self.use(0)
         self.assertEqual(self.cluster.wait(job), 0)
+        self.assertEqual(self.worker()["unhealthySlots"], [])
+
+    def test_a_gpu_that_is_not_in_order_is_shown_with_its_figures_and_the_reason(self):
+        self.gpu_says(f"{3 * MIB} busy=5 temperature=41 errors=2 pending=1 failed=0")
+        daemon = self.start_daemon()
+        shown = eventually(lambda: self.worker()["unhealthySlots"])
+        self.assertEqual(len(shown), 1, daemon.log())
+        self.assertIn("GPU 0 (GPU-aaaa) has had 2 uncorrected memory errors", shown[0]["reason"])
+        (gpu,) = eventually(lambda: self.worker()["gpuList"])
+        self.assertEqual((gpu["memoryUsedBytes"], gpu["temperatureCelsius"], gpu["xid"]),
+                         (3 * MIB, 41, 0))
+        self.assertEqual((gpu["healthy"], gpu["readBy"]), (False, "nvml"))
+        table = self.cluster.dpctl("workers", "--gpus").stdout
+        self.assertRegex(table, r"gpu-host +0 +GPU-aaaa +NVIDIA H100 +81920 MiB +3 MiB +5% +41 C ")
+        self.cluster.restart_coordinator()
+        self.assertEqual(eventually(lambda: self.worker()["gpuList"]), [gpu])
+
+    def test_errors_that_are_allowed_leave_a_gpu_in_use(self):
+        self.gpu_says(f"0 errors=2")
+        self.start_daemon("--gpu-errors-max", 2)
+        self.assertEqual(self.cluster.wait(self.run_job("runs", "true")), 0)
         self.assertEqual(self.worker()["unhealthySlots"], [])
 
 

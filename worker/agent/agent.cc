@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "proto/convert/time.h"
+#include "worker/agent/gpu_report.h"
 #include "worker/agent/local_address.h"
 #include "worker/agent/rank_report.h"
 
@@ -34,20 +35,27 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
       runner_(runner),
       events_(events),
       clock_(clock),
-      slots_({options_.slot_devices, options_.device_memory, options_.device_limits}, events,
-             clock.Now()),
+      slots_({options_.slot_devices, options_.device_memory, options_.device_limits,
+              options_.gpu_health},
+             events, clock.Now()),
       random_state_(options_.seed),
       rank_host_(options_.rank_host),
       report_backoff_(BackoffOptions{.max = absl::Seconds(1)}, NextRandom(random_state_)),
       lease_(
           workers, [this] { return Registration(); },
-          {.clock = clock_, .coordinator_absent = options_.coordinator_absent},
+          {.clock = clock_,
+           .coordinator_absent = options_.coordinator_absent,
+           .gpus_since = [this](uint64_t* number) { return GpusSince(number); }},
           NextRandom(random_state_), events),
       watch_(workers, NextRandom(random_state_), events),
       reporter_(workers, events),
       shipper_(logs,
                {.seed = NextRandom(random_state_), .spool_bytes_max = options_.spool_bytes_max},
-               [&events](const LogsNews& news) { events.Tell(news); }) {}
+               [&events](const LogsNews& news) { events.Tell(news); }) {
+  if (options_.gpus == nullptr) return;
+  gpu_watch_.emplace(*options_.gpus, options_.rank_host.facts.devices, options_.gpus_read_every,
+                     events);
+}
 
 absl::Status Agent::Run() {
   BeginIncarnation();
@@ -264,6 +272,8 @@ bool Agent::ReportIsDone(const absl::Status& status) {
 
 void Agent::On(const DeviceMemoryRead& event) { slots_.Answered(event.memory, clock_.Now()); }
 
+void Agent::On(const GpusRead& event) { slots_.Read(event.gpus); }
+
 void Agent::On(const ProcessNews& event) {
   std::visit([&](const auto& news) { TakeNews(event.key, news); }, event.what);
 }
@@ -370,6 +380,13 @@ absl::StatusOr<v1::RegisterRequest> Agent::Registration() const {
   request.set_interface(InterfaceWith(*address));
   request.set_process_tracking(options_.process_tracking);
   return request;
+}
+
+std::vector<v1::Gpu> Agent::GpusSince(uint64_t* number) const {
+  if (!gpu_watch_) return {};
+  const GpuWatch::Latest latest = gpu_watch_->latest();
+  if (std::exchange(*number, latest.number) == latest.number) return {};
+  return GpusToProto(latest.gpus, options_.slots, options_.gpu_health);
 }
 
 void Agent::FollowLeftOvers() {

@@ -17,6 +17,7 @@
 #include "client/connection.h"
 #include "worker/agent/assignment_watch.h"
 #include "worker/agent/events.h"
+#include "worker/agent/gpu_reader.h"
 #include "worker/agent/lease.h"
 #include "worker/agent/log_shipper.h"
 #include "worker/agent/process_runner.h"
@@ -54,6 +55,10 @@ struct AgentOptions {
   // gone.
   DeviceMemorySource* device_memory = nullptr;
   SlotDevices::Limits device_limits = {};
+  // Who describes the devices of `rank_host.facts`; likewise. Null: nobody.
+  GpuReader* gpus = nullptr;
+  absl::Duration gpus_read_every = absl::Seconds(10);
+  GpuHealthLimits gpu_health = {};
   std::string process_tracking = {};
   // As CountOomKills. Null: never known.
   std::function<int64_t()> oom_kills;
@@ -102,6 +107,7 @@ class Agent {
   void On(const ReportAnswered& event);
   void On(const SlotsAnswered& event);
   void On(const DeviceMemoryRead& event);
+  void On(const GpusRead& event);
   void On(const ProcessNews& event);
   void On(const LogsNews& event);
   void On(const GenerationOver& event);
@@ -130,6 +136,8 @@ class Agent {
   LogSpool SpoolOf(const RankKey& key) const { return LogSpool(options_.state_dir, key); }
   // On the lease's thread.
   absl::StatusOr<v1::RegisterRequest> Registration() const;
+  // The GPUs as last read, where that is news since `number`, which is brought up to date.
+  std::vector<v1::Gpu> GpusSince(uint64_t* number) const;
   // Sends what ranks of an earlier life have left in the spool.
   void FollowLeftOvers();
   // No longer follows this spool, and removes it.
@@ -163,6 +171,7 @@ class Agent {
   Backoff report_backoff_;
   RepeatedReason report_trouble_{"report_not_taken"};
 
+  std::optional<GpuWatch> gpu_watch_;
   Lease lease_;
   AssignmentWatch watch_;
   Reporter reporter_;

@@ -49,6 +49,24 @@ class FakeMemory final : public DeviceMemorySource {
   int asked_ DP_GUARDED_BY(mu_) = 0;
 };
 
+// What the GPU "a" looks like.
+class FakeGpus final : public GpuReader {
+ public:
+  void Set(const GpuReading& gpu) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    gpu_ = gpu;
+    gpu_.name = "a";
+  }
+  std::vector<GpuReading> Read(const std::vector<std::string>&) override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return {gpu_};
+  }
+
+ private:
+  Mutex mu_;
+  GpuReading gpu_ DP_GUARDED_BY(mu_) = {.name = "a"};
+};
+
 v1::AssignedRank ARank(int rank, bool stop = false) {
   v1::AssignedRank assigned;
   assigned.set_rank(rank);
@@ -79,6 +97,8 @@ class AgentTest : public testing::Test {
                          .slot_devices = {{{"a", "GPU 0 (a)"}}, {}},
                          .device_memory = memory_,
                          .device_limits = device_limits_,
+                         .gpus = gpus_,
+                         .gpus_read_every = absl::Milliseconds(1),
                          .seed = 42};
     agent_.emplace(std::move(options), coordinator_, coordinator_, runner_, events_,
                    Clock::System());
@@ -123,6 +143,8 @@ class AgentTest : public testing::Test {
   FakeRunner runner_{events_};
   FakeMemory gpu_;
   DeviceMemorySource* memory_ = nullptr;
+  FakeGpus readings_;
+  GpuReader* gpus_ = nullptr;
   SlotDevices::Limits device_limits_{.patience = absl::Hours(1),
                                      .ask_every = absl::Milliseconds(1),
                                      .ask_unfit_every = absl::Milliseconds(1)};
@@ -272,6 +294,42 @@ TEST_F(AgentTest, ANewIncarnationTellsOfItsUnhealthySlotsAnew) {
   coordinator_.LoseWorker(/*successor=*/false);
   EXPECT_EQ(coordinator_.NextHeard(), "register b");
   EXPECT_THAT(coordinator_.NextHeard(), HasSubstr(", 0: GPU 0 (a)"));
+}
+
+TEST_F(AgentTest, WhatIsReadOfTheGpusIsToldWithHeartbeatsAndToACoordinatorThatWasRestarted) {
+  gpus_ = &readings_;
+  readings_.Set({.utilisation_percent = 7});
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  EXPECT_TRUE(coordinator_.AwaitGpuUse(7));
+  readings_.Set({.utilisation_percent = 8});
+  EXPECT_TRUE(coordinator_.AwaitGpuUse(8));
+  coordinator_.Restart();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  EXPECT_TRUE(coordinator_.AwaitGpuUse(8));
+}
+
+TEST_F(AgentTest, ASlotWhoseGpuIsNotInOrderIsUnhealthyWhateverRunsThereAndGetsNoRankUntilItIs) {
+  gpus_ = &readings_;
+  RunRankZero();
+  readings_.Set({.uncorrected_errors = 2});
+  EXPECT_THAT(coordinator_.NextHeard(),
+              HasSubstr("slots 1, 0: GPU 0 (a) has had 2 uncorrected memory errors"));
+  End(0, 0);  // it was left in peace
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+  readings_.Set({.uncorrected_errors = 0});
+  EXPECT_EQ(coordinator_.NextHeard(), "slots 2");
+}
+
+TEST_F(AgentTest, ARankForASlotWhoseGpuIsNotInOrderIsDeclinedWithTheReason) {
+  gpus_ = &readings_;
+  readings_.Set({.xid = 79});
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  EXPECT_THAT(coordinator_.NextHeard(), HasSubstr("0: GPU 0 (a) had Xid 79"));
+  coordinator_.Assign({ARank(0)});
+  EXPECT_THAT(coordinator_.NextHeard(), HasSubstr("rank 0 exited"));
 }
 
 TEST_F(AgentTest, TheCoordinatorMayBeAwayAtTheStart) {

@@ -13,6 +13,7 @@
 #include "worker/agent/log_shipper.h"
 #include "worker/agent/process_runner.h"
 #include "worker/agent/session.h"
+#include "worker/core/gpu_health.h"
 #include "worker/core/rank.h"
 #include "worker/core/slot_devices.h"
 
@@ -61,6 +62,10 @@ struct SlotsAnswered {
 struct DeviceMemoryRead {
   DeviceMemory memory;
 };
+// Likewise; of all GPUs.
+struct GpusRead {
+  std::vector<GpuReading> gpus;
+};
 // The coordinator says so to whom serves its store.
 struct GenerationOver {
   JobId job;
@@ -72,7 +77,7 @@ struct ShutdownWanted {};
 using Event =
     std::variant<Registered, CoordinatorAnswered, CoordinatorSilent, LeaseHeld, LeaseLost,
                  LeaveTold, RegistrationRefused, AssignmentChanged, ReportAnswered, SlotsAnswered,
-                 DeviceMemoryRead, ProcessNews, LogsNews, GenerationOver, ShutdownWanted>;
+                 DeviceMemoryRead, GpusRead, ProcessNews, LogsNews, GenerationOver, ShutdownWanted>;
 
 // The owner thread's mailbox. It never blocks for long, and every sender has few events under way,
 // so a full one is a bug of ours. After Close, what is told is dropped.

@@ -3,11 +3,26 @@
 #include <string>
 #include <vector>
 
+#include "worker/core/gpu_health.h"
+
 namespace dp::worker {
 
+// How CUDA is told to see devices; null: not told.
+struct CudaLimit {
+  const char* visible = nullptr;  // CUDA_VISIBLE_DEVICES
+  const char* order = nullptr;    // CUDA_DEVICE_ORDER
+};
+
 // The GPUs that ranks of this host may use, as CUDA_VISIBLE_DEVICES names them: by UUID, in the
-// order of the bus. Where the daemon's own CUDA_VISIBLE_DEVICES is set (`limit` is not null), what
-// stands there. `driver_dir` is the driver's /proc/driver/nvidia/gpus; without it there are none.
-std::vector<std::string> FindGpus(const char* limit, const std::string& driver_dir);
+// order of the bus. Where the daemon's own CUDA_VISIBLE_DEVICES is set, those that stand there, by
+// UUID too. Numbers are kept as they are only where it is not known which device they name: CUDA
+// counts from the fastest, unless CUDA_DEVICE_ORDER is PCI_BUS_ID, so the order is known where all
+// are of one model. `driver_dir` is the driver's /proc/driver/nvidia/gpus; without it there are
+// none.
+std::vector<std::string> FindGpus(const CudaLimit& limit, const std::string& driver_dir);
+
+// What the driver's folder says of devices named so: their model.
+std::vector<GpuReading> ReadProcGpus(const std::vector<std::string>& names,
+                                     const std::string& driver_dir);
 
 }  // namespace dp::worker

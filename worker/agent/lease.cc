@@ -99,6 +99,8 @@ absl::Status Lease::TryToRegister(Incarnation incarnation) {
   auto request = request_();
   if (!request.ok()) return absl::UnavailableError(request.status().message());
   request->set_incarnation(incarnation.value());
+  gpus_sent_ = 0;  // a coordinator that was restarted has none
+  AddGpus(&*request);
   name_ = request->name();
   const absl::Time sent = surroundings_.clock.Now();
   DP_ASSIGN_OR_RETURN(const auto response, connection_.Register(*request, kLeaseDeadline));
@@ -121,6 +123,14 @@ void Lease::TakeRegistration(const v1::RegisterRequest& request,
   events_.Tell(Registered{session_, response.name(), request.address()});
 }
 
+template <typename Sent>
+void Lease::AddGpus(Sent* request) {
+  if (!surroundings_.gpus_since) return;
+  const std::vector<v1::Gpu> gpus = surroundings_.gpus_since(&gpus_sent_);
+  if (gpus.empty()) return;
+  request->mutable_gpu_list()->Assign(gpus.begin(), gpus.end());
+}
+
 bool Lease::Beat() {
   beating_ = true;
   const bool goes_on = Pause(between_beats_) && SendBeat();
@@ -138,6 +148,7 @@ bool Lease::SendBeat() {
   request.set_incarnation(session_.incarnation.value());
   for (;;) {
     request.set_leaving(leaving_);
+    AddGpus(&request);  // else what an earlier try could not tell stays there
     const absl::Time sent = surroundings_.clock.Now();
     const auto response =
         connection_.Heartbeat(request, std::max(between_beats_, kBeatDeadlineMin));

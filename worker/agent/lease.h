@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 #include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -36,6 +37,9 @@ class Lease {
     // Whether the coordinator's host answers that nobody listens there; asked when a call got no
     // answer. Null: never known.
     std::function<bool()> coordinator_absent;
+    // What is to be told of the GPUs that was read after reading `number`, which is brought up to
+    // date; 0: whatever is known. Null: nothing ever. On the lease's thread.
+    std::function<std::vector<v1::Gpu>(uint64_t* number)> gpus_since;
   };
 
   Lease(client::WorkersConnection& connection, Request request, Surroundings surroundings,
@@ -62,6 +66,9 @@ class Lease {
   // The coordinator was heard, or was seen to be none, at a call that was sent at `sent`.
   void TellHeld(absl::Time sent);
   void TellHeldIfAbsent();
+  // Puts there what is news of the GPUs.
+  template <typename Sent>
+  void AddGpus(Sent* request);
   void TellLeft();
   absl::Status TryToRegister(Incarnation incarnation);
   void RegistrationFailed(Incarnation incarnation, const absl::Status& reason);
@@ -88,7 +95,8 @@ class Lease {
   absl::Duration between_beats_;
   bool leaving_ = false;
   bool leave_told_ = false;
-  bool beating_ = false;  // a heartbeat is next
+  uint64_t gpus_sent_ = 0;  // the reading that the coordinator has; 0: none
+  bool beating_ = false;    // a heartbeat is next
   // Of the registration under way: who has the name already.
   std::string name_;
   absl::Duration holder_silent_for_;  // as last seen

@@ -27,6 +27,7 @@
 #include "base/version.h"
 #include "client/grpc_connection.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/gpu_reader.h"
 #include "worker/agent/gpus.h"
 #include "worker/agent/guarded_runner.h"
 #include "worker/agent/listener_probe.h"
@@ -42,6 +43,7 @@ namespace dp::worker {
 namespace {
 
 constexpr int kUsageError = 2;
+constexpr char kDriverDir[] = "/proc/driver/nvidia/gpus";
 
 struct Flags {
   std::string coordinator = "127.0.0.1:7070";
@@ -55,6 +57,7 @@ struct Flags {
   std::string process_tracking = "auto";
   int gpu_free_mib = 512;
   int gpu_free_within_s = 30;
+  int64_t gpu_errors_max = 0;
   std::string cgroup;             // the daemon's when it was started (v2); empty: none
   std::vector<std::string> gpus;  // what is there, not what is asked for
 };
@@ -153,6 +156,11 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
          "counts as unhealthy, until it is")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
+  app.add_option("--gpu-errors-max", flags->gpu_errors_max,
+                 "uncorrected memory errors that a GPU may have had since it was last reset; with "
+                 "more its slot counts as unhealthy")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 50))
+      ->capture_default_str();
   app.set_version_flag("--version", VersionLine("dp-worker"));
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return absl::StrCat("dp-worker: ", error.what(), "\nRun with --help for more information.\n");
@@ -235,6 +243,7 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
       .slot_devices = SlotDevicesOf({.slots = flags.slots, .devices = flags.gpus}),
       .device_limits = {.free_bytes_max = int64_t{flags.gpu_free_mib} << 20,
                         .patience = absl::Seconds(flags.gpu_free_within_s)},
+      .gpu_health = {.uncorrected_errors_max = flags.gpu_errors_max},
       .oom_kills = [cgroup = flags.cgroup] { return CountOomKills(cgroup, "/proc"); },
       .seed = EntropySeed(),
   };
@@ -259,6 +268,8 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   AgentOptions options = OptionsFrom(flags, state_dir.path(), ports);
   const auto device_memory = flags.gpus.empty() ? nullptr : OpenDeviceMemory();
   options.device_memory = device_memory.get();
+  const auto gpus = flags.gpus.empty() ? nullptr : OpenGpuReader(kDriverDir);
+  options.gpus = gpus.get();
   options.process_tracking = cgroups == nullptr ? "guard" : cgroups->hierarchy();
   options.stores = &stores;
   options.notify = &notify;
@@ -274,7 +285,7 @@ int Main(int argc, char** argv) {
   NotifySocket notify = NotifySocket::TakeFromEnvironment();
   Flags flags;
   flags.trainer = ProgramDir() / "dp-trainer";
-  flags.gpus = FindGpus(getenv("CUDA_VISIBLE_DEVICES"), "/proc/driver/nvidia/gpus");
+  flags.gpus = FindGpus({getenv("CUDA_VISIBLE_DEVICES"), getenv("CUDA_DEVICE_ORDER")}, kDriverDir);
   flags.cgroup = OwnCgroupPaths()[kCgroup2];
   flags.slots = DefaultSlots(flags.gpus);
   if (const auto exit_code = ParseFlags(argc, argv, &flags)) return *exit_code;

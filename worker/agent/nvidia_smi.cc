@@ -1,79 +1,37 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstring>
+#include <map>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "base/file_descriptor.h"
+#include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "worker/agent/device_memory.h"
+#include "worker/agent/gpu_reader.h"
+#include "worker/agent/gpus.h"
+#include "worker/agent/run_program.h"
 
 namespace dp::worker {
 namespace {
 
 // It takes a second or two where the driver is not kept loaded.
 constexpr absl::Duration kAnswerPatience = absl::Seconds(20);
-constexpr size_t kOutputBytesMax = 4096;
-
-// What comes until the other end is closed, time is over, or it is too much.
-std::string ReadAll(const FileDescriptor& from) {
-  const absl::Time deadline = absl::Now() + kAnswerPatience;
-  std::string text;
-  for (;;) {
-    pollfd fd{from.get(), POLLIN, 0};
-    const int wait_ms = static_cast<int>(absl::ToInt64Milliseconds(deadline - absl::Now()));
-    if (wait_ms <= 0 || poll(&fd, 1, wait_ms) <= 0) return text;
-    char bytes[512];
-    const ssize_t size = read(from.get(), bytes, sizeof(bytes));
-    if (size <= 0 || text.size() > kOutputBytesMax) return text;
-    text.append(bytes, static_cast<size_t>(size));
-  }
-}
-
-// What the program says, on both of its streams.
-absl::StatusOr<std::string> Run(std::vector<std::string> argv) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
-  const FileDescriptor ours(ends[0]);
-  FileDescriptor theirs(ends[1]);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), 1);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), 2);
-  std::vector<char*> pointers;
-  for (std::string& each : argv) pointers.push_back(each.data());
-  pointers.push_back(nullptr);
-  pid_t pid = 0;
-  const int error =
-      posix_spawnp(&pid, argv[0].c_str(), &actions, nullptr, pointers.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  theirs.Close();
-  if (error != 0) return absl::UnavailableError(absl::StrCat(argv[0], ": ", std::strerror(error)));
-  std::string text = ReadAll(ours);
-  kill(pid, SIGKILL);  // one that has closed its output has ended, or has nothing more to say
-  waitpid(pid, nullptr, 0);
-  return text;
-}
+// Those that every release knows: one that does not know a field answers nothing at all.
+constexpr char kFields[] =
+    "--query-gpu=index,uuid,name,memory.total,memory.used,utilization.gpu,temperature.gpu,"
+    "ecc.errors.uncorrected.volatile.total,retired_pages.pending";
+constexpr size_t kFieldCount = 9;
 
 class Smi final : public DeviceMemorySource {
  public:
   explicit Smi(std::string program) : program_(std::move(program)) {}
 
   absl::StatusOr<int64_t> BytesInUse(const std::string& device) override {
-    DP_ASSIGN_OR_RETURN(const std::string output,
-                        Run({program_, "--id=" + device, "--query-gpu=memory.used",
-                             "--format=csv,noheader,nounits"}));
-    const absl::string_view text = absl::StripAsciiWhitespace(output);
+    DP_ASSIGN_OR_RETURN(const ProgramEnd end,
+                        RunProgram({program_, "--id=" + device, "--query-gpu=memory.used",
+                                    "--format=csv,noheader,nounits"},
+                                   kAnswerPatience));
+    const absl::string_view text = absl::StripAsciiWhitespace(end.output);
     int64_t mib = 0;
     if (absl::SimpleAtoi(text, &mib)) return mib << 20;
     return absl::UnavailableError(absl::StrCat(program_, " on ", device, ": ",
@@ -84,10 +42,75 @@ class Smi final : public DeviceMemorySource {
   const std::string program_;
 };
 
+// "[N/A]" and "[Not Supported]" are no numbers.
+template <typename Integer>
+std::optional<Integer> IntegerIn(const std::string& cell) {
+  Integer number = 0;
+  return absl::SimpleAtoi(cell, &number) ? std::optional<Integer>(number) : std::nullopt;
+}
+
+std::optional<int64_t> MibIn(const std::string& cell) {
+  const auto mib = IntegerIn<int64_t>(cell);
+  return mib.has_value() ? std::optional<int64_t>(*mib << 20) : std::nullopt;
+}
+
+GpuReading ReadingOf(const std::vector<std::string>& cells) {
+  GpuReading gpu{.read_by = "nvidia-smi",
+                 .model = cells[2],
+                 .memory_bytes = MibIn(cells[3]),
+                 .memory_used_bytes = MibIn(cells[4]),
+                 .utilisation_percent = IntegerIn<int>(cells[5]),
+                 .temperature_celsius = IntegerIn<int>(cells[6]),
+                 .uncorrected_errors = IntegerIn<int64_t>(cells[7])};
+  if (cells[8] == "Yes" || cells[8] == "No") gpu.repair_pending = cells[8] == "Yes";
+  return gpu;
+}
+
+// By UUID, and by number.
+std::map<std::string, GpuReading> ReadingsIn(absl::string_view table) {
+  std::map<std::string, GpuReading> readings;
+  for (const absl::string_view line : absl::StrSplit(table, '\n', absl::SkipWhitespace())) {
+    std::vector<std::string> cells = absl::StrSplit(line, ',');
+    for (std::string& cell : cells) cell = std::string(absl::StripAsciiWhitespace(cell));
+    if (cells.size() != kFieldCount) continue;  // a message
+    for (const std::string& name : {cells[0], cells[1]}) {
+      readings[name] = ReadingOf(cells);
+      readings[name].name = name;
+    }
+  }
+  return readings;
+}
+
+class SmiReader final : public GpuReader {
+ public:
+  SmiReader(std::string driver_dir, std::string program)
+      : driver_dir_(std::move(driver_dir)), program_(std::move(program)) {}
+
+  std::vector<GpuReading> Read(const std::vector<std::string>& names) override {
+    const auto end =
+        RunProgram({program_, kFields, "--format=csv,noheader,nounits"}, kAnswerPatience);
+    const auto readings = ReadingsIn(end.ok() ? end->output : "");
+    std::vector<GpuReading> gpus = ReadProcGpus(names, driver_dir_);
+    for (GpuReading& gpu : gpus) {
+      const auto told = readings.find(gpu.name);
+      if (told != readings.end()) gpu = told->second;
+    }
+    return gpus;
+  }
+
+ private:
+  const std::string driver_dir_;
+  const std::string program_;
+};
+
 }  // namespace
 
 std::unique_ptr<DeviceMemorySource> NvidiaSmi(std::string program) {
   return std::make_unique<Smi>(std::move(program));
+}
+
+std::unique_ptr<GpuReader> SmiGpus(std::string driver_dir, std::string program) {
+  return std::make_unique<SmiReader>(std::move(driver_dir), std::move(program));
 }
 
 }  // namespace dp::worker

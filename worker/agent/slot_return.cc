@@ -2,15 +2,37 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/log.h"
 
 namespace dp::worker {
 
 SlotReturn::SlotReturn(Devices devices, Events& events, absl::Time now)
-    : devices_(devices.memory != nullptr ? std::move(devices.by_slot)
-                                         : std::vector<std::vector<Device>>(),
+    : by_slot_(std::move(devices.by_slot)),
+      health_limits_(devices.health),
+      devices_(devices.memory != nullptr ? by_slot_ : std::vector<std::vector<Device>>(),
                devices.limits, now) {
   if (devices.memory != nullptr) probe_.emplace(*devices.memory, events);
+}
+
+void SlotReturn::Read(const std::vector<GpuReading>& gpus) {
+  std::map<std::string, std::string> reasons;  // by device
+  for (const GpuReading& gpu : gpus) reasons[gpu.name] = WhyUnfit(gpu, health_limits_);
+  sick_.clear();
+  for (size_t slot = 0; slot < by_slot_.size(); ++slot) {
+    for (const Device& device : by_slot_[slot]) {
+      const std::string& reason = reasons[device.name];
+      if (reason.empty()) continue;
+      sick_.emplace(static_cast<int>(slot), absl::StrCat(device.label, " ", reason));
+    }
+  }
+}
+
+SlotFitness SlotReturn::FitnessOf(int slot) const {
+  const auto sick = sick_.find(slot);
+  if (sick != sick_.end()) return {.state = SlotFitness::State::kUnfit, .reason = sick->second};
+  return static_cast<size_t>(slot) < devices_.slots().size() ? devices_.slots()[slot]
+                                                             : SlotFitness();
 }
 
 void SlotReturn::Step(absl::Time now, Observed* observed) {
@@ -19,9 +41,8 @@ void SlotReturn::Step(absl::Time now, Observed* observed) {
     devices_.Asked(now);
     probe_->Ask(devices_.Waiting());
   }
-  for (size_t i = 0; i < devices_.slots().size(); ++i) {
-    const int slot = static_cast<int>(i);
-    SlotFitness fitness = devices_.slots()[i];
+  for (int slot = 0; slot < static_cast<int>(by_slot_.size()); ++slot) {
+    SlotFitness fitness = FitnessOf(slot);
     fitness.told = told_.contains(slot);
     observed->SlotIs(slot, std::move(fitness));
   }
@@ -29,9 +50,9 @@ void SlotReturn::Step(absl::Time now, Observed* observed) {
 
 SlotReturn::Reasons SlotReturn::Unhealthy() const {
   Reasons reasons;
-  for (size_t i = 0; i < devices_.slots().size(); ++i) {
-    const SlotFitness& slot = devices_.slots()[i];
-    if (slot.state == SlotFitness::State::kUnfit) reasons[static_cast<int>(i)] = slot.reason;
+  for (int slot = 0; slot < static_cast<int>(by_slot_.size()); ++slot) {
+    const SlotFitness fitness = FitnessOf(slot);
+    if (fitness.state == SlotFitness::State::kUnfit) reasons[slot] = fitness.reason;
   }
   return reasons;
 }

@@ -49,6 +49,7 @@ void FakeCoordinator::SetReachable(bool reachable) {
 void FakeCoordinator::Restart() {
   MutexLock lock(mu_);
   ++epoch_;
+  gpu_uses_.clear();
   changed_.NotifyAll();
 }
 
@@ -105,6 +106,12 @@ bool FakeCoordinator::AwaitLeaving() {
   MutexLock lock(mu_);
   AwaitUntil([&]() DP_REQUIRES(mu_) { return leaving_; });
   return leaving_;
+}
+
+bool FakeCoordinator::AwaitGpuUse(int percent) {
+  MutexLock lock(mu_);
+  AwaitUntil([&]() DP_REQUIRES(mu_) { return gpu_uses_.contains(percent); });
+  return gpu_uses_.contains(percent);
 }
 
 void FakeCoordinator::AwaitListings(int listings) {
@@ -170,6 +177,8 @@ absl::StatusOr<v1::RegisterResponse> FakeCoordinator::Register(const v1::Registe
               ? incarnations_.insert(incarnations_.end(), request.incarnation())
               : known;
   current_ = request.incarnation();
+  for (const v1::Gpu& gpu : request.gpu_list()) gpu_uses_.insert(gpu.utilisation_percent());
+  changed_.NotifyAll();
   Hear(absl::StrCat("register ",
                     std::string(1, static_cast<char>('a' + (known - incarnations_.begin())))));
   v1::RegisterResponse response;
@@ -185,6 +194,7 @@ absl::StatusOr<v1::HeartbeatResponse> FakeCoordinator::Heartbeat(
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
   leaving_ = request.leaving();
+  for (const v1::Gpu& gpu : request.gpu_list()) gpu_uses_.insert(gpu.utilisation_percent());
   changed_.NotifyAll();
   v1::HeartbeatResponse response;
   response.mutable_header()->set_epoch(epoch_);

@@ -43,6 +43,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   bool AwaitLeaving() DP_EXCLUDES(mu_);
   // Whether the latest heartbeat said so.
   bool leaving() const DP_EXCLUDES(mu_);
+  // Waits until a call tells of this use of the worker's first GPU; false when patience ends.
+  bool AwaitGpuUse(int percent) DP_EXCLUDES(mu_);
   // Waits until the workers were listed so often while the name was held.
   void AwaitListings(int listings) DP_EXCLUDES(mu_);
   // Whether the rank was reported as ended by its daemon.
@@ -122,7 +124,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   std::map<std::pair<v1::LogStream, uint64_t>, absl::Time> found_at_ DP_GUARDED_BY(mu_);
   absl::Time submitted_at_ DP_GUARDED_BY(mu_);
   bool leaving_ DP_GUARDED_BY(mu_) = false;
-  std::set<int> stopped_ DP_GUARDED_BY(mu_);  // ranks
+  std::set<int> gpu_uses_ DP_GUARDED_BY(mu_);  // of the first GPU, in percent, since the restart
+  std::set<int> stopped_ DP_GUARDED_BY(mu_);   // ranks
 };
 
 }  // namespace dp::worker

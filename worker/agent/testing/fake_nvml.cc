@@ -1,15 +1,21 @@
 // Stands for NVIDIA's libnvidia-ml.so.1: a host with one GPU, "GPU-aaaa", number 0 on the bus. The
-// file that FAKE_NVML names holds the bytes of its memory that are in use; where it holds no
-// number, the GPU is lost.
+// file that FAKE_NVML names holds the bytes of its memory that are in use, and behind it what else
+// there is to say: "1048576 temperature=40 errors=2 xid=79". What it does not say the driver does
+// not support. Where the file holds no number, the GPU is lost. An Xid is an event: it is told
+// once, until there is another.
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <string>
 
 namespace {
 
 constexpr int kInvalidArgument = 2;
+constexpr int kNotSupported = 3;
 constexpr int kNotFound = 6;
+constexpr int kTimeout = 10;
 constexpr int kGpuIsLost = 15;
 
 struct MemoryV2 {
@@ -17,7 +23,34 @@ struct MemoryV2 {
   unsigned long long total, reserved, free, used;  // NOLINT: as NVML declares them
 };
 
+struct Utilisation {
+  unsigned int gpu, memory;
+};
+
+struct XidEvent {
+  void* device;
+  unsigned long long type, xid;  // NOLINT: as NVML declares them
+  unsigned int gpu_instance, compute_instance;
+};
+
 int the_device;
+int the_events;
+unsigned long told_xid = 0;  // NOLINT: as strtoul has it
+
+// The number behind "word="; kNotSupported where there is none.
+template <typename Number>
+int Say(const char* word, Number* number) {
+  std::ifstream file(std::getenv("FAKE_NVML"));
+  std::string each;
+  if (!(file >> each) || each.find_first_not_of("0123456789") != each.npos) return kGpuIsLost;
+  while (file >> each) {
+    const std::string prefix = std::string(word) + "=";
+    if (each.compare(0, prefix.size(), prefix) != 0) continue;
+    *number = static_cast<Number>(std::strtoull(each.c_str() + prefix.size(), nullptr, 0));
+    return 0;
+  }
+  return kNotSupported;
+}
 
 }  // namespace
 
@@ -47,7 +80,59 @@ int nvmlDeviceGetMemoryInfo_v2(void* device, MemoryV2* memory) {
     return kInvalidArgument;
   }
   std::ifstream file(std::getenv("FAKE_NVML"));
+  memory->total = 80ull << 30;
   return file >> memory->used ? 0 : kGpuIsLost;
+}
+
+int nvmlDeviceGetName(void*, char* name, unsigned int size) {
+  std::snprintf(name, size, "NVIDIA H100");
+  return 0;
+}
+
+int nvmlDeviceGetUUID(void*, char* uuid, unsigned int size) {
+  std::snprintf(uuid, size, "GPU-aaaa");
+  return 0;
+}
+
+int nvmlDeviceGetUtilizationRates(void*, Utilisation* rates) { return Say("busy", &rates->gpu); }
+
+int nvmlDeviceGetTemperature(void*, int, unsigned int* celsius) {
+  return Say("temperature", celsius);
+}
+
+int nvmlDeviceGetCurrentClocksEventReasons(void*, unsigned long long* reasons) {  // NOLINT
+  return Say("slowdowns", reasons);
+}
+
+int nvmlDeviceGetTotalEccErrors(void*, int type, int since, unsigned long long* count) {  // NOLINT
+  return type == 1 && since == 0 ? Say("errors", count) : kInvalidArgument;
+}
+
+int nvmlDeviceGetRetiredPagesPendingStatus(void*, int*) { return kNotSupported; }
+
+int nvmlDeviceGetRemappedRows(void*, unsigned int*, unsigned int*, unsigned int* pending,
+                              unsigned int* failed) {
+  const int said = Say("pending", pending);
+  return said == 0 ? Say("failed", failed) : said;
+}
+
+int nvmlEventSetCreate(void** events) {
+  *events = &the_events;
+  return 0;
+}
+
+int nvmlEventSetFree(void*) { return 0; }
+
+int nvmlDeviceRegisterEvents(void*, unsigned long long types, void*) {  // NOLINT
+  return types == 8 ? 0 : kInvalidArgument;
+}
+
+int nvmlEventSetWait_v2(void*, XidEvent* event, unsigned int) {
+  unsigned long xid = 0;  // NOLINT
+  if (Say("xid", &xid) != 0 || xid == told_xid) return kTimeout;
+  told_xid = xid;
+  *event = {&the_device, 8, xid, 0, 0};
+  return 0;
 }
 
 }  // extern "C"

@@ -1,0 +1,51 @@
+#include "server/shell/gpu_table.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/utf8.h"
+
+namespace dp::server {
+namespace {
+
+void CutWord(std::string* word, size_t bytes_max = kGpuWordBytesMax) {
+  *word = std::string(Utf8Prefix(*word, bytes_max));
+}
+
+v1::Gpu BoundedGpu(v1::Gpu gpu) {
+  CutWord(gpu.mutable_name());
+  CutWord(gpu.mutable_read_by());
+  CutWord(gpu.mutable_model());
+  CutWord(gpu.mutable_unfit(), kLastLineBytesMax);
+  constexpr int kSlowedByMax = 8;
+  if (gpu.slowed_by_size() > kSlowedByMax) {
+    gpu.mutable_slowed_by()->DeleteSubrange(kSlowedByMax, gpu.slowed_by_size() - kSlowedByMax);
+  }
+  for (std::string& word : *gpu.mutable_slowed_by()) CutWord(&word);
+  gpu.DiscardUnknownFields();
+  return gpu;
+}
+
+}  // namespace
+
+void GpuTable::Take(WorkerId worker, Incarnation incarnation, const Gpus& gpus, const View& view) {
+  if (gpus.empty()) return;
+  // No more than there are workers.
+  std::erase_if(
+      told_, [&view](const auto& each) { return view.coordinator.worker(each.first) == nullptr; });
+  Told& told = told_[worker];
+  told = {.by = incarnation};
+  for (int i = 0; i < std::min(gpus.size(), static_cast<int>(kGpusMax)); ++i) {
+    *told.gpus.Add() = BoundedGpu(gpus[i]);
+  }
+}
+
+void GpuTable::Show(const core::Worker& worker, v1::Worker* proto) const {
+  const auto told = told_.find(worker.id);
+  if (told == told_.end() || !worker.ready() || told->second.by != worker.incarnation) return;
+  *proto->mutable_gpu_list() = told->second.gpus;
+}
+
+}  // namespace dp::server

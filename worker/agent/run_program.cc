@@ -1,0 +1,87 @@
+#include "worker/agent/run_program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/file_descriptor.h"
+
+namespace dp::worker {
+namespace {
+
+constexpr size_t kOutputBytesMax = 16 << 10;
+
+bool AwaitReadable(int fd, absl::Time deadline) {
+  pollfd wanted{fd, POLLIN, 0};
+  const int64_t wait_ms = absl::ToInt64Milliseconds(deadline - absl::Now());
+  return wait_ms > 0 && poll(&wanted, 1, static_cast<int>(wait_ms)) > 0;
+}
+
+// What comes until the other end is closed or time is over; what is too much is read all the same,
+// so that the program can go on.
+std::string ReadAll(const FileDescriptor& from, absl::Time deadline) {
+  std::string text;
+  while (AwaitReadable(from.get(), deadline)) {
+    char bytes[512];
+    const ssize_t size = read(from.get(), bytes, sizeof(bytes));
+    if (size <= 0) break;
+    text.append(bytes, std::min(static_cast<size_t>(size), kOutputBytesMax - text.size()));
+  }
+  return text;
+}
+
+absl::StatusOr<pid_t> SpawnInto(std::vector<std::string>& argv, int output) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, output, 1);
+  posix_spawn_file_actions_adddup2(&actions, output, 2);
+  std::vector<char*> pointers;
+  for (std::string& each : argv) pointers.push_back(each.data());
+  pointers.push_back(nullptr);
+  pid_t pid = 0;
+  const int error =
+      posix_spawnp(&pid, argv[0].c_str(), &actions, nullptr, pointers.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error == 0) return pid;
+  return absl::UnavailableError(absl::StrCat(argv[0], ": ", std::strerror(error)));
+}
+
+// One that has closed its output is about to end, or stays: then it is killed like one that hangs.
+std::optional<int> End(pid_t pid, absl::Time deadline) {
+  const FileDescriptor ended(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (ended.valid()) (void)AwaitReadable(ended.get(), deadline);  // either way it is killed
+  kill(pid, SIGKILL);
+  int status = 0;
+  if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) return std::nullopt;
+  return WEXITSTATUS(status);
+}
+
+}  // namespace
+
+absl::StatusOr<ProgramEnd> RunProgram(std::vector<std::string> argv, absl::Duration patience) {
+  const absl::Time deadline = absl::Now() + patience;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
+  const FileDescriptor ours(ends[0]);
+  FileDescriptor theirs(ends[1]);
+  const absl::StatusOr<pid_t> pid = SpawnInto(argv, theirs.get());
+  if (!pid.ok()) return pid.status();
+  theirs.Close();
+  ProgramEnd end;
+  end.output = ReadAll(ours, deadline);
+  end.exit_code = End(*pid, deadline);
+  return end;
+}
+
+}  // namespace dp::worker

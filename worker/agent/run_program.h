@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace dp::worker {
+
+// How a short program has ended.
+struct ProgramEnd {
+  std::string output;            // the first of what it wrote, on both of its streams
+  std::optional<int> exit_code;  // absent: it was killed, for want of time or by another
+};
+
+// Runs a program, searched for in PATH, without input and for `patience` at most; then it is
+// killed. Blocks. Errors: Unavailable it cannot be run; the system's own.
+absl::StatusOr<ProgramEnd> RunProgram(std::vector<std::string> argv, absl::Duration patience);
+
+}  // namespace dp::worker
