@@ -9,7 +9,9 @@ endif()
 
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
-find_package(spdlog REQUIRED)
+if(NOT DP_ENGINE_ONLY)
+  find_package(spdlog REQUIRED)
+endif()
 find_package(GTest REQUIRED)
 find_package(ZLIB REQUIRED)
 
