@@ -94,7 +94,7 @@ install: programs  ## install below DESTDIR, in PREFIX (/usr/local), BINDIR, SYS
 	@cmake --install $(BUILD) --strip
 
 dist: deps  ## pack dist/dp-VERSION-linux-x86_64.tar.gz, which runs where it is unpacked
-	@cmake --preset dist $(BATCHES) >/dev/null && ninja -C build-dist -j $(JOBS) programs
+	@cmake --preset dist $(BATCHES) >/dev/null && ninja -C build-dist -j $(JOBS) programs gpu-tests
 	@scripts/dist build-dist
 
 dist-test: dist  ## try it in root trees with nothing but glibc, and as the image that it makes

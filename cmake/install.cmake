@@ -7,8 +7,7 @@ endif()
 include(GNUInstallDirs)
 
 # Programs find their companions beside themselves.
-install(TARGETS dp-coordinator dp-worker dp-guard dp-trainer dpctl
-        DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS ${DP_PROGRAM_TARGETS} DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 # Units name programs and settings by full path: where these are installed, unless a packager says
 # otherwise, as the tarball does, which is unpacked elsewhere than where it was staged.

@@ -26,6 +26,9 @@ VERSION = re.search(r"project\(dp VERSION ([\d.]+)", (TOP / "CMakeLists.txt").re
 NAME = f"dp-{VERSION}-linux-x86_64"
 ARCHIVE = TOP / "dist" / f"{NAME}.tar.gz"
 PROGRAMS = {"dp-coordinator", "dp-worker", "dp-guard", "dp-trainer", "dpctl"}
+# Of a build with CUDA, and what that asks of its host.
+GPU_TRAINER = "dp-trainer-cuda"
+CUDA = re.compile(r"lib(cudart|cublas|cublasLt|cudnn\w*)\.so\.\d+$")
 GLIBC_MAX = (2, 36)
 # Of these there are archives; a program that asks for one was linked wrongly.
 STATIC = re.compile(r"lib(grpc|gpr|upb|protobuf|absl|sqlite3|yaml-cpp|ssl|crypto|cares|re2|z)\b")
@@ -46,10 +49,12 @@ class Unpacked(unittest.TestCase):
             tar.extractall(folder.name)
         cls.root = pathlib.Path(folder.name) / NAME
         cls.libraries = sorted((cls.root / "lib/dp").iterdir())
-        cls.elf = [*(cls.root / "bin" / name for name in sorted(PROGRAMS)), *cls.libraries]
+        cls.programs = {each.name for each in (cls.root / "bin").iterdir()}
+        cls.elf = [*(cls.root / "bin" / name for name in sorted(cls.programs)), *cls.libraries,
+                   *sorted(cls.root.glob("tests/*"))]
 
     def test_it_has_programs_units_manifests_examples_completions_and_guides(self):
-        self.assertEqual({each.name for each in (self.root / "bin").iterdir()}, PROGRAMS)
+        self.assertEqual(self.programs - {GPU_TRAINER}, PROGRAMS)
         for path in ("README.md", "lib/systemd/system/dp-coordinator.service",
                      "lib/systemd/system/dp-worker.service", "lib/sysusers.d/dp.conf",
                      "share/dp/systemd/dp.nft", "share/dp/systemd/worker.env",
@@ -59,6 +64,11 @@ class Unpacked(unittest.TestCase):
                      "share/bash-completion/completions/dpctl",
                      "share/zsh/site-functions/_dpctl", "share/doc/dp/docs/deploy-systemd.md"):
             self.assertTrue((self.root / path).is_file(), path)
+
+    def test_tests_for_gpus_come_with_their_trainer(self):
+        tests = {path.name for path in self.root.glob("tests/*")}
+        expected = {"group_rank", "ddp_overhead"} if GPU_TRAINER in self.programs else set()
+        self.assertEqual(tests & {"group_rank", "ddp_overhead"}, expected)
 
     def test_units_name_the_programs_where_the_guide_unpacks_them(self):
         for unit in ("dp-coordinator", "dp-worker"):
@@ -80,7 +90,7 @@ class Unpacked(unittest.TestCase):
     def test_libraries_are_looked_for_in_the_tarball_alone(self):
         for path in self.elf:
             found = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", readelf("--dynamic", path))
-            expected = ["$ORIGIN/../lib/dp"] if path.parent.name == "bin" else []
+            expected = ["$ORIGIN/../lib/dp"] if path.parent.name in ("bin", "tests") else []
             self.assertEqual(found, expected, path.name)
 
     def test_what_is_needed_is_glibc_or_bundled(self):
@@ -88,7 +98,8 @@ class Unpacked(unittest.TestCase):
         for path in self.elf:
             for name in re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", path)):
                 glibc = re.match(r"(ld-linux-x86-64|lib(c|m|dl|rt|pthread|resolv))\.so\.\d$", name)
-                self.assertTrue(glibc or name in bundled, f"{path.name} needs {name}")
+                cuda = path.name not in PROGRAMS and CUDA.match(name)
+                self.assertTrue(glibc or cuda or name in bundled, f"{path.name} needs {name}")
                 self.assertNotRegex(name, STATIC)
 
     def test_every_library_that_is_not_ours_comes_with_its_licence(self):

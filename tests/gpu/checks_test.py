@@ -1,0 +1,121 @@
+"""What tests/gpu/run says of its checks, and what it ends with."""
+
+import io
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import checks
+import engine_checks
+import gpu_host
+import product_checks
+import sample_data
+
+
+def raising(error):
+    def body(_limit):
+        raise error
+    return body
+
+
+class ReportTest(unittest.TestCase):
+    def setUp(self):
+        self.out = io.StringIO()
+        self.report = checks.Report(self.out, clock=lambda: 0)
+
+    def test_each_check_gets_a_line_with_its_reason(self):
+        self.report.check("first", 1, lambda limit: "12 tests")
+        self.report.check("second", 1, raising(checks.Failed("rank 1 ended with 3\nits last line")))
+        self.report.check("third", 1, raising(checks.Skipped("no such tool")))
+        first, second, told, third = self.out.getvalue().splitlines()
+        self.assertRegex(first, r"^PASS  first +0\.0 s  12 tests$")
+        self.assertRegex(second, r"^FAIL  second +0\.0 s  rank 1 ended with 3$")
+        self.assertIn("its last line", told)
+        self.assertRegex(third, r"^SKIP  third +0\.0 s  no such tool$")
+
+    def test_a_failure_decides_the_exit_code(self):
+        self.report.check("one", 1, lambda limit: "")
+        self.report.check("other", 1, raising(ValueError("a bug of the check's")))
+        self.assertEqual(self.report.summary(), 1)
+
+    def test_what_passed_decides_where_nothing_failed(self):
+        self.report.check("one", 1, lambda limit: "")
+        self.report.skip("other", "no such tool")
+        self.assertEqual(self.report.summary(), 0)
+
+    def test_a_run_that_checked_nothing_says_so(self):
+        self.report.skip("one", "no driver")
+        self.assertEqual(self.report.summary(), checks.CANNOT_RUN)
+        self.assertIn("0 passed, 0 failed, 1 skipped", self.out.getvalue())
+
+
+class LimitTest(unittest.TestCase):
+    def test_a_check_that_takes_too_long_fails(self):
+        now = [0]
+        limit = checks.Limit(10, clock=lambda: now[0])
+        now[0] = 4
+        self.assertEqual(limit.left(), 6)
+        now[0] = 10
+        self.assertRaisesRegex(checks.Failed, "10 s", limit.left)
+
+    def test_a_program_that_takes_too_long_is_ended(self):
+        hardly_any = checks.Limit(1e-3, clock=lambda: 0)
+        with self.assertRaisesRegex(checks.Failed, "was not done"):
+            checks.run([sys.executable, "-c", "import signal; signal.pause()"], hardly_any)
+
+    def test_exit_code_and_output_of_a_program_come_back(self):
+        code, output = checks.run([sys.executable, "-c", "print('x'); raise SystemExit(3)"], checks.Limit(60))
+        self.assertEqual((code, output), (3, "x\n"))
+
+
+class ReadingTest(unittest.TestCase):
+    def test_outcomes_of_googletest_are_told_apart(self):
+        report = {"testsuites": [{"name": "Kernels", "testsuite": [
+            {"name": "Adds", "result": "COMPLETED"}, {"name": "Needs", "result": "SKIPPED"},
+            {"name": "Wrong", "result": "COMPLETED", "failures": [{"failure": "1 is not 2"}]},
+            {"name": "Filtered", "result": "SUPPRESSED"}]}]}
+        self.assertEqual(engine_checks.outcomes(report), (["Kernels.Adds"], ["Kernels.Needs"], ["Kernels.Wrong"]))
+
+    def test_losses_are_those_of_the_epochs(self):
+        output = "epoch 1/2  loss 10.81  900 samples/s\ntest loss 3\nepoch 2/2  loss 4.2  905 samples/s\n"
+        self.assertEqual(product_checks.losses(output), [10.81, 4.2])
+
+    def test_two_runs_with_other_bits_are_a_failure(self):
+        product_checks.same_bits("aa", "aa")
+        self.assertRaises(checks.Failed, product_checks.same_bits, "aa", "ab")
+
+
+class TokensTest(unittest.TestCase):
+    def test_a_file_of_tokens_has_llm_c_s_header(self):
+        path = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "tokens.bin"
+        sample_data.write_tokens(path, 100, vocabulary=50257, kinds=4)
+        content = path.read_bytes()
+        self.assertEqual(len(content), 1024 + 200)
+        self.assertEqual(int.from_bytes(content[:4], "little"), 20240520)
+        self.assertEqual(int.from_bytes(content[8:12], "little"), 100)
+        self.assertEqual(len({content[at:at + 2] for at in range(1024, len(content), 2)}), 4)
+
+
+class WithoutGpuTest(unittest.TestCase):
+    """On a host with a driver the checks themselves run, which is no unit test."""
+
+    def test_every_check_is_skipped_with_what_is_missing(self):
+        try:
+            gpu_host.first_gpu()
+        except gpu_host.NoGpu:
+            pass
+        else:
+            self.skipTest("this host has a GPU")
+        run = pathlib.Path(__file__).with_name("run")
+        done = subprocess.run([run], capture_output=True, text=True)
+        self.assertEqual(done.returncode, checks.CANNOT_RUN, done.stderr)
+        first, *lines, summary = done.stdout.splitlines()
+        self.assertIn("no GPU that can be used", first)
+        self.assertTrue(all(line.startswith("SKIP") for line in lines), done.stdout)
+        self.assertIn("0 passed, 0 failed", summary)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,227 @@
+// One rank of a group in a process of its own, for tests whose ranks cannot be threads: NCCL takes
+// several ranks on one GPU only from processes that seem to be on different hosts (NCCL_HOSTID).
+//
+//   group_rank --store FILE --rank R --size N [--backend nccl] [--timeout-s 60] [--until error]
+//
+// Memory is the GPU's with nccl, the host's with gloo. Prints a line for each thing that a group
+// must do and ends with 0; the first that is wrong ends it with 1. With `--until error` it reduces
+// until an error, which it prints, and ends with 3. Without a device or library it ends with 77.
+
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "base/store/file_store.h"
+#include "worker/engine/collectives/gloo_group.h"
+#include "worker/engine/collectives/nccl_group.h"
+#include "worker/engine/collectives/testing/awkward_values.h"
+#include "worker/engine/device/device.h"
+
+namespace dp::engine {
+namespace {
+
+constexpr int kWrong = 1;
+constexpr int kEndedByError = 3;
+constexpr int kCannotRun = 77;
+// 1 KiB and 8 MiB among them: below and above what NCCL cuts into pieces.
+constexpr int64_t kCounts[] = {1, 17, 256, 70001, int64_t{1} << 21};
+constexpr int64_t kFloatsMax = int64_t{1} << 21;
+
+struct Options {
+  std::map<std::string, std::string> flags = {{"--store", ""},       {"--rank", "0"},
+                                              {"--size", "1"},       {"--backend", "nccl"},
+                                              {"--timeout-s", "60"}, {"--until", "end"}};
+
+  const std::string& text(const std::string& flag) const { return flags.at(flag); }
+  int number(const std::string& flag) const {
+    int value = 0;
+    DP_CHECK(absl::SimpleAtoi(text(flag), &value));
+    return value;
+  }
+};
+
+// Memory of the device with a copy on the host.
+class Memory {
+ public:
+  Memory(Device& device, int64_t floats) : device_(device), array_(*device.Allocate(floats)) {}
+
+  absl::Span<float> floats(size_t count) { return array_->span().first(count); }
+  absl::Span<uint8_t> bytes(size_t count) {
+    return {reinterpret_cast<uint8_t*>(array_->span().data()), count};
+  }
+  void Write(const std::vector<float>& host) { device_.Write(host, floats(host.size())); }
+  std::vector<float> Read(size_t count) {
+    std::vector<float> host(count);
+    device_.Read(floats(count), absl::MakeSpan(host));
+    return host;
+  }
+
+ private:
+  Device& device_;
+  std::unique_ptr<Array> array_;
+};
+
+// What must hold on each rank; every rank asks for the same in the same order.
+class Conformance {
+ public:
+  Conformance(Group& group, Device& device)
+      : group_(group), data_(device, kFloatsMax), gathered_(device, kFloatsMax * group.size()) {}
+
+  absl::Status Run() {
+    DP_RETURN_IF_ERROR(Told("sums", Sums()));
+    DP_RETURN_IF_ERROR(Told("the same sum twice has the same bits on all ranks", SameBits()));
+    DP_RETURN_IF_ERROR(Told("min and max", MinAndMax()));
+    DP_RETURN_IF_ERROR(Told("broadcast from each rank", Broadcasts()));
+    DP_RETURN_IF_ERROR(Told("operations in flight run in order", InFlight()));
+    return Told("leave", group_.Leave()->Wait());
+  }
+
+ private:
+  static absl::Status Told(const char* what, const absl::Status& status) {
+    if (!status.ok())
+      return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
+    std::printf("ok: %s\n", what);
+    std::fflush(stdout);
+    return status;
+  }
+  static absl::Status Expect(bool holds, absl::string_view what) {
+    return holds ? absl::OkStatus() : absl::DataLossError(what);
+  }
+
+  absl::Status Reduce(size_t count, ReduceOp op) {
+    return group_.AllReduce(data_.floats(count), op)->Wait();
+  }
+  std::vector<float> Filled(size_t count, int factor) const {
+    std::vector<float> values(count);
+    for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(factor * (i % 61 + 1));
+    return values;
+  }
+
+  // Of whole numbers so small that no order of adding them rounds.
+  absl::Status Sums() {
+    for (const int64_t count : kCounts) {
+      data_.Write(Filled(count, group_.rank() + 1));
+      DP_RETURN_IF_ERROR(Reduce(count, ReduceOp::kSum));
+      const int factors = group_.size() * (group_.size() + 1) / 2;
+      DP_RETURN_IF_ERROR(Expect(data_.Read(count) == Filled(count, factors),
+                                absl::StrCat("another sum of ", count, " floats")));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SameBits() {
+    constexpr size_t kCount = 70001;
+    std::vector<float> first;
+    for (int turn = 0; turn < 2; ++turn) {
+      data_.Write(AwkwardValues(group_.rank(), kCount));
+      DP_RETURN_IF_ERROR(Reduce(kCount, ReduceOp::kSum));
+      if (turn == 0) first = data_.Read(kCount);
+    }
+    DP_RETURN_IF_ERROR(Expect(data_.Read(kCount) == first, "the second sum differs"));
+    constexpr size_t kBytes = kCount * sizeof(float);
+    DP_RETURN_IF_ERROR(
+        group_.AllGather(data_.bytes(kBytes), gathered_.bytes(kBytes * group_.size()))->Wait());
+    const std::vector<float> all = gathered_.Read(kCount * group_.size());
+    for (int r = 0; r < group_.size(); ++r) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(kCount) * r;
+      DP_RETURN_IF_ERROR(Expect(std::equal(first.begin(), first.end(), begin),
+                                absl::StrCat("rank ", r, " has another sum")));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MinAndMax() {
+    const auto mine = static_cast<float>(group_.rank());
+    const auto last = static_cast<float>(group_.size() - 1);
+    data_.Write({mine, -mine});
+    DP_RETURN_IF_ERROR(Reduce(2, ReduceOp::kMin));
+    DP_RETURN_IF_ERROR(Expect(data_.Read(2) == std::vector<float>{0, -last}, "another minimum"));
+    data_.Write({mine, -mine});
+    DP_RETURN_IF_ERROR(Reduce(2, ReduceOp::kMax));
+    return Expect(data_.Read(2) == std::vector<float>{last, 0}, "another maximum");
+  }
+
+  absl::Status Broadcasts() {
+    constexpr size_t kCount = 5003;
+    for (int root = 0; root < group_.size(); ++root) {
+      data_.Write(Filled(kCount, group_.rank() + 1));
+      DP_RETURN_IF_ERROR(group_.Broadcast(data_.bytes(kCount * sizeof(float)), root)->Wait());
+      DP_RETURN_IF_ERROR(Expect(data_.Read(kCount) == Filled(kCount, root + 1),
+                                absl::StrCat("rank ", root, "'s bytes did not arrive")));
+    }
+    return absl::OkStatus();
+  }
+
+  // On the same memory, so each sees what the one before it left.
+  absl::Status InFlight() {
+    constexpr int kOperations = 20;
+    data_.Write(Filled(1000, group_.rank() + 1));
+    std::vector<std::unique_ptr<Work>> works;
+    for (int i = 0; i < kOperations; ++i)
+      works.push_back(group_.AllReduce(data_.floats(1000), ReduceOp::kMax));
+    works.push_back(group_.AllReduce(data_.floats(1000), ReduceOp::kSum));
+    for (auto& work : works) DP_RETURN_IF_ERROR(work->Wait());
+    const int size = group_.size();
+    return Expect(data_.Read(1000) == Filled(1000, size * size), "they did not run in order");
+  }
+
+  Group& group_;
+  Memory data_, gathered_;
+};
+
+absl::StatusOr<std::unique_ptr<Group>> Connect(const Options& options, Store& store) {
+  const GroupOptions group{.timeout = absl::Seconds(options.number("--timeout-s"))};
+  const int rank = options.number("--rank"), size = options.number("--size");
+  if (options.text("--backend") == "gloo")
+    return ConnectGloo(store, rank, size, {.group = group, .address = "127.0.0.1"});
+  static NcclApi* api = nullptr;  // outlives every group
+  DP_ASSIGN_OR_RETURN(auto loaded, LoadNccl());
+  api = loaded.release();
+  return ConnectNccl(*api, store, rank, size, {.group = group});
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const Options& options) {
+  return options.text("--backend") == "gloo" ? OpenCpu(1) : OpenCuda(0);
+}
+
+absl::Status ReduceUntilError(Group& group, Device& device) {
+  Memory data(device, kFloatsMax);
+  for (int i = 0;; ++i) {
+    DP_RETURN_IF_ERROR(group.AllReduce(data.floats(kFloatsMax), ReduceOp::kSum)->Wait());
+    if (i > 0) continue;
+    std::printf("reducing\n");
+    std::fflush(stdout);
+  }
+}
+
+int Say(int exit_code, const absl::Status& status) {
+  std::printf("%s\n", status.ToString(absl::StatusToStringMode::kWithNoExtraData).c_str());
+  return exit_code;
+}
+
+int Run(const Options& options) {
+  const auto device = OpenDevice(options);
+  if (!device.ok()) return Say(kCannotRun, device.status());
+  const auto store = FileStore::Open(options.text("--store"), options.number("--size"));
+  if (!store.ok()) return Say(kWrong, store.status());
+  const auto group = Connect(options, **store);
+  if (!group.ok()) return Say(kWrong, group.status());
+  if (options.text("--until") == "error")
+    return Say(kEndedByError, ReduceUntilError(**group, **device));
+  const absl::Status status = Conformance(**group, **device).Run();
+  return status.ok() ? 0 : Say(kWrong, status);
+}
+
+}  // namespace
+}  // namespace dp::engine
+
+int main(int argc, char** argv) {
+  dp::engine::Options options;
+  for (int i = 1; i + 1 < argc; i += 2) options.flags[argv[i]] = argv[i + 1];
+  return dp::engine::Run(options);
+}

@@ -1,0 +1,66 @@
+"""Where the programs under test come from: the tarball of `make dist`, a build folder, or a build of the
+engine alone."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+
+from checks import Skipped
+
+BUILD_SECONDS_MAX = 1800
+TOP = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Programs:
+    """`origin` says to people where they are from."""
+
+    def __init__(self, root, origin):
+        self.bin, self.tests, self.origin = root / "bin", root / "tests", origin
+
+    def _find(self, path):
+        if not os.access(path, os.X_OK):
+            raise Skipped(f"{path.name} is not in {self.origin}")
+        return path
+
+    def program(self, name):
+        """Raises Skipped where it is not there."""
+        return self._find(self.bin / name)
+
+    def test(self, name):
+        return self._find(self.tests / name)
+
+
+def chosen(options, scratch):
+    """By --tarball, --build or, where there is that option, --engine-only."""
+    if getattr(options, "engine_only", False):
+        return engine_alone()
+    if options.build:
+        return Programs(pathlib.Path(options.build).resolve(), options.build)
+    tarball = options.tarball or newest_tarball()
+    if not tarball:
+        sys.exit("no tarball in dist/, which `make dist` makes; --build DIR and --engine-only go without")
+    return unpacked(tarball, scratch)
+
+
+def newest_tarball():
+    found = sorted((TOP / "dist").glob("dp-*-linux-x86_64.tar.gz"), key=lambda path: path.stat().st_mtime)
+    return found[-1] if found else None
+
+
+def unpacked(tarball, folder):
+    with tarfile.open(tarball) as tar:
+        tar.extractall(folder)
+    [root] = pathlib.Path(folder).iterdir()
+    return Programs(root, pathlib.Path(tarball).name)
+
+
+def engine_alone():
+    """Builds it here. Needs CMake, ninja and what the option DP_ENGINE_ONLY names."""
+    try:
+        for command in (["--preset", "engine"], ["--build", "build-engine", "--target", "gpu-tests"]):
+            subprocess.run(["cmake", *command], cwd=TOP, check=True, timeout=BUILD_SECONDS_MAX)
+    except (OSError, subprocess.SubprocessError) as why:
+        sys.exit(f"the engine could not be built: {why}")
+    return Programs(TOP / "build-engine", "the build of the engine alone")

@@ -1,0 +1,23 @@
+"""Waits for what a running program prints."""
+
+import os
+import select
+
+from checks import CANNOT_RUN, Failed, Skipped, last_lines
+
+
+def until(text, process, limit):
+    """Reads what the program prints until `text` is in it; returns all of it."""
+    said = ""
+    while text not in said:
+        if not select.select([process.stdout], [], [], limit.left())[0]:
+            continue
+        # Past the stream's own buffer, in which select sees nothing.
+        piece = os.read(process.stdout.fileno(), 1 << 16)
+        said += piece.decode(errors="replace")
+        if piece:
+            continue
+        if process.wait(limit.left()) == CANNOT_RUN:
+            raise Skipped(last_lines(said))
+        raise Failed(f"it ended before '{text}'\n{last_lines(said)}")
+    return said
