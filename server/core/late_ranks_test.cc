@@ -4,6 +4,7 @@
 
 #include "server/core/coordinator_fixture.h"
 #include "server/core/liveness.h"
+#include "server/core/retry_policy.h"
 
 namespace dp::core {
 namespace {
@@ -19,8 +20,11 @@ class LateRanksTest : public CoordinatorFixture {
   }
 
   JobId Train(int ranks) {
-    const JobId job =
-        SubmitSpec({.name = "job", .ranks = ranks, .payload = "", .join_within = kJoinWithin});
+    const JobId job = SubmitSpec({.name = "job",
+                                  .ranks = ranks,
+                                  .payload = "",
+                                  .restart = RestartLimits(),
+                                  .join_within = kJoinWithin});
     PlaceAll();
     return job;
   }
@@ -121,6 +125,18 @@ TEST_F(LateRanksTest, ARankOfASilentWorkerIsItsWorkersFailure) {
   EXPECT_TRUE(Look().empty());
   Pass(absl::Seconds(1));
   EXPECT_EQ(Look().size(), 1u);
+}
+
+TEST_F(LateRanksTest, TheNextGenerationHasAllItsTime) {
+  BothRun();
+  Pass(kJoinWithin - absl::Seconds(1));
+  Apply(RequeueJob{job_, Generation(1)});
+  for (const int rank : {0, 1}) Release(job_, rank);
+  for (const Action& verdict : PlanRetries(coordinator_, now_)) Apply(verdict);
+  PlaceAll();
+  BothRun();
+  Pass(kJoinWithin - absl::Seconds(1));
+  EXPECT_TRUE(Look().empty());
 }
 
 TEST_F(LateRanksTest, AVerdictOnAGenerationThatIsOverIsRefused) {

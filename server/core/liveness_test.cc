@@ -159,6 +159,15 @@ TEST_F(CrowdTest, WhoDoesNotComeBackWithTheOthersIsGivenUpAfterAFullTerm) {
   EXPECT_THAT(After(absl::Seconds(2)), SizeIs(1));
 }
 
+TEST_F(CrowdTest, TheSilenceOfWhoWasGivenUpBeforeGoesOn) {
+  Crowd(5, 5);
+  liveness_.Forget(WorkerId(5));
+  After(absl::Seconds(30));
+  beating_ = 4;
+  After(absl::Seconds(1));
+  EXPECT_EQ(liveness_.silent_for(WorkerId(5), now_), absl::Seconds(32));
+}
+
 TEST_F(CrowdTest, ThoseThatShutDownAreNoSign) {
   Crowd(5, 4);
   for (int i = 3; i <= 5; ++i) liveness_.Leave(WorkerId(i));

@@ -189,6 +189,17 @@ TEST(ReservationTest, WhatGoesAheadDoesNotMoveTheLatestStartOfTheHead) {
   EXPECT_GT(ahead, 100);
 }
 
+TEST(ReservationTest, AJobThatEndsInTheMomentThatTheHeadStartsDoesNotDelayIt) {
+  const PlaceJob::Slot busy{WorkerId(1), 0}, free{WorkerId(1), 1};
+  const WorkerSlots worker{.id = WorkerId(1), .name = "w", .count = 2, .free = {1}};
+  const absl::Time end = kNow + absl::Minutes(1);
+  const std::vector<RunningJob> running = {{.id = JobId(1), .slots = {busy}, .until = end}};
+  const Reservation reservation(SlotSupply({worker}), running, {.ranks = 2}, kNow);
+  EXPECT_EQ(reservation.start(), end);
+  EXPECT_TRUE(reservation.Spares({free}, end));
+  EXPECT_FALSE(reservation.Spares({free}, end + absl::Nanoseconds(1)));
+}
+
 // Where jobs that may run for ever are in the way, they may as well end at once: any of them.
 TEST(ReservationTest, WhereNobodyKnowsWhenTheHeadStartsNothingGoesAheadThatItCouldUse) {
   int checked = 0;
