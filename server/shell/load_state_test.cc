@@ -20,6 +20,15 @@ journal::Snapshot OneJob() {
   return snapshot;
 }
 
+TEST(SaveStateTest, NoPieceIsEmpty) {
+  core::Coordinator coordinator;
+  coordinator.Apply({absl::UnixEpoch(), core::SubmitJob{"request", {.name = "job"}}});
+  const std::vector<std::string> pieces = ToPieces(coordinator.state(), 1);
+  EXPECT_GT(pieces.size(), 2u);
+  EXPECT_THAT(pieces, ::testing::Not(::testing::Contains("")));
+  EXPECT_THAT(ToPieces({}, 1), ::testing::SizeIs(1));
+}
+
 TEST(LoadStateTest, ABudgetThatThisReleaseDoesNotKnowIsRefusedAndNoneIsNone) {
   journal::Snapshot snapshot = OneJob();
   journal::SavedPastFailure* past = snapshot.mutable_jobs(0)->add_past();

@@ -242,7 +242,7 @@ class Pieces {
     if (bytes_ >= piece_bytes_) End();
   }
   std::vector<std::string> Finish() {
-    End();
+    if (pieces_.empty() || piece_.ByteSizeLong() > 0) End();
     return std::move(pieces_);
   }
 

@@ -9,10 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/core/coordinator.h"
 #include "server/shell/scratch_dir.h"
+#include "server/shell/sqlite_checksum.h"
 
 namespace dp::server {
 namespace {
@@ -237,6 +239,21 @@ TEST_F(SqliteJournalTest, ADamagedPieceOfASnapshotIsRefusedByItsNumber) {
   TakeSnapshot(2);
   Tamper("UPDATE snapshot_piece SET record = x'00' WHERE piece = 1");
   ExpectRefused(absl::StatusCode::kDataLoss, "snapshot 1 piece 1 does not match its checksum");
+}
+
+TEST(ChecksumTest, AnEmptyRecordHasOneWhereverItLies) {
+  EXPECT_EQ(Checksum("snapshot 1 piece 4", absl::string_view()),
+            Checksum("snapshot 1 piece 4", ""));
+  EXPECT_NE(Checksum("snapshot 1 piece 4", ""), Checksum("snapshot 1 piece 5", ""));
+}
+
+TEST_F(SqliteJournalTest, AnEmptyPieceIsNoDamage) {
+  Append({Cancel(1)});
+  TakeSnapshot(2);
+  const std::string name = "snapshot 1 piece 1";
+  Tamper(absl::StrCat("UPDATE snapshot_piece SET record = x'', checksum = ", Checksum(name, ""),
+                      " WHERE piece = 1"));
+  EXPECT_TRUE(Replay().ok());
 }
 
 TEST_F(SqliteJournalTest, AMissingPieceOfASnapshotIsRefusedByItsNumber) {

@@ -111,7 +111,8 @@ absl::Status Torture::Append(const std::vector<core::Command>& batch) {
   return absl::OkStatus();
 }
 
-// A worker, a job on it, and then mostly its store; from time to time a job that is cancelled.
+// A worker, a job on it, and then mostly its store; from time to time a job that waits, and some of
+// these are cancelled.
 core::Command Torture::NextCommand() {
   const uint64_t number = coordinator_.revision().value() + 1;
   const absl::Time at = absl::FromUnixSeconds(static_cast<int64_t>(number));
@@ -124,7 +125,10 @@ core::Command Torture::NextCommand() {
   }
   if (coordinator_.jobs().empty()) return {at, core::SubmitJob{name, {name, 1, "spec"}}};
   if (!placed) return {at, core::PlaceJob{JobId(1), {{WorkerId(1), 0}}}};
-  if (NextRandom(random_) % 5 == 0) return {at, core::SubmitJob{name, {name, 1, "spec"}}};
+  const core::Job& last = *coordinator_.jobs().back();
+  const uint64_t drawn = NextRandom(random_) % 10;
+  if (drawn == 0 && last.state == core::JobState::kPending) return {at, core::CancelJob{last.id}};
+  if (drawn < 3) return {at, core::SubmitJob{name, {name, 1, "spec"}}};
   const std::string value(NextRandom(random_) % 1500, static_cast<char>('a' + number % 26));
   return {at, core::StoreBatch{
                   JobId(1), Generation(1), 1, number, {StoreSet{absl::StrCat(number % 9), value}}}};
