@@ -25,6 +25,9 @@ constexpr int kLooksPerLease = 4;
 // Who is told of an element takes it at once, unless it has gone.
 constexpr absl::Duration kPromise = absl::Seconds(10);
 
+// Clocks of hosts that are kept in time differ by less.
+constexpr absl::Duration kClockSlack = absl::Seconds(1);
+
 // What is asked of a driver that ends; `failure` is what ends it, if anything.
 absl::Status Ended(const absl::Status& failure = {}) {
   constexpr char kStopping[] = "the coordinator is stopping";
@@ -135,7 +138,7 @@ absl::Status Driver::Recover() {
   for (const JobId job : options_.logged) {
     if (coordinator_.job(job) == nullptr) forgotten_.push_back(job);
   }
-  now_ = std::max(now_, clock_.Now());
+  CatchUpWithTheJournal();
   (void)Apply(core::StartEpoch{options_.store_limits});  // is never refused
   for (const core::Worker* worker : coordinator_.workers()) {
     if (!worker->ready()) continue;
@@ -151,6 +154,16 @@ absl::Status Driver::Recover() {
        {"replayed", replayed}});
   return absl::OkStatus();
 }
+
+void Driver::CatchUpWithTheJournal() {
+  behind_ = std::max(absl::ZeroDuration(), now_ - clock_.Now());
+  now_ = Now();
+  if (behind_ < kClockSlack) return;
+  Log(Severity::kWarning, "clock_is_behind", {{"by", absl::FormatDuration(behind_)}});
+}
+
+// A clock that is set back stands still rather than go back; see `behind_` for one that begins so.
+absl::Time Driver::Now() const { return std::max(now_, clock_.Now() + behind_); }
 
 // A registry that knows nothing does not say of any job that it was forgotten.
 absl::Status Driver::CheckLogsAreOurs() const {
@@ -178,7 +191,7 @@ void Driver::Run() {
 
 void Driver::Serve(std::vector<Item>& items) {
   // One time for the batch, so that no command of it is older than the one before.
-  now_ = std::max(now_, clock_.Now());
+  now_ = Now();
   for (Item& item : items) Take(item);
   // After the heartbeats of this batch: one that waited in the queue still counts. Before the sync,
   // so that the verdicts share it.
@@ -366,7 +379,7 @@ absl::Duration Driver::UntilNextWake() const {
       std::min({waiters_.next_deadline(), offers_.next_deadline(), plan_again_at_});
   const absl::Duration pulse =
       options_.notify != nullptr ? options_.notify->pulse() : absl::InfiniteDuration();
-  return std::min({until_look, next - clock_.Now(), pulse});
+  return std::min({until_look, next - Now(), pulse});
 }
 
 View Driver::MakeView() const {

@@ -101,6 +101,18 @@ TEST_F(DriverRestartTest, ABackOffEndsWithoutAnyNews) {
   EXPECT_EQ(Job(), "starting, generation 3");
 }
 
+TEST_F(DriverRestartTest, TimeGoesOnFromTheJournalsEndWhereTheClockIsBehindIt) {
+  Register("a", 1);
+  SubmitRestartable();
+  Fail(1);
+  Fail(2);
+  clock_.Advance(-absl::Hours(24));
+  Start(journal_);
+  EXPECT_EQ(Job(), "pending, generation 2");
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(Job(), "starting, generation 3");
+}
+
 TEST_F(DriverRestartTest, AVerdictThatWasDueAtTheEndIsGivenAtTheStart) {
   Register("a", 1);
   SubmitRestartable();
