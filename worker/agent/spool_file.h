@@ -1,6 +1,9 @@
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,33 +36,55 @@ class SpoolFile {
     bool empty() const { return data.empty() && cut_bytes == 0; }
   };
 
-  // A file that cannot be opened counts as empty. What it holds already was found when it was last
-  // written to. `left_over`: by an earlier life of the daemon, which may have given up its front.
+  // A file that is not there counts as empty. One that cannot be opened, as for want of
+  // descriptors, does not: each Look tries again. What it holds already was found when it was last
+  // written to. `left_over`: of an earlier life of the daemon, which may have given up its front;
+  // it has ended.
   SpoolFile(const std::string& path, bool left_over);
 
   // Looks how much there is; what is new was found `now`.
   void Look(absl::Time now) DP_EXCLUDES(mu_);
+  // Looks for the last time: the rank writes nothing any more. A file that has ended is open only
+  // while it is read, as there may be thousands of them.
+  void End(absl::Time now) DP_EXCLUDES(mu_);
   // The coordinator has all before `offset`, and nothing else.
   void Acknowledge(uint64_t offset) DP_EXCLUDES(mu_);
   // At most about `bytes_max` of what the coordinator does not have: whole lines, unless nothing
   // will follow (`ended`). Of what the latest Look has found. Empty where there is none.
-  Piece Next(size_t bytes_max, bool ended) const DP_EXCLUDES(mu_);
+  Piece Next(size_t bytes_max, bool ended) DP_EXCLUDES(mu_);
   // Gives up all bytes before about `begin`.
-  // Errors: Unimplemented the file system makes no holes; Internal. Then all stays as it was.
+  // Errors: Unimplemented the file system makes no holes; Internal, as where it cannot be opened.
+  // Then all stays as it was.
   absl::Status GiveUpBefore(uint64_t begin) DP_EXCLUDES(mu_);
 
   const std::string& path() const { return path_; }
   SpoolUse use() const DP_EXCLUDES(mu_);
-  // Nothing waits to be sent, as far as the latest Look has found.
+  // Nothing waits to be sent, as far as the latest Look has found. Not while nobody knows, as it
+  // could not be opened.
   bool sent() const DP_EXCLUDES(mu_);
+  // Why it could not be opened the last time; OK where it could.
+  absl::Status trouble() const DP_EXCLUDES(mu_);
 
  private:
+  // Sees to it that it is open; false where it cannot be.
+  bool Open() DP_REQUIRES(mu_);
+  // Takes what it holds when it is opened for the first time.
+  void Measure(const struct stat& info) DP_REQUIRES(mu_);
+  // After each use.
+  void CloseIfEnded() DP_REQUIRES(mu_);
   std::string Read(uint64_t offset, uint64_t size) const DP_REQUIRES(mu_);
+  Piece LinesFrom(uint64_t offset, size_t bytes_max, bool ended) const DP_REQUIRES(mu_);
   Piece CutFrom(uint64_t offset) const DP_REQUIRES(mu_);
 
   const std::string path_;
-  const FileDescriptor file_;
+  const bool left_over_;
   mutable Mutex mu_;
+  FileDescriptor file_ DP_GUARDED_BY(mu_);
+  bool ended_ DP_GUARDED_BY(mu_) = false;   // nothing more will be written
+  bool absent_ DP_GUARDED_BY(mu_) = false;  // there is no such file, or it is another one by now
+  // What has been measured; none before it was opened for the first time.
+  std::optional<ino_t> inode_ DP_GUARDED_BY(mu_);
+  absl::Status trouble_ DP_GUARDED_BY(mu_);
   SpoolUse use_ DP_GUARDED_BY(mu_);
   FoundTimes found_ DP_GUARDED_BY(mu_);
 };

@@ -2,7 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -15,6 +17,11 @@ namespace {
 using testing::ElementsAre;
 
 constexpr size_t kMiB = 1 << 20;
+
+size_t OpenDescriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
 
 absl::Time Second(int second) { return absl::FromUnixSeconds(second); }
 
@@ -113,7 +120,7 @@ TEST_F(SpoolFileTest, TheNextLifeKnowsWhatWasGivenUp) {
   WriteLines(kMiB);
   file_.Look(Second(1));
   ASSERT_TRUE(file_.GiveUpBefore(kMiB / 2).ok());
-  const SpoolFile next(path_, /*left_over=*/true);
+  SpoolFile next(path_, /*left_over=*/true);
   EXPECT_EQ(next.use().begin, kMiB / 2);
   EXPECT_EQ(next.Next(kMiB, true).cut_bytes, file_.Next(kMiB, true).cut_bytes);
 }
@@ -123,6 +130,43 @@ TEST_F(SpoolFileTest, AFileThatIsNotThereIsEmpty) {
   none.Look(Second(1));
   EXPECT_TRUE(none.sent());
   EXPECT_TRUE(none.Next(kMiB, true).empty());
+}
+
+TEST_F(SpoolFileTest, AFileThatCannotBeOpenedIsNotSentButTriedAgain) {
+  const std::string path = path_ + "x";
+  std::filesystem::create_symlink(path, path);  // a loop
+  SpoolFile file(path, /*left_over=*/true);
+  file.Look(Second(1));
+  EXPECT_FALSE(file.sent());
+  EXPECT_EQ(file.trouble(), absl::InternalError(absl::StrCat(
+                                "spool file ", path, ": Too many levels of symbolic links")));
+  std::filesystem::remove(path);
+  std::ofstream(path) << "one\n";
+  file.Look(Second(2));
+  EXPECT_TRUE(file.trouble().ok());
+  EXPECT_EQ(file.Next(kMiB, true).data, "one\n");
+  EXPECT_FALSE(file.sent());
+}
+
+TEST_F(SpoolFileTest, AFileThatHasEndedKeepsNoDescriptorAndIsSent) {
+  const size_t before = OpenDescriptors();
+  Write("one\ntwo");
+  file_.End(Second(1));
+  EXPECT_EQ(OpenDescriptors(), before - 1);
+  EXPECT_EQ(file_.Next(kMiB, true).data, "one\ntwo");
+  SpoolFile left_over(path_, /*left_over=*/true);
+  EXPECT_EQ(left_over.Next(kMiB, true).data, "one\ntwo");
+  EXPECT_EQ(OpenDescriptors(), before - 1);
+}
+
+TEST_F(SpoolFileTest, AnotherFileInThePlaceOfOneThatHasEndedIsNotTouched) {
+  Write("one\n");
+  file_.End(Second(1));
+  const std::string another = path_ + "y";
+  std::ofstream(another) << "two\n";
+  std::filesystem::rename(another, path_);
+  EXPECT_TRUE(file_.Next(kMiB, true).empty());
+  EXPECT_TRUE(file_.sent());
 }
 
 }  // namespace

@@ -36,6 +36,17 @@ void SpoolWatch::Loop() {
   for (Files files = Next(); !files.empty(); files = Next()) {
     for (const std::shared_ptr<SpoolFile>& file : files) file->Look(clock_.Now());
     Fit(files);
+    TellTrouble(files);
+  }
+}
+
+void SpoolWatch::TellTrouble(const Files& files) {
+  absl::Status first;
+  for (const std::shared_ptr<SpoolFile>& file : files) first.Update(file->trouble());
+  if (first.ok()) {
+    unread_.Worked();
+  } else {
+    unread_.Failed(first);
   }
 }
 

@@ -19,7 +19,7 @@ inline constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
 
 // Looks at the spool files of all ranks, on a thread that waits for nobody: notes when what they
 // write is found, and keeps them within their bound (FitSpools), whether the coordinator takes
-// anything or not. Thread-safe.
+// anything or not; logs why one cannot be opened. Thread-safe.
 class SpoolWatch {
  public:
   // `clock` is for people and outlives the watch.
@@ -36,10 +36,13 @@ class SpoolWatch {
   // Waits for the next look. Returns the files; none at the end.
   Files Next() DP_EXCLUDES(mu_);
   void Fit(const Files& files);
+  void TellTrouble(const Files& files);
 
   const uint64_t bytes_max_;
   const Clock& clock_;
-  RepeatedReason trouble_{"spool_not_bounded"};  // of the thread
+  // Of the thread.
+  RepeatedReason trouble_{"spool_not_bounded"};
+  RepeatedReason unread_{"spool_not_read"};
 
   Mutex mu_;
   CondVar changed_;
