@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -16,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "worker/agent/process_tree.h"
@@ -26,6 +28,20 @@ namespace {
 
 // A start and two signals for each of a thousand slots, and room to spare: more is a bug of ours.
 constexpr size_t kOrdersMax = 8192;
+
+// How often what is left of ranks is looked for: at first, and while it does not die.
+constexpr absl::Duration kSweepAgainMin = absl::Milliseconds(10);
+constexpr absl::Duration kSweepAgainMax = absl::Seconds(1);
+// What takes longer than the first hangs in the kernel, which is told; at the end of this process
+// it is waited for no longer.
+constexpr absl::Duration kSweepPatience = absl::Seconds(10);
+
+// The guard has closed its socket: it is exiting, so the wait is short. Returns whether it has
+// seen to it that nothing is left of its rank.
+bool EndedWell(pid_t guard) {
+  int status = 0;
+  return waitpid(guard, &status, 0) == guard && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
 
 }  // namespace
 
@@ -76,15 +92,24 @@ void GuardedRunner::Loop() {
   // A guard whose socket closes kills its tree and exits.
   for (auto& [key, guard] : guards_) guard.socket.Close();
   for (auto& [key, guard] : guards_) {
-    waitpid(guard.pid, nullptr, 0);
-    RemoveCgroup(key);
+    remains_.push_back({.key = key, .orphaned = !EndedWell(guard.pid), .last = std::nullopt});
+  }
+  guards_.clear();
+  SweepToTheEnd();
+}
+
+void GuardedRunner::SweepToTheEnd() {
+  const absl::Time deadline = Clock::Steady().Now() + kSweepPatience;
+  for (Sweep(); !remains_.empty() && Clock::Steady().Now() < deadline; Sweep()) {
+    poll(nullptr, 0, static_cast<int>(absl::ToInt64Milliseconds(kSweepAgainMin)));
   }
 }
 
 void GuardedRunner::Wait() {
   std::vector<pollfd> fds{{wake_.get(), POLLIN, 0}};
   for (const auto& [key, guard] : guards_) fds.push_back({guard.socket.get(), POLLIN, 0});
-  poll(fds.data(), fds.size(), -1);
+  const int64_t again_ms = absl::ToInt64Milliseconds(sweep_again_);
+  poll(fds.data(), fds.size(), remains_.empty() ? -1 : static_cast<int>(again_ms));
   uint64_t wakes = 0;
   (void)!read(wake_.get(), &wakes, sizeof(wakes));  // only to reset it
   size_t index = 0;
@@ -94,13 +119,14 @@ void GuardedRunner::Wait() {
     if (!lives) Bury(guard->first, guard->second);
     guard = lives ? std::next(guard) : guards_.erase(guard);
   }
+  if (!remains_.empty()) Sweep();
 }
 
 void GuardedRunner::CarryOut(const StartOrder& order) {
   DP_CHECK(!guards_.contains(order.key));
   absl::StatusOr<SpawnedGuard> spawned = Spawn(order);
   if (!spawned.ok()) {
-    RemoveCgroup(order.key);
+    if (cgroups_ != nullptr) (void)cgroups_->Remove(order.key);  // nothing was in there
     sink_({order.key, ProcessNotStarted{std::string(spawned.status().message())}});
     return;
   }
@@ -120,13 +146,6 @@ absl::StatusOr<SpawnedGuard> GuardedRunner::Spawn(const StartOrder& order) {
         {{"job", order.key.job.value()}, {"rank", order.key.rank}, {"memory_bytes", memory}});
   }
   return SpawnGuard(guard_path_, confinement, order.command);
-}
-
-// The guard has emptied it, unless it was killed.
-void GuardedRunner::RemoveCgroup(const RankKey& key) {
-  if (cgroups_ == nullptr || cgroups_->Remove(key)) return;
-  Log(Severity::kWarning, "cgroup_still_populated",
-      {{"job", key.job.value()}, {"generation", key.generation.value()}, {"rank", key.rank}});
 }
 
 void GuardedRunner::CarryOut(const SignalOrder& order) {
@@ -173,37 +192,64 @@ void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news
   }
 }
 
-// The guard has closed its socket: it is exiting, so the wait is short. One that ended without
-// saying how the rank did was killed, and the rank with it (its parent-death signal is SIGKILL).
+// One that ended without saying how the rank did was killed, and the rank with it (its parent-death
+// signal is SIGKILL); one that had said so may have been killed before it had ended the rest.
 void GuardedRunner::Bury(const RankKey& key, Guard& guard) {
-  waitpid(guard.pid, nullptr, 0);
-  if (!guard.rank_ended) KillOrphans();
-  RemoveCgroup(key);
-  if (!guard.rank_ended && !guard.rank_started) {
-    sink_({key, ProcessNotStarted{
-                    absl::StrCat("guard ", guard_path_, " ended before it ran ", guard.program)}});
-    return;
+  Remains remains{.key = key, .orphaned = !EndedWell(guard.pid), .last = std::nullopt};
+  if (guard.rank_started) {
+    if (!guard.rank_ended) sink_({key, ProcessExited{{Exit::How::kSignal, SIGKILL}}});
+    remains.last = ProcessNews{key, ProcessGone{}};
+  } else if (!guard.rank_ended) {
+    remains.last =
+        ProcessNews{key, ProcessNotStarted{absl::StrCat("guard ", guard_path_,
+                                                        " ended before it ran ", guard.program)}};
   }
-  if (!guard.rank_ended) sink_({key, ProcessExited{{Exit::How::kSignal, SIGKILL}}});
-  if (guard.rank_started) sink_({key, ProcessGone{}});
+  remains_.push_back(std::move(remains));
+  sweep_again_ = kSweepAgainMin;
+}
+
+void GuardedRunner::Sweep() {
+  const bool orphaned = std::any_of(remains_.begin(), remains_.end(),
+                                    [](const Remains& each) { return each.orphaned; });
+  const bool orphans = orphaned && KillOrphans();
+  std::erase_if(remains_, [&](Remains& each) { return NothingLeftOf(each, orphans); });
+  sweep_again_ = std::min(2 * sweep_again_, kSweepAgainMax);
+}
+
+// Whose orphans they are cannot be seen, so all that have lost their guard wait for all of them.
+bool GuardedRunner::NothingLeftOf(Remains& remains, bool orphans) {
+  const bool emptied = cgroups_ == nullptr || cgroups_->Remove(remains.key);
+  if (emptied && !(remains.orphaned && orphans)) {
+    if (remains.last.has_value()) sink_(*remains.last);
+    return true;
+  }
+  remains.orphaned = remains.orphaned && orphans;
+  if (!remains.told && Clock::Steady().Now() - remains.since > kSweepPatience) {
+    remains.told = true;
+    Log(Severity::kWarning, "rank_does_not_die",
+        {{"job", remains.key.job.value()},
+         {"generation", remains.key.generation.value()},
+         {"rank", remains.key.rank}});
+  }
+  return false;
 }
 
 // What a killed guard was the parent of falls to this process, child by child as the upper ones
-// die.
-void GuardedRunner::KillOrphans() {
+// die. One that the kernel does not let die is looked for again, and waited for by nobody.
+bool GuardedRunner::KillOrphans() {
   int subreaper = 0;
-  if (prctl(PR_GET_CHILD_SUBREAPER, &subreaper) != 0 || subreaper == 0) return;
+  if (prctl(PR_GET_CHILD_SUBREAPER, &subreaper) != 0 || subreaper == 0) return false;
   std::set<pid_t> guards;
   for (const auto& [key, guard] : guards_) guards.insert(guard.pid);
-  for (bool found = true; found;) {
-    found = false;
-    for (const pid_t child : Children(getpid())) {
-      if (guards.contains(child)) continue;
-      KillDescendants(child);
-      kill(child, SIGKILL);
-      found = waitpid(child, nullptr, 0) == child;
-    }
+  bool found = false;
+  for (const pid_t child : Children(getpid())) {
+    if (guards.contains(child) || getsid(child) == getsid(0)) continue;
+    KillDescendants(child);
+    kill(child, SIGKILL);
+    (void)waitpid(child, nullptr, WNOHANG);  // the next look finds it, if it is still there
+    found = true;
   }
+  return found;
 }
 
 }  // namespace dp::worker

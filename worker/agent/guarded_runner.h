@@ -3,12 +3,16 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
+#include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/time/time.h"
 #include "base/bounded_queue.h"
+#include "base/clock.h"
 #include "base/descriptor_limit.h"
 #include "base/file_descriptor.h"
 #include "worker/agent/guard_protocol.h"
@@ -20,10 +24,12 @@ namespace dp::worker {
 
 // Runs each rank under a dp-guard of its own (docs/worker.md), so that no rank outlives this
 // process, however it ends. Where this process is a subreaper (PR_SET_CHILD_SUBREAPER), it also
-// ends what a killed guard leaves behind, and takes every child of its own that is no guard for
-// that. With cgroups each rank has one of its own, which outlives even a guard that is killed
-// together with this process. A thread of its own owns all guards; the methods may be called from
-// any thread. Destroying it kills what still runs and waits until it is gone.
+// ends what a killed guard leaves behind, and takes every child in another session than its own
+// that is no guard for that: a rank begins a session, and nothing can get back into this one. With
+// cgroups each rank has one of its own, which outlives even a guard that is killed together with
+// this process. What does not die keeps its rank from being gone, and no other rank waiting. A
+// thread of its own owns all guards; the methods may be called from any thread. Destroying it kills
+// what still runs and waits until it is gone.
 class GuardedRunner final : public ProcessRunner {
  public:
   // Called on the runner's thread; must not block.
@@ -58,6 +64,15 @@ class GuardedRunner final : public ProcessRunner {
     bool rank_ended = false;  // or never started
   };
 
+  // A rank whose guard has ended, until nothing is left of it.
+  struct Remains {
+    RankKey key;
+    bool orphaned = false;  // its guard was killed, and may have left processes behind
+    absl::Time since = Clock::Steady().Now();
+    bool told = false;                // that it takes its time
+    std::optional<ProcessNews> last;  // to be told in the end
+  };
+
   void Push(Order order);
   void Wake();
 
@@ -70,9 +85,13 @@ class GuardedRunner final : public ProcessRunner {
   bool Listen(const RankKey& key, Guard& guard);
   void Pass(const RankKey& key, Guard& guard, const GuardNews& news);
   void Bury(const RankKey& key, Guard& guard);
-  void KillOrphans();
+  // Kills what is left of ranks without a guard, and tells of which nothing is.
+  void Sweep();
+  // Returns whether there were any.
+  bool KillOrphans();
+  bool NothingLeftOf(Remains& remains, bool orphans);
+  void SweepToTheEnd();
   absl::StatusOr<SpawnedGuard> Spawn(const StartOrder& order);
-  void RemoveCgroup(const RankKey& key);
 
   const std::string guard_path_;
   const size_t descriptors_;
@@ -81,7 +100,10 @@ class GuardedRunner final : public ProcessRunner {
   FileDescriptor wake_;
   BoundedQueue<Order> orders_;
 
-  absl::btree_map<RankKey, Guard> guards_;  // owned by the thread
+  // Owned by the thread.
+  absl::btree_map<RankKey, Guard> guards_;
+  std::vector<Remains> remains_;
+  absl::Duration sweep_again_;  // while there are remains
 
   std::jthread thread_;
 };

@@ -3,13 +3,17 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include <cstdlib>
 #include <deque>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/overloaded.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -167,6 +171,111 @@ TEST_F(GuardedRunnerTest, AKilledGuardTakesItsRankAndAllDescendantsAlong) {
   EXPECT_EQ(Next(), "gone");
   EXPECT_EQ(fifo_.Read(), "");
   prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+// Guards that are killed between the end of their rank and that of what it has left behind.
+class DyingGuardTest : public testing::Test {
+ protected:
+  DyingGuardTest() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  ~DyingGuardTest() override { prctl(PR_SET_CHILD_SUBREAPER, 0); }
+
+  // Returns the pid of what the rank leaves behind.
+  pid_t StartAndEnd(int rank, Fifo& fifo) {
+    runner_.Start(KeyOf(rank), {.argv = {fifo.path()},
+                                .environment = {},
+                                .stdout_path = "/dev/null",
+                                .stderr_path = "/dev/null"});
+    const pid_t left = std::atoi(fifo.Read().c_str());
+    EXPECT_EQ(Next(), absl::StrCat(rank, " started"));
+    EXPECT_EQ(Next(), absl::StrCat(rank, " code 0"));
+    return left;
+  }
+  void KillGuard(int rank) { runner_.Kill(KeyOf(rank)); }
+
+  std::string Next() {
+    if (arrived_.empty()) {
+      for (ProcessNews& each : news_.DrainFor(absl::Seconds(20))) arrived_.push_back(each);
+    }
+    if (arrived_.empty()) return "timeout";
+    const ProcessNews news = arrived_.front();
+    arrived_.pop_front();
+    return absl::StrCat(news.key.rank, " ", Describe(news));
+  }
+
+  static RankKey KeyOf(int rank) { return {JobId(1), Generation(1), rank}; }
+
+  TemporaryDirectory directory_;
+  Fifo fifo_{directory_.path() + "/fifo"};
+  BoundedQueue<ProcessNews> news_{100};
+  std::deque<ProcessNews> arrived_;
+  GuardedRunner runner_{DP_DYING_GUARD, [this](ProcessNews news) { news_.TryPush(news); }};
+};
+
+TEST_F(DyingGuardTest, WhatItsRankLeftBehindIsGoneBeforeTheRankIs) {
+  EXPECT_GT(StartAndEnd(0, fifo_), 0);
+  KillGuard(0);
+  EXPECT_EQ(Next(), "0 gone");
+  EXPECT_EQ(fifo_.Read(), "");
+}
+
+TEST_F(DyingGuardTest, AProgramOfTheDaemonsOwnIsNotTakenForWhatIsLeft) {
+  Fifo own(directory_.path() + "/own");
+  const char* argv[] = {DP_RANK_STUB, "wait", own.path().c_str(), nullptr};
+  pid_t program = 0;
+  ASSERT_EQ(posix_spawn(&program, argv[0], nullptr, nullptr, const_cast<char**>(argv), nullptr), 0);
+  ASSERT_EQ(own.Read(), "ready\n");
+  StartAndEnd(0, fifo_);
+  KillGuard(0);
+  EXPECT_EQ(Next(), "0 gone");
+  EXPECT_EQ(waitpid(program, nullptr, WNOHANG), 0);
+  kill(program, SIGKILL);
+  waitpid(program, nullptr, 0);
+}
+
+// Another process that traces one keeps its end from its parent, as a call does that the kernel
+// does not break off.
+class Tracer {
+ public:
+  explicit Tracer(pid_t traced) {
+    int said[2];
+    DP_CHECK(pipe(said) == 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      const char attached = ptrace(PTRACE_SEIZE, traced, nullptr, nullptr) == 0 ? 'y' : 'n';
+      (void)!write(said[1], &attached, 1);
+      for (;;) pause();
+    }
+    char attached = 'n';
+    (void)!read(said[0], &attached, 1);
+    attached_ = attached == 'y';
+    close(said[0]);
+    close(said[1]);
+  }
+  ~Tracer() { LetGo(); }
+
+  bool attached() const { return attached_; }
+  void LetGo() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(std::exchange(pid_, 0), nullptr, 0);
+  }
+
+ private:
+  pid_t pid_ = 0;
+  bool attached_ = false;
+};
+
+TEST_F(DyingGuardTest, WhatDoesNotDieKeepsItsRankFromBeingGoneAndNoOtherWaiting) {
+  Fifo other(directory_.path() + "/other");
+  Tracer tracer(StartAndEnd(0, fifo_));
+  if (!tracer.attached()) GTEST_SKIP() << "no process may be traced here";
+  KillGuard(0);
+  ASSERT_EQ(fifo_.Read(), "");  // dead, but not gone
+  StartAndEnd(1, other);        // nothing of rank 0 comes before
+  tracer.LetGo();
+  EXPECT_EQ(Next(), "0 gone");
+  KillGuard(1);
+  EXPECT_EQ(Next(), "1 gone");
 }
 
 TEST(GuardTest, AKilledDaemonTakesEveryDescendantOfItsRanksAlong) {

@@ -15,9 +15,6 @@
 namespace dp::worker {
 namespace {
 
-// Of a rank whose guard was killed; one that takes longer hangs in the kernel.
-constexpr absl::Duration kPatience = absl::Seconds(10);
-
 // In the order of what they are worth. Of v2 the kernel kills all at once and tells when all are
 // gone; the freezer keeps what is being killed from forking.
 constexpr const char* kHierarchies[] = {kCgroup2, "freezer", "name=systemd"};
@@ -113,8 +110,8 @@ bool RankCgroups::LimitMemory(const RankKey& key, int64_t bytes) {
 }
 
 bool RankCgroups::Remove(const RankKey& key) {
-  const bool ended = EndCgroup(PathOf(worker_, key), kPatience);
-  return (!memory_.has_value() || EndCgroup(PathOf(*memory_, key), kPatience)) && ended;
+  const bool empty = EmptyCgroup(PathOf(worker_, key));
+  return (!memory_.has_value() || EmptyCgroup(PathOf(*memory_, key))) && empty;
 }
 
 std::optional<bool> RankCgroups::OomKilled(const RankKey& key) const {

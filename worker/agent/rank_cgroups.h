@@ -33,7 +33,8 @@ class RankCgroups {
   absl::StatusOr<std::vector<std::string>> Create(const RankKey& key);
   // What it may have of the host's memory. After Create; false where that cannot be held to.
   bool LimitMemory(const RankKey& key, int64_t bytes);
-  // Kills what is left in them. False where something outlives that.
+  // Kills what is left in them, and removes them when that is gone. Does not wait for it: false
+  // where something is in them still; ask again.
   bool Remove(const RankKey& key);
   // Whether the kernel has killed a process of the rank for want of memory; nothing where it does
   // not count that.

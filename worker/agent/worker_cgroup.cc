@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "worker/agent/cgroup.h"
 
@@ -63,10 +64,20 @@ void EndIfStale(const std::string& dir) {
 
 }  // namespace
 
+bool EmptyCgroup(const std::string& dir) {
+  if (CgroupWatch(dir).Populated()) {
+    KillCgroup(dir);
+    return false;
+  }
+  (void)RemoveCgroup(dir);
+  return true;
+}
+
 bool EndCgroup(const std::string& dir, absl::Duration patience) {
   const CgroupWatch watch(dir);
-  const absl::Time deadline = absl::Now() + patience;
-  while (watch.Populated() && absl::Now() < deadline) {
+  const Clock& clock = Clock::Steady();
+  const absl::Time deadline = clock.Now() + patience;
+  while (watch.Populated() && clock.Now() < deadline) {
     KillCgroup(dir);
     pollfd events{watch.fd(), POLLPRI, 0};
     poll(&events, 1, kAskAgainMs);

@@ -41,6 +41,10 @@ class WorkerCgroup {
   bool enabled_in_parent_ = false;
 };
 
+// Kills what is in a cgroup and below, and removes it once nothing is; false while something is.
+// What cannot be removed for other reasons is left to EndStaleCgroups.
+bool EmptyCgroup(const std::string& dir);
+
 // Kills what is in a cgroup and below, waits until it is gone, and removes it. False where
 // something outlives `patience`: a process in a call that the kernel does not break off.
 bool EndCgroup(const std::string& dir, absl::Duration patience);

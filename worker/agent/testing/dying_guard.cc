@@ -1,0 +1,45 @@
+// dying_guard DESCRIPTORS FIFO
+//
+// Stands for a guard that is killed when its rank has ended and something that the rank had started
+// has not: says that the rank was started and exited with 0, and dies of SIGKILL at the next order.
+// What is left is in a session of its own, holds FIFO open, and has written its pid there.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "worker/agent/guard_protocol.h"
+
+namespace {
+
+using dp::worker::GuardNews;
+using dp::worker::kGuardSocket;
+
+[[noreturn]] void BeLeftBehind(const char* path) {
+  setsid();
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  close(kGuardSocket);
+  dprintf(open(path, O_WRONLY), "%d\n", getpid());
+  for (;;) pause();
+}
+
+void Tell(GuardNews::What what, int number) {
+  const GuardNews news{what, number};
+  (void)!send(kGuardSocket, &news, sizeof(news), 0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  if (fork() == 0) BeLeftBehind(argv[2]);
+  Tell(GuardNews::What::kStarted, getpid());
+  Tell(GuardNews::What::kExited, 0);
+  char order = 0;
+  (void)!recv(kGuardSocket, &order, sizeof(order), 0);
+  raise(SIGKILL);
+}
