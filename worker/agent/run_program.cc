@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/file_descriptor.h"
 
 namespace dp::worker {
@@ -23,7 +23,7 @@ constexpr size_t kOutputBytesMax = 16 << 10;
 
 bool AwaitReadable(int fd, absl::Time deadline) {
   pollfd wanted{fd, POLLIN, 0};
-  const int64_t wait_ms = absl::ToInt64Milliseconds(deadline - absl::Now());
+  const int64_t wait_ms = absl::ToInt64Milliseconds(deadline - Clock::Steady().Now());
   return wait_ms > 0 && poll(&wanted, 1, static_cast<int>(wait_ms)) > 0;
 }
 
@@ -70,7 +70,7 @@ std::optional<int> End(pid_t pid, absl::Time deadline) {
 }  // namespace
 
 absl::StatusOr<ProgramEnd> RunProgram(std::vector<std::string> argv, absl::Duration patience) {
-  const absl::Time deadline = absl::Now() + patience;
+  const absl::Time deadline = Clock::Steady().Now() + patience;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
   const FileDescriptor ours(ends[0]);
