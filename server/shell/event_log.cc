@@ -168,7 +168,8 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
           [](const core::ExpireJob& expire) { LogQueued("job_expired", expire.job); },
           [](const core::ForgetJob& forget) { LogQueued("job_forgotten", forget.job); },
           [&](const core::ReportSlots& report) {
-            Log(Severity::kWarning, "worker_slots_reported",
+            const bool healthy = report.unhealthy.empty();
+            Log(healthy ? Severity::kInfo : Severity::kWarning, "worker_slots_reported",
                 {{"worker", NameOf(coordinator, report.worker)},
                  {"unhealthy", report.unhealthy.size()}});
           },
