@@ -165,6 +165,7 @@ void Agent::Do(const Forget& forget) {
   observed_.Forgotten(forget.key);
   if (shipped) DropSpool(forget.key);
   if (!shipped) left_over_.insert(forget.key);
+  for (const RankKey& oldest : TakeExcessLeftOvers()) DropSpool(oldest);
   const auto& [job, generation, rank] = forget.key;
   if (options_.stores != nullptr && !Holds(job, generation)) {
     options_.stores->RanksGone(job, generation);
@@ -390,11 +391,26 @@ std::vector<v1::Gpu> Agent::GpusSince(uint64_t* number) const {
 }
 
 void Agent::FollowLeftOvers() {
-  for (const RankKey& key : LogSpool::Find(options_.state_dir)) {
+  const std::vector<RankKey> found = LogSpool::Find(options_.state_dir);
+  left_over_.insert(found.begin(), found.end());
+  for (const RankKey& oldest : TakeExcessLeftOvers()) SpoolOf(oldest).Remove();
+  std::map<RankKey, LogSpool> spools;
+  for (const RankKey& key : left_over_) {
     LogRank(Severity::kInfo, "spool_found", key);
-    left_over_.insert(key);
-    shipper_.FollowLeftOver(key, SpoolOf(key));
+    spools.emplace(key, SpoolOf(key));
   }
+  shipper_.FollowLeftOvers(std::move(spools));
+}
+
+std::vector<RankKey> Agent::TakeExcessLeftOvers() {
+  std::vector<RankKey> excess;
+  while (left_over_.size() > options_.left_overs_max) {
+    excess.push_back(*left_over_.begin());
+    left_over_.erase(left_over_.begin());
+    LogRank(Severity::kWarning, "spool_given_up", excess.back(),
+            LogField("left_overs_max", options_.left_overs_max));
+  }
+  return excess;
 }
 
 void Agent::DropSpool(const RankKey& key) {

@@ -37,6 +37,7 @@ struct AgentOptions {
   Labels labels = {};
   std::string state_dir;
   uint64_t spool_bytes_max = kSpoolBytesMax;  // of what ranks have written
+  size_t left_overs_max = kLeftOversMax;
   RankHost rank_host;  // `worker` and `address` are filled in by the registration
   // The address of this host for peers; asked before each registration, since the network may be
   // late.
@@ -140,6 +141,8 @@ class Agent {
   std::vector<v1::Gpu> GpusSince(uint64_t* number) const;
   // Sends what ranks of an earlier life have left in the spool.
   void FollowLeftOvers();
+  // The oldest of them that are more than may wait; they are to go.
+  std::vector<RankKey> TakeExcessLeftOvers();
   // No longer follows this spool, and removes it.
   void DropSpool(const RankKey& key);
   // Removes the spools that have served; the next life sends the others.
@@ -156,7 +159,8 @@ class Agent {
   Observed observed_;
   SlotReturn slots_;
   absl::btree_map<RankKey, v1::AssignedRank> assigned_;  // the same ranks as desired_
-  // Of ranks that are no longer on record here, but whose logs have not been stored yet.
+  // Of ranks that are no longer on record here, but whose logs have not been stored yet. At most
+  // left_overs_max; of the oldest jobs first.
   std::set<RankKey> left_over_;
   Session session_;  // incarnation 0: not registered yet
   Incarnation incarnation_;

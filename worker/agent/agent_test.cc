@@ -91,6 +91,7 @@ class AgentTest : public testing::Test {
                          .host_name = "host",
                          .slots = 2,
                          .state_dir = directory_.path(),
+                         .left_overs_max = left_overs_max_,
                          .rank_host = {.coordinator = "c:1", .trainer = "/trainer"},
                          .address = [] { return std::string("10.0.0.9"); },
                          .notify = &notify_,
@@ -145,6 +146,7 @@ class AgentTest : public testing::Test {
   DeviceMemorySource* memory_ = nullptr;
   FakeGpus readings_;
   GpuReader* gpus_ = nullptr;
+  size_t left_overs_max_ = kLeftOversMax;
   SlotDevices::Limits device_limits_{.patience = absl::Hours(1),
                                      .ask_every = absl::Milliseconds(1),
                                      .ask_unfit_every = absl::Milliseconds(1)};
@@ -468,6 +470,20 @@ TEST_F(AgentTest, AShutdownDoesNotWaitForACoordinatorThatIsAway) {
   EXPECT_EQ(runner_.NextOrder(), "terminate 0");
   End(0, 0);
   EXPECT_TRUE(AwaitEnd().ok());
+}
+
+TEST_F(AgentTest, OfTooManyLeftOversTheOldestGo) {
+  const LogSpool next(directory_.path(), {JobId(2), Generation(1), 0});
+  for (const LogSpool* spool : {&spool_, &next}) {
+    ASSERT_TRUE(spool->Create(absl::FromUnixSeconds(100)).ok());
+    std::ofstream(spool->path(v1::LOG_STREAM_STDOUT)) << "line\n";
+  }
+  coordinator_.RefuseLogs(absl::ResourceExhaustedError("the disk is full"));
+  left_overs_max_ = 1;
+  Run();
+  coordinator_.AwaitRefusals(1);
+  EXPECT_FALSE(std::filesystem::exists(spool_.path(v1::LOG_STREAM_STDOUT)));
+  EXPECT_TRUE(std::filesystem::exists(next.path(v1::LOG_STREAM_STDOUT)));
 }
 
 }  // namespace

@@ -17,8 +17,9 @@ constexpr size_t kBatchBytesMax = 1 << 20;
 constexpr size_t kChunkBytesMax = 128 << 10;
 constexpr size_t kRankBytesMax = std::size(kLogStreams) * kChunkBytesMax;
 constexpr absl::Duration kAppendDeadline = absl::Seconds(10);
-// Four orders a rank, for a thousand slots; more is a bug of ours.
-constexpr size_t kShipOrdersMax = 8192;
+// Four orders a rank, for a thousand slots, and one to drop each spool that is left over; more is a
+// bug of ours.
+constexpr size_t kShipOrdersMax = 4096 + kLeftOversMax;
 
 }  // namespace
 
@@ -37,10 +38,10 @@ LogShipper::~LogShipper() { orders_.Close(); }
 
 void LogShipper::Use(const Session& session) { Push(UseOrder{session}); }
 void LogShipper::Follow(const RankKey& key, const LogSpool& spool) {
-  Push(FollowOrder{key, spool});
+  Push(FollowOrder{{{key, spool}}});
 }
-void LogShipper::FollowLeftOver(const RankKey& key, const LogSpool& spool) {
-  Push(FollowOrder{key, spool, /*left_over=*/true});
+void LogShipper::FollowLeftOvers(std::map<RankKey, LogSpool> spools) {
+  Push(FollowOrder{std::move(spools), /*left_over=*/true});
 }
 void LogShipper::Finish(const RankKey& key) { Push(FinishOrder{key}); }
 void LogShipper::Drop(const RankKey& key) { Push(DropOrder{key}); }
@@ -68,12 +69,16 @@ absl::Duration LogShipper::Patience() {
 void LogShipper::CarryOut(const UseOrder& order) { session_ = order.session; }
 
 void LogShipper::CarryOut(const FollowOrder& order) {
-  RankLogs logs{.job_submitted_at = order.spool.job_submitted_at(), .finished = order.left_over};
+  for (const auto& [key, spool] : order.spools) Follow(key, spool, order.left_over);
+}
+
+void LogShipper::Follow(const RankKey& key, const LogSpool& spool, bool left_over) {
+  RankLogs logs{.job_submitted_at = spool.job_submitted_at(), .finished = left_over};
   for (size_t i = 0; i < logs.files.size(); ++i) {
-    logs.files[i] = std::make_shared<SpoolFile>(order.spool.path(kLogStreams[i]), order.left_over);
+    logs.files[i] = std::make_shared<SpoolFile>(spool.path(kLogStreams[i]), left_over);
     watch_.Add(logs.files[i]);
   }
-  const bool added = ranks_.emplace(order.key, std::move(logs)).second;
+  const bool added = ranks_.emplace(key, std::move(logs)).second;
   DP_CHECK(added);
 }
 
@@ -81,7 +86,7 @@ void LogShipper::CarryOut(const FinishOrder& order) {
   const auto logs = ranks_.find(order.key);
   if (logs == ranks_.end()) return;
   logs->second.finished = true;
-  for (const auto& file : logs->second.files) file->Look(clock_.Now());
+  for (const auto& file : logs->second.files) file->End(clock_.Now());
 }
 
 void LogShipper::CarryOut(const DropOrder& order) {

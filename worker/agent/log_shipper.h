@@ -26,6 +26,10 @@ namespace dp::worker {
 // What the spools of all ranks of a host keep, about: 128 MiB for each of eight.
 inline constexpr uint64_t kSpoolBytesMax = uint64_t{1} << 30;
 
+// So many spools wait for the coordinator when nothing else is left of their ranks; past it the
+// oldest go. At their least, 64 KiB a file, all of them are within kSpoolBytesMax.
+inline constexpr size_t kLeftOversMax = 4096;
+
 // News of one rank's logs: some were stored, or all that there will ever be.
 struct LogsNews {
   RankKey key;
@@ -54,8 +58,8 @@ class LogShipper {
   // Sends in the name of this session from now on.
   void Use(const Session& session);
   void Follow(const RankKey& key, const LogSpool& spool);
-  // The same for a rank of an earlier life of the daemon, which writes nothing any more.
-  void FollowLeftOver(const RankKey& key, const LogSpool& spool);
+  // The same for ranks of an earlier life of the daemon, which write nothing any more.
+  void FollowLeftOvers(std::map<RankKey, LogSpool> spools);
   // Nothing will be written any more: what is there is the end.
   void Finish(const RankKey& key);
   // Stops following, whatever is left to send.
@@ -66,8 +70,7 @@ class LogShipper {
     Session session;
   };
   struct FollowOrder {
-    RankKey key;
-    LogSpool spool;
+    std::map<RankKey, LogSpool> spools;
     bool left_over = false;
   };
   struct FinishOrder {
@@ -92,6 +95,7 @@ class LogShipper {
   void Loop();
   void CarryOut(const UseOrder& order);
   void CarryOut(const FollowOrder& order);
+  void Follow(const RankKey& key, const LogSpool& spool, bool left_over);
   void CarryOut(const FinishOrder& order);
   void CarryOut(const DropOrder& order);
   absl::Duration Patience();

@@ -152,10 +152,34 @@ TEST_F(LogShipperTest, WhatAnEarlierLifeLeftIsSentFromWhereItStopped) {
   Write("two\nthr");
   Start(kSpoolBytesMax);
   coordinator_.SetReachable(true);
-  shipper_->FollowLeftOver(key_, spool_);
+  shipper_->FollowLeftOvers({{key_, spool_}});
   EXPECT_TRUE(AwaitAllShipped());
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\ntwo\nthr"), "one\ntwo\nthr");
   EXPECT_EQ(coordinator_.submitted_at(), kShippedJobAt);
+}
+
+TEST_F(LogShipperTest, AnyNumberOfLeftOversIsTakenAtOnce) {
+  constexpr int kMany = 20'000;
+  std::map<RankKey, LogSpool> spools;
+  for (int rank = 1; rank <= kMany; ++rank) {
+    const RankKey key{JobId(3), Generation(1), rank};
+    spools.emplace(key, LogSpool(directory_.path(), key));  // whose files have gone
+  }
+  shipper_->FollowLeftOvers(std::move(spools));
+  EXPECT_TRUE(AwaitAllShipped());
+}
+
+TEST_F(LogShipperTest, AStreamThatCannotBeOpenedIsSentWhenItCan) {
+  const std::string path = spool_.path(v1::LOG_STREAM_STDOUT);
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(path, path);  // a loop
+  Write("{}\n", v1::LOG_STREAM_METRICS);
+  shipper_->FollowLeftOvers({{key_, spool_}});
+  coordinator_.AwaitLog(v1::LOG_STREAM_METRICS, "{}\n");
+  std::ofstream(path + ".mended") << "one\n";
+  std::filesystem::rename(path + ".mended", path);
+  EXPECT_TRUE(AwaitAllShipped());
+  EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\n"), "one\n");
 }
 
 TEST_F(LogShipperTest, LinesCarryTheTimeAtWhichTheyWereFoundAndNotThatOfSending) {

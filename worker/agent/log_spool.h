@@ -27,7 +27,8 @@ class LogSpool {
  public:
   LogSpool(const std::string& state_dir, const RankKey& key);
 
-  // The spools that there are: at the start of a daemon, those that an earlier life left.
+  // The spools that there are, in no order: at the start of a daemon, those that an earlier life
+  // left.
   static std::vector<RankKey> Find(const std::string& state_dir);
 
   // Makes the files, empty, and the directories above them. They are of a rank of the job that was
