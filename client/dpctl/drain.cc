@@ -28,7 +28,8 @@ class Drain final : public Command {
 
   void DefineFlags(CLI::App& app) override {
     app.add_option("WORKER", request_.worker, "Its name")->required();
-    app.add_option("--reason", request_.reason, "Shown to who wonders why")->required();
+    app.add_option("--reason", request_.reason,
+                   "Shown to who wonders why; without it, --wait waits for a drain that is on");
     app.add_flag("--hand-over", request_.hand_over,
                  "Ask jobs with ranks there to go on elsewhere, not to finish");
     CLI::Option* wait = app.add_flag("--wait", wait_, "Wait until no rank is left there");
@@ -37,16 +38,16 @@ class Drain final : public Command {
   }
 
   absl::StatusOr<int> Run(Context& context) override {
-    v1::DrainRequest request;
-    request.set_worker(request_.worker);
-    request.set_reason(request_.reason);
-    request.set_hand_over(request_.hand_over);
-    DP_ASSIGN_OR_RETURN(const v1::DrainResponse response, context.Call([&](absl::Duration in) {
-      return context.coordinator().workers().Drain(request, in);
-    }));
-    if (!wait_) {
-      Print(response.worker(), context);
-      return kSuccess;
+    const bool begins = !request_.reason.empty();
+    if (!begins && (!wait_ || request_.hand_over)) {
+      return absl::InvalidArgumentError("--reason is required; say why no rank may come there");
+    }
+    if (begins) {
+      DP_ASSIGN_OR_RETURN(const v1::DrainResponse response, Begin(context));
+      if (!wait_) {
+        Print(response.worker(), context);
+        return kSuccess;
+      }
     }
     DP_ASSIGN_OR_RETURN(const v1::Worker worker, AwaitEmpty(context));
     Print(worker, context);
@@ -54,6 +55,15 @@ class Drain final : public Command {
   }
 
  private:
+  absl::StatusOr<v1::DrainResponse> Begin(Context& context) const {
+    v1::DrainRequest request;
+    request.set_worker(request_.worker);
+    request.set_reason(request_.reason);
+    request.set_hand_over(request_.hand_over);
+    return context.Call([&](absl::Duration in) {
+      return context.coordinator().workers().Drain(request, in);
+    });
+  }
   static bool Empty(const v1::Worker& worker) { return worker.jobs().empty(); }
 
   // The worker when no rank is left there, or when time is up.
@@ -77,6 +87,10 @@ class Drain final : public Command {
           [this](const v1::Worker& worker) { return worker.name() == request_.worker; });
       if (found == response.workers().end())
         return absl::NotFoundError(absl::StrCat("worker ", request_.worker, " is gone"));
+      if (!found->drained() && request_.reason.empty()) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "worker ", request_.worker, " is not drained; drain it with a --reason"));
+      }
       if (Empty(*found) || clock.Now() >= until) return *found;
     }
   }

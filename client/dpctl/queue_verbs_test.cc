@@ -90,6 +90,18 @@ TEST_F(QueueVerbsTest, ADrainGivesUpWaitingWith101) {
   EXPECT_EQ(result.out, "worker w-a is DRAINING, with jobs 7\n");
 }
 
+TEST_F(QueueVerbsTest, ADrainThatIsOnIsWaitedForAndStaysAsItWas) {
+  EXPECT_THAT(Dpctl("drain w-a --wait").err, HasSubstr("w-a is not drained"));
+  coordinator_.workers.mutable_workers(0)->set_drained(true);
+  coordinator_.on_watch_workers = [](v1::ListWorkersResponse& workers) {
+    workers.mutable_workers(0)->clear_jobs();
+    workers.mutable_workers(0)->set_state(v1::WORKER_STATE_DRAINED);
+  };
+  EXPECT_EQ(Dpctl("drain w-a --wait").out, "worker w-a is DRAINED\n");
+  EXPECT_THAT(coordinator_.drains, ::testing::IsEmpty());
+  EXPECT_EQ(Dpctl("drain w-a --wait --hand-over").code, 2);
+}
+
 TEST_F(QueueVerbsTest, ADrainAndItsEndAreToldToPrograms) {
   EXPECT_EQ(Dpctl("drain w-b --reason disks -o name").out, "w-b\n");
   out_.str("");

@@ -181,6 +181,23 @@ class EachOverlay(unittest.TestCase):
                 self.assertEqual(worker.run_hook(hook), 0)
                 self.assertEqual(worker_states(cluster), {"dp-worker-0": "DRAINED"})
 
+    def test_a_pod_that_ends_while_its_worker_is_drained_waits_for_its_ranks(self):
+        with Cluster() as cluster:
+            worker = PodProgram(self.objects, "dp-worker", cluster)
+            command = worker.command({"dp-coordinator:7070": cluster.address})
+            cluster.program(*command, env=worker.environment)
+            fifo = cluster.dir / "fifo"
+            os.mkfifo(fifo)
+            job = cluster.dpctl("submit", "-o", "name", "--", "cat", fifo, check=0).stdout.strip()
+            with open(fifo, "wb"):  # once the rank reads
+                cluster.dpctl("drain", "dp-worker-0", "--reason", "new disks", check=0)
+                hook = worker.start_hook("preStop")
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    hook.wait(1)
+            self.assertEqual(hook.wait(), 0)
+            self.assertEqual(worker_states(cluster), {"dp-worker-0": "DRAINED"})
+            self.assertEqual(cluster.wait(job), 0)
+
     def test_what_the_pods_run_carries_out_a_job(self):
         with Cluster() as cluster:
             coordinator = PodProgram(self.objects, "dp-coordinator", cluster)
@@ -258,10 +275,13 @@ class PodProgram:
         return [BIN / program.name, *words[1:]]
 
     def run_hook(self, name):
-        """With the programs here, as those of the image have another place; returns its exit code."""
+        return self.start_hook(name).wait()
+
+    def start_hook(self, name):
+        """With the programs here, as those of the image have another place."""
         command = self._container["lifecycle"][name]["exec"]["command"]
         text = command[-1].replace("/opt/dp/bin", str(BIN))
-        return subprocess.run([*command[:-1], text], env={**os.environ, **self.environment}).returncode
+        return subprocess.Popen([*command[:-1], text], env={**os.environ, **self.environment})
 
     def _on_volume(self, word):
         for mount in self._container["volumeMounts"]:
