@@ -27,6 +27,11 @@ void LogRank(Severity severity, absl::string_view event, const RankKey& key, con
        more...});
 }
 
+std::function<bool()> AbsenceAsSeenBy(ListenerProbe* probe) {
+  if (probe == nullptr) return nullptr;
+  return [probe] { return probe->NobodyListens(); };
+}
+
 }  // namespace
 
 Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::LogsConnection& logs,
@@ -44,7 +49,7 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
       lease_(
           workers, [this] { return Registration(); },
           {.clock = clock_,
-           .coordinator_absent = options_.coordinator_absent,
+           .coordinator_absent = AbsenceAsSeenBy(options_.coordinator_probe),
            .gpus_since = [this](uint64_t* number) { return GpusSince(number); }},
           NextRandom(random_state_), events),
       watch_(workers, NextRandom(random_state_), events),
@@ -208,6 +213,8 @@ void Agent::On(const Registered& event) {
   rank_host_.facts.interface = InterfaceWith(event.address);
   session_ = event.session;
   observed_.Reachable(clock_.Now());
+  // Each life of the coordinator registers its workers, and it may have come up on another host.
+  if (options_.coordinator_probe != nullptr) options_.coordinator_probe->LookUpAgain();
   watch_.Use(session_);
   shipper_.Use(session_);
   if (options_.notify != nullptr) options_.notify->Status("registered as " + event.name);

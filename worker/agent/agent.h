@@ -19,6 +19,7 @@
 #include "worker/agent/events.h"
 #include "worker/agent/gpu_reader.h"
 #include "worker/agent/lease.h"
+#include "worker/agent/listener_probe.h"
 #include "worker/agent/log_shipper.h"
 #include "worker/agent/process_runner.h"
 #include "worker/agent/rank_command.h"
@@ -48,8 +49,8 @@ struct AgentOptions {
   StoreEndpoints* stores = nullptr;
   // Told of the registration, of the end, and that the loop still turns; likewise.
   NotifySocket* notify = nullptr;
-  // Whether the host of the coordinator answers that no process listens there. Null: never known.
-  std::function<bool()> coordinator_absent;
+  // Of the coordinator's address; the owner's. Null: whether anybody listens there is never known.
+  ListenerProbe* coordinator_probe = nullptr;
   // By slot, the GPUs that its ranks have; empty: none has any.
   std::vector<std::vector<Device>> slot_devices = {};
   // Who knows when they are free; the owner's. Null: they count as free when the processes are

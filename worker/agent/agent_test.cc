@@ -95,6 +95,7 @@ class AgentTest : public testing::Test {
                          .rank_host = {.coordinator = "c:1", .trainer = "/trainer"},
                          .address = [] { return std::string("10.0.0.9"); },
                          .notify = &notify_,
+                         .coordinator_probe = probe_,
                          .slot_devices = {{{"a", "GPU 0 (a)"}}, {}},
                          .device_memory = memory_,
                          .device_limits = device_limits_,
@@ -146,6 +147,7 @@ class AgentTest : public testing::Test {
   DeviceMemorySource* memory_ = nullptr;
   FakeGpus readings_;
   GpuReader* gpus_ = nullptr;
+  ListenerProbe* probe_ = nullptr;
   size_t left_overs_max_ = kLeftOversMax;
   SlotDevices::Limits device_limits_{.patience = absl::Hours(1),
                                      .ask_every = absl::Milliseconds(1),
@@ -484,6 +486,25 @@ TEST_F(AgentTest, OfTooManyLeftOversTheOldestGo) {
   coordinator_.AwaitRefusals(1);
   EXPECT_FALSE(std::filesystem::exists(spool_.path(v1::LOG_STREAM_STDOUT)));
   EXPECT_TRUE(std::filesystem::exists(next.path(v1::LOG_STREAM_STDOUT)));
+}
+
+TEST_F(AgentTest, WhereTheCoordinatorIsIsLookedUpAgainInEachOfItsLives) {
+  BoundedQueue<bool> looked_up(10);
+  ListenerProbe probe("c:1", [&](const std::string&) {
+    bool asked = true;
+    looked_up.TryPush(asked);
+    return ListenerProbe::Addresses();
+  });
+  looked_up.DrainFor(absl::Seconds(20));  // at its start
+  probe_ = &probe;
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  EXPECT_FALSE(looked_up.DrainFor(absl::Seconds(20)).empty());
+  coordinator_.Restart();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  EXPECT_FALSE(looked_up.DrainFor(absl::Seconds(20)).empty());
+  events_.Tell(ShutdownWanted{});
+  EXPECT_TRUE(AwaitEnd().ok());  // before the probe
 }
 
 }  // namespace

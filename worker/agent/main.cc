@@ -238,8 +238,6 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
                         flags.coordinator.c_str(), flags.slots);
             std::fflush(stdout);
           },
-      .coordinator_absent = [probe = std::make_shared<ListenerProbe>(
-                                 flags.coordinator)] { return probe->NobodyListens(); },
       .slot_devices = SlotDevicesOf({.slots = flags.slots, .devices = flags.gpus}),
       .device_limits = {.free_bytes_max = int64_t{flags.gpu_free_mib} << 20,
                         .patience = absl::Seconds(flags.gpu_free_within_s)},
@@ -266,6 +264,8 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
       ProgramDir() / "dp-guard", [&events](ProcessNews news) { events.Tell(std::move(news)); },
       descriptors_of_ranks, cgroups.get());
   AgentOptions options = OptionsFrom(flags, state_dir.path(), ports);
+  ListenerProbe probe(flags.coordinator);
+  options.coordinator_probe = &probe;
   const auto device_memory = flags.gpus.empty() ? nullptr : OpenDeviceMemory();
   options.device_memory = device_memory.get();
   const auto gpus = flags.gpus.empty() ? nullptr : OpenGpuReader(kDriverDir);
