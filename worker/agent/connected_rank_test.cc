@@ -10,6 +10,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/bounded_queue.h"
+#include "base/clock.h"
 #include "base/store/wire/socket.h"
 #include "gtest/gtest.h"
 
@@ -53,6 +55,44 @@ TEST_F(ConnectedRankTest, ItIsThatOfTheProcessAtTheOtherEnd) {
 TEST_F(ConnectedRankTest, AProcessOfAnotherJobHasNone) {
   Connect("DP_JOB=70 DP_RANK=3");
   EXPECT_EQ(Rank(7), std::nullopt);
+}
+
+// As that of a client on another host, which has the port that a rank here has for something else.
+TEST_F(ConnectedRankTest, OneOfTwoConnectionsWithThesePortsHasNone) {
+  Connect("DP_JOB=7 DP_RANK=3");
+  const FileDescriptor other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in from{};
+  from.sin_family = AF_INET;
+  from.sin_port = htons(client_port_);
+  from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+  ASSERT_EQ(bind(other.get(), reinterpret_cast<sockaddr*>(&from), sizeof(from)), 0);
+  sockaddr_in to = from;
+  to.sin_port = htons(*wire::PortOf(listener_.get()));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(other.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  EXPECT_EQ(Rank(7), std::nullopt);
+}
+
+TEST(RankLookupTest, TheAnswerIsThatOfTheQuestion) {
+  RankLookup lookup([](uint16_t port) { return std::optional<int>(port + 1); });
+  EXPECT_EQ(lookup.Ask(1), 2);
+  EXPECT_EQ(lookup.Ask(5), 6);
+}
+
+TEST(RankLookupTest, WhatTakesLongIsNotWaitedForAndKeepsNobodyElseWaiting) {
+  BoundedQueue<bool> go_on(10);
+  RankLookup lookup([&](uint16_t port) {
+    go_on.DrainFor(absl::Seconds(20));
+    return std::optional<int>(port);
+  });
+  const absl::Time began = Clock::Steady().Now();
+  EXPECT_EQ(lookup.Ask(1), std::nullopt);
+  EXPECT_EQ(lookup.Ask(2), std::nullopt);
+  EXPECT_LT(Clock::Steady().Now() - began, absl::Seconds(15));
+  go_on.Close();
+  std::optional<int> answer;
+  while (!answer.has_value()) answer = lookup.Ask(3);
+  EXPECT_EQ(answer, 3);
 }
 
 TEST_F(ConnectedRankTest, AConnectionThatIsNotThereHasNone) {

@@ -1,5 +1,6 @@
 #include "worker/agent/store_endpoints.h"
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -38,12 +39,18 @@ std::vector<std::string> AddressesFor(const v1::AssignedRank& rank) {
   return addresses;
 }
 
+std::shared_ptr<RankLookup> LookupFor(JobId job, uint16_t port) {
+  return std::make_shared<RankLookup>([job, port](uint16_t client_port) {
+    return ConnectedRank(job, {port, client_port});
+  });
+}
+
 wire::ServerOptions ServerAt(const v1::AssignedRank& rank, const std::string& address) {
   const auto port = static_cast<uint16_t>(rank.store_port());
   return {.host = address,
           .port = port,
-          .rank_of = [job = JobId(rank.job()), port](uint16_t client_port) {
-            return ConnectedRank(job, {port, client_port});
+          .rank_of = [lookup = LookupFor(JobId(rank.job()), port)](uint16_t client_port) {
+            return lookup->Ask(client_port);
           }};
 }
 
