@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace dp::trainer {
 
 Progress::Progress(const Options& options, MetricLog& log, const Clock& clock)
@@ -75,10 +77,15 @@ void Progress::Ended() {
   log_.Write(metric);
 }
 
-void Progress::HandedOver(bool saved) {
+void Progress::HandedOver(bool saves, const absl::Status& saved) {
   v1::Metric metric = NewMetric("handover");
-  if (!saved) {
+  if (!saves) {
     metric.set_message("nothing is saved, as the job has no train.checkpoint: it begins anew");
+  } else if (!saved.ok()) {
+    metric.set_message(
+        absl::StrCat("this step is not saved: it goes on from the checkpoint before, "
+                     "or begins anew: ",
+                     saved.message()));
   }
   log_.Write(metric);
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
@@ -48,7 +49,9 @@ class Progress {
   void EpochDone();
   void Evaluated(const Evaluation& evaluation);
   void Ended();
-  void HandedOver(bool saved);
+  // `saves`: the job keeps checkpoints. `saved`: why the state that is left is not on record, as
+  // far as this rank knows.
+  void HandedOver(bool saves, const absl::Status& saved);
   // Something beside the steps, of rank 0.
   void Tell(const v1::Metric& metric) { log_.Write(metric); }
 

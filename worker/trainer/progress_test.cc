@@ -59,6 +59,16 @@ TEST_F(ProgressTest, OnlyRankZeroTellsStepsButEveryRankItsStartAndEnd) {
   EXPECT_FALSE(metrics[1].has_accuracy());
 }
 
+TEST_F(ProgressTest, WhoLeavesSaysWhatIsNotSaved) {
+  Progress progress = Make(/*rank=*/0);
+  progress.HandedOver(/*saves=*/true, absl::OkStatus());
+  EXPECT_EQ(Metrics().back().message(), "");
+  progress.HandedOver(/*saves=*/true, absl::InternalError("the disk is full"));
+  EXPECT_EQ(Metrics().back().message(),
+            "this step is not saved: it goes on from the checkpoint before, or begins anew: the "
+            "disk is full");
+}
+
 TEST_F(ProgressTest, TheEndRepeatsTheLastAccuracy) {
   Progress progress = Make(/*rank=*/0);
   progress.Started();

@@ -186,14 +186,15 @@ class RankProgram {
                     .asked_to_leave = [this] { return watch_ && watch_->asked(); },
                     .trace = plan.trace_file.empty() ? nullptr : &trace});
     DP_ASSIGN_OR_RETURN(const TrainingEnd end, loop.Run());
+    absl::Status saved;
     const auto leave_behind = [&] {
-      loop.SaveEnd();
+      saved = loop.SaveEnd();
       return end == TrainingEnd::kDone ? WriteResults(plan, model, trace) : absl::OkStatus();
     };
     const absl::Duration often = std::min(kMeetEvery, plan.detect_within / kMeetingsPerDetection);
     DP_RETURN_IF_ERROR(FinishTogether(group, often, leave_behind));
     end == TrainingEnd::kDone ? progress.Ended()
-                              : progress.HandedOver(!plan.checkpoint.dir.empty());
+                              : progress.HandedOver(!plan.checkpoint.dir.empty(), saved);
     // A peer that does not come to its end fails by itself; what this rank has is whole.
     (void)group.Leave()->Wait();
     return end;

@@ -32,7 +32,7 @@ Saver::Saver(const Options& options, const Environment& environment, const RankM
       layout_(model.layout),
       connection_(connection),
       clock_(clock),
-      saved_at_(clock.Now()),
+      begun_at_(clock.Now()),
       thread_([this] {
         pthread_setname_np(pthread_self(), "checkpoint");
         Run();
@@ -55,8 +55,10 @@ absl::Status Saver::Prepare(const std::vector<v1::Checkpoint>& on_record) {
 }
 
 void Saver::Resumed(const Position& position) {
-  saved_step_ = position.step;
-  saved_at_ = clock_.Now();
+  begun_step_ = position.step;
+  begun_at_ = clock_.Now();
+  MutexLock lock(mu_);
+  recorded_step_ = position.step;
 }
 
 void Saver::StepDone(const Position& position) {
@@ -67,15 +69,23 @@ void Saver::StepDone(const Position& position) {
 // it.
 bool Saver::Due(const Position& position) const {
   if (options_.every_steps > 0) {
-    return position.step / options_.every_steps > saved_step_ / options_.every_steps;
+    return position.step / options_.every_steps > begun_step_ / options_.every_steps;
   }
-  return clock_.Now() - saved_at_ >= options_.every;
+  return clock_.Now() - begun_at_ >= options_.every;
 }
 
-void Saver::SaveNow(const Position& position) {
+absl::Status Saver::SaveNow(const Position& position) {
   AwaitIdle();
-  if (saved_step_ != position.step) Begin(position);
+  if (on_record(position)) return absl::OkStatus();
+  Begin(position);
   AwaitIdle();
+  MutexLock lock(mu_);
+  return outcome_;
+}
+
+bool Saver::on_record(const Position& position) {
+  MutexLock lock(mu_);
+  return recorded_step_ == position.step;
 }
 
 void Saver::AwaitIdle() {
@@ -100,12 +110,12 @@ void Saver::Begin(const Position& position) {
   state.manifest.set_epoch_samples(position.epoch_samples);
   model_.device->Read(model_.values->span(), absl::MakeSpan(state.values));
   model_.device->Read(model_.optimizer->velocity(), absl::MakeSpan(state.velocity));
-  saved_step_ = position.step;
-  saved_at_ = clock_.Now();
+  begun_step_ = position.step;
+  begun_at_ = clock_.Now();
   MutexLock lock(mu_);
   if (fenced_) return;
   pending_ = std::move(state);
-  stall_seconds_ = absl::ToDoubleSeconds(saved_at_ - began);
+  stall_seconds_ = absl::ToDoubleSeconds(begun_at_ - began);
   changed_.NotifyAll();
 }
 
@@ -133,6 +143,11 @@ void Saver::Run() {
 void Saver::Save(const TrainingState& state) {
   const absl::Time began = clock_.Now();
   const absl::StatusOr<WrittenCheckpoint> written = WriteAndRegister(state);
+  {
+    MutexLock lock(mu_);
+    outcome_ = written.status();
+    if (written.ok()) recorded_step_ = state.manifest.step();
+  }
   v1::Metric metric;
   metric.set_epoch(state.manifest.epoch());
   metric.set_step(static_cast<int32_t>(state.manifest.step()));

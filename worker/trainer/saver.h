@@ -25,7 +25,8 @@ namespace dp::trainer {
 // and velocity, a thread of its own writes them, registers them and removes those that are too many
 // (docs/checkpoints.md). One checkpoint is under way at a time; where the next is due before it is
 // there, it is taken as soon as it is. What cannot be saved costs a checkpoint, not the training.
-// The connection must outlive it. Methods are the training thread's.
+// The connection must outlive it. One thread at a time: the training's, and at its end the one that
+// finishes.
 class Saver {
  public:
   struct Options {
@@ -46,13 +47,13 @@ class Saver {
 
   // After every step: saves where a checkpoint is due.
   void StepDone(const Position& position) DP_EXCLUDES(mu_);
-  // Saves this position, unless it is saved already, and waits until it is registered or is known
-  // to fail.
-  void SaveNow(const Position& position) DP_EXCLUDES(mu_);
+  // Saves this position, unless it is on record already, and waits for the outcome. Errors: why it
+  // is not on record.
+  absl::Status SaveNow(const Position& position) DP_EXCLUDES(mu_);
   // Waits until nothing is under way.
   void AwaitIdle() DP_EXCLUDES(mu_);
   // The step that was resumed needs no saving.
-  void Resumed(const Position& position);
+  void Resumed(const Position& position) DP_EXCLUDES(mu_);
 
   // What has become of checkpoints since the last call, as metrics: "checkpoint",
   // "checkpoint_lost".
@@ -63,6 +64,7 @@ class Saver {
   // Copies the state into `pending_`, which is empty, and wakes the thread.
   void Begin(const Position& position) DP_EXCLUDES(mu_);
   bool busy() DP_EXCLUDES(mu_);
+  bool on_record(const Position& position) DP_EXCLUDES(mu_);
 
   void Run() DP_EXCLUDES(mu_);
   void Save(const TrainingState& state) DP_EXCLUDES(mu_);
@@ -80,13 +82,15 @@ class Saver {
   const Clock& clock_;
   client::Pause pause_;
 
-  // The training thread's.
-  int64_t saved_step_ = 0;  // of the checkpoint that was begun last
-  absl::Time saved_at_;
+  // The caller's: of the checkpoint that was begun last.
+  int64_t begun_step_ = 0;
+  absl::Time begun_at_;
 
   Mutex mu_;
   CondVar changed_;
   std::optional<TrainingState> pending_ DP_GUARDED_BY(mu_);  // until it is saved
+  int64_t recorded_step_ DP_GUARDED_BY(mu_) = 0;             // of the latest on record
+  absl::Status outcome_ DP_GUARDED_BY(mu_);                  // of the latest that is not pending
   double stall_seconds_ DP_GUARDED_BY(mu_) = 0;
   std::vector<v1::Metric> reports_ DP_GUARDED_BY(mu_);
   bool fenced_ DP_GUARDED_BY(mu_) = false;  // this generation is over

@@ -90,9 +90,9 @@ TEST_F(SaverTest, FilesBeyondWhatIsKeptGo) {
 TEST_F(SaverTest, SaveNowSavesAPositionOnce) {
   const auto saver = Make({.every_steps = 10});
   Step(*saver, 1, 10);
-  saver->SaveNow({.step = 10});
+  EXPECT_TRUE(saver->SaveNow({.step = 10}).ok());
   EXPECT_THAT(steps(), ElementsAre(10));
-  saver->SaveNow({.step = 13});
+  EXPECT_TRUE(saver->SaveNow({.step = 13}).ok());
   EXPECT_THAT(steps(), ElementsAre(13, 10));
 }
 
@@ -121,6 +121,16 @@ TEST_F(SaverTest, WhatCannotBeWrittenIsReportedAndTriedAgain) {
   EXPECT_THAT(steps(), ElementsAre(20));
 }
 
+TEST_F(SaverTest, SaveNowTriesAgainWhatWasLostAndSaysWhyItIs) {
+  const auto saver = Make({.every_steps = 10});
+  fs::remove_all(directory_);
+  Step(*saver, 1, 10);
+  EXPECT_THAT(saver->SaveNow({.step = 10}).message(), HasSubstr("cannot create " + directory_));
+  fs::create_directory(directory_);
+  EXPECT_EQ(saver->SaveNow({.step = 10}), absl::OkStatus());
+  EXPECT_THAT(steps(), ElementsAre(10));
+}
+
 TEST_F(SaverTest, WhatMayBeOnRecordOutlivesALostAnswer) {
   const auto saver = Make({.every_steps = 10});
   coordinator_.refusal = absl::CancelledError("the rank is being stopped");
@@ -132,6 +142,7 @@ TEST_F(SaverTest, AGenerationThatIsOverStops) {
   const auto saver = Make({.every_steps = 10});
   coordinator_.refusal = absl::FailedPreconditionError("generation 1 is stale, current is 2");
   Step(*saver, 1, 40);
+  EXPECT_EQ(saver->SaveNow({.step = 40}), coordinator_.refusal);
   EXPECT_THAT(names(), ElementsAre("step-10-generation-1"));
   const std::vector<v1::Metric> reports = saver->TakeReports();
   ASSERT_EQ(reports.size(), 1u);

@@ -41,10 +41,11 @@ absl::StatusOr<TrainingEnd> TrainLoop::Run() {
   return RunEpochs();
 }
 
-void TrainLoop::SaveEnd() {
-  if (parts_.saver == nullptr) return;
-  parts_.saver->SaveNow(parts_.progress.position());
+absl::Status TrainLoop::SaveEnd() {
+  if (parts_.saver == nullptr) return absl::OkStatus();
+  const absl::Status saved = parts_.saver->SaveNow(parts_.progress.position());
   TellSaved();
+  return saved;
 }
 
 // A position at the end of an epoch begins with that epoch's end, which nobody may have seen.

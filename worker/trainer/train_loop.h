@@ -57,8 +57,8 @@ class TrainLoop {
   absl::StatusOr<TrainingEnd> Run();
 
   // Where checkpoints are made: saves what Run ended with, and waits until it is registered or
-  // known to fail. After Run, from any one thread.
-  void SaveEnd();
+  // known to fail. After Run, from any one thread. Errors: why it is not on record.
+  absl::Status SaveEnd();
 
  private:
   absl::StatusOr<TrainingEnd> RunEpochs();

@@ -115,7 +115,9 @@ class Training {
                     .saver = saver ? &*saver : nullptr,
                     .asked_to_leave = asked});
     const auto end = loop.Run();
-    if (end.ok()) loop.SaveEnd();
+    if (end.ok()) {
+      EXPECT_EQ(loop.SaveEnd(), absl::OkStatus());
+    }
     outcome.status = end.status();
     if (end.ok()) outcome.end = *end;
     const absl::Span<float> values = model->values->span();
