@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
-#include <future>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +12,7 @@
 #include "worker/trainer/checkpoint_files.h"
 #include "worker/trainer/checkpoint_fit.h"
 #include "worker/trainer/fault_point.h"
+#include "worker/trainer/side_work.h"
 
 namespace dp::trainer {
 namespace {
@@ -24,7 +23,7 @@ absl::Span<uint8_t> Bytes(absl::Span<T> values) {
 }
 
 // A small part of the shortest detectWithin, 1 s.
-constexpr std::chrono::milliseconds kSignOfLife(200);
+constexpr absl::Duration kSignOfLife = absl::Milliseconds(200);
 
 // What the rank that reads tells the others before the tensors, byte by byte.
 struct Announcement {
@@ -138,12 +137,13 @@ class Resumption {
   // a collective may.
   absl::Status ReadForAll(size_t point, Announcement& announcement,
                           std::optional<TrainingState>& state) {
-    auto read = std::async(std::launch::async, [&] { return Read(point, announcement); });
-    while (read.wait_for(kSignOfLife) != std::future_status::ready) {
+    SideWork<std::optional<TrainingState>> read("resume",
+                                                [&] { return Read(point, announcement); });
+    while (!read.DoneWithin(kSignOfLife)) {
       Announcement reading{.verdict = Announcement::Verdict::kReading};
       DP_RETURN_IF_ERROR(Send(absl::MakeSpan(&reading, 1), group_.rank()));
     }
-    state = read.get();
+    state = read.Take();
     return Send(absl::MakeSpan(&announcement, 1), group_.rank());
   }
 
