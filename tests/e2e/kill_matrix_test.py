@@ -16,11 +16,12 @@ import testbed
 from cluster import eventually
 
 LAST_STEP = testbed.EPOCHS * testbed.STEPS_PER_EPOCH
-# By name: fault point, step, rank. Rank 0 saves; in the last two all others have nothing left to do.
+# By name: fault point, step, rank. Rank 0 saves; in the last three all others have nothing left to do.
 PHASES = {
     "join": ("join", 0, 1), "load": ("load", 0, 1), "step": ("step", 10, 1),
     "all-reduce": ("all-reduce", 10, 1), "write": ("write", 8, 0), "register": ("register", 8, 0),
     "last write": ("write", LAST_STEP, 0), "publish": ("publish", 0, 0),
+    "place": ("place", 0, 0),
 }
 RANKS = (3, 4)
 AT_ONCE = 4
@@ -180,7 +181,7 @@ def signals():
     if FULL:
         return [Case(*row, phase, ranks) for row in rows for phase in phases for ranks in RANKS]
     # Two phases of each row, so that each phase comes at least once.
-    half = len(phases) // 2
+    half = (len(phases) + 1) // 2
     return [Case(*row, phases[(number + half * index) % len(phases)], ranks)
             for number, row in enumerate(rows) for index, ranks in enumerate(RANKS)]
 

@@ -12,7 +12,8 @@ namespace dp::trainer {
 // likes. Otherwise it costs a comparison. Phases: join, load, connect, resume, step, all-reduce,
 // write (a checkpoint's files lie beside their place), register (they are in place, and the
 // coordinator does not know), publish (the final weights lie beside their place, and the
-// coordinator does not know). Those that belong to no step have step 0. Any thread.
+// coordinator does not know), place (it knows, and they still lie there). Those that belong to no
+// step have step 0. Any thread.
 void ReachFaultPoint(absl::string_view phase, int64_t step = 0);
 
 }  // namespace dp::trainer

@@ -1,7 +1,12 @@
 #include "worker/trainer/final_weights.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +22,8 @@
 namespace dp::trainer {
 namespace {
 
+namespace fs = std::filesystem;
+
 // A training that is done is worth a long wait.
 constexpr absl::Duration kRegisterWeightsWithin = absl::Hours(24);
 
@@ -25,6 +32,47 @@ std::string Encode(const RankModel& model) {
   model.device->Read(model.values->span(), absl::MakeSpan(values));
   return EncodeSafetensors(StateDict(model.layout, values));
 }
+
+bool Rename(const std::string& from, const std::string& to, unsigned how) {
+  return renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), how) == 0;
+}
+
+// 0: there is none.
+ino_t InodeOf(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+// A file that this generation puts in its place, and may have to give that back.
+class Placement {
+ public:
+  Placement(std::string temporary, std::string path)
+      : temporary_(std::move(temporary)), path_(std::move(path)), inode_(InodeOf(temporary_)) {}
+
+  // What was at the path lies at the temporary one then, where the file system can do that.
+  absl::Status Take() {
+    first_ = Rename(temporary_, path_, RENAME_NOREPLACE);
+    exchanged_ = !first_ && Rename(temporary_, path_, RENAME_EXCHANGE);
+    return first_ || exchanged_ ? SyncDirectory(fs::absolute(path_).parent_path())
+                                : PutInPlace(temporary_, path_);
+  }
+  void Keep() const {
+    if (exchanged_) unlink(temporary_.c_str());
+  }
+  // Where a successor has put its own there since, that stays.
+  void GiveBack() const {
+    const bool mine = InodeOf(path_) == inode_;
+    if (mine && first_) unlink(path_.c_str());
+    if (mine && exchanged_) (void)Rename(temporary_, path_, RENAME_EXCHANGE);
+    if (exchanged_) unlink(temporary_.c_str());
+  }
+
+ private:
+  const std::string temporary_, path_;
+  const ino_t inode_;
+  bool first_ = false;  // nothing was there
+  bool exchanged_ = false;
+};
 
 }  // namespace
 
@@ -44,14 +92,26 @@ absl::Status PublishWeights(const std::string& path, const RankModel& model,
   request.mutable_weights()->set_path(path);
   request.mutable_weights()->set_sha256(Sha256Hex(encoded));
   request.mutable_weights()->set_bytes(static_cast<int64_t>(encoded.size()));
-  const absl::Status registered =
-      client::RetryLoop(client::RetryPolicy({.deadline = kRegisterWeightsWithin}, EntropySeed()),
-                        clock, pause,
-                        [&](absl::Duration in) { return connection.RegisterWeights(request, in); })
-          .status();
-  if (registered.ok()) return PutInPlace(temporary, path);
-  unlink(temporary.c_str());
-  return registered;
+  const auto put_on_record = [&] {
+    return client::RetryLoop(
+               client::RetryPolicy({.deadline = kRegisterWeightsWithin}, EntropySeed()), clock,
+               pause, [&](absl::Duration in) { return connection.RegisterWeights(request, in); })
+        .status();
+  };
+  const absl::Status registered = put_on_record();
+  if (!registered.ok()) {
+    unlink(temporary.c_str());
+    return registered;
+  }
+  ReachFaultPoint("place");
+  Placement placement(temporary, path);
+  DP_RETURN_IF_ERROR(placement.Take());
+  // Who slept here may have replaced what a later generation has put there.
+  const absl::Status still = put_on_record();
+  if (still.ok()) placement.Keep();
+  const bool over = absl::IsFailedPrecondition(still) || absl::IsNotFound(still);
+  if (over) placement.GiveBack();
+  return still;  // where nobody has answered, both files stay
 }
 
 }  // namespace dp::trainer

@@ -14,6 +14,8 @@ class FakeCheckpoints final : public client::CheckpointsConnection {
  public:
   // What every registration is answered, where it is no OK.
   absl::Status refusal;
+  // What every registration of weights after the first is answered, where it is no OK.
+  absl::Status refusal_of_next;
   std::vector<v1::Checkpoint> on_record;  // newest first
   v1::Weights weights;
 
@@ -36,6 +38,7 @@ class FakeCheckpoints final : public client::CheckpointsConnection {
       const v1::RegisterWeightsRequest& request, absl::Duration) override {
     MutexLock lock(mu_);
     if (!refusal.ok()) return refusal;
+    if (!weights.path().empty() && !refusal_of_next.ok()) return refusal_of_next;
     weights = request.weights();
     return v1::RegisterWeightsResponse();
   }
