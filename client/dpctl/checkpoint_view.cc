@@ -5,6 +5,12 @@
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
+namespace {
+
+// They are put on record before the file is in its place, which a job that succeeds has seen.
+bool AreFinal(const v1::Job& job) { return job.state() == v1::JOB_STATE_SUCCEEDED; }
+
+}  // namespace
 
 absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(Context& context, uint64_t job) {
   v1::ListCheckpointsRequest request;
@@ -35,6 +41,7 @@ void WriteLeft(const v1::Job& job, JsonWriter& json) {
   json.Field("path", job.weights().path());
   json.Field("sha256", job.weights().sha256());
   json.Field("bytes", job.weights().bytes());
+  json.Field("final", AreFinal(job));
   json.EndObject();
 }
 
@@ -45,8 +52,9 @@ void DescribeLeft(const v1::Job& job, std::ostream& out) {
         << '\n';
   }
   if (job.has_weights()) {
-    out << "Weights:     " << job.weights().path() << "\n  sha256:    " << job.weights().sha256()
-        << '\n';
+    out << "Weights:     " << job.weights().path()
+        << (AreFinal(job) ? "" : ", not final: the job has not succeeded")
+        << "\n  sha256:    " << job.weights().sha256() << '\n';
   }
 }
 

@@ -57,9 +57,21 @@ TEST_F(CheckpointsTest, JsonAndNamesAreForPrograms) {
 TEST_F(CheckpointsTest, DescribeTellsTheLatestAndTheHashOfTheWeights) {
   const std::string text = Dpctl("describe 7").out;
   EXPECT_THAT(text, HasSubstr("Checkpoint:  step 400, /c/step-400\n"));
-  EXPECT_THAT(text, HasSubstr("Weights:     /w.safetensors\n  sha256:    beef\n"));
+  EXPECT_THAT(text, HasSubstr("Weights:     /w.safetensors, not final: the job has not succeeded\n"
+                              "  sha256:    beef\n"));
   out_.str("");
   EXPECT_THAT(Dpctl("describe 8 -o json").out, HasSubstr("\"weights\": null"));
+}
+
+TEST_F(CheckpointsTest, TheWeightsOfAJobThatHasSucceededAreFinal) {
+  AddJob(10, R"(state: JOB_STATE_SUCCEEDED spec { name: "done" }
+                weights { path: "/w.safetensors" sha256: "beef" bytes: 9 })");
+  EXPECT_THAT(Dpctl("describe 10").out,
+              HasSubstr("Weights:     /w.safetensors\n  sha256:    beef\n"));
+  out_.str("");
+  EXPECT_THAT(Dpctl("describe 10 -o json").out, HasSubstr("\"final\": true"));
+  out_.str("");
+  EXPECT_THAT(Dpctl("describe 7 -o json").out, HasSubstr("\"final\": false"));
 }
 
 TEST_F(CheckpointsTest, DescribeTellsWhyTheRanksAreAskedToLeave) {
