@@ -82,4 +82,9 @@ inline constexpr size_t kWholeLineBytesMax = 64 << 10;
 // compare_set has two; a request of logs 4 MiB; with room for the rest.
 inline constexpr int kMessageBytesMax = 20 << 20;
 
+// Tokens of one sample of a text; more is a slip of the pen.
+inline constexpr int kContextMax = 65536;
+// Kinds of tokens: they have 16 bits.
+inline constexpr int kVocabularyMax = 65536;
+
 }  // namespace dp

@@ -9,7 +9,10 @@ namespace dp::client {
 namespace {
 
 model::Linear Of(const v1::LinearSpec& spec) {
-  return {.in = spec.in(), .out = spec.out(), .bias = !spec.has_bias() || spec.bias()};
+  return {.in = spec.in(),
+          .out = spec.out(),
+          .bias = !spec.has_bias() || spec.bias(),
+          .init_std = spec.init_std()};
 }
 
 model::Conv2d Of(const v1::Conv2dSpec& spec) {
@@ -23,6 +26,16 @@ model::Conv2d Of(const v1::Conv2dSpec& spec) {
 
 model::MaxPool2d Of(const v1::MaxPool2dSpec& spec) {
   return {.kernel = spec.kernel(), .stride = spec.stride()};
+}
+
+model::Embedding Of(const v1::EmbeddingSpec& spec) {
+  return {.vocabulary = spec.vocabulary(),
+          .features = spec.features(),
+          .init_std = spec.has_init_std() ? spec.init_std() : 1};
+}
+
+model::Positions Of(const v1::PositionsSpec& spec) {
+  return {.init_std = spec.has_init_std() ? spec.init_std() : 1};
 }
 
 absl::StatusOr<model::LayerKind> KindOf(const v1::LayerSpec& spec) {
@@ -39,11 +52,26 @@ absl::StatusOr<model::LayerKind> KindOf(const v1::LayerSpec& spec) {
       return model::Flatten{};
     case v1::LayerSpec::kDropout:
       return model::Dropout{.p = spec.dropout().p()};
+    case v1::LayerSpec::kEmbedding:
+      return Of(spec.embedding());
+    case v1::LayerSpec::kPositions:
+      return Of(spec.positions());
+    case v1::LayerSpec::kLayerNorm:
+      return model::LayerNorm{};
+    case v1::LayerSpec::kGelu:
+      return model::Gelu{};
+    case v1::LayerSpec::kCausalAttention:
+      return model::CausalAttention{.heads = spec.causal_attention().heads()};
+    case v1::LayerSpec::kAdd:
+      return model::Add{.layer = spec.add().layer()};
+    case v1::LayerSpec::kTiedLinear:
+      return model::TiedLinear{.embedding = spec.tied_linear().embedding()};
     case v1::LayerSpec::KIND_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "a layer has no kind; give one of linear, conv2d, relu, maxPool2d, flatten, dropout");
+      "a layer has no kind; give one of linear, conv2d, relu, maxPool2d, flatten, dropout, "
+      "embedding, positions, layerNorm, gelu, causalAttention, add, tiedLinear");
 }
 
 }  // namespace

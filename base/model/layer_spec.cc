@@ -14,6 +14,13 @@ absl::string_view KindName(const LayerKind& kind) {
                         [](const MaxPool2d&) { return "max_pool2d"; },
                         [](const Flatten&) { return "flatten"; },
                         [](const Dropout&) { return "dropout"; },
+                        [](const Embedding&) { return "embedding"; },
+                        [](const Positions&) { return "positions"; },
+                        [](const LayerNorm&) { return "layer_norm"; },
+                        [](const Gelu&) { return "gelu"; },
+                        [](const CausalAttention&) { return "causal_attention"; },
+                        [](const Add&) { return "add"; },
+                        [](const TiedLinear&) { return "tied_linear"; },
                     },
                     kind);
 }
@@ -43,7 +50,12 @@ std::vector<LayerSpec> CnnPreset() {
 absl::StatusOr<std::vector<LayerSpec>> Preset(absl::string_view name) {
   if (name == "mlp") return MlpPreset();
   if (name == "cnn") return CnnPreset();
-  return absl::NotFoundError(absl::StrCat("no preset '", name, "'; there are 'mlp' and 'cnn'"));
+  if (name == "gpt") return Gpt({.blocks = 4, .heads = 4, .features = 128});
+  if (name == "gpt2-124m") {
+    return Gpt({.blocks = 12, .heads = 12, .features = 768, .vocabulary = 50257});
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no preset '", name, "'; there are 'mlp' and 'cnn', 'gpt' and 'gpt2-124m'"));
 }
 
 }  // namespace dp::model

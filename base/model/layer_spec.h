@@ -17,6 +17,7 @@ struct Linear {
   int in = 0;
   int out = 0;
   bool bias = true;
+  double init_std = 0;
 };
 
 struct Conv2d {
@@ -41,19 +42,56 @@ struct Dropout {
   double p = 0;
 };
 
-using LayerKind = std::variant<Linear, Conv2d, Relu, MaxPool2d, Flatten, Dropout>;
+struct Embedding {
+  int vocabulary = 0;  // 0: the data's
+  int features = 0;
+  double init_std = 1;
+};
+
+struct Positions {
+  double init_std = 1;
+};
+
+struct LayerNorm {};
+
+struct Gelu {};
+
+struct CausalAttention {
+  int heads = 0;
+};
+
+struct Add {
+  std::string layer;
+};
+
+struct TiedLinear {
+  std::string embedding;
+};
+
+using LayerKind = std::variant<Linear, Conv2d, Relu, MaxPool2d, Flatten, Dropout, Embedding,
+                               Positions, LayerNorm, Gelu, CausalAttention, Add, TiedLinear>;
 
 struct LayerSpec {
   std::string name;  // empty: the kind and the position in the model, as "conv2d0"
   LayerKind kind;
 };
 
-// "linear", "conv2d", "relu", "max_pool2d", "flatten" or "dropout", as job files name them.
+// The kind as job files name it, in snake_case: "linear", "max_pool2d", "causal_attention".
 absl::string_view KindName(const LayerKind& kind);
 
 // Classifiers of 1x28x28 images into 10 classes.
 std::vector<LayerSpec> MlpPreset();
 std::vector<LayerSpec> CnnPreset();
+
+// A GPT-2 by its size: pre-norm blocks, GELU, output layer tied to the embedding, and GPT-2's
+// initial values. Layers are called as in GPT-2's own weight files: "wte", "h.0.attn.c_attn".
+struct GptSize {
+  int blocks = 0;
+  int heads = 0;
+  int features = 0;
+  int vocabulary = 0;  // 0: the data's
+};
+std::vector<LayerSpec> Gpt(const GptSize& size);
 
 // Errors: NotFound names the presets there are.
 absl::StatusOr<std::vector<LayerSpec>> Preset(absl::string_view name);

@@ -8,8 +8,9 @@
 
 namespace dp::model {
 
-// Extents of a tensor, outermost first: channels, rows, columns of an image; one extent when flat.
-// A shape of activations is that of one sample; the batch is not part of it.
+// Extents of a tensor, outermost first: channels, rows, columns of an image; one extent when flat;
+// tokens and features of a text, whose data is tokens alone. A shape of activations is that of one
+// sample; the batch is not part of it.
 using Shape = std::vector<int64_t>;
 
 inline int64_t ElementCount(const Shape& shape) {

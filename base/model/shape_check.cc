@@ -16,12 +16,16 @@ namespace {
 
 // More elements than this in one activation or weight is a slip of the pen: 1 GiB of floats.
 constexpr int64_t kElementsMax = int64_t{1} << 28;
+// So are initial weights that spread further than this.
+constexpr double kInitStdMax = 100;
 
-// One layer under check: what comes in, who gives it, and how to complain.
+// One layer under check: what comes in, what came before, and how to complain.
 class Check {
  public:
-  Check(std::string name, const LayerKind& kind, const Shape& in, std::string giver)
-      : name_(std::move(name)), kind_(kind), in_(in), giver_(std::move(giver)) {}
+  // `before`: the layers so far, which the ones that follow may name.
+  Check(std::string name, const LayerKind& kind, const Shape& in,
+        absl::Span<const CheckedLayer> before)
+      : name_(std::move(name)), kind_(kind), in_(in), before_(before) {}
 
   absl::StatusOr<CheckedLayer> Run() {
     DP_ASSIGN_OR_RETURN(CheckedLayer layer,
@@ -34,14 +38,15 @@ class Check {
 
  private:
   absl::StatusOr<CheckedLayer> Fit(Linear linear) {
-    if (in_.size() != 1) return Misfit(absl::StrCat("needs a flat input, but ", Given()));
+    if (in_.size() > 2) return Misfit(absl::StrCat("needs a flat input, but ", Given()));
     if (linear.out <= 0) return Misfit(absl::StrCat("out is ", linear.out, "; it must be above 0"));
-    if (linear.in != 0 && linear.in != in_[0]) {
+    if (linear.in != 0 && linear.in != in_.back()) {
       return Misfit(absl::StrCat("in is ", linear.in, ", but ", Given()));
     }
-    linear.in = static_cast<int>(in_[0]);
+    DP_RETURN_IF_ERROR(CheckInitStd(linear.init_std));
+    linear.in = static_cast<int>(in_.back());
     if (TooLarge({linear.in, linear.out})) return Misfit("has too many weights");
-    return Layer(linear, {linear.out});
+    return Layer(linear, LastAxis(linear.out));
   }
 
   absl::StatusOr<CheckedLayer> Fit(Conv2d conv) {
@@ -50,7 +55,7 @@ class Check {
     if (conv.out <= 0) return Misfit(absl::StrCat("out is ", conv.out, "; it must be above 0"));
     if (conv.padding < 0) return Misfit(absl::StrCat("padding is ", conv.padding, ", below 0"));
     if (conv.in != 0 && conv.in != in_[0]) {
-      return Misfit(absl::StrCat("in is ", conv.in, ", but ", giver_, " gives ", in_[0],
+      return Misfit(absl::StrCat("in is ", conv.in, ", but ", Giver(), " gives ", in_[0],
                                  " channels (", ShapeText(in_), ")"));
     }
     conv.in = static_cast<int>(in_[0]);
@@ -76,6 +81,70 @@ class Check {
     return Layer(dropout, in_);
   }
 
+  absl::StatusOr<CheckedLayer> Fit(const Embedding& embedding) {
+    if (!before_.empty() || in_.size() != 1) {
+      return Misfit(absl::StrCat("needs tokens and so must be the first layer, but ", Given()));
+    }
+    for (const auto& [field, value] : {std::pair("vocabulary", embedding.vocabulary),
+                                       std::pair("features", embedding.features)}) {
+      if (value <= 0) return Misfit(absl::StrCat(field, " is ", value, "; it must be above 0"));
+    }
+    DP_RETURN_IF_ERROR(CheckInitStd(embedding.init_std));
+    if (TooLarge({embedding.vocabulary, embedding.features})) return Misfit("has too many weights");
+    return Layer(embedding, {in_[0], embedding.features});
+  }
+
+  absl::StatusOr<CheckedLayer> Fit(Positions positions) {
+    DP_RETURN_IF_ERROR(NeedTokens());
+    DP_RETURN_IF_ERROR(CheckInitStd(positions.init_std));
+    return Layer(positions, in_);
+  }
+
+  absl::StatusOr<CheckedLayer> Fit(LayerNorm norm) {
+    if (in_.size() > 2) return Misfit(absl::StrCat("needs a flat input, but ", Given()));
+    return Layer(norm, in_);
+  }
+
+  absl::StatusOr<CheckedLayer> Fit(CausalAttention attention) {
+    DP_RETURN_IF_ERROR(NeedTokens());
+    if (attention.heads <= 0) {
+      return Misfit(absl::StrCat("heads is ", attention.heads, "; it must be above 0"));
+    }
+    if (in_[1] % (3 * int64_t{attention.heads}) != 0) {
+      return Misfit(absl::StrCat("needs queries, keys and values of equal size for each of ",
+                                 attention.heads, " heads, but ", Given()));
+    }
+    return Layer(attention, LastAxis(in_[1] / 3));
+  }
+
+  absl::StatusOr<CheckedLayer> Fit(const Add& add) {
+    DP_ASSIGN_OR_RETURN(const CheckedLayer* source, Named("layer", add.layer));
+    if (source->out != in_) {
+      return Misfit(
+          absl::StrCat(Given(), ", but '", add.layer, "' gives ", ShapeText(source->out)));
+    }
+    return Layer(add, in_);
+  }
+
+  absl::StatusOr<CheckedLayer> Fit(const TiedLinear& tied) {
+    DP_ASSIGN_OR_RETURN(const CheckedLayer* source, Named("embedding", tied.embedding));
+    const auto* embedding = std::get_if<Embedding>(&source->kind);
+    if (embedding == nullptr) {
+      return Misfit(absl::StrCat("'", tied.embedding, "' is no embedding but a layer of kind ",
+                                 KindName(source->kind)));
+    }
+    if (in_.back() != embedding->features) {
+      return Misfit(absl::StrCat("'", tied.embedding, "' has ", embedding->features,
+                                 " features, but ", Given()));
+    }
+    for (const CheckedLayer& layer : before_) {
+      if (!std::holds_alternative<TiedLinear>(layer.kind)) continue;
+      return Misfit(absl::StrCat("'", tied.embedding, "' is tied to '", layer.name, "' already"));
+    }
+    return Layer(tied, LastAxis(embedding->vocabulary));
+  }
+
+  absl::StatusOr<CheckedLayer> Fit(Gelu gelu) { return Layer(gelu, in_); }
   absl::StatusOr<CheckedLayer> Fit(Relu relu) { return Layer(relu, in_); }
   absl::StatusOr<CheckedLayer> Fit(Flatten flatten) { return Layer(flatten, {ElementCount(in_)}); }
 
@@ -96,9 +165,38 @@ class Check {
     return {name_, std::move(kind), in_, std::move(out)};
   }
 
+  absl::Status NeedTokens() const {
+    if (in_.size() == 2) return absl::OkStatus();
+    return Misfit(absl::StrCat("needs tokens x features, but ", Given()));
+  }
+
+  absl::Status CheckInitStd(double std) const {
+    if (std >= 0 && std <= kInitStdMax) return absl::OkStatus();
+    return Misfit(absl::StrCat("initStd is ", std, "; it must be 0 to ", kInitStdMax));
+  }
+
+  // The layer that `field` names.
+  absl::StatusOr<const CheckedLayer*> Named(absl::string_view field,
+                                            const std::string& name) const {
+    for (const CheckedLayer& layer : before_) {
+      if (layer.name == name) return &layer;
+    }
+    return Misfit(absl::StrCat(field, " is '", name, "'; it must be the name of a layer above"));
+  }
+
+  Shape LastAxis(int64_t extent) const {
+    Shape shape = in_;
+    shape.back() = extent;
+    return shape;
+  }
+
   // "'flatten6' gives 1568 features"
   std::string Given() const {
-    return absl::StrCat(giver_, " gives ", ShapeText(in_), in_.size() == 1 ? " features" : "");
+    return absl::StrCat(Giver(), " gives ", ShapeText(in_), in_.size() == 1 ? " features" : "");
+  }
+
+  std::string Giver() const {
+    return before_.empty() ? "the data" : absl::StrCat("'", before_.back().name, "'");
   }
 
   absl::Status Misfit(absl::string_view what) const {
@@ -118,7 +216,7 @@ class Check {
   const std::string name_;
   const LayerKind& kind_;
   const Shape& in_;
-  const std::string giver_;
+  const absl::Span<const CheckedLayer> before_;
 };
 
 std::string NameOf(const LayerSpec& layer, size_t position) {
@@ -140,7 +238,6 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec
   std::vector<CheckedLayer> checked;
   absl::btree_set<std::string> names;
   Shape shape = input;
-  std::string giver = "the data";
   for (size_t i = 0; i < layers.size(); ++i) {
     const std::string name = NameOf(layers[i], i);
     if (!IsLayerName(name)) {
@@ -151,9 +248,8 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec
       return absl::InvalidArgumentError(
           absl::StrCat("two layers have the name '", name, "'; names must differ"));
     }
-    DP_ASSIGN_OR_RETURN(CheckedLayer layer, Check(name, layers[i].kind, shape, giver).Run());
+    DP_ASSIGN_OR_RETURN(CheckedLayer layer, Check(name, layers[i].kind, shape, checked).Run());
     shape = layer.out;
-    giver = absl::StrCat("'", name, "'");
     checked.push_back(std::move(layer));
   }
   return checked;
@@ -169,6 +265,34 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckClassifier(absl::Span<const Layer
         last.out.size() == 1 ? " features" : "", ", but the data has ", classes, " classes"));
   }
   return checked;
+}
+
+absl::StatusOr<std::vector<CheckedLayer>> CheckLanguageModel(absl::Span<const LayerSpec> layers,
+                                                             int tokens, int vocabulary) {
+  std::vector<LayerSpec> specs(layers.begin(), layers.end());
+  for (LayerSpec& spec : specs) {
+    auto* embedding = std::get_if<Embedding>(&spec.kind);
+    if (embedding != nullptr && embedding->vocabulary == 0) embedding->vocabulary = vocabulary;
+  }
+  DP_ASSIGN_OR_RETURN(std::vector<CheckedLayer> checked, CheckShapes(specs, Shape{tokens}));
+  const CheckedLayer& first = checked.front();
+  const auto* embedding = std::get_if<Embedding>(&first.kind);
+  if (embedding == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("the first layer '", first.name, "' (",
+                                                   KindName(first.kind),
+                                                   ") gets tokens; it must be an embedding"));
+  }
+  if (embedding->vocabulary < vocabulary) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layer '", first.name, "' (embedding): vocabulary is ", embedding->vocabulary,
+                     ", but the data's tokens are 0 to ", vocabulary - 1));
+  }
+  const CheckedLayer& last = checked.back();
+  if (last.out.size() == 2 && last.out[1] >= vocabulary) return checked;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the last layer '", last.name, "' (", KindName(last.kind), ") gives ",
+                   ShapeText(last.out), ", but there are ", tokens, " tokens of ", vocabulary,
+                   " kinds: it must give ", tokens, "x", vocabulary, " or more kinds"));
 }
 
 }  // namespace dp::model

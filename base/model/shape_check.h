@@ -34,4 +34,10 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec
 absl::StatusOr<std::vector<CheckedLayer>> CheckClassifier(absl::Span<const LayerSpec> layers,
                                                           const Shape& input, int classes);
 
+// CheckShapes for samples of `tokens` tokens, each below `vocabulary`: the model must begin with an
+// embedding and end in one value for each token that may come next, at every token. It may know
+// more tokens than the data has; an embedding that leaves its vocabulary open takes the data's.
+absl::StatusOr<std::vector<CheckedLayer>> CheckLanguageModel(absl::Span<const LayerSpec> layers,
+                                                             int tokens, int vocabulary);
+
 }  // namespace dp::model

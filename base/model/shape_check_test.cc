@@ -26,7 +26,8 @@ TEST(ShapeCheckTest, FillsInWhatFollowsFromTheShapes) {
 TEST(ShapeCheckTest, BothPresetsClassifyFashionMnist) {
   EXPECT_TRUE(CheckClassifier(MlpPreset(), kImage, 10).ok());
   EXPECT_TRUE(CheckClassifier(CnnPreset(), kImage, 10).ok());
-  EXPECT_EQ(Preset("vgg").status().message(), "no preset 'vgg'; there are 'mlp' and 'cnn'");
+  EXPECT_EQ(Preset("vgg").status().message(),
+            "no preset 'vgg'; there are 'mlp' and 'cnn', 'gpt' and 'gpt2-124m'");
 }
 
 TEST(ShapeCheckTest, AStridedConvolutionRoundsDown) {
@@ -94,6 +95,72 @@ TEST(ShapeCheckTest, AClassifierEndsInItsClasses) {
   const std::vector<LayerSpec> layers = {{"", Flatten{}}};
   EXPECT_EQ(CheckClassifier(layers, kImage, 10).status().message(),
             "the last layer 'flatten0' (flatten) gives 784 features, but the data has 10 classes");
+}
+
+std::string TextErrorOf(std::vector<LayerSpec> layers, int vocabulary = 50) {
+  return std::string(CheckLanguageModel(layers, 8, vocabulary).status().message());
+}
+
+const LayerSpec kWte = {"wte", Embedding{.features = 12}};
+
+TEST(LanguageModelTest, Gpt2HasTheParametersThatItsNameSays) {
+  const auto layers = *CheckLanguageModel(*Preset("gpt2-124m"), 1024, 50257);
+  EXPECT_EQ(layers.front().out, (Shape{1024, 768}));
+  EXPECT_EQ(layers.back().out, (Shape{1024, 50257}));
+  EXPECT_EQ(layers.size(), 2u + 12 * 10 + 2);
+}
+
+TEST(LanguageModelTest, AnOpenVocabularyIsTheData) {
+  const auto layers = *CheckLanguageModel(*Preset("gpt"), 64, 256);
+  EXPECT_EQ(std::get<Embedding>(layers[0].kind).vocabulary, 256);
+  EXPECT_EQ(layers.back().out, (Shape{64, 256}));
+}
+
+TEST(LanguageModelTest, ItBeginsWithAnEmbeddingOfEveryToken) {
+  EXPECT_EQ(TextErrorOf({{"", Linear{.out = 4}}}),
+            "the first layer 'linear0' (linear) gets tokens; it must be an embedding");
+  EXPECT_EQ(TextErrorOf({{"wte", Embedding{.vocabulary = 49, .features = 4}}}),
+            "layer 'wte' (embedding): vocabulary is 49, but the data's tokens are 0 to 49");
+  EXPECT_THAT(TextErrorOf({kWte, {"", Embedding{.features = 4}}}),
+              HasSubstr("must be the first layer, but 'wte' gives 8x12"));
+}
+
+TEST(LanguageModelTest, ItEndsInAValueForEachToken) {
+  EXPECT_EQ(TextErrorOf({kWte, {"", Linear{.out = 49}}}),
+            "the last layer 'linear1' (linear) gives 8x49, but there are 8 tokens of 50 kinds: it "
+            "must give 8x50 or more kinds");
+  EXPECT_EQ(TextErrorOf({kWte, {"", TiedLinear{"wte"}}}), "");
+}
+
+TEST(LanguageModelTest, HeadsShareQueriesKeysAndValuesEvenly) {
+  EXPECT_THAT(TextErrorOf({kWte, {"", CausalAttention{.heads = 3}}}),
+              HasSubstr("for each of 3 heads, but 'wte' gives 8x12"));
+  EXPECT_THAT(TextErrorOf({kWte, {"", CausalAttention{}}}), HasSubstr("heads is 0"));
+  EXPECT_THAT(ErrorOf({{"", CausalAttention{.heads = 1}}}), HasSubstr("needs tokens x features"));
+}
+
+TEST(LanguageModelTest, AnAddNamesALayerAboveOfTheSameShape) {
+  EXPECT_THAT(
+      TextErrorOf({kWte, {"", Add{"norm"}}}),
+      HasSubstr("layer 'add1' (add): layer is 'norm'; it must be the name of a layer above"));
+  EXPECT_THAT(TextErrorOf({kWte, {"", Linear{.out = 5}}, {"", Add{"wte"}}}),
+              HasSubstr("'linear1' gives 8x5, but 'wte' gives 8x12"));
+}
+
+TEST(LanguageModelTest, AnEmbeddingIsTiedOnceAndToItsOwnSize) {
+  EXPECT_THAT(
+      TextErrorOf(
+          {kWte, {"a", TiedLinear{"wte"}}, {"b", Linear{.out = 12}}, {"c", TiedLinear{"wte"}}}),
+      HasSubstr("'wte' is tied to 'a' already"));
+  EXPECT_THAT(TextErrorOf({kWte, {"a", LayerNorm{}}, {"b", TiedLinear{"a"}}}),
+              HasSubstr("'a' is no embedding but a layer of kind layer_norm"));
+  EXPECT_THAT(TextErrorOf({kWte, {"a", Linear{.out = 5}}, {"b", TiedLinear{"wte"}}}),
+              HasSubstr("'wte' has 12 features, but 'a' gives 8x5"));
+}
+
+TEST(LanguageModelTest, RefusesValuesOutOfTheirRange) {
+  EXPECT_THAT(TextErrorOf({{"", Embedding{}}}), HasSubstr("features is 0; it must be above 0"));
+  EXPECT_THAT(TextErrorOf({kWte, {"", Positions{-1}}}), HasSubstr("initStd is -1"));
 }
 
 }  // namespace

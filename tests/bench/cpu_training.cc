@@ -80,7 +80,7 @@ BatchResult RunEpoch(Training& t, const Dataset& data, const GlobalBatchSampler&
     total.count += result.count;
     if (mode == Mode::kEvaluate) continue;
     t.network->Backward(GradientScale(step->global_count, 1), [](int) {});
-    t.optimizer->Step();
+    t.optimizer->Step(static_cast<int64_t>(step->batch.draw) + 1);
   }
   return total;
 }

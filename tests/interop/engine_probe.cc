@@ -3,16 +3,27 @@
 //   engine_probe sampler                       lines "n replicas rank shuffle seed epoch drop_last"
 //   on
 //                                              stdin; the indices of each, one line, on stdout
+// PRESET is of images, as "cnn", or of tokens, as "gpt/64/256": 64 tokens below 256. Of tokens,
+// images.f32 has their numbers.
+//
 //   engine_probe layout PRESET                 name and shape of each parameter, one a line
 //   engine_probe initialize PRESET DIR SEED    writes DIR/NAME.f32
 //   engine_probe train PRESET DIR BATCH STEPS LR MOMENTUM DECAY
 //                                              from DIR/NAME.f32, images.f32 and labels.i32 of all
 //                                              steps; writes losses.f32 (mean of each step) and the
 //                                              final NAME.f32
-//   engine_probe gradients PRESET DIR BATCH    of the mean loss; writes DIR/NAME.gradient.f32
+//   engine_probe adamw PRESET DIR BATCH STEPS LR DECAY matrices|all
+//                                              the same
+//   engine_probe gradients PRESET DIR BATCH    of the mean loss; writes DIR/NAME.gradient.f32,
+//                                              logits.f32 and losses.f32
+//   engine_probe update PRESET DIR STEPS LR DECAY matrices|all
+//                                              AdamW alone: from DIR/NAME.f32 and the gradients
+//                                              DIR/NAME.STEP.f32, STEP from 1 on; writes the final
+//                                              NAME.f32
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <sstream>
 
@@ -39,21 +50,35 @@ void WriteFile(const std::string& path, absl::Span<const float> values) {
   DP_CHECK(file.good());
 }
 
+std::vector<model::CheckedLayer> Layers(const std::string& preset) {
+  std::istringstream fields(preset);
+  std::string name, tokens, vocabulary;
+  std::getline(fields, name, '/');
+  std::getline(fields, tokens, '/');
+  std::getline(fields, vocabulary);
+  if (tokens.empty()) return *model::CheckShapes(*model::Preset(name), {1, 28, 28});
+  return *model::CheckLanguageModel(*model::Preset(name), std::stoi(tokens), std::stoi(vocabulary));
+}
+
+// Makes the optimizer of a model's parameters.
+using MakeOptimizer = std::function<absl::StatusOr<std::unique_ptr<Optimizer>>(
+    Device&, const ParameterLayout&, absl::Span<float>, absl::Span<const float>)>;
+
 // A preset on the CPU whose parameters are files of a directory.
 class Model {
  public:
   Model(const std::string& preset, std::string dir)
-      : layers_(*model::CheckShapes(*model::Preset(preset), {1, 28, 28})),
+      : layers_(Layers(preset)),
         layout_(LayOut(layers_)),
         dir_(std::move(dir)),
         device_(*OpenCpu(1)),
         values_(*device_->Allocate(layout_.size)),
         gradients_(*device_->Allocate(layout_.size)) {}
 
-  void Load() {
+  void Load(absl::Span<float> flat, const std::string& ending) {
     for (const Parameter& p : layout_.parameters) {
-      const auto file = ReadFile<float>(dir_ + "/" + p.name + ".f32");
-      device_->Write(file, values().subspan(p.offset, p.size));
+      const auto file = ReadFile<float>(dir_ + "/" + p.name + ending);
+      device_->Write(file, flat.subspan(p.offset, p.size));
     }
   }
   void Save(absl::Span<const float> flat, const std::string& ending) const {
@@ -62,17 +87,30 @@ class Model {
     }
   }
 
-  std::vector<float> Train(int batch_size, int steps, const SgdOptions& options) {
+  std::vector<float> Train(int batch_size, int steps, const MakeOptimizer& make) {
     const auto network = Compile(batch_size);
-    const auto sgd = *device_->MakeSgd(options, values(), gradients());
+    const auto optimizer = *make(*device_, layout_, values(), gradients());
     std::vector<float> losses;
     for (int step = 0; step < steps; ++step) {
       losses.push_back(Backward(*network, batch_size, step));
-      sgd->Step();
+      optimizer->Step(step + 1);
     }
     return losses;
   }
-  void ComputeGradients(int batch_size) { Backward(*Compile(batch_size), batch_size, 0); }
+  void Update(int steps, const MakeOptimizer& make) {
+    const auto optimizer = *make(*device_, layout_, values(), gradients());
+    for (int step = 1; step <= steps; ++step) {
+      Load(gradients(), "." + std::to_string(step) + ".f32");
+      optimizer->Step(step);
+    }
+  }
+  void ComputeGradients(int batch_size) {
+    const auto network = Compile(batch_size);
+    WriteFile(dir_ + "/losses.f32", {Backward(*network, batch_size, 0)});
+    std::vector<float> logits(batch_size * model::ElementCount(layers_.back().out));
+    network->ReadLogits(absl::MakeSpan(logits));
+    WriteFile(dir_ + "/logits.f32", logits);
+  }
 
   const ParameterLayout& layout() const { return layout_; }
   absl::Span<float> values() { return values_->span(); }
@@ -87,16 +125,17 @@ class Model {
 
   // Returns the mean loss of the step's batch.
   float Backward(Network& network, int batch_size, int step) {
-    const size_t image_floats = size_t{28 * 28} * batch_size;
+    const size_t inputs = model::ElementCount(layers_.front().in) * batch_size;
+    const model::Shape& out = layers_.back().out;
+    const size_t labels = model::ElementCount(out) / out.back() * batch_size;
     const std::vector<int64_t> samples(batch_size);
-    const Batch batch{
-        .images = absl::MakeConstSpan(images_).subspan(step * image_floats, image_floats),
-        .labels = absl::MakeConstSpan(labels_).subspan(step * batch_size, batch_size),
-        .samples = samples,
-        .count = batch_size};
+    const Batch batch{.images = absl::MakeConstSpan(images_).subspan(step * inputs, inputs),
+                      .labels = absl::MakeConstSpan(labels_).subspan(step * labels, labels),
+                      .samples = samples,
+                      .count = batch_size};
     const BatchResult result = network.Forward(batch, Mode::kTrain);
-    network.Backward(1.0f / static_cast<float>(batch_size), [](int) {});
-    return static_cast<float>(result.loss_sum / batch_size);
+    network.Backward(1.0f / static_cast<float>(labels), [](int) {});
+    return static_cast<float>(result.loss_sum / static_cast<double>(labels));
   }
 
   const std::vector<model::CheckedLayer> layers_;
@@ -129,10 +168,27 @@ void DumpLayout(const ParameterLayout& layout) {
   }
 }
 
+MakeOptimizer Sgd(const SgdOptions& options) {
+  return [options](Device& device, const ParameterLayout&, absl::Span<float> values,
+                   absl::Span<const float> gradients) {
+    return device.MakeSgd(options, values, gradients);
+  };
+}
+
+MakeOptimizer AdamW(double learning_rate, double decay, const std::string& what) {
+  const AdamWOptions options{
+      .learning_rate = learning_rate, .weight_decay = decay, .decay_all = what == "all"};
+  return [options](Device& device, const ParameterLayout& layout, absl::Span<float> values,
+                   absl::Span<const float> gradients) {
+    return device.MakeAdamW(options, layout, values, gradients);
+  };
+}
+
 void Run(const std::vector<std::string>& arguments) {
   const std::string& verb = arguments.at(0);
   if (verb == "sampler") return DumpSampler();
   const auto number = [&](int i) { return std::atof(arguments.at(i).c_str()); };
+  const auto whole = [&](int i) { return std::atoi(arguments.at(i).c_str()); };
   const std::string dir = arguments.size() > 2 ? arguments[2] : "";
   Model model(arguments.at(1), dir);
   if (verb == "layout") return DumpLayout(model.layout());
@@ -140,16 +196,21 @@ void Run(const std::vector<std::string>& arguments) {
     Initialize(model.layout(), static_cast<uint64_t>(number(3)), model.values());
     return model.Save(model.values(), ".f32");
   }
-  model.Load();
-  const int batch_size = static_cast<int>(number(3));
+  model.Load(model.values(), ".f32");
   if (verb == "gradients") {
-    model.ComputeGradients(batch_size);
+    model.ComputeGradients(whole(3));
     return model.Save(model.gradients(), ".gradient.f32");
   }
-  DP_CHECK(verb == "train");
-  const SgdOptions options{static_cast<float>(number(5)), static_cast<float>(number(6)),
-                           static_cast<float>(number(7))};
-  WriteFile(dir + "/losses.f32", model.Train(batch_size, static_cast<int>(number(4)), options));
+  if (verb == "update") {
+    model.Update(whole(3), AdamW(number(4), number(5), arguments.at(6)));
+    return model.Save(model.values(), ".f32");
+  }
+  DP_CHECK(verb == "train" || verb == "adamw");
+  const MakeOptimizer make =
+      verb == "adamw" ? AdamW(number(5), number(6), arguments.at(7))
+                      : Sgd({static_cast<float>(number(5)), static_cast<float>(number(6)),
+                             static_cast<float>(number(7))});
+  WriteFile(dir + "/losses.f32", model.Train(whole(3), whole(4), make));
   model.Save(model.values(), ".f32");
 }
 

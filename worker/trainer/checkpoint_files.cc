@@ -100,17 +100,35 @@ absl::StatusOr<std::string> ReadChecked(const std::string& directory,
   return Damaged(path, "the manifest does not know it");
 }
 
+// Velocity, of which there is one to a tensor, has the tensor's name; of other arrays there may be
+// several.
+std::string PrefixOf(const std::string& array) {
+  return array == "velocity" ? "" : absl::StrCat(array, ".");
+}
+
+std::vector<NamedTensor> OptimizerTensors(const TrainingState& state,
+                                          const engine::ParameterLayout& layout) {
+  std::vector<NamedTensor> tensors;
+  for (const OptimizerArray& array : state.optimizer) {
+    for (NamedTensor& tensor : StateDict(layout, array.values)) {
+      tensor.name = PrefixOf(array.name) + tensor.name;
+      tensors.push_back(std::move(tensor));
+    }
+  }
+  return tensors;
+}
+
 // Copies each tensor to its place; gaps of the layout stay zero.
-absl::Status Scatter(const std::string& path, absl::string_view encoded,
+absl::Status Scatter(const std::string& path, absl::string_view encoded, const std::string& prefix,
                      const engine::ParameterLayout& layout, std::vector<float>& values) {
   DP_ASSIGN_OR_RETURN(const auto tensors, DecodeSafetensors(encoded));
   values.assign(static_cast<size_t>(layout.size), 0.0f);
   for (const engine::Parameter& parameter : layout.parameters) {
-    const auto tensor = tensors.find(parameter.name);
+    const auto tensor = tensors.find(prefix + parameter.name);
     const size_t bytes = static_cast<size_t>(parameter.size) * sizeof(float);
     if (tensor == tensors.end() || tensor->second.data.size() != bytes) {
-      return Damaged(path,
-                     absl::StrCat("it has no tensor ", parameter.name, " of ", bytes, " bytes"));
+      return Damaged(
+          path, absl::StrCat("it has no tensor ", prefix, parameter.name, " of ", bytes, " bytes"));
     }
     std::memcpy(&values[static_cast<size_t>(parameter.offset)], tensor->second.data.data(), bytes);
   }
@@ -152,7 +170,7 @@ absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(const std::string& job_directo
   manifest.set_format(kFormat);
   DP_RETURN_IF_ERROR(WriteTensors(kModelFile, StateDict(layout, state.values), partial, manifest));
   DP_RETURN_IF_ERROR(
-      WriteTensors(kOptimizerFile, StateDict(layout, state.velocity), partial, manifest));
+      WriteTensors(kOptimizerFile, OptimizerTensors(state, layout), partial, manifest));
   const std::string json = Json(manifest);
   DP_RETURN_IF_ERROR(partial.Write(kManifestFile, json));
   DP_RETURN_IF_ERROR(SyncDirectory(partial.path()));
@@ -179,12 +197,17 @@ absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& path,
 
 absl::StatusOr<TrainingState> ReadTensors(const std::string& path,
                                           const v1::CheckpointManifest& manifest,
-                                          const engine::ParameterLayout& layout) {
+                                          const engine::ParameterLayout& layout,
+                                          const std::vector<std::string>& arrays) {
   TrainingState state{.manifest = manifest};
   DP_ASSIGN_OR_RETURN(const std::string model, ReadChecked(path, manifest, kModelFile));
-  DP_RETURN_IF_ERROR(Scatter(path, model, layout, state.values));
+  DP_RETURN_IF_ERROR(Scatter(path, model, "", layout, state.values));
   DP_ASSIGN_OR_RETURN(const std::string optimizer, ReadChecked(path, manifest, kOptimizerFile));
-  DP_RETURN_IF_ERROR(Scatter(path, optimizer, layout, state.velocity));
+  for (const std::string& array : arrays) {
+    state.optimizer.push_back({.name = array, .values = {}});
+    DP_RETURN_IF_ERROR(
+        Scatter(path, optimizer, PrefixOf(array), layout, state.optimizer.back().values));
+  }
   return state;
 }
 

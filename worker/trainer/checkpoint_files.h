@@ -19,11 +19,18 @@ namespace dp::trainer {
 // optimizer.safetensors and manifest.json, which has the hashes of the others and is itself known
 // by its own. Errors name the path and the system's reason.
 
+// One array of an optimizer's state.
+struct OptimizerArray {
+  std::string name;  // as OptimizerState has it
+  std::vector<float> values;
+};
+
 // What a training is at one step, in host memory.
 struct TrainingState {
   v1::CheckpointManifest manifest;  // without `files`
   std::vector<float> values;        // in the model's layout
-  std::vector<float> velocity;      // likewise
+  // What the optimizer carries, in the order of Optimizer::state(); each in the model's layout.
+  std::vector<OptimizerArray> optimizer;
 };
 
 struct WrittenCheckpoint {
@@ -60,9 +67,10 @@ absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& path,
                                                     const std::string& sha256);
 
 // The tensors beside `manifest`, which ReadManifest gave. Errors: DataLoss a file is not what the
-// manifest says, or has other tensors than `layout`.
+// manifest says, or has other tensors than `layout`, of the optimizer for each of `arrays`.
 absl::StatusOr<TrainingState> ReadTensors(const std::string& path,
                                           const v1::CheckpointManifest& manifest,
-                                          const engine::ParameterLayout& layout);
+                                          const engine::ParameterLayout& layout,
+                                          const std::vector<std::string>& arrays);
 
 }  // namespace dp::trainer

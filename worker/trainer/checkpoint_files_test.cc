@@ -23,10 +23,11 @@ engine::ParameterLayout ALayout() {
 }
 
 TrainingState AState() {
-  TrainingState state{.values = std::vector<float>(20), .velocity = std::vector<float>(20)};
+  TrainingState state{.values = std::vector<float>(20),
+                      .optimizer = {{"velocity", std::vector<float>(20)}}};
   for (const size_t at : {0, 1, 16, 17, 18, 19}) {
     state.values[at] = 1.5f * static_cast<float>(at) + 1e-30f;
-    state.velocity[at] = -1.0f / static_cast<float>(at + 1);
+    state.optimizer[0].values[at] = -1.0f / static_cast<float>(at + 1);
   }
   state.manifest.set_step(40);
   state.manifest.set_generation(2);
@@ -51,10 +52,22 @@ TEST_F(CheckpointFilesTest, WhatIsWrittenIsReadBitByBit) {
   const auto manifest = ReadManifest(written->path, written->sha256);
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   EXPECT_EQ(manifest->epoch_loss_sum(), 1.0 / 3);
-  const auto state = ReadTensors(written->path, *manifest, ALayout());
+  const auto state = ReadTensors(written->path, *manifest, ALayout(), {"velocity"});
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->values, AState().values);
-  EXPECT_EQ(state->velocity, AState().velocity);
+  EXPECT_EQ(state->optimizer[0].values, AState().optimizer[0].values);
+}
+
+TEST_F(CheckpointFilesTest, EveryArrayOfAnOptimizerIsKeptApart) {
+  TrainingState state = AState();
+  state.optimizer = {{"exp_avg", state.values}, {"exp_avg_sq", state.optimizer[0].values}};
+  const auto written = *WriteCheckpoint(directory_, state, ALayout());
+  const auto manifest = *ReadManifest(written.path, written.sha256);
+  const auto read = ReadTensors(written.path, manifest, ALayout(), {"exp_avg", "exp_avg_sq"});
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->optimizer[0].values, state.optimizer[0].values);
+  EXPECT_EQ(read->optimizer[1].values, state.optimizer[1].values);
+  EXPECT_FALSE(ReadTensors(written.path, manifest, ALayout(), {"velocity"}).ok());
 }
 
 TEST_F(CheckpointFilesTest, LeavesNothingBesideTheCheckpoint) {
@@ -80,7 +93,8 @@ TEST_F(CheckpointFilesTest, EveryByteThatChangesIsNoticed) {
       file.seekp(static_cast<std::streamoff>(at));
       file.put(static_cast<char>(byte ^ 1)).flush();
       const auto manifest = ReadManifest(written->path, written->sha256);
-      EXPECT_FALSE(manifest.ok() && ReadTensors(written->path, *manifest, ALayout()).ok())
+      EXPECT_FALSE(manifest.ok() &&
+                   ReadTensors(written->path, *manifest, ALayout(), {"velocity"}).ok())
           << name << " byte " << at;
       file.seekp(static_cast<std::streamoff>(at));
       file.put(byte);
@@ -92,10 +106,10 @@ TEST_F(CheckpointFilesTest, AFileThatIsCutOrMissingIsNamed) {
   const auto written = WriteCheckpoint(directory_, AState(), ALayout());
   const auto manifest = ReadManifest(written->path, written->sha256);
   fs::resize_file(written->path + "/model.safetensors", 20);
-  EXPECT_THAT(ReadTensors(written->path, *manifest, ALayout()).status().message(),
+  EXPECT_THAT(ReadTensors(written->path, *manifest, ALayout(), {"velocity"}).status().message(),
               HasSubstr("model.safetensors is damaged"));
   fs::remove(written->path + "/model.safetensors");
-  EXPECT_EQ(ReadTensors(written->path, *manifest, ALayout()).status().code(),
+  EXPECT_EQ(ReadTensors(written->path, *manifest, ALayout(), {"velocity"}).status().code(),
             absl::StatusCode::kNotFound);
 }
 

@@ -30,11 +30,17 @@ absl::Status SameTensors(const v1::CheckpointManifest& checkpoint,
   return absl::OkStatus();
 }
 
+// Earlier releases knew of one optimizer.
+std::string OptimizerOf(const v1::CheckpointManifest& manifest) {
+  return manifest.optimizer().empty() ? "sgd" : manifest.optimizer();
+}
+
 }  // namespace
 
 absl::Status CheckFits(const v1::CheckpointManifest& checkpoint,
                        const v1::CheckpointManifest& now) {
   DP_RETURN_IF_ERROR(SameTensors(checkpoint, now));
+  DP_RETURN_IF_ERROR(Same("train.optimizer", OptimizerOf(checkpoint), OptimizerOf(now)));
   DP_RETURN_IF_ERROR(Same("train.seed", checkpoint.seed(), now.seed()));
   DP_RETURN_IF_ERROR(Same("training samples:", checkpoint.samples(), now.samples()));
   DP_RETURN_IF_ERROR(

@@ -10,9 +10,9 @@ namespace dp::trainer {
 // Whether a training may go on from a checkpoint. `now` is the manifest that it would write itself.
 // Pure.
 
-// What changes the meaning of the position in the data, or of the tensors, is refused: seed, number
-// of samples, global batch size, shuffle, dropLast, the tensors. Errors: FailedPrecondition names
-// the first that differs, with both values.
+// What changes the meaning of the position in the data, or of the tensors, is refused: the
+// tensors, the optimizer, seed, number of samples, global batch size, shuffle, dropLast. Errors:
+// FailedPrecondition names the first that differs, with both values.
 absl::Status CheckFits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now);
 
 // What is sound and gives other bits from here on, for people: world size, threads, instruction

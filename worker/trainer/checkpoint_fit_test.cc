@@ -46,6 +46,15 @@ TEST(CheckpointFitTest, WhatMovesThePositionInTheDataIsRefused) {
   }
 }
 
+TEST(CheckpointFitTest, AnotherOptimizerIsRefusedAndNoneIsSgd) {
+  v1::CheckpointManifest sgd = AManifest(), adamw = AManifest();
+  sgd.set_optimizer("sgd");
+  adamw.set_optimizer("adamw");
+  EXPECT_TRUE(CheckFits(AManifest(), sgd).ok());
+  EXPECT_EQ(CheckFits(AManifest(), adamw).message(),
+            "the checkpoint was made with train.optimizer sgd, and this job has adamw");
+}
+
 TEST(CheckpointFitTest, WhatChangesTheBitsAloneIsTold) {
   v1::CheckpointManifest now = AManifest();
   now.set_world_size(3);

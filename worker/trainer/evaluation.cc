@@ -38,8 +38,10 @@ absl::StatusOr<Evaluation> Evaluate(engine::Network& network, const engine::Data
                                  static_cast<float>(share.correct),
                                  static_cast<float>(share.count)};
   DP_RETURN_IF_ERROR(group.AllReduce(absl::MakeSpan(totals), engine::ReduceOp::kSum)->Wait());
-  return Evaluation{.loss = totals[0] / totals[2],
-                    .accuracy = totals[1] / totals[2],
+  const double labels =
+      static_cast<double>(totals[2]) * static_cast<double>(dataset.labels_per_sample());
+  return Evaluation{.loss = totals[0] / labels,
+                    .accuracy = totals[1] / labels,
                     .samples = static_cast<int64_t>(totals[2])};
 }
 

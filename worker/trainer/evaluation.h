@@ -10,8 +10,8 @@
 namespace dp::trainer {
 
 struct Evaluation {
-  double loss = 0;      // mean over the samples
-  double accuracy = 0;  // share of the samples, 0 to 1
+  double loss = 0;      // mean over the samples, or over all their tokens
+  double accuracy = 0;  // share of them whose label was guessed, 0 to 1
   int64_t samples = 0;
 };
 

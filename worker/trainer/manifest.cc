@@ -15,6 +15,8 @@ v1::CheckpointManifest ManifestOf(const TrainingPlan& plan, const Environment& e
   manifest.set_global_batch_size(plan.global_batch_size);
   manifest.set_shuffle(plan.shuffle);
   manifest.set_drop_last(plan.drop_last);
+  manifest.set_optimizer(std::holds_alternative<engine::AdamWOptions>(plan.optimizer) ? "adamw"
+                                                                                      : "sgd");
   for (const engine::Parameter& parameter : layout.parameters) {
     v1::ManifestTensor* tensor = manifest.add_tensors();
     tensor->set_name(parameter.name);

@@ -1,5 +1,6 @@
 #include "worker/trainer/rank_model.h"
 
+#include "base/overloaded.h"
 #include "base/status.h"
 
 namespace dp::trainer {
@@ -19,14 +20,34 @@ absl::Status InitializeValues(const TrainingPlan& plan, RankModel& model) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeOptimizer(
+    const TrainingPlan& plan, RankModel& model, absl::Span<const float> gradients) {
+  const absl::Span<float> values = model.values->span();
+  return std::visit(Overloaded{
+                        [&](const engine::SgdOptions& sgd) {
+                          return model.device->MakeSgd(sgd, values, gradients);
+                        },
+                        [&](const engine::AdamWOptions& adamw) {
+                          return model.device->MakeAdamW(adamw, model.layout, values, gradients);
+                        },
+                    },
+                    plan.optimizer);
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
+                                                             const engine::Dataset& dataset) {
+  const model::Shape& shape = dataset.sample_shape();
+  if (!dataset.of_tokens()) return model::CheckClassifier(plan.layers, shape, dataset.classes());
+  return model::CheckLanguageModel(plan.layers, static_cast<int>(shape[0]), dataset.classes());
+}
 
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int batch_size) {
   RankModel model;
   DP_ASSIGN_OR_RETURN(model.device, engine::OpenCpu(plan.threads));
-  DP_ASSIGN_OR_RETURN(
-      model.layers, model::CheckClassifier(plan.layers, dataset.sample_shape(), dataset.classes()));
+  DP_ASSIGN_OR_RETURN(model.layers, CheckLayers(plan, dataset));
   model.layout = engine::LayOut(model.layers);
   model.averaged = WithLossAndWish(model.layout);
   DP_RETURN_IF_ERROR(InitializeValues(plan, model));
@@ -35,8 +56,7 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
       model.gradients->span().first(static_cast<size_t>(model.layout.size));
   DP_ASSIGN_OR_RETURN(model.network, model.device->Compile(model.layers, batch_size, plan.seed,
                                                            model.values->span(), gradients));
-  DP_ASSIGN_OR_RETURN(model.optimizer,
-                      model.device->MakeSgd(plan.sgd, model.values->span(), gradients));
+  DP_ASSIGN_OR_RETURN(model.optimizer, MakeOptimizer(plan, model, gradients));
   return model;
 }
 

@@ -30,6 +30,11 @@ struct RankModel {
   float& leaving() { return gradients->span()[static_cast<size_t>(layout.size) + 1]; }
 };
 
+// The layers of a plan with their shapes, checked against `dataset`.
+// Errors: InvalidArgument names the layer that does not fit.
+absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
+                                                             const engine::Dataset& dataset);
+
 // Compiles the plan's layers for samples of `dataset` in batches of `batch_size`, with initial
 // values drawn from the plan's seed. Errors: InvalidArgument names the layer that does not fit.
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,

@@ -9,12 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/log.h"
+#include "base/overloaded.h"
 #include "base/status.h"
 #include "base/timeouts.h"
 #include "client/grpc_connection.h"
 #include "client/grpc_store.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/data/idx_dataset.h"
+#include "worker/engine/data/token_dataset.h"
 #include "worker/engine/ddp/reducer.h"
 #include "worker/engine/ddp/replica.h"
 #include "worker/trainer/checkpoint_files.h"
@@ -52,10 +54,23 @@ struct Datasets {
   std::unique_ptr<engine::Dataset> test;
 };
 
+absl::StatusOr<std::unique_ptr<engine::Dataset>> OpenDataset(const TrainingPlan& plan,
+                                                             engine::Split split) {
+  return std::visit(Overloaded{
+                        [&](const engine::IdxDatasetOptions& images) {
+                          return engine::OpenIdxDataset(images, split);
+                        },
+                        [&](const engine::TokenDatasetOptions& text) {
+                          return engine::OpenTokenDataset(text, split);
+                        },
+                    },
+                    plan.data);
+}
+
 absl::StatusOr<Datasets> OpenDatasets(const TrainingPlan& plan) {
   Datasets data;
-  DP_ASSIGN_OR_RETURN(data.train, engine::OpenIdxDataset(plan.data, engine::Split::kTrain));
-  DP_ASSIGN_OR_RETURN(data.test, engine::OpenIdxDataset(plan.data, engine::Split::kTest));
+  DP_ASSIGN_OR_RETURN(data.train, OpenDataset(plan, engine::Split::kTrain));
+  DP_ASSIGN_OR_RETURN(data.test, OpenDataset(plan, engine::Split::kTest));
   return data;
 }
 
@@ -119,7 +134,7 @@ class RankProgram {
  private:
   // A model that does not fit is found before anybody is waited for.
   static absl::Status CheckModel(const TrainingPlan& plan, const engine::Dataset& dataset) {
-    return model::CheckClassifier(plan.layers, dataset.sample_shape(), dataset.classes()).status();
+    return CheckLayers(plan, dataset).status();
   }
 
   static absl::Status CheckSomethingToTrain(const TrainingPlan& plan,

@@ -121,7 +121,7 @@ class Resumption {
       announcement.Say(std::string(fits.message()));
       return std::nullopt;
     }
-    absl::StatusOr<TrainingState> state = ReadTensors(path, *manifest, model_.layout);
+    absl::StatusOr<TrainingState> state = ReadTensors(path, *manifest, model_.layout, ArrayNames());
     if (!state.ok()) {
       GiveUpOn(point, state.status());
       return std::nullopt;
@@ -160,13 +160,28 @@ class Resumption {
   }
 
   absl::Status Share(std::optional<TrainingState>& state, int root) {
-    const size_t size = static_cast<size_t>(model_.layout.size);
-    if (!state) state = TrainingState{{}, std::vector<float>(size), std::vector<float>(size)};
+    if (!state) state = StateToFill();
     DP_RETURN_IF_ERROR(Send(absl::MakeSpan(state->values), root));
-    DP_RETURN_IF_ERROR(Send(absl::MakeSpan(state->velocity), root));
     model_.device->Write(state->values, model_.values->span());
-    model_.device->Write(state->velocity, model_.optimizer->velocity());
+    const std::vector<engine::OptimizerState> optimizer = model_.optimizer->state();
+    for (size_t i = 0; i < optimizer.size(); ++i) {
+      DP_RETURN_IF_ERROR(Send(absl::MakeSpan(state->optimizer[i].values), root));
+      model_.device->Write(state->optimizer[i].values, optimizer[i].values);
+    }
     return absl::OkStatus();
+  }
+
+  TrainingState StateToFill() const {
+    TrainingState state;
+    state.values.resize(static_cast<size_t>(model_.layout.size));
+    for (const std::string& name : ArrayNames()) state.optimizer.push_back({name, state.values});
+    return state;
+  }
+
+  std::vector<std::string> ArrayNames() const {
+    std::vector<std::string> names;
+    for (const auto& array : model_.optimizer->state()) names.emplace_back(array.name);
+    return names;
   }
 
   absl::StatusOr<std::optional<Resumed>> NoneReadable() const {

@@ -60,6 +60,20 @@ TEST(ResumeTest, EveryPlaceToGoOnFromGivesTheBitsOfAnUndisturbedRun) {
   }
 }
 
+TEST(ResumeTest, AdamWGoesOnWithItsMomentsAndItsCountOfSteps) {
+  const auto with_adamw = [](TrainingPlan plan) {
+    plan.optimizer = engine::AdamWOptions{.learning_rate = 0.01};
+    return plan;
+  };
+  Training undisturbed("resume_test_undisturbed"), training("resume_test");
+  const auto expected = undisturbed.Run({with_adamw(WithDropout())});
+  ASSERT_TRUE(training.Run({with_adamw(Until(7)), 3, 7}).status.ok());
+  const auto outcome = training.Run({with_adamw(WithDropout()), 3, 100});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
+  EXPECT_EQ(History(training), History(undisturbed));
+}
+
 TEST(ResumeTest, AChainOfGenerationsGivesTheBitsOfAnUndisturbedRun) {
   Training undisturbed("resume_test_undisturbed");
   const auto expected = undisturbed.Run({WithDropout()});

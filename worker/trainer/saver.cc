@@ -102,14 +102,18 @@ void Saver::Begin(const Position& position) {
   const absl::Time began = clock_.Now();
   TrainingState state{.manifest = options_.manifest,
                       .values = std::vector<float>(static_cast<size_t>(layout_.size)),
-                      .velocity = std::vector<float>(static_cast<size_t>(layout_.size))};
+                      .optimizer = {}};
   state.manifest.set_step(position.step);
   state.manifest.set_epoch(position.epoch);
   state.manifest.set_step_of_epoch(position.step_of_epoch);
   state.manifest.set_epoch_loss_sum(position.epoch_loss_sum);
   state.manifest.set_epoch_samples(position.epoch_samples);
   model_.device->Read(model_.values->span(), absl::MakeSpan(state.values));
-  model_.device->Read(model_.optimizer->velocity(), absl::MakeSpan(state.velocity));
+  for (const engine::OptimizerState& array : model_.optimizer->state()) {
+    std::vector<float> values(array.values.size());
+    model_.device->Read(array.values, absl::MakeSpan(values));
+    state.optimizer.push_back({std::string(array.name), std::move(values)});
+  }
   begun_step_ = position.step;
   begun_at_ = clock_.Now();
   MutexLock lock(mu_);

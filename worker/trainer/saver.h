@@ -22,11 +22,11 @@
 namespace dp::trainer {
 
 // Saves the state of a training, on rank 0, while it goes on: the training's thread copies weights
-// and velocity, a thread of its own writes them, registers them and removes those that are too many
-// (docs/checkpoints.md). One checkpoint is under way at a time; where the next is due before it is
-// there, it is taken as soon as it is. What cannot be saved costs a checkpoint, not the training.
-// The connection must outlive it. One thread at a time: the training's, and at its end the one that
-// finishes.
+// and the optimizer's state, a thread of its own writes them, registers them and removes those that
+// are too many (docs/checkpoints.md). One checkpoint is under way at a time; where the next is due
+// before it is there, it is taken as soon as it is. What cannot be saved costs a checkpoint, not
+// the training. The connection must outlive it. One thread at a time: the training's, and at its
+// end the one that finishes.
 class Saver {
  public:
   struct Options {

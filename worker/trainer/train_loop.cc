@@ -93,7 +93,7 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
       parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
   DP_RETURN_IF_ERROR(Backward(step, forward));
   DP_RETURN_IF_ERROR(CheckLoss());
-  parts_.model.optimizer->Step();
+  parts_.model.optimizer->Step(parts_.progress.steps() + 1);
   parts_.progress.StepDone(parts_.model.loss(), step.global_count);
   // Where nothing is left to do, the training is done rather than handed over.
   leaving_ = parts_.model.leaving() > 0 && !finished();
@@ -112,10 +112,11 @@ void TrainLoop::TellSaved() {
 }
 
 // A rank's share enters the mean over ranks with the weight that makes it the mean over the global
-// batch (sampler.h). The loss goes the same way, as one more gradient.
+// batch, of images or of tokens (sampler.h). The loss goes the same way, as one more gradient.
 absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
                                  const engine::BatchResult& forward) {
-  const float scale = engine::GradientScale(step.global_count, parts_.group.size());
+  const int64_t labels = step.global_count * parts_.train_set.labels_per_sample();
+  const float scale = engine::GradientScale(labels, parts_.group.size());
   parts_.model.loss() = static_cast<float>(forward.loss_sum) * scale;
   parts_.model.leaving() = parts_.asked_to_leave() ? 1.0f : 0.0f;
   parts_.reducer.BeginBackward(engine::Reducer::Sync::kYes);

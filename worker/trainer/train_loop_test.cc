@@ -121,7 +121,7 @@ TEST(TrainLoopTest, StopsAtTheLastStepOfThePlan) {
 
 TEST(TrainLoopTest, ALossThatIsNoNumberEndsTheTrainingAtItsStep) {
   TrainingPlan plan = APlan();
-  plan.sgd.learning_rate = 1e30f;
+  plan.optimizer = engine::SgdOptions{.learning_rate = 1e30f};
   auto groups = engine::MakeLocalGroups(1);
   std::vector<float> weights;
   absl::Status ended;

@@ -12,7 +12,7 @@ Number OrDefault(Number value, Number fallback) {
   return value == 0 ? fallback : value;
 }
 
-engine::IdxDatasetOptions DataOf(const v1::DataSpec& spec) {
+engine::IdxDatasetOptions ImagesOf(const v1::DataSpec& spec) {
   return {.dir = spec.dir(),
           .mean = static_cast<float>(spec.mean()),
           .std = spec.has_std() ? static_cast<float>(spec.std()) : 1.0f};
@@ -22,6 +22,24 @@ engine::SgdOptions SgdOf(const v1::SgdSpec& spec) {
   return {.learning_rate = static_cast<float>(spec.learning_rate()),
           .momentum = static_cast<float>(spec.momentum()),
           .weight_decay = static_cast<float>(spec.weight_decay())};
+}
+
+engine::TokenDatasetOptions TextOf(const v1::DataSpec& spec) {
+  const bool tokens = spec.kind() == "tokens";
+  return {.format = tokens ? engine::TokenFormat::kTokens : engine::TokenFormat::kText,
+          .train = {spec.train().begin(), spec.train().end()},
+          .test = {spec.test().begin(), spec.test().end()},
+          .context = spec.context(),
+          .vocabulary = OrDefault(spec.vocabulary(), tokens ? 50257 : 256)};
+}
+
+engine::AdamWOptions AdamWOf(const v1::AdamWSpec& spec) {
+  return {.learning_rate = spec.learning_rate(),
+          .beta1 = spec.has_beta1() ? spec.beta1() : 0.9,
+          .beta2 = spec.has_beta2() ? spec.beta2() : 0.999,
+          .epsilon = OrDefault(spec.epsilon(), 1e-8),
+          .weight_decay = spec.has_weight_decay() ? spec.weight_decay() : 0.01,
+          .decay_all = spec.decay() == "all"};
 }
 
 CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {
@@ -43,9 +61,21 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   plan.global_batch_size = OrDefault(train.global_batch_size(), 128);
   plan.shuffle = !train.data().has_shuffle() || train.data().shuffle();
   plan.drop_last = train.data().drop_last();
-  plan.data = DataOf(train.data());
+  const bool images = train.data().kind().empty() || train.data().kind() == "images";
+  if (!images && train.data().context() < 1) {
+    return absl::InvalidArgumentError("train.data.context is missing");
+  }
+  if (images) {
+    plan.data = ImagesOf(train.data());
+  } else {
+    plan.data = TextOf(train.data());
+  }
   DP_ASSIGN_OR_RETURN(plan.layers, client::ModelLayers(train.model()));
-  plan.sgd = SgdOf(train.optimizer().sgd());
+  if (train.optimizer().has_adamw()) {
+    plan.optimizer = AdamWOf(train.optimizer().adamw());
+  } else {
+    plan.optimizer = SgdOf(train.optimizer().sgd());
+  }
   if (!train.backend().empty()) plan.backend = train.backend();
   plan.threads = OrDefault(spec.threads_per_rank(), 1);
   plan.bucket_bytes_max = static_cast<int64_t>(OrDefault(train.bucket_cap_mb(), 25.0) * (1 << 20));

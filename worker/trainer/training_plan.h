@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -9,6 +10,8 @@
 #include "base/model/layer_spec.h"
 #include "dp/v1/job_spec.pb.h"
 #include "worker/engine/data/idx_dataset.h"
+#include "worker/engine/data/token_dataset.h"
+#include "worker/engine/nn/adamw.h"
 #include "worker/engine/nn/sgd.h"
 
 namespace dp::trainer {
@@ -35,9 +38,9 @@ struct TrainingPlan {
   int global_batch_size = 128;
   bool shuffle = true;
   bool drop_last = false;
-  engine::IdxDatasetOptions data;
+  std::variant<engine::IdxDatasetOptions, engine::TokenDatasetOptions> data;
   std::vector<model::LayerSpec> layers;
-  engine::SgdOptions sgd;
+  std::variant<engine::SgdOptions, engine::AdamWOptions> optimizer;
   std::string backend = "auto";
   int threads = 1;
   int64_t bucket_bytes_max = 25 << 20;

@@ -25,7 +25,7 @@ TEST(TrainingPlanTest, WhatIsNotSaidTakesItsDefault) {
   EXPECT_EQ(plan->bucket_bytes_max, 25 << 20);
   EXPECT_EQ(plan->evaluate_every, 1);
   EXPECT_TRUE(plan->shuffle);
-  EXPECT_EQ(plan->data.std, 1.0f);
+  EXPECT_EQ(std::get<engine::IdxDatasetOptions>(plan->data).std, 1.0f);
 }
 
 TEST(TrainingPlanTest, WhatIsSaidIsTaken) {
@@ -39,12 +39,29 @@ TEST(TrainingPlanTest, WhatIsSaidIsTaken) {
   EXPECT_EQ(plan->detect_within, absl::Seconds(5));
   EXPECT_EQ(plan->evaluate_every, 0);
   EXPECT_FALSE(plan->shuffle);
-  EXPECT_EQ(plan->data.std, 0.25f);
+  EXPECT_EQ(std::get<engine::IdxDatasetOptions>(plan->data).std, 0.25f);
   ASSERT_EQ(plan->layers.size(), 1u);
   const auto& conv = std::get<model::Conv2d>(plan->layers[0].kind);
   EXPECT_EQ(conv.out, 8);
   EXPECT_EQ(conv.stride, 1);
   EXPECT_FALSE(conv.bias);
+}
+
+TEST(TrainingPlanTest, ATextAndAdamWAreTaken) {
+  const auto plan = Plan(R"(
+      train { data { kind: 'tokens' train: '/a.bin' train: '/b.bin' context: 64 }
+              model { preset: 'gpt' }
+              optimizer { adamw { learning_rate: 1 beta1: 0 decay: 'all' } } })");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto& text = std::get<engine::TokenDatasetOptions>(plan->data);
+  EXPECT_EQ(text.format, engine::TokenFormat::kTokens);
+  EXPECT_EQ(text.train.size(), 2u);
+  EXPECT_EQ(text.context, 64);
+  EXPECT_EQ(text.vocabulary, 50257);
+  const auto& adamw = std::get<engine::AdamWOptions>(plan->optimizer);
+  EXPECT_EQ(adamw.beta1, 0);
+  EXPECT_EQ(adamw.beta2, 0.999);
+  EXPECT_TRUE(adamw.decay_all);
 }
 
 TEST(TrainingPlanTest, AnUnknownPresetIsNamed) {

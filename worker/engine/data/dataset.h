@@ -11,18 +11,25 @@
 
 namespace dp::engine {
 
-// Labelled samples that can be read in any order. Immutable, so any thread may read.
+// Labelled samples that can be read in any order: images with a class each, or windows of a text
+// whose every token has the one that follows as its label. Immutable, so any thread may read.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   virtual int64_t size() const = 0;
   virtual const model::Shape& sample_shape() const = 0;
+  // Labels are below this.
   virtual int classes() const = 0;
-  // Writes the samples of these numbers one after another. `images` holds at least
-  // samples.size() x sample_shape, `labels` at least samples.size(); what is above stays as it is.
+  // Whether samples are tokens; their shape is their count then.
+  virtual bool of_tokens() const { return false; }
+  // Writes the samples of these numbers one after another, tokens as their numbers. `images` holds
+  // at least samples.size() x sample_shape, `labels` at least samples.size() x labels_per_sample;
+  // what is above stays as it is.
   virtual void Gather(absl::Span<const int64_t> samples, absl::Span<float> images,
                       absl::Span<int32_t> labels) const = 0;
+
+  int64_t labels_per_sample() const { return of_tokens() ? sample_shape()[0] : 1; }
 };
 
 }  // namespace dp::engine

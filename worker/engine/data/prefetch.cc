@@ -18,7 +18,7 @@ Prefetch::Prefetch(const Dataset& dataset, const GlobalBatchSampler& sampler, in
   const size_t capacity = sampler.capacity();
   for (Slot& slot : slots_) {
     slot.images.resize(capacity * model::ElementCount(dataset.sample_shape()));
-    slot.labels.resize(capacity);
+    slot.labels.resize(capacity * dataset.labels_per_sample());
     slot.samples.resize(capacity);
   }
   thread_ = std::jthread([this] {

@@ -68,7 +68,7 @@ class GlobalBatchSampler {
 };
 
 // The scale of a rank's sum for gradients that are then averaged over ranks:
-// world_size / global_count.
+// world_size / global_count, the labels of the global batch on all ranks.
 float GradientScale(int64_t global_count, int world_size);
 
 }  // namespace dp::engine

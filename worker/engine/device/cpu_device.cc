@@ -40,14 +40,42 @@ class CpuSgd : public Optimizer {
   CpuSgd(const SgdOptions& options, absl::Span<float> values, absl::Span<const float> gradients)
       : options_(options), values_(values), gradients_(gradients), velocity_(values.size()) {}
 
-  void Step() override { SgdStep(options_, gradients_, velocity(), values_); }
-  absl::Span<float> velocity() override { return absl::MakeSpan(velocity_); }
+  void Step(int64_t) override { SgdStep(options_, gradients_, absl::MakeSpan(velocity_), values_); }
+  std::vector<OptimizerState> state() override { return {{"velocity", absl::MakeSpan(velocity_)}}; }
 
  private:
   const SgdOptions options_;
   const absl::Span<float> values_;
   const absl::Span<const float> gradients_;
   std::vector<float> velocity_;
+};
+
+class CpuAdamW : public Optimizer {
+ public:
+  CpuAdamW(const AdamWOptions& options, const ParameterLayout& layout, absl::Span<float> values,
+           absl::Span<const float> gradients)
+      : options_(options),
+        layout_(layout),
+        values_(values),
+        gradients_(gradients),
+        first_(values.size()),
+        second_(values.size()) {}
+
+  void Step(int64_t number) override {
+    AdamWStep(options_, number, layout_, gradients_,
+              {absl::MakeSpan(first_), absl::MakeSpan(second_)}, values_);
+  }
+  std::vector<OptimizerState> state() override {
+    return {{"exp_avg", absl::MakeSpan(first_)}, {"exp_avg_sq", absl::MakeSpan(second_)}};
+  }
+
+ private:
+  const AdamWOptions options_;
+  const ParameterLayout layout_;
+  const absl::Span<float> values_;
+  const absl::Span<const float> gradients_;
+  std::vector<float> first_;
+  std::vector<float> second_;
 };
 
 class CpuDevice : public Device {
@@ -84,6 +112,18 @@ class CpuDevice : public Device {
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no memory for the momentum of ", values.size(), " parameters"));
+    }
+  }
+
+  absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const AdamWOptions& options,
+                                                       const ParameterLayout& layout,
+                                                       absl::Span<float> values,
+                                                       absl::Span<const float> gradients) override {
+    try {
+      return std::make_unique<CpuAdamW>(options, layout, values, gradients);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for the moments of ", values.size(), " parameters"));
     }
   }
 

@@ -9,12 +9,18 @@
 namespace dp::engine {
 namespace {
 
-class CpuRelu : public CpuLayer {
+// A function of each element. Backward offers its argument and its value; oneDNN takes the one that
+// the derivative of `algorithm` is computed from.
+class CpuElementwise : public CpuLayer {
  public:
-  explicit CpuRelu(const CpuLayerInput& input)
-      : cpu_(input.cpu), in_(input.in), forward_(ForwardDesc(cpu_, Format(in_))) {
-    out_ = MakeActivation(cpu_, Format(in_), in_.needs_gradient());
-    if (in_.needs_gradient()) backward_ = dnnl::eltwise_backward(BackwardDesc(cpu_, Format(in_)));
+  CpuElementwise(const CpuLayerInput& input, dnnl::algorithm algorithm)
+      : cpu_(input.cpu),
+        algorithm_(algorithm),
+        in_(input.in),
+        forward_(ForwardDesc(in_.value.get_desc())) {
+    const dnnl::memory::desc format = in_.value.get_desc();
+    out_ = MakeActivation(cpu_, format, in_.needs_gradient());
+    if (in_.needs_gradient()) backward_ = dnnl::eltwise_backward(BackwardDesc(format));
   }
 
   void Forward(const Batch&, Mode) override {
@@ -23,25 +29,22 @@ class CpuRelu : public CpuLayer {
 
   void Backward(const std::function<void()>&) override {
     if (!in_.needs_gradient()) return;
-    cpu_.Run(backward_, {{DNNL_ARG_DST, out_.value},
+    cpu_.Run(backward_, {{DNNL_ARG_SRC, in_.value},
+                         {DNNL_ARG_DST, out_.value},
                          {DNNL_ARG_DIFF_DST, out_.gradient},
                          {DNNL_ARG_DIFF_SRC, in_.gradient}});
   }
 
  private:
-  static constexpr auto kAlgorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
-
-  static dnnl::memory::desc Format(const Activation& in) { return in.value.get_desc(); }
-  static dnnl::eltwise_forward::primitive_desc ForwardDesc(const CpuStream& cpu,
-                                                           const dnnl::memory::desc& desc) {
-    return {{dnnl::prop_kind::forward_training, kAlgorithm, desc, 0.0f}, cpu.engine};
+  dnnl::eltwise_forward::primitive_desc ForwardDesc(const dnnl::memory::desc& desc) const {
+    return {{dnnl::prop_kind::forward_training, algorithm_, desc, 0.0f}, cpu_.engine};
   }
-  static dnnl::eltwise_backward::primitive_desc BackwardDesc(const CpuStream& cpu,
-                                                             const dnnl::memory::desc& desc) {
-    return {{kAlgorithm, desc, desc, 0.0f}, cpu.engine, ForwardDesc(cpu, desc)};
+  dnnl::eltwise_backward::primitive_desc BackwardDesc(const dnnl::memory::desc& desc) const {
+    return {{algorithm_, desc, desc, 0.0f}, cpu_.engine, ForwardDesc(desc)};
   }
 
   CpuStream& cpu_;
+  const dnnl::algorithm algorithm_;
   const Activation in_;
   dnnl::eltwise_forward forward_;
   dnnl::eltwise_backward backward_;
@@ -103,7 +106,11 @@ class CpuDropout : public CpuLayer {
 }  // namespace
 
 std::unique_ptr<CpuLayer> MakeCpuRelu(const CpuLayerInput& input) {
-  return std::make_unique<CpuRelu>(input);
+  return std::make_unique<CpuElementwise>(input, dnnl::algorithm::eltwise_relu_use_dst_for_bwd);
+}
+
+std::unique_ptr<CpuLayer> MakeCpuGelu(const CpuLayerInput& input) {
+  return std::make_unique<CpuElementwise>(input, dnnl::algorithm::eltwise_gelu_tanh);
 }
 
 std::unique_ptr<CpuLayer> MakeCpuDropout(const CpuLayerInput& input, uint64_t seed) {

@@ -50,14 +50,32 @@ enum class FusedRelu { kNone, kForward, kBoth };
 
 std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const ParameterViews& views,
                                         FusedRelu relu);
+// Also of a TiedLinear, whose weight is the embedding's.
 std::unique_ptr<CpuLayer> MakeCpuLinear(const CpuLayerInput& input, const ParameterViews& views,
                                         FusedRelu relu);
 std::unique_ptr<CpuLayer> MakeCpuRelu(const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuGelu(const CpuLayerInput& input);
 // `relu_gradient`: also does the backward half of the ReLU before it.
 std::unique_ptr<CpuLayer> MakeCpuMaxPool2d(const CpuLayerInput& input, bool relu_gradient);
 std::unique_ptr<CpuLayer> MakeCpuFlatten(const CpuLayerInput& input);
 // Masks depend on `seed`, Batch::draw and the sample's number alone, so the split into ranks does
 // not change them. `seed` differs between the dropout layers of a network.
 std::unique_ptr<CpuLayer> MakeCpuDropout(const CpuLayerInput& input, uint64_t seed);
+
+// `tied`: a later layer has written its part of the weight's gradient before.
+std::unique_ptr<CpuLayer> MakeCpuEmbedding(const CpuLayerInput& input, const ParameterViews& views,
+                                           bool tied);
+std::unique_ptr<CpuLayer> MakeCpuPositions(const CpuLayerInput& input, const ParameterViews& views);
+std::unique_ptr<CpuLayer> MakeCpuLayerNorm(const CpuLayerInput& input, const ParameterViews& views);
+std::unique_ptr<CpuLayer> MakeCpuCausalAttention(const CpuLayerInput& input);
+
+// Adds what an earlier layer gives. The gradient goes to both: to the layer before in Backward, as
+// every layer's does, and to the other in AddToSource, once all that else reads it has written its
+// gradient.
+class CpuAdd : public CpuLayer {
+ public:
+  virtual void AddToSource() = 0;
+};
+std::unique_ptr<CpuAdd> MakeCpuAdd(const CpuLayerInput& input, const Activation& source);
 
 }  // namespace dp::engine

@@ -9,13 +9,8 @@
 namespace dp::engine {
 namespace {
 
-bool HasParameters(const model::CheckedLayer& layer) {
-  return std::holds_alternative<model::Linear>(layer.kind) ||
-         std::holds_alternative<model::Conv2d>(layer.kind);
-}
-
-absl::Span<float> Floats(const dnnl::memory& memory) {
-  return {static_cast<float*>(memory.get_data_handle()), memory.get_desc().get_size() / 4};
+absl::Span<float> Values(const dnnl::memory& memory) {
+  return {Floats(memory), memory.get_desc().get_size() / sizeof(float)};
 }
 
 // Finds the parameters of each layer in the flat arrays.
@@ -29,7 +24,8 @@ class ParameterFinder {
   }
 
   ParameterViews ViewsOf(const model::CheckedLayer& layer) const {
-    const Parameter* weight = Find(layer.name + ".weight");
+    const auto* tied = std::get_if<model::TiedLinear>(&layer.kind);
+    const Parameter* weight = Find((tied == nullptr ? layer.name : tied->embedding) + ".weight");
     const Parameter* bias = Find(layer.name + ".bias");
     ParameterViews views;
     if (weight != nullptr) {
@@ -60,44 +56,90 @@ bool IsKind(absl::Span<const model::CheckedLayer> layers, size_t i) {
   return i < layers.size() && std::holds_alternative<Kind>(layers[i].kind);
 }
 
+// Whether an add reads what layer `i` gives.
+bool IsAdded(absl::Span<const model::CheckedLayer> layers, size_t i) {
+  return std::any_of(layers.begin(), layers.end(), [&](const model::CheckedLayer& layer) {
+    const auto* add = std::get_if<model::Add>(&layer.kind);
+    return add != nullptr && add->layer == layers[i].name;
+  });
+}
+
+bool IsTied(absl::Span<const model::CheckedLayer> layers, const std::string& embedding) {
+  return std::any_of(layers.begin(), layers.end(), [&](const model::CheckedLayer& layer) {
+    const auto* tied = std::get_if<model::TiedLinear>(&layer.kind);
+    return tied != nullptr && tied->embedding == embedding;
+  });
+}
+
 FusedRelu ReluAfter(absl::Span<const model::CheckedLayer> layers, size_t i) {
-  if (!HasParameters(layers[i]) || !IsKind<model::Relu>(layers, i + 1)) return FusedRelu::kNone;
+  const bool fuses = IsKind<model::Linear>(layers, i) || IsKind<model::Conv2d>(layers, i);
+  if (!fuses || !IsKind<model::Relu>(layers, i + 1)) return FusedRelu::kNone;
+  if (IsAdded(layers, i) || IsAdded(layers, i + 1)) return FusedRelu::kNone;
   return IsKind<model::MaxPool2d>(layers, i + 2) ? FusedRelu::kForward : FusedRelu::kBoth;
 }
 
-// `before` and `after`: the ReLUs that the layer made last and this one do.
+// The ReLUs that the layer made last and this one do.
+struct Relus {
+  FusedRelu before;
+  FusedRelu after;
+};
+
+// All kinds but Add.
 std::unique_ptr<CpuLayer> MakeLayer(const CpuLayerInput& input, const ParameterViews& views,
-                                    FusedRelu before, FusedRelu after, uint64_t seed) {
-  return std::visit(Overloaded{
-                        [&](const model::Linear&) { return MakeCpuLinear(input, views, after); },
-                        [&](const model::Conv2d&) { return MakeCpuConv2d(input, views, after); },
-                        [&](const model::Relu&) { return MakeCpuRelu(input); },
-                        [&](const model::MaxPool2d&) {
-                          return MakeCpuMaxPool2d(input, before == FusedRelu::kForward);
-                        },
-                        [&](const model::Flatten&) { return MakeCpuFlatten(input); },
-                        [&](const model::Dropout&) { return MakeCpuDropout(input, seed); },
-                    },
-                    input.layer.kind);
+                                    const Relus& relus, bool tied, uint64_t seed) {
+  using Layer = std::unique_ptr<CpuLayer>;
+  return std::visit(
+      Overloaded{
+          [&](const model::Linear&) { return MakeCpuLinear(input, views, relus.after); },
+          [&](const model::Conv2d&) { return MakeCpuConv2d(input, views, relus.after); },
+          [&](const model::Relu&) { return MakeCpuRelu(input); },
+          [&](const model::MaxPool2d&) {
+            return MakeCpuMaxPool2d(input, relus.before == FusedRelu::kForward);
+          },
+          [&](const model::Flatten&) { return MakeCpuFlatten(input); },
+          [&](const model::Dropout&) { return MakeCpuDropout(input, seed); },
+          [&](const model::Embedding&) { return MakeCpuEmbedding(input, views, tied); },
+          [&](const model::Positions&) { return MakeCpuPositions(input, views); },
+          [&](const model::LayerNorm&) { return MakeCpuLayerNorm(input, views); },
+          [&](const model::Gelu&) { return MakeCpuGelu(input); },
+          [&](const model::CausalAttention&) { return MakeCpuCausalAttention(input); },
+          [&](const model::TiedLinear&) { return MakeCpuLinear(input, views, FusedRelu::kNone); },
+          [&](const model::Add&) { return Layer(); },
+      },
+      input.layer.kind);
 }
+
+int ParameterCount(const model::CheckedLayer& layer, const ParameterViews& views) {
+  if (std::holds_alternative<model::TiedLinear>(layer.kind)) return 0;
+  return (views.weight != nullptr) + (views.bias != nullptr);
+}
+
+int64_t RowsOf(const model::Shape& shape) { return model::ElementCount(shape) / shape.back(); }
 
 }  // namespace
 
 CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> layers, int batch_size,
                        uint64_t seed, absl::Span<const float> values, absl::Span<float> gradients)
-    : batch_size_(batch_size), classes_(static_cast<int>(model::ElementCount(layers.back().out))) {
+    : batch_size_(batch_size),
+      classes_(static_cast<int>(layers.back().out.back())),
+      rows_of_sample_(RowsOf(layers.back().out)) {
   const ParameterFinder finder(layers, values, gradients);
   input_ = MakeActivation(cpu, PlainDesc(batch_size, layers.front().in), false);
   const Activation* in = &input_;
-  FusedRelu before = FusedRelu::kNone;
+  Relus relus = {FusedRelu::kNone, FusedRelu::kNone};
   for (size_t i = 0; i < layers.size(); ++i) {
+    const CpuLayerInput input = {cpu, layers[i], batch_size, *in};
     const ParameterViews views = finder.ViewsOf(layers[i]);
-    const FusedRelu after = ReluAfter(layers, i);
-    layers_.push_back(MakeLayer({cpu, layers[i], batch_size, *in}, views, before, after, seed + i));
-    parameter_counts_.push_back((views.weight != nullptr) + (views.bias != nullptr));
+    relus = {relus.after, ReluAfter(layers, i)};
+    places_[layers[i].name] = layers_.size();
+    readers_.emplace_back();
+    layers_.push_back(
+        IsKind<model::Add>(layers, i)
+            ? MakeAdd(input)
+            : MakeLayer(input, views, relus, IsTied(layers, layers[i].name), seed + i));
+    parameter_counts_.push_back(ParameterCount(layers[i], views));
     in = &layers_.back()->out();
-    before = after;
-    if (after != FusedRelu::kNone) ++i;
+    if (relus.after != FusedRelu::kNone) ++i;
   }
   const auto plain = PlainDesc(batch_size, layers.back().out);
   output_ = std::make_unique<Formatted>(cpu, in->value, plain);
@@ -106,12 +148,19 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
   }
 }
 
+std::unique_ptr<CpuLayer> CpuNetwork::MakeAdd(const CpuLayerInput& input) {
+  const size_t source = places_.at(std::get<model::Add>(input.layer.kind).layer);
+  std::unique_ptr<CpuAdd> add = MakeCpuAdd(input, layers_[source]->out());
+  readers_[source].push_back(add.get());
+  return add;
+}
+
 BatchResult CpuNetwork::Forward(const Batch& batch, Mode mode) {
   DP_CHECK(batch.count >= 0 && batch.count <= batch_size_);
-  const absl::Span<float> input = Floats(input_.value);
+  const absl::Span<float> input = Values(input_.value);
   DP_CHECK(batch.images.size() == input.size());
   std::copy(batch.images.begin(), batch.images.end(), input.begin());
-  labels_.assign(batch.labels.begin(), batch.labels.begin() + batch.count);
+  labels_.assign(batch.labels.begin(), batch.labels.begin() + batch.count * rows_of_sample_);
 
   for (const auto& layer : layers_) layer->Forward(batch, mode);
   output_->Fetch();
@@ -122,10 +171,11 @@ BatchResult CpuNetwork::Forward(const Batch& batch, Mode mode) {
 void CpuNetwork::Backward(float scale, const GradientReady& ready) {
   if (output_gradient_ == nullptr) return;
   SoftmaxCrossEntropyGradient(logits(), classes_, labels_, scale,
-                              Floats(output_gradient_->memory()));
+                              Values(output_gradient_->memory()));
   output_gradient_->Store();
   int next = 0;
   for (size_t i = layers_.size(); i-- > 0;) {
+    for (CpuAdd* add : readers_[i]) add->AddToSource();
     layers_[i]->Backward([&] {
       for (int k = 0; k < parameter_counts_[i]; ++k) ready(next++);
     });
@@ -137,6 +187,6 @@ void CpuNetwork::ReadLogits(absl::Span<float> out) const {
   std::copy(logits().begin(), logits().end(), out.begin());
 }
 
-absl::Span<const float> CpuNetwork::logits() const { return Floats(output_->memory()); }
+absl::Span<const float> CpuNetwork::logits() const { return Values(output_->memory()); }
 
 }  // namespace dp::engine

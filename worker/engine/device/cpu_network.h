@@ -1,15 +1,18 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "worker/engine/device/cpu_layer.h"
 #include "worker/engine/device/device.h"
 
 namespace dp::engine {
 
-// The layers of a model in a row, each reading what the one before wrote; softmax cross-entropy at
-// the end. Keeps its own copy of labels and input, so a Batch need not outlive Forward.
+// The layers of a model in a row, each reading what the one before wrote, and an add what an
+// earlier one wrote as well; softmax cross-entropy at the end, of each row of the last layer's
+// output. Keeps its own copy of labels and input, so a Batch need not outlive Forward.
 class CpuNetwork : public Network {
  public:
   // Throws dnnl::error for what oneDNN cannot do.
@@ -21,16 +24,20 @@ class CpuNetwork : public Network {
   void ReadLogits(absl::Span<float> logits) const override;
 
  private:
+  std::unique_ptr<CpuLayer> MakeAdd(const CpuLayerInput& input);
   absl::Span<const float> logits() const;
 
   const int batch_size_;
   const int classes_;
+  const int64_t rows_of_sample_;  // each with a label
   Activation input_;
   std::vector<std::unique_ptr<CpuLayer>> layers_;
-  std::vector<int> parameter_counts_;  // of each of layers_
-  std::unique_ptr<Formatted> output_;  // what the last layer gives, in plain order
+  std::vector<int> parameter_counts_;          // of each of layers_
+  std::vector<std::vector<CpuAdd*>> readers_;  // the adds that read what each of layers_ gives
+  absl::flat_hash_map<std::string, size_t> places_;  // in layers_
+  std::unique_ptr<Formatted> output_;                // what the last layer gives, in plain order
   std::unique_ptr<Formatted> output_gradient_;
-  std::vector<int32_t> labels_;  // of the last Forward's samples
+  std::vector<int32_t> labels_;  // of the rows of the last Forward's samples
 };
 
 }  // namespace dp::engine

@@ -19,10 +19,13 @@ void CpuStream::Run(const dnnl::primitive& primitive,
 
 dnnl::memory::desc PlainDesc(int batch_size, const model::Shape& shape) {
   using dnnl::memory;
+  if (shape.size() <= 2) {
+    const memory::dim rows = shape.size() == 2 ? batch_size * shape[0] : batch_size;
+    return {{rows, shape.back()}, memory::data_type::f32, memory::format_tag::nc};
+  }
   memory::dims dims = {batch_size};
   dims.insert(dims.end(), shape.begin(), shape.end());
-  const auto format = shape.size() == 1 ? memory::format_tag::nc : memory::format_tag::nchw;
-  return {dims, memory::data_type::f32, format};
+  return {dims, memory::data_type::f32, memory::format_tag::nchw};
 }
 
 Activation MakeActivation(const CpuStream& cpu, const dnnl::memory::desc& desc,
@@ -47,5 +50,28 @@ void Formatted::Fetch() {
 void Formatted::Store() {
   if (store_) cpu_.Run(store_, {{DNNL_ARG_FROM, memory_}, {DNNL_ARG_TO, home_}});
 }
+
+PlainInput::PlainInput(CpuStream& cpu, const Activation& in, const dnnl::memory::desc& plain)
+    : value_(cpu, in.value, plain) {
+  if (in.needs_gradient()) gradient_.emplace(cpu, in.gradient, plain);
+}
+
+const float* PlainInput::Fetch() {
+  value_.Fetch();
+  return Floats(value_.memory());
+}
+
+float* PlainInput::gradient() const { return gradient_ ? Floats(gradient_->memory()) : nullptr; }
+
+float* PlainInput::FetchGradient() {
+  if (gradient_) gradient_->Fetch();
+  return gradient();
+}
+
+void PlainInput::Store() {
+  if (gradient_) gradient_->Store();
+}
+
+float* Floats(const dnnl::memory& memory) { return static_cast<float*>(memory.get_data_handle()); }
 
 }  // namespace dp::engine

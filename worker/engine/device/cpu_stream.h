@@ -1,6 +1,7 @@
 #pragma once
 
 #include <dnnl.hpp>
+#include <optional>
 #include <unordered_map>
 
 #include "base/model/shape.h"
@@ -27,7 +28,8 @@ struct Activation {
   bool needs_gradient() const { return static_cast<bool>(gradient); }
 };
 
-// What an activation of `batch_size` samples of `shape` is in plain order: nc or nchw.
+// What an activation of `batch_size` samples of `shape` is in plain order: nc or nchw. Each token
+// of each sample is one row: what its features go through is the same for all.
 dnnl::memory::desc PlainDesc(int batch_size, const model::Shape& shape);
 
 // Memory in `desc`; with a gradient beside the value when `needs_gradient`.
@@ -53,5 +55,26 @@ class Formatted {
   dnnl::reorder fetch_;  // empty where formats agree
   dnnl::reorder store_;
 };
+
+// An activation as a layer reads it that computes in plain order, in which an element's place does
+// not depend on formats.
+class PlainInput {
+ public:
+  PlainInput(CpuStream& cpu, const Activation& in, const dnnl::memory::desc& plain);
+
+  // The values, brought up to date.
+  const float* Fetch();
+  // Null where nobody needs it; Store makes it known when it is written. FetchGradient is for who
+  // changes what others have written.
+  float* gradient() const;
+  float* FetchGradient();
+  void Store();
+
+ private:
+  Formatted value_;
+  std::optional<Formatted> gradient_;
+};
+
+float* Floats(const dnnl::memory& memory);
 
 }  // namespace dp::engine

@@ -228,12 +228,13 @@ std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const Parame
 
 std::unique_ptr<CpuLayer> MakeCpuLinear(const CpuLayerInput& input, const ParameterViews& views,
                                         FusedRelu relu) {
-  const auto& linear = std::get<model::Linear>(input.layer.kind);
+  const auto* linear = std::get_if<model::Linear>(&input.layer.kind);
+  const int64_t out = input.layer.out.back();
   const LinearPrimitives primitives{
       .shapes = {
           .in = PlainDesc(input.batch_size, input.layer.in),
-          .weight = {{linear.out, linear.in}, memory::data_type::f32, memory::format_tag::oi},
-          .bias = BiasDesc(linear.bias, linear.out),
+          .weight = {{out, input.layer.in.back()}, memory::data_type::f32, memory::format_tag::oi},
+          .bias = BiasDesc(linear != nullptr && linear->bias, out),
           .out = PlainDesc(input.batch_size, input.layer.out)}};
   return std::make_unique<CpuWeighted<LinearPrimitives>>(input, primitives, views, relu);
 }

@@ -4,12 +4,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/model/shape_check.h"
+#include "worker/engine/nn/adamw.h"
 #include "worker/engine/nn/parameter.h"
 #include "worker/engine/nn/sgd.h"
 
@@ -19,18 +21,21 @@ namespace dp::engine {
 // above, up to the network's batch size, are padding: they are computed with but add nothing to
 // loss, accuracy or gradients. Borrowed until the call returns.
 struct Batch {
-  absl::Span<const float> images;     // batch size x input shape
-  absl::Span<const int32_t> labels;   // batch size
+  // Batch size x input shape. Tokens are given by their numbers, which floats hold exactly.
+  absl::Span<const float> images;
+  // Batch size; where the samples are tokens, batch size x tokens: what follows each of them.
+  absl::Span<const int32_t> labels;
   absl::Span<const int64_t> samples;  // batch size; the sample's number in its dataset
   int count = 0;
   uint64_t draw = 0;  // with `samples`, seeds dropout: another step, another mask
 };
 
-// Sums over the samples of a batch, so that ranks with unequal shares add up.
+// Sums over the samples of a batch, or over all their tokens, so that ranks with unequal shares add
+// up.
 struct BatchResult {
   double loss_sum = 0;
   int64_t correct = 0;
-  int64_t count = 0;
+  int64_t count = 0;  // of samples
 };
 
 enum class Mode { kTrain, kEvaluate };
@@ -46,11 +51,11 @@ class Network {
 
   // Runs the layers and the softmax cross-entropy over them.
   virtual BatchResult Forward(const Batch& batch, Mode mode) = 0;
-  // After Forward in kTrain: overwrites every gradient with the sum over the batch's samples times
-  // `scale` (1 / count for the batch's mean; sampler.h says which scale makes the mean over ranks
+  // After Forward in kTrain: overwrites every gradient with the sum over the batch's labels times
+  // `scale` (1 / labels for the batch's mean; sampler.h says which scale makes the mean over ranks
   // exact). Calls `ready` on this thread, once for each parameter, in layout order.
   virtual void Backward(float scale, const GradientReady& ready) = 0;
-  // Copies what the last layer gave in the last Forward, batch size x classes, to the host.
+  // Copies what the last layer gave in the last Forward, batch size x its shape, to the host.
   virtual void ReadLogits(absl::Span<float> logits) const = 0;
 };
 
@@ -62,14 +67,22 @@ class Array {
   virtual absl::Span<float> span() = 0;
 };
 
+// One array that an optimizer carries from step to step.
+struct OptimizerState {
+  absl::string_view name;  // PyTorch's: "velocity", "exp_avg", "exp_avg_sq"
+  absl::Span<float> values;
+};
+
 // Updates values from gradients.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  virtual void Step() = 0;
-  // What it carries from step to step, in the layout of the values: a training that goes on from
-  // values and velocity takes the same steps. On a device other than the CPU, as Array::span().
-  virtual absl::Span<float> velocity() = 0;
+  // The step of this number, counted from 1 since the training began.
+  virtual void Step(int64_t number) = 0;
+  // What it carries from step to step, each array in the layout of the values: a training that goes
+  // on from values, state and number takes the same steps. On a device other than the CPU, as
+  // Array::span().
+  virtual std::vector<OptimizerState> state() = 0;
 };
 
 // Where a rank computes. The CPU device defines what every other one must give; a device chooses
@@ -91,6 +104,10 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const SgdOptions& options,
                                                              absl::Span<float> values,
                                                              absl::Span<const float> gradients) = 0;
+  // The same, for arrays in `layout`.
+  virtual absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(
+      const AdamWOptions& options, const ParameterLayout& layout, absl::Span<float> values,
+      absl::Span<const float> gradients) = 0;
   // Copies between the host and arrays of this device; sizes must be equal.
   virtual void Write(absl::Span<const float> host, absl::Span<float> array) = 0;
   virtual void Read(absl::Span<const float> array, absl::Span<float> host) const = 0;

@@ -58,7 +58,7 @@ class Bench {
     for (int step = 0; step < steps; ++step) {
       Forward(Mode::kTrain, step);
       Backward(1.0f / kBatchSize);
-      sgd->Step();
+      sgd->Step(step + 1);
     }
     return {values().begin(), values().end()};
   }

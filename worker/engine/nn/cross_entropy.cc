@@ -10,12 +10,13 @@ namespace {
 
 using Row = absl::Span<const float>;
 
-// log(sum(exp(row))), computed from the largest logit so that exp cannot overflow.
+// log(sum(exp(row))), computed from the largest logit so that exp cannot overflow. The sum is a
+// double, as a vocabulary has ten thousands of logits.
 float LogSumExp(Row row) {
   const float largest = *std::max_element(row.begin(), row.end());
-  float sum = 0;
+  double sum = 0;
   for (float logit : row) sum += std::exp(logit - largest);
-  return largest + std::log(sum);
+  return largest + static_cast<float>(std::log(sum));
 }
 
 bool Correct(Row row, int32_t label) {

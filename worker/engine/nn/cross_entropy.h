@@ -6,8 +6,8 @@
 
 namespace dp::engine {
 
-// Softmax cross-entropy over rows of logits, one row a sample. Only the first `labels.size()` rows
-// count; every label is below `classes`.
+// Softmax cross-entropy over rows of logits, one row a sample or a token of it. Only the first
+// `labels.size()` rows count; every label is below `classes`.
 
 struct CrossEntropy {
   double loss_sum = 0;

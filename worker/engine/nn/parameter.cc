@@ -4,32 +4,81 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/overloaded.h"
 #include "worker/engine/nn/generator.h"
+#include "worker/engine/nn/normal.h"
 
 namespace dp::engine {
 namespace {
 
 constexpr int64_t kAlignment = 16;
 
-struct WeightShape {
-  model::Shape shape;  // empty: the layer has no parameters
+struct Weights {
+  model::Shape shape;  // empty: the layer has no parameters of its own
+  Initial initial;
   bool bias = false;
+  Initial bias_initial;
 };
 
-WeightShape WeightOf(const model::LayerKind& kind) {
-  if (const auto* linear = std::get_if<model::Linear>(&kind)) {
-    return {{linear->out, linear->in}, linear->bias};
-  }
-  if (const auto* conv = std::get_if<model::Conv2d>(&kind)) {
-    return {{conv->out, conv->in, conv->kernel, conv->kernel}, conv->bias};
-  }
-  return {};
+int64_t FanIn(const model::Shape& shape) { return model::ElementCount(shape) / shape[0]; }
+
+Initial Normal(double std) { return {Initial::Kind::kNormal, static_cast<float>(std)}; }
+
+Initial Uniform(const model::Shape& shape) {
+  const double bound = 1 / std::sqrt(static_cast<double>(FanIn(shape)));
+  return {Initial::Kind::kUniform, static_cast<float>(bound)};
 }
 
-void Append(ParameterLayout& layout, std::string name, model::Shape shape, int64_t fan_in) {
+Weights Uniform(model::Shape shape, bool bias) {
+  const Initial initial = Uniform(shape);
+  return {std::move(shape), initial, bias, initial};
+}
+
+Weights WeightsOf(const model::CheckedLayer& layer) {
+  return std::visit(
+      Overloaded{
+          [](const model::Linear& linear) {
+            model::Shape shape = {linear.out, linear.in};
+            if (linear.init_std == 0) return Uniform(std::move(shape), linear.bias);
+            return Weights{std::move(shape), Normal(linear.init_std), linear.bias, Initial()};
+          },
+          [](const model::Conv2d& conv) {
+            return Uniform({conv.out, conv.in, conv.kernel, conv.kernel}, conv.bias);
+          },
+          [](const model::Embedding& embedding) {
+            return Weights{{embedding.vocabulary, embedding.features}, Normal(embedding.init_std)};
+          },
+          [&](const model::Positions& positions) {
+            return Weights{layer.in, Normal(positions.init_std)};
+          },
+          [&](const model::LayerNorm&) {
+            const Initial ones = {Initial::Kind::kConstant, 1};
+            return Weights{{layer.in.back()}, ones, true, Initial()};
+          },
+          [](const auto&) { return Weights(); },
+      },
+      layer.kind);
+}
+
+void Append(ParameterLayout& layout, std::string name, model::Shape shape, int64_t fan_in,
+            const Initial& initial) {
   const int64_t size = model::ElementCount(shape);
-  layout.parameters.push_back({std::move(name), std::move(shape), layout.size, size, fan_in});
+  layout.parameters.push_back(
+      {std::move(name), std::move(shape), layout.size, size, fan_in, initial});
   layout.size += (size + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+void Draw(const Initial& initial, Generator& generator, absl::Span<float> values) {
+  switch (initial.kind) {
+    case Initial::Kind::kUniform:
+      for (float& value : values) value = generator.Uniform(-initial.scale, initial.scale);
+      break;
+    case Initial::Kind::kNormal:
+      FillNormal(generator, initial.scale, values);
+      break;
+    case Initial::Kind::kConstant:
+      std::fill(values.begin(), values.end(), initial.scale);
+  }
 }
 
 }  // namespace
@@ -37,11 +86,13 @@ void Append(ParameterLayout& layout, std::string name, model::Shape shape, int64
 ParameterLayout LayOut(absl::Span<const model::CheckedLayer> layers) {
   ParameterLayout layout;
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    const auto [shape, bias] = WeightOf(layer->kind);
+    const Weights weights = WeightsOf(*layer);
+    const model::Shape& shape = weights.shape;
     if (shape.empty()) continue;
-    const int64_t fan_in = model::ElementCount(shape) / shape[0];
-    if (bias) Append(layout, layer->name + ".bias", {shape[0]}, fan_in);
-    Append(layout, layer->name + ".weight", shape, fan_in);
+    if (weights.bias) {
+      Append(layout, layer->name + ".bias", {shape[0]}, FanIn(shape), weights.bias_initial);
+    }
+    Append(layout, layer->name + ".weight", shape, FanIn(shape), weights.initial);
   }
   return layout;
 }
@@ -53,10 +104,7 @@ void Initialize(const ParameterLayout& layout, uint64_t seed, absl::Span<float> 
   // The layout is last to first; PyTorch draws first to last, weight before bias.
   for (auto parameter = layout.parameters.rbegin(); parameter != layout.parameters.rend();
        ++parameter) {
-    const float bound = static_cast<float>(1 / std::sqrt(static_cast<double>(parameter->fan_in)));
-    for (float& value : values.subspan(parameter->offset, parameter->size)) {
-      value = generator.Uniform(-bound, bound);
-    }
+    Draw(parameter->initial, generator, values.subspan(parameter->offset, parameter->size));
   }
 }
 

@@ -10,6 +10,13 @@
 
 namespace dp::engine {
 
+// How the values of a parameter begin.
+struct Initial {
+  enum class Kind { kUniform, kNormal, kConstant };
+  Kind kind = Kind::kConstant;
+  float scale = 0;  // uniform in (-scale, scale); standard deviation around 0; the value itself
+};
+
 // One tensor of weights or biases. Values and gradients of all parameters live in two flat arrays
 // of the same layout; a parameter is the `size` floats from `offset` on, in PyTorch's order of
 // axes.
@@ -18,7 +25,8 @@ struct Parameter {
   model::Shape shape;  // out x in [x rows x columns], or out for a bias
   int64_t offset = 0;
   int64_t size = 0;
-  int64_t fan_in = 0;  // inputs that one output is the sum of; sets the initial range
+  int64_t fan_in = 0;  // inputs that one output is the sum of
+  Initial initial;
 };
 
 // Where every parameter of a model lies. The order is that in which backward completes gradients:
@@ -32,8 +40,10 @@ struct ParameterLayout {
 
 ParameterLayout LayOut(absl::Span<const model::CheckedLayer> layers);
 
-// Fills `values` (a host array in `layout`) with PyTorch's default distributions: weights and
-// biases uniform in (-b, b), b = 1 / sqrt(fan_in), drawn in layer order from one generator.
+// Fills `values` (a host array in `layout`) with each parameter's initial distribution, drawn in
+// layer order, weight before bias, from one generator. By default these are PyTorch's: of linear
+// layers and convolutions uniform in (-b, b), b = 1 / sqrt(fan_in). A linear layer with an initStd
+// has weights that are normal with it, and biases of 0.
 void Initialize(const ParameterLayout& layout, uint64_t seed, absl::Span<float> values);
 
 }  // namespace dp::engine

@@ -41,7 +41,7 @@ inline TrainingPlan APlan() {
                  {.name = "", .kind = model::MaxPool2d{.kernel = 2}},
                  {.name = "", .kind = model::Flatten{}},
                  {.name = "", .kind = model::Linear{.out = 4}}};
-  plan.sgd = {.learning_rate = 0.05f, .momentum = 0.9f};
+  plan.optimizer = engine::SgdOptions{.learning_rate = 0.05f, .momentum = 0.9f};
   return plan;
 }
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/data/dataset.h"
+#include "worker/engine/data/idx_dataset.h"
+#include "worker/engine/data/token_file.h"
+
+namespace dp::engine {
+
+struct TokenDatasetOptions {
+  TokenFormat format = TokenFormat::kText;
+  std::vector<std::string> train;  // files
+  std::vector<std::string> test;   // none: the last tenth of each file of `train`
+  int context = 0;                 // tokens of a sample
+  int vocabulary = 256;
+};
+
+// A text in windows of context + 1 tokens, each beginning with the last token of the one before:
+// sample i of a file is its tokens [i T, i T + T), and their labels are [i T + 1, i T + T + 1). No
+// window reaches over the end of a file; tokens that do not fill one are left out. All files are
+// held in memory.
+// Errors: those of ReadTokenFile; InvalidArgument no file fills a window.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenTokenDataset(const TokenDatasetOptions& options,
+                                                          Split split);
+
+}  // namespace dp::engine

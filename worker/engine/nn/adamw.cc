@@ -1,0 +1,61 @@
+#include "worker/engine/nn/adamw.h"
+
+#include <cmath>
+
+#include "base/check.h"
+
+namespace dp::engine {
+namespace {
+
+// What one step multiplies with.
+struct AdamWFactors {
+  float keep;  // of a value, where it decays
+  float beta1, beta1_rest;
+  float beta2, beta2_rest;
+  float rate;         // learning rate, corrected for the first moment's beginning at zero
+  float second_root;  // the same of the second moment's root
+  float epsilon;
+};
+
+AdamWFactors FactorsOf(const AdamWOptions& options, int64_t step) {
+  const double t = static_cast<double>(step);
+  const auto f = [](double value) { return static_cast<float>(value); };
+  return {.keep = f(1 - options.learning_rate * options.weight_decay),
+          .beta1 = f(options.beta1),
+          .beta1_rest = f(1 - options.beta1),
+          .beta2 = f(options.beta2),
+          .beta2_rest = f(1 - options.beta2),
+          .rate = f(options.learning_rate / (1 - std::pow(options.beta1, t))),
+          .second_root = f(std::sqrt(1 - std::pow(options.beta2, t))),
+          .epsilon = f(options.epsilon)};
+}
+
+void UpdateRange(const AdamWFactors& f, float keep, int64_t size, const float* __restrict gradient,
+                 float* __restrict first, float* __restrict second, float* __restrict value) {
+  for (int64_t i = 0; i < size; ++i) {
+    const float g = gradient[i];
+    first[i] = f.beta1 * first[i] + f.beta1_rest * g;
+    second[i] = f.beta2 * second[i] + f.beta2_rest * g * g;
+    const float root = std::sqrt(second[i]) / f.second_root + f.epsilon;
+    value[i] = value[i] * keep - f.rate * (first[i] / root);
+  }
+}
+
+}  // namespace
+
+void AdamWStep(const AdamWOptions& options, int64_t step, const ParameterLayout& layout,
+               absl::Span<const float> gradients, const AdamWMoments& moments,
+               absl::Span<float> values) {
+  DP_CHECK(step >= 1 && static_cast<int64_t>(values.size()) == layout.size);
+  DP_CHECK(gradients.size() == values.size() && moments.first.size() == values.size() &&
+           moments.second.size() == values.size());
+  const AdamWFactors factors = FactorsOf(options, step);
+  for (const Parameter& p : layout.parameters) {
+    const bool decays = options.decay_all || p.shape.size() >= 2;
+    UpdateRange(factors, decays ? factors.keep : 1.0f, p.size, gradients.data() + p.offset,
+                moments.first.data() + p.offset, moments.second.data() + p.offset,
+                values.data() + p.offset);
+  }
+}
+
+}  // namespace dp::engine

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "worker/engine/nn/parameter.h"
+
+namespace dp::engine {
+
+struct AdamWOptions {
+  double learning_rate = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+  // Whether biases and the weights of norms decay too, or matrices alone (two axes or more).
+  bool decay_all = false;
+};
+
+// What AdamW carries from step to step, in the layout of the values; zeroes at the start.
+struct AdamWMoments {
+  absl::Span<float> first;
+  absl::Span<float> second;
+};
+
+// Step `step`, counted from 1, of torch.optim.AdamW over flat arrays in `layout`:
+// w = w - r d w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;
+// w = w - r / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + epsilon).
+void AdamWStep(const AdamWOptions& options, int64_t step, const ParameterLayout& layout,
+               absl::Span<const float> gradients, const AdamWMoments& moments,
+               absl::Span<float> values);
+
+}  // namespace dp::engine
