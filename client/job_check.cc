@@ -25,7 +25,7 @@
 namespace dp::client {
 namespace {
 
-// Every data set has these many classes, as job files cannot say otherwise yet.
+// Every set of images has these many classes, as job files cannot say otherwise yet.
 constexpr int kClasses = 10;
 
 // Of a value in an error.
@@ -256,25 +256,78 @@ class Check {
   }
 
   void CheckData(const v1::DataSpec& data) {
+    OneOf("train.data.kind", data.kind(), {"images", "text", "tokens"});
+    if (data.kind() != "images") return CheckText(data);
     if (data.dir().empty())
       Fail("train.data.dir", "train.data.dir is missing; give the directory of the IDX files");
     Absolute("train.data.dir", data.dir());
     Above("train.data.std", data.std(), 0);
+    Refuse(data, "train", !data.train().empty());
+    Refuse(data, "test", !data.test().empty());
+    Refuse(data, "context", data.context() != 0);
+    Refuse(data, "vocabulary", data.vocabulary() != 0);
+  }
+
+  void CheckText(const v1::DataSpec& data) {
+    Refuse(data, "dir", !data.dir().empty());
+    Refuse(data, "mean", data.mean() != 0);
+    Refuse(data, "std", data.has_std());
+    if (data.train().empty())
+      Fail("train.data", "train.data.train is missing; give a list of files to train on");
+    CheckFiles("train.data.train", data.train());
+    CheckFiles("train.data.test", data.test());
+    if (!source_.Given("train.data.context"))
+      Fail("train.data", "train.data.context is missing; give the tokens of a sample, as 128");
+    Between("train.data.context", data.context(), 1, kContextMax);
+    Between("train.data.vocabulary", data.vocabulary(), 1, kVocabularyMax);
+  }
+
+  void CheckFiles(const std::string& list, const auto& paths) {
+    for (int i = 0; i < paths.size(); ++i) {
+      const std::string path = absl::StrCat(list, "[", i, "]");
+      if (paths[i].empty()) Fail(path, absl::StrCat(path, " is empty; give the path of a file"));
+      Absolute(path, paths[i]);
+    }
+  }
+
+  // A field of data of another kind. Zeroes are no mistake: --dry-run shows them.
+  void Refuse(const v1::DataSpec& data, const std::string& field, bool said) {
+    const std::string path = "train.data." + field;
+    if (said)
+      Fail(path, absl::StrCat(path, " does not go with kind: ", data.kind(), "; leave it out"));
   }
 
   void CheckOptimizer(const v1::OptimizerSpec& optimizer) {
+    if (optimizer.has_adamw()) return CheckAdamW(optimizer.adamw());
     if (!optimizer.has_sgd())
       Fail("train.optimizer",
-           "train.optimizer.sgd is missing; give it, as sgd: {learningRate: 0.05}");
+           "train.optimizer.sgd is missing, and adamw too; give one, as sgd: {learningRate: 0.05}");
     const v1::SgdSpec& sgd = optimizer.sgd();
-    const std::string path = "train.optimizer.sgd.";
-    if (!source_.Given(path + "learningRate"))
-      Fail("train.optimizer.sgd",
-           "train.optimizer.sgd.learningRate is missing; give one, as learningRate: 0.05");
-    Above(path + "learningRate", sgd.learning_rate(), 0);
-    if (!(sgd.momentum() >= 0 && sgd.momentum() < 1))
-      Fail(path + "momentum", Wrong(path + "momentum", sgd.momentum(), "at least 0 and below 1"));
-    AtLeast(path + "weightDecay", sgd.weight_decay(), 0);
+    const std::string path = "train.optimizer.sgd";
+    CheckLearningRate(path, sgd.learning_rate(), "0.05");
+    Share(path + ".momentum", sgd.momentum());
+    AtLeast(path + ".weightDecay", sgd.weight_decay(), 0);
+  }
+
+  void CheckAdamW(const v1::AdamWSpec& adamw) {
+    const std::string path = "train.optimizer.adamw";
+    CheckLearningRate(path, adamw.learning_rate(), "0.001");
+    Share(path + ".beta1", adamw.beta1());
+    Share(path + ".beta2", adamw.beta2());
+    Above(path + ".epsilon", adamw.epsilon(), 0);
+    AtLeast(path + ".weightDecay", adamw.weight_decay(), 0);
+    OneOf(path + ".decay", adamw.decay(), {"matrices", "all"});
+  }
+
+  void CheckLearningRate(const std::string& optimizer, double value, const std::string& example) {
+    const std::string path = optimizer + ".learningRate";
+    if (!source_.Given(path))
+      Fail(optimizer, absl::StrCat(path, " is missing; give one, as learningRate: ", example));
+    Above(path, value, 0);
+  }
+
+  void Share(const std::string& path, double value) {
+    if (!(value >= 0 && value < 1)) Fail(path, Wrong(path, value, "at least 0 and below 1"));
   }
 
   void CheckModel(const v1::TrainSpec& train) {
@@ -290,9 +343,12 @@ class Check {
     if (!layers.ok())
       return Fail(path + (preset ? ".preset" : ".layers"),
                   absl::StrCat(path, preset ? ".preset: " : ".", layers.status().message()));
-    const std::optional<model::Shape> shape = sample_shape_(train.data().dir());
-    if (!shape) return;
-    const absl::Status fits = model::CheckClassifier(*layers, *shape, kClasses).status();
+    const v1::DataSpec& data = train.data();
+    absl::Status fits;
+    if (data.kind() != "images")
+      fits = model::CheckLanguageModel(*layers, data.context(), data.vocabulary()).status();
+    else if (const std::optional<model::Shape> shape = sample_shape_(data.dir()))
+      fits = model::CheckClassifier(*layers, *shape, kClasses).status();
     if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
   }
 

@@ -36,6 +36,15 @@ train:
   optimizer: {sgd: {learningRate: 0.1}}
 )";
 
+constexpr char kText[] = R"(apiVersion: dp/v1
+kind: Job
+name: gpt
+train:
+  data: {kind: text, train: [/data/a.txt, /data/b.txt], context: 64}
+  model: {preset: gpt}
+  optimizer: {adamw: {learningRate: 0.001}}
+)";
+
 std::optional<model::Shape> Image28(const std::string&) { return model::Shape{1, 28, 28}; }
 
 JobFile Parsed(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -120,6 +129,57 @@ TEST(JobCheckTest, OptimizerValuesAreChecked) {
   EXPECT_THAT(ErrorSetting("train.optimizer={}"), HasSubstr("train.optimizer.sgd is missing"));
 }
 
+TEST(JobCheckTest, ALanguageModelIsFilledInAndChecked) {
+  const v1::TrainSpec train = Parsed(kText).spec.train();
+  EXPECT_EQ(train.data().vocabulary(), 256);
+  EXPECT_EQ(train.optimizer().adamw().beta2(), 0.999);
+  EXPECT_EQ(train.optimizer().adamw().weight_decay(), 0.01);
+  EXPECT_EQ(train.optimizer().adamw().decay(), "matrices");
+  EXPECT_EQ(Parsed(kText, {"train.data.kind=tokens"}).spec.train().data().vocabulary(), 50257);
+  EXPECT_EQ(CheckJob(Parsed(kText), Image28), absl::OkStatus());
+  const v1::TrainSpec plain = Parsed(kText, {"train.optimizer.adamw.beta1=0"}).spec.train();
+  EXPECT_EQ(plain.optimizer().adamw().beta1(), 0);
+}
+
+TEST(JobCheckTest, ValuesOfTextsAreChecked) {
+  const auto error = [](const std::string& override) { return ErrorSetting(override, kText); };
+  EXPECT_THAT(error("train.data.kind=audio"), HasSubstr("expected images, text, tokens"));
+  EXPECT_THAT(error("train.data.context=0"), HasSubstr("context is 0; expected 1 to 65536"));
+  EXPECT_THAT(error("train.data.vocabulary=70000"), HasSubstr("is 70000; expected 1 to 65536"));
+  EXPECT_THAT(error("train.data.train=[]"), HasSubstr("give a list of files to train on"));
+  EXPECT_THAT(error("train.data.test=[a.txt]"), HasSubstr("test[0] is \"a.txt\"; expected an abs"));
+  EXPECT_THAT(error("train.data.dir=/data"),
+              HasSubstr("does not go with kind: text; leave it out"));
+  EXPECT_THAT(error("train.data={kind: text, train: [/a]}"), HasSubstr("context is missing"));
+  EXPECT_THAT(ErrorSetting("train.data.context=8"), HasSubstr("does not go with kind: images"));
+  EXPECT_EQ(CheckJob(Parsed(kText, {"train.data.mean=0"}), Image28), absl::OkStatus());
+}
+
+TEST(JobCheckTest, ALanguageModelMustFitItsTokens) {
+  EXPECT_THAT(ErrorSetting("train.model={layers: [{name: out, linear: {out: 9}}]}", kText),
+              HasSubstr("the first layer 'out' (linear) gets tokens; it must be an embedding"));
+  EXPECT_THAT(ErrorSetting("train.model.preset=cnn", kText), HasSubstr("'conv2d0'"));
+  EXPECT_THAT(ErrorSetting("train.model.preset=gpt"), HasSubstr("'wte' (embedding): needs tokens"));
+  const std::string layers =
+      "train.model={layers: [{name: e, embedding: {features: 8}}, {positions: {initStd: 0.02}}, "
+      "{layerNorm: {}}, {linear: {out: 24, initStd: 0.02}}, {causalAttention: {heads: 2}}, "
+      "{gelu: {}}, {add: {layer: e}}, {tiedLinear: {embedding: e}}]}";
+  EXPECT_EQ(CheckJob(Parsed(kText, {layers}), Image28), absl::OkStatus());
+}
+
+TEST(JobCheckTest, AdamWValuesAreChecked) {
+  const std::string adamw = "train.optimizer.adamw.";
+  const auto error = [&](const std::string& value) { return ErrorSetting(adamw + value, kText); };
+  EXPECT_THAT(error("learningRate=0"), HasSubstr("is 0; expected more than 0"));
+  EXPECT_THAT(error("beta1=1"), HasSubstr("beta1 is 1; expected at least 0 and below 1"));
+  EXPECT_THAT(error("beta2=-1"), HasSubstr("beta2 is -1; expected at least 0 and below 1"));
+  EXPECT_THAT(error("epsilon=0"), HasSubstr("is 0; expected more than 0"));
+  EXPECT_THAT(error("weightDecay=-1"), HasSubstr("is -1; expected 0 or more"));
+  EXPECT_THAT(error("decay=biases"), HasSubstr("expected matrices, all"));
+  EXPECT_THAT(ErrorSetting("train.optimizer={adamw: {}}", kText),
+              HasSubstr("train.optimizer.adamw.learningRate is missing; give one"));
+}
+
 TEST(JobCheckTest, NamesFollowTheirRule) {
   for (const std::string name : {"Upper", "-dash", "dash-", "under_score", "ä"})
     EXPECT_THAT(ErrorSetting("name=" + name), HasSubstr("name is \"" + name + "\"; expected 1 to"));
@@ -171,7 +231,7 @@ TEST(JobCheckTest, WhatIsMissingIsNamed) {
 TEST(JobCheckTest, AModelIsEitherPresetOrLayers) {
   EXPECT_THAT(ErrorSetting("train.model.preset=mlp", kLayers), HasSubstr("keep one"));
   EXPECT_THAT(ErrorSetting("train.model.preset=vgg"),
-              HasSubstr("train.model.preset: no preset 'vgg'; there are 'mlp' and 'cnn'"));
+              HasSubstr("train.model.preset: no preset 'vgg'; there are 'mlp' and 'cnn', 'gpt'"));
   EXPECT_THAT(ErrorSetting("train.model.layers[1]={name: x}", kLayers),
               HasSubstr("train.model.layers[1]: a layer has no kind"));
 }

@@ -18,6 +18,10 @@ constexpr absl::Duration kDetectWithin = absl::Seconds(30);
 // The latest, and one to fall back to where it is damaged.
 constexpr int kCheckpointsKept = 2;
 
+// GPT-2's, and how many bytes there are.
+constexpr int kTokensVocabulary = 50257;
+constexpr int kTextVocabulary = 256;
+
 void FillLinear(v1::LinearSpec& linear) {
   if (!linear.has_bias()) linear.set_bias(true);
 }
@@ -58,6 +62,23 @@ void FillShape(Program& program) {
   if (program.nproc_per_node().empty()) program.set_nproc_per_node("1");
 }
 
+void FillData(const FieldSource& source, v1::DataSpec& data) {
+  if (!source.Given("train.data.kind")) data.set_kind("images");
+  if (!data.has_shuffle()) data.set_shuffle(true);
+  if (data.kind() == "images" && !data.has_std()) data.set_std(1);
+  if (data.kind() == "images" || source.Given("train.data.vocabulary")) return;
+  data.set_vocabulary(data.kind() == "tokens" ? kTokensVocabulary : kTextVocabulary);
+}
+
+void FillAdamW(const FieldSource& source, v1::AdamWSpec& adamw) {
+  const std::string path = "train.optimizer.adamw.";
+  if (!adamw.has_beta1()) adamw.set_beta1(0.9);
+  if (!adamw.has_beta2()) adamw.set_beta2(0.999);
+  if (!source.Given(path + "epsilon")) adamw.set_epsilon(1e-8);
+  if (!adamw.has_weight_decay()) adamw.set_weight_decay(0.01);
+  if (!source.Given(path + "decay")) adamw.set_decay("matrices");
+}
+
 void FillTrain(const FieldSource& source, v1::TrainSpec& train) {
   FillShape(train);
   if (!source.Given("train.epochs")) train.set_epochs(1);
@@ -66,8 +87,8 @@ void FillTrain(const FieldSource& source, v1::TrainSpec& train) {
   if (!source.Given("train.onIsolation")) train.set_on_isolation("continue");
   if (!source.Given("train.bucketCapMb")) train.set_bucket_cap_mb(25);
   if (!train.has_evaluate_every()) train.set_evaluate_every(1);
-  if (!train.data().has_std()) train.mutable_data()->set_std(1);
-  if (!train.data().has_shuffle()) train.mutable_data()->set_shuffle(true);
+  FillData(source, *train.mutable_data());
+  if (train.optimizer().has_adamw()) FillAdamW(source, *train.mutable_optimizer()->mutable_adamw());
   if (train.has_checkpoint() && !source.Given("train.checkpoint.keep"))
     train.mutable_checkpoint()->set_keep(kCheckpointsKept);
   if (train.has_model()) FillModel(source, *train.mutable_model());

@@ -103,7 +103,7 @@ TEST(JobFileTest, AnUnknownFieldIsNamedWithPlaceAndNearestName) {
 TEST(JobFileTest, AFieldWithoutANearNameGetsTheList) {
   EXPECT_EQ(ErrorWith("out: 10", "neurons: 10"),
             "job.yaml:17:18: unknown field 'neurons' in train.model.layers[1].linear; there are "
-            "in, out, bias");
+            "in, out, bias, initStd");
 }
 
 TEST(JobFileTest, AWrongTypeNamesTheValueAndTheExpectedType) {

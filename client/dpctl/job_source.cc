@@ -22,6 +22,8 @@ void MakeAbsolute(const std::filesystem::path& from, std::string& path) {
 
 void MakeAbsolute(const std::filesystem::path& from, v1::TrainSpec& train) {
   if (!train.data().dir().empty()) MakeAbsolute(from, *train.mutable_data()->mutable_dir());
+  for (std::string& file : *train.mutable_data()->mutable_train()) MakeAbsolute(from, file);
+  for (std::string& file : *train.mutable_data()->mutable_test()) MakeAbsolute(from, file);
   if (!train.trace().empty()) MakeAbsolute(from, *train.mutable_trace());
   if (!train.checkpoint().dir().empty())
     MakeAbsolute(from, *train.mutable_checkpoint()->mutable_dir());

@@ -88,6 +88,9 @@ train:
     dir: /data
     mean: 0
     dropLast: false
+    kind: images
+    context: 0
+    vocabulary: 0
     std: 1
     shuffle: true
   model:
@@ -99,6 +102,7 @@ train:
         linear:
           in: 0
           out: 10
+          initStd: 0
           bias: true
   optimizer:
     sgd:

@@ -148,6 +148,24 @@ core::RestartLimits LimitsOf(const v1::RestartSpec& restart) {
   return limits;
 }
 
+// Clients of earlier releases know of images alone and do not say so.
+absl::Status CheckData(const v1::DataSpec& data) {
+  if (data.kind().empty() || data.kind() == "images") {
+    if (data.dir().empty()) return Invalid("train.data.dir", "", "it must name a directory");
+    return CheckPath("train.data.dir", data.dir());
+  }
+  DP_RETURN_IF_ERROR(CheckOneOf("train.data.kind", data.kind(), {"images", "text", "tokens"}));
+  if (data.train().empty()) return Invalid("train.data.train", "empty", "it must name files");
+  for (const auto* files : {&data.train(), &data.test()}) {
+    for (const std::string& file : *files) {
+      if (file.empty()) return Invalid("a file of train.data", "", "it must be absolute");
+      DP_RETURN_IF_ERROR(CheckPath("a file of train.data", file));
+    }
+  }
+  DP_RETURN_IF_ERROR(CheckRange("train.data.context", data.context(), 1, kContextMax));
+  return CheckRange("train.data.vocabulary", data.vocabulary(), 0, kVocabularyMax);
+}
+
 absl::Status CheckTrain(const v1::TrainSpec& train) {
   const double infinity = HUGE_VAL;
   DP_RETURN_IF_ERROR(CheckRange("train.epochs", train.epochs(), 0, infinity));
@@ -156,8 +174,7 @@ absl::Status CheckTrain(const v1::TrainSpec& train) {
   DP_RETURN_IF_ERROR(CheckRange("train.globalBatchSize", train.global_batch_size(), 0, infinity));
   DP_RETURN_IF_ERROR(CheckRange("train.bucketCapMb", train.bucket_cap_mb(), 0, kBucketCapMbMax));
   DP_RETURN_IF_ERROR(CheckRange("train.evaluateEvery", train.evaluate_every(), 0, infinity));
-  if (train.data().dir().empty()) return Invalid("train.data.dir", "", "it must name a directory");
-  DP_RETURN_IF_ERROR(CheckPath("train.data.dir", train.data().dir()));
+  DP_RETURN_IF_ERROR(CheckData(train.data()));
   DP_RETURN_IF_ERROR(CheckOneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"}));
   DP_RETURN_IF_ERROR(CheckPath("train.output.weights", train.output().weights()));
   DP_RETURN_IF_ERROR(CheckPath("train.trace", train.trace()));

@@ -102,6 +102,30 @@ TEST(JobSpecCheckTest, AJobNeedsAProgramAModelAndData) {
               HasSubstr("train.model is given twice"));
 }
 
+TEST(JobSpecCheckTest, ATextNeedsFilesAndAContext) {
+  const auto text = [](v1::JobSpec& spec) {
+    v1::DataSpec data;
+    data.set_kind("text");
+    data.add_train("/data/a.txt");
+    data.set_context(64);
+    *spec.mutable_train()->mutable_data() = data;
+    return spec.mutable_train()->mutable_data();
+  };
+  v1::JobSpec spec = Valid();
+  text(spec);
+  EXPECT_TRUE(CheckJobSpec(spec).ok());
+  EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->set_kind("audio"); }),
+            "train.data.kind is audio; it must be one of images, text, tokens");
+  EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->clear_train(); }),
+            "train.data.train is empty; it must name files");
+  EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->add_test("b.txt"); }),
+            "a file of train.data is \"b.txt\"; it must be an absolute path on the workers' hosts");
+  EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->set_context(0); }),
+            "train.data.context is 0; it must be from 1 to 65536");
+  EXPECT_THAT(Refusal([&](v1::JobSpec& s) { text(s)->set_vocabulary(70000); }),
+              HasSubstr("train.data.vocabulary is 70000"));
+}
+
 TEST(JobSpecCheckTest, WhenAndWhereAJobMayRunIsChecked) {
   v1::JobSpec spec = Valid();
   spec.set_slots("gpu");
