@@ -2,51 +2,12 @@
 
 #include <memory>
 
-#include "base/check.h"
 #include "base/store/testing/store_conformance.h"
 #include "client/grpc_connection.h"
-#include "server/shell/cluster_client.h"
-#include "server/shell/memory_journal.h"
-#include "server/shell/scratch_dir.h"
-#include "server/shell/server.h"
+#include "tests/conformance/coordinator_with_job.h"
 
 namespace dp {
 namespace {
-
-// A coordinator in this process, with one placed job.
-class CoordinatorWithJob {
- public:
-  CoordinatorWithJob() {
-    auto driver = server::Driver::Start({.lease = absl::Hours(1)}, journal_, Clock::System(),
-                                        [](const absl::Status&) {});
-    DP_CHECK(driver.ok());
-    driver_ = *std::move(driver);
-    auto server = server::Server::Start({"127.0.0.1", 0}, *driver_, logs_);
-    DP_CHECK(server.ok());
-    server_ = *std::move(server);
-    server::ClusterClient client(address());
-    DP_CHECK(client.Register("w", /*slots=*/1).ok());
-    const auto submitted = client.Submit(server::ClusterClient::AJob("job"), "request");
-    DP_CHECK(submitted.ok());
-    job_ = JobId(submitted->job().id());
-  }
-  ~CoordinatorWithJob() {
-    driver_->Stop();
-    logs_.Stop();
-    server_->Stop();
-  }
-
-  std::string address() const { return server_->address().ToString(); }
-  JobId job() const { return job_; }
-
- private:
-  const server::ScratchDir scratch_;
-  server::MemoryJournal journal_;
-  server::LogThread logs_{server::LogStore(scratch_.path()), [](const absl::Status&) {}};
-  std::unique_ptr<server::Driver> driver_;
-  std::unique_ptr<server::Server> server_;
-  JobId job_;
-};
 
 class StoreOfCoordinator final : public Store {
  public:

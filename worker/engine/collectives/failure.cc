@@ -14,6 +14,11 @@ namespace {
 // Of the payload; ranks in decimal with commas.
 constexpr char kMissingRanks[] = "dp/missing_ranks";
 
+absl::Status Naming(absl::Status status, absl::Span<const int> missing) {
+  status.SetPayload(kMissingRanks, absl::Cord(absl::StrJoin(missing, ",")));
+  return status;
+}
+
 }  // namespace
 
 std::string RankNames(absl::Span<const int> ranks) {
@@ -25,11 +30,10 @@ absl::Status DidNotArrive(absl::string_view operation, absl::Span<const int> mis
   if (missing.empty())
     return absl::DeadlineExceededError(
         absl::StrCat(operation, " did not end within ", absl::FormatDuration(timeout)));
-  absl::Status status = absl::DeadlineExceededError(
-      absl::StrCat(operation, ": ", RankNames(missing), " did not arrive within ",
-                   absl::FormatDuration(timeout)));
-  status.SetPayload(kMissingRanks, absl::Cord(absl::StrJoin(missing, ",")));
-  return status;
+  return Naming(absl::DeadlineExceededError(absl::StrCat(operation, ": ", RankNames(missing),
+                                                         " did not arrive within ",
+                                                         absl::FormatDuration(timeout))),
+                missing);
 }
 
 std::vector<int> MissingRanks(const absl::Status& status) {
@@ -44,6 +48,20 @@ std::vector<int> MissingRanks(const absl::Status& status) {
 
 absl::Status WentAway(absl::string_view operation, absl::Span<const int> ranks) {
   return absl::UnavailableError(absl::StrCat(operation, ": ", RankNames(ranks), " went away"));
+}
+
+absl::Status WaitedInVain(absl::string_view operation, absl::Span<const int> ranks) {
+  return Naming(
+      absl::UnavailableError(absl::StrCat(operation, ": ", RankNames(ranks), " did not arrive")),
+      ranks);
+}
+
+absl::Status WithMore(const absl::Status& status, absl::string_view more) {
+  absl::Status longer(status.code(), absl::StrCat(status.message(), more));
+  status.ForEachPayload([&longer](absl::string_view type, const absl::Cord& payload) {
+    longer.SetPayload(type, payload);
+  });
+  return longer;
 }
 
 absl::Status AbortedBecause(absl::string_view operation, const absl::Status& why) {

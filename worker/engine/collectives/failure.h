@@ -23,6 +23,11 @@ absl::Status DidNotArrive(absl::string_view operation, absl::Span<const int> mis
 std::vector<int> MissingRanks(const absl::Status& status);
 // Unavailable.
 absl::Status WentAway(absl::string_view operation, absl::Span<const int> ranks);
+// Unavailable: the operation failed by somebody else's doing while it waited for `ranks`, which
+// live and ride along for MissingRanks.
+absl::Status WaitedInVain(absl::string_view operation, absl::Span<const int> ranks);
+// The same status with `more` behind its message.
+absl::Status WithMore(const absl::Status& status, absl::string_view more);
 // Aborted.
 absl::Status AbortedBecause(absl::string_view operation, const absl::Status& why);
 

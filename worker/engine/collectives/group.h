@@ -9,11 +9,13 @@
 
 namespace dp::engine {
 
-enum class ReduceOp { kSum, kMin, kMax };
+// kMean: the sum over ranks, then divided by their number.
+enum class ReduceOp { kSum, kMin, kMax, kMean };
 
 // What every backend is told when its group is made.
 struct GroupOptions {
-  // How long one operation may take, from its call to its end.
+  // How long one operation may take, from its call to its end; over NCCL, where they queue on the
+  // device, not counting those before it.
   absl::Duration timeout = absl::Minutes(30);
 };
 
@@ -30,12 +32,18 @@ class Work {
 
   // Blocks until the operation has ended, was aborted, or ran out of the group's deadline; later
   // calls give the same answer. After an error the operation's memory has unspecified contents and
-  // nothing of it may be used. For a device backend the result is ordered after this on the group's
-  // stream. Errors: DeadlineExceeded names the operation and the ranks that did not arrive where
-  // known; Unavailable a peer went away (named); Aborted with the reason given to Abort;
-  // InvalidArgument the ranks' calls do not agree, where the backend sees it; ResourceExhausted
-  // thousands of operations are waiting already.
+  // nothing of it may be used. Errors: DeadlineExceeded names the operation and the ranks that did
+  // not arrive where known; Unavailable a peer went away (named); Aborted with the reason given to
+  // Abort; InvalidArgument the ranks' calls do not agree, where the backend sees it;
+  // ResourceExhausted thousands of operations are waiting already.
   virtual absl::Status Wait() = 0;
+  // Orders the result before what the caller gives its compute stream from now on, and returns
+  // without waiting for it: a host that never waits keeps its device busy. The memory stays the
+  // operation's for everybody but that stream. Ok says nothing of the result: an error or a
+  // deadline shows with Wait and with every later operation, within the group's timeout, and until
+  // Wait has answered nothing that was computed from the result may leave the device. On the CPU
+  // there is no stream: as Wait.
+  virtual absl::Status WaitOnStream() { return Wait(); }
   virtual bool done() const = 0;
   virtual WorkTimes times() const = 0;
 };

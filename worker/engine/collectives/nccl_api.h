@@ -7,9 +7,22 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "worker/engine/collectives/group.h"
 
 namespace dp::engine {
+
+// How a communicator uses the GPU beside the computation. Zero: NCCL's own choice.
+struct NcclTuning {
+  // Ranks that share an SM cluster's blocks: as many SMs must be free at once before a collective
+  // begins. NCCL takes 4 on Hopper; with 2 it begins sooner beside a backward that fills the GPU.
+  int cga_cluster_size = 2;
+  // The most thread blocks, hence SMs, that a collective takes from the computation. NCCL knows the
+  // links it has to fill; a limit that is right on one host costs bandwidth on another.
+  int max_ctas = 0;
+  // Whether NCCL takes as few blocks as still fill the links, since they are taken from backward.
+  bool few_ctas = true;
+};
 
 // The few entry points of NCCL and the CUDA runtime that a group needs, without their headers. No
 // call blocks on a peer: communicators are made in NCCL's non-blocking mode, and what is under way
@@ -26,9 +39,15 @@ class NcclApi {
   // Chooses the calling thread's device.
   virtual absl::Status UseDevice(int device) = 0;
 
-  // Bytes that rank 0 draws and all ranks join by.
+  // As "2.28.9".
+  virtual absl::StatusOr<std::string> Version() = 0;
+  // Bytes that some ranks draw (nccl_ids.h) and all ranks join by. Whoever draws one serves it to
+  // the ranks that join by it.
   virtual absl::StatusOr<std::string> UniqueId() = 0;
-  virtual absl::StatusOr<Communicator> Join(const std::string& id, int rank, int size) = 0;
+  // The same ids, in the same order, on all ranks. Errors, too: Unimplemented more than one id, in
+  // a library before 2.23.
+  virtual absl::StatusOr<Communicator> Join(absl::Span<const std::string> ids, int rank, int size,
+                                            const NcclTuning& tuning) = 0;
   // Whether what was begun last (Join, Finalize, or giving an operation to its stream) has been
   // done.
   virtual absl::StatusOr<bool> Ready(Communicator communicator) = 0;
@@ -48,6 +67,7 @@ class NcclApi {
   virtual absl::Status AllGather(Communicator communicator, const uint8_t* data, size_t bytes,
                                  uint8_t* gathered, Stream stream) = 0;
 
+  // One whose kernels go before those of other streams where blocks compete for room.
   virtual absl::StatusOr<Stream> MakeStream() = 0;
   virtual void FreeStream(Stream stream) = 0;
   // An event is passed when everything given to `stream` so far is done.
@@ -55,6 +75,9 @@ class NcclApi {
   virtual absl::StatusOr<bool> Passed(Event event) = 0;
   virtual absl::Status WaitOnStream(Stream stream, Event event) = 0;
   virtual void FreeEvent(Event event) = 0;
+
+  // Between any two memories, after what `stream` was given before; blocks until it is done.
+  virtual absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) = 0;
 };
 
 // NCCL and the CUDA runtime, loaded when first asked for, so that a program which offers NCCL

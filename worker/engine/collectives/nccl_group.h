@@ -18,14 +18,29 @@ struct NcclOptions {
   int device = 0;
   // Where the caller computes: an operation begins after what was given to this stream before it.
   NcclApi::Stream compute_stream = nullptr;
+  NcclTuning tuning;
+  // One unique id for so many ranks. NCCL makes them come to its owner one by one, 7000 a second,
+  // where they are more than 256 (NCCL_UID_STAGGER_THRESHOLD): seconds in worlds of 10,000.
+  int ranks_per_id = 256;
+  // How often a rank that suspects something tells the others that it lives, at most. One a second
+  // from each of a thousand ranks is nothing to the store; less would only make errors later.
+  absl::Duration beat = absl::Seconds(1);
+  // NCCL's own watch is asked who is missing, too (NCCL_RAS_ENABLE, NCCL_RAS_ADDR): one connection
+  // to this host, when an operation is about to fail.
+  bool ask_ras = true;
 };
 
-// Joins `size` ranks, each with a GPU of its own, over NCCL. Operations take device memory. They
-// find each other through `store`, where nobody else uses keys that begin with "nccl/"; it is not
-// used after this returns. `api` outlives the group. Sums are NCCL's: the same bits run after run
-// on the same hosts, but not in rank order. A peer's end is known only from NCCL's error, which
-// does not name it, and a late operation does not name the ranks it waits for. Errors: as
-// ConnectGloo, and those of NcclApi.
+// Joins `size` ranks, each with a GPU of its own, over NCCL. Operations take device memory. In a
+// world of one rank nothing of NCCL is called and no kernel runs; only a gather copies.
+//
+// The ranks find each other through `store`, where nobody else uses keys that begin with "nccl/".
+// Store and `api` outlive the group, which uses the store again only when an operation does not
+// end: the ranks then say there who is there, since NCCL does not tell (docs/collectives.md). The
+// destructor waits for a call of the store that is under way.
+//
+// Sums are NCCL's: the same bits run after run on the same hosts, but not in rank order. A peer's
+// death shows as an error of NCCL's or not at all; then the deadline ends the operation.
+// Errors: as ConnectGloo, and those of NcclApi.
 absl::StatusOr<std::unique_ptr<Group>> ConnectNccl(NcclApi& api, Store& store, int rank, int size,
                                                    const NcclOptions& options,
                                                    std::stop_token stop = {});

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -19,8 +20,10 @@ namespace {
 // The entry points, with their types from the headers and their addresses from the libraries.
 struct Entries {
 #define DP_NCCL_ENTRY(name) decltype(&::name) name = nullptr
+  DP_NCCL_ENTRY(ncclGetVersion);
   DP_NCCL_ENTRY(ncclGetUniqueId);
   DP_NCCL_ENTRY(ncclCommInitRankConfig);
+  DP_NCCL_ENTRY(ncclCommInitRankScalable);  // null before 2.23
   DP_NCCL_ENTRY(ncclCommGetAsyncError);
   DP_NCCL_ENTRY(ncclCommFinalize);
   DP_NCCL_ENTRY(ncclCommDestroy);
@@ -31,13 +34,16 @@ struct Entries {
   DP_NCCL_ENTRY(ncclGetErrorString);
   DP_NCCL_ENTRY(ncclGetLastError);
   DP_NCCL_ENTRY(cudaSetDevice);
+  DP_NCCL_ENTRY(cudaDeviceGetStreamPriorityRange);
   DP_NCCL_ENTRY(cudaStreamDestroy);
+  DP_NCCL_ENTRY(cudaStreamSynchronize);
+  DP_NCCL_ENTRY(cudaMemcpyAsync);
   DP_NCCL_ENTRY(cudaEventQuery);
   DP_NCCL_ENTRY(cudaEventDestroy);
   DP_NCCL_ENTRY(cudaGetErrorString);
 #undef DP_NCCL_ENTRY
   // The header overloads these, so their types are written out.
-  cudaError_t (*cudaStreamCreateWithFlags)(cudaStream_t*, unsigned) = nullptr;
+  cudaError_t (*cudaStreamCreateWithPriority)(cudaStream_t*, unsigned, int) = nullptr;
   cudaError_t (*cudaEventCreateWithFlags)(cudaEvent_t*, unsigned) = nullptr;
   cudaError_t (*cudaEventRecord)(cudaEvent_t, cudaStream_t) = nullptr;
   cudaError_t (*cudaStreamWaitEvent)(cudaStream_t, cudaEvent_t, unsigned) = nullptr;
@@ -66,8 +72,10 @@ absl::StatusOr<Entries> FindEntries() {
   Entries e;
   absl::Status status;
 #define DP_NCCL_FIND(library, name) status.Update(Find(library, #name, &e.name))
+  DP_NCCL_FIND(nccl, ncclGetVersion);
   DP_NCCL_FIND(nccl, ncclGetUniqueId);
   DP_NCCL_FIND(nccl, ncclCommInitRankConfig);
+  (void)Find(nccl, "ncclCommInitRankScalable", &e.ncclCommInitRankScalable);  // may be absent
   DP_NCCL_FIND(nccl, ncclCommGetAsyncError);
   DP_NCCL_FIND(nccl, ncclCommFinalize);
   DP_NCCL_FIND(nccl, ncclCommDestroy);
@@ -78,11 +86,14 @@ absl::StatusOr<Entries> FindEntries() {
   DP_NCCL_FIND(nccl, ncclGetErrorString);
   DP_NCCL_FIND(nccl, ncclGetLastError);
   DP_NCCL_FIND(cuda, cudaSetDevice);
+  DP_NCCL_FIND(cuda, cudaDeviceGetStreamPriorityRange);
   DP_NCCL_FIND(cuda, cudaStreamDestroy);
+  DP_NCCL_FIND(cuda, cudaStreamSynchronize);
+  DP_NCCL_FIND(cuda, cudaMemcpyAsync);
   DP_NCCL_FIND(cuda, cudaEventQuery);
   DP_NCCL_FIND(cuda, cudaEventDestroy);
   DP_NCCL_FIND(cuda, cudaGetErrorString);
-  DP_NCCL_FIND(cuda, cudaStreamCreateWithFlags);
+  DP_NCCL_FIND(cuda, cudaStreamCreateWithPriority);
   DP_NCCL_FIND(cuda, cudaEventCreateWithFlags);
   DP_NCCL_FIND(cuda, cudaEventRecord);
   DP_NCCL_FIND(cuda, cudaStreamWaitEvent);
@@ -99,9 +110,33 @@ ncclRedOp_t Operator(ReduceOp op) {
       return ncclMin;
     case ReduceOp::kMax:
       return ncclMax;
+    case ReduceOp::kMean:
+      return ncclAvg;
   }
   DP_CHECK(false);
   return ncclSum;
+}
+
+absl::StatusOr<std::vector<ncclUniqueId>> UniqueIds(absl::Span<const std::string> ids) {
+  DP_CHECK(!ids.empty());
+  std::vector<ncclUniqueId> unique(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i].size() != sizeof(unique[i].internal))
+      return absl::InvalidArgumentError(absl::StrCat("NCCL's unique id has ", ids[i].size(),
+                                                     " bytes, not ", sizeof(unique[i].internal)));
+    std::memcpy(unique[i].internal, ids[i].data(), ids[i].size());
+  }
+  return unique;
+}
+
+// What is not said is NCCL's choice, and an older library than the headers takes what it knows.
+ncclConfig_t ConfigOf(const NcclTuning& tuning) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  if (tuning.cga_cluster_size > 0) config.cgaClusterSize = tuning.cga_cluster_size;
+  if (tuning.max_ctas > 0) config.maxCTAs = tuning.max_ctas;
+  if (tuning.few_ctas) config.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
+  return config;
 }
 
 class NcclLibrary : public NcclApi {
@@ -110,23 +145,32 @@ class NcclLibrary : public NcclApi {
 
   absl::Status UseDevice(int device) override { return FromCuda(call_.cudaSetDevice(device)); }
 
+  absl::StatusOr<std::string> Version() override {
+    int code = 0;
+    DP_RETURN_IF_ERROR(FromNccl(call_.ncclGetVersion(&code), nullptr));
+    return absl::StrCat(code / 10000, ".", code / 100 % 100, ".", code % 100);
+  }
+
   absl::StatusOr<std::string> UniqueId() override {
     ncclUniqueId id;
     DP_RETURN_IF_ERROR(FromNccl(call_.ncclGetUniqueId(&id), nullptr));
     return std::string(id.internal, sizeof(id.internal));
   }
 
-  absl::StatusOr<Communicator> Join(const std::string& id, int rank, int size) override {
-    ncclUniqueId unique;
-    if (id.size() != sizeof(unique.internal))
-      return absl::InvalidArgumentError(absl::StrCat("NCCL's unique id has ", id.size(),
-                                                     " bytes, not ", sizeof(unique.internal)));
-    std::memcpy(unique.internal, id.data(), id.size());
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
+  absl::StatusOr<Communicator> Join(absl::Span<const std::string> ids, int rank, int size,
+                                    const NcclTuning& tuning) override {
+    if (ids.size() > 1 && call_.ncclCommInitRankScalable == nullptr)
+      return absl::UnimplementedError(absl::StrCat("this NCCL joins by one unique id, and ", size,
+                                                   " ranks were given ", ids.size()));
+    DP_ASSIGN_OR_RETURN(std::vector<ncclUniqueId> unique, UniqueIds(ids));
+    ncclConfig_t config = ConfigOf(tuning);
     ncclComm_t communicator = nullptr;
     const ncclResult_t begun =
-        call_.ncclCommInitRankConfig(&communicator, size, unique, rank, &config);
+        unique.size() == 1
+            ? call_.ncclCommInitRankConfig(&communicator, size, unique[0], rank, &config)
+            : call_.ncclCommInitRankScalable(&communicator, size, rank,
+                                             static_cast<int>(unique.size()), unique.data(),
+                                             &config);
     const absl::Status status = FromNccl(begun, communicator);
     if (status.ok()) return communicator;
     if (communicator != nullptr) (void)call_.ncclCommAbort(communicator);
@@ -171,7 +215,10 @@ class NcclLibrary : public NcclApi {
 
   absl::StatusOr<Stream> MakeStream() override {
     cudaStream_t stream = nullptr;
-    DP_RETURN_IF_ERROR(FromCuda(call_.cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
+    int least = 0, greatest = 0;
+    DP_RETURN_IF_ERROR(FromCuda(call_.cudaDeviceGetStreamPriorityRange(&least, &greatest)));
+    DP_RETURN_IF_ERROR(
+        FromCuda(call_.cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest)));
     return stream;
   }
   // Freeing tells of errors of earlier calls only, which those have told.
@@ -199,6 +246,12 @@ class NcclLibrary : public NcclApi {
   }
   void FreeEvent(Event event) override {
     (void)call_.cudaEventDestroy(static_cast<cudaEvent_t>(event));
+  }
+
+  absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) override {
+    auto* on = static_cast<cudaStream_t>(stream);
+    DP_RETURN_IF_ERROR(FromCuda(call_.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, on)));
+    return FromCuda(call_.cudaStreamSynchronize(on));
   }
 
  private:

@@ -47,6 +47,15 @@ void Reduce(absl::Span<const float* const> inputs, size_t count, float* out) {
   }
 }
 
+// After the sum and not before: then the sum is of what the ranks gave, in rank order, and one rank
+// alone gets its own back bit for bit.
+void Divide(size_t ranks, size_t count, float* out) {
+  if (ranks == 1) return;
+  const float share = 1.0f / static_cast<float>(ranks);
+#pragma omp simd
+  for (size_t i = 0; i < count; ++i) out[i] *= share;
+}
+
 }  // namespace
 
 Slice SliceOf(size_t total, int rank, int size) {
@@ -67,6 +76,9 @@ void ReduceInOrder(absl::Span<const float* const> inputs, size_t count, ReduceOp
       return Reduce<Min>(inputs, count, out);
     case ReduceOp::kMax:
       return Reduce<Max>(inputs, count, out);
+    case ReduceOp::kMean:
+      Reduce<Sum>(inputs, count, out);
+      return Divide(inputs.size(), count, out);
   }
   DP_CHECK(false);
 }

@@ -17,8 +17,9 @@ struct Slice {
 // each beginning on a cache line. Late ranks may get nothing.
 Slice SliceOf(size_t total, int rank, int size);
 
-// out[i] = inputs[0][i] op inputs[1][i] op ... in exactly that order. `out` may be one of the
-// inputs; other overlaps are not allowed. There is at least one input.
+// out[i] = inputs[0][i] op inputs[1][i] op ... in exactly that order; the mean is that sum times
+// the float nearest to 1 / inputs.size(). `out` may be one of the inputs; other overlaps are not
+// allowed. There is at least one input.
 void ReduceInOrder(absl::Span<const float* const> inputs, size_t count, ReduceOp op, float* out);
 
 }  // namespace dp::engine

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -44,12 +45,13 @@ absl::Status Reducer::EndBackward() {
   if (sync_ == Sync::kYes) Record(TraceEvent::What::kBackwardEnded);
   absl::Status status = CompleteUnready();
   if (sync_ == Sync::kYes) {
-    // Also after an error: the buckets under way own the gradients until they have ended.
-    status.Update(WaitForBuckets());
+    status.Update(OrderBuckets());
     accumulated_.clear();
     Record(TraceEvent::What::kStepEnded);
-    std::stable_sort(trace_.begin(), trace_.end(),
-                     [](const auto& a, const auto& b) { return a.time < b.time; });
+    // Also after an error: the buckets under way own the gradients until they have ended.
+    const bool ended = std::all_of(ordered_.begin(), ordered_.end(),
+                                   [](const auto& work) { return work->done(); });
+    if (!status.ok() || ended) status.Update(Settle());
   } else if (status.ok()) {
     accumulated_.resize(gradients_.size());
     for (size_t i = 0; i < gradients_.size(); ++i) accumulated_[i] += gradients_[i];
@@ -67,7 +69,7 @@ void Reducer::Launch(int bucket) {
   DP_CHECK(bucket == static_cast<int>(works_.size()));
   const Bucket& range = schedule_.plan()[bucket];
   Record(TraceEvent::What::kBucketLaunched, bucket);
-  works_.push_back(group_.AllReduce(gradients_.subspan(range.offset, range.size), ReduceOp::kSum));
+  works_.push_back(group_.AllReduce(gradients_.subspan(range.offset, range.size), ReduceOp::kMean));
 }
 
 absl::Status Reducer::CompleteUnready() {
@@ -90,22 +92,27 @@ absl::Status Reducer::CompleteUnready() {
   return absl::OkStatus();
 }
 
-absl::Status Reducer::WaitForBuckets() {
+// The step before is settled only now: by then the device has this one's work to go on with.
+absl::Status Reducer::OrderBuckets() {
   absl::Status status;
-  // Scaled after the sum and not before: then the sum is of what backward gave, in rank order, and
-  // one rank alone gets its gradients back bit for bit.
-  const float scale = 1.0f / static_cast<float>(group_.size());
-  for (int b = 0; b < static_cast<int>(works_.size()); ++b) {
+  for (const std::unique_ptr<Work>& work : works_) status.Update(work->WaitOnStream());
+  for (const std::unique_ptr<Work>& work : ordered_) status.Update(work->Wait());
+  ordered_ = std::exchange(works_, {});
+  return status;
+}
+
+absl::Status Reducer::Settle() {
+  absl::Status status;
+  for (int b = 0; b < static_cast<int>(ordered_.size()); ++b) {
     // All of them, also after one has failed: each may still write into the gradients.
-    status.Update(works_[b]->Wait());
-    const WorkTimes times = works_[b]->times();
+    status.Update(ordered_[b]->Wait());
+    const WorkTimes times = ordered_[b]->times();
     trace_.push_back({TraceEvent::What::kBucketBegun, times.begun, b});
     trace_.push_back({TraceEvent::What::kBucketEnded, times.ended, b});
-    const Bucket& bucket = schedule_.plan()[b];
-    if (group_.size() > 1)
-      for (float& g : gradients_.subspan(bucket.offset, bucket.size)) g *= scale;
   }
-  works_.clear();
+  ordered_.clear();
+  std::stable_sort(trace_.begin(), trace_.end(),
+                   [](const auto& a, const auto& b) { return a.time < b.time; });
   return status;
 }
 

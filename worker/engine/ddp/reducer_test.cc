@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -107,6 +108,87 @@ TEST(ReducerTest, GradientsAreBitIdenticalOverBucketPlansAndRanks) {
     next += 4;
   }
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome, outcomes[0]);
+}
+
+// A group on a device, as the reducer sees it: an operation goes to a stream, and ends when the
+// test says so.
+class DeviceGroup : public Group {
+ public:
+  struct Operation {
+    bool ended = false;
+    int ordered = 0;
+    int waited = 0;
+    absl::Status status;
+    ReduceOp op = ReduceOp::kSum;
+  };
+
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  std::unique_ptr<Work> AllReduce(absl::Span<float>, ReduceOp op) override {
+    operations.push_back(std::make_shared<Operation>());
+    operations.back()->op = op;
+    return std::make_unique<DeviceWork>(operations.back());
+  }
+  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t>, int) override { return nullptr; }
+  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t>, absl::Span<uint8_t>) override {
+    return nullptr;
+  }
+  std::unique_ptr<Work> Leave() override { return nullptr; }
+  void Abort(const absl::Status&) override {}
+
+  std::vector<std::shared_ptr<Operation>> operations;
+
+ private:
+  class DeviceWork : public Work {
+   public:
+    explicit DeviceWork(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {}
+    absl::Status Wait() override {
+      ++operation_->waited;
+      operation_->ended = true;
+      return operation_->status;
+    }
+    absl::Status WaitOnStream() override {
+      ++operation_->ordered;
+      return absl::OkStatus();
+    }
+    bool done() const override { return operation_->ended; }
+    WorkTimes times() const override { return {}; }
+
+   private:
+    const std::shared_ptr<Operation> operation_;
+  };
+};
+
+// Two steps' worth of one bucket on a device.
+class ReducerOnDeviceTest : public ::testing::Test {
+ protected:
+  const ParameterLayout layout_ = LayoutOfSizes({3});
+  DeviceGroup group_;
+  Rank rank_{group_, layout_};
+};
+
+TEST_F(ReducerOnDeviceTest, AStepEndsWithoutWaitingForTheDeviceAndTheNextOneSettlesIt) {
+  ASSERT_TRUE(rank_.Backward({{1, 2, 3}}).ok());
+  EXPECT_EQ(group_.operations[0]->ordered, 1);
+  EXPECT_EQ(group_.operations[0]->waited, 0);
+  ASSERT_TRUE(rank_.Backward({{1, 2, 3}}).ok());
+  EXPECT_EQ(group_.operations[0]->waited, 1);
+  EXPECT_EQ(group_.operations[1]->waited, 0);
+  ASSERT_TRUE(rank_.reducer.Settle().ok());
+  EXPECT_EQ(group_.operations[1]->waited, 1);
+}
+
+TEST_F(ReducerOnDeviceTest, TheGradientsAreLeftToTheGroup) {
+  ASSERT_TRUE(rank_.Backward({{1, 2, 3}}).ok());
+  EXPECT_EQ(group_.operations[0]->op, ReduceOp::kMean);
+  EXPECT_THAT(rank_.Gradient(0), ElementsAre(1, 2, 3));
+}
+
+TEST_F(ReducerOnDeviceTest, AnErrorOfTheStepBeforeEndsThisOne) {
+  ASSERT_TRUE(rank_.Backward({{1, 2, 3}}).ok());
+  group_.operations[0]->status = absl::UnavailableError("all_reduce 1: rank 1 went away");
+  EXPECT_EQ(rank_.Backward({{1, 2, 3}}), group_.operations[0]->status);
+  EXPECT_EQ(group_.operations[1]->waited, 1);  // and nothing writes to the gradients any more
 }
 
 // When an event happened, by its place in the trace; -1 when it did not.

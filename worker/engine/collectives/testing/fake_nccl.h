@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/mutex.h"
 #include "worker/engine/collectives/nccl_api.h"
 #include "worker/engine/collectives/ordered_reduce.h"
@@ -16,8 +18,9 @@
 namespace dp::engine {
 
 // NCCL as a group sees it, in host memory, for ranks that are threads of one process: nothing
-// blocks, an operation is done once all ranks have given theirs, and a rank that aborts becomes an
-// error of all others. Events and streams are counts. Thread-safe; one for all ranks.
+// blocks, an operation is done once all ranks have given theirs and their streams have come to it,
+// and a rank that aborts or dies becomes an error of all others. A stream is what it has still to
+// wait for. Thread-safe; one for all ranks.
 class FakeNccl : public NcclApi {
  public:
   // Communicators, streams and events that were made and not freed.
@@ -25,25 +28,59 @@ class FakeNccl : public NcclApi {
     MutexLock lock(mu_);
     return live_;
   }
+  // Calls of any kind.
+  int calls() const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return calls_;
+  }
   // From now on every communicator reports `error`.
   void Fail(const absl::Status& error) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     error_ = error;
   }
+  // Only a rank that waits for an operation sees that a peer is gone: over sockets nobody else
+  // does.
+  void HideErrorsFromIdleRanks() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    idle_see_errors_ = false;
+  }
+  // The process of this communicator's rank has ended. It is still to be freed.
+  void Die(Communicator communicator) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    AsMember(communicator)->world->aborted = true;
+  }
+  // Puts a kernel on `stream` that runs until the answer is made true.
+  std::shared_ptr<bool> Occupy(Stream stream) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    auto done = std::make_shared<bool>(false);
+    AsStream(stream)->push_back(done);
+    return done;
+  }
+  void Finish(const std::shared_ptr<bool>& kernel) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    *kernel = true;
+  }
 
-  absl::Status UseDevice(int) override { return absl::OkStatus(); }
+  absl::Status UseDevice(int) override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    ++calls_;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Version() override { return std::string("0.0.0"); }
 
   absl::StatusOr<std::string> UniqueId() override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
+    ++calls_;
     return std::string(absl::StrCat("id", ++ids_)) + std::string(1, '\0') + "binary";
   }
 
-  absl::StatusOr<Communicator> Join(const std::string& id, int rank, int size) override
-      DP_EXCLUDES(mu_) {
+  absl::StatusOr<Communicator> Join(absl::Span<const std::string> ids, int rank, int size,
+                                    const NcclTuning&) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    auto& world = worlds_[id];
+    auto& world = worlds_[absl::StrJoin(ids, "+")];
     if (world == nullptr) world = std::make_shared<World>();
-    world->size = size;
+    world->lines.resize(static_cast<size_t>(size));
     world->joined += 1;
     ++live_;
     return new Member{world, rank};
@@ -52,10 +89,13 @@ class FakeNccl : public NcclApi {
   absl::StatusOr<bool> Ready(Communicator communicator) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (!error_.ok()) return error_;
-    const World& world = *AsMember(communicator)->world;
-    if (world.aborted || (world.left && !world.calls.empty()))
+    const Member& member = *AsMember(communicator);
+    World& world = *member.world;
+    const bool waits = !world.lines[member.rank].empty();
+    const bool sees = waits || idle_see_errors_;
+    if ((world.aborted && sees) || (world.left && waits))
       return absl::UnavailableError("remote process exited");
-    return world.joined == world.size;
+    return world.joined == static_cast<int>(world.lines.size());
   }
 
   absl::Status Finalize(Communicator) override { return absl::OkStatus(); }
@@ -77,77 +117,85 @@ class FakeNccl : public NcclApi {
 
   absl::Status AllReduce(Communicator communicator, float* data, size_t count, ReduceOp op,
                          Stream stream) override {
-    return Give(communicator, stream, data, data, [count, op](const World& world) {
+    return Give(communicator, stream, data, data, [count, op](const std::vector<Call>& calls) {
       std::vector<const float*> inputs;
-      for (const Call& call : world.calls) inputs.push_back(static_cast<const float*>(call.input));
+      for (const Call& call : calls) inputs.push_back(static_cast<const float*>(call.input));
       std::vector<float> result(count);
       ReduceInOrder(inputs, count, op, result.data());
-      for (const Call& call : world.calls)
-        std::memcpy(call.output, result.data(), count * sizeof(float));
+      for (const Call& call : calls) std::memcpy(call.output, result.data(), count * sizeof(float));
     });
   }
 
   absl::Status Broadcast(Communicator communicator, uint8_t* data, size_t bytes, int root,
                          Stream stream) override {
-    return Give(communicator, stream, data, data, [bytes, root](const World& world) {
-      for (const Call& call : world.calls)
-        std::memmove(call.output, world.calls[root].input, bytes);
+    return Give(communicator, stream, data, data, [bytes, root](const std::vector<Call>& calls) {
+      for (const Call& call : calls) std::memmove(call.output, calls[root].input, bytes);
     });
   }
 
   absl::Status AllGather(Communicator communicator, const uint8_t* data, size_t bytes,
                          uint8_t* gathered, Stream stream) override {
-    return Give(communicator, stream, data, gathered, [bytes](const World& world) {
-      for (const Call& call : world.calls)
-        for (size_t r = 0; r < world.calls.size(); ++r)
-          std::memcpy(static_cast<uint8_t*>(call.output) + r * bytes, world.calls[r].input, bytes);
+    return Give(communicator, stream, data, gathered, [bytes](const std::vector<Call>& calls) {
+      for (const Call& call : calls)
+        for (size_t r = 0; r < calls.size(); ++r)
+          std::memcpy(static_cast<uint8_t*>(call.output) + r * bytes, calls[r].input, bytes);
     });
   }
 
   absl::StatusOr<Stream> MakeStream() override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     ++live_;
-    return new Given;
+    return new Pending;
   }
   void FreeStream(Stream stream) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     --live_;
-    delete static_cast<Given*>(stream);
+    delete AsStream(stream);
   }
   absl::StatusOr<Event> Record(Stream stream) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     ++live_;
-    return new std::shared_ptr<bool>(stream == nullptr ? std::make_shared<bool>(true)
-                                                       : static_cast<Given*>(stream)->last);
+    return stream == nullptr ? new Pending : new Pending(*AsStream(stream));
   }
   absl::StatusOr<bool> Passed(Event event) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    return **static_cast<std::shared_ptr<bool>*>(event);
+    for (auto& [id, world] : worlds_) RunWhatCan(*world);
+    return AllDone(*AsStream(event));
   }
-  absl::Status WaitOnStream(Stream, Event) override { return absl::OkStatus(); }
+  absl::Status WaitOnStream(Stream stream, Event event) override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (stream == nullptr) return absl::OkStatus();
+    Pending& pending = *AsStream(stream);
+    pending.insert(pending.end(), AsStream(event)->begin(), AsStream(event)->end());
+    return absl::OkStatus();
+  }
   void FreeEvent(Event event) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     --live_;
-    delete static_cast<std::shared_ptr<bool>*>(event);
+    delete AsStream(event);
+  }
+  absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    return absl::OkStatus();
   }
 
  private:
-  // A stream: whether the last operation given to it is done.
-  struct Given {
-    std::shared_ptr<bool> last = std::make_shared<bool>(true);
-  };
+  // What must be done before a stream gets on, or an event is passed.
+  using Pending = std::vector<std::shared_ptr<bool>>;
+  struct Call;
+  using Run = std::function<void(const std::vector<Call>&)>;  // of all ranks, by rank
   struct Call {
-    int rank = 0;
     const void* input = nullptr;
     void* output = nullptr;
+    Pending before;
     std::shared_ptr<bool> done;
+    Run run;
   };
   struct World {
-    int size = 0;
     int joined = 0;
     bool aborted = false;
-    bool left = false;        // somebody did, in good order
-    std::vector<Call> calls;  // of the operation under way, by rank once complete
+    bool left = false;                    // somebody did, in good order
+    std::vector<std::deque<Call>> lines;  // by rank: given and not done
   };
   struct Member {
     std::shared_ptr<World> world;
@@ -155,28 +203,47 @@ class FakeNccl : public NcclApi {
   };
 
   static Member* AsMember(Communicator communicator) { return static_cast<Member*>(communicator); }
+  static Pending* AsStream(void* stream_or_event) { return static_cast<Pending*>(stream_or_event); }
+
+  static bool AllDone(const Pending& pending) {
+    return std::all_of(pending.begin(), pending.end(), [](const auto& done) { return *done; });
+  }
 
   absl::Status Give(Communicator communicator, Stream stream, const void* input, void* output,
-                    const std::function<void(const World&)>& run) DP_EXCLUDES(mu_) {
+                    Run run) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
+    ++calls_;
     Member* member = AsMember(communicator);
     World& world = *member->world;
-    if (world.aborted || world.left) return absl::UnavailableError("remote process exited");
+    if (world.left || (world.aborted && idle_see_errors_))
+      return absl::UnavailableError("remote process exited");
     auto done = std::make_shared<bool>(false);
-    static_cast<Given*>(stream)->last = done;
-    world.calls.push_back({member->rank, input, output, done});
-    if (static_cast<int>(world.calls.size()) < world.size) return absl::OkStatus();
-    std::sort(world.calls.begin(), world.calls.end(),
-              [](const Call& a, const Call& b) { return a.rank < b.rank; });
-    run(world);
-    for (const Call& call : world.calls) *call.done = true;
-    world.calls.clear();
+    world.lines[member->rank].push_back({input, output, *AsStream(stream), done, std::move(run)});
+    *AsStream(stream) = {done};
+    RunWhatCan(world);
     return absl::OkStatus();
+  }
+
+  static void RunWhatCan(World& world) {
+    const auto can_run = [](const std::deque<Call>& line) {
+      return !line.empty() && AllDone(line.front().before);
+    };
+    while (!world.aborted && std::all_of(world.lines.begin(), world.lines.end(), can_run)) {
+      std::vector<Call> calls;
+      for (std::deque<Call>& line : world.lines) {
+        calls.push_back(line.front());
+        line.pop_front();
+      }
+      calls[0].run(calls);
+      for (const Call& call : calls) *call.done = true;
+    }
   }
 
   mutable Mutex mu_;
   int ids_ DP_GUARDED_BY(mu_) = 0;
   int live_ DP_GUARDED_BY(mu_) = 0;
+  int calls_ DP_GUARDED_BY(mu_) = 0;
+  bool idle_see_errors_ DP_GUARDED_BY(mu_) = true;
   absl::Status error_ DP_GUARDED_BY(mu_);
   std::map<std::string, std::shared_ptr<World>> worlds_ DP_GUARDED_BY(mu_);
 };

@@ -46,6 +46,30 @@ TEST_P(GroupConformance, MinAndMaxAreThoseOfAllRanks) {
   });
 }
 
+TEST_P(GroupConformance, TheMeanIsTheOrderedSumDividedByTheRanks) {
+  Groups groups = Open();
+  for (size_t count : {size_t{3}, size_t{70001}}) {
+    std::vector<float> expected = SumInRankOrder(size(), count);
+    for (float& value : expected) value *= 1.0f / static_cast<float>(size());
+    OnEveryRank(groups, [&](Group& group) {
+      std::vector<float> data = AwkwardValues(group.rank(), count);
+      ASSERT_EQ(group.AllReduce(absl::MakeSpan(data), ReduceOp::kMean)->Wait(), absl::OkStatus());
+      ASSERT_EQ(data, expected) << "count " << count << " rank " << group.rank();
+    });
+  }
+}
+
+TEST_P(GroupConformance, WhatIsOrderedOnTheStreamIsThereAfterWait) {
+  Groups groups = Open();
+  OnEveryRank(groups, [&](Group& group) {
+    std::vector<float> data(10, 1.0f);
+    auto work = group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum);
+    ASSERT_EQ(work->WaitOnStream(), absl::OkStatus());
+    ASSERT_EQ(work->Wait(), absl::OkStatus());
+    EXPECT_EQ(data, std::vector<float>(10, static_cast<float>(size())));
+  });
+}
+
 TEST_P(GroupConformance, BroadcastGivesEveryRankTheRootsBytes) {
   Groups groups = Open();
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{5000}, size_t{3} << 20})
@@ -155,7 +179,8 @@ TEST_P(GroupConformance, APeerThatGoesAwayIsNamed) {
     const absl::Status status = work->Wait();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     if (names_ranks()) {
-      EXPECT_EQ(status.message(), absl::StrCat("all_reduce 1: rank ", gone, " went away"));
+      EXPECT_EQ(status.message(),
+                absl::StrCat("all_reduce 1: rank ", gone, " went away", words_of_gone()));
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -24,6 +25,8 @@ struct Backend {
   std::function<Groups(int size, const GroupOptions& options)> open;
   // Whether errors name the ranks that are late or gone.
   bool names_ranks = true;
+  // What the backend itself says of a rank that is gone, behind that.
+  std::string words_of_gone = "";
 };
 
 // Runs `body(rank's group)` on one thread per rank.
@@ -39,6 +42,7 @@ class GroupConformance : public ::testing::TestWithParam<std::tuple<Backend, int
     return std::get<0>(GetParam()).open(size(), {.timeout = timeout});
   }
   bool names_ranks() const { return std::get<0>(GetParam()).names_ranks; }
+  std::string words_of_gone() const { return std::get<0>(GetParam()).words_of_gone; }
   bool alone() const { return size() == 1; }
 };
 

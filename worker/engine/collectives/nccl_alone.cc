@@ -1,0 +1,63 @@
+#include "worker/engine/collectives/nccl_alone.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "worker/engine/collectives/local_group.h"
+
+namespace dp::engine {
+namespace {
+
+// What had ended when it was asked for.
+class EndedWork : public Work {
+ public:
+  explicit EndedWork(absl::Status status) : status_(std::move(status)) {}
+
+  absl::Status Wait() override { return status_; }
+  bool done() const override { return true; }
+  WorkTimes times() const override { return {absl::InfinitePast(), absl::InfinitePast()}; }
+
+ private:
+  const absl::Status status_;
+};
+
+// A local group of one touches no memory but where it gathers.
+class NcclAlone : public Group {
+ public:
+  NcclAlone(NcclApi& api, const NcclOptions& options)
+      : api_(api),
+        compute_stream_(options.compute_stream),
+        local_(std::move(MakeLocalGroups(1, options.group)[0])) {}
+
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) override {
+    return local_->AllReduce(data, op);
+  }
+  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) override {
+    return local_->Broadcast(data, root);
+  }
+  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
+                                  absl::Span<uint8_t> gathered) override {
+    DP_CHECK(gathered.size() == data.size());
+    const absl::Status before = local_->AllReduce({}, ReduceOp::kSum)->Wait();  // was it aborted?
+    if (!before.ok()) return std::make_unique<EndedWork>(before);
+    return std::make_unique<EndedWork>(
+        api_.Copy(data.data(), data.size(), gathered.data(), compute_stream_));
+  }
+  std::unique_ptr<Work> Leave() override { return local_->Leave(); }
+  void Abort(const absl::Status& why) override { local_->Abort(why); }
+
+ private:
+  NcclApi& api_;
+  const NcclApi::Stream compute_stream_;
+  const std::unique_ptr<Group> local_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> MakeNcclAlone(NcclApi& api, const NcclOptions& options) {
+  return std::make_unique<NcclAlone>(api, options);
+}
+
+}  // namespace dp::engine

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "worker/engine/collectives/nccl_api.h"
+#include "worker/engine/collectives/nccl_operations.h"
+#include "worker/engine/collectives/roll_call.h"
+
+namespace dp::engine {
+
+// How soon a rank suspects that somebody is missing, and how long it listens then. All of it is
+// shares of the time that one operation may take, so that a rank has its answer by the deadline.
+struct SuspicionTimes {
+  absl::Duration timeout;   // of one operation, since its call and the end of the one before it
+  absl::Duration quiet;     // without the end of any operation, before a rank says that it lives
+  absl::Duration interval;  // between two beats
+  absl::Duration patience;  // without a beat, before a peer counts as silent
+  absl::Duration listen;    // before a deadline, so that the verdict is there when it passes
+};
+// `interval_max`: more beats would only burden the store.
+SuspicionTimes SuspicionTimesFor(absl::Duration timeout, absl::Duration interval_max);
+
+// What NCCL's own watch over its ranks says; asked when an operation is suspected.
+class SecondOpinion {
+ public:
+  virtual ~SecondOpinion() = default;
+  // Begins to ask, once; does not block.
+  virtual void Ask() = 0;
+  // What was heard so far, in words; may be empty.
+  virtual std::string Words() const = 0;
+};
+
+// Drives the operations of one rank over its communicator: gives them to the stream one behind the
+// other without waiting for their ends, watches the communicator's errors, their events and
+// deadlines, and after a failure finds out who is missing. It never blocks: Step does what can be
+// done now. Owned by its group, whose one thread calls it; nothing else uses the communicator.
+//
+// A failure goes through three states. Running: all is well. Inquiring: the communicator is
+// aborted, so that nobody writes to the operations' memory any more, and the peers are listened to.
+// Broken: every operation has ended with the verdict, and so does every later one.
+class NcclPipeline {
+ public:
+  struct Parts {
+    NcclApi& api;
+    NcclApi::Communicator communicator;  // owned from here on
+    NcclApi::Stream stream;              // borrowed
+    NcclOperations& operations;
+    RollCall& roll_call;
+    SecondOpinion* opinion = nullptr;
+    SuspicionTimes times;
+    const Clock& clock;
+  };
+
+  explicit NcclPipeline(const Parts& parts);
+  // Aborts what is under way.
+  ~NcclPipeline();
+
+  // Returns after how long it is to be called again, unless something is pushed or aborted.
+  absl::Duration Step();
+
+ private:
+  enum class State { kRunning, kInquiring, kBroken, kLeft };
+  using Handle = NcclOperations::Handle;
+
+  absl::Status Advance();
+  absl::Status GiveNext();
+  absl::Status Give(NcclOperation& operation);
+  absl::Status NoteArrivals();
+  absl::Status EndFinished();
+  void Fail(const absl::Status& why);
+  void Expire();
+  void StopCommunicator();
+  void Inquire();
+  absl::Status Verdict(const RollCall::Answer& answer) const;
+  absl::Status ErrorVerdict(const Attendance& attendance, bool heard) const;
+  void Refuse();
+  void Break(const absl::Status& verdict);
+  void BreakAborted(const absl::Status& why);
+  Over over() const;
+  bool own_input_missing() const;
+  absl::Time deadline() const;
+  bool Suspects() const;
+  bool Asks() const;
+  void TellPart();
+  const std::string& FrontName() const;
+
+  const Parts parts_;
+  NcclApi::Communicator communicator_;
+  State state_ = State::kRunning;
+  absl::Time now_;              // of this Step
+  std::deque<Handle> line_;     // not ended, in order
+  size_t given_ = 0;            // of the line's head, how many the stream has
+  bool giving_ = false;         // the one behind those is on its way to the stream
+  size_t arrived_in_line_ = 0;  // of the line's head, whose inputs are there
+  int64_t ended_ = 0;           // operations that have gone from the line
+  absl::Time last_end_;         // of an operation; first, of connecting
+  absl::Time stopped_at_;       // while inquiring
+  bool expired_ = false;        // while inquiring: at a deadline, not after an error
+  int64_t awaited_ = 0;         // while inquiring: the number of the operation that did not end
+  absl::Status failure_;        // while inquiring the error; when broken the verdict
+  std::optional<absl::Status> aborted_;  // why, when that broke it
+};
+
+}  // namespace dp::engine

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/host_port.h"
+#include "base/mutex.h"
+#include "worker/engine/collectives/nccl_pipeline.h"
+#include "worker/engine/collectives/nccl_ras_report.h"
+
+namespace dp::engine {
+
+// Where NCCL's RAS of this host listens: NCCL_RAS_ADDR's value, localhost:28028 where that is
+// empty. Errors: InvalidArgument.
+absl::StatusOr<HostPort> RasAddress(const std::string& from_environment);
+
+// Asks RAS for its report, in JSON where it can, within about `timeout`. Errors: Unavailable nobody
+// listens; DeadlineExceeded; ResourceExhausted the report is longer than any of ours could be.
+absl::StatusOr<std::string> AskRas(const HostPort& address, absl::Duration timeout);
+
+// RAS as the second opinion of one group, which owns it. Asks once, on a thread of its own, which
+// ends by itself: nobody waits for it but the destructor, for as long as AskRas takes. A RAS that
+// does not answer has no words.
+class RasOpinion : public SecondOpinion {
+ public:
+  RasOpinion(HostPort address, const RasSelf& self);
+
+  void Ask() override DP_EXCLUDES(mu_);
+  std::string Words() const override DP_EXCLUDES(mu_);
+
+ private:
+  const HostPort address_;
+  const RasSelf self_;
+  mutable Mutex mu_;
+  std::string words_ DP_GUARDED_BY(mu_);
+  bool asked_ = false;   // of the one thread that asks
+  std::jthread asking_;  // last: uses the rest
+};
+
+}  // namespace dp::engine
