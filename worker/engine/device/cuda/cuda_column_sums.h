@@ -1,0 +1,30 @@
+#pragma once
+
+#include "worker/engine/device/cuda/cuda_types.h"
+
+// Sums over the rows of a matrix: gradients of biases and of positions. In two stages: each chunk
+// of rows is summed, top to bottom, then the chunks' sums, first to last.
+
+namespace dp::engine::cuda {
+
+// Floats that ColumnSums needs for its chunks' sums.
+int64_t ColumnSumsWorkspace(Matrix shape);
+
+// sums[column] = the sum of in[row][column] over the rows, added to what is there where
+// `accumulate`.
+template <typename T>
+cudaError_t ColumnSums(cudaStream_t stream, const T* in, Matrix shape, bool accumulate,
+                       float* workspace, float* sums);
+
+// The same of a gradient behind a ReLU, which is set to 0 where `relu_out` is not above 0, in
+// place, in the same pass.
+template <typename T>
+cudaError_t ReluBackwardColumnSums(cudaStream_t stream, const T* relu_out, Matrix shape,
+                                   float* workspace, T* gradient, float* sums);
+
+// For kernels that sum chunks of rows themselves: sums[column] = the sum over rows of
+// `chunk_sums`[row][column], first to last.
+cudaError_t SumChunks(cudaStream_t stream, const float* chunk_sums, Matrix shape, bool accumulate,
+                      float* sums);
+
+}  // namespace dp::engine::cuda

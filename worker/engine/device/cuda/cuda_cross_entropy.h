@@ -1,0 +1,36 @@
+#pragma once
+
+#include "worker/engine/device/cuda/cuda_types.h"
+
+namespace dp::engine::cuda {
+
+// Rows of logits with a label each: samples, or their tokens.
+struct LogitsShape {
+  int64_t samples = 0;          // batch size
+  int64_t rows_per_sample = 1;  // labels of a sample
+  int64_t classes = 0;
+  int64_t stride = 0;  // elements from a row to the next: `classes`, or more where rows are padded
+
+  int64_t rows() const { return samples * rows_per_sample; }
+};
+
+// BatchResult without the count. In device memory.
+struct LossSums {
+  double loss_sum = 0;
+  int64_t correct = 0;
+};
+
+// Bytes that SoftmaxCrossEntropy needs: the loss of each row, and whether its label was first.
+int64_t CrossEntropyWorkspace(LogitsShape shape);
+
+// Softmax cross-entropy as nn/cross_entropy.h defines it, over the rows of the first step->count
+// samples: overwrites `sums`, and, where `gradient` is not null, writes
+// (softmax - one-hot) step->gradient_scale there, zeroes in rows of padding and in columns from
+// `classes` to `stride`. `gradient` has the logits' shape and may be `logits`. With rows of
+// thousands of classes it reads the logits twice, the second time from the cache.
+template <typename T>
+cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const T* logits, const int32_t* labels,
+                                LogitsShape shape, const StepInput* step, void* workspace,
+                                LossSums* sums, T* gradient);
+
+}  // namespace dp::engine::cuda

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "worker/engine/device/cuda/cuda_types.h"
+
+namespace dp::engine::cuda {
+
+// Element i of a sample, in which a mask is drawn, is counted in PyTorch's order of axes. Memory
+// holds channels last: the element of channel c at place p lies at p channels + c and is number
+// c places + p. Where both orders are one, channels is 1.
+struct DropoutShape {
+  int64_t samples = 0;  // batch size
+  int64_t channels = 1;
+  int64_t places = 0;  // elements of a channel
+
+  int64_t sample_size() const { return channels * places; }
+};
+
+struct DropoutOptions {
+  double p = 0;
+  uint64_t seed = 0;  // the layer's
+};
+
+// out = in mask / (1 - p), the mask being that of the CPU's dropout, bit for bit: a function of the
+// layer's seed, step->draw, the sample's number and the element's. `samples` are Batch::samples.
+// Rows of padding become zeroes. Backward is the same function of the gradient: the mask is drawn
+// again, not kept. `out` may be `in`.
+template <typename T>
+cudaError_t Dropout(cudaStream_t stream, const T* in, const int64_t* samples, DropoutShape shape,
+                    DropoutOptions options, const StepInput* step, T* out);
+
+}  // namespace dp::engine::cuda

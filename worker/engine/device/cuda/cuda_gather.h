@@ -1,0 +1,34 @@
+#pragma once
+
+#include "worker/engine/device/cuda/cuda_types.h"
+
+// A batch from a data set that lives on the device. `samples` are the numbers of the batch's
+// samples, Batch::samples; those from step->count on are padding, whose images, tokens and labels
+// become zeroes.
+
+namespace dp::engine::cuda {
+
+struct ImageSet {
+  const uint8_t* images = nullptr;  // samples x pixels
+  const uint8_t* labels = nullptr;
+  int64_t pixels = 0;
+  // A pixel x becomes (x / 255 - mean) / std, with the bits that IdxDataset gives it.
+  float mean = 0;
+  float std = 1;
+};
+
+template <typename T>
+cudaError_t GatherImages(cudaStream_t stream, const ImageSet& set, const int64_t* samples,
+                         int64_t batch_size, const StepInput* step, T* images, int32_t* labels);
+
+struct TokenSet {
+  const uint16_t* tokens = nullptr;  // all files, one after another
+  const int64_t* windows = nullptr;  // of each sample: where its window begins in `tokens`
+  int64_t tokens_per_sample = 0;     // a window has one more, the last label
+};
+
+cudaError_t GatherTokens(cudaStream_t stream, const TokenSet& set, const int64_t* samples,
+                         int64_t batch_size, const StepInput* step, int32_t* tokens,
+                         int32_t* labels);
+
+}  // namespace dp::engine::cuda

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "worker/engine/device/cuda/cuda_types.h"
+
+// Layer norm over the columns of each row, torch.nn.LayerNorm with its default epsilon, 1e-5; alone
+// or with the add before it. Weight and bias are floats, the masters, in either precision.
+
+namespace dp::engine::cuda {
+
+// What backward needs of each row. `inverse_deviation` is 1 / sqrt(variance + epsilon).
+struct RowMoments {
+  float* mean = nullptr;
+  float* inverse_deviation = nullptr;
+};
+
+struct LayerNormParameters {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+};
+
+// out = norm(in).
+template <typename T>
+cudaError_t LayerNormForward(cudaStream_t stream, const T* in, LayerNormParameters parameters,
+                             Matrix shape, RowMoments moments, T* out);
+
+// sum = a + b, rounded to T; out = norm(sum). `sum` may be `a` or `b`.
+template <typename T>
+cudaError_t AddLayerNormForward(cudaStream_t stream, const T* a, const T* b,
+                                LayerNormParameters parameters, Matrix shape, RowMoments moments,
+                                T* sum, T* out);
+
+// Floats that LayerNormBackward needs.
+int64_t LayerNormBackwardWorkspace(Matrix shape);
+
+template <typename T>
+struct LayerNormGradients {
+  T* in = nullptr;
+  float* weight = nullptr;
+  float* bias = nullptr;
+};
+
+// `in` and `moments` are forward's (of the fused form: `sum`). gradients.in = the gradient through
+// the norm, plus `shortcut` where that is not null: what reaches `in` past the norm.
+// gradients.in may be `shortcut` or `out_gradient`. Overwrites the gradients of the parameters.
+template <typename T>
+cudaError_t LayerNormBackward(cudaStream_t stream, const T* in, const T* out_gradient,
+                              const T* shortcut, const float* weight, RowMoments moments,
+                              Matrix shape, float* workspace, LayerNormGradients<T> gradients);
+
+}  // namespace dp::engine::cuda

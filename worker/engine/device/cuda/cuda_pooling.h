@@ -1,0 +1,38 @@
+#pragma once
+
+#include "worker/engine/device/cuda/cuda_types.h"
+
+// Max pooling of square windows without padding, over images with channels last (NHWC).
+
+namespace dp::engine::cuda {
+
+struct PoolingShape {
+  int64_t samples = 0;
+  int64_t channels = 0;
+  int in_rows = 0;
+  int in_columns = 0;
+  int kernel = 0;  // at most kPoolingKernelMax
+  int stride = 0;
+
+  int out_rows() const { return (in_rows - kernel) / stride + 1; }
+  int out_columns() const { return (in_columns - kernel) / stride + 1; }
+  int64_t in_size() const { return samples * in_rows * in_columns * channels; }
+  int64_t out_size() const { return samples * out_rows() * out_columns() * channels; }
+};
+
+// So that a place in a window fits 8 bits.
+inline constexpr int kPoolingKernelMax = 16;
+
+// `places`, out_size() of them, take which element of its window each output is, row by row from 0:
+// the first where several are equal.
+template <typename T>
+cudaError_t MaxPoolForward(cudaStream_t stream, const T* in, PoolingShape shape, T* out,
+                           uint8_t* places);
+// Each element of in_gradient is the sum, in the windows' order, over the windows it was largest
+// in. Where `relu_out` is not null it is forward's `out`, and the backward half of a ReLU before
+// the pooling is done as well: outputs that are not above 0 pass nothing on.
+template <typename T>
+cudaError_t MaxPoolBackward(cudaStream_t stream, const T* out_gradient, const uint8_t* places,
+                            const T* relu_out, PoolingShape shape, T* in_gradient);
+
+}  // namespace dp::engine::cuda

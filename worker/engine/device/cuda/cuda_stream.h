@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace dp::engine::cuda {
+
+enum class Priority { kNormal, kHigh };
+
+// A point in a stream's order, without timing. A wait for an event that was never recorded returns
+// at once. Not thread-safe.
+class Event {
+ public:
+  static absl::StatusOr<Event> Make();
+
+  Event() = default;  // of no use but to be assigned to
+
+  absl::Status Record(cudaStream_t stream);
+  // Blocks the host until what was recorded is reached.
+  absl::Status Synchronize() const;
+  // Whether it is reached.
+  absl::StatusOr<bool> Reached() const;
+
+  cudaEvent_t get() const { return event_.get(); }
+
+ private:
+  struct Destroy {
+    void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+  };
+  std::unique_ptr<CUevent_st, Destroy> event_;
+};
+
+// A queue of work of the current device, which does not wait for the default stream. Where the
+// device is busy, a stream of high priority gets the blocks that become free. Not thread-safe.
+class Stream {
+ public:
+  static absl::StatusOr<Stream> Make(Priority priority = Priority::kNormal);
+
+  Stream() = default;  // of no use but to be assigned to
+
+  // Later work of this stream begins after the event is reached.
+  absl::Status Wait(const Event& event);
+  // Blocks the host until all work given so far is done; says what failed in it.
+  absl::Status Synchronize() const;
+
+  cudaStream_t get() const { return stream_.get(); }
+
+ private:
+  struct Destroy {
+    void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+  };
+  std::unique_ptr<CUstream_st, Destroy> stream_;
+};
+
+}  // namespace dp::engine::cuda
