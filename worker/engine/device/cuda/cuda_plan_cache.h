@@ -12,7 +12,7 @@ namespace dp::engine::cuda {
 // Which of a library's algorithms was found fastest for an operation of a shape, so that a shape is
 // timed once on a kind of card and every later run computes with the same algorithm, and so with
 // the same bits. Choices are texts of their plans' own making; a plan accepts only what its library
-// still offers. One directory of one's home serves every rank of a host: the file is read when the
+// still offers. Every rank of a host has the same file, which is read when the
 // cache is opened, and replaced as a whole by Save. Owned by the device; not thread-safe.
 class PlanCache {
  public:
