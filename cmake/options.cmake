@@ -25,9 +25,11 @@ endif()
 
 add_library(dp_options INTERFACE)
 target_include_directories(dp_options INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(dp_options INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers)
+# nvcc spells its own options otherwise; these are the C++ compiler's.
+target_compile_options(dp_options INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror;-Wno-missing-field-initializers>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  target_compile_options(dp_options INTERFACE -Wthread-safety)
+  target_compile_options(dp_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety>)
 endif()
 
 if(DP_SANITIZE STREQUAL "address")
@@ -50,7 +52,7 @@ endif()
 
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Every source is an included file then, of which this warning believes that others include it too.
-  target_compile_options(dp_options INTERFACE -Wno-subobject-linkage)
+  target_compile_options(dp_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 
 find_program(CCACHE ccache)

@@ -51,6 +51,7 @@ endif()
 # The toolkit's compiler alone does not prove that its libraries are there.
 find_package(CUDAToolkit QUIET)
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+include(cuda)
 
 if(DP_STATIC)
   dp_use_archives()

@@ -2,8 +2,8 @@
 
 #include "worker/engine/device/cuda/cuda_types.h"
 
-// Sums over the rows of a matrix: gradients of biases and of positions. In two stages: each chunk
-// of rows is summed, top to bottom, then the chunks' sums, first to last.
+// Sums over the rows of a matrix: gradients of biases and of positions. In two stages, each in an
+// order that follows from the shape: the rows of each chunk, then the chunks.
 
 namespace dp::engine::cuda {
 
@@ -22,9 +22,16 @@ template <typename T>
 cudaError_t ReluBackwardColumnSums(cudaStream_t stream, const T* relu_out, Matrix shape,
                                    float* workspace, T* gradient, float* sums);
 
-// For kernels that sum chunks of rows themselves: sums[column] = the sum over rows of
-// `chunk_sums`[row][column], first to last.
+// Where sums of columns go: those below `split` to `first`, the others to `second`.
+struct SplitSums {
+  int64_t split = 0;
+  float* first = nullptr;
+  float* second = nullptr;
+};
+
+// The second stage, for kernels that sum chunks of rows themselves: `chunk_sums` has a row for each
+// chunk.
 cudaError_t SumChunks(cudaStream_t stream, const float* chunk_sums, Matrix shape, bool accumulate,
-                      float* sums);
+                      SplitSums sums);
 
 }  // namespace dp::engine::cuda

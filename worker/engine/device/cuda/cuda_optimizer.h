@@ -1,13 +1,11 @@
 #pragma once
 
-#include "absl/types/span.h"
 #include "worker/engine/device/cuda/cuda_adamw_update.h"
 #include "worker/engine/device/cuda/cuda_types.h"
 #include "worker/engine/nn/sgd.h"
 
 // One kernel for all parameters: the flat arrays of a ParameterLayout. In float, both give the bits
-// of their CPU twins. They can be run on a part of the arrays, as a bucket's gradients become
-// complete: offset all pointers by a multiple of kDecayBlock x 32 floats.
+// of their CPU twins.
 
 namespace dp::engine::cuda {
 
@@ -36,10 +34,18 @@ struct AdamWArrays {
   float* values = nullptr;
   bf16* rounded = nullptr;  // as in SgdArrays
 };
-// `decays` says which blocks of values decay (DecayBlocks).
+// The values from which an update begins and how many: all of the arrays, or what a bucket has of
+// them, as its gradients become complete. `begin` is a multiple of kDecayBlock.
+struct UpdateRange {
+  int64_t begin = 0;
+  int64_t size = 0;
+};
+
+// `decays` says which blocks of the whole arrays decay (DecayBlocks), pointers are those of the
+// whole arrays.
 template <typename G>
 cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint32_t* decays,
-                        int64_t size, AdamWArrays<G> arrays);
+                        UpdateRange range, AdamWArrays<G> arrays);
 
 // The same without masters: values are bf16, and what a step would round away is kept on average by
 // rounding up or down at random, with a probability that makes the mean exact. Random bits are a
@@ -54,7 +60,7 @@ struct AdamWRoundedArrays {
 };
 template <typename G>
 cudaError_t AdamWUpdateRounded(cudaStream_t stream, const AdamWFactors* factors,
-                               const uint32_t* decays, uint64_t seed, int64_t size,
+                               const uint32_t* decays, uint64_t seed, UpdateRange range,
                                AdamWRoundedArrays<G> arrays);
 
 }  // namespace dp::engine::cuda

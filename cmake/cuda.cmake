@@ -1,0 +1,39 @@
+# Sets DP_WITH_CUDA where the CUDA device can be built: nvcc, cuBLASLt and cuDNN are all there. The
+# sanitizers' instrumentation and nvcc's host compiler do not go together.
+
+set(DP_WITH_CUDA OFF)
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+
+if(NOT DP_SANITIZE AND TARGET CUDA::cublasLt AND CUDNN_INCLUDE_DIR AND CUDNN_LIBRARY)
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+  endif()
+  # Machine code for each generation, so that no driver compiles at a program's start; for those to
+  # come, the last one's PTX.
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120)
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+    endif()
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    set(DP_WITH_CUDA ON)
+  endif()
+endif()
+
+if(DP_WITH_CUDA)
+  if(CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  endif()
+
+  # What the device's host code is compiled with and links.
+  add_library(dp_cuda INTERFACE)
+  target_include_directories(dp_cuda SYSTEM INTERFACE
+    ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
+  target_link_libraries(dp_cuda INTERFACE CUDA::cudart_static CUDA::cublasLt ${CUDNN_LIBRARY})
+endif()

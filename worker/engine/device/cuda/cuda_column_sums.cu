@@ -1,0 +1,148 @@
+#include "worker/engine/device/cuda/cuda_column_sums.h"
+#include "worker/engine/device/cuda/cuda_launch.h"
+#include "worker/engine/device/cuda/cuda_vector.h"
+
+namespace dp::engine::cuda {
+namespace {
+
+// A block's threads lie `across` by `down`: each across has its columns, each down takes every
+// down-th row. Fewer columns leave more rows to a block.
+int AcrossFor(int64_t columns, int width) {
+  int across = 4;
+  while (across < kWarpThreads && across * width < columns) across *= 2;
+  return across;
+}
+
+// Blocks that fill any card of today, and rows that make a block worth its start.
+constexpr int64_t kBlocksWanted = 528;
+constexpr int64_t kRowsLeast = 64;
+
+// By the columns of the widest tile, so that the cut does not depend on how they are loaded.
+Chunks ChunksOf(Matrix shape) {
+  const int64_t tiles = DivideUp(shape.columns, kWarpThreads * 8);
+  const int64_t most = DivideUp(kBlocksWanted, tiles);
+  return CutRows(shape.rows, kRowsLeast, most);
+}
+
+template <typename T>
+struct ColumnSumsInput {
+  const T* in;
+  Matrix shape;
+  int64_t rows_per_chunk;
+  const T* relu_out;  // null, or the ReLU before which `gradient` is
+  T* gradient;        // takes `in` behind that ReLU
+};
+
+// The values of N columns of a row, behind the ReLU where there is one.
+template <int N, typename T>
+__device__ Vector<T, N> RowOf(const ColumnSumsInput<T>& input, int64_t first) {
+  auto value = Vector<T, N>::Load(input.in + first);
+  if (input.relu_out == nullptr) return value;
+  const auto out = Vector<T, N>::Load(input.relu_out + first);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (!(out.values[i] > 0.0f)) value.values[i] = 0.0f;
+  }
+  value.Store(input.gradient + first);
+  return value;
+}
+
+// Block (x, y) sums tile x of the columns over chunk y of the rows. With one chunk these are the
+// results; else rows of chunk sums, for another launch to add up.
+template <int N, typename T>
+__global__ void __launch_bounds__(kBlockThreads)
+    ColumnSumsKernel(ColumnSumsInput<T> input, bool accumulate, SplitSums sums) {
+  __shared__ float partial[kBlockThreads * N];  // down x across N
+  const int across = blockDim.x;
+  const int down = blockDim.y;
+  const int64_t tile = static_cast<int64_t>(blockIdx.x) * across * N;
+  const int64_t column = tile + threadIdx.x * N;
+  const int64_t begin = blockIdx.y * input.rows_per_chunk;
+  const int64_t end = min(begin + input.rows_per_chunk, input.shape.rows);
+  float total[N] = {};
+  if (column < input.shape.columns) {
+#pragma unroll 4
+    for (int64_t row = begin + threadIdx.y; row < end; row += down) {
+      const auto value = RowOf<N>(input, row * input.shape.columns + column);
+#pragma unroll
+      for (int i = 0; i < N; ++i) total[i] += value.values[i];
+    }
+  }
+  const int thread = threadIdx.y * across + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < N; ++i) partial[thread * N + i] = total[i];
+  __syncthreads();
+  const int64_t mine = tile + thread;
+  if (thread >= across * N || mine >= input.shape.columns) return;
+  float sum = 0;
+  for (int i = 0; i < down; ++i) sum += partial[i * across * N + thread];
+  float* to = mine < sums.split ? sums.first + blockIdx.y * input.shape.columns + mine
+                                : sums.second + mine - sums.split;
+  *to = accumulate ? *to + sum : sum;
+}
+
+template <int N, typename T>
+cudaError_t LaunchColumnSums(cudaStream_t stream, const ColumnSumsInput<T>& input, int64_t chunks,
+                             bool accumulate, SplitSums sums) {
+  static_assert(kWarpThreads * N <= kBlockThreads);
+  const int across = AcrossFor(input.shape.columns, N);
+  const dim3 grid(BlocksFor(input.shape.columns, across * N), static_cast<unsigned>(chunks));
+  const dim3 block(across, kBlockThreads / across);
+  ColumnSumsKernel<N><<<grid, block, 0, stream>>>(input, accumulate, sums);
+  return cudaGetLastError();
+}
+
+// Both stages. Rows that are no multiple of 16 bytes are loaded one by one.
+template <typename T>
+cudaError_t SumColumns(cudaStream_t stream, ColumnSumsInput<T> input, bool accumulate,
+                       float* workspace, float* sums) {
+  if (input.shape.size() == 0) return cudaSuccess;
+  const Chunks chunks = ChunksOf(input.shape);
+  input.rows_per_chunk = chunks.rows_per_chunk;
+  const bool one = chunks.count == 1;
+  const SplitSums to = {input.shape.columns, one ? sums : workspace, nullptr};
+  const bool adds = one && accumulate;
+  const cudaError_t result =
+      input.shape.columns % kWidth<T> == 0
+          ? LaunchColumnSums<kWidth<T>>(stream, input, chunks.count, adds, to)
+          : LaunchColumnSums<1>(stream, input, chunks.count, adds, to);
+  if (one || result != cudaSuccess) return result;
+  return SumChunks(stream, workspace, {chunks.count, input.shape.columns}, accumulate,
+                   {input.shape.columns, sums, nullptr});
+}
+
+}  // namespace
+
+int64_t ColumnSumsWorkspace(Matrix shape) {
+  if (shape.size() == 0) return 0;
+  const Chunks chunks = ChunksOf(shape);
+  return chunks.count == 1 ? 0 : chunks.count * shape.columns;
+}
+
+template <typename T>
+cudaError_t ColumnSums(cudaStream_t stream, const T* in, Matrix shape, bool accumulate,
+                       float* workspace, float* sums) {
+  return SumColumns(stream, ColumnSumsInput<T>{in, shape, 0, nullptr, nullptr}, accumulate,
+                    workspace, sums);
+}
+template cudaError_t ColumnSums(cudaStream_t, const float*, Matrix, bool, float*, float*);
+template cudaError_t ColumnSums(cudaStream_t, const bf16*, Matrix, bool, float*, float*);
+
+template <typename T>
+cudaError_t ReluBackwardColumnSums(cudaStream_t stream, const T* relu_out, Matrix shape,
+                                   float* workspace, T* gradient, float* sums) {
+  return SumColumns(stream, ColumnSumsInput<T>{gradient, shape, 0, relu_out, gradient}, false,
+                    workspace, sums);
+}
+template cudaError_t ReluBackwardColumnSums(cudaStream_t, const float*, Matrix, float*, float*,
+                                            float*);
+template cudaError_t ReluBackwardColumnSums(cudaStream_t, const bf16*, Matrix, float*, bf16*,
+                                            float*);
+
+cudaError_t SumChunks(cudaStream_t stream, const float* chunk_sums, Matrix shape, bool accumulate,
+                      SplitSums sums) {
+  const ColumnSumsInput<float> input = {chunk_sums, shape, shape.rows, nullptr, nullptr};
+  return LaunchColumnSums<1>(stream, input, 1, accumulate, sums);
+}
+
+}  // namespace dp::engine::cuda

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "worker/engine/device/cuda/cuda_launch.h"
+#include "worker/engine/device/cuda/cuda_types.h"
+
+// For kernels of functions of each element. Only .cu files include it.
+
+namespace dp::engine::cuda {
+
+// One thread for N neighbours: apply.template At<N>(first), or, for the few at the end that fill no
+// N, At<1> for each.
+template <int N, typename Apply>
+__global__ void __launch_bounds__(kBlockThreads) ForEachKernel(int64_t size, Apply apply) {
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t first = thread * N;
+  if (first + N <= size) {
+    apply.template At<N>(first);
+    return;
+  }
+  for (int64_t i = first; i < size; ++i) apply.template At<1>(i);
+}
+
+// `Apply` has a member template <int N> __device__ void At(int64_t first) const.
+template <int N, typename Apply>
+cudaError_t ForEach(cudaStream_t stream, int64_t size, const Apply& apply) {
+  if (size == 0) return cudaSuccess;
+  const unsigned blocks = BlocksFor(size, int64_t{kBlockThreads} * N);
+  ForEachKernel<N><<<blocks, kBlockThreads, 0, stream>>>(size, apply);
+  return cudaGetLastError();
+}
+
+}  // namespace dp::engine::cuda

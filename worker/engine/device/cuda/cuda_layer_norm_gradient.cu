@@ -1,0 +1,188 @@
+#include "worker/engine/device/cuda/cuda_column_sums.h"
+#include "worker/engine/device/cuda/cuda_layer_norm.h"
+#include "worker/engine/device/cuda/cuda_layer_norm_row.h"
+
+namespace dp::engine::cuda {
+namespace {
+
+// Warps of a block; a block goes over a chunk of rows.
+constexpr int kWarps = kBlockThreads / kWarpThreads;
+
+// Two blocks for each multiprocessor of a large card, and rows that make a block worth its start.
+constexpr int64_t kChunksMost = 264;
+constexpr int64_t kRowsLeast = 16;
+
+Chunks ChunksOf(Matrix shape) { return CutRows(shape.rows, kRowsLeast, kChunksMost); }
+
+template <typename T>
+struct BackwardInput {
+  const T* in;
+  const T* out_gradient;
+  const T* shortcut;
+  const float* weight;
+  RowMoments moments;
+  Matrix shape;
+  int64_t rows_per_chunk;
+};
+
+// The gradients of weight and bias, as far as one lane has summed them; of one element while K is
+// 0.
+template <int N, int K>
+struct ParameterSums {
+  float weight[RowWalk<N, K>::kHeld][N] = {};
+  float bias[RowWalk<N, K>::kHeld][N] = {};
+};
+
+// With x^ the normed input and g = gradient x weight:
+// in_gradient = (g - mean(g) - x^ mean(g x^)) / deviation, and the shortcut's on top.
+template <typename T, int N, int K>
+__device__ void BackwardRow(const RowWalk<N, K>& walk, const BackwardInput<T>& input, int64_t r,
+                            T* in_gradient, ParameterSums<N, K>& sums) {
+  const int64_t begin = r * input.shape.columns;
+  const float mean = input.moments.mean[r];
+  const float inverse_deviation = input.moments.inverse_deviation[r];
+  HeldRow<T, N, K> in, gradient;
+  in.Read(walk, input.in + begin);
+  gradient.Read(walk, input.out_gradient + begin);
+  float sum = 0;
+  float product = 0;
+  walk.ForEach([&](int k, int64_t column) {
+    const auto x = in.At(k, column);
+    const auto of_out = gradient.At(k, column);
+    const auto weight = Vector<float, N>::Load(input.weight + column);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float normed = (x.values[i] - mean) * inverse_deviation;
+      const float g = of_out.values[i] * weight.values[i];
+      sum += g;
+      product += g * normed;
+      if constexpr (K > 0) {
+        sums.weight[k][i] += of_out.values[i] * normed;
+        sums.bias[k][i] += of_out.values[i];
+      }
+    }
+  });
+  const float inverse = 1.0f / static_cast<float>(input.shape.columns);
+  const float mean_of_g = WarpSum(sum) * inverse;
+  const float mean_of_product = WarpSum(product) * inverse;
+  walk.ForEach([&](int k, int64_t column) {
+    auto x = in.At(k, column);
+    const auto of_out = gradient.At(k, column);
+    const auto weight = Vector<float, N>::Load(input.weight + column);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float normed = (x.values[i] - mean) * inverse_deviation;
+      const float g = of_out.values[i] * weight.values[i];
+      x.values[i] = (g - mean_of_g - normed * mean_of_product) * inverse_deviation;
+    }
+    if (input.shortcut != nullptr) {
+      const auto shortcut = Vector<T, N>::Load(input.shortcut + begin + column);
+#pragma unroll
+      for (int i = 0; i < N; ++i) x.values[i] += shortcut.values[i];
+    }
+    x.Store(in_gradient + begin + column);
+  });
+}
+
+// Adds what the warps of a block have, first to last, and writes it to `to`. `shared` has the
+// block's warps x columns.
+template <int N, int K>
+__device__ void SumWarps(const RowWalk<N, K>& walk, const float (&mine)[K][N], float* shared,
+                         float* to) {
+  __syncthreads();  // what `shared` held before has been read
+  walk.ForEach([&](int k, int64_t column) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) shared[threadIdx.y * walk.columns + column + i] = mine[k][i];
+  });
+  __syncthreads();
+  const int thread = threadIdx.y * kWarpThreads + threadIdx.x;
+  for (int64_t column = thread; column < walk.columns; column += kBlockThreads) {
+    float sum = 0;
+#pragma unroll
+    for (int warp = 0; warp < kWarps; ++warp) sum += shared[warp * walk.columns + column];
+    to[column] = sum;
+  }
+}
+
+// Each block does a chunk of rows and leaves the chunk's sums of weight and bias side by side;
+// where K is 0 it leaves the sums to ParameterKernel.
+template <typename T, int N, int K>
+__global__ void __launch_bounds__(kBlockThreads)
+    BackwardKernel(BackwardInput<T> input, T* in_gradient, float* chunk_sums) {
+  const RowWalk<N, K> walk = {input.shape.columns};
+  const int64_t begin = blockIdx.x * input.rows_per_chunk;
+  const int64_t end = min(begin + input.rows_per_chunk, input.shape.rows);
+  ParameterSums<N, K> sums;
+  for (int64_t r = begin + threadIdx.y; r < end; r += kWarps) {
+    BackwardRow(walk, input, r, in_gradient, sums);
+  }
+  if constexpr (K > 0) {
+    __shared__ float shared[kWarps * K * N * kWarpThreads];
+    float* to = chunk_sums + blockIdx.x * 2 * walk.columns;
+    SumWarps<N, K>(walk, sums.weight, shared, to);
+    SumWarps<N, K>(walk, sums.bias, shared, to + walk.columns);
+  }
+}
+
+// The chunks' sums for rows of any width: a thread for each column, a block row for each chunk.
+template <typename T>
+__global__ void __launch_bounds__(kBlockThreads)
+    ParameterKernel(BackwardInput<T> input, float* chunk_sums) {
+  const int64_t columns = input.shape.columns;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x;
+  if (column >= columns) return;
+  const int64_t begin = blockIdx.y * input.rows_per_chunk;
+  const int64_t end = min(begin + input.rows_per_chunk, input.shape.rows);
+  float weight = 0;
+  float bias = 0;
+  for (int64_t r = begin; r < end; ++r) {
+    const float gradient = ToFloat(input.out_gradient[r * columns + column]);
+    const float x = ToFloat(input.in[r * columns + column]);
+    weight += gradient * (x - input.moments.mean[r]) * input.moments.inverse_deviation[r];
+    bias += gradient;
+  }
+  chunk_sums[blockIdx.y * 2 * columns + column] = weight;
+  chunk_sums[blockIdx.y * 2 * columns + columns + column] = bias;
+}
+
+// Before BackwardKernel, which may overwrite the gradient that this reads.
+template <typename T>
+void LaunchParameterKernel(cudaStream_t stream, const BackwardInput<T>& input, int64_t chunks,
+                           float* chunk_sums) {
+  const dim3 grid(BlocksFor(input.shape.columns, kBlockThreads), static_cast<unsigned>(chunks));
+  ParameterKernel<<<grid, kBlockThreads, 0, stream>>>(input, chunk_sums);
+}
+
+}  // namespace
+
+int64_t LayerNormBackwardWorkspace(Matrix shape) {
+  return shape.rows == 0 ? 0 : ChunksOf(shape).count * 2 * shape.columns;
+}
+
+template <typename T>
+cudaError_t LayerNormBackward(cudaStream_t stream, const T* in, const T* out_gradient,
+                              const T* shortcut, const float* weight, RowMoments moments,
+                              Matrix shape, float* workspace, LayerNormGradients<T> gradients) {
+  if (shape.rows == 0) return cudaSuccess;
+  const Chunks chunks = ChunksOf(shape);
+  const BackwardInput<T> input = {in,    out_gradient,         shortcut, weight, moments,
+                                  shape, chunks.rows_per_chunk};
+  const cudaError_t result = WithRowWalk(shape.columns, [&]<int N, int K>() {
+    if (K == 0) LaunchParameterKernel(stream, input, chunks.count, workspace);
+    BackwardKernel<T, N, K>
+        <<<static_cast<unsigned>(chunks.count), dim3(kWarpThreads, kWarps), 0, stream>>>(
+            input, gradients.in, workspace);
+    return cudaGetLastError();
+  });
+  if (result != cudaSuccess) return result;
+  return SumChunks(stream, workspace, {chunks.count, 2 * shape.columns}, false,
+                   {shape.columns, gradients.weight, gradients.bias});
+}
+template cudaError_t LayerNormBackward(cudaStream_t, const float*, const float*, const float*,
+                                       const float*, RowMoments, Matrix, float*,
+                                       LayerNormGradients<float>);
+template cudaError_t LayerNormBackward(cudaStream_t, const bf16*, const bf16*, const bf16*,
+                                       const float*, RowMoments, Matrix, float*,
+                                       LayerNormGradients<bf16>);
+
+}  // namespace dp::engine::cuda

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstring>
+
+#include "worker/engine/device/cuda/cuda_types.h"
+
+// For kernels: several neighbouring elements as one load or store of up to 16 bytes, computed with
+// as floats. Only .cu files include it.
+
+namespace dp::engine::cuda {
+
+__device__ inline float ToFloat(float value) { return value; }
+__device__ inline float ToFloat(bf16 value) { return __bfloat162float(value); }
+
+// Rounds to nearest, ties to even.
+template <typename T>
+__device__ inline T FromFloat(float value);
+template <>
+__device__ inline float FromFloat<float>(float value) {
+  return value;
+}
+template <>
+__device__ inline bf16 FromFloat<bf16>(float value) {
+  return __float2bfloat16_rn(value);
+}
+
+// The type that memory of so many bytes is moved as by one instruction.
+template <int kBytes>
+struct Word;
+template <>
+struct Word<2> {
+  using Type = ushort1;
+};
+template <>
+struct Word<4> {
+  using Type = uint1;
+};
+template <>
+struct Word<8> {
+  using Type = uint2;
+};
+template <>
+struct Word<16> {
+  using Type = uint4;
+};
+
+// N elements of T, at an address that is a multiple of their size, or of 16 where that is more.
+template <typename T, int N>
+struct Vector {
+  float values[N];
+
+  __device__ static Vector Load(const T* from) {
+    Vector vector;
+#pragma unroll
+    for (int i = 0; i < N; i += kPart) {
+      const Raw raw = *reinterpret_cast<const Raw*>(from + i);
+      T elements[kPart];
+      memcpy(elements, &raw, sizeof(raw));
+#pragma unroll
+      for (int k = 0; k < kPart; ++k) vector.values[i + k] = ToFloat(elements[k]);
+    }
+    return vector;
+  }
+
+  __device__ void Store(T* to) const {
+#pragma unroll
+    for (int i = 0; i < N; i += kPart) {
+      T elements[kPart];
+#pragma unroll
+      for (int k = 0; k < kPart; ++k) elements[k] = FromFloat<T>(values[i + k]);
+      Raw raw;
+      memcpy(&raw, elements, sizeof(raw));
+      *reinterpret_cast<Raw*>(to + i) = raw;
+    }
+  }
+
+ private:
+  // Elements that one instruction moves.
+  static constexpr int kPart = N * sizeof(T) <= 16 ? N : 16 / static_cast<int>(sizeof(T));
+  using Raw = typename Word<kPart* static_cast<int>(sizeof(T))>::Type;
+};
+
+// Elements of T that one instruction moves.
+template <typename T>
+inline constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
+
+}  // namespace dp::engine::cuda
