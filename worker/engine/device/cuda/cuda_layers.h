@@ -1,0 +1,295 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/model/shape_check.h"
+#include "worker/engine/device/cuda/cuda_arena_plan.h"
+#include "worker/engine/device/device.h"
+
+// A model as the list of operations that a GPU runs: which layers go together, which arrays lie
+// between them and for how long, and in what order gradients are completed. Pure; no toolkit is
+// needed to plan or to test a plan. CudaNetwork runs it.
+
+namespace dp::engine::cuda {
+
+// An array between operations, by its place in LayerProgram::arrays. kNone: there is none.
+using ArrayId = int;
+inline constexpr ArrayId kNone = -1;
+
+// `activation`: float, or bf16 where that is the precision.
+enum class Stored { kActivation, kFloat, kInt32, kInt64, kByte };
+
+// Needed from operation `first` to operation `last`, both included.
+struct ProgramArray {
+  Stored stored = Stored::kActivation;
+  int64_t size = 0;  // elements
+  int first = 0;
+  int last = 0;
+};
+
+enum class Function { kNone, kRelu, kGelu };
+
+// `count` matrices one after another.
+struct MatrixRun {
+  int64_t count = 0;
+  int64_t rows = 0;
+  int64_t columns = 0;
+};
+
+// A convolution or a pooling over images with channels last. Pooling has `in` channels alone.
+struct Window {
+  int64_t samples = 0;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t in = 0;
+  int64_t out = 0;
+  int64_t kernel = 0;
+  int64_t stride = 1;
+  int64_t padding = 0;
+};
+
+struct LinearSize {
+  int64_t rows = 0;
+  int64_t in = 0;
+  int64_t out = 0;
+};
+
+struct HeadsSize {
+  int64_t samples = 0;
+  int64_t tokens = 0;
+  int64_t heads = 0;
+  int64_t head_features = 0;
+  bool fused = false;  // by the library, on activations; else on floats
+};
+
+// What an operation is and does. Parameters are numbered as in the layout. A field that ends in
+// `gradient` and is an array holds the gradient of the array of that name.
+namespace op {
+
+// Images as the host gives them, floats in PyTorch's order, as activations with channels last.
+struct TakeImages {
+  MatrixRun shape;  // samples x channels x places
+  ArrayId out;
+};
+// The program's tokens; `positions` may be kNone.
+struct Embed {
+  int weight, positions;
+  ArrayId out;
+};
+struct AddPositions {
+  ArrayId in;
+  int weight;
+  ArrayId out;
+};
+// out = norm(sum), sum = in + added where `added` is not kNone; else sum is `in`.
+struct Norm {
+  ArrayId in, added, sum;
+  int weight, bias;
+  int64_t rows, columns;
+  ArrayId mean, deviation, out;
+};
+// out = function(in weightᵀ + bias); `aux`, where there is one, takes what the function is of.
+struct Linear {
+  LinearSize size;
+  ArrayId in;
+  int weight, bias;
+  Function function;
+  ArrayId aux, out;
+};
+// A convolution's weight with channels last, as an activation.
+struct OrderWeight {
+  int weight;
+  MatrixRun shape;  // out x in x kernel kernel
+  ArrayId out;
+};
+struct Convolve {
+  Window window;
+  ArrayId in, weight;  // weight kNone: the parameter's own order serves
+  int parameter, bias;
+  bool relu;
+  ArrayId out;
+};
+struct Pool {
+  Window window;
+  ArrayId in, places, out;
+};
+struct Apply {
+  Function function;
+  ArrayId in;
+  int64_t size;
+  ArrayId out;
+};
+struct Sum {
+  ArrayId a, b;
+  int64_t size;
+  ArrayId out;
+};
+// Forward and backward. In evaluation nothing is dropped.
+struct Drop {
+  double p;
+  uint64_t seed;
+  MatrixRun shape;  // samples x channels x places, channels last
+  ArrayId in, out;
+};
+struct Transpose {
+  MatrixRun shape;  // of `in`
+  ArrayId in, out;
+};
+struct Attend {
+  HeadsSize size;
+  ArrayId in, log_sums, out;
+};
+// Between activations and floats.
+struct Convert {
+  bool to_float;
+  int64_t size;
+  ArrayId in, out;
+};
+// The loss of the logits; in training, `gradient`, too, which may be the logits' array.
+struct CrossEntropy {
+  int64_t samples, rows_per_sample, classes, stride;
+  ArrayId logits, gradient;
+};
+
+// in_gradient = out_gradient times the derivative; `saved` is a ReLU's output, a GELU's input.
+struct ApplyGradient {
+  Function function;
+  ArrayId saved, out_gradient;
+  int64_t size;
+  ArrayId in_gradient;
+};
+// The sums over rows; with `relu_out`, after the ReLU's backward half, in place.
+struct BiasGradient {
+  ArrayId relu_out, out_gradient;
+  int64_t rows, columns;
+  int bias;
+};
+// And the bias's, where `bias` is not kNone. `padded`: where size.out has rows beyond the weight's,
+// the array that takes them all before the weight's are copied.
+struct LinearWeightGradient {
+  LinearSize size;
+  ArrayId in, out_gradient;
+  int weight, bias;
+  ArrayId padded;
+};
+// With `gelu`, the input of the GELU that gave the layer's input: the gradient of that.
+struct LinearInputGradient {
+  LinearSize size;
+  ArrayId out_gradient;
+  int weight;
+  ArrayId gelu, in_gradient;
+};
+// `ordered` takes the gradient with channels last; kNone: the parameter's own order serves.
+struct ConvolutionWeightGradient {
+  Window window;
+  ArrayId in, out_gradient, ordered;
+  int parameter;
+};
+struct ConvolutionInputGradient {
+  Window window;
+  ArrayId out_gradient, weight;
+  int parameter;
+  ArrayId in_gradient;
+};
+// `relu_out`, the pooling's output, where the pooling does the backward half of the ReLU before it.
+struct PoolGradient {
+  Window window;
+  ArrayId out_gradient, places, relu_out, in_gradient;
+};
+// `in` is Norm's sum. in_gradient includes `shortcut`, where there is one.
+struct NormGradient {
+  ArrayId in, out_gradient, shortcut;
+  int weight, bias;
+  int64_t rows, columns;
+  ArrayId mean, deviation, in_gradient;
+};
+struct AttendGradient {
+  HeadsSize size;
+  ArrayId in, log_sums, out, out_gradient, in_gradient;
+};
+struct PositionsGradient {
+  ArrayId out_gradient;
+  int64_t samples, size;  // of a sample
+  int weight;
+};
+struct ZeroGradient {
+  int weight;
+};
+// Adds to what the gradient holds.
+struct EmbeddingGradient {
+  ArrayId out_gradient;
+  int weight;
+};
+
+}  // namespace op
+
+using OperationKind =
+    std::variant<op::TakeImages, op::Embed, op::AddPositions, op::Norm, op::Linear, op::OrderWeight,
+                 op::Convolve, op::Pool, op::Apply, op::Sum, op::Drop, op::Transpose, op::Attend,
+                 op::Convert, op::CrossEntropy, op::ApplyGradient, op::BiasGradient,
+                 op::LinearWeightGradient, op::LinearInputGradient, op::ConvolutionWeightGradient,
+                 op::ConvolutionInputGradient, op::PoolGradient, op::NormGradient,
+                 op::AttendGradient, op::PositionsGradient, op::ZeroGradient,
+                 op::EmbeddingGradient>;
+
+struct Operation {
+  OperationKind kind;
+  std::vector<int> completes;  // parameters whose gradients are complete after it, in layout order
+  ArrayId scratch = kNone;     // bytes that it alone uses
+};
+
+struct LayerProgram {
+  Precision precision = Precision::kFloat32;
+  int batch_size = 0;
+  ParameterLayout layout;
+  std::vector<ProgramArray> arrays;
+  // Forward; then one CrossEntropy; then backward, where anything has a gradient.
+  std::vector<Operation> operations;
+  int loss = 0;  // which operation is the CrossEntropy
+
+  // What the host gives. Of images or tokens there is one.
+  ArrayId images = kNone;  // floats
+  ArrayId tokens = kNone;
+  ArrayId labels = kNone;
+  ArrayId samples = kNone;
+  int64_t tokens_per_sample = 0;
+  int64_t vocabulary = 0;  // of the embedding
+
+  // Floats that the weights need beyond the layout, zeroes, for rows that pad a tied output layer.
+  int64_t values_padding = 0;
+
+  const op::CrossEntropy& cross_entropy() const {
+    return std::get<op::CrossEntropy>(operations[loss].kind);
+  }
+};
+
+struct LayerProgramOptions {
+  NetworkOptions network;
+  // Whether the library has an attention of its own for bf16.
+  bool fused_attention = true;
+  // Bytes that an operation uses while it runs. Zero where not given.
+  std::function<int64_t(const LayerProgram&, const OperationKind&)> scratch_bytes;
+};
+
+// What goes together: a convolution or linear layer with the ReLU or GELU behind it, an add with
+// the norm behind it, an embedding with its positions, pooling with the backward half of the ReLU
+// before it, the gradient of a GELU with the product that gives it, the loss with its gradient. In
+// bf16 a tied output layer is padded to whole tiles. Equal layers and options give equal programs.
+LayerProgram PlanLayers(absl::Span<const model::CheckedLayer> layers,
+                        const LayerProgramOptions& options);
+
+int64_t BytesOf(Stored stored, Precision precision);
+
+// Where the arrays lie: those that are never needed together share memory.
+ArenaPlan PlanArena(const LayerProgram& program);
+
+// One line an operation, with the parameters whose gradients it completes, as "linear weight bias
+// gradient h.0.mlp.c_fc.bias h.0.mlp.c_fc.weight": for tests and for people.
+std::string Describe(const LayerProgram& program);
+
+}  // namespace dp::engine::cuda
