@@ -14,11 +14,11 @@ struct AttentionShape {
   int64_t heads = 0;
   int64_t head_features = 0;  // at most kAttentionHeadMax
 
-  int64_t features() const { return heads * head_features; }
-  int64_t rows() const { return samples * heads * tokens; }
+  DP_HOST_DEVICE int64_t features() const { return heads * head_features; }
+  DP_HOST_DEVICE int64_t rows() const { return samples * heads * tokens; }
 };
 
-inline constexpr int64_t kAttentionHeadMax = 256;
+inline constexpr int64_t kAttentionHeadMax = 128;
 
 // `in` is samples x tokens x 3 features: queries, keys, values, each head after head; `out` samples
 // x tokens x features. `log_sums`, samples x heads x tokens floats, takes the logarithm of each

@@ -11,7 +11,7 @@ struct LogitsShape {
   int64_t classes = 0;
   int64_t stride = 0;  // elements from a row to the next: `classes`, or more where rows are padded
 
-  int64_t rows() const { return samples * rows_per_sample; }
+  DP_HOST_DEVICE int64_t rows() const { return samples * rows_per_sample; }
 };
 
 // BatchResult without the count. In device memory.

@@ -12,7 +12,7 @@ struct DropoutShape {
   int64_t channels = 1;
   int64_t places = 0;  // elements of a channel
 
-  int64_t sample_size() const { return channels * places; }
+  DP_HOST_DEVICE int64_t sample_size() const { return channels * places; }
 };
 
 struct DropoutOptions {

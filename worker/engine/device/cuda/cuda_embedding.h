@@ -13,7 +13,7 @@ struct EmbeddingShape {
   int64_t features = 0;
   int64_t vocabulary = 0;
 
-  int64_t rows() const { return samples * tokens_per_sample; }
+  DP_HOST_DEVICE int64_t rows() const { return samples * tokens_per_sample; }
 };
 
 // out[row] = weight[token of row], plus positions[row's place in its sample] where `positions` is

@@ -14,10 +14,10 @@ struct PoolingShape {
   int kernel = 0;  // at most kPoolingKernelMax
   int stride = 0;
 
-  int out_rows() const { return (in_rows - kernel) / stride + 1; }
-  int out_columns() const { return (in_columns - kernel) / stride + 1; }
-  int64_t in_size() const { return samples * in_rows * in_columns * channels; }
-  int64_t out_size() const { return samples * out_rows() * out_columns() * channels; }
+  DP_HOST_DEVICE int out_rows() const { return (in_rows - kernel) / stride + 1; }
+  DP_HOST_DEVICE int out_columns() const { return (in_columns - kernel) / stride + 1; }
+  DP_HOST_DEVICE int64_t in_size() const { return samples * in_rows * in_columns * channels; }
+  DP_HOST_DEVICE int64_t out_size() const { return samples * out_rows() * out_columns() * channels; }
 };
 
 // So that a place in a window fits 8 bits.

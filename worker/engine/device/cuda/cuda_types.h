@@ -16,6 +16,8 @@
 
 #include <cstdint>
 
+#include "worker/engine/device/cuda/cuda_host_device.h"
+
 namespace dp::engine::cuda {
 
 using bf16 = __nv_bfloat16;
@@ -24,7 +26,7 @@ struct Matrix {
   int64_t rows = 0;
   int64_t columns = 0;
 
-  int64_t size() const { return rows * columns; }
+  DP_HOST_DEVICE int64_t size() const { return rows * columns; }
 };
 
 // What the host says anew for each step. In device memory, so that a captured step reads it.

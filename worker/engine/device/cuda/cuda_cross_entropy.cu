@@ -1,0 +1,238 @@
+#include "worker/engine/device/cuda/cuda_cross_entropy.h"
+
+#include <cfloat>
+
+#include "worker/engine/device/cuda/cuda_vector.h"
+#include "worker/engine/device/cuda/cuda_warp.h"
+
+namespace dp::engine::cuda {
+namespace {
+
+// Rows of so many classes are done by a warp each, wider ones by a block.
+constexpr int64_t kWarpClassesMax = 1024;
+constexpr int kWideThreads = 512;
+constexpr int kSumThreads = 1024;
+
+// What a row gives.
+struct RowResult {
+  float loss;
+  int32_t correct;
+};
+
+// The rounding of bf16 hides the error of the fast exponential.
+template <typename T>
+__device__ float Exp(float x);
+template <>
+__device__ float Exp<float>(float x) {
+  return expf(x);
+}
+template <>
+__device__ float Exp<bf16>(float x) {
+  return __expf(x);
+}
+
+// The sum of exponentials of some logits, each less the largest of them.
+struct Softmax {
+  // A finite one, whose difference to itself is 0.
+  float largest = -FLT_MAX;
+  float sum = 0;
+
+  template <typename T>
+  __device__ void Join(const Softmax& other) {
+    const float both = fmaxf(largest, other.largest);
+    sum = sum * Exp<T>(largest - both) + other.sum * Exp<T>(other.largest - both);
+    largest = both;
+  }
+};
+
+template <typename T>
+struct Input {
+  const T* logits;
+  const int32_t* labels;
+  LogitsShape shape;
+  const StepInput* step;
+  RowResult* results;
+  T* gradient;
+};
+
+// One row, as its threads see it. N elements of a row are loaded at once.
+template <int N, typename T>
+struct Row {
+  const T* logits;
+  int64_t classes;
+  int64_t stride;
+  int32_t label;
+  float of_label;  // its logit
+
+  // Takes N columns into `all`. Tells whether one of them comes before the label as the largest:
+  // it is larger, or equal and further left.
+  __device__ bool Take(int64_t column, Softmax& all) const {
+    const auto value = Columns(column);
+    Softmax these;
+#pragma unroll
+    for (int i = 0; i < N; ++i) these.largest = fmaxf(these.largest, value.values[i]);
+    const float both = fmaxf(all.largest, these.largest);
+    float sum = all.sum * Exp<T>(all.largest - both);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += Exp<T>(value.values[i] - both);
+    all.sum = sum;
+    all.largest = both;
+    if (these.largest != of_label) return these.largest > of_label;
+    bool before = false;
+#pragma unroll
+    for (int i = 0; i < N; ++i) before |= value.values[i] == of_label && column + i < label;
+    return before;
+  }
+
+  // Columns above the classes are as if they were not there: their exponential is 0.
+  __device__ Vector<T, N> Columns(int64_t column) const {
+    auto value = Vector<T, N>::Load(logits + column);
+    if (column + N <= classes) return value;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (column + i >= classes) value.values[i] = -INFINITY;
+    }
+    return value;
+  }
+
+  __device__ void WriteGradient(int64_t column, float log_sum, float scale, T* to) const {
+    auto value = Columns(column);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float probability = Exp<T>(value.values[i] - log_sum);
+      value.values[i] = (probability - (column + i == label ? 1.0f : 0.0f)) * scale;
+    }
+    value.Store(to + column);
+  }
+};
+
+// Joins what the threads of a row have, in one order, and gives it to all of them; `beaten` is
+// whether any said so.
+template <int kThreads, typename T>
+__device__ Softmax JoinThreads(Softmax mine, bool& beaten) {
+#pragma unroll
+  for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+    Softmax other;
+    other.largest = __shfl_xor_sync(kWholeWarp, mine.largest, distance);
+    other.sum = __shfl_xor_sync(kWholeWarp, mine.sum, distance);
+    mine.Join<T>(other);
+  }
+  if constexpr (kThreads == kWarpThreads) {
+    beaten = __any_sync(kWholeWarp, beaten);
+    __syncwarp();
+    return mine;
+  } else {
+    constexpr int kWarps = kThreads / kWarpThreads;
+    __shared__ Softmax warps[kWarps];
+    if (threadIdx.x % kWarpThreads == 0) warps[threadIdx.x / kWarpThreads] = mine;
+    beaten = __syncthreads_or(beaten);
+    Softmax all = warps[0];
+#pragma unroll
+    for (int warp = 1; warp < kWarps; ++warp) all.Join<T>(warps[warp]);
+    return all;
+  }
+}
+
+template <int N, typename T>
+__device__ void WriteZeroes(int64_t first, int64_t step, int64_t stride, T* to) {
+  const Vector<T, N> zeroes = {};
+  for (int64_t column = first; column < stride; column += step) zeroes.Store(to + column);
+}
+
+// kThreads along x do a row. In a row all threads read its logits before one writes over them.
+template <int kThreads, int N, typename T>
+__global__ void __launch_bounds__(kThreads == kWarpThreads ? kBlockThreads : kThreads)
+    RowKernel(Input<T> input) {
+  const LogitsShape& shape = input.shape;
+  const int64_t r = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  if (r >= shape.rows()) return;
+  T* gradient = input.gradient == nullptr ? nullptr : input.gradient + r * shape.stride;
+  const int64_t first = int64_t{threadIdx.x} * N;
+  constexpr int64_t kStep = int64_t{kThreads} * N;
+  if (r >= input.step->count * shape.rows_per_sample) {
+    if (threadIdx.x == 0) input.results[r] = {0.0f, 0};
+    if (gradient != nullptr) WriteZeroes<N>(first, kStep, shape.stride, gradient);
+    return;
+  }
+  Row<N, T> row = {input.logits + r * shape.stride, shape.classes, shape.stride, input.labels[r],
+                   0};
+  row.of_label = ToFloat(row.logits[row.label]);
+  Softmax softmax;
+  bool beaten = false;
+  for (int64_t column = first; column < shape.classes; column += kStep) {
+    beaten |= row.Take(column, softmax);
+  }
+  softmax = JoinThreads<kThreads, T>(softmax, beaten);
+  const float log_sum = softmax.largest + logf(softmax.sum);
+  if (threadIdx.x == 0) input.results[r] = {log_sum - row.of_label, beaten ? 0 : 1};
+  if (gradient == nullptr) return;
+  for (int64_t column = first; column < shape.stride; column += kStep) {
+    row.WriteGradient(column, log_sum, input.step->gradient_scale, gradient);
+  }
+}
+
+// One block: thread t adds rows t, t + 1024, ...; then halves of the threads are added to the other
+// halves.
+__global__ void __launch_bounds__(kSumThreads)
+    SumKernel(const RowResult* results, int64_t rows, LossSums* sums) {
+  __shared__ double losses[kSumThreads];
+  __shared__ int64_t corrects[kSumThreads];
+  double loss = 0;
+  int64_t correct = 0;
+#pragma unroll 8
+  for (int64_t row = threadIdx.x; row < rows; row += kSumThreads) {
+    loss += results[row].loss;
+    correct += results[row].correct;
+  }
+  losses[threadIdx.x] = loss;
+  corrects[threadIdx.x] = correct;
+  for (int half = kSumThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) >= half) continue;
+    losses[threadIdx.x] += losses[threadIdx.x + half];
+    corrects[threadIdx.x] += corrects[threadIdx.x + half];
+  }
+  if (threadIdx.x == 0) *sums = {losses[0], corrects[0]};
+}
+
+template <int N, typename T>
+void LaunchRows(cudaStream_t stream, const Input<T>& input) {
+  const int64_t rows = input.shape.rows();
+  if (input.shape.classes > kWarpClassesMax) {
+    RowKernel<kWideThreads, N>
+        <<<static_cast<unsigned>(rows), dim3(kWideThreads, 1), 0, stream>>>(input);
+    return;
+  }
+  constexpr int kRows = kBlockThreads / kWarpThreads;
+  RowKernel<kWarpThreads, N>
+      <<<BlocksFor(rows, kRows), dim3(kWarpThreads, kRows), 0, stream>>>(input);
+}
+
+}  // namespace
+
+int64_t CrossEntropyWorkspace(LogitsShape shape) {
+  return shape.rows() * static_cast<int64_t>(sizeof(RowResult));
+}
+
+template <typename T>
+cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const T* logits, const int32_t* labels,
+                                LogitsShape shape, const StepInput* step, void* workspace,
+                                LossSums* sums, T* gradient) {
+  const Input<T> input = {logits,  labels, shape, step, static_cast<RowResult*>(workspace),
+                          gradient};
+  if (shape.rows() > 0) {
+    if (shape.stride % kWidth<T> == 0) {
+      LaunchRows<kWidth<T>>(stream, input);
+    } else {
+      LaunchRows<1>(stream, input);
+    }
+  }
+  SumKernel<<<1, kSumThreads, 0, stream>>>(input.results, shape.rows(), sums);
+  return cudaGetLastError();
+}
+template cudaError_t SoftmaxCrossEntropy(cudaStream_t, const float*, const int32_t*, LogitsShape,
+                                         const StepInput*, void*, LossSums*, float*);
+template cudaError_t SoftmaxCrossEntropy(cudaStream_t, const bf16*, const int32_t*, LogitsShape,
+                                         const StepInput*, void*, LossSums*, bf16*);
+
+}  // namespace dp::engine::cuda
