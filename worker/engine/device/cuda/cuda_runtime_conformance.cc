@@ -1,0 +1,71 @@
+#include "worker/engine/device/cuda/cuda_elementwise.h"
+#include "worker/engine/device/cuda/cuda_graph.h"
+#include "worker/engine/device/cuda/cuda_pinned_ring.h"
+#include "worker/engine/device/cuda/cuda_status.h"
+#include "worker/engine/device/cuda/cuda_testing.h"
+
+namespace dp::engine::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(CudaTest, MemoryThatIsNotThereIsResourceExhausted) {
+  const absl::Status status = DeviceBuffer::Allocate(int64_t{1} << 50).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cudaMalloc"));
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+TEST_F(CudaTest, AnArenaHoldsItsArrays) {
+  const absl::StatusOr<Arena> arena = Arena::Allocate(PlanArena({{.bytes = 400}, {.bytes = 4}}));
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  EXPECT_EQ(arena->at<char>(1) - arena->at<char>(0), 512);
+}
+
+TEST_F(CudaTest, AGraphRunsWhatWasCaptured) {
+  const auto a = OnDevice<float>({1, 2, 3, 4});
+  absl::StatusOr<GraphExec> graph = CaptureGraph(stream(), [&]() -> absl::Status {
+    DP_CUDA_RETURN_IF_ERROR(Add(stream(), a.data(), a.data(), 4, a.data()));
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->nodes(), 1u);
+  EXPECT_THAT(a.Read(), ::testing::ElementsAre(1, 2, 3, 4));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(graph->Launch(stream()).ok());
+  Finish(cudaSuccess);
+  EXPECT_THAT(a.Read(), ::testing::ElementsAre(8, 16, 24, 32));
+}
+
+TEST_F(CudaTest, ACaptureThatFailsIsEnded) {
+  const auto graph = CaptureGraph(stream(), [] { return absl::AbortedError("no more"); });
+  EXPECT_EQ(graph.status(), absl::AbortedError("no more"));
+  const auto a = OnDevice<float>({1});
+  Finish(Add(stream(), a.data(), a.data(), 1, a.data()));
+  EXPECT_THAT(a.Read(), ::testing::ElementsAre(2));
+}
+
+TEST_F(CudaTest, AStreamWaitsForAnEventOfAnother) {
+  absl::StatusOr<Stream> other = Stream::Make(Priority::kHigh);
+  absl::StatusOr<Event> event = Event::Make();
+  ASSERT_TRUE(other.ok() && event.ok());
+  DeviceArray<float> values(1 << 24);
+  EXPECT_EQ(cudaMemsetAsync(values.data(), 0, 4 << 24, stream()), cudaSuccess);
+  EXPECT_TRUE(event->Record(stream()).ok());
+  EXPECT_TRUE(other->Wait(*event).ok());
+  EXPECT_TRUE(other->Synchronize().ok());
+  EXPECT_TRUE(*event->Reached());
+}
+
+TEST_F(CudaTest, ARingHandsOutItsSlotsInTurn) {
+  absl::StatusOr<PinnedRing> ring = PinnedRing::Make(2, 100);
+  ASSERT_TRUE(ring.ok()) << ring.status();
+  void* first = *ring->Acquire();
+  EXPECT_TRUE(ring->Release(stream()).ok());
+  void* second = *ring->Acquire();
+  EXPECT_TRUE(ring->Release(stream()).ok());
+  EXPECT_NE(first, second);
+  EXPECT_EQ(*ring->Acquire(), first);
+}
+
+}  // namespace
+}  // namespace dp::engine::cuda
