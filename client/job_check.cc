@@ -172,6 +172,8 @@ class Check {
            Wrong("train.bucketCapMb", train.bucket_cap_mb(),
                  absl::StrCat("more than 0, at most ", static_cast<int64_t>(kBucketCapMbMax))));
     OneOf("train.backend", train.backend(), {"auto", "gloo"});
+    if (!train.precision().empty())
+      OneOf("train.precision", train.precision(), {"float32", "bf16"});
     OneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"});
     CheckData(train.data());
     Absolute("train.trace", train.trace());

@@ -116,6 +116,8 @@ TEST(JobCheckTest, AValueOutOfRangeIsNamedWithWhatIsAllowed) {
   EXPECT_THAT(ErrorSetting("train.data.std=0"), HasSubstr("is 0; expected more than 0"));
   EXPECT_THAT(ErrorSetting("train.backend=mpi"),
               HasSubstr("train.backend is \"mpi\"; expected auto, gloo"));
+  EXPECT_THAT(ErrorSetting("train.precision=fp8"),
+              HasSubstr("train.precision is \"fp8\"; expected float32, bf16"));
 }
 
 TEST(JobCheckTest, OptimizerValuesAreChecked) {

@@ -175,6 +175,7 @@ absl::Status CheckTrain(const v1::TrainSpec& train) {
   DP_RETURN_IF_ERROR(CheckRange("train.bucketCapMb", train.bucket_cap_mb(), 0, kBucketCapMbMax));
   DP_RETURN_IF_ERROR(CheckRange("train.evaluateEvery", train.evaluate_every(), 0, infinity));
   DP_RETURN_IF_ERROR(CheckData(train.data()));
+  DP_RETURN_IF_ERROR(CheckOneOf("train.precision", train.precision(), {"", "float32", "bf16"}));
   DP_RETURN_IF_ERROR(CheckOneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"}));
   DP_RETURN_IF_ERROR(CheckPath("train.output.weights", train.output().weights()));
   DP_RETURN_IF_ERROR(CheckPath("train.trace", train.trace()));

@@ -60,7 +60,9 @@ absl::StatusOr<Training> Open(const Options& options, const Dataset& data) {
   DP_ASSIGN_OR_RETURN(t.values, t.device->Allocate(layout.size));
   DP_ASSIGN_OR_RETURN(t.gradients, t.device->Allocate(layout.size));
   Initialize(layout, seed, t.values->span());
-  DP_ASSIGN_OR_RETURN(t.network, t.device->Compile(layers, options.number("--batch"), seed,
+  DP_ASSIGN_OR_RETURN(t.network, t.device->Compile(layers,
+                                                   {.batch_size = options.number("--batch"),
+                                                    .seed = static_cast<uint64_t>(seed)},
                                                    t.values->span(), t.gradients->span()));
   DP_ASSIGN_OR_RETURN(
       t.optimizer,

@@ -120,7 +120,7 @@ class Model {
   std::unique_ptr<Network> Compile(int batch_size) {
     images_ = ReadFile<float>(dir_ + "/images.f32");
     labels_ = ReadFile<int32_t>(dir_ + "/labels.i32");
-    return *device_->Compile(layers_, batch_size, 0, values(), gradients());
+    return *device_->Compile(layers_, {.batch_size = batch_size}, values(), gradients());
   }
 
   // Returns the mean loss of the step's batch.

@@ -1,5 +1,7 @@
 #include "worker/trainer/rank_model.h"
 
+#include <array>
+
 #include "base/overloaded.h"
 #include "base/status.h"
 
@@ -34,7 +36,22 @@ absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeOptimizer(
                     plan.optimizer);
 }
 
+absl::Span<float> TailOf(const RankModel& model) {
+  return model.gradients->span().subspan(static_cast<size_t>(model.layout.size), 2);
+}
+
 }  // namespace
+
+void RankModel::WriteTail(const Tail& tail) {
+  const std::array<float, 2> host = {tail.loss, tail.leaving};
+  device->Write(host, TailOf(*this));
+}
+
+RankModel::Tail RankModel::ReadTail() const {
+  std::array<float, 2> host = {};
+  device->Read(TailOf(*this), absl::MakeSpan(host));
+  return {.loss = host[0], .leaving = host[1]};
+}
 
 absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
                                                              const engine::Dataset& dataset) {
@@ -54,8 +71,10 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
   DP_ASSIGN_OR_RETURN(model.gradients, model.device->Allocate(model.averaged.size));
   const absl::Span<float> gradients =
       model.gradients->span().first(static_cast<size_t>(model.layout.size));
-  DP_ASSIGN_OR_RETURN(model.network, model.device->Compile(model.layers, batch_size, plan.seed,
-                                                           model.values->span(), gradients));
+  const engine::NetworkOptions options = {
+      .batch_size = batch_size, .seed = plan.seed, .precision = plan.precision};
+  DP_ASSIGN_OR_RETURN(
+      model.network, model.device->Compile(model.layers, options, model.values->span(), gradients));
   DP_ASSIGN_OR_RETURN(model.optimizer, MakeOptimizer(plan, model, gradients));
   return model;
 }

@@ -26,8 +26,13 @@ struct RankModel {
   std::unique_ptr<engine::Network> network;
   std::unique_ptr<engine::Optimizer> optimizer;
 
-  float& loss() { return gradients->span()[static_cast<size_t>(layout.size)]; }
-  float& leaving() { return gradients->span()[static_cast<size_t>(layout.size) + 1]; }
+  // What lies behind the gradients.
+  struct Tail {
+    float loss = 0;
+    float leaving = 0;
+  };
+  void WriteTail(const Tail& tail);
+  Tail ReadTail() const;
 };
 
 // The layers of a plan with their shapes, checked against `dataset`.

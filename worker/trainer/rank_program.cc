@@ -172,6 +172,12 @@ class RankProgram {
     DP_RETURN_IF_ERROR(engine::AlignReplicas(group, model.layout, model.values->span()));
     engine::Reducer reducer(group, model.averaged, model.gradients->span(),
                             {.buckets = BucketsOf(plan)}, clock_);
+    // A trace is of what ranks that meet do; one that is alone shows it, too, where it is wanted.
+    std::unique_ptr<engine::StepProgram> program;
+    if (group.size() == 1 && plan.trace_file.empty()) {
+      DP_ASSIGN_OR_RETURN(
+          program, model.device->MakeStepProgram(*model.network, *model.optimizer, *data.train));
+    }
     Progress progress({.rank = group.rank(),
                        .world_size = group.size(),
                        .threads = plan.threads,
@@ -198,6 +204,7 @@ class RankProgram {
                     .test_set = *data.test,
                     .progress = progress,
                     .saver = saver_ ? &*saver_ : nullptr,
+                    .program = program.get(),
                     .asked_to_leave = [this] { return watch_ && watch_->asked(); },
                     .trace = plan.trace_file.empty() ? nullptr : &trace});
     DP_ASSIGN_OR_RETURN(const TrainingEnd end, loop.Run());

@@ -62,14 +62,16 @@ void Saver::Resumed(const Position& position) {
 }
 
 void Saver::StepDone(const Position& position) {
-  if (Due(position) && !busy()) Begin(position);
+  if (WouldSave(position.step)) Begin(position);
 }
+
+bool Saver::WouldSave(int64_t step) { return Due(step) && !busy(); }
 
 // Steps count from the last checkpoint that was due, so that a late one does not move those after
 // it.
-bool Saver::Due(const Position& position) const {
+bool Saver::Due(int64_t step) const {
   if (options_.every_steps > 0) {
-    return position.step / options_.every_steps > begun_step_ / options_.every_steps;
+    return step / options_.every_steps > begun_step_ / options_.every_steps;
   }
   return clock_.Now() - begun_at_ >= options_.every;
 }

@@ -47,6 +47,8 @@ class Saver {
 
   // After every step: saves where a checkpoint is due.
   void StepDone(const Position& position) DP_EXCLUDES(mu_);
+  // Whether StepDone would save after step `step`.
+  bool WouldSave(int64_t step) DP_EXCLUDES(mu_);
   // Saves this position, unless it is on record already, and waits for the outcome. Errors: why it
   // is not on record.
   absl::Status SaveNow(const Position& position) DP_EXCLUDES(mu_);
@@ -60,7 +62,7 @@ class Saver {
   std::vector<v1::Metric> TakeReports() DP_EXCLUDES(mu_);
 
  private:
-  bool Due(const Position& position) const;
+  bool Due(int64_t step) const;
   // Copies the state into `pending_`, which is empty, and wakes the thread.
   void Begin(const Position& position) DP_EXCLUDES(mu_);
   bool busy() DP_EXCLUDES(mu_);

@@ -63,17 +63,22 @@ absl::StatusOr<TrainingEnd> TrainLoop::RunEpochs() {
 absl::Status TrainLoop::RunEpoch(int epoch) {
   parts_.progress.EpochBegan(epoch);
   parts_.sampler.SetEpoch(static_cast<uint64_t>(epoch - 1));
+  DP_RETURN_IF_ERROR(parts_.program == nullptr ? RunSteps() : RunProgram());
+  if (leaving_) return absl::OkStatus();
+  parts_.progress.EpochDone();
+  return CheckWeights(epoch);
+}
+
+absl::Status TrainLoop::RunSteps() {
   engine::Prefetch prefetch(parts_.train_set, parts_.sampler,
                             parts_.progress.position().step_of_epoch,
                             static_cast<uint64_t>(parts_.progress.steps()));
-  while (!finished()) {
+  while (!finished() && !leaving_) {
     const engine::Prefetch::Step* step = prefetch.Next();
     if (step == nullptr) break;
     DP_RETURN_IF_ERROR(RunStep(*step));
-    if (leaving_) return absl::OkStatus();
   }
-  parts_.progress.EpochDone();
-  return CheckWeights(epoch);
+  return absl::OkStatus();
 }
 
 // Where a value that is no number stays behind a relu or a max, the loss does not show it.
@@ -92,11 +97,13 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   const engine::BatchResult forward =
       parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
   DP_RETURN_IF_ERROR(Backward(step, forward));
-  DP_RETURN_IF_ERROR(CheckLoss());
+  DP_RETURN_IF_ERROR(parts_.model.device->status());
+  const RankModel::Tail averaged = parts_.model.ReadTail();
+  DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
   parts_.model.optimizer->Step(parts_.progress.steps() + 1);
-  parts_.progress.StepDone(parts_.model.loss(), step.global_count);
+  parts_.progress.StepDone(averaged.loss, step.global_count);
   // Where nothing is left to do, the training is done rather than handed over.
-  leaving_ = parts_.model.leaving() > 0 && !finished();
+  leaving_ = averaged.leaving > 0 && !finished();
   if (parts_.saver != nullptr) {
     parts_.saver->StepDone(parts_.progress.position());
     TellSaved();
@@ -115,10 +122,9 @@ void TrainLoop::TellSaved() {
 // batch, of images or of tokens (sampler.h). The loss goes the same way, as one more gradient.
 absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
                                  const engine::BatchResult& forward) {
-  const int64_t labels = step.global_count * parts_.train_set.labels_per_sample();
-  const float scale = engine::GradientScale(labels, parts_.group.size());
-  parts_.model.loss() = static_cast<float>(forward.loss_sum) * scale;
-  parts_.model.leaving() = parts_.asked_to_leave() ? 1.0f : 0.0f;
+  const float scale = ScaleOf(step);
+  parts_.model.WriteTail({.loss = static_cast<float>(forward.loss_sum) * scale,
+                          .leaving = parts_.asked_to_leave() ? 1.0f : 0.0f});
   parts_.reducer.BeginBackward(engine::Reducer::Sync::kYes);
   parts_.model.network->Backward(scale, [this](int index) { parts_.reducer.GradientReady(index); });
   parts_.reducer.GradientReady(static_cast<int>(parts_.model.layout.parameters.size()));
@@ -126,10 +132,14 @@ absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
   return parts_.reducer.EndBackward();
 }
 
+float TrainLoop::ScaleOf(const engine::Prefetch::Step& step) const {
+  const int64_t labels = step.global_count * parts_.train_set.labels_per_sample();
+  return engine::GradientScale(labels, parts_.group.size());
+}
+
 // Every rank has the same loss and ends at the same step. No later step would mend it: the
 // gradients are no numbers any more, and the weights would not be after this step.
-absl::Status TrainLoop::CheckLoss() const {
-  const float loss = parts_.model.loss();
+absl::Status TrainLoop::CheckLoss(double loss) const {
   if (std::isfinite(loss)) return absl::OkStatus();
   return absl::OutOfRangeError(absl::StrCat("the loss is ", loss, " at step ",
                                             parts_.progress.steps() + 1, " of epoch ",
@@ -145,6 +155,7 @@ absl::Status TrainLoop::EvaluateAfter(int epoch) {
   DP_ASSIGN_OR_RETURN(const Evaluation evaluation,
                       Evaluate(*parts_.model.network, parts_.test_set,
                                parts_.plan.global_batch_size, parts_.group));
+  DP_RETURN_IF_ERROR(parts_.model.device->status());
   parts_.progress.Evaluated(evaluation);
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 
@@ -45,6 +46,9 @@ class TrainLoop {
     const engine::Dataset& test_set;
     Progress& progress;
     Saver* saver = nullptr;  // of rank 0, where checkpoints are made
+    // Takes the steps of a rank that is alone, whose reducer then has nothing to do; where it is
+    // null, `model` and `reducer` take them.
+    engine::StepProgram* program = nullptr;
     // Whether this rank has learnt that all are to leave. Asked before each step.
     std::function<bool()> asked_to_leave = [] { return false; };
     std::string* trace = nullptr;  // gets the trace of the first steps, where it is wanted
@@ -63,17 +67,33 @@ class TrainLoop {
  private:
   absl::StatusOr<TrainingEnd> RunEpochs();
   absl::Status RunEpoch(int epoch);
+  absl::Status RunSteps();
   absl::Status RunStep(const engine::Prefetch::Step& step);
+  // The same by the program, where the next step is begun before the loss of this one is known.
+  absl::Status RunProgram();
+  absl::Status RunProgram(const std::function<const engine::Prefetch::Step*()>& next);
+  absl::Status BeginStep(const engine::Prefetch::Step& step);
+  absl::Status EndStep();
+  absl::Status EndSteps();
   // Fills the gradients with their mean over the global batch.
   absl::Status Backward(const engine::Prefetch::Step& step, const engine::BatchResult& forward);
-  absl::Status CheckLoss() const;
+  absl::Status CheckLoss(double loss) const;
+  float ScaleOf(const engine::Prefetch::Step& step) const;
+  // Steps begun, of which those under way in the program are not done.
+  int64_t steps_begun() const;
   absl::Status CheckWeights(int epoch) const;
   absl::Status EvaluateAfter(int epoch);
   void TellSaved();
-  bool finished() const { return parts_.progress.steps() >= steps_total_; }
+  bool finished() const { return steps_begun() >= steps_total_; }
 
   const Parts parts_;
   const int64_t steps_total_;
+  // What is to be known of a step when it ends.
+  struct BegunStep {
+    float scale;
+    int64_t global_count;
+  };
+  std::deque<BegunStep> begun_;  // by the program, under way
   bool leaving_ = false;
 };
 

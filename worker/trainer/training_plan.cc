@@ -1,5 +1,6 @@
 #include "worker/trainer/training_plan.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/model_layers.h"
 #include "proto/convert/time.h"
@@ -42,6 +43,13 @@ engine::AdamWOptions AdamWOf(const v1::AdamWSpec& spec) {
           .decay_all = spec.decay() == "all"};
 }
 
+absl::StatusOr<engine::Precision> PrecisionOf(const std::string& name) {
+  if (name.empty() || name == "float32") return engine::Precision::kFloat32;
+  if (name == "bf16") return engine::Precision::kBfloat16;
+  return absl::InvalidArgumentError(
+      absl::StrCat("train.precision: '", name, "' is unknown; use float32 or bf16"));
+}
+
 CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {
   return {.dir = spec.dir(),
           .every_steps = spec.every_steps(),
@@ -71,6 +79,7 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
     plan.data = TextOf(train.data());
   }
   DP_ASSIGN_OR_RETURN(plan.layers, client::ModelLayers(train.model()));
+  DP_ASSIGN_OR_RETURN(plan.precision, PrecisionOf(train.precision()));
   if (train.optimizer().has_adamw()) {
     plan.optimizer = AdamWOf(train.optimizer().adamw());
   } else {

@@ -11,6 +11,7 @@
 #include "dp/v1/job_spec.pb.h"
 #include "worker/engine/data/idx_dataset.h"
 #include "worker/engine/data/token_dataset.h"
+#include "worker/engine/device/device.h"
 #include "worker/engine/nn/adamw.h"
 #include "worker/engine/nn/sgd.h"
 
@@ -40,6 +41,7 @@ struct TrainingPlan {
   bool drop_last = false;
   std::variant<engine::IdxDatasetOptions, engine::TokenDatasetOptions> data;
   std::vector<model::LayerSpec> layers;
+  engine::Precision precision = engine::Precision::kFloat32;
   std::variant<engine::SgdOptions, engine::AdamWOptions> optimizer;
   std::string backend = "auto";
   int threads = 1;

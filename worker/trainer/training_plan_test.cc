@@ -22,6 +22,7 @@ TEST(TrainingPlanTest, WhatIsNotSaidTakesItsDefault) {
   EXPECT_EQ(plan->global_batch_size, 128);
   EXPECT_EQ(plan->threads, 1);
   EXPECT_EQ(plan->backend, "auto");
+  EXPECT_EQ(plan->precision, engine::Precision::kFloat32);
   EXPECT_EQ(plan->bucket_bytes_max, 25 << 20);
   EXPECT_EQ(plan->evaluate_every, 1);
   EXPECT_TRUE(plan->shuffle);
@@ -33,11 +34,13 @@ TEST(TrainingPlanTest, WhatIsSaidIsTaken) {
       threads_per_rank: 2
       detect_within { seconds: 5 }
       train { evaluate_every: 0 data { shuffle: false mean: 0.5 std: 0.25 } backend: 'gloo'
+              precision: 'bf16'
               model { layers { name: 'a' conv2d { out: 8 kernel: 3 bias: false } } } })");
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->threads, 2);
   EXPECT_EQ(plan->detect_within, absl::Seconds(5));
   EXPECT_EQ(plan->evaluate_every, 0);
+  EXPECT_EQ(plan->precision, engine::Precision::kBfloat16);
   EXPECT_FALSE(plan->shuffle);
   EXPECT_EQ(std::get<engine::IdxDatasetOptions>(plan->data).std, 0.25f);
   ASSERT_EQ(plan->layers.size(), 1u);

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -10,6 +12,23 @@
 #include "base/model/shape.h"
 
 namespace dp::engine {
+
+// What a data set keeps in the host's memory, for devices that copy it to theirs. Borrowed from it.
+struct StoredImages {
+  absl::Span<const uint8_t> images;  // sample after sample, a byte a pixel
+  absl::Span<const uint8_t> labels;
+  // A pixel x becomes (x / 255 - mean) / std.
+  float mean = 0;
+  float std = 1;
+};
+struct StoredTokens {
+  struct File {
+    absl::Span<const uint16_t> tokens;
+    int64_t first_sample = 0;  // the number of its first window; each has the context + 1 tokens
+  };
+  std::vector<File> files;
+};
+using Storage = std::variant<std::monostate, StoredImages, StoredTokens>;
 
 // Labelled samples that can be read in any order: images with a class each, or windows of a text
 // whose every token has the one that follows as its label. Immutable, so any thread may read.
@@ -28,6 +47,9 @@ class Dataset {
   // what is above stays as it is.
   virtual void Gather(absl::Span<const int64_t> samples, absl::Span<float> images,
                       absl::Span<int32_t> labels) const = 0;
+
+  // What Gather reads from, where that is nothing but arrays in memory.
+  virtual Storage storage() const { return {}; }
 
   int64_t labels_per_sample() const { return of_tokens() ? sample_shape()[0] : 1; }
 };

@@ -28,16 +28,19 @@ PixelTable Normalize(float mean, float std) {
 
 class IdxDataset : public Dataset {
  public:
-  IdxDataset(IdxArray images, std::vector<uint8_t> labels, int classes, const PixelTable& pixels)
+  IdxDataset(IdxArray images, std::vector<uint8_t> labels, const IdxDatasetOptions& options)
       : shape_{1, images.extents[1], images.extents[2]},
         images_(std::move(images.bytes)),
         labels_(std::move(labels)),
-        classes_(classes),
-        pixels_(pixels) {}
+        options_(options),
+        pixels_(Normalize(options.mean, options.std)) {}
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   const model::Shape& sample_shape() const override { return shape_; }
-  int classes() const override { return classes_; }
+  int classes() const override { return options_.classes; }
+  Storage storage() const override {
+    return StoredImages{images_, labels_, options_.mean, options_.std};
+  }
 
   void Gather(absl::Span<const int64_t> samples, absl::Span<float> images,
               absl::Span<int32_t> labels) const override {
@@ -56,7 +59,7 @@ class IdxDataset : public Dataset {
   const model::Shape shape_;
   const std::vector<uint8_t> images_;
   const std::vector<uint8_t> labels_;
-  const int classes_;
+  const IdxDatasetOptions options_;
   const PixelTable pixels_;
 };
 
@@ -109,8 +112,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const IdxDatasetOptions&
   }
   DP_ASSIGN_OR_RETURN(const std::string labels_file, Find(options.dir, labels_name));
   DP_RETURN_IF_ERROR(CheckLabels(labels_file, labels.bytes, options.classes));
-  return std::make_unique<IdxDataset>(std::move(images), std::move(labels.bytes), options.classes,
-                                      Normalize(options.mean, options.std));
+  return std::make_unique<IdxDataset>(std::move(images), std::move(labels.bytes), options);
 }
 
 }  // namespace dp::engine

@@ -28,6 +28,12 @@ class TokenDataset : public Dataset {
   int classes() const override { return vocabulary_; }
   bool of_tokens() const override { return true; }
 
+  Storage storage() const override {
+    StoredTokens stored;
+    for (size_t i = 0; i < files_.size(); ++i) stored.files.push_back({files_[i], first_[i]});
+    return stored;
+  }
+
   void Gather(absl::Span<const int64_t> samples, absl::Span<float> images,
               absl::Span<int32_t> labels) const override {
     const int64_t context = shape_[0];

@@ -69,6 +69,7 @@ absl::Status CheckLayoutsAgree(const std::vector<std::string>& texts) {
 
 absl::Status AlignReplicas(Group& group, const ParameterLayout& layout, absl::Span<float> values) {
   DP_CHECK(static_cast<int64_t>(values.size()) == layout.size);
+  if (group.size() == 1) return absl::OkStatus();
   DP_ASSIGN_OR_RETURN(std::vector<std::string> texts, GatherTexts(group, Describe(layout)));
   DP_RETURN_IF_ERROR(CheckLayoutsAgree(texts));
   return group

@@ -90,17 +90,22 @@ class CpuDevice : public Device {
   }
 
   absl::StatusOr<std::unique_ptr<Network>> Compile(absl::Span<const model::CheckedLayer> layers,
-                                                   int batch_size, uint64_t seed,
+                                                   const NetworkOptions& options,
                                                    absl::Span<const float> values,
                                                    absl::Span<float> gradients) override {
-    DP_CHECK(!layers.empty() && batch_size > 0);
+    DP_CHECK(!layers.empty() && options.batch_size > 0);
+    if (options.precision != Precision::kFloat32) {
+      return absl::UnimplementedError(
+          "precision bf16 is computed on GPUs, and this rank computes on a CPU");
+    }
     try {
-      return std::make_unique<CpuNetwork>(cpu_, layers, batch_size, seed, values, gradients);
+      return std::make_unique<CpuNetwork>(cpu_, layers, options.batch_size, options.seed, values,
+                                          gradients);
     } catch (const dnnl::error& error) {
-      return Refused(error, batch_size);
+      return Refused(error, options.batch_size);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("no memory for the model at batch size ", batch_size));
+          absl::StrCat("no memory for the model at batch size ", options.batch_size));
     }
   }
 
@@ -127,6 +132,11 @@ class CpuDevice : public Device {
     }
   }
 
+  absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(Network&, Optimizer&,
+                                                               const Dataset&) override {
+    return nullptr;
+  }
+
   void Write(absl::Span<const float> host, absl::Span<float> array) override {
     DP_CHECK(host.size() == array.size());
     std::copy(host.begin(), host.end(), array.begin());
@@ -135,6 +145,9 @@ class CpuDevice : public Device {
     DP_CHECK(host.size() == array.size());
     std::copy(array.begin(), array.end(), host.begin());
   }
+
+  absl::Status status() const override { return absl::OkStatus(); }
+  void* stream() const override { return nullptr; }
 
  private:
   static absl::Status Refused(const dnnl::error& error, int batch_size) {

@@ -17,6 +17,8 @@
 
 namespace dp::engine {
 
+class Dataset;
+
 // Samples of one step on one rank, in host memory. The first `count` rows are samples; the rows
 // above, up to the network's batch size, are padding: they are computed with but add nothing to
 // loss, accuracy or gradients. Borrowed until the call returns.
@@ -43,6 +45,20 @@ enum class Mode { kTrain, kEvaluate };
 // Says that the gradient of parameter `index` (in its layout) is complete.
 using GradientReady = std::function<void(int index)>;
 
+// How a network computes. Flat arrays are float32 in any case.
+enum class Precision {
+  kFloat32,
+  // Weights and activations rounded to bfloat16 for the layers, sums in float32: as torch.autocast,
+  // but for normalizations, whose output is rounded too. On devices that say so.
+  kBfloat16,
+};
+
+struct NetworkOptions {
+  int batch_size = 1;
+  uint64_t seed = 0;  // of dropout
+  Precision precision = Precision::kFloat32;
+};
+
 // A model compiled for one device, one batch size and one pair of flat arrays. Reads parameters on
 // every Forward, so a change between steps counts. Not thread-safe.
 class Network {
@@ -51,11 +67,13 @@ class Network {
 
   // Runs the layers and the softmax cross-entropy over them.
   virtual BatchResult Forward(const Batch& batch, Mode mode) = 0;
-  // After Forward in kTrain: overwrites every gradient with the sum over the batch's labels times
-  // `scale` (1 / labels for the batch's mean; sampler.h says which scale makes the mean over ranks
-  // exact). Calls `ready` on this thread, once for each parameter, in layout order.
+  // Once after Forward in kTrain: overwrites every gradient with the sum over the batch's labels
+  // times `scale` (1 / labels for the batch's mean; sampler.h says which scale makes the mean over
+  // ranks exact). Calls `ready` on this thread, once for each parameter, in layout order. On a
+  // device with a stream the gradient is complete for what is given to the stream from then on.
   virtual void Backward(float scale, const GradientReady& ready) = 0;
-  // Copies what the last layer gave in the last Forward, batch size x its shape, to the host.
+  // Copies what the last layer gave in the last Forward, batch size x its shape, to the host. Not
+  // after Backward, which may use that memory.
   virtual void ReadLogits(absl::Span<float> logits) const = 0;
 };
 
@@ -85,6 +103,32 @@ class Optimizer {
   virtual std::vector<OptimizerState> state() = 0;
 };
 
+// A whole training step of one rank that is alone: Forward in kTrain, Backward and the optimizer's
+// step, begun with one call. What it does to values, gradients and the optimizer's state is what
+// those calls would do, bit for bit. Network, optimizer and data set outlive it. Not thread-safe.
+class StepProgram {
+ public:
+  struct Input {
+    // Where the data set is on the device, its `samples`, `count` and `draw` say all.
+    Batch batch;
+    float scale = 1;     // of the gradients
+    int64_t number = 1;  // of the optimizer's step
+  };
+
+  virtual ~StepProgram() = default;
+
+  // Begins a step and returns while it is computed; fewer than `under_way_max` are. What `input`
+  // borrows is free when this returns.
+  virtual void Begin(const Input& input) = 0;
+  // Waits for the oldest step that is under way.
+  virtual BatchResult End() = 0;
+  // Steps that were begun and not ended.
+  virtual int under_way() const = 0;
+  virtual int under_way_max() const = 0;
+  // Whether Begin finds the samples in the device's memory by their numbers.
+  virtual bool has_data() const = 0;
+};
+
 // Where a rank computes. The CPU device defines what every other one must give; a device chooses
 // its own memory formats and fusions inside a Network. One thread uses a device and all it made.
 class Device {
@@ -94,10 +138,10 @@ class Device {
   // `size` zeroes. Errors: ResourceExhausted.
   virtual absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) = 0;
   // `values` and `gradients` have the layout LayOut(layers) and must outlive the network.
-  // Errors: Unimplemented when the device has no form of a layer; ResourceExhausted; Internal, with
-  // what the device's library says.
+  // Errors: Unimplemented when the device has no form of a layer, or not the precision;
+  // ResourceExhausted; Internal, with what the device's library says.
   virtual absl::StatusOr<std::unique_ptr<Network>> Compile(
-      absl::Span<const model::CheckedLayer> layers, int batch_size, uint64_t seed,
+      absl::Span<const model::CheckedLayer> layers, const NetworkOptions& options,
       absl::Span<const float> values, absl::Span<float> gradients) = 0;
   // `values` and `gradients` have equal sizes and must outlive the optimizer.
   // Errors: ResourceExhausted.
@@ -108,9 +152,23 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(
       const AdamWOptions& options, const ParameterLayout& layout, absl::Span<float> values,
       absl::Span<const float> gradients) = 0;
-  // Copies between the host and arrays of this device; sizes must be equal.
+  // Of a network and an optimizer that this device made, over the same arrays; null where the
+  // device has no faster way than their own calls. `data`, which the network's batches are of, is
+  // copied to the device where it fits. Errors: as Compile's.
+  virtual absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(Network& network,
+                                                                       Optimizer& optimizer,
+                                                                       const Dataset& data) = 0;
+  // Copies between the host and arrays of this device; sizes must be equal. Both are done when they
+  // return, after all that was begun before.
   virtual void Write(absl::Span<const float> host, absl::Span<float> array) = 0;
   virtual void Read(absl::Span<const float> array, absl::Span<float> host) const = 0;
+
+  // The first error of the device or its library since it was opened. Results after an error mean
+  // nothing; a device does not recover. Always OK on the CPU.
+  virtual absl::Status status() const = 0;
+  // What all the device's work is given to, one after another: a cudaStream_t. Null on the CPU,
+  // whose arrays are the host's memory and whose calls return when they are done.
+  virtual void* stream() const = 0;
 };
 
 // Sets the number of compute threads of the calling thread, which is the one that then opens and
@@ -119,7 +177,9 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCpu(int threads);
 // The widest vector instructions that the library computes layers with on this host, as "avx2".
 // Bits of results depend on them.
 std::string CpuInstructionSet();
-// Errors: Unimplemented in a build without CUDA.
+// The GPU of this number among those that the process sees. One thread at a time uses it.
+// Errors: Unimplemented in a program without CUDA; Unavailable where the driver or the GPU is
+// missing, saying which; Internal, with what the driver says.
 absl::StatusOr<std::unique_ptr<Device>> OpenCuda(int index);
 
 }  // namespace dp::engine

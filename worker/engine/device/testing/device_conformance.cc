@@ -1,0 +1,169 @@
+#include "worker/engine/device/testing/device_conformance.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <numeric>
+
+namespace dp::engine {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+constexpr float kStep = 1.0f / 1024;
+constexpr double kSlopeTolerance = 0.02;
+
+void ExpectImageGradientsAreSlopes(const std::vector<model::LayerSpec>& specs,
+                                   const DeviceUnderTest& device) {
+  Bench(device, ImageModel(specs, kSmallImage)).ExpectGradientsAreSlopes(kStep, kSlopeTolerance);
+}
+
+Bench SmallBench(const DeviceUnderTest& device) {
+  return Bench(device, ImageModel(SmallCnn(), kSmallImage));
+}
+
+TEST_P(DeviceConformance, GradientsOfAConvolutionalModelAreTheSlopesOfTheLoss) {
+  ExpectImageGradientsAreSlopes(SmallCnn(), GetParam());
+}
+
+TEST_P(DeviceConformance, GradientsFlowThroughAReluAnywhere) {
+  ExpectImageGradientsAreSlopes({{"", model::Relu{}},
+                                 {"", model::Conv2d{.out = 4, .kernel = 3}},
+                                 {"", model::MaxPool2d{.kernel = 3, .stride = 2}},
+                                 {"", model::Relu{}},
+                                 {"", model::Flatten{}},
+                                 {"", model::Relu{}},
+                                 {"", model::Linear{.out = 3, .bias = false}}},
+                                GetParam());
+}
+
+TEST_P(DeviceConformance, GradientsFlowThroughWindowsThatOverlapAfterARelu) {
+  ExpectImageGradientsAreSlopes({{"", model::Conv2d{.out = 4, .kernel = 3}},
+                                 {"", model::Relu{}},
+                                 {"", model::MaxPool2d{.kernel = 3, .stride = 1}},
+                                 {"", model::Flatten{}},
+                                 {"", model::Linear{.out = 3}}},
+                                GetParam());
+}
+
+TEST_P(DeviceConformance, GradientsFollowTheDropoutMaskOfTheirStep) {
+  ExpectImageGradientsAreSlopes({{"", model::Conv2d{.out = 4, .kernel = 3}},
+                                 {"", model::Dropout{0.5}},
+                                 {"", model::Flatten{}},
+                                 {"", model::Dropout{0.2}},
+                                 {"", model::Linear{.out = 3}}},
+                                GetParam());
+}
+
+TEST_P(DeviceConformance, GradientsFlowRoundLayersOfImages) {
+  ExpectImageGradientsAreSlopes({{"a", model::Conv2d{.out = 2, .kernel = 3, .padding = 1}},
+                                 {"b", model::Relu{}},
+                                 {"", model::Conv2d{.out = 2, .kernel = 1}},
+                                 {"", model::Add{"a"}},
+                                 {"c", model::Add{"b"}},
+                                 {"", model::Flatten{}},
+                                 {"", model::LayerNorm{}},
+                                 {"", model::Linear{.out = 3}}},
+                                GetParam());
+}
+
+TEST_P(DeviceConformance, GradientsBecomeReadyInLayoutOrder) {
+  Bench bench = SmallBench(GetParam());
+  bench.Forward();
+  EXPECT_THAT(bench.Backward(), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(bench.layout().parameters.size(), 7u);
+}
+
+TEST_P(DeviceConformance, AGradientIsCompleteWhenItIsSaidToBeReady) {
+  Bench bench = SmallBench(GetParam());
+  const std::vector<float> expected = bench.ForwardGradients();
+  bench.SetGradients(NAN);
+  bench.Forward();
+  bench.BackwardThen([&](int index) {
+    const Parameter& p = bench.layout().parameters[index];
+    std::vector<float> gradient(p.size);
+    bench.device().Read(bench.gradients().subspan(p.offset, p.size), absl::MakeSpan(gradient));
+    for (int64_t i = 0; i < p.size; ++i) ASSERT_EQ(gradient[i], expected[p.offset + i]) << p.name;
+  });
+}
+
+TEST_P(DeviceConformance, PaddedRowsAddNothing) {
+  Bench bench = SmallBench(GetParam());
+  bench.count_ = 4;
+  const double loss = bench.Forward().loss_sum;
+  bench.Backward();
+  const std::vector<float> expected = bench.Gradients();
+  std::fill(bench.images_.begin() + 4 * bench.sample_size(), bench.images_.end(), 77.0f);
+  bench.labels_[5] = -1;
+  EXPECT_EQ(bench.Forward().loss_sum, loss);
+  bench.Backward();
+  EXPECT_EQ(bench.Gradients(), expected);
+}
+
+TEST_P(DeviceConformance, ABatchWithoutSamplesGivesZeroGradients) {
+  Bench bench = SmallBench(GetParam());
+  bench.count_ = 0;
+  EXPECT_EQ(bench.Forward().count, 0);
+  bench.Backward();
+  EXPECT_THAT(bench.Gradients(), Each(0.0f));
+}
+
+TEST_P(DeviceConformance, ScaleMultipliesEveryGradient) {
+  Bench bench = SmallBench(GetParam());
+  const std::vector<float> whole = bench.ForwardGradients();
+  bench.Forward();
+  bench.Backward(0.25f);
+  const std::vector<float> scaled = bench.Gradients();
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(scaled[i], whole[i] * 0.25f);
+}
+
+TEST_P(DeviceConformance, DropoutIsOffInEvaluation) {
+  Bench bench(
+      GetParam(),
+      ImageModel({{"", model::Flatten{}}, {"", model::Dropout{0.5}}, {"", model::Linear{.out = 3}}},
+                 kSmallImage));
+  bench.Forward(Mode::kEvaluate, 1);
+  const auto logits = bench.Logits();
+  bench.Forward(Mode::kEvaluate, 2);
+  EXPECT_EQ(bench.Logits(), logits);
+}
+
+TEST_P(DeviceConformance, DropoutKeepsTheExpectedShareAndSum) {
+  Bench bench(GetParam(),
+              ImageModel({{"", model::Flatten{}}, {"", model::Dropout{0.25}}}, {50, 10, 10}));
+  std::fill(bench.images_.begin(), bench.images_.end(), 1.0f);
+  bench.Forward(Mode::kTrain, 4);
+  const auto out = bench.Logits();
+  EXPECT_NEAR(std::count(out.begin(), out.end(), 0.0f) / double(out.size()), 0.25, 0.01);
+  EXPECT_NEAR(std::accumulate(out.begin(), out.end(), 0.0) / out.size(), 1, 0.02);
+}
+
+TEST_P(DeviceConformance, TheDropoutMaskBelongsToTheSampleNotToItsRow) {
+  Bench bench(GetParam(),
+              ImageModel({{"", model::Flatten{}}, {"", model::Dropout{0.5}}}, kSmallImage));
+  bench.Forward(Mode::kTrain, 4);
+  const auto before = bench.Logits();
+  const size_t row = bench.sample_size();
+  std::swap(bench.samples_[0], bench.samples_[5]);
+  std::swap(bench.labels_[0], bench.labels_[5]);
+  std::swap_ranges(bench.images_.begin(), bench.images_.begin() + row, bench.images_.end() - row);
+  bench.Forward(Mode::kTrain, 4);
+  const auto after = bench.Logits();
+  EXPECT_TRUE(std::equal(before.begin(), before.begin() + row, after.end() - row));
+}
+
+TEST_P(DeviceConformance, TheSameRunTwiceGivesTheSameBits) {
+  EXPECT_EQ(SmallBench(GetParam()).TrainBySgd(20), SmallBench(GetParam()).TrainBySgd(20));
+}
+
+TEST_P(DeviceConformance, TrainingLowersTheLoss) {
+  Bench bench = SmallBench(GetParam());
+  const double before = bench.Forward().loss_sum;
+  bench.TrainBySgd(50);
+  EXPECT_LT(bench.Forward().loss_sum, 0.1 * before);
+  EXPECT_EQ(bench.Forward().correct, kBatchSize);
+}
+
+}  // namespace
+}  // namespace dp::engine
