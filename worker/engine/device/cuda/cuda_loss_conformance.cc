@@ -25,8 +25,9 @@ Expectation Expect(const std::vector<float>& logits, const std::vector<int32_t>&
   const int classes = static_cast<int>(shape.classes);
   const auto known = absl::MakeConstSpan(labels).first(step.count * shape.rows_per_sample);
   std::vector<float> gradient(dense.size());
-  SoftmaxCrossEntropyGradient(dense, classes, known, step.gradient_scale, absl::MakeSpan(gradient));
-  Expectation expectation = {SoftmaxCrossEntropy(dense, classes, known),
+  engine::SoftmaxCrossEntropyGradient(dense, classes, known, step.gradient_scale,
+                                      absl::MakeSpan(gradient));
+  Expectation expectation = {engine::SoftmaxCrossEntropy(dense, classes, known),
                              std::vector<float>(logits.size())};
   for (size_t i = 0; i < gradient.size(); ++i) {
     expectation.gradient[i / classes * shape.stride + i % classes] = gradient[i];
