@@ -34,6 +34,9 @@ ArenaPlan PlanArena(const LayerProgram& program) {
                       .first = array.first,
                       .last = array.last});
   }
+  for (const ArrayId given : {program.images, program.tokens, program.labels, program.samples}) {
+    if (given != kNone) arrays[given].bytes = 0;
+  }
   return PlanArena(arrays);
 }
 

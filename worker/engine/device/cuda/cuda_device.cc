@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "worker/engine/device/cuda/cuda_device_context.h"
+#include "worker/engine/device/cuda/cuda_device_optimizer.h"
+#include "worker/engine/device/cuda/cuda_network.h"
+#include "worker/engine/device/cuda/cuda_status.h"
+#include "worker/engine/device/cuda/cuda_step_graph.h"
+#include "worker/engine/device/device.h"
+
+namespace dp::engine {
+namespace cuda {
+namespace {
+
+class CudaArray final : public Array {
+ public:
+  explicit CudaArray(DeviceBuffer buffer) : buffer_(std::move(buffer)) {}
+
+  absl::Span<float> span() override {
+    return {buffer_.as<float>(), static_cast<size_t>(buffer_.bytes()) / sizeof(float)};
+  }
+
+ private:
+  const DeviceBuffer buffer_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(DeviceContext context) : context_(std::move(context)) {}
+
+  absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) override {
+    context_.Use();
+    DP_ASSIGN_OR_RETURN(DeviceBuffer buffer,
+                        DeviceBuffer::Allocate(size * static_cast<int64_t>(sizeof(float))));
+    DP_RETURN_IF_ERROR(buffer.Zero(context_.stream()));
+    // Others than the stream may write there next.
+    DP_RETURN_IF_ERROR(context_.Synchronize());
+    return std::make_unique<CudaArray>(std::move(buffer));
+  }
+
+  absl::StatusOr<std::unique_ptr<Network>> Compile(absl::Span<const model::CheckedLayer> layers,
+                                                   const NetworkOptions& options,
+                                                   absl::Span<const float> values,
+                                                   absl::Span<float> gradients) override {
+    context_.Use();
+    absl::StatusOr<std::unique_ptr<CudaNetwork>> network =
+        CudaNetwork::Make(context_, layers, options, values, gradients);
+    if (absl::IsResourceExhausted(network.status())) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the GPU has too little memory for the model at batch size ",
+                       options.batch_size, ": ", network.status().message()));
+    }
+    DP_RETURN_IF_ERROR(network.status());
+    context_.SavePlans();
+    return *std::move(network);
+  }
+
+  absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const SgdOptions& options,
+                                                     absl::Span<float> values,
+                                                     absl::Span<const float> gradients) override {
+    context_.Use();
+    return MakeCudaSgd(context_, options, values, gradients);
+  }
+  absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const AdamWOptions& options,
+                                                       const ParameterLayout& layout,
+                                                       absl::Span<float> values,
+                                                       absl::Span<const float> gradients) override {
+    context_.Use();
+    return MakeCudaAdamW(context_, options, layout, values, gradients);
+  }
+
+  absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(Network& network,
+                                                               Optimizer& optimizer,
+                                                               const Dataset& data) override {
+    auto* const cuda_network = dynamic_cast<CudaNetwork*>(&network);
+    auto* const cuda_optimizer = dynamic_cast<CudaOptimizer*>(&optimizer);
+    DP_CHECK(cuda_network != nullptr && cuda_optimizer != nullptr);
+    context_.Use();
+    return CudaStepProgram::Make(context_, *cuda_network, *cuda_optimizer, data);
+  }
+
+  void Write(absl::Span<const float> host, absl::Span<float> array) override {
+    DP_CHECK(host.size() == array.size());
+    Copy(host.data(), array.data(), host.size(), cudaMemcpyHostToDevice);
+    context_.ArraysChanged();
+  }
+  void Read(absl::Span<const float> array, absl::Span<float> host) const override {
+    DP_CHECK(host.size() == array.size());
+    Copy(array.data(), host.data(), host.size(), cudaMemcpyDeviceToHost);
+  }
+
+  absl::Status status() const override { return context_.status(); }
+  void* stream() const override { return context_.stream(); }
+
+ private:
+  void Copy(const float* from, float* to, size_t size, cudaMemcpyKind kind) const {
+    context_.Use();
+    context_.Do([&]() -> absl::Status {
+      DP_CUDA_RETURN_IF_ERROR(
+          cudaMemcpyAsync(to, from, size * sizeof(float), kind, context_.stream()));
+      return context_.Synchronize();
+    });
+  }
+
+  // Reading leaves arrays as they are, if not the note of an error.
+  mutable DeviceContext context_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+absl::StatusOr<std::unique_ptr<Device>> OpenCuda(int index) {
+  DP_ASSIGN_OR_RETURN(cuda::DeviceContext context, cuda::DeviceContext::Open(index));
+  return std::make_unique<cuda::CudaDevice>(std::move(context));
+}
+
+}  // namespace dp::engine

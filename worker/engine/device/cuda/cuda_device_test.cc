@@ -1,0 +1,40 @@
+#include "gtest/gtest.h"
+#include "worker/engine/device/testing/device_conformance.h"
+
+// The suites of every device, on the first GPU. Without one they are skipped, saying what is
+// missing.
+
+namespace dp::engine {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Device>> OpenFirst() { return OpenCuda(0); }
+
+DeviceUnderTest FirstGpu() { return {.name = "GPU", .open = OpenFirst}; }
+
+// 8 bits of each product's factors, and sums in another order.
+DeviceUnderTest FirstGpuInBf16() {
+  return {.name = "GPU in bf16",
+          .open = OpenFirst,
+          .precision = Precision::kBfloat16,
+          .tolerance = 0.05};
+}
+
+TEST(CudaDeviceTest, AHostWithoutAGpuIsToldWhatIsMissing) {
+  const absl::Status status = OpenCuda(0).status();
+  if (status.ok()) GTEST_SKIP() << "this host has a GPU";
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_NE(status.message().find("NVIDIA driver"), absl::string_view::npos) << status;
+}
+
+TEST(CudaDeviceTest, AGpuThatIsNotThereIsNamed) {
+  if (!OpenCuda(0).ok()) GTEST_SKIP() << "no CUDA device: " << OpenCuda(0).status().message();
+  EXPECT_EQ(OpenCuda(4096).status().code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Gpu, DeviceConformance, ::testing::Values(FirstGpu()));
+INSTANTIATE_TEST_SUITE_P(Gpu, LanguageModelConformance, ::testing::Values(FirstGpu()));
+INSTANTIATE_TEST_SUITE_P(Gpu, TwinConformance, ::testing::Values(FirstGpu(), FirstGpuInBf16()));
+
+}  // namespace dp::engine

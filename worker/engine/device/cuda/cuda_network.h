@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "worker/engine/device/cuda/cuda_device_context.h"
+#include "worker/engine/device/cuda/cuda_layers.h"
+#include "worker/engine/device/cuda/cuda_network_memory.h"
+#include "worker/engine/device/cuda/cuda_network_operation.h"
+#include "worker/engine/device/cuda/cuda_pinned_ring.h"
+#include "worker/engine/device/device.h"
+
+namespace dp::engine::cuda {
+
+// A LayerProgram compiled for one GPU: all memory is allocated and every plan chosen when it is
+// made, and a step only queues work. Batches go through page-locked slots, so what a Batch borrows
+// is free when Forward returns. Forward waits for the loss, Backward for nothing. Errors of its
+// work are the context's. Not thread-safe.
+class CudaNetwork : public Network {
+ public:
+  // Errors: as Device::Compile.
+  static absl::StatusOr<std::unique_ptr<CudaNetwork>> Make(
+      DeviceContext& context, absl::Span<const model::CheckedLayer> layers,
+      const NetworkOptions& options, absl::Span<const float> values, absl::Span<float> gradients);
+
+  BatchResult Forward(const Batch& batch, Mode mode) override;
+  void Backward(float scale, const GradientReady& ready) override;
+  void ReadLogits(absl::Span<float> logits) const override;
+
+  // For step programs, which bring batches to memory().batch() themselves.
+  const LayerProgram& program() const { return program_; }
+  const NetworkMemory& memory() const { return *memory_; }
+  // Queues what layers compute with from the values, where that is another precision.
+  absl::Status RoundValues();
+  // Queues forward, loss and backward of the batch that lies in memory; the loss then lies in
+  // memory().sums(). May be captured.
+  absl::Status QueueStep();
+
+ private:
+  CudaNetwork(DeviceContext& context, LayerProgram program);
+  absl::Status Prepare(absl::Span<const float> values, absl::Span<float> gradients);
+
+  absl::Status Stage(const Batch& batch);
+  absl::Status StageScale(float scale);
+  absl::Status Run(size_t operation, Mode mode) {
+    return operations_[operation]->Run(context_.stream(), mode);
+  }
+  absl::Status RunForward(Mode mode);
+  absl::Status RunLoss(bool with_gradient);
+  absl::Status CopyLogits(absl::Span<float> logits) const;
+
+  DeviceContext& context_;
+  const LayerProgram program_;
+  std::unique_ptr<NetworkMemory> memory_;
+  std::vector<std::unique_ptr<CudaOperation>> operations_;  // as the program's
+  void* loss_scratch_ = nullptr;
+  PinnedRing staging_;
+  StepInput step_;  // of the last Forward
+};
+
+}  // namespace dp::engine::cuda

@@ -1,0 +1,167 @@
+// Images: convolutions, pooling, and the order of axes.
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "worker/engine/device/cuda/cuda_convolution.h"
+#include "worker/engine/device/cuda/cuda_elementwise.h"
+#include "worker/engine/device/cuda/cuda_network_operation.h"
+#include "worker/engine/device/cuda/cuda_pooling.h"
+#include "worker/engine/device/cuda/cuda_transpose.h"
+
+namespace dp::engine::cuda {
+namespace {
+
+Matrices ShapeOf(const MatrixRun& run) { return {run.count, run.rows, run.columns}; }
+
+PoolingShape PoolingOf(const Window& w) {
+  return {.samples = w.samples,
+          .channels = w.in,
+          .in_rows = static_cast<int>(w.rows),
+          .in_columns = static_cast<int>(w.columns),
+          .kernel = static_cast<int>(w.kernel),
+          .stride = static_cast<int>(w.stride)};
+}
+
+template <typename T>
+ConvolutionShape ConvolutionOf(const Window& w) {
+  return {.batch = w.samples,
+          .height = w.rows,
+          .width = w.columns,
+          .in = w.in,
+          .out = w.out,
+          .kernel = w.kernel,
+          .stride = w.stride,
+          .padding = w.padding,
+          .type = ElementOf<T>()};
+}
+
+// A pass of a convolution, and `after` it.
+template <typename After>
+MadeOperation MakePass(OperationParts& parts, const ConvolutionShape& shape, ConvolutionPass pass,
+                       const ConvolutionOperands& operands, After after) {
+  DP_ASSIGN_OR_RETURN(ConvolutionPlan made,
+                      ConvolutionPlan::Make(parts.planning, shape, pass, operands));
+  return MakeOperation([plan = std::make_unique<ConvolutionPlan>(std::move(made)), operands, after](
+                           cudaStream_t stream, Mode) -> absl::Status {
+    DP_RETURN_IF_ERROR(plan->Run(stream, operands));
+    DP_CUDA_RETURN_IF_ERROR(after(stream));
+    return absl::OkStatus();
+  });
+}
+
+cudaError_t Nothing(cudaStream_t) { return cudaSuccess; }
+
+}  // namespace
+
+template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::TakeImages& o) const {
+  return MakeLaunch([shape = ShapeOf(o.shape), in = array<float>(parts.program.images),
+                     out = array<T>(o.out)](cudaStream_t stream) {
+    if (shape.rows > 1) return cuda::Transpose<float, T>(stream, in, shape, out);
+    return Cast<float, T>(stream, in, shape.count * shape.columns, out);
+  });
+}
+
+template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::OrderWeight& o) const {
+  return MakeLaunch([shape = ShapeOf(o.shape), in = parts.memory.value(o.weight),
+                     out = array<T>(o.out)](cudaStream_t stream) {
+    return cuda::Transpose<float, T>(stream, in, shape, out);
+  });
+}
+
+template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::Transpose& o) const {
+  return MakeLaunch(
+      [shape = ShapeOf(o.shape), in = array<T>(o.in), out = array<T>(o.out)](cudaStream_t stream) {
+        return cuda::Transpose<T, T>(stream, in, shape, out);
+      });
+}
+
+template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::Convolve& o) const {
+  ConvolutionShape shape = ConvolutionOf<T>(o.window);
+  shape.bias = o.bias != kNone;
+  shape.relu = o.relu;
+  T* const weight = o.weight == kNone ? parts.memory.weight<T>(o.parameter) : array<T>(o.weight);
+  return MakePass(parts, shape, ConvolutionPass::kForward,
+                  {.in = array<T>(o.in),
+                   .weight = weight,
+                   .bias = parts.memory.weight<T>(o.bias),
+                   .out = array<T>(o.out)},
+                  Nothing);
+}
+
+template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::ConvolutionInputGradient& o) const {
+  T* const weight = o.weight == kNone ? parts.memory.weight<T>(o.parameter) : array<T>(o.weight);
+  return MakePass(
+      parts, ConvolutionOf<T>(o.window), ConvolutionPass::kBackwardData,
+      {.in = array<T>(o.in_gradient), .weight = weight, .out = array<T>(o.out_gradient)}, Nothing);
+}
+
+template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::ConvolutionWeightGradient& o) const {
+  float* const gradient = parts.memory.gradient(o.parameter);
+  T* const ordered = array<T>(o.ordered);
+  const ConvolutionOperands operands = {
+      .in = array<T>(o.in),
+      .weight = ordered == nullptr ? static_cast<void*>(gradient) : ordered,
+      .out = array<T>(o.out_gradient)};
+  const int64_t places = o.window.kernel * o.window.kernel;
+  const Matrices shape = {o.window.out, places, o.window.in};
+  return MakePass(parts, ConvolutionOf<T>(o.window), ConvolutionPass::kBackwardFilter, operands,
+                  [=](cudaStream_t stream) {
+                    if (ordered == nullptr) return cudaSuccess;
+                    if (shape.rows > 1 && shape.columns > 1) {
+                      return cuda::Transpose<T, float>(stream, ordered, shape, gradient);
+                    }
+                    return Cast<T, float>(stream, ordered, shape.count * shape.rows * shape.columns,
+                                          gradient);
+                  });
+}
+
+template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::Pool& o) const {
+  if (o.window.kernel > kPoolingKernelMax) {
+    return absl::UnimplementedError(absl::StrCat("a GPU pools in windows of up to ",
+                                                 kPoolingKernelMax, "; one of the model's is ",
+                                                 o.window.kernel));
+  }
+  return MakeLaunch([shape = PoolingOf(o.window), in = array<T>(o.in), out = array<T>(o.out),
+                     places = array<uint8_t>(o.places)](cudaStream_t stream) {
+    return MaxPoolForward<T>(stream, in, shape, out, places);
+  });
+}
+
+template <typename T>
+MadeOperation OperationMaker<T>::operator()(const op::PoolGradient& o) const {
+  return MakeLaunch([shape = PoolingOf(o.window), gradient = array<T>(o.out_gradient),
+                     places = array<uint8_t>(o.places), relu_out = array<T>(o.relu_out),
+                     in_gradient = array<T>(o.in_gradient)](cudaStream_t stream) {
+    return MaxPoolBackward<T>(stream, gradient, places, relu_out, shape, in_gradient);
+  });
+}
+
+template MadeOperation OperationMaker<float>::operator()(const op::TakeImages&) const;
+template MadeOperation OperationMaker<float>::operator()(const op::OrderWeight&) const;
+template MadeOperation OperationMaker<float>::operator()(const op::Transpose&) const;
+template MadeOperation OperationMaker<float>::operator()(const op::Convolve&) const;
+template MadeOperation OperationMaker<float>::operator()(const op::ConvolutionInputGradient&) const;
+template MadeOperation OperationMaker<float>::operator()(
+    const op::ConvolutionWeightGradient&) const;
+template MadeOperation OperationMaker<float>::operator()(const op::Pool&) const;
+template MadeOperation OperationMaker<float>::operator()(const op::PoolGradient&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::TakeImages&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::OrderWeight&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::Transpose&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::Convolve&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::ConvolutionInputGradient&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::ConvolutionWeightGradient&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::Pool&) const;
+template MadeOperation OperationMaker<bf16>::operator()(const op::PoolGradient&) const;
+
+}  // namespace dp::engine::cuda
