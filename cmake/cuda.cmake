@@ -1,8 +1,13 @@
 # Sets DP_WITH_CUDA where the CUDA device can be built: nvcc, cuBLASLt and cuDNN are all there. The
-# sanitizers' instrumentation and nvcc's host compiler do not go together.
+# sanitizers' instrumentation and nvcc's host compiler do not go together. DP_CUDA_HEADERS says that
+# at least the headers are there, with which kernels are tested on the host.
 
 set(DP_WITH_CUDA OFF)
+set(DP_CUDA_HEADERS OFF)
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+if(CUDAToolkit_FOUND AND CUDNN_INCLUDE_DIR)
+  set(DP_CUDA_HEADERS ON)
+endif()
 find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
 
 if(NOT DP_SANITIZE AND TARGET CUDA::cublasLt AND CUDNN_INCLUDE_DIR AND CUDNN_LIBRARY)

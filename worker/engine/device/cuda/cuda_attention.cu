@@ -49,7 +49,7 @@ struct OnlineSoftmax {
 template <int kSlots>
 __global__ void __launch_bounds__(kTileThreads)
     ForwardKernel(AttentionShape shape, const float* in, float scale, float* log_sums, float* out) {
-  extern __shared__ float shared[];
+  float* shared = DynamicShared();
   const Head head = {shape, blockIdx.x};
   const int features = static_cast<int>(shape.head_features);
   const Tile queries = {shared, features};

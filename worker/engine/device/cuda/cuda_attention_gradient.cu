@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kTileThreads)
 template <int kSlots>
 __global__ void __launch_bounds__(kTileThreads)
     QueryKernel(AttentionShape shape, Input input, float* in_gradient) {
-  extern __shared__ float shared[];
+  float* shared = DynamicShared();
   const Head head = {shape, blockIdx.x};
   const int features = static_cast<int>(shape.head_features);
   const Tile queries = {shared, features};
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kTileThreads)
 template <int kSlots>
 __global__ void __launch_bounds__(kTileThreads)
     KeyValueKernel(AttentionShape shape, Input input, float* in_gradient) {
-  extern __shared__ float shared[];
+  float* shared = DynamicShared();
   const Head head = {shape, blockIdx.x};
   const int features = static_cast<int>(shape.head_features);
   const Tile keys = {shared, features};

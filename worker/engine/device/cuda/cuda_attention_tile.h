@@ -1,6 +1,7 @@
 #pragma once
 
 #include "worker/engine/device/cuda/cuda_attention.h"
+#include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_warp.h"
 
 // The parts that the kernels of attention are made of. A tile is 32 rows (queries, keys or values
@@ -136,8 +137,7 @@ cudaError_t LaunchTiles(cudaStream_t stream, AttentionShape shape, int tiles, Ke
   if (result != cudaSuccess) return result;
   const dim3 grid(static_cast<unsigned>(shape.samples * shape.heads),
                   BlocksFor(shape.tokens, kTileRows));
-  kernel<<<grid, dim3(kWarpThreads, kTileWarps), bytes, stream>>>(shape, arguments...);
-  return cudaGetLastError();
+  return Launch(stream, {grid, dim3(kWarpThreads, kTileWarps), bytes}, kernel, shape, arguments...);
 }
 
 }  // namespace dp::engine::cuda

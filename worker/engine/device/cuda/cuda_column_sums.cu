@@ -1,5 +1,6 @@
 #include "worker/engine/device/cuda/cuda_column_sums.h"
 #include "worker/engine/device/cuda/cuda_launch.h"
+#include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
 
 namespace dp::engine::cuda {
@@ -88,8 +89,7 @@ cudaError_t LaunchColumnSums(cudaStream_t stream, const ColumnSumsInput<T>& inpu
   const int across = AcrossFor(input.shape.columns, N);
   const dim3 grid(BlocksFor(input.shape.columns, across * N), static_cast<unsigned>(chunks));
   const dim3 block(across, kBlockThreads / across);
-  ColumnSumsKernel<N><<<grid, block, 0, stream>>>(input, accumulate, sums);
-  return cudaGetLastError();
+  return Launch(stream, {grid, block}, ColumnSumsKernel<N, T>, input, accumulate, sums);
 }
 
 // Both stages. Rows that are no multiple of 16 bytes are loaded one by one.

@@ -2,6 +2,8 @@
 
 #include <cfloat>
 
+#include "worker/engine/device/cuda/cuda_exponential.h"
+#include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
 #include "worker/engine/device/cuda/cuda_warp.h"
 
@@ -18,18 +20,6 @@ struct RowResult {
   float loss;
   int32_t correct;
 };
-
-// The rounding of bf16 hides the error of the fast exponential.
-template <typename T>
-__device__ float Exp(float x);
-template <>
-__device__ float Exp<float>(float x) {
-  return expf(x);
-}
-template <>
-__device__ float Exp<bf16>(float x) {
-  return __expf(x);
-}
 
 // The sum of exponentials of some logits, each less the largest of them.
 struct Softmax {
@@ -196,16 +186,16 @@ __global__ void __launch_bounds__(kSumThreads)
 }
 
 template <int N, typename T>
-void LaunchRows(cudaStream_t stream, const Input<T>& input) {
+cudaError_t LaunchRows(cudaStream_t stream, const Input<T>& input) {
   const int64_t rows = input.shape.rows();
+  if (rows == 0) return cudaSuccess;
   if (input.shape.classes > kWarpClassesMax) {
-    RowKernel<kWideThreads, N>
-        <<<static_cast<unsigned>(rows), dim3(kWideThreads, 1), 0, stream>>>(input);
-    return;
+    const Grid grid = {static_cast<unsigned>(rows), kWideThreads};
+    return Launch(stream, grid, RowKernel<kWideThreads, N, T>, input);
   }
   constexpr int kRows = kBlockThreads / kWarpThreads;
-  RowKernel<kWarpThreads, N>
-      <<<BlocksFor(rows, kRows), dim3(kWarpThreads, kRows), 0, stream>>>(input);
+  const Grid grid = {BlocksFor(rows, kRows), dim3(kWarpThreads, kRows)};
+  return Launch(stream, grid, RowKernel<kWarpThreads, N, T>, input);
 }
 
 }  // namespace
@@ -220,15 +210,10 @@ cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const T* logits, const int3
                                 LossSums* sums, T* gradient) {
   const Input<T> input = {logits,  labels, shape, step, static_cast<RowResult*>(workspace),
                           gradient};
-  if (shape.rows() > 0) {
-    if (shape.stride % kWidth<T> == 0) {
-      LaunchRows<kWidth<T>>(stream, input);
-    } else {
-      LaunchRows<1>(stream, input);
-    }
-  }
-  SumKernel<<<1, kSumThreads, 0, stream>>>(input.results, shape.rows(), sums);
-  return cudaGetLastError();
+  const cudaError_t result = shape.stride % kWidth<T> == 0 ? LaunchRows<kWidth<T>>(stream, input)
+                                                           : LaunchRows<1>(stream, input);
+  if (result != cudaSuccess) return result;
+  return Launch(stream, {1, kSumThreads}, SumKernel, input.results, shape.rows(), sums);
 }
 template cudaError_t SoftmaxCrossEntropy(cudaStream_t, const float*, const int32_t*, LogitsShape,
                                          const StepInput*, void*, LossSums*, float*);

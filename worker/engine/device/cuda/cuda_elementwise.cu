@@ -1,5 +1,6 @@
 #include "worker/engine/device/cuda/cuda_elementwise.h"
 
+#include "worker/engine/device/cuda/cuda_exponential.h"
 #include "worker/engine/device/cuda/cuda_for_each.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
 
@@ -57,21 +58,21 @@ struct ReluBackwardOf {
   }
 };
 
-// gelu(x) = x (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3).
-constexpr float kGeluRoot = 0.797884560802865f;
+// gelu(x) = x (1 + tanh(u / 2)) / 2 = x sigmoid(u), u = 2 sqrt(2 / pi) (x + 0.044715 x^3).
+constexpr float kGeluRoot = 2 * 0.797884560802865f;
 constexpr float kGeluCubic = 0.044715f;
 
+template <typename T>
 __device__ float Gelu(float x) {
-  const float u = kGeluRoot * (x + kGeluCubic * x * x * x);
-  return 0.5f * x * (1.0f + tanhf(u));
+  return x * Sigmoid<T>(kGeluRoot * (x + kGeluCubic * x * x * x));
 }
 
-// gelu'(x) = (1 + tanh(u)) / 2 + x (1 - tanh(u)^2) u' / 2.
+// gelu'(x) = s + x s (1 - s) u', s = sigmoid(u).
+template <typename T>
 __device__ float GeluSlope(float x) {
-  const float u = kGeluRoot * (x + kGeluCubic * x * x * x);
+  const float s = Sigmoid<T>(kGeluRoot * (x + kGeluCubic * x * x * x));
   const float slope_of_u = kGeluRoot * (1.0f + 3.0f * kGeluCubic * x * x);
-  const float t = tanhf(u);
-  return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * slope_of_u;
+  return s + x * s * (1.0f - s) * slope_of_u;
 }
 
 template <typename T>
@@ -83,7 +84,7 @@ struct GeluForwardOf {
   __device__ void At(int64_t first) const {
     auto value = Vector<T, N>::Load(in + first);
 #pragma unroll
-    for (int i = 0; i < N; ++i) value.values[i] = Gelu(value.values[i]);
+    for (int i = 0; i < N; ++i) value.values[i] = Gelu<T>(value.values[i]);
     value.Store(out + first);
   }
 };
@@ -99,7 +100,7 @@ struct GeluBackwardOf {
     const auto value = Vector<T, N>::Load(in + first);
     auto gradient = Vector<T, N>::Load(out_gradient + first);
 #pragma unroll
-    for (int i = 0; i < N; ++i) gradient.values[i] *= GeluSlope(value.values[i]);
+    for (int i = 0; i < N; ++i) gradient.values[i] *= GeluSlope<T>(value.values[i]);
     gradient.Store(in_gradient + first);
   }
 };

@@ -1,8 +1,7 @@
-#include <cub/device/device_radix_sort.cuh>
-
 #include "worker/engine/device/cuda/cuda_embedding.h"
 #include "worker/engine/device/cuda/cuda_embedding_chunks.h"
 #include "worker/engine/device/cuda/cuda_for_each.h"
+#include "worker/engine/device/cuda/cuda_sort.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
 
 namespace dp::engine::cuda {
@@ -13,10 +12,6 @@ constexpr int64_t kPartAlignment = 256;
 // Features of one thread, and threads of a block, which go over one chunk.
 constexpr int kFeatures = 8;
 constexpr int kChunkThreads = 128;
-
-// More than the sort asks for, whatever the card: counters for each digit, a few for each tile of
-// rows, and room for a copy.
-int64_t SortBytes(int64_t rows) { return (int64_t{4} << 20) + 32 * rows; }
 
 // Gives out the parts of the workspace; counts them where there is none.
 class Parts {
@@ -55,7 +50,7 @@ Workspace WorkspaceIn(void* memory, EmbeddingShape shape) {
   workspace.rows = parts.Take<int32_t>(rows);
   workspace.sorted_rows = parts.Take<int32_t>(rows);
   workspace.parts = parts.Take<float>(EmbeddingChunks(rows) * kEmbeddingParts * shape.features);
-  workspace.sort = parts.Take<char>(SortBytes(rows));
+  workspace.sort = parts.Take<char>(SortWorkspace(rows));
   workspace.bytes = parts.bytes();
   return workspace;
 }
@@ -80,16 +75,10 @@ struct RowsOf {
 cudaError_t SortRows(cudaStream_t stream, EmbeddingShape shape, const Workspace& workspace) {
   int bits = 1;
   while ((int64_t{1} << bits) < shape.vocabulary) ++bits;
-  size_t bytes = 0;
-  const auto sort = [&](void* memory) {
-    return cub::DeviceRadixSort::SortPairs(memory, bytes, workspace.tokens, workspace.sorted_tokens,
-                                           workspace.rows, workspace.sorted_rows,
-                                           static_cast<int>(shape.rows()), 0, bits, stream);
-  };
-  const cudaError_t result = sort(nullptr);
-  if (result != cudaSuccess) return result;
-  if (static_cast<int64_t>(bytes) > SortBytes(shape.rows())) return cudaErrorInvalidValue;
-  return sort(workspace.sort);
+  return SortPairs(
+      stream, shape.rows(), bits,
+      {workspace.tokens, workspace.sorted_tokens, workspace.rows, workspace.sorted_rows},
+      workspace.sort);
 }
 
 template <int N>
@@ -157,10 +146,10 @@ cudaError_t SumRuns(cudaStream_t stream, const T* out_gradient, EmbeddingShape s
                     const Workspace& workspace, float* weight_gradient) {
   const dim3 grid(static_cast<unsigned>(EmbeddingChunks(shape.rows())),
                   BlocksFor(shape.features, int64_t{kChunkThreads} * N));
-  ChunkKernel<N>
-      <<<grid, kChunkThreads, 0, stream>>>(out_gradient, shape, workspace, weight_gradient);
-  LongRunKernel<N><<<grid, kChunkThreads, 0, stream>>>(shape, workspace, weight_gradient);
-  return cudaGetLastError();
+  const cudaError_t result = Launch(stream, {grid, kChunkThreads}, ChunkKernel<N, T>, out_gradient,
+                                    shape, workspace, weight_gradient);
+  if (result != cudaSuccess) return result;
+  return Launch(stream, {grid, kChunkThreads}, LongRunKernel<N>, shape, workspace, weight_gradient);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "worker/engine/device/cuda/cuda_launch.h"
+#include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_types.h"
 
 // For kernels of functions of each element. Only .cu files include it.
@@ -25,8 +26,7 @@ template <int N, typename Apply>
 cudaError_t ForEach(cudaStream_t stream, int64_t size, const Apply& apply) {
   if (size == 0) return cudaSuccess;
   const unsigned blocks = BlocksFor(size, int64_t{kBlockThreads} * N);
-  ForEachKernel<N><<<blocks, kBlockThreads, 0, stream>>>(size, apply);
-  return cudaGetLastError();
+  return Launch(stream, {blocks, kBlockThreads}, ForEachKernel<N, Apply>, size, apply);
 }
 
 }  // namespace dp::engine::cuda

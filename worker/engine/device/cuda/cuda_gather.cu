@@ -58,8 +58,8 @@ cudaError_t GatherImages(cudaStream_t stream, const ImageSet& set, const int64_t
                          int64_t batch_size, const StepInput* step, T* images, int32_t* labels) {
   if (batch_size == 0) return cudaSuccess;
   const dim3 grid(static_cast<unsigned>(batch_size), BlocksFor(set.pixels, kBlockThreads));
-  GatherImagesKernel<<<grid, kBlockThreads, 0, stream>>>(set, samples, step, images, labels);
-  return cudaGetLastError();
+  return Launch(stream, {grid, kBlockThreads}, GatherImagesKernel<T>, set, samples, step, images,
+                labels);
 }
 template cudaError_t GatherImages(cudaStream_t, const ImageSet&, const int64_t*, int64_t,
                                   const StepInput*, float*, int32_t*);

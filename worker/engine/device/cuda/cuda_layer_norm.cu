@@ -85,9 +85,8 @@ cudaError_t Forward(cudaStream_t stream, const ForwardInput<T>& input,
                     LayerNormParameters parameters, Matrix shape, RowMoments moments, T* out) {
   if (shape.rows == 0) return cudaSuccess;
   return WithRowWalk(shape.columns, [&]<int N, int K>() {
-    ForwardKernel<T, N, K><<<BlocksFor(shape.rows, kRows), dim3(kWarpThreads, kRows), 0, stream>>>(
-        input, parameters, shape, moments, out);
-    return cudaGetLastError();
+    const Grid grid = {BlocksFor(shape.rows, kRows), dim3(kWarpThreads, kRows)};
+    return Launch(stream, grid, ForwardKernel<T, N, K>, input, parameters, shape, moments, out);
   });
 }
 

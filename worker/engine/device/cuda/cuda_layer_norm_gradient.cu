@@ -147,10 +147,10 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 // Before BackwardKernel, which may overwrite the gradient that this reads.
 template <typename T>
-void LaunchParameterKernel(cudaStream_t stream, const BackwardInput<T>& input, int64_t chunks,
-                           float* chunk_sums) {
+cudaError_t LaunchParameterKernel(cudaStream_t stream, const BackwardInput<T>& input,
+                                  int64_t chunks, float* chunk_sums) {
   const dim3 grid(BlocksFor(input.shape.columns, kBlockThreads), static_cast<unsigned>(chunks));
-  ParameterKernel<<<grid, kBlockThreads, 0, stream>>>(input, chunk_sums);
+  return Launch(stream, {grid, kBlockThreads}, ParameterKernel<T>, input, chunk_sums);
 }
 
 }  // namespace
@@ -168,11 +168,11 @@ cudaError_t LayerNormBackward(cudaStream_t stream, const T* in, const T* out_gra
   const BackwardInput<T> input = {in,    out_gradient,         shortcut, weight, moments,
                                   shape, chunks.rows_per_chunk};
   const cudaError_t result = WithRowWalk(shape.columns, [&]<int N, int K>() {
-    if (K == 0) LaunchParameterKernel(stream, input, chunks.count, workspace);
-    BackwardKernel<T, N, K>
-        <<<static_cast<unsigned>(chunks.count), dim3(kWarpThreads, kWarps), 0, stream>>>(
-            input, gradients.in, workspace);
-    return cudaGetLastError();
+    cudaError_t launched = cudaSuccess;
+    if (K == 0) launched = LaunchParameterKernel(stream, input, chunks.count, workspace);
+    if (launched != cudaSuccess) return launched;
+    const Grid grid = {static_cast<unsigned>(chunks.count), dim3(kWarpThreads, kWarps)};
+    return Launch(stream, grid, BackwardKernel<T, N, K>, input, gradients.in, workspace);
   });
   if (result != cudaSuccess) return result;
   return SumChunks(stream, workspace, {chunks.count, 2 * shape.columns}, false,

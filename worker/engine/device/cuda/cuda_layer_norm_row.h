@@ -1,5 +1,6 @@
 #pragma once
 
+#include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
 #include "worker/engine/device/cuda/cuda_warp.h"
 
@@ -64,7 +65,7 @@ cudaError_t WithRowWalk(int64_t columns, const Launch& launch) {
     case 4:
       return launch.template operator()<kWide, 4>();
     default:
-      return launch.template operator()<1, 0>();
+      return launch.template operator()<kWide, 0>();
   }
 }
 

@@ -126,8 +126,7 @@ cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const floa
 
 cudaError_t PrepareAdamW(cudaStream_t stream, const AdamWOptions& options,
                          const double* learning_rate, int64_t* step, AdamWFactors* factors) {
-  PrepareAdamWKernel<<<1, 1, 0, stream>>>(options, learning_rate, step, factors);
-  return cudaGetLastError();
+  return Launch(stream, {1, 1}, PrepareAdamWKernel, options, learning_rate, step, factors);
 }
 
 template <typename G>

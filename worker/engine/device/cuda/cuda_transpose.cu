@@ -1,4 +1,5 @@
 #include "worker/engine/device/cuda/cuda_launch.h"
+#include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_transpose.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
 
@@ -8,8 +9,8 @@ namespace {
 constexpr int kTile = 32;
 constexpr int kTileRows = 8;  // of threads: each moves 4 elements of a tile
 
-// How many matrices one launch covers: the grid's third axis.
-constexpr int64_t kMatricesMax = 65535;
+// Matrices that blocks are started for; they go on to the others.
+constexpr int64_t kMatricesMax = 4096;
 
 // A block moves tiles of 32 x 32 through shared memory, so that both sides are read and written
 // along rows. One column more than the tile keeps its columns in different banks. The first axis
@@ -48,8 +49,8 @@ cudaError_t Transpose(cudaStream_t stream, const From* in, Matrices shape, To* o
   if (shape.count == 0 || tiles == 0) return cudaSuccess;
   const auto deep = static_cast<unsigned>(shape.count < kMatricesMax ? shape.count : kMatricesMax);
   const dim3 grid(static_cast<unsigned>(tiles), deep);
-  TransposeKernel<<<grid, dim3(kTile, kTileRows), 0, stream>>>(in, shape, tiles_across, out);
-  return cudaGetLastError();
+  return Launch(stream, {grid, dim3(kTile, kTileRows)}, TransposeKernel<From, To>, in, shape,
+                tiles_across, out);
 }
 
 template cudaError_t Transpose(cudaStream_t, const float*, Matrices, float*);

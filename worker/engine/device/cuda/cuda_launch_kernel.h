@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+// How kernels are started; only .cu files include it. DP_CUDA_ON_HOST is for the tests that run
+// them without a device.
+
+namespace dp::engine::cuda {
+
+struct Grid {
+  dim3 blocks;
+  dim3 threads;          // of a block
+  int shared_bytes = 0;  // of DynamicShared()
+};
+
+}  // namespace dp::engine::cuda
+
+#ifdef DP_CUDA_ON_HOST
+#include "worker/engine/device/cuda/cuda_on_host.h"
+#else
+
+namespace dp::engine::cuda {
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t Launch(cudaStream_t stream, const Grid& grid, void (*kernel)(Parameters...),
+                   const Arguments&... arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid.blocks;
+  config.blockDim = grid.threads;
+  config.dynamicSmemBytes = grid.shared_bytes;
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+// The block's shared memory whose size the launch says.
+__device__ inline float* DynamicShared() {
+  extern __shared__ float dynamic_shared[];
+  return dynamic_shared;
+}
+
+}  // namespace dp::engine::cuda
+
+#endif

@@ -1,0 +1,105 @@
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "worker/engine/device/cuda/cuda_sort.h"
+
+// As much of the CUDA runtime as kernels need that run on the host: its memory is the host's, and
+// streams do at once what they are given. Linked instead of the runtime.
+
+namespace {
+
+constexpr size_t kMemoryBytes = size_t{1} << 40;
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  constexpr size_t kAlignment = 256;
+  if (bytes > kMemoryBytes) return cudaErrorMemoryAllocation;
+  return posix_memalign(memory, kAlignment, bytes) == 0 ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFree(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
+  if (bytes > 0) std::memset(memory, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t) {
+  return cudaMemset(memory, value, bytes);
+}
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+const char* cudaGetErrorString(cudaError_t) { return "an error"; }
+const char* cudaGetErrorName(cudaError_t) { return "cudaError"; }
+const char* cublasLtGetStatusString(cublasStatus_t) { return "an error"; }
+const char* cudnnGetErrorString(cudnnStatus_t) { return "an error"; }
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+  *stream = static_cast<cudaStream_t>(std::malloc(1));
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  std::free(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = static_cast<cudaEvent_t>(std::malloc(1));
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  std::free(event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+
+}  // extern "C"
+
+namespace dp::engine::cuda {
+
+cudaError_t SortPairs(cudaStream_t, int64_t pairs, int bits, const SortArrays& arrays, void*) {
+  std::vector<int64_t> order(pairs);
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const auto digits = [&](int64_t i) { return arrays.keys[i] & ((int64_t{1} << bits) - 1); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return digits(a) < digits(b); });
+  for (int64_t i = 0; i < pairs; ++i) {
+    arrays.sorted_keys[i] = arrays.keys[order[i]];
+    arrays.sorted_values[i] = arrays.values[order[i]];
+  }
+  return cudaSuccess;
+}
+
+}  // namespace dp::engine::cuda
