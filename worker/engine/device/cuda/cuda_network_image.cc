@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "worker/engine/device/cuda/cuda_convolution.h"
 #include "worker/engine/device/cuda/cuda_elementwise.h"
+#include "worker/engine/device/cuda/cuda_network_convolution.h"
 #include "worker/engine/device/cuda/cuda_network_operation.h"
 #include "worker/engine/device/cuda/cuda_pooling.h"
 #include "worker/engine/device/cuda/cuda_transpose.h"
@@ -37,22 +37,6 @@ ConvolutionShape ConvolutionOf(const Window& w) {
           .padding = w.padding,
           .type = ElementOf<T>()};
 }
-
-// A pass of a convolution, and `after` it.
-template <typename After>
-MadeOperation MakePass(OperationParts& parts, const ConvolutionShape& shape, ConvolutionPass pass,
-                       const ConvolutionOperands& operands, After after) {
-  DP_ASSIGN_OR_RETURN(ConvolutionPlan made,
-                      ConvolutionPlan::Make(parts.planning, shape, pass, operands));
-  return MakeOperation([plan = std::make_unique<ConvolutionPlan>(std::move(made)), operands, after](
-                           cudaStream_t stream, Mode) -> absl::Status {
-    DP_RETURN_IF_ERROR(plan->Run(stream, operands));
-    DP_CUDA_RETURN_IF_ERROR(after(stream));
-    return absl::OkStatus();
-  });
-}
-
-cudaError_t Nothing(cudaStream_t) { return cudaSuccess; }
 
 }  // namespace
 
@@ -87,20 +71,19 @@ MadeOperation OperationMaker<T>::operator()(const op::Convolve& o) const {
   shape.bias = o.bias != kNone;
   shape.relu = o.relu;
   T* const weight = o.weight == kNone ? parts.memory.weight<T>(o.parameter) : array<T>(o.weight);
-  return MakePass(parts, shape, ConvolutionPass::kForward,
-                  {.in = array<T>(o.in),
-                   .weight = weight,
-                   .bias = parts.memory.weight<T>(o.bias),
-                   .out = array<T>(o.out)},
-                  Nothing);
+  return MakeConvolutionPass(parts, shape, ConvolutionPass::kForward,
+                             {.in = array<T>(o.in),
+                              .weight = weight,
+                              .bias = parts.memory.weight<T>(o.bias),
+                              .out = array<T>(o.out)});
 }
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::ConvolutionInputGradient& o) const {
   T* const weight = o.weight == kNone ? parts.memory.weight<T>(o.parameter) : array<T>(o.weight);
-  return MakePass(
+  return MakeConvolutionPass(
       parts, ConvolutionOf<T>(o.window), ConvolutionPass::kBackwardData,
-      {.in = array<T>(o.in_gradient), .weight = weight, .out = array<T>(o.out_gradient)}, Nothing);
+      {.in = array<T>(o.in_gradient), .weight = weight, .out = array<T>(o.out_gradient)});
 }
 
 template <typename T>
@@ -113,15 +96,19 @@ MadeOperation OperationMaker<T>::operator()(const op::ConvolutionWeightGradient&
       .out = array<T>(o.out_gradient)};
   const int64_t places = o.window.kernel * o.window.kernel;
   const Matrices shape = {o.window.out, places, o.window.in};
-  return MakePass(parts, ConvolutionOf<T>(o.window), ConvolutionPass::kBackwardFilter, operands,
-                  [=](cudaStream_t stream) {
-                    if (ordered == nullptr) return cudaSuccess;
-                    if (shape.rows > 1 && shape.columns > 1) {
-                      return cuda::Transpose<T, float>(stream, ordered, shape, gradient);
-                    }
-                    return Cast<T, float>(stream, ordered, shape.count * shape.rows * shape.columns,
-                                          gradient);
-                  });
+  DP_ASSIGN_OR_RETURN(std::unique_ptr<CudaOperation> pass,
+                      MakeConvolutionPass(parts, ConvolutionOf<T>(o.window),
+                                          ConvolutionPass::kBackwardFilter, operands));
+  if (ordered == nullptr) return pass;
+  return MakeOperation([=, pass = std::move(pass)](cudaStream_t stream, Mode mode) -> absl::Status {
+    DP_RETURN_IF_ERROR(pass->Run(stream, mode));
+    const bool moves = shape.rows > 1 && shape.columns > 1;
+    DP_CUDA_RETURN_IF_ERROR((
+        moves
+            ? cuda::Transpose<T, float>(stream, ordered, shape, gradient)
+            : Cast<T, float>(stream, ordered, shape.count * shape.rows * shape.columns, gradient)));
+    return absl::OkStatus();
+  });
 }
 
 template <typename T>

@@ -1,0 +1,233 @@
+// What the device needs beside kernels, on the host: the runtime's calls that cuda_on_host_runtime
+// has not, and the libraries' products and convolutions, term by term, in doubles.
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "worker/engine/device/cuda/cuda_attention_plan.h"
+#include "worker/engine/device/cuda/cuda_gemm.h"
+#include "worker/engine/device/cuda/cuda_gemm_shape.h"
+#include "worker/engine/device/cuda/cuda_graph.h"
+#include "worker/engine/device/cuda/cuda_network_convolution.h"
+#include "worker/engine/device/cuda/cuda_types.h"
+
+extern "C" {
+
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = *total = size_t{1} << 30;
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** memory, size_t bytes) { return cudaMalloc(memory, bytes); }
+cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t) {
+  return cudaMemcpy(to, from, bytes, kind);
+}
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t rows, cudaMemcpyKind, cudaStream_t) {
+  for (size_t row = 0; row < rows; ++row) {
+    std::memcpy(static_cast<char*>(to) + row * to_pitch,
+                static_cast<const char*>(from) + row * from_pitch, width);
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t) { return CUBLAS_STATUS_SUCCESS; }
+cudnnStatus_t cudnnDestroy(cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t) {
+  return CUDNN_STATUS_SUCCESS;
+}
+
+}  // extern "C"
+
+namespace dp::engine::cuda {
+namespace {
+
+// Elements of an array that a plan was given, of either type.
+class Elements {
+ public:
+  Elements(const void* data, ElementType type) : data_(data), type_(type) {}
+
+  double operator[](int64_t i) const {
+    if (type_ == ElementType::kFloat32) return static_cast<const float*>(data_)[i];
+    return __bfloat162float(static_cast<const bf16*>(data_)[i]);
+  }
+  void Set(int64_t i, double value) const {
+    if (type_ == ElementType::kFloat32) {
+      static_cast<float*>(const_cast<void*>(data_))[i] = static_cast<float>(value);
+    } else {
+      static_cast<bf16*>(const_cast<void*>(data_))[i] = __float2bfloat16(static_cast<float>(value));
+    }
+  }
+
+ private:
+  const void* data_;
+  ElementType type_;
+};
+
+constexpr double kRoot = 0.7978845608028654;  // sqrt(2 / pi)
+double Inner(double x) { return kRoot * (x + 0.044715 * x * x * x); }
+double Gelu(double x) { return 0.5 * x * (1 + std::tanh(Inner(x))); }
+double GeluSlope(double x) {
+  const double t = std::tanh(Inner(x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kRoot * (1 + 3 * 0.044715 * x * x);
+}
+
+// What the epilogue makes of the product at row `m`, column `n`.
+double Finished(const GemmShape& shape, const GemmOperands& operands, int64_t m, int64_t n,
+                double product) {
+  const Elements bias(operands.bias, shape.out), aux(operands.aux, shape.out);
+  const int64_t at = m * shape.n + n;
+  switch (shape.epilogue) {
+    case Epilogue::kBias:
+      return product + bias[n];
+    case Epilogue::kBiasRelu:
+      return std::max(0.0, product + bias[n]);
+    case Epilogue::kBiasGelu:
+      return Gelu(product + bias[n]);
+    case Epilogue::kBiasGeluAux:
+      aux.Set(at, product + bias[n]);
+      return Gelu(aux[at]);
+    case Epilogue::kGeluGradient:
+      return product * GeluSlope(aux[at]);
+    default:
+      return product;
+  }
+}
+
+struct ConvolutionOnHost {
+  ConvolutionShape s;
+  ConvolutionPass pass;
+  ConvolutionOperands o;
+
+  void operator()() const {
+    const int64_t outs = s.batch * s.out_height() * s.out_width() * s.out;
+    const int64_t ins = s.batch * s.height * s.width * s.in;
+    const int64_t weights = s.out * s.kernel * s.kernel * s.in;
+    const Elements in(o.in, s.type), weight(o.weight, s.type), out(o.out, s.type);
+    std::vector<double> sums(pass == ConvolutionPass::kForward        ? outs
+                             : pass == ConvolutionPass::kBackwardData ? ins
+                                                                      : weights);
+    ForEachTerm([&](int64_t i, int64_t w, int64_t u) {
+      if (pass == ConvolutionPass::kForward) sums[u] += in[i] * weight[w];
+      if (pass == ConvolutionPass::kBackwardData) sums[i] += out[u] * weight[w];
+      if (pass == ConvolutionPass::kBackwardFilter) sums[w] += in[i] * out[u];
+    });
+    const Elements to = pass == ConvolutionPass::kForward        ? out
+                        : pass == ConvolutionPass::kBackwardData ? in
+                                                                 : weight;
+    const Elements bias(o.bias, s.type);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      if (pass == ConvolutionPass::kForward && s.bias) sums[i] += bias[i % s.out];
+      if (pass == ConvolutionPass::kForward && s.relu) sums[i] = std::max(0.0, sums[i]);
+      to.Set(i, sums[i]);
+    }
+  }
+
+  // Of each product of the convolution, the places of input, weight and output.
+  template <typename Term>
+  void ForEachTerm(Term term) const {
+    for (int64_t n = 0; n < s.batch; ++n) {
+      for (int64_t y = 0; y < s.out_height(); ++y) {
+        for (int64_t x = 0; x < s.out_width(); ++x) ForEachTermOf(n, y, x, term);
+      }
+    }
+  }
+  template <typename Term>
+  void ForEachTermOf(int64_t n, int64_t y, int64_t x, Term term) const {
+    for (int64_t tap = 0; tap < s.kernel * s.kernel; ++tap) {
+      const int64_t row = y * s.stride - s.padding + tap / s.kernel;
+      const int64_t column = x * s.stride - s.padding + tap % s.kernel;
+      if (row < 0 || row >= s.height || column < 0 || column >= s.width) continue;
+      for (int64_t k = 0; k < s.out; ++k) {
+        for (int64_t c = 0; c < s.in; ++c) {
+          term(((n * s.height + row) * s.width + column) * s.in + c,
+               (k * s.kernel * s.kernel + tap) * s.in + c,
+               ((n * s.out_height() + y) * s.out_width() + x) * s.out + k);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<Libraries> Libraries::Open() { return Libraries(); }
+
+GemmPlan::GemmPlan(const Planning&, const GemmShape& shape) : shape_(shape) {}
+
+absl::StatusOr<GemmPlan> GemmPlan::Make(const Planning& planning, const GemmShape& shape,
+                                        const GemmOperands& scratch) {
+  const std::string why_not = WhyNot(shape);
+  if (!why_not.empty()) return absl::UnimplementedError(why_not);
+  GemmPlan plan(planning, shape);
+  // Tuning overwrites what Run does.
+  const absl::Status ran = plan.Run(planning.stream, scratch);
+  if (!ran.ok()) return ran;
+  return plan;
+}
+
+absl::Status GemmPlan::Run(cudaStream_t, const GemmOperands& operands, float alpha) {
+  const GemmShape& s = shape_;
+  DP_CHECK((operands.bias != nullptr) == UsesBias(s.epilogue));
+  DP_CHECK((operands.aux != nullptr) == UsesAux(s.epilogue));
+  DP_CHECK(s.batch == 1 && !s.accumulate);
+  const Elements a(operands.a, s.in), b(operands.b, s.in), out(operands.out, s.out);
+  for (int64_t m = 0; m < s.m; ++m) {
+    double sum_of_a = 0;
+    for (int64_t k = 0; k < s.k; ++k) sum_of_a += a[s.transpose_a ? k * s.m + m : m * s.k + k];
+    if (s.epilogue == Epilogue::kBiasGradient) Elements(operands.bias, s.out).Set(m, sum_of_a);
+    for (int64_t n = 0; n < s.n; ++n) {
+      double product = 0;
+      for (int64_t k = 0; k < s.k; ++k) {
+        product += a[s.transpose_a ? k * s.m + m : m * s.k + k] *
+                   b[s.transpose_b ? n * s.k + k : k * s.n + n];
+      }
+      out.Set(m * s.n + n, Finished(s, operands, m, n, alpha * product));
+    }
+  }
+  return absl::OkStatus();
+}
+
+MadeOperation MakeConvolutionPass(OperationParts&, const ConvolutionShape& shape,
+                                  ConvolutionPass pass, const ConvolutionOperands& operands) {
+  const ConvolutionOnHost run = {shape, pass, operands};
+  run();  // as tuning does
+  return MakeOperation([run](cudaStream_t, Mode) {
+    run();
+    return absl::OkStatus();
+  });
+}
+
+std::string Describe(const AttentionShape&, bool) { return ""; }
+
+absl::StatusOr<AttentionPlan> AttentionPlan::Make(const Planning&, const AttentionShape&, bool,
+                                                  const AttentionOperands&) {
+  return absl::UnimplementedError("no fused attention on the host");
+}
+absl::Status AttentionPlan::Forward(cudaStream_t, const AttentionOperands&) {
+  return absl::InternalError("never made");
+}
+absl::Status AttentionPlan::Backward(cudaStream_t, const AttentionOperands&) {
+  return absl::InternalError("never made");
+}
+
+// What is captured is not run, which a stream of the host cannot help.
+absl::StatusOr<GraphExec> CaptureGraph(cudaStream_t, absl::FunctionRef<absl::Status()>) {
+  return absl::UnimplementedError("no graphs on the host");
+}
+absl::Status GraphExec::Launch(cudaStream_t) const { return absl::InternalError("never made"); }
+
+}  // namespace dp::engine::cuda
