@@ -7,7 +7,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-int64_t Aligned(int64_t bytes) {
+int64_t AlignedBytes(int64_t bytes) {
   return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
@@ -32,7 +32,7 @@ void CopyKnown(absl::Span<const From> from, int64_t known, int64_t limit, absl::
 BatchBlock PlanBatchBlock(const LayerProgram& program) {
   const auto bytes = [&](ArrayId id) {
     const ProgramArray& array = program.arrays[id];
-    return Aligned(array.size * BytesOf(array.stored, program.precision));
+    return AlignedBytes(array.size * BytesOf(array.stored, program.precision));
   };
   BatchBlock block;
   block.samples = block.step + kStepInputBytes;

@@ -24,7 +24,7 @@ LayerProgram OfTokens() {
 }
 
 template <typename T>
-std::vector<T> At(const std::vector<char>& block, int64_t offset, size_t size) {
+std::vector<T> PartAt(const std::vector<char>& block, int64_t offset, size_t size) {
   std::vector<T> values(size);
   std::memcpy(values.data(), block.data() + offset, size * sizeof(T));
   return values;
@@ -48,9 +48,9 @@ TEST(CudaDataBlockTest, PaddingIsZeroWhateverTheBatchHolds) {
   const std::vector<int32_t> labels = {2, 1, -1};
   const std::vector<int64_t> samples = {7, 8, 9};
   FillBatchBlock(program, place, {images, labels, samples, 2}, block.data());
-  EXPECT_THAT(At<int64_t>(block, place.samples, 3), ElementsAre(7, 8, 0));
-  EXPECT_THAT(At<int32_t>(block, place.labels, 3), ElementsAre(2, 1, 0));
-  EXPECT_THAT(At<float>(block, place.input, 6), ElementsAre(1, 2, 3, 4, 0, 0));
+  EXPECT_THAT(PartAt<int64_t>(block, place.samples, 3), ElementsAre(7, 8, 0));
+  EXPECT_THAT(PartAt<int32_t>(block, place.labels, 3), ElementsAre(2, 1, 0));
+  EXPECT_THAT(PartAt<float>(block, place.input, 6), ElementsAre(1, 2, 3, 4, 0, 0));
 }
 
 TEST(CudaDataBlockTest, TokensBecomeWholeNumbers) {
@@ -61,8 +61,8 @@ TEST(CudaDataBlockTest, TokensBecomeWholeNumbers) {
   const std::vector<int32_t> labels = {0, 3, -1, -1};
   const std::vector<int64_t> samples = {7, 8};
   FillBatchBlock(program, place, {tokens, labels, samples, 1}, block.data());
-  EXPECT_THAT(At<int32_t>(block, place.input, 4), ElementsAre(4, 0, 0, 0));
-  EXPECT_THAT(At<int32_t>(block, place.labels, 4), ElementsAre(0, 3, 0, 0));
+  EXPECT_THAT(PartAt<int32_t>(block, place.input, 4), ElementsAre(4, 0, 0, 0));
+  EXPECT_THAT(PartAt<int32_t>(block, place.labels, 4), ElementsAre(0, 3, 0, 0));
 }
 
 TEST(CudaDataBlockTest, ATokenBeyondTheVocabularyIsABug) {
