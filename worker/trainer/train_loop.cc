@@ -97,7 +97,6 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   const engine::BatchResult forward =
       parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
   DP_RETURN_IF_ERROR(Backward(step, forward));
-  DP_RETURN_IF_ERROR(parts_.model.device->status());
   const RankModel::Tail averaged = parts_.model.ReadTail();
   DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
   parts_.model.optimizer->Step(parts_.progress.steps() + 1);
@@ -127,6 +126,7 @@ absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
                           .leaving = parts_.asked_to_leave() ? 1.0f : 0.0f});
   parts_.reducer.BeginBackward(engine::Reducer::Sync::kYes);
   parts_.model.network->Backward(scale, [this](int index) { parts_.reducer.GradientReady(index); });
+  DP_RETURN_IF_ERROR(parts_.model.device->status());
   parts_.reducer.GradientReady(static_cast<int>(parts_.model.layout.parameters.size()));
   ReachFaultPoint("all-reduce", parts_.progress.steps() + 1);
   return parts_.reducer.EndBackward();

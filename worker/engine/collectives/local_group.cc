@@ -205,6 +205,7 @@ class LocalGroup : public Group {
 
   // Slices do not overlap, so the ranks write into each other's memory side by side.
   void ReduceMySlice(size_t count, ReduceOp op) {
+    if (size_ == 1) return;  // it is there already, and may be a device's memory
     const Slice slice = SliceOf(count, rank_, size_);
     if (slice.count == 0) return;
     std::vector<const float*> inputs;
