@@ -132,8 +132,8 @@ cudaError_t LaunchTiles(cudaStream_t stream, AttentionShape shape, int tiles, Ke
   if (shape.rows() == 0) return cudaSuccess;
   const int bytes =
       tiles * Tile::Size(static_cast<int>(shape.head_features)) * static_cast<int>(sizeof(float));
-  const cudaError_t result =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  const cudaError_t result = cudaFuncSetAttribute(
+      reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (result != cudaSuccess) return result;
   const dim3 grid(static_cast<unsigned>(shape.samples * shape.heads),
                   BlocksFor(shape.tokens, kTileRows));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_types.h"
 
 // Functions as exact as results in T can show: in bf16, whose rounding hides their error, by the

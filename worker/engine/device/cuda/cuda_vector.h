@@ -55,7 +55,7 @@ struct Vector {
     for (int i = 0; i < N; i += kPart) {
       const Raw raw = *reinterpret_cast<const Raw*>(from + i);
       T elements[kPart];
-      memcpy(elements, &raw, sizeof(raw));
+      memcpy(static_cast<void*>(elements), &raw, sizeof(raw));
 #pragma unroll
       for (int k = 0; k < kPart; ++k) vector.values[i + k] = ToFloat(elements[k]);
     }
