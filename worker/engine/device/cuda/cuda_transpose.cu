@@ -10,7 +10,7 @@ constexpr int kTile = 32;
 constexpr int kTileRows = 8;  // of threads: each moves 4 elements of a tile
 
 // Matrices that blocks are started for; they go on to the others.
-constexpr int64_t kMatricesMax = 4096;
+constexpr int64_t kMatricesMax = 1024;
 
 // A block moves tiles of 32 x 32 through shared memory, so that both sides are read and written
 // along rows. One column more than the tile keeps its columns in different banks. The first axis
