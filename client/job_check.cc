@@ -128,6 +128,17 @@ class Check {
                               kReservedVariables));
   }
 
+  void CheckDevice(const v1::TrainSpec& train) {
+    OneOf("train.device", train.device(), {"auto", "cpu", "cuda"});
+    if (train.device() != "cuda") return;
+    if (spec_.slots() == "cpu")
+      Fail("slots", "slots is \"cpu\", and train.device cuda needs GPUs; leave one of them out");
+    if (train.backend() == "gloo")
+      Fail("train.backend",
+           "train.backend is \"gloo\", which does not reach GPUs' memory; with train.device cuda "
+           "leave it out");
+  }
+
   void CheckRestart(const v1::RestartSpec& restart) {
     Between("restart.maxRestarts", restart.max_restarts(), 0, kRestartsMax);
     Between("restart.infra", restart.infra(), 0, kRestartsMax);
@@ -174,6 +185,7 @@ class Check {
     OneOf("train.backend", train.backend(), {"auto", "gloo"});
     if (!train.precision().empty())
       OneOf("train.precision", train.precision(), {"float32", "bf16"});
+    CheckDevice(train);
     OneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"});
     CheckData(train.data());
     Absolute("train.trace", train.trace());

@@ -71,6 +71,7 @@ TEST(JobDefaultsTest, AMinimalJobIsFilledIn) {
   EXPECT_EQ(train.global_batch_size(), 128);
   EXPECT_EQ(train.evaluate_every(), 1);
   EXPECT_EQ(train.backend(), "auto");
+  EXPECT_EQ(train.device(), "auto");
   EXPECT_EQ(train.bucket_cap_mb(), 25);
   EXPECT_EQ(train.data().std(), 1);
   EXPECT_TRUE(train.data().shuffle());
@@ -118,6 +119,21 @@ TEST(JobCheckTest, AValueOutOfRangeIsNamedWithWhatIsAllowed) {
               HasSubstr("train.backend is \"mpi\"; expected auto, gloo"));
   EXPECT_THAT(ErrorSetting("train.precision=fp8"),
               HasSubstr("train.precision is \"fp8\"; expected float32, bf16"));
+}
+
+TEST(JobCheckTest, WhereToTrainIsCheckedWithWhatItNeeds) {
+  EXPECT_THAT(ErrorSetting("train.device=gpu"),
+              HasSubstr("train.device is \"gpu\"; expected auto, cpu, cuda"));
+  const auto error = [](const std::vector<std::string>& overrides) {
+    return std::string(CheckJob(Parsed(kMinimal, overrides), Image28).message());
+  };
+  EXPECT_THAT(error({"train.device=cuda", "slots=cpu"}),
+              HasSubstr("slots is \"cpu\", and train.device cuda needs GPUs"));
+  EXPECT_THAT(error({"train.device=cuda", "train.backend=gloo"}),
+              HasSubstr("which does not reach GPUs' memory"));
+  for (const std::string device : {"auto", "cpu", "cuda"}) {
+    EXPECT_EQ(error({"train.device=" + device, "slots=gpu"}), "");
+  }
 }
 
 TEST(JobCheckTest, OptimizerValuesAreChecked) {

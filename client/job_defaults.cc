@@ -84,6 +84,7 @@ void FillTrain(const FieldSource& source, v1::TrainSpec& train) {
   if (!source.Given("train.epochs")) train.set_epochs(1);
   if (!source.Given("train.globalBatchSize")) train.set_global_batch_size(128);
   if (!source.Given("train.backend")) train.set_backend("auto");
+  if (!source.Given("train.device")) train.set_device("auto");
   if (!source.Given("train.onIsolation")) train.set_on_isolation("continue");
   if (!source.Given("train.bucketCapMb")) train.set_bucket_cap_mb(25);
   if (!train.has_evaluate_every()) train.set_evaluate_every(1);

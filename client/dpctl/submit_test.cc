@@ -111,6 +111,7 @@ train:
       weightDecay: 0
   backend: auto
   bucketCapMb: 25
+  device: auto
   onIsolation: continue
   evaluateEvery: 1
 memoryMibPerRank: 0

@@ -61,6 +61,7 @@ void WriteWorker(const v1::Worker& worker, JsonWriter& json) {
   worker.has_silent_for() ? json.Int(absl::ToInt64Milliseconds(FromProto(worker.silent_for())))
                           : json.Null();
   json.Field("gpus", worker.gpus());
+  json.Field("trainsOnGpus", worker.trains_on_gpus());
   json.Key("labels");
   json.BeginObject();
   for (const auto& [key, value] : Sorted(worker)) json.Field(key, value);

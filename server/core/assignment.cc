@@ -37,6 +37,7 @@ Assignment AssignmentOf(const Worker& worker, const JobRegistry& jobs) {
                                 job->store_port});
     assignment.ranks.back().hand_over = job->handover.has_value();
     assignment.ranks.back().submitted_at = job->submitted_at;
+    assignment.ranks.back().on_gpu = job->on_gpus;
     if (job->spec.joins_by_running) assignment.ranks.back().hosts = HostsOf(*job);
   }
   std::sort(assignment.ranks.begin(), assignment.ranks.end(),

@@ -32,6 +32,7 @@ struct AssignedRank {
   // Its job is asked to save a checkpoint where it can, and to leave.
   bool hand_over = false;
   absl::Time submitted_at = absl::InfinitePast();  // the job
+  bool on_gpu = false;                             // all ranks of the generation train on GPUs
 };
 
 // The desired state of one worker: what it should run, by RankKey. A rank that is not listed is

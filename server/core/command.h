@@ -40,7 +40,12 @@ struct RestartLimits {
 };
 
 // Which slots of a worker a job takes: those that have a GPU, those that have none, or either.
-enum class SlotKind { kAny, kGpu, kCpu };
+enum class SlotKind {
+  kAny,
+  kGpu,
+  kCpu,
+  kTrainingGpu,  // have a GPU, and the worker's trainer can use it
+};
 
 // What a job says of when and where it may run (docs/scheduling.md).
 struct Scheduling {
@@ -82,6 +87,8 @@ struct JobSpec {
   // Once the processes of all its ranks run, so soon the last of them has joined. Infinite for
   // those that join by running, and in journals of releases that did not look.
   absl::Duration join_within = absl::InfiniteDuration();
+  // Its ranks train on GPUs where all of them are placed on slots that have one to train on.
+  bool gpu_training = false;
 
   int ranks_per_node() const { return nodes > 0 ? ranks / nodes : ranks; }
   int ranks_max() const { return nodes_max > nodes ? nodes_max * ranks_per_node() : ranks; }
@@ -165,6 +172,7 @@ struct RegisterWorker {
   Labels labels = {};
   std::string interface = {};  // that has `address`
   std::string process_tracking = {};
+  bool trains_on_gpus = false;  // its trainer can use them
 };
 
 // Liveness has given up on one life of a worker.

@@ -124,6 +124,8 @@ absl::StatusOr<Reply> Coordinator::On(const PlaceJob& command, absl::Time at) {
   const Generation generation = NextGeneration(*job);
   std::map<WorkerId, int> ranks_on;
   std::vector<Rank> ranks;
+  // One rank that cannot keeps the others from it: they would not find a way to talk.
+  bool on_gpus = job->spec.gpu_training;
   for (const PlaceJob::Slot& slot : command.slots) {
     const Worker& worker = *state_.workers.Find(slot.worker);
     Rank rank;
@@ -134,11 +136,13 @@ absl::StatusOr<Reply> Coordinator::On(const PlaceJob& command, absl::Time at) {
     rank.slot = slot.slot;
     rank.local_rank = ranks_on[slot.worker]++;
     if (!worker.ports.empty()) rank.port = worker.ports[slot.slot];
+    on_gpus = on_gpus && worker.trains_on_gpus && slot.slot < worker.gpus;
     state_.workers.Occupy(slot.worker, slot.slot,
                           {job->id, generation, static_cast<int>(ranks.size())});
     ranks.push_back(std::move(rank));
   }
   Place(*job, std::move(ranks), at);
+  job->on_gpus = on_gpus;
   job->store_port = command.store_port;
   if (job->store_port != 0) state_.store_ports.Take(job->store_port, job->id);
   state_.stores.try_emplace(job->id, state_.store_limits);

@@ -116,6 +116,7 @@ struct Job {
   Generation generation;    // not valid before the first placement
   std::vector<Rank> ranks;  // empty before the first placement
   int store_port = 0;       // of its TCPStore endpoint, until all its ranks are gone; 0: none
+  bool on_gpus = false;     // the ranks of this generation train on GPUs
   Rendezvous world;
   Suspicion suspicion;
   Checkpoints checkpoints;

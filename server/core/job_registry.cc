@@ -168,6 +168,8 @@ void Add(Digest& digest, const Job& job) {
   digest.Add(job.spec.joins_by_running).Add(static_cast<uint64_t>(job.state));
   digest.Add(job.spec.store_port).Add(static_cast<uint64_t>(job.store_port));
   digest.Add(job.spec.saves);
+  // What older releases did not know is told only where there is something to tell.
+  if (job.spec.gpu_training) digest.Add(absl::string_view("trains on GPUs")).Add(job.on_gpus);
   Add(digest, job.spec.grace);
   digest.Add(job.version).Add(job.generation).Add(job.ranks.size());
   for (const Rank& rank : job.ranks) Add(digest, rank);

@@ -14,21 +14,24 @@ namespace {
 using Code = PendingReason::Code;
 using Count = SlotSupply::Count;
 
-std::string Counted(size_t count, absl::string_view thing) {
-  return absl::StrCat(count, " ", thing, count == 1 ? "" : "s");
+// "2 workers", "2 GPU slots to train on".
+std::string Counted(size_t count, absl::string_view thing, absl::string_view more = "") {
+  return absl::StrCat(count, " ", thing, count == 1 ? "" : "s", more);
 }
 
-// "slot", "GPU slot" or "CPU slot", and "worker with zone=b".
-std::string SlotName(const SlotNeed& need) {
+// "1 slot", "2 GPU slots" or "2 CPU slots".
+std::string Slots(size_t count, const SlotNeed& need) {
   switch (need.kind) {
     case SlotKind::kGpu:
-      return "GPU slot";
+      return Counted(count, "GPU slot");
     case SlotKind::kCpu:
-      return "CPU slot";
+      return Counted(count, "CPU slot");
+    case SlotKind::kTrainingGpu:
+      return Counted(count, "GPU slot", " to train on");
     case SlotKind::kAny:
       break;
   }
-  return "slot";
+  return Counted(count, "slot");
 }
 
 std::string WithConstraints(const SlotNeed& need) {
@@ -40,26 +43,38 @@ std::string WithConstraints(const SlotNeed& need) {
 }
 
 std::string Needs(const SlotNeed& need, const Count& count) {
-  const std::string slot = SlotName(need);
   if (need.nodes == 0) {
-    return absl::StrCat("needs ", Counted(need.ranks, slot), ", ", count.free, " free of ",
-                        count.all, " in all on ", Counted(count.workers, "worker"),
-                        WithConstraints(need));
+    return absl::StrCat("needs ", Slots(need.ranks, need), ", ", count.free, " free of ", count.all,
+                        " in all on ", Counted(count.workers, "worker"), WithConstraints(need));
   }
-  return absl::StrCat("needs ", Counted(need.nodes, "worker"), " with ", Counted(need.each(), slot),
+  return absl::StrCat("needs ", Counted(need.nodes, "worker"), " with ", Slots(need.each(), need),
                       " each, ", count.free_workers, " of ", Counted(count.workers, "worker"),
                       WithConstraints(need), " free for it");
+}
+
+// Where workers have GPUs that nothing trains on, starting more of them would not help.
+std::string WithoutTrainer(const SlotNeed& need, const SlotSupply& supply) {
+  SlotNeed with_gpus = need;
+  with_gpus.kind = SlotKind::kGpu;
+  std::vector<std::string> names;
+  for (const WorkerSlots* worker : supply.Eligible(with_gpus)) {
+    if (!worker->trains_on_gpus && names.size() < kBlockersMax) names.push_back(worker->name);
+  }
+  if (need.kind != SlotKind::kTrainingGpu || names.empty()) return "";
+  return absl::StrCat("; no trainer uses the GPUs of ", absl::StrJoin(names, ", "),
+                      ": 'dp-trainer-cuda --self-check' says there what is missing, and "
+                      "'train.device: auto' would train on CPUs");
 }
 
 std::string Missing(const SlotNeed& need, const Count& count) {
   const std::string with = WithConstraints(need);
   if (need.nodes == 0) {
-    return absl::StrCat(Counted(need.ranks - count.all, SlotName(need)),
-                        " missing: start more workers", with, ", or submit with fewer ranks",
+    return absl::StrCat(Slots(need.ranks - count.all, need), " missing: start more workers", with,
+                        ", or submit with fewer ranks",
                         with.empty() ? "" : " or other constraints");
   }
   return absl::StrCat(Counted(need.nodes - count.large_workers, "worker"), " with ",
-                      Counted(need.each(), SlotName(need)), with.empty() ? "" : " and", with,
+                      Slots(need.each(), need), with.empty() ? "" : " and", with,
                       " missing: start more, or submit with fewer nodes or ranks on each");
 }
 
@@ -153,7 +168,8 @@ std::vector<PendingReason> WhyNoSlots(const SlotNeed& need, const SlotSupply& su
   if (SlotSupply::FitsIdle(need, supply.CountFor(need, /*with_drained=*/true))) {
     reasons.push_back(WhyDrained(need, supply));
   } else {
-    reasons.push_back({Code::kUnsatisfiable, Missing(need, count)});
+    reasons.push_back(
+        {Code::kUnsatisfiable, absl::StrCat(Missing(need, count), WithoutTrainer(need, supply))});
   }
   return reasons;
 }

@@ -16,6 +16,7 @@ WorkerSlots SlotsOf(const Worker& worker, const std::string& rack_label) {
                     .count = static_cast<int>(worker.slots.size()),
                     .free = worker.free_slots(),
                     .gpus = worker.gpus,
+                    .trains_on_gpus = worker.trains_on_gpus,
                     .labels = worker.labels,
                     .drained = worker.drain.has_value()};
   for (const auto& [slot, reason] : worker.unhealthy) slots.unhealthy.push_back(slot);

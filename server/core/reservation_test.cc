@@ -51,6 +51,7 @@ class Cluster {
     const uint64_t id = workers_.size() + 1;
     WorkerSlots worker{.id = WorkerId(id), .name = absl::StrCat("w", id), .count = 1 + Below(3)};
     worker.gpus = Below(worker.count + 1);
+    worker.trains_on_gpus = Below(2) == 0;
     if (Below(2) == 0) worker.labels["zone"] = "a";
     worker.rack = absl::StrCat("r", Below(2));
     for (int slot = 0; slot < worker.count; ++slot) worker.free.push_back(slot);
@@ -71,7 +72,7 @@ class Cluster {
     WaitingJob job{.id = JobId(100 + queue_.size()), .need = {.ranks = 1 + Below(4)}};
     if (job.need.ranks % 2 == 0 && Below(2) == 0) job.need.nodes = 2;
     if (job.need.nodes > 0 && Below(2) == 0) job.need.nodes_max = 3;
-    job.need.kind = static_cast<SlotKind>(Below(3));
+    job.need.kind = static_cast<SlotKind>(Below(4));
     if (Below(3) == 0) job.need.constraints = {*ParseConstraint("zone=a")};
     job.time_left = Bound();
     queue_.push_back(std::move(job));
@@ -94,7 +95,9 @@ bool Fits(const SlotNeed& need, const Cluster& cluster, const Held& held) {
     int here = 0;
     for (int slot = 0; good && slot < worker.count; ++slot) {
       const bool gpu = slot < worker.gpus;
-      const bool kind = need.kind == SlotKind::kAny || gpu == (need.kind == SlotKind::kGpu);
+      const bool kind = need.kind == SlotKind::kAny || (need.kind == SlotKind::kCpu && !gpu) ||
+                        (need.kind == SlotKind::kGpu && gpu) ||
+                        (need.kind == SlotKind::kTrainingGpu && gpu && worker.trains_on_gpus);
       here += kind && held.count({worker.id.value(), slot}) == 0;
     }
     slots += here;

@@ -14,24 +14,30 @@ bool Suits(const WorkerSlots& worker, const SlotNeed& need) {
                      [&worker](const auto& each) { return Satisfies(worker.labels, each); });
 }
 
+// The slots below this number are of the kind, or, for kCpu, of another.
+int GpuSlots(const WorkerSlots& worker, SlotKind kind) {
+  return kind == SlotKind::kTrainingGpu && !worker.trains_on_gpus ? 0 : worker.gpus;
+}
+
 bool IsOfKind(const WorkerSlots& worker, int slot, SlotKind kind) {
-  return kind == SlotKind::kAny || (slot < worker.gpus) == (kind == SlotKind::kGpu);
+  return kind == SlotKind::kAny || (slot < GpuSlots(worker, kind)) == (kind != SlotKind::kCpu);
 }
 
 // Of the worker's free slots those of a kind, [first, last): the ones with a GPU come first.
 std::pair<size_t, size_t> FreeOfKind(const WorkerSlots& worker, SlotKind kind) {
   if (kind == SlotKind::kAny) return {0, worker.free.size()};
   const size_t gpus =
-      std::lower_bound(worker.free.begin(), worker.free.end(), worker.gpus) - worker.free.begin();
-  return kind == SlotKind::kGpu ? std::pair<size_t, size_t>{0, gpus}
-                                : std::pair<size_t, size_t>{gpus, worker.free.size()};
+      std::lower_bound(worker.free.begin(), worker.free.end(), GpuSlots(worker, kind)) -
+      worker.free.begin();
+  return kind == SlotKind::kCpu ? std::pair<size_t, size_t>{gpus, worker.free.size()}
+                                : std::pair<size_t, size_t>{0, gpus};
 }
 
 size_t AllOfKind(const WorkerSlots& worker, SlotKind kind) {
-  const int gpus = std::min(worker.gpus, worker.count);
+  const int gpus = std::min(GpuSlots(worker, kind), worker.count);
   return kind == SlotKind::kAny   ? worker.count
-         : kind == SlotKind::kGpu ? gpus
-                                  : worker.count - gpus;
+         : kind == SlotKind::kCpu ? worker.count - gpus
+                                  : gpus;
 }
 
 // A worker that could take ranks of the job at hand.

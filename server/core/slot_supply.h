@@ -19,6 +19,7 @@ struct WorkerSlots {
   int count = 0;               // of all its slots
   std::vector<int> free = {};  // ascending
   int gpus = 0;                // the slots below this number have one
+  bool trains_on_gpus = false;
   Labels labels = {};
   std::string rack = {};            // workers of one are near each other
   bool drained = false;             // then none is free

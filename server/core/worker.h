@@ -32,6 +32,7 @@ struct Worker {
   std::vector<std::optional<RankKey>> slots;  // who holds each; all free when lost
   std::vector<int> ports;                     // by slot, as registered; empty, or one for each
   int gpus = 0;                               // its first slots have one each, or more
+  bool trains_on_gpus = false;                // its trainer can use them
   Labels labels;
   std::string interface;                 // that has `address`; may be empty
   std::string process_tracking;          // how it finds all that a rank has started; may be empty

@@ -88,6 +88,7 @@ absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWork
   worker.slots.assign(request.slots, std::nullopt);
   worker.ports = request.ports;
   worker.gpus = request.gpus;
+  worker.trains_on_gpus = request.trains_on_gpus;
   worker.labels = request.labels;
   worker.interface = request.interface;
   worker.process_tracking = request.process_tracking;
@@ -261,6 +262,7 @@ void WorkerTable::AddTo(Digest& digest) const {
     // What older releases did not know is told only where there is something to tell.
     if (!worker.process_tracking.empty()) digest.Add(worker.process_tracking);
     if (worker.slot_report > 0) digest.Add(worker.slot_report);
+    if (worker.trains_on_gpus) digest.Add(absl::string_view("trains on GPUs"));
     for (const auto& [slot, reason] : worker.unhealthy) {
       digest.Add(static_cast<uint64_t>(slot)).Add(reason);
     }

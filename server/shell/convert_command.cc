@@ -63,6 +63,7 @@ void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
     *proto->mutable_grace() = ToProto(submit.spec.grace);
   }
   proto->set_saves(submit.spec.saves);
+  proto->set_gpu_training(submit.spec.gpu_training);
 }
 
 void Fill(const core::PlaceJob& place, journal::PlaceJob* proto) {
@@ -86,6 +87,7 @@ void Fill(const core::RegisterWorker& worker, journal::RegisterWorker* proto) {
   proto->mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
   proto->set_interface(worker.interface);
   proto->set_process_tracking(worker.process_tracking);
+  proto->set_trains_on_gpus(worker.trains_on_gpus);
 }
 
 void Fill(const core::LoseWorker& lose, journal::LoseWorker* proto) {

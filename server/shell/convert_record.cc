@@ -52,6 +52,7 @@ absl::StatusOr<core::Action> ToCommand(const journal::SubmitJob& proto) {
                  .joins_by_running = proto.joins_by_running(),
                  .nodes_max = proto.nodes_max(),
                  .saves = proto.saves()};
+  submit.spec.gpu_training = proto.gpu_training();
   if (proto.has_grace()) submit.spec.grace = FromProto(proto.grace());
   if (proto.has_restart()) submit.spec.restart = ToLimits(proto.restart());
   if (proto.has_join_within()) submit.spec.join_within = FromProto(proto.join_within());
@@ -69,11 +70,12 @@ core::PlaceJob ToCommand(const journal::PlaceJob& proto) {
 }
 
 core::RegisterWorker ToCommand(const journal::RegisterWorker& proto) {
-  return {proto.name(),      proto.host(),
-          proto.address(),   Incarnation(proto.incarnation()),
-          proto.slots(),     {proto.ports().begin(), proto.ports().end()},
-          proto.gpus(),      {proto.labels().begin(), proto.labels().end()},
-          proto.interface(), proto.process_tracking()};
+  return {proto.name(),          proto.host(),
+          proto.address(),       Incarnation(proto.incarnation()),
+          proto.slots(),         {proto.ports().begin(), proto.ports().end()},
+          proto.gpus(),          {proto.labels().begin(), proto.labels().end()},
+          proto.interface(),     proto.process_tracking(),
+          proto.trains_on_gpus()};
 }
 
 core::LoseWorker ToCommand(const journal::LoseWorker& proto) {

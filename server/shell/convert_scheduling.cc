@@ -19,6 +19,8 @@ Proto::Slots SlotsOf(core::SlotKind kind) {
       return Proto::SLOTS_GPU;
     case core::SlotKind::kCpu:
       return Proto::SLOTS_CPU;
+    case core::SlotKind::kTrainingGpu:
+      return Proto::SLOTS_TRAINING_GPU;
   }
   return Proto::SLOTS_ANY;
 }
@@ -31,6 +33,8 @@ absl::StatusOr<core::SlotKind> KindOf(Proto::Slots slots) {
       return core::SlotKind::kGpu;
     case Proto::SLOTS_CPU:
       return core::SlotKind::kCpu;
+    case Proto::SLOTS_TRAINING_GPU:
+      return core::SlotKind::kTrainingGpu;
     default:
       return absl::DataLossError("a job takes slots of a kind that this release does not know");
   }

@@ -54,6 +54,7 @@ v1::Worker ToProto(const core::Worker& worker, const View& view) {
   proto.set_free_slots(static_cast<int>(worker.free_slots().size()));
   for (const JobId job : worker.jobs()) proto.add_jobs(job.value());
   proto.set_gpus(worker.gpus);
+  proto.set_trains_on_gpus(worker.trains_on_gpus);
   proto.mutable_labels()->insert(worker.labels.begin(), worker.labels.end());
   proto.set_interface(worker.interface);
   proto.set_process_tracking(worker.process_tracking);
@@ -84,6 +85,7 @@ v1::Assignment ToProto(const core::Assignment& assignment, const std::string& st
     added->set_stop(rank.stop);
     added->set_store_port(rank.store_port);
     added->set_hand_over(rank.hand_over);
+    added->set_on_gpu(rank.on_gpu);
     *added->mutable_submitted_at() = ToProto(rank.submitted_at);
     *added->mutable_spec() = ParseSpec(rank.spec);
     if (added->spec().command().store() == "direct") added->set_store_host(store_host);

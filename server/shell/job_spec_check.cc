@@ -176,6 +176,10 @@ absl::Status CheckTrain(const v1::TrainSpec& train) {
   DP_RETURN_IF_ERROR(CheckRange("train.evaluateEvery", train.evaluate_every(), 0, infinity));
   DP_RETURN_IF_ERROR(CheckData(train.data()));
   DP_RETURN_IF_ERROR(CheckOneOf("train.precision", train.precision(), {"", "float32", "bf16"}));
+  DP_RETURN_IF_ERROR(CheckOneOf("train.device", train.device(), {"auto", "cpu", "cuda"}));
+  if (train.device() == "cuda" && train.backend() == "gloo") {
+    return Invalid("train.backend", train.backend(), "train.device cuda needs auto");
+  }
   DP_RETURN_IF_ERROR(CheckOneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"}));
   DP_RETURN_IF_ERROR(CheckPath("train.output.weights", train.output().weights()));
   DP_RETURN_IF_ERROR(CheckPath("train.trace", train.trace()));
@@ -285,6 +289,7 @@ absl::StatusOr<core::JobSpec> CheckedTrain(v1::JobSpec spec) {
   }
   checked.payload = spec.SerializeAsString();
   checked.saves = spec.train().has_checkpoint();
+  checked.gpu_training = spec.train().device() != "cpu" && spec.train().backend() != "gloo";
   return checked;
 }
 
@@ -306,6 +311,7 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
   if (spec.has_train() && spec.train().on_isolation().empty()) {
     spec.mutable_train()->set_on_isolation("continue");
   }
+  if (spec.has_train() && spec.train().device().empty()) spec.mutable_train()->set_device("auto");
   FillRestart(spec);
   FillGrowAfter(spec);
   if (spec.queue().empty()) spec.set_queue("default");

@@ -126,6 +126,33 @@ TEST(JobSpecCheckTest, ATextNeedsFilesAndAContext) {
               HasSubstr("train.data.vocabulary is 70000"));
 }
 
+TEST(JobSpecCheckTest, ATrainJobSaysWhetherItsRanksMayOrMustTrainOnGpus) {
+  const auto checked = [](const std::string& device, const std::string& backend = "auto") {
+    v1::JobSpec spec = Valid();
+    spec.mutable_train()->set_device(device);
+    spec.mutable_train()->set_backend(backend);
+    return *CheckJobSpec(spec);
+  };
+  EXPECT_TRUE(checked("").gpu_training);
+  EXPECT_EQ(checked("").scheduling.slots, core::SlotKind::kAny);
+  EXPECT_FALSE(checked("cpu").gpu_training);
+  EXPECT_FALSE(checked("auto", "gloo").gpu_training);
+  EXPECT_TRUE(checked("cuda").gpu_training);
+  EXPECT_EQ(checked("cuda").scheduling.slots, core::SlotKind::kTrainingGpu);
+  EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.mutable_train()->set_device("tpu"); }),
+              HasSubstr("train.device is tpu; it must be one of auto, cpu, cuda"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& s) {
+                s.mutable_train()->set_device("cuda");
+                s.set_slots("cpu");
+              }),
+              HasSubstr("train.device cuda needs GPUs"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& s) {
+                s.mutable_train()->set_device("cuda");
+                s.mutable_train()->set_backend("gloo");
+              }),
+              HasSubstr("train.backend is gloo; train.device cuda needs auto"));
+}
+
 TEST(JobSpecCheckTest, WhenAndWhereAJobMayRunIsChecked) {
   v1::JobSpec spec = Valid();
   spec.set_slots("gpu");

@@ -56,6 +56,7 @@ core::Worker Load(const journal::SavedWorker& proto) {
       .slots = {},
       .ports = {proto.ports().begin(), proto.ports().end()},
       .gpus = proto.gpus(),
+      .trains_on_gpus = proto.trains_on_gpus(),
       .labels = {proto.labels().begin(), proto.labels().end()},
       .interface = proto.interface(),
       .process_tracking = proto.process_tracking(),
@@ -210,7 +211,8 @@ absl::StatusOr<core::Job> Load(const journal::SavedJob& proto) {
                 .version = Revision(proto.version()),
                 .generation = Generation(proto.generation()),
                 .ranks = {},
-                .store_port = proto.store_port()};
+                .store_port = proto.store_port(),
+                .on_gpus = proto.on_gpus()};
   for (const journal::SavedRank& saved : proto.ranks()) {
     DP_ASSIGN_OR_RETURN(core::Rank rank, Load(saved));
     job.ranks.push_back(std::move(rank));

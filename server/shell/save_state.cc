@@ -41,9 +41,9 @@ void Save(const core::Drain& drain, journal::SavedDrain* proto) {
 }
 
 void Save(const core::Worker& worker, journal::SavedWorker* proto) {
-  const auto& [id, name, host, address, incarnation, state, leaving, slots, ports, gpus, labels,
-               interface, process_tracking, unhealthy, slot_report, drain, lost_at, lost_reason] =
-      worker;
+  const auto& [id, name, host, address, incarnation, state, leaving, slots, ports, gpus,
+               trains_on_gpus, labels, interface, process_tracking, unhealthy, slot_report, drain,
+               lost_at, lost_reason] = worker;
   proto->set_id(id.value());
   proto->set_name(name);
   proto->set_host(host);
@@ -57,6 +57,7 @@ void Save(const core::Worker& worker, journal::SavedWorker* proto) {
   }
   proto->mutable_ports()->Add(ports.begin(), ports.end());
   proto->set_gpus(gpus);
+  proto->set_trains_on_gpus(trains_on_gpus);
   proto->mutable_labels()->insert(labels.begin(), labels.end());
   proto->set_interface(interface);
   proto->set_process_tracking(process_tracking);
@@ -176,10 +177,10 @@ void Save(const core::Event& event, journal::SavedEvent* proto) {
 }
 
 void Save(const core::Job& job, journal::SavedJob* proto) {
-  const auto& [id, request_id, user, spec, state, version, generation, ranks, store_port, world,
-               suspicion, checkpoints, weights, handover, failure, past, restarts, restart_count,
-               not_before, no_retry, not_restarted, priority, held, queued, after, time_left,
-               deadline, submitted_at, placed_at, running_at, finished_at] = job;
+  const auto& [id, request_id, user, spec, state, version, generation, ranks, store_port, on_gpus,
+               world, suspicion, checkpoints, weights, handover, failure, past, restarts,
+               restart_count, not_before, no_retry, not_restarted, priority, held, queued, after,
+               time_left, deadline, submitted_at, placed_at, running_at, finished_at] = job;
   proto->set_id(id.value());
   *proto->mutable_submit() = ToRecord({submitted_at, core::SubmitJob{request_id, spec, user}});
   proto->set_state(ToProto(state));
@@ -187,6 +188,7 @@ void Save(const core::Job& job, journal::SavedJob* proto) {
   proto->set_generation(generation.value());
   for (const core::Rank& rank : ranks) Save(rank, proto->add_ranks());
   proto->set_store_port(store_port);
+  proto->set_on_gpus(on_gpus);
   Save(world, proto->mutable_world());
   Save(suspicion, proto->mutable_suspicion());
   for (const core::Checkpoint& one : checkpoints.all()) Save(one, proto->add_checkpoints());

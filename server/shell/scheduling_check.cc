@@ -85,6 +85,12 @@ absl::StatusOr<core::Scheduling> CheckScheduling(const v1::JobSpec& spec) {
                               .singleton = spec.singleton(),
                               .preemptible = spec.preemptible()};
   DP_ASSIGN_OR_RETURN(scheduling.slots, ToKind(spec.slots()));
+  if (spec.train().device() == "cuda") {
+    if (scheduling.slots == core::SlotKind::kCpu) {
+      return absl::InvalidArgumentError("slots is \"cpu\"; train.device cuda needs GPUs");
+    }
+    scheduling.slots = core::SlotKind::kTrainingGpu;
+  }
   DP_ASSIGN_OR_RETURN(scheduling.grow_after, GrowAfter(spec));
   if (spec.has_max_duration()) scheduling.max_duration = FromProto(spec.max_duration());
   if (spec.has_ttl_after_finish()) scheduling.ttl_after_finish = FromProto(spec.ttl_after_finish());

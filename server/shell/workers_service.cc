@@ -53,11 +53,12 @@ grpc::ServerUnaryReactor* WorkersService::Register(grpc::CallbackServerContext* 
                                                    v1::RegisterResponse* response) {
   if (const absl::Status checked = Check(*request); !checked.ok()) return Refuse(context, checked);
   core::RegisterWorker worker{
-      request->name(),      request->host(),
-      request->address(),   Incarnation(request->incarnation()),
-      request->slots(),     {request->ports().begin(), request->ports().end()},
-      request->gpus(),      {request->labels().begin(), request->labels().end()},
-      request->interface(), request->process_tracking()};
+      request->name(),          request->host(),
+      request->address(),       Incarnation(request->incarnation()),
+      request->slots(),         {request->ports().begin(), request->ports().end()},
+      request->gpus(),          {request->labels().begin(), request->labels().end()},
+      request->interface(),     request->process_tracking(),
+      request->trains_on_gpus()};
   return Apply(driver_, context, std::move(worker),
                [=, this](const core::Outcome& outcome, const View& view) {
                  const WorkerId id = std::get<WorkerId>(outcome.reply);

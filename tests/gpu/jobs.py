@@ -9,7 +9,7 @@ SMALL_GPT = {"preset": "gpt", "context": 32, "vocabulary": 256}
 
 def job(name, slots, ranks=1, **train):
     return {"apiVersion": "dp/v1", "kind": "Job", "name": name, "ranks": ranks, "slots": slots,
-            "train": {"seed": 1, **train}}
+            "train": {"seed": 1, "device": "cuda" if slots == GPU else "cpu", **train}}
 
 
 def cnn(name, data, slots, ranks=1, **train):

@@ -148,7 +148,8 @@ core::JobSpec Saving(const std::string& name, core::Scheduling scheduling) {
           .nodes_max = 2,
           .scheduling = std::move(scheduling),
           .grace = absl::Seconds(7),
-          .saves = true};
+          .saves = true,
+          .gpu_training = true};
 }
 
 // Job 7 leaves its slot to job 8, which goes from record, comes back, and is requeued.
@@ -238,7 +239,17 @@ void Later(Life& life) {
 std::vector<core::Command> ALife() {
   Life life;
   life.Add(core::StartEpoch{});
-  life.Add(core::RegisterWorker{"a", "host-a", "10.0.0.1", kA, 2, {4001, 4002}, 2});
+  life.Add(core::RegisterWorker{"a",
+                                "host-a",
+                                "10.0.0.1",
+                                kA,
+                                2,
+                                {4001, 4002},
+                                2,
+                                {},
+                                "",
+                                "",
+                                /*trains_on_gpus=*/true});
   life.Add(core::RegisterWorker{"b", "host-b", "10.0.0.2", kB, 2});
   SucceedAndFail(life);
   Hang(life);

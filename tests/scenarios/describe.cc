@@ -179,11 +179,11 @@ std::vector<std::string> DescribeWorkers(const std::vector<const core::Worker*>&
 std::vector<std::string> DescribeAssignment(const core::Assignment& assignment) {
   std::vector<std::string> lines = {absl::StrCat("version ", assignment.version.ToString())};
   for (const core::AssignedRank& rank : assignment.ranks) {
-    lines.push_back(
-        absl::StrCat("job ", rank.key.job.ToString(), " rank ", rank.key.rank, " of ",
-                     rank.world_size, ", local rank ", rank.local_rank, ", slot ", rank.slot,
-                     rank.stop ? ", stop" : "", rank.hand_over ? ", hand over" : "",
-                     rank.store_port == 0 ? "" : absl::StrCat(", store port ", rank.store_port)));
+    lines.push_back(absl::StrCat(
+        "job ", rank.key.job.ToString(), " rank ", rank.key.rank, " of ", rank.world_size,
+        ", local rank ", rank.local_rank, ", slot ", rank.slot, rank.stop ? ", stop" : "",
+        rank.hand_over ? ", hand over" : "", rank.on_gpu ? ", on its GPU" : "",
+        rank.store_port == 0 ? "" : absl::StrCat(", store port ", rank.store_port)));
     for (const core::HostRanks& host : rank.hosts) {
       lines.push_back(absl::StrCat("  on ", host.address, ": slots ",
                                    absl::StrJoin(host.slots, " "), ", ports ",

@@ -269,9 +269,10 @@ core::SubmitJob Script::Submission(const Line& line) {
                               .preemptible = line.option("preemptible", "no") == "yes",
                               .grow_after = ToDuration(line.option("grow", "inf"))};
   const std::string slots = line.option("slots", "any");
-  scheduling.slots = slots == "gpu"   ? core::SlotKind::kGpu
-                     : slots == "cpu" ? core::SlotKind::kCpu
-                                      : core::SlotKind::kAny;
+  scheduling.slots = slots == "gpu"            ? core::SlotKind::kGpu
+                     : slots == "cpu"          ? core::SlotKind::kCpu
+                     : slots == "training-gpu" ? core::SlotKind::kTrainingGpu
+                                               : core::SlotKind::kAny;
   const std::string after = line.option("after", ""), asks = line.option("constraints", "");
   for (const auto each : absl::StrSplit(after, ',', absl::SkipEmpty())) {
     scheduling.after.push_back(*ParseDependency(each));
@@ -287,6 +288,7 @@ core::SubmitJob Script::Submission(const Line& line) {
                      .nodes_max = line.number("nodes-max", 0),
                      .scheduling = std::move(scheduling)};
   spec.saves = line.option("saves", "no") == "yes";
+  spec.gpu_training = line.option("trains", "") == "on-gpus";
   spec.grace = ToDuration(line.option("grace", "10s"));
   if (line.option("restart", "no") == "yes") spec.restart = LimitsOf(line);
   return {line.option("request", absl::StrCat("auto-", ++last_request_)), std::move(spec),
@@ -318,6 +320,7 @@ core::RegisterWorker Script::Register(const Line& line) {
                               host + ".test",          Incarnation(life),
                               line.number("slots", 1), PortsOf(line)};
   worker.gpus = line.number("gpus", 0);
+  worker.trains_on_gpus = line.option("trains", "") == "on-gpus";
   const std::string labels = line.option("labels", "");
   for (const auto each : absl::StrSplit(labels, ',', absl::SkipEmpty())) {
     const Label label = *ParseLabel(each);

@@ -20,6 +20,7 @@
 #include "base/host_port.h"
 #include "base/labels.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/name.h"
 #include "base/notify_socket.h"
 #include "base/random.h"
@@ -27,6 +28,7 @@
 #include "base/version.h"
 #include "client/grpc_connection.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/cuda_trainer.h"
 #include "worker/agent/gpu_reader.h"
 #include "worker/agent/gpus.h"
 #include "worker/agent/guarded_runner.h"
@@ -43,6 +45,8 @@ namespace dp::worker {
 namespace {
 
 constexpr int kUsageError = 2;
+// It opens the GPU; a driver that hangs must not keep the daemon from its other jobs for ever.
+constexpr absl::Duration kSelfCheckPatience = absl::Seconds(60);
 constexpr char kDriverDir[] = "/proc/driver/nvidia/gpus";
 
 struct Flags {
@@ -247,6 +251,15 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
   };
 }
 
+// Nothing where no slot has a GPU.
+CudaTrainer CudaTrainerOf(const Flags& flags) {
+  if (flags.gpus.empty()) return {};
+  CudaTrainer found = FindCudaTrainer(flags.trainer, kSelfCheckPatience);
+  Log(found.path.empty() ? Severity::kWarning : Severity::kInfo, "cuda_trainer",
+      {{"path", found.path}, {"why_not", found.why_not}});
+  return found;
+}
+
 absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   DP_ASSIGN_OR_RETURN(const StateDir state_dir, StateDir::Open(flags.state_dir, flags.coordinator));
   DP_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Reserve(flags.slots));
@@ -270,6 +283,9 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   options.device_memory = device_memory.get();
   const auto gpus = flags.gpus.empty() ? nullptr : OpenGpuReader(kDriverDir);
   options.gpus = gpus.get();
+  CudaTrainer cuda_trainer = CudaTrainerOf(flags);
+  options.rank_host.cuda_trainer = std::move(cuda_trainer.path);
+  options.rank_host.no_cuda_trainer = std::move(cuda_trainer.why_not);
   options.process_tracking = cgroups == nullptr ? "guard" : cgroups->hierarchy();
   options.stores = &stores;
   options.notify = &notify;

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "proto/convert/time.h"
@@ -40,9 +41,25 @@ void AddPlace(const v1::AssignedRank& rank, const RankHost& host, const LogSpool
   for (const auto& [name, value] : place) (*environment)[name] = value;
 }
 
+// Why a rank that would take its slot's GPU is to do without; empty: it is not that one.
+std::string WhyNotOnGpu(const v1::AssignedRank& rank, const RankHost& host) {
+  const bool would = rank.spec().train().device() == "auto" && !rank.on_gpu();
+  if (!would || DevicesOf(rank.slot(), host.facts).empty()) return "";
+  if (host.cuda_trainer.empty()) return host.no_cuda_trainer;
+  return "not every rank of its generation has a GPU to train on, or train.backend is gloo";
+}
+
 void SetTrainer(const v1::AssignedRank& rank, const RankHost& host, Environment* environment,
                 RankCommand* command) {
-  command->argv = {host.trainer};
+  command->argv = {rank.on_gpu() ? host.cuda_trainer : host.trainer};
+  if (const std::string reason = WhyNotOnGpu(rank, host); !reason.empty()) {
+    (*environment)["DP_NO_GPU_BECAUSE"] = reason;
+  }
+  if (rank.on_gpu()) {
+    (*environment)["DP_DEVICE"] = "cuda";
+    // Its own alone, so that it is the first one that the rank sees.
+    (*environment)["CUDA_VISIBLE_DEVICES"] = absl::StrJoin(DevicesOf(rank.slot(), host.facts), ",");
+  }
   (*environment)["OMP_NUM_THREADS"] = absl::StrCat(std::max(rank.spec().threads_per_rank(), 1));
 }
 

@@ -21,6 +21,8 @@ struct RankHost {
   std::string worker;                    // name
   std::string address;                   // of this host for peers
   std::string trainer;                   // path of dp-trainer
+  std::string cuda_trainer = {};         // of the one for GPUs; empty: none can be used here
+  std::string no_cuda_trainer = {};      // then: why
   std::vector<std::string> environment;  // of the daemon, NAME=value
   HostFacts facts = {};
 };

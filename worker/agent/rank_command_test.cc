@@ -9,6 +9,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::Not;
+using testing::StartsWith;
 
 class RankCommandTest : public testing::Test {
  protected:
@@ -54,6 +55,32 @@ TEST_F(RankCommandTest, ThreadsComeFromTheJob) {
 
 TEST_F(RankCommandTest, ATrainJobRunsTheTrainer) {
   EXPECT_THAT(Command().argv, ElementsAre("/opt/dp-trainer"));
+}
+
+TEST_F(RankCommandTest, ARankOnAGpuRunsTheTrainerForGpusAndSeesItsOwn) {
+  host_.cuda_trainer = "/opt/dp-trainer-cuda";
+  host_.facts = {.slots = 2, .devices = {"GPU-a", "GPU-b", "GPU-c", "GPU-d"}};
+  rank_.set_slot(1);
+  rank_.set_on_gpu(true);
+  EXPECT_THAT(Command().argv, ElementsAre("/opt/dp-trainer-cuda"));
+  EXPECT_THAT(Command().environment, Contains("CUDA_VISIBLE_DEVICES=GPU-b,GPU-d"));
+  EXPECT_THAT(Command().environment, Contains("DP_DEVICE=cuda"));
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("DP_NO_GPU_BECAUSE"))));
+}
+
+TEST_F(RankCommandTest, ARankThatLeavesItsGpuAloneIsToldWhyWhereItsJobLeavesThatOpen) {
+  host_.no_cuda_trainer = "dp-trainer-cuda does not exist";
+  host_.facts.devices = {"GPU-a"};
+  rank_.mutable_spec()->mutable_train()->set_device("auto");
+  EXPECT_THAT(Command().argv, ElementsAre("/opt/dp-trainer"));
+  EXPECT_THAT(Command().environment, Contains("DP_NO_GPU_BECAUSE=dp-trainer-cuda does not exist"));
+  host_.cuda_trainer = "/opt/dp-trainer-cuda";
+  EXPECT_THAT(Command().environment, Contains(StartsWith("DP_NO_GPU_BECAUSE=not every rank")));
+  rank_.mutable_spec()->mutable_train()->set_device("cpu");
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("DP_NO_GPU_BECAUSE"))));
+  rank_.mutable_spec()->mutable_train()->set_device("auto");
+  host_.facts.devices.clear();
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("DP_NO_GPU_BECAUSE"))));
 }
 
 TEST_F(RankCommandTest, AJobWithoutAProgramIsRefused) {

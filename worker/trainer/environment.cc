@@ -47,6 +47,13 @@ absl::StatusOr<Environment> ReadEnvironment(const Lookup& lookup) {
   environment.address = TextOr(lookup, "DP_ADDRESS", "127.0.0.1");
   environment.gloo_interface = TextOr(lookup, "GLOO_SOCKET_IFNAME", "");
   environment.metrics_file = TextOr(lookup, "DP_METRICS_FILE", "");
+  environment.no_gpu_because = TextOr(lookup, "DP_NO_GPU_BECAUSE", "");
+  const std::string device = TextOr(lookup, "DP_DEVICE", "cpu");
+  environment.on_gpu = device == "cuda";
+  if (!environment.on_gpu && device != "cpu") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("DP_DEVICE is '", device, "', neither cpu nor cuda"));
+  }
   return environment;
 }
 

@@ -18,6 +18,8 @@ struct Environment {
   std::string address;         // where peers reach this host
   std::string gloo_interface;  // GLOO_SOCKET_IFNAME; empty: the one that has `address`
   std::string metrics_file;    // empty: no metrics
+  bool on_gpu = false;         // DP_DEVICE: computes on the first GPU that it is shown
+  std::string no_gpu_because;  // DP_NO_GPU_BECAUSE: a GPU of its slot is left alone for this reason
 };
 
 // `lookup` is getenv or a test's table. Errors: InvalidArgument names the variable that is missing

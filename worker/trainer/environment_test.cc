@@ -29,6 +29,14 @@ class EnvironmentTest : public ::testing::Test {
                                                    {"DP_METRICS_FILE", "/spool/2.metrics"}};
 };
 
+TEST_F(EnvironmentTest, TheDeviceIsTheCpuUnlessTheDaemonSaysOtherwise) {
+  EXPECT_FALSE(Read()->on_gpu);
+  variables_["DP_DEVICE"] = "cuda";
+  EXPECT_TRUE(Read()->on_gpu);
+  variables_["DP_DEVICE"] = "tpu";
+  EXPECT_EQ(Read().status().message(), "DP_DEVICE is 'tpu', neither cpu nor cuda");
+}
+
 TEST_F(EnvironmentTest, ReadsWhatTheDaemonSets) {
   const auto environment = Read();
   ASSERT_TRUE(environment.ok()) << environment.status();

@@ -1,6 +1,7 @@
 #include "worker/trainer/rank_model.h"
 
 #include <array>
+#include <utility>
 
 #include "base/overloaded.h"
 #include "base/status.h"
@@ -62,8 +63,14 @@ absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan&
 
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int batch_size) {
+  DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Device> cpu, engine::OpenCpu(plan.threads));
+  return MakeRankModel(plan, dataset, batch_size, std::move(cpu));
+}
+
+absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int batch_size, std::unique_ptr<engine::Device> device) {
   RankModel model;
-  DP_ASSIGN_OR_RETURN(model.device, engine::OpenCpu(plan.threads));
+  model.device = std::move(device);
   DP_ASSIGN_OR_RETURN(model.layers, CheckLayers(plan, dataset));
   model.layout = engine::LayOut(model.layers);
   model.averaged = WithLossAndWish(model.layout);

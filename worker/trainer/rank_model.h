@@ -44,5 +44,8 @@ absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan&
 // values drawn from the plan's seed. Errors: InvalidArgument names the layer that does not fit.
 absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int batch_size);
+// On that device; without one it is the CPU.
+absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int batch_size, std::unique_ptr<engine::Device> device);
 
 }  // namespace dp::trainer

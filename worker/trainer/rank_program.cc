@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,7 @@
 #include "worker/trainer/handover_watch.h"
 #include "worker/trainer/manifest.h"
 #include "worker/trainer/open_group.h"
+#include "worker/trainer/rank_device.h"
 #include "worker/trainer/rank_model.h"
 #include "worker/trainer/resume.h"
 #include "worker/trainer/saver.h"
@@ -115,6 +117,10 @@ class RankProgram {
   ~RankProgram() { background_.CancelAll(); }
 
   absl::StatusOr<TrainingEnd> Run() {
+    if (!environment_.no_gpu_because.empty()) {
+      Log(Severity::kWarning, "trains_on_cpu",
+          {{"rank", environment_.rank}, {"reason", environment_.no_gpu_because}});
+    }
     ReachFaultPoint("join");
     DP_RETURN_IF_ERROR(session_.Join(kJoinTimeout));
     ReachFaultPoint("load");
@@ -159,16 +165,20 @@ class RankProgram {
 
   absl::StatusOr<TrainingEnd> TrainWithPeers(const TrainingPlan& plan, const Datasets& data,
                                              MetricLog& metrics) {
-    DP_ASSIGN_OR_RETURN(OpenedGroup opened,
-                        OpenGroup(plan.backend, store_, environment_, TimeoutsOf(plan)));
-    return Train(plan, data, metrics, opened);
+    DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Device> device,
+                        OpenRankDevice(environment_, plan.threads));
+    DP_ASSIGN_OR_RETURN(OpenedGroup opened, OpenGroup(plan.backend, store_, environment_,
+                                                      TimeoutsOf(plan), StreamOf(*device)));
+    return Train(plan, data, metrics, opened, std::move(device));
   }
 
   absl::StatusOr<TrainingEnd> Train(const TrainingPlan& plan, const Datasets& data,
-                                    MetricLog& metrics, OpenedGroup& opened) {
+                                    MetricLog& metrics, OpenedGroup& opened,
+                                    std::unique_ptr<engine::Device> device) {
     engine::Group& group = *opened.group;
     engine::GlobalBatchSampler sampler = TrainSampler(plan, *data.train, group);
-    DP_ASSIGN_OR_RETURN(RankModel model, MakeRankModel(plan, *data.train, sampler.capacity()));
+    DP_ASSIGN_OR_RETURN(RankModel model,
+                        MakeRankModel(plan, *data.train, sampler.capacity(), std::move(device)));
     DP_RETURN_IF_ERROR(engine::AlignReplicas(group, model.layout, model.values->span()));
     engine::Reducer reducer(group, model.averaged, model.gradients->span(),
                             {.buckets = BucketsOf(plan)}, clock_);

@@ -1,0 +1,88 @@
+"""Which trainer a rank gets on a host with a GPU; with a driver's files that are not real and a trainer that only says
+where it would compute."""
+
+import json
+import unittest
+
+from cluster import BIN, Cluster
+from gpu_return_test import NVML, WITH_GPU, why_not
+from idx_data import train_job, write_idx
+
+PASSES = "echo 'driver: CUDA 13.0'; exit 0"
+FAILS = "echo 'nccl: missing: no such file; install it'; exit 1"
+# The CPU stands for the GPU.
+TRAINER = """#!/bin/sh
+if [ "$1" = --self-check ]; then {check}; fi
+echo "computes on $DP_DEVICE with $CUDA_VISIBLE_DEVICES"
+unset DP_DEVICE
+exec {trainer}
+"""
+
+
+@unittest.skipIf(why_not(), why_not())
+class GpuTrainerTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = self.enterContext(Cluster())
+        (self.cluster.dir / "memory").write_text("0")
+        self.data = write_idx(self.cluster.dir / "data")
+
+    def start_daemon(self, check, slots=1):
+        programs = self.cluster.dir / "programs"
+        programs.mkdir()
+        (programs / "dp-trainer").symlink_to(BIN / "dp-trainer")
+        trainer = programs / "dp-trainer-cuda"
+        trainer.write_text(TRAINER.format(check=check, trainer=BIN / "dp-trainer"))
+        trainer.chmod(0o755)
+        return self.cluster.worker(
+            name="gpu-host", slots=slots, options=("--trainer", programs / "dp-trainer"),
+            prefix=["unshare", "-m", "sh", "-c", WITH_GPU, "sh"],
+            env={"LD_LIBRARY_PATH": str(NVML), "FAKE_NVML": str(self.cluster.dir / "memory")})
+
+    def submit(self, ranks=1, **train):
+        return self.cluster.submit(train_job(self.data, ranks=ranks, **train))
+
+    def logs(self, job):
+        return self.cluster.dpctl("logs", job).stdout
+
+    def trains_on_gpus(self):
+        (worker,) = json.loads(self.cluster.dpctl("workers", "-o", "json").stdout)["items"]
+        return worker["trainsOnGpus"]
+
+    def test_a_rank_on_a_gpu_slot_gets_the_trainer_whose_self_check_passed(self):
+        daemon = self.start_daemon(PASSES)
+        self.assertTrue(self.trains_on_gpus(), daemon.log())
+        for device in ("auto", "cuda"):
+            job = self.submit(device=device)
+            self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
+            self.assertIn("computes on cuda with GPU-aaaa", self.logs(job))
+        job = self.submit(device="cpu")
+        self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
+        self.assertNotIn("computes on", self.logs(job))
+        self.assertNotIn("trains_on_cpu", self.logs(job))
+
+    def test_all_ranks_train_on_gpus_or_none_does(self):
+        self.start_daemon(PASSES, slots=2)
+        job = self.submit(ranks=2)
+        self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
+        self.assertNotIn("computes on", self.logs(job))
+        self.assertIn("event=trains_on_cpu rank=0 reason=\"not every rank", self.logs(job))
+        self.assertNotIn("event=trains_on_cpu rank=1", self.logs(job))  # its slot has no GPU
+
+    def test_without_one_a_job_that_leaves_it_open_trains_on_cpus_and_another_waits_with_the_remedy(self):
+        daemon = self.start_daemon(FAILS)
+        self.assertFalse(self.trains_on_gpus())
+        self.assertIn("event=cuda_trainer", daemon.log())
+        job = self.submit()
+        self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
+        self.assertIn("event=trains_on_cpu", self.logs(job))
+        self.assertIn("nccl: missing: no such file; install it", self.logs(job))
+        waits = self.cluster.describe(self.submit(device="cuda"))
+        self.assertEqual(waits["state"], "PENDING")
+        self.assertEqual(waits["pendingReasons"][0],
+                         "needs 1 GPU slot to train on, 0 free of 0 in all on 0 workers")
+        self.assertIn("no trainer uses the GPUs of gpu-host: 'dp-trainer-cuda --self-check' says there",
+                      waits["pendingReasons"][1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,39 @@
+#include "worker/trainer/trainer_main.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/rank.h"
+#include "base/version.h"
+#include "worker/trainer/rank_program.h"
+
+namespace dp::trainer {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kBadUsage = 2;
+
+}  // namespace
+
+int RunTrainer(const char* program, int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    std::printf("%s\n", VersionLine(program).c_str());
+    return 0;
+  }
+  const auto environment = ReadEnvironment([](const char* name) { return getenv(name); });
+  if (!environment.ok()) {
+    const std::string why(environment.status().message());
+    std::fprintf(stderr, "%s: %s\n", program, why.c_str());
+    return kBadUsage;
+  }
+  const auto end = RunRank(*environment, Clock::Steady());
+  if (end.ok()) return *end == TrainingEnd::kHandedOver ? kHandedOverExitCode : 0;
+  std::fprintf(stderr, "%s: rank %d: %s\n", program, environment->rank,
+               end.status().ToString(absl::StatusToStringMode::kWithNoExtraData).c_str());
+  return kFailed;
+}
+
+}  // namespace dp::trainer
