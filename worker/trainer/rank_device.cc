@@ -14,7 +14,6 @@ absl::StatusOr<std::unique_ptr<engine::Device>> OpenRankDevice(const Environment
                                    "; 'dp-trainer-cuda --self-check' on this host says more"));
 }
 
-// TODO: the device's own, once one has a stream.
-void* StreamOf(engine::Device&) { return nullptr; }
+void* StreamOf(engine::Device& device) { return device.stream(); }
 
 }  // namespace dp::trainer
