@@ -31,17 +31,16 @@ absl::StatusOr<CudnnPlan> CudnnPlan::Make(const Planning& planning, CudnnGraph g
 absl::Status CudnnPlan::Choose(const Planning& planning, absl::Span<void* const> scratch) {
   const CudnnTarget target{.handle = dnn_};
   DP_RETURN_IF_ERROR(graph_.Finish(target));
-  DP_ASSIGN_OR_RETURN(const std::vector<CudnnEngine> found, FindCudnnEngines(graph_, target));
-  std::vector<const CudnnEngine*> engines;
+  DP_ASSIGN_OR_RETURN(std::vector<CudnnEngine> found, FindCudnnEngines(graph_, target));
   std::vector<std::string> names;
-  for (const CudnnEngine& each : found) {
+  for (CudnnEngine& each : found) {
     if (!IsExact(each.notes, options_.full_float32)) continue;
-    engines.push_back(&each);
     names.push_back(each.name);
+    engines_.push_back(std::move(each));
   }
   return BuildBest(planning, {.plan = options_.name,
                               .candidates = names,
-                              .build = [&](int i) { return Build(*engines[i]); },
+                              .build = [&](int i) { return Build(engines_[i]); },
                               .run = [&] { return Run(planning.stream, scratch); }});
 }
 

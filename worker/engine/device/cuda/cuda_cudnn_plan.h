@@ -42,6 +42,7 @@ class CudnnPlan {
   absl::Status TakeWorkspace(int64_t bytes);
 
   CudnnGraph graph_;
+  std::vector<CudnnEngine> engines_;  // found for it; the plan refers to one's configuration
   CudnnPlanOptions options_;
   cudnnHandle_t dnn_;
   void* shared_workspace_;
