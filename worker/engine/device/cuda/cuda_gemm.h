@@ -51,9 +51,9 @@ class GemmPlan {
   absl::Status ChooseAlgorithm(const Planning& planning, const GemmOperands& scratch);
 
   GemmShape shape_;
-  cublasLtHandle_t blas_;
-  void* workspace_;
-  size_t workspace_bytes_;
+  cublasLtHandle_t blas_ = nullptr;
+  void* workspace_ = nullptr;
+  size_t workspace_bytes_ = 0;
   Desc desc_;
   // LayoutsOf(shape_).
   Layout a_;
