@@ -81,8 +81,9 @@ class OneRank {
     std::vector<float> initial(static_cast<size_t>(layout_.size));
     Initialize(layout_, 1, absl::MakeSpan(initial));
     device_->Write(initial, values_->span());
-    DP_ASSIGN_OR_RETURN(network_, device_->Compile(layers, options.number("--batch"), 1,
-                                                   values_->span(), gradients_->span()));
+    DP_ASSIGN_OR_RETURN(network_,
+                        device_->Compile(layers, {.batch_size = options.number("--batch")},
+                                         values_->span(), gradients_->span()));
     group_ = std::move(MakeLocalGroups(1, {})[0]);
     reducer_ = std::make_unique<Reducer>(*group_, layout_, gradients_->span());
     return absl::OkStatus();

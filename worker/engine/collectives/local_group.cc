@@ -203,9 +203,10 @@ class LocalGroup : public Group {
     return absl::OkStatus();
   }
 
-  // Slices do not overlap, so the ranks write into each other's memory side by side.
+  // Slices do not overlap, so the ranks write into each other's memory side by side. What one rank
+  // has is its reduction already, and may lie in the memory of a device.
   void ReduceMySlice(size_t count, ReduceOp op) {
-    if (size_ == 1) return;  // it is there already, and may be a device's memory
+    if (size_ == 1) return;
     const Slice slice = SliceOf(count, rank_, size_);
     if (slice.count == 0) return;
     std::vector<const float*> inputs;

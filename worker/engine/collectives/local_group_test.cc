@@ -9,6 +9,12 @@ INSTANTIATE_TEST_SUITE_P(LocalGroup, GroupConformance,
                          ::testing::Combine(::testing::Values(Backend{MakeLocalGroups}),
                                             ::testing::Range(1, 5)));
 
+TEST(LocalGroupTest, OneRankAloneLeavesMemoryUntouchedWhichMayBeADevices) {
+  Groups groups = MakeLocalGroups(1);
+  float* const on_no_page = reinterpret_cast<float*>(64);
+  EXPECT_EQ(groups[0]->AllReduce({on_no_page, 1000}, ReduceOp::kSum)->Wait(), absl::OkStatus());
+}
+
 TEST(LocalGroupTest, CallsThatDoNotAgreeAreRefusedOnAllRanks) {
   Groups groups = MakeLocalGroups(2);
   std::vector<float> ten(10), eleven(11);
