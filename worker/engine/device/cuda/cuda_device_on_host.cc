@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "worker/engine/device/cuda/cuda_attention_plan.h"
+#include "worker/engine/device/cuda/cuda_cudnn_graph.h"
 #include "worker/engine/device/cuda/cuda_gemm.h"
 #include "worker/engine/device/cuda/cuda_gemm_shape.h"
 #include "worker/engine/device/cuda/cuda_graph.h"
@@ -53,6 +54,10 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t) {
 }  // extern "C"
 
 namespace dp::engine::cuda {
+
+// None is ever made: attention is the kernels' own.
+CudnnDescriptor::~CudnnDescriptor() = default;
+
 namespace {
 
 // Elements of an array that a plan was given, of either type.
