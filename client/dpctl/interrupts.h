@@ -9,7 +9,8 @@
 
 namespace dp::ctl {
 
-// Counts how often the user pressed Ctrl-C. Thread-safe.
+// Counts how often the user pressed Ctrl-C; another signal that ends programs counts as the first
+// time only. Thread-safe.
 class Interrupts {
  public:
   Interrupts() : raised_(eventfd(0, EFD_CLOEXEC)) { DP_CHECK(raised_ >= 0); }

@@ -42,9 +42,9 @@ class ScratchDir {
     const fs::path parent = fs::temp_directory_path(error);
     std::string name = (parent / "dpctl-local-XXXXXX").string();
     if (error || mkdtemp(name.data()) == nullptr)
-      return absl::FailedPreconditionError(
-          absl::StrCat("--local can make no directory of its own in '", parent.string(),
-                       "'; set TMPDIR to one that can be written"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "--local can make no directory of its own in '",
+          error ? getenv("TMPDIR") : parent.c_str(), "'; set TMPDIR to one that can be written"));
     path_ = name;
     return absl::OkStatus();
   }

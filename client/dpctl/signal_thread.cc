@@ -20,7 +20,9 @@ void RaiseOnSignals(int signals, int stop, Interrupts& interrupts) {
     if (poll(ready, 2, -1) < 0) continue;  // interrupted by a signal of another kind
     if (ready[1].revents != 0) return;
     signalfd_siginfo info;
-    if (read(signals, &info, sizeof(info)) == sizeof(info)) interrupts.Raise();
+    if (read(signals, &info, sizeof(info)) != sizeof(info)) continue;
+    // A terminal that closes, and `timeout`, send their signal twice; that is nobody's wish.
+    if (info.ssi_signo == SIGINT || interrupts.count() == 0) interrupts.Raise();
   }
 }
 

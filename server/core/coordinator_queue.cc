@@ -29,6 +29,12 @@ std::string WorkersOf(const Job& job) {
   return absl::StrCat(absl::StrJoin(names, ", "), " and ", more, " more");
 }
 
+absl::Status CheckGoesOn(const Job& job) {
+  if (!job.terminal()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job.id.ToString(), " is over: ", Name(job.state)));
+}
+
 }  // namespace
 
 absl::StatusOr<Job*> Coordinator::PendingJob(JobId id) {
@@ -48,7 +54,8 @@ absl::StatusOr<Reply> Coordinator::On(const HoldJob& command, absl::Time) {
 
 absl::StatusOr<Reply> Coordinator::On(const ReleaseJob& command, absl::Time) {
   DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
-  if (job->terminal() || !std::exchange(job->held, false)) return Reply();
+  DP_RETURN_IF_ERROR(CheckGoesOn(*job));
+  if (!std::exchange(job->held, false)) return Reply();
   Touch({Topic::Kind::kJob, job->id.value()});
   Tell(*job, "released");
   return Reply();
@@ -57,10 +64,7 @@ absl::StatusOr<Reply> Coordinator::On(const ReleaseJob& command, absl::Time) {
 absl::StatusOr<Reply> Coordinator::On(const PrioritizeJob& command, absl::Time) {
   DP_RETURN_IF_ERROR(CheckPriority(command.priority));
   DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
-  if (job->terminal()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job->id.ToString(), " is over: ", Name(job->state)));
-  }
+  DP_RETURN_IF_ERROR(CheckGoesOn(*job));
   const int before = std::exchange(job->priority, command.priority);
   if (before == command.priority) return Reply();
   Touch({Topic::Kind::kJob, job->id.value()});

@@ -165,9 +165,20 @@ void Driver::CatchUpWithTheJournal() {
 // A clock that is set back stands still rather than go back; see `behind_` for one that begins so.
 absl::Time Driver::Now() const { return std::max(now_, clock_.Now() + behind_); }
 
-// A registry that knows nothing does not say of any job that it was forgotten.
+// A registry that knows nothing does not say of any job that it was forgotten, nor one that has
+// lost its end: nothing is logged of a job before it is on record.
 absl::Status Driver::CheckLogsAreOurs() const {
-  if (coordinator_.epoch().valid() || options_.logged.empty()) return absl::OkStatus();
+  if (options_.logged.empty()) return absl::OkStatus();
+  const JobId last = *absl::c_max_element(options_.logged);
+  const uint64_t known = coordinator_.state().jobs.last_id();
+  if (coordinator_.epoch().valid() && last.value() > known) {
+    return absl::DataLossError(absl::StrCat(
+        "there are logs of job ", last.ToString(), ", but the journal knows jobs up to ", known,
+        " only: it has lost its end, or is an older copy; nothing was removed. Restore the whole "
+        "data directory from a backup, or, to go on without the jobs in between, move their "
+        "folders out of logs/"));
+  }
+  if (coordinator_.epoch().valid()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the journal is new, but there are logs of jobs (", options_.logged.size(),
       "), of which nothing was removed; restore the data directory from a backup, or start "

@@ -15,6 +15,8 @@
 namespace dp::server {
 namespace {
 
+using ::testing::HasSubstr;
+
 // Each call returns when the driver has answered it.
 class DriverRestartTest : public ::testing::Test {
  protected:
@@ -123,6 +125,22 @@ TEST_F(DriverRestartTest, AVerdictThatWasDueAtTheEndIsGivenAtTheStart) {
   Start(cut);
   EXPECT_EQ(Job(), "starting, generation 2");
   driver_.reset();
+}
+
+TEST_F(DriverRestartTest, AJournalThatKnowsFewerJobsThanThereAreLogsOfHasLostItsEnd) {
+  SubmitRestartable();
+  driver_.reset();
+  const auto start = [this](uint64_t logged) {
+    return Driver::Start({.logged = {JobId(logged)}}, journal_, clock_, [](const absl::Status&) {})
+        .status();
+  };
+  const size_t commands = journal_.commands().size();
+  const absl::Status status = start(2);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("logs of job 2, but the journal knows jobs up to 1"));
+  EXPECT_EQ(journal_.commands().size(), commands);
+  EXPECT_TRUE(start(1).ok());
 }
 
 TEST_F(DriverRestartTest, ADaemonThatComesBackTakesItsPlaceWhereAllOthersAreSilentToo) {
