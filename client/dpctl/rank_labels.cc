@@ -9,22 +9,24 @@ namespace dp::ctl {
 bool RankLabels::Enter(uint64_t generation) {
   if (generation <= generation_) return false;
   const bool another = std::exchange(generation_, generation) != 0;
-  if (!another) return false;
-  hosts_.clear();
-  asked_ = false;
-  return true;
+  if (another) asked_ = false;
+  return another;
 }
 
 void RankLabels::Learn(const v1::Job& job) {
+  hosts_.clear();
+  learned_ = job.generation();
   for (const v1::Rank& rank : job.ranks()) hosts_[rank.rank()] = rank.host();
 }
 
 std::string RankLabels::Host(int rank, const std::string& before) {
-  if (!hosts_.contains(rank) && !asked_) {
+  const bool known = learned_ == generation_ && hosts_.contains(rank);
+  if (!known && !asked_) {
     asked_ = true;
     const absl::StatusOr<v1::Job> job = GetJob(context_, job_);
     if (job.ok()) Learn(*job);  // else the line does without
   }
+  if (learned_ != generation_) return "";
   const auto host = hosts_.find(rank);
   return host == hosts_.end() || host->second.empty() ? "" : before + host->second;
 }

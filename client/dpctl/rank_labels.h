@@ -17,8 +17,8 @@ class RankLabels {
   // The ranks of the job as it is.
   void Learn(const v1::Job& job);
 
-  // Lines of `generation` follow. Forgets where the ranks of an earlier one were; returns whether
-  // there was one.
+  // Lines of `generation` follow; returns whether lines of an earlier one came before. Where the
+  // ranks of a generation that is over were is not known.
   bool Enter(uint64_t generation);
 
   // Asks for the job once where the rank's host is not known: it may have been placed meanwhile.
@@ -33,7 +33,8 @@ class RankLabels {
   const uint64_t job_;
   std::map<int, std::string> hosts_;
   bool asked_ = false;
-  uint64_t generation_ = 0;
+  uint64_t generation_ = 0;  // whose lines come
+  uint64_t learned_ = 0;     // the one that hosts_ are of
 };
 
 }  // namespace dp::ctl

@@ -151,6 +151,7 @@ absl::StatusOr<SpawnedGuard> GuardedRunner::Spawn(const StartOrder& order) {
 void GuardedRunner::CarryOut(const SignalOrder& order) {
   const auto guard = guards_.find(order.key);
   if (guard == guards_.end()) return;
+  (void)kill(guard->second.pid, SIGCONT);  // one that was stopped would not hear of it
   // A guard that has ended meanwhile needs no order.
   (void)!send(guard->second.socket.get(), &order.order, sizeof(order.order), MSG_NOSIGNAL);
 }

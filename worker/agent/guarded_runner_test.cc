@@ -127,6 +127,20 @@ TEST_F(GuardedRunnerTest, TerminateEndsAStoppedRankToo) {
   EXPECT_EQ(Next(), absl::StrCat("signal ", SIGTERM));
 }
 
+TEST_F(GuardedRunnerTest, AStoppedGuardCarriesOutWhatItIsTold) {
+  Start({"wait", fifo_.path()});
+  EXPECT_EQ(fifo_.Read(), "ready\n");
+  EXPECT_EQ(Next(), "started");
+  std::ifstream stat(absl::StrCat("/proc/", pid_, "/stat"));
+  std::string number, name, state;
+  pid_t guard = 0;
+  stat >> number >> name >> state >> guard;
+  ASSERT_EQ(kill(guard, SIGSTOP), 0);
+  runner_.Kill(key_);
+  EXPECT_EQ(Next(), absl::StrCat("signal ", SIGKILL));
+  EXPECT_EQ(Next(), "gone");
+}
+
 TEST_F(GuardedRunnerTest, KillEndsEveryDescendantWhateverItsSession) {
   Start({"stubborn", fifo_.path()});
   EXPECT_EQ(fifo_.Read(), "ready\n");
