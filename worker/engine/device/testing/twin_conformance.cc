@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <numeric>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "worker/engine/data/dataset.h"
 #include "worker/engine/device/testing/device_conformance.h"
 
@@ -10,6 +13,20 @@
 
 namespace dp::engine {
 namespace {
+
+double Norm(absl::Span<const float> values) {
+  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+}
+
+// All values together: with bf16 a sum of terms that nearly cancel may be far off by itself.
+void ExpectNearAsAWhole(absl::Span<const float> values, absl::Span<const float> expected,
+                        double tolerance, const std::string& what) {
+  ASSERT_EQ(values.size(), expected.size());
+  std::vector<float> difference(values.size());
+  std::transform(values.begin(), values.end(), expected.begin(), difference.begin(),
+                 std::minus<float>());
+  EXPECT_LE(Norm(difference), tolerance * Norm(expected) + 1e-6) << what;
+}
 
 // Values are held against the largest of their kind, so that sums near zero may round otherwise.
 void ExpectNear(absl::Span<const float> values, absl::Span<const float> expected, double tolerance,
@@ -22,12 +39,24 @@ void ExpectNear(absl::Span<const float> values, absl::Span<const float> expected
   }
 }
 
-void ExpectParametersNear(const ParameterLayout& layout, absl::Span<const float> values,
-                          absl::Span<const float> expected, double tolerance) {
+void ExpectParametersNear(const DeviceUnderTest& device, const ParameterLayout& layout,
+                          absl::Span<const float> values, absl::Span<const float> expected,
+                          double tolerance) {
+  const auto expect = device.precision == Precision::kFloat32 ? ExpectNear : ExpectNearAsAWhole;
   for (const Parameter& p : layout.parameters) {
-    ExpectNear(values.subspan(p.offset, p.size), expected.subspan(p.offset, p.size), tolerance,
-               p.name);
+    expect(values.subspan(p.offset, p.size), expected.subspan(p.offset, p.size), tolerance, p.name);
   }
+}
+
+// The bias of keys moves all scores of a query alike, so its true gradient is zero, and AdamW steps
+// by the sign of what rounding has left of it.
+std::vector<float> WithoutKeyBiases(const ParameterLayout& layout, std::vector<float> values) {
+  for (const Parameter& p : layout.parameters) {
+    if (!absl::EndsWith(p.name, "attn.c_attn.bias")) continue;
+    const auto keys = values.begin() + static_cast<ptrdiff_t>(p.offset + p.size / 3);
+    std::fill(keys, keys + static_cast<ptrdiff_t>(p.size / 3), 0.0f);
+  }
+  return values;
 }
 
 void ExpectEqualToTheCpu(const DeviceUnderTest& device, const Bench::Model& model) {
@@ -37,11 +66,12 @@ void ExpectEqualToTheCpu(const DeviceUnderTest& device, const Bench::Model& mode
   const BatchResult expected = cpu.Forward(Mode::kTrain, 7);
   EXPECT_NEAR(result.loss_sum, expected.loss_sum, device.tolerance * expected.loss_sum);
   const size_t known = cpu.Logits().size() / model.batch_size * (model.batch_size - 1);
-  ExpectNear(absl::MakeConstSpan(bench.Logits()).first(known),
-             absl::MakeConstSpan(cpu.Logits()).first(known), device.tolerance, "logits");
+  const auto expect = device.precision == Precision::kFloat32 ? ExpectNear : ExpectNearAsAWhole;
+  expect(absl::MakeConstSpan(bench.Logits()).first(known),
+         absl::MakeConstSpan(cpu.Logits()).first(known), device.tolerance, "logits");
   bench.Backward(0.5f);
   cpu.Backward(0.5f);
-  ExpectParametersNear(cpu.layout(), bench.Gradients(), cpu.Gradients(), device.tolerance);
+  ExpectParametersNear(device, cpu.layout(), bench.Gradients(), cpu.Gradients(), device.tolerance);
 }
 
 TEST_P(TwinConformance, AnMlpGivesWhatItGivesOnTheCpu) {
@@ -74,13 +104,16 @@ TEST_P(TwinConformance, TrainingGoesWhereItGoesOnTheCpu) {
   constexpr int kSteps = 10;
   const double tolerance = 10 * GetParam().tolerance;
   const Bench::Model images = ImageModel(SmallCnn(), kSmallImage);
-  ExpectParametersNear(LayOut(images.layers), Bench(GetParam(), images).TrainBySgd(kSteps),
+  ExpectParametersNear(GetParam(), LayOut(images.layers),
+                       Bench(GetParam(), images).TrainBySgd(kSteps),
                        Bench(OneCpuThread(), images).TrainBySgd(kSteps), tolerance);
   if (GetParam().precision != Precision::kFloat32)
     return;  // AdamW follows signs of small gradients
   const Bench::Model text = TextModel(SmallGpt());
-  ExpectParametersNear(LayOut(text.layers), Bench(GetParam(), text).TrainByAdamW(kSteps),
-                       Bench(OneCpuThread(), text).TrainByAdamW(kSteps), tolerance);
+  const ParameterLayout layout = LayOut(text.layers);
+  ExpectParametersNear(
+      GetParam(), layout, WithoutKeyBiases(layout, Bench(GetParam(), text).TrainByAdamW(kSteps)),
+      WithoutKeyBiases(layout, Bench(OneCpuThread(), text).TrainByAdamW(kSteps)), tolerance);
 }
 
 // Images and texts by formula, stored as a device may copy them, or not at all.
