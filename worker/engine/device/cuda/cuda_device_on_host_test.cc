@@ -16,7 +16,7 @@ DeviceUnderTest OnHostInBf16() {
   DeviceUnderTest device = OnHost();
   device.name += " in bf16";
   device.precision = Precision::kBfloat16;
-  device.tolerance = 0.05;
+  device.tolerance = 0.1;  // a pooling window may choose another maximum: 0.07 was seen
   return device;
 }
 

@@ -11,12 +11,13 @@ absl::StatusOr<std::unique_ptr<Device>> OpenFirst() { return OpenCuda(0); }
 
 DeviceUnderTest FirstGpu() { return {.name = "GPU", .open = OpenFirst}; }
 
-// 8 bits of each product's factors, and sums in another order.
+// 8 bits of each product's factors, sums in another order, and another maximum of a pooling window
+// here and there: on the host up to 0.07 was seen.
 DeviceUnderTest FirstGpuInBf16() {
   return {.name = "GPU in bf16",
           .open = OpenFirst,
           .precision = Precision::kBfloat16,
-          .tolerance = 0.05};
+          .tolerance = 0.1};
 }
 
 TEST(CudaDeviceTest, AHostWithoutAGpuIsToldWhatIsMissing) {

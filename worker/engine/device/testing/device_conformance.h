@@ -21,7 +21,8 @@ struct DeviceUnderTest {
   std::string name;
   std::function<absl::StatusOr<std::unique_ptr<Device>>()> open;
   Precision precision = Precision::kFloat32;
-  // How far a value may be from the CPU's, as a share of the largest of its kind.
+  // How far values may be from the CPU's: each, as a share of the largest of its kind; with bf16
+  // all of a kind together, as a share of their Euclidean norm.
   double tolerance = 1e-4;
 };
 inline void PrintTo(const DeviceUnderTest& device, std::ostream* out) { *out << device.name; }
