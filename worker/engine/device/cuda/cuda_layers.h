@@ -285,8 +285,8 @@ LayerProgram PlanLayers(absl::Span<const model::CheckedLayer> layers,
 
 int64_t BytesOf(Stored stored, Precision precision);
 
-// Where the arrays lie: those that are never needed together share memory. Those that the host gives
-// have a place of their own (BatchBlock) and none here.
+// Where the arrays lie: those that are never needed together share memory. Those that the host
+// gives have a place of their own (BatchBlock) and none here.
 ArenaPlan PlanArena(const LayerProgram& program);
 
 // One line an operation, with the parameters whose gradients it completes, as "linear weight bias

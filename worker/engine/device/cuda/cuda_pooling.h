@@ -17,7 +17,9 @@ struct PoolingShape {
   DP_HOST_DEVICE int out_rows() const { return (in_rows - kernel) / stride + 1; }
   DP_HOST_DEVICE int out_columns() const { return (in_columns - kernel) / stride + 1; }
   DP_HOST_DEVICE int64_t in_size() const { return samples * in_rows * in_columns * channels; }
-  DP_HOST_DEVICE int64_t out_size() const { return samples * out_rows() * out_columns() * channels; }
+  DP_HOST_DEVICE int64_t out_size() const {
+    return samples * out_rows() * out_columns() * channels;
+  }
 };
 
 // So that a place in a window fits 8 bits.
