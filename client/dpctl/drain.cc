@@ -60,9 +60,8 @@ class Drain final : public Command {
     request.set_worker(request_.worker);
     request.set_reason(request_.reason);
     request.set_hand_over(request_.hand_over);
-    return context.Call([&](absl::Duration in) {
-      return context.coordinator().workers().Drain(request, in);
-    });
+    return context.Call(
+        [&](absl::Duration in) { return context.coordinator().workers().Drain(request, in); });
   }
   static bool Empty(const v1::Worker& worker) { return worker.jobs().empty(); }
 
@@ -88,8 +87,8 @@ class Drain final : public Command {
       if (found == response.workers().end())
         return absl::NotFoundError(absl::StrCat("worker ", request_.worker, " is gone"));
       if (!found->drained() && request_.reason.empty()) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "worker ", request_.worker, " is not drained; drain it with a --reason"));
+        return absl::FailedPreconditionError(
+            absl::StrCat("worker ", request_.worker, " is not drained; drain it with a --reason"));
       }
       if (Empty(*found) || clock.Now() >= until) return *found;
     }

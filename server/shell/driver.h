@@ -172,8 +172,9 @@ class Driver {
   core::PlacementPolicy policy_;
   Journal& journal_;
   const Clock& clock_;
-  // How much later the journal ends than the clock was at the start. Time goes on from the journal's
-  // end all the same: where it stood until the clock has come so far, nothing would ever be late.
+  // How much later the journal ends than the clock was at the start. Time goes on from the
+  // journal's end all the same: where it stood until the clock has come so far, nothing would ever
+  // be late.
   absl::Duration behind_;
   const OnEnd on_end_;
   std::atomic<Waiters::Ticket> last_ticket_ = 0;
