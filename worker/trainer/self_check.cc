@@ -140,7 +140,7 @@ std::vector<Need> CudaNeeds() {
           LibraryNeed("cublasLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, "cublasLtGetVersion"),
           LibraryNeed("cudnn", {"libcudnn.so.9"}, "cudnnGetVersion"),
           {"nccl", NcclVersion, "install it, or set LD_LIBRARY_PATH"},
-          {"engine", EngineText, "this program must be built with CUDA, for this host's device"}};
+          {"engine", EngineText, "what is missing above comes first"}};
 }
 
 }  // namespace dp::trainer
