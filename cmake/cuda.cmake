@@ -14,10 +14,13 @@ if(NOT DP_SANITIZE AND TARGET CUDA::cublasLt AND CUDNN_INCLUDE_DIR AND CUDNN_LIB
   if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
     set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
   endif()
-  # Machine code for each generation, so that no driver compiles at a program's start; for those to
-  # come, the last one's PTX.
+  # What goes to other hosts has machine code for each generation, so that no driver compiles at a
+  # program's start; for those to come, the last one's PTX. What stays here has an H100's, and PTX that
+  # the driver of any other compiles once: nvcc takes its time for each.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
+    if(NOT DP_STATIC)
+      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
+    elseif(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
       set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120)
     else()
       set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
