@@ -131,6 +131,11 @@ TEST(JobCheckTest, WhereToTrainIsCheckedWithWhatItNeeds) {
               HasSubstr("slots is \"cpu\", and train.device cuda needs GPUs"));
   EXPECT_THAT(error({"train.device=cuda", "train.backend=gloo"}),
               HasSubstr("which does not reach GPUs' memory"));
+  EXPECT_THAT(error({"train.device=cpu", "train.precision=bf16"}),
+              HasSubstr("train.precision is \"bf16\", which only GPUs compute with"));
+  EXPECT_THAT(error({"slots=cpu", "train.precision=bf16"}),
+              HasSubstr("slots is \"cpu\", and train.precision bf16 needs GPUs"));
+  EXPECT_EQ(error({"slots=gpu", "train.precision=bf16"}), "");
   for (const std::string device : {"auto", "cpu", "cuda"}) {
     EXPECT_EQ(error({"train.device=" + device, "slots=gpu"}), "");
   }

@@ -28,6 +28,12 @@ TEST(ProgressTest, TheBarShowsStepLossAndSpeed) {
   EXPECT_EQ(progress.Bar(9), "epoch 2/4");
 }
 
+TEST(ProgressTest, TheSpeedOfTextsIsInTokens) {
+  Progress progress;
+  progress.Add(R"({"event":"step","epoch":2,"step":150,"loss":2.5,"tokens_per_second":12345.6})");
+  EXPECT_EQ(progress.Bar(200), "epoch 2 step 150  loss 2.5000  12346 tokens/s");
+}
+
 TEST(ProgressTest, WithoutTotalsThereIsNoBarToFill) {
   Progress progress;
   progress.Add(kStep);

@@ -177,6 +177,9 @@ absl::Status CheckTrain(const v1::TrainSpec& train) {
   DP_RETURN_IF_ERROR(CheckData(train.data()));
   DP_RETURN_IF_ERROR(CheckOneOf("train.precision", train.precision(), {"", "float32", "bf16"}));
   DP_RETURN_IF_ERROR(CheckOneOf("train.device", train.device(), {"auto", "cpu", "cuda"}));
+  if (train.device() == "cpu" && train.precision() == "bf16") {
+    return Invalid("train.precision", train.precision(), "train.device cpu needs float32");
+  }
   if (train.device() == "cuda" && train.backend() == "gloo") {
     return Invalid("train.backend", train.backend(), "train.device cuda needs auto");
   }
@@ -293,6 +296,12 @@ absl::StatusOr<core::JobSpec> CheckedTrain(v1::JobSpec spec) {
   return checked;
 }
 
+// Only GPUs compute with bf16, so there it is not for the placement to choose.
+void FillDevice(v1::TrainSpec& train) {
+  if (train.device().empty()) train.set_device("auto");
+  if (train.device() == "auto" && train.precision() == "bf16") train.set_device("cuda");
+}
+
 // Recorded with the job, so that no later default changes what it does.
 v1::JobSpec WithDefaults(v1::JobSpec spec) {
   if (spec.api_version().empty()) spec.set_api_version("dp/v1");
@@ -311,7 +320,7 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
   if (spec.has_train() && spec.train().on_isolation().empty()) {
     spec.mutable_train()->set_on_isolation("continue");
   }
-  if (spec.has_train() && spec.train().device().empty()) spec.mutable_train()->set_device("auto");
+  if (spec.has_train()) FillDevice(*spec.mutable_train());
   FillRestart(spec);
   FillGrowAfter(spec);
   if (spec.queue().empty()) spec.set_queue("default");

@@ -58,7 +58,7 @@ class Ours:
         self.batches = sizes.batches
 
     def _epochs(self, job):
-        """Samples a second of each epoch but the first, which warms up; None where memory does not do."""
+        """Images or tokens a second of each epoch but the first, which warms up; None where memory does not do."""
         try:
             output, _ = self.product.run(job, Limit(SECONDS_MAX))
         except Failed as why:
@@ -74,7 +74,7 @@ class Ours:
                               sizes.gpt["vocabulary"])
         rates = self._epochs(jobs.gpt(f"gpt-{batch}", tokens, sizes.slots, batch, epochs=1 + sizes.rounds,
                                       precision=sizes.precision))
-        return None if rates is None else statistics.median(rates) * sizes.gpt["context"]
+        return None if rates is None else statistics.median(rates)
 
     def gpt_tokens_per_second(self):
         batch, rate = first_that_fits(self.batches, self._gpt_rate)

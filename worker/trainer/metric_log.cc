@@ -27,6 +27,11 @@ std::string JsonLine(const v1::Metric& metric) {
   return line;
 }
 
+std::string RateText(const v1::Metric& m) {
+  return m.has_tokens_per_second() ? absl::StrFormat("%.0f tokens/s", m.tokens_per_second())
+                                   : absl::StrFormat("%.0f images/s", m.images_per_second());
+}
+
 std::string ReadableEnd(const v1::Metric& m) {
   std::string line = absl::StrFormat("finished %d steps in %.1f s", m.step(), m.seconds());
   if (m.has_accuracy()) absl::StrAppendFormat(&line, ", test accuracy %.4f", m.accuracy());
@@ -70,8 +75,8 @@ std::string Readable(const v1::Metric& m) {
                            m.world_size(), m.backend(), m.threads());
   }
   if (m.event() == "epoch") {
-    return absl::StrFormat("epoch %d/%d loss %.4f %.0f images/s", m.epoch(), m.epochs_total(),
-                           m.loss(), m.images_per_second());
+    return absl::StrFormat("epoch %d/%d loss %.4f %s", m.epoch(), m.epochs_total(), m.loss(),
+                           RateText(m));
   }
   if (m.event() == "eval") {
     return absl::StrFormat("epoch %d/%d test loss %.4f test accuracy %.4f", m.epoch(),

@@ -32,7 +32,8 @@ class MetricLog {
   bool warned_ = false;
 };
 
-// The readable form, as "epoch 2/4 loss 0.3127 8412 images/s"; empty for a step.
+// The readable form, as "epoch 2/4 loss 0.3127 8412 images/s", of texts in tokens/s; empty for a
+// step.
 std::string Readable(const v1::Metric& metric);
 
 }  // namespace dp::trainer

@@ -27,6 +27,14 @@ v1::Metric AMetric(const char* event) {
   return metric;
 }
 
+TEST(MetricLogTest, AnEpochTellsItsRateInWhatItsSamplesAre) {
+  v1::Metric epoch = AMetric("epoch");
+  epoch.set_images_per_second(8412);
+  EXPECT_EQ(Readable(epoch), "epoch 2/4 loss 0.2500 8412 images/s");
+  epoch.set_tokens_per_second(550000);
+  EXPECT_EQ(Readable(epoch), "epoch 2/4 loss 0.2500 550000 tokens/s");
+}
+
 TEST(MetricLogTest, AnEvaluationReadsAsOneLine) {
   EXPECT_EQ(Readable(AMetric("eval")), "epoch 2/4 test loss 0.2500 test accuracy 0.9000");
 }

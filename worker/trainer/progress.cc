@@ -101,7 +101,11 @@ v1::Metric Progress::NewMetric(absl::string_view event) const {
 void Progress::SetRate(int64_t samples, absl::Time since, v1::Metric& metric) const {
   metric.set_samples(static_cast<int32_t>(samples));
   const double seconds = absl::ToDoubleSeconds(clock_.Now() - since);
-  if (seconds > 0) metric.set_images_per_second(static_cast<double>(samples) / seconds);
+  if (seconds <= 0) return;
+  const double rate = static_cast<double>(samples) / seconds;
+  const int64_t tokens = options_.tokens_per_sample;
+  if (tokens == 0) return metric.set_images_per_second(rate);
+  metric.set_tokens_per_second(rate * static_cast<double>(tokens));
 }
 
 }  // namespace dp::trainer

@@ -35,6 +35,7 @@ class Progress {
     absl::string_view backend;
     int epochs_total = 0;
     int64_t steps_total = 0;
+    int64_t tokens_per_sample = 0;  // of texts, whose rate is told in tokens; 0: of images
   };
   Progress(const Options& options, MetricLog& log, const Clock& clock);
 

@@ -43,6 +43,17 @@ TEST_F(ProgressTest, AnEpochsLossWeighsStepsByTheirSamples) {
   EXPECT_EQ(epoch.step(), 2);
 }
 
+TEST_F(ProgressTest, TheRateOfTextsIsInTokens) {
+  log_.emplace(*MetricLog::Open(path_, clock_));
+  Progress progress({.tokens_per_sample = 64}, *log_, clock_);
+  progress.EpochBegan(1);
+  clock_.Advance(absl::Seconds(2));
+  progress.StepDone(/*loss=*/1.0, /*samples=*/10);
+  const v1::Metric step = Metrics().back();
+  EXPECT_DOUBLE_EQ(step.tokens_per_second(), 320.0);
+  EXPECT_FALSE(step.has_images_per_second());
+}
+
 TEST_F(ProgressTest, OnlyRankZeroTellsStepsButEveryRankItsStartAndEnd) {
   Progress progress = Make(/*rank=*/1);
   progress.Started();

@@ -193,7 +193,8 @@ class RankProgram {
                        .threads = plan.threads,
                        .backend = opened.backend,
                        .epochs_total = plan.epochs,
-                       .steps_total = StepsTotal(plan, sampler)},
+                       .steps_total = StepsTotal(plan, sampler),
+                       .tokens_per_sample = TokensPerSample(plan)},
                       metrics, clock_);
     const v1::CheckpointManifest manifest =
         ManifestOf(plan, environment_, model.layout, data.train->size(), opened.backend);

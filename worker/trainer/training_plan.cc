@@ -59,6 +59,11 @@ CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {
 
 }  // namespace
 
+int64_t TokensPerSample(const TrainingPlan& plan) {
+  const auto* text = std::get_if<engine::TokenDatasetOptions>(&plan.data);
+  return text == nullptr ? 0 : text->context;
+}
+
 absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   if (!spec.has_train()) return absl::InvalidArgumentError("train is missing: nothing to run");
   const v1::TrainSpec& train = spec.train();

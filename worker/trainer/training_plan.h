@@ -54,6 +54,9 @@ struct TrainingPlan {
   std::vector<ResumePoint> resume;  // of an earlier job; the best first
 };
 
+// Of texts; 0 where samples are images.
+int64_t TokensPerSample(const TrainingPlan& plan);
+
 // Errors: InvalidArgument names the field. Shapes are checked later, against the data.
 absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec);
 
