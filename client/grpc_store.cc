@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "client/long_poll.h"
@@ -18,6 +19,15 @@ absl::StatusOr<std::vector<StoreResult>> Checked(StoreResultProtos&& results, si
   if (results.size() == static_cast<int>(wanted)) return ResultsFromProto(std::move(results));
   return absl::InternalError(
       absl::StrCat("store answered ", results.size(), " results to ", wanted, " operations"));
+}
+
+// What gRPC says of a message that is too large, in the words of who made the batch.
+absl::Status Explain(const google::protobuf::Message& request, const absl::Status& status) {
+  const size_t bytes = request.ByteSizeLong();
+  if (!absl::IsResourceExhausted(status) || bytes <= kMessageBytesMax) return status;
+  return absl::ResourceExhaustedError(absl::StrCat("a batch of store operations takes ", bytes,
+                                                   " bytes, and a message has ", kMessageBytesMax,
+                                                   " at most; send it in several"));
 }
 
 }  // namespace
@@ -43,7 +53,7 @@ absl::StatusOr<std::vector<StoreResult>> GrpcStore::Execute(
   }
   absl::StatusOr<v1::ExecuteResponse> response = Send(request);
   if (changes) EndChange();
-  if (!response.ok()) return response.status();
+  if (!response.ok()) return Explain(request, response.status());
   return Checked(std::move(*response->mutable_results()), operations.size());
 }
 
@@ -68,7 +78,7 @@ absl::StatusOr<std::vector<StoreResult>> GrpcStore::Await(absl::Span<const Store
     absl::StatusOr<v1::AwaitResponse> response = Poll(request, until);
     if (response.ok()) return Checked(std::move(*response->mutable_results()), reads.size());
     const bool poll_ended = absl::IsDeadlineExceeded(response.status());
-    if (!poll_ended || clock_.Now() >= until) return response.status();
+    if (!poll_ended || clock_.Now() >= until) return Explain(request, response.status());
   }
 }
 

@@ -61,6 +61,9 @@ class Coordinator {
   // Errors: NotFound unknown job; FailedPrecondition stale generation, or its world is closed.
   absl::StatusOr<const KeyValues*> store(JobId job, Generation generation) const;
 
+  // Of each store, from this epoch on.
+  const KeyValueLimits& store_limits() const { return state_.store_limits; }
+
   // A digest of the whole state, equal after replay of the same journal.
   uint64_t StateHash() const;
   // For snapshots, and the checks of invariants.h.

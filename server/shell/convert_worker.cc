@@ -41,6 +41,11 @@ void Fill(const core::HostRanks& host, v1::HostRanks* proto) {
   proto->mutable_ports()->Add(host.ports.begin(), host.ports.end());
 }
 
+void Fill(const KeyValueLimits& limits, v1::StoreLimits* proto) {
+  proto->set_key_bytes(limits.key_bytes);
+  proto->set_value_bytes(limits.value_bytes);
+}
+
 }  // namespace
 
 v1::Worker ToProto(const core::Worker& worker, const View& view) {
@@ -71,7 +76,8 @@ v1::Worker ToProto(const core::Worker& worker, const View& view) {
   return proto;
 }
 
-v1::Assignment ToProto(const core::Assignment& assignment, const std::string& store_host) {
+v1::Assignment ToProto(const core::Assignment& assignment, const std::string& store_host,
+                       const KeyValueLimits& store_limits) {
   v1::Assignment proto;
   proto.set_version(assignment.version.value());
   for (const core::AssignedRank& rank : assignment.ranks) {
@@ -89,6 +95,7 @@ v1::Assignment ToProto(const core::Assignment& assignment, const std::string& st
     *added->mutable_submitted_at() = ToProto(rank.submitted_at);
     *added->mutable_spec() = ParseSpec(rank.spec);
     if (added->spec().command().store() == "direct") added->set_store_host(store_host);
+    if (rank.store_port != 0) Fill(store_limits, added->mutable_store_limits());
     for (const core::HostRanks& host : rank.hosts) Fill(host, added->add_hosts());
   }
   return proto;

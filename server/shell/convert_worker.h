@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/store/key_values.h"
 #include "dp/v1/workers.pb.h"
 #include "server/core/assignment.h"
 #include "server/core/worker.h"
@@ -13,8 +14,10 @@
 namespace dp::server {
 
 v1::Worker ToProto(const core::Worker& worker, const View& view);
-// `store_host` is told to the ranks whose store the coordinator serves.
-v1::Assignment ToProto(const core::Assignment& assignment, const std::string& store_host);
+// `store_host` is told to the ranks whose store the coordinator serves, the limits to all that have
+// one.
+v1::Assignment ToProto(const core::Assignment& assignment, const std::string& store_host,
+                       const KeyValueLimits& store_limits);
 // Errors: InvalidArgument a state that is not for workers to report.
 absl::StatusOr<core::ReportRank> FromProto(const v1::ReportRankRequest& request);
 core::ReportSlots FromProto(const v1::ReportSlotsRequest& request);

@@ -62,9 +62,10 @@ bool DirectStores::CanServe(const core::Job& job, const std::string& host, int p
   return wire::Listen(host, static_cast<uint16_t>(port)).ok();
 }
 
-DirectStores::DirectStores(Driver& driver, std::string host)
+DirectStores::DirectStores(Driver& driver, std::string host, const KeyValueLimits& limits)
     : driver_(driver),
       host_(std::move(host)),
+      limits_(wire::Limits::For(limits)),
       random_state_(EntropySeed()),
       ticket_(driver.NewTicket()),
       outlook_(std::make_shared<Outlook>()),
@@ -127,8 +128,9 @@ std::unique_ptr<DirectStores::Endpoint> DirectStores::Open(const Wanted& wanted)
                                         .who = "a rank"});
   endpoint->relay = std::make_unique<StoreRelay>(
       *endpoint->link, StoreRelayOptions{.job = wanted.job, .seed = NextRandom(random_state_)});
-  auto server = wire::Server::Start(*endpoint->relay,
-                                    {.host = host_, .port = static_cast<uint16_t>(wanted.port)});
+  auto server = wire::Server::Start(
+      *endpoint->relay,
+      {.host = host_, .port = static_cast<uint16_t>(wanted.port), .requests = {.limits = limits_}});
   const std::string address = absl::StrCat(host_, ":", wanted.port);
   if (server.ok()) {
     endpoint->server = *std::move(server);

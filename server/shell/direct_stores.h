@@ -10,6 +10,8 @@
 
 #include "base/bounded_queue.h"
 #include "base/id.h"
+#include "base/store/key_values.h"
+#include "base/store/wire/fields.h"
 #include "server/shell/driver.h"
 
 namespace dp::server {
@@ -24,8 +26,9 @@ class DirectStores {
   // Whether the job's store is another's to serve, or could be served here, on `host`, now.
   static bool CanServe(const core::Job& job, const std::string& host, int port);
 
-  // Serves on `host`, a numeric address or a name; empty is every address.
-  DirectStores(Driver& driver, std::string host);
+  // Serves on `host`, a numeric address or a name; empty is every address. `limits` are those of
+  // the jobs' stores.
+  DirectStores(Driver& driver, std::string host, const KeyValueLimits& limits);
   ~DirectStores();
   DirectStores(const DirectStores&) = delete;
   DirectStores& operator=(const DirectStores&) = delete;
@@ -52,6 +55,7 @@ class DirectStores {
 
   Driver& driver_;
   const std::string host_;
+  const wire::Limits limits_;
   uint64_t random_state_;
   const Waiters::Ticket ticket_;
   const std::shared_ptr<Outlook> outlook_;

@@ -182,10 +182,12 @@ class TcpStores {
     DP_ASSIGN_OR_RETURN(
         stores->server_,
         wire::Server::Start(stores->store_,
-                            {.host = address.host, .port = static_cast<uint16_t>(address.port)}));
+                            {.host = address.host,
+                             .port = static_cast<uint16_t>(address.port),
+                             .requests = {.limits = wire::Limits::For(options.store)}}));
     Log(Severity::kInfo, "tcpstore_listening",
         {{"address", ListenAddress{address.host, stores->server_->port()}.ToString()}});
-    stores->jobs_ = std::make_unique<DirectStores>(driver, address.host);
+    stores->jobs_ = std::make_unique<DirectStores>(driver, address.host, options.store);
     return stores;
   }
 
@@ -259,9 +261,11 @@ void AddStoreLimits(CLI::App& app, KeyValueLimits& limits) {
   const auto add = [&app](const char* flag, size_t& limit, const char* help) {
     return app.add_option(flag, limit, help)->capture_default_str()->check(CLI::PositiveNumber);
   };
-  add("--store-key-bytes-max", limits.key_bytes, "One key of a job's store");
-  // A message holds two values at most, as a compare_set has, and must stay below its own limit.
+  // A message of 20 MiB holds a key and two values, as a compare_set has.
+  constexpr size_t kKeyBytesMax = 1 << 20;
   constexpr size_t kValueBytesMax = 8 << 20;
+  add("--store-key-bytes-max", limits.key_bytes, "One key of a job's store, 1 MiB at most")
+      ->check(CLI::Range(size_t{1}, kKeyBytesMax));
   add("--store-value-bytes-max", limits.value_bytes, "One value of a job's store, 8 MiB at most")
       ->check(CLI::Range(size_t{1}, kValueBytesMax));
   add("--store-keys-max", limits.keys, "Keys and queued elements of a job's store");

@@ -146,6 +146,26 @@ TEST_F(ServicesTest, AWorkerSeesItsAssignmentAndItsWorldIsSealed) {
   EXPECT_EQ(joined->spec().name(), "job");
 }
 
+TEST_F(ServicesTest, ARankWithAStorePortIsToldWhatItsStoreTakes) {
+  const uint64_t worker = client_->Register("w", 1)->worker_id();
+  v1::JobSpec spec;
+  spec.set_name("job");
+  spec.set_ranks(1);
+  spec.mutable_command()->add_argv("true");
+  spec.mutable_command()->set_working_dir("/");
+  ASSERT_TRUE(client_->Submit(spec, "request").ok());
+  v1::WatchAssignmentRequest request;
+  request.set_worker_id(worker);
+  request.set_incarnation(1);
+  const auto watched =
+      client_->Call(client_->workers(), &v1::Workers::Stub::WatchAssignment, request);
+  ASSERT_EQ(watched->assignment().ranks_size(), 1);
+  EXPECT_NE(watched->assignment().ranks(0).store_port(), 0);
+  EXPECT_EQ(watched->assignment().ranks(0).store_limits().key_bytes(), KeyValueLimits().key_bytes);
+  EXPECT_EQ(watched->assignment().ranks(0).store_limits().value_bytes(),
+            KeyValueLimits().value_bytes);
+}
+
 TEST_F(ServicesTest, AWorldWatchIsAnsweredWhenTheLastRankJoins) {
   const uint64_t job = PlacedJob(2);
   v1::WatchWorldRequest request;

@@ -108,7 +108,8 @@ grpc::ServerUnaryReactor* WorkersService::WatchAssignment(grpc::CallbackServerCo
                 if (!assignment.ok()) return assignment.status();
                 if (assignment->version.value() <= request->since() && !last) return std::nullopt;
                 SetHeader(view, response);
-                *response->mutable_assignment() = ToProto(*assignment, store_host_);
+                *response->mutable_assignment() =
+                    ToProto(*assignment, store_host_, view.coordinator.store_limits());
                 return absl::OkStatus();
               });
 }

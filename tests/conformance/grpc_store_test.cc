@@ -46,6 +46,19 @@ TEST(GrpcStoreTest, AnotherGenerationIsRefusedAtOnce) {
 
 TEST(GrpcStoreTest, TwoClientsShareTheirKeys) {
   CoordinatorWithJob coordinator;
+TEST(GrpcStoreTest, ABatchThatIsLargerThanAMessageSaysSoAndHasDoneNothing) {
+  CoordinatorWithJob coordinator;
+  client::GrpcConnection connection(coordinator.address());
+  client::Pause pause;
+  client::GrpcStore store(connection, pause, {coordinator.job(), Generation(1)});
+  const std::string value(7 << 20, 'v');
+  const absl::Status status = store.MultiSet({{"a", value}, {"b", value}, {"c", value}});
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("send it in several"));
+  EXPECT_FALSE(store.Check({"a"}).value());
+  EXPECT_TRUE(store.MultiSet({{"a", value}, {"b", value}}).ok());
+}
+
   client::GrpcConnection connection(coordinator.address()), other(coordinator.address());
   client::Pause pause;
   client::GrpcStore one(connection, pause, {coordinator.job(), Generation(1)});

@@ -90,6 +90,10 @@ class Cluster(contextlib.ExitStack):
         self.callback(program.close)
         return program
 
+    def set_coordinator_option(self, name, value):
+        """From its next start on."""
+        self._coordinator_options[name] = value
+
     def start_coordinator(self, listen, **how):
         options = [f"--{name.replace('_', '-')}={value}"
                    for name, value in self._coordinator_options.items()]

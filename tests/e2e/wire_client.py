@@ -39,6 +39,10 @@ class WireClient:
         self._send(b"\x04" + _blob(key) + struct.pack("<q", amount))
         return struct.unpack("<q", self._take(8))[0]
 
+    def check(self, *keys):
+        self._send(b"\x05" + struct.pack("<Q", len(keys)) + b"".join(map(_blob, keys)))
+        return self._take(1) == b"\x00"
+
     def wait(self, *keys):
         self._send(b"\x06" + struct.pack("<Q", len(keys)) + b"".join(map(_blob, keys)))
         if self._take(1) != b"\x00":
@@ -150,6 +154,43 @@ def glimpse(client, rank):
     client.get("second")
 
 
+def use(client, key_bytes):
+    """A key of so many bytes, by every verb that has one."""
+    key = os.environ["RANK"] + "k" * (key_bytes - 1)
+    client.set(key, "v")
+    client.append(key, "w")
+    assert client.get(key) == b"vw" and client.check(key)
+    client.compare_set(key[:-1] + "c", "", "x")
+    client.add(key[:-1] + "n", 1)
+    client.queue_push(key[:-1] + "q", "x")
+    assert client.queue_pop(key[:-1] + "q") is not None
+    client.barrier("k" * key_bytes, int(os.environ["WORLD_SIZE"]))
+    print(f"a key of {key_bytes} bytes is used", flush=True)
+
+
+def wide(client, key_bytes):
+    """Looks for the limit of keys, from both sides."""
+    for size in (key_bytes, key_bytes + 1):
+        try:
+            one = WireClient.from_environment()
+            one.set("k" * size, "v")
+            print(f"a key of {size} bytes is", "taken" if one.get("k" * size) == b"v" else "lost", flush=True)
+        except ConnectionError:
+            print(f"a key of {size} bytes is refused", flush=True)
+    client.add("n", 1)
+
+
+def flood(client):
+    """Asks for more at once than the coordinator takes in a message."""
+    client.barrier("begin", int(os.environ["WORLD_SIZE"]))
+    try:
+        print("answered", WireClient.from_environment().check(*3000 * ["k" * 8192]), flush=True)
+    except ConnectionError:
+        client.add("refused", 1)
+        client.barrier("end", int(os.environ["WORLD_SIZE"]))
+        print("refused, and the others count", client.get("refused").decode(), flush=True)
+
+
 def crowd(client, count):
     """Holds so many connections that say nothing, the last of them until the first has been heard."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -180,6 +221,12 @@ def main(verb, times):
         client.barrier("meet", world_size)
     elif verb == "crowd":
         crowd(client, times)
+    elif verb == "use":
+        use(client, times)
+    elif verb == "wide":
+        wide(client, times)
+    elif verb == "flood":
+        flood(client)
     elif verb == "glimpse":
         glimpse(client, int(os.environ["RANK"]))
     elif verb == "outlive":  # the ranks of the first host leave

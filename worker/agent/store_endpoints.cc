@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "base/store/key_values.h"
 #include "base/store/relay/store_relay.h"
 #include "base/store/wire/server.h"
 #include "client/grpc_store_link.h"
@@ -45,10 +46,20 @@ std::shared_ptr<RankLookup> LookupFor(JobId job, uint16_t port) {
   });
 }
 
+// As the coordinator tells them with the rank; else the defaults.
+wire::Limits LimitsFor(const v1::AssignedRank& rank) {
+  if (!rank.has_store_limits()) return {};
+  KeyValueLimits store;
+  store.key_bytes = rank.store_limits().key_bytes();
+  store.value_bytes = rank.store_limits().value_bytes();
+  return wire::Limits::For(store);
+}
+
 wire::ServerOptions ServerAt(const v1::AssignedRank& rank, const std::string& address) {
   const auto port = static_cast<uint16_t>(rank.store_port());
   return {.host = address,
           .port = port,
+          .requests = {.limits = LimitsFor(rank)},
           .rank_of = [lookup = LookupFor(JobId(rank.job()), port)](uint16_t client_port) {
             return lookup->Ask(client_port);
           }};

@@ -12,18 +12,28 @@
 #include "base/mutex.h"
 #include "base/store/wire/server.h"
 #include "base/store/wire/socket.h"
+#include "base/store/wire/tcp_store.h"
 
 namespace dp::worker {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// A coordinator that says of every batch that the generation is over. Thread-safe.
+// A coordinator that says of every batch that the generation is over; or, `taking` all, answers it.
+// Thread-safe, but for that.
 class FakeConnection final : public client::AsyncStoreConnection {
  public:
-  std::shared_ptr<StoreLink::Call> StartExecute(v1::ExecuteRequest, absl::Duration,
+  bool taking = false;
+
+  std::shared_ptr<StoreLink::Call> StartExecute(v1::ExecuteRequest request, absl::Duration,
                                                 Done<v1::ExecuteResponse> done) override {
-    std::move(done)(absl::FailedPreconditionError("generation 1 is over"));
+    v1::ExecuteResponse response;
+    for (int i = 0; i < request.operations_size(); ++i) response.add_results()->set_found(true);
+    if (taking) {
+      std::move(done)(std::move(response));
+    } else {
+      std::move(done)(absl::FailedPreconditionError("generation 1 is over"));
+    }
     return std::make_shared<Call>();
   }
   std::shared_ptr<StoreLink::Call> StartAwait(v1::AwaitRequest, absl::Duration,
@@ -69,6 +79,12 @@ class StoreEndpointsTest : public testing::Test {
   bool Served(const std::string& host) const {
     return wire::Connect(host, static_cast<uint16_t>(port_), kPatience).ok();
   }
+  // Whether a key of so many bytes passes the server on loopback.
+  bool Takes(size_t key_bytes) const {
+    const auto store = wire::TcpStore::Open(
+        {.server = {.host = "127.0.0.1", .port = static_cast<uint16_t>(port_)}, .prefix = ""});
+    return store.ok() && (*store)->Set(std::string(key_bytes, 'k'), "v").ok();
+  }
   void RanksGone() { endpoints_.RanksGone(JobId(7), Generation(1)); }
   void AwaitOver() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -98,6 +114,23 @@ TEST_F(StoreEndpointsTest, ARelayIsOnLoopbackOneForAllRanksAndEndsWithThem) {
 TEST_F(StoreEndpointsTest, ARelayWhosePortIsTakenIsAtTheNextAddressOfLoopback) {
   const auto other = wire::Listen("127.0.0.1", static_cast<uint16_t>(port_));
   EXPECT_EQ(Open(Rank(0, "relay")), "127.0.0.2");
+}
+
+TEST_F(StoreEndpointsTest, ItTakesKeysAsLongAsTheCoordinatorSaysTheStoreDoes) {
+  connection_.taking = true;
+  v1::AssignedRank rank = Rank(0, "relay");
+  rank.mutable_store_limits()->set_key_bytes(20 << 10);
+  rank.mutable_store_limits()->set_value_bytes(8 << 20);
+  Open(rank);
+  EXPECT_TRUE(Takes(20 << 10));
+  EXPECT_FALSE(Takes((20 << 10) + 1));
+}
+
+TEST_F(StoreEndpointsTest, ACoordinatorThatTellsNoLimitsHasTheDefaults) {
+  connection_.taking = true;
+  Open(Rank(0, "relay"));
+  EXPECT_TRUE(Takes(8 << 10));
+  EXPECT_FALSE(Takes((8 << 10) + 1));
 }
 
 TEST_F(StoreEndpointsTest, OnlyTheHostOfRank0ServesForAllAndOnlyAtItsAddress) {

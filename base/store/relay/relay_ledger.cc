@@ -14,8 +14,9 @@ namespace dp {
 namespace {
 
 size_t BytesOf(const std::vector<std::string>& keys) {
+  constexpr size_t kFraming = 4;
   size_t bytes = 0;
-  for (const std::string& key : keys) bytes += key.size();
+  for (const std::string& key : keys) bytes += kFraming + key.size();
   return bytes;
 }
 
@@ -75,6 +76,21 @@ void RelayLedger::Wait::Take(std::vector<StoreResult> now) {
 
 bool RelayLedger::Wait::AllFound() const {
   return std::all_of(results.begin(), results.end(), [](const auto& each) { return each.found; });
+}
+
+absl::Status RelayLedger::CheckSize(const std::vector<StoreOperation>& operations) const {
+  const bool divisible = Divisible(operations);
+  size_t bytes = 0;
+  for (const StoreOperation& operation : operations) {
+    bytes = (divisible ? 0 : bytes) + BytesOf(operation);
+    if (bytes <= limits_.indivisible_bytes) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a store request takes ", bytes,
+                     " bytes or more of a message to the coordinator, which "
+                     "has room for ",
+                     limits_.indivisible_bytes, "; ask for fewer keys at once"));
+  }
+  return absl::OkStatus();
 }
 
 void RelayLedger::Execute(Caller caller, std::vector<StoreOperation> operations) {

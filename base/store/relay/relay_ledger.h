@@ -31,6 +31,9 @@ class RelayLedger {
   struct Limits {
     size_t operations = 4096;  // of one batch or parking; what cannot be divided may have more
     size_t bytes = size_t{4} << 20;  // of its keys and values, likewise
+    // Of what cannot be divided. It goes in a message of 20 MiB (base/limits.h): two values of 8
+    // MiB and their key, with room for the rest.
+    size_t indivisible_bytes = size_t{18} << 20;
   };
   // Names one call; chosen by the owner, never twice.
   using Caller = uint64_t;
@@ -66,9 +69,13 @@ class RelayLedger {
   explicit RelayLedger(const Limits& limits) : limits_(limits) {}
   RelayLedger() : RelayLedger(Limits()) {}
 
-  // Precondition: there is one at least.
+  // Whether a call with these operations fits into messages.
+  // Errors: ResourceExhausted; sent all the same, it would be the end of the relay.
+  absl::Status CheckSize(const std::vector<StoreOperation>& operations) const;
+
+  // Precondition: there is one at least, and they fit.
   void Execute(Caller caller, std::vector<StoreOperation> operations);
-  // Precondition: all are reads, and there is one at least.
+  // Precondition: likewise, and all are reads.
   void Await(Caller caller, std::vector<StoreOperation> reads);
   // Ends a wait. Returns whether it was there: it gets no other answer then.
   bool Cancel(Caller caller);

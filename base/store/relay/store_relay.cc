@@ -89,6 +89,8 @@ absl::Duration StoreRelay::Patience() const {
 
 void StoreRelay::On(Asked event) {
   if (!failure_.ok()) return std::move(event.done)(failure_);
+  const absl::Status fits = ledger_.CheckSize(event.operations);
+  if (!fits.ok()) return std::move(event.done)(fits);
   open_.emplace(event.caller, Open{std::move(event.done), clock_.Now(), std::move(event.rank_of)});
   if (event.wait) {
     ledger_.Await(event.caller, std::move(event.operations));

@@ -232,6 +232,31 @@ TEST_F(StoreRelayTest, AnErrorIsItsCallersAlone) {
   EXPECT_EQ(Add("n", 1), 2);
 }
 
+TEST_F(StoreRelayTest, WhatFitsIntoNoMessageIsRefusedAndNotSent) {
+  const std::vector<std::string> keys(3'000, std::string(8 << 10, 'k'));
+  Answer check, wait;
+  relay_->Execute({StoreCheck{keys}}, check.Take());
+  relay_->Await({StoreGet{"k"}, StoreCheck{keys}}, wait.Take());
+  EXPECT_EQ(check.Wait().status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(wait.Wait().status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_.attempts(), 0);
+  EXPECT_EQ(Add("n", 1), 1);
+}
+
+TEST_F(StoreRelayTest, TwoOfTheLargestValuesFitIntoAMessage) {
+  const std::string key(1 << 20, 'k'), value(8 << 20, 'v');
+  Answer swapped;
+  relay_->Execute({StoreCompareSet{key, value, value}}, swapped.Take());
+  EXPECT_EQ(swapped.Wait()->at(0).value, value);
+}
+
+TEST_F(StoreRelayTest, ManyKeysThatCanBeAskedForOneByOneFit) {
+  std::vector<StoreOperation> reads(3'000, StoreGet{std::string(8 << 10, 'k')});
+  Answer answer;
+  relay_->Execute(std::move(reads), answer.Take());
+  EXPECT_EQ(answer.Wait()->size(), 3'000U);
+}
+
 TEST_F(StoreRelayTest, AParkedWaitIsArmedAgainAfterARestart) {
   Answer answer;
   relay_->Await({StoreGet{"k"}}, answer.Take());

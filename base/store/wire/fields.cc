@@ -23,6 +23,13 @@ bool IsString(char field) { return field == 'k' || field == 'v'; }
 
 }  // namespace
 
+Limits Limits::For(const KeyValueLimits& store) {
+  Limits limits;
+  limits.key_bytes = std::max(limits.key_bytes, store.key_bytes);
+  limits.value_bytes = std::max(limits.value_bytes, store.value_bytes);
+  return limits;
+}
+
 void AppendNumber(int64_t number, std::string* out) {
   AppendLittleEndian(static_cast<uint64_t>(number), 8, out);
 }

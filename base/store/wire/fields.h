@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/store/key_values.h"
 
 namespace dp::wire {
 
@@ -18,6 +19,10 @@ struct Limits {
   size_t value_bytes = size_t{8} << 20;     // one value, likewise
   size_t keys = size_t{128} << 10;          // keys of one message, likewise
   size_t message_bytes = size_t{64} << 20;  // a message altogether: what one connection may buffer
+
+  // Of a server in front of a store that takes so much: all that the store takes passes, and what
+  // PyTorch's server takes, which a narrower store refuses itself.
+  static Limits For(const KeyValueLimits& store);
 };
 
 // What a message holds besides its code: its strings in the order of the wire, and its number.

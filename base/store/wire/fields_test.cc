@@ -33,6 +33,16 @@ std::string Announce(uint64_t length) {
   return bytes;
 }
 
+TEST(LimitsTest, AServerTakesWhatItsStoreTakesAndNeverLessThanPyTorchs) {
+  const Limits wide = Limits::For({.key_bytes = 20 << 10, .value_bytes = 9 << 20});
+  EXPECT_EQ(wide.key_bytes, size_t{20} << 10);
+  EXPECT_EQ(wide.value_bytes, size_t{9} << 20);
+  const Limits narrow = Limits::For({.key_bytes = 10, .value_bytes = 10, .keys = 10});
+  EXPECT_EQ(narrow.key_bytes, Limits().key_bytes);
+  EXPECT_EQ(narrow.value_bytes, Limits().value_bytes);
+  EXPECT_EQ(narrow.keys, Limits().keys);
+}
+
 struct Example {
   Shape shape;
   Fields fields;
