@@ -12,8 +12,9 @@
 namespace dp::server {
 namespace {
 
-constexpr size_t kRanksNamed = 20;    // in an error; a status travels in a header of 8 KiB
-constexpr size_t kRanksListed = 100;  // with each waiter, of which there may be thousands
+constexpr size_t kRanksNamed = 20;           // in an error; a status travels in a header of 8 KiB
+constexpr size_t kRanksListed = 100;         // with each waiter, of which there may be thousands
+constexpr size_t kKeyBytesListed = 1 << 10;  // likewise; a key may have a MiB
 
 v1::Waiter::Kind KindOf(Unmet::What what) {
   switch (what) {
@@ -50,7 +51,7 @@ v1::Waiter StoreWaiter(const core::Job& job, const BlockedCall& call,
   const std::set<int> missing = MissingRanks(job, first, view, arrivals);
   v1::Waiter waiter;
   waiter.set_kind(KindOf(first.what));
-  waiter.set_key(first.key);
+  waiter.set_key(first.key.substr(0, kKeyBytesListed));
   waiter.set_keys(static_cast<int>(unmet.size()));
   waiter.set_who(call.who);
   *waiter.mutable_waiting() = ToProto(view.now - call.since);

@@ -60,6 +60,19 @@ TEST_F(StoreServiceTest, WhoIsBlockedAndWhichRanksABarrierLacksIsListed) {
   EXPECT_EQ(client_->ListWaiters(job)->waiters_size(), 0);
 }
 
+TEST_F(StoreServiceTest, OfAVeryLongKeyTheBeginningIsListed) {
+  const uint64_t job = PlacedJob(2);
+  const std::string key(20 << 10, 'k');
+  auto waiting = std::async(std::launch::async,
+                            [&] { return client_->AwaitBarrier(job, key, 2, /*rank=*/1, kLong); });
+  AwaitParked(1);
+  EXPECT_EQ(client_->ListWaiters(job)->waiters(0).key(), key.substr(0, 1 << 10));
+  v1::CancelRequest request;
+  request.set_job(job);
+  ASSERT_TRUE(client_->Call(client_->jobs(), &v1::Jobs::Stub::Cancel, request).ok());
+  EXPECT_FALSE(waiting.get().ok());
+}
+
 TEST_F(StoreServiceTest, ABarrierThatTimesOutNamesTheRanksThatHaveNotCome) {
   const uint64_t job = PlacedJob(2);
   ASSERT_TRUE(client_->Arrive(job, "meet", /*rank=*/1).ok());
