@@ -17,6 +17,13 @@ absl::Status Changes() {
   return absl::InvalidArgumentError("a store operation that changes something cannot be awaited");
 }
 
+absl::Status CheckAnswer(size_t bytes, size_t bytes_max) {
+  if (bytes <= bytes_max) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the answer to a batch of store operations takes ", bytes,
+                   " bytes or more, the limit is ", bytes_max, "; send it in several"));
+}
+
 }  // namespace
 
 KeyValues::KeyValues(const KeyValueLimits& limits, Contents contents)
@@ -34,16 +41,20 @@ KeyValues::KeyValues(const KeyValueLimits& limits, Contents contents)
   [[maybe_unused]] const auto& [a, b, c, d, e, f, g] = *this;
 }
 
-absl::StatusOr<KeyValues::Applied> KeyValues::Apply(absl::Span<const StoreOperation> operations) {
+absl::StatusOr<KeyValues::Applied> KeyValues::Apply(absl::Span<const StoreOperation> operations,
+                                                    size_t answer_bytes_max) {
   Batch batch(*this);
   const size_t keys_before = entries_.size() + queued_;
   const size_t bytes_before = bytes_;
+  size_t answer_bytes = 0;
   Applied applied;
   applied.results.reserve(operations.size());
   absl::Status status;
   for (const StoreOperation& operation : operations) {
     absl::StatusOr<StoreResult> result = batch.Run(operation);
     status = result.status();
+    if (!status.ok()) break;
+    status = CheckAnswer(answer_bytes += BytesOf(*result), answer_bytes_max);
     if (!status.ok()) break;
     applied.results.push_back(*std::move(result));
   }
@@ -56,13 +67,15 @@ absl::StatusOr<KeyValues::Applied> KeyValues::Apply(absl::Span<const StoreOperat
   return applied;
 }
 
-absl::StatusOr<std::vector<StoreResult>> KeyValues::Read(
-    absl::Span<const StoreOperation> reads) const {
+absl::StatusOr<std::vector<StoreResult>> KeyValues::Read(absl::Span<const StoreOperation> reads,
+                                                         size_t answer_bytes_max) const {
+  size_t answer_bytes = 0;
   std::vector<StoreResult> results;
   results.reserve(reads.size());
   for (const StoreOperation& read : reads) {
     if (!IsRead(read)) return Changes();
     results.push_back(Reader(*this).Answer(read));
+    DP_RETURN_IF_ERROR(CheckAnswer(answer_bytes += BytesOf(results.back()), answer_bytes_max));
   }
   return results;
 }

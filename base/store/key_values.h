@@ -42,6 +42,8 @@ class KeyValues {
   using Map = absl::btree_map<std::string, Entry, std::less<>>;
   using Queues = std::map<std::string, std::deque<std::string>, std::less<>>;
 
+  static constexpr size_t kAnyAnswer = std::numeric_limits<size_t>::max();
+
   struct Applied {
     std::vector<StoreResult> results;  // one an operation, in order
     // What a wait depends on, sorted: names whose value is another than before, or none; and names
@@ -69,10 +71,14 @@ class KeyValues {
 
   // Applies the operations in order, as one: later ones see what earlier ones did.
   // Errors: InvalidArgument an add to what does not begin with a number of 64 bits;
-  // ResourceExhausted a limit. On an error nothing was applied.
-  absl::StatusOr<Applied> Apply(absl::Span<const StoreOperation> operations);
-  // Answers a batch that only reads. Errors: InvalidArgument it has an operation that changes.
-  absl::StatusOr<std::vector<StoreResult>> Read(absl::Span<const StoreOperation> reads) const;
+  // ResourceExhausted a limit, or the answer has more than `answer_bytes_max`. On an error nothing
+  // was applied.
+  absl::StatusOr<Applied> Apply(absl::Span<const StoreOperation> operations,
+                                size_t answer_bytes_max = kAnyAnswer);
+  // Answers a batch that only reads. Errors: InvalidArgument it has an operation that changes;
+  // ResourceExhausted the answer has more than `answer_bytes_max`.
+  absl::StatusOr<std::vector<StoreResult>> Read(absl::Span<const StoreOperation> reads,
+                                                size_t answer_bytes_max = kAnyAnswer) const;
 
   // Null when absent. Valid until the next Apply.
   const std::string* Find(absl::string_view key) const;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -81,6 +82,14 @@ struct StoreResult {
 
   bool operator==(const StoreResult&) const = default;
 };
+
+// What the result takes in an answer, roughly.
+inline size_t BytesOf(const StoreResult& result) {
+  constexpr size_t kFraming = 16;
+  size_t bytes = kFraming + result.value.size();
+  for (const std::string& key : result.keys) bytes += kFraming + key.size();
+  return bytes;
+}
 
 // Whether the operation leaves the store as it is.
 inline bool IsRead(const StoreOperation& operation) {

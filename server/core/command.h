@@ -98,10 +98,17 @@ struct JobSpec {
 using dp::Exit;
 using dp::RankKey;
 
+// What a store keeps of its last answer to each client, for when it is asked again.
+enum class KeptAnswers {
+  kWhole,    // all of it, whatever it has: as journals of earlier releases were written
+  kBounded,  // of reads little, and of what was applied as one no more than a message takes
+};
+
 // The coordinator process has started; replay ends here and a new epoch begins.
 struct StartEpoch {
   // Of each store, from now on. A decision like others: a batch may have been refused in part.
   KeyValueLimits store_limits = {};
+  KeptAnswers kept_answers = KeptAnswers::kBounded;  // likewise
 };
 
 struct SubmitJob {

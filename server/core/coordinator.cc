@@ -94,7 +94,8 @@ void Coordinator::Stamp(const Topic& topic) {
 absl::StatusOr<Reply> Coordinator::On(const StartEpoch& command, absl::Time) {
   state_.epoch = Epoch(state_.epoch.value() + 1);
   state_.store_limits = command.store_limits;
-  for (auto& [job, store] : state_.stores) store.Limit(command.store_limits);
+  state_.kept_answers = command.kept_answers;
+  for (auto& [job, store] : state_.stores) store.Limit(command.store_limits, command.kept_answers);
   recorded_ = true;
   return Reply(state_.epoch);
 }
@@ -145,7 +146,7 @@ absl::StatusOr<Reply> Coordinator::On(const PlaceJob& command, absl::Time at) {
   job->on_gpus = on_gpus;
   job->store_port = command.store_port;
   if (job->store_port != 0) state_.store_ports.Take(job->store_port, job->id);
-  state_.stores.try_emplace(job->id, state_.store_limits);
+  state_.stores.try_emplace(job->id, state_.store_limits, state_.kept_answers);
   Touch({Topic::Kind::kWorld, job->id.value()});
   Moved(*job, before);
   return Reply();
@@ -420,6 +421,10 @@ uint64_t Coordinator::StateHash() const {
   digest.Add(state_.epoch).Add(state_.revision).Add(state_.at);
   digest.Add(state_.store_limits.key_bytes).Add(state_.store_limits.value_bytes);
   digest.Add(state_.store_limits.keys).Add(state_.store_limits.total_bytes);
+  // Journals of releases without it keep their hashes.
+  if (state_.kept_answers != KeptAnswers::kWhole) {
+    digest.Add(static_cast<uint64_t>(state_.kept_answers));
+  }
   state_.workers.AddTo(digest);
   state_.jobs.AddTo(digest);
   state_.store_ports.AddTo(digest);

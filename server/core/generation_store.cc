@@ -27,13 +27,6 @@ absl::Status Gap(const StoreBatch& batch, uint64_t last) {
                                           batch.sequence, " does not follow its last, ", last));
 }
 
-size_t BytesOf(const StoreResult& result) {
-  constexpr size_t kFraming = 16;
-  size_t bytes = kFraming + result.value.size();
-  for (const std::string& key : result.keys) bytes += kFraming + key.size();
-  return bytes;
-}
-
 // Sums in 64 bits, so that none wraps.
 bool GroupsFit(const StoreBatch& batch) {
   uint64_t operations = 0;
@@ -46,74 +39,99 @@ bool GroupsFit(const StoreBatch& batch) {
 
 }  // namespace
 
-GenerationStore::GenerationStore(KeyValues values, Clients clients)
-    : values_(std::move(values)), clients_(std::move(clients)) {
+GenerationStore::GenerationStore(KeyValues values, Clients clients, KeptAnswers kept)
+    : values_(std::move(values)), clients_(std::move(clients)), kept_(kept) {
   // Does not compile with another member: it is an argument then, and a part of snapshots.
-  [[maybe_unused]] const auto& [a, b] = *this;
+  [[maybe_unused]] const auto& [a, b, c] = *this;
+}
+
+void GenerationStore::Limit(const KeyValueLimits& limits, KeptAnswers kept) {
+  values_.Limit(limits);
+  kept_ = kept;
 }
 
 absl::StatusOr<GenerationStore::Applied> GenerationStore::Apply(const StoreBatch& batch) {
   DP_RETURN_IF_ERROR(CheckShape(batch));
   const bool grouped = !batch.groups.empty();
-  if (OnlyReads(batch.operations)) return grouped ? ApplyGroups(batch) : ApplyAsOne(batch);
+  if (OnlyReads(batch.operations)) {
+    if (!grouped) return ApplyAsOne(batch);
+    return ApplyGroups(batch, /*only_reads=*/true).all;
+  }
   const auto it = clients_.find(batch.client);
   const uint64_t last = it == clients_.end() ? 0 : it->second.sequence;
   if (batch.sequence < last) return Older(batch, last);
-  if (batch.sequence == last) return Applied{it->second.answer};
+  if (batch.sequence == last) return Repeat(batch, it->second.answer);
   if (grouped && batch.sequence != last + 1) return Gap(batch, last);
   if (last == 0 && clients_.size() >= kClientsMax) {
     return absl::ResourceExhaustedError(
         absl::StrCat(clients_.size(), " clients have written to this store, which is the limit"));
   }
   // A batch that fails is not remembered: nothing was applied, and it may be tried again.
-  Applied applied;
+  Answer answer;
   if (grouped) {
-    applied = ApplyGroups(batch);
+    answer = ApplyGroups(batch, /*only_reads=*/false);
   } else {
-    DP_ASSIGN_OR_RETURN(applied, ApplyAsOne(batch));
+    DP_ASSIGN_OR_RETURN(answer.all, ApplyAsOne(batch));
   }
-  clients_[batch.client] = {batch.sequence, applied.answer};
-  applied.recorded = true;
-  return applied;
+  clients_[batch.client] = {batch.sequence, answer.kept ? answer.all.answer : GroupResults()};
+  answer.all.recorded = true;
+  return std::move(answer.all);
+}
+
+// An answer that has something is whole; else only reads were answered, and none of the writes
+// done.
+GenerationStore::Applied GenerationStore::Repeat(const StoreBatch& batch,
+                                                 const GroupResults& answer) {
+  if (!answer.results.empty()) return Applied{answer};
+  return ApplyGroups(batch, /*only_reads=*/true).all;
 }
 
 absl::StatusOr<GenerationStore::Applied> GenerationStore::ApplyAsOne(const StoreBatch& batch) {
+  const size_t most =
+      kept_ == KeptAnswers::kBounded ? kOneAnswerBytesMax : size_t{KeyValues::kAnyAnswer};
   if (OnlyReads(batch.operations)) {
-    DP_ASSIGN_OR_RETURN(std::vector<StoreResult> results, values_.Read(batch.operations));
+    DP_ASSIGN_OR_RETURN(std::vector<StoreResult> results, values_.Read(batch.operations, most));
     return Applied{{std::move(results), {}}};
   }
-  DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(batch.operations));
+  DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(batch.operations, most));
   return Applied{{std::move(applied.results), {}},
                  std::move(applied.changed),
                  std::move(applied.pushed),
                  std::move(applied.taken)};
 }
 
-GenerationStore::Applied GenerationStore::ApplyGroups(const StoreBatch& batch) {
-  Applied all;
+GenerationStore::Answer GenerationStore::ApplyGroups(const StoreBatch& batch, bool only_reads) {
+  Answer answer;
+  GroupResults& told = answer.all.answer;
   absl::Span<const StoreOperation> rest(batch.operations);
-  size_t bytes = 0;
-  for (uint32_t group = 0; group < batch.groups.size() && bytes < kAnswerBytesMax; ++group) {
+  for (uint32_t group = 0; group < batch.groups.size() && !answer.full; ++group) {
     const Operations operations = rest.subspan(0, batch.groups[group]);
     rest.remove_prefix(operations.size());
-    const size_t before = all.answer.results.size();
-    const auto applied = OnlyReads(operations)
-                             ? ReadUntilFull(operations, &bytes, &all.answer.results)
-                             : ApplyGroup(operations, &bytes, &all);
+    const bool reads = OnlyReads(operations);
+    if (!reads && (only_reads || !answer.kept)) break;
+    const size_t before = told.results.size();
+    const absl::Status applied =
+        reads ? ReadUntilFull(operations, &answer) : ApplyGroup(operations, &answer);
+    if (answer.bytes >= kAnswerBytesMax) answer.full = true;
     if (applied.ok()) continue;
-    all.answer.refused.push_back({group, applied});
-    all.answer.results.resize(before + operations.size());
+    told.refused.push_back({group, applied});
+    told.results.resize(before + operations.size());
   }
+  Applied& all = answer.all;
   std::sort(all.changed.begin(), all.changed.end());
   all.changed.erase(std::unique(all.changed.begin(), all.changed.end()), all.changed.end());
   std::sort(all.pushed.begin(), all.pushed.end());
   std::sort(all.taken.begin(), all.taken.end());
-  return all;
+  return answer;
 }
 
-absl::Status GenerationStore::ApplyGroup(Operations operations, size_t* bytes, Applied* all) {
-  DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(operations));
-  for (const StoreResult& result : applied.results) *bytes += BytesOf(result);
+absl::Status GenerationStore::ApplyGroup(Operations operations, Answer* answer) {
+  const size_t most =
+      kept_ == KeptAnswers::kBounded ? kResultBytesMax : size_t{KeyValues::kAnyAnswer};
+  answer->wrote = true;
+  DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(operations, most));
+  for (const StoreResult& result : applied.results) answer->bytes += BytesOf(result);
+  Applied* all = &answer->all;
   absl::c_move(applied.results, std::back_inserter(all->answer.results));
   absl::c_move(applied.changed, std::back_inserter(all->changed));
   absl::c_move(applied.pushed, std::back_inserter(all->pushed));
@@ -121,17 +139,22 @@ absl::Status GenerationStore::ApplyGroup(Operations operations, size_t* bytes, A
   return absl::OkStatus();
 }
 
-absl::Status GenerationStore::ReadUntilFull(Operations operations, size_t* bytes,
-                                            std::vector<StoreResult>* results) const {
-  for (size_t i = 0; i < operations.size() && *bytes < kAnswerBytesMax; ++i) {
+absl::Status GenerationStore::ReadUntilFull(Operations operations, Answer* answer) const {
+  for (size_t i = 0; i < operations.size() && answer->bytes < kAnswerBytesMax; ++i) {
     DP_ASSIGN_OR_RETURN(std::vector<StoreResult> read, values_.Read(operations.subspan(i, 1)));
     const size_t more = BytesOf(read[0]);
     if (more > kResultBytesMax) {
       return absl::ResourceExhaustedError(
           absl::StrCat("an answer of ", more, " bytes is above the limit, ", kResultBytesMax));
     }
-    *bytes += more;
-    results->push_back(std::move(read[0]));
+    answer->read_bytes += more;
+    if (kept_ == KeptAnswers::kBounded && answer->read_bytes > kKeptReadBytesMax) {
+      answer->full = answer->wrote;
+      answer->kept = answer->wrote;
+    }
+    if (answer->full) return absl::OkStatus();
+    answer->bytes += more;
+    answer->all.answer.results.push_back(std::move(read[0]));
   }
   return absl::OkStatus();
 }

@@ -18,6 +18,10 @@ class Digest;
 // The store of one generation of a job, where a repeated batch has no second effect: the last
 // answer to each client is remembered. Lives as long as its generation's world is open. Not
 // thread-safe; owned by the Coordinator.
+//
+// A batch of groups that writes may begin with reads of more than is kept. Then these alone are
+// answered, and nothing is kept but the sequence: who asks again has had no answer, and is told
+// what the reads find by then. Reads of so much behind a write are left for the next batch.
 class GenerationStore {
  public:
   // One per rank, relay and thread that writes; each holds its last answer in memory.
@@ -27,6 +31,11 @@ class GenerationStore {
   // a value has up to 8 MiB, and a list may have more. Both fit into a message of 20 MiB.
   static constexpr size_t kAnswerBytesMax = size_t{4} << 20;
   static constexpr size_t kResultBytesMax = size_t{12} << 20;
+  // With kBounded. Small reads beside writes go on in one batch, as those of ranks that tell each
+  // other their addresses do; large ones cost a batch of their own.
+  static constexpr size_t kKeptReadBytesMax = size_t{64} << 10;
+  // Of a batch without groups: two values.
+  static constexpr size_t kOneAnswerBytesMax = size_t{17} << 20;
 
   struct Applied {
     GroupResults answer;               // without refusals, unless the batch has groups
@@ -42,9 +51,11 @@ class GenerationStore {
   };
   using Clients = std::map<uint64_t, LastAnswer>;
 
-  explicit GenerationStore(const KeyValueLimits& limits = {}) : values_(limits) {}
+  explicit GenerationStore(const KeyValueLimits& limits = {},
+                           KeptAnswers kept = KeptAnswers::kBounded)
+      : values_(limits), kept_(kept) {}
   // As it was, from what it held.
-  GenerationStore(KeyValues values, Clients clients);
+  GenerationStore(KeyValues values, Clients clients, KeptAnswers kept);
 
   // A batch of groups is taken as far as its answer fits (kAnswerBytesMax); it ends after a group
   // or, in one that only reads, after an operation.
@@ -55,7 +66,7 @@ class GenerationStore {
   absl::StatusOr<Applied> Apply(const StoreBatch& batch);
 
   // From now on.
-  void Limit(const KeyValueLimits& limits) { values_.Limit(limits); }
+  void Limit(const KeyValueLimits& limits, KeptAnswers kept);
 
   const KeyValues& values() const { return values_; }
   const Clients& clients() const { return clients_; }
@@ -64,16 +75,27 @@ class GenerationStore {
  private:
   using Operations = absl::Span<const StoreOperation>;
 
+  // An answer to groups that is being made.
+  struct Answer {
+    Applied all;
+    size_t bytes = 0;
+    size_t read_bytes = 0;
+    bool wrote = false;  // or was refused to
+    bool full = false;
+    bool kept = true;
+  };
+
   static absl::Status CheckShape(const StoreBatch& batch);
   absl::StatusOr<Applied> ApplyAsOne(const StoreBatch& batch);
-  Applied ApplyGroups(const StoreBatch& batch);
-  // Both add to the answer, and its size to `bytes`.
-  absl::Status ApplyGroup(Operations operations, size_t* bytes, Applied* all);
-  absl::Status ReadUntilFull(Operations operations, size_t* bytes,
-                             std::vector<StoreResult>* results) const;
+  Applied Repeat(const StoreBatch& batch, const GroupResults& answer);
+  // With `only_reads`: those before the first group that writes.
+  Answer ApplyGroups(const StoreBatch& batch, bool only_reads);
+  absl::Status ApplyGroup(Operations operations, Answer* answer);
+  absl::Status ReadUntilFull(Operations operations, Answer* answer) const;
 
   KeyValues values_;
   Clients clients_;
+  KeptAnswers kept_;
 };
 
 }  // namespace dp::core

@@ -53,6 +53,17 @@ TEST_F(GenerationStoreTest, AnAnswerIsRecordedEvenWhereNothingChanged) {
   EXPECT_THAT(applied.changed, testing::IsEmpty());
 }
 
+TEST_F(GenerationStoreTest, ABatchWhoseAnswerNoMessageCarriesIsRefusedAndDoesNothing) {
+  Apply(1, 1, {StoreSet{"k", std::string(7 << 20, 'x')}}).value();
+  const std::vector<StoreOperation> batch(3, StoreGet{"k"});
+  EXPECT_EQ(Apply(0, 0, batch).status().code(), absl::StatusCode::kResourceExhausted);
+  std::vector<StoreOperation> writing = batch;
+  writing.push_back(StoreAdd{"n", 1});
+  EXPECT_EQ(Apply(1, 2, writing).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_.values().Find("n"), nullptr);
+  EXPECT_TRUE(Apply(1, 2, {StoreGet{"k"}, StoreGet{"k"}, StoreAdd{"n", 1}}).ok());
+}
+
 // Batches of groups, as a relay sends them.
 class GroupsTest : public testing::Test {
  protected:
@@ -131,6 +142,55 @@ TEST_F(GroupsTest, AnAnswerThatNoMessageCanCarryIsRefused) {
   ASSERT_EQ(applied->answer.refused.size(), 1u);
   EXPECT_EQ(applied->answer.refused[0].status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(applied->answer.results.at(1).number, 13);
+}
+
+TEST_F(GroupsTest, OfReadsBesideWritesLittleIsKept) {
+  const std::string value(40 << 10, 'x');
+  Apply(1, {StoreSet{"k", value}}, {1}).value();
+  const auto applied = Apply(2, {StoreAdd{"n", 1}, StoreGet{"k"}, StoreGet{"k"}}, {1, 1, 1});
+  EXPECT_EQ(applied->answer.results.size(), 2u);
+  EXPECT_EQ(store_.clients().at(7).answer, applied->answer);
+  EXPECT_EQ(Apply(0, {StoreGet{"k"}}, {1})->answer.results.at(0).value, value);
+}
+
+TEST_F(GroupsTest, LargeReadsBeforeAWriteAreAnsweredAloneAndNotKept) {
+  Apply(1, {StoreSet{"k", std::string(100 << 10, 'x')}}, {1}).value();
+  const auto applied = Apply(2, {StoreGet{"k"}, StoreGet{"k"}, StoreAdd{"n", 1}}, {1, 1, 1});
+  EXPECT_EQ(applied->answer.results.size(), 2u);
+  EXPECT_TRUE(applied->recorded);
+  EXPECT_EQ(store_.clients().at(7).sequence, 2u);
+  EXPECT_THAT(store_.clients().at(7).answer.results, testing::IsEmpty());
+  EXPECT_EQ(Apply(3, {StoreAdd{"n", 1}}, {1})->answer.results.at(0).number, 1);
+}
+
+TEST_F(GroupsTest, WhatWasNotKeptIsReadAnewAndNothingIsWrittenWhateverItHasBecome) {
+  const std::vector<StoreOperation> batch = {StoreGet{"k"}, StoreAdd{"n", 1}, StoreGet{"n"}};
+  Apply(1, {StoreSet{"k", std::string(100 << 10, 'x')}}, {1}).value();
+  Apply(2, batch, {1, 1, 1}).value();
+  store_.Apply({JobId(1), Generation(1), 8, 1, {StoreSet{"k", "small"}}}).value();
+  const auto again = Apply(2, batch, {1, 1, 1});
+  ASSERT_EQ(again->answer.results.size(), 1u);
+  EXPECT_EQ(again->answer.results[0].value, "small");
+  EXPECT_FALSE(again->recorded);
+  EXPECT_EQ(store_.values().Find("n"), nullptr);
+}
+
+TEST_F(GroupsTest, AGroupWhoseAnswerNoMessageCarriesIsRefusedAndDoesNothing) {
+  Apply(1, {StoreSet{"k", std::string(7 << 20, 'x')}}, {1}).value();
+  const auto applied =
+      Apply(2, {StoreAdd{"n", 1}, StoreGet{"k"}, StoreGet{"k"}, StoreAdd{"m", 1}}, {3, 1});
+  ASSERT_EQ(applied->answer.refused.size(), 1u);
+  EXPECT_EQ(applied->answer.refused[0].status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_.values().Find("n"), nullptr);
+  EXPECT_EQ(applied->answer.results.at(3).number, 1);
+}
+
+TEST_F(GroupsTest, JournalsOfEarlierReleasesKeepAnswersWhole) {
+  store_ = GenerationStore(KeyValueLimits(), KeptAnswers::kWhole);
+  Apply(1, {StoreSet{"k", std::string(100 << 10, 'x')}}, {1}).value();
+  const auto applied = Apply(2, {StoreGet{"k"}, StoreAdd{"n", 1}, StoreGet{"k"}}, {1, 1, 1});
+  EXPECT_EQ(applied->answer.results.size(), 3u);
+  EXPECT_EQ(store_.clients().at(7).answer, applied->answer);
 }
 
 TEST_F(GroupsTest, GroupsMustAddUp) {

@@ -22,9 +22,10 @@ struct State {
   JobRegistry jobs;
   StorePorts store_ports;
   EventHistory events;
-  KeyValueLimits store_limits;              // of this epoch
-  std::map<JobId, GenerationStore> stores;  // of the jobs whose world is open
-  std::map<Topic, Revision> versions;       // of all topics but jobs, which carry their own
+  KeyValueLimits store_limits;                     // of this epoch
+  KeptAnswers kept_answers = KeptAnswers::kWhole;  // likewise
+  std::map<JobId, GenerationStore> stores;         // of the jobs whose world is open
+  std::map<Topic, Revision> versions;              // of all topics but jobs, which carry their own
 };
 
 }  // namespace dp::core

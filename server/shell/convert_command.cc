@@ -29,6 +29,7 @@ void Fill(const core::StartEpoch& start, journal::StartEpoch* proto) {
   proto->set_value_bytes(start.store_limits.value_bytes);
   proto->set_keys(start.store_limits.keys);
   proto->set_total_bytes(start.store_limits.total_bytes);
+  proto->set_kept_answers_bounded(start.kept_answers == core::KeptAnswers::kBounded);
 }
 
 void Fill(const core::RestartLimits& limits, journal::RestartLimits* proto) {

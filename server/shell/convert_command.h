@@ -10,6 +10,7 @@
 namespace dp::server {
 
 journal::JournalRecord ToRecord(const core::Command& command);
+core::KeptAnswers KeptAnswersOf(const journal::StartEpoch& start);
 // Errors: DataLoss a record that says nothing this release knows.
 absl::StatusOr<core::Command> FromRecord(const journal::JournalRecord& record);
 

@@ -28,6 +28,7 @@ core::Scheduling Scheduling() {
 std::vector<core::Action> AllActions() {
   return {
       core::StartEpoch{{.key_bytes = 1, .value_bytes = 2, .keys = 3, .total_bytes = 4}},
+      core::StartEpoch{.kept_answers = core::KeptAnswers::kWhole},
       core::SubmitJob{"request",
                       {"name",
                        4,

@@ -25,7 +25,7 @@ core::StartEpoch ToCommand(const journal::StartEpoch& proto) {
   if (proto.has_value_bytes()) limits.value_bytes = proto.value_bytes();
   if (proto.has_keys()) limits.keys = proto.keys();
   if (proto.has_total_bytes()) limits.total_bytes = proto.total_bytes();
-  return {limits};
+  return {limits, KeptAnswersOf(proto)};
 }
 
 core::RestartLimits ToLimits(const journal::RestartLimits& proto) {
@@ -236,6 +236,10 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
 }
 
 }  // namespace
+
+core::KeptAnswers KeptAnswersOf(const journal::StartEpoch& start) {
+  return start.kept_answers_bounded() ? core::KeptAnswers::kBounded : core::KeptAnswers::kWhole;
+}
 
 absl::StatusOr<core::Command> FromRecord(const Record& record) {
   DP_ASSIGN_OR_RETURN(core::Action action, ToAction(record));

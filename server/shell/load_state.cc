@@ -285,8 +285,9 @@ class LoadedState {
     state_.store_ports = core::StorePorts(std::move(ports_));
     state_.events = core::EventHistory(std::move(events_));
     for (auto& [job, values] : values_) {
-      state_.stores.emplace(job, core::GenerationStore({state_.store_limits, std::move(values)},
-                                                       std::move(clients_[job])));
+      state_.stores.emplace(job,
+                            core::GenerationStore({state_.store_limits, std::move(values)},
+                                                  std::move(clients_[job]), state_.kept_answers));
     }
     return std::move(state_);
   }
@@ -299,6 +300,7 @@ class LoadedState {
     const journal::StartEpoch& limits = piece.store_limits();
     state_.store_limits = {limits.key_bytes(), limits.value_bytes(), limits.keys(),
                            limits.total_bytes()};
+    state_.kept_answers = KeptAnswersOf(limits);
     workers_.last_id = piece.last_worker();
     jobs_.last_id = piece.last_job();
     events_.last = piece.last_event();

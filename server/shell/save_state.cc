@@ -335,14 +335,14 @@ journal::SavedAwaitedJob::State ToJournal(core::AwaitedJob::State state) {
 }
 
 std::vector<std::string> ToPieces(const core::State& state, size_t piece_bytes) {
-  const auto& [epoch, revision, at, workers, jobs, store_ports, events, store_limits, stores,
-               versions] = state;
+  const auto& [epoch, revision, at, workers, jobs, store_ports, events, store_limits, kept_answers,
+               stores, versions] = state;
   Pieces pieces(piece_bytes);
   pieces->set_epoch(epoch.value());
   pieces->set_revision(revision.value());
   *pieces->mutable_at() = ToProto(at);
   *pieces->mutable_store_limits() =
-      ToRecord({absl::UnixEpoch(), core::StartEpoch{store_limits}}).start_epoch();
+      ToRecord({absl::UnixEpoch(), core::StartEpoch{store_limits, kept_answers}}).start_epoch();
   pieces->set_last_worker(workers.last_id());
   pieces->set_last_job(jobs.last_id());
   pieces->set_last_event(events.last());

@@ -19,8 +19,11 @@ namespace {
 
 constexpr int kHosts = 2;
 constexpr int kCallers = 4;     // of each host
+constexpr int kStages = 6;      // of a round
 constexpr int kRounds = 12;     // of each caller
 constexpr int kSteps = 100000;  // more than any seed needs
+// Of a value: the answer to a batch keeps one, and not two.
+constexpr size_t kBook = core::GenerationStore::kKeptReadBytesMax * 2 / 3;
 
 // What stands on the wire between one relay and the coordinator.
 struct Request {
@@ -42,7 +45,7 @@ struct Host {
   std::map<uint64_t, std::vector<StoreOperation>> parked;
 };
 
-// Adds, pushes, pops and meets the others of its round, again and again.
+// Adds, pushes, reads, meets the others of its round and pops, again and again.
 struct Caller {
   int round = 0;
   int stage = 0;
@@ -53,6 +56,8 @@ class World {
  public:
   explicit World(uint64_t seed) : random_(seed) {
     for (int i = 0; i < kHosts; ++i) hosts_[i].incarnation = 100 + i;
+    store_.Apply({JobId(1), Generation(1), 1, 1, {StoreSet{"book", std::string(kBook, 'x')}}})
+        .value();
   }
 
   // Returns what is wrong.
@@ -101,6 +106,8 @@ class World {
       case 2:
         return host.ledger.Execute(index, {StoreAppend{"text", "x"}, StoreAdd{met, 1}});
       case 3:
+        return host.ledger.Execute(index, {StoreGet{"book"}});
+      case 4:
         return host.ledger.Await(index, {StoreReached{met, kHosts * kCallers}});
       default:
         return host.ledger.Execute(index, {StoreQueuePop{"q"}});
@@ -179,8 +186,9 @@ class World {
     const StoreResult& result = answer.results->front();
     caller.busy = false;
     if (caller.stage == 0 && !sums_.insert(result.number).second) problem_ = "a sum came twice";
-    if (caller.stage == 4 && !popped_.insert(result.value).second) problem_ = "popped twice";
-    caller.stage = (caller.stage + 1) % 5;
+    if (caller.stage == 3 && result.value.size() != kBook) problem_ = "the book is wrong";
+    if (caller.stage == 5 && !popped_.insert(result.value).second) problem_ = "popped twice";
+    caller.stage = (caller.stage + 1) % kStages;
     if (caller.stage == 0) ++caller.round;
   }
 
