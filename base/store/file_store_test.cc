@@ -57,6 +57,8 @@ class TwoMembers final : public Store {
 
 INSTANTIATE_TEST_SUITE_P(FileStore, StoreConformance,
                          ::testing::Values([] { return std::make_unique<TwoMembers>(); }));
+INSTANTIATE_TEST_SUITE_P(FileStore, StoreAppendConformance,
+                         ::testing::Values([] { return std::make_unique<TwoMembers>(); }));
 INSTANTIATE_TEST_SUITE_P(FileStore, StoreLaterVerbsConformance,
                          ::testing::Values([] { return std::make_unique<TwoMembers>(); }));
 INSTANTIATE_TEST_SUITE_P(FileStore, StoreBatchConformance,

@@ -27,11 +27,15 @@ class PrefixedHashStore : public Store {
 
 INSTANTIATE_TEST_SUITE_P(HashStore, StoreConformance,
                          ::testing::Values([] { return std::make_unique<HashStore>(); }));
+INSTANTIATE_TEST_SUITE_P(HashStore, StoreAppendConformance,
+                         ::testing::Values([] { return std::make_unique<HashStore>(); }));
 INSTANTIATE_TEST_SUITE_P(HashStore, StoreLaterVerbsConformance,
                          ::testing::Values([] { return std::make_unique<HashStore>(); }));
 INSTANTIATE_TEST_SUITE_P(HashStore, StoreBatchConformance,
                          ::testing::Values([] { return std::make_unique<HashStore>(); }));
 INSTANTIATE_TEST_SUITE_P(PrefixStore, StoreConformance,
+                         ::testing::Values([] { return std::make_unique<PrefixedHashStore>(); }));
+INSTANTIATE_TEST_SUITE_P(PrefixStore, StoreAppendConformance,
                          ::testing::Values([] { return std::make_unique<PrefixedHashStore>(); }));
 INSTANTIATE_TEST_SUITE_P(PrefixStore, StoreLaterVerbsConformance,
                          ::testing::Values([] { return std::make_unique<PrefixedHashStore>(); }));

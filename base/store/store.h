@@ -32,7 +32,8 @@ class Store {
 
   // Applies the operations in order, as one; one result each.
   // Errors: InvalidArgument an add to what is no decimal number; ResourceExhausted a limit;
-  // FailedPrecondition the generation is over; Unavailable. On an error nothing was applied.
+  // FailedPrecondition the generation is over; Unavailable; Unimplemented what a server of the
+  // TCPStore protocol has no verb for. On an error nothing was applied.
   virtual absl::StatusOr<std::vector<StoreResult>> Execute(
       absl::Span<const StoreOperation> operations) = 0;
 
@@ -75,7 +76,8 @@ class Store {
   // serves once, and one that has been passed lets everybody through.
   absl::Status Barrier(absl::string_view key, int64_t world_size, absl::Duration timeout);
 
-  // Blocks until the key's version is above `since`, 0 being older than every change.
+  // Blocks until the key's version is above `since`, 0 being older than every change. Errors: also
+  // Unimplemented, at once, with TcpStore: its protocol has no versions.
   absl::StatusOr<Versioned> Watch(absl::string_view key, uint64_t since, absl::Duration timeout);
 };
 

@@ -29,6 +29,8 @@ class StoreOfCoordinator final : public Store {
 
 INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreConformance,
                          ::testing::Values([] { return std::make_unique<StoreOfCoordinator>(); }));
+INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreAppendConformance,
+                         ::testing::Values([] { return std::make_unique<StoreOfCoordinator>(); }));
 INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreLaterVerbsConformance,
                          ::testing::Values([] { return std::make_unique<StoreOfCoordinator>(); }));
 INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreBatchConformance,
@@ -44,8 +46,6 @@ TEST(GrpcStoreTest, AnotherGenerationIsRefusedAtOnce) {
   EXPECT_EQ(nobody.Get("k", absl::Minutes(1)).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(GrpcStoreTest, TwoClientsShareTheirKeys) {
-  CoordinatorWithJob coordinator;
 TEST(GrpcStoreTest, ABatchThatIsLargerThanAMessageSaysSoAndHasDoneNothing) {
   CoordinatorWithJob coordinator;
   client::GrpcConnection connection(coordinator.address());
@@ -59,6 +59,8 @@ TEST(GrpcStoreTest, ABatchThatIsLargerThanAMessageSaysSoAndHasDoneNothing) {
   EXPECT_TRUE(store.MultiSet({{"a", value}, {"b", value}}).ok());
 }
 
+TEST(GrpcStoreTest, TwoClientsShareTheirKeys) {
+  CoordinatorWithJob coordinator;
   client::GrpcConnection connection(coordinator.address()), other(coordinator.address());
   client::Pause pause;
   client::GrpcStore one(connection, pause, {coordinator.job(), Generation(1)});

@@ -45,6 +45,7 @@ OpenStore Client(Dialect dialect) {
 INSTANTIATE_TEST_SUITE_P(A, StoreConformance, ::testing::Values(Client(Dialect::kA)));
 // 2.2 and later: the legacy server, and libuv's, which has queues.
 INSTANTIATE_TEST_SUITE_P(C, StoreConformance, ::testing::Values(Client(Dialect::kC)));
+INSTANTIATE_TEST_SUITE_P(C, StoreAppendConformance, ::testing::Values(Client(Dialect::kC)));
 INSTANTIATE_TEST_SUITE_P(C, StoreLaterVerbsConformance, ::testing::Values(Client(Dialect::kC)));
 
 }  // namespace

@@ -22,7 +22,8 @@ except ImportError:
 MAJOR = int(torch.__version__.split(".")[0])
 # What hosts each of them, and the cases that it can pass: queues came with libuv's server.
 SERVERS = ([({}, "A/StoreConformance.*")] if MAJOR < 2 else
-           [({"use_libuv": False}, "C/StoreConformance.*"), ({"use_libuv": True}, "C/*")])
+           [({"use_libuv": False}, "C/StoreConformance.*:C/StoreAppendConformance.*"),
+            ({"use_libuv": True}, "C/*")])
 
 
 def host(listener, options):

@@ -19,8 +19,9 @@
 //   INSTANTIATE_TEST_SUITE_P(HashStore, StoreConformance,
 //                            ::testing::Values([] { return std::make_unique<dp::HashStore>(); }));
 //
-// and likewise StoreLaterVerbsConformance, what old servers of the TCPStore protocol lack, and
-// StoreBatchConformance, what that protocol lacks: batches that apply as one, and versions.
+// and likewise StoreAppendConformance, what servers of the TCPStore protocol lack before PyTorch
+// 2.1; StoreLaterVerbsConformance, what they lack before 2.8; and StoreBatchConformance, what that
+// protocol lacks: batches that apply as one, and versions.
 
 namespace dp {
 
@@ -42,6 +43,7 @@ class StoreConformance : public ::testing::TestWithParam<OpenStore> {
   std::unique_ptr<Store> store_ = GetParam()();
 };
 
+class StoreAppendConformance : public StoreConformance {};
 class StoreLaterVerbsConformance : public StoreConformance {};
 class StoreBatchConformance : public StoreConformance {};
 
@@ -138,10 +140,15 @@ TEST_P(StoreBatchConformance, ABatchAppliesAsOneOrNotAtAll) {
   EXPECT_FALSE((*results)[2].found);
 }
 
-TEST_P(StoreLaterVerbsConformance, AppendPutsBytesBehindWhatIsThere) {
+TEST_P(StoreAppendConformance, AppendPutsBytesBehindWhatIsThere) {
   ASSERT_TRUE(store().Append("k", "po").ok());
   ASSERT_TRUE(store().Append("k", "tato").ok());
   EXPECT_EQ(ValueOf("k"), "potato");
+}
+
+TEST_P(StoreAppendConformance, AnAppendWakesWhoWaitsForTheKey) {
+  std::jthread appender([this] { ASSERT_TRUE(store().Append("later", "v").ok()); });
+  EXPECT_EQ(store().Get("later", kPatience).value_or("(none)"), "v");
 }
 
 TEST_P(StoreConformance, MultiSetAndMultiGetTakeManyKeys) {

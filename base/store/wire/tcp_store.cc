@@ -58,6 +58,21 @@ std::vector<StoreOperation> OneKeyEach(absl::Span<const StoreOperation> reads) {
   return single;
 }
 
+absl::Status NoVerb(Verb verb) {
+  return absl::UnimplementedError(absl::StrCat("the store's dialect has no ", NameOf(verb)));
+}
+
+absl::Status NoVersions() {
+  return absl::UnimplementedError("the TCPStore protocol has no versions to watch");
+}
+
+// Whether the server can answer the read once its key is there; else nobody should wait for that.
+absl::Status CheckKnown(const StoreOperation& read, Dialect dialect) {
+  if (std::holds_alternative<StoreNewer>(read)) return NoVersions();
+  const bool queue = std::holds_alternative<StoreQueueLength>(read);
+  return queue && !CodeOf(Verb::kQueueLen, dialect) ? NoVerb(Verb::kQueueLen) : absl::OkStatus();
+}
+
 }  // namespace
 
 class TcpStore::Calls {
@@ -91,8 +106,7 @@ class TcpStore::Calls {
   }
   // For what is not answered: the check after it is, once it has been done.
   absl::StatusOr<StoreResult> Tell(Verb verb, const std::string& key, const std::string& value) {
-    if (!CodeOf(verb, connection_.dialect()))
-      return absl::UnimplementedError(absl::StrCat("the store's dialect has no ", NameOf(verb)));
+    if (!CodeOf(verb, connection_.dialect())) return NoVerb(verb);
     connection_.Tell({verb, {{KeyOf(key), value}}});
     DP_RETURN_IF_ERROR(Call(Verb::kCheck, {KeyOf(key)}).status());
     return StoreResult{};
@@ -176,9 +190,7 @@ class TcpStore::Calls {
     const bool counts = !result.found || StartsWithNumber(result.value, &number);
     return StoreResult{.found = !counts || number >= reached.count, .number = number};
   }
-  absl::StatusOr<StoreResult> Run(const StoreNewer&) {
-    return absl::UnimplementedError("the TCPStore protocol has no versions to watch");
-  }
+  absl::StatusOr<StoreResult> Run(const StoreNewer&) { return NoVersions(); }
 
   TcpConnection& connection_;
   const TcpStoreOptions& options_;
@@ -242,6 +254,9 @@ absl::StatusOr<std::vector<StoreResult>> TcpStore::Await(absl::Span<const StoreO
                                                          absl::Duration timeout) {
   const Deadline deadline(timeout);
   DP_ASSIGN_OR_RETURN(const std::vector<std::string> names, AwaitedKeys(reads));
+  for (const StoreOperation& read : reads) {
+    DP_RETURN_IF_ERROR(CheckKnown(read, options_.server.dialect));
+  }
   for (;;) {
     DP_ASSIGN_OR_RETURN(Connection connection, Take());
     Calls calls(*connection, options_);
