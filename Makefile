@@ -82,10 +82,10 @@ sanitize: tsan  ## both over all that links no gRPC: what CI has the time for
 	@cmake --preset asan-core $(BATCHES) >/dev/null && ninja -C build-asan-core -j $(JOBS)
 	@$(ASAN_TESTS) build-asan-core
 
-fuzz:  ## random bytes against the TCPStore codec and server, FUZZ_SECONDS each
+fuzz:  ## random bytes against the TCPStore codec, sessions and server, FUZZ_SECONDS each
 	@scripts/deps fuzz
-	@cmake --preset fuzz >/dev/null && ninja -C build-fuzz -j $(JOBS) codec_fuzz server_fuzz
-	@for target in codec server; do mkdir -p build-fuzz/corpus-$$target && \
+	@cmake --preset fuzz >/dev/null && ninja -C build-fuzz -j $(JOBS) codec_fuzz server_fuzz endpoint_fuzz
+	@for target in codec server endpoint; do mkdir -p build-fuzz/corpus-$$target && \
 	  build-fuzz/bin/$${target}_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 \
 	    -artifact_prefix=build-fuzz/ build-fuzz/corpus-$$target || exit 1; done
 

@@ -1,7 +1,9 @@
 // Runs a fuzz target without a fuzzer: on what real clients send, and on that with bytes changed.
 //
-//   x_replay [--seed=N] [--rounds=N]    prints its seed
+//   x_replay [--seed=N] [--rounds=N]    prints its seed, which is another each time
 //   x_replay --write=DIRECTORY          writes what it begins from, as a corpus for libFuzzer
+//
+// DP_FUZZ_SEED=N stands for --seed=N, as for `DP_FUZZ_SEED=42 ctest -R fuzz`.
 
 #include <cstdio>
 #include <cstdlib>
@@ -65,8 +67,14 @@ void Write(const std::string& directory) {
     std::ofstream(absl::StrCat(directory, "/seed-", number++), std::ios::binary) << input;
 }
 
+uint64_t Seed() {
+  const char* given = std::getenv("DP_FUZZ_SEED");
+  return given == nullptr ? EntropySeed() : std::strtoull(given, nullptr, 10);
+}
+
 void Replay(uint64_t seed, int rounds) {
-  std::printf("seed=%llu\n", static_cast<unsigned long long>(seed));
+  std::printf("seed=%llu, which DP_FUZZ_SEED gives again\n", static_cast<unsigned long long>(seed));
+  std::fflush(stdout);  // the input that fails may end the process
   const std::vector<std::string> inputs = Inputs();
   for (const std::string& input : inputs) Run(input);
   uint64_t random = seed;
@@ -81,7 +89,7 @@ void Replay(uint64_t seed, int rounds) {
 }  // namespace dp::fuzz
 
 int main(int argc, char** argv) {
-  uint64_t seed = 1;
+  uint64_t seed = dp::fuzz::Seed();
   int rounds = 20000;
   for (int i = 1; i < argc; ++i) {
     const absl::string_view argument = argv[i];

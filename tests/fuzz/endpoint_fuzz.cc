@@ -1,0 +1,145 @@
+// Three clients say anything to a server over real sockets, in pieces and in turns, and go when
+// they like; the server must live on, answer another client all the while, and close each
+// connection whose bytes it cannot follow.
+//
+// The input is a row of pieces, as of server_fuzz: a byte for who speaks (or goes), a byte for how
+// long, the bytes.
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/check.h"
+#include "base/store/async_hash_store.h"
+#include "base/store/wire/server.h"
+#include "base/store/wire/tcp_connection.h"
+
+namespace dp::wire {
+namespace {
+
+constexpr size_t kClients = 3;
+constexpr uint8_t kGo = 0x80;
+constexpr uint8_t kDeaf = 0x40;  // does not read what is sent to it, until the end
+constexpr absl::Duration kPatience = absl::Seconds(60);
+// A session with much in the store's hands, or notices to send of what others have changed, looks
+// no further until its client has been answered, which behind a wait may be never. Here it has not
+// yet.
+constexpr size_t kRequestsFew = 32;
+
+const RequestOptions kRequests{
+    .limits = {.key_bytes = 64, .value_bytes = 4096, .keys = 64, .message_bytes = 16384}};
+
+class Stranger {
+ public:
+  // Counts what it asks among the `requests` of all.
+  Stranger(uint16_t port, size_t& requests)
+      : socket_(*Connect("127.0.0.1", port, kPatience)), requests_(requests) {
+    // Gone without a trace, so that none of thousands of inputs leaves a socket to linger.
+    const linger at_once{1, 0};
+    DP_CHECK(setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
+  }
+
+  void Say(absl::string_view bytes) {
+    Follow(bytes);
+    while (!bytes.empty() && open_) {
+      const ssize_t sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
+      if (sent < 0 && errno != EAGAIN) open_ = false;
+      if (sent >= 0 || !open_) continue;
+      Hear();                                                // who does not is not read from
+      (void)AwaitSocket(socket_.get(), POLLOUT, kPatience);  // the next send tells
+    }
+  }
+  // Takes what has come.
+  void Hear() {
+    char bytes[4096];
+    ssize_t got = 1;
+    while (open_ && got > 0) got = recv(socket_.get(), bytes, sizeof(bytes), 0);
+    if (got == 0 || (got < 0 && errno != EAGAIN)) open_ = false;
+  }
+  void AwaitCloseIfRefused() {
+    const bool few = requests_ < kRequestsFew && bytes_ < kRequests.limits.message_bytes;
+    while (refused_ && few && open_) {
+      DP_CHECK(AwaitSocket(socket_.get(), POLLIN, kPatience).ok());
+      Hear();
+    }
+  }
+
+ private:
+  // What the server must make of the bytes.
+  void Follow(absl::string_view bytes) {
+    bytes_ += bytes.size();
+    Request request;
+    while (!refused_) {
+      const absl::StatusOr<bool> found = parser_.Next(&bytes, &request);
+      refused_ = !found.ok();
+      if (refused_ || !*found) return;
+      ++requests_;
+    }
+  }
+
+  const FileDescriptor socket_;
+  RequestParser parser_{kRequests};
+  size_t& requests_;
+  size_t bytes_ = 0;
+  bool refused_ = false;
+  bool open_ = true;
+};
+
+class Endpoint {
+ public:
+  void Hear(uint8_t who, absl::string_view bytes) {
+    std::unique_ptr<Stranger>& stranger = strangers_[who % kClients];
+    if ((who & kGo) != 0) stranger.reset();
+    if (stranger == nullptr) stranger = std::make_unique<Stranger>(server_->port(), requests_);
+    stranger->Say(bytes);
+    if ((who & kDeaf) == 0) stranger->Hear();
+  }
+
+  void End() {
+    AskAnother();
+    for (auto& stranger : strangers_) {
+      if (stranger != nullptr) stranger->AwaitCloseIfRefused();
+    }
+    AskAnother();
+    server_.reset();
+    DP_CHECK(store_.waiting() == 0);
+  }
+
+ private:
+  void AskAnother() {
+    const auto ready = another_->Call({Verb::kCheck, {{"/nobody sets this"}}}, kPatience);
+    DP_CHECK(ready.ok() && ready->number == kNotReady);
+  }
+
+  size_t requests_ = 0;
+  AsyncHashStore store_{{.keys = 1000, .total_bytes = size_t{1} << 20}};
+  std::unique_ptr<Server> server_ =
+      *Server::Start(store_, {.host = "127.0.0.1", .requests = kRequests});
+  std::unique_ptr<TcpConnection> another_ =
+      *TcpConnection::Open({.host = "127.0.0.1", .port = server_->port()}, kPatience);
+  std::array<std::unique_ptr<Stranger>, kClients> strangers_;
+};
+
+}  // namespace
+}  // namespace dp::wire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  dp::wire::Endpoint endpoint;
+  while (size >= 2) {
+    const uint8_t who = data[0];
+    const size_t bytes = std::min<size_t>(data[1], size - 2);
+    endpoint.Hear(who, {reinterpret_cast<const char*>(data + 2), bytes});
+    data += 2 + bytes;
+    size -= 2 + bytes;
+  }
+  endpoint.End();
+  return 0;
+}
