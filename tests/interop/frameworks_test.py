@@ -59,12 +59,17 @@ class CommandJobsTest(unittest.TestCase):
 
 
 class TorchrunTest(unittest.TestCase):
+    """torchrun's own agents, with our server in the place of their rendezvous host."""
+
     def setUp(self):
+        self.port = self.serve()
+        self.prefix = self.enterContext(local_names())
+
+    def serve(self):
         self.server = subprocess.Popen([SERVER, "127.0.0.1"], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.stop)
-        self.port = int(self.server.stdout.readline())
-        self.prefix = self.enterContext(local_names())
+        return int(self.server.stdout.readline())
 
     def stop(self):
         self.server.stdin.close()
@@ -101,6 +106,14 @@ class TorchrunTest(unittest.TestCase):
         self.assertTrue((directory / "crashed").exists(), output)
         self.assertEqual(sorted(re.findall(r"rank \d of .*", output)),
                          ["rank 0 of 2: sum 3", "rank 1 of 2: sum 3"])
+
+
+class CoordinatorTorchrunTest(TorchrunTest):
+    """Likewise, with the store that the coordinator itself serves."""
+
+    def serve(self):
+        cluster = self.enterContext(Cluster(tcpstore_listen="127.0.0.1:0"))
+        return int(re.search(r"event=tcpstore_listening address=\S+:(\d+)", cluster.coordinator.log())[1])
 
 
 if __name__ == "__main__":
