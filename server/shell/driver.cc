@@ -99,8 +99,17 @@ absl::Status Driver::Wait(Waiters::Ticket ticket, std::vector<core::Topic> topic
       WaitItem{ticket, std::move(topics), timeout, std::move(question), std::move(blocked)});
 }
 
-void Driver::Cancel(Waiters::Ticket ticket) {
-  (void)Push(CancelItem{ticket});  // then the wait ends by its timeout
+void Driver::Cancel(std::vector<Waiters::Ticket> tickets) {
+  {
+    MutexLock lock(mu_);
+    cancelled_.insert(cancelled_.end(), tickets.begin(), tickets.end());
+  }
+  (void)Push(CancelItem{});  // refused: the thread is going to turn again, or ends all waits
+}
+
+std::vector<Waiters::Ticket> Driver::TakeCancelled() {
+  MutexLock lock(mu_);
+  return std::exchange(cancelled_, {});
 }
 
 void Driver::Stop() {
@@ -188,9 +197,12 @@ absl::Status Driver::CheckLogsAreOurs() const {
 void Driver::Run() {
   pthread_setname_np(pthread_self(), "dp-driver");
   while (failure_.ok()) {
-    std::vector<Item> items = queue_.DrainFor(UntilNextWake());
+    // Taken before the queue: so the waits that they mean are in there by then.
+    const std::vector<Waiters::Ticket> cancelled = TakeCancelled();
+    const absl::Duration patience = cancelled.empty() ? UntilNextWake() : absl::ZeroDuration();
+    std::vector<Item> items = queue_.DrainFor(patience);
     if (items.empty() && queue_.closed()) break;
-    Serve(items);
+    Serve(items, cancelled);
     if (options_.notify != nullptr) options_.notify->Alive(clock_.Now());
   }
   queue_.Close();
@@ -200,7 +212,7 @@ void Driver::Run() {
   on_end_(failure_);
 }
 
-void Driver::Serve(std::vector<Item>& items) {
+void Driver::Serve(std::vector<Item>& items, absl::Span<const Waiters::Ticket> cancelled) {
   // One time for the batch, so that no command of it is older than the one before.
   now_ = Now();
   for (Item& item : items) Take(item);
@@ -219,6 +231,7 @@ void Driver::Serve(std::vector<Item>& items) {
   for (const core::Topic& topic : changed) offers_.OnChange(topic);
   // After that: a call that waits is told of changes since, not of those it has seen.
   for (Item& item : items) Attend(item);
+  for (const Waiters::Ticket ticket : cancelled) waiters_.Cancel(ticket);
   OfferElements();
   waiters_.Expire(now_);
   TellForgotten();
@@ -341,7 +354,6 @@ void Driver::Answer(Item& item) {
 }
 
 void Driver::Attend(Item& item) {
-  if (const auto* cancel = std::get_if<CancelItem>(&item)) return waiters_.Cancel(cancel->ticket);
   auto* wait = std::get_if<WaitItem>(&item);
   if (wait == nullptr) return;
   if (wait->blocked) wait->blocked->since = now_ - wait->blocked->waited;

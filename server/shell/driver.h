@@ -14,8 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "base/bounded_queue.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/notify_socket.h"
 #include "server/core/command.h"
 #include "server/core/coordinator.h"
@@ -101,8 +103,9 @@ class Driver {
   // `ticket` names the wait for Cancel and comes from NewTicket; `blocked` shows it to who asks.
   absl::Status Wait(Waiters::Ticket ticket, std::vector<core::Topic> topics, absl::Duration timeout,
                     Question question, std::optional<BlockedCall> blocked = {});
-  // Ends a wait with kCancelled; while the queue is full, waits last until their timeout instead.
-  void Cancel(Waiters::Ticket ticket);
+  // Ends waits with kCancelled, soon; also while the queue is full.
+  void Cancel(std::vector<Waiters::Ticket> tickets) DP_EXCLUDES(mu_);
+  void Cancel(Waiters::Ticket ticket) { Cancel(std::vector{ticket}); }
   Waiters::Ticket NewTicket() { return ++last_ticket_; }
 
   // Answers what is queued, ends all waits with kStopping and returns when the thread has ended.
@@ -135,9 +138,8 @@ class Driver {
     Question question;
     std::optional<BlockedCall> blocked;
   };
-  struct CancelItem {
-    Waiters::Ticket ticket = 0;
-  };
+  // That there are tickets in cancelled_.
+  struct CancelItem {};
   using Item = std::variant<CommandItem, AskItem, HearItem, LogsItem, WaitItem, CancelItem>;
 
   Driver(const Options& options, Journal& journal, const Clock& clock, OnEnd on_end);
@@ -148,8 +150,8 @@ class Driver {
   absl::Time Now() const;
   absl::Status CheckLogsAreOurs() const;
   void Run();
-  // One batch, in the order that the class comment promises.
-  void Serve(std::vector<Item>& items);
+  // One batch, in the order that the class comment promises; those who have given up last.
+  void Serve(std::vector<Item>& items, absl::Span<const Waiters::Ticket> cancelled);
   void Take(Item& item);
   void GiveUpPredecessor(const core::RegisterWorker& registered);
   core::Outcome Apply(core::Action action);
@@ -161,8 +163,9 @@ class Driver {
   // Drops what is kept here of forgotten jobs, and tells who keeps more.
   void TellForgotten();
   void Answer(Item& item);
-  // Begins and ends waits.
+  // Begins waits.
   void Attend(Item& item);
+  std::vector<Waiters::Ticket> TakeCancelled() DP_EXCLUDES(mu_);
   void OfferElements();
   void AnswerAllEnded(std::vector<Item>& items);
   absl::Duration UntilNextWake() const;
@@ -179,6 +182,9 @@ class Driver {
   const OnEnd on_end_;
   std::atomic<Waiters::Ticket> last_ticket_ = 0;
   BoundedQueue<Item> queue_;
+  Mutex mu_;
+  // Beside the queue, so that none is lost where that is full: at most one a wait.
+  std::vector<Waiters::Ticket> cancelled_ DP_GUARDED_BY(mu_);
 
   // Owned by the thread, once it runs.
   core::Coordinator coordinator_;

@@ -328,6 +328,21 @@ TEST_F(DriverTest, ACancelledWaitEnds) {
   EXPECT_EQ(waiting.get(), Wake::kCancelled);
 }
 
+TEST_F(DriverTest, AWaitIsCancelledAlsoWhileTheQueueIsFull) {
+  Start({.queue_capacity = 2});
+  const Waiters::Ticket parked = driver_->NewTicket(), queued = driver_->NewTicket();
+  std::future<Wake> waiting = WaitForJobs(parked, 9, absl::InfiniteDuration());
+  Look();
+  const auto gate = HoldNextSync(AJob("a"));
+  std::future<Wake> behind = WaitForJobs(queued, 9, absl::InfiniteDuration());
+  auto b = Submit(AJob("b"));
+  EXPECT_EQ(Submit(AJob("c")).get().code(), absl::StatusCode::kUnavailable);
+  driver_->Cancel({parked, queued});
+  gate->set_value();
+  EXPECT_EQ(waiting.get(), Wake::kCancelled);
+  EXPECT_EQ(behind.get(), Wake::kCancelled);
+}
+
 TEST_F(DriverTest, LogsWakeThoseWhoWaitForALaterVersion) {
   Start();
   ASSERT_TRUE(Submit(AJob("a")).get().ok());
