@@ -17,6 +17,20 @@ class AsyncStoreConnection {
   template <typename Response>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Response>) &&>;
 
+  // The waits of one relay over one stream of Park. Thread-safe.
+  class ParkStream {
+   public:
+    virtual ~ParkStream() = default;
+    // `done` gets the wait's answer or, when the stream ends, what it has ended with; Cancelled,
+    // before Cancel returns, when the call is cancelled.
+    virtual std::shared_ptr<StoreLink::Call> Park(v1::AwaitRequest request,
+                                                  Done<v1::AwaitResponse> done) = 0;
+    // It carries no waits any more: open another.
+    virtual bool ended() const = 0;
+    // Ends it, and returns when it has ended and every wait been told so. Not from a `done`.
+    virtual void Close() = 0;
+  };
+
   virtual ~AsyncStoreConnection() = default;
 
   virtual std::shared_ptr<StoreLink::Call> StartExecute(v1::ExecuteRequest request,
@@ -25,6 +39,8 @@ class AsyncStoreConnection {
   virtual std::shared_ptr<StoreLink::Call> StartAwait(v1::AwaitRequest request,
                                                       absl::Duration deadline_in,
                                                       Done<v1::AwaitResponse> done) = 0;
+  // Not null. The connection outlives it; it is to be closed, unless it has ended.
+  virtual std::shared_ptr<ParkStream> OpenPark() = 0;
 };
 
 }  // namespace dp::client

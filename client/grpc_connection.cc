@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/limits.h"
+#include "client/grpc_park_stream.h"
 
 namespace dp::client {
 namespace {
@@ -336,6 +337,19 @@ std::shared_ptr<StoreLink::Call> GrpcConnection::StartAwait(v1::AwaitRequest req
   auto call = BeginAsync(std::move(request), deadline_in, std::move(done));
   store_->async()->Await(&call->context, &call->request, &call->response, EndOf(call));
   return call;
+}
+
+std::shared_ptr<AsyncStoreConnection::ParkStream> GrpcConnection::OpenPark() {
+  auto stream = std::make_shared<GrpcParkStream>(
+      [this](grpc::ClientContext& context, const grpc::Status& status, bool closed) {
+        End(context);
+        return ToAbsl(status, closed || all_cancelled());
+      });
+  // A day: the channel's keepalive notices sooner that the coordinator has gone.
+  stream->context().set_deadline(DeadlineIn(absl::InfiniteDuration()));
+  Begin(stream->context());
+  stream->Start(*store_);
+  return stream;
 }
 
 }  // namespace dp::client

@@ -109,6 +109,7 @@ class GrpcConnection final : public JobsConnection,
                                                 Done<v1::ExecuteResponse> done) override;
   std::shared_ptr<StoreLink::Call> StartAwait(v1::AwaitRequest request, absl::Duration deadline_in,
                                               Done<v1::AwaitResponse> done) override;
+  std::shared_ptr<ParkStream> OpenPark() override;
 
  private:
   // One attempt of one RPC of the store that nobody waits for.

@@ -33,6 +33,15 @@ GrpcStoreLink::GrpcStoreLink(AsyncStoreConnection& connection, Options options)
   DP_CHECK(options_.incarnation != 0);
 }
 
+GrpcStoreLink::~GrpcStoreLink() {
+  std::shared_ptr<ParkStream> stream;
+  {
+    MutexLock lock(mu_);
+    stream = std::move(stream_);
+  }
+  if (stream != nullptr) stream->Close();
+}
+
 std::shared_ptr<StoreLink::Call> GrpcStoreLink::Execute(const RelayLedger::Batch& batch,
                                                         Done<RelayLedger::Reply> done) {
   v1::ExecuteRequest request;
@@ -54,6 +63,17 @@ std::shared_ptr<StoreLink::Call> GrpcStoreLink::Execute(const RelayLedger::Batch
 std::shared_ptr<StoreLink::Call> GrpcStoreLink::Await(const std::vector<StoreOperation>& reads,
                                                       const Waiter& waiter,
                                                       Done<std::vector<StoreResult>> done) {
+  v1::AwaitRequest request = ToRequest(reads, waiter);
+  AwaitDone tell = [done = std::move(done)](absl::StatusOr<v1::AwaitResponse> response) mutable {
+    std::move(done)(ToResults(std::move(response)));
+  };
+  const std::shared_ptr<ParkStream> stream = Stream();
+  if (stream == nullptr) return AwaitAlone(std::move(request), std::move(tell));
+  return Park(*stream, std::move(request), waiter, std::move(tell));
+}
+
+v1::AwaitRequest GrpcStoreLink::ToRequest(const std::vector<StoreOperation>& reads,
+                                          const Waiter& waiter) const {
   v1::AwaitRequest request;
   request.set_job(options_.job.value());
   request.set_generation(options_.generation.value());
@@ -61,14 +81,49 @@ std::shared_ptr<StoreLink::Call> GrpcStoreLink::Await(const std::vector<StoreOpe
                                options_.worker));
   if (waiter.rank) request.set_rank(*waiter.rank);
   request.set_each(true);
-  *request.mutable_timeout() = ToProto(options_.parking);
   *request.mutable_waited() = ToProto(waiter.waited);
   OperationsToProto(reads, request.mutable_reads());
-  return connection_.StartAwait(
-      std::move(request), options_.parking + kAnswerSlack,
-      [done = std::move(done)](absl::StatusOr<v1::AwaitResponse> response) mutable {
-        std::move(done)(ToResults(std::move(response)));
-      });
+  return request;
+}
+
+std::shared_ptr<GrpcStoreLink::ParkStream> GrpcStoreLink::Stream() {
+  {
+    MutexLock lock(mu_);
+    if (older_) return nullptr;
+    if (stream_ != nullptr && !stream_->ended()) return stream_;
+  }
+  std::shared_ptr<ParkStream> opened = connection_.OpenPark();
+  MutexLock lock(mu_);
+  stream_ = opened;
+  return opened;
+}
+
+std::shared_ptr<StoreLink::Call> GrpcStoreLink::Park(ParkStream& stream, v1::AwaitRequest request,
+                                                     const Waiter& waiter, AwaitDone done) {
+  if (!waiter.known) *request.mutable_timeout() = ToProto(options_.parking);
+  return stream.Park(std::move(request), [this, done = std::move(done)](auto response) mutable {
+    if (absl::IsUnimplemented(response.status())) {
+      SetOlder(true);
+      response = absl::UnavailableError("the coordinator is of an older release");
+    }
+    std::move(done)(std::move(response));
+  });
+}
+
+std::shared_ptr<StoreLink::Call> GrpcStoreLink::AwaitAlone(v1::AwaitRequest request,
+                                                           AwaitDone done) {
+  *request.mutable_timeout() = ToProto(options_.parking);
+  return connection_.StartAwait(std::move(request), options_.parking + kAnswerSlack,
+                                [this, done = std::move(done)](auto response) mutable {
+                                  // The next one may be another.
+                                  if (absl::IsUnavailable(response.status())) SetOlder(false);
+                                  std::move(done)(std::move(response));
+                                });
+}
+
+void GrpcStoreLink::SetOlder(bool older) {
+  MutexLock lock(mu_);
+  older_ = older;
 }
 
 }  // namespace dp::client

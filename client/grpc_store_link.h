@@ -1,16 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "base/id.h"
+#include "base/mutex.h"
 #include "base/store/relay/store_link.h"
 #include "client/async_store_connection.h"
 
 namespace dp::client {
 
-// The link of a relay over gRPC. The connection outlives it. Thread-safe.
+// The link of a relay over gRPC: a call for each batch, and one stream for all that wait. A
+// coordinator of an older release knows no such stream: waits are calls of their own there, each of
+// a parking's time. The connection outlives it. Thread-safe.
 class GrpcStoreLink final : public StoreLink {
  public:
   struct Options {
@@ -19,11 +24,13 @@ class GrpcStoreLink final : public StoreLink {
     uint64_t incarnation = 0;  // names the relay to the coordinator; drawn at random, not 0
     std::string worker;        // whose relay it is, for those who ask after blocked calls
     absl::Duration attempt = absl::Seconds(10);  // of one batch
-    // A wait is parked for so long, then asked for again: a half-open connection is noticed.
+    // Of a wait of which more may be known later.
     absl::Duration parking = absl::Seconds(10);
   };
 
   GrpcStoreLink(AsyncStoreConnection& connection, Options options);
+  // Ends the stream.
+  ~GrpcStoreLink() override;
 
   std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
                                 Done<RelayLedger::Reply> done) override;
@@ -31,8 +38,23 @@ class GrpcStoreLink final : public StoreLink {
                               Done<std::vector<StoreResult>> done) override;
 
  private:
+  using AwaitDone = AsyncStoreConnection::Done<v1::AwaitResponse>;
+  using ParkStream = AsyncStoreConnection::ParkStream;
+
+  v1::AwaitRequest ToRequest(const std::vector<StoreOperation>& reads, const Waiter& waiter) const;
+  // The one that carries waits; null while the coordinator knows of none.
+  std::shared_ptr<ParkStream> Stream() DP_EXCLUDES(mu_);
+  std::shared_ptr<Call> Park(ParkStream& stream, v1::AwaitRequest request, const Waiter& waiter,
+                             AwaitDone done);
+  std::shared_ptr<Call> AwaitAlone(v1::AwaitRequest request, AwaitDone done);
+  void SetOlder(bool older) DP_EXCLUDES(mu_);
+
   AsyncStoreConnection& connection_;
   const Options options_;
+
+  Mutex mu_;
+  std::shared_ptr<ParkStream> stream_ DP_GUARDED_BY(mu_);  // null: none yet
+  bool older_ DP_GUARDED_BY(mu_) = false;                  // the coordinator, as far as is known
 };
 
 }  // namespace dp::client

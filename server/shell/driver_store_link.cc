@@ -12,7 +12,7 @@
 namespace dp::server {
 namespace {
 
-// Then it is asked for again. A full queue may lose a Cancel, which then takes so long.
+// Of one of which more may be known then.
 constexpr absl::Duration kParking = absl::Seconds(10);
 
 RelayLedger::Reply ToReply(const core::GroupResults& answer) {
@@ -103,7 +103,8 @@ std::shared_ptr<StoreLink::Call> DriverStoreLink::Await(const std::vector<StoreO
                       .reads = reads,
                       .since = {}};
   const absl::Status queued = driver_.Wait(
-      call->ticket(), StoreTopics(options_.job, reads), kParking,
+      call->ticket(), StoreTopics(options_.job, reads),
+      waiter.known ? absl::InfiniteDuration() : kParking,
       [awaiting](Waiters::Wake wake, const View& view) {
         auto answer = awaiting->Answer(wake, view);
         if (answer.has_value()) std::move(awaiting->done)(*std::move(answer));

@@ -116,6 +116,16 @@ class StoreService::ParkedAwait {
   bool asked_ = false;
 };
 
+absl::StatusOr<StoreWait> StoreService::ToWait(const v1::AwaitRequest& request,
+                                               v1::AwaitResponse* response) {
+  DP_ASSIGN_OR_RETURN(BlockedCall call, ToCall(request));
+  DP_RETURN_IF_ERROR(AwaitedKeys(call.reads).status());
+  std::vector<core::Topic> topics = StoreTopics(call.job, call.reads);
+  const auto reads = std::make_shared<ParkedAwait>(call, request, arrivals_, response);
+  return StoreWait{std::move(call), std::move(topics),
+                   [reads](const View& view, bool last) { return reads->Ask(view, last); }};
+}
+
 grpc::ServerUnaryReactor* StoreService::Execute(grpc::CallbackServerContext* context,
                                                 const v1::ExecuteRequest*,
                                                 v1::ExecuteResponse* response) {
@@ -133,15 +143,20 @@ grpc::ServerUnaryReactor* StoreService::Execute(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* StoreService::Await(grpc::CallbackServerContext* context,
                                               const v1::AwaitRequest* request,
                                               v1::AwaitResponse* response) {
-  auto call = ToCall(*request);
-  if (!call.ok()) return Refuse(context, call.status());
-  const absl::Status awaitable = AwaitedKeys(call->reads).status();
-  if (!awaitable.ok()) return Refuse(context, awaitable);
-  std::vector<core::Topic> topics = StoreTopics(call->job, call->reads);
-  auto reads = std::make_shared<ParkedAwait>(*call, *request, arrivals_, response);
-  return Wait(
-      driver_, std::move(topics), BoundedWait(request->timeout()),
-      [reads](const View& view, bool last) { return reads->Ask(view, last); }, *std::move(call));
+  auto wait = ToWait(*request, response);
+  if (!wait.ok()) return Refuse(context, wait.status());
+  return Wait(driver_, std::move(wait->topics), BoundedWait(request->timeout()),
+              std::move(wait->answer), std::move(wait->blocked));
+}
+
+grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkResponse>* StoreService::Park(
+    grpc::CallbackServerContext*) {
+  const auto prepare = [this](const v1::AwaitRequest& request, v1::AwaitResponse* response) {
+    return ToWait(request, response);
+  };
+  auto* call = new ParkCall(driver_, prepare, ParkCall::Limits());
+  call->Start();
+  return call;
 }
 
 grpc::ServerUnaryReactor* StoreService::ListWaiters(grpc::CallbackServerContext* context,

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "absl/status/statusor.h"
 #include "dp/v1/store.grpc.pb.h"
 #include "server/shell/barrier_arrivals.h"
 #include "server/shell/driver.h"
 #include "server/shell/execute_messages.h"
+#include "server/shell/park_call.h"
 
 namespace dp::server {
 
@@ -20,6 +22,8 @@ class StoreService final : public v1::Store::CallbackService {
   grpc::ServerUnaryReactor* Await(grpc::CallbackServerContext* context,
                                   const v1::AwaitRequest* request,
                                   v1::AwaitResponse* response) override;
+  grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkResponse>* Park(
+      grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* ListWaiters(grpc::CallbackServerContext* context,
                                         const v1::ListWaitersRequest* request,
                                         v1::ListWaitersResponse* response) override;
@@ -27,6 +31,9 @@ class StoreService final : public v1::Store::CallbackService {
  private:
   // One await, on the driver's thread.
   class ParkedAwait;
+
+  // Errors: InvalidArgument it cannot be awaited.
+  absl::StatusOr<StoreWait> ToWait(const v1::AwaitRequest& request, v1::AwaitResponse* response);
 
   Driver& driver_;
   ExecuteMessageAllocator execute_messages_;

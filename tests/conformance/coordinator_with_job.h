@@ -1,7 +1,10 @@
 #pragma once
 
+#include <future>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "server/shell/cluster_client.h"
@@ -36,6 +39,27 @@ class CoordinatorWithJob {
 
   std::string address() const { return server_->address().ToString(); }
   JobId job() const { return job_; }
+  // Waits of all kinds, each parked call and stream among them.
+  size_t parked() const {
+    std::promise<size_t> parked;
+    DP_CHECK(driver_
+                 ->Ask([&parked](const absl::Status&, const server::View& view) {
+                   parked.set_value(view.waiters.size());
+                 })
+                 .ok());
+    return parked.get_future().get();
+  }
+  std::vector<std::string> waiting() const {
+    std::promise<std::vector<std::string>> waiting;
+    DP_CHECK(driver_
+                 ->Ask([this, &waiting](const absl::Status&, const server::View& view) {
+                   std::vector<std::string> who;
+                   for (const auto* call : view.waiters.blocked(job_)) who.push_back(call->who);
+                   waiting.set_value(std::move(who));
+                 })
+                 .ok());
+    return waiting.get_future().get();
+  }
 
  private:
   const server::ScratchDir scratch_;

@@ -35,6 +35,12 @@ struct Response {
   absl::StatusOr<core::GroupResults> results;
 };
 
+// What a parked wait has found; on its way to the relay.
+struct Found {
+  uint64_t caller = 0;
+  std::vector<StoreResult> results;
+};
+
 struct Host {
   uint64_t incarnation = 0;
   RelayLedger ledger{{.operations = 6, .bytes = 200}};
@@ -42,7 +48,9 @@ struct Host {
   bool waiting = false;  // for the answer to it
   std::vector<Request> requests;
   std::vector<Response> responses;
+  // Its stream of waits: those that the coordinator has, and answers of it that come late.
   std::map<uint64_t, std::vector<StoreOperation>> parked;
+  std::vector<Found> found;
 };
 
 // Adds, pushes, reads, meets the others of its round and pops, again and again.
@@ -86,9 +94,10 @@ class World {
       case 5:
         return Answer(host);
       case 6:
-        return WakeOrTimeOut(host);
+        return Pick(2) == 0 ? WakeOrTimeOut(host) : Hear(host);
       default:
-        if (Pick(20) == 0) Restart();
+        if (Pick(20) == 0) return Restart();
+        if (Pick(20) == 0) LoseStream(host);
     }
   }
 
@@ -164,8 +173,23 @@ class World {
     if (!found && Pick(4) != 0) return;
     host.parked.erase(it);
     if (!found) return host.ledger.OnUnparked(caller);
-    const auto answer = host.ledger.OnFound(caller, *store_.values().Read(reads));
+    host.found.push_back({caller, *store_.values().Read(reads)});
+  }
+
+  // One of the answers to parked waits arrives, in any order.
+  void Hear(Host& host) {
+    if (host.found.empty()) return;
+    Found found = Take(host.found);
+    const auto answer = host.ledger.OnFound(found.caller, std::move(found.results));
     if (answer.has_value()) Told(host, *answer);
+  }
+
+  // Every wait on it ends, those included whose answers were on their way.
+  void LoseStream(Host& host) {
+    for (const auto& [caller, reads] : std::exchange(host.parked, {})) {
+      host.ledger.OnUnparked(caller);
+    }
+    for (const Found& lost : std::exchange(host.found, {})) host.ledger.OnUnparked(lost.caller);
   }
 
   // Every connection is gone, with what was on its way; what was applied stays.
@@ -174,9 +198,7 @@ class World {
       host.requests.clear();
       host.responses.clear();
       host.waiting = false;
-      for (const auto& [caller, reads] : std::exchange(host.parked, {})) {
-        host.ledger.OnUnparked(caller);
-      }
+      LoseStream(host);
     }
   }
 

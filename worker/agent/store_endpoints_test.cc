@@ -41,10 +41,19 @@ class FakeConnection final : public client::AsyncStoreConnection {
     std::move(done)(absl::AbortedError("generation 1 is over"));
     return std::make_shared<Call>();
   }
+  std::shared_ptr<ParkStream> OpenPark() override { return std::make_shared<Stream>(); }
 
  private:
   struct Call : StoreLink::Call {
     void Cancel() override {}
+  };
+  struct Stream final : ParkStream {
+    std::shared_ptr<StoreLink::Call> Park(v1::AwaitRequest, Done<v1::AwaitResponse> done) override {
+      std::move(done)(absl::AbortedError("generation 1 is over"));
+      return std::make_shared<Call>();
+    }
+    bool ended() const override { return false; }
+    void Close() override {}
   };
 };
 

@@ -26,6 +26,9 @@ class StoreLink {
   struct Waiter {
     absl::Duration waited;    // until now
     std::optional<int> rank;  // where it is known
+    // Nothing more will be. Else the wait is to end, without an error, after a parking's time,
+    // and is parked again by who knows more then.
+    bool known = false;
   };
   template <typename Answer>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Answer>) &&>;
@@ -39,8 +42,8 @@ class StoreLink {
   virtual std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
                                         Done<RelayLedger::Reply> done) = 0;
   // Answers once each of the reads has been found, as it was then, or with some of them not found:
-  // those are to be asked for again. Errors: DeadlineExceeded not now, ask again; InvalidArgument;
-  // others as Execute.
+  // those are to be asked for again. Cancel may answer before it returns.
+  // Errors: DeadlineExceeded not now, ask again; InvalidArgument; others as Execute.
   virtual std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads,
                                       const Waiter& waiter,
                                       Done<std::vector<StoreResult>> done) = 0;

@@ -155,7 +155,7 @@ void StoreRelay::Park(RelayLedger::Parking parking) {
 StoreLink::Waiter StoreRelay::Describe(Open& open) const {
   if (std::exchange(open.parked, true) && open.rank_of)
     open.rank = std::exchange(open.rank_of, nullptr)();
-  return {clock_.Now() - open.since, open.rank};
+  return {clock_.Now() - open.since, open.rank, /*known=*/!open.rank_of};
 }
 
 void StoreRelay::On(Unparked event) {

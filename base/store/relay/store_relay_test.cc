@@ -300,12 +300,22 @@ TEST_F(StoreRelayTest, ALongWaitTellsItsRankAndAShortOneDoesNotAskForIt) {
   store_.AwaitParked(1);
   EXPECT_EQ(asked, 0);
   EXPECT_EQ(store_.waiter().rank, std::nullopt);
+  EXPECT_FALSE(store_.waiter().known);
   for (int parking = 0; parking < 2; ++parking) {
     store_.EndParked();
     store_.AwaitParked(1);
     EXPECT_EQ(store_.waiter().rank, 5);
+    EXPECT_TRUE(store_.waiter().known);
   }
   EXPECT_EQ(asked, 1);
+  relay_.reset();
+}
+
+TEST_F(StoreRelayTest, AWaitWhoseRankNobodyCanTellIsParkedOnce) {
+  Answer answer;
+  relay_->Await({StoreGet{"k"}}, answer.Take());
+  store_.AwaitParked(1);
+  EXPECT_TRUE(store_.waiter().known);
   relay_.reset();
 }
 

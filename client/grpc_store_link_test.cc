@@ -1,0 +1,294 @@
+#include "client/grpc_store_link.h"
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "client/grpc_connection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+// A relay's waits over a real channel, against a coordinator that the test plays.
+
+namespace dp::client {
+namespace {
+
+using Results = absl::StatusOr<std::vector<StoreResult>>;
+
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// Keeps what it is asked, and answers when it is told to. Thread-safe.
+class FakeStoreService final : public v1::Store::CallbackService {
+ public:
+  using Reactor = grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkResponse>;
+
+  Reactor* Park(grpc::CallbackServerContext*) override {
+    MutexLock lock(mu_);
+    ++streams_;
+    if (older_) return new Refusal;
+    stream_ = new Stream(*this);
+    return stream_;
+  }
+  // Says at once what of the reads was found: nothing.
+  grpc::ServerUnaryReactor* Await(grpc::CallbackServerContext* context,
+                                  const v1::AwaitRequest* request,
+                                  v1::AwaitResponse* response) override {
+    MutexLock lock(mu_);
+    ++awaits_;
+    changed_.NotifyAll();
+    for (int i = 0; i < request->reads_size(); ++i) response->add_results();
+    auto* reactor = context->DefaultReactor();
+    reactor->Finish(away_ ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "away") : grpc::Status::OK);
+    return reactor;
+  }
+
+  // As a coordinator of an older release, which does not know Park; and one that goes away.
+  void BeOlder(bool older, bool away) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    older_ = older;
+    away_ = away;
+  }
+  // Returns when so many waits are open, with what the first asks.
+  v1::AwaitRequest AwaitOpen(size_t count) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (open_.size() != count) {
+      if (!changed_.WaitFor(mu_, kPatience)) return {};
+    }
+    return count == 0 ? v1::AwaitRequest() : open_.begin()->second;
+  }
+  void Answer() DP_EXCLUDES(mu_) {
+    Stream* stream;
+    {
+      MutexLock lock(mu_);
+      stream = stream_;
+      answers_.Clear();
+      for (const auto& [id, request] : std::exchange(open_, {})) {
+        v1::ParkedAnswer& answer = *answers_.add_answers();
+        answer.set_id(id);
+        answer.mutable_response()->add_results()->set_found(true);
+        answer.mutable_response()->mutable_results(0)->set_value(request.reads(0).get().key());
+      }
+      answers_.add_answers()->set_id(12345);  // to one that was given up, say
+    }
+    stream->StartWrite(&answers_);
+  }
+  void EndStream(const grpc::Status& status) DP_EXCLUDES(mu_) {
+    Stream* stream;
+    {
+      MutexLock lock(mu_);
+      stream = std::exchange(stream_, nullptr);
+      open_.clear();
+      changed_.NotifyAll();
+    }
+    stream->Finish(status);
+  }
+  int streams() const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return streams_;
+  }
+  int awaits() const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return awaits_;
+  }
+
+ private:
+  class Stream final : public Reactor {
+   public:
+    explicit Stream(FakeStoreService& service) : service_(service) { StartRead(&request_); }
+    void OnReadDone(bool ok) override {
+      if (!ok) return service_.Gone(this);
+      service_.Take(request_);
+      StartRead(&request_);
+    }
+    void OnDone() override { delete this; }
+
+   private:
+    FakeStoreService& service_;
+    v1::ParkRequest request_;
+  };
+  class Refusal final : public Reactor {
+   public:
+    Refusal() { Finish({grpc::StatusCode::UNIMPLEMENTED, ""}); }
+    void OnDone() override { delete this; }
+  };
+
+  // The client has left, or the stream was ended here.
+  void Gone(Stream* stream) DP_EXCLUDES(mu_) {
+    bool left;
+    {
+      MutexLock lock(mu_);
+      left = stream_ == stream;
+    }
+    if (left) EndStream(grpc::Status::CANCELLED);
+  }
+  void Take(const v1::ParkRequest& request) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    for (const v1::ParkedWait& wait : request.waits()) open_[wait.id()] = wait.await();
+    for (const uint64_t id : request.cancelled()) open_.erase(id);
+    changed_.NotifyAll();
+  }
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  Stream* stream_ DP_GUARDED_BY(mu_) = nullptr;
+  std::map<uint64_t, v1::AwaitRequest> open_ DP_GUARDED_BY(mu_);
+  v1::ParkResponse answers_;
+  bool older_ DP_GUARDED_BY(mu_) = false;
+  bool away_ DP_GUARDED_BY(mu_) = false;
+  int streams_ DP_GUARDED_BY(mu_) = 0;
+  int awaits_ DP_GUARDED_BY(mu_) = 0;
+};
+
+// How waits have ended, by their keys; each once. Thread-safe.
+class Ends {
+ public:
+  StoreLink::Done<std::vector<StoreResult>> Of(const std::string& key) {
+    return [this, key](Results results) {
+      MutexLock lock(mu_);
+      EXPECT_TRUE(ends_.emplace(key, std::move(results)).second) << key << " ended twice";
+      changed_.NotifyAll();
+    };
+  }
+  Results Await(const std::string& key) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (!ends_.contains(key)) {
+      if (!changed_.WaitFor(mu_, kPatience)) return absl::UnknownError("it has not ended");
+    }
+    return ends_.at(key);
+  }
+  size_t size() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return ends_.size();
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  std::map<std::string, Results> ends_ DP_GUARDED_BY(mu_);
+};
+
+class GrpcStoreLinkTest : public testing::Test {
+ protected:
+  GrpcStoreLinkTest() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    connection_ = std::make_unique<GrpcConnection>(absl::StrCat("127.0.0.1:", port_));
+    link_ = std::make_unique<GrpcStoreLink>(
+        *connection_, GrpcStoreLink::Options{.job = JobId(1), .incarnation = 7, .worker = "w"});
+  }
+  ~GrpcStoreLinkTest() override {
+    link_.reset();
+    connection_.reset();
+    server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
+  }
+
+  std::shared_ptr<StoreLink::Call> Await(const std::string& key, StoreLink::Waiter waiter = {}) {
+    return link_->Await({StoreGet{key}}, waiter, ends_.Of(key));
+  }
+
+  int port_ = 0;
+  FakeStoreService service_;
+  std::unique_ptr<grpc::Server> server_;
+  Ends ends_;
+  std::unique_ptr<GrpcConnection> connection_;
+  std::unique_ptr<GrpcStoreLink> link_;
+};
+
+TEST_F(GrpcStoreLinkTest, AllWaitsShareOneStreamAndEachGetsItsAnswer) {
+  for (int i = 0; i < 100; ++i) Await(absl::StrCat("k", i));
+  service_.AwaitOpen(100);
+  service_.Answer();
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = absl::StrCat("k", i);
+    EXPECT_EQ(ends_.Await(key)->at(0).value, key);
+  }
+  Await("later");
+  service_.AwaitOpen(1);
+  EXPECT_EQ(service_.streams(), 1);
+  EXPECT_EQ(service_.awaits(), 0);
+}
+
+TEST_F(GrpcStoreLinkTest, AWaitIsBoundedInTimeWhileMoreMayBeKnownOfItLater) {
+  Await("k", {.waited = absl::Seconds(3)});
+  const v1::AwaitRequest first = service_.AwaitOpen(1);
+  EXPECT_EQ(first.timeout().seconds(), 10);
+  EXPECT_EQ(first.who(), "a rank on w");
+  EXPECT_EQ(first.waited().seconds(), 3);
+  EXPECT_TRUE(first.each());
+  service_.Answer();
+  ASSERT_TRUE(ends_.Await("k").ok());
+  Await("again", {.rank = 5, .known = true});
+  const v1::AwaitRequest again = service_.AwaitOpen(1);
+  EXPECT_FALSE(again.has_timeout());
+  EXPECT_EQ(again.who(), "rank 5 on w");
+  EXPECT_EQ(again.rank(), 5);
+}
+
+TEST_F(GrpcStoreLinkTest, AWaitThatIsGivenUpEndsAtOnceAndIsTakenFromTheCoordinator) {
+  const auto one = Await("one"), two = Await("two");
+  service_.AwaitOpen(2);
+  one->Cancel();
+  EXPECT_EQ(ends_.size(), 1u);
+  EXPECT_EQ(ends_.Await("one").status().code(), absl::StatusCode::kCancelled);
+  service_.AwaitOpen(1);
+  one->Cancel();  // nothing comes of it
+  service_.Answer();
+  EXPECT_TRUE(ends_.Await("two").ok());
+}
+
+TEST_F(GrpcStoreLinkTest, TheStreamsEndEndsEachWaitOnceAndTheNextOpensAnother) {
+  for (int i = 0; i < 20; ++i) Await(absl::StrCat("k", i));
+  service_.AwaitOpen(20);
+  service_.EndStream({grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping"});
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(ends_.Await(absl::StrCat("k", i)).status().code(), absl::StatusCode::kUnavailable);
+  }
+  Await("next");
+  service_.AwaitOpen(1);
+  EXPECT_EQ(service_.streams(), 2);
+}
+
+TEST_F(GrpcStoreLinkTest, AConnectionThatBreaksEndsItsWaits) {
+  Await("k");
+  service_.AwaitOpen(1);
+  server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
+  EXPECT_EQ(ends_.Await("k").status().code(), absl::StatusCode::kUnavailable);
+  Await("next");
+  EXPECT_EQ(ends_.Await("next").status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(GrpcStoreLinkTest, ItsOwnEndIsThatOfItsWaits) {
+  Await("k");
+  service_.AwaitOpen(1);
+  link_.reset();
+  EXPECT_EQ(ends_.Await("k").status().code(), absl::StatusCode::kCancelled);
+  service_.AwaitOpen(0);
+}
+
+TEST_F(GrpcStoreLinkTest, WithACoordinatorThatKnowsNoStreamWaitsAreCallsUntilThereIsAnother) {
+  service_.BeOlder(true, /*away=*/false);
+  Await("told");
+  EXPECT_EQ(ends_.Await("told").status().code(), absl::StatusCode::kUnavailable);
+  for (const char* key : {"one", "two"}) {
+    Await(key);
+    EXPECT_FALSE(ends_.Await(key)->at(0).found);
+  }
+  EXPECT_EQ(service_.streams(), 1);
+  EXPECT_EQ(service_.awaits(), 2);
+  service_.BeOlder(false, /*away=*/true);
+  Await("lost");
+  EXPECT_EQ(ends_.Await("lost").status().code(), absl::StatusCode::kUnavailable);
+  Await("next");
+  service_.AwaitOpen(1);
+  EXPECT_EQ(service_.streams(), 2);
+}
+
+}  // namespace
+}  // namespace dp::client

@@ -1,0 +1,112 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/mutex.h"
+#include "base/store/relay/store_relay.h"
+#include "client/grpc_connection.h"
+#include "client/grpc_store_link.h"
+#include "tests/conformance/coordinator_with_job.h"
+
+namespace dp {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr size_t kRanks = 8;
+
+// Answers that a test waits for. Thread-safe.
+class Answers {
+ public:
+  AsyncStore::Done Take() {
+    return [this](AsyncStore::Results results) {
+      MutexLock lock(mu_);
+      results_.push_back(std::move(results));
+      changed_.NotifyAll();
+    };
+  }
+  std::vector<AsyncStore::Results> Await(size_t count) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (results_.size() < count) {
+      if (!changed_.WaitFor(mu_, kPatience)) return {};
+    }
+    return results_;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  std::vector<AsyncStore::Results> results_ DP_GUARDED_BY(mu_);
+};
+
+// A daemon's relay for the ranks of its host.
+class RelayOverGrpcTest : public testing::Test {
+ protected:
+  void Serve(absl::Duration parking) {
+    link_ = std::make_unique<client::GrpcStoreLink>(
+        connection_, client::GrpcStoreLink::Options{.job = coordinator_.job(),
+                                                    .generation = Generation(1),
+                                                    .incarnation = 7,
+                                                    .worker = "w",
+                                                    .parking = parking});
+    relay_ = std::make_unique<StoreRelay>(*link_, StoreRelayOptions{.job = coordinator_.job()});
+  }
+  // Each of the ranks waits for the key.
+  void Wait(const std::string& key) {
+    for (size_t rank = 0; rank < kRanks; ++rank) {
+      relay_->Await({StoreGet{key}}, answers_.Take(), [rank] { return std::optional<int>(rank); });
+    }
+  }
+  template <typename Condition>
+  static bool Eventually(Condition condition) {
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (!condition()) {
+      if (absl::Now() > deadline) return false;
+    }
+    return true;
+  }
+
+  CoordinatorWithJob coordinator_;
+  client::GrpcConnection connection_{coordinator_.address()};
+  std::unique_ptr<client::GrpcStoreLink> link_;
+  Answers answers_;
+  std::unique_ptr<StoreRelay> relay_;  // first to go
+};
+
+// What is parked beside the ranks' waits is one for each stream.
+TEST_F(RelayOverGrpcTest, RanksThatWaitCostTheCoordinatorOneStream) {
+  Serve(absl::Hours(1));
+  Wait("one");
+  EXPECT_TRUE(Eventually([&] { return coordinator_.parked() == kRanks + 1; }));
+  relay_->Execute({StoreSet{"one", "value"}}, answers_.Take());
+  for (const auto& results : answers_.Await(kRanks + 1)) EXPECT_TRUE(results.ok());
+  EXPECT_EQ(coordinator_.parked(), 1u);
+  Wait("other");
+  EXPECT_TRUE(Eventually([&] { return coordinator_.parked() == kRanks + 1; }));
+  relay_.reset();
+  link_.reset();
+  EXPECT_TRUE(Eventually([&] { return coordinator_.parked() == 0; }));
+}
+
+TEST_F(RelayOverGrpcTest, RanksThatHaveWaitedLongAreNamed) {
+  Serve(absl::Milliseconds(50));
+  Wait("key");
+  std::vector<std::string> named;
+  for (size_t rank = 0; rank < kRanks; ++rank)
+    named.push_back(absl::StrCat("rank ", rank, " on w"));
+  EXPECT_TRUE(Eventually([&] {
+    std::vector<std::string> waiting = coordinator_.waiting();
+    std::sort(waiting.begin(), waiting.end());
+    return waiting == named;
+  }));
+  relay_->Execute({StoreSet{"key", "value"}}, answers_.Take());
+  for (const auto& results : answers_.Await(kRanks + 1)) EXPECT_TRUE(results.ok());
+}
+
+}  // namespace
+}  // namespace dp
