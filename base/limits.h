@@ -60,6 +60,13 @@ inline constexpr size_t kUserBytesMax = 256;
 // What a worker says of itself when it registers: labels, ports, names and addresses together.
 inline constexpr size_t kRegistrationBytesMax = 64 << 10;
 
+// The connections to stores that a worker names the ranks of, and those of one rank: a program has
+// a few.
+inline constexpr size_t kStoreClientsMax = 4'096;
+inline constexpr size_t kStoreClientsOfRankMax = 32;
+// The end of a connection as text; 47 are enough.
+inline constexpr size_t kSocketEndBytesMax = 64;
+
 // The GPUs that a worker describes; no host has more.
 inline constexpr size_t kGpusMax = 64;
 // A word on one of them: its model, its UUID.

@@ -21,6 +21,9 @@ absl::StatusOr<RelayLedger::Reply> ToReply(absl::StatusOr<v1::ExecuteResponse> r
   return reply;
 }
 
+// Parkings after which a rank that is not known yet is none that will be.
+constexpr int kUnknownFor = 3;
+
 AsyncStore::Results ToResults(absl::StatusOr<v1::AwaitResponse> response) {
   if (!response.ok()) return response.status();
   return ResultsFromProto(std::move(*response->mutable_results()));
@@ -60,6 +63,19 @@ std::shared_ptr<StoreLink::Call> GrpcStoreLink::Execute(const RelayLedger::Batch
       });
 }
 
+void GrpcStoreLink::Name(const std::string& peer, v1::AwaitRequest& request) const {
+  const auto rank = options_.rank_at ? options_.rank_at(peer) : std::nullopt;
+  if (rank.has_value()) {
+    request.set_rank(*rank);
+    request.set_who(absl::StrCat("rank ", *rank, " on ", options_.worker));
+  } else if (options_.for_other_hosts) {
+    request.set_who("a rank");
+    request.set_peer(peer);
+  } else {
+    request.set_who(absl::StrCat("a rank on ", options_.worker));
+  }
+}
+
 std::shared_ptr<StoreLink::Call> GrpcStoreLink::Await(const std::vector<StoreOperation>& reads,
                                                       const Waiter& waiter,
                                                       Done<std::vector<StoreResult>> done) {
@@ -69,7 +85,8 @@ std::shared_ptr<StoreLink::Call> GrpcStoreLink::Await(const std::vector<StoreOpe
   };
   const std::shared_ptr<ParkStream> stream = Stream();
   if (stream == nullptr) return AwaitAlone(std::move(request), std::move(tell));
-  return Park(*stream, std::move(request), waiter, std::move(tell));
+  if (MoreMayBeKnown(request, waiter)) *request.mutable_timeout() = ToProto(options_.parking);
+  return Park(*stream, std::move(request), std::move(tell));
 }
 
 v1::AwaitRequest GrpcStoreLink::ToRequest(const std::vector<StoreOperation>& reads,
@@ -77,13 +94,15 @@ v1::AwaitRequest GrpcStoreLink::ToRequest(const std::vector<StoreOperation>& rea
   v1::AwaitRequest request;
   request.set_job(options_.job.value());
   request.set_generation(options_.generation.value());
-  request.set_who(absl::StrCat(waiter.rank ? absl::StrCat("rank ", *waiter.rank) : "a rank", " on ",
-                               options_.worker));
-  if (waiter.rank) request.set_rank(*waiter.rank);
+  Name(waiter.peer, request);
   request.set_each(true);
   *request.mutable_waited() = ToProto(waiter.waited);
   OperationsToProto(reads, request.mutable_reads());
   return request;
+}
+
+bool GrpcStoreLink::MoreMayBeKnown(const v1::AwaitRequest& request, const Waiter& waiter) const {
+  return options_.rank_at && !request.has_rank() && waiter.waited < kUnknownFor * options_.parking;
 }
 
 std::shared_ptr<GrpcStoreLink::ParkStream> GrpcStoreLink::Stream() {
@@ -99,8 +118,7 @@ std::shared_ptr<GrpcStoreLink::ParkStream> GrpcStoreLink::Stream() {
 }
 
 std::shared_ptr<StoreLink::Call> GrpcStoreLink::Park(ParkStream& stream, v1::AwaitRequest request,
-                                                     const Waiter& waiter, AwaitDone done) {
-  if (!waiter.known) *request.mutable_timeout() = ToProto(options_.parking);
+                                                     AwaitDone done) {
   return stream.Park(std::move(request), [this, done = std::move(done)](auto response) mutable {
     if (absl::IsUnimplemented(response.status())) {
       SetOlder(true);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,10 @@ class GrpcStoreLink final : public StoreLink {
     Generation generation;
     uint64_t incarnation = 0;  // names the relay to the coordinator; drawn at random, not 0
     std::string worker;        // whose relay it is, for those who ask after blocked calls
+    // The rank of this worker that has this end of a connection to the relay; nothing where it is
+    // not known. Called on any thread, and quick. Null: never known.
+    std::function<std::optional<int>(const std::string& peer)> rank_at = {};
+    bool for_other_hosts = false;  // their ranks use it, too; the coordinator may know who they are
     absl::Duration attempt = absl::Seconds(10);  // of one batch
     // Of a wait of which more may be known later.
     absl::Duration parking = absl::Seconds(10);
@@ -42,10 +48,13 @@ class GrpcStoreLink final : public StoreLink {
   using ParkStream = AsyncStoreConnection::ParkStream;
 
   v1::AwaitRequest ToRequest(const std::vector<StoreOperation>& reads, const Waiter& waiter) const;
+  // Says who waits, as far as that is known here.
+  void Name(const std::string& peer, v1::AwaitRequest& request) const;
+  // It may be, later.
+  bool MoreMayBeKnown(const v1::AwaitRequest& request, const Waiter& waiter) const;
   // The one that carries waits; null while the coordinator knows of none.
   std::shared_ptr<ParkStream> Stream() DP_EXCLUDES(mu_);
-  std::shared_ptr<Call> Park(ParkStream& stream, v1::AwaitRequest request, const Waiter& waiter,
-                             AwaitDone done);
+  std::shared_ptr<Call> Park(ParkStream& stream, v1::AwaitRequest request, AwaitDone done);
   std::shared_ptr<Call> AwaitAlone(v1::AwaitRequest request, AwaitDone done);
   void SetOlder(bool older) DP_EXCLUDES(mu_);
 

@@ -21,6 +21,7 @@ namespace {
 using Results = absl::StatusOr<std::vector<StoreResult>>;
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr char kEndOfRank3[] = "10.0.0.1:1";
 
 // Keeps what it is asked, and answers when it is told to. Thread-safe.
 class FakeStoreService final : public v1::Store::CallbackService {
@@ -161,6 +162,12 @@ class Ends {
     }
     return ends_.at(key);
   }
+  // Awaits it, so that the key may be used again.
+  void Take(const std::string& key) DP_EXCLUDES(mu_) {
+    EXPECT_TRUE(Await(key).ok());
+    MutexLock lock(mu_);
+    ends_.erase(key);
+  }
   size_t size() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return ends_.size();
@@ -189,6 +196,15 @@ class GrpcStoreLinkTest : public testing::Test {
     server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
   }
 
+  // A relay of worker w, which knows that rank 3 has kEndOfRank3.
+  void Connect(bool for_other_hosts) {
+    GrpcStoreLink::Options options{.job = JobId(1), .incarnation = 7, .worker = "w"};
+    options.rank_at = [](const std::string& end) {
+      return end == kEndOfRank3 ? std::optional(3) : std::nullopt;
+    };
+    options.for_other_hosts = for_other_hosts;
+    link_ = std::make_unique<GrpcStoreLink>(*connection_, std::move(options));
+  }
   std::shared_ptr<StoreLink::Call> Await(const std::string& key, StoreLink::Waiter waiter = {}) {
     return link_->Await({StoreGet{key}}, waiter, ends_.Of(key));
   }
@@ -215,20 +231,43 @@ TEST_F(GrpcStoreLinkTest, AllWaitsShareOneStreamAndEachGetsItsAnswer) {
   EXPECT_EQ(service_.awaits(), 0);
 }
 
-TEST_F(GrpcStoreLinkTest, AWaitIsBoundedInTimeWhileMoreMayBeKnownOfItLater) {
-  Await("k", {.waited = absl::Seconds(3)});
-  const v1::AwaitRequest first = service_.AwaitOpen(1);
-  EXPECT_EQ(first.timeout().seconds(), 10);
-  EXPECT_EQ(first.who(), "a rank on w");
-  EXPECT_EQ(first.waited().seconds(), 3);
-  EXPECT_TRUE(first.each());
+TEST_F(GrpcStoreLinkTest, ARankOfThisWorkerIsNamedAndItsWaitLasts) {
+  for (const bool for_other_hosts : {false, true}) {
+    Connect(for_other_hosts);
+    Await("k", {.waited = absl::Seconds(3), .peer = kEndOfRank3});
+    const v1::AwaitRequest heard = service_.AwaitOpen(1);
+    EXPECT_EQ(heard.who(), "rank 3 on w");
+    EXPECT_EQ(heard.rank(), 3);
+    EXPECT_EQ(heard.peer(), "");
+    EXPECT_EQ(heard.waited().seconds(), 3);
+    EXPECT_TRUE(heard.each());
+    EXPECT_FALSE(heard.has_timeout());
+    service_.Answer();
+    ends_.Take("k");
+  }
+}
+
+TEST_F(GrpcStoreLinkTest, AWaitIsBoundedInTimeWhileItsRankMayStillBecomeKnown) {
+  Connect(/*for_other_hosts=*/false);
+  Await("k", {.peer = "127.0.0.1:2"});
+  const v1::AwaitRequest heard = service_.AwaitOpen(1);
+  EXPECT_EQ(heard.who(), "a rank on w");
+  EXPECT_FALSE(heard.has_rank());
+  EXPECT_EQ(heard.peer(), "");
+  EXPECT_EQ(heard.timeout().seconds(), 10);
   service_.Answer();
-  ASSERT_TRUE(ends_.Await("k").ok());
-  Await("again", {.rank = 5, .known = true});
-  const v1::AwaitRequest again = service_.AwaitOpen(1);
-  EXPECT_FALSE(again.has_timeout());
-  EXPECT_EQ(again.who(), "rank 5 on w");
-  EXPECT_EQ(again.rank(), 5);
+  ends_.Take("k");
+  Await("k", {.waited = absl::Seconds(30), .peer = "127.0.0.1:2"});
+  EXPECT_FALSE(service_.AwaitOpen(1).has_timeout());
+}
+
+TEST_F(GrpcStoreLinkTest, OfWhoMayBeOnAnotherHostTheEndOfItsConnectionIsTold) {
+  Connect(/*for_other_hosts=*/true);
+  Await("k", {.peer = "10.0.0.2:1"});
+  const v1::AwaitRequest heard = service_.AwaitOpen(1);
+  EXPECT_EQ(heard.who(), "a rank");
+  EXPECT_FALSE(heard.has_rank());
+  EXPECT_EQ(heard.peer(), "10.0.0.2:1");
 }
 
 TEST_F(GrpcStoreLinkTest, AWaitThatIsGivenUpEndsAtOnceAndIsTakenFromTheCoordinator) {

@@ -39,7 +39,8 @@ void AsyncHashStore::Execute(std::vector<StoreOperation> operations, Done done) 
   for (auto& [tell, found] : woken) std::move(tell)(std::move(found));
 }
 
-AsyncStore::Ticket AsyncHashStore::Await(std::vector<StoreOperation> reads, Done done, RankOf) {
+AsyncStore::Ticket AsyncHashStore::Await(std::vector<StoreOperation> reads, Done done,
+                                         const std::string& /*peer*/) {
   if (const absl::Status awaitable = AwaitedKeys(reads).status(); !awaitable.ok()) {
     std::move(done)(awaitable);
     return Ticket();

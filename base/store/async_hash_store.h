@@ -21,7 +21,8 @@ class AsyncHashStore : public AsyncStore {
 
   void Execute(std::vector<StoreOperation> operations, Done done) override DP_EXCLUDES(mu_);
   using AsyncStore::Await;
-  Ticket Await(std::vector<StoreOperation> reads, Done done, RankOf rank) override DP_EXCLUDES(mu_);
+  Ticket Await(std::vector<StoreOperation> reads, Done done, const std::string& peer) override
+      DP_EXCLUDES(mu_);
   void Cancel(Ticket ticket) override DP_EXCLUDES(mu_);
 
   // How many wait.

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <functional>
-#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,8 +22,6 @@ class AsyncStore {
   using Results = absl::StatusOr<std::vector<StoreResult>>;
   using Done = absl::AnyInvocable<void(Results) &&>;
   using Ticket = Id<struct AwaitTag>;
-  // Which rank of its job a caller is; nothing where nobody can tell. May take milliseconds.
-  using RankOf = std::function<std::optional<int>()>;
 
   virtual ~AsyncStore() = default;
 
@@ -34,11 +31,11 @@ class AsyncStore {
   // Answers once each of the reads has found something; what was found once counts, even when it
   // has gone since. An element that enters a queue answers one of those who wait for it, the one
   // that has waited longest: it is going to pop it.
-  // Who asks why it lasts may be told `rank`, which is called on any thread then; it may be null.
-  // Errors: Cancelled by Cancel; InvalidArgument what AwaitedKeys says; others as Execute.
-  virtual Ticket Await(std::vector<StoreOperation> reads, Done done, RankOf rank) = 0;
+  // `peer`, the caller's end of its connection as text, is for who asks why it lasts; it may be
+  // empty. Errors: Cancelled by Cancel; InvalidArgument what AwaitedKeys says; others as Execute.
+  virtual Ticket Await(std::vector<StoreOperation> reads, Done done, const std::string& peer) = 0;
   Ticket Await(std::vector<StoreOperation> reads, Done done) {
-    return Await(std::move(reads), std::move(done), nullptr);
+    return Await(std::move(reads), std::move(done), "");
   }
 
   // Ends a wait, soon. No effect on one that has been answered.

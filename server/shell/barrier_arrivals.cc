@@ -1,22 +1,42 @@
 #include "server/shell/barrier_arrivals.h"
 
+#include <variant>
+
 namespace dp::server {
 
-void BarrierArrivals::Saw(const Barrier& barrier, int rank) {
-  if (rank < 0) return;
-  ranks_[barrier].insert(rank);
-  if (ranks_.size() > kBarriersMax) ranks_.erase(ranks_.begin());
+void BarrierArrivals::Saw(const BlockedCall& call, const KeyValues& store) {
+  if (call.rank < 0 && call.peer.empty()) return;
+  for (const StoreOperation& read : call.reads) {
+    const auto* reached = std::get_if<StoreReached>(&read);
+    if (reached == nullptr || store.Found(read)) continue;
+    Seen& seen = seen_[{call.job, call.generation, reached->key}];
+    if (call.rank >= 0) seen.ranks.insert(call.rank);
+    if (call.rank < 0) seen.peers.insert(call.peer);
+    if (seen_.size() > kBarriersMax) seen_.erase(seen_.begin());
+  }
 }
 
-std::set<int> BarrierArrivals::Missing(const Barrier& barrier, int64_t arrived, int64_t count,
-                                       const core::Coordinator& coordinator) const {
-  const core::Job* job = coordinator.job(barrier.job);
-  const auto seen = ranks_.find(barrier);
-  if (job == nullptr || job->world_size() != count || seen == ranks_.end()) return {};
-  if (static_cast<int64_t>(seen->second.size()) != arrived) return {};
+void BarrierArrivals::Answered(const BlockedCall& call, const KeyValues& store) {
+  for (const StoreOperation& read : call.reads) {
+    const auto* reached = std::get_if<StoreReached>(&read);
+    if (reached == nullptr || !store.Found(read)) continue;
+    seen_.erase({call.job, call.generation, reached->key});
+  }
+}
+
+std::set<int> BarrierArrivals::Missing(const core::Job& job, const std::string& key,
+                                       int64_t arrived, int64_t count,
+                                       const CallerNames& names) const {
+  const auto found = seen_.find({job.id, job.generation, key});
+  if (job.world_size() != count || found == seen_.end()) return {};
+  std::set<int> seen = found->second.ranks;
+  for (const std::string& peer : found->second.peers) {
+    if (const auto rank = names.rank_at(peer); rank.has_value()) seen.insert(*rank);
+  }
+  if (static_cast<int64_t>(seen.size()) != arrived) return {};
   std::set<int> missing;
   for (int rank = 0; rank < count; ++rank) {
-    if (!seen->second.contains(rank)) missing.insert(rank);
+    if (!seen.contains(rank)) missing.insert(rank);
   }
   return missing;
 }

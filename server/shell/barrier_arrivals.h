@@ -4,17 +4,19 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 
 #include "base/id.h"
-#include "server/core/coordinator.h"
+#include "base/store/key_values.h"
+#include "server/core/job.h"
+#include "server/shell/blocked_call.h"
+#include "server/shell/caller_names.h"
 
 namespace dp::server {
 
 // Which ranks have been seen waiting at a barrier: the store itself only counts them. For people;
 // forgotten with the process, learned again from the waits that are made anew.
 //
-// Not thread-safe; owned by the store's service, touched on the driver's thread only.
+// Not thread-safe; owned by the coordinator's server, touched on the driver's thread only.
 class BarrierArrivals {
  public:
   struct Barrier {
@@ -24,19 +26,24 @@ class BarrierArrivals {
     auto operator<=>(const Barrier&) const = default;
   };
 
-  void Saw(const Barrier& barrier, int rank);
-  // It has been passed.
-  void Forget(const Barrier& barrier) { ranks_.erase(barrier); }
+  // The call begins to wait: it stands at those of its barriers that have not been passed.
+  void Saw(const BlockedCall& call, const KeyValues& store);
+  // It is answered: those that have been passed are of no interest any more.
+  void Answered(const BlockedCall& call, const KeyValues& store);
   // The ranks of the job that have not come, where that can be told: all of the job's ranks meet
   // there, and each of the `arrived` was seen.
-  std::set<int> Missing(const Barrier& barrier, int64_t arrived, int64_t count,
-                        const core::Coordinator& coordinator) const;
+  std::set<int> Missing(const core::Job& job, const std::string& key, int64_t arrived,
+                        int64_t count, const CallerNames& names) const;
 
  private:
+  struct Seen {
+    std::set<int> ranks;
+    std::set<std::string> peers;  // of those whose rank was not known then
+  };
   // Barriers that nobody passes any more go, the oldest jobs first.
   static constexpr size_t kBarriersMax = 10'000;
 
-  std::map<Barrier, std::set<int>> ranks_;
+  std::map<Barrier, Seen> seen_;
 };
 
 }  // namespace dp::server

@@ -141,6 +141,33 @@ class ClusterClient {
     add->set_amount(1);
     return Call(*store_, &v1::Store::Stub::Execute, request);
   }
+  // As a relay waits for a caller of which it knows this end of a connection only.
+  Answered<v1::AwaitResponse> AwaitBarrierFrom(uint64_t job, const std::string& barrier, int count,
+                                               const std::string& peer, absl::Duration timeout) {
+    v1::AwaitRequest request;
+    request.set_job(job);
+    request.set_generation(1);
+    v1::ReachedOperation* reached = request.add_reads()->mutable_reached();
+    reached->set_key(barrier);
+    reached->set_count(count);
+    request.set_who("a rank");
+    request.set_peer(peer);
+    request.mutable_timeout()->set_seconds(absl::ToInt64Seconds(timeout));
+    return Call(*store_, &v1::Store::Stub::Await, request);
+  }
+  // A daemon tells that the rank has this end of a connection to its store.
+  Answered<v1::HeartbeatResponse> TellClient(uint64_t worker, uint64_t job, int rank,
+                                             const std::string& end) {
+    v1::HeartbeatRequest request;
+    request.set_worker_id(worker);
+    request.set_incarnation(1);
+    v1::StoreClient* client = request.mutable_store_clients()->add_clients();
+    client->set_job(job);
+    client->set_generation(1);
+    client->set_rank(rank);
+    client->set_end(end);
+    return Call(*workers_, &v1::Workers::Stub::Heartbeat, request);
+  }
   // As one who has polled for a minute already.
   Answered<v1::AwaitResponse> AwaitBarrier(uint64_t job, const std::string& barrier, int count,
                                            int rank, absl::Duration timeout) {

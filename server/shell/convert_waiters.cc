@@ -30,12 +30,20 @@ v1::Waiter::Kind KindOf(Unmet::What what) {
   return v1::Waiter::KIND_UNSPECIFIED;
 }
 
-std::set<int> MissingRanks(const core::Job& job, const Unmet& unmet, const View& view,
-                           const BarrierArrivals& arrivals) {
-  if (unmet.what != Unmet::What::kBarrier) return {};
-  return arrivals.Missing({job.id, job.generation, unmet.key}, unmet.arrived, unmet.count,
-                          view.coordinator);
-}
+// Of one job.
+struct Naming {
+  Naming(const core::Job& job, const View& view, const StoreCallers& callers)
+      : job(job), arrivals(callers.arrivals), names(job, callers.clients.Of(job, view)) {}
+
+  std::set<int> Missing(const Unmet& unmet) const {
+    if (unmet.what != Unmet::What::kBarrier) return {};
+    return arrivals.Missing(job, unmet.key, unmet.arrived, unmet.count, names);
+  }
+
+  const core::Job& job;
+  const BarrierArrivals& arrivals;
+  const CallerNames names;
+};
 
 void ListMissing(const std::set<int>& ranks, v1::Waiter& waiter) {
   for (const int rank : ranks) {
@@ -44,20 +52,18 @@ void ListMissing(const std::set<int>& ranks, v1::Waiter& waiter) {
   }
 }
 
-v1::Waiter StoreWaiter(const core::Job& job, const BlockedCall& call,
-                       const std::vector<Unmet>& unmet, const View& view,
-                       const BarrierArrivals& arrivals) {
+v1::Waiter StoreWaiter(const BlockedCall& call, const std::vector<Unmet>& unmet, const View& view,
+                       const Naming& naming) {
   const Unmet& first = unmet.front();
-  const std::set<int> missing = MissingRanks(job, first, view, arrivals);
   v1::Waiter waiter;
   waiter.set_kind(KindOf(first.what));
   waiter.set_key(first.key.substr(0, kKeyBytesListed));
   waiter.set_keys(static_cast<int>(unmet.size()));
-  waiter.set_who(call.who);
+  waiter.set_who(naming.names.who(call));
   *waiter.mutable_waiting() = ToProto(view.now - call.since);
   waiter.set_arrived(first.arrived);
   waiter.set_count(first.count);
-  ListMissing(missing, waiter);
+  ListMissing(naming.Missing(first), waiter);
   return waiter;
 }
 
@@ -87,27 +93,28 @@ std::string NameRanks(const std::set<int>& ranks) {
 
 }  // namespace
 
-void FillWaiters(const core::Job& job, const View& view, const BarrierArrivals& arrivals,
+void FillWaiters(const core::Job& job, const View& view, const StoreCallers& callers,
                  v1::ListWaitersResponse* response) {
   std::vector<const BlockedCall*> calls = view.waiters.blocked(job.id);
   std::stable_sort(calls.begin(), calls.end(),
                    [](const auto* a, const auto* b) { return a->since < b->since; });
   const auto store = view.coordinator.store(job.id, job.generation);
+  const Naming naming(job, view, callers);
   for (const BlockedCall* call : calls) {
     if (!store.ok()) break;  // it has just ended, and with it these waits
     const std::vector<Unmet> unmet = (*store)->Missing(call->reads);
-    if (!unmet.empty()) *response->add_waiters() = StoreWaiter(job, *call, unmet, view, arrivals);
+    if (!unmet.empty()) *response->add_waiters() = StoreWaiter(*call, unmet, view, naming);
   }
   FillRendezvous(job, view, response);
 }
 
 absl::Status StillBlocked(const BlockedCall& call, const KeyValues& store, const View& view,
-                          const BarrierArrivals& arrivals) {
+                          const StoreCallers& callers) {
   const std::vector<Unmet> unmet = store.Missing(call.reads);
   std::string message = absl::StrCat("still missing: ", Describe(unmet));
-  const core::Job* job = view.coordinator.job(call.job);
+  const Naming naming(*view.coordinator.job(call.job), view, callers);
   for (const Unmet& one : unmet) {
-    const std::set<int> missing = MissingRanks(*job, one, view, arrivals);
+    const std::set<int> missing = naming.Missing(one);
     if (missing.empty()) continue;
     absl::StrAppend(&message, "; rank ", NameRanks(missing), " has not come");
     break;

@@ -62,8 +62,10 @@ bool DirectStores::CanServe(const core::Job& job, const std::string& host, int p
   return wire::Listen(host, static_cast<uint16_t>(port)).ok();
 }
 
-DirectStores::DirectStores(Driver& driver, std::string host, const KeyValueLimits& limits)
+DirectStores::DirectStores(Driver& driver, StoreCallers& callers, std::string host,
+                           const KeyValueLimits& limits)
     : driver_(driver),
+      callers_(callers),
       host_(std::move(host)),
       limits_(wire::Limits::For(limits)),
       random_state_(EntropySeed()),
@@ -122,10 +124,10 @@ void DirectStores::Serve(const std::vector<Wanted>& wanted) {
 std::unique_ptr<DirectStores::Endpoint> DirectStores::Open(const Wanted& wanted) {
   auto endpoint = std::make_unique<Endpoint>();
   endpoint->link = std::make_unique<DriverStoreLink>(
-      driver_, DriverStoreLink::Options{.job = wanted.job,
-                                        .generation = wanted.generation,
-                                        .incarnation = NextRandom(random_state_) | 1,
-                                        .who = "a rank"});
+      driver_, callers_,
+      DriverStoreLink::Options{.job = wanted.job,
+                               .generation = wanted.generation,
+                               .incarnation = NextRandom(random_state_) | 1});
   endpoint->relay = std::make_unique<StoreRelay>(
       *endpoint->link, StoreRelayOptions{.job = wanted.job, .seed = NextRandom(random_state_)});
   auto server = wire::Server::Start(

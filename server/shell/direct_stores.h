@@ -13,6 +13,7 @@
 #include "base/store/key_values.h"
 #include "base/store/wire/fields.h"
 #include "server/shell/driver.h"
+#include "server/shell/store_callers.h"
 
 namespace dp::server {
 
@@ -20,7 +21,7 @@ namespace dp::server {
 // its generation's port, from its placement until its last rank has gone (docs/tcpstore.md). Has
 // one thread, which follows the list of jobs. Jobs are placed only on ports that are free then
 // (CanServe); should another program take one in the moment between, that is logged, and the ranks
-// find a stranger there. The driver outlives it.
+// find a stranger there. The driver and the callers outlive it.
 class DirectStores {
  public:
   // Whether the job's store is another's to serve, or could be served here, on `host`, now.
@@ -28,7 +29,8 @@ class DirectStores {
 
   // Serves on `host`, a numeric address or a name; empty is every address. `limits` are those of
   // the jobs' stores.
-  DirectStores(Driver& driver, std::string host, const KeyValueLimits& limits);
+  DirectStores(Driver& driver, StoreCallers& callers, std::string host,
+               const KeyValueLimits& limits);
   ~DirectStores();
   DirectStores(const DirectStores&) = delete;
   DirectStores& operator=(const DirectStores&) = delete;
@@ -54,6 +56,7 @@ class DirectStores {
   std::unique_ptr<Endpoint> Open(const Wanted& wanted);
 
   Driver& driver_;
+  StoreCallers& callers_;  // of the driver's thread
   const std::string host_;
   const wire::Limits limits_;
   uint64_t random_state_;

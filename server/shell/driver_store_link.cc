@@ -12,9 +12,6 @@
 namespace dp::server {
 namespace {
 
-// Of one of which more may be known then.
-constexpr absl::Duration kParking = absl::Seconds(10);
-
 RelayLedger::Reply ToReply(const core::GroupResults& answer) {
   RelayLedger::Reply reply{answer.results, {}};
   for (const core::GroupResults::Refused& refused : answer.refused) {
@@ -42,33 +39,36 @@ class ParkedCall final : public StoreLink::Call {
 
 // What is still to be said to the relay, and how that is found out.
 struct Awaiting {
-  Awaiting(JobId job, Generation generation, const std::vector<StoreOperation>& reads,
+  Awaiting(BlockedCall blocked, StoreCallers& callers,
            StoreLink::Done<std::vector<StoreResult>> done)
-      : job(job),
-        generation(generation),
-        reads(reads, AwaitedReads::Mode::kEach),
+      : call(std::move(blocked)),
+        callers(callers),
+        reads(call.reads, AwaitedReads::Mode::kEach),
         done(std::move(done)) {}
 
-  const JobId job;
-  const Generation generation;
+  const BlockedCall call;
+  StoreCallers& callers;
   AwaitedReads reads;
   StoreLink::Done<std::vector<StoreResult>> done;
+  bool asked = false;
 
   // Nothing: not yet.
   std::optional<AsyncStore::Results> Answer(Waiters::Wake wake, const View& view) {
     const bool last = wake == Waiters::Wake::kDeadline;
     if (wake != Waiters::Wake::kChanged && !last) return absl::CancelledError("the wait was ended");
-    const auto store = view.coordinator.store(job, generation);
+    const auto store = view.coordinator.store(call.job, call.generation);
     if (!store.ok()) return store.status();
+    if (!std::exchange(asked, true)) callers.arrivals.Saw(call, **store);
     if (!reads.AllFound(**store, view.changed) && !last) return std::nullopt;
+    callers.arrivals.Answered(call, **store);
     return reads.Results(**store);
   }
 };
 
 }  // namespace
 
-DriverStoreLink::DriverStoreLink(Driver& driver, Options options)
-    : driver_(driver), options_(std::move(options)) {
+DriverStoreLink::DriverStoreLink(Driver& driver, StoreCallers& callers, Options options)
+    : driver_(driver), callers_(callers), options_(options) {
   DP_CHECK(options_.incarnation != 0);
 }
 
@@ -95,16 +95,17 @@ std::shared_ptr<StoreLink::Call> DriverStoreLink::Await(const std::vector<StoreO
     std::move(done)(awaitable);
     return call;
   }
-  const auto awaiting =
-      std::make_shared<Awaiting>(options_.job, options_.generation, reads, std::move(done));
   BlockedCall blocked{.job = options_.job,
-                      .who = options_.who,
+                      .generation = options_.generation,
+                      .who = "a rank",
+                      .peer = waiter.peer,
                       .waited = waiter.waited,
                       .reads = reads,
                       .since = {}};
+  const auto awaiting = std::make_shared<Awaiting>(blocked, callers_, std::move(done));
   const absl::Status queued = driver_.Wait(
       call->ticket(), StoreTopics(options_.job, reads),
-      waiter.known ? absl::InfiniteDuration() : kParking,
+      absl::InfiniteDuration(),
       [awaiting](Waiters::Wake wake, const View& view) {
         auto answer = awaiting->Answer(wake, view);
         if (answer.has_value()) std::move(awaiting->done)(*std::move(answer));

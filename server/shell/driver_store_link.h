@@ -2,27 +2,26 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/id.h"
 #include "base/store/relay/store_link.h"
 #include "server/shell/driver.h"
+#include "server/shell/store_callers.h"
 
 namespace dp::server {
 
-// The link of a relay that lives in the coordinator itself. The driver outlives it and its calls.
-// Thread-safe.
+// The link of a relay that lives in the coordinator itself. The driver outlives it and its calls,
+// as do the callers. Thread-safe.
 class DriverStoreLink final : public StoreLink {
  public:
   struct Options {
     JobId job;
     Generation generation;
     uint64_t incarnation = 0;  // names the relay to the machine; drawn at random, not 0
-    std::string who;           // as one who asks after blocked calls is told
   };
 
-  DriverStoreLink(Driver& driver, Options options);
+  DriverStoreLink(Driver& driver, StoreCallers& callers, Options options);
 
   std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
                                 Done<RelayLedger::Reply> done) override;
@@ -31,6 +30,7 @@ class DriverStoreLink final : public StoreLink {
 
  private:
   Driver& driver_;
+  StoreCallers& callers_;  // of the driver's thread
   const Options options_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <future>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -27,7 +28,7 @@ class DriverStoreLinkTest : public ::testing::Test {
     Submit(core::RegisterWorker{"w", "host", "127.0.0.1", Incarnation(1), 2});
     Submit(core::SubmitJob{.request_id = "r", .spec = {.name = "job", .ranks = 1}});
     link_ = std::make_unique<DriverStoreLink>(
-        *driver_,
+        *driver_, callers_,
         DriverStoreLink::Options{.job = JobId(1), .generation = kFirst, .incarnation = 7});
   }
   void TearDown() override { driver_->Stop(); }
@@ -68,6 +69,7 @@ class DriverStoreLinkTest : public ::testing::Test {
   }
 
   MemoryJournal journal_;
+  StoreCallers callers_;
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<DriverStoreLink> link_;
   uint64_t sequence_ = 0;
@@ -89,6 +91,29 @@ TEST_F(DriverStoreLinkTest, AWaitThatIsParkedAnewFindsWhatCameWhileNobodyWaited)
   Found one = Await(), other = Await();
   EXPECT_TRUE(one.get()->at(0).found);
   EXPECT_FALSE(Answered(other));
+}
+
+TEST_F(DriverStoreLinkTest, WhoWaitsIsToldByItsEndOfTheConnectionAndSoIsWhatABarrierLacks) {
+  Do(StoreAdd{"meet", 1});
+  std::promise<void> answered;
+  const auto call = link_->Await({StoreReached{"meet", 1 + 1}},
+                                 {.waited = absl::Seconds(5), .peer = "10.0.0.2:40312"},
+                                 [&](const auto&) { answered.set_value(); });
+  AwaitTurn();
+  std::promise<std::string> peer;
+  ASSERT_TRUE(driver_
+                  ->Ask([&](const absl::Status&, const View& view) {
+                    peer.set_value(view.waiters.blocked(JobId(1)).at(0)->peer);
+                    core::Job job = *view.coordinator.job(JobId(1));
+                    job.ranks.resize(2);
+                    const CallerNames names(job, {{"10.0.0.2:40312", 0}});
+                    EXPECT_THAT(callers_.arrivals.Missing(job, "meet", 1, 2, names),
+                                ::testing::ElementsAre(1));
+                  })
+                  .ok());
+  EXPECT_EQ(peer.get_future().get(), "10.0.0.2:40312");
+  Do(StoreAdd{"meet", 1});
+  answered.get_future().wait();
 }
 
 }  // namespace

@@ -175,7 +175,8 @@ std::optional<std::string> DirectStoreHost(const Options& options) {
 class TcpStores {
  public:
   // Errors: those of wire::Server::Start.
-  static absl::StatusOr<std::unique_ptr<TcpStores>> Start(const Options& options, Driver& driver) {
+  static absl::StatusOr<std::unique_ptr<TcpStores>> Start(const Options& options, Driver& driver,
+                                                          StoreCallers& callers) {
     std::unique_ptr<TcpStores> stores(new TcpStores(options.store));
     if (!options.tcpstore_listen.has_value()) return stores;
     const ListenAddress& address = *options.tcpstore_listen;
@@ -187,7 +188,7 @@ class TcpStores {
                              .requests = {.limits = wire::Limits::For(options.store)}}));
     Log(Severity::kInfo, "tcpstore_listening",
         {{"address", ListenAddress{address.host, stores->server_->port()}.ToString()}});
-    stores->jobs_ = std::make_unique<DirectStores>(driver, address.host, options.store);
+    stores->jobs_ = std::make_unique<DirectStores>(driver, callers, address.host, options.store);
     return stores;
   }
 
@@ -234,7 +235,7 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
                                                        *journal, Clock::Steady(), end));
   DP_ASSIGN_OR_RETURN(const auto server,
                       Server::Start(options.listen, *driver, logs, DirectStoreHost(options)));
-  DP_ASSIGN_OR_RETURN(const auto tcp_stores, TcpStores::Start(options, *driver));
+  DP_ASSIGN_OR_RETURN(const auto tcp_stores, TcpStores::Start(options, *driver, server->callers()));
   DP_RETURN_IF_ERROR(Announce(options, server->address()));
   notify.Ready(absl::StrCat("listening on ", server->address().ToString()));
 

@@ -36,9 +36,9 @@ Server::Server(const ListenAddress& address, Driver& driver, LogThread& logs,
                const std::optional<std::string>& direct_stores)
     : address_(address),
       jobs_(driver, logs, direct_stores.has_value()),
-      workers_(driver, direct_stores.value_or("")),
+      workers_(driver, callers_.clients, direct_stores.value_or("")),
       worlds_(driver),
-      store_(driver),
+      store_(driver, callers_),
       logs_(driver, logs),
       checkpoints_(driver) {}
 

@@ -13,6 +13,7 @@
 #include "server/shell/listen_address.h"
 #include "server/shell/log_thread.h"
 #include "server/shell/logs_service.h"
+#include "server/shell/store_callers.h"
 #include "server/shell/store_service.h"
 #include "server/shell/workers_service.h"
 #include "server/shell/worlds_service.h"
@@ -33,6 +34,8 @@ class Server {
 
   // With the port that was chosen.
   const ListenAddress& address() const { return address_; }
+  // For others who serve stores of jobs. On the driver's thread.
+  StoreCallers& callers() { return callers_; }
 
   // Refuses further calls and returns when none is under way. Stop the driver first, which answers
   // those that wait. Idempotent.
@@ -45,6 +48,7 @@ class Server {
   void WatchHealth(Driver& driver, const LogThread& logs);
 
   ListenAddress address_;
+  StoreCallers callers_;
   JobsService jobs_;
   WorkersService workers_;
   WorldsService worlds_;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "base/store/awaited_keys.h"
 #include "proto/convert/store_operations.h"
@@ -22,6 +23,10 @@ namespace {
 // Of what a caller says of itself: a name, kept with each parked call.
 constexpr size_t kWhoBytesMax = 100;
 
+std::string PeerIn(const v1::AwaitRequest& request) {
+  return request.has_rank() ? "" : request.peer().substr(0, kSocketEndBytesMax);
+}
+
 // Takes the operations out of it.
 absl::StatusOr<core::StoreBatch> ToBatch(v1::ExecuteRequest& request) {
   DP_ASSIGN_OR_RETURN(std::vector<StoreOperation> operations,
@@ -35,8 +40,10 @@ absl::StatusOr<core::StoreBatch> ToBatch(v1::ExecuteRequest& request) {
 absl::StatusOr<BlockedCall> ToCall(const v1::AwaitRequest& request) {
   DP_ASSIGN_OR_RETURN(std::vector<StoreOperation> reads, OperationsFromProto(request.reads()));
   return BlockedCall{.job = JobId(request.job()),
+                     .generation = Generation(request.generation()),
                      .who = request.who().substr(0, kWhoBytesMax),
                      .rank = request.has_rank() ? request.rank() : -1,
+                     .peer = PeerIn(request),
                      .waited = std::max(FromProto(request.waited()), absl::ZeroDuration()),
                      .reads = std::move(reads),
                      .since = {}};
@@ -67,51 +74,35 @@ absl::Status GoneWhileWaiting(const absl::Status& status) {
 // Not thread-safe; owned by the parked call's question.
 class StoreService::ParkedAwait {
  public:
-  ParkedAwait(BlockedCall call, const v1::AwaitRequest& request, BarrierArrivals& arrivals,
+  ParkedAwait(BlockedCall call, const v1::AwaitRequest& request, StoreCallers& callers,
               v1::AwaitResponse* response)
       : call_(std::move(call)),
         reads_(call_.reads,
                request.each() ? AwaitedReads::Mode::kEach : AwaitedReads::Mode::kTogether),
-        generation_(request.generation()),
-        arrivals_(arrivals),
+        callers_(callers),
         response_(response) {}
 
   std::optional<absl::Status> Ask(const View& view, bool last) {
-    const auto store = view.coordinator.store(call_.job, generation_);
+    const auto store = view.coordinator.store(call_.job, call_.generation);
     if (!store.ok()) return asked_ ? GoneWhileWaiting(store.status()) : store.status();
-    if (!std::exchange(asked_, true)) SeeBarriers(**store);
+    if (!std::exchange(asked_, true)) callers_.arrivals.Saw(call_, **store);
     if (reads_.AllFound(**store, view.changed)) return Answer(**store, view);
     if (last && reads_.mode() == AwaitedReads::Mode::kEach) return Answer(**store, view);
-    if (last) return StillBlocked(call_, **store, view, arrivals_);
+    if (last) return StillBlocked(call_, **store, view, callers_);
     return std::nullopt;
   }
 
  private:
   absl::Status Answer(const KeyValues& store, const View& view) {
-    for (const StoreOperation& read : call_.reads) {
-      const auto* reached = std::get_if<StoreReached>(&read);
-      if (reached != nullptr && store.Found(read)) arrivals_.Forget(At(*reached));
-    }
+    callers_.arrivals.Answered(call_, store);
     SetHeader(view, response_);
     ResultsToProto(reads_.Results(store), response_->mutable_results());
     return absl::OkStatus();
   }
 
-  void SeeBarriers(const KeyValues& store) {
-    for (const StoreOperation& read : call_.reads) {
-      const auto* reached = std::get_if<StoreReached>(&read);
-      if (reached != nullptr && !store.Found(read)) arrivals_.Saw(At(*reached), call_.rank);
-    }
-  }
-
-  BarrierArrivals::Barrier At(const StoreReached& reached) const {
-    return {call_.job, generation_, reached.key};
-  }
-
   const BlockedCall call_;
   AwaitedReads reads_;
-  const Generation generation_;
-  BarrierArrivals& arrivals_;
+  StoreCallers& callers_;
   v1::AwaitResponse* const response_;
   bool asked_ = false;
 };
@@ -121,7 +112,7 @@ absl::StatusOr<StoreWait> StoreService::ToWait(const v1::AwaitRequest& request,
   DP_ASSIGN_OR_RETURN(BlockedCall call, ToCall(request));
   DP_RETURN_IF_ERROR(AwaitedKeys(call.reads).status());
   std::vector<core::Topic> topics = StoreTopics(call.job, call.reads);
-  const auto reads = std::make_shared<ParkedAwait>(call, request, arrivals_, response);
+  const auto reads = std::make_shared<ParkedAwait>(call, request, callers_, response);
   return StoreWait{std::move(call), std::move(topics),
                    [reads](const View& view, bool last) { return reads->Ask(view, last); }};
 }
@@ -166,7 +157,7 @@ grpc::ServerUnaryReactor* StoreService::ListWaiters(grpc::CallbackServerContext*
     const core::Job* job = view.coordinator.job(JobId(request->job()));
     if (job == nullptr) return core::UnknownJob(JobId(request->job()));
     SetHeader(view, response);
-    FillWaiters(*job, view, arrivals_, response);
+    FillWaiters(*job, view, callers_, response);
     return absl::OkStatus();
   });
 }

@@ -2,17 +2,18 @@
 
 #include "absl/status/statusor.h"
 #include "dp/v1/store.grpc.pb.h"
-#include "server/shell/barrier_arrivals.h"
 #include "server/shell/driver.h"
 #include "server/shell/execute_messages.h"
 #include "server/shell/park_call.h"
+#include "server/shell/store_callers.h"
 
 namespace dp::server {
 
 // proto/dp/v1/store.proto over the driver. Thread-safe.
 class StoreService final : public v1::Store::CallbackService {
  public:
-  explicit StoreService(Driver& driver) : driver_(driver) {
+  // Both outlive it.
+  StoreService(Driver& driver, StoreCallers& callers) : driver_(driver), callers_(callers) {
     SetMessageAllocatorFor_Execute(&execute_messages_);
   }
 
@@ -36,8 +37,8 @@ class StoreService final : public v1::Store::CallbackService {
   absl::StatusOr<StoreWait> ToWait(const v1::AwaitRequest& request, v1::AwaitResponse* response);
 
   Driver& driver_;
+  StoreCallers& callers_;  // of the driver's thread
   ExecuteMessageAllocator execute_messages_;
-  BarrierArrivals arrivals_;  // of the driver's thread
 };
 
 }  // namespace dp::server

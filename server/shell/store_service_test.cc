@@ -82,6 +82,31 @@ TEST_F(StoreServiceTest, ABarrierThatTimesOutNamesTheRanksThatHaveNotCome) {
             "still missing: barrier 'meet' (1 of 2 have arrived); rank 0 has not come");
 }
 
+TEST_F(StoreServiceTest, WhoseDaemonTellsOfItsConnectionIsNamedFromThenOn) {
+  const uint64_t job = PlacedJob(2);
+  ASSERT_TRUE(client_->Arrive(job, "meet", /*rank=*/1).ok());
+  auto waiting = std::async(std::launch::async, [&] {
+    return client_->AwaitBarrierFrom(job, "meet", 2, "10.0.0.2:40312", kLong);
+  });
+  AwaitParked(1);
+  EXPECT_EQ(client_->ListWaiters(job)->waiters(0).who(), "a rank");
+  ASSERT_TRUE(client_->TellClient(worker_, job, /*rank=*/1, "10.0.0.2:40312").ok());
+  const auto named = client_->ListWaiters(job);
+  EXPECT_EQ(named->waiters(0).who(), "rank 1 on w");
+  EXPECT_THAT(named->waiters(0).missing_ranks(), ElementsAre(0));
+  ASSERT_TRUE(client_->Arrive(job, "meet", /*rank=*/0).ok());
+  EXPECT_TRUE(waiting.get().ok());
+}
+
+TEST_F(StoreServiceTest, ATimeoutNamesTheRanksThatHaveNotComeByTheConnectionsOfThoseThatHave) {
+  const uint64_t job = PlacedJob(2);
+  ASSERT_TRUE(client_->TellClient(worker_, job, /*rank=*/1, "10.0.0.2:40312").ok());
+  ASSERT_TRUE(client_->Arrive(job, "meet", /*rank=*/1).ok());
+  const auto waited =
+      client_->AwaitBarrierFrom(job, "meet", 2, "10.0.0.2:40312", absl::ZeroDuration());
+  EXPECT_THAT(waited.status.error_message(), HasSubstr("rank 0 has not come"));
+}
+
 TEST_F(StoreServiceTest, ARendezvousListsWhoHasJoinedAndWhoIsMissing) {
   const uint64_t job = PlacedJob(2);
   ASSERT_TRUE(client_->Join(job, 1).ok());

@@ -88,8 +88,12 @@ grpc::ServerUnaryReactor* WorkersService::Heartbeat(grpc::CallbackServerContext*
                    [=, this](const absl::Status& status, const View& view) {
                      if (status.ok()) {
                        SetHeader(view, response);
-                       gpus_.Take(WorkerId(request->worker_id()),
-                                  Incarnation(request->incarnation()), request->gpu_list(), view);
+                       const WorkerId worker(request->worker_id());
+                       const Incarnation life(request->incarnation());
+                       gpus_.Take(worker, life, request->gpu_list(), view);
+                       if (request->has_store_clients()) {
+                         clients_.Take(worker, life, request->store_clients(), view);
+                       }
                      }
                      reactor->Finish(ToGrpc(status));
                    });

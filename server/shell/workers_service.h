@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dp/v1/workers.grpc.pb.h"
+#include "server/shell/client_table.h"
 #include "server/shell/driver.h"
 #include "server/shell/gpu_table.h"
 
@@ -13,9 +14,9 @@ namespace dp::server {
 class WorkersService final : public v1::Workers::CallbackService {
  public:
   // `store_host` is where ranks find stores that the coordinator serves; empty: where their worker
-  // finds the coordinator.
-  WorkersService(Driver& driver, std::string store_host)
-      : driver_(driver), store_host_(std::move(store_host)) {}
+  // finds the coordinator. Driver and table outlive it.
+  WorkersService(Driver& driver, ClientTable& clients, std::string store_host)
+      : driver_(driver), clients_(clients), store_host_(std::move(store_host)) {}
 
   grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* context,
                                      const v1::RegisterRequest* request,
@@ -47,8 +48,9 @@ class WorkersService final : public v1::Workers::CallbackService {
 
  private:
   Driver& driver_;
+  ClientTable& clients_;  // the driver's thread only, as the other table
   const std::string store_host_;
-  GpuTable gpus_;  // the driver's thread only
+  GpuTable gpus_;
 };
 
 }  // namespace dp::server

@@ -56,11 +56,29 @@ class StoreTest(unittest.TestCase):
 
 
     def waiters(self, job):
-        """The keys that ranks wait for."""
-        lines = self.cluster.dpctl("store", "waiters", job).stdout.splitlines()[1:]
-        keys = [line for line in lines if not line.startswith("rendezvous")]
-        self.assertTrue(all(" rank " in f"{line} " for line in keys), lines)
-        return [line.split()[1] for line in keys]
+        """The keys that ranks wait for who are named."""
+        named = r"(?m)^(?:key|queue|barrier) +(\S+)(?: and \d+ more)? +rank \d+ on worker-\d "
+        return re.findall(named, self.cluster.dpctl("store", "waiters", job).stdout)
+
+    def named_at_the_barrier(self, job):
+        """(rank, worker) of those that wait for rank 1, seven of eight."""
+        named = r"(?m)^barrier +meet +rank (\d) on (worker-\d) +\S+ +7 of 8 +1$"
+        found = re.findall(named, self.cluster.dpctl("store", "waiters", job).stdout)
+        return sorted((int(rank), worker) for rank, worker in found)
+
+    def name_who_waits(self, store, restarts=0):
+        """Each with its own worker, whoever serves it; and with them the rank that has not come."""
+        job = self.cluster.submit(wire_job("late", ranks=8, store=store))
+        self.cluster.follow_until(job, "holding")
+        ranks = [(rank["rank"], rank["worker"]) for rank in self.cluster.describe(job)["ranks"]]
+        self.assertEqual({worker for _, worker in ranks}, {"worker-0", "worker-1"})
+        expected = sorted(rank for rank in ranks if rank[0] != 1)
+        for _ in range(restarts + 1):
+            self.assertTrue(eventually(lambda: self.named_at_the_barrier(job) == expected),
+                            self.cluster.dpctl("store", "waiters", job).stdout)
+            if restarts:
+                self.cluster.restart_coordinator()
+        self.let_go(job, "go", *7 * ["meet"])
 
     def let_go(self, job, *keys):
         """Once ranks wait for these and for nothing else."""
@@ -95,13 +113,8 @@ class RelayTest(StoreTest):
         self.assert_succeeds(job)
         self.assertEqual(self.texts(job).count("got now"), 2)
 
-    def test_who_has_waited_long_is_named_and_so_are_the_ranks_that_a_barrier_lacks(self):
-        job = self.cluster.submit(wire_job("late", ranks=3))
-        lacking = r"(?m)^barrier +meet +rank [02] on worker-0 +\S+ +2 of 3 +1$"
-        shown = lambda: self.cluster.dpctl("store", "waiters", job).stdout
-        self.assertTrue(eventually(lambda: len(re.findall(lacking, shown())) == 2), shown())
-        self.cluster.dpctl("store", "set", job, "go", "now", check=0)
-        self.assert_succeeds(job)
+    def test_who_waits_is_named_and_so_are_the_ranks_that_a_barrier_lacks(self):
+        self.name_who_waits("relay")
 
     def test_each_element_of_a_queue_is_for_one_of_those_who_wait(self):
         self.share_elements("relay")
@@ -148,6 +161,9 @@ class Rank0Test(StoreTest):
     def test_the_daemon_of_rank_0_serves_all(self):
         self.count_through_kills("rank0")
 
+    def test_who_waits_is_named_on_every_host_also_by_a_coordinator_that_was_restarted(self):
+        self.name_who_waits("rank0", restarts=1)
+
     def test_it_does_so_until_the_job_is_over_on_every_host(self):
         job = self.cluster.submit(wire_job("outlive", ranks=8, store="rank0"))
         self.cluster.follow_until_each(job, "holding", ranks=4)
@@ -164,6 +180,9 @@ class DirectTest(StoreTest):
     def test_waits_are_answered_as_with_a_relay(self):
         self.share_elements("direct")
         self.glimpse_keys("direct")
+
+    def test_who_waits_is_named_on_every_host(self):
+        self.name_who_waits("direct")
 
     def test_the_coordinator_serves_all(self):
         job = self.cluster.submit(wire_job("count", 50, ranks=8, store="direct"))

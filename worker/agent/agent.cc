@@ -32,6 +32,11 @@ std::function<bool()> AbsenceAsSeenBy(ListenerProbe* probe) {
   return [probe] { return probe->NobodyListens(); };
 }
 
+std::function<std::optional<v1::StoreClients>(uint64_t*)> ClientsSeenBy(StoreEndpoints* stores) {
+  if (stores == nullptr) return nullptr;
+  return [stores](uint64_t* number) { return stores->ClientsSince(number); };
+}
+
 }  // namespace
 
 Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::LogsConnection& logs,
@@ -50,7 +55,8 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
           workers, [this] { return Registration(); },
           {.clock = clock_,
            .coordinator_absent = AbsenceAsSeenBy(options_.coordinator_probe),
-           .gpus_since = [this](uint64_t* number) { return GpusSince(number); }},
+           .gpus_since = [this](uint64_t* number) { return GpusSince(number); },
+           .store_clients_since = ClientsSeenBy(options_.stores)},
           NextRandom(random_state_), events),
       watch_(workers, NextRandom(random_state_), events),
       reporter_(workers, events),

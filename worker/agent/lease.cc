@@ -100,6 +100,7 @@ absl::Status Lease::TryToRegister(Incarnation incarnation) {
   if (!request.ok()) return absl::UnavailableError(request.status().message());
   request->set_incarnation(incarnation.value());
   gpus_sent_ = 0;  // a coordinator that was restarted has none
+  store_clients_sent_ = 0;
   AddGpus(&*request);
   name_ = request->name();
   const absl::Time sent = surroundings_.clock.Now();
@@ -131,6 +132,12 @@ void Lease::AddGpus(Sent* request) {
   request->mutable_gpu_list()->Assign(gpus.begin(), gpus.end());
 }
 
+void Lease::AddStoreClients(v1::HeartbeatRequest* request) {
+  if (!surroundings_.store_clients_since) return;
+  auto clients = surroundings_.store_clients_since(&store_clients_sent_);
+  if (clients.has_value()) *request->mutable_store_clients() = *std::move(clients);
+}
+
 bool Lease::Beat() {
   beating_ = true;
   const bool goes_on = Pause(between_beats_) && SendBeat();
@@ -149,6 +156,7 @@ bool Lease::SendBeat() {
   for (;;) {
     request.set_leaving(leaving_);
     AddGpus(&request);  // else what an earlier try could not tell stays there
+    AddStoreClients(&request);
     const absl::Time sent = surroundings_.clock.Now();
     const auto response =
         connection_.Heartbeat(request, std::max(between_beats_, kBeatDeadlineMin));

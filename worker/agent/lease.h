@@ -40,6 +40,8 @@ class Lease {
     // What is to be told of the GPUs that was read after reading `number`, which is brought up to
     // date; 0: whatever is known. Null: nothing ever. On the lease's thread.
     std::function<std::vector<v1::Gpu>(uint64_t* number)> gpus_since;
+    // Likewise of the ranks' connections to stores; nothing where nothing is news.
+    std::function<std::optional<v1::StoreClients>(uint64_t* number)> store_clients_since;
   };
 
   Lease(client::WorkersConnection& connection, Request request, Surroundings surroundings,
@@ -69,6 +71,7 @@ class Lease {
   // Puts there what is news of the GPUs.
   template <typename Sent>
   void AddGpus(Sent* request);
+  void AddStoreClients(v1::HeartbeatRequest* request);
   void TellLeft();
   absl::Status TryToRegister(Incarnation incarnation);
   void RegistrationFailed(Incarnation incarnation, const absl::Status& reason);
@@ -95,8 +98,9 @@ class Lease {
   absl::Duration between_beats_;
   bool leaving_ = false;
   bool leave_told_ = false;
-  uint64_t gpus_sent_ = 0;  // the reading that the coordinator has; 0: none
-  bool beating_ = false;    // a heartbeat is next
+  uint64_t gpus_sent_ = 0;           // the reading that the coordinator has; 0: none
+  uint64_t store_clients_sent_ = 0;  // likewise
+  bool beating_ = false;             // a heartbeat is next
   // Of the registration under way: who has the name already.
   std::string name_;
   absl::Duration holder_silent_for_;  // as last seen

@@ -1,6 +1,7 @@
 #include "worker/agent/store_endpoints.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,6 @@
 #include "base/store/relay/store_relay.h"
 #include "base/store/wire/server.h"
 #include "client/grpc_store_link.h"
-#include "worker/agent/connected_rank.h"
 
 namespace dp::worker {
 namespace {
@@ -40,10 +40,8 @@ std::vector<std::string> AddressesFor(const v1::AssignedRank& rank) {
   return addresses;
 }
 
-std::shared_ptr<RankLookup> LookupFor(JobId job, uint16_t port) {
-  return std::make_shared<RankLookup>([job, port](uint16_t client_port) {
-    return ConnectedRank(job, {port, client_port});
-  });
+uint16_t PortOfStore(const v1::AssignedRank& rank) {
+  return static_cast<uint16_t>(rank.store_port());
 }
 
 // As the coordinator tells them with the rank; else the defaults.
@@ -55,14 +53,15 @@ wire::Limits LimitsFor(const v1::AssignedRank& rank) {
   return wire::Limits::For(store);
 }
 
-wire::ServerOptions ServerAt(const v1::AssignedRank& rank, const std::string& address) {
-  const auto port = static_cast<uint16_t>(rank.store_port());
-  return {.host = address,
-          .port = port,
-          .requests = {.limits = LimitsFor(rank)},
-          .rank_of = [lookup = LookupFor(JobId(rank.job()), port)](uint16_t client_port) {
-            return lookup->Ask(client_port);
-          }};
+// Where another than this daemon serves it.
+std::optional<StoreEndpoint> Elsewhere(const v1::AssignedRank& rank, const StoreHost& host) {
+  const std::string& mode = rank.spec().command().store();
+  if (mode == "direct") {
+    const std::string& told = rank.store_host();
+    return StoreEndpoint{told.empty() ? HostOf(host.coordinator) : told, rank.store_port(), true};
+  }
+  if (mode != "rank0" || HoldsRank0(rank)) return std::nullopt;
+  return StoreEndpoint{rank.hosts(0).address(), rank.store_port(), true};
 }
 
 absl::Status WithRemedy(const v1::AssignedRank& rank, const std::string& host,
@@ -85,7 +84,12 @@ struct StoreEndpoints::Endpoint {
 };
 
 StoreEndpoints::StoreEndpoints(client::AsyncStoreConnection& connection, uint64_t seed, Over over)
-    : connection_(connection), random_state_(seed), over_(std::move(over)) {}
+    : connection_(connection),
+      random_state_(seed),
+      over_(std::move(over)),
+      clients_([search = StoreClientSearch()](const StorePortOf& stores) mutable {
+        return search.Find(stores);
+      }) {}
 
 StoreEndpoints::~StoreEndpoints() = default;
 
@@ -94,15 +98,10 @@ absl::StatusOr<StoreEndpoint> StoreEndpoints::Open(const v1::AssignedRank& rank,
   if (rank.store_port() == 0 || rank.hosts().empty()) {
     return absl::FailedPreconditionError(absl::StrCat("job ", rank.job(), " has no store port"));
   }
-  const std::string& mode = rank.spec().command().store();
-  if (mode == "direct") {
-    const std::string& told = rank.store_host();
-    return StoreEndpoint{told.empty() ? HostOf(host.coordinator) : told, rank.store_port(), true};
-  }
-  if (mode == "rank0" && !HoldsRank0(rank)) {
-    return StoreEndpoint{rank.hosts(0).address(), rank.store_port(), true};
-  }
+  const std::optional<StoreEndpoint> elsewhere = Elsewhere(rank, host);
   const Key key{JobId(rank.job()), Generation(rank.generation())};
+  clients_.Follow(key.first, key.second, {PortOfStore(rank), elsewhere.has_value()});
+  if (elsewhere.has_value()) return *elsewhere;
   auto it = endpoints_.find(key);
   if (it == endpoints_.end()) {
     DP_ASSIGN_OR_RETURN(auto endpoint, Serve(rank, host));
@@ -116,7 +115,9 @@ absl::StatusOr<std::unique_ptr<StoreEndpoints::Endpoint>> StoreEndpoints::Serve(
   std::unique_ptr<Endpoint> endpoint = MakeRelay(rank, host);
   absl::Status taken;
   for (const std::string& address : AddressesFor(rank)) {
-    auto server = wire::Server::Start(*endpoint->relay, ServerAt(rank, address));
+    auto server = wire::Server::Start(
+        *endpoint->relay,
+        {.host = address, .port = PortOfStore(rank), .requests = {.limits = LimitsFor(rank)}});
     if (server.ok()) {
       endpoint->at = {address, rank.store_port(), true};
       endpoint->server = *std::move(server);
@@ -139,12 +140,35 @@ std::unique_ptr<StoreEndpoints::Endpoint> StoreEndpoints::MakeRelay(const v1::As
   client::GrpcStoreLink::Options link{.job = job,
                                       .generation = generation,
                                       .incarnation = NextRandom(random_state_) | 1,
-                                      .worker = host.worker};
+                                      .worker = host.worker,
+                                      .rank_at = RankAt(job, generation),
+                                      .for_other_hosts = endpoint->for_other_hosts};
   endpoint->link = std::make_unique<client::GrpcStoreLink>(connection_, std::move(link));
   StoreRelayOptions relay{.job = job, .seed = NextRandom(random_state_)};
   relay.on_over = [over = over_, job, generation](const absl::Status&) { over(job, generation); };
   endpoint->relay = std::make_unique<StoreRelay>(*endpoint->link, std::move(relay));
   return endpoint;
+}
+
+std::function<std::optional<int>(const std::string&)> StoreEndpoints::RankAt(
+    JobId job, Generation generation) const {
+  return [this, job, generation](const std::string& end) {
+    return clients_.RankAt(job, generation, end);
+  };
+}
+
+std::optional<v1::StoreClients> StoreEndpoints::ClientsSince(uint64_t* number) const {
+  const StoreClientWatch::Latest latest = clients_.latest();
+  if (std::exchange(*number, latest.number) == latest.number) return std::nullopt;
+  v1::StoreClients clients;
+  for (const StoreClient& each : latest.elsewhere) {
+    v1::StoreClient* client = clients.add_clients();
+    client->set_job(each.job.value());
+    client->set_generation(each.generation.value());
+    client->set_rank(each.rank);
+    client->set_end(each.end);
+  }
+  return clients;
 }
 
 void StoreEndpoints::GenerationOver(JobId job, Generation generation) {
@@ -153,6 +177,7 @@ void StoreEndpoints::GenerationOver(JobId job, Generation generation) {
 }
 
 void StoreEndpoints::RanksGone(JobId job, Generation generation) {
+  clients_.Leave(job, generation);
   const auto it = endpoints_.find({job, generation});
   if (it == endpoints_.end()) return;
   if (!it->second->for_other_hosts) return Close(job, generation);

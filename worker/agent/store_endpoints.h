@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "client/async_store_connection.h"
 #include "dp/v1/workers.pb.h"
 #include "worker/agent/launch_environment.h"
+#include "worker/agent/store_client_watch.h"
 
 namespace dp::worker {
 
@@ -24,8 +26,8 @@ struct StoreHost {
 
 // The TCPStore endpoints that this daemon serves, at most one for each generation, each with a
 // relay to the coordinator of its own (docs/tcpstore.md). In a generation's life every rank of it
-// on this host finds the same one. Owned by the agent, and used on its thread; the connection
-// outlives it.
+// on this host finds the same one; whose connection is whose is known (StoreClientWatch). Owned by
+// the agent, and used on its thread; the connection outlives it.
 class StoreEndpoints {
  public:
   using Over = std::function<void(JobId, Generation)>;
@@ -48,6 +50,10 @@ class StoreEndpoints {
   // Now it serves no other hosts; it ends when RanksGone says so.
   void GenerationOver(JobId job, Generation generation);
 
+  // The connections of ranks to stores that others serve, where they have changed since `number`,
+  // which is brought up to date. Any thread.
+  std::optional<v1::StoreClients> ClientsSince(uint64_t* number) const;
+
  private:
   struct Endpoint;
   using Key = std::pair<JobId, Generation>;
@@ -56,11 +62,15 @@ class StoreEndpoints {
                                                   const StoreHost& host);
   std::unique_ptr<Endpoint> MakeRelay(const v1::AssignedRank& rank, const StoreHost& host);
   void Close(JobId job, Generation generation);
+  // Names callers of the endpoint, which does not outlive this.
+  std::function<std::optional<int>(const std::string&)> RankAt(JobId job,
+                                                               Generation generation) const;
 
   client::AsyncStoreConnection& connection_;
   uint64_t random_state_;
   const Over over_;
-  std::map<Key, std::unique_ptr<Endpoint>> endpoints_;
+  StoreClientWatch clients_;
+  std::map<Key, std::unique_ptr<Endpoint>> endpoints_;  // last: they ask the watch
 };
 
 }  // namespace dp::worker

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -24,11 +24,8 @@ class StoreLink {
   };
   // For those who ask who waits.
   struct Waiter {
-    absl::Duration waited;    // until now
-    std::optional<int> rank;  // where it is known
-    // Nothing more will be. Else the wait is to end, without an error, after a parking's time,
-    // and is parked again by who knows more then.
-    bool known = false;
+    absl::Duration waited;  // until now
+    std::string peer;       // its end of the connection by which it asks; may be empty
   };
   template <typename Answer>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Answer>) &&>;

@@ -45,10 +45,11 @@ void StoreRelay::Execute(std::vector<StoreOperation> operations, Done done) {
   Ask({++last_caller_, std::move(operations), false, std::move(done)});
 }
 
-AsyncStore::Ticket StoreRelay::Await(std::vector<StoreOperation> reads, Done done, RankOf rank) {
+AsyncStore::Ticket StoreRelay::Await(std::vector<StoreOperation> reads, Done done,
+                                     const std::string& peer) {
   const Caller caller = ++last_caller_;
   if (const auto keys = AwaitedKeys(reads); keys.ok()) {
-    Ask({caller, std::move(reads), true, std::move(done), std::move(rank)});
+    Ask({caller, std::move(reads), true, std::move(done), peer});
   } else {
     std::move(done)(keys.status());
   }
@@ -91,7 +92,7 @@ void StoreRelay::On(Asked event) {
   if (!failure_.ok()) return std::move(event.done)(failure_);
   const absl::Status fits = ledger_.CheckSize(event.operations);
   if (!fits.ok()) return std::move(event.done)(fits);
-  open_.emplace(event.caller, Open{std::move(event.done), clock_.Now(), std::move(event.rank_of)});
+  open_.emplace(event.caller, Open{std::move(event.done), clock_.Now(), std::move(event.peer)});
   if (event.wait) {
     ledger_.Await(event.caller, std::move(event.operations));
   } else {
@@ -144,18 +145,12 @@ void StoreRelay::ParkWaits() {
 
 void StoreRelay::Park(RelayLedger::Parking parking) {
   CallBegins();
-  const StoreLink::Waiter waiter = Describe(open_.at(parking.caller));
+  const Open& open = open_.at(parking.caller);
+  const StoreLink::Waiter waiter{clock_.Now() - open.since, open.peer};
   parked_[parking.caller] =
       link_.Await(parking.reads, waiter, [this, caller = parking.caller](Results results) {
         CallEnds(Unparked{caller, std::move(results)});
       });
-}
-
-// Whose wait it is matters, and is worth finding out, once it has been long.
-StoreLink::Waiter StoreRelay::Describe(Open& open) const {
-  if (std::exchange(open.parked, true) && open.rank_of)
-    open.rank = std::exchange(open.rank_of, nullptr)();
-  return {clock_.Now() - open.since, open.rank, /*known=*/!open.rank_of};
 }
 
 void StoreRelay::On(Unparked event) {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
@@ -50,8 +49,7 @@ class StoreRelay final : public AsyncStore {
 
   void Execute(std::vector<StoreOperation> operations, Done done) override;
   using AsyncStore::Await;
-  // Asks for the rank of who has waited for a parking's time.
-  Ticket Await(std::vector<StoreOperation> reads, Done done, RankOf rank) override;
+  Ticket Await(std::vector<StoreOperation> reads, Done done, const std::string& peer) override;
   void Cancel(Ticket ticket) override;
 
  private:
@@ -61,14 +59,12 @@ class StoreRelay final : public AsyncStore {
     std::vector<StoreOperation> operations;
     bool wait = false;
     Done done;
-    RankOf rank_of = nullptr;
+    std::string peer = "";
   };
   struct Open {
     Done done;
     absl::Time since;
-    RankOf rank_of;  // null once it has been asked
-    std::optional<int> rank = std::nullopt;
-    bool parked = false;  // once at least
+    std::string peer;
   };
   struct GivenUp {
     Caller caller = 0;
@@ -94,7 +90,6 @@ class StoreRelay final : public AsyncStore {
   void SendBatch();
   void ParkWaits();
   void Park(RelayLedger::Parking parking);
-  StoreLink::Waiter Describe(Open& open) const;
   void TryLater();
   void Over(const absl::Status& status);
   void Fail(const absl::Status& status);

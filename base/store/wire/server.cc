@@ -40,7 +40,7 @@ struct Server::Connection {
       : id(id),
         socket(std::move(socket)),
         session(id, server.store_, server.options_.requests, server.mailbox_,
-                server.RankAt(this->socket.get())) {}
+                PeerOf(this->socket.get()).value_or("")) {}
 
   const uint64_t id;
   const FileDescriptor socket;
@@ -149,13 +149,6 @@ void Server::Open(FileDescriptor socket) {
   if (!watched.ok()) return SetAccepting(false);
   connections_.emplace(id, std::make_unique<Connection>(id, std::move(socket), *this));
   connections_open_.store(connections_.size(), std::memory_order_relaxed);
-}
-
-AsyncStore::RankOf Server::RankAt(int socket) const {
-  if (!options_.rank_of) return nullptr;
-  const auto port = PeerPortOf(socket);
-  if (!port.ok()) return nullptr;  // it has gone already
-  return [rank_of = options_.rank_of, port = *port] { return rank_of(port); };
 }
 
 void Server::Close(uint64_t id, const absl::Status& reason) {

@@ -2,9 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,8 +24,6 @@ struct ServerOptions {
   RequestOptions requests;
   // Beyond it, and where descriptors run out, clients wait in the listener's backlog.
   size_t connections_max = 100000;
-  // Which rank has connected from that port, as AsyncStore::RankOf says; null: nobody can tell.
-  std::function<std::optional<int>(uint16_t client_port)> rank_of = nullptr;
 };
 
 // Serves a store to clients of PyTorch's TCPStore protocol, every dialect on one port. One thread
@@ -72,7 +68,6 @@ class Server {
   // Switches the listener off where there is no room for another connection, and on again.
   void SetAccepting(bool accepting);
   void Open(FileDescriptor socket);
-  AsyncStore::RankOf RankAt(int socket) const;
   void Close(uint64_t id, const absl::Status& reason);
 
   // Takes one piece of what the client sent.

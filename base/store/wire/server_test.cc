@@ -93,7 +93,7 @@ class ElsewhereStore : public AsyncStore {
       store_.Execute(std::move(operations), std::move(done));
     });
   }
-  Ticket Await(std::vector<StoreOperation> reads, Done done, RankOf) override {
+  Ticket Await(std::vector<StoreOperation> reads, Done done, const std::string&) override {
     const uint64_t ticket = ++last_ticket_;
     Do([this, ticket, reads = std::move(reads), done = std::move(done)]() mutable {
       tickets_[ticket] = store_.Await(std::move(reads), std::move(done));

@@ -37,12 +37,12 @@ size_t BytesOf(const Fields& fields) {
 }  // namespace
 
 Session::Session(uint64_t id, AsyncStore& store, const RequestOptions& options,
-                 std::shared_ptr<Mailbox> mailbox, AsyncStore::RankOf rank)
+                 std::shared_ptr<Mailbox> mailbox, std::string peer)
     : id_(id),
       store_(store),
       bytes_max_(options.limits.message_bytes),
       mailbox_(std::move(mailbox)),
-      rank_(std::move(rank)),
+      peer_(std::move(peer)),
       parser_(options),
       watches_(store, [this](size_t index) { return AnswerTo(kWatchBit | index); }) {}
 
@@ -101,7 +101,7 @@ void Session::RunWait(std::vector<std::string> keys) {
   Open& open = Begin(Verb::kWait);
   for (const std::string& key : keys) open.bytes += key.size();
   bytes_running_ += open.bytes;
-  open.wait = store_.Await(ReadsOf(std::move(keys)), AnswerTo(last_id()), rank_);
+  open.wait = store_.Await(ReadsOf(std::move(keys)), AnswerTo(last_id()), peer_);
 }
 
 void Session::RunBarrier(const std::string& key, int64_t world_size) {
@@ -110,7 +110,7 @@ void Session::RunBarrier(const std::string& key, int64_t world_size) {
   arrive.push_back(StoreAdd{key, 1});
   reached.push_back(StoreReached{key, world_size});
   store_.Execute(std::move(arrive), ErrorTo(last_id()));
-  open.wait = store_.Await(std::move(reached), AnswerTo(last_id()), rank_);
+  open.wait = store_.Await(std::move(reached), AnswerTo(last_id()), peer_);
 }
 
 void Session::RunMultiGet(std::vector<std::string> keys) {

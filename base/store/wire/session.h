@@ -23,9 +23,9 @@ namespace dp::wire {
 // after what is in pending() has been sent.
 class Session {
  public:
-  // `rank` tells whose connection it is; it may be null, and outlives the session.
+  // `peer` is the client's end of the connection, for who asks who waits.
   Session(uint64_t id, AsyncStore& store, const RequestOptions& options,
-          std::shared_ptr<Mailbox> mailbox, AsyncStore::RankOf rank = nullptr);
+          std::shared_ptr<Mailbox> mailbox, std::string peer = "");
   // Gives up all it waits for.
   ~Session();
   Session(const Session&) = delete;
@@ -92,7 +92,7 @@ class Session {
   AsyncStore& store_;
   const size_t bytes_max_;
   const std::shared_ptr<Mailbox> mailbox_;
-  const AsyncStore::RankOf rank_;
+  const std::string peer_;
   RequestParser parser_;
   std::string held_;  // bytes not looked at yet
   std::deque<Open> open_;

@@ -17,7 +17,7 @@ class SlowStore : public AsyncStore {
   void Execute(std::vector<StoreOperation> operations, Done done) override {
     store_.Execute(std::move(operations), Later(std::move(done)));
   }
-  Ticket Await(std::vector<StoreOperation> reads, Done done, RankOf) override {
+  Ticket Await(std::vector<StoreOperation> reads, Done done, const std::string&) override {
     return store_.Await(std::move(reads), Later(std::move(done)));
   }
   void Cancel(Ticket ticket) override { store_.Cancel(ticket); }

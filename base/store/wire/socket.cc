@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "base/socket_end.h"
 #include "base/status.h"
 #include "base/store/wire/deadline.h"
 
@@ -97,6 +98,15 @@ absl::StatusOr<FileDescriptor> EitherFamily(const addrinfo* addresses, Open open
   return no_second ? std::move(opened) : std::move(second);
 }
 
+using NameCall = int (*)(int socket, sockaddr* address, socklen_t* bytes);
+
+absl::StatusOr<sockaddr_storage> AddressOf(NameCall call, const char* name, int socket) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof(address);
+  if (call(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return ErrnoStatus(name);
+  return address;
+}
+
 uint16_t PortIn(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET6)
     return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
@@ -129,19 +139,15 @@ absl::Status PrepareListener(int listener) {
 }
 
 absl::StatusOr<uint16_t> PortOf(int socket) {
-  sockaddr_storage address{};
-  socklen_t bytes = sizeof(address);
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0)
-    return ErrnoStatus("getsockname");
+  DP_ASSIGN_OR_RETURN(const sockaddr_storage address,
+                      AddressOf(getsockname, "getsockname", socket));
   return PortIn(address);
 }
 
-absl::StatusOr<uint16_t> PeerPortOf(int socket) {
-  sockaddr_storage address{};
-  socklen_t bytes = sizeof(address);
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0)
-    return ErrnoStatus("getpeername");
-  return PortIn(address);
+absl::StatusOr<std::string> PeerOf(int socket) {
+  DP_ASSIGN_OR_RETURN(const sockaddr_storage address,
+                      AddressOf(getpeername, "getpeername", socket));
+  return SocketEnd(address);
 }
 
 absl::StatusOr<FileDescriptor> Connect(const std::string& host, uint16_t port,

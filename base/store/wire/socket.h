@@ -26,8 +26,9 @@ absl::StatusOr<FileDescriptor> Listen(const std::string& host, uint16_t port);
 absl::Status PrepareListener(int listener);
 
 absl::StatusOr<uint16_t> PortOf(int socket);
-// Of the other end. Errors: Unavailable it is not connected.
-absl::StatusOr<uint16_t> PeerPortOf(int socket);
+// Address and port of the other end, as text (base/socket_end.h).
+// Errors: Unavailable it is not connected.
+absl::StatusOr<std::string> PeerOf(int socket);
 
 // Connects to the first address of `host`:`port` that takes it, within `timeout` each; IPv6 first.
 // Errors: InvalidArgument no such host; Unavailable refused; DeadlineExceeded; others of the

@@ -1,0 +1,54 @@
+#include "server/shell/client_table.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/limits.h"
+
+namespace dp::server {
+
+void ClientTable::Take(WorkerId worker, Incarnation incarnation, const v1::StoreClients& clients,
+                       const View& view) {
+  // No more than there are workers.
+  std::erase_if(told_, [&view](const auto& each) { return !Alive(each.first, each.second, view); });
+  Told told{.by = incarnation};
+  const int taken = std::min(clients.clients_size(), static_cast<int>(kStoreClientsMax));
+  for (int i = 0; i < taken; ++i) {
+    const v1::StoreClient& client = clients.clients(i);
+    if (client.end().size() > kSocketEndBytesMax) continue;
+    told.clients[JobId(client.job())].push_back(
+        {Generation(client.generation()), client.rank(), client.end()});
+  }
+  told_[worker] = std::move(told);
+}
+
+std::map<std::string, int> ClientTable::Of(const core::Job& job, const View& view) const {
+  std::map<std::string, int> ranks;
+  std::set<std::string> disputed;
+  for (const auto& [worker, told] : told_) {
+    const auto of_job = told.clients.find(job.id);
+    if (of_job == told.clients.end() || !Alive(worker, told, view)) continue;
+    for (const Client& client : of_job->second) {
+      if (!Holds(worker, job, client)) continue;
+      const auto [at, is_new] = ranks.emplace(client.end, client.rank);
+      if (!is_new && at->second != client.rank) disputed.insert(client.end);
+    }
+  }
+  for (const std::string& end : disputed) ranks.erase(end);
+  return ranks;
+}
+
+bool ClientTable::Holds(WorkerId worker, const core::Job& job, const Client& client) {
+  return client.generation == job.generation && client.rank >= 0 &&
+         client.rank < static_cast<int>(job.ranks.size()) &&
+         job.ranks[client.rank].worker_id == worker;
+}
+
+// A life that is over has no connections.
+bool ClientTable::Alive(WorkerId worker, const Told& told, const View& view) {
+  const core::Worker* known = view.coordinator.worker(worker);
+  return known != nullptr && known->ready() && known->incarnation == told.by;
+}
+
+}  // namespace dp::server

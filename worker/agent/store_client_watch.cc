@@ -1,0 +1,107 @@
+#include "worker/agent/store_client_watch.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/limits.h"
+
+namespace dp::worker {
+namespace {
+
+// It rests so many times as long as it has looked, so that it takes 2 % of a processor where a host
+// has very many sockets.
+constexpr int kRestsPerLook = 50;
+
+}  // namespace
+
+StoreClientWatch::StoreClientWatch(Find find, absl::Duration every)
+    : find_(std::move(find)), every_(every) {
+  thread_ = std::jthread([this] { Loop(); });
+  pthread_setname_np(thread_.native_handle(), "store_clients");
+}
+
+StoreClientWatch::~StoreClientWatch() {
+  MutexLock lock(mu_);
+  ended_ = true;
+  changed_.NotifyAll();
+}
+
+void StoreClientWatch::Follow(JobId job, Generation generation, Store store) {
+  MutexLock lock(mu_);
+  stores_[{job, generation}] = store;
+  changed_.NotifyAll();
+}
+
+void StoreClientWatch::Leave(JobId job, Generation generation) {
+  MutexLock lock(mu_);
+  stores_.erase({job, generation});
+}
+
+std::optional<int> StoreClientWatch::RankAt(JobId job, Generation generation,
+                                            const std::string& end) const {
+  MutexLock lock(mu_);
+  const auto ranks = ranks_.find({job, generation});
+  if (ranks == ranks_.end()) return std::nullopt;
+  const auto rank = ranks->second.find(end);
+  return rank == ranks->second.end() ? std::nullopt : std::optional(rank->second);
+}
+
+StoreClientWatch::Latest StoreClientWatch::latest() const {
+  MutexLock lock(mu_);
+  return latest_;
+}
+
+void StoreClientWatch::Loop() {
+  absl::Duration rest;
+  while (const std::optional<StorePortOf> stores = Next(rest)) {
+    const absl::Time began = Clock::Steady().Now();
+    Take(find_(*stores));
+    rest = std::max(every_, (Clock::Steady().Now() - began) * kRestsPerLook);
+  }
+}
+
+std::optional<StorePortOf> StoreClientWatch::Next(absl::Duration rest) {
+  MutexLock lock(mu_);
+  (void)changed_.WaitFor(mu_, rest, [this]() DP_REQUIRES(mu_) { return ended_; });
+  // Once more after the last has been left: nothing is seen then.
+  while (!ended_ && stores_.empty() && ranks_.empty()) changed_.Wait(mu_);
+  if (ended_) return std::nullopt;
+  StorePortOf ports;
+  for (const auto& [key, store] : stores_) ports[key] = store.port;
+  return ports;
+}
+
+void StoreClientWatch::Take(const std::vector<StoreClient>& found) {
+  MutexLock lock(mu_);
+  ranks_.clear();
+  for (const StoreClient& each : found) {
+    const Key key{each.job, each.generation};
+    if (stores_.contains(key)) ranks_[key][each.end] = each.rank;
+  }
+  std::vector<StoreClient> elsewhere = Elsewhere(found);
+  if (elsewhere == latest_.elsewhere) return;
+  latest_.elsewhere = std::move(elsewhere);
+  ++latest_.number;
+}
+
+// They are sorted, so those of a rank stand together.
+std::vector<StoreClient> StoreClientWatch::Elsewhere(const std::vector<StoreClient>& found) const {
+  std::vector<StoreClient> elsewhere;
+  size_t of_rank = 0;
+  for (const StoreClient& each : found) {
+    const auto store = stores_.find({each.job, each.generation});
+    if (store == stores_.end() || !store->second.elsewhere) continue;
+    const bool same = !elsewhere.empty() && elsewhere.back().job == each.job &&
+                      elsewhere.back().generation == each.generation &&
+                      elsewhere.back().rank == each.rank;
+    of_rank = same ? of_rank + 1 : 1;
+    if (of_rank > kStoreClientsOfRankMax) continue;
+    if (elsewhere.size() == kStoreClientsMax) break;
+    elsewhere.push_back(each);
+  }
+  return elsewhere;
+}
+
+}  // namespace dp::worker
