@@ -192,6 +192,32 @@ TEST(SessionTest, ABarrierReleasesAllWhenTheLastArrives) {
   EXPECT_THAT(two.Reply(Verb::kGet).strings, ElementsAre("2"));
 }
 
+TEST(SessionTest, AWaitForTheKeyOfABarrierEndsWhenTheFirstArrives) {
+  AsyncHashStore store;
+  Peer waiter(store, Dialect::kC), one(store, Dialect::kC);
+  waiter.Ask(Verb::kWait, {"b"});
+  EXPECT_EQ(waiter.Heard(), "");
+  one.Ask(Verb::kBarrier, {"b"}, 2);
+  EXPECT_EQ(waiter.Heard(), kZero);
+  EXPECT_EQ(one.Heard(), "");
+}
+
+TEST(SessionTest, WhoStandsAtABarrierIsLetGoByItsCountOrNoNumberButByNoOtherChangeOfItsKey) {
+  AsyncHashStore store;
+  Peer one(store, Dialect::kC), other(store, Dialect::kC);
+  one.Ask(Verb::kBarrier, {"b"}, 13);
+  other.Ask(Verb::kSet, {"b", "1"});
+  other.Ask(Verb::kAppend, {"b", "1"});
+  other.Ask(Verb::kAdd, {"b"}, 1);
+  other.Heard();
+  EXPECT_EQ(one.Heard(), "");
+  other.Ask(Verb::kAdd, {"b"}, 1);
+  EXPECT_EQ(one.Heard(), kZero);
+  one.Ask(Verb::kBarrier, {"c"}, 2);
+  other.Ask(Verb::kSet, {"c", "over"});
+  EXPECT_EQ(one.Heard(), kZero);
+}
+
 TEST(SessionTest, AWatcherOfDialectAHearsOfEachChange) {
   AsyncHashStore store;
   Peer watcher(store, Dialect::kA), other(store, Dialect::kC);
