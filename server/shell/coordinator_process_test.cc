@@ -186,6 +186,15 @@ TEST_F(CoordinatorProcessTest, AnAddressOfAnotherHostIsBadUsageAndTheJournalIsNo
   EXPECT_FALSE(std::filesystem::exists(data));
 }
 
+TEST_F(CoordinatorProcessTest, ANameThatIsNobodysIsBadUsageAtTheStart) {
+  // No name server has to be asked of this one.
+  const auto ended = RunToEnd({"--listen", "127.0.0.1:0", "--tcpstore-listen", "no..host:0",
+                               "--insecure", "--data-dir", (scratch_.path() / "data").string()});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.error, HasSubstr("cannot listen on no..host:0"));
+  EXPECT_THAT(ended.error, HasSubstr("--tcpstore-listen"));
+}
+
 TEST_F(CoordinatorProcessTest, ALostJournalIsRefusedAndTheLogsStay) {
   Start();
   RunAJob();

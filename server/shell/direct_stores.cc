@@ -9,7 +9,6 @@
 #include "base/random.h"
 #include "base/store/relay/store_relay.h"
 #include "base/store/wire/server.h"
-#include "server/shell/convert_job.h"
 #include "server/shell/driver_store_link.h"
 
 namespace dp::server {
@@ -20,21 +19,19 @@ constexpr absl::Duration kLook = absl::Minutes(10);
 // Where the driver has too much to do to be asked.
 constexpr absl::Duration kAskAgain = absl::Seconds(1);
 
-bool IsDirect(const core::Job& job) {
-  return job.store_port != 0 && ParseSpec(job.spec.payload).command().store() == "direct";
-}
-
 }  // namespace
 
 struct DirectStores::Endpoint {
   std::unique_ptr<DriverStoreLink> link;
   std::unique_ptr<StoreRelay> relay;
-  std::unique_ptr<wire::Server> server;  // last: it uses the relay. Null: it could not be served
+  std::unique_ptr<wire::Server> server;  // last: it uses the relay. Null: not served yet
+  bool warned = false;                   // of that
 };
 
 struct DirectStores::News {
   std::vector<Wanted> wanted;
-  bool refused = false;  // nothing is known: the driver has too many waits
+  std::map<int, FileDescriptor> listeners;  // by port, of those that were kept
+  bool refused = false;                     // nothing is known: the driver has too many waits
 };
 
 // Between the driver's thread and this one; outlives a question that is asked late.
@@ -55,19 +52,26 @@ struct DirectStores::Outlook {
     direct = std::move(now);
     return wanted;
   }
+  // What was placed is in the list by now.
+  static std::map<int, FileDescriptor> TakeKept(const std::vector<Wanted>& wanted,
+                                                DirectPorts& ports) {
+    std::map<int, FileDescriptor> listeners;
+    for (const Wanted& each : wanted) {
+      FileDescriptor listener = ports.Take(each.port);
+      if (listener.valid()) listeners[each.port] = std::move(listener);
+    }
+    ports.DropOthers();
+    return listeners;
+  }
 };
 
-bool DirectStores::CanServe(const core::Job& job, const std::string& host, int port) {
-  if (ParseSpec(job.spec.payload).command().store() != "direct") return true;
-  return wire::Listen(host, static_cast<uint16_t>(port)).ok();
-}
-
-DirectStores::DirectStores(Driver& driver, StoreCallers& callers, std::string host,
-                           const KeyValueLimits& limits)
+DirectStores::DirectStores(Driver& driver, DirectPorts& ports, StoreCallers& callers,
+                           const KeyValueLimits& limits, absl::Duration try_again)
     : driver_(driver),
+      ports_(ports),
       callers_(callers),
-      host_(std::move(host)),
       limits_(wire::Limits::For(limits)),
+      try_again_(try_again),
       random_state_(EntropySeed()),
       ticket_(driver.NewTicket()),
       outlook_(std::make_shared<Outlook>()),
@@ -83,24 +87,33 @@ void DirectStores::Run() {
   std::vector<Wanted> served;
   bool asked = AskForOtherThan(served);
   while (!outlook_->inbox.closed()) {
-    const auto pause = asked ? absl::InfiniteDuration() : kAskAgain;
-    const std::vector<News> news = outlook_->inbox.DrainFor(pause);
-    if (!news.empty() && news.back().refused) {
-      asked = false;
-      continue;
+    const auto look = asked ? absl::InfiniteDuration() : kAskAgain;
+    std::vector<News> inbox = outlook_->inbox.DrainFor(some_wait() ? try_again_ : look);
+    const bool refused = !inbox.empty() && inbox.back().refused;
+    for (News& news : inbox) {
+      if (news.refused) continue;
+      served = news.wanted;
+      Serve(std::move(news));
     }
-    if (!news.empty()) Serve(served = news.back().wanted);
-    asked = AskForOtherThan(served);
+    for (auto& [wanted, endpoint] : endpoints_) Listen(wanted, {}, *endpoint);
+    // One question at a time.
+    if (refused || !inbox.empty() || !asked) asked = !refused && AskForOtherThan(served);
   }
 }
 
+bool DirectStores::some_wait() const {
+  return std::any_of(endpoints_.begin(), endpoints_.end(),
+                     [](const auto& each) { return each.second->server == nullptr; });
+}
+
 bool DirectStores::AskForOtherThan(std::vector<Wanted> known) {
-  const auto question = [outlook = outlook_, known = std::move(known)](Waiters::Wake wake,
-                                                                       const View& view) {
+  const auto question = [outlook = outlook_, &ports = ports_, known = std::move(known)](
+                            Waiters::Wake wake, const View& view) {
     if (wake == Waiters::Wake::kCancelled || wake == Waiters::Wake::kStopping) return true;
     News news{.refused = wake == Waiters::Wake::kRefused};
     if (!news.refused) news.wanted = outlook->Look(view);
     const bool tell = news.wanted != known || wake != Waiters::Wake::kChanged;
+    if (tell && !news.refused) news.listeners = Outlook::TakeKept(news.wanted, ports);
     if (tell) (void)outlook->inbox.TryPush(news);  // refused only when this is ending
     return tell;
   };
@@ -110,14 +123,18 @@ bool DirectStores::AskForOtherThan(std::vector<Wanted> known) {
   return queued.ok();
 }
 
-void DirectStores::Serve(const std::vector<Wanted>& wanted) {
+void DirectStores::Serve(News news) {
   std::erase_if(endpoints_, [&](const auto& served) {
-    const bool over = std::find(wanted.begin(), wanted.end(), served.first) == wanted.end();
+    const bool over =
+        std::find(news.wanted.begin(), news.wanted.end(), served.first) == news.wanted.end();
     if (over) Log(Severity::kInfo, "store_closed", {{"job", served.first.job.value()}});
     return over;
   });
-  for (const Wanted& each : wanted) {
-    if (!endpoints_.contains(each)) endpoints_[each] = Open(each);
+  for (const Wanted& each : news.wanted) {
+    const auto [it, is_new] = endpoints_.try_emplace(each);
+    if (!is_new) continue;
+    it->second = Open(each);
+    Listen(each, std::move(news.listeners[each.port]), *it->second);
   }
 }
 
@@ -130,20 +147,27 @@ std::unique_ptr<DirectStores::Endpoint> DirectStores::Open(const Wanted& wanted)
                                .incarnation = NextRandom(random_state_) | 1});
   endpoint->relay = std::make_unique<StoreRelay>(
       *endpoint->link, StoreRelayOptions{.job = wanted.job, .seed = NextRandom(random_state_)});
-  auto server = wire::Server::Start(
-      *endpoint->relay,
-      {.host = host_, .port = static_cast<uint16_t>(wanted.port), .requests = {.limits = limits_}});
-  const std::string address = absl::StrCat(host_, ":", wanted.port);
+  return endpoint;
+}
+
+void DirectStores::Listen(const Wanted& wanted, FileDescriptor listener, Endpoint& endpoint) {
+  if (endpoint.server != nullptr) return;
+  const wire::ServerOptions at{.host = ports_.address(),
+                               .port = static_cast<uint16_t>(wanted.port),
+                               .requests = {.limits = limits_}};
+  auto server = listener.valid() ? wire::Server::StartOn(std::move(listener), *endpoint.relay, at)
+                                 : wire::Server::Start(*endpoint.relay, at);
+  const std::string address = absl::StrCat(at.host, ":", wanted.port);
   if (server.ok()) {
-    endpoint->server = *std::move(server);
+    endpoint.server = *std::move(server);
     Log(Severity::kInfo, "store_served", {{"job", wanted.job.value()}, {"address", address}});
-  } else {
+  } else if (!std::exchange(endpoint.warned, true)) {
     Log(Severity::kError, "store_not_served",
         {{"job", wanted.job.value()},
          {"address", address},
-         {"reason", server.status().ToString()}});
+         {"reason", server.status().ToString()},
+         {"remedy", "stop the program that has the port; it is tried again until then"}});
   }
-  return endpoint;
 }
 
 }  // namespace dp::server

@@ -3,15 +3,17 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "base/bounded_queue.h"
+#include "base/file_descriptor.h"
 #include "base/id.h"
 #include "base/store/key_values.h"
 #include "base/store/wire/fields.h"
+#include "server/shell/direct_ports.h"
 #include "server/shell/driver.h"
 #include "server/shell/store_callers.h"
 
@@ -19,18 +21,14 @@ namespace dp::server {
 
 // The TCPStore endpoints that the coordinator serves itself, for jobs with `store: direct`: each on
 // its generation's port, from its placement until its last rank has gone (docs/tcpstore.md). Has
-// one thread, which follows the list of jobs. Jobs are placed only on ports that are free then
-// (CanServe); should another program take one in the moment between, that is logged, and the ranks
-// find a stranger there. The driver and the callers outlive it.
+// one thread, which follows the list of jobs. A port is kept from its choice on (DirectPorts); one
+// that another program has all the same, as after a restart of the coordinator, is tried again for
+// as long as the generation lives. The driver, the ports and the callers outlive it.
 class DirectStores {
  public:
-  // Whether the job's store is another's to serve, or could be served here, on `host`, now.
-  static bool CanServe(const core::Job& job, const std::string& host, int port);
-
-  // Serves on `host`, a numeric address or a name; empty is every address. `limits` are those of
-  // the jobs' stores.
-  DirectStores(Driver& driver, StoreCallers& callers, std::string host,
-               const KeyValueLimits& limits);
+  // `limits` are those of the jobs' stores.
+  DirectStores(Driver& driver, DirectPorts& ports, StoreCallers& callers,
+               const KeyValueLimits& limits, absl::Duration try_again = absl::Seconds(1));
   ~DirectStores();
   DirectStores(const DirectStores&) = delete;
   DirectStores& operator=(const DirectStores&) = delete;
@@ -52,13 +50,17 @@ class DirectStores {
   // Has the next list that differs from this one sent to the inbox; false when the driver has no
   // room for the question.
   bool AskForOtherThan(std::vector<Wanted> known);
-  void Serve(const std::vector<Wanted>& wanted);
+  void Serve(News news);
   std::unique_ptr<Endpoint> Open(const Wanted& wanted);
+  // On the socket, or where it is not valid on one that is opened now.
+  void Listen(const Wanted& wanted, FileDescriptor listener, Endpoint& endpoint);
+  bool some_wait() const;
 
   Driver& driver_;
-  StoreCallers& callers_;  // of the driver's thread
-  const std::string host_;
+  DirectPorts& ports_;  // of the driver's thread, as the next
+  StoreCallers& callers_;
   const wire::Limits limits_;
+  const absl::Duration try_again_;
   uint64_t random_state_;
   const Waiters::Ticket ticket_;
   const std::shared_ptr<Outlook> outlook_;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,8 +29,10 @@
 #include "base/store/async_hash_store.h"
 #include "base/store/key_values.h"
 #include "base/store/wire/server.h"
+#include "base/store/wire/socket.h"
 #include "base/version.h"
 #include "server/shell/data_dir.h"
+#include "server/shell/direct_ports.h"
 #include "server/shell/direct_stores.h"
 #include "server/shell/driver.h"
 #include "server/shell/limits_file.h"
@@ -170,25 +173,43 @@ std::optional<std::string> DirectStoreHost(const Options& options) {
   return host == "0.0.0.0" || host == "::" ? "" : host;
 }
 
+// What TcpStores serves on. Its address is looked up here and never again; so a name that is
+// nobody's is an error at the start, and a slow one holds nobody up later.
+struct TcpStoreSockets {
+  FileDescriptor listener;
+  std::unique_ptr<DirectPorts> ports;  // null: nothing is to be served
+
+  // Errors: those of wire::Listen.
+  static absl::StatusOr<TcpStoreSockets> Open(const Options& options) {
+    if (!options.tcpstore_listen.has_value()) return TcpStoreSockets();
+    const ListenAddress& address = *options.tcpstore_listen;
+    TcpStoreSockets sockets;
+    DP_ASSIGN_OR_RETURN(sockets.listener,
+                        wire::Listen(address.host, static_cast<uint16_t>(address.port)));
+    DP_ASSIGN_OR_RETURN(const std::string end, wire::EndOf(sockets.listener.get()));
+    DP_ASSIGN_OR_RETURN(const ListenAddress found, ListenAddress::Parse(end));
+    sockets.ports = std::make_unique<DirectPorts>(found.host);
+    return sockets;
+  }
+};
+
 // PyTorch's protocol at an address: a store of no job, which lives and ends with the process, and
 // beside it, on their own ports, the stores of jobs that want the coordinator to serve them.
 class TcpStores {
  public:
-  // Errors: those of wire::Server::Start.
-  static absl::StatusOr<std::unique_ptr<TcpStores>> Start(const Options& options, Driver& driver,
+  // Errors: those of wire::Server::StartOn.
+  static absl::StatusOr<std::unique_ptr<TcpStores>> Start(const Options& options,
+                                                          TcpStoreSockets& sockets, Driver& driver,
                                                           StoreCallers& callers) {
     std::unique_ptr<TcpStores> stores(new TcpStores(options.store));
-    if (!options.tcpstore_listen.has_value()) return stores;
-    const ListenAddress& address = *options.tcpstore_listen;
+    if (sockets.ports == nullptr) return stores;
     DP_ASSIGN_OR_RETURN(
         stores->server_,
-        wire::Server::Start(stores->store_,
-                            {.host = address.host,
-                             .port = static_cast<uint16_t>(address.port),
-                             .requests = {.limits = wire::Limits::For(options.store)}}));
-    Log(Severity::kInfo, "tcpstore_listening",
-        {{"address", ListenAddress{address.host, stores->server_->port()}.ToString()}});
-    stores->jobs_ = std::make_unique<DirectStores>(driver, callers, address.host, options.store);
+        wire::Server::StartOn(std::move(sockets.listener), stores->store_,
+                              {.requests = {.limits = wire::Limits::For(options.store)}}));
+    const ListenAddress address{options.tcpstore_listen->host, stores->server_->port()};
+    Log(Severity::kInfo, "tcpstore_listening", {{"address", address.ToString()}});
+    stores->jobs_ = std::make_unique<DirectStores>(driver, *sockets.ports, callers, options.store);
     return stores;
   }
 
@@ -215,6 +236,7 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
   const auto end = [&ends](absl::Status why) { (void)ends.TryPush(why); };
 
   DP_RETURN_IF_ERROR(CheckAddresses(options));
+  DP_ASSIGN_OR_RETURN(TcpStoreSockets sockets, TcpStoreSockets::Open(options));
   DP_ASSIGN_OR_RETURN(const DataDir data_dir, DataDir::Open(options.data_dir));
   DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file()));
   DP_RETURN_IF_ERROR(data_dir.Sync());
@@ -222,12 +244,14 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
   const std::vector<JobId> logged = log_store.Stored();
   LogThread logs(std::move(log_store), end);
   const auto drop_logs = [&logs](const std::vector<JobId>& jobs) { return logs.Drop(jobs).ok(); };
-  const auto can_serve = [host = DirectStoreHost(options)](const core::Job& job, int port) {
-    return DirectStores::CanServe(job, host.value_or(""), port);
-  };
+  DirectPorts* const ports = sockets.ports.get();
+  std::function<bool(const core::Job&, int)> usable;
+  if (ports != nullptr) {
+    usable = [ports](const core::Job& job, int port) { return ports->Keep(job, port); };
+  }
   DP_ASSIGN_OR_RETURN(const auto driver, Driver::Start({.lease = options.lease,
                                                         .placement = options.placement,
-                                                        .store_port_usable = can_serve,
+                                                        .store_port_usable = usable,
                                                         .store_limits = options.store,
                                                         .on_forgotten = drop_logs,
                                                         .logged = logged,
@@ -235,7 +259,8 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
                                                        *journal, Clock::Steady(), end));
   DP_ASSIGN_OR_RETURN(const auto server,
                       Server::Start(options.listen, *driver, logs, DirectStoreHost(options)));
-  DP_ASSIGN_OR_RETURN(const auto tcp_stores, TcpStores::Start(options, *driver, server->callers()));
+  DP_ASSIGN_OR_RETURN(const auto tcp_stores,
+                      TcpStores::Start(options, sockets, *driver, server->callers()));
   DP_RETURN_IF_ERROR(Announce(options, server->address()));
   notify.Ready(absl::StrCat("listening on ", server->address().ToString()));
 

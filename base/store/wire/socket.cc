@@ -144,6 +144,12 @@ absl::StatusOr<uint16_t> PortOf(int socket) {
   return PortIn(address);
 }
 
+absl::StatusOr<std::string> EndOf(int socket) {
+  DP_ASSIGN_OR_RETURN(const sockaddr_storage address,
+                      AddressOf(getsockname, "getsockname", socket));
+  return SocketEnd(address);
+}
+
 absl::StatusOr<std::string> PeerOf(int socket) {
   DP_ASSIGN_OR_RETURN(const sockaddr_storage address,
                       AddressOf(getpeername, "getpeername", socket));

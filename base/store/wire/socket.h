@@ -26,8 +26,9 @@ absl::StatusOr<FileDescriptor> Listen(const std::string& host, uint16_t port);
 absl::Status PrepareListener(int listener);
 
 absl::StatusOr<uint16_t> PortOf(int socket);
-// Address and port of the other end, as text (base/socket_end.h).
+// Address and port, as text (base/socket_end.h): of this end, and of the other one.
 // Errors: Unavailable it is not connected.
+absl::StatusOr<std::string> EndOf(int socket);
 absl::StatusOr<std::string> PeerOf(int socket);
 
 // Connects to the first address of `host`:`port` that takes it, within `timeout` each; IPv6 first.

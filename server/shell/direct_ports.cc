@@ -1,0 +1,31 @@
+#include "server/shell/direct_ports.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "base/store/wire/socket.h"
+#include "server/shell/convert_job.h"
+
+namespace dp::server {
+
+bool IsDirect(const core::Job& job) {
+  return ParseSpec(job.spec.payload).command().store() == "direct";
+}
+
+bool DirectPorts::Keep(const core::Job& job, int port) {
+  const bool direct = IsDirect(job);
+  // A daemon on this host may be going to serve it.
+  if (!direct) kept_.erase(port);
+  if (!direct || kept_.contains(port)) return true;
+  auto listener = wire::Listen(address_, static_cast<uint16_t>(port));
+  if (!listener.ok()) return false;
+  kept_[port] = *std::move(listener);
+  return true;
+}
+
+FileDescriptor DirectPorts::Take(int port) {
+  auto kept = kept_.extract(port);
+  return kept.empty() ? FileDescriptor() : std::move(kept.mapped());
+}
+
+}  // namespace dp::server

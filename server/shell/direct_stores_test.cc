@@ -1,0 +1,100 @@
+#include "server/shell/direct_stores.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/store/wire/socket.h"
+#include "base/store/wire/tcp_store.h"
+#include "dp/v1/jobs.pb.h"
+#include "server/shell/memory_journal.h"
+
+namespace dp::server {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// A driver with a worker, and ports for stores that the coordinator is to serve.
+class DirectStoresTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Driver::Options options{.lease = absl::Minutes(10)};
+    options.placement.ports.first = first_port_;
+    options.placement.ports.last = first_port_ + 100;
+    options.store_port_usable = [this](const core::Job& job, int port) {
+      return port == not_kept_ || ports_.Keep(job, port);
+    };
+    auto driver = Driver::Start(options, journal_, Clock::System(), [](const absl::Status&) {});
+    ASSERT_TRUE(driver.ok()) << driver.status();
+    driver_ = *std::move(driver);
+    stores_ = std::make_unique<DirectStores>(*driver_, ports_, callers_, KeyValueLimits(),
+                                             absl::Milliseconds(1));
+    Submit(core::RegisterWorker{"w", "host", "127.0.0.1", Incarnation(1), 2});
+  }
+  void TearDown() override {
+    driver_->Stop();
+    stores_.reset();
+  }
+
+  // Returns the port of its store.
+  int SubmitJob(const std::string& request) {
+    v1::JobSpec spec;
+    spec.mutable_command()->set_store("direct");
+    Submit(core::SubmitJob{.request_id = request,
+                           .spec = {.name = "job",
+                                    .ranks = 1,
+                                    .payload = spec.SerializeAsString(),
+                                    .store_port = true,
+                                    .joins_by_running = true}});
+    std::promise<int> port;
+    EXPECT_TRUE(driver_
+                    ->Ask([&](const absl::Status&, const View& view) {
+                      port.set_value(view.coordinator.jobs().back()->store_port);
+                    })
+                    .ok());
+    return port.get_future().get();
+  }
+  void Submit(core::Action action) {
+    std::promise<absl::Status> done;
+    ASSERT_TRUE(
+        driver_
+            ->Submit(std::move(action), [&](const core::Outcome& outcome,
+                                            const View&) { done.set_value(outcome.status); })
+            .ok());
+    ASSERT_TRUE(done.get_future().get().ok());
+  }
+  // What a rank that connects hears of the store.
+  static absl::Status Use(int port) {
+    const auto store = wire::TcpStore::Open(
+        {.server = {"127.0.0.1", static_cast<uint16_t>(port)}, .timeout = kPatience});
+    return store.ok() ? (*store)->Set("k", "v") : store.status();
+  }
+
+  const int first_port_ = *wire::PortOf(wire::Listen("127.0.0.1", 0)->get());
+  int not_kept_ = 0;
+  MemoryJournal journal_;
+  DirectPorts ports_{"127.0.0.1"};
+  StoreCallers callers_;
+  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<DirectStores> stores_;
+};
+
+TEST_F(DirectStoresTest, TheStoreOfAJobThatWasPlacedIsServedAtThePortThatWasKept) {
+  EXPECT_EQ(Use(SubmitJob("r")), absl::OkStatus());
+}
+
+TEST_F(DirectStoresTest, APortThatAnotherProgramHasIsTriedAgainUntilItIsFree) {
+  not_kept_ = first_port_;  // as after a restart of the coordinator
+  std::optional<FileDescriptor> other = *wire::Listen("127.0.0.1", not_kept_);
+  ASSERT_EQ(SubmitJob("r"), not_kept_);
+  EXPECT_EQ(Use(SubmitJob("s")), absl::OkStatus());  // so the first has been tried
+  other.reset();
+  const absl::Time deadline = Clock::Steady().Now() + kPatience;
+  while (!Use(not_kept_).ok()) ASSERT_LT(Clock::Steady().Now(), deadline);
+}
+
+}  // namespace
+}  // namespace dp::server
