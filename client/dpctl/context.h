@@ -99,9 +99,14 @@ class Context {
   // The same for one that goes on for long, where the coordinator may be restarted meanwhile.
   template <typename Attempt>
   auto CallFor(absl::Duration patience, Attempt attempt) {
-    return client::RetryLoop(client::RetryPolicy({.deadline = patience}, EntropySeed()),
+    return client::RetryLoop(client::RetryPolicy({.deadline = Within(patience)}, EntropySeed()),
                              surroundings_.clock, *pause_, std::move(attempt));
   }
+
+  // From now on no call goes on past `until`, however patient it is.
+  void EndBy(absl::Time until) { until_ = until; }
+  // `duration`, or what is left until then.
+  absl::Duration Within(absl::Duration duration) const;
 
   // What ends the pauses between attempts: for those who retry by themselves. Until a Reconnect.
   client::Pause& pause() { return *pause_; }
@@ -118,6 +123,7 @@ class Context {
  private:
   Surroundings& surroundings_;
   GlobalFlags flags_;
+  absl::Time until_ = absl::InfiniteFuture();
   std::unique_ptr<client::Pause> pause_ = std::make_unique<client::Pause>();
   std::unique_ptr<Services> services_;
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -70,28 +71,41 @@ class Drain final : public Command {
     const Clock& clock = context.surroundings().clock;
     const absl::Time until = clock.Now() + for_;
     v1::WatchWorkersRequest request;
+    std::optional<v1::Worker> last;
     while (true) {
-      DP_ASSIGN_OR_RETURN(
-          const v1::WatchWorkersResponse response,
-          context.CallFor(PatienceUntil(until, clock, kPatience), [&](absl::Duration) {
-            const absl::Duration poll =
-                std::clamp(until - clock.Now(), absl::ZeroDuration(), client::kLongPoll);
-            *request.mutable_timeout() = ToProto(poll);
-            return context.coordinator().workers().WatchWorkers(request,
-                                                                poll + client::kAnswerSlack);
-          }));
-      request.set_since(response.version());
+      const absl::StatusOr<v1::WatchWorkersResponse> response =
+          Watch(context, until, last.has_value(), request);
+      const bool over = clock.Now() >= until;
+      // Late, or nobody is there to give it.
+      if (!response.ok() && over && last && ExitCodeOf(response.status()) == kUnreachable)
+        return *std::move(last);
+      if (!response.ok()) return response.status();
+      request.set_since(response->version());
       const auto found = std::find_if(
-          response.workers().begin(), response.workers().end(),
+          response->workers().begin(), response->workers().end(),
           [this](const v1::Worker& worker) { return worker.name() == request_.worker; });
-      if (found == response.workers().end())
+      if (found == response->workers().end())
         return absl::NotFoundError(absl::StrCat("worker ", request_.worker, " is gone"));
       if (!found->drained() && request_.reason.empty()) {
         return absl::FailedPreconditionError(
             absl::StrCat("worker ", request_.worker, " is not drained; drain it with a --reason"));
       }
-      if (Empty(*found) || clock.Now() >= until) return *found;
+      if (Empty(*found) || over) return *found;
+      last = *found;
     }
+  }
+
+  static absl::StatusOr<v1::WatchWorkersResponse> Watch(Context& context, absl::Time until,
+                                                        bool heard,
+                                                        v1::WatchWorkersRequest& request) {
+    const Clock& clock = context.surroundings().clock;
+    return context.CallFor(std::min(kPatience, until - clock.Now()), [&](absl::Duration) {
+      const absl::Duration left = std::max(until - clock.Now(), absl::ZeroDuration());
+      const absl::Duration poll = std::min(left, client::kLongPoll);
+      *request.mutable_timeout() = ToProto(poll);
+      return context.coordinator().workers().WatchWorkers(
+          request, client::LongPollDeadline(poll, left, heard));
+    });
   }
 
   static void Print(const v1::Worker& worker, Context& context) {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "client/dpctl/exit_code.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/request_id.h"
 #include "client/long_poll.h"
@@ -69,31 +71,33 @@ absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id) {
   return std::move(*response.mutable_job());
 }
 
-absl::Duration PatienceUntil(absl::Time until, const Clock& clock, absl::Duration patience) {
-  return std::min(patience, std::max(until - clock.Now(), client::kAnswerSlack));
-}
-
 absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,
                                  absl::Duration timeout,
-                                 absl::FunctionRef<bool(const v1::Job&)> changed) {
-  const absl::Time until = context.surroundings().clock.Now() + timeout;
+                                 absl::FunctionRef<bool(const v1::Job&)> changed,
+                                 std::optional<v1::Job> last) {
+  const Clock& clock = context.surroundings().clock;
+  const absl::Time until = clock.Now() + timeout;
   v1::WatchJobRequest request;
   request.set_job(id);
   while (true) {
-    DP_ASSIGN_OR_RETURN(
-        v1::WatchJobResponse response,
-        context.CallFor(
-            PatienceUntil(until, context.surroundings().clock, patience), [&](absl::Duration) {
-              const absl::Duration poll = std::clamp(until - context.surroundings().clock.Now(),
-                                                     absl::ZeroDuration(), client::kLongPoll);
-              *request.mutable_timeout() = ToProto(poll);
-              return context.coordinator().jobs().WatchJob(request, poll + client::kAnswerSlack);
-            }));
-    v1::Job& job = *response.mutable_job();
+    absl::StatusOr<v1::WatchJobResponse> response =
+        context.CallFor(std::min(patience, until - clock.Now()), [&](absl::Duration) {
+          const absl::Duration left = std::max(until - clock.Now(), absl::ZeroDuration());
+          const absl::Duration poll = std::min(left, client::kLongPoll);
+          *request.mutable_timeout() = ToProto(poll);
+          return context.coordinator().jobs().WatchJob(
+              request, client::LongPollDeadline(poll, left, last.has_value()));
+        });
+    const bool over = clock.Now() >= until;
+    // The answer that was due at the very end is late, or nobody is there to give it.
+    if (!response.ok() && over && last && ExitCodeOf(response.status()) == kUnreachable)
+      return *std::move(last);
+    if (!response.ok()) return response.status();
+    v1::Job& job = *response->mutable_job();
     const bool seen = job.version() == request.since();
-    if (Finished(job.state()) || (!seen && !changed(job))) return std::move(job);
-    if (context.surroundings().clock.Now() >= until) return std::move(job);
+    if (Finished(job.state()) || (!seen && !changed(job)) || over) return std::move(job);
     request.set_since(job.version());
+    last = std::move(job);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,16 +23,15 @@ absl::StatusOr<v1::Job> GetJob(Context& context, uint64_t id);
 // Asks for the end of a job, and returns it as it is then.
 absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id);
 
-// How long to bear with a coordinator that is away: `patience`, but not past `until`, but for the
-// time that one answer takes.
-absl::Duration PatienceUntil(absl::Time until, const Clock& clock, absl::Duration patience);
-
 // Waits for the job to be over, bearing with a coordinator that is away for `patience`. `changed`
 // is told of every version of the job that is seen; when it returns false, or `timeout` has passed,
-// the job comes back as it is then. Errors: as Context::Call.
+// the job comes back as it is then; as it was when it was heard of last, where nobody answers at
+// the end, and `last` is what the caller has heard before. Errors: as Context::Call, once nothing
+// has been heard of the job within `timeout`.
 absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,
                                  absl::Duration timeout,
-                                 absl::FunctionRef<bool(const v1::Job&)> changed);
+                                 absl::FunctionRef<bool(const v1::Job&)> changed,
+                                 std::optional<v1::Job> last = std::nullopt);
 
 // How long a command that follows a job bears with a coordinator that does not answer.
 constexpr absl::Duration kPatience = absl::Minutes(5);

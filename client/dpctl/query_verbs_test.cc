@@ -168,5 +168,27 @@ TEST_F(QueryVerbsTest, WaitGivesUpAtItsTimeoutWith101) {
             "dpctl: job 7 is not over after 0s: RUNNING; wait on with 'dpctl wait 7'\n");
 }
 
+TEST_F(QueryVerbsTest, NoCallOfAWaitGoesOnBeyondItsTimeout) {
+  EXPECT_EQ(Dpctl("wait 7 --timeout 0").code, 101);
+  EXPECT_LE(coordinator_.longest_deadline, absl::Seconds(1));
+  coordinator_.on_watch = [](v1::Job& job) { job.set_state(v1::JOB_STATE_SUCCEEDED); };
+  EXPECT_EQ(Dpctl("wait 7 --timeout 3s").code, 0);
+  EXPECT_EQ(coordinator_.longest_deadline, absl::Seconds(3));
+}
+
+TEST_F(QueryVerbsTest, AWaitWhoseTimePassesWhileNobodyAnswersTellsWhatWasHeardLast) {
+  clock_runs_ = true;
+  coordinator_.on_get = [this] { coordinator_.calls_lost = 1000; };
+  const Result result = Dpctl("wait 7 --timeout 10m");
+  EXPECT_EQ(result.code, 101);
+  EXPECT_THAT(result.err, HasSubstr("job 7 is not over after 10m: RUNNING"));
+}
+
+TEST_F(QueryVerbsTest, AWaitThatHearsNothingAtAllIs104) {
+  clock_runs_ = true;
+  coordinator_.calls_lost = 1000;
+  EXPECT_EQ(Dpctl("wait 7 --timeout 10m").code, 104);
+}
+
 }  // namespace
 }  // namespace dp::ctl

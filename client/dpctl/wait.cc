@@ -10,6 +10,7 @@
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/job_view.h"
 #include "client/dpctl/verbs.h"
+#include "client/long_poll.h"
 
 namespace dp::ctl {
 namespace {
@@ -26,10 +27,14 @@ class Wait final : public Command {
   }
 
   absl::StatusOr<int> Run(Context& context) override {
+    const Clock& clock = context.surroundings().clock;
+    const absl::Time began = clock.Now();
+    context.EndBy(began + std::max(timeout_, client::kFirstAnswer));
     DP_ASSIGN_OR_RETURN(v1::Job found, FindJob(context, job_));
     const auto any_change = [](const v1::Job&) { return true; };
+    const absl::Duration left = std::max(began + timeout_ - clock.Now(), absl::ZeroDuration());
     DP_ASSIGN_OR_RETURN(v1::Job job,
-                        AwaitJob(context, found.id(), Patience(), timeout_, any_change));
+                        AwaitJob(context, found.id(), kPatience, left, any_change, found));
     Print(job, context);
     if (!Finished(job.state())) {
       context.err() << "dpctl: job " << job.id() << " is not over after " << DurationText(timeout_)
@@ -42,9 +47,6 @@ class Wait final : public Command {
   }
 
  private:
-  // With a limit of time, an absent coordinator shall not make it longer.
-  absl::Duration Patience() const { return std::min(timeout_, kPatience); }
-
   static void Print(const v1::Job& job, Context& context) {
     if (context.flags().format == Format::kName) {
       context.out() << job.id() << '\n';

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import unittest
 
@@ -77,6 +78,29 @@ class RestartTest(unittest.TestCase):
         described = self.cluster.describe(self.job)
         self.assertEqual((described["state"], described["generation"]), ("SUCCEEDED", 1))
         self.assertEqual(self.pid(), before)
+
+
+class StoppedTest(unittest.TestCase):
+    """The coordinator takes calls and answers none."""
+
+    def test_commands_end_in_time_where_nobody_answers(self):
+        cluster = self.enterContext(Cluster())
+        cluster.worker(slots=1, name="worker-a")
+        path = cluster.dir / "job.json"
+        path.write_text(json.dumps({"apiVersion": "dp/v1", "kind": "Job", "name": "sleeps",
+                                    "command": {"argv": ["sleep", "600"]}}))
+        job = cluster.dpctl("submit", path, "-o", "name", check=0).stdout.strip()
+        self.assertTrue(eventually(lambda: cluster.describe(job)["state"] == "RUNNING"))
+        cluster.coordinator.send(signal.SIGSTOP)
+        for words in (["ps"], ["describe", job], ["wait", job], ["logs", job], ["cancel", job], ["hold", job],
+                      ["events"], ["workers"], ["drain", "worker-a", "--reason", "x", "--wait"], ["checkpoints", job],
+                      ["store", "ls", job], ["store", "set", job, "k", "v"], ["submit", path]):
+            with self.subTest(words=words):
+                done = cluster.dpctl(*words, "--timeout", "500ms")
+                self.assertEqual(done.returncode, 104, done.stderr)
+        cluster.coordinator.send(signal.SIGCONT)
+        self.assertEqual(cluster.dpctl("wait", job, "--timeout", "1s").returncode, 101)
+
 
 
 if __name__ == "__main__":

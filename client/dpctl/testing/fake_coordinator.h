@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -31,8 +32,11 @@ class FakeCoordinator : public client::JobsConnection,
   // be cancelled.
   std::deque<v1::ReadLogsResponse> log_pages;
   std::vector<v1::ReadLogsRequest> log_reads;
+  // The longest that a caller of WatchJob, WatchWorkers or GetJob was ready to wait.
+  absl::Duration longest_deadline = absl::ZeroDuration();
   // What becomes of a job that somebody watches.
   std::function<void(v1::Job&)> on_watch = [](v1::Job&) {};
+  std::function<void()> on_get = [] {};
   std::function<void()> on_idle = [] {};
   std::function<void()> on_read = [] {};
   std::vector<uint64_t> cancelled;
@@ -65,8 +69,10 @@ class FakeCoordinator : public client::JobsConnection,
     return WithJob<v1::SubmitResponse>(job.id());
   }
   absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest& request,
-                                            absl::Duration) override {
+                                            absl::Duration deadline) override {
+    longest_deadline = std::max(longest_deadline, deadline);
     if (Lost()) return Away();
+    on_get();
     return WithJob<v1::GetJobResponse>(request.job());
   }
   // In pages of two.
@@ -86,7 +92,8 @@ class FakeCoordinator : public client::JobsConnection,
     return response;
   }
   absl::StatusOr<v1::WatchJobResponse> WatchJob(const v1::WatchJobRequest& request,
-                                                absl::Duration) override {
+                                                absl::Duration deadline) override {
+    longest_deadline = std::max(longest_deadline, deadline);
     if (Lost()) return Away();
     if (jobs.contains(request.job())) on_watch(jobs[request.job()]);
     return WithJob<v1::WatchJobResponse>(request.job());
@@ -155,7 +162,8 @@ class FakeCoordinator : public client::JobsConnection,
     });
   }
   absl::StatusOr<v1::WatchWorkersResponse> WatchWorkers(const v1::WatchWorkersRequest& request,
-                                                        absl::Duration) override {
+                                                        absl::Duration deadline) override {
+    longest_deadline = std::max(longest_deadline, deadline);
     if (Lost()) return Away();
     on_watch_workers(workers);
     v1::WatchWorkersResponse response;
