@@ -91,21 +91,23 @@ std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app) {
   return no_command.empty() ? error.what() : no_command;
 }
 
-int Report(const absl::Status& status, Context& context) {
+void Report(const absl::Status& status, Context& context) {
   context.out().flush();  // what it says comes first
   context.err() << "dpctl: " << status.message();
   if (ExitCodeOf(status) == kUnreachable)
     context.err() << "\nIs the coordinator running there? Give its address with --coordinator or "
                      "DPCTL_COORDINATOR.";
   context.err() << std::endl;
-  return ExitCodeOf(status);
 }
 
 int Run(Command& command, Surroundings& surroundings, const GlobalFlags& flags) {
   if (command.TakesInterrupts()) surroundings.catch_signals();
   Context context(surroundings, flags);
   const absl::StatusOr<int> code = command.Run(context);
-  return code.ok() ? *code : Report(code.status(), context);
+  if (code.ok()) return *code;
+  Report(code.status(), context);
+  const int failed = ExitCodeOf(code.status());
+  return failed == kFailed ? command.CodeOfFailure() : failed;
 }
 
 }  // namespace
@@ -164,7 +166,7 @@ int Delivered(int code, Terminal& terminal) {
   const int error = terminal.write_error();
   if (error == 0 || error == EPIPE) return code;
   terminal.err << "dpctl: standard output cannot be written: " << std::strerror(error) << '\n';
-  return code == kSuccess ? kOutputLost : code;
+  return code == kSuccess ? kFailed : code;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "client/dpctl/context.h"
+#include "client/dpctl/exit_code.h"
 
 namespace dp::ctl {
 
@@ -23,6 +24,9 @@ class Command {
 
   // The words behind "--" on the command line. Returns whether the command has a use for them.
   virtual bool TakeProgram(std::vector<std::string>) { return false; }
+
+  // What kFailed is where this command ends with an error.
+  virtual int CodeOfFailure() const { return kFailed; }
 
   // Returns the exit code; an error is printed and mapped by ExitCodeOf (exit_code.h).
   virtual absl::StatusOr<int> Run(Context& context) = 0;

@@ -30,7 +30,7 @@ int ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kDeadlineExceeded:
       return kUnreachable;
     default:
-      return kInfrastructure;
+      return kFailed;
   }
 }
 

@@ -8,7 +8,7 @@
 namespace dp::ctl {
 
 inline constexpr int kSuccess = 0;
-inline constexpr int kOutputLost = 1;
+inline constexpr int kFailed = 1;
 inline constexpr int kUsage = 2;
 inline constexpr int kInfrastructure = 100;
 inline constexpr int kNotFinished = 101;

@@ -35,7 +35,8 @@ TEST(ExitCodeTest, ErrorsOfTheCommandHaveTheirCodes) {
   EXPECT_EQ(ExitCodeOf(absl::NotFoundError("")), 102);
   EXPECT_EQ(ExitCodeOf(absl::UnavailableError("")), 104);
   EXPECT_EQ(ExitCodeOf(absl::DeadlineExceededError("")), 104);
-  EXPECT_EQ(ExitCodeOf(absl::ResourceExhaustedError("")), 100);
+  EXPECT_EQ(ExitCodeOf(absl::ResourceExhaustedError("")), 1);
+  EXPECT_EQ(ExitCodeOf(absl::FailedPreconditionError("")), 1);
 }
 
 }  // namespace

@@ -190,5 +190,13 @@ TEST_F(QueryVerbsTest, AWaitThatHearsNothingAtAllIs104) {
   EXPECT_EQ(Dpctl("wait 7 --timeout 10m").code, 104);
 }
 
+TEST_F(QueryVerbsTest, WhatIsRefusedIsAnOrdinaryFailure) {
+  coordinator_.store_error = absl::FailedPreconditionError("job 7 is over");
+  coordinator_.jobs.at(7).set_generation(1);
+  const Result result = Dpctl("store set 7 k v");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "dpctl: job 7 is over\n");
+}
+
 }  // namespace
 }  // namespace dp::ctl

@@ -59,6 +59,8 @@ class RunJob final : public Command {
            "  dpctl run --local --nproc-per-node gpu -- python3 train.py";
   }
   bool TakesInterrupts() const override { return true; }
+  // Nothing of the job has run.
+  int CodeOfFailure() const override { return kInfrastructure; }
 
   bool TakeProgram(std::vector<std::string> argv) override {
     return source_.TakeProgram(std::move(argv));
