@@ -71,9 +71,9 @@ std::string NoCommand(const CLI::App& app) {
   std::vector<std::string> verbs;
   for (const CLI::App* verb : at->get_subcommands([](const CLI::App*) { return true; }))
     verbs.push_back(verb->get_name());
-  if (verbs.empty()) return "";
   const std::string all = absl::StrJoin(verbs, ", ");
   const std::vector<std::string> words = app.remaining(/*recurse=*/true);
+  if (verbs.empty() && (words.empty() || !absl::StartsWith(words.front(), "-"))) return "";
   if (words.empty()) return absl::StrCat("there is no command; give one of ", all);
   const std::string& word = words.front();
   if (absl::StartsWith(word, "-")) return absl::StrCat("there is no flag '", word, "'");
@@ -83,12 +83,15 @@ std::string NoCommand(const CLI::App& app) {
                                       : absl::StrCat("; did you mean '", nearest, "'?"));
 }
 
-std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app) {
+std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app, const Command* verb) {
   // Of the other errors, what they say is more to the point.
   const bool names = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) ||
                      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   const std::string no_command = names ? NoCommand(app) : "";
-  return no_command.empty() ? error.what() : no_command;
+  const bool flag = absl::StartsWith(no_command, "there is no flag");
+  const bool could_be_word = flag && verb != nullptr && verb->TakesWordsBehindDashes();
+  return absl::StrCat(no_command.empty() ? error.what() : no_command,
+                      could_be_word ? "; a word that begins with - stands behind --" : "");
 }
 
 void Report(const absl::Status& status, Context& context) {
@@ -123,6 +126,15 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
 
 namespace {
 
+// The verb on the command line; null where there is none.
+Command* VerbOf(const char* const* begin, const char* const* end, const Commands& commands) {
+  for (const char* const* word = begin; word != end; ++word) {
+    for (const auto& command : commands)
+      if (std::string(*word) == command->name()) return command.get();
+  }
+  return nullptr;
+}
+
 int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   Terminal& terminal = surroundings.terminal;
   CLI::App app("The command line of dp, a service for distributed training jobs", "dpctl");
@@ -134,12 +146,14 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   const char* const* end = argv + argc;
   const char* const* dashes =
       std::find_if(argv, end, [](const char* word) { return std::string(word) == "--"; });
+  const Command* verb = VerbOf(argv + 1, dashes, commands);
+  if (verb != nullptr && verb->TakesWordsBehindDashes()) dashes = end;
   try {
     app.parse(static_cast<int>(dashes - argv), argv);
   } catch (const CLI::Success& help) {
     return app.exit(help, terminal.out, terminal.err);
   } catch (const CLI::ParseError& error) {
-    terminal.err << "dpctl: " << WhatIsWrong(error, app) << "\nSee 'dpctl --help'.\n";
+    terminal.err << "dpctl: " << WhatIsWrong(error, app, verb) << "\nSee 'dpctl --help'.\n";
     return kUsage;
   }
   const absl::Status address = ParseHostPort(flags.coordinator).status();

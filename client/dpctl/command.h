@@ -25,6 +25,9 @@ class Command {
   // The words behind "--" on the command line. Returns whether the command has a use for them.
   virtual bool TakeProgram(std::vector<std::string>) { return false; }
 
+  // Whether words behind "--" are its own instead, as values that begin with "-".
+  virtual bool TakesWordsBehindDashes() const { return false; }
+
   // What kFailed is where this command ends with an error.
   virtual int CodeOfFailure() const { return kFailed; }
 

@@ -19,6 +19,7 @@ class StoreVerbs final : public Command {
   const char* name() const override { return "store"; }
   const char* summary() const override { return "Look into a job's store, and who waits in it"; }
   const char* example() const override { return "dpctl store ls 7\n  dpctl store waiters 7"; }
+  bool TakesWordsBehindDashes() const override { return true; }
 
   void DefineFlags(CLI::App& app) override {
     app_ = &app;

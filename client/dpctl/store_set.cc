@@ -12,12 +12,14 @@ class StoreSet final : public Command {
  public:
   const char* name() const override { return "set"; }
   const char* summary() const override { return "Set a key of a job's store"; }
-  const char* example() const override { return "dpctl store set 7 go yes"; }
+  const char* example() const override {
+    return "dpctl store set 7 go yes\n  dpctl store set 7 offset -- -5";
+  }
 
   void DefineFlags(CLI::App& app) override {
     app.add_option("JOB", job_, "Id, or name (the latest job of that name)")->required();
     app.add_option("KEY", key_, "The key")->required();
-    app.add_option("VALUE", value_, "Its value")->required();
+    app.add_option("VALUE", value_, "Its value; behind -- where it begins with -")->required();
   }
 
   absl::StatusOr<int> Run(Context& context) override {

@@ -38,6 +38,17 @@ TEST_F(StoreVerbsTest, OddBytesOfKeysAreEscapedAndThoseOfValuesAreNot) {
   EXPECT_EQ(Fresh("store get 7 raw").out, std::string("v\0\xff", 3));
 }
 
+TEST_F(StoreVerbsTest, WordsThatBeginWithADashStandBehindTwo) {
+  EXPECT_EQ(Dpctl("store set 7 offset -- -5").code, 0) << err_.str();
+  EXPECT_EQ(Dpctl("store set 7 -- -key --value").code, 0) << err_.str();
+  EXPECT_EQ(Fresh("store get 7 offset").out, "-5");
+  EXPECT_EQ(Fresh("store get 7 -- -key").out, "--value");
+  EXPECT_EQ(Fresh("store ls 7 -- -k").out, "-key\n");
+  EXPECT_THAT(Fresh("store set 7 offset -x").err,
+              HasSubstr("there is no flag '-x'; a word that begins with - stands behind --"));
+  EXPECT_EQ(Fresh("store set 7 offset -- -5 -6").code, 2);
+}
+
 TEST_F(StoreVerbsTest, AKeyThatIsNotThereIs102AndOneThatNeverCame101) {
   const Result result = Dpctl("store get 7 gone");
   EXPECT_EQ(result.code, 102);
