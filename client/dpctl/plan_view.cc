@@ -99,8 +99,10 @@ void ExplainPlan(const v1::PlanResponse& plan, std::ostream& out) {
   if (plan.ranks_size() > 0) {
     ExplainRanks(plan, out);
   } else {
-    out << "job " << plan.spec().name() << " would wait, at position " << plan.queue_position()
-        << " of the queue\n";
+    out << "job " << plan.spec().name() << " would wait";
+    if (plan.queue_position() > 0)
+      out << ", at position " << plan.queue_position() << " of the queue";
+    out << '\n';
     for (const v1::PendingReason& reason : plan.waits_for()) {
       out << "  " << Printable(ReasonText(reason)) << '\n';
     }

@@ -244,6 +244,14 @@ TEST_F(SubmitFlagsTest, ExplainShowsWhyAJobWouldWait) {
   EXPECT_EQ(Dpctl("submit --explain -- true").code, 2);
 }
 
+TEST_F(SubmitFlagsTest, ExplainOfAJobThatWouldBeHeldNamesNoPosition) {
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(spec { name: "true" } waits_for { code: PENDING_CODE_HELD text: "held" })",
+      &coordinator_.plan));
+  EXPECT_EQ(Dpctl("submit --dry-run --explain --hold -- true").out,
+            "job true would wait\n  held\n");
+}
+
 TEST_F(QueueVerbsTest, DescribeTellsWhoIsInTheWay) {
   AddJob(9, R"(state: JOB_STATE_PENDING spec { name: "next" queue: "batch" } user: "ann"
                priority: 4 queue_position: 2 pending_reasons: "needs 1 slot"

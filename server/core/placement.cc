@@ -33,8 +33,8 @@ class Plan {
       std::vector<PendingReason> reasons = Consider(job);
       if (reasons.empty()) continue;
       if (job.preempted_by.valid()) reasons.push_back(WhyPreempted(job.preempted_by));
-      placement_.waiting[job.id] = {static_cast<int>(placement_.waiting.size()) + 1,
-                                    std::move(reasons)};
+      const int position = IsHeld(job) ? 0 : ++positions_;
+      placement_.waiting[job.id] = {position, std::move(reasons)};
     }
   }
 
@@ -60,6 +60,11 @@ class Plan {
   Placement Take() { return std::move(placement_); }
 
  private:
+  static bool IsHeld(const WaitingJob& job) {
+    return std::any_of(job.not_its_turn.begin(), job.not_its_turn.end(), [](const auto& reason) {
+      return reason.code == PendingReason::Code::kHeld;
+    });
+  }
   static bool WillWantSlots(const RunningJob& job) { return job.leaving && job.returns; }
 
   // How many workers the job would have more, were it placed now.
@@ -217,6 +222,7 @@ class Plan {
   JobId head_id_;
   int behind_ = 0;
   bool wanted_ = false;  // a job waits for slots that there are
+  int positions_ = 0;    // of the queue that are given; a job that is held has none
   Placement placement_;
 };
 

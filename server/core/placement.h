@@ -68,7 +68,7 @@ struct PlacementInput {
 
 // A job that goes on waiting.
 struct Waiting {
-  int position = 0;  // from 1
+  int position = 0;  // from 1, of those that are not held; 0: it is
   std::vector<PendingReason> reasons;
 };
 

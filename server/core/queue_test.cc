@@ -81,6 +81,7 @@ TEST_F(QueueTest, AHeldJobLetsOthersPassUntilItIsReleased) {
   EXPECT_EQ(state(held), "pending");
   EXPECT_EQ(state(other), "starting");
   EXPECT_EQ(reasons(held).front(), "held until 'dpctl release 1'");
+  EXPECT_EQ(Look(held).position, 0);
   EXPECT_TRUE(absl::IsFailedPrecondition(Apply(HoldJob{other}).status));
   End(other);
   Apply(ReleaseJob{held});
