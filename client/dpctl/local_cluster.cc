@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "client/dpctl/child_process.h"
+#include "client/dpctl/scratch_dir.h"
 
 namespace dp::ctl {
 namespace {
@@ -25,34 +25,6 @@ constexpr absl::Duration kReadyWithin = absl::Seconds(30);
 // A worker stops its ranks first.
 constexpr absl::Duration kStopWithin = absl::Seconds(15);
 constexpr size_t kErrorLinesMax = 10;
-
-// A directory that goes with this object.
-class ScratchDir {
- public:
-  ScratchDir() = default;
-  ~ScratchDir() {
-    std::error_code ignored;  // what cannot be removed stays in the system's temporary directory
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  ScratchDir(const ScratchDir&) = delete;
-  ScratchDir& operator=(const ScratchDir&) = delete;
-
-  absl::Status Make() {
-    std::error_code error;
-    const fs::path parent = fs::temp_directory_path(error);
-    std::string name = (parent / "dpctl-local-XXXXXX").string();
-    if (error || mkdtemp(name.data()) == nullptr)
-      return absl::FailedPreconditionError(absl::StrCat(
-          "--local can make no directory of its own in '",
-          error ? getenv("TMPDIR") : parent.c_str(), "'; set TMPDIR to one that can be written"));
-    path_ = name;
-    return absl::OkStatus();
-  }
-  std::string Of(absl::string_view name) const { return absl::StrCat(path_, "/", name); }
-
- private:
-  std::string path_;
-};
 
 std::string LastLines(const std::string& file) {
   std::ifstream stream(file);

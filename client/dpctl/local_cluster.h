@@ -22,7 +22,8 @@ class LocalCluster {
 };
 
 // Starts the programs that lie beside the running one, in a temporary directory. Should this
-// process die without its destructors, the kernel ends them. Errors: FailedPrecondition a program
+// process die without its destructors, the kernel ends them, and the next start removes the
+// directory. Errors: FailedPrecondition a program
 // is missing, or no temporary directory can be made; Internal one did not become ready, with its
 // last lines; Cancelled by LocalOptions::stop.
 absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocalCluster(const LocalOptions& options);

@@ -1,10 +1,12 @@
 """Training through every part: coordinator, worker daemons, trainer processes, dpctl."""
 
 import json
+import os
 import pathlib
+import subprocess
 import unittest
 
-from cluster import Cluster
+from cluster import BIN, Cluster
 from idx_data import train_job, write_idx
 
 
@@ -64,6 +66,22 @@ class TrainTest(unittest.TestCase):
             done = cluster.dpctl("run", "--local", path, check=0)
             self.assertIn("test_accuracy=", done.stdout)
             self.assertEqual(processes_with(path.name), [])
+
+    def test_what_a_killed_run_local_leaves_goes_with_the_next(self):
+        with Cluster() as cluster:
+            scratch = cluster.dir / "tmp"
+            scratch.mkdir()
+            run = [BIN / "dpctl", "run", "--local", "--"]
+            env = {**os.environ, "TMPDIR": str(scratch)}
+            with subprocess.Popen([*run, "sh", "-c", "echo begun; sleep 600"], env=env, text=True,
+                                  stdout=subprocess.PIPE) as killed:
+                self.assertIn("begun", killed.stdout.readline())
+                killed.kill()
+            self.assertEqual(len(list(scratch.iterdir())), 1)
+            done = subprocess.run([*run, "ls", scratch], env=env, capture_output=True, text=True, timeout=240)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(len(done.stdout.splitlines()), 1)  # its own alone
+            self.assertEqual(list(scratch.iterdir()), [])
 
     def test_run_local_takes_relative_paths_from_where_it_was_called(self):
         with Cluster() as cluster:
