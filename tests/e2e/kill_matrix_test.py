@@ -2,8 +2,8 @@
 with the bits of one that nothing happened to.
 
 A rank stops itself at the phase (worker/trainer/fault_point.h), so that the blow falls exactly there.
-KILL_MATRIX=full runs every case with 3 ranks and with 4; otherwise a choice of them that has each part,
-blow and phase.
+KILL_MATRIX=full runs every case with 3 ranks and with 4; otherwise a choice of them in which each part
+is struck in each phase that every job goes through, and each blow and phase comes.
 """
 
 import concurrent.futures
@@ -25,6 +25,16 @@ PHASES = {
 }
 RANKS = (3, 4)
 AT_ONCE = 4
+
+# The choice: blow by phase, for each part. The first four and one around a checkpoint are every part's.
+CHOICE = {
+    "rank": {"join": "kill", "load": "stop", "step": "kill", "all-reduce": "stop",
+             "register": "kill", "last write": "stop"},
+    "daemon": {"join": "stop", "load": "kill", "step": "stop", "all-reduce": "kill",
+               "write": "stop", "publish": "kill"},
+    "coordinator": {"join": "kill", "load": "stop", "step": "kill", "all-reduce": "stop",
+                    "write": "kill", "place": "stop"},
+}
 
 FULL = os.environ.get("KILL_MATRIX") == "full"
 
@@ -176,14 +186,12 @@ class Cut(Blow):
 
 
 def signals():
-    rows = [(part, blow) for part in ("rank", "daemon", "coordinator") for blow in ("kill", "stop")]
-    phases = list(PHASES)
     if FULL:
-        return [Case(*row, phase, ranks) for row in rows for phase in phases for ranks in RANKS]
-    # Two phases of each row, so that each phase comes at least once.
-    half = (len(phases) + 1) // 2
-    return [Case(*row, phases[(number + half * index) % len(phases)], ranks)
-            for number, row in enumerate(rows) for index, ranks in enumerate(RANKS)]
+        return [Case(part, blow, phase, ranks) for part in CHOICE for blow in ("kill", "stop")
+                for phase in PHASES for ranks in RANKS]
+    return [Case(part, blow, phase, RANKS[(row + column) % len(RANKS)])
+            for row, (part, blows) in enumerate(CHOICE.items())
+            for column, (phase, blow) in enumerate(blows.items())]
 
 
 def cuts():
@@ -202,6 +210,17 @@ class MatrixCase(unittest.TestCase):
             for wrong in pool.map(lambda blow: blow.run(right), blows):
                 with self.subTest():
                     self.assertEqual(wrong, "")
+
+
+class ChoiceTest(unittest.TestCase):
+    def test_each_part_is_struck_in_each_phase_and_each_blow_phase_and_size_comes(self):
+        for part, blows in CHOICE.items():
+            self.assertLessEqual({"join", "load", "step", "all-reduce"}, set(blows), part)
+            self.assertTrue({"write", "register"} & set(blows), part)
+            self.assertEqual(set(blows.values()), {"kill", "stop"}, part)
+        self.assertEqual({phase for blows in CHOICE.values() for phase in blows}, set(PHASES))
+        self.assertEqual({(case.part, case.ranks) for case in signals()},
+                         {(part, ranks) for part in CHOICE for ranks in RANKS})
 
 
 class KillMatrixTest(MatrixCase):
