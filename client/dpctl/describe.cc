@@ -4,6 +4,7 @@
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/job_view.h"
+#include "client/dpctl/outstanding_output.h"
 #include "client/dpctl/verbs.h"
 
 namespace dp::ctl {
@@ -38,6 +39,8 @@ class Describe final : public Command {
         DescribeJob(job, context.surroundings().clock.Now(), context.out());
         break;
     }
+    context.out().flush();  // what it shows comes first
+    WarnOfOutstanding(context, job);
     return kSuccess;
   }
 

@@ -10,6 +10,7 @@
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/job_view.h"
 #include "client/dpctl/log_reader.h"
+#include "client/dpctl/outstanding_output.h"
 #include "client/dpctl/printable.h"
 
 namespace dp::ctl {
@@ -25,6 +26,7 @@ absl::StatusOr<v1::Job> Follower::Run() {
   DP_ASSIGN_OR_RETURN(v1::Job job,
                       AwaitJob(context_, job_, patience_, absl::InfiniteDuration(), any_change));
   ShowRestarts(job);
+  WarnOfOutstanding(job_, job.generation(), last_read_, context_.err());
   return job;
 }
 
@@ -57,6 +59,7 @@ absl::Status Follower::ShowLogs() {
     screen_.Bar(progress_.Bar(screen_.columns()));
   }
   screen_.Bar("");
+  last_read_ = reader.last();
   return absl::OkStatus();
 }
 
@@ -83,7 +86,7 @@ void Follower::Show(const LogLine& line) {
   // The ranks say in their own lines what a person should read of it.
   if (line.stream == v1::LOG_STREAM_METRICS) return progress_.Add(line.text);
   std::ostream& stream = line.stream == v1::LOG_STREAM_STDERR ? context_.err() : out_;
-  screen_.Line(stream, absl::StrCat(labels_.Of(line.rank), " ", line.text));
+  screen_.Line(stream, absl::StrCat(labels_.Of(line), " ", line.text));
 }
 
 }  // namespace dp::ctl

@@ -10,6 +10,7 @@
 #include "client/dpctl/rank_labels.h"
 #include "client/dpctl/screen.h"
 #include "dp/v1/jobs.pb.h"
+#include "dp/v1/logs.pb.h"
 
 namespace dp::ctl {
 
@@ -51,7 +52,8 @@ class Follower {
   RankLabels labels_;
   Progress progress_;
   std::string last_said_;
-  uint64_t announced_ = 0;  // the latest generation whose failure has been told
+  v1::ReadLogsResponse last_read_;  // what it says of output that has not arrived
+  uint64_t announced_ = 0;          // the latest generation whose failure has been told
 };
 
 }  // namespace dp::ctl

@@ -31,6 +31,7 @@ class ChunkTimes {
 std::vector<LogLine> LogLines::Add(const v1::LogChunk& chunk) {
   const Stream stream{chunk.generation(), chunk.rank(), chunk.stream()};
   Open& open = open_[stream];
+  open.host = chunk.host();
   std::vector<LogLine> lines;
   if (chunk.cut_bytes() > 0 && !open.text.empty()) lines.push_back(Close(stream, open));
   ChunkTimes times(chunk);
@@ -58,8 +59,11 @@ std::vector<LogLine> LogLines::Rest() {
 }
 
 LogLine LogLines::Close(const Stream& stream, Open& open) {
-  auto [text, time] = std::exchange(open, {});
-  return {stream.generation, stream.rank, stream.stream, std::move(text), time};
+  LogLine line{stream.generation, stream.rank, stream.stream, std::move(open.text), open.time};
+  line.host = open.host;
+  open.text.clear();
+  open.time.reset();
+  return line;
 }
 
 }  // namespace dp::ctl

@@ -22,6 +22,7 @@ struct LogLine {
   std::optional<absl::Time> time = std::nullopt;
   // Above 0: so many bytes are missing here, and the text says so.
   uint64_t cut_bytes = 0;
+  std::string host = {};  // that its rank ran on; empty: not known
 };
 
 // Cuts what streams bring into lines, in the order it came. A line that never ends is cut at
@@ -44,6 +45,7 @@ class LogLines {
   struct Open {
     std::string text;
     std::optional<absl::Time> time;
+    std::string host;
   };
   static LogLine Close(const Stream& stream, Open& open);
 

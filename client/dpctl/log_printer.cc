@@ -14,12 +14,13 @@ std::string FormatLineTime(absl::Time time) {
 }  // namespace
 
 void LogPrinter::Print(const LogLine& line) {
+  labels_.Learn(line);
   Enter(line.generation);
-  if (context_.flags().format != Format::kJson) return PrintText(line, labels_.Of(line.rank));
+  if (context_.flags().format != Format::kJson) return PrintText(line, labels_.Of(line));
   JsonWriter json(context_.out(), JsonWriter::Style::kOneLine);
   BeginJson(line, json);
   json.Field("rank", line.rank);
-  json.Field("host", labels_.Host(line.rank));
+  json.Field("host", labels_.Host(line.generation, line.rank));
   EndJson(line, json);
 }
 
@@ -28,8 +29,8 @@ void LogPrinter::Print(const SharedLine& shared) {
   Enter(line.generation);
   if (context_.flags().format != Format::kJson) {
     const bool one = shared.ranks.size() == 1;
-    return PrintText(
-        line, one ? labels_.Of(line.rank) : absl::StrCat("[", FormatRanks(shared.ranks), "]"));
+    return PrintText(line,
+                     one ? labels_.Of(line) : absl::StrCat("[", FormatRanks(shared.ranks), "]"));
   }
   JsonWriter json(context_.out(), JsonWriter::Style::kOneLine);
   BeginJson(line, json);
@@ -39,7 +40,7 @@ void LogPrinter::Print(const SharedLine& shared) {
   json.EndArray();
   json.Key("hosts");
   json.BeginArray();
-  for (const int rank : shared.ranks) json.String(labels_.Host(rank));
+  for (const int rank : shared.ranks) json.String(labels_.Host(line.generation, rank));
   json.EndArray();
   EndJson(line, json);
 }

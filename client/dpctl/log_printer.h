@@ -22,9 +22,13 @@ class LogPrinter {
     labels_.Learn(job);
   }
 
+  // Lines that are held before they are printed tell at once where their ranks ran.
+  void Learn(const LogLine& line) { labels_.Learn(line); }
   void Print(const LogLine& line);
   // With all the ranks that wrote it.
   void Print(const SharedLine& shared);
+  // The latest of a line so far.
+  uint64_t generation() const { return labels_.generation(); }
 
  private:
   // Says on standard error that another generation begins.

@@ -21,6 +21,8 @@ absl::StatusOr<std::vector<LogLine>> LogReader::Next(bool follow, absl::Duration
   at_end_ = response.finished() || (!follow && response.chunks().empty());
   if (at_end_)
     for (LogLine& line : lines_.Rest()) lines.push_back(std::move(line));
+  response.clear_chunks();
+  last_ = std::move(response);
   return lines;
 }
 

@@ -23,6 +23,8 @@ class LogReader {
 
   // Whether the last Next found the end: with `follow`, that of the job; else of what is there.
   bool at_end() const { return at_end_; }
+  // The last answer, without its chunks.
+  const v1::ReadLogsResponse& last() const { return last_; }
 
  private:
   Context& context_;
@@ -30,6 +32,7 @@ class LogReader {
   const absl::Duration patience_;
   LogLines lines_;
   bool at_end_ = false;
+  v1::ReadLogsResponse last_;
 };
 
 }  // namespace dp::ctl

@@ -14,6 +14,7 @@
 #include "client/dpctl/log_dedup.h"
 #include "client/dpctl/log_printer.h"
 #include "client/dpctl/log_reader.h"
+#include "client/dpctl/outstanding_output.h"
 #include "client/dpctl/since_flag.h"
 #include "client/dpctl/verbs.h"
 #include "proto/convert/time.h"
@@ -63,6 +64,8 @@ class Logs final : public Command {
     LogPrinter printer(context, job, timestamps_);
     DP_RETURN_IF_ERROR(dedup_ ? ShowShared(context, reader, printer, ranks)
                               : Show(context, reader, printer));
+    WarnOfOutstanding(job.id(), std::max(job.generation(), printer.generation()), reader.last(),
+                      context.err());
     return kSuccess;
   }
 
@@ -87,7 +90,10 @@ class Logs final : public Command {
       const absl::Duration held = std::max(dedup.next_at() - clock.Now(), absl::ZeroDuration());
       DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines,
                           reader.Next(follow_, std::min(held, client::kLongPoll)));
-      for (LogLine& line : lines) dedup.Add(std::move(line), clock.Now());
+      for (LogLine& line : lines) {
+        printer.Learn(line);
+        dedup.Add(std::move(line), clock.Now());
+      }
       const auto due = reader.at_end() ? dedup.TakeAll() : dedup.Take(clock.Now());
       for (const SharedLine& shared : due) printer.Print(shared);
       context.out().flush();

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
 #include "client/dpctl/testing/dpctl_test.h"
 
 namespace dp::ctl {
@@ -199,6 +202,68 @@ TEST_F(LogsTest, AReaderThatHasHadEnoughEndsIt) {
   out_.setstate(std::ios::badbit);
   EXPECT_EQ(Dpctl("logs -f 7").code, 0);
   EXPECT_EQ(coordinator_.log_reads.size(), 0u);
+}
+
+TEST_F(LogsTest, LinesOfEachGenerationNameTheHostWhereTheirRankRanThen) {
+  coordinator_.jobs.at(7).set_generation(2);
+  coordinator_.jobs.at(7).add_ranks()->set_host("host-b");
+  for (int i = 0; i < 3; ++i)
+    AddLogPage(R"(chunks { generation: 1 stream: LOG_STREAM_STDOUT data: "old\n" host: "host-a" }
+                  chunks { generation: 1 rank: 1 stream: LOG_STREAM_STDOUT data: "old\n"
+                           host: "host-c" }
+                  chunks { generation: 2 stream: LOG_STREAM_STDOUT data: "new\n" }
+                  finished: true)");
+  EXPECT_EQ(Dpctl("logs 7 --generation all").out,
+            "[0 host-a] old\n[1 host-c] old\n[0 host-b] new\n");
+  out_.str("");
+  EXPECT_THAT(Dpctl("logs 7 --generation all --dedup -o json").out,
+              HasSubstr(R"("ranks":[0,1],"hosts":["host-a","host-c"])"));
+  out_.str("");
+  EXPECT_THAT(Dpctl("logs 7 --generation all -o json").out,
+              HasSubstr(R"({"generation":1,"rank":0,"host":"host-a",)"));
+}
+
+constexpr char kOutstanding[] = R"(
+  outstanding { generation: 1 rank: 2 worker: "node1" host: "host-a" spool: "/state/spool/7/1/2"
+                stored_bytes: 17 }
+  outstanding_ranks: 1)";
+
+TEST_F(LogsTest, OutputThatHasNotArrivedIsSaidAtTheEnd) {
+  AddLogPage(absl::StrCat(kSecond, kOutstanding));
+  const Result result = Dpctl("logs -f 7");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err,
+            "dpctl: output of rank 2 on host-a has not all arrived yet (17 bytes so far); "
+            "'dpctl logs 7 --rank 2' later, or look at /state/spool/7/1/2.* on host-a\n");
+}
+
+TEST_F(LogsTest, OutputOfAnEarlierGenerationThatHasNotArrivedIsSaidWithItsNumber) {
+  coordinator_.jobs.at(7).set_generation(3);
+  AddLogPage(absl::StrCat("finished: true ", kOutstanding));
+  EXPECT_THAT(Dpctl("logs 7 --generation all").err,
+              HasSubstr("output of rank 2 of generation 1 on host-a has not all arrived yet (17 "
+                        "bytes so far); 'dpctl logs 7 --rank 2 --generation 1' later"));
+}
+
+TEST_F(LogsTest, NoMoreThanAFewRanksAreNamedWhoseOutputHasNotArrived) {
+  std::string page = "finished: true outstanding_ranks: 120 ";
+  for (int i = 0; i < 100; ++i) page += "outstanding { generation: 1 host: 'h' } ";
+  AddLogPage(page);
+  const std::string err = Dpctl("logs 7").err;
+  EXPECT_THAT(err, ::testing::EndsWith("dpctl: nor has that of 115 other ranks\n"));
+  EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 6);
+}
+
+TEST_F(LogsTest, WaitAndDescribeSayWhichOutputHasNotArrivedOfAJobThatIsOver) {
+  ASSERT_TRUE(
+      google::protobuf::TextFormat::ParseFromString(kOutstanding, &coordinator_.outstanding));
+  EXPECT_EQ(Dpctl("describe 7").err, "");  // it runs
+  coordinator_.jobs.at(7).set_state(v1::JOB_STATE_SUCCEEDED);
+  EXPECT_THAT(Dpctl("describe 7").err, HasSubstr("output of rank 2 on host-a has not all"));
+  err_.str("");
+  const Result waited = Dpctl("wait 7");
+  EXPECT_EQ(waited.code, 0);
+  EXPECT_THAT(waited.err, HasSubstr("output of rank 2 on host-a has not all arrived yet"));
 }
 
 }  // namespace

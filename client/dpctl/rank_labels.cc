@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/dpctl/job_calls.h"
 
 namespace dp::ctl {
@@ -19,16 +20,27 @@ void RankLabels::Learn(const v1::Job& job) {
   for (const v1::Rank& rank : job.ranks()) hosts_[rank.rank()] = rank.host();
 }
 
-std::string RankLabels::Host(int rank, const std::string& before) {
-  const bool known = learned_ == generation_ && hosts_.contains(rank);
+void RankLabels::Learn(const LogLine& line) {
+  if (!line.host.empty()) told_.insert_or_assign({line.generation, line.rank}, line.host);
+}
+
+std::string RankLabels::Of(const LogLine& line) {
+  const std::string host = line.host.empty() ? Host(line.generation, line.rank) : line.host;
+  return absl::StrCat("[", line.rank, host.empty() ? "" : " ", host, "]");
+}
+
+std::string RankLabels::Host(uint64_t generation, int rank) {
+  const auto told = told_.find({generation, rank});
+  if (told != told_.end()) return told->second;
+  const bool known = learned_ == generation && hosts_.contains(rank);
   if (!known && !asked_) {
     asked_ = true;
     const absl::StatusOr<v1::Job> job = GetJob(context_, job_);
     if (job.ok()) Learn(*job);  // else the line does without
   }
-  if (learned_ != generation_) return "";
+  if (learned_ != generation) return "";
   const auto host = hosts_.find(rank);
-  return host == hosts_.end() || host->second.empty() ? "" : before + host->second;
+  return host == hosts_.end() ? "" : host->second;
 }
 
 }  // namespace dp::ctl

@@ -2,8 +2,10 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include "client/dpctl/context.h"
+#include "client/dpctl/log_lines.h"
 #include "dp/v1/jobs.pb.h"
 
 namespace dp::ctl {
@@ -17,20 +19,24 @@ class RankLabels {
   // The ranks of the job as it is.
   void Learn(const v1::Job& job);
 
-  // Lines of `generation` follow; returns whether lines of an earlier one came before. Where the
-  // ranks of a generation that is over were is not known.
+  // Where a line says that its rank ran, which counts more.
+  void Learn(const LogLine& line);
+
+  // Lines of `generation` follow; returns whether lines of an earlier one came before.
   bool Enter(uint64_t generation);
 
+  uint64_t generation() const { return generation_; }
+
   // Asks for the job once where the rank's host is not known: it may have been placed meanwhile.
-  std::string Of(int rank) { return "[" + std::to_string(rank) + Host(rank, " ") + "]"; }
+  // What a coordinator of an earlier release stored of a generation that is over tells no host.
+  std::string Of(const LogLine& line);
   // The host alone; empty where it is not known.
-  std::string Host(int rank) { return Host(rank, ""); }
+  std::string Host(uint64_t generation, int rank);
 
  private:
-  std::string Host(int rank, const std::string& before);
-
   Context& context_;
   const uint64_t job_;
+  std::map<std::pair<uint64_t, int>, std::string> told_;  // by generation and rank
   std::map<int, std::string> hosts_;
   bool asked_ = false;
   uint64_t generation_ = 0;  // whose lines come

@@ -9,6 +9,7 @@
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/job_view.h"
+#include "client/dpctl/outstanding_output.h"
 #include "client/dpctl/verbs.h"
 #include "client/long_poll.h"
 
@@ -43,6 +44,7 @@ class Wait final : public Command {
       return kNotFinished;
     }
     if (job.state() == v1::JOB_STATE_FAILED) PrintFailure(job, context.err());
+    WarnOfOutstanding(context, job);
     return ExitCodeOf(job);
   }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "server/core/job_registry.h"
 #include "server/shell/call.h"
@@ -54,8 +55,10 @@ absl::Status AppendLogsCall::Check(const View& view) {
     return core::UnknownJob(JobId(request_.job()));
   }
   DP_RETURN_IF_ERROR(CheckSame(request_, *job));
-  DP_ASSIGN_OR_RETURN(std::vector<LogChunk> chunks, FromProto(request_, *job));
-  return logs_.Append(job->id, std::move(chunks),
+  const core::Worker* from = view.coordinator.worker(WorkerId(request_.worker_id()));
+  DP_CHECK(from != nullptr);  // CheckWorker knows it
+  DP_ASSIGN_OR_RETURN(LogBatch batch, FromProto(request_, *job, *from));
+  return logs_.Append(job->id, std::move(batch),
                       [this](const absl::StatusOr<LogThread::Appended>& appended) {
                         FinishOnError(this, Written(appended));
                       });

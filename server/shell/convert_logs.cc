@@ -15,6 +15,8 @@ using Kind = LogStreamKey::Kind;
 
 // As long as a file may be on the disks that there are.
 constexpr uint64_t kStreamBytesMax = uint64_t{1} << 60;
+// As long as a path may be on Linux.
+constexpr size_t kSpoolPathBytesMax = 4096;
 
 absl::StatusOr<Kind> ToKind(v1::LogStream stream) {
   switch (stream) {
@@ -67,29 +69,53 @@ std::vector<LogTime> TimesFrom(const v1::LogChunk& proto) {
 
 // So that nobody makes files for ranks that never were. How many an earlier generation had, the job
 // does not remember; it may have been more than now.
-absl::Status CheckStream(const LogStreamKey& stream, const core::Job& job) {
-  if (!stream.generation.valid() || stream.generation > job.generation) {
+absl::Status CheckRank(Generation generation, int rank, const core::Job& job) {
+  if (!generation.valid() || generation > job.generation) {
     return absl::InvalidArgumentError(absl::StrCat("job ", job.id.value(), " has no generation ",
-                                                   stream.generation.value(), "; the last is ",
+                                                   generation.value(), "; the last is ",
                                                    job.generation.value()));
   }
-  const int ranks = stream.generation == job.generation ? job.world_size() : kRanksMax;
-  if (stream.rank < 0 || stream.rank >= ranks) {
+  const int ranks = generation == job.generation ? job.world_size() : kRanksMax;
+  if (rank < 0 || rank >= ranks) {
     return absl::InvalidArgumentError(
-        absl::StrCat("job ", job.id.value(), " has no rank ", stream.rank, "; it has ", ranks));
+        absl::StrCat("job ", job.id.value(), " has no rank ", rank, "; it has ", ranks));
   }
   return absl::OkStatus();
 }
 
+// Of those that a daemon tells of, and of those whose bytes it sends.
+absl::StatusOr<std::vector<RankOutput>> RanksFrom(const v1::AppendLogsRequest& request,
+                                                  const std::vector<LogChunk>& chunks,
+                                                  const core::Job& job, const core::Worker& from) {
+  std::vector<RankOutput> ranks;
+  for (const v1::RankOutput& proto : request.ranks()) {
+    DP_RETURN_IF_ERROR(CheckRank(Generation(proto.generation()), proto.rank(), job));
+    if (proto.spool().size() > kSpoolPathBytesMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the path of rank ", proto.rank(), "'s spool has ", proto.spool().size(),
+                       " bytes; at most ", kSpoolPathBytesMax, " are taken"));
+    }
+    ranks.push_back({Generation(proto.generation()), proto.rank(), from.name, from.host,
+                     proto.spool(), proto.whole()});
+  }
+  for (const LogChunk& chunk : chunks) {
+    const auto& [generation, rank, kind] = chunk.stream;
+    const bool known =
+        !ranks.empty() && ranks.back().generation == generation && ranks.back().rank == rank;
+    if (!known) ranks.push_back({generation, rank, from.name, from.host});
+  }
+  return ranks;
+}
+
 }  // namespace
 
-absl::StatusOr<std::vector<LogChunk>> FromProto(const v1::AppendLogsRequest& request,
-                                                const core::Job& job) {
+absl::StatusOr<LogBatch> FromProto(const v1::AppendLogsRequest& request, const core::Job& job,
+                                   const core::Worker& from) {
   std::vector<LogChunk> chunks;
   size_t bytes = 0;
   for (const v1::LogChunk& proto : request.chunks()) {
     DP_ASSIGN_OR_RETURN(const LogStreamKey stream, ToStream(proto));
-    DP_RETURN_IF_ERROR(CheckStream(stream, job));
+    DP_RETURN_IF_ERROR(CheckRank(stream.generation, stream.rank, job));
     bytes += proto.data().size();
     if (proto.cut_bytes() > 0 && !proto.data().empty()) {
       return absl::InvalidArgumentError(
@@ -109,7 +135,8 @@ absl::StatusOr<std::vector<LogChunk>> FromProto(const v1::AppendLogsRequest& req
                                                    " bytes of logs; at most ", kAppendBytesMax,
                                                    " are taken at once"));
   }
-  return chunks;
+  DP_ASSIGN_OR_RETURN(std::vector<RankOutput> ranks, RanksFrom(request, chunks, job, from));
+  return LogBatch{std::move(chunks), std::move(ranks)};
 }
 
 absl::StatusOr<LogQuery> FromProto(const v1::ReadLogsRequest& request) {
@@ -119,6 +146,7 @@ absl::StatusOr<LogQuery> FromProto(const v1::ReadLogsRequest& request) {
                  .since_generation = Generation(request.since_generation())};
   if (request.has_since()) query.since = FromProto(request.since());
   query.with_times = request.with_times();
+  query.without_lines = request.without_lines();
   for (const int stream : request.streams()) {
     DP_ASSIGN_OR_RETURN(const Kind kind, ToKind(static_cast<v1::LogStream>(stream)));
     query.kinds.push_back(kind);
@@ -136,11 +164,23 @@ v1::LogChunk ToProto(LogChunk chunk) {
   proto.set_offset(chunk.offset);
   proto.set_data(std::move(chunk.data));
   proto.set_cut_bytes(chunk.cut_bytes);
+  proto.set_host(std::move(chunk.host));
   for (const LogTime& time : chunk.times) {
     v1::LogTime* added = proto.add_times();
     added->set_offset(time.offset);
     *added->mutable_time() = ToProto(time.time);
   }
+  return proto;
+}
+
+v1::OutstandingOutput ToProto(const OutstandingOutput& outstanding) {
+  v1::OutstandingOutput proto;
+  proto.set_generation(outstanding.of.generation.value());
+  proto.set_rank(outstanding.of.rank);
+  proto.set_worker(outstanding.of.worker);
+  proto.set_host(outstanding.of.host);
+  proto.set_spool(outstanding.of.spool);
+  proto.set_stored_bytes(outstanding.stored_bytes);
   return proto;
 }
 

@@ -45,8 +45,29 @@ struct LogChunk {
   // Above 0: so many bytes from `offset` on are missing; `data` is then empty, or on the way to a
   // reader a line that says so.
   uint64_t cut_bytes = 0;
+  // On the way to a reader: where the rank ran; empty: not known.
+  std::string host = {};
 
   bool operator==(const LogChunk&) const = default;
+};
+
+// A rank's output besides its bytes: where it comes from, and whether it has all come.
+struct RankOutput {
+  Generation generation;
+  int rank = 0;
+  std::string worker;
+  std::string host;
+  // On that host, of what is not stored yet. Empty: the daemon does not tell when it is whole.
+  std::string spool;
+  bool whole = false;  // nothing more will come
+
+  bool operator==(const RankOutput&) const = default;
+};
+
+// What one request of a worker brings.
+struct LogBatch {
+  std::vector<LogChunk> chunks;
+  std::vector<RankOutput> ranks = {};
 };
 
 // What to read of a job.
@@ -62,13 +83,25 @@ struct LogQuery {
   // before its last `tail_lines`. Lines of unknown time count as older.
   absl::Time since = absl::InfinitePast();
   bool with_times = false;  // in the chunks of the page
+  bool without_lines = false;
 };
+
+// A rank that has ended, or was lost, of whose output more may come.
+struct OutstandingOutput {
+  RankOutput of;
+  uint64_t stored_bytes = 0;  // of the streams that were asked for
+};
+
+inline constexpr size_t kOutstandingMax = 100;
 
 struct LogPage {
   std::vector<LogChunk> chunks;
   std::vector<LogPosition> next;  // of every stream that the query selects
   bool exhausted = false;         // nothing is left behind `next`
   uint64_t version = 0;           // of the job's logs, when they were read
+  // Of a finished query at its end: at most kOutstandingMax, and how many there are.
+  std::vector<OutstandingOutput> outstanding;
+  size_t outstanding_ranks = 0;
 };
 
 }  // namespace dp::server

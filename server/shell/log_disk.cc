@@ -72,6 +72,28 @@ absl::Status SyncPath(const std::filesystem::path& path) {
   return fsync(file.get()) == 0 ? absl::OkStatus() : FileError(path, errno);
 }
 
+absl::Status SyncNames(const std::filesystem::path& path) {
+  std::filesystem::path folder = path;
+  for (int level = 0; level < 3; ++level) {
+    folder = folder.parent_path();
+    const absl::Status synced = SyncPath(folder);
+    if (!synced.ok()) return synced;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MakeFolder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  const std::string message = absl::StrCat("log folder ", path.string(), ": ", error.message());
+  if (error == std::errc::no_space_on_device) {
+    return absl::ResourceExhaustedError(absl::StrCat(message, "; make room there"));
+  }
+  return absl::InternalError(
+      absl::StrCat(message, "; the coordinator must be able to write everywhere below --data-dir"));
+}
+
 absl::StatusOr<uint64_t> SizeOf(const std::filesystem::path& path) {
   std::error_code error;
   const uint64_t size =

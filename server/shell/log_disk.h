@@ -23,6 +23,10 @@ absl::StatusOr<std::string> ReadAt(const std::filesystem::path& path, uint64_t o
 absl::Status ResizeFile(const std::filesystem::path& path, uint64_t size);
 // Makes a file or the names in a folder durable. One that is not there is in order.
 absl::Status SyncPath(const std::filesystem::path& path);
+// The same for the names that lead to a file of logs: generation, job, and the folder of all logs.
+absl::Status SyncNames(const std::filesystem::path& path);
+// Makes a folder of logs with those above it; one that is there is in order.
+absl::Status MakeFolder(const std::filesystem::path& path);
 // 0 for one that is not there.
 absl::StatusOr<uint64_t> SizeOf(const std::filesystem::path& path);
 

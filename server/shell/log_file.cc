@@ -151,12 +151,7 @@ absl::Status LogFile::Sync() {
   if (times_.size() > 0) DP_RETURN_IF_ERROR(times_.Sync());
   DP_RETURN_IF_ERROR(SyncPath(path_));
   if (name_durable_) return absl::OkStatus();
-  // The entries that lead to the file: generation, job, and the folder of all logs.
-  std::filesystem::path folder = path_;
-  for (int level = 0; level < 3; ++level) {
-    folder = folder.parent_path();
-    DP_RETURN_IF_ERROR(SyncPath(folder));
-  }
+  DP_RETURN_IF_ERROR(SyncNames(path_));
   name_durable_ = true;
   return absl::OkStatus();
 }

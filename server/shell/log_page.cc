@@ -54,11 +54,7 @@ class Selection {
 
  private:
   bool Selects(const LogStreamKey& stream) const {
-    const auto& kinds = query_.kinds;
-    const bool kind = kinds.empty()
-                          ? stream.kind != LogStreamKey::Kind::kMetrics
-                          : std::find(kinds.begin(), kinds.end(), stream.kind) != kinds.end();
-    return kind &&
+    return SelectsKind(query_, stream.kind) &&
            (ranks_.empty() || std::binary_search(ranks_.begin(), ranks_.end(), stream.rank));
   }
 
@@ -192,6 +188,11 @@ class StreamPage {
 };
 
 }  // namespace
+
+bool SelectsKind(const LogQuery& query, LogStreamKey::Kind kind) {
+  if (query.kinds.empty()) return kind != LogStreamKey::Kind::kMetrics;
+  return std::find(query.kinds.begin(), query.kinds.end(), kind) != query.kinds.end();
+}
 
 absl::StatusOr<LogPage> ReadPage(const Streams& streams, const LogQuery& query) {
   DP_ASSIGN_OR_RETURN(const std::vector<Span> spans, Selection(query).Of(streams));

@@ -8,6 +8,9 @@
 
 namespace dp::server {
 
+// Whether the query asks for streams of that kind.
+bool SelectsKind(const LogQuery& query, LogStreamKey::Kind kind);
+
 // Reads the next page of what `query` selects, at most about kLogPageBytesMax: a share for each
 // stream that has something, so that a busy one does not hold back the others. Where bytes are
 // missing, a chunk with `cut_bytes` has a line that says so. Errors: those of LogFile::Read.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "server/shell/log_disk.h"
 #include "server/shell/log_page.h"
 
 namespace dp::server {
@@ -45,6 +46,18 @@ std::optional<LogStreamKey> ParseFileName(const std::filesystem::path& path) {
     return stream;
   }
   return std::nullopt;
+}
+
+constexpr char kRosterFile[] = "ranks";
+
+bool Chosen(const LogQuery& query, int rank) {
+  return query.ranks.empty() ||
+         std::find(query.ranks.begin(), query.ranks.end(), rank) != query.ranks.end();
+}
+
+bool Chosen(const LogQuery& query, Generation generation) {
+  return query.generation.valid() ? generation == query.generation
+                                  : generation >= query.since_generation;
 }
 
 // On disk, without the names; what cannot be looked at counts as nothing.
@@ -155,6 +168,21 @@ absl::Status LogStore::Remove(JobId job) {
   return absl::OkStatus();
 }
 
+absl::Status LogStore::Note(JobId job, const std::vector<RankOutput>& ranks) {
+  DP_RETURN_IF_ERROR(Find(job).status());
+  std::set<Generation> noted;
+  for (const RankOutput& rank : ranks) {
+    DP_ASSIGN_OR_RETURN(LogRoster * roster, FindRoster(job, rank.generation));
+    roster->Note(rank);
+    noted.insert(rank.generation);
+  }
+  for (const Generation generation : noted) {
+    DP_ASSIGN_OR_RETURN(LogRoster * roster, FindRoster(job, generation));
+    DP_RETURN_IF_ERROR(roster->Write());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status LogStore::Sync() {
   for (const auto& [job, stream] : std::exchange(unsynced_, {})) {
     DP_ASSIGN_OR_RETURN(JobLogs * logs, Find(job));
@@ -166,13 +194,48 @@ absl::Status LogStore::Sync() {
 
 absl::StatusOr<LogPage> LogStore::Read(JobId job, const LogQuery& query) {
   DP_ASSIGN_OR_RETURN(JobLogs * logs, Find(job));
-  DP_ASSIGN_OR_RETURN(LogPage page, ReadPage(logs->streams, query));
+  DP_ASSIGN_OR_RETURN(const Rosters* rosters, FindRosters(job));
+  LogPage page{.exhausted = true};
+  if (!query.without_lines) {
+    DP_ASSIGN_OR_RETURN(page, ReadPage(logs->streams, query));
+  }
   page.version = logs->version;
+  for (LogChunk& chunk : page.chunks) {
+    const auto roster = rosters->find(chunk.stream.generation);
+    const RankOutput* rank =
+        roster == rosters->end() ? nullptr : roster->second.Find(chunk.stream.rank);
+    if (rank != nullptr) chunk.host = rank->host;
+  }
+  if (query.finished && page.exhausted) AddOutstanding(*logs, *rosters, query, page);
   return page;
+}
+
+void LogStore::AddOutstanding(const JobLogs& logs, const Rosters& rosters, const LogQuery& query,
+                              LogPage& page) {
+  for (const auto& [generation, roster] : rosters) {
+    if (!Chosen(query, generation)) continue;
+    for (const auto& [number, rank] : roster.ranks()) {
+      if (rank.whole || rank.spool.empty() || !Chosen(query, number)) continue;
+      if (++page.outstanding_ranks > kOutstandingMax) continue;
+      page.outstanding.push_back({rank, StoredBytes(logs, generation, number, query)});
+      page.outstanding.back().of.generation = generation;
+    }
+  }
+}
+
+uint64_t LogStore::StoredBytes(const JobLogs& logs, Generation generation, int rank,
+                               const LogQuery& query) {
+  uint64_t bytes = 0;
+  for (const auto& [kind, extension] : kExtensions) {
+    const auto file = logs.streams.find({generation, rank, kind});
+    if (file != logs.streams.end() && SelectsKind(query, kind)) bytes += file->second.end();
+  }
+  return bytes;
 }
 
 absl::Status LogStore::Drop(JobId job) {
   jobs_.erase(job);
+  rosters_.erase(job);
   Count(job, 0);
   bytes_of_.erase(job);
   std::erase_if(unsynced_, [job](const auto& each) { return each.first == job; });
@@ -225,22 +288,36 @@ absl::StatusOr<LogStore::JobLogs*> LogStore::Find(JobId job) {
   return &logs;
 }
 
+absl::StatusOr<LogStore::Rosters*> LogStore::FindRosters(JobId job) {
+  const auto known = rosters_.find(job);
+  if (known != rosters_.end()) return &known->second;
+  Rosters rosters;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(Folder(job), error), last; !error && at != last;
+       at.increment(error)) {
+    uint64_t generation = 0;
+    if (!absl::SimpleAtoi(at->path().filename().string(), &generation)) continue;
+    DP_ASSIGN_OR_RETURN(LogRoster roster, LogRoster::Open(at->path() / kRosterFile));
+    rosters.emplace(Generation(generation), std::move(roster));
+  }
+  return &rosters_.emplace(job, std::move(rosters)).first->second;
+}
+
+absl::StatusOr<LogRoster*> LogStore::FindRoster(JobId job, Generation generation) {
+  DP_ASSIGN_OR_RETURN(Rosters * rosters, FindRosters(job));
+  const auto known = rosters->find(generation);
+  if (known != rosters->end()) return &known->second;
+  DP_ASSIGN_OR_RETURN(LogRoster roster,
+                      LogRoster::Open(Folder(job) / generation.ToString() / kRosterFile));
+  return &rosters->emplace(generation, std::move(roster)).first->second;
+}
+
 absl::StatusOr<LogFile*> LogStore::FindStream(JobLogs& logs, JobId job,
                                               const LogStreamKey& stream) {
   const auto it = logs.streams.find(stream);
   if (it != logs.streams.end()) return &it->second;
   const std::filesystem::path path = Folder(job) / FileName(stream);
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  if (error == std::errc::no_space_on_device) {
-    return absl::ResourceExhaustedError(absl::StrCat("log folder ", path.parent_path().string(),
-                                                     ": ", error.message(), "; make room there"));
-  }
-  if (error) {
-    return absl::InternalError(
-        absl::StrCat("log folder ", path.parent_path().string(), ": ", error.message(),
-                     "; the coordinator must be able to write everywhere below --data-dir"));
-  }
+  DP_RETURN_IF_ERROR(MakeFolder(path.parent_path()));
   DP_ASSIGN_OR_RETURN(LogFile file, LogFile::Open(path));
   return &logs.streams.emplace(stream, std::move(file)).first->second;
 }

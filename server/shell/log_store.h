@@ -12,6 +12,7 @@
 #include "base/id.h"
 #include "server/shell/log_chunk.h"
 #include "server/shell/log_file.h"
+#include "server/shell/log_roster.h"
 
 namespace dp::server {
 
@@ -31,7 +32,8 @@ struct LogLimits {
   uint64_t disk_reserve = kLogDiskReserve;
 };
 
-// The bytes that ranks wrote: a file a stream, under <dir>/<job>/<generation>/<rank>.<stream>.
+// The bytes that ranks wrote: a file a stream, under <dir>/<job>/<generation>/<rank>.<stream>; and
+// beside them where each rank ran, and whether all has come (LogRoster).
 // Repeating an append is harmless. Not thread-safe; owned by LogThread. No clock.
 class LogStore {
  public:
@@ -45,6 +47,10 @@ class LogStore {
   // dropped; where bytes between its end and the chunk are missing, nothing is taken.
   // Errors: ResourceExhausted the disk, or what logs may take of it, is full; Internal.
   absl::StatusOr<LogPosition> Append(JobId job, const LogChunk& chunk);
+
+  // Makes it durable where those ranks ran, and whose output is whole. What cannot be written is
+  // known all the same, and written with the next. Errors: as Append.
+  absl::Status Note(JobId job, const std::vector<RankOutput>& ranks);
 
   // Makes every append so far durable. After an error the store is not to be used again.
   // Errors: as Append.
@@ -80,8 +86,17 @@ class LogStore {
     uint64_t version = 0;
   };
 
+  using Rosters = std::map<Generation, LogRoster>;
+
   absl::StatusOr<JobLogs*> Find(JobId job);
+  // Those of all generations that there are.
+  absl::StatusOr<Rosters*> FindRosters(JobId job);
+  absl::StatusOr<LogRoster*> FindRoster(JobId job, Generation generation);
   absl::StatusOr<LogFile*> FindStream(JobLogs& logs, JobId job, const LogStreamKey& stream);
+  static void AddOutstanding(const JobLogs& logs, const Rosters& rosters, const LogQuery& query,
+                             LogPage& page);
+  static uint64_t StoredBytes(const JobLogs& logs, Generation generation, int rank,
+                              const LogQuery& query);
   absl::Status Take(JobLogs& logs, LogFile& file, const LogChunk& chunk);
   absl::Status Remove(JobId job);
   // The job takes so much on disk now.
@@ -91,6 +106,8 @@ class LogStore {
   std::filesystem::path dir_;
   LogLimits limits_;
   std::map<JobId, JobLogs> jobs_;  // those that were asked for since the start
+  // Likewise. What they know need not be on the disk, so they outlive an append that failed.
+  std::map<JobId, Rosters> rosters_;
   std::set<std::pair<JobId, LogStreamKey>> unsynced_;
   uint64_t last_version_ = 0;
   std::map<JobId, uint64_t> bytes_of_;  // on disk

@@ -34,8 +34,8 @@ LogThread::LogThread(LogStore store, std::function<void(absl::Status)> on_failur
 
 LogThread::~LogThread() { Stop(); }
 
-absl::Status LogThread::Append(JobId job, std::vector<LogChunk> chunks, AppendAnswer answer) {
-  return Push(AppendCall{job, std::move(chunks), std::move(answer)});
+absl::Status LogThread::Append(JobId job, LogBatch batch, AppendAnswer answer) {
+  return Push(AppendCall{job, std::move(batch), std::move(answer)});
 }
 
 absl::Status LogThread::Read(JobId job, LogQuery query, ReadAnswer answer) {
@@ -130,7 +130,9 @@ void LogThread::NoteRoom(const absl::Status& room) {
 absl::StatusOr<LogThread::Appended> LogThread::Apply(const AppendCall& call) {
   DP_RETURN_IF_ERROR(failure_);
   Appended appended;
-  for (const LogChunk& chunk : call.chunks) {
+  // First, so that it is known whose output waits where there is no room for it.
+  DP_RETURN_IF_ERROR(store_.Note(call.job, call.batch.ranks));
+  for (const LogChunk& chunk : call.batch.chunks) {
     const absl::StatusOr<LogPosition> end = store_.Append(call.job, chunk);
     if (end.ok() || absl::IsResourceExhausted(end.status())) NoteRoom(end.status());
     DP_RETURN_IF_ERROR(end.status());

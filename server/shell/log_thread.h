@@ -35,7 +35,7 @@ class LogThread {
 
   // Errors, with `answer` never called: ResourceExhausted the queue is full; Unavailable stopped.
   // An answer holds the errors of LogStore.
-  absl::Status Append(JobId job, std::vector<LogChunk> chunks, AppendAnswer answer);
+  absl::Status Append(JobId job, LogBatch batch, AppendAnswer answer);
   absl::Status Read(JobId job, LogQuery query, ReadAnswer answer);
   // Removes what is stored of these jobs; what cannot be removed is logged. Errors: as above.
   absl::Status Drop(std::vector<JobId> jobs);
@@ -55,7 +55,7 @@ class LogThread {
  private:
   struct AppendCall {
     JobId job;
-    std::vector<LogChunk> chunks;
+    LogBatch batch;
     AppendAnswer answer;
   };
   struct ReadCall {

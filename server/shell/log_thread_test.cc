@@ -20,8 +20,9 @@ class LogThreadTest : public ::testing::Test {
  protected:
   std::future<absl::StatusOr<LogThread::Appended>> Append(std::vector<LogChunk> chunks) {
     auto answer = std::make_shared<std::promise<absl::StatusOr<LogThread::Appended>>>();
-    const absl::Status status = thread_->Append(
-        kThreadJob, std::move(chunks), [answer](auto appended) { answer->set_value(appended); });
+    const absl::Status status =
+        thread_->Append(kThreadJob, LogBatch{std::move(chunks)},
+                        [answer](auto appended) { answer->set_value(appended); });
     if (!status.ok()) answer->set_value(status);
     return answer->get_future();
   }

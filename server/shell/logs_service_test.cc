@@ -106,5 +106,39 @@ TEST_F(LogsServiceTest, LogsOfARankThatNeverWasAreRefused) {
             grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_F(LogsServiceTest, WhatHasNotArrivedOfAJobThatIsOverIsToldUntilItsWorkerSaysThatItHas) {
+  const uint64_t job = PlacedJob();
+  v1::AppendLogsRequest append = client_->AppendRequest(worker_, job, 0, "one\n");
+  v1::RankOutput* told = append.add_ranks();
+  told->set_generation(1);
+  told->set_spool("/state/spool/1/1/0");
+  ASSERT_TRUE(client_->Call(client_->logs(), &v1::Logs::Stub::Append, append).ok());
+  v1::ReadLogsRequest read;
+  read.set_job(job);
+  read.set_without_lines(true);
+  read.mutable_timeout()->set_seconds(absl::ToInt64Seconds(kLong));
+  EXPECT_EQ(client_->Call(client_->logs(), &v1::Logs::Stub::Read, read)->outstanding_ranks(), 0);
+  FinishJob(job);
+  const auto page = client_->Call(client_->logs(), &v1::Logs::Stub::Read, read);
+  EXPECT_EQ(page->chunks_size(), 0);
+  EXPECT_TRUE(page->finished());
+  ASSERT_EQ(page->outstanding_size(), 1);
+  EXPECT_EQ(page->outstanding(0).spool(), "/state/spool/1/1/0");
+  EXPECT_EQ(page->outstanding(0).stored_bytes(), 4u);
+  EXPECT_FALSE(page->outstanding(0).host().empty());
+  told->set_whole(true);
+  append.clear_chunks();
+  ASSERT_TRUE(client_->Call(client_->logs(), &v1::Logs::Stub::Append, append).ok());
+  EXPECT_EQ(client_->Call(client_->logs(), &v1::Logs::Stub::Read, read)->outstanding_ranks(), 0);
+}
+
+TEST_F(LogsServiceTest, LinesSayWhichHostTheyComeFrom) {
+  const uint64_t job = PlacedJob();
+  client_->AppendLog(worker_, job, 0, "one\n");
+  const auto read = client_->ReadLogs(job, kLong);
+  ASSERT_EQ(read->chunks_size(), 1);
+  EXPECT_FALSE(read->chunks(0).host().empty());
+}
+
 }  // namespace
 }  // namespace dp::server

@@ -53,7 +53,7 @@ bool ReadLogsCall::Over(const core::Job& job) const {
 absl::Status ReadLogsCall::HasRead(absl::StatusOr<LogPage> page) {
   if (!page.ok()) return page.status();
   if (context_.IsCancelled()) return EndOfWait(Waiters::Wake::kCancelled);
-  const bool nothing_yet = page->chunks.empty() && !query_.finished;
+  const bool nothing_yet = page->chunks.empty() && !query_.finished && !query_.without_lines;
   if (nothing_yet && time_left_ > absl::ZeroDuration()) return AwaitMore(page->version);
   Answer(*std::move(page));
   return absl::OkStatus();
@@ -87,6 +87,10 @@ void ReadLogsCall::Answer(LogPage page) {
   response_.set_finished(query_.finished && page.exhausted);
   for (LogChunk& chunk : page.chunks) *response_.add_chunks() = ToProto(std::move(chunk));
   for (const LogPosition& position : page.next) *response_.add_next() = ToProto(position);
+  for (const OutstandingOutput& each : page.outstanding) {
+    *response_.add_outstanding() = ToProto(each);
+  }
+  response_.set_outstanding_ranks(static_cast<int>(page.outstanding_ranks));
   Finish(grpc::Status::OK);
 }
 

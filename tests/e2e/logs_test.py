@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import re
+import signal
 import subprocess
 import unittest
 
@@ -52,6 +53,19 @@ class LogsTest(unittest.TestCase):
             "apiVersion": "dp/v1", "kind": "Job", "name": name, "ranks": ranks,
             "restart": {"infra": 0},
             "command": {"argv": ["python3", "-c", source], "onIsolation": "continue"}})
+
+    def remarks(self, job, rank=0):
+        """What each command says of output of that rank that has not arrived; one who says nothing is not there."""
+        told = {}
+        for command in (("logs",), ("logs", "-f"), ("wait",), ("describe",)):
+            found = re.findall(rf"dpctl: output of rank {rank} on \S+ has not all arrived yet \((\d+) bytes so far\); "
+                               rf"'dpctl logs {job} --rank {rank}' later, or look at (\S+)\.\* on ",
+                               self.cluster.dpctl(*command, job).stderr)
+            told.update({" ".join(command): (int(size), place) for size, place in found})
+        return told
+
+    def all_remark(self, size, place):
+        return dict.fromkeys(("logs", "logs -f", "wait", "describe"), (size, str(place)))
 
     def logs(self, job, *flags):
         return self.cluster.dpctl("logs", job, *flags, check=0).stdout
@@ -103,9 +117,26 @@ class LogsTest(unittest.TestCase):
         self.start_coordinator()
         self.assertEqual(self.cluster.wait(job), 100)  # its worker was lost
         self.assertLess(len(numbers(self.logs(job))), lines)
+        arrived = len("".join(f"line {n}\n" for n in numbers(self.logs(job))))
+        self.assertEqual(self.remarks(job), self.all_remark(arrived, self.spool("out").with_suffix("")))
         self.worker = self.start_worker()
         self.assertTrue(eventually(lambda: not self.spool("out").exists()))
         self.assertEqual(numbers(self.logs(job)), list(range(lines)))
+        self.assertEqual(self.remarks(job), {})
+
+    def test_a_daemon_that_is_stopped_sends_what_is_missing_when_it_goes_on(self):
+        self.cluster_with()
+        job = self.submit("print('line 0', flush=True); go.read(1); print('line 1', flush=True); go.read(1)")
+        self.cluster.follow_until(job, "line 0")
+        self.worker.send(signal.SIGSTOP)
+        self.go()
+        self.assertEqual(self.cluster.wait(job), 100)  # its worker was lost
+        self.assertEqual(self.remarks(job), self.all_remark(len("line 0\n"), self.spool("out").with_suffix("")))
+        self.assertTrue(eventually(lambda: self.spool("out").read_text() == "line 0\nline 1\n"))
+        self.worker.send(signal.SIGCONT)
+        self.assertTrue(eventually(lambda: not self.spool("out").exists()))
+        self.assertEqual(numbers(self.logs(job)), [0, 1])
+        self.assertEqual(self.remarks(job), {})
 
     # No room.
 
@@ -154,10 +185,12 @@ class LogsTest(unittest.TestCase):
         self.assertIn("--log-disk-reserve", log)
         self.assertEqual(log.count("event=logs_not_stored"), 1)
         self.assertEqual(self.spool("out").read_text(), "line 1\n")
+        self.assertEqual(self.remarks(job), self.all_remark(0, self.spool("out").with_suffix("")))
         self.cluster.coordinator.kill()
         self.start_coordinator()
         self.assertTrue(eventually(lambda: not self.spool("out").exists()))
         self.assertEqual(numbers(self.logs(job)), [1])
+        self.assertEqual(self.remarks(job), {})
 
     def test_past_the_limit_of_all_jobs_the_logs_of_the_one_that_ended_first_make_room(self):
         self.cluster_with(logs_bytes_max="2MiB")

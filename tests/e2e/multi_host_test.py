@@ -1,5 +1,6 @@
 """Three workers on hosts of their own, which are cut off, healed, drained and restarted under jobs."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -91,6 +92,11 @@ class TrainingTest(MultiHostCase):
         self.assertEqual(after["pastFailures"][0]["failureClass"], "preempt")
         self.bed.dpctl("drain", struck["worker"], "--reason", "new disks", "--wait", check=0)
         self.assert_undisturbed(job, epochs=LONG)
+        # Its lines of then name the host that it has left.
+        told = [json.loads(line) for line in
+                self.bed.dpctl("logs", job, "--generation", 1, "--rank", 1, "-o", "json", check=0).stdout.splitlines()]
+        self.assertEqual({line["host"] for line in told}, {struck["host"]})
+        self.assertNotEqual(struck["host"], self.bed.describe(job)["ranks"][1]["host"])
         resumed = [metric["step"] for _, metric in self.bed.metrics(job) if metric["event"] == "resume"]
         self.assertEqual(len(resumed), 1)
         self.assertGreaterEqual(resumed[0], 10)

@@ -16,6 +16,8 @@ constexpr size_t kBatchBytesMax = 1 << 20;
 // One stream's share of it, so that a rank that floods does not keep the others from being heard.
 constexpr size_t kChunkBytesMax = 128 << 10;
 constexpr size_t kRankBytesMax = std::size(kLogStreams) * kChunkBytesMax;
+// So many ranks' announcements and ends in one request.
+constexpr int kRanksToldMax = 512;
 constexpr absl::Duration kAppendDeadline = absl::Seconds(10);
 // Four orders a rank, for a thousand slots, and one to drop each spool that is left over; more is a
 // bug of ours.
@@ -66,14 +68,18 @@ absl::Duration LogShipper::Patience() {
   return ranks_.empty() ? absl::InfiniteDuration() : kLookAgain;
 }
 
-void LogShipper::CarryOut(const UseOrder& order) { session_ = order.session; }
+void LogShipper::CarryOut(const UseOrder& order) {
+  session_ = order.session;
+  for (auto& [key, logs] : ranks_) logs.announced = false;
+}
 
 void LogShipper::CarryOut(const FollowOrder& order) {
   for (const auto& [key, spool] : order.spools) Follow(key, spool, order.left_over);
 }
 
 void LogShipper::Follow(const RankKey& key, const LogSpool& spool, bool left_over) {
-  RankLogs logs{.job_submitted_at = spool.job_submitted_at(), .finished = left_over};
+  RankLogs logs{
+      .job_submitted_at = spool.job_submitted_at(), .place = spool.place(), .finished = left_over};
   for (size_t i = 0; i < logs.files.size(); ++i) {
     logs.files[i] = std::make_shared<SpoolFile>(spool.path(kLogStreams[i]), left_over);
     watch_.Add(logs.files[i]);
@@ -98,7 +104,7 @@ void LogShipper::CarryOut(const DropOrder& order) {
 
 void LogShipper::ShipOnce() {
   const v1::AppendLogsRequest batch = NextBatch();
-  more_ = batch.chunks_size() > 0;
+  more_ = batch.chunks_size() > 0 || batch.ranks_size() > 0;
   if (!more_) return;
   const auto response = connection_.AppendLogs(batch, kAppendDeadline);
   if (response.ok()) {
@@ -124,24 +130,45 @@ v1::AppendLogsRequest LogShipper::NextBatch() {
   for (size_t visited = 0; visited < ranks_.size(); ++visited) {
     if (rank == ranks_.end()) rank = ranks_.begin();
     cursor_ = rank->first;
-    const bool full = batch.ByteSizeLong() + kRankBytesMax > kBatchBytesMax;
+    const bool full = batch.ByteSizeLong() + kRankBytesMax > kBatchBytesMax ||
+                      batch.ranks_size() >= kRanksToldMax;
     if (full || !SameJob(batch, cursor_, rank->second)) break;
-    AddChunks(rank->first, rank->second, &batch);
+    if (!rank->second.given_up) {
+      AddRank(rank->first, rank->second, &batch);
+      AddChunks(rank->first, rank->second, &batch);
+    }
     ++rank;
   }
   return batch;
 }
 
+bool LogShipper::RankLogs::stored() const {
+  return finished &&
+         std::all_of(files.begin(), files.end(), [](const auto& file) { return file->sent(); });
+}
+
+void LogShipper::AddRank(const RankKey& key, const RankLogs& logs, v1::AppendLogsRequest* batch) {
+  const bool whole = logs.stored() && !logs.whole_told;
+  if ((logs.announced || logs.whole_told) && !whole) return;
+  Belongs(key, logs, batch);
+  v1::RankOutput* rank = batch->add_ranks();
+  rank->set_generation(key.generation.value());
+  rank->set_rank(key.rank);
+  rank->set_spool(logs.place);
+  rank->set_whole(whole);
+}
+
+void LogShipper::Belongs(const RankKey& key, const RankLogs& logs, v1::AppendLogsRequest* batch) {
+  batch->set_job(key.job.value());
+  if (logs.job_submitted_at) *batch->mutable_job_submitted_at() = ToProto(*logs.job_submitted_at);
+}
+
 void LogShipper::AddChunks(const RankKey& key, const RankLogs& logs, v1::AppendLogsRequest* batch) {
-  if (logs.given_up) return;
   for (size_t i = 0; i < logs.files.size(); ++i) {
     logs.files[i]->Look(clock_.Now());
     SpoolFile::Piece piece = logs.files[i]->Next(kChunkBytesMax, logs.finished);
     if (piece.empty()) continue;
-    batch->set_job(key.job.value());
-    if (logs.job_submitted_at) {
-      *batch->mutable_job_submitted_at() = ToProto(*logs.job_submitted_at);
-    }
+    Belongs(key, logs, batch);
     v1::LogChunk* chunk = batch->add_chunks();
     chunk->set_generation(key.generation.value());
     chunk->set_rank(key.rank);
@@ -159,7 +186,7 @@ void LogShipper::AddChunks(const RankKey& key, const RankLogs& logs, v1::AppendL
 
 bool LogShipper::SameJob(const v1::AppendLogsRequest& batch, const RankKey& key,
                          const RankLogs& logs) {
-  if (batch.chunks_size() == 0) return true;
+  if (batch.chunks_size() == 0 && batch.ranks_size() == 0) return true;
   if (batch.job() != key.job.value()) return false;
   const bool known = batch.has_job_submitted_at();
   return known == logs.job_submitted_at.has_value() &&
@@ -169,7 +196,7 @@ bool LogShipper::SameJob(const v1::AppendLogsRequest& batch, const RankKey& key,
 // What is stored is the coordinator's to say, backwards too: the file still has it.
 void LogShipper::TakeAcknowledgement(const v1::AppendLogsRequest& batch,
                                      const v1::AppendLogsResponse& response) {
-  bool moved = false;
+  bool moved = TakeTold(batch);
   for (const v1::LogPosition& position : response.acknowledged()) {
     const RankKey key{JobId(batch.job()), Generation(position.generation()), position.rank()};
     const auto logs = ranks_.find(key);
@@ -191,6 +218,16 @@ void LogShipper::TakeAcknowledgement(const v1::AppendLogsRequest& batch,
   }
 }
 
+bool LogShipper::TakeTold(const v1::AppendLogsRequest& batch) {
+  for (const v1::RankOutput& rank : batch.ranks()) {
+    const auto logs = ranks_.find({JobId(batch.job()), Generation(rank.generation()), rank.rank()});
+    if (logs == ranks_.end()) continue;
+    logs->second.announced = true;
+    logs->second.whole_told = logs->second.whole_told || rank.whole();
+  }
+  return batch.ranks_size() > 0;
+}
+
 void LogShipper::GiveUp(const v1::AppendLogsRequest& batch) {
   for (auto& [key, logs] : ranks_) {
     if (SameJob(batch, key, logs)) logs.given_up = true;
@@ -200,9 +237,7 @@ void LogShipper::GiveUp(const v1::AppendLogsRequest& batch) {
 void LogShipper::TellFinished() {
   for (auto& [key, logs] : ranks_) {
     if (!logs.finished || logs.reported) continue;
-    const bool stored = std::all_of(logs.files.begin(), logs.files.end(),
-                                    [](const auto& file) { return file->sent(); });
-    if (!stored && !logs.given_up) continue;
+    if (!logs.whole_told && !logs.given_up) continue;
     logs.reported = true;
     sink_({key, /*all=*/true});
   }

@@ -84,9 +84,13 @@ class LogShipper {
   struct RankLogs {
     std::array<std::shared_ptr<SpoolFile>, std::size(kLogStreams)> files;
     std::optional<absl::Time> job_submitted_at;
-    bool finished = false;  // nothing more will be written
-    bool given_up = false;  // the coordinator wants none of it
-    bool reported = false;  // the sink knows that all is stored
+    std::string place;        // of the spool
+    bool announced = false;   // the coordinator knows in this session that there is something
+    bool finished = false;    // nothing more will be written
+    bool whole_told = false;  // the coordinator knows that it has all
+    bool given_up = false;    // the coordinator wants none of it
+    bool reported = false;    // the sink knows that all is stored
+    bool stored() const;      // all of it
   };
 
   void Push(Order order);
@@ -103,6 +107,12 @@ class LogShipper {
   void ShipOnce();
   v1::AppendLogsRequest NextBatch();
   void AddChunks(const RankKey& key, const RankLogs& logs, v1::AppendLogsRequest* batch);
+  // Says whose the batch is.
+  static void Belongs(const RankKey& key, const RankLogs& logs, v1::AppendLogsRequest* batch);
+  // What the coordinator is to know besides the bytes.
+  static void AddRank(const RankKey& key, const RankLogs& logs, v1::AppendLogsRequest* batch);
+  // Returns whether anything was told.
+  bool TakeTold(const v1::AppendLogsRequest& batch);
   void TakeAcknowledgement(const v1::AppendLogsRequest& batch,
                            const v1::AppendLogsResponse& response);
   // Whether both are of the job that `batch` is of; true of an empty one.

@@ -158,6 +158,32 @@ TEST_F(LogShipperTest, WhatAnEarlierLifeLeftIsSentFromWhereItStopped) {
   EXPECT_EQ(coordinator_.submitted_at(), kShippedJobAt);
 }
 
+TEST_F(LogShipperTest, TheCoordinatorIsToldWhereOutputLiesAndThatItIsWholeOnceAllIsStored) {
+  shipper_->Follow(key_, spool_);
+  Write("one\ntw");
+  coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\n");
+  std::vector<v1::RankOutput> told = coordinator_.told_of(0);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].spool() + ".out", spool_.path(v1::LOG_STREAM_STDOUT));
+  EXPECT_FALSE(told[0].whole());
+  shipper_->Finish(key_);
+  EXPECT_TRUE(AwaitAllShipped());
+  told = coordinator_.told_of(0);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_TRUE(told[1].whole());
+  EXPECT_EQ(coordinator_.log(v1::LOG_STREAM_STDOUT), "one\ntw");
+}
+
+TEST_F(LogShipperTest, InAnotherSessionTheCoordinatorIsToldAgain) {
+  shipper_->Follow(key_, spool_);
+  Write("one\n");
+  coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\n");
+  shipper_->Use({6, Incarnation(10)});
+  Write("two\n");
+  coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\ntwo\n");
+  EXPECT_EQ(coordinator_.told_of(0).size(), 2u);
+}
+
 TEST_F(LogShipperTest, AnyNumberOfLeftOversIsTakenAtOnce) {
   constexpr int kMany = 20'000;
   std::map<RankKey, LogSpool> spools;

@@ -120,6 +120,12 @@ std::string LogSpool::path(v1::LogStream stream) const {
   return absl::StrCat(stem_, Suffix(stream));
 }
 
+std::string LogSpool::place() const {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(stem_, error);
+  return error ? stem_ : absolute.lexically_normal().string();
+}
+
 std::string LogSpool::job_file() const { return absl::StrCat(stem_, kJobSuffix); }
 
 std::string LogSpool::error_file() const { return absl::StrCat(stem_, ".error"); }

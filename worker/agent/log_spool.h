@@ -40,6 +40,8 @@ class LogSpool {
   void Remove() const;
 
   std::string path(v1::LogStream stream) const;
+  // What the paths of all streams begin with, absolute: for people of another host.
+  std::string place() const;
   // Where a program may leave word of what went wrong (TORCHELASTIC_ERROR_FILE).
   std::string error_file() const;
   // The last lines of standard error, and of standard output before them while there is room: at

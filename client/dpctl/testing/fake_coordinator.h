@@ -32,6 +32,7 @@ class FakeCoordinator : public client::JobsConnection,
   // be cancelled.
   std::deque<v1::ReadLogsResponse> log_pages;
   std::vector<v1::ReadLogsRequest> log_reads;
+  v1::ReadLogsResponse outstanding;  // answer of a Read without lines
   // The longest that a caller of WatchJob, WatchWorkers or GetJob was ready to wait.
   absl::Duration longest_deadline = absl::ZeroDuration();
   // What becomes of a job that somebody watches.
@@ -175,6 +176,7 @@ class FakeCoordinator : public client::JobsConnection,
   absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
                                                 absl::Duration) override {
     if (Lost()) return Away();
+    if (request.without_lines()) return outstanding;
     log_reads.push_back(request);
     if (log_pages.empty()) return AwaitCancelAll();
     v1::ReadLogsResponse page = log_pages.front();

@@ -268,6 +268,7 @@ absl::StatusOr<v1::AppendLogsResponse> FakeCoordinator::AppendLogs(
   }
   largest_batch_ = std::max(largest_batch_, request.ByteSizeLong());
   submitted_at_ = FromProto(request.job_submitted_at());
+  told_.insert(told_.end(), request.ranks().begin(), request.ranks().end());
   v1::AppendLogsResponse response;
   for (const v1::LogChunk& chunk : request.chunks()) {
     std::string& stored = stored_[chunk.stream()];
@@ -308,6 +309,15 @@ absl::Time FakeCoordinator::found_at(v1::LogStream stream, uint64_t offset) cons
   MutexLock lock(mu_);
   const auto found = found_at_.find({stream, offset});
   return found == found_at_.end() ? absl::InfinitePast() : found->second;
+}
+
+std::vector<v1::RankOutput> FakeCoordinator::told_of(int rank) const {
+  MutexLock lock(mu_);
+  std::vector<v1::RankOutput> told;
+  for (const v1::RankOutput& each : told_) {
+    if (each.rank() == rank) told.push_back(each);
+  }
+  return told;
 }
 
 absl::Time FakeCoordinator::submitted_at() const {

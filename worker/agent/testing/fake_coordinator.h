@@ -65,6 +65,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   absl::Time found_at(v1::LogStream stream, uint64_t offset) const DP_EXCLUDES(mu_);
   // What the last batch said of its job.
   absl::Time submitted_at() const DP_EXCLUDES(mu_);
+  // What was told of a rank's output, the latest last.
+  std::vector<v1::RankOutput> told_of(int rank) const DP_EXCLUDES(mu_);
 
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request,
                                                 absl::Duration deadline_in) override;
@@ -123,6 +125,7 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   int refusals_ DP_GUARDED_BY(mu_) = 0;
   std::map<std::pair<v1::LogStream, uint64_t>, absl::Time> found_at_ DP_GUARDED_BY(mu_);
   absl::Time submitted_at_ DP_GUARDED_BY(mu_);
+  std::vector<v1::RankOutput> told_ DP_GUARDED_BY(mu_);
   bool leaving_ DP_GUARDED_BY(mu_) = false;
   std::set<int> gpu_uses_ DP_GUARDED_BY(mu_);  // of the first GPU, in percent, since the restart
   std::set<int> stopped_ DP_GUARDED_BY(mu_);   // ranks
