@@ -76,6 +76,8 @@ class WorldsConnection {
                                                 absl::Duration deadline_in) = 0;
   virtual absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
                                                             absl::Duration deadline_in) = 0;
+  virtual absl::StatusOr<v1::CompleteFirstStepResponse> CompleteFirstStep(
+      const v1::CompleteFirstStepRequest& request, absl::Duration deadline_in) = 0;
   virtual absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest& request,
                                                     absl::Duration deadline_in) = 0;
 };

@@ -239,6 +239,11 @@ absl::StatusOr<v1::WatchWorldResponse> GrpcConnection::WatchWorld(
   return Call(*worlds_, &v1::Worlds::Stub::Watch, request, deadline_in);
 }
 
+absl::StatusOr<v1::CompleteFirstStepResponse> GrpcConnection::CompleteFirstStep(
+    const v1::CompleteFirstStepRequest& request, absl::Duration deadline_in) {
+  return Call(*worlds_, &v1::Worlds::Stub::CompleteFirstStep, request, deadline_in);
+}
+
 absl::StatusOr<v1::AccuseResponse> GrpcConnection::Accuse(const v1::AccuseRequest& request,
                                                           absl::Duration deadline_in) {
   return Call(*worlds_, &v1::Worlds::Stub::Accuse, request, deadline_in);

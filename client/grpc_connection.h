@@ -82,6 +82,8 @@ class GrpcConnection final : public JobsConnection,
                                         absl::Duration deadline_in) override;
   absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
                                                     absl::Duration deadline_in) override;
+  absl::StatusOr<v1::CompleteFirstStepResponse> CompleteFirstStep(
+      const v1::CompleteFirstStepRequest& request, absl::Duration deadline_in) override;
   absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest& request,
                                             absl::Duration deadline_in) override;
 

@@ -29,7 +29,7 @@ struct RestartLimits {
   int infra = 10;  // within `window`, as are the next two
   int hang = 3;
   std::optional<int> oom;  // absent: `user` counts these
-  int startup = 3;         // generations in a row that never ran, whatever ended them
+  int startup = 3;         // generations in a row without a first step, whatever ended them
   absl::Duration window = absl::Hours(1);
   // Of a rank, 128 + N for signal N.
   std::vector<int> never_exit_codes = {};
@@ -247,6 +247,12 @@ struct FinishJob {
 
 struct JoinWorld {
   RankKey rank;
+  bool tells_first_step = false;  // a CompleteFirstStep of this rank will follow
+};
+
+// The ranks of a generation have done a step together, or have found that none is left to do.
+struct CompleteFirstStep {
+  RankKey rank;  // who says so, once a generation
 };
 
 // One batch on the store of a generation: atomic, or, with `groups`, of groups each of which is.
@@ -314,7 +320,8 @@ using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, Register
                             LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch,
                             RegisterCheckpoint, RegisterWeights, AskHandover, RetryJob, FinishJob,
                             HoldJob, ReleaseJob, PrioritizeJob, RequeueJob, ExpireJob, ForgetJob,
-                            DrainWorker, UndrainWorker, GiveUpRank, ReportSlots>;
+                            DrainWorker, UndrainWorker, GiveUpRank, ReportSlots,
+                            CompleteFirstStep>;
 
 struct Command {
   absl::Time at;  // when the decision was taken

@@ -282,8 +282,15 @@ void Coordinator::Release(const Job& job, int rank) {
 absl::StatusOr<Reply> Coordinator::On(const JoinWorld& command, absl::Time at) {
   DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
   const Sight before = See(*job);
-  DP_ASSIGN_OR_RETURN(const bool changed, RankJoined(*job, command.rank.rank, at));
+  DP_ASSIGN_OR_RETURN(const bool changed, RankJoined(*job, command.rank.rank, command.tells_first_step, at));
   if (changed) Moved(*job, before);
+  return Reply();
+}
+
+absl::StatusOr<Reply> Coordinator::On(const CompleteFirstStep& command, absl::Time at) {
+  DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
+  // Nobody waits for it.
+  recorded_ = FirstStepDone(*job, at);
   return Reply();
 }
 

@@ -53,6 +53,7 @@ struct Failure {
   Generation generation = {};                 // not valid where the job was never placed
   std::optional<absl::Time> running_at = {};  // of its generation; absent: it never ran
   JobId preempted_by = {};                    // who took its slots, with kPreempt
+  bool before_first_step = false;             // of its generation, where one of its ranks tells
 };
 
 // What ended a generation that had a successor.
@@ -117,6 +118,8 @@ struct Job {
   std::vector<Rank> ranks;  // empty before the first placement
   int store_port = 0;       // of its TCPStore endpoint, until all its ranks are gone; 0: none
   bool on_gpus = false;     // the ranks of this generation train on GPUs
+  bool tells_first_step = false;              // so does a rank of this generation
+  std::optional<absl::Time> first_step_at = {};  // of this generation, once it was told
   Rendezvous world;
   Suspicion suspicion;
   Checkpoints checkpoints;

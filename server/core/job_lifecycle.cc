@@ -73,6 +73,7 @@ void Stop(Job& job, Failure failure, absl::Time at) {
   failure.at = at;
   failure.generation = job.generation;
   failure.running_at = job.running_at;
+  failure.before_first_step = job.tells_first_step && !job.first_step_at.has_value();
   job.world.Close(failure.message);
   job.failure = std::move(failure);
   job.state = JobState::kStopping;
@@ -174,6 +175,8 @@ void Place(Job& job, std::vector<Rank> ranks, absl::Time at) {
   job.world = Rendezvous(static_cast<int>(ranks.size()));
   job.ranks = std::move(ranks);
   job.handover.reset();
+  job.tells_first_step = false;
+  job.first_step_at.reset();
   job.state = JobState::kStarting;
   job.placed_at = at;
   job.not_before = absl::InfinitePast();
@@ -192,7 +195,7 @@ bool RankStarted(Job& job, int rank, int64_t pid, absl::Time at) {
   return changed;
 }
 
-absl::StatusOr<bool> RankJoined(Job& job, int rank, absl::Time at) {
+absl::StatusOr<bool> RankJoined(Job& job, int rank, bool tells_first_step, absl::Time at) {
   Rank& r = job.ranks.at(rank);
   if (r.state >= RankState::kExited) {
     return absl::FailedPreconditionError(absl::StrCat("job ", job.id.ToString(), ": rank ", rank,
@@ -201,7 +204,17 @@ absl::StatusOr<bool> RankJoined(Job& job, int rank, absl::Time at) {
   DP_ASSIGN_OR_RETURN(const bool changed, job.world.Join(rank));
   if (!changed) return false;
   r.state = RankState::kJoined;
+  job.tells_first_step |= tells_first_step;
   Settle(job, at);
+  return true;
+}
+
+bool FirstStepDone(Job& job, absl::Time at) {
+  const bool under_way = job.state == JobState::kRunning || job.state == JobState::kStopping;
+  if (!under_way || job.first_step_at.has_value()) return false;
+  job.first_step_at = at;
+  // A failure may have overtaken the word.
+  if (job.failure.has_value()) job.failure->before_first_step = false;
   return true;
 }
 

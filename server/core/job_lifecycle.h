@@ -24,7 +24,10 @@ bool RankStarted(Job& job, int rank, int64_t pid, absl::Time at);
 
 // Errors: InvalidArgument no such rank; FailedPrecondition its process has ended, or the world is
 // closed.
-absl::StatusOr<bool> RankJoined(Job& job, int rank, absl::Time at);
+absl::StatusOr<bool> RankJoined(Job& job, int rank, bool tells_first_step, absl::Time at);
+
+// The first step of its generation is done.
+bool FirstStepDone(Job& job, absl::Time at);
 
 // How a rank's process ended; a non-empty `error` says why there was none.
 struct RankEnd {

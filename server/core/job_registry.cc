@@ -84,6 +84,8 @@ void Add(Digest& digest, const Failure& failure) {
   digest.Add(failure.host).Add(failure.at).Add(failure.last_lines.size());
   digest.Add(failure.generation).Add(failure.preempted_by);
   Add(digest, failure.running_at);
+  // What older releases did not know is told only where there is something to tell, here and below.
+  if (failure.before_first_step) digest.Add(absl::string_view("before the first step"));
   for (const std::string& line : failure.last_lines) digest.Add(line);
   Add(digest, failure.exit);
 }
@@ -168,7 +170,6 @@ void Add(Digest& digest, const Job& job) {
   digest.Add(job.spec.joins_by_running).Add(static_cast<uint64_t>(job.state));
   digest.Add(job.spec.store_port).Add(static_cast<uint64_t>(job.store_port));
   digest.Add(job.spec.saves);
-  // What older releases did not know is told only where there is something to tell.
   if (job.spec.gpu_training) digest.Add(absl::string_view("trains on GPUs")).Add(job.on_gpus);
   Add(digest, job.spec.grace);
   digest.Add(job.version).Add(job.generation).Add(job.ranks.size());
@@ -189,6 +190,8 @@ void Add(Digest& digest, const Job& job) {
   digest.Add(job.submitted_at);
   Add(digest, job.placed_at);
   Add(digest, job.running_at);
+  if (job.tells_first_step) digest.Add(absl::string_view("tells its first step"));
+  if (job.first_step_at.has_value()) digest.Add(*job.first_step_at);
   Add(digest, job.finished_at);
   AddTurn(digest, job);
 }

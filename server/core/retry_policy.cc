@@ -102,14 +102,25 @@ int InARow(const Job& job, Such such) {
   return 1 + static_cast<int>(other - job.past.rbegin());
 }
 
-bool NeverRan(const Failure& failure) {
-  return !failure.running_at.has_value() && failure.failure_class != FailureClass::kPreempt;
-}
-
 bool HasCheckpointOf(const Job& job, Generation generation) {
   const auto& all = job.checkpoints.all();
   return std::any_of(all.begin(), all.end(),
                      [&](const Checkpoint& one) { return one.generation == generation; });
+}
+
+// Word of a step may have been lost with the rank that sent it; that of a checkpoint counts as well.
+bool NeverStepped(const Job& job, const Failure& failure) {
+  if (failure.failure_class == FailureClass::kPreempt) return false;
+  if (!failure.running_at.has_value()) return true;
+  return failure.before_first_step && !HasCheckpointOf(job, failure.generation);
+}
+
+std::string NeverStartedText(const Job& job, int in_a_row) {
+  return absl::StrCat("restart.startup is ", job.spec.restart->startup, ", and ", in_a_row,
+                      in_a_row == 1 ? " generation has" : " generations in a row have",
+                      job.failure->before_first_step && job.failure->running_at.has_value()
+                          ? " ended before the first step was done"
+                          : " ended before all ranks were there");
 }
 
 bool ShortLived(const Job& job, const Failure& failure) {
@@ -143,11 +154,8 @@ Action DecideRetry(const Job& job, absl::Time now) {
   if (Contains(limits.never_exit_codes, code)) {
     return finish(absl::StrCat("restart.neverRetryExitCodes has ", *code));
   }
-  if (const int never_ran = InARow(job, NeverRan); never_ran > limits.startup) {
-    return finish(absl::StrCat("restart.startup is ", limits.startup, ", and ", never_ran,
-                               never_ran == 1 ? " generation has" : " generations in a row have",
-                               " ended before all ranks were there"));
-  }
+  const int in_vain = InARow(job, [&](const Failure& each) { return NeverStepped(job, each); });
+  if (in_vain > limits.startup) return finish(NeverStartedText(job, in_vain));
   if (job.time_left <= absl::ZeroDuration()) return finish("its maxDuration is used up");
   RetryJob retry{job.id, job.generation, now + BackOffBefore(job), {}};
   if (Contains(limits.always_exit_codes, code)) return retry;

@@ -31,8 +31,16 @@ class RetryPolicyTest : public testing::Test {
     Failure failure{.failure_class = failure_class, .exit = exit, .at = now_};
     failure.generation = job_.generation;
     if (ran > absl::ZeroDuration()) failure.running_at = now_ - ran;
+    failure.before_first_step = before_first_step_;
     job_.failure = failure;
     return Take(DecideRetry(job_, now_));
+  }
+  // All its ranks were there, and one was to tell of the first step.
+  std::string FailBeforeTheFirstStep(absl::Duration ran = absl::Hours(1)) {
+    before_first_step_ = true;
+    std::string verdict = Fail(FailureClass::kInfra, ran);
+    before_first_step_ = false;
+    return verdict;
   }
   std::string FailToStart(FailureClass failure_class) {
     return Fail(failure_class, absl::ZeroDuration());
@@ -42,6 +50,8 @@ class RetryPolicyTest : public testing::Test {
   absl::Time now_ = absl::FromUnixSeconds(1'000'000);
 
  private:
+  bool before_first_step_ = false;
+
   std::string Take(const Action& verdict) {
     if (const auto* finish = std::get_if<FinishJob>(&verdict)) return finish->reason;
     const auto& retry = std::get<RetryJob>(verdict);
@@ -113,6 +123,29 @@ TEST_F(RetryPolicyTest, AGenerationThatRanForgivesThoseThatDidNot) {
   EXPECT_EQ(FailToStart(FailureClass::kUser), "after 0 as user");
   EXPECT_EQ(Fail(FailureClass::kUser), "after 0 as user");
   EXPECT_EQ(FailToStart(FailureClass::kUser), "after 0 as user");
+}
+
+TEST_F(RetryPolicyTest, RanksThatJoinAndNeverStepCountAsThoseThatNeverCame) {
+  limits().startup = 2;
+  EXPECT_EQ(FailBeforeTheFirstStep(), "after 0 as infra");
+  EXPECT_EQ(FailToStart(FailureClass::kInfra), "after 0 as infra");
+  EXPECT_EQ(FailBeforeTheFirstStep(),
+            "restart.startup is 2, and 3 generations in a row have ended before the first step was "
+            "done");
+}
+
+TEST_F(RetryPolicyTest, AStepForgivesGenerationsWithoutOne) {
+  limits().startup = 1;
+  EXPECT_EQ(FailBeforeTheFirstStep(), "after 0 as infra");
+  EXPECT_EQ(Fail(FailureClass::kInfra), "after 0 as infra");
+  EXPECT_EQ(FailBeforeTheFirstStep(), "after 0 as infra");
+}
+
+TEST_F(RetryPolicyTest, ACheckpointIsWordOfAStep) {
+  limits().startup = 0;
+  const RankKey next{job_.id, Generation(job_.generation.value() + 1), 0};
+  job_.checkpoints.Register({next, 400, "/checkpoints/400", "", 1, 1}, now_);
+  EXPECT_EQ(FailBeforeTheFirstStep(), "after 0 as infra");
 }
 
 TEST_F(RetryPolicyTest, ExitCodesDecideBeforeBudgets) {

@@ -209,6 +209,10 @@ Record ToRecord(const core::Command& command) {
           [&](const core::ReportRank& report) { Fill(report, record.mutable_report_rank()); },
           [&](const core::JoinWorld& join) {
             Fill(join.rank, record.mutable_join_world()->mutable_rank());
+            record.mutable_join_world()->set_tells_first_step(join.tells_first_step);
+          },
+          [&](const core::CompleteFirstStep& step) {
+            Fill(step.rank, record.mutable_complete_first_step()->mutable_rank());
           },
           [&](const core::AccusePeers& accuse) { Fill(accuse, record.mutable_accuse_peers()); },
           [&](const core::StoreBatch& batch) { Fill(batch, record.mutable_store_batch()); },

@@ -188,7 +188,10 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
     case Record::kReportRank:
       return ToCommand(record.report_rank());
     case Record::kJoinWorld:
-      return core::JoinWorld{ToKey(record.join_world().rank())};
+      return core::JoinWorld{ToKey(record.join_world().rank()),
+                             record.join_world().tells_first_step()};
+    case Record::kCompleteFirstStep:
+      return core::CompleteFirstStep{ToKey(record.complete_first_step().rank())};
     case Record::kAccusePeers:
       return ToCommand(record.accuse_peers());
     case Record::kStoreBatch:

@@ -77,6 +77,11 @@ void LogRegistered(const core::Worker& worker) {
        {"slots", worker.slots.size()}});
 }
 
+void LogFirstStep(const core::RankKey& rank) {
+  Log(Severity::kInfo, "first_step_done",
+      {{"job", rank.job.value()}, {"generation", rank.generation.value()}});
+}
+
 void LogAccused(const core::AccusePeers& accuse) {
   Log(Severity::kInfo, "peers_accused",
       {{"job", accuse.rank.job.value()},
@@ -141,6 +146,7 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
           [&](const core::JoinWorld& join) {
             LogSealed(join.rank.job, outcome, coordinator, command.at);
           },
+          [](const core::CompleteFirstStep& step) { LogFirstStep(step.rank); },
           [&](const core::AccusePeers& accuse) { LogAccused(accuse); },
           [](const core::StoreBatch&) {},
           [](const core::RegisterCheckpoint& checkpoint) { LogCheckpoint(checkpoint); },

@@ -119,7 +119,8 @@ absl::StatusOr<core::Failure> Load(const journal::SavedFailure& proto) {
       .at = FromProto(proto.at()),
       .generation = Generation(proto.generation()),
       .running_at = LoadTime(proto.has_running_at(), &journal::SavedFailure::running_at, proto),
-      .preempted_by = JobId(proto.preempted_by())};
+      .preempted_by = JobId(proto.preempted_by()),
+      .before_first_step = proto.before_first_step()};
 }
 
 absl::StatusOr<core::Handover> LoadHandover(const journal::SavedJob& proto) {
@@ -234,6 +235,8 @@ absl::StatusOr<core::Job> Load(const journal::SavedJob& proto) {
   DP_RETURN_IF_ERROR(LoadRestarts(proto, &job));
   DP_RETURN_IF_ERROR(LoadTurn(proto, &job));
   job.submitted_at = submitted.at;
+  job.tells_first_step = proto.tells_first_step();
+  job.first_step_at = LoadTime(proto.has_first_step_at(), &journal::SavedJob::first_step_at, proto);
   job.placed_at = LoadTime(proto.has_placed_at(), &journal::SavedJob::placed_at, proto);
   job.running_at = LoadTime(proto.has_running_at(), &journal::SavedJob::running_at, proto);
   job.finished_at = LoadTime(proto.has_finished_at(), &journal::SavedJob::finished_at, proto);

@@ -102,7 +102,7 @@ void Save(const core::Suspicion& suspicion, journal::SavedSuspicion* proto) {
 
 void Save(const core::Failure& failure, journal::SavedFailure* proto) {
   const auto& [failure_class, rank, worker, host, exit, message, last_lines, at, generation,
-               running_at, preempted_by] = failure;
+               running_at, preempted_by, before_first_step] = failure;
   proto->set_failure_class(ToProto(failure_class));
   if (rank.has_value()) proto->set_rank(*rank);
   proto->set_worker(worker);
@@ -114,6 +114,7 @@ void Save(const core::Failure& failure, journal::SavedFailure* proto) {
   proto->set_generation(generation.value());
   SaveTime(running_at, &journal::SavedFailure::mutable_running_at, proto);
   proto->set_preempted_by(preempted_by.value());
+  proto->set_before_first_step(before_first_step);
 }
 
 void Save(const core::Handover& handover, journal::SavedJob* proto) {
@@ -178,7 +179,7 @@ void Save(const core::Event& event, journal::SavedEvent* proto) {
 
 void Save(const core::Job& job, journal::SavedJob* proto) {
   const auto& [id, request_id, user, spec, state, version, generation, ranks, store_port, on_gpus,
-               world, suspicion, checkpoints, weights, handover, failure, past, restarts,
+               tells_first_step, first_step_at, world, suspicion, checkpoints, weights, handover, failure, past, restarts,
                restart_count, not_before, no_retry, not_restarted, priority, held, queued, after,
                time_left, deadline, submitted_at, placed_at, running_at, finished_at] = job;
   proto->set_id(id.value());
@@ -189,6 +190,8 @@ void Save(const core::Job& job, journal::SavedJob* proto) {
   for (const core::Rank& rank : ranks) Save(rank, proto->add_ranks());
   proto->set_store_port(store_port);
   proto->set_on_gpus(on_gpus);
+  proto->set_tells_first_step(tells_first_step);
+  SaveTime(first_step_at, &journal::SavedJob::mutable_first_step_at, proto);
   Save(world, proto->mutable_world());
   Save(suspicion, proto->mutable_suspicion());
   for (const core::Checkpoint& one : checkpoints.all()) Save(one, proto->add_checkpoints());

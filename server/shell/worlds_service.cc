@@ -18,7 +18,7 @@ grpc::ServerUnaryReactor* WorldsService::Join(grpc::CallbackServerContext* conte
                                               v1::JoinResponse* response) {
   const JobId job(request->job());
   const core::RankKey rank{job, Generation(request->generation()), request->rank()};
-  return Apply(driver_, context, core::JoinWorld{rank},
+  return Apply(driver_, context, core::JoinWorld{rank, request->tells_first_step()},
                [=](const core::Outcome&, const View& view) {
                  const auto world = view.coordinator.world(job);
                  if (!world.ok()) return world.status();
@@ -45,6 +45,18 @@ grpc::ServerUnaryReactor* WorldsService::Watch(grpc::CallbackServerContext*,
                 *response->mutable_world() = ToProto(*world);
                 return absl::OkStatus();
               });
+}
+
+grpc::ServerUnaryReactor* WorldsService::CompleteFirstStep(
+    grpc::CallbackServerContext* context, const v1::CompleteFirstStepRequest* request,
+    v1::CompleteFirstStepResponse* response) {
+  const core::RankKey rank{JobId(request->job()), Generation(request->generation()),
+                           request->rank()};
+  return Apply(driver_, context, core::CompleteFirstStep{rank},
+               [=](const core::Outcome&, const View& view) {
+                 SetHeader(view, response);
+                 return absl::OkStatus();
+               });
 }
 
 grpc::ServerUnaryReactor* WorldsService::Accuse(grpc::CallbackServerContext* context,

@@ -16,6 +16,9 @@ class WorldsService final : public v1::Worlds::CallbackService {
   grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext* context,
                                   const v1::WatchWorldRequest* request,
                                   v1::WatchWorldResponse* response) override;
+  grpc::ServerUnaryReactor* CompleteFirstStep(grpc::CallbackServerContext* context,
+                                              const v1::CompleteFirstStepRequest* request,
+                                              v1::CompleteFirstStepResponse* response) override;
   grpc::ServerUnaryReactor* Accuse(grpc::CallbackServerContext* context,
                                    const v1::AccuseRequest* request,
                                    v1::AccuseResponse* response) override;

@@ -116,6 +116,7 @@ void Retry(Life& life) {
 void RunWithStore(Life& life) {
   life.Add(core::SubmitJob{"request 6", {"runs", 2, "payload", true, 2, true}});
   life.Run(6, 29501);
+  life.Add(core::CompleteFirstStep{Rank(6, 0)});
   life.Add(core::StoreBatch{
       JobId(6),
       Generation(1),

@@ -136,7 +136,10 @@ Script::Lines Script::RunCommand(const Line& line) {
   if (verb == "limit") return SetLimit(line);
   if (verb == "due") return JudgeTime();
   if (verb == "place") return PlaceAll();
-  if (verb == "join") return Apply(core::JoinWorld{Rank(line)});
+  if (verb == "join") {
+    return Apply(core::JoinWorld{Rank(line), line.option("tells", "") == "first-step"});
+  }
+  if (verb == "stepped") return Apply(core::CompleteFirstStep{Rank(line)});
   if (verb == "checkpoint" || verb == "weights") return Apply(Made(line));
   if (verb == "handover") {
     return Apply(core::AskHandover{JobId(ToNumber(line.word(1))), line.option("reason", "asked")});

@@ -209,6 +209,7 @@ void Process::Exchange() {
 
 void Process::Step(int step) {
   if (asked_to_leave_ && step <= kSteps) return Leave(step - 1);
+  if (key_.rank == 0 && step == 2) TellFirstStep();
   if (key_.rank == 0 && step > 1) SaveCheckpoint(step - 1);
   if (step > kSteps) return Finish();
   const std::string element = absl::StrCat(key_.rank, " at ", step);
@@ -217,6 +218,20 @@ void Process::Step(int step) {
             table_.ToldSum(key_, results.at(0).number);
             Pop(step);
           });
+}
+
+void Process::TellFirstStep() {
+  Retry<Done>(
+      env_, kPatient,
+      [self = shared_from_this()](absl::Duration deadline, Reply<Done> done) {
+        self->network_.Call<Done>(
+            self->node_, deadline,
+            [key = self->key_](Service& service, auto reply) {
+              service.Act(core::CompleteFirstStep{key}, reply);
+            },
+            std::move(done));
+      },
+      [](const auto&) {});  // refused where its generation is over
 }
 
 void Process::SaveCheckpoint(int step) {

@@ -94,7 +94,8 @@ class Process : public std::enable_shared_from_this<Process> {
   void Exchange();
   void Step(int step);
   void Pop(int step);
-  // Beside the steps; rank 0 does, as in production.
+  // Beside the steps; rank 0 does, as in production, the next two.
+  void TellFirstStep();
   void SaveCheckpoint(int step);
   void Work(int step);
   void Finish();

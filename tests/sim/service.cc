@@ -82,7 +82,7 @@ void Service::RegisterCheckpoint(const core::RegisterCheckpoint& request, Reply<
 }
 
 void Service::Join(const core::RankKey& rank, Reply<core::World> reply) {
-  shell_.Submit(core::JoinWorld{rank},
+  shell_.Submit(core::JoinWorld{rank, /*tells_first_step=*/rank.rank == 0},
                 [this, job = rank.job, reply = std::move(reply)](const core::Outcome& outcome) {
                   outcome.status.ok() ? reply(coordinator().world(job)) : reply(outcome.status);
                 });

@@ -45,6 +45,10 @@ class ScriptedWorlds final : public client::WorldsConnection {
   absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest&, absl::Duration) override {
     return absl::UnimplementedError("");
   }
+  absl::StatusOr<v1::CompleteFirstStepResponse> CompleteFirstStep(
+      const v1::CompleteFirstStepRequest&, absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
   absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest&, absl::Duration) override {
     return absl::UnimplementedError("");
   }

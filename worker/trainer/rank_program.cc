@@ -25,6 +25,7 @@
 #include "worker/trainer/fault_point.h"
 #include "worker/trainer/final_weights.h"
 #include "worker/trainer/finish_together.h"
+#include "worker/trainer/first_step_report.h"
 #include "worker/trainer/handover_watch.h"
 #include "worker/trainer/manifest.h"
 #include "worker/trainer/open_group.h"
@@ -204,7 +205,10 @@ class RankProgram {
     if (session_.checkpoints().empty()) {
       DP_RETURN_IF_ERROR(CheckSomethingLeft(progress.position(), StepsTotal(plan, sampler)));
     }
-    if (environment_.rank == 0) watch_.emplace(background_, environment_, clock_);
+    if (environment_.rank == 0) {
+      watch_.emplace(background_, environment_, clock_);
+      first_step_.emplace(background_, environment_, clock_);
+    }
     std::string trace;
     TrainLoop loop({.plan = plan,
                     .model = model,
@@ -217,6 +221,7 @@ class RankProgram {
                     .saver = saver_ ? &*saver_ : nullptr,
                     .program = program.get(),
                     .asked_to_leave = [this] { return watch_ && watch_->asked(); },
+                    .first_step_done = [this] { if (first_step_) first_step_->Done(); },
                     .trace = plan.trace_file.empty() ? nullptr : &trace});
     DP_ASSIGN_OR_RETURN(const TrainingEnd end, loop.Run());
     absl::Status saved;
@@ -299,6 +304,7 @@ class RankProgram {
   // Rank 0's.
   std::optional<Saver> saver_;
   std::optional<HandoverWatch> watch_;
+  std::optional<FirstStepReport> first_step_;
 };
 
 }  // namespace

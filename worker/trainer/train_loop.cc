@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -38,7 +39,14 @@ TrainLoop::TrainLoop(const Parts& parts)
 
 absl::StatusOr<TrainingEnd> TrainLoop::Run() {
   parts_.progress.Started();
-  return RunEpochs();
+  const absl::StatusOr<TrainingEnd> end = RunEpochs();
+  if (end.ok() && !stepped_) parts_.first_step_done();
+  return end;
+}
+
+void TrainLoop::StepDone(double loss, int64_t samples) {
+  parts_.progress.StepDone(loss, samples);
+  if (!std::exchange(stepped_, true)) parts_.first_step_done();
 }
 
 absl::Status TrainLoop::SaveEnd() {
@@ -100,7 +108,7 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   const RankModel::Tail averaged = parts_.model.ReadTail();
   DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
   parts_.model.optimizer->Step(parts_.progress.steps() + 1);
-  parts_.progress.StepDone(averaged.loss, step.global_count);
+  StepDone(averaged.loss, step.global_count);
   // Where nothing is left to do, the training is done rather than handed over.
   leaving_ = averaged.leaving > 0 && !finished();
   if (parts_.saver != nullptr) {

@@ -51,6 +51,8 @@ class TrainLoop {
     engine::StepProgram* program = nullptr;
     // Whether this rank has learnt that all are to leave. Asked before each step.
     std::function<bool()> asked_to_leave = [] { return false; };
+    // Called when the first step here is done, or none is left to do.
+    std::function<void()> first_step_done = [] {};
     std::string* trace = nullptr;  // gets the trace of the first steps, where it is wanted
   };
   explicit TrainLoop(const Parts& parts);
@@ -84,6 +86,7 @@ class TrainLoop {
   absl::Status CheckWeights(int epoch) const;
   absl::Status EvaluateAfter(int epoch);
   void TellSaved();
+  void StepDone(double loss, int64_t samples);
   bool finished() const { return steps_begun() >= steps_total_; }
 
   const Parts parts_;
@@ -95,6 +98,7 @@ class TrainLoop {
   };
   std::deque<BegunStep> begun_;  // by the program, under way
   bool leaving_ = false;
+  bool stepped_ = false;
 };
 
 }  // namespace dp::trainer

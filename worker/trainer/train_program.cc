@@ -62,7 +62,7 @@ absl::Status TrainLoop::EndStep() {
   DP_RETURN_IF_ERROR(CheckLoss(loss));
   const int64_t samples = begun_.front().global_count;
   begun_.pop_front();
-  parts_.progress.StepDone(loss, samples);
+  StepDone(loss, samples);
   return absl::OkStatus();
 }
 

@@ -27,6 +27,7 @@ absl::Status WorldSession::Join(absl::Duration timeout) {
   request.set_job(environment_.job.value());
   request.set_generation(environment_.generation.value());
   request.set_rank(environment_.rank);
+  request.set_tells_first_step(environment_.rank == 0);
   DP_ASSIGN_OR_RETURN(
       v1::JoinResponse response,
       client::RetryLoop(Policy(timeout, client::kAnswerSlack), clock_, pause_,

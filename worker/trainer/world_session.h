@@ -21,7 +21,8 @@ class WorldSession {
   WorldSession(client::WorldsConnection& connection, client::Pause& pause,
                const Environment& environment, const Clock& clock);
 
-  // Joins, and keeps what the job asks for and has left.
+  // Joins, and keeps what the job asks for and has left. Rank 0 says that it tells of the first step
+  // (FirstStepReport).
   // Errors: FailedPrecondition the generation is over; NotFound; Unavailable after `timeout`.
   absl::Status Join(absl::Duration timeout);
 

@@ -18,6 +18,7 @@ class FakeWorlds final : public client::WorldsConnection {
 
   absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, absl::Duration) override {
     joined_rank = request.rank();
+    tells_first_step = request.tells_first_step();
     v1::JoinResponse response;
     response.mutable_world()->set_state(v1::WORLD_STATE_FORMING);
     response.mutable_world()->set_version(1);
@@ -35,6 +36,11 @@ class FakeWorlds final : public client::WorldsConnection {
     return response;
   }
 
+  absl::StatusOr<v1::CompleteFirstStepResponse> CompleteFirstStep(
+      const v1::CompleteFirstStepRequest&, absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+
   absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest& request,
                                             absl::Duration) override {
     accusation = request;
@@ -50,6 +56,7 @@ class FakeWorlds final : public client::WorldsConnection {
 
   std::deque<v1::World> next;
   int joined_rank = -1;
+  bool tells_first_step = false;
   v1::AccuseRequest accusation;
   uint64_t watched_since = 0;
 
@@ -71,6 +78,14 @@ class WorldSessionTest : public ::testing::Test {
 TEST_F(WorldSessionTest, JoiningTellsTheRankAndBringsTheJob) {
   EXPECT_EQ(worlds_.joined_rank, 2);
   EXPECT_EQ(session_.spec().name(), "demo");
+  EXPECT_FALSE(worlds_.tells_first_step);
+}
+
+TEST_F(WorldSessionTest, Rank0AnnouncesThatItTellsOfTheFirstStep) {
+  const Environment rank0{.job = JobId(7), .generation = Generation(1), .rank = 0};
+  WorldSession session(worlds_, pause_, rank0, clock_);
+  ASSERT_TRUE(session.Join(absl::Seconds(10)).ok());
+  EXPECT_TRUE(worlds_.tells_first_step);
 }
 
 TEST_F(WorldSessionTest, WatchesOnFromTheLastVersionUntilSealed) {
