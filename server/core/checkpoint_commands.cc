@@ -50,7 +50,8 @@ absl::StatusOr<Reply> Coordinator::On(const AskHandover& command, absl::Time) {
   }
   // The first reason stays.
   if (job->handover.has_value()) return Reply();
-  job->handover = {command.reason, command.cause, command.preempted_by, command.leave_by};
+  job->handover = {command.reason, command.cause, command.preempted_by, command.leave_by,
+                   /*names_checkpoint=*/command.version >= 2};
   Touch({Topic::Kind::kJob, job->id.value()});
   Touch({Topic::Kind::kWorld, job->id.value()});
   TouchWorkers(*job);

@@ -309,11 +309,16 @@ enum class HandoverCause {
 
 // The ranks of the job's generation are to save a checkpoint together, and to leave.
 struct AskHandover {
+  // 1 said of ranks that left, where the job saves, that they have saved; whether they could was not
+  // known. 2 says which checkpoint is on record.
+  static constexpr uint32_t kVersion = 2;
+
   JobId job;
   std::string reason;
   HandoverCause cause = HandoverCause::kMove;
   JobId preempted_by = {};                       // with kPreempt
   absl::Time leave_by = absl::InfiniteFuture();  // then they are to be stopped
+  uint32_t version = kVersion;
 };
 
 using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,

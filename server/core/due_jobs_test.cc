@@ -73,7 +73,7 @@ TEST_F(DueJobsTest, AJobThatSavesIsAskedToItsGraceBeforeItsDeadline) {
   EXPECT_EQ(state(job), "failed");
   EXPECT_EQ(Name(failure(job).failure_class), "timeout");
   EXPECT_EQ(failure(job).message,
-            "it has run for its maxDuration of 1m; its ranks have saved and left");
+            "it has run for its maxDuration of 1m; its ranks have left; no checkpoint is on record");
 }
 
 TEST_F(DueJobsTest, AJobThatHasNotSavedByItsDeadlineIsStopped) {
@@ -117,6 +117,24 @@ TEST_F(DueJobsTest, WhoLeavesWithoutHavingSavedIsNotSaidToHave) {
   EXPECT_EQ(failure(job).message,
             "its ranks have left; nothing was saved, as the job has no train.checkpoint, so it "
             "begins anew: node is drained");
+}
+
+TEST_F(DueJobsTest, WhoLeavesIsToldWhichCheckpointIsThere) {
+  const JobId job = RunForAMinute(/*saves=*/true);
+  Apply(RegisterCheckpoint{Key(job, 0), 150, "/c/150", std::string(64, 'a'), 1, 2});
+  Apply(AskHandover{job, "node is drained"});
+  ExitWith(job, 0, kHandedOverExitCode), Release(job, 0);
+  EXPECT_EQ(failure(job).message,
+            "its ranks have left; the latest checkpoint on record is of step 150: node is drained");
+}
+
+TEST_F(DueJobsTest, WhatAnEarlierReleaseHasRecordedReadsAsItDid) {
+  const JobId job = RunForAMinute(/*saves=*/true);
+  AskHandover ask{job, "node is drained"};
+  ask.version = 1;
+  Apply(ask);
+  ExitWith(job, 0, kHandedOverExitCode), Release(job, 0);
+  EXPECT_EQ(failure(job).message, "its ranks have saved and left: node is drained");
 }
 
 TEST_F(DueJobsTest, AJobThatIsOverGoesWhenItsTimeOnRecordIsUp) {

@@ -76,6 +76,7 @@ struct Handover {
   HandoverCause cause = HandoverCause::kMove;
   JobId preempted_by = {};
   absl::Time leave_by = absl::InfiniteFuture();
+  bool names_checkpoint = false;  // says which is on record, rather than that they have saved
 };
 
 // More would only repeat what the latest say, each with up to 20 KiB of output.

@@ -101,11 +101,18 @@ void StopForTime(Job& job, absl::string_view how, absl::Time at) {
   Stop(job, std::move(failure), at);
 }
 
-// A rank that leaves has saved before, where there is a place for it.
-absl::string_view HowTheyLeft(const Job& job) {
-  return job.spec.saves ? "its ranks have saved and left"
-                        : "its ranks have left; nothing was saved, as the job has no "
-                          "train.checkpoint, so it begins anew";
+// A rank that leaves tries to save before, where there is a place for it. Whether it could shows in
+// what is on record.
+std::string HowTheyLeft(const Job& job) {
+  if (!job.spec.saves) {
+    return "its ranks have left; nothing was saved, as the job has no train.checkpoint, so it begins "
+           "anew";
+  }
+  if (!job.handover->names_checkpoint) return "its ranks have saved and left";
+  const Checkpoint* latest = job.checkpoints.latest();
+  if (latest == nullptr) return "its ranks have left; no checkpoint is on record";
+  return absl::StrCat("its ranks have left; the latest checkpoint on record is of step ",
+                      latest->step);
 }
 
 // When the last rank has left as asked, the slots are free for others. The job goes on elsewhere,

@@ -148,6 +148,7 @@ void Add(Digest& digest, const std::optional<Handover>& handover) {
   if (!handover.has_value()) return;
   digest.Add(handover->reason).Add(static_cast<uint64_t>(handover->cause));
   digest.Add(handover->preempted_by).Add(handover->leave_by);
+  if (handover->names_checkpoint) digest.Add(absl::string_view("names its checkpoint"));
 }
 
 void AddTurn(Digest& digest, const Job& job) {

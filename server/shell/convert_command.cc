@@ -222,7 +222,10 @@ Record ToRecord(const core::Command& command) {
           [&](const core::RegisterWeights& weights) {
             Fill(weights, record.mutable_register_weights());
           },
-          [&](const core::AskHandover& ask) { Fill(ask, record.mutable_ask_handover()); },
+          [&](const core::AskHandover& ask) {
+            Fill(ask, record.mutable_ask_handover());
+            if (ask.version > 1) record.set_version(ask.version);
+          },
           [&](const core::RetryJob& retry) { Fill(retry, record.mutable_retry_job()); },
           [&](const core::FinishJob& finish) { Fill(finish, record.mutable_finish_job()); },
           [&](const core::HoldJob& hold) { record.mutable_hold_job()->set_job(hold.job.value()); },

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "server/shell/command_versions.h"
 
 namespace dp::server {
 namespace {
@@ -185,6 +186,39 @@ TEST(ConvertCommandTest, HowSoonRanksAreToJoinComesBack) {
     ASSERT_TRUE(back.ok()) << back.status();
     EXPECT_EQ(std::get<core::SubmitJob>(back->action).spec, given.spec);
   }
+}
+
+TEST(ConvertCommandTest, ALaterVersionOfACommandIsRefused) {
+  for (core::Action& action : AllActions()) {
+    journal::JournalRecord record = ToRecord(Command(std::move(action)));
+    record.set_version(VersionOf(record) + 1);
+    EXPECT_EQ(FromRecord(record).status().code(), absl::StatusCode::kFailedPrecondition);
+  }
+  journal::JournalRecord record = ToRecord(Command(core::AskHandover{JobId(7), "why"}));
+  record.set_version(3);
+  EXPECT_EQ(FromRecord(record).status().message(),
+            "ask_handover has version 3, this release knows up to 2; start the release that wrote "
+            "it, or a later one");
+}
+
+TEST(ConvertCommandTest, WhatIsKnownOfVersionsIsATable) {
+  const journal::JournalRecord record = ToRecord(Command(core::CancelJob{JobId(7)}));
+  journal::JournalRecord second = record;
+  second.set_version(2);
+  const CommandVersions known = {{journal::JournalRecord::kCancelJob, 2}};
+  EXPECT_TRUE(CheckVersion(record, known).ok());
+  EXPECT_TRUE(CheckVersion(second, known).ok());
+  EXPECT_FALSE(CheckVersion(second).ok());
+}
+
+TEST(ConvertCommandTest, ARecordWithoutAVersionMeansWhatItDidAtFirst) {
+  journal::JournalRecord record = ToRecord(Command(core::AskHandover{JobId(7), "why"}));
+  EXPECT_EQ(record.version(), 2u);
+  record.clear_version();
+  const auto back = FromRecord(record);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(std::get<core::AskHandover>(back->action).version, 1u);
+  EXPECT_EQ(ToRecord(*back).DebugString(), record.DebugString());
 }
 
 TEST(ConvertCommandTest, ARecordWithoutACommandIsRefused) {

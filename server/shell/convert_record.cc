@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "proto/convert/store_operations.h"
+#include "server/shell/command_versions.h"
 #include "server/shell/convert_handover.h"
 #include "server/shell/convert_job.h"
 #include "server/shell/convert_scheduling.h"
@@ -148,8 +149,9 @@ core::RegisterWeights ToCommand(const journal::RegisterWeights& proto) {
   return {ToKey(proto.rank()), proto.path(), proto.sha256(), proto.bytes()};
 }
 
-absl::StatusOr<core::Action> ToCommand(const journal::AskHandover& proto) {
+absl::StatusOr<core::Action> ToCommand(const journal::AskHandover& proto, uint32_t version) {
   core::AskHandover ask{JobId(proto.job()), proto.reason()};
+  ask.version = version;
   DP_ASSIGN_OR_RETURN(ask.cause, FromProto(proto.cause()));
   ask.preempted_by = JobId(proto.preempted_by());
   if (proto.has_leave_by()) ask.leave_by = FromProto(proto.leave_by());
@@ -201,7 +203,7 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
     case Record::kRegisterWeights:
       return ToCommand(record.register_weights());
     case Record::kAskHandover:
-      return ToCommand(record.ask_handover());
+      return ToCommand(record.ask_handover(), VersionOf(record));
     case Record::kRetryJob:
       return ToCommand(record.retry_job());
     case Record::kFinishJob:
@@ -245,6 +247,7 @@ core::KeptAnswers KeptAnswersOf(const journal::StartEpoch& start) {
 }
 
 absl::StatusOr<core::Command> FromRecord(const Record& record) {
+  DP_RETURN_IF_ERROR(CheckVersion(record));
   DP_ASSIGN_OR_RETURN(core::Action action, ToAction(record));
   return core::Command{FromProto(record.at()), std::move(action)};
 }

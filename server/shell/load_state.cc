@@ -128,6 +128,7 @@ absl::StatusOr<core::Handover> LoadHandover(const journal::SavedJob& proto) {
   core::Handover handover{.reason = proto.handover(), .preempted_by = JobId(asked.preempted_by())};
   DP_ASSIGN_OR_RETURN(handover.cause, FromProto(asked.cause()));
   if (asked.has_leave_by()) handover.leave_by = FromProto(asked.leave_by());
+  handover.names_checkpoint = asked.names_checkpoint();
   return handover;
 }
 

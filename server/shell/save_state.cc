@@ -118,16 +118,17 @@ void Save(const core::Failure& failure, journal::SavedFailure* proto) {
 }
 
 void Save(const core::Handover& handover, journal::SavedJob* proto) {
-  const auto& [reason, cause, preempted_by, leave_by] = handover;
+  const auto& [reason, cause, preempted_by, leave_by, names_checkpoint] = handover;
   proto->set_handover(reason);
   // All that older releases knew.
   const bool plain = cause == core::HandoverCause::kMove && !preempted_by.valid() &&
-                     leave_by == absl::InfiniteFuture();
+                     leave_by == absl::InfiniteFuture() && !names_checkpoint;
   if (plain) return;
   journal::SavedHandover* asked = proto->mutable_asked();
   asked->set_cause(ToProto(cause));
   asked->set_preempted_by(preempted_by.value());
   if (leave_by < absl::InfiniteFuture()) *asked->mutable_leave_by() = ToProto(leave_by);
+  asked->set_names_checkpoint(names_checkpoint);
 }
 
 void Save(const core::PastFailure& past, journal::SavedPastFailure* proto) {

@@ -9,10 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/core/coordinator.h"
+#include "server/shell/convert_command.h"
 #include "server/shell/scratch_dir.h"
 #include "server/shell/sqlite_checksum.h"
 
@@ -155,6 +157,17 @@ TEST_F(SqliteJournalTest, ALaterFormatIsRefused) {
   Append({Cancel(1)});
   Tamper("PRAGMA user_version = 4");
   ExpectRefused(absl::StatusCode::kFailedPrecondition, "has format 4");
+}
+
+TEST_F(SqliteJournalTest, ALaterVersionOfACommandIsRefusedByItsRecord) {
+  Append({Cancel(1), Cancel(2)});
+  journal::JournalRecord record = ToRecord(Cancel(2));
+  record.set_version(2);
+  const std::string bytes = record.SerializeAsString();
+  Tamper(absl::StrCat("UPDATE journal SET record = x'", absl::BytesToHexString(bytes),
+                      "', checksum = ", Checksum("2", bytes), " WHERE sequence = 2"));
+  ExpectRefused(absl::StatusCode::kFailedPrecondition,
+                "record 2: cancel_job has version 2, this release knows up to 1; start the release");
 }
 
 TEST_F(SqliteJournalTest, ADamagedRecordIsRefusedByItsNumber) {

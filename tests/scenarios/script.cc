@@ -142,7 +142,9 @@ Script::Lines Script::RunCommand(const Line& line) {
   if (verb == "stepped") return Apply(core::CompleteFirstStep{Rank(line)});
   if (verb == "checkpoint" || verb == "weights") return Apply(Made(line));
   if (verb == "handover") {
-    return Apply(core::AskHandover{JobId(ToNumber(line.word(1))), line.option("reason", "asked")});
+    core::AskHandover ask{JobId(ToNumber(line.word(1))), line.option("reason", "asked")};
+    ask.version = line.number("version", core::AskHandover::kVersion);
+    return Apply(std::move(ask));
   }
   if (verb == "accuse") return Apply(Accusation(line));
   if (verb == "give-up") {
