@@ -20,7 +20,7 @@ constexpr size_t kPieceBytes = 2000;
 }  // namespace
 
 Torture::Torture(uint64_t seed, Plant plant)
-    : plant_(plant), disk_(seed), random_(seed), hashes_({core::Coordinator().StateHash()}) {
+    : plant_(plant), disk_(seed), random_(seed), commands_(seed), hashes_({core::Coordinator().StateHash()}) {
   if (plant == Plant::kIgnoreSyncs) disk_.IgnoreSyncs();
   batch_ends_ = {0};
 }
@@ -88,9 +88,7 @@ void Torture::CheckRecovered() {
 absl::Status Torture::Commit(int commands) {
   std::vector<core::Command> batch;
   for (int i = 0; i < commands; ++i) {
-    batch.push_back(NextCommand());
-    const core::Outcome outcome = coordinator_.Apply(batch.back());
-    DP_CHECK(outcome.status.ok() && outcome.journal);
+    DP_CHECK(ApplyNext(&batch.emplace_back()).status.ok());
     hashes_.push_back(coordinator_.StateHash());
   }
   const uint64_t revision = coordinator_.revision().value();
@@ -111,27 +109,16 @@ absl::Status Torture::Append(const std::vector<core::Command>& batch) {
   return absl::OkStatus();
 }
 
-// A worker, a job on it, and then mostly its store; from time to time a job that waits, and some of
-// these are cancelled.
-core::Command Torture::NextCommand() {
-  const uint64_t number = coordinator_.revision().value() + 1;
-  const absl::Time at = absl::FromUnixSeconds(static_cast<int64_t>(number));
-  const std::string name = absl::StrCat(number);
-  const bool placed = !coordinator_.jobs().empty() &&
-                      coordinator_.jobs().front()->state != core::JobState::kPending;
-  if (!std::exchange(began_, true)) return {at, core::StartEpoch{}};
-  if (coordinator_.workers().empty()) {
-    return {at, core::RegisterWorker{name, "host", "address", Incarnation(number), 1}};
+// The first of a life is its epoch. What would change nothing is drawn again.
+core::Outcome Torture::ApplyNext(core::Command* command) {
+  for (;;) {
+    const uint64_t number = coordinator_.revision().value() + 1;
+    command->at = absl::FromUnixSeconds(static_cast<int64_t>(number));
+    command->action =
+        std::exchange(began_, true) ? commands_.Draw(coordinator_) : core::Action(core::StartEpoch());
+    core::Outcome outcome = coordinator_.Apply(*command);
+    if (outcome.journal) return outcome;
   }
-  if (coordinator_.jobs().empty()) return {at, core::SubmitJob{name, {name, 1, "spec"}}};
-  if (!placed) return {at, core::PlaceJob{JobId(1), {{WorkerId(1), 0}}}};
-  const core::Job& last = *coordinator_.jobs().back();
-  const uint64_t drawn = NextRandom(random_) % 10;
-  if (drawn == 0 && last.state == core::JobState::kPending) return {at, core::CancelJob{last.id}};
-  if (drawn < 3) return {at, core::SubmitJob{name, {name, 1, "spec"}}};
-  const std::string value(NextRandom(random_) % 1500, static_cast<char>('a' + number % 26));
-  return {at, core::StoreBatch{
-                  JobId(1), Generation(1), 1, number, {StoreSet{absl::StrCat(number % 9), value}}}};
 }
 
 void Torture::Break(const std::string& what) { broken_.push_back(what); }

@@ -7,6 +7,7 @@
 
 #include "server/core/coordinator.h"
 #include "server/shell/sqlite_journal.h"
+#include "tests/torture/random_commands.h"
 #include "tests/torture/sqlite_fault_disk.h"
 
 namespace dp::torture {
@@ -44,12 +45,14 @@ class Torture {
   // Applies so many commands and makes them durable, as one batch.
   absl::Status Commit(int commands);
   absl::Status Append(const std::vector<core::Command>& batch);
-  core::Command NextCommand();
+  // Draws a command that changes something, and applies it.
+  core::Outcome ApplyNext(core::Command* command);
   void Break(const std::string& what);
 
   const Plant plant_;
   FaultDisk disk_;
   uint64_t random_;
+  RandomCommands commands_;
   std::vector<std::string> broken_;
   // The state's hash after each command that was ever appended and not lost, by revision.
   std::vector<uint64_t> hashes_;

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "server/core/coordinator.h"
+
+namespace dp::torture {
+
+// Draws commands of every kind, with arguments that suit the state as it is, so that jobs are placed,
+// run, save, fail, are restarted, leave and are forgotten, and workers come, are drained and go. What
+// is drawn may still be refused, or change nothing. A kind that is added does not compile here until
+// there is a draw for it. Everything follows from the seed. Not thread-safe.
+class RandomCommands {
+ public:
+  explicit RandomCommands(uint64_t seed) : random_(seed) {}
+
+  core::Action Draw(const core::Coordinator& coordinator);
+
+ private:
+  template <typename Kind>
+  struct Of {};
+  // By kind; nothing where the state has nothing to apply it to.
+  template <size_t kIndex>
+  static std::optional<core::Action> DrawKind(RandomCommands& draws);
+
+  std::optional<core::Action> Make(Of<core::StartEpoch>);
+  std::optional<core::Action> Make(Of<core::SubmitJob>);
+  std::optional<core::Action> Make(Of<core::CancelJob>);
+  std::optional<core::Action> Make(Of<core::PlaceJob>);
+  std::optional<core::Action> Make(Of<core::RegisterWorker>);
+  std::optional<core::Action> Make(Of<core::LoseWorker>);
+  std::optional<core::Action> Make(Of<core::LeaveWorker>);
+  std::optional<core::Action> Make(Of<core::ReportRank>);
+  std::optional<core::Action> Make(Of<core::JoinWorld>);
+  std::optional<core::Action> Make(Of<core::AccusePeers>);
+  std::optional<core::Action> Make(Of<core::StoreBatch>);
+  std::optional<core::Action> Make(Of<core::RegisterCheckpoint>);
+  std::optional<core::Action> Make(Of<core::RegisterWeights>);
+  std::optional<core::Action> Make(Of<core::AskHandover>);
+  std::optional<core::Action> Make(Of<core::RetryJob>);
+  std::optional<core::Action> Make(Of<core::FinishJob>);
+  std::optional<core::Action> Make(Of<core::HoldJob>);
+  std::optional<core::Action> Make(Of<core::ReleaseJob>);
+  std::optional<core::Action> Make(Of<core::PrioritizeJob>);
+  std::optional<core::Action> Make(Of<core::RequeueJob>);
+  std::optional<core::Action> Make(Of<core::ExpireJob>);
+  std::optional<core::Action> Make(Of<core::ForgetJob>);
+  std::optional<core::Action> Make(Of<core::DrainWorker>);
+  std::optional<core::Action> Make(Of<core::UndrainWorker>);
+  std::optional<core::Action> Make(Of<core::GiveUpRank>);
+  std::optional<core::Action> Make(Of<core::ReportSlots>);
+  std::optional<core::Action> Make(Of<core::CompleteFirstStep>);
+
+  // What keeps the cluster going, and is drawn more often than the rest: workers, placements, what
+  // becomes of ranks, and the stores.
+  std::optional<core::Action> DrawCommon();
+  size_t Below(size_t bound);
+  bool Chance(int percent) { return Below(100) < static_cast<size_t>(percent); }
+  // Null where there is none.
+  template <typename Suits>
+  const core::Job* AnyJob(Suits suits);
+  const core::Worker* AnyWorker();
+  // Of a job that has ranks.
+  std::optional<core::RankKey> AnyRank();
+
+  uint64_t random_;
+  uint64_t drawn_ = 0;
+  const core::Coordinator* coordinator_ = nullptr;  // of the draw in hand
+};
+
+}  // namespace dp::torture
