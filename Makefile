@@ -18,7 +18,7 @@ INSTALL_DIRS = -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(foreach dir,BINDIR SYSCONFDIR 
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: all programs configure help deps demo test unit check bench bench-store bench-journal torture interop asan tsan \
+.PHONY: all programs configure help deps demo test unit check bench bench-store bench-journal bench-detection torture interop asan tsan \
   sanitize fuzz install dist dist-test clean
 
 all: configure  ## build everything into build/, programs in build/bin
@@ -60,6 +60,9 @@ bench-store: all  ## our stores beside PyTorch's TCPStore servers, likewise: abo
 bench-journal: all  ## durable puts and a restart beside etcd's, likewise: about two minutes
 	@scripts/deps bench
 	@tests/bench/journal $(BUILD)
+
+bench-detection: all  ## until a rank that ends, and a host that falls silent, are acted on: about three minutes
+	@tests/bench/detection $(BUILD)
 
 torture: all  ## the journal's disk fails 10,000 times; parts of a training job are killed, stopped and cut off
 	@$(BUILD)/tests/dp_journal_torture_test --seeds=$(TORTURE_SEEDS)
