@@ -73,6 +73,17 @@ class FaultsTest(unittest.TestCase):
         self.assertTrue(any("missing" in line for line in described["failure"]["lastLines"]),
                         described["failure"])
 
+    def test_a_training_that_never_comes_to_its_first_step_is_not_tried_for_ever(self):
+        self.cluster.worker(slots=1, name="worker-a")
+        # Its one rank joins, so that the job runs, and then finds no data.
+        job = self.cluster.submit({**train_job(self.cluster.dir / "missing", ranks=1),
+                                   "restart": {"maxRestarts": 9, "startup": 1}})
+        self.assertNotEqual(self.cluster.wait(job), 0)
+        described = self.cluster.describe(job)
+        self.assertEqual(described["generation"], 2)
+        self.assertIn("2 generations in a row have ended before the first step was done",
+                      described["notRestartedBecause"])
+
     def test_a_killed_daemon_takes_its_ranks_down_and_fails_the_job(self):
         workers = self.two_workers()
         job = self.long_job()
