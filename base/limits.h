@@ -24,6 +24,7 @@ inline constexpr absl::Duration kGraceMax = absl::Hours(1);
 // watched by anyone.
 inline constexpr absl::Duration kDetectWithinMin = absl::Seconds(1);
 inline constexpr absl::Duration kDetectWithinMax = absl::Hours(24);
+inline constexpr absl::Duration kDetectWithinDefault = absl::Seconds(30);
 // Of holding slots, and of staying on record: a second and a year.
 inline constexpr absl::Duration kMaxDurationMin = absl::Seconds(1);
 inline constexpr absl::Duration kMaxDurationMax = absl::Hours(24 * 365);

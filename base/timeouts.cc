@@ -16,10 +16,20 @@ constexpr absl::Duration kRendezvousMin = absl::Minutes(10);
 
 }  // namespace
 
-Timeouts TimeoutsFor(absl::Duration detect_within, absl::Duration lease) {
+absl::Duration IsolationWithin(absl::Duration lease) { return lease * 4 / 5; }
+
+// The coordinator looks four times a lease. In whole milliseconds, so that what follows from it is
+// one that clocks know.
+absl::Duration LeaseWithin(absl::Duration detect_within, absl::Duration lease_max) {
+  if (detect_within == absl::InfiniteDuration()) return lease_max;
+  const absl::Duration asked = absl::Trunc(detect_within * 4 / 5, absl::Milliseconds(1));
+  return std::min(std::max(asked, kLeaseMin), lease_max);
+}
+
+Timeouts TimeoutsFor(absl::Duration detect_within, absl::Duration lease_max) {
   Timeouts timeouts;
-  timeouts.isolation = lease * 4 / 5;
-  timeouts.lease = lease;
+  timeouts.lease = LeaseWithin(detect_within, lease_max);
+  timeouts.isolation = IsolationWithin(timeouts.lease);
   timeouts.collective = detect_within;
   timeouts.hang = detect_within + kPeersSpeakWithin;
   timeouts.join = std::max(timeouts.hang, kJoinMin);

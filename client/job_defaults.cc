@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/limits.h"
 #include "base/model/layer_spec.h"
 #include "client/model_layers.h"
 #include "proto/convert/elastic.h"
@@ -14,7 +15,6 @@ namespace dp::client {
 namespace {
 
 constexpr absl::Duration kGrace = absl::Seconds(10);
-constexpr absl::Duration kDetectWithin = absl::Seconds(30);
 // The latest, and one to fall back to where it is damaged.
 constexpr int kCheckpointsKept = 2;
 
@@ -111,7 +111,7 @@ void FillDefaults(JobFile& job) {
   if (!job.source.Given("queue")) spec.set_queue("default");
   if (!job.source.Given("slots")) spec.set_slots("any");
   if (!spec.has_grace()) *spec.mutable_grace() = ToProto(kGrace);
-  if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(kDetectWithin);
+  if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(kDetectWithinDefault);
   if (spec.has_train()) FillTrain(job.source, *spec.mutable_train());
   if (spec.has_command()) FillCommand(job.source, *spec.mutable_command());
   const std::optional<RankRange> ranks = RanksOf(spec);

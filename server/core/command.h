@@ -89,6 +89,9 @@ struct JobSpec {
   absl::Duration join_within = absl::InfiniteDuration();
   // Its ranks train on GPUs where all of them are placed on slots that have one to train on.
   bool gpu_training = false;
+  // How soon the death of a host is to be noticed; infinite in journals of releases that had one
+  // lease for all.
+  absl::Duration detect_within = absl::InfiniteDuration();
 
   int ranks_per_node() const { return nodes > 0 ? ranks / nodes : ranks; }
   int ranks_max() const { return nodes_max > nodes ? nodes_max * ranks_per_node() : ranks; }
@@ -309,8 +312,8 @@ enum class HandoverCause {
 
 // The ranks of the job's generation are to save a checkpoint together, and to leave.
 struct AskHandover {
-  // 1 said of ranks that left, where the job saves, that they have saved; whether they could was not
-  // known. 2 says which checkpoint is on record.
+  // 1 said of ranks that left, where the job saves, that they have saved; whether they could was
+  // not known. 2 says which checkpoint is on record.
   static constexpr uint32_t kVersion = 2;
 
   JobId job;
@@ -325,8 +328,7 @@ using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, Register
                             LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch,
                             RegisterCheckpoint, RegisterWeights, AskHandover, RetryJob, FinishJob,
                             HoldJob, ReleaseJob, PrioritizeJob, RequeueJob, ExpireJob, ForgetJob,
-                            DrainWorker, UndrainWorker, GiveUpRank, ReportSlots,
-                            CompleteFirstStep>;
+                            DrainWorker, UndrainWorker, GiveUpRank, ReportSlots, CompleteFirstStep>;
 
 struct Command {
   absl::Time at;  // when the decision was taken

@@ -282,7 +282,8 @@ void Coordinator::Release(const Job& job, int rank) {
 absl::StatusOr<Reply> Coordinator::On(const JoinWorld& command, absl::Time at) {
   DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
   const Sight before = See(*job);
-  DP_ASSIGN_OR_RETURN(const bool changed, RankJoined(*job, command.rank.rank, command.tells_first_step, at));
+  DP_ASSIGN_OR_RETURN(const bool changed,
+                      RankJoined(*job, command.rank.rank, command.tells_first_step, at));
   if (changed) Moved(*job, before);
   return Reply();
 }

@@ -72,8 +72,9 @@ TEST_F(DueJobsTest, AJobThatSavesIsAskedToItsGraceBeforeItsDeadline) {
   ExitWith(job, 0, kHandedOverExitCode), Release(job, 0);
   EXPECT_EQ(state(job), "failed");
   EXPECT_EQ(Name(failure(job).failure_class), "timeout");
-  EXPECT_EQ(failure(job).message,
-            "it has run for its maxDuration of 1m; its ranks have left; no checkpoint is on record");
+  EXPECT_EQ(
+      failure(job).message,
+      "it has run for its maxDuration of 1m; its ranks have left; no checkpoint is on record");
 }
 
 TEST_F(DueJobsTest, AJobThatHasNotSavedByItsDeadlineIsStopped) {

@@ -114,12 +114,12 @@ struct Job {
   std::string user;
   JobSpec spec;
   JobState state = JobState::kPending;
-  Revision version;         // of the last change
-  Generation generation;    // not valid before the first placement
-  std::vector<Rank> ranks;  // empty before the first placement
-  int store_port = 0;       // of its TCPStore endpoint, until all its ranks are gone; 0: none
-  bool on_gpus = false;     // the ranks of this generation train on GPUs
-  bool tells_first_step = false;              // so does a rank of this generation
+  Revision version;               // of the last change
+  Generation generation;          // not valid before the first placement
+  std::vector<Rank> ranks;        // empty before the first placement
+  int store_port = 0;             // of its TCPStore endpoint, until all its ranks are gone; 0: none
+  bool on_gpus = false;           // the ranks of this generation train on GPUs
+  bool tells_first_step = false;  // so does a rank of this generation
   std::optional<absl::Time> first_step_at = {};  // of this generation, once it was told
   Rendezvous world;
   Suspicion suspicion;

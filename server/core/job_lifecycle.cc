@@ -105,7 +105,8 @@ void StopForTime(Job& job, absl::string_view how, absl::Time at) {
 // what is on record.
 std::string HowTheyLeft(const Job& job) {
   if (!job.spec.saves) {
-    return "its ranks have left; nothing was saved, as the job has no train.checkpoint, so it begins "
+    return "its ranks have left; nothing was saved, as the job has no train.checkpoint, so it "
+           "begins "
            "anew";
   }
   if (!job.handover->names_checkpoint) return "its ranks have saved and left";

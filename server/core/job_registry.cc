@@ -172,6 +172,7 @@ void Add(Digest& digest, const Job& job) {
   digest.Add(job.spec.store_port).Add(static_cast<uint64_t>(job.store_port));
   digest.Add(job.spec.saves);
   if (job.spec.gpu_training) digest.Add(absl::string_view("trains on GPUs")).Add(job.on_gpus);
+  if (job.spec.detect_within < absl::InfiniteDuration()) Add(digest, job.spec.detect_within);
   Add(digest, job.spec.grace);
   digest.Add(job.version).Add(job.generation).Add(job.ranks.size());
   for (const Rank& rank : job.ranks) Add(digest, rank);

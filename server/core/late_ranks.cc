@@ -26,7 +26,7 @@ bool WaitsForRunning(const Job& job) {
 // It has missed a heartbeat already.
 bool Silent(const Rank& rank, const Liveness& liveness, absl::Time now) {
   return liveness.silent_for(rank.worker_id, now).value_or(absl::ZeroDuration()) >
-         liveness.lease() / 2;
+         liveness.lease(rank.worker_id) / 2;
 }
 
 GiveUpRank Verdict(const Job& job, absl::Duration waited) {

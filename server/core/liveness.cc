@@ -7,14 +7,55 @@
 
 namespace dp::core {
 
-Liveness::Liveness(absl::Duration lease) : lease_(lease) {}
+Liveness::Liveness(absl::Duration lease) : lease_(lease), shortest_(lease) {}
 
-void Liveness::Hear(WorkerId worker, Incarnation incarnation, absl::Time now) {
-  heard_[worker] = {incarnation, now};
+Liveness::Heard& Liveness::LifeOf(WorkerId worker, Incarnation incarnation) {
+  const Heard fresh{incarnation, absl::InfinitePast(), lease_, {lease_}};
+  Heard& heard = heard_.try_emplace(worker, fresh).first->second;
+  if (heard.incarnation != incarnation) heard = fresh;
+  return heard;
+}
+
+void Liveness::Welcome(WorkerId worker, Incarnation incarnation, absl::Time now) {
+  Hear(worker, incarnation, now);
+  Heard& heard = heard_.at(worker);
+  heard.term = lease_;
+  // What it was offered before it has forgotten.
+  if (heard.offered.term < lease_) Offer(heard, std::exchange(heard.offered.term, lease_), now);
+}
+
+void Liveness::Hear(WorkerId worker, Incarnation incarnation, absl::Time now,
+                    uint64_t lease_number) {
+  Heard& heard = LifeOf(worker, incarnation);
+  heard.at = now;
+  heard.watched = true;
+  heard.leaving = false;
+  if (lease_number == heard.offered.number) heard.term = heard.offered.term;
+}
+
+// Numbers grow over the lives of a coordinator, too: a heartbeat that comes late must not name by
+// chance a lease that its daemon does not know.
+void Liveness::Offer(Heard& heard, absl::Duration term, absl::Time now) const {
+  if (heard.offered.term == term) return;
+  const auto by_time = static_cast<uint64_t>(absl::ToUnixMicros(now));
+  heard.offered = {term, std::max(heard.offered.number + 1, by_time)};
+  heard.term = std::max(heard.term, term);
+}
+
+void Liveness::Offer(const std::map<WorkerId, absl::Duration>& terms, absl::Time now) {
+  for (auto& [worker, heard] : heard_) {
+    const auto asked = terms.find(worker);
+    Offer(heard, asked == terms.end() ? lease_ : std::min(asked->second, lease_), now);
+  }
+}
+
+Liveness::Lease Liveness::offer(WorkerId worker) const {
+  const auto it = heard_.find(worker);
+  return it == heard_.end() ? Lease{lease_} : it->second.offered;
 }
 
 void Liveness::Expect(WorkerId worker, Incarnation incarnation, absl::Time now) {
-  heard_[worker] = {incarnation, now + kReturnsWithin};
+  heard_[worker] = {incarnation, now + kReturnsWithin, lease_, {lease_}};
 }
 
 void Liveness::Leave(WorkerId worker) {
@@ -29,61 +70,87 @@ void Liveness::Forget(WorkerId worker) {
 
 std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
   const bool stood_still =
-      looked_at_.has_value() && (now < *looked_at_ || now - *looked_at_ > lease_ / 2);
+      looked_at_.has_value() && (now < *looked_at_ || now - *looked_at_ > shortest_ / 2);
   if (stood_still) awake_since_ = now;
   looked_at_ = now;
+  shortest_ = lease_;
   std::vector<LoseWorker> overdue;
   for (auto& [worker, heard] : heard_) {
     if (heard.watched && stood_still) heard.at = std::max(heard.at, now);
+    if (heard.watched) shortest_ = std::min(shortest_, heard.term);
     if (const auto verdict = Verdict(worker, heard, now)) overdue.push_back(*verdict);
   }
   const bool held = std::exchange(held_back_, 0) > 0;
-  if (overdue.empty() || !MostAreSilent(now)) {
-    if (!held) return overdue;
+  const bool most = !overdue.empty() && MostAreSilent(now);
+  if (held && !most) {
     Excuse(now);
     return {};
   }
   std::erase_if(overdue, [&](const LoseWorker& verdict) {
     const Heard& heard = heard_.at(verdict.worker);
-    return !heard.leaving && now - heard.at <= kHoldMax;
+    if (heard.leaving || now - heard.at > kHoldMax) return false;
+    return most || MayBeMost(heard);
   });
-  if (overdue.empty()) held_back_ = CountSilent(now);
+  if (most && overdue.empty()) held_back_ = CountSilent(now);
   return overdue;
 }
 
 void Liveness::Excuse(absl::Time now) {
   for (auto& [worker, heard] : heard_) {
-    const bool silent = now - heard.at > lease_ / 2;
-    if (heard.counts() && silent) heard.at = now + kReturnsWithin;
+    if (heard.counts() && Silent(heard, now)) heard.at = now + kReturnsWithin;
   }
 }
 
 std::optional<LoseWorker> Liveness::Verdict(WorkerId worker, const Heard& heard,
                                             absl::Time now) const {
   const absl::Duration silence = now - heard.at;
-  if (!heard.watched || silence <= lease_) return std::nullopt;
+  if (!heard.watched || silence <= heard.term) return std::nullopt;
   const absl::Duration shown = absl::Trunc(silence, absl::Milliseconds(100));
   return LoseWorker{worker, heard.incarnation,
                     absl::StrCat("no heartbeat for ", absl::FormatDuration(shown))};
 }
 
-// Those that have missed a heartbeat count already: where all fall silent in one moment, the leases
-// run out one after the other.
+// One that has missed a heartbeat is silent already: where all fall silent in one moment, the
+// leases run out one after the other.
+bool Liveness::Silent(const Heard& heard, absl::Time now) const {
+  return now - heard.at > heard.term / 2;
+}
+
 size_t Liveness::CountSilent(absl::Time now) const {
   return std::count_if(heard_.begin(), heard_.end(), [&](const auto& each) {
-    return each.second.counts() && now - each.second.at > lease_ / 2;
+    return each.second.counts() && Silent(each.second, now);
   });
 }
 
+size_t Liveness::CountWatched() const {
+  return std::count_if(heard_.begin(), heard_.end(),
+                       [](const auto& each) { return each.second.counts(); });
+}
+
 bool Liveness::MostAreSilent(absl::Time now) const {
-  const size_t watched = std::count_if(heard_.begin(), heard_.end(),
-                                       [](const auto& each) { return each.second.counts(); });
+  const size_t watched = CountWatched();
   return watched >= kCrowd && CountSilent(now) * 2 > watched;
+}
+
+// Those with a longer lease are not yet due when a short one runs out. Where all leases are the
+// same this says no more than MostAreSilent.
+bool Liveness::MayBeMost(const Heard& overdue) const {
+  const absl::Time missed_at = overdue.at + overdue.term / 2;
+  const size_t not_since = std::count_if(heard_.begin(), heard_.end(), [&](const auto& each) {
+    return each.second.counts() && each.second.at <= missed_at;
+  });
+  const size_t watched = CountWatched();
+  return watched >= kCrowd && not_since * 2 > watched;
+}
+
+absl::Duration Liveness::lease(WorkerId worker) const {
+  const auto it = heard_.find(worker);
+  return it == heard_.end() ? lease_ : it->second.term;
 }
 
 bool Liveness::lapsed(WorkerId worker, absl::Time now) const {
   const auto it = heard_.find(worker);
-  return it != heard_.end() && now - it->second.at > lease_;
+  return it != heard_.end() && now - it->second.at > it->second.term;
 }
 
 std::optional<absl::Duration> Liveness::silent_for(WorkerId worker, absl::Time now) const {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace dp::core {
 namespace {
 
@@ -41,7 +43,7 @@ TEST_F(LivenessTest, AHeartbeatExtendsTheLease) {
   liveness_.Hear(b_, Incarnation(8), now_);
   After(absl::Seconds(4));
   liveness_.Hear(a_, Incarnation(7), now_);
-  const std::vector<LoseWorker> overdue = After(absl::Seconds(4));
+  const std::vector<LoseWorker> overdue = After(absl::Seconds(2));
   ASSERT_THAT(overdue, SizeIs(1));
   EXPECT_EQ(overdue[0].worker, b_);
 }
@@ -122,9 +124,27 @@ TEST_F(CrowdTest, WhereHalfFallSilentTheyAre) {
   EXPECT_EQ(liveness_.held_back(), 0u);
 }
 
-TEST_F(CrowdTest, OfTwoWorkersBothMayBeLost) {
+TEST_F(CrowdTest, TwoThatFallSilentTogetherAreMoreThanHalfOfTwo) {
   Crowd(2, 2);
-  EXPECT_THAT(After(absl::Seconds(10)), SizeIs(2));
+  EXPECT_THAT(After(absl::Minutes(5)), IsEmpty());
+  EXPECT_EQ(liveness_.held_back(), 2u);
+}
+
+TEST_F(CrowdTest, OneOfTwoIsGivenUpAsAlways) {
+  Crowd(2, 1);
+  EXPECT_THAT(After(absl::Seconds(6)), SizeIs(1));
+}
+
+TEST_F(CrowdTest, TwoThatDieOneAfterTheOtherAreBothGivenUp) {
+  Crowd(2, 1);
+  EXPECT_THAT(After(absl::Seconds(3)), IsEmpty());
+  beating_ = 0;
+  EXPECT_THAT(After(absl::Seconds(6)), SizeIs(2));
+}
+
+TEST_F(CrowdTest, TheSilenceOfAnOnlyWorkerSaysNothingOfOthers) {
+  Crowd(1, 1);
+  EXPECT_THAT(After(absl::Seconds(6)), SizeIs(1));
 }
 
 TEST_F(CrowdTest, NobodyIsHeldForEver) {
@@ -180,6 +200,88 @@ TEST_F(CrowdTest, WhoKnowsMoreMayAskWhetherALeaseHasRunOut) {
   After(absl::Seconds(10));
   EXPECT_TRUE(liveness_.lapsed(WorkerId(5), now_));
   EXPECT_FALSE(liveness_.lapsed(WorkerId(1), now_));
+}
+
+// Leases that jobs have made shorter.
+class OfferTest : public CrowdTest {
+ protected:
+  // Offers a lease to the first `workers`; they take it with their next heartbeat.
+  void Offer(int workers, absl::Duration term) {
+    std::map<WorkerId, absl::Duration> terms;
+    for (int i = 1; i <= workers; ++i) terms[WorkerId(i)] = term;
+    liveness_.Offer(terms, now_);
+  }
+  void Acknowledge(int worker) {
+    const WorkerId id(worker);
+    liveness_.Hear(id, Incarnation(worker), now_, liveness_.offer(id).number);
+  }
+};
+
+TEST_F(OfferTest, AShorterLeaseHoldsFromWhenTheDaemonSaysThatItKnows) {
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  Offer(1, absl::Seconds(2));
+  EXPECT_EQ(liveness_.offer(a_).term, absl::Seconds(2));
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+  liveness_.Hear(a_, Incarnation(1), now_);  // sent before it was told
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+  Acknowledge(1);
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(2));
+  EXPECT_THAT(After(absl::Seconds(2)), IsEmpty());
+  EXPECT_THAT(After(absl::Milliseconds(200)), SizeIs(1));
+}
+
+TEST_F(OfferTest, ALongerLeaseHoldsAtOnce) {
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  Offer(1, absl::Seconds(2)), Acknowledge(1);
+  Offer(0, {});
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+}
+
+TEST_F(OfferTest, ADaemonThatMayHaveTheLongerLeaseIsNotHeldToAnEarlierShortOne) {
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  Offer(1, absl::Seconds(2));
+  const uint64_t earlier = liveness_.offer(a_).number;
+  Acknowledge(1);
+  Offer(0, {}), Offer(1, absl::Seconds(2));
+  liveness_.Hear(a_, Incarnation(1), now_, earlier);  // it comes late
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+  Acknowledge(1);
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(2));
+}
+
+TEST_F(OfferTest, ARegistrationBeginsWithTheLongestLeaseAndIsOfferedTheShortOneAnew) {
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  Offer(1, absl::Seconds(2));
+  const uint64_t earlier = liveness_.offer(a_).number;
+  Acknowledge(1);
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+  EXPECT_EQ(liveness_.offer(a_).term, absl::Seconds(2));
+  EXPECT_GT(liveness_.offer(a_).number, earlier);
+}
+
+TEST_F(OfferTest, AnotherLifeOfTheWorkerKnowsOfNoOffer) {
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  Offer(1, absl::Seconds(2)), Acknowledge(1);
+  liveness_.Welcome(a_, Incarnation(2), now_);
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+  EXPECT_EQ(liveness_.offer(a_).term, absl::Seconds(5));
+}
+
+// The others are not late yet when the short one has run out.
+TEST_F(OfferTest, WhereAllFallSilentAShortLeaseDoesNotRunOutBeforeTheOthersShowIt) {
+  Crowd(3, 3);
+  Offer(1, absl::Seconds(2)), Acknowledge(1);
+  EXPECT_THAT(After(absl::Minutes(5)), IsEmpty());
+  EXPECT_EQ(liveness_.held_back(), 3u);
+}
+
+TEST_F(OfferTest, WhereTheOthersAreHeardAShortLeaseRunsOutInTime) {
+  Crowd(3, 0);
+  Offer(3, absl::Seconds(2)), Acknowledge(3);
+  beating_ = 2;
+  EXPECT_THAT(After(absl::Seconds(2)), IsEmpty());
+  EXPECT_THAT(After(absl::Milliseconds(200)), SizeIs(1));
 }
 
 }  // namespace

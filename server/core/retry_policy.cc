@@ -108,7 +108,8 @@ bool HasCheckpointOf(const Job& job, Generation generation) {
                      [&](const Checkpoint& one) { return one.generation == generation; });
 }
 
-// Word of a step may have been lost with the rank that sent it; that of a checkpoint counts as well.
+// Word of a step may have been lost with the rank that sent it; that of a checkpoint counts as
+// well.
 bool NeverStepped(const Job& job, const Failure& failure) {
   if (failure.failure_class == FailureClass::kPreempt) return false;
   if (!failure.running_at.has_value()) return true;

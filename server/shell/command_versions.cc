@@ -29,10 +29,9 @@ absl::Status CheckVersion(const Record& record, const CommandVersions& known) {
   const auto newest = known.find(record.action_case());
   const uint32_t up_to = newest == known.end() ? 1 : newest->second;
   if (VersionOf(record) <= up_to) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(NameOfCommand(record), " has version ", VersionOf(record),
-                   ", this release knows up to ", up_to,
-                   "; start the release that wrote it, or a later one"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      NameOfCommand(record), " has version ", VersionOf(record), ", this release knows up to ",
+      up_to, "; start the release that wrote it, or a later one"));
 }
 
 }  // namespace dp::server

@@ -65,6 +65,9 @@ void Fill(const core::SubmitJob& submit, journal::SubmitJob* proto) {
   }
   proto->set_saves(submit.spec.saves);
   proto->set_gpu_training(submit.spec.gpu_training);
+  if (submit.spec.detect_within < absl::InfiniteDuration()) {
+    *proto->mutable_detect_within() = ToProto(submit.spec.detect_within);
+  }
 }
 
 void Fill(const core::PlaceJob& place, journal::PlaceJob* proto) {

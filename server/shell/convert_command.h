@@ -11,8 +11,8 @@ namespace dp::server {
 
 journal::JournalRecord ToRecord(const core::Command& command);
 core::KeptAnswers KeptAnswersOf(const journal::StartEpoch& start);
-// Errors: DataLoss a record that says nothing this release knows; FailedPrecondition a later version
-// of a command than it knows (command_versions.h).
+// Errors: DataLoss a record that says nothing this release knows; FailedPrecondition a later
+// version of a command than it knows (command_versions.h).
 absl::StatusOr<core::Command> FromRecord(const journal::JournalRecord& record);
 
 }  // namespace dp::server

@@ -54,6 +54,7 @@ absl::StatusOr<core::Action> ToCommand(const journal::SubmitJob& proto) {
                  .nodes_max = proto.nodes_max(),
                  .saves = proto.saves()};
   submit.spec.gpu_training = proto.gpu_training();
+  if (proto.has_detect_within()) submit.spec.detect_within = FromProto(proto.detect_within());
   if (proto.has_grace()) submit.spec.grace = FromProto(proto.grace());
   if (proto.has_restart()) submit.spec.restart = ToLimits(proto.restart());
   if (proto.has_join_within()) submit.spec.join_within = FromProto(proto.join_within());

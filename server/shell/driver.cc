@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "server/core/due_jobs.h"
 #include "server/core/handovers.h"
+#include "server/core/leases.h"
 #include "server/core/verdicts.h"
 #include "server/shell/event_log.h"
 
@@ -84,8 +85,9 @@ absl::Status Driver::Submit(core::Action action, OnOutcome done) {
 
 absl::Status Driver::Ask(OnAnswer done) { return Push(AskItem{std::move(done)}); }
 
-absl::Status Driver::Hear(WorkerId worker, Incarnation incarnation, OnAnswer done) {
-  return Push(HearItem{worker, incarnation, std::move(done)});
+absl::Status Driver::Hear(WorkerId worker, Incarnation incarnation, OnAnswer done,
+                          uint64_t lease_number) {
+  return Push(HearItem{worker, incarnation, lease_number, std::move(done)});
 }
 
 absl::Status Driver::TellLogs(JobId job, uint64_t version, OnAnswer done) {
@@ -252,7 +254,7 @@ void Driver::Take(Item& item) {
     command->outcome = Apply(std::move(command->action));
   } else if (auto* hear = std::get_if<HearItem>(&item)) {
     if (coordinator_.CheckWorker(hear->worker, hear->incarnation).ok()) {
-      liveness_.Hear(hear->worker, hear->incarnation, now_);
+      liveness_.Hear(hear->worker, hear->incarnation, now_, hear->lease_number);
     }
   } else if (auto* logs = std::get_if<LogsItem>(&item)) {
     // An append that was under way while its job was forgotten must not bring it back.
@@ -282,7 +284,7 @@ core::Outcome Driver::Apply(core::Action action) {
   absl::c_move(std::exchange(outcome.changed, {}), std::back_inserter(changed_));
   if (const auto* registered = std::get_if<core::RegisterWorker>(&command.action)) {
     const auto* worker = std::get_if<WorkerId>(&outcome.reply);
-    if (outcome.status.ok() && worker) liveness_.Hear(*worker, registered->incarnation, now_);
+    if (outcome.status.ok() && worker) liveness_.Welcome(*worker, registered->incarnation, now_);
   } else if (const auto* leaving = std::get_if<core::LeaveWorker>(&command.action)) {
     // It came by heartbeat, and is one.
     if (outcome.status.ok()) {
@@ -314,6 +316,7 @@ void Driver::ApplyVerdicts() {
   for (core::Action& ask : core::AskToLeave(coordinator_, placement.leave, now_)) {
     (void)Apply(std::move(ask));
   }
+  core::OfferLeases(coordinator_, liveness_, now_);
   waiting_ = std::move(placement.waiting);
   // With the deadlines of those that were placed just now.
   const absl::Time next_due = core::FindDueJobs(coordinator_, now_).next_at;
@@ -397,7 +400,7 @@ void Driver::AnswerAllEnded(std::vector<Item>& items) {
 
 absl::Duration Driver::UntilNextWake() const {
   if (journal_.compacting()) return absl::ZeroDuration();
-  const absl::Duration until_look = options_.lease / kLooksPerLease;
+  const absl::Duration until_look = liveness_.shortest() / kLooksPerLease;
   const absl::Time next =
       std::min({waiters_.next_deadline(), offers_.next_deadline(), plan_again_at_});
   const absl::Duration pulse =

@@ -93,8 +93,10 @@ class Driver {
   absl::Status Submit(core::Action action, OnOutcome done);
   // Answers from the state as it is between two batches.
   absl::Status Ask(OnAnswer done);
-  // Extends a lease, or says why not, as Coordinator::CheckWorker does.
-  absl::Status Hear(WorkerId worker, Incarnation incarnation, OnAnswer done);
+  // Extends a lease, or says why not, as Coordinator::CheckWorker does. `lease_number` names the
+  // one that the daemon knows of (core::Liveness).
+  absl::Status Hear(WorkerId worker, Incarnation incarnation, OnAnswer done,
+                    uint64_t lease_number = 0);
   // Wakes those who wait for logs of the job, which are at `version` now; then answers.
   absl::Status TellLogs(JobId job, uint64_t version, OnAnswer done);
   const core::PlacementPolicy& placement() const { return options_.placement; }
@@ -124,6 +126,7 @@ class Driver {
   struct HearItem {
     WorkerId worker;
     Incarnation incarnation;
+    uint64_t lease_number = 0;
     OnAnswer done;
   };
   struct LogsItem {

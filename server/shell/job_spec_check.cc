@@ -326,7 +326,7 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
   if (spec.queue().empty()) spec.set_queue("default");
   if (spec.slots().empty()) spec.set_slots("any");
   if (!spec.has_grace()) *spec.mutable_grace() = ToProto(absl::Seconds(10));
-  if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(absl::Seconds(30));
+  if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(kDetectWithinDefault);
   return spec;
 }
 
@@ -360,6 +360,7 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
   if (!checked.joins_by_running) {
     checked.join_within = TimeoutsFor(FromProto(spec.detect_within()), {}).join;
   }
+  checked.detect_within = FromProto(spec.detect_within());
   checked.restart = LimitsOf(spec.restart());
   checked.grace = FromProto(spec.grace());
   DP_ASSIGN_OR_RETURN(checked.scheduling, CheckScheduling(spec));

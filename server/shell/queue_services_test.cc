@@ -1,6 +1,7 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "proto/convert/time.h"
 #include "server/shell/services_fixture.h"
 
 // What the queue, plans, events and drains look like through a real channel.
@@ -88,6 +89,20 @@ TEST_F(QueueServicesTest, APlanSaysWhereEachRankWouldRunAndChangesNothing) {
   EXPECT_EQ(plan->ranks(2).rack(), "r1");
   EXPECT_EQ(plan->spec().threads_per_rank(), 1);
   EXPECT_EQ(journal_.commands().size(), commands);
+}
+
+TEST_F(QueueServicesTest, APlanHasTheLeaseThatTheJobAsksFor) {
+  const auto lease = [this](int64_t detect_within_s) {
+    v1::JobSpec spec = AJob(1);
+    spec.mutable_detect_within()->set_seconds(detect_within_s);
+    const auto plan = Plan(spec);
+    for (const v1::PlannedTimeout& timeout : plan->timeouts()) {
+      if (timeout.name() == "lease") return FromProto(timeout.after());
+    }
+    return absl::ZeroDuration();
+  };
+  EXPECT_EQ(lease(4), absl::Seconds(3.2));
+  EXPECT_EQ(lease(60), absl::Seconds(5));
 }
 
 TEST_F(QueueServicesTest, APlanSaysWhyAJobWouldWait) {

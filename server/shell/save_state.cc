@@ -180,9 +180,10 @@ void Save(const core::Event& event, journal::SavedEvent* proto) {
 
 void Save(const core::Job& job, journal::SavedJob* proto) {
   const auto& [id, request_id, user, spec, state, version, generation, ranks, store_port, on_gpus,
-               tells_first_step, first_step_at, world, suspicion, checkpoints, weights, handover, failure, past, restarts,
-               restart_count, not_before, no_retry, not_restarted, priority, held, queued, after,
-               time_left, deadline, submitted_at, placed_at, running_at, finished_at] = job;
+               tells_first_step, first_step_at, world, suspicion, checkpoints, weights, handover,
+               failure, past, restarts, restart_count, not_before, no_retry, not_restarted,
+               priority, held, queued, after, time_left, deadline, submitted_at, placed_at,
+               running_at, finished_at] = job;
   proto->set_id(id.value());
   *proto->mutable_submit() = ToRecord({submitted_at, core::SubmitJob{request_id, spec, user}});
   proto->set_state(ToProto(state));

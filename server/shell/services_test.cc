@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
+#include "proto/convert/time.h"
 #include "server/shell/services_fixture.h"
 
 // Every service through a real channel: what the wire adds to driver_test and log_store_test.
@@ -189,6 +190,44 @@ TEST_F(ServicesTest, AHeartbeatOfAnotherIncarnationIsRefused) {
   EXPECT_EQ(
       client_->Call(client_->workers(), &v1::Workers::Stub::Heartbeat, request).status.error_code(),
       grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(ServicesTest, AHeartbeatIsToldTheLeaseThatTheJobsOfItsWorkerAskFor) {
+  const uint64_t worker = client_->Register("w", 1)->worker_id();
+  v1::HeartbeatRequest beat;
+  beat.set_worker_id(worker);
+  beat.set_incarnation(1);
+  const auto beat_once = [&] {
+    return client_->Call(client_->workers(), &v1::Workers::Stub::Heartbeat, beat);
+  };
+  EXPECT_EQ(beat_once()->lease_number(), 0u);
+  v1::JobSpec spec = ClusterClient::AJob("hasty");
+  spec.mutable_detect_within()->set_seconds(4);
+  ASSERT_TRUE(client_->Submit(spec, "r").ok());
+  const auto told = beat_once();
+  EXPECT_EQ(FromProto(told->lease()), absl::Seconds(3.2));
+  EXPECT_GT(told->lease_number(), 0u);
+}
+
+TEST_F(ServicesTest, TheFirstStepOfAGenerationGoesOnRecord) {
+  const uint64_t job = PlacedJob(1);
+  v1::JoinRequest join;
+  join.set_job(job);
+  join.set_generation(1);
+  join.set_tells_first_step(true);
+  ASSERT_TRUE(client_->Call(client_->worlds(), &v1::Worlds::Stub::Join, join).ok());
+  v1::CompleteFirstStepRequest request;
+  request.set_job(job);
+  request.set_generation(1);
+  const size_t commands = journal_.commands().size();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(
+        client_->Call(client_->worlds(), &v1::Worlds::Stub::CompleteFirstStep, request).ok());
+  }
+  EXPECT_EQ(journal_.commands().size(), commands + 1);
+  request.set_generation(2);
+  EXPECT_FALSE(
+      client_->Call(client_->worlds(), &v1::Worlds::Stub::CompleteFirstStep, request).ok());
 }
 
 TEST_F(ServicesTest, AWorkersGpusAreListedAsItToldLastWhileItsLifeLasts) {

@@ -79,8 +79,8 @@ absl::Status SqliteJournal::ReplayRow(sqlite3_stmt* row, Apply apply) {
   const auto command = FromRecord(record);
   // Nothing is wrong with the file.
   if (absl::IsFailedPrecondition(command.status())) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "journal ", database_->file(), ": record ", sequence, ": ", command.status().message()));
+    return absl::FailedPreconditionError(absl::StrCat("journal ", database_->file(), ": record ",
+                                                      sequence, ": ", command.status().message()));
   }
   if (!command.ok()) {
     return database_->Damaged(absl::StrCat("record ", sequence, ": ", command.status().message()));

@@ -166,8 +166,9 @@ TEST_F(SqliteJournalTest, ALaterVersionOfACommandIsRefusedByItsRecord) {
   const std::string bytes = record.SerializeAsString();
   Tamper(absl::StrCat("UPDATE journal SET record = x'", absl::BytesToHexString(bytes),
                       "', checksum = ", Checksum("2", bytes), " WHERE sequence = 2"));
-  ExpectRefused(absl::StatusCode::kFailedPrecondition,
-                "record 2: cancel_job has version 2, this release knows up to 1; start the release");
+  ExpectRefused(
+      absl::StatusCode::kFailedPrecondition,
+      "record 2: cancel_job has version 2, this release knows up to 1; start the release");
 }
 
 TEST_F(SqliteJournalTest, ADamagedRecordIsRefusedByItsNumber) {

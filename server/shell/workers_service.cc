@@ -83,20 +83,24 @@ grpc::ServerUnaryReactor* WorkersService::Heartbeat(grpc::CallbackServerContext*
     });
   }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::Status queued =
-      driver_.Hear(WorkerId(request->worker_id()), Incarnation(request->incarnation()),
-                   [=, this](const absl::Status& status, const View& view) {
-                     if (status.ok()) {
-                       SetHeader(view, response);
-                       const WorkerId worker(request->worker_id());
-                       const Incarnation life(request->incarnation());
-                       gpus_.Take(worker, life, request->gpu_list(), view);
-                       if (request->has_store_clients()) {
-                         clients_.Take(worker, life, request->store_clients(), view);
-                       }
-                     }
-                     reactor->Finish(ToGrpc(status));
-                   });
+  const absl::Status queued = driver_.Hear(
+      WorkerId(request->worker_id()), Incarnation(request->incarnation()),
+      [=, this](const absl::Status& status, const View& view) {
+        if (status.ok()) {
+          SetHeader(view, response);
+          const WorkerId worker(request->worker_id());
+          const Incarnation life(request->incarnation());
+          const auto lease = view.liveness.offer(worker);
+          *response->mutable_lease() = ToProto(lease.term);
+          response->set_lease_number(lease.number);
+          gpus_.Take(worker, life, request->gpu_list(), view);
+          if (request->has_store_clients()) {
+            clients_.Take(worker, life, request->store_clients(), view);
+          }
+        }
+        reactor->Finish(ToGrpc(status));
+      },
+      request->lease_number());
   if (!queued.ok()) reactor->Finish(ToGrpc(queued));
   return reactor;
 }

@@ -44,6 +44,7 @@ void Daemon::Register() {
   unhealthy_.clear();
   slot_reports_ = 0;
   asked_again_at_ = absl::InfiniteFuture();
+  lease_ = {Shell::kLease};
   const core::RegisterWorker request{name_, absl::StrCat("host", node_), "", incarnation_, slots_};
   Retry<WorkerId>(
       env_, kForever,
@@ -71,24 +72,26 @@ void Daemon::Serve(WorkerId id) {
 }
 
 void Daemon::Heartbeat() {
+  using Lease = core::Liveness::Lease;
   const absl::Time sent = env_.events.now();
-  Call<Done>(
-      absl::Seconds(1),
-      [id = id_, incarnation = incarnation_](Service& service, auto reply) {
-        service.Heartbeat(id, incarnation, reply);
+  Call<Lease>(
+      lease_.term / 4,
+      [id = id_, incarnation = incarnation_, number = lease_.number](Service& service, auto reply) {
+        service.Heartbeat(id, incarnation, number, reply);
       },
-      [this, sent](const absl::StatusOr<Done>& beat) {
+      [this, sent](const absl::StatusOr<Lease>& beat) {
         Lapse(beat.status());
+        if (beat.ok() && beat->number > lease_.number) lease_ = *beat;
         // Where nobody listens nobody gives the lease up, and whoever comes later waits a full
         // term.
         if (beat.ok() || absl::IsUnavailable(beat.status())) HoldLease(sent);
         Reconcile();
-        if (serving_) Later(Shell::kLease / 4, [this] { Heartbeat(); });
+        if (serving_) Later(lease_.term / 4, [this] { Heartbeat(); });
       });
 }
 
 void Daemon::HoldLease(absl::Time sent) {
-  observed_.LeaseHeldUntil(sent + TimeoutsFor({}, Shell::kLease).isolation);
+  observed_.LeaseHeldUntil(sent + IsolationWithin(lease_.term));
 }
 
 void Daemon::Watch() {

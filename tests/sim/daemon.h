@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/backoff.h"
+#include "server/core/liveness.h"
 #include "tests/sim/network.h"
 #include "tests/sim/process.h"
 #include "worker/core/observed.h"
@@ -76,6 +77,7 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   Incarnation incarnation_;
   WorkerId id_;
   absl::Time registering_since_;
+  core::Liveness::Lease lease_;
   bool serving_ = false;
   Revision version_;
   worker::Desired desired_;

@@ -70,6 +70,7 @@ enum class Plant {
   kForgetRetries,      // the shell takes a repeated store batch for a new one
   kTakeSignalForEnd,   // the daemon takes SIGTERM for the end of the process
   kOutliveTouch,       // the daemon leaves commands alone when it is cut off
+  kShortenAtOnce,      // a shorter lease holds, and the daemon does not know of it
 };
 
 // What all parts of one simulation share.

@@ -133,9 +133,10 @@ void Process::Begin(std::function<void(const core::Exit&)> on_exit) {
         [this] { command_ ? Work(1) : Join(); });
 }
 
+// Long enough that some outlive the lease of a worker that is cut off.
 void Process::Work(int step) {
   if (step > kSteps) return End({core::Exit::How::kCode, 0});
-  Later(env_.dice.Between(absl::Milliseconds(1), absl::Seconds(3)),
+  Later(env_.dice.Between(absl::Milliseconds(1), absl::Seconds(8)),
         [this, step] { Work(step + 1); });
 }
 

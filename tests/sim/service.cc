@@ -47,11 +47,14 @@ void Service::Register(const core::RegisterWorker& request, Reply<WorkerId> repl
   });
 }
 
-void Service::Heartbeat(WorkerId worker, Incarnation incarnation, Reply<Done> reply) {
+void Service::Heartbeat(WorkerId worker, Incarnation incarnation, uint64_t lease_number,
+                        Reply<core::Liveness::Lease> reply) {
   const Incarnation fence = Fence(worker, incarnation);
-  shell_.Hear(worker, fence, [this, worker, fence, reply = std::move(reply)] {
+  shell_.Hear(worker, fence, lease_number, [this, worker, fence, reply = std::move(reply)] {
     const absl::Status status = coordinator().CheckWorker(worker, fence);
-    status.ok() ? reply(Done{}) : reply(status);
+    if (!status.ok()) return reply(status);
+    reply(plant_ == Plant::kShortenAtOnce ? core::Liveness::Lease{Shell::kLease}
+                                          : shell_.liveness().offer(worker));
   });
 }
 

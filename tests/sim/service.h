@@ -28,7 +28,8 @@ class Service {
   void WatchJob(JobId job, Revision since, absl::Duration timeout, Reply<core::Job> reply);
 
   void Register(const core::RegisterWorker& request, Reply<WorkerId> reply);
-  void Heartbeat(WorkerId worker, Incarnation incarnation, Reply<Done> reply);
+  void Heartbeat(WorkerId worker, Incarnation incarnation, uint64_t lease_number,
+                 Reply<core::Liveness::Lease> reply);
   void WatchAssignment(WorkerId worker, Incarnation incarnation, Revision since,
                        absl::Duration timeout, Reply<core::Assignment> reply);
   void ReportRank(const core::ReportRank& request, Reply<Done> reply);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/core/handovers.h"
+#include "server/core/leases.h"
 #include "server/core/verdicts.h"
 #include "tests/journals/reload.h"
 
@@ -77,8 +78,9 @@ void Shell::Submit(core::Action action, std::function<void(const core::Outcome&)
   Push(CommandItem{std::move(action), std::move(done), {}});
 }
 
-void Shell::Hear(WorkerId worker, Incarnation incarnation, std::function<void()> done) {
-  Push(HearItem{worker, incarnation, std::move(done)});
+void Shell::Hear(WorkerId worker, Incarnation incarnation, uint64_t lease_number,
+                 std::function<void()> done) {
+  Push(HearItem{worker, incarnation, lease_number, std::move(done)});
 }
 
 void Shell::Wait(std::vector<core::Topic> topics, absl::Duration timeout,
@@ -93,7 +95,7 @@ void Shell::Push(Item item) {
 
 void Shell::Tick() {
   Serve();
-  Later(kLease / 4, [this] { Tick(); });
+  Later(liveness_->shortest() / 4, [this] { Tick(); });
 }
 
 void Shell::Serve() {
@@ -108,7 +110,10 @@ void Shell::Serve() {
     }
     if (const auto* hear = std::get_if<HearItem>(&item)) {
       if (coordinator_->CheckWorker(hear->worker, hear->incarnation).ok()) {
-        liveness_->Hear(hear->worker, hear->incarnation, env_.events.now());
+        const uint64_t known = env_.plant == Plant::kShortenAtOnce
+                                   ? liveness_->offer(hear->worker).number
+                                   : hear->lease_number;
+        liveness_->Hear(hear->worker, hear->incarnation, env_.events.now(), known);
       }
     }
   }
@@ -135,7 +140,7 @@ core::Outcome Shell::Apply(core::Action action) {
   if (const auto* registered = std::get_if<core::RegisterWorker>(&command.action)) {
     const auto* worker = std::get_if<WorkerId>(&outcome.reply);
     if (outcome.status.ok() && worker != nullptr) {
-      liveness_->Hear(*worker, registered->incarnation, env_.events.now());
+      liveness_->Welcome(*worker, registered->incarnation, env_.events.now());
     }
   } else if (const auto* lost = std::get_if<core::LoseWorker>(&command.action)) {
     liveness_->Forget(lost->worker);
@@ -147,6 +152,7 @@ core::Outcome Shell::Apply(core::Action action) {
 void Shell::ApplyVerdicts() {
   for (core::LoseWorker& verdict : liveness_->Overdue(env_.events.now())) {
     env_.Tell(absl::StrCat("worker ", verdict.worker.ToString(), " lost: ", verdict.reason));
+    short_leases_lost_ += liveness_->lease(verdict.worker) < kLease;
     Apply(std::move(verdict));
   }
   const core::Placement placement =
@@ -157,6 +163,7 @@ void Shell::ApplyVerdicts() {
     ApplyVerdict(std::move(ask));
   }
   CheckRoom(placement.leave);
+  core::OfferLeases(*coordinator_, *liveness_, env_.events.now());
 }
 
 void Shell::CheckDepartures(const std::vector<core::Departure>& departures) {

@@ -43,12 +43,16 @@ class Shell {
 
   // As in the driver, each is answered in its turn, or never when the process dies before.
   void Submit(core::Action action, std::function<void(const core::Outcome&)> done);
-  void Hear(WorkerId worker, Incarnation incarnation, std::function<void()> done);
+  void Hear(WorkerId worker, Incarnation incarnation, uint64_t lease_number,
+            std::function<void()> done);
   // Answers once `ready`, or when `timeout` has passed. `ready` may only change with the topics.
   void Wait(std::vector<core::Topic> topics, absl::Duration timeout, std::function<bool()> ready,
             std::function<void()> answer);
 
   const core::Coordinator& coordinator() const { return *coordinator_; }
+  const core::Liveness& liveness() const { return *liveness_; }
+  // How many times a worker was lost whose lease was a short one.
+  int short_leases_lost() const { return short_leases_lost_; }
   // How many jobs were made to leave.
   int departures() const { return departures_; }
   // Called whenever the state may have changed.
@@ -63,6 +67,7 @@ class Shell {
   struct HearItem {
     WorkerId worker;
     Incarnation incarnation;
+    uint64_t lease_number = 0;
     std::function<void()> done;
   };
   struct WaitItem {
@@ -108,6 +113,7 @@ class Shell {
   uint64_t acknowledged_hash_ = 0;
   core::Invariants invariants_;
   int departures_ = 0;
+  int short_leases_lost_ = 0;
 
   // In the memory of this life.
   uint64_t life_ = 0;

@@ -45,8 +45,13 @@ Report Simulation::Run() {
   while (env_.broken.empty() && !settled_ && env_.events.RunOne(end)) {
   }
   if (env_.broken.empty()) CheckEnd();
-  Report report{env_.broken,        static_cast<int>(user_.jobs().size()), 0, faults_, 0,
-                shell_.departures()};
+  Report report{env_.broken,
+                static_cast<int>(user_.jobs().size()),
+                0,
+                faults_,
+                0,
+                shell_.departures(),
+                shell_.short_leases_lost()};
   for (const auto& [job, state] : user_.jobs()) {
     report.succeeded += state == core::JobState::kSucceeded;
     // Null where it was to go from record some time after its end.
@@ -72,6 +77,10 @@ void Simulation::SubmitJobs() {
       core::JobSpec spec{.name = "job", .ranks = ranks};
       spec.joins_by_running = env_.dice.Chance(0.5);
       if (!spec.joins_by_running) spec.join_within = kJoinWithin;
+      // Those that ask for less than the lease.
+      if (env_.dice.Chance(0.4)) {
+        spec.detect_within = env_.dice.Between(absl::Seconds(1), absl::Seconds(6));
+      }
       const bool shareable = ranks % 2 == 0 && ranks <= 2 * kSlots;
       if (shareable && env_.dice.Chance(0.5)) spec.nodes = 2;
       if (env_.dice.Chance(0.7)) {

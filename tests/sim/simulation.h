@@ -23,6 +23,7 @@ struct Report {
   int faults = 0;
   int restarts = 0;
   int departures = 0;
+  int short_leases_lost = 0;
 };
 
 // One cluster, one seed: a minute of work under faults, then peace, in which everything must come

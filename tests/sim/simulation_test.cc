@@ -22,7 +22,7 @@ bool verbose = false;
 namespace {
 
 TEST(SimulationTest, AllPromisesHoldUnderFaults) {
-  int jobs = 0, succeeded = 0, faults = 0, restarts = 0, departures = 0;
+  int jobs = 0, succeeded = 0, faults = 0, restarts = 0, departures = 0, short_leases = 0;
   const uint64_t first = only_seed == 0 ? 1 : only_seed;
   const uint64_t last = only_seed == 0 ? seeds : only_seed;
   for (uint64_t seed = first; seed <= last; ++seed) {
@@ -34,15 +34,18 @@ TEST(SimulationTest, AllPromisesHoldUnderFaults) {
     faults += report.faults;
     restarts += report.restarts;
     departures += report.departures;
+    short_leases += report.short_leases_lost;
   }
   std::cout << jobs << " jobs, " << succeeded << " succeeded, " << faults << " faults, " << restarts
-            << " restarts, " << departures << " made to leave\n";
+            << " restarts, " << departures << " made to leave, " << short_leases
+            << " workers lost by a short lease\n";
   if (only_seed != 0) return;
   // The faults must neither spare the jobs nor leave none alive.
   EXPECT_GT(succeeded, jobs / 5);
   EXPECT_LT(succeeded, jobs * 4 / 5);
   EXPECT_GT(restarts, jobs / 10);
   EXPECT_GT(departures, jobs / 50);
+  EXPECT_GT(short_leases, jobs / 50);
 }
 
 TEST(SimulationTest, TheSameSeedTellsTheSameStory) {
@@ -81,7 +84,8 @@ TEST_F(PlantTest, AFenceWithoutIncarnationsIsFound) {
 
 TEST_F(PlantTest, ARetryWithASecondEffectIsFound) {
   EXPECT_THAT(Found(Plant::kForgetRetries),
-              AnyOf(HasSubstr("lost or repeated an add"), HasSubstr("was told the element")));
+              AnyOf(HasSubstr("lost or repeated an add"), HasSubstr("was told the element"),
+                    HasSubstr("lost an element")));
 }
 
 TEST_F(PlantTest, ALostWakeIsFound) {
@@ -94,6 +98,10 @@ TEST_F(PlantTest, ASlotThatIsFreedTooEarlyIsFound) {
 
 TEST_F(PlantTest, ACommandThatOutlivesTouchIsFound) {
   EXPECT_THAT(Found(Plant::kOutliveTouch), HasSubstr("runs beside a later generation"));
+}
+
+TEST_F(PlantTest, ALeaseThatIsShortenedBehindItsDaemonsBackIsFound) {
+  EXPECT_THAT(Found(Plant::kShortenAtOnce), HasSubstr("runs beside a later generation"));
 }
 
 }  // namespace

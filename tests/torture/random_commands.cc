@@ -67,7 +67,8 @@ Action RandomCommands::Draw(const core::Coordinator& coordinator) {
   using MakeKind = MaybeAction (*)(RandomCommands&);
   static constexpr auto kMake = []<size_t... kIndex>(std::index_sequence<kIndex...>) {
     return std::array<MakeKind, kKinds>{&DrawKind<kIndex>...};
-  }(std::make_index_sequence<kKinds>());
+  }
+  (std::make_index_sequence<kKinds>());
   coordinator_ = &coordinator;
   ++drawn_;
   for (;;) {
@@ -112,7 +113,8 @@ MaybeAction RandomCommands::Make(Of<core::SubmitJob>) {
   if (Chance(20)) spec.scheduling.ttl_after_finish = absl::Minutes(1);
   spec.saves = Chance(50);
   if (Chance(30)) spec.detect_within = absl::Seconds(1 + Below(9));
-  return core::SubmitJob{absl::StrCat("request ", drawn_), std::move(spec), Chance(50) ? "ann" : ""};
+  return core::SubmitJob{absl::StrCat("request ", drawn_), std::move(spec),
+                         Chance(50) ? "ann" : ""};
 }
 
 MaybeAction RandomCommands::Make(Of<core::CancelJob>) {
@@ -158,7 +160,8 @@ MaybeAction RandomCommands::Make(Of<core::ReportRank>) {
   const core::Rank& rank = job.ranks[key->rank];
   const core::Worker* worker = coordinator_->worker(rank.worker_id);
   if (worker == nullptr) return std::nullopt;
-  core::ReportRank report{.worker = rank.worker_id, .incarnation = worker->incarnation, .rank = *key};
+  core::ReportRank report{
+      .worker = rank.worker_id, .incarnation = worker->incarnation, .rank = *key};
   report.what = rank.state == core::RankState::kAssigned ? What::kStarted
                 : rank.exit.has_value()                  ? What::kReleased
                                                          : What::kExited;
@@ -222,8 +225,12 @@ MaybeAction RandomCommands::Make(Of<core::RegisterCheckpoint>) {
   const auto rank = AnyRank();
   if (!rank.has_value()) return std::nullopt;
   const auto step = static_cast<int64_t>(drawn_);
-  return core::RegisterCheckpoint{*rank, step, absl::StrCat("/checkpoints/", step),
-                                  std::string(64, 'a'), 1 << 20, 1 + static_cast<int>(Below(3))};
+  return core::RegisterCheckpoint{*rank,
+                                  step,
+                                  absl::StrCat("/checkpoints/", step),
+                                  std::string(64, 'a'),
+                                  1 << 20,
+                                  1 + static_cast<int>(Below(3))};
 }
 
 MaybeAction RandomCommands::Make(Of<core::RegisterWeights>) {

@@ -7,10 +7,10 @@
 
 namespace dp::torture {
 
-// Draws commands of every kind, with arguments that suit the state as it is, so that jobs are placed,
-// run, save, fail, are restarted, leave and are forgotten, and workers come, are drained and go. What
-// is drawn may still be refused, or change nothing. A kind that is added does not compile here until
-// there is a draw for it. Everything follows from the seed. Not thread-safe.
+// Draws commands of every kind, with arguments that suit the state as it is, so that jobs are
+// placed, run, save, fail, are restarted, leave and are forgotten, and workers come, are drained
+// and go. What is drawn may still be refused, or change nothing. A kind that is added does not
+// compile here until there is a draw for it. Everything follows from the seed. Not thread-safe.
 class RandomCommands {
  public:
   explicit RandomCommands(uint64_t seed) : random_(seed) {}

@@ -20,7 +20,11 @@ constexpr size_t kPieceBytes = 2000;
 }  // namespace
 
 Torture::Torture(uint64_t seed, Plant plant)
-    : plant_(plant), disk_(seed), random_(seed), commands_(seed), hashes_({core::Coordinator().StateHash()}) {
+    : plant_(plant),
+      disk_(seed),
+      random_(seed),
+      commands_(seed),
+      hashes_({core::Coordinator().StateHash()}) {
   if (plant == Plant::kIgnoreSyncs) disk_.IgnoreSyncs();
   batch_ends_ = {0};
 }
@@ -114,8 +118,8 @@ core::Outcome Torture::ApplyNext(core::Command* command) {
   for (;;) {
     const uint64_t number = coordinator_.revision().value() + 1;
     command->at = absl::FromUnixSeconds(static_cast<int64_t>(number));
-    command->action =
-        std::exchange(began_, true) ? commands_.Draw(coordinator_) : core::Action(core::StartEpoch());
+    command->action = std::exchange(began_, true) ? commands_.Draw(coordinator_)
+                                                  : core::Action(core::StartEpoch());
     core::Outcome outcome = coordinator_.Apply(*command);
     if (outcome.journal) return outcome;
   }

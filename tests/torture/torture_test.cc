@@ -26,7 +26,7 @@ namespace {
 using How = FaultDisk::How;
 using Loss = FaultDisk::Loss;
 
-constexpr int kBatches = 30;
+constexpr int kBatches = 48;
 constexpr int kStride = 7;  // has no part in common with the number of ways
 constexpr How kFaults[] = {How::kCrashBefore, How::kCrashAfter, How::kError, How::kFull,
                            How::kShort};

@@ -262,6 +262,19 @@ TEST_F(AgentTest, ASlotIsReleasedWhenTheMemoryOfItsGpuIsFreeNotWhenItsProcessesA
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
 }
 
+TEST_F(AgentTest, ALeaseThatIsOfferedIsNamedByTheHeartbeatsThatFollow) {
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  EXPECT_TRUE(coordinator_.AwaitLease(0));
+  coordinator_.OfferLease(absl::Milliseconds(120), 7);
+  EXPECT_TRUE(coordinator_.AwaitLease(7));
+  coordinator_.OfferLease(absl::Milliseconds(80), 8);
+  EXPECT_TRUE(coordinator_.AwaitLease(8));
+  coordinator_.Restart();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  EXPECT_TRUE(coordinator_.AwaitLease(8));
+}
+
 TEST_F(AgentTest, ASlotWhoseGpuIsNotLetGoIsReportedBeforeItIsReleasedAndAgainWhenItIsFree) {
   memory_ = &gpu_;
   device_limits_.patience = absl::Milliseconds(50);

@@ -4,9 +4,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "base/limits.h"
+#include "proto/convert/time.h"
 
 namespace dp::worker {
 namespace {
+
+// PyTorch's watchdog may be stuck for so long in what loads or compiles, whatever is asked for; and
+// it is looked at no later by itself.
+constexpr absl::Duration kWatchdogStuckMin = absl::Minutes(1);
+constexpr absl::Duration kWatchdogStuckMax = absl::Minutes(8);
+// What a process that gives up takes at most for a dump of its collectives.
+constexpr absl::Duration kDumpMax = absl::Seconds(15);
 
 // Where one rank is among all.
 struct Position {
@@ -126,6 +136,20 @@ Environment Jax(const v1::AssignedRank& rank, const Position& at, const HostFact
   return environment;
 }
 
+// What can be said from outside of how long PyTorch waits (docs/command-jobs.md). Only where the
+// job has its own idea of it: a program may wait for long on purpose.
+Environment PatienceOf(const v1::AssignedRank& rank) {
+  const absl::Duration within = FromProto(rank.spec().detect_within());
+  if (!rank.spec().has_detect_within() || within == kDetectWithinDefault) return {};
+  Environment environment{{"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC",
+                           absl::StrCat(absl::ToInt64Milliseconds(std::min(within, kDumpMax)))}};
+  if (within < kWatchdogStuckMax) {
+    environment["TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"] =
+        absl::StrCat(absl::ToInt64Seconds(std::max(within, kWatchdogStuckMin)));
+  }
+  return environment;
+}
+
 }  // namespace
 
 std::vector<std::string> DevicesOf(int slot, const HostFacts& host) {
@@ -176,6 +200,7 @@ Environment LaunchDefaults(const v1::AssignedRank& rank, const HostFacts& host) 
   if (rank.spec().command().contract() == "torchrun") {
     environment["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
     environment["NCCL_ASYNC_ERROR_HANDLING"] = "1";  // its name until PyTorch 2.2
+    environment.merge(PatienceOf(rank));
   }
   return environment;
 }

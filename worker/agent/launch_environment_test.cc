@@ -147,6 +147,25 @@ TEST_F(LaunchEnvironmentTest, TheInterfaceIsTheOneThatReachesTheCoordinator) {
                            Pair("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")));
 }
 
+TEST_F(LaunchEnvironmentTest, PyTorchIsToldOfADetectWithinThatTheJobHasChosen) {
+  const auto told = [&](int64_t seconds) {
+    rank_.mutable_spec()->mutable_detect_within()->set_seconds(seconds);
+    std::string text;
+    for (const auto& [name, value] : LaunchDefaults(rank_, host_)) {
+      if (name.find("TIMEOUT") != name.npos) absl::StrAppend(&text, name, "=", value, " ");
+    }
+    return text;
+  };
+  EXPECT_EQ(told(30), "");  // the default, which nobody has asked for
+  EXPECT_EQ(told(5),
+            "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=60 TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=5000 ");
+  EXPECT_EQ(told(90),
+            "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=90 TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=15000 ");
+  EXPECT_EQ(told(3600), "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=15000 ");
+  rank_.mutable_spec()->mutable_command()->set_contract("plain");
+  EXPECT_EQ(told(5), "");
+}
+
 TEST_F(LaunchEnvironmentTest, AWorkerThatKeepsNoPortIsNamedAsTheReason) {
   rank_.mutable_hosts(0)->clear_ports();
   EXPECT_EQ(EndpointAtRank0(rank_).status().code(), absl::StatusCode::kFailedPrecondition);

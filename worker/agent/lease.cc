@@ -119,9 +119,21 @@ void Lease::TakeRegistration(const v1::RegisterRequest& request,
   taken_.Worked();
   session_ = {response.worker_id(), Incarnation(request.incarnation())};
   epoch_ = response.header().epoch();
-  lease_ = FromProto(response.lease());
-  between_beats_ = std::max(FromProto(response.lease()) / kBeatsPerLease, kBetweenBeatsMin);
+  lease_number_ = 0;
+  HoldTo(FromProto(response.lease()));
   events_.Tell(Registered{session_, response.name(), request.address()});
+}
+
+void Lease::HoldTo(absl::Duration lease) {
+  lease_ = lease;
+  between_beats_ = std::max(lease / kBeatsPerLease, kBetweenBeatsMin);
+}
+
+// Before the next heartbeat names it: from then on the coordinator holds this worker to it.
+void Lease::TakeLease(const v1::HeartbeatResponse& response) {
+  if (response.lease_number() <= lease_number_) return;
+  lease_number_ = response.lease_number();
+  HoldTo(FromProto(response.lease()));
 }
 
 template <typename Sent>
@@ -155,6 +167,7 @@ bool Lease::SendBeat() {
   request.set_incarnation(session_.incarnation.value());
   for (;;) {
     request.set_leaving(leaving_);
+    request.set_lease_number(lease_number_);
     AddGpus(&request);  // else what an earlier try could not tell stays there
     AddStoreClients(&request);
     const absl::Time sent = surroundings_.clock.Now();
@@ -165,6 +178,7 @@ bool Lease::SendBeat() {
       trouble_.Worked();
       backoff_.Reset();
       events_.Tell(CoordinatorAnswered{});
+      TakeLease(*response);
       TellHeld(sent);
       return response->header().epoch() == epoch_ || Register(session_.incarnation);
     }
@@ -176,14 +190,12 @@ bool Lease::SendBeat() {
     trouble_.Failed(response.status());
     events_.Tell(CoordinatorSilent{});
     TellHeldIfAbsent();
-    if (!Pause(backoff_.Next())) return false;
+    if (!Pause(std::min(backoff_.Next(), between_beats_))) return false;
   }
 }
 
 // What the coordinator counts from is its hearing, which is no earlier than the sending.
-void Lease::TellHeld(absl::Time sent) {
-  events_.Tell(LeaseHeld{sent + TimeoutsFor({}, lease_).isolation});
-}
+void Lease::TellHeld(absl::Time sent) { events_.Tell(LeaseHeld{sent + IsolationWithin(lease_)}); }
 
 // Where nobody listens nobody can give the lease up; and whoever listens later gives every worker a
 // full term first.

@@ -23,8 +23,8 @@ namespace dp::worker {
 // Registers an incarnation and keeps its lease by heartbeats, from a thread of its own, until the
 // coordinator refuses it. While the coordinator is away it goes on trying; when the coordinator has
 // been restarted (its epoch has changed) it registers the same incarnation again, which changes
-// nothing there but what was not journalled. Its owner ends the calls under way on `connection`
-// before destroying it.
+// nothing there but what was not journalled. The lease is as long as the coordinator said last. Its
+// owner ends the calls under way on `connection` before destroying it.
 class Lease {
  public:
   // Makes the request of a registration, without its incarnation; asked before each try. An error
@@ -76,6 +76,9 @@ class Lease {
   absl::Status TryToRegister(Incarnation incarnation);
   void RegistrationFailed(Incarnation incarnation, const absl::Status& reason);
   void TakeRegistration(const v1::RegisterRequest& request, const v1::RegisterResponse& response);
+  // What holds from now on, where that is news.
+  void TakeLease(const v1::HeartbeatResponse& response);
+  void HoldTo(absl::Duration lease);
   void Lose(const absl::Status& reason);
   bool HasSuccessor();
   // Whether the life that has the name which was asked for is seen to beat.
@@ -95,6 +98,7 @@ class Lease {
   Session session_;
   uint64_t epoch_ = 0;
   absl::Duration lease_;
+  uint64_t lease_number_ = 0;  // what the coordinator calls it
   absl::Duration between_beats_;
   bool leaving_ = false;
   bool leave_told_ = false;

@@ -10,9 +10,9 @@
 
 namespace dp::trainer {
 
-// Tells the coordinator, from a thread of its own, that the ranks of this generation have done their
-// first step, so that a generation that gets so far is told from one that never does. Rank 0's.
-// Rides out a coordinator that is away. Who owns the connection ends its calls before this is
+// Tells the coordinator, from a thread of its own, that the ranks of this generation have done
+// their first step, so that a generation that gets so far is told from one that never does. Rank
+// 0's. Rides out a coordinator that is away. Who owns the connection ends its calls before this is
 // destroyed.
 class FirstStepReport {
  public:

@@ -221,7 +221,10 @@ class RankProgram {
                     .saver = saver_ ? &*saver_ : nullptr,
                     .program = program.get(),
                     .asked_to_leave = [this] { return watch_ && watch_->asked(); },
-                    .first_step_done = [this] { if (first_step_) first_step_->Done(); },
+                    .first_step_done =
+                        [this] {
+                          if (first_step_) first_step_->Done();
+                        },
                     .trace = plan.trace_file.empty() ? nullptr : &trace});
     DP_ASSIGN_OR_RETURN(const TrainingEnd end, loop.Run());
     absl::Status saved;

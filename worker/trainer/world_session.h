@@ -21,9 +21,9 @@ class WorldSession {
   WorldSession(client::WorldsConnection& connection, client::Pause& pause,
                const Environment& environment, const Clock& clock);
 
-  // Joins, and keeps what the job asks for and has left. Rank 0 says that it tells of the first step
-  // (FirstStepReport).
-  // Errors: FailedPrecondition the generation is over; NotFound; Unavailable after `timeout`.
+  // Joins, and keeps what the job asks for and has left. Rank 0 says that it tells of the first
+  // step (FirstStepReport). Errors: FailedPrecondition the generation is over; NotFound;
+  // Unavailable after `timeout`.
   absl::Status Join(absl::Duration timeout);
 
   // Returns once every rank has joined. Errors: FailedPrecondition the world was closed, with the

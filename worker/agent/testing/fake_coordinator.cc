@@ -189,14 +189,27 @@ absl::StatusOr<v1::RegisterResponse> FakeCoordinator::Register(const v1::Registe
   return response;
 }
 
+void FakeCoordinator::OfferLease(absl::Duration lease, uint64_t number) {
+  MutexLock lock(mu_);
+  *offer_.mutable_lease() = ToProto(lease);
+  offer_.set_lease_number(number);
+}
+
+bool FakeCoordinator::AwaitLease(uint64_t number) {
+  MutexLock lock(mu_);
+  AwaitUntil([&]() DP_REQUIRES(mu_) { return lease_known_ == number; });
+  return lease_known_ == number;
+}
+
 absl::StatusOr<v1::HeartbeatResponse> FakeCoordinator::Heartbeat(
     const v1::HeartbeatRequest& request, absl::Duration) {
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
   leaving_ = request.leaving();
+  lease_known_ = request.lease_number();
   for (const v1::Gpu& gpu : request.gpu_list()) gpu_uses_.insert(gpu.utilisation_percent());
   changed_.NotifyAll();
-  v1::HeartbeatResponse response;
+  v1::HeartbeatResponse response = offer_;
   response.mutable_header()->set_epoch(epoch_);
   return response;
 }

@@ -26,6 +26,10 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   void SetReachable(bool reachable) DP_EXCLUDES(mu_);
   // It was restarted: same knowledge, new epoch.
   void Restart() DP_EXCLUDES(mu_);
+  // With the answer to each heartbeat from now on.
+  void OfferLease(absl::Duration lease, uint64_t number) DP_EXCLUDES(mu_);
+  // Waits for a heartbeat that names this lease; false when patience ends.
+  bool AwaitLease(uint64_t number) DP_EXCLUDES(mu_);
   // Ends the current incarnation's lease; `successor`: another daemon holds the name now.
   void LoseWorker(bool successor) DP_EXCLUDES(mu_);
   // Another daemon has the name: registrations are refused. With each listing it has beaten once
@@ -127,6 +131,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   absl::Time submitted_at_ DP_GUARDED_BY(mu_);
   std::vector<v1::RankOutput> told_ DP_GUARDED_BY(mu_);
   bool leaving_ DP_GUARDED_BY(mu_) = false;
+  v1::HeartbeatResponse offer_ DP_GUARDED_BY(mu_);
+  uint64_t lease_known_ DP_GUARDED_BY(mu_) = 0;
   std::set<int> gpu_uses_ DP_GUARDED_BY(mu_);  // of the first GPU, in percent, since the restart
   std::set<int> stopped_ DP_GUARDED_BY(mu_);   // ranks
 };

@@ -1,0 +1,26 @@
+#include "server/core/leases.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/timeouts.h"
+#include "server/core/coordinator.h"
+#include "server/core/liveness.h"
+
+namespace dp::core {
+
+void OfferLeases(const Coordinator& coordinator, Liveness& liveness, absl::Time now) {
+  std::map<WorkerId, absl::Duration> shortest;
+  for (const Job* job : coordinator.jobs()) {
+    const absl::Duration asked = LeaseWithin(job->spec.detect_within, liveness.lease());
+    if (asked >= liveness.lease() || !job->live()) continue;
+    for (const Rank& rank : job->ranks) {
+      if (!rank.live()) continue;
+      const auto [it, is_new] = shortest.emplace(rank.worker_id, asked);
+      if (!is_new) it->second = std::min(it->second, asked);
+    }
+  }
+  liveness.Offer(shortest, now);
+}
+
+}  // namespace dp::core
