@@ -19,7 +19,7 @@ namespace dp::server {
 class SqliteJournal final : public Journal {
  public:
   // Raised when an older release could not read what this one writes. 2 has snapshots.
-  static constexpr int kFormatVersion = 3;
+  static constexpr int kFormatVersion = 4;
 
   // Creates the file where it is missing. Errors: DataLoss it is no journal, or damaged;
   // FailedPrecondition a later format; Internal the storage.

@@ -155,8 +155,8 @@ TEST_F(SqliteJournalTest, AnotherProgramsDatabaseIsRefused) {
 
 TEST_F(SqliteJournalTest, ALaterFormatIsRefused) {
   Append({Cancel(1)});
-  Tamper("PRAGMA user_version = 4");
-  ExpectRefused(absl::StatusCode::kFailedPrecondition, "has format 4");
+  Tamper("PRAGMA user_version = 5");
+  ExpectRefused(absl::StatusCode::kFailedPrecondition, "has format 5");
 }
 
 TEST_F(SqliteJournalTest, ALaterVersionOfACommandIsRefusedByItsRecord) {
