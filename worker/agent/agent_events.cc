@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/rank_log.h"
+#include "worker/agent/rank_report.h"
+
+// What the daemon makes of the events that its other threads bring it.
+
+namespace dp::worker {
+
+void Agent::On(const Registered& event) {
+  Log(Severity::kInfo, "registered",
+      {{"worker", event.name}, {"id", event.session.worker_id}, {"address", event.address}});
+  const bool first = rank_host_.worker.empty();
+  rank_host_.worker = event.name;
+  rank_host_.address = event.address;
+  rank_host_.facts.interface = InterfaceWith(event.address);
+  session_ = event.session;
+  observed_.Reachable(clock_.Now());
+  // Each life of the coordinator registers its workers, and it may have come up on another host.
+  if (options_.coordinator_probe != nullptr) options_.coordinator_probe->LookUpAgain();
+  watch_.Use(session_);
+  shipper_.Use(session_);
+  if (options_.notify != nullptr) options_.notify->Status("registered as " + event.name);
+  if (first && options_.on_registered) options_.on_registered(event.name);
+}
+
+void Agent::On(const CoordinatorAnswered&) { observed_.Reachable(clock_.Now()); }
+
+void Agent::On(const CoordinatorSilent&) { observed_.Unreachable(); }
+
+void Agent::On(const LeaseHeld& event) { observed_.LeaseHeldUntil(event.until); }
+
+void Agent::On(const LeaseLost& event) {
+  if (event.incarnation != incarnation_) return;
+  Log(Severity::kError, "lease_lost",
+      {{"reason", event.reason.ToString()}, {"superseded", event.superseded ? "yes" : "no"}});
+  desired_ = {.mode = Mode::kAbandon};
+  assigned_.clear();
+  if (!event.superseded || options_.name.empty() || ending_) return;
+  ending_ = absl::FailedPreconditionError(
+      absl::StrCat("another dp-worker has registered as ", options_.name,
+                   "; its ranks here were killed; give each daemon a --name of its own"));
+}
+
+void Agent::On(const RegistrationRefused& event) {
+  desired_ = {.mode = Mode::kAbandon};
+  assigned_.clear();
+  ending_ = absl::Status(event.reason.code(), absl::StrCat("the coordinator refuses this worker: ",
+                                                           std::string(event.reason.message())));
+}
+
+// Not while abandoning: that incarnation has no ranks any more, whatever was on its way.
+void Agent::On(const AssignmentChanged& event) {
+  if (event.incarnation != incarnation_ || desired_.mode == Mode::kAbandon) return;
+  assigned_.clear();
+  desired_.ranks.clear();
+  for (const v1::AssignedRank& rank : event.assignment.ranks()) {
+    assigned_[KeyOf(rank)] = rank;
+    desired_.ranks[KeyOf(rank)] = FromProto(rank);
+  }
+}
+
+void Agent::On(const ReportAnswered& event) {
+  if (ReportIsDone(event.status)) observed_.Acknowledged(event.key, event.milestone);
+}
+
+void Agent::On(const SlotsAnswered& event) { slots_.ReportAnswered(ReportIsDone(event.status)); }
+
+bool Agent::ReportIsDone(const absl::Status& status) {
+  report_under_way_ = false;
+  if (status.ok()) report_trouble_.Worked();
+  if (!status.ok()) report_trouble_.Failed(status);
+  // What is refused will be refused again: the job is over, or the lease is, which the heartbeat
+  // finds out.
+  if (status.ok() || IsRefusal(status)) {
+    report_backoff_.Reset();
+    report_again_at_ = absl::InfinitePast();
+    return true;
+  }
+  report_again_at_ = clock_.Now() + report_backoff_.Next();
+  return false;
+}
+
+void Agent::On(const DeviceMemoryRead& event) { slots_.Answered(event.memory, clock_.Now()); }
+
+void Agent::On(const GpusRead& event) { slots_.Read(event.gpus); }
+
+void Agent::On(const ProcessNews& event) {
+  std::visit([&](const auto& news) { TakeNews(event.key, news); }, event.what);
+}
+
+void Agent::TakeNews(const RankKey& key, const ProcessStarted& news) {
+  LogRank(Severity::kInfo, "rank_started", key, LogField("pid", news.pid));
+  observed_.Started(key, news.pid);
+}
+
+void Agent::TakeNews(const RankKey& key, const ProcessNotStarted& news) {
+  LogRank(Severity::kError, "rank_not_started", key, LogField("reason", news.error));
+  SlotLeft(key);
+  observed_.StartFailed(key, news.error, clock_.Now());
+  observed_.LogsShipped(key);  // there are none
+}
+
+void Agent::TakeNews(const RankKey& key, const ProcessExited& news) {
+  const bool code = news.exit.how == Exit::How::kCode;
+  LogRank(Severity::kInfo, "rank_exited", key,
+          LogField(code ? "code" : "signal", news.exit.number));
+  const bool killed = news.exit == Exit{Exit::How::kSignal, SIGKILL};
+  const bool grew = OomKillsGrew();
+  observed_.Exited(key, news.exit, SpoolOf(key).LastLines(), killed && news.oom.value_or(grew));
+}
+
+void Agent::SlotLeft(const RankKey& key) {
+  const Process* process = observed_.Find(key);
+  if (process != nullptr) slots_.TreeGone(process->slot, clock_.Now());
+}
+
+bool Agent::OomKillsGrew() {
+  if (!options_.oom_kills) return false;
+  const int64_t before = std::exchange(oom_kills_, options_.oom_kills());
+  return oom_kills_ > before;
+}
+
+void Agent::TakeNews(const RankKey& key, const ProcessGone&) {
+  SlotLeft(key);
+  observed_.Gone(key, clock_.Now());
+  shipper_.Finish(key);
+}
+
+void Agent::On(const LogsNews& event) {
+  observed_.LogsMoved(event.key, clock_.Now());
+  if (!event.all) return;
+  observed_.LogsShipped(event.key);
+  if (left_over_.contains(event.key)) DropSpool(event.key);
+}
+
+void Agent::On(const GenerationOver& event) {
+  if (options_.stores == nullptr) return;
+  options_.stores->GenerationOver(event.job, event.generation);
+  if (!Holds(event.job, event.generation)) options_.stores->RanksGone(event.job, event.generation);
+}
+
+bool Agent::Holds(JobId job, Generation generation) const {
+  const auto& processes = observed_.processes();
+  const auto first = processes.lower_bound({job, generation, 0});
+  return first != processes.end() && first->first.job == job &&
+         first->first.generation == generation;
+}
+
+void Agent::On(const LeaveTold&) { leave_under_way_ = false; }
+
+void Agent::On(const ShutdownWanted&) {
+  const bool again = ending_.has_value();
+  Log(Severity::kInfo, "shutdown", {{"now", again ? "yes" : "no"}});
+  if (options_.notify != nullptr) options_.notify->Stopping();
+  // Before any rank is stopped: a job that is placed here now would fail at once.
+  if (!ending_) {
+    lease_.Leave();
+    leave_under_way_ = true;
+  }
+  if (!ending_) ending_ = absl::OkStatus();
+  if (again) desired_ = {.mode = Mode::kAbandon};
+  if (desired_.mode == Mode::kServe) desired_.mode = Mode::kStop;
+}
+
+}  // namespace dp::worker
