@@ -20,7 +20,7 @@ namespace {
 
 using Results = absl::StatusOr<std::vector<StoreResult>>;
 
-constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr absl::Duration kLinkPatience = absl::Seconds(30);
 constexpr char kEndOfRank3[] = "10.0.0.1:1";
 
 // Keeps what it is asked, and answers when it is told to. Thread-safe.
@@ -58,7 +58,7 @@ class FakeStoreService final : public v1::Store::CallbackService {
   v1::AwaitRequest AwaitOpen(size_t count) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (open_.size() != count) {
-      if (!changed_.WaitFor(mu_, kPatience)) return {};
+      if (!changed_.WaitFor(mu_, kLinkPatience)) return {};
     }
     return count == 0 ? v1::AwaitRequest() : open_.begin()->second;
   }
@@ -158,7 +158,7 @@ class Ends {
   Results Await(const std::string& key) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (!ends_.contains(key)) {
-      if (!changed_.WaitFor(mu_, kPatience)) return absl::UnknownError("it has not ended");
+      if (!changed_.WaitFor(mu_, kLinkPatience)) return absl::UnknownError("it has not ended");
     }
     return ends_.at(key);
   }

@@ -87,6 +87,9 @@ class StoreOverLossyNetwork final : public Store {
 INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreConformance, ::testing::Values([] {
                            return std::make_unique<StoreOverLossyNetwork>();
                          }));
+INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreAppendConformance, ::testing::Values([] {
+                           return std::make_unique<StoreOverLossyNetwork>();
+                         }));
 INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreLaterVerbsConformance, ::testing::Values([] {
                            return std::make_unique<StoreOverLossyNetwork>();
                          }));

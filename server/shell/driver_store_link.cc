@@ -104,8 +104,7 @@ std::shared_ptr<StoreLink::Call> DriverStoreLink::Await(const std::vector<StoreO
                       .since = {}};
   const auto awaiting = std::make_shared<Awaiting>(blocked, callers_, std::move(done));
   const absl::Status queued = driver_.Wait(
-      call->ticket(), StoreTopics(options_.job, reads),
-      absl::InfiniteDuration(),
+      call->ticket(), StoreTopics(options_.job, reads), absl::InfiniteDuration(),
       [awaiting](Waiters::Wake wake, const View& view) {
         auto answer = awaiting->Answer(wake, view);
         if (answer.has_value()) std::move(awaiting->done)(*std::move(answer));

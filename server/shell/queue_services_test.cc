@@ -59,17 +59,19 @@ class QueueServicesTest : public ServicesFixture {
 TEST_F(QueueServicesTest, AJobIsHeldReleasedAndRanked) {
   v1::JobSpec spec = AJob();
   spec.set_hold(true);
-  const uint64_t held = Submit(spec)->job().id(), other = Submit(AJob())->job().id();
+  const uint64_t held = Submit(spec)->job().id(), first = Submit(AJob())->job().id(),
+                 other = Submit(AJob())->job().id();
   EXPECT_TRUE(Get(held).held());
   EXPECT_EQ(Get(held).waits_for(0).code(), v1::PENDING_CODE_HELD);
   EXPECT_EQ(Get(held).user(), "bob");
-  EXPECT_EQ(Get(held).queue_position(), 1);
+  EXPECT_EQ(Get(held).queue_position(), 0);
+  EXPECT_EQ(Get(first).queue_position(), 1);
   v1::SetPriorityRequest request;
   request.set_job(other);
   request.set_priority(3);
   EXPECT_EQ(client_->Call(client_->jobs(), &v1::Jobs::Stub::SetPriority, request)->job().priority(),
             3);
-  EXPECT_EQ(Get(held).queue_position(), 2);
+  EXPECT_EQ(Get(first).queue_position(), 2);
   EXPECT_TRUE(OnJob(&v1::Jobs::Stub::Hold, other)->job().held());
   EXPECT_FALSE(OnJob(&v1::Jobs::Stub::Release, held)->job().held());
   EXPECT_TRUE(OnJob(&v1::Jobs::Stub::Requeue, held).ok());
@@ -102,7 +104,8 @@ TEST_F(QueueServicesTest, APlanHasTheLeaseThatTheJobAsksFor) {
     return absl::ZeroDuration();
   };
   EXPECT_EQ(lease(4), absl::Seconds(3.2));
-  EXPECT_EQ(lease(60), absl::Seconds(5));
+  EXPECT_EQ(lease(60), absl::Seconds(48));
+  EXPECT_EQ(lease(3600), absl::Minutes(10));  // the coordinator's
 }
 
 TEST_F(QueueServicesTest, APlanSaysWhyAJobWouldWait) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -47,19 +48,25 @@ class Answers {
 // A daemon's relay for the ranks of its host.
 class RelayOverGrpcTest : public testing::Test {
  protected:
+  // It is seen whose connection it is after the first look at each.
   void Serve(absl::Duration parking) {
+    const auto rank_at = [this](const std::string& peer) {
+      const bool seen = ++looks_ > kRanks;
+      return seen ? std::optional<int>(std::stoi(peer)) : std::nullopt;
+    };
     link_ = std::make_unique<client::GrpcStoreLink>(
         connection_, client::GrpcStoreLink::Options{.job = coordinator_.job(),
                                                     .generation = Generation(1),
                                                     .incarnation = 7,
                                                     .worker = "w",
+                                                    .rank_at = rank_at,
                                                     .parking = parking});
     relay_ = std::make_unique<StoreRelay>(*link_, StoreRelayOptions{.job = coordinator_.job()});
   }
   // Each of the ranks waits for the key.
   void Wait(const std::string& key) {
     for (size_t rank = 0; rank < kRanks; ++rank) {
-      relay_->Await({StoreGet{key}}, answers_.Take(), [rank] { return std::optional<int>(rank); });
+      relay_->Await({StoreGet{key}}, answers_.Take(), absl::StrCat(rank));
     }
   }
   template <typename Condition>
@@ -71,6 +78,7 @@ class RelayOverGrpcTest : public testing::Test {
     return true;
   }
 
+  std::atomic<size_t> looks_ = 0;
   CoordinatorWithJob coordinator_;
   client::GrpcConnection connection_{coordinator_.address()};
   std::unique_ptr<client::GrpcStoreLink> link_;

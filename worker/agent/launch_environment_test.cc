@@ -148,6 +148,7 @@ TEST_F(LaunchEnvironmentTest, TheInterfaceIsTheOneThatReachesTheCoordinator) {
 }
 
 TEST_F(LaunchEnvironmentTest, PyTorchIsToldOfADetectWithinThatTheJobHasChosen) {
+  rank_.mutable_spec()->mutable_command()->set_contract("torchrun");
   const auto told = [&](int64_t seconds) {
     rank_.mutable_spec()->mutable_detect_within()->set_seconds(seconds);
     std::string text;
