@@ -106,8 +106,7 @@ void StopForTime(Job& job, absl::string_view how, absl::Time at) {
 std::string HowTheyLeft(const Job& job) {
   if (!job.spec.saves) {
     return "its ranks have left; nothing was saved, as the job has no train.checkpoint, so it "
-           "begins "
-           "anew";
+           "begins anew";
   }
   if (!job.handover->names_checkpoint) return "its ranks have saved and left";
   const Checkpoint* latest = job.checkpoints.latest();

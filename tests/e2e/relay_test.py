@@ -54,7 +54,6 @@ class StoreTest(unittest.TestCase):
         self.assertEqual(self.cluster.describe(job)["state"], "RUNNING")
         self.assert_counted(job, ranks=8, times=150)
 
-
     def waiters(self, job):
         """The keys that ranks wait for who are named."""
         named = r"(?m)^(?:key|queue|barrier) +(\S+)(?: and \d+ more)? +rank \d+ on worker-\d "
