@@ -29,6 +29,12 @@ void FirstStepReport::Done() {
   changed_.NotifyAll();
 }
 
+bool FirstStepReport::AwaitTold(absl::Duration within) {
+  MutexLock lock(mu_);
+  if (!done_) return true;
+  return changed_.WaitFor(mu_, within, [this]() DP_REQUIRES(mu_) { return told_; });
+}
+
 bool FirstStepReport::AwaitDone() {
   MutexLock lock(mu_);
   while (!done_ && !stopped_) changed_.Wait(mu_);
@@ -49,6 +55,9 @@ void FirstStepReport::Run() {
       client::RetryPolicy({.deadline = absl::Hours(24), .attempt = client::kAnswerSlack},
                           EntropySeed()),
       clock_, pause_, attempt);
+  MutexLock lock(mu_);
+  told_ = true;
+  changed_.NotifyAll();
 }
 
 }  // namespace dp::trainer

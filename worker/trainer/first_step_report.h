@@ -23,6 +23,9 @@ class FirstStepReport {
 
   // The step is done. Later calls do nothing. Never blocks for long; any thread.
   void Done() DP_EXCLUDES(mu_);
+  // Waits until the coordinator has answered, `within` at most, where the step is done; else not at
+  // all. For who is about to end. Returns whether all is told that there is.
+  bool AwaitTold(absl::Duration within) DP_EXCLUDES(mu_);
 
  private:
   void Run() DP_EXCLUDES(mu_);
@@ -37,6 +40,7 @@ class FirstStepReport {
   Mutex mu_;
   CondVar changed_;
   bool done_ DP_GUARDED_BY(mu_) = false;
+  bool told_ DP_GUARDED_BY(mu_) = false;
   bool stopped_ DP_GUARDED_BY(mu_) = false;
   std::jthread thread_;  // last: it starts when all else is there
 };

@@ -48,6 +48,9 @@ constexpr absl::Duration kPeersSpeakWithin = absl::Seconds(2);
 // to know sooner.
 constexpr absl::Duration kMeetEvery = absl::Seconds(1);
 constexpr int kMeetingsPerDetection = 4;
+// What an end that makes the next generation gives the word of the first step, which may have been
+// done a moment ago: an answer takes milliseconds, and a coordinator that is away may stay so.
+constexpr absl::Duration kToldWithin = absl::Seconds(1);
 // Fields of the job file that say where rank 0 writes.
 constexpr char kWeightsField[] = "train.output.weights";
 constexpr char kTraceField[] = "train.trace";
@@ -134,7 +137,9 @@ class RankProgram {
     DP_RETURN_IF_ERROR(session_.AwaitSealed(TimeoutsOf(plan).rendezvous));
     ReachFaultPoint("connect");
     const absl::StatusOr<TrainingEnd> end = TrainWithPeers(plan, data, metrics);
-    if (LostPeer(end.status())) return AwaitEnd(plan, end.status());
+    if (LostPeer(end.status())) AwaitEnd(plan, end.status());
+    const bool done = end.ok() && *end == TrainingEnd::kDone;
+    if (first_step_ && !done) (void)first_step_->AwaitTold(kToldWithin);  // what it can
     return end;
   }
 
@@ -284,8 +289,7 @@ class RankProgram {
     return Blame(kTraceField, WriteFileAtomically(plan.trace_file, trace));
   }
 
-  // Either way the collective's error stands.
-  absl::Status AwaitEnd(const TrainingPlan& plan, const absl::Status& lost) {
+  void AwaitEnd(const TrainingPlan& plan, const absl::Status& lost) {
     Log(Severity::kWarning, "peer_lost",
         {{"rank", environment_.rank}, {"error", std::string(lost.message())}});
     const std::vector<int> missing = engine::MissingRanks(lost);
@@ -294,7 +298,6 @@ class RankProgram {
       const absl::Duration patience = insist ? plan.detect_within : kPeersSpeakWithin;
       if (session_.AwaitClosed(patience).ok()) break;
     }
-    return lost;
   }
 
   const Environment& environment_;
