@@ -54,8 +54,8 @@ class Logs final : public Command {
   absl::StatusOr<int> Run(Context& context) override {
     DP_ASSIGN_OR_RETURN(v1::ReadLogsRequest request, Request(context));
     DP_ASSIGN_OR_RETURN(v1::Job job, FindJob(context, job_));
-    DP_RETURN_IF_ERROR(CheckRanks(request, job));
     DP_RETURN_IF_ERROR(ChooseGeneration(job, request));
+    DP_RETURN_IF_ERROR(CheckRanks(request, job));
     request.set_job(job.id());
     const absl::Duration patience = follow_ ? kPatience : context.flags().timeout;
     const size_t ranks =
@@ -114,7 +114,11 @@ class Logs final : public Command {
     return {request.ranks().begin(), request.ranks().end()};
   }
 
+  // An earlier generation of a job that shrank had more ranks; how many, the job does not tell.
   static absl::Status CheckRanks(const v1::ReadLogsRequest& request, const v1::Job& job) {
+    const bool earlier = job.generation() > 1 && request.generation() != job.generation() &&
+                         request.since_generation() < job.generation();
+    if (earlier) return absl::OkStatus();
     const int ranks = WorldSizeOf(job);
     for (const int rank : request.ranks())
       if (rank >= ranks)

@@ -99,6 +99,16 @@ TEST_F(LogsTest, ARankThatTheJobDoesNotHaveIsAUsageError) {
   EXPECT_TRUE(coordinator_.log_reads.empty());
 }
 
+TEST_F(LogsTest, AnEarlierGenerationMayHaveHadMoreRanks) {
+  coordinator_.jobs.at(7).set_generation(3);
+  AddLogPage("finished: true");
+  AddLogPage("finished: true");
+  EXPECT_EQ(Dpctl("logs 7 --rank 5 --generation 2").code, 0);
+  EXPECT_EQ(Dpctl("logs 7 --rank 5 --generation all").code, 0);
+  EXPECT_EQ(coordinator_.log_reads.size(), 2u);
+  EXPECT_EQ(Dpctl("logs 7 --rank 5 --generation 3").code, 2);
+}
+
 TEST_F(LogsTest, JsonIsOneObjectALine) {
   AddLogPage(kSecond);
   EXPECT_EQ(Dpctl("logs 7 -o json").out,
