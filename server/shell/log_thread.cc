@@ -127,11 +127,19 @@ void LogThread::NoteRoom(const absl::Status& room) {
   room_ = room;
 }
 
+absl::Status LogThread::Note(JobId job, const LogBatch& batch) {
+  const absl::Status noted = store_.Note(job, batch.ranks);
+  if (absl::IsResourceExhausted(noted)) NoteRoom(noted);
+  // Else the chunks show it.
+  if (noted.ok() && !batch.ranks.empty() && batch.chunks.empty()) NoteRoom(store_.CheckRoom());
+  return noted;
+}
+
 absl::StatusOr<LogThread::Appended> LogThread::Apply(const AppendCall& call) {
   DP_RETURN_IF_ERROR(failure_);
   Appended appended;
   // First, so that it is known whose output waits where there is no room for it.
-  DP_RETURN_IF_ERROR(store_.Note(call.job, call.batch.ranks));
+  DP_RETURN_IF_ERROR(Note(call.job, call.batch));
   for (const LogChunk& chunk : call.batch.chunks) {
     const absl::StatusOr<LogPosition> end = store_.Append(call.job, chunk);
     if (end.ok() || absl::IsResourceExhausted(end.status())) NoteRoom(end.status());

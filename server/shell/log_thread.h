@@ -77,7 +77,8 @@ class LogThread {
   void CarryOut(const DropCall& call);
   void CarryOut(const RoomCall& call);
   absl::StatusOr<Appended> Apply(const AppendCall& call);
-  // What the latest append has shown.
+  absl::Status Note(JobId job, const LogBatch& batch);
+  // What the latest append, or news of ranks, has shown.
   void NoteRoom(const absl::Status& room) DP_EXCLUDES(mu_);
 
   mutable Mutex mu_;

@@ -1,5 +1,6 @@
 #include "server/shell/log_thread.h"
 
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
@@ -12,16 +13,19 @@ namespace dp::server {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr JobId kThreadJob(7);
 constexpr LogStreamKey kStream{Generation(1), 0, LogStreamKey::Kind::kStdout};
+const RankOutput kWhole = {Generation(1), 1, "worker-a", "host-a", "/spool/1", /*whole=*/true};
 
 class LogThreadTest : public ::testing::Test {
  protected:
-  std::future<absl::StatusOr<LogThread::Appended>> Append(std::vector<LogChunk> chunks) {
+  std::future<absl::StatusOr<LogThread::Appended>> Append(std::vector<LogChunk> chunks,
+                                                          std::vector<RankOutput> ranks = {}) {
     auto answer = std::make_shared<std::promise<absl::StatusOr<LogThread::Appended>>>();
     const absl::Status status =
-        thread_->Append(kThreadJob, LogBatch{std::move(chunks)},
+        thread_->Append(kThreadJob, LogBatch{std::move(chunks), std::move(ranks)},
                         [answer](auto appended) { answer->set_value(appended); });
     if (!status.ok()) answer->set_value(status);
     return answer->get_future();
@@ -89,6 +93,26 @@ TEST_F(LogThreadTest, NothingOfARequestIsAcknowledgedOfWhichAPartFoundNoRoom) {
   const auto again = Append({{kStream, 0, "one\n"}, {kStream, 4, "two\n"}}).get();
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_THAT(again->acknowledged, ElementsAre(LogPosition{kStream, 8}));
+}
+
+TEST_F(LogThreadTest, AFullDiskIsToldWhereItIsFirstMetByNewsOfRanks) {
+  const auto roster = scratch_.path() / "7" / "1" / "ranks";
+  ASSERT_TRUE(Append({}, {RankOutput{Generation(1), 0, "worker-a"}}).get().ok());
+  std::filesystem::remove(roster);
+  std::filesystem::create_symlink("/dev/full", roster);
+  const absl::Status refused = Append({}, {kWhole}).get().status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_THAT(thread_->room().message(), HasSubstr("No space left on device"));
+  std::filesystem::remove(roster);
+  EXPECT_TRUE(Append({}, {kWhole}).get().ok());
+  EXPECT_TRUE(thread_->room().ok());
+}
+
+TEST_F(LogThreadTest, NewsOfRanksDoesNotHideThatThereIsNoRoomForBytes) {
+  Start({.disk_reserve = ~uint64_t{0}});
+  EXPECT_FALSE(Append({{kStream, 0, "one\n"}}).get().ok());
+  EXPECT_TRUE(Append({}, {kWhole}).get().ok());
+  EXPECT_EQ(thread_->room().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(LogThreadTest, StoppingAnswersWhatWasAcceptedAndRefusesTheRest) {
