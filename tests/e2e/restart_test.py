@@ -93,6 +93,18 @@ class RestartTest(RestartCase):
                          "restart.maxRestarts: 1 of 1 restarts are used up")
         self.assertEqual(len(described["pastFailures"]), 1)
 
+    def test_a_training_that_fails_right_after_its_first_step_has_got_going(self):
+        self.workers("worker-a", "worker-b")
+        data = write_idx(self.cluster.dir / "data")
+        # The loss of step 2 is no number on any rank.
+        optimizer = {"sgd": {"learningRate": 1e30, "momentum": 0.9}}
+        job = self.cluster.submit({**train_job(data, epochs=2, evaluateEvery=0, optimizer=optimizer),
+                                   "restart": {"maxRestarts": 4, "startup": 0}})
+        self.assertNotEqual(self.cluster.wait(job), 0)
+        described = self.cluster.describe(job)
+        self.assertEqual(described["notRestartedBecause"],
+                         "restart.maxRestarts: 4 of 4 restarts are used up")
+
     def test_exit_codes_that_never_and_always_retry(self):
         self.workers("worker-a")
         script = "[ $DP_GENERATION = 1 ] && exit 33; exit 93"
@@ -120,6 +132,20 @@ class RestartTest(RestartCase):
         self.assertEqual(self.await_generation(job, 2), (2, ["worker-c", "worker-b"]))
         described = self.cluster.describe(job)
         self.assertEqual(described["pastFailures"][0]["failureClass"], "infra")
+        self.cluster.dpctl("cancel", job, check=0)
+        self.assertEqual(self.cluster.wait(job), 103)
+
+    def test_a_silent_daemon_is_lost_with_the_shorter_lease_that_a_job_has_asked_for(self):
+        workers = self.workers("worker-a", "worker-b")
+        data = write_idx(self.cluster.dir / "data")
+        job = self.cluster.submit({**train_job(data, epochs=100000, evaluateEvery=0),
+                                   "detectWithin": "3s"})
+        self.await_generation(job, 1)
+        self.workers("worker-c")
+        workers["worker-a"].send(signal.SIGSTOP)
+        self.assertEqual(self.await_generation(job, 2), (2, ["worker-c", "worker-b"]))
+        past = self.cluster.describe(job)["pastFailures"][0]
+        self.assertEqual((past["failureClass"], past["worker"]), ("infra", "worker-a"))
         self.cluster.dpctl("cancel", job, check=0)
         self.assertEqual(self.cluster.wait(job), 103)
 
