@@ -170,6 +170,8 @@ bool GrpcParkStream::ended() const {
 void GrpcParkStream::Close() {
   MutexLock lock(mu_);
   closed_ = true;
+  // Under the lock, so that the stream does not end meanwhile; TryCancel never blocks, and the
+  // reactions come on other threads.
   if (end_.ok()) context_.TryCancel();
   while (!all_told_) changed_.Wait(mu_);
 }

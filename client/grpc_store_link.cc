@@ -106,42 +106,44 @@ bool GrpcStoreLink::MoreMayBeKnown(const v1::AwaitRequest& request, const Waiter
 }
 
 std::shared_ptr<GrpcStoreLink::ParkStream> GrpcStoreLink::Stream() {
+  if (*older_) return nullptr;
   {
     MutexLock lock(mu_);
-    if (older_) return nullptr;
     if (stream_ != nullptr && !stream_->ended()) return stream_;
   }
-  std::shared_ptr<ParkStream> opened = connection_.OpenPark();
-  MutexLock lock(mu_);
-  stream_ = opened;
-  return opened;
+  const std::shared_ptr<ParkStream> opened = connection_.OpenPark();
+  std::shared_ptr<ParkStream> first;
+  {
+    MutexLock lock(mu_);
+    if (stream_ == nullptr || stream_->ended()) stream_ = opened;
+    first = stream_;
+  }
+  // Another thread was faster.
+  if (first != opened) opened->Close();
+  return first;
 }
 
 std::shared_ptr<StoreLink::Call> GrpcStoreLink::Park(ParkStream& stream, v1::AwaitRequest request,
                                                      AwaitDone done) {
-  return stream.Park(std::move(request), [this, done = std::move(done)](auto response) mutable {
+  AwaitDone tell = [older = older_, done = std::move(done)](auto response) mutable {
     if (absl::IsUnimplemented(response.status())) {
-      SetOlder(true);
+      *older = true;
       response = absl::UnavailableError("the coordinator is of an older release");
     }
     std::move(done)(std::move(response));
-  });
+  };
+  return stream.Park(std::move(request), std::move(tell));
 }
 
 std::shared_ptr<StoreLink::Call> GrpcStoreLink::AwaitAlone(v1::AwaitRequest request,
                                                            AwaitDone done) {
   *request.mutable_timeout() = ToProto(options_.parking);
   return connection_.StartAwait(std::move(request), options_.parking + kAnswerSlack,
-                                [this, done = std::move(done)](auto response) mutable {
+                                [older = older_, done = std::move(done)](auto response) mutable {
                                   // The next one may be another.
-                                  if (absl::IsUnavailable(response.status())) SetOlder(false);
+                                  if (absl::IsUnavailable(response.status())) *older = false;
                                   std::move(done)(std::move(response));
                                 });
-}
-
-void GrpcStoreLink::SetOlder(bool older) {
-  MutexLock lock(mu_);
-  older_ = older;
 }
 
 }  // namespace dp::client

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -56,14 +57,15 @@ class GrpcStoreLink final : public StoreLink {
   std::shared_ptr<ParkStream> Stream() DP_EXCLUDES(mu_);
   std::shared_ptr<Call> Park(ParkStream& stream, v1::AwaitRequest request, AwaitDone done);
   std::shared_ptr<Call> AwaitAlone(v1::AwaitRequest request, AwaitDone done);
-  void SetOlder(bool older) DP_EXCLUDES(mu_);
 
   AsyncStoreConnection& connection_;
   const Options options_;
+  // Whether the coordinator is of an older release, as far as is known. Shared with the calls under
+  // way: those of a stream that has ended may be told so later than this ends.
+  const std::shared_ptr<std::atomic<bool>> older_ = std::make_shared<std::atomic<bool>>(false);
 
   Mutex mu_;
   std::shared_ptr<ParkStream> stream_ DP_GUARDED_BY(mu_);  // null: none yet
-  bool older_ DP_GUARDED_BY(mu_) = false;                  // the coordinator, as far as is known
 };
 
 }  // namespace dp::client

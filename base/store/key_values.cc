@@ -17,11 +17,11 @@ absl::Status Changes() {
   return absl::InvalidArgumentError("a store operation that changes something cannot be awaited");
 }
 
-absl::Status CheckAnswer(size_t bytes, size_t bytes_max) {
+absl::Status CheckAnswer(size_t bytes, size_t bytes_max, absl::string_view remedy) {
   if (bytes <= bytes_max) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the answer to a batch of store operations takes ", bytes,
-                   " bytes or more, the limit is ", bytes_max, "; send it in several"));
+                   " bytes or more, the limit is ", bytes_max, "; ", remedy));
 }
 
 }  // namespace
@@ -42,7 +42,8 @@ KeyValues::KeyValues(const KeyValueLimits& limits, Contents contents)
 }
 
 absl::StatusOr<KeyValues::Applied> KeyValues::Apply(absl::Span<const StoreOperation> operations,
-                                                    size_t answer_bytes_max) {
+                                                    size_t answer_bytes_max,
+                                                    absl::string_view remedy) {
   Batch batch(*this);
   const size_t keys_before = entries_.size() + queued_;
   const size_t bytes_before = bytes_;
@@ -54,7 +55,7 @@ absl::StatusOr<KeyValues::Applied> KeyValues::Apply(absl::Span<const StoreOperat
     absl::StatusOr<StoreResult> result = batch.Run(operation);
     status = result.status();
     if (!status.ok()) break;
-    status = CheckAnswer(answer_bytes += BytesOf(*result), answer_bytes_max);
+    status = CheckAnswer(answer_bytes += BytesOf(*result), answer_bytes_max, remedy);
     if (!status.ok()) break;
     applied.results.push_back(*std::move(result));
   }
@@ -75,7 +76,8 @@ absl::StatusOr<std::vector<StoreResult>> KeyValues::Read(absl::Span<const StoreO
   for (const StoreOperation& read : reads) {
     if (!IsRead(read)) return Changes();
     results.push_back(Reader(*this).Answer(read));
-    DP_RETURN_IF_ERROR(CheckAnswer(answer_bytes += BytesOf(results.back()), answer_bytes_max));
+    DP_RETURN_IF_ERROR(
+        CheckAnswer(answer_bytes += BytesOf(results.back()), answer_bytes_max, kSendLess));
   }
   return results;
 }

@@ -43,6 +43,7 @@ class KeyValues {
   using Queues = std::map<std::string, std::deque<std::string>, std::less<>>;
 
   static constexpr size_t kAnyAnswer = std::numeric_limits<size_t>::max();
+  static constexpr char kSendLess[] = "send it in several";  // the remedy for a large answer
 
   struct Applied {
     std::vector<StoreResult> results;  // one an operation, in order
@@ -71,10 +72,11 @@ class KeyValues {
 
   // Applies the operations in order, as one: later ones see what earlier ones did.
   // Errors: InvalidArgument an add to what does not begin with a number of 64 bits;
-  // ResourceExhausted a limit, or the answer has more than `answer_bytes_max`. On an error nothing
-  // was applied.
+  // ResourceExhausted a limit, or the answer has more than `answer_bytes_max`, to which `remedy`
+  // says what to do. On an error nothing was applied.
   absl::StatusOr<Applied> Apply(absl::Span<const StoreOperation> operations,
-                                size_t answer_bytes_max = kAnyAnswer);
+                                size_t answer_bytes_max = kAnyAnswer,
+                                absl::string_view remedy = kSendLess);
   // Answers a batch that only reads. Errors: InvalidArgument it has an operation that changes;
   // ResourceExhausted the answer has more than `answer_bytes_max`.
   absl::StatusOr<std::vector<StoreResult>> Read(absl::Span<const StoreOperation> reads,
@@ -88,6 +90,7 @@ class KeyValues {
   // Other operations wait for nothing.
   std::vector<Unmet> Missing(absl::Span<const StoreOperation> reads) const;
 
+  const KeyValueLimits& limits() const { return limits_; }
   // How many batches have changed something.
   uint64_t revision() const { return revision_; }
   // The revision at which a key was last deleted. It is the version of all absent keys: one that

@@ -37,12 +37,21 @@ bool GroupsFit(const StoreBatch& batch) {
   return batch.groups.empty() || operations == batch.operations.size();
 }
 
+// As it counts among all that are kept.
+size_t KeptBytesOf(const GenerationStore::LastAnswer& last) {
+  size_t bytes = 0;
+  for (const StoreResult& result : last.answer.results) bytes += BytesOf(result);
+  return bytes > GenerationStore::kSmallAnswerBytesMax ? bytes : 0;
+}
+
 }  // namespace
 
 GenerationStore::GenerationStore(KeyValues values, Clients clients, KeptAnswers kept)
     : values_(std::move(values)), clients_(std::move(clients)), kept_(kept) {
-  // Does not compile with another member: it is an argument then, and a part of snapshots.
-  [[maybe_unused]] const auto& [a, b, c] = *this;
+  for (const auto& [client, last] : clients_) kept_bytes_ += KeptBytesOf(last);
+  // Does not compile with another member: it is an argument then, and a part of snapshots, unless
+  // it follows from the others.
+  [[maybe_unused]] const auto& [a, b, c, follows] = *this;
 }
 
 void GenerationStore::Limit(const KeyValueLimits& limits, KeptAnswers kept) {
@@ -73,9 +82,31 @@ absl::StatusOr<GenerationStore::Applied> GenerationStore::Apply(const StoreBatch
   } else {
     DP_ASSIGN_OR_RETURN(answer.all, ApplyAsOne(batch));
   }
-  clients_[batch.client] = {batch.sequence, answer.kept ? answer.all.answer : GroupResults()};
+  Keep(batch.client, {batch.sequence, answer.kept ? answer.all.answer : GroupResults()});
   answer.all.recorded = true;
   return std::move(answer.all);
+}
+
+void GenerationStore::Keep(uint64_t client, LastAnswer answer) {
+  LastAnswer& last = clients_[client];
+  kept_bytes_ -= KeptBytesOf(last);
+  last = std::move(answer);
+  kept_bytes_ += KeptBytesOf(last);
+}
+
+size_t GenerationStore::KeptMax(uint64_t client) const {
+  if (kept_ != KeptAnswers::kBounded) return KeyValues::kAnyAnswer;
+  const auto own = clients_.find(client);
+  const size_t others = kept_bytes_ - (own == clients_.end() ? 0 : KeptBytesOf(own->second));
+  return others < values_.limits().total_bytes ? KeyValues::kAnyAnswer : kSmallAnswerBytesMax;
+}
+
+std::string GenerationStore::WhyNoRoom() const {
+  return absl::StrCat("answers of ", kept_bytes_,
+                      " bytes are kept for the store's clients already, and above ",
+                      values_.limits().total_bytes,
+                      " only small ones are; send it in several, pop or compare smaller values, or "
+                      "give the coordinator more with --store-bytes-max");
 }
 
 // An answer that has something is whole; else only reads were answered, and none of the writes
@@ -93,7 +124,10 @@ absl::StatusOr<GenerationStore::Applied> GenerationStore::ApplyAsOne(const Store
     DP_ASSIGN_OR_RETURN(std::vector<StoreResult> results, values_.Read(batch.operations, most));
     return Applied{{std::move(results), {}}};
   }
-  DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(batch.operations, most));
+  const size_t kept_max = KeptMax(batch.client);
+  const std::string remedy = kept_max < most ? WhyNoRoom() : KeyValues::kSendLess;
+  DP_ASSIGN_OR_RETURN(KeyValues::Applied applied,
+                      values_.Apply(batch.operations, std::min(most, kept_max), remedy));
   return Applied{{std::move(applied.results), {}},
                  std::move(applied.changed),
                  std::move(applied.pushed),
@@ -102,6 +136,7 @@ absl::StatusOr<GenerationStore::Applied> GenerationStore::ApplyAsOne(const Store
 
 GenerationStore::Answer GenerationStore::ApplyGroups(const StoreBatch& batch, bool only_reads) {
   Answer answer;
+  if (!only_reads) answer.kept_max = KeptMax(batch.client);
   GroupResults& told = answer.all.answer;
   absl::Span<const StoreOperation> rest(batch.operations);
   for (uint32_t group = 0; group < batch.groups.size() && !answer.full; ++group) {
@@ -112,7 +147,7 @@ GenerationStore::Answer GenerationStore::ApplyGroups(const StoreBatch& batch, bo
     const size_t before = told.results.size();
     const absl::Status applied =
         reads ? ReadUntilFull(operations, &answer) : ApplyGroup(operations, &answer);
-    if (answer.bytes >= kAnswerBytesMax) answer.full = true;
+    if (answer.bytes >= std::min(kAnswerBytesMax, answer.kept_max)) answer.full = true;
     if (applied.ok()) continue;
     told.refused.push_back({group, applied});
     told.results.resize(before + operations.size());
@@ -129,7 +164,9 @@ absl::Status GenerationStore::ApplyGroup(Operations operations, Answer* answer) 
   const size_t most =
       kept_ == KeptAnswers::kBounded ? kResultBytesMax : size_t{KeyValues::kAnyAnswer};
   answer->wrote = true;
-  DP_ASSIGN_OR_RETURN(KeyValues::Applied applied, values_.Apply(operations, most));
+  const std::string remedy = answer->kept_max < most ? WhyNoRoom() : KeyValues::kSendLess;
+  DP_ASSIGN_OR_RETURN(KeyValues::Applied applied,
+                      values_.Apply(operations, std::min(most, answer->kept_max), remedy));
   for (const StoreResult& result : applied.results) answer->bytes += BytesOf(result);
   Applied* all = &answer->all;
   absl::c_move(applied.results, std::back_inserter(all->answer.results));
@@ -148,7 +185,8 @@ absl::Status GenerationStore::ReadUntilFull(Operations operations, Answer* answe
           absl::StrCat("an answer of ", more, " bytes is above the limit, ", kResultBytesMax));
     }
     answer->read_bytes += more;
-    if (kept_ == KeptAnswers::kBounded && answer->read_bytes > kKeptReadBytesMax) {
+    if (kept_ == KeptAnswers::kBounded &&
+        answer->read_bytes > std::min(kKeptReadBytesMax, answer->kept_max)) {
       answer->full = answer->wrote;
       answer->kept = answer->wrote;
     }

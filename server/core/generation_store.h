@@ -36,6 +36,10 @@ class GenerationStore {
   static constexpr size_t kKeptReadBytesMax = size_t{64} << 10;
   // Of a batch without groups: two values.
   static constexpr size_t kOneAnswerBytesMax = size_t{17} << 20;
+  // With kBounded: an answer of no more is kept whatever is kept for other clients. One of more is
+  // not while these have the store's limit on bytes; else many clients that compare large values
+  // would hold many times what the store may.
+  static constexpr size_t kSmallAnswerBytesMax = size_t{4} << 10;
 
   struct Applied {
     GroupResults answer;               // without refusals, unless the batch has groups
@@ -62,7 +66,7 @@ class GenerationStore {
   // Errors: FailedPrecondition an older sequence than the client's last; DataLoss, with groups, one
   // that does not follow it; InvalidArgument a write without client and sequence, groups that are
   // not the operations'; those of KeyValues::Apply, without groups; ResourceExhausted kClientsMax,
-  // kOperationsMax.
+  // kOperationsMax, an answer for which there is no room.
   absl::StatusOr<Applied> Apply(const StoreBatch& batch);
 
   // From now on.
@@ -70,6 +74,8 @@ class GenerationStore {
 
   const KeyValues& values() const { return values_; }
   const Clients& clients() const { return clients_; }
+  // Of the answers in there that are not small.
+  size_t kept_bytes() const { return kept_bytes_; }
   void AddTo(Digest& digest) const;
 
  private:
@@ -78,6 +84,7 @@ class GenerationStore {
   // An answer to groups that is being made.
   struct Answer {
     Applied all;
+    size_t kept_max = KeyValues::kAnyAnswer;  // when it is going to be kept
     size_t bytes = 0;
     size_t read_bytes = 0;
     bool wrote = false;  // or was refused to
@@ -86,6 +93,10 @@ class GenerationStore {
   };
 
   static absl::Status CheckShape(const StoreBatch& batch);
+  // How large an answer may be kept for the client, beside those of the others.
+  size_t KeptMax(uint64_t client) const;
+  std::string WhyNoRoom() const;
+  void Keep(uint64_t client, LastAnswer answer);
   absl::StatusOr<Applied> ApplyAsOne(const StoreBatch& batch);
   Applied Repeat(const StoreBatch& batch, const GroupResults& answer);
   // With `only_reads`: those before the first group that writes.
@@ -96,6 +107,7 @@ class GenerationStore {
   KeyValues values_;
   Clients clients_;
   KeptAnswers kept_;
+  size_t kept_bytes_ = 0;  // as clients_ has it
 };
 
 }  // namespace dp::core

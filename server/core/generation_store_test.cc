@@ -64,6 +64,33 @@ TEST_F(GenerationStoreTest, ABatchWhoseAnswerNoMessageCarriesIsRefusedAndDoesNot
   EXPECT_TRUE(Apply(1, 2, {StoreGet{"k"}, StoreGet{"k"}, StoreAdd{"n", 1}}).ok());
 }
 
+TEST_F(GenerationStoreTest, AllThatIsKeptForClientsIsBoundedByTheStoresBytes) {
+  const std::string value(8 << 20, 'v');
+  store_ = GenerationStore({.total_bytes = size_t{20} << 20});
+  Apply(1, 1, {StoreSet{"k", value}}).value();
+  const auto compare = [&](uint64_t client, uint64_t sequence) {
+    return Apply(client, sequence, {StoreCompareSet{"k", value, value}, StoreAdd{"n", 1}}).status();
+  };
+  for (uint64_t client = 2; client <= 4; ++client) EXPECT_EQ(compare(client, 1), absl::OkStatus());
+  EXPECT_THAT(compare(5, 1).message(), testing::HasSubstr("--store-bytes-max"));
+  EXPECT_EQ(compare(5, 1).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(*store_.values().Find("n"), "3");
+  EXPECT_EQ(Apply(5, 1, {StoreAdd{"n", 1}})->answer.results.at(0).number, 4);  // small ones go on
+  EXPECT_EQ(compare(4, 2), absl::OkStatus());  // in the place of its own
+  Apply(2, 2, {StoreAdd{"n", 1}}).value();
+  EXPECT_EQ(compare(5, 2), absl::OkStatus());
+  EXPECT_LT(store_.kept_bytes(), size_t{25} << 20);
+}
+
+TEST_F(GenerationStoreTest, WhatIsKeptForClientsIsKnownAgainOfASnapshot) {
+  const std::string value(8 << 20, 'v');
+  Apply(1, 1, {StoreSet{"k", value}}).value();
+  Apply(2, 1, {StoreCompareSet{"k", value, value}}).value();
+  const GenerationStore again(store_.values(), store_.clients(), KeptAnswers::kBounded);
+  EXPECT_GT(again.kept_bytes(), value.size());
+  EXPECT_EQ(again.kept_bytes(), store_.kept_bytes());
+}
+
 // Batches of groups, as a relay sends them.
 class GroupsTest : public testing::Test {
  protected:
@@ -191,6 +218,27 @@ TEST_F(GroupsTest, JournalsOfEarlierReleasesKeepAnswersWhole) {
   const auto applied = Apply(2, {StoreGet{"k"}, StoreAdd{"n", 1}, StoreGet{"k"}}, {1, 1, 1});
   EXPECT_EQ(applied->answer.results.size(), 3u);
   EXPECT_EQ(store_.clients().at(7).answer, applied->answer);
+}
+
+TEST_F(GroupsTest, WithoutRoomForItsAnswerABatchIsTakenInSmallerPartsAndALargeAnswerIsRefused) {
+  const std::string value(100 << 10, 'v');
+  store_ = GenerationStore({.total_bytes = size_t{200} << 10});
+  Apply(1, {StoreSet{"k", value}}, {1}).value();
+  for (uint64_t client = 8; client <= 9; ++client) {
+    store_.Apply({JobId(1), Generation(1), client, 1, {StoreCompareSet{"k", value, value}}})
+        .value();
+  }
+  std::vector<StoreOperation> adds(1000, StoreAdd{"n", 1});
+  const auto part = Apply(2, adds, std::vector<uint32_t>(adds.size(), 1));
+  EXPECT_LT(part->answer.results.size(), adds.size());
+  EXPECT_EQ(*store_.values().Find("n"), absl::StrCat(part->answer.results.size()));
+  const auto large = Apply(3, {StoreCompareSet{"k", value, "new"}, StoreDelete{"k"}}, {2});
+  EXPECT_EQ(large->answer.refused.size(), 0u);  // its answer is small
+  store_.Apply({JobId(1), Generation(1), 1, 1, {StoreQueuePush{"q", value}}}).value();
+  const auto popped = Apply(4, {StoreQueuePop{"q"}, StoreAdd{"n", 0}}, {1, 1});
+  ASSERT_EQ(popped->answer.refused.size(), 1u);
+  EXPECT_THAT(popped->answer.refused[0].status.message(), testing::HasSubstr("are kept for the"));
+  EXPECT_EQ(store_.values().queues().at("q").size(), 1u);
 }
 
 TEST_F(GroupsTest, GroupsMustAddUp) {

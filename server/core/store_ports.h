@@ -17,8 +17,8 @@ struct StorePortRange {
   int first = 29500;
   int last = 30499;
   absl::Duration rest = absl::Minutes(10);
-  // Whether the job could be served at that port now; asked of a port that it would be given. A
-  // port may be taken by a program that is none of ours. Null: all can.
+  // Whether the job could be served at that port now; null: all can. Who says so may keep it for
+  // the job from then on, also where a placement is only tried and the job goes on waiting.
   std::function<bool(JobId, int port)> usable = {};
 
   int size() const { return last - first + 1; }

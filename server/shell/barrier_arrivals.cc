@@ -9,18 +9,31 @@ void BarrierArrivals::Saw(const BlockedCall& call, const KeyValues& store) {
   for (const StoreOperation& read : call.reads) {
     const auto* reached = std::get_if<StoreReached>(&read);
     if (reached == nullptr || store.Found(read)) continue;
-    Seen& seen = seen_[{call.job, call.generation, reached->key}];
-    if (call.rank >= 0) seen.ranks.insert(call.rank);
-    if (call.rank < 0) seen.peers.insert(call.peer);
-    if (seen_.size() > kBarriersMax) seen_.erase(seen_.begin());
+    Add({call.job, call.generation, reached->key}, call);
+    while (seen_.size() > kBarriersMax || size_ > kAllArrivalsMax) Forget(seen_.begin());
   }
+}
+
+void BarrierArrivals::Add(const Barrier& barrier, const BlockedCall& call) {
+  const auto it = seen_.try_emplace(barrier).first;
+  Seen& seen = it->second;
+  const bool first =
+      call.rank >= 0 ? seen.ranks.insert(call.rank).second : seen.peers.insert(call.peer).second;
+  if (first) ++size_;
+  if (seen.size() > kArrivalsMax) Forget(it);
+}
+
+void BarrierArrivals::Forget(std::map<Barrier, Seen>::iterator it) {
+  size_ -= it->second.size();
+  seen_.erase(it);
 }
 
 void BarrierArrivals::Answered(const BlockedCall& call, const KeyValues& store) {
   for (const StoreOperation& read : call.reads) {
     const auto* reached = std::get_if<StoreReached>(&read);
     if (reached == nullptr || !store.Found(read)) continue;
-    seen_.erase({call.job, call.generation, reached->key});
+    const auto it = seen_.find({call.job, call.generation, reached->key});
+    if (it != seen_.end()) Forget(it);
   }
 }
 

@@ -19,6 +19,14 @@ namespace dp::server {
 // Not thread-safe; owned by the coordinator's server, touched on the driver's thread only.
 class BarrierArrivals {
  public:
+  // Barriers that nobody passes any more go, the oldest jobs first.
+  static constexpr size_t kBarriersMax = 10'000;
+  // Of one barrier: each of 10,000 ranks, and as many that have come by a second connection. One
+  // that has more, as where a client comes again and again, begins anew.
+  static constexpr size_t kArrivalsMax = 20'000;
+  // Of all barriers, as they go: tens of MB.
+  static constexpr size_t kAllArrivalsMax = 200'000;
+
   struct Barrier {
     JobId job;
     Generation generation;
@@ -34,16 +42,21 @@ class BarrierArrivals {
   // there, and each of the `arrived` was seen.
   std::set<int> Missing(const core::Job& job, const std::string& key, int64_t arrived,
                         int64_t count, const CallerNames& names) const;
+  // How many are remembered, of all barriers.
+  size_t size() const { return size_; }
 
  private:
   struct Seen {
     std::set<int> ranks;
     std::set<std::string> peers;  // of those whose rank was not known then
+    size_t size() const { return ranks.size() + peers.size(); }
   };
-  // Barriers that nobody passes any more go, the oldest jobs first.
-  static constexpr size_t kBarriersMax = 10'000;
+
+  void Add(const Barrier& barrier, const BlockedCall& call);
+  void Forget(std::map<Barrier, Seen>::iterator it);
 
   std::map<Barrier, Seen> seen_;
+  size_t size_ = 0;
 };
 
 }  // namespace dp::server

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -24,6 +25,9 @@ class BarrierArrivalsTest : public ::testing::Test {
   }
   BlockedCall Arrive(int rank, const std::string& peer = "") {
     EXPECT_TRUE(store_.Apply(std::vector<StoreOperation>{StoreAdd{"meet", 1}}).ok());
+    return Wait(rank, peer);
+  }
+  BlockedCall Wait(int rank, const std::string& peer = "") {
     BlockedCall call{.job = job_.id,
                      .generation = kLife,
                      .who = "",
@@ -71,10 +75,33 @@ TEST_F(BarrierArrivalsTest, NothingIsKnownOfWhoWasNotSeenNorOfABarrierOfOthers) 
   EXPECT_THAT(Missing(1), IsEmpty());
 }
 
+TEST_F(BarrierArrivalsTest, AClientThatComesAgainAndAgainTakesBoundedRoomOfItsBarrierOnly) {
+  Arrive(1);
+  job_.id = JobId(8);
+  for (size_t i = 0; i < 2 * BarrierArrivals::kArrivalsMax; ++i) {
+    Wait(-1, absl::StrCat("10.0.0.2:", i));
+    ASSERT_LE(arrivals_.size(), BarrierArrivals::kArrivalsMax + 1);
+  }
+  job_.id = JobId(7);
+  EXPECT_THAT(Missing(1), ElementsAre(0, 2));
+}
+
+TEST_F(BarrierArrivalsTest, OfManyBarriersTheOldestAreForgotten) {
+  Arrive(1);
+  for (uint64_t job = 8; arrivals_.size() < BarrierArrivals::kAllArrivalsMax; ++job) {
+    job_.id = JobId(job);
+    for (int rank = 0; rank < 10'000; ++rank) Wait(rank);
+  }
+  EXPECT_EQ(arrivals_.size(), BarrierArrivals::kAllArrivalsMax);
+  job_.id = JobId(7);
+  EXPECT_THAT(Missing(1), IsEmpty());
+}
+
 TEST_F(BarrierArrivalsTest, WhatWasPassedIsForgotten) {
   const BlockedCall call = Arrive(1);
   EXPECT_TRUE(store_.Apply(std::vector<StoreOperation>{StoreAdd{"meet", 2}}).ok());
   arrivals_.Answered(call, store_);
+  EXPECT_EQ(arrivals_.size(), 0u);
   EXPECT_THAT(Missing(1), IsEmpty());
 }
 

@@ -41,7 +41,7 @@ class ClientTableTest : public core::CoordinatorFixture {
   const WorkerId second_ = Register("node2", 1);
   const JobId job_ = SubmitCommandAndPlace(3);
   const core::Liveness liveness_{absl::Seconds(5)};
-  const Waiters waiters_{10};
+  const Waiters waiters_{Waiters::Capacity{}};
   const std::map<JobId, core::Waiting> waiting_;
   const std::map<JobId, uint64_t> log_versions_;
   ClientTable table_;

@@ -63,9 +63,8 @@ class Driver {
     std::function<bool(const core::Job&, int port)> store_port_usable = {};
     // Calls that wait for the disk. At a few kB each, tens of MB.
     size_t queue_capacity = 8192;
-    // Calls that wait for a change: two for each rank of 10,000, at tens of kB each within gRPC.
-    size_t waiting_capacity = 20000;
-    KeyValueLimits store_limits;  // of the store of each job
+    Waiters::Capacity waiting_capacity;  // calls that wait for a change
+    KeyValueLimits store_limits;         // of the store of each job
     SnapshotPolicy snapshots;
     // Told on the driver's thread, and must not block: jobs that are on record no more, which is
     // durable. Returns false where it cannot take them now; then they come again with the next

@@ -55,6 +55,7 @@ struct Awaiting {
   // Nothing: not yet.
   std::optional<AsyncStore::Results> Answer(Waiters::Wake wake, const View& view) {
     const bool last = wake == Waiters::Wake::kDeadline;
+    if (wake == Waiters::Wake::kRefused) return view.waiters.CheckRoomInStore(call.job);
     if (wake != Waiters::Wake::kChanged && !last) return absl::CancelledError("the wait was ended");
     const auto store = view.coordinator.store(call.job, call.generation);
     if (!store.ok()) return store.status();
@@ -80,10 +81,12 @@ std::shared_ptr<StoreLink::Call> DriverStoreLink::Execute(const RelayLedger::Bat
   const auto tell = std::make_shared<Done<RelayLedger::Reply>>(std::move(done));
   const absl::Status queued =
       driver_.Submit(std::move(command), [tell](const core::Outcome& outcome, const View&) {
-        if (!outcome.status.ok()) return std::move(*tell)(outcome.status);
-        std::move (*tell)(ToReply(std::get<core::GroupResults>(outcome.reply)));
+        auto& told = *tell;
+        if (!outcome.status.ok()) return std::move(told)(outcome.status);
+        std::move(told)(ToReply(std::get<core::GroupResults>(outcome.reply)));
       });
-  if (!queued.ok()) std::move (*tell)(queued);
+  auto& told = *tell;
+  if (!queued.ok()) std::move(told)(queued);
   return std::make_shared<BatchCall>();
 }
 

@@ -52,7 +52,7 @@ class ElementOffersTest : public ::testing::Test {
     return told_;
   }
 
-  Waiters waiters_{/*capacity=*/10};
+  Waiters waiters_{Waiters::Capacity{}};
   ElementOffers offers_{kPromise};
   size_t elements_ = 0;
   std::vector<Waiters::Ticket> told_;

@@ -71,6 +71,7 @@ void ParkCall::OnReadDone(bool ok) {
 void ParkCall::Begin(const v1::ParkedWait& wait) {
   auto parked = std::make_shared<Parked>();
   parked->id = wait.id();
+  parked->job = JobId(wait.await().job());
   parked->ticket = driver_.NewTicket();
   parked->bytes = wait.await().ByteSizeLong();
   auto prepared = prepare_(wait.await(), &parked->response);
@@ -146,7 +147,10 @@ bool ParkCall::Asked(Parked& parked, const StoreWait::Answer& answer, Waiters::W
                      const View& view) {
   const bool last = wake == Waiters::Wake::kDeadline;
   const bool asks = wake == Waiters::Wake::kChanged || last;
-  const std::optional<absl::Status> status = asks ? answer(view, last) : EndOfWait(wake);
+  std::optional<absl::Status> status = asks ? answer(view, last) : EndOfWait(wake);
+  // Not the coordinator's overload: the client is to let this one rest, and goes on with the
+  // others.
+  if (wake == Waiters::Wake::kRefused) status = view.waiters.CheckRoomInStore(parked.job);
   bool act;
   {
     MutexLock lock(mu_);
@@ -179,8 +183,9 @@ absl::Status ParkCall::CheckRoom(size_t bytes) const {
   if (open_.size() < limits_.waits && open_bytes_ + bytes <= limits_.bytes) {
     return absl::OkStatus();
   }
-  return absl::UnavailableError(absl::StrCat("the stream has ", open_.size(), " waits of ",
-                                             open_bytes_, " bytes already; try again later"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the stream has ", open_.size(), " waits of ", open_bytes_,
+                   " bytes already, which is the limit; let fewer processes wait at once"));
 }
 
 void ParkCall::Stands(Parked& parked) {

@@ -39,7 +39,8 @@ struct StoreWait {
 class ParkCall final : public grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkResponse> {
  public:
   struct Limits {
-    size_t waits = 16'384;            // a daemon with 10,000 connections, and room
+    // A daemon with 10,000 connections, and room; as many as one job may have (Waiters).
+    size_t waits = 16'384;
     size_t bytes = size_t{64} << 20;  // of their requests
     // Of answers that were not taken: more than a batch's may have, less than a message's.
     size_t unsent_bytes = size_t{16} << 20;
@@ -61,6 +62,7 @@ class ParkCall final : public grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkR
  private:
   struct Parked {
     uint64_t id = 0;
+    JobId job;
     Waiters::Ticket ticket = 0;
     size_t bytes = 0;
     bool standing = false;       // it has been asked once

@@ -211,7 +211,7 @@ TEST_F(ParkCallTest, OneWaitMoreThanThereIsRoomForIsToldSo) {
   stream->BeginAll(most, job, "key");
   AwaitParked(most + 1);
   stream->Begin(most + 1, job, "key");
-  EXPECT_EQ(stream->Read().at(most + 1).code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(stream->Read().at(most + 1).code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   v1::ParkRequest too_many;
   for (size_t id = 0; id <= most; ++id) too_many.add_waits();
   stream->Begin(too_many);

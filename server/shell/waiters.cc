@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 
 namespace dp::server {
@@ -10,14 +11,47 @@ namespace dp::server {
 void Waiters::Park(Call call) {
   DP_CHECK(!calls_.contains(call.ticket));
   if (call.question(Wake::kChanged, {})) return;
-  if (calls_.size() >= capacity_) {
+  if (!HasRoomFor(call)) {
     DP_CHECK(call.question(Wake::kRefused, {}));
     return;
   }
   for (const core::Topic& topic : call.topics) by_topic_[topic].insert(PlaceOf(call));
   by_deadline_.emplace(call.deadline, call.ticket);
+  Count(call);
   const Ticket ticket = call.ticket;
   calls_.emplace(ticket, std::move(call));
+}
+
+bool Waiters::HasRoomFor(const Call& call) const {
+  if (call.blocked.has_value()) return CheckRoomInStore(call.blocked->job).ok();
+  return calls_.size() - in_stores_ < capacity_.watches;
+}
+
+absl::Status Waiters::CheckRoomInStore(JobId job) const {
+  const auto of_job = by_store_.find(job);
+  if (of_job != by_store_.end() && of_job->second >= capacity_.in_one_store) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("job ", job.ToString(), ": ", of_job->second,
+                     " calls wait in its store, which is the limit for one job; let fewer of its "
+                     "processes wait at once"));
+  }
+  if (in_stores_ < capacity_.in_stores) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("job ", job.ToString(), ": ", in_stores_,
+                   " calls wait in the stores of all jobs, which is the limit; try again later"));
+}
+
+void Waiters::Count(const Call& call) {
+  if (!call.blocked.has_value()) return;
+  ++in_stores_;
+  ++by_store_[call.blocked->job];
+}
+
+void Waiters::Uncount(const Call& call) {
+  if (!call.blocked.has_value()) return;
+  --in_stores_;
+  const auto it = by_store_.find(call.blocked->job);
+  if (--it->second == 0) by_store_.erase(it);
 }
 
 void Waiters::Cancel(Ticket ticket) { End(ticket, Wake::kCancelled); }
@@ -84,6 +118,7 @@ void Waiters::End(Ticket ticket, Wake wake) {
 Waiters::Call Waiters::Remove(std::map<Ticket, Call>::iterator it) {
   Call call = std::move(it->second);
   calls_.erase(it);
+  Uncount(call);
   for (const core::Topic& topic : call.topics) {
     const auto parked = by_topic_.find(topic);
     if (parked == by_topic_.end()) continue;  // the call names one topic twice

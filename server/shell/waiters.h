@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "server/core/outcome.h"
@@ -41,10 +42,18 @@ class Waiters {
     std::optional<BlockedCall> blocked = {};  // of a call that waits in a store
   };
 
-  explicit Waiters(size_t capacity) : capacity_(capacity) {}
+  // How many calls may be parked. What programs do in their stores takes no room of those who
+  // watch: daemons hear of new assignments, and people of their jobs, whatever a job waits for.
+  struct Capacity {
+    size_t watches = 20'000;  // two for each rank of 10,000, at tens of kB each within gRPC
+    size_t in_stores = 32'768;
+    size_t in_one_store = 16'384;  // of one job: that of 10,000 ranks, and room
+  };
+
+  explicit Waiters(const Capacity& capacity) : capacity_(capacity) {}
 
   // Asks the question with kChanged, and parks the call where that does not answer it; ends it with
-  // kRefused when `capacity` calls are parked already.
+  // kRefused when there is no room for it.
   void Park(Call call);
   // Ends a parked call with kCancelled. One that has been answered already is no error.
   void Cancel(Ticket ticket);
@@ -64,21 +73,28 @@ class Waiters {
   size_t size() const { return calls_.size(); }
   // Those that wait in the job's store, in order of arrival. Valid until the next change.
   std::vector<const BlockedCall*> blocked(JobId job) const;
+  // OK: there is room for a call that waits in the job's store. Errors: ResourceExhausted.
+  absl::Status CheckRoomInStore(JobId job) const;
 
  private:
   // In order of arrival, which is that of the tickets but for calls that have waited before.
   using Place = std::pair<absl::Time, Ticket>;
 
   static Place PlaceOf(const Call& call);
+  bool HasRoomFor(const Call& call) const;
+  void Count(const Call& call);
+  void Uncount(const Call& call);
   // Returns whether that answered it.
   bool Answered(Ticket ticket, Changed changed);
   void End(Ticket ticket, Wake wake);
   Call Remove(std::map<Ticket, Call>::iterator it);
 
-  const size_t capacity_;
+  const Capacity capacity_;
   std::map<Ticket, Call> calls_;
   std::map<core::Topic, std::set<Place>> by_topic_;
   std::set<std::pair<absl::Time, Ticket>> by_deadline_;
+  size_t in_stores_ = 0;              // of calls_
+  std::map<JobId, size_t> by_store_;  // these; none is 0
 };
 
 }  // namespace dp::server

@@ -13,6 +13,7 @@ namespace {
 
 using core::Topic;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Wake = Waiters::Wake;
 
@@ -39,7 +40,9 @@ class WaitersTest : public ::testing::Test {
     waiters_.Park({ticket, std::move(topics), deadline, question, std::move(blocked)});
   }
 
-  Waiters waiters_{/*capacity=*/4};
+  static BlockedCall InStore(uint64_t job) { return {.job = JobId(job)}; }
+
+  Waiters waiters_{{.watches = 4, .in_stores = 3, .in_one_store = 2}};
   bool satisfied_ = false;
   int asked_ = 0;
   std::vector<std::string> told_;  // the keys that have changed
@@ -136,6 +139,27 @@ TEST_F(WaitersTest, ACallBeyondTheLimitIsRefused) {
   Park(5, {Job(1)});
   EXPECT_EQ(waiters_.size(), 4u);
   EXPECT_THAT(answered_, ElementsAre(std::pair(5, Wake::kRefused)));
+}
+
+TEST_F(WaitersTest, AJobThatFillsItsShareKeepsNobodyElseFromWaiting) {
+  for (int ticket = 1; ticket <= 3; ++ticket) Park(ticket, {Key("k")}, At(60), InStore(1));
+  EXPECT_THAT(answered_, ElementsAre(std::pair(3, Wake::kRefused)));
+  EXPECT_THAT(waiters_.CheckRoomInStore(JobId(1)).message(), HasSubstr("job 1: 2 calls wait in"));
+  Park(4, {Key("k")}, At(60), InStore(2));
+  Park(5, {Key("k")}, At(60), InStore(2));
+  EXPECT_THAT(answered_, ElementsAre(std::pair(3, Wake::kRefused), std::pair(5, Wake::kRefused)));
+  EXPECT_THAT(waiters_.CheckRoomInStore(JobId(2)).message(), HasSubstr("stores of all jobs"));
+  for (int ticket = 6; ticket <= 9; ++ticket) Park(ticket, {Job(1)});
+  EXPECT_EQ(waiters_.size(), 7u);
+}
+
+TEST_F(WaitersTest, AWaitInAStoreThatEndsLeavesItsRoom) {
+  Park(1, {Key("k")}, At(60), InStore(1));
+  Park(2, {Key("k")}, At(60), InStore(1));
+  waiters_.Cancel(1);
+  EXPECT_EQ(waiters_.CheckRoomInStore(JobId(1)), absl::OkStatus());
+  Park(3, {Key("k")}, At(60), InStore(1));
+  EXPECT_EQ(waiters_.blocked(JobId(1)).size(), 2u);
 }
 
 TEST_F(WaitersTest, StoppingAnswersEveryone) {

@@ -13,7 +13,8 @@
 namespace dp::sim {
 namespace {
 
-constexpr size_t kWaitersMax = 1000;
+constexpr server::Waiters::Capacity kWaitersMax = {
+    .watches = 1000, .in_stores = 1000, .in_one_store = 1000};
 
 }  // namespace
 

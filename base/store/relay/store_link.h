@@ -40,7 +40,8 @@ class StoreLink {
                                         Done<RelayLedger::Reply> done) = 0;
   // Answers once each of the reads has been found, as it was then, or with some of them not found:
   // those are to be asked for again. Cancel may answer before it returns.
-  // Errors: DeadlineExceeded not now, ask again; InvalidArgument; others as Execute.
+  // Errors: DeadlineExceeded not now, ask again; ResourceExhausted there is no room for it, ask
+  // again later; InvalidArgument; others as Execute.
   virtual std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads,
                                       const Waiter& waiter,
                                       Done<std::vector<StoreResult>> done) = 0;

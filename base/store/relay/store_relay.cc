@@ -77,6 +77,7 @@ void StoreRelay::Run() {
       std::visit([this](auto& each) { On(std::move(each)); }, event);
     }
     if (over_) continue;
+    AskRefusedAgain();
     ParkWaits();
     SendBatch();
   }
@@ -84,8 +85,11 @@ void StoreRelay::Run() {
 }
 
 absl::Duration StoreRelay::Patience() const {
-  const bool waits = !over_ && batch_call_ == nullptr && again_at_ > clock_.Now();
-  return waits ? again_at_ - clock_.Now() : absl::InfiniteDuration();
+  if (over_) return absl::InfiniteDuration();
+  const absl::Time now = clock_.Now();
+  absl::Time next = refused_.empty() ? absl::InfiniteFuture() : refused_.begin()->first;
+  if (batch_call_ == nullptr && again_at_ > now) next = std::min(next, again_at_);
+  return std::max(next - now, absl::ZeroDuration());
 }
 
 void StoreRelay::On(Asked event) {
@@ -161,11 +165,31 @@ void StoreRelay::On(Unparked event) {
     if (answer.has_value()) Tell(event.caller, std::move(answer->results));
   } else if (absl::IsInvalidArgument(event.results.status())) {
     if (ledger_.Cancel(event.caller)) Tell(event.caller, event.results.status());
+  } else if (absl::IsResourceExhausted(event.results.status())) {
+    OnRefused(event.caller, event.results.status());
   } else {
     // Nothing came in its time, or the coordinator has gone: its next answer tells which.
     // All waits end together with it, and count as one trouble.
     if (!absl::IsDeadlineExceeded(event.results.status()) && again_at_ <= clock_.Now()) TryLater();
     ledger_.OnUnparked(event.caller);
+  }
+}
+
+void StoreRelay::OnRefused(Caller caller, const absl::Status& why) {
+  if (!std::exchange(refusal_told_, true)) {
+    Log(Severity::kWarning, "store_wait_refused",
+        {{"job", options_.job.value()}, {"reason", why.ToString()}});
+  }
+  Open& open = open_.at(caller);
+  if (!open.room_backoff) open.room_backoff.emplace(options_.room_backoff, options_.seed + caller);
+  open.ask_again_at = clock_.Now() + open.room_backoff->Next();
+  refused_.emplace(open.ask_again_at, caller);
+}
+
+void StoreRelay::AskRefusedAgain() {
+  const absl::Time now = clock_.Now();
+  while (!refused_.empty() && refused_.begin()->first <= now) {
+    ledger_.OnUnparked(refused_.extract(refused_.begin()).value().second);
   }
 }
 
@@ -190,6 +214,7 @@ void StoreRelay::Tell(std::vector<RelayLedger::Answer> answers) {
 void StoreRelay::Tell(Caller caller, Results results) {
   auto node = open_.extract(caller);
   DP_CHECK(!node.empty());
+  refused_.erase({node.mapped().ask_again_at, caller});
   std::move(node.mapped().done)(std::move(results));
 }
 

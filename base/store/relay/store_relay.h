@@ -5,8 +5,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,6 +30,8 @@ struct StoreRelayOptions {
   JobId job;          // for the log
   uint64_t seed = 0;  // of back-offs
   BackoffOptions backoff = {.initial = absl::Milliseconds(20), .max = absl::Milliseconds(500)};
+  // Of a wait for which the coordinator has no room: thousands of them are to cost it little.
+  BackoffOptions room_backoff = {.initial = absl::Milliseconds(200), .max = absl::Seconds(5)};
   // Called once, on the relay's thread, when the coordinator says that the generation is over.
   std::function<void(const absl::Status&)> on_over = {};
 };
@@ -34,7 +39,8 @@ struct StoreRelayOptions {
 // The store of one generation, for all ranks of a host, over one link to the coordinator:
 // what they ask travels in batches (RelayLedger decides, this carries out). A coordinator that
 // cannot be reached is asked again for as long as it takes, with the same batch, which is applied
-// once; so its restart is only a pause.
+// once; so its restart is only a pause. A wait for which it has no room is asked again after a
+// pause of its own, and holds up nobody else.
 //
 // When the generation is over nothing is answered any more until the relay ends: the programs are
 // being stopped, and errors from their store would only hide why. An answer that makes no sense, as
@@ -65,6 +71,8 @@ class StoreRelay final : public AsyncStore {
     Done done;
     absl::Time since;
     std::string peer;
+    std::optional<Backoff> room_backoff = {};  // since it was refused first
+    absl::Time ask_again_at = {};              // while it is in refused_
   };
   struct GivenUp {
     Caller caller = 0;
@@ -87,6 +95,8 @@ class StoreRelay final : public AsyncStore {
   void On(GivenUp event);
   void On(Replied event);
   void On(Unparked event);
+  void OnRefused(Caller caller, const absl::Status& why);
+  void AskRefusedAgain();
   void SendBatch();
   void ParkWaits();
   void Park(RelayLedger::Parking parking);
@@ -112,6 +122,8 @@ class StoreRelay final : public AsyncStore {
   std::map<Caller, Open> open_;
   std::shared_ptr<StoreLink::Call> batch_call_;  // null: none is under way
   std::map<Caller, std::shared_ptr<StoreLink::Call>> parked_;
+  std::set<std::pair<absl::Time, Caller>> refused_;  // waits, and when each is asked again
+  bool refusal_told_ = false;
   Backoff backoff_;
   absl::Time again_at_ = absl::InfinitePast();
   absl::Status trouble_;  // told last

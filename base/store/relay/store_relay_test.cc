@@ -46,6 +46,12 @@ class FakeStore final : public StoreLink {
       std::move(parked->done)(absl::DeadlineExceededError("nothing came"));
     }
   }
+  // Ends parked calls as a coordinator does that has no room for them.
+  void RefuseParked() DP_EXCLUDES(mu_) {
+    for (auto& parked : TakeParked()) {
+      std::move(parked->done)(absl::ResourceExhaustedError("too many calls wait"));
+    }
+  }
   // Another client's write.
   void Set(const std::string& key, const std::string& value) DP_EXCLUDES(mu_) {
     {
@@ -203,6 +209,7 @@ class StoreRelayTest : public testing::Test {
   static StoreRelayOptions Options() {
     StoreRelayOptions options{.job = JobId(1)};
     options.backoff = {.initial = absl::Milliseconds(1), .max = absl::Milliseconds(2)};
+    options.room_backoff = options.backoff;
     return options;
   }
   int64_t Add(const std::string& key, int64_t amount) {
@@ -315,6 +322,41 @@ TEST_F(StoreRelayTest, AWaitThatIsGivenUpDelaysNobody) {
   EXPECT_EQ(given_up.Wait().status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(Add("n", 1), 1);
   EXPECT_EQ(Add("n", 1), 2);
+  relay_.reset();
+}
+
+TEST_F(StoreRelayTest, AWaitForWhichThereIsNoRoomPausesAloneAndIsAskedAgain) {
+  SettableClock clock;
+  relay_ = std::make_unique<StoreRelay>(store_, Options(), clock);
+  Answer answer;
+  relay_->Await({StoreGet{"k"}}, answer.Take());
+  for (int round = 0; round < 3; ++round) {
+    store_.AwaitParked(1);
+    store_.RefuseParked();
+    const int attempts = store_.attempts();
+    EXPECT_EQ(Add("n", 1), 2 * round + 1);  // a pause of the relay would never end
+    EXPECT_EQ(Add("n", 1), 2 * round + 2);
+    EXPECT_EQ(store_.attempts(), attempts + 2);  // and none of them was the wait's
+    clock.Advance(Options().room_backoff.max);
+  }
+  store_.AwaitParked(1);
+  store_.Set("k", "v");
+  EXPECT_EQ(answer.Wait()->at(0).value, "v");
+  relay_.reset();
+}
+
+TEST_F(StoreRelayTest, AWaitThatIsGivenUpWhileItPausesIsNotAskedAgain) {
+  SettableClock clock;
+  relay_ = std::make_unique<StoreRelay>(store_, Options(), clock);
+  Answer answer;
+  const AsyncStore::Ticket ticket = relay_->Await({StoreGet{"k"}}, answer.Take());
+  store_.AwaitParked(1);
+  store_.RefuseParked();
+  relay_->Cancel(ticket);
+  EXPECT_EQ(answer.Wait().status().code(), absl::StatusCode::kCancelled);
+  clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(Add("n", 1), 1);
+  EXPECT_EQ(store_.attempts(), 2);
   relay_.reset();
 }
 
