@@ -24,6 +24,15 @@ size_t Utf8SequenceLength(std::string_view text) {
   return code < kSmallest[length] || code > 0x10FFFF || surrogate ? 0 : length;
 }
 
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = Utf8SequenceLength(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::string_view Utf8Prefix(std::string_view text, size_t bytes_max) {
   if (text.size() <= bytes_max) return text;
   while (bytes_max > 0 && IsContinuation(text[bytes_max])) --bytes_max;

@@ -11,6 +11,9 @@ namespace dp {
 // none.
 size_t Utf8SequenceLength(std::string_view text);
 
+// Whether all of it is well-formed.
+bool IsUtf8(std::string_view text);
+
 // At most the first `bytes_max` of UTF-8 text, without a part of a character at the end.
 std::string_view Utf8Prefix(std::string_view text, size_t bytes_max);
 

@@ -5,6 +5,13 @@
 namespace dp {
 namespace {
 
+TEST(Utf8Test, ATextIsWellFormedWhereAllOfItIs) {
+  EXPECT_TRUE(IsUtf8(""));
+  EXPECT_TRUE(IsUtf8("a\xC3\xA4\xE2\x82\xAC"));
+  EXPECT_FALSE(IsUtf8("a\xC3"));
+  EXPECT_FALSE(IsUtf8("\xFFz"));
+}
+
 TEST(Utf8Test, WellFormedSequencesHaveTheirLength) {
   EXPECT_EQ(Utf8SequenceLength("a"), 1u);
   EXPECT_EQ(Utf8SequenceLength("\xC3\xA4x"), 2u);

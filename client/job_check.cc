@@ -1,8 +1,10 @@
 #include "client/job_check.h"
 
 #include <map>
+#include <optional>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@
 #include "base/name.h"
 #include "base/node_range.h"
 #include "client/field_check.h"
+#include "client/text_check.h"
 #include "client/train_check.h"
 #include "proto/convert/elastic.h"
 #include "proto/convert/time.h"
@@ -29,6 +32,7 @@ class JobCheck : private FieldCheck {
       : FieldCheck(job.source), job_(job), spec_(job.spec), sample_shape_(sample_shape) {}
 
   absl::Status Run() {
+    CheckText();
     CheckTop();
     CheckScheduling();
     for (const auto& [name, value] : SortedEnv()) CheckVariable(name, value);
@@ -49,6 +53,14 @@ class JobCheck : private FieldCheck {
   }
 
  private:
+  void CheckText() {
+    const std::optional<NotText> wrong = FindNotText(spec_);
+    if (!wrong) return;
+    Fail(wrong->path,
+         Wrong(wrong->path, Quoted(absl::CEscape(wrong->bytes.substr(0, kShownBytesMax))),
+               "UTF-8: other bytes cannot be sent"));
+  }
+
   void CheckTop() {
     if (spec_.name().empty()) Fail("name", "name is missing; give the job one");
     if (!IsName(spec_.name())) Fail("name", Wrong("name", Quoted(spec_.name()), kNameRule));
@@ -152,7 +164,10 @@ class JobCheck : private FieldCheck {
     if (command.argv().empty())
       Fail("command.argv", "command.argv is missing; give the program and its arguments");
     for (int i = 0; i < command.argv_size(); ++i)
-      if (command.argv(i).size() > kArgumentBytesMax)
+      if (command.argv(i).find('\0') != std::string::npos)
+        Fail("command.argv",
+             absl::StrCat("command.argv[", i, "] has a zero byte; an argument cannot"));
+      else if (command.argv(i).size() > kArgumentBytesMax)
         Fail("command.argv", absl::StrCat("command.argv[", i, "] takes ", command.argv(i).size(),
                                           " bytes; an argument may take ", kArgumentBytesMax,
                                           ", so put it in a file and give its path"));

@@ -306,8 +306,24 @@ TEST(CommandJobTest, NodesAndRanksOnEachMakeTheRanks) {
   EXPECT_EQ(spec.command().nodes(), "1");
 }
 
+TEST(CommandJobTest, TextThatIsNotUtf8IsNamedWithItsPlace) {
+  const auto error = [](auto change) {
+    JobFile job = Parsed(kCommand);
+    change(job.spec);
+    return std::string(CheckJob(job, Image28).message());
+  };
+  EXPECT_THAT(error([](v1::JobSpec& spec) { spec.mutable_command()->set_argv(1, "a\xFFz"); }),
+              HasSubstr("command.argv[1] is \"a\\377z\"; expected UTF-8"));
+  EXPECT_THAT(error([](v1::JobSpec& spec) { (*spec.mutable_env())["A"] = "\xFF"; }),
+              HasSubstr("env.A is \"\\377\"; expected UTF-8"));
+  EXPECT_THAT(error([](v1::JobSpec& spec) { spec.mutable_command()->set_working_dir("/\xFF"); }),
+              HasSubstr("command.workingDir is \"/\\377\"; expected UTF-8"));
+}
+
 TEST(CommandJobTest, WhatIsWrongIsNamedWithItsValue) {
   EXPECT_THAT(ErrorSetting("command.argv=[]", kCommand), HasSubstr("command.argv is missing"));
+  EXPECT_THAT(ErrorSetting("command.argv=[a, \"b\\0\"]", kCommand),
+              HasSubstr("command.argv[1] has a zero byte"));
   EXPECT_EQ(ErrorSetting("command.nodes=4:1", kCommand),
             "--set command.nodes: command.nodes is \"4:1\"; expected a number from 1 to 10000, or "
             "MIN:MAX as 1:4");

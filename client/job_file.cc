@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "client/yaml_message.h"
 #include "client/yaml_override.h"
 #include "client/yaml_scalar.h"
@@ -27,6 +28,9 @@ absl::Status At(const std::string& file, const YAML::Mark& mark, absl::string_vi
 
 // The one document of the file, whose root is a mapping.
 absl::StatusOr<YAML::Node> LoadDocument(absl::string_view text, const std::string& file) {
+  if (!IsUtf8(std::string_view(text.data(), text.size())))
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": the file is not UTF-8 text; save it as that"));
   std::vector<YAML::Node> documents;
   try {
     documents = YAML::LoadAll(std::string(text));

@@ -7,14 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/host_port.h"
+#include "base/utf8.h"
 #include "base/version.h"
 #include "client/dpctl/command.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/flag_types.h"
+#include "client/dpctl/printable.h"
 #include "client/dpctl/verbs.h"
 #include "client/nearest_name.h"
 
@@ -94,9 +98,16 @@ std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app, const
                       could_be_word ? "; a word that begins with - stands behind --" : "");
 }
 
+// Lines stay lines.
+std::string PrintableLines(absl::string_view text) {
+  std::vector<std::string> lines;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) lines.push_back(Printable(line));
+  return absl::StrJoin(lines, "\n");
+}
+
 void Report(const absl::Status& status, Context& context) {
   context.out().flush();  // what it says comes first
-  context.err() << "dpctl: " << status.message();
+  context.err() << "dpctl: " << PrintableLines(status.message());
   if (ExitCodeOf(status) == kUnreachable)
     context.err() << "\nIs the coordinator running there? Give its address with --coordinator or "
                      "DPCTL_COORDINATOR.";
@@ -135,6 +146,17 @@ Command* VerbOf(const char* const* begin, const char* const* end, const Commands
   return nullptr;
 }
 
+// The first word that no message can carry, where it would be text in one; null where there is
+// none.
+const char* NotTextIn(const char* const* begin, const char* const* end) {
+  for (const char* const* word = begin; word != end; ++word) {
+    // Keys and values behind "store VERB JOB" are bytes.
+    if (std::string(*word) == "store") end = std::min(end, word + 3);
+    if (!IsUtf8(*word)) return *word;
+  }
+  return nullptr;
+}
+
 int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   Terminal& terminal = surroundings.terminal;
   CLI::App app("The command line of dp, a service for distributed training jobs", "dpctl");
@@ -147,13 +169,19 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   const char* const* dashes =
       std::find_if(argv, end, [](const char* word) { return std::string(word) == "--"; });
   const Command* verb = VerbOf(argv + 1, dashes, commands);
+  if (const char* word = NotTextIn(argv + 1, end)) {
+    terminal.err << "dpctl: the argument \"" << absl::CEscape(word)
+                 << "\" is not UTF-8; other bytes cannot be sent\n";
+    return kUsage;
+  }
   if (verb != nullptr && verb->TakesWordsBehindDashes()) dashes = end;
   try {
     app.parse(static_cast<int>(dashes - argv), argv);
   } catch (const CLI::Success& help) {
     return app.exit(help, terminal.out, terminal.err);
   } catch (const CLI::ParseError& error) {
-    terminal.err << "dpctl: " << WhatIsWrong(error, app, verb) << "\nSee 'dpctl --help'.\n";
+    terminal.err << "dpctl: " << PrintableLines(WhatIsWrong(error, app, verb))
+                 << "\nSee 'dpctl --help'.\n";
     return kUsage;
   }
   const absl::Status address = ParseHostPort(flags.coordinator).status();

@@ -43,6 +43,19 @@ TEST_F(CliTest, TheSameBelowACommand) {
               HasSubstr("there is no command 'gte'; did you mean 'get'?"));
 }
 
+TEST_F(CliTest, AnArgumentThatCannotBeSentIsNamed) {
+  for (const std::string line :
+       {"drain w1 --reason a\xFFz", "describe a\xFFz", "store ls a\xFFz"}) {
+    const Result result = Dpctl(line);
+    EXPECT_EQ(result.code, 2) << line;
+    EXPECT_THAT(result.err, HasSubstr("dpctl: the argument \"a\\377z\" is not UTF-8")) << line;
+  }
+}
+
+TEST_F(CliTest, WhatItSaysOfOthersWordsMovesNoCursor) {
+  EXPECT_THAT(Dpctl("foo\x1b[31m").err, HasSubstr("there is no command 'foo\\x1b[31m'"));
+}
+
 TEST_F(CliTest, NoCommandIsAUsageError) {
   const Result result = Dpctl("--no-headers");
   EXPECT_EQ(result.code, 2);

@@ -1,5 +1,7 @@
 #include "client/dpctl/spec_text.h"
 
+#include <map>
+
 #include "base/check.h"
 #include "google/protobuf/util/json_util.h"
 #include "yaml-cpp/yaml.h"
@@ -45,7 +47,11 @@ std::string SpecJson(const v1::JobSpec& spec) {
 
 std::string SpecYaml(const v1::JobSpec& spec) {
   YAML::Node node = WithoutEmpty(YAML::Load(SpecJson(spec)));
-  if (spec.env().empty()) node.remove("env");
+  node.remove("env");
+  // In an order, and with those that are set to nothing.
+  for (const auto& [name, value] : std::map(spec.env().begin(), spec.env().end())) {
+    node["env"][name] = value;
+  }
   UseBlockStyle(node);
   return YAML::Dump(node) + "\n";
 }

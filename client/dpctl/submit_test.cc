@@ -127,7 +127,8 @@ detectWithin: 30s
 }
 
 TEST_F(SubmitTest, ADryRunOfACommandMeansTheSame) {
-  std::ofstream(file_) << "{apiVersion: dp/v1, kind: Job, name: c, command: {argv: [a, '', '07']}}";
+  std::ofstream(file_) << "{apiVersion: dp/v1, kind: Job, name: c, command: {argv: [a, '', '07']}, "
+                          "env: {B: x, A: ''}}";
   auto original = client::ReadJobFile(file_);
   client::FillDefaults(*original);
   original->spec.mutable_command()->set_working_dir("/home/me");

@@ -1,4 +1,5 @@
 #include "client/dpctl/this_machine.h"
+#include "base/utf8.h"
 
 #include <pwd.h>
 #include <sys/ioctl.h>
@@ -58,7 +59,7 @@ int CountGpus() {
 std::string UserName() {
   for (const char* variable : {"USER", "LOGNAME"}) {
     const char* name = std::getenv(variable);
-    if (name != nullptr && *name != '\0') return name;
+    if (name != nullptr && *name != '\0' && IsUtf8(name)) return name;
   }
   const passwd* entry = getpwuid(getuid());
   return entry == nullptr ? absl::StrCat(getuid()) : entry->pw_name;
