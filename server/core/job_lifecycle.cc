@@ -56,7 +56,7 @@ std::string Circumstances(const RankEnd& end) {
                             ? kShutDown
                             : std::string(Utf8Prefix(end.stop_reason, kLastLineBytesMax)));
   }
-  return end.oom ? ", killed because its host was out of memory" : "";
+  return end.oom ? ", killed for want of memory, its host's or its memoryMibPerRank" : "";
 }
 
 bool LeftAsAsked(const Exit& exit) { return exit == Exit{Exit::How::kCode, kHandedOverExitCode}; }

@@ -124,6 +124,7 @@ void Agent::Do(const Start& start) {
   if (ready.ok()) ready = spool.Create(dp::FromProto(assigned.submitted_at()));
   if (!ready.ok()) {
     TakeNews(key, ProcessNotStarted{std::string(ready.message())});
+    observed_.LogsShipped(key);  // nobody follows them
     return;
   }
   shipper_.Follow(key, spool);

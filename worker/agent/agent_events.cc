@@ -102,7 +102,7 @@ void Agent::TakeNews(const RankKey& key, const ProcessNotStarted& news) {
   LogRank(Severity::kError, "rank_not_started", key, LogField("reason", news.error));
   SlotLeft(key);
   observed_.StartFailed(key, news.error, clock_.Now());
-  observed_.LogsShipped(key);  // there are none
+  shipper_.Finish(key);  // the coordinator hears that there is nothing
 }
 
 void Agent::TakeNews(const RankKey& key, const ProcessExited& news) {
