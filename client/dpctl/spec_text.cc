@@ -47,11 +47,13 @@ std::string SpecJson(const v1::JobSpec& spec) {
 
 std::string SpecYaml(const v1::JobSpec& spec) {
   YAML::Node node = WithoutEmpty(YAML::Load(SpecJson(spec)));
-  node.remove("env");
   // In an order, and with those that are set to nothing.
+  YAML::Node variables(YAML::NodeType::Map);
   for (const auto& [name, value] : std::map(spec.env().begin(), spec.env().end())) {
-    node["env"][name] = value;
+    variables[name] = value;
   }
+  node["env"] = variables;
+  if (spec.env().empty()) node.remove("env");
   UseBlockStyle(node);
   return YAML::Dump(node) + "\n";
 }
