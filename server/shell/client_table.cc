@@ -23,18 +23,30 @@ void ClientTable::Take(WorkerId worker, Incarnation incarnation, const v1::Store
   told_[worker] = std::move(told);
 }
 
-std::map<std::string, int> ClientTable::Of(const core::Job& job, const View& view) const {
-  std::map<std::string, int> ranks;
-  std::set<std::string> disputed;
+template <typename Visit>
+void ClientTable::ForEach(const core::Job& job, const View& view, Visit visit) const {
   for (const auto& [worker, told] : told_) {
     const auto of_job = told.clients.find(job.id);
     if (of_job == told.clients.end() || !Alive(worker, told, view)) continue;
     for (const Client& client : of_job->second) {
-      if (!Holds(worker, job, client)) continue;
-      const auto [at, is_new] = ranks.emplace(client.end, client.rank);
-      if (!is_new && at->second != client.rank) disputed.insert(client.end);
+      if (Holds(worker, job, client)) visit(client);
     }
   }
+}
+
+std::set<int> ClientTable::Connected(const core::Job& job, const View& view) const {
+  std::set<int> ranks;
+  ForEach(job, view, [&ranks](const Client& client) { ranks.insert(client.rank); });
+  return ranks;
+}
+
+std::map<std::string, int> ClientTable::Of(const core::Job& job, const View& view) const {
+  std::map<std::string, int> ranks;
+  std::set<std::string> disputed;
+  ForEach(job, view, [&](const Client& client) {
+    const auto [at, is_new] = ranks.emplace(client.end, client.rank);
+    if (!is_new && at->second != client.rank) disputed.insert(client.end);
+  });
   for (const std::string& end : disputed) ranks.erase(end);
   return ranks;
 }

@@ -33,9 +33,24 @@ v1::Waiter::Kind KindOf(Unmet::What what) {
 // Of one job.
 struct Naming {
   Naming(const core::Job& job, const View& view, const StoreCallers& callers)
-      : job(job), arrivals(callers.arrivals), names(job, callers.clients.Of(job, view)) {}
+      : job(job),
+        arrivals(callers.arrivals),
+        names(job, callers.clients.Of(job, view)),
+        absent(Absent(job, callers.clients.Connected(job, view))) {}
+
+  // Who has never come to the store has not set the key; where all have, nobody can tell.
+  static std::set<int> Absent(const core::Job& job, const std::set<int>& connected) {
+    std::set<int> absent;
+    if (connected.empty()) return absent;
+    for (int rank = 0; rank < static_cast<int>(job.ranks.size()); ++rank) {
+      const bool ended = job.ranks[rank].exit.has_value();
+      if (!ended && !connected.contains(rank)) absent.insert(rank);
+    }
+    return absent;
+  }
 
   std::set<int> Missing(const Unmet& unmet) const {
+    if (unmet.what == Unmet::What::kKey) return absent;
     if (unmet.what != Unmet::What::kBarrier) return {};
     return arrivals.Missing(job, unmet.key, unmet.arrived, unmet.count, names);
   }
@@ -43,6 +58,7 @@ struct Naming {
   const core::Job& job;
   const BarrierArrivals& arrivals;
   const CallerNames names;
+  const std::set<int> absent;  // have no connection to the store
 };
 
 void ListMissing(const std::set<int>& ranks, v1::Waiter& waiter) {

@@ -98,6 +98,17 @@ TEST_F(StoreServiceTest, WhoseDaemonTellsOfItsConnectionIsNamedFromThenOn) {
   EXPECT_TRUE(waiting.get().ok());
 }
 
+TEST_F(StoreServiceTest, ForAKeyThoseAreMissingThatHaveNotComeToTheStoreYet) {
+  const uint64_t job = PlacedJob(3);
+  auto waiting = std::async(std::launch::async, [&] { return client_->Await(job, "k", kLong); });
+  AwaitParked(1);
+  EXPECT_THAT(client_->ListWaiters(job)->waiters(0).missing_ranks(), ElementsAre());
+  ASSERT_TRUE(client_->TellClient(worker_, job, /*rank=*/1, "127.0.0.1:40312").ok());
+  EXPECT_THAT(client_->ListWaiters(job)->waiters(0).missing_ranks(), ElementsAre(0, 2));
+  ASSERT_TRUE(client_->Set(job, "k", "v", 1).ok());
+  EXPECT_TRUE(waiting.get().ok());
+}
+
 TEST_F(StoreServiceTest, ATimeoutNamesTheRanksThatHaveNotComeByTheConnectionsOfThoseThatHave) {
   const uint64_t job = PlacedJob(2);
   ASSERT_TRUE(client_->TellClient(worker_, job, /*rank=*/1, "10.0.0.2:40312").ok());

@@ -98,7 +98,23 @@ class StoreTest(unittest.TestCase):
         self.assertEqual(self.texts(job), ["saw both"])
 
 
+    def name_who_has_not_come(self, store):
+        """Ranks that have no connection to the store yet, as where a rank is late for its rendezvous."""
+        late = wire_job("hold", ranks=6, store=store)
+        argv = late["command"]["argv"]
+        late["command"]["argv"] = ["sh", "-c", 'test "$RANK" = 1 -o "$RANK" = 4 && exec sleep 600; exec "$0" "$@"',
+                                   *argv]
+        job = self.cluster.submit(late)
+        lacking = r"(?m)^key +go +rank [0235] on worker-\d +\S+ +- +1,4$"
+        shown = lambda: self.cluster.dpctl("store", "waiters", job).stdout
+        self.assertTrue(eventually(lambda: len(re.findall(lacking, shown())) == 4), shown())
+        self.cluster.dpctl("cancel", job, check=0)
+
+
 class RelayTest(StoreTest):
+    def test_ranks_that_have_not_come_to_the_store_are_named(self):
+        self.name_who_has_not_come("relay")
+
     def test_every_operation_takes_effect_once_through_coordinators_that_are_killed(self):
         self.count_through_kills("relay")
 
@@ -157,6 +173,9 @@ class CrowdTest(unittest.TestCase):
 
 
 class Rank0Test(StoreTest):
+    def test_ranks_that_have_not_come_to_the_store_are_named(self):
+        self.name_who_has_not_come("rank0")
+
     def test_the_daemon_of_rank_0_serves_all(self):
         self.count_through_kills("rank0")
 

@@ -28,9 +28,9 @@ StoreClientWatch::~StoreClientWatch() {
   changed_.NotifyAll();
 }
 
-void StoreClientWatch::Follow(JobId job, Generation generation, Store store) {
+void StoreClientWatch::Follow(JobId job, Generation generation, uint16_t port) {
   MutexLock lock(mu_);
-  stores_[{job, generation}] = store;
+  stores_[{job, generation}] = port;
   changed_.NotifyAll();
 }
 
@@ -68,9 +68,7 @@ std::optional<StorePortOf> StoreClientWatch::Next(absl::Duration rest) {
   // Once more after the last has been left: nothing is seen then.
   while (!ended_ && stores_.empty() && ranks_.empty()) changed_.Wait(mu_);
   if (ended_) return std::nullopt;
-  StorePortOf ports;
-  for (const auto& [key, store] : stores_) ports[key] = store.port;
-  return ports;
+  return stores_;
 }
 
 void StoreClientWatch::Take(const std::vector<StoreClient>& found) {
@@ -80,28 +78,27 @@ void StoreClientWatch::Take(const std::vector<StoreClient>& found) {
     const Key key{each.job, each.generation};
     if (stores_.contains(key)) ranks_[key][each.end] = each.rank;
   }
-  std::vector<StoreClient> elsewhere = Elsewhere(found);
-  if (elsewhere == latest_.elsewhere) return;
-  latest_.elsewhere = std::move(elsewhere);
+  std::vector<StoreClient> clients = Bounded(found);
+  if (clients == latest_.clients) return;
+  latest_.clients = std::move(clients);
   ++latest_.number;
 }
 
 // They are sorted, so those of a rank stand together.
-std::vector<StoreClient> StoreClientWatch::Elsewhere(const std::vector<StoreClient>& found) const {
-  std::vector<StoreClient> elsewhere;
+std::vector<StoreClient> StoreClientWatch::Bounded(const std::vector<StoreClient>& found) const {
+  std::vector<StoreClient> bounded;
   size_t of_rank = 0;
   for (const StoreClient& each : found) {
-    const auto store = stores_.find({each.job, each.generation});
-    if (store == stores_.end() || !store->second.elsewhere) continue;
-    const bool same = !elsewhere.empty() && elsewhere.back().job == each.job &&
-                      elsewhere.back().generation == each.generation &&
-                      elsewhere.back().rank == each.rank;
+    if (!stores_.contains({each.job, each.generation})) continue;
+    const bool same = !bounded.empty() && bounded.back().job == each.job &&
+                      bounded.back().generation == each.generation &&
+                      bounded.back().rank == each.rank;
     of_rank = same ? of_rank + 1 : 1;
     if (of_rank > kStoreClientsOfRankMax) continue;
-    if (elsewhere.size() == kStoreClientsMax) break;
-    elsewhere.push_back(each);
+    if (bounded.size() == kStoreClientsMax) break;
+    bounded.push_back(each);
   }
-  return elsewhere;
+  return bounded;
 }
 
 }  // namespace dp::worker

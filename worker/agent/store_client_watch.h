@@ -23,15 +23,10 @@ namespace dp::worker {
 class StoreClientWatch {
  public:
   using Find = std::function<std::vector<StoreClient>(const StorePortOf&)>;
-  struct Store {
-    uint16_t port = 0;
-    bool elsewhere = false;  // not this daemon serves it
-  };
   struct Latest {
     uint64_t number = 0;  // grows with every change; 0: there was none yet
-    // Of stores that are served elsewhere; so many as the coordinator takes (base/limits.h), of
-    // each rank and altogether.
-    std::vector<StoreClient> elsewhere;
+    // So many as the coordinator takes (base/limits.h), of each rank and altogether.
+    std::vector<StoreClient> clients;
   };
 
   explicit StoreClientWatch(Find find, absl::Duration every = absl::Seconds(2));
@@ -39,8 +34,8 @@ class StoreClientWatch {
   StoreClientWatch(const StoreClientWatch&) = delete;
   StoreClientWatch& operator=(const StoreClientWatch&) = delete;
 
-  // The store has ranks here. Idempotent.
-  void Follow(JobId job, Generation generation, Store store) DP_EXCLUDES(mu_);
+  // The store, which listens on that port, has ranks here. Idempotent.
+  void Follow(JobId job, Generation generation, uint16_t port) DP_EXCLUDES(mu_);
   // None is left. No effect where the store is not followed.
   void Leave(JobId job, Generation generation) DP_EXCLUDES(mu_);
 
@@ -56,14 +51,14 @@ class StoreClientWatch {
   // Waits until `rest` has passed and there is something to look for; nothing at the end.
   std::optional<StorePortOf> Next(absl::Duration rest) DP_EXCLUDES(mu_);
   void Take(const std::vector<StoreClient>& found) DP_EXCLUDES(mu_);
-  std::vector<StoreClient> Elsewhere(const std::vector<StoreClient>& found) const DP_REQUIRES(mu_);
+  std::vector<StoreClient> Bounded(const std::vector<StoreClient>& found) const DP_REQUIRES(mu_);
 
   const Find find_;
   const absl::Duration every_;
 
   mutable Mutex mu_;
   CondVar changed_;
-  std::map<Key, Store> stores_ DP_GUARDED_BY(mu_);
+  StorePortOf stores_ DP_GUARDED_BY(mu_);
   std::map<Key, std::map<std::string, int>> ranks_ DP_GUARDED_BY(mu_);  // as last seen, by end
   Latest latest_ DP_GUARDED_BY(mu_);
   bool ended_ DP_GUARDED_BY(mu_) = false;

@@ -55,20 +55,19 @@ class StoreClientWatchTest : public ::testing::Test {
 TEST_F(StoreClientWatchTest, ARankIsKnownByItsEndOfAConnectionOnceThatWasSeen) {
   There({{kWatchedJob, kWatchedLife, 3, "10.0.0.2:1"},
          {kWatchedJob, Generation(1), 4, "10.0.0.2:2"}});
-  watch_.Follow(kWatchedJob, kWatchedLife, {.port = 29500});
+  watch_.Follow(kWatchedJob, kWatchedLife, 29500);
   AwaitLook();
   EXPECT_EQ(watch_.RankAt(kWatchedJob, kWatchedLife, "10.0.0.2:1"), 3);
   EXPECT_EQ(watch_.RankAt(kWatchedJob, kWatchedLife, "10.0.0.2:2"), std::nullopt);
   EXPECT_EQ(watch_.RankAt(kWatchedJob, Generation(1), "10.0.0.2:2"), std::nullopt);
-  EXPECT_EQ(watch_.latest().number, 0u);  // it is served here
 }
 
-TEST_F(StoreClientWatchTest, WhatIsServedElsewhereIsToldWhenItChangesOnly) {
+TEST_F(StoreClientWatchTest, ItIsToldOfWhenItChangesOnly) {
   There({{kWatchedJob, kWatchedLife, 3, "10.0.0.2:1"}});
-  watch_.Follow(kWatchedJob, kWatchedLife, {.port = 29500, .elsewhere = true});
+  watch_.Follow(kWatchedJob, kWatchedLife, 29500);
   AwaitLook();
   const StoreClientWatch::Latest first = watch_.latest();
-  EXPECT_EQ(first.elsewhere,
+  EXPECT_EQ(first.clients,
             (std::vector<StoreClient>{{kWatchedJob, kWatchedLife, 3, "10.0.0.2:1"}}));
   There({{kWatchedJob, kWatchedLife, 3, "10.0.0.2:1"}});
   AwaitLook();
@@ -80,11 +79,11 @@ TEST_F(StoreClientWatchTest, WhatIsServedElsewhereIsToldWhenItChangesOnly) {
 
 TEST_F(StoreClientWatchTest, NothingIsLeftOfAStoreThatWasLeft) {
   There({{kWatchedJob, kWatchedLife, 3, "10.0.0.2:1"}});
-  watch_.Follow(kWatchedJob, kWatchedLife, {.port = 29500, .elsewhere = true});
+  watch_.Follow(kWatchedJob, kWatchedLife, 29500);
   AwaitLook();
   watch_.Leave(kWatchedJob, kWatchedLife);
   AwaitNothing();
-  EXPECT_TRUE(watch_.latest().elsewhere.empty());
+  EXPECT_TRUE(watch_.latest().clients.empty());
   EXPECT_EQ(watch_.latest().number, 2u);
 }
 
@@ -95,10 +94,10 @@ TEST_F(StoreClientWatchTest, ARankWithVeryManyConnectionsLeavesRoomForTheOthers)
   }
   clients.push_back({kWatchedJob, kWatchedLife, 1, "10.0.0.2:60000"});
   There(clients);
-  watch_.Follow(kWatchedJob, kWatchedLife, {.port = 29500, .elsewhere = true});
+  watch_.Follow(kWatchedJob, kWatchedLife, 29500);
   AwaitLook();
-  EXPECT_EQ(watch_.latest().elsewhere.size(), kStoreClientsOfRankMax + 1);
-  EXPECT_EQ(watch_.latest().elsewhere.back().rank, 1);
+  EXPECT_EQ(watch_.latest().clients.size(), kStoreClientsOfRankMax + 1);
+  EXPECT_EQ(watch_.latest().clients.back().rank, 1);
   EXPECT_EQ(watch_.RankAt(kWatchedJob, kWatchedLife, "10.0.0.2:4095"), 0);
 }
 

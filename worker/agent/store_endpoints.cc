@@ -100,7 +100,7 @@ absl::StatusOr<StoreEndpoint> StoreEndpoints::Open(const v1::AssignedRank& rank,
   }
   const std::optional<StoreEndpoint> elsewhere = Elsewhere(rank, host);
   const Key key{JobId(rank.job()), Generation(rank.generation())};
-  clients_.Follow(key.first, key.second, {PortOfStore(rank), elsewhere.has_value()});
+  clients_.Follow(key.first, key.second, PortOfStore(rank));
   if (elsewhere.has_value()) return *elsewhere;
   auto it = endpoints_.find(key);
   if (it == endpoints_.end()) {
@@ -161,7 +161,7 @@ std::optional<v1::StoreClients> StoreEndpoints::ClientsSince(uint64_t* number) c
   const StoreClientWatch::Latest latest = clients_.latest();
   if (std::exchange(*number, latest.number) == latest.number) return std::nullopt;
   v1::StoreClients clients;
-  for (const StoreClient& each : latest.elsewhere) {
+  for (const StoreClient& each : latest.clients) {
     v1::StoreClient* client = clients.add_clients();
     client->set_job(each.job.value());
     client->set_generation(each.generation.value());
