@@ -57,7 +57,7 @@ bench: all  ## one JSON object a line: {name, ours, peer, ratio, unit}
 bench-store: all  ## our stores beside PyTorch's TCPStore servers, likewise: about six minutes
 	@tests/bench/store $(BUILD)
 
-bench-journal: all  ## durable puts and a restart beside etcd's, likewise: about two minutes
+bench-journal: all  ## durable puts and a restart beside etcd's, likewise: about five minutes
 	@scripts/deps bench
 	@tests/bench/journal $(BUILD)
 

@@ -18,14 +18,18 @@ class BoundedQueue {
 
   // Returns false, and leaves `item` as it was, when the queue is full or closed.
   bool TryPush(T& item) DP_EXCLUDES(mu_) {
-    {
-      MutexLock lock(mu_);
-      if (closed_ || items_.size() >= capacity_) return false;
-      items_.push_back(std::move(item));
-    }
-    changed_.NotifyOne();
+    if (!TryPushQuietly(item)) return false;
+    Wake();
     return true;
   }
+  // As TryPush, but the waiting thread sleeps on: for several items, before one Wake.
+  bool TryPushQuietly(T& item) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (closed_ || items_.size() >= capacity_) return false;
+    items_.push_back(std::move(item));
+    return true;
+  }
+  void Wake() { changed_.NotifyOne(); }
 
   // Waits until there are items, the queue is closed, or `timeout` has passed; then takes all
   // items. An empty answer means closed or timed out.

@@ -34,6 +34,18 @@ TEST(BoundedQueueTest, AWaitingThreadIsWokenByAnItem) {
   EXPECT_THAT(queue.DrainFor(absl::InfiniteDuration()), ElementsAre(7));
 }
 
+TEST(BoundedQueueTest, WhatIsPushedQuietlyIsThereAtTheNextWake) {
+  BoundedQueue<int> queue(3);
+  std::jthread pusher([&] {
+    for (int i : {1, 2, 3}) EXPECT_TRUE(queue.TryPushQuietly(i));
+    int fourth = 4;
+    EXPECT_FALSE(queue.TryPushQuietly(fourth));
+    queue.Wake();
+  });
+  pusher.join();
+  EXPECT_THAT(queue.DrainFor(absl::InfiniteDuration()), ElementsAre(1, 2, 3));
+}
+
 TEST(BoundedQueueTest, AClosedQueueRefusesAndCanStillBeDrained) {
   BoundedQueue<int> queue(2);
   ASSERT_TRUE(Push(queue, 1));

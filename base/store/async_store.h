@@ -40,6 +40,11 @@ class AsyncStore {
 
   // Ends a wait, soon. No effect on one that has been answered.
   virtual void Cancel(Ticket ticket) = 0;
+
+  // Around the calls of a caller that makes many of them in a turn of its loop: they may be kept
+  // back until the end of the turn, and then travel together.
+  virtual void BeginTurn() {}
+  virtual void EndTurn() {}
 };
 
 }  // namespace dp

@@ -59,10 +59,20 @@ AsyncStore::Ticket StoreRelay::Await(std::vector<StoreOperation> reads, Done don
 void StoreRelay::Ask(Asked asked) {
   if (asked.operations.empty()) return std::move(asked.done)(std::vector<StoreResult>());
   Event event = std::move(asked);
+  if (in_turn_ && inbox_.TryPushQuietly(event)) {
+    kept_back_ = true;
+    if (!in_turn_) EndTurn();  // it has ended meanwhile, on another thread
+    return;
+  }
   if (inbox_.TryPush(event)) return;
   std::move(std::get<Asked>(event).done)(
       inbox_.closed() ? absl::CancelledError("the relay has ended")
                       : absl::ResourceExhaustedError("the relay has too many calls queued"));
+}
+
+void StoreRelay::EndTurn() {
+  in_turn_ = false;
+  if (kept_back_.exchange(false)) inbox_.Wake();
 }
 
 void StoreRelay::Cancel(Ticket ticket) {

@@ -57,6 +57,8 @@ class StoreRelay final : public AsyncStore {
   using AsyncStore::Await;
   Ticket Await(std::vector<StoreOperation> reads, Done done, const std::string& peer) override;
   void Cancel(Ticket ticket) override;
+  void BeginTurn() override { in_turn_ = true; }
+  void EndTurn() override;
 
  private:
   using Caller = RelayLedger::Caller;
@@ -115,6 +117,8 @@ class StoreRelay final : public AsyncStore {
   const StoreRelayOptions options_;
   const Clock& clock_;
   std::atomic<Caller> last_caller_{0};
+  std::atomic<bool> in_turn_{false};
+  std::atomic<bool> kept_back_{false};  // calls are in the inbox of which the thread is not told
   BoundedQueue<Event> inbox_;
 
   // Of the relay's thread.

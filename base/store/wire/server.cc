@@ -93,8 +93,10 @@ void Server::Serve(const std::stop_token& stop) {
     const int ready = epoll_wait(epoll_.get(), events.data(), events.size(), TurnTimeoutMs());
     DP_CHECK(ready >= 0 || errno == EINTR);
     if (ready == 0 && out_of_descriptors()) SetAccepting(true);
+    store_.BeginTurn();
     for (int i = 0; i < ready; ++i) OnEvent(events[i].data.u64, events[i].events);
     ContinueHeld();
+    store_.EndTurn();
   }
   connections_.clear();
   mailbox_->Abandon();
