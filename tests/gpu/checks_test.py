@@ -2,6 +2,7 @@
 
 import io
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,25 @@ class ReadingTest(unittest.TestCase):
     def test_two_runs_with_other_bits_are_a_failure(self):
         product_checks.same_bits("aa", "aa")
         self.assertRaises(checks.Failed, product_checks.same_bits, "aa", "ab")
+
+
+class SanitizerTest(unittest.TestCase):
+    def cases(self, tool):
+        *_, given = engine_checks.sanitizer_command("compute-sanitizer", tool, "the_test")
+        self.assertTrue(given.startswith("--gtest_filter=-"))
+        return given.removeprefix("--gtest_filter=-").split(":")
+
+    def test_memcheck_counts_no_call_that_fails_with_an_answer(self):
+        command = engine_checks.sanitizer_command("compute-sanitizer", "memcheck", "the_test")
+        self.assertEqual(command[command.index("--report-api-errors") + 1], "no")
+        self.assertIn("CudaTest.MemoryThatIsNotThere*", self.cases("memcheck"))
+        self.assertNotIn("--report-api-errors", engine_checks.sanitizer_command("compute-sanitizer", "racecheck", "t"))
+
+    def test_what_takes_minutes_on_the_host_is_no_case_for_a_sanitizer(self):
+        build = pathlib.Path(__file__).resolve().parents[2] / "worker/engine/device/cuda/CMakeLists.txt"
+        minutes_long = re.search(r"set\(minutes_long ([^)]*)\)", build.read_text()).group(1).split()
+        for tool in ("memcheck", "racecheck"):
+            self.assertLessEqual(set(minutes_long), set(self.cases(tool)))
 
 
 class TokensTest(unittest.TestCase):
