@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/timeouts.h"
 #include "server/core/coordinator.h"
@@ -9,7 +10,18 @@
 
 namespace dp::core {
 
+namespace {
+
+std::set<WorkerId> Listed(const Coordinator& coordinator) {
+  std::set<WorkerId> listed;
+  for (const Worker* worker : coordinator.workers()) listed.insert(worker->id);
+  return listed;
+}
+
+}  // namespace
+
 void OfferLeases(const Coordinator& coordinator, Liveness& liveness, absl::Time now) {
+  liveness.KeepOnly(Listed(coordinator));
   std::map<WorkerId, absl::Duration> shortest;
   for (const Job* job : coordinator.jobs()) {
     const absl::Duration asked = LeaseWithin(job->spec.detect_within, liveness.lease());

@@ -51,5 +51,18 @@ TEST_F(LeasesTest, NobodyAsksForALongerOne) {
   EXPECT_EQ(offered(a_), absl::Seconds(5));
 }
 
+// Hosts that come under new names and go.
+TEST_F(LeasesTest, WhoIsNoLongerListedIsNotKnownAnyMore) {
+  for (size_t i = 0; i < WorkerTable::kLostMax + 100; ++i) {
+    const WorkerId gone = Register(absl::StrCat("spot-", i), 1);
+    liveness_.Welcome(gone, life(gone), now_);
+    Lose(gone), liveness_.Forget(gone);
+    OfferLeases(coordinator_, liveness_, now_);
+  }
+  EXPECT_EQ(liveness_.known(), coordinator_.workers().size());
+  EXPECT_EQ(liveness_.known(), WorkerTable::kLostMax + 2);
+  EXPECT_TRUE(liveness_.silent_for(a_, now_).has_value());
+}
+
 }  // namespace
 }  // namespace dp::core

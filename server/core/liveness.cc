@@ -68,6 +68,10 @@ void Liveness::Forget(WorkerId worker) {
   if (it != heard_.end()) it->second.watched = false;
 }
 
+void Liveness::KeepOnly(const std::set<WorkerId>& workers) {
+  std::erase_if(heard_, [&](const auto& each) { return workers.count(each.first) == 0; });
+}
+
 std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
   const bool stood_still =
       looked_at_.has_value() && (now < *looked_at_ || now - *looked_at_ > shortest_ / 2);

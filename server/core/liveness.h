@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -53,6 +54,9 @@ class Liveness {
   void Leave(WorkerId worker);
   // Gives no verdict on it any more, until it is heard of again; its silence goes on being counted.
   void Forget(WorkerId worker);
+  // Keeps the records of these alone; the others are off the machine's books, and never come back
+  // under their id.
+  void KeepOnly(const std::set<WorkerId>& workers);
 
   // The lives whose lease has run out, by worker id. A verdict is repeated until Forget or Hear.
   // Call it at least every half of shortest(): a longer gap means that the coordinator itself stood
@@ -70,6 +74,8 @@ class Liveness {
   // the first look. What did not come before then may have waited for the coordinator.
   absl::Time awake_since() const { return awake_since_; }
 
+  // How many workers there are records of.
+  size_t known() const { return heard_.size(); }
   // Since the worker was last heard of; absent for one never heard of.
   std::optional<absl::Duration> silent_for(WorkerId worker, absl::Time now) const;
   absl::Duration lease() const { return lease_; }
