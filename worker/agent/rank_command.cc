@@ -1,6 +1,7 @@
 #include "worker/agent/rank_command.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -14,12 +15,20 @@ namespace {
 
 constexpr absl::Duration kDefaultGrace = absl::Seconds(10);
 
+// Of the variables that dp reads, those that say something of the host and not of a place in a job.
+constexpr std::string_view kOfTheHost[] = {"DP_CUDA_PLAN_CACHE"};
+
+bool IsPassedOn(std::string_view name) {
+  return !name.starts_with(kReservedVariables) ||
+         std::find(std::begin(kOfTheHost), std::end(kOfTheHost), name) != std::end(kOfTheHost);
+}
+
 // A daemon that was itself started by a rank must not pass that rank's place on.
 Environment Inherited(const std::vector<std::string>& variables) {
   Environment environment;
   for (const std::string& variable : variables) {
     const size_t equals = variable.find('=');
-    if (equals == variable.npos || variable.starts_with(kReservedVariables)) continue;
+    if (equals == variable.npos || !IsPassedOn(variable.substr(0, equals))) continue;
     environment[variable.substr(0, equals)] = variable.substr(equals + 1);
   }
   return environment;

@@ -48,6 +48,13 @@ TEST_F(RankCommandTest, TheJobsVariablesWinButNotOverTheRanksPlace) {
   EXPECT_THAT(Command().environment, Contains("DP_RANK=3"));
 }
 
+TEST_F(RankCommandTest, WhereAGpusPlansAreKeptIsPassedOnByTheDaemonAlone) {
+  host_.environment.push_back("DP_CUDA_PLAN_CACHE=/var/cache/dp/cuda_plans");
+  (*rank_.mutable_spec()->mutable_env())["DP_CUDA_PLAN_CACHE"] = "/elsewhere";
+  EXPECT_THAT(Command().environment, Contains("DP_CUDA_PLAN_CACHE=/var/cache/dp/cuda_plans"));
+  EXPECT_THAT(Command().environment, Not(Contains("DP_CUDA_PLAN_CACHE=/elsewhere")));
+}
+
 TEST_F(RankCommandTest, ThreadsComeFromTheJob) {
   rank_.mutable_spec()->set_threads_per_rank(8);
   EXPECT_THAT(Command().environment, Contains("OMP_NUM_THREADS=8"));
