@@ -106,6 +106,9 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
       parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
   DP_RETURN_IF_ERROR(Backward(step, forward));
   const RankModel::Tail averaged = parts_.model.ReadTail();
+  // An all-reduce that was ended early left the device with sums that are none: nothing of the step
+  // is believed, applied, told or saved before the group says that all have ended well.
+  DP_RETURN_IF_ERROR(parts_.reducer.Settle());
   DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
   parts_.model.optimizer->Step(parts_.progress.steps() + 1);
   StepDone(averaged.loss, step.global_count);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/local_group.h"
 #include "worker/engine/ddp/replica.h"
@@ -37,6 +38,7 @@ class Training {
     std::remove(metrics_.c_str());
   }
 
+  using Groups = std::vector<std::unique_ptr<engine::Group>>;
   struct Options {
     TrainingPlan plan;
     int world_size = 3;
@@ -46,6 +48,15 @@ class Training {
     // Takes whole steps by a program, of a world of one rank; with the data set, where that is told
     // numbers alone.
     enum class Program { kNone, kOfBatches, kWithData } program = Program::kNone;
+    // What binds the ranks, and what each computes on.
+    std::function<Groups(int size)> open_groups = [](int size) {
+      return engine::MakeLocalGroups(size);
+    };
+    std::function<absl::StatusOr<std::unique_ptr<engine::Device>>()> open_device = [] {
+      return engine::OpenCpu(/*threads=*/1);
+    };
+    // Rank 1 is gone after this step, as soon as rank 0 has begun the next one; 0: it stays.
+    int64_t rank_one_gone_after = 0;
   };
   struct Outcome {
     absl::Status status;
@@ -53,17 +64,26 @@ class Training {
     std::vector<float> weights;
   };
 
-  // Runs the next generation; its ranks must end alike.
+  // Runs the next generation; its ranks must end alike, but for one that is gone.
   Outcome Run(const Options& options) {
     ++generation_;
-    auto groups = engine::MakeLocalGroups(options.world_size);
+    Groups groups = options.open_groups(options.world_size);
     std::vector<Outcome> outcomes(groups.size());
+    absl::Notification next_step_begun;
     {
       std::vector<std::jthread> ranks;
       for (size_t rank = 0; rank < groups.size(); ++rank) {
-        ranks.emplace_back([&, rank] { RunRank(options, *groups[rank], outcomes[rank]); });
+        ranks.emplace_back([&, rank] {
+          Options mine = options;
+          const bool goes = rank == 1 && options.rank_one_gone_after > 0;
+          if (goes) mine.plan.steps_max = options.rank_one_gone_after;
+          RunRank(mine, *groups[rank], outcomes[rank], next_step_begun);
+          if (goes) next_step_begun.WaitForNotification();
+          if (goes) groups[rank].reset();
+        });
       }
     }
+    if (options.rank_one_gone_after > 0) return outcomes[0];
     for (const Outcome& outcome : outcomes) {
       EXPECT_EQ(outcome.status, outcomes[0].status);
       EXPECT_EQ(outcome.end, outcomes[0].end);
@@ -79,10 +99,14 @@ class Training {
   FakeCheckpoints coordinator;
 
  private:
-  void RunRank(const Options& options, engine::Group& group, Outcome& outcome) {
+  void RunRank(const Options& options, engine::Group& group, Outcome& outcome,
+               absl::Notification& next_step_begun) {
     const StripedImages train(/*size=*/50), test(/*size=*/13);
     engine::GlobalBatchSampler sampler = TrainSampler(options.plan, train, group);
-    absl::StatusOr<RankModel> model = MakeRankModel(options.plan, train, sampler.capacity());
+    absl::StatusOr<std::unique_ptr<engine::Device>> device = options.open_device();
+    ASSERT_TRUE(device.ok()) << device.status();
+    absl::StatusOr<RankModel> model =
+        MakeRankModel(options.plan, train, sampler.capacity(), *std::move(device));
     ASSERT_TRUE(model.ok()) << model.status();
     ASSERT_TRUE(engine::AlignReplicas(group, model->layout, model->values->span()).ok());
     engine::Reducer reducer(group, model->averaged, model->gradients->span());
@@ -110,6 +134,8 @@ class Training {
       saver->Resumed(progress.position());
     }
     const auto asked = [&] {
+      const int64_t gone_after = options.rank_one_gone_after;
+      if (first && gone_after > 0 && progress.steps() == gone_after) next_step_begun.Notify();
       return first && options.leave_at > 0 && progress.steps() + 1 >= options.leave_at;
     };
     using Program = Options::Program;
@@ -132,8 +158,8 @@ class Training {
     }
     outcome.status = end.status();
     if (end.ok()) outcome.end = *end;
-    const absl::Span<float> values = model->values->span();
-    outcome.weights.assign(values.begin(), values.end());
+    outcome.weights.resize(static_cast<size_t>(model->layout.size));
+    model->device->Read(model->values->span(), absl::MakeSpan(outcome.weights));
   }
 
   absl::Status GoOn(const v1::CheckpointManifest& manifest, RankModel& model, engine::Group& group,

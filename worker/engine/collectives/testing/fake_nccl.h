@@ -20,7 +20,9 @@ namespace dp::engine {
 // NCCL as a group sees it, in host memory, for ranks that are threads of one process: nothing
 // blocks, an operation is done once all ranks have given theirs and their streams have come to it,
 // and a rank that aborts or dies becomes an error of all others. A stream is what it has still to
-// wait for. Thread-safe; one for all ranks.
+// wait for; the null stream is that of a device which works when it is called, so who makes it wait
+// waits. An abort ends the rank's kernels where they are, so what waits for them goes on, with
+// results that are none. Thread-safe; one for all ranks.
 class FakeNccl : public NcclApi {
  public:
   // Communicators, streams and events that were made and not freed.
@@ -59,6 +61,7 @@ class FakeNccl : public NcclApi {
   void Finish(const std::shared_ptr<bool>& kernel) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     *kernel = true;
+    moved_.NotifyAll();
   }
 
   absl::Status UseDevice(int) override DP_EXCLUDES(mu_) {
@@ -111,6 +114,8 @@ class FakeNccl : public NcclApi {
     MutexLock lock(mu_);
     Member* member = AsMember(communicator);
     member->world->aborted = true;
+    for (const Call& call : member->world->lines[member->rank]) *call.done = true;
+    moved_.NotifyAll();
     delete member;
     --live_;
   }
@@ -164,6 +169,7 @@ class FakeNccl : public NcclApi {
   }
   absl::Status WaitOnStream(Stream stream, Event event) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
+    while (stream == nullptr && !AllDone(*AsStream(event))) moved_.Wait(mu_);
     if (stream == nullptr) return absl::OkStatus();
     Pending& pending = *AsStream(stream);
     pending.insert(pending.end(), AsStream(event)->begin(), AsStream(event)->end());
@@ -224,7 +230,7 @@ class FakeNccl : public NcclApi {
     return absl::OkStatus();
   }
 
-  static void RunWhatCan(World& world) {
+  void RunWhatCan(World& world) {
     const auto can_run = [](const std::deque<Call>& line) {
       return !line.empty() && AllDone(line.front().before);
     };
@@ -236,10 +242,12 @@ class FakeNccl : public NcclApi {
       }
       calls[0].run(calls);
       for (const Call& call : calls) *call.done = true;
+      moved_.NotifyAll();
     }
   }
 
   mutable Mutex mu_;
+  CondVar moved_;  // an operation has ended
   int ids_ DP_GUARDED_BY(mu_) = 0;
   int live_ DP_GUARDED_BY(mu_) = 0;
   int calls_ DP_GUARDED_BY(mu_) = 0;
