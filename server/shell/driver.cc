@@ -9,12 +9,12 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
-#include "base/overloaded.h"
 #include "base/status.h"
 #include "server/core/due_jobs.h"
 #include "server/core/handovers.h"
 #include "server/core/leases.h"
 #include "server/core/verdicts.h"
+#include "server/shell/action_bytes.h"
 #include "server/shell/event_log.h"
 
 namespace dp::server {
@@ -29,19 +29,9 @@ constexpr absl::Duration kPromise = absl::Seconds(10);
 // Clocks of hosts that are kept in time differ by less.
 constexpr absl::Duration kClockSlack = absl::Seconds(1);
 
-// What is asked of a driver that ends; `failure` is what ends it, if anything.
-absl::Status Ended(const absl::Status& failure = {}) {
-  constexpr char kStopping[] = "the coordinator is stopping";
-  if (failure.ok()) return absl::UnavailableError(kStopping);
+absl::Status Busy(const std::string& queued) {
   return absl::UnavailableError(
-      absl::StrCat(kStopping, ": its journal failed: ", failure.message()));
-}
-
-// Of a command: it may be on the disk, whatever the disk has answered.
-absl::Status NotKnown(const absl::Status& failure) {
-  if (failure.ok()) return Ended();
-  return absl::UnavailableError(
-      absl::StrCat(Ended(failure).message(), "; whether the command took effect is not known"));
+      absl::StrCat("the coordinator has ", queued, " queued; try again later"));
 }
 
 // Whether jobs or slots may have changed, and with them what can be placed.
@@ -80,7 +70,16 @@ Driver::Driver(const Options& options, Journal& journal, const Clock& clock, OnE
 Driver::~Driver() { Stop(); }
 
 absl::Status Driver::Submit(core::Action action, OnOutcome done) {
-  return Push(CommandItem{std::move(action), std::move(done), {}});
+  const size_t bytes = BytesOf(action);
+  const size_t queued = queued_bytes_.fetch_add(bytes);
+  absl::Status status;
+  if (queued > 0 && queued + bytes > options_.queue_bytes_max) {
+    status = Busy(absl::StrCat(options_.queue_bytes_max >> 20, " MiB of requests"));
+  } else {
+    status = Push(CommandItem{std::move(action), std::move(done), {}, bytes});
+  }
+  if (!status.ok()) queued_bytes_ -= bytes;
+  return status;
 }
 
 absl::Status Driver::Ask(OnAnswer done) { return Push(AskItem{std::move(done)}); }
@@ -122,8 +121,7 @@ void Driver::Stop() {
 absl::Status Driver::Push(Item item) {
   if (queue_.TryPush(item)) return absl::OkStatus();
   if (queue_.closed()) return Ended();
-  return absl::UnavailableError(absl::StrCat("the coordinator has ", options_.queue_capacity,
-                                             " requests queued; try again later"));
+  return Busy(absl::StrCat(options_.queue_capacity, " requests"));
 }
 
 absl::Status Driver::Recover() {
@@ -205,6 +203,7 @@ void Driver::Run() {
     std::vector<Item> items = queue_.DrainFor(patience);
     if (items.empty() && queue_.closed()) break;
     Serve(items, cancelled);
+    queued_bytes_ -= BytesIn(items);
     if (options_.notify != nullptr) options_.notify->Alive(clock_.Now());
   }
   queue_.Close();
@@ -244,24 +243,6 @@ void Driver::Fail(absl::Status failure) {
   failure_ = std::move(failure);
   if (failure_.ok()) return;
   Log(Severity::kError, "journal_failed", {{"error", failure_.ToString()}});
-}
-
-void Driver::Take(Item& item) {
-  if (auto* command = std::get_if<CommandItem>(&item)) {
-    if (const auto* worker = std::get_if<core::RegisterWorker>(&command->action)) {
-      GiveUpPredecessor(*worker);
-    }
-    command->outcome = Apply(std::move(command->action));
-  } else if (auto* hear = std::get_if<HearItem>(&item)) {
-    if (coordinator_.CheckWorker(hear->worker, hear->incarnation).ok()) {
-      liveness_.Hear(hear->worker, hear->incarnation, now_, hear->lease_number);
-    }
-  } else if (auto* logs = std::get_if<LogsItem>(&item)) {
-    // An append that was under way while its job was forgotten must not bring it back.
-    if (coordinator_.job(logs->job) == nullptr) return;
-    log_versions_[logs->job] = std::max(log_versions_[logs->job], logs->version);
-    changed_.push_back({.kind = core::Topic::Kind::kLogs, .id = logs->job.value()});
-  }
 }
 
 // That a daemon asks for the name is news of this one worker, also where verdicts are held back.
@@ -343,34 +324,6 @@ void Driver::TellForgotten() {
   if (!options_.on_forgotten || options_.on_forgotten(forgotten_)) forgotten_.clear();
 }
 
-void Driver::Answer(Item& item) {
-  const View view = MakeView();
-  const absl::Status ok;
-  std::visit(Overloaded{[&](CommandItem& command) { command.done(command.outcome, view); },
-                        [&](AskItem& ask) { ask.done(ok, view); },
-                        [&](HearItem& hear) {
-                          hear.done(coordinator_.CheckWorker(hear.worker, hear.incarnation), view);
-                        },
-                        [&](LogsItem& logs) { logs.done(ok, view); }, [](WaitItem&) {},
-                        [](CancelItem&) {}},
-             item);
-}
-
-void Driver::Attend(Item& item) {
-  auto* wait = std::get_if<WaitItem>(&item);
-  if (wait == nullptr) return;
-  if (wait->blocked) wait->blocked->since = now_ - wait->blocked->waited;
-  auto question = [this, ask = std::move(wait->question)](Waiters::Wake wake,
-                                                          Waiters::Changed changed) {
-    View view = MakeView();
-    view.changed = changed;
-    return ask(wake, view);
-  };
-  offers_.OnParked(wait->topics);
-  waiters_.Park({wait->ticket, std::move(wait->topics), now_ + wait->timeout, std::move(question),
-                 std::move(wait->blocked)});
-}
-
 void Driver::OfferElements() {
   const auto length = [this](const core::Topic& queue) -> size_t {
     const core::Job* job = coordinator_.job(JobId(queue.id));
@@ -381,21 +334,6 @@ void Driver::OfferElements() {
     return elements == (*store)->queues().end() ? 0 : elements->second.size();
   };
   offers_.Offer(now_, length, waiters_);
-}
-
-void Driver::AnswerAllEnded(std::vector<Item>& items) {
-  const View view = MakeView();
-  const absl::Status ended = Ended(failure_);
-  const core::Outcome unknown{.status = NotKnown(failure_)};
-  for (Item& item : items) {
-    std::visit(Overloaded{[&](CommandItem& command) { command.done(unknown, view); },
-                          [&](AskItem& ask) { ask.done(ended, view); },
-                          [&](HearItem& hear) { hear.done(ended, view); },
-                          [&](LogsItem& logs) { logs.done(ended, view); },
-                          [&](WaitItem& wait) { wait.question(Waiters::Wake::kStopping, view); },
-                          [&](CancelItem&) {}},
-               item);
-  }
 }
 
 absl::Duration Driver::UntilNextWake() const {

@@ -61,8 +61,11 @@ class Driver {
     core::PlacementPolicy placement;
     // Whether the job's store could be served at that port; null: it can. On the driver's thread.
     std::function<bool(const core::Job&, int port)> store_port_usable = {};
-    // Calls that wait for the disk. At a few kB each, tens of MB.
+    // Calls that wait for the disk.
     size_t queue_capacity = 8192;
+    // Of what they hold (BytesOf an action), with that which is being written; one alone may be
+    // larger. It bounds a transaction, too.
+    size_t queue_bytes_max = size_t{256} << 20;
     Waiters::Capacity waiting_capacity;  // calls that wait for a change
     KeyValueLimits store_limits;         // of the store of each job
     SnapshotPolicy snapshots;
@@ -118,6 +121,7 @@ class Driver {
     core::Action action;
     OnOutcome done;
     core::Outcome outcome;
+    size_t bytes = 0;  // of the action
   };
   struct AskItem {
     OnAnswer done;
@@ -145,6 +149,12 @@ class Driver {
   using Item = std::variant<CommandItem, AskItem, HearItem, LogsItem, WaitItem, CancelItem>;
 
   Driver(const Options& options, Journal& journal, const Clock& clock, OnEnd on_end);
+
+  // What is asked of a driver that ends; `failure` is what ends it, if anything.
+  static absl::Status Ended(const absl::Status& failure = {});
+  // Of a command: it may be on the disk, whatever the disk has answered.
+  static absl::Status NotKnown(const absl::Status& failure);
+  static size_t BytesIn(const std::vector<Item>& items);
 
   absl::Status Push(Item item);
   absl::Status Recover();
@@ -184,6 +194,7 @@ class Driver {
   const OnEnd on_end_;
   std::atomic<Waiters::Ticket> last_ticket_ = 0;
   BoundedQueue<Item> queue_;
+  std::atomic<size_t> queued_bytes_ = 0;  // of the queue, and of the batch that is being served
   Mutex mu_;
   // Beside the queue, so that none is lost where that is full: at most one a wait.
   std::vector<Waiters::Ticket> cancelled_ DP_GUARDED_BY(mu_);

@@ -1,4 +1,4 @@
-#include "server/shell/driver.h"
+#include "server/shell/driver_fixture.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,112 +9,14 @@
 #include <vector>
 
 #include "base/testing/notify_listener.h"
-#include "base/testing/settable_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/shell/memory_journal.h"
 
 namespace dp::server {
 namespace {
 
-using core::Topic;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Wake = Waiters::Wake;
-
-// A journal whose appends can be held up, and which tells when one has begun.
-class GatedJournal final : public Journal {
- public:
-  absl::Status Replay(Restore restore, Apply apply) override {
-    return memory.Replay(restore, apply);
-  }
-  absl::Status Append(absl::Span<const core::Command> commands) override {
-    if (gate) {
-      std::exchange(begun, nullptr)->set_value();
-      std::exchange(gate, nullptr)->get_future().wait();
-    }
-    const absl::Status status = memory.Append(commands);
-    events.push_back(status.ok() ? "synced " + std::to_string(commands.size()) : "sync failed");
-    return status;
-  }
-  void TakeSnapshot(const core::State& state) override { memory.TakeSnapshot(state); }
-  absl::Status Maintain() override { return maintained; }
-  bool compacting() const override { return memory.compacting(); }
-  JournalTail tail() const override { return memory.tail(); }
-
-  MemoryJournal memory;
-  absl::Status maintained;
-  std::vector<std::string> events;
-  std::shared_ptr<std::promise<void>> gate, begun;
-};
-
-core::SubmitJob AJob(const std::string& name, int ranks = 1) {
-  return {.request_id = name, .spec = {.name = name, .ranks = ranks}};
-}
-core::RegisterWorker AWorker(uint64_t incarnation = 1) {
-  return {"w", "host", "127.0.0.1", Incarnation(incarnation), 2};
-}
-Topic JobList() { return {.kind = Topic::Kind::kJobList}; }
-
-class DriverTest : public ::testing::Test {
- protected:
-  void Start(Driver::Options options = {}) {
-    auto driver = Driver::Start(options, journal_, clock_,
-                                [this](const absl::Status& why) { ended_.set_value(why); });
-    ASSERT_TRUE(driver.ok()) << driver.status();
-    driver_ = *std::move(driver);
-  }
-  // Submits and notes the answer among the journal's events, on the driver's thread.
-  std::future<absl::Status> Submit(core::Action action) {
-    auto answer = std::make_shared<std::promise<absl::Status>>();
-    const absl::Status status =
-        driver_->Submit(std::move(action), [this, answer](const auto& outcome, const View&) {
-          journal_.events.push_back("answered");
-          answer->set_value(outcome.status);
-        });
-    if (!status.ok()) answer->set_value(status);
-    return answer->get_future();
-  }
-  // Runs `look` on the driver's thread; one round of its loop at least has passed then.
-  void Look(std::function<void(const View&)> look = [](const View&) {}) {
-    std::promise<absl::Status> done;
-    const absl::Status status = driver_->Ask([&](const absl::Status& status, const View& view) {
-      if (status.ok()) look(view);
-      done.set_value(status);
-    });
-    ASSERT_TRUE(status.ok()) << status;
-    ASSERT_TRUE(done.get_future().get().ok());
-  }
-  // A wait that is answered once there are `jobs` jobs, or when it is ended.
-  std::future<Wake> WaitForJobs(Waiters::Ticket ticket, size_t jobs,
-                                absl::Duration timeout = absl::Seconds(60)) {
-    auto answer = std::make_shared<std::promise<Wake>>();
-    const absl::Status status = driver_->Wait(
-        ticket, {JobList()}, timeout, [this, answer, jobs](Wake wake, const View& view) {
-          if (wake == Wake::kChanged && view.coordinator.jobs().size() < jobs) return false;
-          journal_.events.push_back("woken");
-          answer->set_value(wake);
-          return true;
-        });
-    EXPECT_TRUE(status.ok()) << status;
-    return answer->get_future();
-  }
-  // Holds up the driver inside its next sync, until the returned promise is set.
-  std::shared_ptr<std::promise<void>> HoldNextSync(core::Action action) {
-    auto gate = std::make_shared<std::promise<void>>();
-    auto begun = std::make_shared<std::promise<void>>();
-    Look([&](const View&) { journal_.gate = gate, journal_.begun = begun; });
-    held_ = Submit(std::move(action));
-    begun->get_future().wait();
-    return gate;
-  }
-
-  GatedJournal journal_;
-  SettableClock clock_;
-  std::promise<absl::Status> ended_;
-  std::future<absl::Status> held_;
-  std::unique_ptr<Driver> driver_;  // last: its thread uses the others
-};
 
 TEST_F(DriverTest, ACommandIsDurableBeforeItIsAnsweredAndWatchersWakeLast) {
   Start();
@@ -189,6 +91,24 @@ TEST_F(DriverTest, AFullQueueRefusesInsteadOfBlocking) {
   gate->set_value();
   EXPECT_TRUE(b.get().ok());
   EXPECT_TRUE(c.get().ok());
+}
+
+TEST_F(DriverTest, RequestsOfManyBytesFillTheQueueToo) {
+  Start({.queue_bytes_max = 1000});
+  const auto a_job_of = [](const std::string& name, size_t bytes) {
+    core::SubmitJob job = AJob(name);
+    job.spec.payload = std::string(bytes, 'x');
+    return job;
+  };
+  auto gate = HoldNextSync(a_job_of("a", 400));
+  auto b = Submit(a_job_of("b", 500));
+  EXPECT_EQ(Submit(a_job_of("c", 500)).get().code(), absl::StatusCode::kUnavailable);
+  auto small = Submit(AJob("d"));
+  gate->set_value();
+  EXPECT_TRUE(b.get().ok());
+  EXPECT_TRUE(small.get().ok());
+  Look();  // what these held is free again
+  EXPECT_TRUE(Submit(a_job_of("e", 5000)).get().ok());
 }
 
 TEST_F(DriverTest, AnIdleLoopShowsLifeAsOftenAsItsWatchdogWants) {
@@ -289,79 +209,6 @@ TEST_F(DriverTest, AnotherIncarnationsHeartbeatIsRefused) {
   EXPECT_EQ(answer.get_future().get().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(DriverTest, AWaitEndsAtItsDeadline) {
-  Start();
-  std::future<Wake> waiting = WaitForJobs(driver_->NewTicket(), 1, absl::Seconds(10));
-  Look();
-  clock_.Advance(absl::Seconds(11));
-  Look();
-  EXPECT_EQ(waiting.get(), Wake::kDeadline);
-}
-
-TEST_F(DriverTest, AWaitIsToldOfNoChangeThatItsFirstLookHasSeen) {
-  Start();
-  const auto gate = HoldNextSync(AJob("a"));
-  std::future<absl::Status> made = Submit(AJob("b"));  // in one batch with the wait
-  std::vector<size_t> told;
-  ASSERT_TRUE(driver_
-                  ->Wait(driver_->NewTicket(), {JobList()}, absl::Seconds(60),
-                         [&told](Wake wake, const View& view) {
-                           told.push_back(view.changed.size());
-                           return wake != Wake::kChanged;
-                         })
-                  .ok());
-  gate->set_value();
-  ASSERT_TRUE(made.get().ok());
-  Look();
-  EXPECT_THAT(told, ElementsAre(0));
-  ASSERT_TRUE(Submit(AJob("c")).get().ok());
-  Look();
-  EXPECT_THAT(told, ElementsAre(0, 1));
-  driver_->Stop();
-}
-
-TEST_F(DriverTest, ACancelledWaitEnds) {
-  Start();
-  const Waiters::Ticket ticket = driver_->NewTicket();
-  std::future<Wake> waiting = WaitForJobs(ticket, 1);
-  driver_->Cancel(ticket);
-  EXPECT_EQ(waiting.get(), Wake::kCancelled);
-}
-
-TEST_F(DriverTest, AWaitIsCancelledAlsoWhileTheQueueIsFull) {
-  Start({.queue_capacity = 2});
-  const Waiters::Ticket parked = driver_->NewTicket(), queued = driver_->NewTicket();
-  std::future<Wake> waiting = WaitForJobs(parked, 9, absl::InfiniteDuration());
-  Look();
-  const auto gate = HoldNextSync(AJob("a"));
-  std::future<Wake> behind = WaitForJobs(queued, 9, absl::InfiniteDuration());
-  auto b = Submit(AJob("b"));
-  EXPECT_EQ(Submit(AJob("c")).get().code(), absl::StatusCode::kUnavailable);
-  driver_->Cancel({parked, queued});
-  gate->set_value();
-  EXPECT_EQ(waiting.get(), Wake::kCancelled);
-  EXPECT_EQ(behind.get(), Wake::kCancelled);
-}
-
-TEST_F(DriverTest, LogsWakeThoseWhoWaitForALaterVersion) {
-  Start();
-  ASSERT_TRUE(Submit(AJob("a")).get().ok());
-  std::promise<void> woken;
-  ASSERT_TRUE(driver_
-                  ->Wait(driver_->NewTicket(), {{.kind = Topic::Kind::kLogs, .id = 1}},
-                         absl::Seconds(60),
-                         [&](Wake, const View& view) {
-                           const auto logs = view.log_versions.find(JobId(1));
-                           if (logs == view.log_versions.end() || logs->second < 2) return false;
-                           woken.set_value();
-                           return true;
-                         })
-                  .ok());
-  ASSERT_TRUE(driver_->TellLogs(JobId(1), 1, [](const absl::Status&, const View&) {}).ok());
-  ASSERT_TRUE(driver_->TellLogs(JobId(1), 2, [](const absl::Status&, const View&) {}).ok());
-  woken.get_future().wait();
-}
-
 TEST_F(DriverTest, AForgottenJobTakesAllThatIsKeptOfItWithIt) {
   const size_t kept = core::JobRegistry::kFinishedMax;
   std::vector<core::Command> past;
@@ -447,15 +294,6 @@ TEST_F(DriverTest, AWorkerThatLeavesIsGivenNoNewRanksAndKeepsItsLease) {
     EXPECT_TRUE(view.coordinator.worker(WorkerId(1))->ready());
     EXPECT_EQ(view.coordinator.job(JobId(1))->state, core::JobState::kPending);
   });
-}
-
-TEST_F(DriverTest, StoppingEndsWaitsAndRefusesCalls) {
-  Start();
-  std::future<Wake> waiting = WaitForJobs(driver_->NewTicket(), 1);
-  driver_->Stop();
-  EXPECT_EQ(waiting.get(), Wake::kStopping);
-  EXPECT_TRUE(ended_.get_future().get().ok());
-  EXPECT_EQ(Submit(AJob("a")).get().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(DriverTest, ARestartBringsTheStateBackInANewEpoch) {

@@ -13,6 +13,9 @@
 namespace dp::server {
 namespace {
 
+// Of a WAL that begins anew: as much as it is usual to have.
+constexpr int64_t kWalBytesKept = int64_t{64} << 20;
+
 bool IsDamage(int code) { return code == SQLITE_CORRUPT || code == SQLITE_NOTADB; }
 
 }  // namespace
@@ -55,6 +58,8 @@ absl::Status SqliteDatabase::Prepare(int64_t application) {
   DP_RETURN_IF_ERROR(Checkpoint(SQLITE_CHECKPOINT_TRUNCATE));
   // What is deleted is replaced by a snapshot that says the same: nothing to hide with zeros.
   DP_RETURN_IF_ERROR(Execute("PRAGMA secure_delete = OFF"));
+  // One large batch does not leave a large file for good.
+  DP_RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA journal_size_limit = ", kWalBytesKept)));
   // SQLite's own checkpoints pass over an error, and try again after the next commit.
   const auto count_pages = [](void* pages, sqlite3*, const char*, int count) {
     *static_cast<int*>(pages) = count;

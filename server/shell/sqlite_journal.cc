@@ -43,8 +43,8 @@ absl::Status SqliteJournal::CheckFormat() {
         "journal ", database_->file(), " has format ", format, ", this release knows up to ",
         kFormatVersion, "; start the release that wrote it, or a later one"));
   }
-  if (format == kFormatVersion) return absl::OkStatus();
-  return database_->Execute(absl::StrCat("PRAGMA user_version = ", kFormatVersion));
+  format_is_ours_ = format == kFormatVersion;
+  return absl::OkStatus();
 }
 
 absl::Status SqliteJournal::Replay(Restore restore, Apply apply) {
@@ -95,8 +95,14 @@ absl::Status SqliteJournal::ReplayRow(sqlite3_stmt* row, Apply apply) {
 absl::Status SqliteJournal::Append(absl::Span<const core::Command> commands) {
   if (commands.empty()) return absl::OkStatus();
   DP_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
+  DP_RETURN_IF_ERROR(ClaimFormat());
   for (const core::Command& command : commands) DP_RETURN_IF_ERROR(Insert(command));
   return database_->Execute("COMMIT");
+}
+
+absl::Status SqliteJournal::ClaimFormat() {
+  if (std::exchange(format_is_ours_, true)) return absl::OkStatus();
+  return database_->Execute(absl::StrCat("PRAGMA user_version = ", kFormatVersion));
 }
 
 absl::Status SqliteJournal::Insert(const core::Command& command) {

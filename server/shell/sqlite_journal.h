@@ -16,6 +16,9 @@ namespace dp::server {
 // synced before it returns (docs/journal.md). A batch torn by a crash is rolled back by SQLite; a
 // record that is there but damaged is refused, since acknowledged work would be lost silently. The
 // caller keeps other processes away (DataDir).
+//
+// A file of an earlier format becomes one of this with the first Append: until then, as where its
+// replay is refused, the release that wrote it can go on with it.
 class SqliteJournal final : public Journal {
  public:
   // Raised when an older release could not read what this one writes. 2 has snapshots.
@@ -39,12 +42,15 @@ class SqliteJournal final : public Journal {
 
   absl::Status Prepare();
   absl::Status CheckFormat();
+  // In the transaction that is open.
+  absl::Status ClaimFormat();
   absl::Status Insert(const core::Command& command);
   absl::Status ReplayRow(sqlite3_stmt* row, Apply apply);
 
   const std::unique_ptr<SqliteDatabase> database_;
   SqliteSnapshot snapshot_;
   SqliteDatabase::Statement insert_;
+  bool format_is_ours_ = false;
   uint64_t last_sequence_ = 0;
   JournalTail tail_;
 };

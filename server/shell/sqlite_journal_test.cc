@@ -98,19 +98,19 @@ class SqliteJournalTest : public ::testing::Test {
     file.seekp(-from_end, std::ios::end);
     file.put(static_cast<char>(byte ^ 0x10));
   }
-  int64_t Count(const std::string& table) {
+  int64_t Number(const std::string& sql) {
     sqlite3* database = nullptr;
     EXPECT_EQ(sqlite3_open(file_.c_str(), &database), SQLITE_OK);
-    int64_t rows = -1;
-    const auto take = [](void* rows, int, char** columns, char**) {
-      *static_cast<int64_t*>(rows) = std::stoll(columns[0]);
+    int64_t number = -1;
+    const auto take = [](void* number, int, char** columns, char**) {
+      *static_cast<int64_t*>(number) = std::stoll(columns[0]);
       return 0;
     };
-    const std::string sql = "SELECT count(*) FROM " + table;
-    EXPECT_EQ(sqlite3_exec(database, sql.c_str(), take, &rows, nullptr), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(database, sql.c_str(), take, &number, nullptr), SQLITE_OK);
     sqlite3_close(database);
-    return rows;
+    return number;
   }
+  int64_t Count(const std::string& table) { return Number("SELECT count(*) FROM " + table); }
   // Changes the file behind the journal's back.
   void Tamper(const std::string& sql) {
     sqlite3* database = nullptr;
@@ -118,6 +118,14 @@ class SqliteJournalTest : public ::testing::Test {
     EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
         << sqlite3_errmsg(database);
     sqlite3_close(database);
+  }
+  // As one of a later release, which gives its command another meaning.
+  void RaiseVersionOfRecord2() {
+    journal::JournalRecord record = ToRecord(Cancel(2));
+    record.set_version(2);
+    const std::string bytes = record.SerializeAsString();
+    Tamper(absl::StrCat("UPDATE journal SET record = x'", absl::BytesToHexString(bytes),
+                        "', checksum = ", Checksum("2", bytes), " WHERE sequence = 2"));
   }
   void ExpectRefused(absl::StatusCode code, const std::string& reason) {
     const absl::Status status = Replay().status();
@@ -161,14 +169,27 @@ TEST_F(SqliteJournalTest, ALaterFormatIsRefused) {
 
 TEST_F(SqliteJournalTest, ALaterVersionOfACommandIsRefusedByItsRecord) {
   Append({Cancel(1), Cancel(2)});
-  journal::JournalRecord record = ToRecord(Cancel(2));
-  record.set_version(2);
-  const std::string bytes = record.SerializeAsString();
-  Tamper(absl::StrCat("UPDATE journal SET record = x'", absl::BytesToHexString(bytes),
-                      "', checksum = ", Checksum("2", bytes), " WHERE sequence = 2"));
+  RaiseVersionOfRecord2();
   ExpectRefused(
       absl::StatusCode::kFailedPrecondition,
       "record 2: cancel_job has version 2, this release knows up to 1; start the release");
+}
+
+TEST_F(SqliteJournalTest, AJournalThatIsRefusedStaysOneOfTheReleaseThatWroteIt) {
+  Append({Cancel(1), Cancel(2)});
+  Tamper("PRAGMA user_version = 3");
+  RaiseVersionOfRecord2();
+  EXPECT_FALSE(Replay().ok());
+  EXPECT_EQ(Number("PRAGMA user_version"), 3);
+}
+
+TEST_F(SqliteJournalTest, AJournalOfAnEarlierFormatIsOneOfThisOnceItIsWrittenTo) {
+  Append({Cancel(1)});
+  Tamper("PRAGMA user_version = 3");
+  EXPECT_THAT(Replay().value(), ElementsAre(1));
+  EXPECT_EQ(Number("PRAGMA user_version"), 3);
+  Append({Cancel(2)});
+  EXPECT_EQ(Number("PRAGMA user_version"), SqliteJournal::kFormatVersion);
 }
 
 TEST_F(SqliteJournalTest, ADamagedRecordIsRefusedByItsNumber) {
@@ -300,6 +321,13 @@ TEST_F(SqliteJournalTest, AWalThatEndsEarlyIsCutThere) {
   AppendAndCrash(3);
   std::filesystem::resize_file(wal(), std::filesystem::file_size(wal()) - 5000);
   EXPECT_THAT(Replay().value(), ElementsAre(1));
+}
+
+// What follows its last frame is not of it.
+TEST_F(SqliteJournalTest, AWalOfMoreThanTwoGiBIsRead) {
+  AppendAndCrash(3);
+  std::filesystem::resize_file(wal(), uintmax_t{2200} << 20);
+  EXPECT_THAT(Replay().value(), ElementsAre(1, 2, 3));
 }
 
 TEST_F(SqliteJournalTest, AWalThatIsDamagedBeforeItsEndIsRefused) {

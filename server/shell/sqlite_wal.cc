@@ -2,11 +2,10 @@
 
 #include <sqlite3.h>
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
@@ -18,9 +17,11 @@ namespace dp::server {
 namespace {
 
 // https://www.sqlite.org/fileformat2.html#walformat
-constexpr size_t kHeaderBytes = 32;
-constexpr size_t kFrameHeaderBytes = 24;
+constexpr int64_t kHeaderBytes = 32;
+constexpr int64_t kFrameHeaderBytes = 24;
 constexpr uint32_t kMagic = 0x377f0682;  // its last bit: checksums are of big-endian words
+
+constexpr int64_t kPieceBytes = int64_t{1} << 20;  // read at a time
 
 uint32_t BigEndian(absl::string_view bytes, size_t at) {
   uint32_t value = 0;
@@ -61,36 +62,51 @@ struct CloseFile {
   }
 };
 
-absl::Status NotRead(const std::string& path, int code) {
-  return absl::InternalError(absl::StrCat(
-      "journal ", path, " cannot be read: ", sqlite3_errstr(code), "; see to the disk"));
-}
-
-// Empty where there is no such file.
-absl::StatusOr<std::string> Read(const std::string& path, const char* vfs_name) {
-  sqlite3_vfs* vfs = sqlite3_vfs_find(vfs_name);
-  int exists = 0;
-  const int looked = vfs->xAccess(vfs, path.c_str(), SQLITE_ACCESS_EXISTS, &exists);
-  if (looked != SQLITE_OK) return NotRead(path, looked);
-  if (exists == 0) return std::string();
-  std::unique_ptr<sqlite3_file, CloseFile> file(
-      reinterpret_cast<sqlite3_file*>(new char[vfs->szOsFile]()));
-  sqlite3_int64 size = 0;
-  std::string bytes;
-  int code =
-      vfs->xOpen(vfs, path.c_str(), file.get(), SQLITE_OPEN_READONLY | SQLITE_OPEN_WAL, nullptr);
-  if (code == SQLITE_OK) code = file->pMethods->xFileSize(file.get(), &size);
-  bytes.resize(size);
-  if (code == SQLITE_OK && size > 0) {
-    code = file->pMethods->xRead(file.get(), bytes.data(), static_cast<int>(size), 0);
+// A WAL on its disk. It may be larger than the memory: only what is asked for is read.
+class WalFile {
+ public:
+  static absl::StatusOr<WalFile> Open(const std::string& path, const char* vfs_name) {
+    WalFile wal(path);
+    sqlite3_vfs* vfs = sqlite3_vfs_find(vfs_name);
+    int exists = 0;
+    DP_RETURN_IF_ERROR(
+        wal.Said(vfs->xAccess(vfs, wal.path_.c_str(), SQLITE_ACCESS_EXISTS, &exists)));
+    if (exists == 0) return wal;
+    wal.file_.reset(reinterpret_cast<sqlite3_file*>(new char[vfs->szOsFile]()));
+    DP_RETURN_IF_ERROR(wal.Said(vfs->xOpen(vfs, wal.path_.c_str(), wal.file_.get(),
+                                           SQLITE_OPEN_READONLY | SQLITE_OPEN_WAL, nullptr)));
+    DP_RETURN_IF_ERROR(wal.Said(wal.file_->pMethods->xFileSize(wal.file_.get(), &wal.size_)));
+    return wal;
   }
-  if (code == SQLITE_OK) return bytes;
-  return NotRead(path, code);
-}
 
-absl::Status Damaged(const std::string& path, const std::string& what) {
+  const std::string& path() const { return path_; }
+  int64_t size() const { return size_; }  // 0 where there is no such file
+  // All of them are in it. Valid until the next call.
+  absl::StatusOr<absl::string_view> Read(int64_t at, int64_t bytes) {
+    bytes_.resize(static_cast<size_t>(bytes));
+    DP_RETURN_IF_ERROR(
+        Said(file_->pMethods->xRead(file_.get(), bytes_.data(), static_cast<int>(bytes), at)));
+    return bytes_;
+  }
+
+ private:
+  explicit WalFile(std::string path) : path_(std::move(path)) {}
+
+  absl::Status Said(int code) const {
+    if (code == SQLITE_OK) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat(
+        "journal ", path_, " cannot be read: ", sqlite3_errstr(code), "; see to the disk"));
+  }
+
+  std::string path_;
+  std::unique_ptr<sqlite3_file, CloseFile> file_;
+  sqlite3_int64 size_ = 0;
+  std::string bytes_;
+};
+
+absl::Status Damaged(const WalFile& wal, const std::string& what) {
   return absl::DataLossError(
-      absl::StrCat("journal ", path, " cannot be trusted: ", what,
+      absl::StrCat("journal ", wal.path(), " cannot be trusted: ", what,
                    "; restore the data directory from a copy, or start with another --data-dir"));
 }
 
@@ -98,66 +114,89 @@ bool OnlyZeros(absl::string_view bytes) {
   return bytes.find_first_not_of('\0') == absl::string_view::npos;
 }
 
+absl::StatusOr<bool> OnlyZeros(WalFile& wal) {
+  for (int64_t at = 0; at < wal.size(); at += kPieceBytes) {
+    DP_ASSIGN_OR_RETURN(const absl::string_view piece,
+                        wal.Read(at, std::min(kPieceBytes, wal.size() - at)));
+    if (!OnlyZeros(piece)) return false;
+  }
+  return true;
+}
+
 // The frames of a WAL whose header is in order.
 class Frames {
  public:
-  Frames(absl::string_view wal, WalChecksum checksum)
-      : wal_(wal), frame_bytes_(kFrameHeaderBytes + BigEndian(wal, 8)), checksum_(checksum) {}
+  Frames(WalFile& wal, std::string header, WalChecksum checksum)
+      : wal_(wal),
+        header_(std::move(header)),
+        frame_bytes_(kFrameHeaderBytes + BigEndian(header_, 8)),
+        checksum_(checksum) {}
 
-  size_t size() const { return (wal_.size() - kHeaderBytes) / frame_bytes_; }
+  int64_t size() const { return (wal_.size() - kHeaderBytes) / frame_bytes_; }
 
   // The first that is not as it was written, or size().
-  size_t FirstBad() {
-    for (size_t i = 0; i < size(); ++i) {
-      const absl::string_view frame = At(i);
+  absl::StatusOr<int64_t> FirstBad() {
+    for (int64_t i = 0; i < size(); ++i) {
+      DP_ASSIGN_OR_RETURN(const absl::string_view frame, Read(i, frame_bytes_));
       checksum_.Add(frame.substr(0, 8));
       checksum_.Add(frame.substr(kFrameHeaderBytes));
-      if (!IsOfThisWal(i) || !checksum_.Matches(frame, 16)) return i;
+      if (!IsOfThisWal(frame) || !checksum_.Matches(frame, 16)) return i;
     }
     return size();
   }
 
-  // Not left over from before the WAL was begun anew.
-  bool IsOfThisWal(size_t i) const { return At(i).substr(8, 8) == wal_.substr(16, 8); }
-  bool EndsTransaction(size_t i) const { return BigEndian(At(i), 4) != 0; }
-
- private:
-  absl::string_view At(size_t i) const {
-    return wal_.substr(kHeaderBytes + i * frame_bytes_, frame_bytes_);
+  // Whether frames of this WAL follow the end of the transaction that the frame belongs to.
+  absl::StatusOr<bool> MoreFollows(int64_t bad) {
+    bool ended = false;
+    for (int64_t i = bad; i < size(); ++i) {
+      DP_ASSIGN_OR_RETURN(const absl::string_view header, Read(i, kFrameHeaderBytes));
+      if (!IsOfThisWal(header)) continue;
+      if (ended) return true;
+      ended = BigEndian(header, 4) != 0;
+    }
+    return false;
   }
 
-  const absl::string_view wal_;
-  const size_t frame_bytes_;
+ private:
+  absl::StatusOr<absl::string_view> Read(int64_t frame, int64_t bytes) {
+    return wal_.Read(kHeaderBytes + frame * frame_bytes_, bytes);
+  }
+  // Not left over from before the WAL was begun anew.
+  bool IsOfThisWal(absl::string_view frame) const {
+    return frame.substr(8, 8) == absl::string_view(header_).substr(16, 8);
+  }
+
+  WalFile& wal_;
+  const std::string header_;
+  const int64_t frame_bytes_;
   WalChecksum checksum_;
 };
 
 }  // namespace
 
 absl::Status CheckWal(const std::string& file, const char* vfs) {
-  const std::string path = file + "-wal";
-  DP_ASSIGN_OR_RETURN(const std::string wal, Read(path, vfs));
-  const absl::string_view header = absl::string_view(wal).substr(0, kHeaderBytes);
+  DP_ASSIGN_OR_RETURN(WalFile wal, WalFile::Open(file + "-wal", vfs));
   // A new one, whose header had not reached the disk. It is synced before the first frame.
-  if (wal.size() < kHeaderBytes || OnlyZeros(wal)) return absl::OkStatus();
-  if (OnlyZeros(header)) return Damaged(path, "its header is gone, and what it was for follows");
+  if (wal.size() < kHeaderBytes) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const absl::string_view first, wal.Read(0, kHeaderBytes));
+  const std::string header(first);
+  if (OnlyZeros(header)) {
+    DP_ASSIGN_OR_RETURN(const bool is_new, OnlyZeros(wal));
+    return is_new ? absl::OkStatus()
+                  : Damaged(wal, "its header is gone, and what it was for follows");
+  }
   WalChecksum checksum((BigEndian(header, 0) & 1) != 0);
-  checksum.Add(header.substr(0, 24));
+  checksum.Add(absl::string_view(header).substr(0, 24));
   if ((BigEndian(header, 0) & ~1u) != kMagic || !checksum.Matches(header, 24)) {
-    return Damaged(path, "its header does not match its checksum");
+    return Damaged(wal, "its header does not match its checksum");
   }
-  Frames frames(wal, checksum);
-  const size_t bad = frames.FirstBad();
-  bool ended = false;  // the transaction with the bad frame
-  for (size_t i = bad; i < frames.size(); ++i) {
-    if (!frames.IsOfThisWal(i)) continue;
-    if (ended) {
-      return Damaged(path, absl::StrCat("frame ", bad + 1, " of ", frames.size(),
-                                        " does not match its checksum, and what was written after "
-                                        "it had been synced follows"));
-    }
-    ended = frames.EndsTransaction(i);
-  }
-  return absl::OkStatus();
+  Frames frames(wal, header, checksum);
+  DP_ASSIGN_OR_RETURN(const int64_t bad, frames.FirstBad());
+  DP_ASSIGN_OR_RETURN(const bool damaged, frames.MoreFollows(bad));
+  if (!damaged) return absl::OkStatus();
+  return Damaged(wal, absl::StrCat("frame ", bad + 1, " of ", frames.size(),
+                                   " does not match its checksum, and what was written after it "
+                                   "had been synced follows"));
 }
 
 }  // namespace dp::server

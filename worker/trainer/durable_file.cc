@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
@@ -62,6 +63,20 @@ absl::Status RenameDurably(const std::string& from, const std::string& to) {
   if (rename(from.c_str(), to.c_str()) != 0) return FileError(LastError(), "rename to", to);
   const std::string parent = std::filesystem::path(to).parent_path();
   return SyncDirectory(parent.empty() ? "." : parent);
+}
+
+absl::Status CreateDirectoriesDurably(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<std::string> holders;  // of what is missing
+  fs::path missing = fs::absolute(path, error);
+  for (; !missing.empty() && !fs::exists(missing, error); missing = missing.parent_path()) {
+    holders.push_back(missing.parent_path());
+  }
+  fs::create_directories(path, error);
+  if (error) return FileError(error, "create", path);
+  for (const std::string& holder : holders) DP_RETURN_IF_ERROR(SyncDirectory(holder));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> WriteBeside(const std::string& path, absl::string_view contents,

@@ -32,6 +32,9 @@ absl::Status RenameDurably(const std::string& from, const std::string& to);
 
 absl::Status SyncDirectory(const std::string& path);
 
+// Makes the directory, and those above it that are missing; syncs what holds each of them.
+absl::Status CreateDirectoriesDurably(const std::string& path);
+
 // "cannot WHAT PATH: REASON".
 absl::Status FileError(const std::error_code& error, absl::string_view what,
                        const std::string& path);

@@ -30,6 +30,16 @@ TEST(WriteFileAtomicallyTest, ADirectoryThatIsMissingIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("/nonexistent/weights"));
 }
 
+TEST(CreateDirectoriesDurablyTest, MakesAllThatAreMissing) {
+  const std::string top = ::testing::TempDir() + "durable_directories";
+  std::filesystem::remove_all(top);
+  ASSERT_TRUE(CreateDirectoriesDurably(top + "/a/b").ok());
+  EXPECT_TRUE(std::filesystem::is_directory(top + "/a/b"));
+  EXPECT_TRUE(CreateDirectoriesDurably(top + "/a/b").ok());
+  EXPECT_THAT(CreateDirectoriesDurably("/proc/nonexistent/c").message(),
+              HasSubstr("cannot create /proc/nonexistent/c"));
+}
+
 TEST(CheckWritableTest, LeavesNothingBehindAndRefusesADirectory) {
   const std::string path = ::testing::TempDir() + "fresh.safetensors";
   EXPECT_TRUE(CheckWritable(path).ok());

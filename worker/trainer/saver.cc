@@ -46,9 +46,7 @@ Saver::~Saver() {
 }
 
 absl::Status Saver::Prepare(const std::vector<v1::Checkpoint>& on_record) {
-  std::error_code error;
-  fs::create_directories(options_.directory, error);
-  if (error) return FileError(error, "create", options_.directory);
+  DP_RETURN_IF_ERROR(CreateDirectoriesDurably(options_.directory));
   DP_RETURN_IF_ERROR(CheckWritable(absl::StrCat(options_.directory, "/probe")));
   RemoveOthers(on_record);
   return absl::OkStatus();

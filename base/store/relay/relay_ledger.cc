@@ -7,36 +7,11 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/overloaded.h"
 #include "base/status.h"
+#include "base/store/operation_bytes.h"
 
 namespace dp {
 namespace {
-
-size_t BytesOf(const std::vector<std::string>& keys) {
-  constexpr size_t kFraming = 4;
-  size_t bytes = 0;
-  for (const std::string& key : keys) bytes += kFraming + key.size();
-  return bytes;
-}
-
-// What the operation takes in a message, roughly.
-size_t BytesOf(const StoreOperation& operation) {
-  constexpr size_t kFraming = 16;
-  return kFraming +
-         std::visit(Overloaded{[](const StoreCheck& check) { return BytesOf(check.keys); },
-                               [](const StoreList& list) { return list.prefix.size(); },
-                               [](const StoreCompareSet& set) {
-                                 return set.key.size() + set.expected.size() + set.desired.size();
-                               },
-                               [](const auto& other) {
-                                 size_t bytes = other.key.size();
-                                 if constexpr (requires { other.value; })
-                                   bytes += other.value.size();
-                                 return bytes;
-                               }},
-                    operation);
-}
 
 bool OnlyReads(const std::vector<StoreOperation>& operations) {
   return std::all_of(operations.begin(), operations.end(), IsRead);

@@ -1,0 +1,98 @@
+// What the driver does with one item of its queue, before and after the batch is on record.
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/overloaded.h"
+#include "server/shell/driver.h"
+
+namespace dp::server {
+
+absl::Status Driver::Ended(const absl::Status& failure) {
+  constexpr char kStopping[] = "the coordinator is stopping";
+  if (failure.ok()) return absl::UnavailableError(kStopping);
+  return absl::UnavailableError(
+      absl::StrCat(kStopping, ": its journal failed: ", failure.message()));
+}
+
+absl::Status Driver::NotKnown(const absl::Status& failure) {
+  if (failure.ok()) return Ended();
+  return absl::UnavailableError(
+      absl::StrCat(Ended(failure).message(), "; whether the command took effect is not known"));
+}
+
+size_t Driver::BytesIn(const std::vector<Item>& items) {
+  size_t bytes = 0;
+  for (const Item& item : items) {
+    if (const auto* command = std::get_if<CommandItem>(&item)) bytes += command->bytes;
+  }
+  return bytes;
+}
+
+void Driver::Take(Item& item) {
+  if (auto* command = std::get_if<CommandItem>(&item)) {
+    if (const auto* worker = std::get_if<core::RegisterWorker>(&command->action)) {
+      GiveUpPredecessor(*worker);
+    }
+    command->outcome = Apply(std::move(command->action));
+  } else if (auto* hear = std::get_if<HearItem>(&item)) {
+    if (coordinator_.CheckWorker(hear->worker, hear->incarnation).ok()) {
+      liveness_.Hear(hear->worker, hear->incarnation, now_, hear->lease_number);
+    }
+  } else if (auto* logs = std::get_if<LogsItem>(&item)) {
+    // An append that was under way while its job was forgotten must not bring it back.
+    if (coordinator_.job(logs->job) == nullptr) return;
+    log_versions_[logs->job] = std::max(log_versions_[logs->job], logs->version);
+    changed_.push_back({.kind = core::Topic::Kind::kLogs, .id = logs->job.value()});
+  }
+}
+
+void Driver::Answer(Item& item) {
+  const View view = MakeView();
+  const absl::Status ok;
+  std::visit(Overloaded{[&](CommandItem& command) { command.done(command.outcome, view); },
+                        [&](AskItem& ask) { ask.done(ok, view); },
+                        [&](HearItem& hear) {
+                          hear.done(coordinator_.CheckWorker(hear.worker, hear.incarnation), view);
+                        },
+                        [&](LogsItem& logs) { logs.done(ok, view); }, [](WaitItem&) {},
+                        [](CancelItem&) {}},
+             item);
+}
+
+void Driver::Attend(Item& item) {
+  auto* wait = std::get_if<WaitItem>(&item);
+  if (wait == nullptr) return;
+  if (wait->blocked) wait->blocked->since = now_ - wait->blocked->waited;
+  auto question = [this, ask = std::move(wait->question)](Waiters::Wake wake,
+                                                          Waiters::Changed changed) {
+    View view = MakeView();
+    view.changed = changed;
+    return ask(wake, view);
+  };
+  offers_.OnParked(wait->topics);
+  waiters_.Park({wait->ticket, std::move(wait->topics), now_ + wait->timeout, std::move(question),
+                 std::move(wait->blocked)});
+}
+
+void Driver::AnswerAllEnded(std::vector<Item>& items) {
+  const View view = MakeView();
+  const absl::Status ended = Ended(failure_);
+  const core::Outcome unknown{.status = NotKnown(failure_)};
+  for (Item& item : items) {
+    std::visit(Overloaded{[&](CommandItem& command) { command.done(unknown, view); },
+                          [&](AskItem& ask) { ask.done(ended, view); },
+                          [&](HearItem& hear) { hear.done(ended, view); },
+                          [&](LogsItem& logs) { logs.done(ended, view); },
+                          [&](WaitItem& wait) { wait.question(Waiters::Wake::kStopping, view); },
+                          [&](CancelItem&) {}},
+               item);
+  }
+}
+
+}  // namespace dp::server
