@@ -1,11 +1,11 @@
-"""Which trainer a rank gets on a host with a GPU; with a driver's files that are not real and a trainer that only says
+"""Which trainer a rank gets on a host with a GPU; with a driver's library that is not real and a trainer that only says
 where it would compute."""
 
 import json
 import unittest
 
 from cluster import BIN, Cluster
-from gpu_return_test import NVML, WITH_GPU, why_not
+from gpu_return_test import NVML, why_not
 from idx_data import train_job, write_idx
 
 PASSES = "echo 'driver: CUDA 13.0'; exit 0"
@@ -35,7 +35,6 @@ class GpuTrainerTest(unittest.TestCase):
         trainer.chmod(0o755)
         return self.cluster.worker(
             name="gpu-host", slots=slots, options=("--trainer", programs / "dp-trainer"),
-            prefix=["unshare", "-m", "sh", "-c", WITH_GPU, "sh"],
             env={"LD_LIBRARY_PATH": str(NVML), "FAKE_NVML": str(self.cluster.dir / "memory")})
 
     def submit(self, ranks=1, **train):

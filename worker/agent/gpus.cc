@@ -1,10 +1,5 @@
 #include "worker/agent/gpus.h"
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
-
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -15,49 +10,15 @@
 namespace dp::worker {
 namespace {
 
-namespace fs = std::filesystem;
-
-struct OnBus {
-  std::string uuid;  // empty where the driver does not say
-  std::string model;
-};
-
-// Lines as "GPU UUID:  GPU-2f5a...".
-OnBus DeviceIn(const fs::path& information) {
-  OnBus device;
-  std::ifstream file(information);
-  for (std::string line; std::getline(file, line);) {
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 1));
-    if (parts.size() != 2) continue;
-    const std::string value(absl::StripAsciiWhitespace(parts[1]));
-    if (parts[0] == "Model") device.model = value;
-    if (parts[0] == "GPU UUID" && !absl::StrContains(value, "?")) device.uuid = value;
-  }
-  return device;
-}
-
-// In its order.
-std::vector<OnBus> DevicesOnBus(const std::string& driver_dir) {
-  std::error_code error;
-  std::vector<fs::path> folders;
-  for (const auto& entry : fs::directory_iterator(driver_dir, error)) {
-    folders.push_back(entry.path());
-  }
-  std::sort(folders.begin(), folders.end());
-  std::vector<OnBus> devices;
-  for (const fs::path& folder : folders) devices.push_back(DeviceIn(folder / "information"));
-  return devices;
-}
-
-bool NumbersAreKnown(const char* order, const std::vector<OnBus>& on_bus) {
+bool NumbersAreKnown(const char* order, const std::vector<InstalledGpu>& on_bus) {
   if (order != nullptr && absl::string_view(order) == "PCI_BUS_ID") return true;
-  return absl::c_all_of(on_bus,
-                        [&on_bus](const OnBus& each) { return each.model == on_bus[0].model; });
+  return absl::c_all_of(
+      on_bus, [&on_bus](const InstalledGpu& each) { return each.model == on_bus[0].model; });
 }
 
 // Empty: CUDA finds no such device. What is known of no device here, as a MIG one, may be one.
 std::string FullName(const std::string& listed, bool numbers_known,
-                     const std::vector<OnBus>& on_bus) {
+                     const std::vector<InstalledGpu>& on_bus) {
   size_t number = 0;
   if (absl::SimpleAtoi(listed, &number)) {
     if (!numbers_known) return listed;
@@ -65,14 +26,15 @@ std::string FullName(const std::string& listed, bool numbers_known,
     return on_bus[number].uuid.empty() ? listed : on_bus[number].uuid;
   }
   // A UUID may be cut short.
-  for (const OnBus& device : on_bus) {
+  for (const InstalledGpu& device : on_bus) {
     if (absl::StartsWith(device.uuid, listed)) return device.uuid;
   }
   return listed;
 }
 
 // As CUDA reads the list, which ends at the first entry that names no device.
-std::vector<std::string> ListedGpus(const CudaLimit& limit, const std::vector<OnBus>& on_bus) {
+std::vector<std::string> ListedGpus(const CudaLimit& limit,
+                                    const std::vector<InstalledGpu>& on_bus) {
   const bool numbers_known = NumbersAreKnown(limit.order, on_bus);
   std::vector<std::string> devices;
   for (const absl::string_view each : absl::StrSplit(limit.visible, ',')) {
@@ -87,8 +49,7 @@ std::vector<std::string> ListedGpus(const CudaLimit& limit, const std::vector<On
 
 }  // namespace
 
-std::vector<std::string> FindGpus(const CudaLimit& limit, const std::string& driver_dir) {
-  const std::vector<OnBus> on_bus = DevicesOnBus(driver_dir);
+std::vector<std::string> FindGpus(const CudaLimit& limit, const std::vector<InstalledGpu>& on_bus) {
   if (on_bus.empty()) return {};
   if (limit.visible != nullptr) return ListedGpus(limit, on_bus);
   std::vector<std::string> devices;
@@ -100,7 +61,7 @@ std::vector<std::string> FindGpus(const CudaLimit& limit, const std::string& dri
 
 std::vector<GpuReading> ReadProcGpus(const std::vector<std::string>& names,
                                      const std::string& driver_dir) {
-  const std::vector<OnBus> on_bus = DevicesOnBus(driver_dir);
+  const std::vector<InstalledGpu> on_bus = ListByProc(driver_dir);
   std::vector<GpuReading> gpus;
   for (const std::string& name : names) {
     gpus.push_back({.name = name, .read_by = "proc"});

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/agent/gpu_inventory.h"
 #include "worker/core/gpu_health.h"
 
 namespace dp::worker {
@@ -14,14 +15,13 @@ struct CudaLimit {
 };
 
 // The GPUs that ranks of this host may use, as CUDA_VISIBLE_DEVICES names them: by UUID, in the
-// order of the bus. Where the daemon's own CUDA_VISIBLE_DEVICES is set, those that stand there, by
-// UUID too. Numbers are kept as they are only where it is not known which device they name: CUDA
-// counts from the fastest, unless CUDA_DEVICE_ORDER is PCI_BUS_ID, so the order is known where all
-// are of one model. `driver_dir` is the driver's /proc/driver/nvidia/gpus; without it there are
-// none.
-std::vector<std::string> FindGpus(const CudaLimit& limit, const std::string& driver_dir);
+// order of the bus, which is that of `on_bus`, those of this host. Where the daemon's own
+// CUDA_VISIBLE_DEVICES is set, those that stand there, by UUID too. Numbers are kept as they are
+// only where it is not known which device they name: CUDA counts from the fastest, unless
+// CUDA_DEVICE_ORDER is PCI_BUS_ID, so the order is known where all are of one model. Pure.
+std::vector<std::string> FindGpus(const CudaLimit& limit, const std::vector<InstalledGpu>& on_bus);
 
-// What the driver's folder says of devices named so: their model.
+// What the driver's folder in /proc says of devices named so: their model.
 std::vector<GpuReading> ReadProcGpus(const std::vector<std::string>& names,
                                      const std::string& driver_dir);
 

@@ -28,32 +28,32 @@ class GpusTest : public testing::Test {
 TEST_F(GpusTest, EveryDeviceIsNamedByItsUuidInTheOrderOfTheBus) {
   Add("0000:41:00.0", "Model: \t B\nGPU UUID: \t GPU-bbbb\n");
   Add("0000:01:00.0", "Model: \t A\nGPU UUID: \t GPU-aaaa\nVideo BIOS: ??.??\n");
-  EXPECT_THAT(FindGpus({}, driver_), ElementsAre("GPU-aaaa", "GPU-bbbb"));
+  EXPECT_THAT(FindGpus({}, ListByProc(driver_)), ElementsAre("GPU-aaaa", "GPU-bbbb"));
 }
 
 TEST_F(GpusTest, ADeviceWhoseUuidIsNotKnownGoesByItsNumber) {
   Add("0000:01:00.0", "GPU UUID: \t GPU-?\n");
-  EXPECT_THAT(FindGpus({}, driver_), ElementsAre("0"));
+  EXPECT_THAT(FindGpus({}, ListByProc(driver_)), ElementsAre("0"));
 }
 
 TEST_F(GpusTest, TheDaemonsOwnLimitHoldsByUuidTooWhereAllAreOfOneModel) {
   Add("0000:01:00.0", "Model: A\nGPU UUID: GPU-aaaa\n");
   Add("0000:41:00.0", "Model: A\nGPU UUID: GPU-bbbb\n");
   Add("0000:61:00.0", "Model: A\nGPU UUID: GPU-?\n");
-  EXPECT_THAT(FindGpus({"1, 0"}, driver_), ElementsAre("GPU-bbbb", "GPU-aaaa"));
-  EXPECT_THAT(FindGpus({"2"}, driver_), ElementsAre("2"));
-  EXPECT_THAT(FindGpus({"1,-1,0"}, driver_), ElementsAre("GPU-bbbb"));
-  EXPECT_THAT(FindGpus({"1,3,0"}, driver_), ElementsAre("GPU-bbbb"));
-  EXPECT_THAT(FindGpus({"GPU-bb,MIG-cc"}, driver_), ElementsAre("GPU-bbbb", "MIG-cc"));
-  EXPECT_THAT(FindGpus({""}, driver_), IsEmpty());
+  EXPECT_THAT(FindGpus({"1, 0"}, ListByProc(driver_)), ElementsAre("GPU-bbbb", "GPU-aaaa"));
+  EXPECT_THAT(FindGpus({"2"}, ListByProc(driver_)), ElementsAre("2"));
+  EXPECT_THAT(FindGpus({"1,-1,0"}, ListByProc(driver_)), ElementsAre("GPU-bbbb"));
+  EXPECT_THAT(FindGpus({"1,3,0"}, ListByProc(driver_)), ElementsAre("GPU-bbbb"));
+  EXPECT_THAT(FindGpus({"GPU-bb,MIG-cc"}, ListByProc(driver_)), ElementsAre("GPU-bbbb", "MIG-cc"));
+  EXPECT_THAT(FindGpus({""}, ListByProc(driver_)), IsEmpty());
 }
 
 TEST_F(GpusTest, NumbersOfSeveralModelsNameDevicesOnlyInTheOrderOfTheBus) {
   Add("0000:01:00.0", "Model: A\nGPU UUID: GPU-aaaa\n");
   Add("0000:41:00.0", "Model: B\nGPU UUID: GPU-bbbb\n");
-  EXPECT_THAT(FindGpus({"1,3"}, driver_), ElementsAre("1", "3"));
-  EXPECT_THAT(FindGpus({"1", "FASTEST_FIRST"}, driver_), ElementsAre("1"));
-  EXPECT_THAT(FindGpus({"1", "PCI_BUS_ID"}, driver_), ElementsAre("GPU-bbbb"));
+  EXPECT_THAT(FindGpus({"1,3"}, ListByProc(driver_)), ElementsAre("1", "3"));
+  EXPECT_THAT(FindGpus({"1", "FASTEST_FIRST"}, ListByProc(driver_)), ElementsAre("1"));
+  EXPECT_THAT(FindGpus({"1", "PCI_BUS_ID"}, ListByProc(driver_)), ElementsAre("GPU-bbbb"));
 }
 
 TEST_F(GpusTest, TheDriversFolderTellsTheModelOfEach) {
@@ -64,8 +64,8 @@ TEST_F(GpusTest, TheDriversFolderTellsTheModelOfEach) {
 }
 
 TEST_F(GpusTest, WithoutADriverThereAreNone) {
-  EXPECT_THAT(FindGpus({}, driver_), IsEmpty());
-  EXPECT_THAT(FindGpus({"0,1"}, driver_), IsEmpty());
+  EXPECT_THAT(FindGpus({}, ListByProc(driver_)), IsEmpty());
+  EXPECT_THAT(FindGpus({"0,1"}, ListByProc(driver_)), IsEmpty());
 }
 
 }  // namespace

@@ -47,11 +47,10 @@ namespace {
 constexpr int kUsageError = 2;
 // It opens the GPU; a driver that hangs must not keep the daemon from its other jobs for ever.
 constexpr absl::Duration kSelfCheckPatience = absl::Seconds(60);
-constexpr char kDriverDir[] = "/proc/driver/nvidia/gpus";
 
 struct Flags {
   std::string coordinator = "127.0.0.1:7070";
-  int slots = 0;
+  int slots = 0;  // 0: not given
   std::string name;
   std::string address;
   std::string state_dir;
@@ -119,8 +118,7 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->capture_default_str();
   app.add_option("--slots", flags->slots,
                  "ranks that may run here at a time; default: GPUs, or cores where there are none")
-      ->check(CLI::Range(1, kSlotsMax))
-      ->capture_default_str();
+      ->check(CLI::Range(1, kSlotsMax));
   app.add_option("--name", flags->name, "name of this worker; default: after the host")
       ->check(WhyNoWorkerName);
   app.add_option("--address", flags->address,
@@ -188,6 +186,18 @@ std::vector<std::string> Variables() {
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) variables.emplace_back(*each);
   return variables;
+}
+
+std::vector<std::string> GpusHere() {
+  const GpuInventory found = TakeGpuInventory({});
+  std::vector<std::string> usable =
+      FindGpus({getenv("CUDA_VISIBLE_DEVICES"), getenv("CUDA_DEVICE_ORDER")}, found.gpus);
+  Log(Severity::kInfo, "gpus_listed",
+      {{"by", found.listed_by},
+       {"installed", found.gpus.size()},
+       {"usable", usable.size()},
+       {"why_not", found.why_not}});
+  return usable;
 }
 
 int DefaultSlots(const std::vector<std::string>& gpus) {
@@ -281,7 +291,7 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   options.coordinator_probe = &probe;
   const auto device_memory = flags.gpus.empty() ? nullptr : OpenDeviceMemory();
   options.device_memory = device_memory.get();
-  const auto gpus = flags.gpus.empty() ? nullptr : OpenGpuReader(kDriverDir);
+  const auto gpus = flags.gpus.empty() ? nullptr : OpenGpuReader(GpuInventorySources().driver_dir);
   options.gpus = gpus.get();
   CudaTrainer cuda_trainer = CudaTrainerOf(flags);
   options.rank_host.cuda_trainer = std::move(cuda_trainer.path);
@@ -301,10 +311,10 @@ int Main(int argc, char** argv) {
   NotifySocket notify = NotifySocket::TakeFromEnvironment();
   Flags flags;
   flags.trainer = ProgramDir() / "dp-trainer";
-  flags.gpus = FindGpus({getenv("CUDA_VISIBLE_DEVICES"), getenv("CUDA_DEVICE_ORDER")}, kDriverDir);
   flags.cgroup = OwnCgroupPaths()[kCgroup2];
-  flags.slots = DefaultSlots(flags.gpus);
   if (const auto exit_code = ParseFlags(argc, argv, &flags)) return *exit_code;
+  flags.gpus = GpusHere();
+  if (flags.slots == 0) flags.slots = DefaultSlots(flags.gpus);
   signal(SIGPIPE, SIG_IGN);
   // What a killed guard leaves behind becomes a child of this process, to be killed too.
   prctl(PR_SET_CHILD_SUBREAPER, 1);

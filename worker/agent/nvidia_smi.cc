@@ -2,11 +2,13 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "worker/agent/device_memory.h"
+#include "worker/agent/gpu_inventory.h"
 #include "worker/agent/gpu_reader.h"
 #include "worker/agent/gpus.h"
 #include "worker/agent/run_program.h"
@@ -21,6 +23,7 @@ constexpr char kFields[] =
     "--query-gpu=index,uuid,name,memory.total,memory.used,utilization.gpu,temperature.gpu,"
     "ecc.errors.uncorrected.volatile.total,retired_pages.pending";
 constexpr size_t kFieldCount = 9;
+constexpr size_t kListFieldCount = 3;
 
 class Smi final : public DeviceMemorySource {
  public:
@@ -66,12 +69,17 @@ GpuReading ReadingOf(const std::vector<std::string>& cells) {
   return gpu;
 }
 
+std::vector<std::string> CellsOf(absl::string_view line) {
+  std::vector<std::string> cells = absl::StrSplit(line, ',');
+  for (std::string& cell : cells) cell = std::string(absl::StripAsciiWhitespace(cell));
+  return cells;
+}
+
 // By UUID, and by number.
 std::map<std::string, GpuReading> ReadingsIn(absl::string_view table) {
   std::map<std::string, GpuReading> readings;
   for (const absl::string_view line : absl::StrSplit(table, '\n', absl::SkipWhitespace())) {
-    std::vector<std::string> cells = absl::StrSplit(line, ',');
-    for (std::string& cell : cells) cell = std::string(absl::StripAsciiWhitespace(cell));
+    const std::vector<std::string> cells = CellsOf(line);
     if (cells.size() != kFieldCount) continue;  // a message
     for (const std::string& name : {cells[0], cells[1]}) {
       readings[name] = ReadingOf(cells);
@@ -104,6 +112,21 @@ class SmiReader final : public GpuReader {
 };
 
 }  // namespace
+
+absl::StatusOr<std::vector<InstalledGpu>> ListBySmi(const std::string& program) {
+  DP_ASSIGN_OR_RETURN(const ProgramEnd end, RunProgram({program, "--query-gpu=pci.bus_id,uuid,name",
+                                                        "--format=csv,noheader"},
+                                                       kAnswerPatience));
+  std::vector<InstalledGpu> gpus;
+  for (const absl::string_view line : absl::StrSplit(end.output, '\n', absl::SkipWhitespace())) {
+    const std::vector<std::string> cells = CellsOf(line);
+    if (cells.size() != kListFieldCount || !absl::StartsWith(cells[1], "GPU-")) continue;
+    gpus.push_back({.bus_id = OrderedBusId(cells[0]), .uuid = cells[1], .model = cells[2]});
+  }
+  if (!gpus.empty()) return gpus;
+  const absl::string_view said = absl::StripAsciiWhitespace(end.output);
+  return absl::UnavailableError(absl::StrCat(program, ": ", said.empty() ? "no answer" : said));
+}
 
 std::unique_ptr<DeviceMemorySource> NvidiaSmi(std::string program) {
   return std::make_unique<Smi>(std::move(program));

@@ -1,8 +1,8 @@
 // Stands for NVIDIA's libnvidia-ml.so.1: a host with one GPU, "GPU-aaaa", number 0 on the bus. The
 // file that FAKE_NVML names holds the bytes of its memory that are in use, and behind it what else
 // there is to say: "1048576 temperature=40 errors=2 xid=79". What it does not say the driver does
-// not support. Where the file holds no number, the GPU is lost. An Xid is an event: it is told
-// once, until there is another.
+// not support. Where the file holds no number, the GPU is lost; lost_at_start counts others. An Xid
+// is an event: it is told once, until there is another.
 
 #include <cstdio>
 #include <cstdlib>
@@ -33,6 +33,12 @@ struct XidEvent {
   unsigned int gpu_instance, compute_instance;
 };
 
+struct PciInfo {
+  char bus_id_legacy[16];
+  unsigned int domain, bus, device, device_id, subsystem_id;
+  char bus_id[32];
+};
+
 int the_device;
 int the_events;
 unsigned long told_xid = 0;  // NOLINT: as strtoul has it
@@ -52,6 +58,11 @@ int Say(const char* word, Number* number) {
   return kNotSupported;
 }
 
+unsigned int LostAtStart() {
+  unsigned int count = 0;
+  return Say("lost_at_start", &count) == 0 ? count : 0;
+}
+
 }  // namespace
 
 extern "C" {
@@ -63,6 +74,17 @@ const char* nvmlErrorString(int result) {
   return result == kNotFound ? "Not Found" : result == kGpuIsLost ? "GPU is lost" : "Unknown Error";
 }
 
+int nvmlDeviceGetCount_v2(unsigned int* count) {
+  *count = 1 + LostAtStart();
+  return 0;
+}
+
+int nvmlDeviceGetPciInfo_v3(void*, PciInfo* pci) {
+  *pci = {};
+  std::snprintf(pci->bus_id, sizeof(pci->bus_id), "00000000:C1:00.0");
+  return 0;
+}
+
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
   *device = &the_device;
   return std::strcmp(uuid, "GPU-aaaa") == 0 ? 0 : kNotFound;
@@ -70,7 +92,8 @@ int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void** device) {
   *device = &the_device;
-  return index == 0 ? 0 : kNotFound;
+  if (index == 0) return 0;
+  return index <= LostAtStart() ? kGpuIsLost : kNotFound;
 }
 
 int nvmlDeviceGetMemoryInfo(void*, void*) { return kInvalidArgument; }  // no longer for this driver
