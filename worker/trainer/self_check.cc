@@ -137,7 +137,7 @@ std::vector<Need> CudaNeeds() {
   return {{"driver", DriverVersion, "install NVIDIA's driver on this host"},
           {"device", DeviceText,
            "look at nvidia-smi, CUDA_VISIBLE_DEVICES, and who may open /dev/nvidia*"},
-          LibraryNeed("cublasLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, "cublasLtGetVersion"),
+          LibraryNeed("cublasLt", {DP_CUBLASLT_LIBRARY}, "cublasLtGetVersion"),
           LibraryNeed("cudnn", {"libcudnn.so.9"}, "cudnnGetVersion"),
           {"nccl", NcclVersion, "install it, or set LD_LIBRARY_PATH"},
           {"engine", EngineText, "what is missing above comes first"}};
