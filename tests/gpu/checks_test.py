@@ -9,9 +9,11 @@ import tempfile
 import unittest
 
 import checks
+import cuda_fit
 import engine_checks
 import gpu_host
 import product_checks
+import programs as under_test
 import sample_data
 
 
@@ -116,6 +118,54 @@ class TokensTest(unittest.TestCase):
         self.assertEqual(int.from_bytes(content[:4], "little"), 20240520)
         self.assertEqual(int.from_bytes(content[8:12], "little"), 100)
         self.assertEqual(len({content[at:at + 2] for at in range(1024, len(content), 2)}), 4)
+
+
+class CudaFitTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.gpu = gpu_host.Gpu("a card", 1, (9, 0), cuda=(12, 4), shared=True)
+
+    def linked_to(self, library):
+        (self.folder / "program").write_bytes(b"\x7fELF\0libz.so.1\0" + library + b"\0libm.so.6\0")
+        return cuda_fit.linked_major(self.folder / "program")
+
+    def test_a_program_tells_which_cuda_it_is_linked_to(self):
+        self.assertEqual(self.linked_to(b"libcublasLt.so.13"), 13)
+        self.assertIsNone(self.linked_to(b"libdnnl.so.2"))
+
+    def test_a_driver_of_an_earlier_cuda_is_named_with_the_one_that_is_needed(self):
+        why = cuda_fit.why_driver_is_too_old(13, self.gpu)
+        for word in ("CUDA 13", "CUDA 12.4", "R580"):
+            self.assertIn(word, why)
+        self.assertIsNone(cuda_fit.why_driver_is_too_old(12, self.gpu))
+
+    def test_what_the_loader_misses_is_told(self):
+        script = self.folder / "unloadable"
+        script.write_text("#!/bin/sh\necho error while loading shared libraries: libcublasLt.so.13 >&2; exit 127\n")
+        script.chmod(0o755)
+        self.assertIn("libcublasLt.so.13", cuda_fit.why_not_loaded([script], 13))
+        self.assertIsNone(cuda_fit.why_not_loaded(["true"], 13))
+
+    def test_a_host_whose_driver_is_too_old_is_refused_for_programs_that_are_linked_to_cuda(self):
+        programs = under_test.Programs(self.folder, "a build")
+        self.assertIsNone(cuda_fit.why_not(self.gpu, programs))
+        programs.bin.mkdir()
+        (programs.bin / "dp-trainer-cuda").write_bytes(b"\0libcublasLt.so.13\0")
+        self.assertIn("R580", cuda_fit.why_not(self.gpu, programs))
+
+    def test_later_toolkits_are_searched_before_earlier_ones(self):
+        for name in ("cuda-9.2", "cuda-13.0", "cuda-12.8"):
+            (self.folder / name).mkdir()
+        tops = gpu_host.cuda_tops([f"{self.folder}/cuda-*"], {"CUDA_HOME": "/mine"})
+        self.assertEqual([top.name for top in tops], ["mine", "cuda-13.0", "cuda-12.8", "cuda-9.2"])
+
+    def test_folders_of_packages_with_a_library_of_cuda_are_searched(self):
+        for name in ("cu13", "cudnn", "nothing"):
+            (self.folder / "nvidia" / name / "lib").mkdir(parents=True)
+        (self.folder / "nvidia/cu13/lib/libcublasLt.so.13").touch()
+        (self.folder / "nvidia/cudnn/lib/libcudnn.so.9").touch()
+        found = gpu_host.library_dirs([str(self.folder)])
+        self.assertEqual([path.parent.name for path in found if self.folder in path.parents], ["cu13", "cudnn"])
 
 
 class WithoutGpuTest(unittest.TestCase):

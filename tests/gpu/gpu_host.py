@@ -4,12 +4,17 @@ nvidia-smi nor root is needed."""
 import ctypes
 import dataclasses
 import functools
+import glob
+import itertools
 import os
 import pathlib
+import re
 import shutil
+import subprocess
 import sys
 
-CUDA_DIRS = ("/usr/local/cuda", "/opt/cuda", "/usr/local/nvidia")
+CUDA_DIRS = ("/usr/local/cuda", "/usr/local/cuda-*", "/opt/cuda", "/usr/local/nvidia")
+LIBRARY_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib")
 # What our programs load; the host's own, never packed with them.
 LIBRARIES = ("libcudart.so", "libcublasLt.so", "libcudnn.so", "libnccl.so")
 COMPUTE_MODE = 20  # cuDeviceGetAttribute
@@ -22,8 +27,12 @@ class Gpu:
     name: str
     memory_bytes: int
     capability: tuple
-    driver: str  # the CUDA version that the driver knows
+    cuda: tuple  # the version of it that the driver knows
     shared: bool
+
+    @property
+    def driver(self):
+        return f"{self.cuda[0]}.{self.cuda[1]}"
 
     def __str__(self):
         return (f"{self.name}, {self.memory_bytes / 2**30:.0f} GiB, sm_{self.capability[0]}{self.capability[1]}, "
@@ -63,14 +72,36 @@ def first_gpu():
 
     return Gpu(name.value.decode(), memory.value,
                (attribute(CAPABILITY_MAJOR), attribute(CAPABILITY_MINOR)),
-               f"{version.value // 1000}.{version.value % 1000 // 10}",
+               (version.value // 1000, version.value % 1000 // 10),
                attribute(COMPUTE_MODE) == SHARED)
 
 
+def cuda_tops(patterns=CUDA_DIRS, env=os.environ):
+    """Folders that may hold a toolkit, in the order of belief: those of later versions before earlier ones."""
+    named = [env[name] for name in ("CUDA_HOME", "CUDA_PATH") if env.get(name)]
+    found = [sorted(glob.glob(pattern), key=version_in, reverse=True) for pattern in patterns]
+    return [pathlib.Path(top) for top in dict.fromkeys(itertools.chain(named, *found))]
+
+
+def version_in(path):
+    return [int(number) for number in re.findall(r"\d+", path)]
+
+
+# Of interpreters other than this one.
+packages_of_others = []
+
+
+def search_packages_of(python):
+    """PyTorch's packages bring CUDA's libraries: those of an interpreter serve our programs, too."""
+    told = subprocess.run([python, "-c", "import sys; print('\\n'.join(sys.path))"], stdout=subprocess.PIPE, text=True)
+    packages_of_others.extend(path for path in told.stdout.splitlines() if path)
+    environment.cache_clear()
+
+
 def library_dirs(paths=None):
-    """Folders with CUDA's libraries: the toolkit's, then those that PyTorch's wheels bring."""
-    folders = [pathlib.Path(top) / name for top in CUDA_DIRS for name in ("lib64", "lib")]
-    for path in sys.path if paths is None else paths:
+    """Folders with CUDA's libraries: the toolkits', then those that PyTorch's wheels bring."""
+    folders = [top / name for top in cuda_tops() for name in LIBRARY_FOLDERS]
+    for path in dict.fromkeys([*sys.path, *packages_of_others] if paths is None else paths):
         folders += sorted(pathlib.Path(path or ".").glob("nvidia/*/lib"))
     return [folder for folder in folders
             if any(list(folder.glob(f"{name}*")) for name in LIBRARIES)]
@@ -87,6 +118,6 @@ def environment():
 def compute_sanitizer():
     """Its path, or None."""
     found = shutil.which("compute-sanitizer")
-    places = [pathlib.Path(top) / name for top in CUDA_DIRS
+    places = [top / name for top in cuda_tops()
               for name in ("bin/compute-sanitizer", "compute-sanitizer/compute-sanitizer")]
     return found or next((str(place) for place in places if place.exists()), None)

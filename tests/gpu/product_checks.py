@@ -1,6 +1,8 @@
 """Checks of the whole product on one GPU: dpctl, coordinator, worker daemon and trainer."""
 
 import contextlib
+import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -27,16 +29,45 @@ KILLED_AT_STEP = 10
 ANY_MEMORY_MIB = 1 << 20
 
 
+@dataclasses.dataclass
+class Worker:
+    """What a daemon of this host, left to itself, says of its GPUs."""
+    gpus: int
+    trains_on_gpus: bool
+    log: str
+
+    def __str__(self):
+        told = [line for event in ("gpus_listed", "cuda_trainer") for line in self.log.splitlines() if event in line]
+        return f"{self.gpus} GPUs\n" + "\n".join(told)
+
+
+@functools.cache
+def worker_of(programs):
+    """Asked once: no job is worth its time where the daemon has no GPU to train on."""
+    from cluster import Cluster  # it asks for the programs, which are known by now
+    with Cluster() as cluster:
+        worker = cluster.worker(slots=1, env=gpu_host.environment())
+        [told] = json.loads(cluster.dpctl("workers", "-o", "json", check=0).stdout)["items"]
+        return Worker(told["gpus"], told["trainsOnGpus"], worker.log())
+
+
 class Product:
-    """Runs jobs with the programs under test, on slots of one kind."""
+    """Runs jobs with the programs under test, on slots of one kind. The plans that a GPU's library was fastest with
+    are kept in the folder: what earlier runs have left on this host decides nothing."""
 
     def __init__(self, programs, folder, slots=jobs.GPU):
         for name in ("dpctl", "dp-coordinator", "dp-worker"):
             programs.program(name)
+        os.environ["DP_BIN"] = str(programs.bin)
         if slots == jobs.GPU:
             programs.program("dp-trainer-cuda")
-        os.environ["DP_BIN"] = str(programs.bin)
+            if not worker_of(programs).trains_on_gpus:
+                raise Failed(f"the daemon does not train on GPUs; it says: {worker_of(programs)}")
         self.dpctl, self.folder, self.slots = programs.program("dpctl"), pathlib.Path(folder), slots
+
+    def environment(self, cache="cache"):
+        """Of a cluster; its ranks keep their plans in the folder so named."""
+        return {**gpu_host.environment(), "XDG_CACHE_HOME": str(self.folder / cache)}
 
     def weights(self, name):
         return self.folder / f"{name}.safetensors"
@@ -47,10 +78,16 @@ class Product:
         job["train"]["output"] = {"weights": str(self.weights(name))}
         path = self.folder / f"{name}.json"
         path.write_text(json.dumps(job))
-        code, output = run([self.dpctl, "run", "--local", path], limit, gpu_host.environment())
+        code, output = run([self.dpctl, "run", "--local", path], limit, self.environment())
         if code != 0:
             raise Failed(f"dpctl run --local ended with {code}\n{last_lines(output)}")
         return output, digest(self.weights(name))
+
+    def warm_up(self, job, limit):
+        """Runs a part of the job: which plans are the fastest is asked of the clock once, so that runs after it
+        take the same and have the same bits."""
+        train = {**job["train"], "epochs": 1}
+        self.run({**job, "name": f"{job['name']}-warm-up", "train": train}, limit)
 
     def images(self):
         from idx_data import write_idx
@@ -59,12 +96,12 @@ class Product:
     def cnn(self, name):
         return jobs.cnn(name, self.images(), self.slots)
 
-    def gpt(self, name):
+    def gpt(self, name, **train):
         size = jobs.GPT2 if self.slots == jobs.GPU else jobs.SMALL_GPT
         windows = GPT_BATCH * GPT_STEPS_PER_EPOCH
         tokens = write_tokens(self.folder / "tokens.bin", windows * size["context"] + 1, size["vocabulary"],
                               kinds=min(64, size["vocabulary"] // 8))
-        return jobs.gpt(name, tokens, self.slots, GPT_BATCH, epochs=GPT_EPOCHS)
+        return jobs.gpt(name, tokens, self.slots, GPT_BATCH, epochs=GPT_EPOCHS, **train)
 
 
 @contextlib.contextmanager
@@ -87,39 +124,56 @@ def same_bits(first, second):
         raise Failed(f"two runs of one job differ: SHA-256 {first} and {second}")
 
 
+def worker_trains(programs, limit, slots=jobs.GPU):
+    """The daemon of this host says that it trains on GPUs."""
+    with product(programs, slots):
+        return str(worker_of(programs))
+
+
+def captured(output):
+    """How a rank that is alone tells that its steps are a graph."""
+    refused = [line for line in output.splitlines() if "gpu_graph_refused" in line]
+    if refused or "gpu_graph_captured" not in output:
+        raise Failed("\n".join(["steps are not taken as a graph", *refused]))
+    return ", steps as a graph"
+
+
 def cnn_learns(programs, limit, slots=jobs.GPU):
     with product(programs, slots) as dp:
+        dp.warm_up(dp.cnn("cnn"), limit)
         output, first = dp.run(dp.cnn("cnn"), limit)
         accuracy = re.findall(r"test_accuracy=(\S+)", output)
         if not accuracy or float(accuracy[-1]) < 0.9:
             raise Failed(f"test accuracy {accuracy}, not 0.9 or more\n{last_lines(output)}")
         same_bits(first, dp.run(dp.cnn("cnn-again"), limit)[1])
-        return f"test accuracy {accuracy[-1]}, twice the weights {first[:12]}"
+        graph = captured(output) if slots == jobs.GPU else ""
+        return f"test accuracy {accuracy[-1]}, twice the weights {first[:12]}{graph}"
 
 
-def gpt_learns(programs, limit, slots=jobs.GPU):
+def gpt_learns(programs, limit, slots=jobs.GPU, **train):
     with product(programs, slots) as dp:
-        output, first = dp.run(dp.gpt("gpt"), limit)
+        dp.warm_up(dp.gpt("gpt", **train), limit)
+        output, first = dp.run(dp.gpt("gpt", **train), limit)
         told = losses(output)
         if len(told) != GPT_EPOCHS or told[0] - told[-1] < GPT_LOSS_FALLS:
             raise Failed(f"the losses of {GPT_EPOCHS} epochs are {told}\n{last_lines(output)}")
-        same_bits(first, dp.run(dp.gpt("gpt-again"), limit)[1])
-        return f"loss {told[0]} to {told[-1]}, twice the weights {first[:12]}"
+        same_bits(first, dp.run(dp.gpt("gpt-again", **train), limit)[1])
+        graph = captured(output) if slots == jobs.GPU else ""
+        return f"loss {told[0]} to {told[-1]}, twice the weights {first[:12]}{graph}"
 
 
 @contextlib.contextmanager
-def two_daemons():
+def two_daemons(dp):
     """A cluster whose two daemons share the GPU, each a host of its own to NCCL."""
     from cluster import Cluster  # it asks for the programs, which Product has made known
     with Cluster(lease="2s") as cluster:
         for number in range(2):
-            cluster.worker(slots=1, name=f"node{number}", env={**gpu_host.environment(), **place(number)},
+            cluster.worker(slots=1, name=f"node{number}", env={**dp.environment(), **place(number)},
                            options=["--gpu-free-mib", ANY_MEMORY_MIB])
         yield cluster
 
 
-def two_rank_job(dp, stops_at=None):
-    name = "struck" if stops_at else "undisturbed"
+def two_rank_job(dp, name, stops_at=None):
     job = jobs.cnn(name, dp.images(), dp.slots, ranks=2, epochs=1,
                    output={"weights": str(dp.weights(name))},
                    checkpoint={"dir": str(dp.folder / "checkpoints"), "everySteps": 4})
@@ -139,9 +193,10 @@ def wait(cluster, job, limit):
 def kill_in_all_reduce(programs, limit, slots=jobs.GPU):
     """A rank is killed while the others are in an all-reduce with it; the job goes on from its checkpoint
     and ends with the weights of one that nothing happened to."""
-    with product(programs, slots) as dp, two_daemons() as cluster:
-        wait(cluster, cluster.submit(two_rank_job(dp)), limit)
-        job = cluster.submit(two_rank_job(dp, f"1:all-reduce:{KILLED_AT_STEP}"))
+    with product(programs, slots) as dp, two_daemons(dp) as cluster:
+        for name in ("warm-up", "undisturbed"):
+            wait(cluster, cluster.submit(two_rank_job(dp, name)), limit)
+        job = cluster.submit(two_rank_job(dp, "struck", f"1:all-reduce:{KILLED_AT_STEP}"))
         cluster.follow_until(job, "fault point", limit.left())
         os.kill(cluster.rank_pid(job, 1), signal.SIGKILL)
         wait(cluster, job, limit)

@@ -31,6 +31,12 @@ class Programs:
     def test(self, name):
         return self._find(self.tests / name)
 
+    def of_cuda(self):
+        """For each program that loads CUDA's libraries, of those that are there: a command that does no more."""
+        commands = ((self.bin / "dp-trainer-cuda", "--version"),
+                    (self.tests / "dp_cuda_device_test", "--gtest_list_tests"))
+        return [command for command in commands if command[0].exists()]
+
 
 def chosen(options, scratch):
     """By --tarball, --build or, where there is that option, --engine-only."""
