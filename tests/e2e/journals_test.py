@@ -1,0 +1,73 @@
+"""The coordinator on the journals of earlier formats (tests/journals): it starts, answers and goes on, twice.
+
+Their jobs hold no real specification, so what is asked is about workers, events, and jobs of the test's own.
+"""
+
+import json
+import pathlib
+import shutil
+import unittest
+
+from cluster import Cluster
+
+JOURNALS = sorted((pathlib.Path(__file__).resolve().parents[1] / "journals").glob("*.sqlite"))
+
+
+class OnJournal(Cluster):
+    """A coordinator on a copy of a journal. No worker comes, and none of the journal's is given up."""
+
+    def __init__(self, journal):
+        self.journal = journal
+        super().__init__(lease="1h")
+
+    def start_coordinator(self, listen, **how):
+        folder = self.dir / "coordinator"
+        if not folder.exists():
+            folder.mkdir()
+            shutil.copy(self.journal, folder / "journal.sqlite")
+        return super().start_coordinator(listen, **how)
+
+    def items(self, *args):
+        return json.loads(self.dpctl(*args, "-o", "json", check=0).stdout)["items"]
+
+    def submit_held(self, name):
+        return self.submit({"apiVersion": "dp/v1", "kind": "Job", "name": name, "hold": True,
+                            "command": {"argv": ["true"]}})
+
+    def states(self):
+        return {worker["name"]: worker["state"] for worker in self.items("workers")}
+
+    def drain_reason(self, name):
+        return next(one for one in self.items("workers") if one["name"] == name)["reason"]
+
+
+class JournalsTest(unittest.TestCase):
+    def test_there_is_one_of_each_format(self):
+        self.assertGreaterEqual(len(JOURNALS), 3)
+
+    def test_what_it_holds_is_told_and_stays_over_restarts(self):
+        for journal in JOURNALS:
+            with self.subTest(journal.name), OnJournal(journal) as cluster:
+                for _ in range(2):
+                    self.assertEqual(cluster.states(), {"a": "READY", "b": "LEAVING", "host-c": "LOST"})
+                    cluster.restart_coordinator()
+                self.assertIn("event=epoch_started epoch=5 ", cluster.coordinator.log())
+
+    def test_it_takes_writes_and_has_them_after_each_restart(self):
+        for journal in JOURNALS:
+            with self.subTest(journal.name), OnJournal(journal) as cluster:
+                jobs = [self.write(cluster, life) for life in ("one", "two")]
+                self.assertEqual([cluster.describe(job)["name"] for job in jobs], ["one", "two"])
+                self.assertEqual(int(jobs[1]), int(jobs[0]) + 1)
+
+    def write(self, cluster, life):
+        """Two things, which the next life must have; returns the job."""
+        job = cluster.submit_held(life)
+        cluster.dpctl("drain", "a", "--reason", life, check=0)
+        cluster.restart_coordinator()
+        self.assertEqual(cluster.drain_reason("a"), life)
+        return job
+
+
+if __name__ == "__main__":
+    unittest.main()
