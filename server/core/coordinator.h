@@ -41,6 +41,8 @@ class Coordinator {
   const Job* job(JobId id) const { return state_.jobs.Find(id); }
   // Oldest first.
   std::vector<const Job*> jobs() const { return state_.jobs.jobs(); }
+  // Those of them that are not terminal.
+  std::vector<const Job*> unfinished_jobs() const { return state_.jobs.unfinished(); }
   // The job that a submission would make now. Errors: those of SubmitJob.
   absl::StatusOr<Job> Draft(const SubmitJob& request, absl::Time now) const {
     return state_.jobs.Draft(request, NextRevision(), now);

@@ -40,12 +40,6 @@ RequeueJob Requeue(const Job& job) {
 
 void Look(const Job& job, absl::Time now, DueJobs& due) {
   const auto wait = [&due](absl::Time at) { due.next_at = std::min(due.next_at, at); };
-  if (job.terminal()) {
-    const absl::Time at = *job.finished_at + job.spec.scheduling.ttl_after_finish;
-    wait(at);
-    if (at <= now) due.forget.push_back({job.id});
-    return;
-  }
   // While it is being stopped, all is said.
   if (job.state == JobState::kStopping) return;
   wait(std::min(DeadlineOf(job), LeaveBy(job)));
@@ -63,7 +57,12 @@ absl::Duration SavesBefore(const JobSpec& spec) {
 
 DueJobs FindDueJobs(const Coordinator& coordinator, absl::Time now) {
   DueJobs due;
-  for (const Job* job : coordinator.jobs()) Look(*job, now, due);
+  for (const Job* job : coordinator.unfinished_jobs()) Look(*job, now, due);
+  for (const auto& [at, job] : coordinator.state().jobs.expiries()) {
+    due.next_at = std::min(due.next_at, at);
+    if (at > now) break;
+    due.forget.push_back({job});
+  }
   return due;
 }
 

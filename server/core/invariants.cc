@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -174,6 +175,17 @@ void CheckPlaces(const Job& job, const State& state, const Findings& findings) {
   }
 }
 
+// What is looked at instead of all jobs is no other thing than what a look at all would find.
+void CheckIndexes(const JobRegistry& jobs, std::vector<std::string>& broken) {
+  const auto is_unfinished = [](const Job* job) { return !job->terminal(); };
+  std::vector<const Job*> unfinished = jobs.jobs();
+  std::erase_if(unfinished, std::not_fn(is_unfinished));
+  const Findings findings("jobs", broken);
+  findings.Expect(jobs.unfinished() == unfinished, "other jobs are unfinished than said");
+  findings.Expect(jobs.expiries().size() == jobs.finished().size(),
+                  "a finished job has no expiry, or another has one");
+}
+
 void CheckStores(const State& state, std::vector<std::string>& broken) {
   for (const Job* job : state.jobs.jobs()) {
     const bool open = job->generation.valid() && job->world.state() != WorldState::kClosed;
@@ -243,6 +255,7 @@ std::vector<std::string> Invariants::Broken(const State& state) {
     CheckTurn(*job, findings);
   }
   for (const Worker* worker : state.workers.workers()) CheckSlots(*worker, state, broken);
+  CheckIndexes(state.jobs, broken);
   CheckStores(state, broken);
   CheckStorePorts(state, broken);
   CheckLives(state, broken);

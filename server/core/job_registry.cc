@@ -215,14 +215,19 @@ JobRegistry::JobRegistry(Contents contents)
     : last_id_(contents.last_id),
       jobs_(std::move(contents.jobs)),
       finished_(std::move(contents.finished)) {
-  for (const auto& [id, job] : jobs_) by_request_.emplace(job.request_id, id);
   for (const auto& [id, job] : jobs_) {
+    by_request_.emplace(job.request_id, id);
+    if (job.terminal()) {
+      expiries_.insert(ExpiryOf(job));
+    } else {
+      unfinished_.insert(id);
+    }
     for (const AwaitedJob& awaited : job.after) {
       if (awaited.state == AwaitedJob::State::kUnfinished) awaiting_[awaited.on.job].insert(id);
     }
   }
   // Does not compile with another member: one that cannot be derived belongs into Contents.
-  [[maybe_unused]] const auto& [a, b, c, d, e] = *this;
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g] = *this;
 }
 
 absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& request,
@@ -238,15 +243,16 @@ absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& requ
   last_id_ = id.value();
   by_request_.emplace(request.request_id, id);
   jobs_.emplace(id, std::move(job));
+  unfinished_.insert(id);
   return Submitted{id, true};
 }
 
 absl::StatusOr<Job> JobRegistry::Draft(const SubmitJob& request, Revision revision,
                                        absl::Time at) const {
   DP_RETURN_IF_ERROR(CheckRequest(request));
-  if (unfinished() >= kUnfinishedMax) {
+  if (unfinished_.size() >= kUnfinishedMax) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        unfinished(), " jobs are unfinished, which is the limit; cancel some or wait"));
+        unfinished_.size(), " jobs are unfinished, which is the limit; cancel some or wait"));
   }
   Job job;
   DP_ASSIGN_OR_RETURN(job.after, Await(request.spec.scheduling.after));
@@ -281,6 +287,10 @@ AwaitedJob::State JobRegistry::EndOf(const Job& job, const Dependency& on) {
   return in_vain ? AwaitedJob::State::kInVain : AwaitedJob::State::kDone;
 }
 
+std::pair<absl::Time, JobId> JobRegistry::ExpiryOf(const Job& job) {
+  return {*job.finished_at + job.spec.scheduling.ttl_after_finish, job.id};
+}
+
 JobRegistry::Retired JobRegistry::Retire(JobId id) {
   const Job& ended = jobs_.at(id);
   DP_CHECK(ended.terminal());
@@ -295,7 +305,9 @@ JobRegistry::Retired JobRegistry::Retire(JobId id) {
       }
     }
   }
+  unfinished_.erase(id);
   finished_.push_back(id);
+  expiries_.insert(ExpiryOf(ended));
   if (finished_.size() <= kFinishedMax) return retired;
   retired.forgotten = finished_.front();
   Forget(*retired.forgotten);
@@ -305,6 +317,7 @@ JobRegistry::Retired JobRegistry::Retire(JobId id) {
 void JobRegistry::Forget(JobId id) {
   DP_CHECK(jobs_.at(id).terminal());
   finished_.erase(std::find(finished_.begin(), finished_.end(), id));
+  expiries_.erase(ExpiryOf(jobs_.at(id)));
   by_request_.erase(jobs_.at(id).request_id);
   jobs_.erase(id);
 }
@@ -328,6 +341,13 @@ std::vector<const Job*> JobRegistry::jobs() const {
   std::vector<const Job*> jobs;
   jobs.reserve(jobs_.size());
   for (const auto& [id, job] : jobs_) jobs.push_back(&job);
+  return jobs;
+}
+
+std::vector<const Job*> JobRegistry::unfinished() const {
+  std::vector<const Job*> jobs;
+  jobs.reserve(unfinished_.size());
+  for (const JobId id : unfinished_) jobs.push_back(&jobs_.at(id));
   return jobs;
 }
 

@@ -69,7 +69,10 @@ class JobRegistry {
   absl::StatusOr<Job*> Get(JobId id);
   // Oldest first.
   std::vector<const Job*> jobs() const;
-  size_t unfinished() const { return jobs_.size() - finished_.size(); }
+  // Those that are not terminal, oldest first: what decisions look at, however long the history is.
+  std::vector<const Job*> unfinished() const;
+  // When each finished job's record is to go, soonest first.
+  const std::set<std::pair<absl::Time, JobId>>& expiries() const { return expiries_; }
   uint64_t last_id() const { return last_id_; }
   // In the order in which they finished.
   const std::deque<JobId>& finished() const { return finished_; }
@@ -79,11 +82,14 @@ class JobRegistry {
   // Errors: InvalidArgument names a job that is not known.
   absl::StatusOr<std::vector<AwaitedJob>> Await(const std::vector<Dependency>& after) const;
   static AwaitedJob::State EndOf(const Job& job, const Dependency& on);
+  static std::pair<absl::Time, JobId> ExpiryOf(const Job& job);
 
   uint64_t last_id_ = 0;
   std::map<JobId, Job> jobs_;
   std::map<std::string, JobId> by_request_;
   std::deque<JobId> finished_;  // in the order in which they finished
+  std::set<JobId> unfinished_;
+  std::set<std::pair<absl::Time, JobId>> expiries_;
   // By a job that is not over, those that wait for its end; some of them may be over.
   std::map<JobId, std::set<JobId>> awaiting_;
 };

@@ -46,6 +46,16 @@ TEST_F(JobRegistryTest, TheJobThatFinishedFirstIsForgottenFirst) {
   EXPECT_TRUE(Submit("1")->made);
 }
 
+TEST_F(JobRegistryTest, FinishedJobsAreListedByTheEndOfTheirRecordOnly) {
+  const JobId a = Submit("a")->id, b = Submit("b")->id;
+  Finish(a);
+  EXPECT_EQ(jobs_.unfinished(), std::vector<const Job*>{jobs_.Find(b)});
+  ASSERT_EQ(jobs_.expiries().size(), 1u);
+  EXPECT_EQ(jobs_.expiries().begin()->second, a);
+  jobs_.Forget(a);
+  EXPECT_TRUE(jobs_.expiries().empty());
+}
+
 TEST_F(JobRegistryTest, BadRequestsNameTheValue) {
   EXPECT_EQ(Submit("a", 0).status().message(), "ranks is 0; give a number from 1 to 10000");
   EXPECT_EQ(Submit("").status().code(), absl::StatusCode::kInvalidArgument);

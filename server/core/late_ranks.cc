@@ -44,7 +44,7 @@ std::vector<GiveUpRank> LateRanks::Overdue(const Coordinator& coordinator, const
   std::vector<GiveUpRank> overdue;
   std::map<JobId, Wait> waits;
   next_at_ = absl::InfiniteFuture();
-  for (const Job* job : coordinator.jobs()) {
+  for (const Job* job : coordinator.unfinished_jobs()) {
     if (!WaitsForRunning(*job)) continue;
     const Wait wait = WaitOf(*job, liveness, now);
     const absl::Time due = wait.since + job->spec.join_within;

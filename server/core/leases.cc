@@ -23,7 +23,7 @@ std::set<WorkerId> Listed(const Coordinator& coordinator) {
 void OfferLeases(const Coordinator& coordinator, Liveness& liveness, absl::Time now) {
   liveness.KeepOnly(Listed(coordinator));
   std::map<WorkerId, absl::Duration> shortest;
-  for (const Job* job : coordinator.jobs()) {
+  for (const Job* job : coordinator.unfinished_jobs()) {
     const absl::Duration asked = LeaseWithin(job->spec.detect_within, liveness.lease());
     if (asked >= liveness.lease() || !job->live()) continue;
     for (const Rank& rank : job->ranks) {

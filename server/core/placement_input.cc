@@ -62,7 +62,7 @@ WaitingJob WaitingOf(const Job& job, const Earliest& earliest) {
 // Slots that a job has freed which is likely to want them again in a moment.
 std::map<PlaceJob::Slot, JobId> KeptSlots(const Coordinator& coordinator) {
   std::map<PlaceJob::Slot, JobId> kept;
-  for (const Job* job : coordinator.jobs()) {
+  for (const Job* job : coordinator.unfinished_jobs()) {
     if (job->state != JobState::kStopping || !job->may_retry()) continue;
     for (const Rank& rank : job->ranks) kept[{rank.worker_id, rank.slot}] = job->id;
   }
@@ -144,11 +144,10 @@ PlacementInput InputOf(const Coordinator& coordinator, const PlacementPolicy& po
     });
     input.workers.push_back(std::move(slots));
   }
-  std::vector<const Job*> jobs = coordinator.jobs(), pending, growing;
+  std::vector<const Job*> jobs = coordinator.unfinished_jobs(), pending, growing;
   if (also != nullptr) jobs.push_back(also);
   Earliest earliest;
   for (const Job* job : jobs) {
-    if (job->terminal()) continue;
     earliest.try_emplace({job->spec.name, job->user}, job->id);
     if (MayGrow(*job)) growing.push_back(job);
     if (job->state == JobState::kPending) {

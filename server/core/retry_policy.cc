@@ -169,7 +169,7 @@ Action DecideRetry(const Job& job, absl::Time now) {
 
 std::vector<Action> PlanRetries(const Coordinator& coordinator, absl::Time now) {
   std::vector<Action> verdicts;
-  for (const Job* job : coordinator.jobs()) {
+  for (const Job* job : coordinator.unfinished_jobs()) {
     if (job->awaits_verdict()) verdicts.push_back(DecideRetry(*job, now));
   }
   return verdicts;
