@@ -57,7 +57,7 @@ class NcclOverCoordinatorTest : public ::testing::Test {
   }
 
   CoordinatorWithJob coordinator_;
-  engine::FakeNccl nccl_;
+  engine::FakeNccl nccl_{engine::FakeNccl::Anywhere};
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 

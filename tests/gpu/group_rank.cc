@@ -78,6 +78,7 @@ class Conformance {
     DP_RETURN_IF_ERROR(Told("min and max", MinAndMax()));
     DP_RETURN_IF_ERROR(Told("broadcast from each rank", Broadcasts()));
     DP_RETURN_IF_ERROR(Told("operations in flight run in order", InFlight()));
+    DP_RETURN_IF_ERROR(Told("operations over the host's memory", OnHost()));
     return Told("leave", group_.Leave()->Wait());
   }
 
@@ -169,6 +170,25 @@ class Conformance {
     for (auto& work : works) DP_RETURN_IF_ERROR(work->Wait());
     const int size = group_.size();
     return Expect(data_.Read(1000) == Filled(1000, size * size), "they did not run in order");
+  }
+
+  // Of more than goes through the device in one piece.
+  absl::Status OnHost() {
+    Group& group = group_.on_host();
+    const int size = group.size();
+    constexpr size_t kCount = (size_t{5} << 20) / sizeof(float) + 3;
+    std::vector<float> values = Filled(kCount, group.rank() + 1);
+    DP_RETURN_IF_ERROR(group.AllReduce(absl::MakeSpan(values), ReduceOp::kSum)->Wait());
+    const auto sums = Filled(kCount, size * (size + 1) / 2);
+    DP_RETURN_IF_ERROR(Expect(values == sums, "another sum"));
+    std::vector<uint8_t> word(7, static_cast<uint8_t>(group.rank())), words(word.size() * size);
+    DP_RETURN_IF_ERROR(group.AllGather(word, absl::MakeSpan(words))->Wait());
+    for (size_t i = 0; i < words.size(); ++i) {
+      DP_RETURN_IF_ERROR(Expect(words[i] == i / word.size(), "other bytes gathered"));
+    }
+    DP_RETURN_IF_ERROR(group.Broadcast(absl::MakeSpan(word), size - 1)->Wait());
+    return Expect(word == std::vector<uint8_t>(word.size(), static_cast<uint8_t>(size - 1)),
+                  "the last rank's bytes did not arrive");
   }
 
   Group& group_;

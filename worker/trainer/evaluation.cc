@@ -37,7 +37,8 @@ absl::StatusOr<Evaluation> Evaluate(engine::Network& network, const engine::Data
   std::array<float, 3> totals = {static_cast<float>(share.loss_sum),
                                  static_cast<float>(share.correct),
                                  static_cast<float>(share.count)};
-  DP_RETURN_IF_ERROR(group.AllReduce(absl::MakeSpan(totals), engine::ReduceOp::kSum)->Wait());
+  DP_RETURN_IF_ERROR(
+      group.on_host().AllReduce(absl::MakeSpan(totals), engine::ReduceOp::kSum)->Wait());
   const double labels =
       static_cast<double>(totals[2]) * static_cast<double>(dataset.labels_per_sample());
   return Evaluation{.loss = totals[0] / labels,

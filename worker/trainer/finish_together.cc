@@ -15,7 +15,7 @@ absl::Status FinishTogether(engine::Group& group, absl::Duration meet_every,
   float busy = 1.0f;
   while (met.ok() && busy > 0) {
     busy = working && !working->DoneWithin(meet_every) ? 1.0f : 0.0f;
-    met = group.AllReduce(absl::MakeSpan(&busy, 1), engine::ReduceOp::kMax)->Wait();
+    met = group.on_host().AllReduce(absl::MakeSpan(&busy, 1), engine::ReduceOp::kMax)->Wait();
   }
   return working ? working->Take() : met;
 }

@@ -86,8 +86,9 @@ class Resumption {
   absl::StatusOr<Choice> Choose() {
     std::array<uint64_t, 1> mine = {FirstReadable()};
     std::vector<uint64_t> all(static_cast<size_t>(group_.size()));
-    DP_RETURN_IF_ERROR(
-        group_.AllGather(Bytes(absl::MakeSpan(mine)), Bytes(absl::MakeSpan(all)))->Wait());
+    DP_RETURN_IF_ERROR(group_.on_host()
+                           .AllGather(Bytes(absl::MakeSpan(mine)), Bytes(absl::MakeSpan(all)))
+                           ->Wait());
     const auto best = std::min_element(all.begin(), all.end());
     return Choice{static_cast<size_t>(*best), static_cast<int>(best - all.begin())};
   }
@@ -141,41 +142,37 @@ class Resumption {
                                                 [&] { return Read(point, announcement); });
     while (!read.DoneWithin(kSignOfLife)) {
       Announcement reading{.verdict = Announcement::Verdict::kReading};
-      DP_RETURN_IF_ERROR(Send(absl::MakeSpan(&reading, 1), group_.rank()));
+      DP_RETURN_IF_ERROR(Announce(reading, group_.rank()));
     }
     state = read.Take();
-    return Send(absl::MakeSpan(&announcement, 1), group_.rank());
+    return Announce(announcement, group_.rank());
   }
 
   absl::Status AwaitReader(int reader, Announcement& announcement) {
     do {
-      DP_RETURN_IF_ERROR(Send(absl::MakeSpan(&announcement, 1), reader));
+      DP_RETURN_IF_ERROR(Announce(announcement, reader));
     } while (announcement.verdict == Announcement::Verdict::kReading);
     return absl::OkStatus();
   }
 
-  template <typename T>
-  absl::Status Send(absl::Span<T> values, int root) {
-    return group_.Broadcast(Bytes(values), root)->Wait();
+  absl::Status Announce(Announcement& announcement, int root) {
+    return group_.on_host().Broadcast(Bytes(absl::MakeSpan(&announcement, 1)), root)->Wait();
   }
 
-  absl::Status Share(std::optional<TrainingState>& state, int root) {
-    if (!state) state = StateToFill();
-    DP_RETURN_IF_ERROR(Send(absl::MakeSpan(state->values), root));
-    model_.device->Write(state->values, model_.values->span());
+  // From the arrays of the rank that has read, `root`, to those of the others, where they compute.
+  absl::Status Share(const std::optional<TrainingState>& state, int root) {
+    DP_RETURN_IF_ERROR(Share(state ? &state->values : nullptr, model_.values->span(), root));
     const std::vector<engine::OptimizerState> optimizer = model_.optimizer->state();
     for (size_t i = 0; i < optimizer.size(); ++i) {
-      DP_RETURN_IF_ERROR(Send(absl::MakeSpan(state->optimizer[i].values), root));
-      model_.device->Write(state->optimizer[i].values, optimizer[i].values);
+      DP_RETURN_IF_ERROR(
+          Share(state ? &state->optimizer[i].values : nullptr, optimizer[i].values, root));
     }
     return absl::OkStatus();
   }
 
-  TrainingState StateToFill() const {
-    TrainingState state;
-    state.values.resize(static_cast<size_t>(model_.layout.size));
-    for (const std::string& name : ArrayNames()) state.optimizer.push_back({name, state.values});
-    return state;
+  absl::Status Share(const std::vector<float>* read, absl::Span<float> array, int root) {
+    if (read != nullptr) model_.device->Write(*read, array);
+    return group_.Broadcast(Bytes(array), root)->Wait();
   }
 
   std::vector<std::string> ArrayNames() const {

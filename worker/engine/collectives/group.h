@@ -64,6 +64,12 @@ class Group {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
+  // The same ranks, for what lies in the host's memory. All other operations take memory of where
+  // the ranks compute: of a GPU over NCCL, which ends with an error, or ends the process, where it
+  // is given another. The two share one order of operations. On the CPU it is the group itself; on
+  // a device its calls copy, and return when they have ended. Owned by the group.
+  virtual Group& on_host() { return *this; }
+
   // In place: afterwards every rank has the reduction of all ranks' `data`.
   virtual std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) = 0;
   // In place: afterwards every rank has root's bytes.

@@ -3,25 +3,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "worker/engine/collectives/ended_work.h"
 #include "worker/engine/collectives/local_group.h"
 
 namespace dp::engine {
 namespace {
 
-// What had ended when it was asked for.
-class EndedWork : public Work {
- public:
-  explicit EndedWork(absl::Status status) : status_(std::move(status)) {}
-
-  absl::Status Wait() override { return status_; }
-  bool done() const override { return true; }
-  WorkTimes times() const override { return {absl::InfinitePast(), absl::InfinitePast()}; }
-
- private:
-  const absl::Status status_;
-};
-
-// A local group of one touches no memory but where it gathers.
+// A local group of one touches no memory but where it gathers, between any two memories.
 class NcclAlone : public Group {
  public:
   NcclAlone(NcclApi& api, const NcclOptions& options)

@@ -76,6 +76,9 @@ class NcclApi {
   virtual absl::Status WaitOnStream(Stream stream, Event event) = 0;
   virtual void FreeEvent(Event event) = 0;
 
+  // Memory of the chosen device. Errors, too: ResourceExhausted.
+  virtual absl::StatusOr<uint8_t*> Allocate(size_t bytes) = 0;
+  virtual void Free(uint8_t* memory) = 0;
   // Between any two memories, after what `stream` was given before; blocks until it is done.
   virtual absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) = 0;
 };

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "base/status.h"
 #include "worker/engine/collectives/nccl_alone.h"
 #include "worker/engine/collectives/nccl_connect.h"
+#include "worker/engine/collectives/nccl_on_host.h"
 #include "worker/engine/collectives/nccl_operations.h"
 #include "worker/engine/collectives/nccl_pipeline.h"
 #include "worker/engine/collectives/nccl_ras.h"
@@ -78,11 +80,20 @@ class NcclGroup : public Group {
     driver_.request_stop();
     operations_->Abort(absl::AbortedError("its group was closed"));
     driver_.join();
+    on_host_.reset();
     api_.FreeStream(stream_);
   }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  Group& on_host() override { return *on_host_; }
+
+  // Before anything else is asked of it.
+  absl::Status OpenOnHost() {
+    DP_ASSIGN_OR_RETURN(on_host_,
+                        MakeNcclOnHost(api_, *this, options_.compute_stream, staging_bytes()));
+    return absl::OkStatus();
+  }
 
   std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) override {
     return Push("all_reduce", data.size(), [this, data, op](NcclApi::Communicator communicator) {
@@ -118,6 +129,11 @@ class NcclGroup : public Group {
   void Abort(const absl::Status& why) override { operations_->Abort(why); }
 
  private:
+  // The largest worlds need more, if a gather is to have a piece of each rank.
+  int64_t staging_bytes() const {
+    return std::max<int64_t>(options_.staging_bytes, int64_t{size_ + 1} * sizeof(float));
+  }
+
   // NCCL reads the same variables, and says what is wrong with them.
   void OpenRas() {
     const char* enabled = std::getenv("NCCL_RAS_ENABLE");
@@ -177,6 +193,7 @@ class NcclGroup : public Group {
   const NcclOptions options_;
   const NcclApi::Stream stream_;
   const std::shared_ptr<NcclOperations> operations_;
+  std::unique_ptr<Group> on_host_;
   int64_t pushed_ = 0;  // of the caller's thread
   const SuspicionTimes times_;
   RollCall roll_call_;
@@ -201,7 +218,9 @@ absl::StatusOr<std::unique_ptr<Group>> ConnectNccl(NcclApi& api, Store& store, i
     api.Abort(communicator);
     return stream.status();
   }
-  return std::make_unique<NcclGroup>(api, store, rank, size, options, communicator, *stream);
+  auto group = std::make_unique<NcclGroup>(api, store, rank, size, options, communicator, *stream);
+  DP_RETURN_IF_ERROR(group->OpenOnHost());
+  return group;
 }
 
 }  // namespace dp::engine

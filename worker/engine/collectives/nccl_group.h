@@ -19,6 +19,9 @@ struct NcclOptions {
   // Where the caller computes: an operation begins after what was given to this stream before it.
   NcclApi::Stream compute_stream = nullptr;
   NcclTuning tuning;
+  // The GPU memory through which what lies in the host's memory goes, a piece at a time. The same
+  // on all ranks.
+  int64_t staging_bytes = int64_t{4} << 20;
   // One unique id for so many ranks. NCCL makes them come to its owner one by one, 7000 a second,
   // where they are more than 256 (NCCL_UID_STAGGER_THRESHOLD): seconds in worlds of 10,000.
   int ranks_per_id = 256;
@@ -30,8 +33,9 @@ struct NcclOptions {
   bool ask_ras = true;
 };
 
-// Joins `size` ranks, each with a GPU of its own, over NCCL. Operations take device memory. In a
-// world of one rank nothing of NCCL is called and no kernel runs; only a gather copies.
+// Joins `size` ranks, each with a GPU of its own, over NCCL. Operations take device memory, those
+// of `on_host()` the host's. In a world of one rank nothing of NCCL is called and no kernel runs;
+// only a gather copies.
 //
 // The ranks find each other through `store`, where nobody else uses keys that begin with "nccl/".
 // Store and `api` outlive the group, which uses the store again only when an operation does not

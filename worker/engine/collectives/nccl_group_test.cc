@@ -39,7 +39,7 @@ Groups OpenOver(NcclApi& api, Store& store, int size, const NcclOptions& options
 
 // Groups that outlive the call use the store: each call gets one that stays.
 Groups OpenFakeNccl(int size, const GroupOptions& options) {
-  static FakeNccl nccl;
+  static FakeNccl nccl(FakeNccl::Anywhere);
   static std::deque<HashStore> stores;
   return OpenOver(nccl, stores.emplace_back(), size, Options(options.timeout));
 }
@@ -50,7 +50,7 @@ class NcclGroupTest : public ::testing::Test {
     return OpenOver(nccl_, store_, size, options);
   }
 
-  FakeNccl nccl_;
+  FakeNccl nccl_{FakeNccl::Anywhere};
   HashStore store_;
 };
 

@@ -43,6 +43,8 @@ struct Entries {
   DP_NCCL_ENTRY(cudaGetErrorString);
 #undef DP_NCCL_ENTRY
   // The header overloads these, so their types are written out.
+  cudaError_t (*cudaMalloc)(void**, size_t) = nullptr;
+  cudaError_t (*cudaFree)(void*) = nullptr;
   cudaError_t (*cudaStreamCreateWithPriority)(cudaStream_t*, unsigned, int) = nullptr;
   cudaError_t (*cudaEventCreateWithFlags)(cudaEvent_t*, unsigned) = nullptr;
   cudaError_t (*cudaEventRecord)(cudaEvent_t, cudaStream_t) = nullptr;
@@ -93,6 +95,8 @@ absl::StatusOr<Entries> FindEntries() {
   DP_NCCL_FIND(cuda, cudaEventQuery);
   DP_NCCL_FIND(cuda, cudaEventDestroy);
   DP_NCCL_FIND(cuda, cudaGetErrorString);
+  DP_NCCL_FIND(cuda, cudaMalloc);
+  DP_NCCL_FIND(cuda, cudaFree);
   DP_NCCL_FIND(cuda, cudaStreamCreateWithPriority);
   DP_NCCL_FIND(cuda, cudaEventCreateWithFlags);
   DP_NCCL_FIND(cuda, cudaEventRecord);
@@ -247,6 +251,19 @@ class NcclLibrary : public NcclApi {
   void FreeEvent(Event event) override {
     (void)call_.cudaEventDestroy(static_cast<cudaEvent_t>(event));
   }
+
+  absl::StatusOr<uint8_t*> Allocate(size_t bytes) override {
+    void* memory = nullptr;
+    const cudaError_t allocated = call_.cudaMalloc(&memory, bytes);
+    if (allocated == cudaErrorMemoryAllocation) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the GPU has no room for ", bytes, " more bytes, which collectives need"));
+    }
+    DP_RETURN_IF_ERROR(FromCuda(allocated));
+    return static_cast<uint8_t*>(memory);
+  }
+  // As FreeStream.
+  void Free(uint8_t* memory) override { (void)call_.cudaFree(memory); }
 
   absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) override {
     auto* on = static_cast<cudaStream_t>(stream);

@@ -226,7 +226,7 @@ class SimulatedWorld {
 
   Dice dice_;
   SettableClock clock_;
-  FakeNccl nccl_;
+  FakeNccl nccl_{FakeNccl::Anywhere};
   HashStore store_{{}, clock_};
   std::vector<std::unique_ptr<SimulatedRank>> ranks_;
   int victim_ = -1;

@@ -23,7 +23,8 @@ std::string Describe(const ParameterLayout& layout) {
 }
 
 // Gathers one text of every rank, of unequal lengths.
-absl::StatusOr<std::vector<std::string>> GatherTexts(Group& group, const std::string& text) {
+absl::StatusOr<std::vector<std::string>> GatherTexts(Group& ranks, const std::string& text) {
+  Group& group = ranks.on_host();
   const uint64_t length = text.size();
   std::vector<uint64_t> lengths(group.size());
   DP_RETURN_IF_ERROR(

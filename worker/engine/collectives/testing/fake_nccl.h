@@ -22,10 +22,19 @@ namespace dp::engine {
 // and a rank that aborts or dies becomes an error of all others. A stream is what it has still to
 // wait for; the null stream is that of a device which works when it is called, so who makes it wait
 // waits. An abort ends the rank's kernels where they are, so what waits for them goes on, with
-// results that are none. Thread-safe; one for all ranks.
+// results that are none. What is no memory of the device it refuses, as the real one does where it
+// does not end the process. Thread-safe; one for all ranks.
 class FakeNccl : public NcclApi {
  public:
-  // Communicators, streams and events that were made and not freed.
+  // Whether some bytes lie in the device's memory.
+  using OnDevice = std::function<bool(const void* memory, size_t bytes)>;
+  // For tests whose own arrays stand for the device's memory.
+  static bool Anywhere(const void*, size_t) { return true; }
+
+  // The device's memory is what `on_device` says, and what Allocate has given.
+  explicit FakeNccl(OnDevice on_device) : on_device_(std::move(on_device)) {}
+
+  // Communicators, streams, events and memory that were made and not freed.
   int live() const DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return live_;
@@ -122,7 +131,8 @@ class FakeNccl : public NcclApi {
 
   absl::Status AllReduce(Communicator communicator, float* data, size_t count, ReduceOp op,
                          Stream stream) override {
-    return Give(communicator, stream, data, data, [count, op](const std::vector<Call>& calls) {
+    const Arrays arrays = {data, data, count * sizeof(float), count * sizeof(float)};
+    return Give(communicator, stream, arrays, [count, op](const std::vector<Call>& calls) {
       std::vector<const float*> inputs;
       for (const Call& call : calls) inputs.push_back(static_cast<const float*>(call.input));
       std::vector<float> result(count);
@@ -133,14 +143,16 @@ class FakeNccl : public NcclApi {
 
   absl::Status Broadcast(Communicator communicator, uint8_t* data, size_t bytes, int root,
                          Stream stream) override {
-    return Give(communicator, stream, data, data, [bytes, root](const std::vector<Call>& calls) {
+    const Arrays arrays = {data, data, bytes, bytes};
+    return Give(communicator, stream, arrays, [bytes, root](const std::vector<Call>& calls) {
       for (const Call& call : calls) std::memmove(call.output, calls[root].input, bytes);
     });
   }
 
   absl::Status AllGather(Communicator communicator, const uint8_t* data, size_t bytes,
                          uint8_t* gathered, Stream stream) override {
-    return Give(communicator, stream, data, gathered, [bytes](const std::vector<Call>& calls) {
+    const Arrays arrays = {data, gathered, bytes, bytes * SizeOf(communicator)};
+    return Give(communicator, stream, arrays, [bytes](const std::vector<Call>& calls) {
       for (const Call& call : calls)
         for (size_t r = 0; r < calls.size(); ++r)
           std::memcpy(static_cast<uint8_t*>(call.output) + r * bytes, calls[r].input, bytes);
@@ -180,6 +192,18 @@ class FakeNccl : public NcclApi {
     --live_;
     delete AsStream(event);
   }
+  absl::StatusOr<uint8_t*> Allocate(size_t bytes) override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    ++live_;
+    std::unique_ptr<uint8_t[]> memory(new uint8_t[bytes]);
+    uint8_t* const begin = memory.get();
+    allocated_[begin] = {std::move(memory), bytes};
+    return begin;
+  }
+  void Free(uint8_t* memory) override DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    live_ -= static_cast<int>(allocated_.erase(memory));
+  }
   absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream) override {
     if (bytes > 0) std::memcpy(to, from, bytes);
     return absl::OkStatus();
@@ -203,6 +227,15 @@ class FakeNccl : public NcclApi {
     bool left = false;                    // somebody did, in good order
     std::vector<std::deque<Call>> lines;  // by rank: given and not done
   };
+  struct Arrays {
+    const void* input;
+    void* output;
+    size_t input_bytes, output_bytes;
+  };
+  struct Allocation {
+    std::unique_ptr<uint8_t[]> memory;
+    size_t bytes;
+  };
   struct Member {
     std::shared_ptr<World> world;
     int rank = 0;
@@ -215,16 +248,33 @@ class FakeNccl : public NcclApi {
     return std::all_of(pending.begin(), pending.end(), [](const auto& done) { return *done; });
   }
 
-  absl::Status Give(Communicator communicator, Stream stream, const void* input, void* output,
-                    Run run) DP_EXCLUDES(mu_) {
+  size_t SizeOf(Communicator communicator) const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return AsMember(communicator)->world->lines.size();
+  }
+
+  bool IsOnDevice(const void* memory, size_t bytes) const DP_REQUIRES(mu_) {
+    const auto* const begin = static_cast<const uint8_t*>(memory);
+    for (const auto& [allocation, has] : allocated_) {
+      if (begin >= allocation && begin + bytes <= allocation + has.bytes) return true;
+    }
+    return on_device_(memory, bytes);
+  }
+
+  absl::Status Give(Communicator communicator, Stream stream, const Arrays& arrays, Run run)
+      DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     ++calls_;
     Member* member = AsMember(communicator);
     World& world = *member->world;
     if (world.left || (world.aborted && idle_see_errors_))
       return absl::UnavailableError("remote process exited");
+    if (!IsOnDevice(arrays.input, arrays.input_bytes) ||
+        !IsOnDevice(arrays.output, arrays.output_bytes))
+      return absl::InternalError("an address is not of the device's memory");
     auto done = std::make_shared<bool>(false);
-    world.lines[member->rank].push_back({input, output, *AsStream(stream), done, std::move(run)});
+    world.lines[member->rank].push_back(
+        {arrays.input, arrays.output, *AsStream(stream), done, std::move(run)});
     *AsStream(stream) = {done};
     RunWhatCan(world);
     return absl::OkStatus();
@@ -246,6 +296,7 @@ class FakeNccl : public NcclApi {
     }
   }
 
+  const OnDevice on_device_;
   mutable Mutex mu_;
   CondVar moved_;  // an operation has ended
   int ids_ DP_GUARDED_BY(mu_) = 0;
@@ -253,6 +304,7 @@ class FakeNccl : public NcclApi {
   int calls_ DP_GUARDED_BY(mu_) = 0;
   bool idle_see_errors_ DP_GUARDED_BY(mu_) = true;
   absl::Status error_ DP_GUARDED_BY(mu_);
+  std::map<const uint8_t*, Allocation> allocated_ DP_GUARDED_BY(mu_);
   std::map<std::string, std::shared_ptr<World>> worlds_ DP_GUARDED_BY(mu_);
 };
 

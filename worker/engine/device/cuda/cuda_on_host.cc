@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/mutex.h"
+
 // The thread that runs, and what it waits for.
 
 namespace dp::engine::cuda::on_host {
@@ -36,6 +38,8 @@ int threads = 0;
 uint64_t warp_slots[kThreadsMax];
 int block_slots[kThreadsMax];
 std::vector<float> dynamic_shared;
+
+Mutex device_mu;  // held while a kernel runs, over all of the above
 
 void Require(bool condition, const char* what) {
   if (condition) return;
@@ -119,6 +123,7 @@ void RunBlock() {
 dim3 thread_index, block_index, block_size, grid_size;
 
 void Run(const Grid& grid, const std::function<void()>& thread) {
+  MutexLock lock(device_mu);
   threads = static_cast<int>(grid.threads.x * grid.threads.y * grid.threads.z);
   Require(threads >= 1 && threads <= kThreadsMax, "a block has 1 to 1024 threads");
   Require(grid.blocks.x >= 1 && grid.blocks.y >= 1 && grid.blocks.y <= kGridRowsMax &&

@@ -12,8 +12,8 @@
 // Runs kernels on the host, for tests where there is no device: a .cu file compiled as C++ with
 // DP_CUDA_ON_HOST. One block after another, its threads as fibers of which one runs until it waits
 // for the others. So places in memory, sums, barriers and shuffles are tried, under the sanitizers
-// too; time, caches and what happens when threads really run at once are not. Slow. One thread of
-// the host launches.
+// too; time, caches and what happens when threads really run at once are not. Slow. Threads of the
+// host may launch, one after the other: a kernel has the whole device.
 
 #undef __shared__
 #define __shared__ static  // of the one block that runs

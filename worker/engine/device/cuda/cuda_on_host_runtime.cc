@@ -5,28 +5,74 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <vector>
 
+#include "base/mutex.h"
+#include "worker/engine/device/cuda/cuda_on_host_memory.h"
 #include "worker/engine/device/cuda/cuda_sort.h"
 
 // As much of the CUDA runtime as kernels need that run on the host: its memory is the host's, and
-// streams do at once what they are given. Linked instead of the runtime.
+// streams do at once what they are given. It knows what it has given as the device's memory, and
+// copies between hosts and devices only as it is told. Linked instead of the runtime.
 
 namespace {
 
 constexpr size_t kMemoryBytes = size_t{1} << 40;
 
+// What was given and not freed: sizes by where they begin.
+dp::Mutex memory_mu;
+std::map<const char*, size_t> device_memory DP_GUARDED_BY(memory_mu);
+
+bool Fits(cudaMemcpyKind kind, const void* to, const void* from, size_t bytes) {
+  using dp::engine::cuda::on_host::IsDeviceMemory;
+  const bool to_device = IsDeviceMemory(to, bytes), from_device = IsDeviceMemory(from, bytes);
+  switch (kind) {
+    case cudaMemcpyHostToHost:
+      return !from_device && !to_device;
+    case cudaMemcpyHostToDevice:
+      return !from_device && to_device;
+    case cudaMemcpyDeviceToHost:
+      return from_device && !to_device;
+    case cudaMemcpyDeviceToDevice:
+      return from_device && to_device;
+    default:
+      return kind == cudaMemcpyDefault;
+  }
+}
+
 }  // namespace
+
+namespace dp::engine::cuda::on_host {
+
+bool IsDeviceMemory(const void* memory, size_t bytes) {
+  const auto* const begin = static_cast<const char*>(memory);
+  dp::MutexLock lock(memory_mu);
+  auto after = device_memory.upper_bound(begin);
+  if (after == device_memory.begin()) return false;
+  const auto& [array, array_bytes] = *std::prev(after);
+  return begin + bytes <= array + array_bytes;
+}
+
+}  // namespace dp::engine::cuda::on_host
 
 extern "C" {
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   constexpr size_t kAlignment = 256;
   if (bytes > kMemoryBytes) return cudaErrorMemoryAllocation;
-  return posix_memalign(memory, kAlignment, bytes) == 0 ? cudaSuccess : cudaErrorMemoryAllocation;
+  if (posix_memalign(memory, kAlignment, bytes) != 0) return cudaErrorMemoryAllocation;
+  dp::MutexLock lock(memory_mu);
+  device_memory[static_cast<char*>(*memory)] = bytes;
+  return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
+  {
+    dp::MutexLock lock(memory_mu);
+    if (memory != nullptr && device_memory.erase(static_cast<char*>(memory)) == 0)
+      return cudaErrorInvalidValue;
+  }
   std::free(memory);
   return cudaSuccess;
 }
@@ -37,7 +83,8 @@ cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t) {
   return cudaMemset(memory, value, bytes);
 }
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (bytes > 0 && !Fits(kind, to, from, bytes)) return cudaErrorInvalidValue;
   if (bytes > 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }

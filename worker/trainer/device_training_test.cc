@@ -1,0 +1,125 @@
+// What ranks do together on GPUs that are bound by NCCL, by a device whose kernels run on the host:
+// there, too, memory is either the device's or the host's, and a group refuses the wrong one.
+
+#include <map>
+#include <string>
+
+#include "base/store/hash_store.h"
+#include "gmock/gmock.h"
+#include "worker/engine/device/cuda/cuda_on_host_memory.h"
+#include "worker/trainer/evaluation.h"
+#include "worker/trainer/finish_together.h"
+#include "worker/trainer/testing/open_fake_nccl.h"
+#include "worker/trainer/testing/training.h"
+
+namespace dp::trainer {
+namespace {
+
+constexpr int kRanks = 2;
+// Between two devices: sums in another order, over some steps.
+constexpr float kTwinTolerance = 1e-4f;
+
+class DeviceTrainingTest : public ::testing::Test {
+ protected:
+  Training::Options OnDevice(const TrainingPlan& plan) {
+    return {.plan = plan,
+            .world_size = kRanks,
+            .open_groups =
+                [this](int size) {
+                  // Each generation has a store of its own.
+                  return OpenFakeNccl(nccl_, *stores_.emplace_back(new HashStore), size);
+                },
+            .open_device = [] { return engine::OpenCuda(0); }};
+  }
+
+  // Runs `body` as each rank.
+  void OnRanks(const std::function<void(engine::Group&)>& body) {
+    const auto groups = OnDevice({}).open_groups(kRanks);
+    std::vector<std::jthread> ranks;
+    for (const auto& group : groups) ranks.emplace_back([&body, &group] { body(*group); });
+    ranks.clear();
+  }
+
+  engine::FakeNccl nccl_{engine::cuda::on_host::IsDeviceMemory};
+  std::vector<std::unique_ptr<HashStore>> stores_;
+};
+
+std::map<int, double> LossesOf(const Training& training, const std::string& event) {
+  std::map<int, double> losses;
+  for (const v1::Metric& metric : training.metrics()) {
+    if (metric.event() == event) losses[metric.step()] = metric.loss();
+  }
+  return losses;
+}
+
+void ExpectNear(const std::map<int, double>& losses, const std::map<int, double>& expected) {
+  ASSERT_EQ(losses.size(), expected.size());
+  for (const auto& [step, loss] : expected) {
+    EXPECT_NEAR(losses.at(step), loss, kTwinTolerance * loss) << "step " << step;
+  }
+}
+
+TEST_F(DeviceTrainingTest, AWholeTrainingIsThatOfTheCpu) {
+  Training on_cpu("device_training_test_cpu"), on_device("device_training_test");
+  const auto expected = on_cpu.Run({.plan = APlan(), .world_size = kRanks});
+  const auto outcome = on_device.Run(OnDevice(APlan()));
+  ASSERT_EQ(outcome.status, absl::OkStatus());
+  ASSERT_EQ(outcome.weights.size(), expected.weights.size());
+  for (size_t i = 0; i < expected.weights.size(); ++i) {
+    EXPECT_NEAR(outcome.weights[i], expected.weights[i], kTwinTolerance) << i;
+  }
+  ExpectNear(LossesOf(on_device, "step"), LossesOf(on_cpu, "step"));
+  ExpectNear(LossesOf(on_device, "eval"), LossesOf(on_cpu, "eval"));
+}
+
+TEST_F(DeviceTrainingTest, ATrainingThatGoesOnHasTheBitsOfOneThatWasNotBrokenOff) {
+  for (const bool adamw : {false, true}) {
+    TrainingPlan plan = APlan();
+    plan.evaluate_every = 0;
+    if (adamw) plan.optimizer = engine::AdamWOptions{.learning_rate = 0.01};
+    TrainingPlan half = plan;
+    half.steps_max = 3;
+    Training undisturbed("device_training_test_undisturbed"), training("device_training_test");
+    const auto expected = undisturbed.Run(OnDevice(plan));
+    auto first = OnDevice(half);
+    first.every_steps = 3;
+    ASSERT_EQ(training.Run(first).status, absl::OkStatus());
+    ASSERT_EQ(training.coordinator.on_record.size(), 1u);
+    const auto outcome = training.Run(OnDevice(plan));
+    ASSERT_EQ(outcome.status, absl::OkStatus());
+    EXPECT_TRUE(SameBits(outcome.weights, expected.weights)) << "adamw " << adamw;
+  }
+}
+
+TEST_F(DeviceTrainingTest, AReplicaThatBeganElsewhereGetsTheValuesOfRankZero) {
+  std::vector<std::vector<float>> values(kRanks);
+  OnRanks([&](engine::Group& group) {
+    TrainingPlan plan = APlan();
+    plan.seed = static_cast<uint64_t>(group.rank()) + 1;
+    const StripedImages images(/*size=*/8);
+    auto model = MakeRankModel(plan, images, /*batch_size=*/2, *engine::OpenCuda(0));
+    ASSERT_TRUE(model.ok()) << model.status();
+    ASSERT_EQ(engine::AlignReplicas(group, model->layout, model->values->span()), absl::OkStatus());
+    std::vector<float>& mine = values[group.rank()];
+    mine.resize(static_cast<size_t>(model->layout.size));
+    model->device->Read(model->values->span(), absl::MakeSpan(mine));
+  });
+  EXPECT_TRUE(SameBits(values[0], values[1]));
+}
+
+TEST_F(DeviceTrainingTest, RanksFinishTogether) {
+  OnRanks([](engine::Group& group) {
+    bool worked = false;
+    EXPECT_EQ(FinishTogether(group, absl::Milliseconds(1),
+                             [&] {
+                               worked = true;
+                               return absl::OkStatus();
+                             }),
+              absl::OkStatus());
+    EXPECT_EQ(worked, group.rank() == 0);
+    EXPECT_EQ(group.Leave()->Wait(), absl::OkStatus());
+  });
+}
+
+}  // namespace
+}  // namespace dp::trainer
