@@ -118,13 +118,17 @@ void LogThread::CarryOut(const RoomCall& call) {
 
 void LogThread::NoteRoom(const absl::Status& room) {
   if (absl::IsResourceExhausted(room) && store_.over_limit()) room_wanted_ = true;
-  MutexLock lock(mu_);
-  if (room_.ok() && !room.ok()) {
+  const bool had_room = TakeRoom(room).ok();
+  if (had_room && !room.ok()) {
     Log(Severity::kError, "logs_not_stored", {{"error", std::string(room.message())}});
-  } else if (!room_.ok() && room.ok()) {
+  } else if (!had_room && room.ok()) {
     Log(Severity::kInfo, "logs_stored_again");
   }
-  room_ = room;
+}
+
+absl::Status LogThread::TakeRoom(const absl::Status& room) {
+  MutexLock lock(mu_);
+  return std::exchange(room_, room);
 }
 
 absl::Status LogThread::Note(JobId job, const LogBatch& batch) {

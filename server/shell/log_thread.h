@@ -80,6 +80,8 @@ class LogThread {
   absl::Status Note(JobId job, const LogBatch& batch);
   // What the latest append, or news of ranks, has shown.
   void NoteRoom(const absl::Status& room) DP_EXCLUDES(mu_);
+  // Returns what it was before.
+  absl::Status TakeRoom(const absl::Status& room) DP_EXCLUDES(mu_);
 
   mutable Mutex mu_;
   absl::Status room_ DP_GUARDED_BY(mu_);

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,10 +24,15 @@ namespace dp::worker {
 // stay and the rank notices nothing; a hole at the front is also how the next life of the daemon
 // learns of it.
 //
-// Thread-safe. The lock is held while the disk is read, and while a hole is made: that keeps the
-// two apart, and only background threads wait for it.
+// Thread-safe, for one thread at a time that gives bytes up. No lock is held over a call to the
+// disk: while a hole is made, what it takes is neither read nor told of, and what was read before
+// is thrown away.
 class SpoolFile {
  public:
+  // Makes a hole from the front to `end`; returns 0, or the number of the error.
+  using MakeHole = std::function<int(const FileDescriptor& file, uint64_t end)>;
+  static int PunchHole(const FileDescriptor& file, uint64_t end);
+
   // What to send next, from `offset` on.
   struct Piece {
     uint64_t offset = 0;
@@ -40,7 +47,7 @@ class SpoolFile {
   // descriptors, does not: each Look tries again. What it holds already was found when it was last
   // written to. `left_over`: of an earlier life of the daemon, which may have given up its front;
   // it has ended.
-  SpoolFile(const std::string& path, bool left_over);
+  SpoolFile(const std::string& path, bool left_over, MakeHole make_hole = PunchHole);
 
   // Looks how much there is; what is new was found `now`.
   void Look(absl::Time now) DP_EXCLUDES(mu_);
@@ -50,7 +57,8 @@ class SpoolFile {
   // The coordinator has all before `offset`, and nothing else.
   void Acknowledge(uint64_t offset) DP_EXCLUDES(mu_);
   // At most about `bytes_max` of what the coordinator does not have: whole lines, unless nothing
-  // will follow (`ended`). Of what the latest Look has found. Empty where there is none.
+  // will follow (`ended`). Of what the latest Look has found. Empty where there is none, and while
+  // a hole is made there.
   Piece Next(size_t bytes_max, bool ended) DP_EXCLUDES(mu_);
   // Gives up all bytes before about `begin`.
   // Errors: Unimplemented the file system makes no holes; Internal, as where it cannot be opened.
@@ -66,26 +74,43 @@ class SpoolFile {
   absl::Status trouble() const DP_EXCLUDES(mu_);
 
  private:
-  // Sees to it that it is open; false where it cannot be.
-  bool Open() DP_REQUIRES(mu_);
+  using Descriptor = std::shared_ptr<const FileDescriptor>;
+  // What opening the file has shown.
+  struct Opened {
+    Descriptor file;  // null where it could not be opened
+    struct stat info {};
+    uint64_t first_data = 0;  // of a file that is left over
+    int error = 0;
+  };
+
+  // Sees to it that it is open; null where it cannot be. The descriptor lives as long as somebody
+  // uses it.
+  Descriptor Open() DP_EXCLUDES(mu_);
+  Opened OpenAnew() const;
+  Descriptor Take(Opened opened) DP_REQUIRES(mu_);
   // Takes what it holds when it is opened for the first time.
-  void Measure(const struct stat& info) DP_REQUIRES(mu_);
+  void Measure(const Opened& opened) DP_REQUIRES(mu_);
   // After each use.
   void CloseIfEnded() DP_REQUIRES(mu_);
-  std::string Read(uint64_t offset, uint64_t size) const DP_REQUIRES(mu_);
-  Piece LinesFrom(uint64_t offset, size_t bytes_max, bool ended) const DP_REQUIRES(mu_);
-  Piece CutFrom(uint64_t offset) const DP_REQUIRES(mu_);
+  bool ended_and_measured() const DP_EXCLUDES(mu_);
+  // Whether nothing that lies at `offset` or behind it has been given up, or is about to be, since
+  // `begin` was the first byte.
+  bool Untouched(uint64_t begin, uint64_t offset) const DP_REQUIRES(mu_);
+  Piece LinesFrom(uint64_t offset, std::string data, bool ended) const DP_REQUIRES(mu_);
+  Piece CutFrom(uint64_t offset, const std::string& kept) const DP_REQUIRES(mu_);
 
   const std::string path_;
   const bool left_over_;
+  const MakeHole make_hole_;
   mutable Mutex mu_;
-  FileDescriptor file_ DP_GUARDED_BY(mu_);
+  Descriptor file_ DP_GUARDED_BY(mu_);      // null: not open
   bool ended_ DP_GUARDED_BY(mu_) = false;   // nothing more will be written
   bool absent_ DP_GUARDED_BY(mu_) = false;  // there is no such file, or it is another one by now
   // What has been measured; none before it was opened for the first time.
   std::optional<ino_t> inode_ DP_GUARDED_BY(mu_);
   absl::Status trouble_ DP_GUARDED_BY(mu_);
   SpoolUse use_ DP_GUARDED_BY(mu_);
+  uint64_t hole_end_ DP_GUARDED_BY(mu_) = 0;  // of the hole that is being made
   FoundTimes found_ DP_GUARDED_BY(mu_);
 };
 

@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -104,6 +106,50 @@ TEST_F(SpoolFileTest, WhatIsGivenUpBeforeItWasToldIsToldAsOne) {
   EXPECT_GE(cut.cut_bytes, kMiB / 2 - first.size());
   file_.Acknowledge(cut.offset + cut.cut_bytes);
   EXPECT_EQ(file_.Next(kMiB, false).cut_bytes, 0u);
+}
+
+// A disk on which making a hole takes its time: what is done meanwhile.
+class SlowHoleTest : public SpoolFileTest {
+ protected:
+  SlowHoleTest() {
+    WriteLines(kMiB);
+    slow_.Look(Second(1));
+  }
+
+  std::function<void()> meanwhile_;
+  int error_ = 0;
+  SpoolFile slow_{path_, /*left_over=*/false, [this](const FileDescriptor& file, uint64_t end) {
+                    meanwhile_();
+                    return error_ != 0 ? error_ : SpoolFile::PunchHole(file, end);
+                  }};
+};
+
+TEST_F(SlowHoleTest, WhileItIsMadeNobodyWaitsAndNothingOfItIsRead) {
+  SpoolFile::Piece piece{.offset = 1};
+  meanwhile_ = [&] {
+    piece = slow_.Next(kMiB, false);
+    slow_.Look(Second(2));
+    EXPECT_EQ(slow_.use().begin, 0u);
+  };
+  ASSERT_TRUE(slow_.GiveUpBefore(kMiB / 2).ok());
+  EXPECT_TRUE(piece.empty());
+  EXPECT_GE(slow_.Next(kMiB, false).cut_bytes, kMiB / 2);
+}
+
+TEST_F(SlowHoleTest, WhatLiesBehindItIsSentMeanwhile) {
+  std::string sent;
+  slow_.Acknowledge(kMiB / 2);
+  meanwhile_ = [&] { sent = slow_.Next(kMiB, false).data; };
+  ASSERT_TRUE(slow_.GiveUpBefore(kMiB / 2).ok());
+  EXPECT_EQ(sent, slow_.Next(kMiB, false).data);
+  EXPECT_GT(sent.size(), kMiB / 4);
+}
+
+TEST_F(SlowHoleTest, OneThatCannotBeMadeTakesNothing) {
+  meanwhile_ = [] {};
+  error_ = EIO;
+  EXPECT_FALSE(slow_.GiveUpBefore(kMiB / 2).ok());
+  EXPECT_EQ(slow_.Next(kMiB, false).data.substr(0, 10), "line at 0\n");
 }
 
 TEST_F(SpoolFileTest, OfWhatIsStoredNothingIsMissing) {
