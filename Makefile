@@ -40,10 +40,10 @@ deps:
 demo: programs  ## train a CNN on Fashion-MNIST over one coordinator and two worker daemons
 	@scripts/demo $(BUILD)/bin
 
-test: deps  ## install what the tests need, build, check layers and format, run all tests
+test: deps  ## install what the tests need, build, check layers and format, run all tests, say what was skipped
 	@scripts/deps test
 	@$(MAKE) --no-print-directory all check
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	@tests/skips/skips.py $(BUILD) --output-on-failure -j $(JOBS)
 
 unit: all  ## unit tests, scenarios and simulation only: under a minute
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE slow

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Runs ctest, then says what was skipped, a line a reason.
+
+usage: skips.py BUILD [OPTION OF CTEST]...
+
+With DP_REQUIRE_ALL=1 a skip is an error, but where the reason has nothing to do with what a machine
+lets tests do (OPTIONAL).
+"""
+
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+# All output, the file's name behind them.
+CTEST = ["ctest", "--test-output-size-passed", "100000000", "--test-output-size-failed", "100000000",
+         "--output-junit"]
+# What is looked for in a reason.
+OPTIONAL = {
+    "a GPU, or a host without one": r"GPU|CUDA|NVML|NCCL|cuDNN|this host has a driver",
+    "wheels from the network": r"^kubectl and the schemas cannot be installed",
+    "hierarchies of cgroups v1": r"cgroups? of (freezer|name=systemd|memory)|beside (one of )?v1",
+    "what containers seldom allow": r"^no IPv6 here|^no process may be traced here|files only$",
+    "another PyTorch than the distribution's": r"^torch \d",
+    "a case that a variant of a test has not": r"^one rank |has no step programs",
+}
+UNITTEST = re.compile(r"(?:^|\.\.\. )skipped (?P<quote>['\"])(?P<reason>.*)(?P=quote)$", re.MULTILINE)
+GTEST = re.compile(r"^\S+:\d+: Skipped\n(?P<reason>.*)$", re.MULTILINE)
+
+
+def reasons_of(case):
+    """Of one program: why its cases, or all of it, were skipped."""
+    output = case.findtext("system-out") or ""
+    reasons = [match["reason"] for form in (UNITTEST, GTEST) for match in form.finditer(output)]
+    if case.find("skipped") is not None and not reasons:
+        reasons.append((output.strip() or "no reason given").splitlines()[-1])
+    return [reason.strip() for reason in reasons]
+
+
+def find(results):
+    """{reason: [program, ...]}, a program for each of its cases."""
+    programs = collections.defaultdict(list)
+    for case in xml.etree.ElementTree.parse(results).iter("testcase"):
+        for reason in reasons_of(case):
+            programs[reason].append(case.get("name"))
+    return programs
+
+
+def is_optional(reason):
+    return any(re.search(pattern, reason) for pattern in OPTIONAL.values())
+
+
+def line(reason, programs):
+    return f"SKIPPED {len(programs)}: {reason} ({', '.join(sorted(set(programs)))})"
+
+
+def report(results):
+    """Prints all; returns the exit code."""
+    skipped = find(results)
+    for reason in sorted(skipped, key=lambda reason: (not is_optional(reason), reason)):
+        print(line(reason, skipped[reason]))
+    required = [reason for reason in skipped if not is_optional(reason)]
+    if os.environ.get("DP_REQUIRE_ALL") != "1" or not required:
+        return 0
+    print(f"DP_REQUIRE_ALL=1: {len(required)} of these reasons must not be here", file=sys.stderr)
+    return 1
+
+
+def main(build, *options):
+    results = pathlib.Path(build).resolve() / "tests.xml"
+    results.unlink(missing_ok=True)
+    tests = subprocess.run([*CTEST, results, "--test-dir", build, *options])
+    return max(report(results), tests.returncode)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""What the report of skipped tests reads out of results, and when it is an error."""
+
+import contextlib
+import io
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import skips
+
+UNITTEST = """\
+test_a (__main__.A.test_a) ... skipped 'needs root'
+test_b (__main__.A.test_b)
+What it is about. ... a line of a program
+skipped "it's so"
+test_c (__main__.A.test_c) ... ok
+setUpClass (__main__.B) ... skipped 'needs root'
+"""
+GTEST = """\
+[ RUN      ] A.B
+/src/a_test.cc:25: Skipped
+no cgroup can be made here
+
+[  SKIPPED ] A.B (0 ms)
+"""
+CMAKE = """\
+cmake_minimum_required(VERSION 3.25)
+project(tests NONE)
+enable_testing()
+foreach(name cases whole passes)
+  add_test(NAME ${name} COMMAND sh ${CMAKE_SOURCE_DIR}/${name}.sh)
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+endforeach()
+"""
+
+
+class SkipsTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.addCleanup(os.environ.pop, "DP_REQUIRE_ALL", None)
+
+    def results(self, *cases):
+        """A file with these (name, output), the names of skipped programs with a ! behind."""
+        tags = []
+        for name, output in cases:
+            skipped = "<skipped/>" if name.endswith("!") else ""
+            output = output.replace("<", "&lt;")
+            tags.append(f'<testcase name="{name.rstrip("!")}">{skipped}<system-out>{output}</system-out></testcase>')
+        path = self.dir / "results.xml"
+        path.write_text(f"<testsuite>{''.join(tags)}</testsuite>")
+        return path
+
+    def report(self, *cases, require_all=False):
+        """(exit code, lines)"""
+        os.environ["DP_REQUIRE_ALL"] = "1" if require_all else ""
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+            code = skips.report(self.results(*cases))
+        return code, told.getvalue().splitlines()
+
+    def test_cases_of_both_kinds_are_counted_by_reason(self):
+        code, lines = self.report(("python", UNITTEST), ("cpp", GTEST), ("more", UNITTEST))
+        self.assertEqual(code, 0)
+        self.assertEqual(lines, ["SKIPPED 2: it's so (more, python)",
+                                 "SKIPPED 4: needs root (more, python)",
+                                 "SKIPPED 1: no cgroup can be made here (cpp)"])
+
+    def test_a_program_that_is_skipped_as_a_whole_says_why_last(self):
+        self.assertEqual(self.report(("whole!", "looking\nno torch here\n"), ("silent!", "")),
+                         (0, ["SKIPPED 1: no reason given (silent)", "SKIPPED 1: no torch here (whole)"]))
+
+    def test_where_nothing_was_skipped_nothing_is_said(self):
+        self.assertEqual(self.report(("all", "test_a ... ok\n"), require_all=True), (0, []))
+
+    def test_where_all_is_required_a_skip_is_an_error(self):
+        code, lines = self.report(("cpp", GTEST), require_all=True)
+        self.assertEqual((code, len(lines)), (1, 2))
+
+    def test_a_gpu_is_never_required(self):
+        no_gpu = GTEST.replace("no cgroup can be made here", "no CUDA device")
+        self.assertEqual(self.report(("cuda", no_gpu), require_all=True)[0], 0)
+
+    def test_what_ctest_writes_is_understood(self):
+        (self.dir / "CMakeLists.txt").write_text(CMAKE)
+        (self.dir / "cases.sh").write_text(f"cat << 'end'\n{UNITTEST * 100}end\n")
+        (self.dir / "whole.sh").write_text("echo no torch here; exit 77\n")
+        (self.dir / "passes.sh").write_text("echo fine\n")
+        subprocess.run(["cmake", "-S", self.dir, "-B", self.dir / "b"], check=True, capture_output=True)
+        done = subprocess.run([skips.__file__, self.dir / "b"], check=True, capture_output=True, text=True)
+        self.assertEqual(done.stdout.splitlines()[-3:], ["SKIPPED 100: it's so (cases)",
+                                                         "SKIPPED 200: needs root (cases)",
+                                                         "SKIPPED 1: no torch here (whole)"])
+
+    def test_a_test_that_fails_is_still_one(self):
+        (self.dir / "CMakeLists.txt").write_text(CMAKE)
+        for name in ("cases", "whole", "passes"):
+            (self.dir / f"{name}.sh").write_text("exit 1\n")
+        subprocess.run(["cmake", "-S", self.dir, "-B", self.dir / "b"], check=True, capture_output=True)
+        self.assertNotEqual(subprocess.run([skips.__file__, self.dir / "b"], capture_output=True).returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
