@@ -77,6 +77,15 @@ class Report:
         return 0 if count["PASS"] else CANNOT_RUN
 
 
+def wanted(names, given):
+    """Those of the names that are given, each by itself or, where there is none, by its beginning; all where
+    nothing is given."""
+    if not given:
+        return set(names)
+    return {name for name in names for each in given
+            if name == each or (each not in names and name.startswith(each))}
+
+
 def last_lines(text):
     return "\n".join(text.strip().splitlines()[-LINES_SHOWN:])
 

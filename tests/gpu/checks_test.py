@@ -54,6 +54,16 @@ class ReportTest(unittest.TestCase):
         self.assertIn("0 passed, 0 failed, 1 skipped", self.out.getvalue())
 
 
+class WantedTest(unittest.TestCase):
+    NAMES = ("group_1", "group_2", "product_gpt2", "product_gpt2_bf16")
+
+    def test_a_check_is_chosen_by_its_name_or_else_by_the_beginning(self):
+        self.assertEqual(checks.wanted(self.NAMES, ["product_gpt2"]), {"product_gpt2"})
+        self.assertEqual(checks.wanted(self.NAMES, ["group", "product_gpt2_bf16"]),
+                         {"group_1", "group_2", "product_gpt2_bf16"})
+        self.assertEqual(checks.wanted(self.NAMES, []), set(self.NAMES))
+
+
 class LimitTest(unittest.TestCase):
     def test_a_check_that_takes_too_long_fails(self):
         now = [0]

@@ -1,17 +1,18 @@
 """The two sides of the GPU benchmarks: dp through dpctl, and PyTorch in processes of its own. Each method
-measures once; it raises Missing, with the reason, where there is no figure."""
+measures once and returns (value, with what); it raises Missing, with the reason, where there is no figure."""
 
 import json
+import os
 import pathlib
 import re
 import statistics
 import subprocess
+import tempfile
 import time
 
-import gpu_host
 import jobs
-from checks import Failed, Limit, Skipped, last_lines, run, stop
-from measure import Missing
+from checks import Failed, Limit, Skipped, last_lines, run, stop, succeed
+from measure import Missing, cost, rounded
 from product_checks import Product
 from reading import until
 from sample_data import write_noise_images, write_tokens
@@ -21,6 +22,8 @@ SECONDS_MAX = 600
 OUT_OF_MEMORY = 3
 # The first that fits; each side has its own.
 BATCHES = (64, 48, 32, 16, 8)
+# Of the CNN, for what is measured of one batch only.
+SMALL_BATCH = 128
 
 
 class Sizes:
@@ -34,7 +37,16 @@ class Sizes:
         self.batches = (4,) if rehearse else BATCHES
         self.steps, self.rounds = (3, 2) if rehearse else (20, 3)
         self.images = 640 if rehearse else 60000
-        self.precision = "float32" if rehearse else "bf16"
+
+    def precision(self, wanted):
+        """Of ours: CPUs have one."""
+        return "float32" if self.tiny else wanted
+
+
+def no_caches(folder):
+    """Variables with which nothing is found that earlier runs have kept: plans, compiled kernels."""
+    return {name: tempfile.mkdtemp(dir=folder)
+            for name in ("XDG_CACHE_HOME", "CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR")}
 
 
 def first_that_fits(batches, measure):
@@ -53,33 +65,37 @@ class Ours:
         self.programs, self.sizes = programs, sizes
         try:
             self.product = Product(programs, folder, sizes.slots)
-        except Skipped as why:
+        except (Failed, Skipped) as why:
             raise Missing(str(why)) from None
-        self.batches = sizes.batches
+        self.batches, self.warm = sizes.batches, False
 
-    def _epochs(self, job):
-        """Images or tokens a second of each epoch but the first, which warms up; None where memory does not do."""
+    def _rate(self, job):
+        """Images or tokens a second, the median of the epochs but the first, which warms up; None where memory does
+        not do."""
         try:
             output, _ = self.product.run(job, Limit(SECONDS_MAX))
         except Failed as why:
             if re.search(r"out of memory|RESOURCE_EXHAUSTED", str(why)):
                 return None
-            raise Missing(str(why)) from None
-        return [float(rate) for rate in re.findall(r"epoch \d+/\d+.* ([0-9.]+) \w+/s", output)][1:]
+            raise
+        rates = [float(rate) for rate in re.findall(r"epoch \d+/\d+.* ([0-9.]+) \w+/s", output)][1:]
+        if not rates:
+            raise Missing(f"no epoch behind the first told its rate\n{last_lines(output)}")
+        return statistics.median(rates)
 
-    def _gpt_rate(self, batch):
+    def _gpt_rate(self, batch, precision):
         sizes = self.sizes
         windows = batch * sizes.steps
         tokens = write_tokens(self.product.folder / f"tokens-{batch}.bin", windows * sizes.gpt["context"] + 1,
                               sizes.gpt["vocabulary"])
-        rates = self._epochs(jobs.gpt(f"gpt-{batch}", tokens, sizes.slots, batch, epochs=1 + sizes.rounds,
-                                      precision=sizes.precision))
-        return None if rates is None else statistics.median(rates)
+        return self._rate(jobs.gpt(f"gpt-{batch}", tokens, sizes.slots, batch, epochs=1 + sizes.rounds,
+                                   precision=precision))
 
     def gpt_tokens_per_second(self):
-        batch, rate = first_that_fits(self.batches, self._gpt_rate)
+        precision = self.sizes.precision("bf16")
+        batch, rate = first_that_fits(self.batches, lambda batch: self._gpt_rate(batch, precision))
         self.batches = (batch,)
-        return rate
+        return rate, {"batch": batch, "precision": precision}
 
     def _cnn(self, name, batch, **train):
         data = self.product.folder / "noise"
@@ -87,35 +103,53 @@ class Ours:
             write_noise_images(data, self.sizes.images)
         return jobs.cnn(name, data, self.sizes.slots, globalBatchSize=batch, evaluateEvery=0, **train)
 
-    def cnn_images_per_second(self, batch):
-        rates = self._epochs(self._cnn(f"cnn-{batch}", batch, epochs=1 + self.sizes.rounds))
-        if not rates:
-            raise Missing("no epoch told its rate")
-        return statistics.median(rates)
+    def _cnn_rate(self, name, batch, **train):
+        rate = self._rate(self._cnn(name, batch, epochs=1 + self.sizes.rounds, **train))
+        if rate is None:
+            raise Missing(f"a batch of {batch} does not fit into memory")
+        return rate
 
-    def ddp_overhead_percent(self):
+    def cnn_images_per_second(self, batch, precision):
+        precision = self.sizes.precision(precision)
+        rate = self._cnn_rate(f"cnn-{batch}-{precision}", batch, precision=precision)
+        return rate, {"batch": batch, "precision": precision}
+
+    def _reducer_percent(self):
         command = [self.programs.test("ddp_overhead"), "--device", self.sizes.device]
         if self.sizes.tiny:
             command += ["--batch", "16", "--steps", "10", "--rounds", "3"]
-        code, output = run(command, Limit(SECONDS_MAX), gpu_host.environment())
-        if code != 0:
-            raise Missing(last_lines(output))
-        times = json.loads(output.splitlines()[-1])
+        times = json.loads(succeed(command, Limit(SECONDS_MAX), self.product.environment()).splitlines()[-1])
         return 100 * (times["with_ddp_ms"] / times["without_ms"] - 1)
 
-    def seconds_to_first_step(self):
-        job = self._cnn("first-step", 128, maxSteps=1, epochs=1)
+    def ddp_overhead_percent(self):
+        """Beside it the steps that the product itself takes: alone it goes without the reducer, but where a trace
+        is wanted."""
+        traced = str(self.product.folder / "trace.jsonl")
+        step, reduced = (1000 * SMALL_BATCH / self._cnn_rate(f"cnn-{name}", SMALL_BATCH, **train)
+                         for name, train in (("alone", {}), ("traced", {"trace": traced})))
+        about = {"step_ms": rounded(step), "step_with_reducer_ms": rounded(reduced)}
+        return cost(self._reducer_percent()), about
+
+    def _first_step(self, env):
+        job = self._cnn("first-step", SMALL_BATCH, maxSteps=1, epochs=1)
         path = self.product.folder / "first-step.json"
         path.write_text(json.dumps(job))
-        return seconds_until([self.product.dpctl, "run", "--local", path], "finished 1 steps",
-                             gpu_host.environment())
+        return seconds_until([self.product.dpctl, "run", "--local", path], "finished 1 steps", env)
+
+    def seconds_to_first_step(self, cold):
+        if cold:
+            return self._first_step({**self.product.environment(), **no_caches(self.product.folder)}), {}
+        if not self.warm:
+            self._first_step(self.product.environment())
+            self.warm = True
+        return self._first_step(self.product.environment()), {}
 
 
 class PyTorch:
     """Its processes see the environment as it is, and find CUDA by themselves."""
 
-    def __init__(self, python, sizes):
-        self.python, self.sizes = python, sizes
+    def __init__(self, python, folder, sizes):
+        self.python, self.folder, self.sizes = python, folder, sizes
         code, output = run([python, "-c", "import torch; print(torch.__version__)"], Limit(SECONDS_MAX))
         why = (output.strip().splitlines() or ["no reason"])[-1]
         self.missing = None if code == 0 else f"{python} has no PyTorch: {why}"
@@ -128,10 +162,7 @@ class PyTorch:
             raise Missing(self.missing)
         command = [self.python, PEERS / script, "--device", self.sizes.device, "--rounds", self.sizes.rounds,
                    *options]
-        try:
-            code, output = run(command, Limit(SECONDS_MAX))
-        except Failed as why:
-            raise Missing(str(why)) from None
+        code, output = run(command, Limit(SECONDS_MAX))
         if code == OUT_OF_MEMORY:
             return None
         found = [line for line in output.splitlines() if line.startswith("{")]
@@ -149,28 +180,33 @@ class PyTorch:
 
         batch, found = first_that_fits(self.batches.get(variant, self.sizes.batches), rate)
         self.batches[variant] = (batch,)
-        return found
+        return found, {"batch": batch, "precision": "bf16", "torch": self.version}
 
-    def _cnn(self, *options):
-        return self._ask("cnn.py", "--images", self.sizes.images, *options)
+    def _cnn(self, batch, *options):
+        told = self._ask("cnn.py", "--images", self.sizes.images, "--batch", batch, *options)
+        if told is None:
+            raise Missing(f"a batch of {batch} does not fit into memory")
+        return told
 
-    def cnn_images_per_second(self, variant, batch):
-        return self._cnn("--variant", variant, "--batch", batch)["images_per_second"]
+    def cnn_images_per_second(self, variant, batch, precision):
+        told = self._cnn(batch, "--variant", variant, "--precision", precision)
+        return told["images_per_second"], {"batch": batch, "precision": precision, "torch": self.version}
 
     def ddp_overhead_percent(self):
-        plain, wrapped = self._cnn("--batch", 128), self._cnn("--batch", 128, "--ddp")
-        return 100 * (wrapped["step_ms"] / plain["step_ms"] - 1)
+        plain, wrapped = self._cnn(SMALL_BATCH), self._cnn(SMALL_BATCH, "--ddp")
+        return cost(100 * (wrapped["step_ms"] / plain["step_ms"] - 1)), {"torch": self.version}
 
-    def seconds_to_first_step(self):
+    def seconds_to_first_step(self, cold):
         if self.missing:
             raise Missing(self.missing)
         command = [self.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1",
                    PEERS / "cnn.py", "--ddp", "--steps-max", "1", "--device", self.sizes.device,
                    "--images", self.sizes.images]
-        return seconds_until(command, "first step")
+        env = {**os.environ, **(no_caches(self.folder) if cold else {})}
+        return seconds_until(command, "first step", env), {"torch": self.version}
 
 
-def seconds_until(command, text, env=None):
+def seconds_until(command, text, env):
     """From starting a program until it prints `text`; it is let come to its end."""
     limit = Limit(SECONDS_MAX)
     began = time.perf_counter()
@@ -181,8 +217,8 @@ def seconds_until(command, text, env=None):
         seconds = time.perf_counter() - began
         process.communicate(timeout=limit.left())
         return seconds
-    except (Failed, subprocess.TimeoutExpired) as why:
-        raise Missing(str(why)) from None
+    except subprocess.TimeoutExpired:
+        raise Missing(f"it did not end after '{text}'") from None
     finally:
         stop(process)
         process.stdout.close()

@@ -1,17 +1,19 @@
 """The preset cnn in PyTorch, images on the device before the clock starts, gathered there in a random order.
-Prints {"images_per_second": ..., "step_ms": ...}, the medians of the rounds, and "first step" after the first.
+Prints {"images_per_second": ..., "step_ms": ...}, the medians of the rounds, and "first step" after the first;
+without the memory for it, it ends with 3.
 
     cnn.py --variant eager|compile|reduce_overhead|graph [--batch 128] [--images 60000] [--rounds 3]
-           [--precision float32|bf16] [--ddp] [--steps-max 0] [--device cuda]
+           [--precision float32|tf32|bf16] [--ddp] [--steps-max 0] [--device cuda]
 
-A round is an epoch. float32 may use TF32. With --ddp the model is DistributedDataParallel's, with
-torchrun's environment or as a world of one.
+A round is an epoch. float32 is computed in full; bf16 is autocast over float32 weights. With --ddp the model is
+DistributedDataParallel's, with torchrun's environment or as a world of one.
 """
 
 import argparse
 import json
 import os
 import statistics
+import sys
 import time
 
 import torch
@@ -23,6 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 VARIANTS = ("eager", "compile", "reduce_overhead", "graph")
 # What PyTorch asks for before a capture of DistributedDataParallel; enough for every other variant.
 WARM_UP_STEPS = 12
+OUT_OF_MEMORY = 3
 
 
 def cnn():
@@ -109,7 +112,7 @@ def arguments():
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--images", type=int, default=60000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
+    parser.add_argument("--precision", choices=("float32", "tf32", "bf16"), default="float32")
     parser.add_argument("--ddp", action="store_true")
     parser.add_argument("--steps-max", type=int, default=0)
     parser.add_argument("--device", default="cuda")
@@ -125,8 +128,15 @@ def join(options):
 
 
 def main():
-    options = arguments()
-    torch.set_float32_matmul_precision("high")
+    try:
+        measure(arguments())
+    except torch.cuda.OutOfMemoryError:
+        sys.exit(OUT_OF_MEMORY)
+
+
+def measure(options):
+    torch.set_float32_matmul_precision("highest" if options.precision == "float32" else "high")
+    torch.backends.cudnn.allow_tf32 = options.precision != "float32"
     if options.ddp:
         join(options)
     training = Training(options)

@@ -1,0 +1,81 @@
+"""tests/gpu/bench itself, small and on CPUs, beside a peer that stands for PyTorch.
+
+    bench_test.py BUILD_DIR
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = sys.argv.pop(1)
+BENCH = pathlib.Path(__file__).with_name("bench")
+# What the peers' scripts print, by how they are called.
+PEER = """#!/bin/sh
+case "$*" in
+  *"import torch"*) echo 1.2.3 ;;
+  *torch.distributed.run*) echo "first step" ;;
+  *gpt2.py*) echo '{"tokens_per_second": 100}' ;;
+  *"--batch 640"*) exit 3 ;;
+  *--ddp*) echo '{"images_per_second": 90, "step_ms": 11}' ;;
+  *cnn.py*) echo '{"images_per_second": 100, "step_ms": 10}' ;;
+esac
+"""
+NO_PEER = "#!/bin/sh\necho 'No module named torch'; exit 1\n"
+
+
+def variants(*groups):
+    return [f"{group}_{variant}" for group in groups for variant in ("eager", "compile")]
+
+
+GPT = [*variants("gpt2_124m"), "gpt2_124m_best"]
+CNN = variants("cnn_128_float32", "cnn_128_tf32", "cnn_128_bf16")
+LARGE_CNN = variants("cnn_1024_float32", "cnn_1024_tf32", "cnn_1024_bf16")
+COSTS = ["ddp_overhead_1_rank", "first_step_cold", "first_step_warm"]
+
+
+class RehearsalTest(unittest.TestCase):
+    def rows(self, peer, *names):
+        """By name, in their order."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        python = pathlib.Path(folder) / "python"
+        python.write_text(peer)
+        python.chmod(0o755)
+        done = subprocess.run([BENCH, "--build", BUILD, "--rehearse", "--rounds", "1", "--python", python, *names],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.told = done.stderr
+        return {row["name"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+    def test_every_row_comes_with_both_figures_and_what_they_were_measured_with(self):
+        rows = self.rows(PEER)
+        self.assertEqual(list(rows), [*GPT, *CNN, *LARGE_CNN, *COSTS])
+        for name, row in rows.items():
+            self.assertIsNotNone(row["ours"], row)
+            self.assertNotIn("ours_why", row)
+            if name in LARGE_CNN:
+                self.assertEqual((row["peer"], row["ratio"]), (None, None))
+                self.assertIn("640 does not fit", row["peer_why"])
+                continue
+            self.assertIsNotNone(row["peer"], row)
+            self.assertEqual(row["peer_torch"], "1.2.3")
+            if name != "ddp_overhead_1_rank":  # what cannot be told from noise has no ratio
+                self.assertGreater(row["ratio"], 0)
+        self.assertEqual((rows["gpt2_124m_best"]["ours_batch"], rows["gpt2_124m_best"]["peer_batch"]), (4, 4))
+        self.assertEqual([rows[f"cnn_128_{each}_eager"]["peer_precision"] for each in ("float32", "tf32", "bf16")],
+                         ["float32", "tf32", "bf16"])
+        self.assertGreater(rows["ddp_overhead_1_rank"]["ours_step_ms"], 0)
+
+    def test_without_pytorch_ours_is_measured_alone_and_the_row_says_why(self):
+        rows = self.rows(NO_PEER, "gpt2", "first_step_warm")
+        self.assertEqual(list(rows), [*GPT, "first_step_warm"])
+        for row in rows.values():
+            self.assertGreater(row["ours"], 0)
+            self.assertEqual((row["peer"], row["ratio"]), (None, None))
+            self.assertIn("No module named torch", row["peer_why"])
+
+
+if __name__ == "__main__":
+    unittest.main()
