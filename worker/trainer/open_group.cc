@@ -44,13 +44,13 @@ absl::StatusOr<OpenedGroup> OpenNccl(Store& store, const Environment& environmen
 
 absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
                                       const Environment& environment, const Timeouts& timeouts,
-                                      void* stream) {
+                                      const RankModel& model) {
   DP_RETURN_IF_ERROR(CheckBackend(backend, environment.on_gpu));
   const engine::GroupOptions options{.timeout = timeouts.collective};
   if (environment.world_size == 1) {
     return OpenedGroup{{}, std::move(engine::MakeLocalGroups(1, options)[0]), "local"};
   }
-  if (environment.on_gpu) return OpenNccl(store, environment, timeouts, stream);
+  if (environment.on_gpu) return OpenNccl(store, environment, timeouts, model.device->stream());
   DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Group> group,
                       engine::ConnectGloo(store, environment.rank, environment.world_size,
                                           {.group = options,

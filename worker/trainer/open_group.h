@@ -10,6 +10,7 @@
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/collectives/nccl_api.h"
 #include "worker/trainer/environment.h"
+#include "worker/trainer/rank_model.h"
 
 namespace dp::trainer {
 
@@ -19,13 +20,15 @@ struct OpenedGroup {
   std::string backend;  // the one chosen: "gloo", "nccl", or "local" for a world of one rank
 };
 
-// Binds the ranks of this generation together: by NCCL where they compute on GPUs, whose work is
-// given to `stream`, else by Gloo. `backend` is "auto" or a name; ranks find each other through
-// `store`. Blocks until all are connected, which those that load data do later than others.
+// Binds the ranks of this generation together: by NCCL where `model` is on a GPU, else by Gloo.
+// `backend` is "auto" or a name; ranks find each other through `store`. Blocks until all are
+// connected, which those that load data do later than others. The model is made before: from here
+// on a rank that is late for an operation is missed within the time of one, and making a model,
+// which times algorithms on a GPU, may take longer.
 // Errors: InvalidArgument unknown backend; Unimplemented a backend that this build or host lacks;
 // DeadlineExceeded names the ranks that did not arrive.
 absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
                                       const Environment& environment, const Timeouts& timeouts,
-                                      void* stream = nullptr);
+                                      const RankModel& model);
 
 }  // namespace dp::trainer

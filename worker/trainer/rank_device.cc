@@ -14,6 +14,4 @@ absl::StatusOr<std::unique_ptr<engine::Device>> OpenRankDevice(const Environment
                                    "; 'dp-trainer-cuda --self-check' on this host says more"));
 }
 
-void* StreamOf(engine::Device& device) { return device.stream(); }
-
 }  // namespace dp::trainer

@@ -13,8 +13,4 @@ namespace dp::trainer {
 absl::StatusOr<std::unique_ptr<engine::Device>> OpenRankDevice(const Environment& environment,
                                                                int threads);
 
-// What the device's work is given to, so that a group's operations begin after it; null where its
-// calls return when they are done.
-void* StreamOf(engine::Device& device);
-
 }  // namespace dp::trainer

@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/trainer/open_group.h"
+#include "worker/trainer/testing/striped_images.h"
 
 namespace dp::trainer {
 namespace {
@@ -14,7 +15,7 @@ using testing::StartsWith;
 TEST(RankDeviceTest, ARankComputesOnTheCpuUnlessItsDaemonSaysOtherwise) {
   auto device = OpenRankDevice({}, /*threads=*/1);
   ASSERT_TRUE(device.ok()) << device.status();
-  EXPECT_EQ(StreamOf(**device), nullptr);
+  EXPECT_EQ((*device)->stream(), nullptr);
 }
 
 TEST(RankDeviceTest, AGpuThatCannotBeUsedFailsTheRankWithWhereToLook) {
@@ -27,9 +28,11 @@ TEST(RankDeviceTest, AGpuThatCannotBeUsedFailsTheRankWithWhereToLook) {
 class OpenGroupTest : public testing::Test {
  protected:
   absl::StatusOr<OpenedGroup> Open(const std::string& backend, bool on_gpu) {
-    return OpenGroup(backend, store_, {.rank = 0, .world_size = 1, .on_gpu = on_gpu}, {});
+    const Environment environment{.rank = 0, .world_size = 1, .on_gpu = on_gpu};
+    return OpenGroup(backend, store_, environment, {}, model_);
   }
   HashStore store_;
+  const RankModel model_ = *MakeRankModel(APlan(), StripedImages(/*size=*/8), /*batch_size=*/2);
 };
 
 TEST_F(OpenGroupTest, ARankThatIsAloneNeedsNoBackendOnAnyDevice) {

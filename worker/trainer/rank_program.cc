@@ -33,6 +33,7 @@
 #include "worker/trainer/rank_model.h"
 #include "worker/trainer/resume.h"
 #include "worker/trainer/saver.h"
+#include "worker/trainer/shared_plans.h"
 #include "worker/trainer/train_loop.h"
 #include "worker/trainer/world_session.h"
 
@@ -173,18 +174,20 @@ class RankProgram {
                                              MetricLog& metrics) {
     DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Device> device,
                         OpenRankDevice(environment_, plan.threads));
-    DP_ASSIGN_OR_RETURN(OpenedGroup opened, OpenGroup(plan.backend, store_, environment_,
-                                                      TimeoutsOf(plan), StreamOf(*device)));
-    return Train(plan, data, metrics, opened, std::move(device));
+    const int rank = environment_.rank, world_size = environment_.world_size;
+    engine::GlobalBatchSampler sampler = TrainSampler(plan, *data.train, rank, world_size);
+    SharedPlans plans(store_, rank, world_size, TimeoutsOf(plan).rendezvous);
+    DP_ASSIGN_OR_RETURN(RankModel model,
+                        plans.MakeModel(plan, *data.train, sampler.capacity(), std::move(device)));
+    DP_ASSIGN_OR_RETURN(OpenedGroup opened,
+                        OpenGroup(plan.backend, store_, environment_, TimeoutsOf(plan), model));
+    return Train(plan, data, metrics, opened, sampler, model);
   }
 
   absl::StatusOr<TrainingEnd> Train(const TrainingPlan& plan, const Datasets& data,
                                     MetricLog& metrics, OpenedGroup& opened,
-                                    std::unique_ptr<engine::Device> device) {
+                                    engine::GlobalBatchSampler& sampler, RankModel& model) {
     engine::Group& group = *opened.group;
-    engine::GlobalBatchSampler sampler = TrainSampler(plan, *data.train, group);
-    DP_ASSIGN_OR_RETURN(RankModel model,
-                        MakeRankModel(plan, *data.train, sampler.capacity(), std::move(device)));
     DP_RETURN_IF_ERROR(engine::AlignReplicas(group, model.layout, model.values->span()));
     engine::Reducer reducer(group, model.averaged, model.gradients->span(),
                             {.buckets = BucketsOf(plan)}, clock_);

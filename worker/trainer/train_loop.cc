@@ -19,11 +19,11 @@ constexpr int64_t kTracedSteps = 100;
 }  // namespace
 
 engine::GlobalBatchSampler TrainSampler(const TrainingPlan& plan, const engine::Dataset& dataset,
-                                        const engine::Group& group) {
+                                        int rank, int world_size) {
   return engine::GlobalBatchSampler({.n = dataset.size(),
                                      .global_batch_size = plan.global_batch_size,
-                                     .rank = group.rank(),
-                                     .world_size = group.size(),
+                                     .rank = rank,
+                                     .world_size = world_size,
                                      .shuffle = plan.shuffle,
                                      .seed = plan.seed,
                                      .drop_last = plan.drop_last});

@@ -18,9 +18,9 @@
 
 namespace dp::trainer {
 
-// The batches of a plan for one rank of `group`.
+// The batches of a plan for one rank.
 engine::GlobalBatchSampler TrainSampler(const TrainingPlan& plan, const engine::Dataset& dataset,
-                                        const engine::Group& group);
+                                        int rank, int world_size);
 
 // Steps of the whole training.
 int64_t StepsTotal(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler);

@@ -27,7 +27,7 @@ void TrainRank(
     const std::function<void(RankModel&)>& spoil = [](RankModel&) {}) {
   const StripedImages train(/*size=*/50);
   const StripedImages test(/*size=*/13);
-  engine::GlobalBatchSampler sampler = TrainSampler(plan, train, group);
+  engine::GlobalBatchSampler sampler = TrainSampler(plan, train, group.rank(), group.size());
   absl::StatusOr<RankModel> model = MakeRankModel(plan, train, sampler.capacity());
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_TRUE(engine::AlignReplicas(group, model->layout, model->values->span()).ok());

@@ -163,6 +163,12 @@ class Device {
   virtual void Write(absl::Span<const float> host, absl::Span<float> array) = 0;
   virtual void Read(absl::Span<const float> array, absl::Span<float> host) const = 0;
 
+  // Which of several ways to compute was found fastest for the networks compiled so far, in words
+  // of the device's own; empty where there is one way. A device of the same kind that takes it
+  // before it compiles the same computes in the same ways, and so the same bits.
+  virtual std::string plans() const { return ""; }
+  virtual void TakePlans(absl::string_view /*plans*/) {}
+
   // The first error of the device or its library since it was opened. Results after an error mean
   // nothing; a device does not recover. Always OK on the CPU.
   virtual absl::Status status() const = 0;

@@ -102,7 +102,8 @@ class Training {
   void RunRank(const Options& options, engine::Group& group, Outcome& outcome,
                absl::Notification& next_step_begun) {
     const StripedImages train(/*size=*/50), test(/*size=*/13);
-    engine::GlobalBatchSampler sampler = TrainSampler(options.plan, train, group);
+    engine::GlobalBatchSampler sampler =
+        TrainSampler(options.plan, train, group.rank(), group.size());
     absl::StatusOr<std::unique_ptr<engine::Device>> device = options.open_device();
     ASSERT_TRUE(device.ok()) << device.status();
     absl::StatusOr<RankModel> model =

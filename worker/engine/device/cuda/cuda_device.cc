@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -92,6 +93,9 @@ class CudaDevice final : public Device {
     DP_CHECK(host.size() == array.size());
     Copy(array.data(), host.data(), host.size(), cudaMemcpyDeviceToHost);
   }
+
+  std::string plans() const override { return context_.plans().Used(); }
+  void TakePlans(absl::string_view plans) override { context_.plans().Take(plans); }
 
   absl::Status status() const override { return context_.status(); }
   void* stream() const override { return context_.stream(); }

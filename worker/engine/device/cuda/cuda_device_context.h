@@ -23,6 +23,7 @@ class DeviceContext {
 
   cudaStream_t stream() const { return stream_.get(); }
   Planning planning();
+  PlanCache& plans() { return cache_; }
   // Keeps what plans have found fastest for the next process; where that cannot be written, the
   // next one finds out itself.
   void SavePlans();

@@ -71,9 +71,10 @@ PlanCache::PlanCache(std::string file, std::string environment)
   }
 }
 
-absl::optional<std::string> PlanCache::Find(absl::string_view plan) const {
+absl::optional<std::string> PlanCache::Find(absl::string_view plan) {
   const auto found = choices_.find(plan);
   if (found == choices_.end()) return absl::nullopt;
+  used_.insert(found->first);
   return found->second;
 }
 
@@ -82,10 +83,23 @@ void PlanCache::Put(absl::string_view plan, absl::string_view choice) {
   DP_CHECK(choice.find_first_of("\t\n") == choice.npos);
   const bool known = choices_.contains(plan);
   if (!known && choices_.size() >= kPlanCacheSizeMax) return;
+  used_.insert(std::string(plan));
   std::string& held = choices_[std::string(plan)];
   if (known && held == choice) return;
   held = std::string(choice);
   unsaved_ = true;
+}
+
+std::string PlanCache::Used() const {
+  std::vector<PlanChoice> choices;
+  for (const std::string& plan : used_) choices.push_back({environment_, plan, choices_.at(plan)});
+  return PrintPlanFile(choices);
+}
+
+void PlanCache::Take(absl::string_view used) {
+  for (const PlanChoice& each : ParsePlanFile(used).choices) {
+    if (each.environment == environment_) Put(each.plan, each.choice);
+  }
 }
 
 absl::Status PlanCache::Save() {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
@@ -22,10 +23,15 @@ class PlanCache {
   // and Save writes nothing.
   PlanCache(std::string file, std::string environment);
 
-  absl::optional<std::string> Find(absl::string_view plan) const;
+  absl::optional<std::string> Find(absl::string_view plan);
   // `plan` names operation, shape, types and epilogue; neither text has a tab or a line break.
   // Past kPlanCacheSizeMax choices it forgets new ones.
   void Put(absl::string_view plan, absl::string_view choice);
+  // The choices that were found or put here, as text for Take.
+  std::string Used() const;
+  // Puts the choices of another process of the same environment, in the place of its own where both
+  // have one; those of another environment, and what is damaged, are left out.
+  void Take(absl::string_view used);
   // Writes what was put since the last Save, beside what other processes have written meanwhile.
   // Readers see the old file or the new one. Errors: what the system refused, with the path; the
   // choices stay in memory.
@@ -35,6 +41,7 @@ class PlanCache {
   const std::string file_;
   const std::string environment_;
   absl::btree_map<std::string, std::string> choices_;  // plan to choice, of this environment
+  absl::btree_set<std::string> used_;                  // plans
   bool unsaved_ = false;
 };
 

@@ -53,6 +53,35 @@ TEST_F(PlanCacheTest, AnotherCardOrVersionDoesNotSeeIt) {
   EXPECT_EQ(Open("card A, cublasLt 2").Find("gemm m=1"), absl::nullopt);
 }
 
+TEST_F(PlanCacheTest, WhatOneHasUsedIsTakenByAnotherInThePlaceOfItsOwn) {
+  Keep(kCard, "not of this model", "3");
+  PlanCache first = Open(), second = Open();
+  first.Put("gemm", "7");
+  second.Put("gemm", "8");
+  second.Take(first.Used());
+  EXPECT_EQ(second.Find("gemm"), "7");
+  EXPECT_EQ(second.Used(), first.Used());
+  EXPECT_EQ(ParsePlanFile(first.Used()).choices.size(), 1u);
+  ASSERT_TRUE(second.Save().ok());
+  EXPECT_EQ(Open().Find("gemm"), "7");
+}
+
+TEST_F(PlanCacheTest, WhatWasFoundIsUsed) {
+  Keep(kCard, "gemm", "7");
+  PlanCache cache = Open();
+  EXPECT_TRUE(ParsePlanFile(cache.Used()).choices.empty());
+  EXPECT_EQ(cache.Find("gemm"), "7");
+  EXPECT_EQ(ParsePlanFile(cache.Used()).choices.size(), 1u);
+}
+
+TEST_F(PlanCacheTest, WhatIsOfAnotherCardOrDamagedIsNotTaken) {
+  PlanCache other = Open("card B"), cache = Open();
+  other.Put("gemm", "7");
+  cache.Take(other.Used());
+  cache.Take("no plans");
+  EXPECT_EQ(cache.Find("gemm"), absl::nullopt);
+}
+
 TEST_F(PlanCacheTest, SavingLeavesTheChoicesOfOthers) {
   PlanCache first = Open();
   PlanCache second = Open("card B");
