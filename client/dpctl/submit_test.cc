@@ -65,8 +65,7 @@ TEST_F(SubmitTest, ADryRunPrintsAJobFileThatMeansTheSame) {
   }
 }
 
-TEST_F(SubmitTest, ADryRunShowsDefaultsThatAreZero) {
-  EXPECT_EQ(Dpctl("submit --dry-run " + file_).out, R"(apiVersion: dp/v1
+constexpr char kWithDefaults[] = R"(apiVersion: dp/v1
 kind: Job
 name: small
 ranks: 1
@@ -123,7 +122,10 @@ slots: any
 preemptible: false
 grace: 10s
 detectWithin: 30s
-)");
+)";
+
+TEST_F(SubmitTest, ADryRunShowsDefaultsThatAreZero) {
+  EXPECT_EQ(Dpctl("submit --dry-run " + file_).out, kWithDefaults);
 }
 
 TEST_F(SubmitTest, ADryRunOfACommandMeansTheSame) {

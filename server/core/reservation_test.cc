@@ -230,45 +230,75 @@ TEST(ReservationTest, WhereNobodyKnowsWhenTheHeadStartsNothingGoesAheadThatItCou
   EXPECT_GT(checked, 100);
 }
 
-// Over many rounds, with jobs that end before their time: the head starts by when it was promised.
+// A cluster over many minutes, in which jobs end at their time, or before it by chance.
+class QueueOverTime {
+ public:
+  explicit QueueOverTime(uint64_t seed) : random_(seed * 7919), input_(Cluster(seed).Input()) {}
+
+  // One minute, in which jobs are placed. Returns false when none waits any more.
+  bool Next() {
+    if (input_.queue.empty()) return false;
+    input_.now = kNow + absl::Minutes(minute_++);
+    SlotSupply supply(input_.workers);
+    EndSome(supply);
+    Note(supply, input_);
+    for (const PlaceJob& place : PlanPlacement(input_).place) Run(place, supply);
+    Note(supply, input_);
+    return FindHead(supply);
+  }
+
+  // Whether the first that waits should have started by now, as it was promised.
+  bool was_late() const { return was_late_; }
+  // How many were placed that had been promised a time.
+  int kept() const { return kept_; }
+
+ private:
+  void EndSome(SlotSupply& supply) {
+    std::erase_if(input_.running, [&](const RunningJob& job) {
+      const bool over = job.until <= input_.now || NextRandom(random_) % 8 == 0;
+      if (over) supply.Give(job.slots);
+      return over;
+    });
+  }
+  void Run(const PlaceJob& place, SlotSupply& supply) {
+    const auto job = std::find_if(input_.queue.begin(), input_.queue.end(),
+                                  [&](const auto& each) { return each.id == place.job; });
+    supply.Take(place.slots);
+    input_.running.push_back(
+        {.id = job->id, .slots = place.slots, .until = input_.now + job->time_left});
+    kept_ += job->id == head_;
+    input_.queue.erase(job);
+  }
+  bool FindHead(const SlotSupply& supply) {
+    const auto first = std::find_if(input_.queue.begin(), input_.queue.end(), [&](const auto& job) {
+      return SlotSupply::FitsIdle(job.need, supply.CountFor(job.need));
+    });
+    if (first == input_.queue.end()) return false;
+    was_late_ = first->id == head_ && input_.now >= promised_;
+    const absl::Time start = Reservation(supply, input_.running, first->need, input_.now).start();
+    promised_ = first->id == head_ ? std::min(promised_, start) : start;
+    head_ = first->id;
+    return true;
+  }
+
+  uint64_t random_;
+  PlacementInput input_;
+  int minute_ = 0;
+  JobId head_;
+  absl::Time promised_ = absl::InfiniteFuture();
+  bool was_late_ = false;
+  int kept_ = 0;
+};
+
+// The head starts by when it was promised.
 TEST(ReservationTest, APromiseIsKeptWhateverHappensInBetween) {
   int kept = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    uint64_t random = seed * 7919;
-    PlacementInput input = Cluster(seed).Input();
-    JobId head;
-    absl::Time promised = absl::InfiniteFuture();
-    for (int minute = 0; minute < 12 && !input.queue.empty(); ++minute) {
-      input.now = kNow + absl::Minutes(minute);
-      SlotSupply supply(input.workers);
-      std::erase_if(input.running, [&](const RunningJob& job) {
-        const bool over = job.until <= input.now || NextRandom(random) % 8 == 0;
-        if (over) supply.Give(job.slots);
-        return over;
-      });
-      Note(supply, input);
-      const Placement placement = PlanPlacement(input);
-      for (const PlaceJob& place : placement.place) {
-        const auto job = std::find_if(input.queue.begin(), input.queue.end(),
-                                      [&](const auto& each) { return each.id == place.job; });
-        supply.Take(place.slots);
-        input.running.push_back(
-            {.id = job->id, .slots = place.slots, .until = input.now + job->time_left});
-        kept += job->id == head;
-        input.queue.erase(job);
-      }
-      Note(supply, input);
-      const auto first = std::find_if(input.queue.begin(), input.queue.end(), [&](const auto& job) {
-        return SlotSupply::FitsIdle(job.need, supply.CountFor(job.need));
-      });
-      if (first == input.queue.end()) break;
-      if (first->id == head) {
-        ASSERT_LT(input.now, promised) << "seed " << seed;
-      }
-      const absl::Time start = Reservation(supply, input.running, first->need, input.now).start();
-      promised = first->id == head ? std::min(promised, start) : start;
-      head = first->id;
+    QueueOverTime minutes(seed);
+    for (int i = 0; i < 12 && minutes.Next(); ++i) {
+      ASSERT_FALSE(minutes.was_late()) << "seed " << seed;
     }
+    kept += minutes.kept();
   }
   EXPECT_GT(kept, 200);
 }
