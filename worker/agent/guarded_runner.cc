@@ -17,7 +17,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "worker/agent/process_tree.h"
@@ -32,9 +31,6 @@ constexpr size_t kOrdersMax = 8192;
 // How often what is left of ranks is looked for: at first, and while it does not die.
 constexpr absl::Duration kSweepAgainMin = absl::Milliseconds(10);
 constexpr absl::Duration kSweepAgainMax = absl::Seconds(1);
-// What takes longer than the first hangs in the kernel, which is told; at the end of this process
-// it is waited for no longer.
-constexpr absl::Duration kSweepPatience = absl::Seconds(10);
 
 // The guard has closed its socket: it is exiting, so the wait is short. Returns whether it has
 // seen to it that nothing is left of its rank.
@@ -46,10 +42,11 @@ bool EndedWell(pid_t guard) {
 }  // namespace
 
 GuardedRunner::GuardedRunner(std::string guard_path, Sink sink, size_t descriptors,
-                             RankCgroups* cgroups)
+                             RankCgroups* cgroups, const Clock& clock)
     : guard_path_(std::move(guard_path)),
       descriptors_(descriptors),
       cgroups_(cgroups),
+      clock_(clock),
       sink_(std::move(sink)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       orders_(kOrdersMax) {
@@ -92,15 +89,17 @@ void GuardedRunner::Loop() {
   // A guard whose socket closes kills its tree and exits.
   for (auto& [key, guard] : guards_) guard.socket.Close();
   for (auto& [key, guard] : guards_) {
-    remains_.push_back({.key = key, .orphaned = !EndedWell(guard.pid), .last = std::nullopt});
+    const bool orphaned = !EndedWell(guard.pid);
+    remains_.push_back(
+        {.key = key, .orphaned = orphaned, .since = clock_.Now(), .last = std::nullopt});
   }
   guards_.clear();
   SweepToTheEnd();
 }
 
 void GuardedRunner::SweepToTheEnd() {
-  const absl::Time deadline = Clock::Steady().Now() + kSweepPatience;
-  for (Sweep(); !remains_.empty() && Clock::Steady().Now() < deadline; Sweep()) {
+  const absl::Time deadline = clock_.Now() + kSweepPatience;
+  for (Sweep(); !remains_.empty() && clock_.Now() < deadline; Sweep()) {
     poll(nullptr, 0, static_cast<int>(absl::ToInt64Milliseconds(kSweepAgainMin)));
   }
 }
@@ -196,7 +195,8 @@ void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news
 // One that ended without saying how the rank did was killed, and the rank with it (its parent-death
 // signal is SIGKILL); one that had said so may have been killed before it had ended the rest.
 void GuardedRunner::Bury(const RankKey& key, Guard& guard) {
-  Remains remains{.key = key, .orphaned = !EndedWell(guard.pid), .last = std::nullopt};
+  const bool orphaned = !EndedWell(guard.pid);
+  Remains remains{.key = key, .orphaned = orphaned, .since = clock_.Now(), .last = std::nullopt};
   if (guard.rank_started) {
     if (!guard.rank_ended) sink_({key, ProcessExited{{Exit::How::kSignal, SIGKILL}}});
     remains.last = ProcessNews{key, ProcessGone{}};
@@ -225,7 +225,7 @@ bool GuardedRunner::NothingLeftOf(Remains& remains, bool orphans) {
     return true;
   }
   remains.orphaned = remains.orphaned && orphans;
-  if (!remains.told && Clock::Steady().Now() - remains.since > kSweepPatience) {
+  if (!remains.told && clock_.Now() - remains.since > kSweepPatience) {
     remains.told = true;
     Log(Severity::kWarning, "rank_does_not_die",
         {{"job", remains.key.job.value()},

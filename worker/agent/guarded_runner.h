@@ -35,10 +35,14 @@ class GuardedRunner final : public ProcessRunner {
   // Called on the runner's thread; must not block.
   using Sink = std::function<void(ProcessNews)>;
 
+  // For what does not die: what takes longer hangs in the kernel, which is told; at the end of this
+  // process it is waited for no longer.
+  static constexpr absl::Duration kSweepPatience = absl::Seconds(10);
+
   // Each rank may have so many `descriptors` open. `cgroups` is the owner's and used by the
-  // runner's thread; null: none.
+  // runner's thread; null: none. `clock` is for patience.
   GuardedRunner(std::string guard_path, Sink sink, size_t descriptors = DescriptorLimit(),
-                RankCgroups* cgroups = nullptr);
+                RankCgroups* cgroups = nullptr, const Clock& clock = Clock::Steady());
   ~GuardedRunner() override;
 
   void Start(const RankKey& key, RankCommand command) override;
@@ -68,7 +72,7 @@ class GuardedRunner final : public ProcessRunner {
   struct Remains {
     RankKey key;
     bool orphaned = false;  // its guard was killed, and may have left processes behind
-    absl::Time since = Clock::Steady().Now();
+    absl::Time since;
     bool told = false;                // that it takes its time
     std::optional<ProcessNews> last;  // to be told in the end
   };
@@ -96,6 +100,7 @@ class GuardedRunner final : public ProcessRunner {
   const std::string guard_path_;
   const size_t descriptors_;
   RankCgroups* const cgroups_;
+  const Clock& clock_;
   const Sink sink_;
   FileDescriptor wake_;
   BoundedQueue<Order> orders_;

@@ -6,14 +6,17 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <deque>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/overloaded.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -194,11 +197,12 @@ class DyingGuardTest : public testing::Test {
   ~DyingGuardTest() override { prctl(PR_SET_CHILD_SUBREAPER, 0); }
 
   // Returns the pid of what the rank leaves behind.
-  pid_t StartAndEnd(int rank, Fifo& fifo) {
-    runner_.Start(KeyOf(rank), {.argv = {fifo.path()},
-                                .environment = {},
-                                .stdout_path = "/dev/null",
-                                .stderr_path = "/dev/null"});
+  pid_t StartAndEnd(int rank, Fifo& fifo) { return StartAndEnd(rank, fifo, runner_); }
+  pid_t StartAndEnd(int rank, Fifo& fifo, GuardedRunner& runner) {
+    runner.Start(KeyOf(rank), {.argv = {fifo.path()},
+                               .environment = {},
+                               .stdout_path = "/dev/null",
+                               .stderr_path = "/dev/null"});
     const pid_t left = std::atoi(fifo.Read().c_str());
     EXPECT_EQ(Next(), absl::StrCat(rank, " started"));
     EXPECT_EQ(Next(), absl::StrCat(rank, " code 0"));
@@ -290,6 +294,33 @@ TEST_F(DyingGuardTest, WhatDoesNotDieKeepsItsRankFromBeingGoneAndNoOtherWaiting)
   EXPECT_EQ(Next(), "0 gone");
   KillGuard(1);
   EXPECT_EQ(Next(), "1 gone");
+}
+
+// Each look at it is a second later than the one before.
+class TickingClock final : public Clock {
+ public:
+  absl::Time Now() const override { return absl::FromUnixSeconds(++seconds_); }
+  absl::Duration passed() const { return absl::Seconds(seconds_.load()); }
+
+ private:
+  mutable std::atomic<int64_t> seconds_ = 0;
+};
+
+TEST_F(DyingGuardTest, AtItsEndItWaitsSoLongForWhatDoesNotDieAndNoLonger) {
+  const TickingClock clock;
+  auto runner = std::make_unique<GuardedRunner>(
+      DP_DYING_GUARD, [this](ProcessNews news) { news_.TryPush(news); }, 1024, nullptr, clock);
+  const pid_t left = StartAndEnd(0, fifo_, *runner);
+  Tracer tracer(left);
+  if (!tracer.attached()) GTEST_SKIP() << "no process may be traced here";
+  runner->Kill(KeyOf(0));
+  ASSERT_EQ(fifo_.Read(), "");  // dead, but not gone
+  const absl::Duration before = clock.passed();
+  runner.reset();
+  EXPECT_GE(clock.passed() - before, GuardedRunner::kSweepPatience);
+  EXPECT_TRUE(news_.DrainFor(absl::ZeroDuration()).empty());  // it is not said to be gone
+  tracer.LetGo();
+  EXPECT_EQ(waitpid(left, nullptr, 0), left);
 }
 
 TEST(GuardTest, AKilledDaemonTakesEveryDescendantOfItsRanksAlong) {

@@ -13,7 +13,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/file_descriptor.h"
 
 namespace dp::worker {
@@ -21,15 +20,23 @@ namespace {
 
 constexpr size_t kOutputBytesMax = 16 << 10;
 
-bool AwaitReadable(int fd, absl::Time deadline) {
+// Until when a program may take, and by which clock.
+struct Deadline {
+  const Clock& clock;
+  absl::Time at;
+
+  absl::Duration left() const { return at - clock.Now(); }
+};
+
+bool AwaitReadable(int fd, const Deadline& deadline) {
   pollfd wanted{fd, POLLIN, 0};
-  const int64_t wait_ms = absl::ToInt64Milliseconds(deadline - Clock::Steady().Now());
+  const int64_t wait_ms = absl::ToInt64Milliseconds(deadline.left());
   return wait_ms > 0 && poll(&wanted, 1, static_cast<int>(wait_ms)) > 0;
 }
 
 // What comes until the other end is closed or time is over; what is too much is read all the same,
 // so that the program can go on.
-std::string ReadAll(const FileDescriptor& from, absl::Time deadline) {
+std::string ReadAll(const FileDescriptor& from, const Deadline& deadline) {
   std::string text;
   while (AwaitReadable(from.get(), deadline)) {
     char bytes[512];
@@ -58,7 +65,7 @@ absl::StatusOr<pid_t> SpawnInto(std::vector<std::string>& argv, int output) {
 }
 
 // One that has closed its output is about to end, or stays: then it is killed like one that hangs.
-std::optional<int> End(pid_t pid, absl::Time deadline) {
+std::optional<int> End(pid_t pid, const Deadline& deadline) {
   const FileDescriptor ended(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (ended.valid()) (void)AwaitReadable(ended.get(), deadline);  // either way it is killed
   kill(pid, SIGKILL);
@@ -69,8 +76,9 @@ std::optional<int> End(pid_t pid, absl::Time deadline) {
 
 }  // namespace
 
-absl::StatusOr<ProgramEnd> RunProgram(std::vector<std::string> argv, absl::Duration patience) {
-  const absl::Time deadline = Clock::Steady().Now() + patience;
+absl::StatusOr<ProgramEnd> RunProgram(std::vector<std::string> argv, absl::Duration patience,
+                                      const Clock& clock) {
+  const Deadline deadline{clock, clock.Now() + patience};
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
   const FileDescriptor ours(ends[0]);

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace dp::worker {
 
@@ -17,6 +18,7 @@ struct ProgramEnd {
 
 // Runs a program, searched for in PATH, without input and for `patience` at most; then it is
 // killed. Blocks. Errors: Unavailable it cannot be run; the system's own.
-absl::StatusOr<ProgramEnd> RunProgram(std::vector<std::string> argv, absl::Duration patience);
+absl::StatusOr<ProgramEnd> RunProgram(std::vector<std::string> argv, absl::Duration patience,
+                                      const Clock& clock = Clock::Steady());
 
 }  // namespace dp::worker

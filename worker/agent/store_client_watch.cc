@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
 #include "base/limits.h"
 
 namespace dp::worker {
@@ -16,8 +15,8 @@ constexpr int kRestsPerLook = 50;
 
 }  // namespace
 
-StoreClientWatch::StoreClientWatch(Find find, absl::Duration every)
-    : find_(std::move(find)), every_(every) {
+StoreClientWatch::StoreClientWatch(Find find, absl::Duration every, const Clock& clock)
+    : find_(std::move(find)), every_(every), clock_(clock) {
   thread_ = std::jthread([this] { Loop(); });
   pthread_setname_np(thread_.native_handle(), "store_clients");
 }
@@ -56,9 +55,9 @@ StoreClientWatch::Latest StoreClientWatch::latest() const {
 void StoreClientWatch::Loop() {
   absl::Duration rest;
   while (const std::optional<StorePortOf> stores = Next(rest)) {
-    const absl::Time began = Clock::Steady().Now();
+    const absl::Time began = clock_.Now();
     Take(find_(*stores));
-    rest = std::max(every_, (Clock::Steady().Now() - began) * kRestsPerLook);
+    rest = std::max(every_, (clock_.Now() - began) * kRestsPerLook);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/mutex.h"
 #include "worker/agent/store_clients.h"
@@ -29,7 +30,8 @@ class StoreClientWatch {
     std::vector<StoreClient> clients;
   };
 
-  explicit StoreClientWatch(Find find, absl::Duration every = absl::Seconds(2));
+  explicit StoreClientWatch(Find find, absl::Duration every = absl::Seconds(2),
+                            const Clock& clock = Clock::Steady());
   ~StoreClientWatch();
   StoreClientWatch(const StoreClientWatch&) = delete;
   StoreClientWatch& operator=(const StoreClientWatch&) = delete;
@@ -55,6 +57,7 @@ class StoreClientWatch {
 
   const Find find_;
   const absl::Duration every_;
+  const Clock& clock_;
 
   mutable Mutex mu_;
   CondVar changed_;

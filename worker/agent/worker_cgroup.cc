@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "worker/agent/cgroup.h"
 
@@ -73,9 +72,8 @@ bool EmptyCgroup(const std::string& dir) {
   return true;
 }
 
-bool EndCgroup(const std::string& dir, absl::Duration patience) {
+bool EndCgroup(const std::string& dir, absl::Duration patience, const Clock& clock) {
   const CgroupWatch watch(dir);
-  const Clock& clock = Clock::Steady();
   const absl::Time deadline = clock.Now() + patience;
   while (watch.Populated() && clock.Now() < deadline) {
     KillCgroup(dir);

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/file_descriptor.h"
 
 namespace dp::worker {
@@ -47,7 +48,8 @@ bool EmptyCgroup(const std::string& dir);
 
 // Kills what is in a cgroup and below, waits until it is gone, and removes it. False where
 // something outlives `patience`: a process in a call that the kernel does not break off.
-bool EndCgroup(const std::string& dir, absl::Duration patience);
+bool EndCgroup(const std::string& dir, absl::Duration patience,
+               const Clock& clock = Clock::Steady());
 
 // Does so with each cgroup below `parent` whose daemon is no more.
 void EndStaleCgroups(const std::string& parent);
