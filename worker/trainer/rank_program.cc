@@ -189,8 +189,10 @@ class RankProgram {
                                     engine::GlobalBatchSampler& sampler, RankModel& model) {
     engine::Group& group = *opened.group;
     DP_RETURN_IF_ERROR(engine::AlignReplicas(group, model.layout, model.values->span()));
-    engine::Reducer reducer(group, model.averaged, model.gradients->span(),
-                            {.buckets = BucketsOf(plan)}, clock_);
+    engine::Reducer reducer(
+        group, model.averaged, model.gradients->span(),
+        {.buckets = BucketsOf(plan), .gradients_on_device = model.device->stream() != nullptr},
+        clock_);
     // A trace is of what ranks that meet do; one that is alone shows it, too, where it is wanted.
     std::unique_ptr<engine::StepProgram> program;
     if (group.size() == 1 && plan.trace_file.empty()) {

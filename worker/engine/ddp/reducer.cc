@@ -52,11 +52,22 @@ absl::Status Reducer::EndBackward() {
     const bool ended = std::all_of(ordered_.begin(), ordered_.end(),
                                    [](const auto& work) { return work->done(); });
     if (!status.ok() || ended) status.Update(Settle());
+  } else if (options_.gradients_on_device) {
+    status.Update(
+        absl::UnimplementedError("gradients on a GPU are not accumulated over several backwards; "
+                                 "take the whole batch in one "
+                                 "backward, or compute on CPUs"));
   } else if (status.ok()) {
     accumulated_.resize(gradients_.size());
     for (size_t i = 0; i < gradients_.size(); ++i) accumulated_[i] += gradients_[i];
   }
   return status;
+}
+
+std::string Reducer::NamesOf(absl::Span<const int> parameters) const {
+  return absl::StrJoin(parameters, ", ", [this](std::string* out, int p) {
+    absl::StrAppend(out, layout_.parameters[p].name);
+  });
 }
 
 absl::Span<float> Reducer::GradientOf(int parameter) const {
@@ -77,11 +88,13 @@ absl::Status Reducer::CompleteUnready() {
   if (unready.empty()) return absl::OkStatus();
   if (!options_.find_unused_parameters)
     return absl::FailedPreconditionError(absl::StrCat(
-        "no gradient in this backward for ",
-        absl::StrJoin(
-            unready, ", ",
-            [this](std::string* out, int p) { absl::StrAppend(out, layout_.parameters[p].name); }),
+        "no gradient in this backward for ", NamesOf(unready),
         "; set find_unused_parameters if the loss need not depend on every parameter"));
+  if (options_.gradients_on_device)
+    return absl::UnimplementedError(absl::StrCat(
+        "find_unused_parameters: no gradient in this backward for ", NamesOf(unready),
+        ", and on a GPU none is taken for zero; let the loss depend on every parameter, or compute "
+        "on CPUs"));
   // Zero is this rank's share of the mean: other ranks may have used the parameter, and a rank that
   // did not join their all-reduce would hang them.
   for (int parameter : unready) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +18,8 @@ struct ReducerOptions {
   BucketPlanOptions buckets;
   // Parameters that got no gradient count as zero, instead of being an error.
   bool find_unused_parameters = false;
+  // Of a device: the host cannot add to them or set them.
+  bool gradients_on_device = false;
 };
 
 // Averages the ranks' gradients in place, bucket by bucket, while backward still runs:
@@ -31,7 +34,7 @@ struct ReducerOptions {
 // The gradients may lie on a device where the group's operations take its memory: on a whole step
 // the reducer touches none of them. It then waits for the device only where the host is a step
 // ahead, and what EndBackward answers is ordered on the device's stream and not known to be good
-// before Settle. Accumulating and unused parameters need the host's memory.
+// before Settle. Accumulating and unused parameters need the host's memory, and are refused.
 // Group, layout and gradients outlive it. Not thread-safe.
 class Reducer {
  public:
@@ -46,7 +49,8 @@ class Reducer {
   void GradientReady(int index);
   // Waits for all buckets: on a device, for its stream. With Sync::kYes the gradients are then the
   // mean over ranks, the same bits on all of them. Errors: FailedPrecondition names the parameters
-  // that got no gradient and the option; the group's errors, on a device maybe those of the step
+  // that got no gradient and the option; Unimplemented what gradients on a device cannot have; the
+  // group's errors, on a device maybe those of the step
   // before. After an error the gradients must not be used.
   absl::Status EndBackward();
   // Waits until the buckets of the last backward have ended. Before it has answered Ok, nothing
@@ -59,6 +63,7 @@ class Reducer {
 
  private:
   absl::Span<float> GradientOf(int parameter) const;
+  std::string NamesOf(absl::Span<const int> parameters) const;
   void Launch(int bucket);
   absl::Status CompleteUnready();
   absl::Status OrderBuckets();

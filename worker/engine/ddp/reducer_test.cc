@@ -191,6 +191,38 @@ TEST_F(ReducerOnDeviceTest, AnErrorOfTheStepBeforeEndsThisOne) {
   EXPECT_EQ(group_.operations[1]->waited, 1);  // and nothing writes to the gradients any more
 }
 
+// Addresses of a device mean nothing to the host.
+class RefusalsOnDeviceTest : public ::testing::Test {
+ protected:
+  absl::Status Backward(Reducer::Sync sync, int parameters) {
+    const absl::Span<float> on_no_page(reinterpret_cast<float*>(alignof(float)), layout_.size);
+    Reducer reducer(group_, layout_, on_no_page,
+                    {.find_unused_parameters = true, .gradients_on_device = true});
+    reducer.BeginBackward(sync);
+    for (int p = 0; p < parameters; ++p) reducer.GradientReady(p);
+    return reducer.EndBackward();
+  }
+
+  const ParameterLayout layout_ = LayoutOfSizes({3, 2});
+  DeviceGroup group_;
+};
+
+TEST_F(RefusalsOnDeviceTest, AWholeStepTouchesNoGradient) {
+  EXPECT_EQ(Backward(Reducer::Sync::kYes, 2), absl::OkStatus());
+}
+
+TEST_F(RefusalsOnDeviceTest, ToAccumulateIsRefusedWithWhatToDo) {
+  const absl::Status status = Backward(Reducer::Sync::kNo, 2);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("take the whole batch in one backward"));
+}
+
+TEST_F(RefusalsOnDeviceTest, AnUnusedParameterIsNamedWithWhatToDo) {
+  const absl::Status status = Backward(Reducer::Sync::kYes, 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("for p1, and on a GPU none is taken for"));
+}
+
 // When an event happened, by its place in the trace; -1 when it did not.
 int At(const Trace& trace, TraceEvent::What what, int bucket = -1) {
   for (size_t i = 0; i < trace.size(); ++i)
