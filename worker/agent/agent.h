@@ -120,6 +120,8 @@ class Agent {
   void TakeNews(const RankKey& key, const ProcessNotStarted& news);
   void TakeNews(const RankKey& key, const ProcessExited& news);
   void TakeNews(const RankKey& key, const ProcessGone& news);
+  void WriteGpuMetrics(const RankKey& key, const Process& process,
+                       const std::vector<GpuReading>& gpus);
   // Nothing is left of the rank.
   void SlotLeft(const RankKey& key);
   // Whether there will be no other try at a report that was answered so.
@@ -175,6 +177,7 @@ class Agent {
   absl::Time report_again_at_ = absl::InfinitePast();
   Backoff report_backoff_;
   RepeatedReason report_trouble_{"report_not_taken"};
+  RepeatedReason gpu_metrics_trouble_{"gpu_metrics_lost"};
 
   std::optional<GpuWatch> gpu_watch_;
   Lease lease_;

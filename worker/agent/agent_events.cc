@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/gpu_metrics.h"
 #include "worker/agent/rank_log.h"
 #include "worker/agent/rank_report.h"
 
@@ -87,7 +88,28 @@ bool Agent::ReportIsDone(const absl::Status& status) {
 
 void Agent::On(const DeviceMemoryRead& event) { slots_.Answered(event.memory, clock_.Now()); }
 
-void Agent::On(const GpusRead& event) { slots_.Read(event.gpus); }
+void Agent::On(const GpusRead& event) {
+  slots_.Read(event.gpus);
+  for (const auto& [key, process] : observed_.processes()) {
+    if (process.phase == Process::Phase::kRunning) WriteGpuMetrics(key, process, event.gpus);
+  }
+}
+
+// Behind what the rank writes there itself: while it runs, so that the stream ends with it.
+void Agent::WriteGpuMetrics(const RankKey& key, const Process& process,
+                            const std::vector<GpuReading>& gpus) {
+  const auto assigned = assigned_.find(key);
+  const bool elsewhere = assigned == assigned_.end() ||
+                         (assigned->second.spec().has_train() && !assigned->second.on_gpu());
+  const size_t slot = static_cast<size_t>(process.slot);
+  if (elsewhere || slot >= options_.slot_devices.size()) return;
+  const std::string lines =
+      GpuMetricLines(key.rank, options_.slot_devices[slot], gpus, clock_.Now());
+  if (lines.empty()) return;
+  const absl::Status written = SpoolOf(key).Append(v1::LOG_STREAM_METRICS, lines);
+  if (written.ok()) gpu_metrics_trouble_.Worked();
+  if (!written.ok()) gpu_metrics_trouble_.Failed(written);
+}
 
 void Agent::On(const ProcessNews& event) {
   std::visit([&](const auto& news) { TakeNews(event.key, news); }, event.what);

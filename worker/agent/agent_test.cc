@@ -326,6 +326,37 @@ TEST_F(AgentTest, WhatIsReadOfTheGpusIsToldWithHeartbeatsAndToACoordinatorThatWa
   EXPECT_TRUE(coordinator_.AwaitGpuUse(8));
 }
 
+TEST_F(AgentTest, ARankThatTrainsOnAGpuHasItsReadingsAmongItsMetricsWhileItRuns) {
+  gpus_ = &readings_;
+  readings_.Set({.utilisation_percent = 7});
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  v1::AssignedRank on_gpu = ARank(0);
+  on_gpu.set_on_gpu(true);
+  coordinator_.Assign({on_gpu});
+  EXPECT_EQ(runner_.NextOrder(), "start 0");
+  runner_.Tell(0, ProcessStarted{100});
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 started");
+  EXPECT_GE(coordinator_.AwaitLogSize(v1::LOG_STREAM_METRICS, 1), 1u);
+  std::ifstream metrics(spool_.path(v1::LOG_STREAM_METRICS));
+  std::string line;
+  ASSERT_TRUE(std::getline(metrics, line));
+  EXPECT_THAT(line, HasSubstr(R"("rank":0,"gpu":"a","gpu_utilisation_percent":7})"));
+  End(0, 0);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");  // all of it has been stored
+}
+
+TEST_F(AgentTest, ARankThatLeavesTheGpuOfItsSlotAloneHasNoReadingsOfIt) {
+  gpus_ = &readings_;
+  RunRankZero();
+  for (const int percent : {7, 8, 9}) {
+    readings_.Set({.utilisation_percent = percent});
+    EXPECT_TRUE(coordinator_.AwaitGpuUse(percent));
+  }
+  EXPECT_EQ(std::filesystem::file_size(spool_.path(v1::LOG_STREAM_METRICS)), 0u);
+}
+
 TEST_F(AgentTest, ASlotWhoseGpuIsNotInOrderIsUnhealthyWhateverRunsThereAndGetsNoRankUntilItIs) {
   gpus_ = &readings_;
   RunRankZero();

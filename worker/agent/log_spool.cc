@@ -99,6 +99,14 @@ absl::Status LogSpool::Create(absl::Time job_submitted_at) const {
   return MakeFile(job_file(), absl::StrCat(absl::ToUnixNanos(job_submitted_at)));
 }
 
+absl::Status LogSpool::Append(v1::LogStream stream, const std::string& lines) const {
+  const FileDescriptor file(open(path(stream).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  const ssize_t written = file.valid() ? write(file.get(), lines.data(), lines.size()) : -1;
+  if (written == std::ssize(lines)) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("spool ", path(stream), ": ",
+                                          written < 0 ? std::strerror(errno) : "the disk is full"));
+}
+
 std::optional<absl::Time> LogSpool::job_submitted_at() const {
   std::ifstream file(job_file());
   int64_t nanoseconds = 0;

@@ -34,6 +34,8 @@ class LogSpool {
   // Makes the files, empty, and the directories above them. They are of a rank of the job that was
   // submitted at that time. Errors: Internal names the path and the reason.
   absl::Status Create(absl::Time job_submitted_at) const;
+  // Puts whole lines behind what the rank has written to a stream, in one write. Errors: Internal.
+  absl::Status Append(v1::LogStream stream, const std::string& lines) const;
   // What Create was told; none where no daemon of this release has made the spool.
   std::optional<absl::Time> job_submitted_at() const;
   // Removes the files, and the directories above them that have become empty.

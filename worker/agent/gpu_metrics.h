@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "worker/core/gpu_health.h"
+#include "worker/core/slot_devices.h"
+
+namespace dp::worker {
+
+// Lines for the METRICS stream of a rank that has `devices`, one for each of them that was read
+// (proto/dp/v1/metrics.proto, event "gpu"); empty where there are none. Pure.
+std::string GpuMetricLines(int rank, const std::vector<Device>& devices,
+                           const std::vector<GpuReading>& readings, absl::Time now);
+
+}  // namespace dp::worker
