@@ -15,7 +15,7 @@ BENCH = pathlib.Path(__file__).with_name("bench")
 # What the peers' scripts print, by how they are called.
 PEER = """#!/bin/sh
 case "$*" in
-  *"import torch"*) echo 1.2.3 ;;
+  *"import torch"*) echo "a warning" >&2; echo 1.2.3 ;;
   *torch.distributed.run*) echo "first step" ;;
   *gpt2.py*) echo '{"tokens_per_second": 100}' ;;
   *"--batch 640"*) exit 3 ;;
@@ -41,8 +41,9 @@ class RehearsalTest(unittest.TestCase):
         """By name, in their order."""
         folder = self.enterContext(tempfile.TemporaryDirectory())
         python = pathlib.Path(folder) / "python"
-        python.write_text(peer)
-        python.chmod(0o755)
+        if peer:
+            python.write_text(peer)
+            python.chmod(0o755)
         done = subprocess.run([BENCH, "--build", BUILD, "--rehearse", "--rounds", "1", "--python", python, *names],
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -75,6 +76,11 @@ class RehearsalTest(unittest.TestCase):
             self.assertGreater(row["ours"], 0)
             self.assertEqual((row["peer"], row["ratio"]), (None, None))
             self.assertIn("No module named torch", row["peer_why"])
+
+    def test_an_interpreter_that_is_not_there_is_a_reason_and_no_end(self):
+        row = self.rows(None, "first_step_warm")["first_step_warm"]
+        self.assertGreater(row["ours"], 0)
+        self.assertIn("cannot be asked for PyTorch", row["peer_why"])
 
 
 if __name__ == "__main__":

@@ -145,15 +145,22 @@ class Ours:
         return self._first_step(self.product.environment()), {}
 
 
+def version_of_torch(python):
+    """(version, None), or (None, why there is none)."""
+    try:
+        code, output = run([python, "-c", "import torch; print(torch.__version__)"], Limit(SECONDS_MAX))
+    except (Failed, OSError) as why:
+        return None, f"{python} cannot be asked for PyTorch: {why}"
+    said = (output.strip().splitlines() or ["no reason"])[-1]  # behind its warnings
+    return (said, None) if code == 0 else (None, f"{python} has no PyTorch: {said}")
+
+
 class PyTorch:
     """Its processes see the environment as it is, and find CUDA by themselves."""
 
     def __init__(self, python, folder, sizes):
         self.python, self.folder, self.sizes = python, folder, sizes
-        code, output = run([python, "-c", "import torch; print(torch.__version__)"], Limit(SECONDS_MAX))
-        why = (output.strip().splitlines() or ["no reason"])[-1]
-        self.missing = None if code == 0 else f"{python} has no PyTorch: {why}"
-        self.version = output.strip()
+        self.version, self.missing = version_of_torch(python)
         self.batches = {}
 
     def _ask(self, script, *options):

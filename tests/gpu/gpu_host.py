@@ -1,6 +1,7 @@
 """What this host has: driver, GPU, CUDA's libraries and tools. Asks the driver itself, so that neither
 nvidia-smi nor root is needed."""
 
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -93,8 +94,10 @@ packages_of_others = []
 
 def search_packages_of(python):
     """PyTorch's packages bring CUDA's libraries: those of an interpreter serve our programs, too."""
-    told = subprocess.run([python, "-c", "import sys; print('\\n'.join(sys.path))"], stdout=subprocess.PIPE, text=True)
-    packages_of_others.extend(path for path in told.stdout.splitlines() if path)
+    ask = [python, "-c", "import sys; print('\\n'.join(sys.path))"]
+    with contextlib.suppress(OSError):  # who needs it says so
+        told = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        packages_of_others.extend(path for path in told.stdout.splitlines() if path)
     environment.cache_clear()
 
 
