@@ -36,6 +36,8 @@ TEST(CudaDeviceTest, AGpuThatIsNotThereIsNamed) {
 
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceConformance, ::testing::Values(FirstGpu()));
 INSTANTIATE_TEST_SUITE_P(Gpu, LanguageModelConformance, ::testing::Values(FirstGpu()));
+INSTANTIATE_TEST_SUITE_P(Gpu, LanguageStepConformance,
+                         ::testing::Values(FirstGpu(), FirstGpuInBf16()));
 INSTANTIATE_TEST_SUITE_P(Gpu, TwinConformance, ::testing::Values(FirstGpu(), FirstGpuInBf16()));
 
 }  // namespace dp::engine

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "worker/engine/device/device.h"
 
-// What every device must do, the CPU being the definition: two suites over a device, and one that
+// What every device must do, the CPU being the definition: three suites over a device, and one that
 // holds it against the CPU. A test program links them and says which devices it has:
 //
 //   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(OneCpuThread()));
@@ -45,6 +45,7 @@ class OnDevice : public ::testing::TestWithParam<DeviceUnderTest> {
 
 class DeviceConformance : public OnDevice {};         // float32
 class LanguageModelConformance : public OnDevice {};  // float32
+class LanguageStepConformance : public OnDevice {};   // any precision
 class TwinConformance : public OnDevice {};           // any precision
 
 // Any model with its arrays and one batch, on one device, all from fixed seeds.

@@ -21,6 +21,11 @@ std::vector<model::LayerSpec> Between(std::vector<model::LayerSpec> layers) {
   return layers;
 }
 
+// Heads of 8 features, as fused attention in bf16 takes them.
+Bench::Model GptOfWideHeads() {
+  return TextModel(model::Gpt({.blocks = 1, .heads = 2, .features = 16}));
+}
+
 TEST_P(LanguageModelConformance, GradientsFlowIntoAnEmbeddingAndPositions) {
   ExpectTextGradientsAreSlopes(Between({{"", model::Positions{}}}), GetParam());
 }
@@ -72,7 +77,7 @@ TEST_P(LanguageModelConformance, GradientsOfAGptAreTheSlopesOfTheLoss) {
   ExpectTextGradientsAreSlopes(SmallGpt(), GetParam());
 }
 
-TEST_P(LanguageModelConformance, GradientsBecomeReadyInLayoutOrderAndATiedOneLast) {
+TEST_P(LanguageStepConformance, GradientsBecomeReadyInLayoutOrderAndATiedOneLast) {
   Bench bench(GetParam(), TextModel(SmallGpt()));
   bench.Forward();
   std::vector<int> order(bench.layout().parameters.size());
@@ -81,8 +86,8 @@ TEST_P(LanguageModelConformance, GradientsBecomeReadyInLayoutOrderAndATiedOneLas
   EXPECT_EQ(bench.layout().parameters.back().name, "wte.weight");
 }
 
-TEST_P(LanguageModelConformance, ATokenDoesNotSeeThoseBehindIt) {
-  Bench bench(GetParam(), TextModel(SmallGpt()));
+TEST_P(LanguageStepConformance, ATokenDoesNotSeeThoseBehindIt) {
+  Bench bench(GetParam(), GptOfWideHeads());
   bench.Forward();
   const std::vector<float> before = bench.Logits();
   float& token = bench.images_[3];
@@ -94,8 +99,8 @@ TEST_P(LanguageModelConformance, ATokenDoesNotSeeThoseBehindIt) {
   EXPECT_NE(before[of_sample - 1], after[of_sample - 1]);
 }
 
-TEST_P(LanguageModelConformance, PaddedSamplesAddNothingWhateverTheyHold) {
-  Bench bench(GetParam(), TextModel(SmallGpt()));
+TEST_P(LanguageStepConformance, PaddedSamplesAddNothingWhateverTheyHold) {
+  Bench bench(GetParam(), GptOfWideHeads());
   bench.count_ = 2;
   const double loss = bench.Forward().loss_sum;
   bench.Backward();
@@ -109,12 +114,12 @@ TEST_P(LanguageModelConformance, PaddedSamplesAddNothingWhateverTheyHold) {
   EXPECT_EQ(bench.Gradients(), gradients);
 }
 
-TEST_P(LanguageModelConformance, TrainingLowersTheLossWithTheSameBitsEachTime) {
-  Bench bench(GetParam(), TextModel(SmallGpt()));
+TEST_P(LanguageStepConformance, TrainingLowersTheLossWithTheSameBitsEachTime) {
+  Bench bench(GetParam(), GptOfWideHeads());
   const double before = bench.Forward().loss_sum;
   const std::vector<float> values = bench.TrainByAdamW(60);
   EXPECT_LT(bench.Forward().loss_sum, 0.3 * before);
-  EXPECT_EQ(Bench(GetParam(), TextModel(SmallGpt())).TrainByAdamW(60), values);
+  EXPECT_EQ(Bench(GetParam(), GptOfWideHeads()).TrainByAdamW(60), values);
 }
 
 }  // namespace
