@@ -40,7 +40,7 @@ deps:
 demo: programs  ## train a CNN on Fashion-MNIST over one coordinator and two worker daemons
 	@scripts/demo $(BUILD)/bin
 
-test: deps  ## install what the tests need, build, check layers and format, run all tests, say what was skipped
+test: deps  ## install what the tests need, build, check, run all tests, say what was skipped
 	@scripts/deps test
 	@$(MAKE) --no-print-directory all check
 	@tests/skips/skips.py $(BUILD) --output-on-failure -j $(JOBS)
@@ -48,7 +48,7 @@ test: deps  ## install what the tests need, build, check layers and format, run 
 unit: all  ## unit tests, scenarios and simulation only: under a minute
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE slow
 
-check:  ## layers and format
+check:  ## layers, format, and the lines of the docs
 	@scripts/check
 
 bench: all  ## one JSON object a line: {name, ours, peer, ratio, unit}
