@@ -31,17 +31,22 @@ cudaError_t PositionsForward(cudaStream_t stream, const T* in, const W* weight,
                              EmbeddingShape shape, T* out);
 // The gradient of positions is ColumnSums over {samples, tokens_per_sample x features}.
 
-// Bytes that EmbeddingBackward needs: rows sorted by token, and the sums of tokens whose rows fall
-// into several chunks.
+// Bytes that EmbeddingBackward needs on this card: rows sorted by token, and the sums of tokens
+// whose rows fall into several chunks. Where the card does not answer, too few.
 int64_t EmbeddingBackwardWorkspace(EmbeddingShape shape);
+struct EmbeddingWorkspace {
+  void* memory = nullptr;
+  int64_t bytes = 0;
+};
 
 // weight_gradient[token] += the sum of out_gradient over the rows of this token; zeroes must be
 // there before, or the gradient of the output layer that shares the weight. Rows of padding count
 // as token 0 and must have zero gradient. The rows are sorted by token, keeping their order, and
-// summed in chunks of equal length: work is even however often a token occurs.
+// summed in chunks of equal length: work is even however often a token occurs. Errors:
+// cudaErrorInvalidValue the workspace is too small.
 template <typename T>
 cudaError_t EmbeddingBackward(cudaStream_t stream, const int32_t* tokens, const T* out_gradient,
-                              EmbeddingShape shape, const StepInput* step, void* workspace,
-                              float* weight_gradient);
+                              EmbeddingShape shape, const StepInput* step,
+                              EmbeddingWorkspace workspace, float* weight_gradient);
 
 }  // namespace dp::engine::cuda

@@ -38,7 +38,7 @@ struct Workspace {
   int32_t* sorted_rows;
   float* parts;  // chunks x kEmbeddingParts x features
   char* sort;
-  int64_t bytes;
+  int64_t bytes;  // before `sort`, which has the rest
 };
 
 Workspace WorkspaceIn(void* memory, EmbeddingShape shape) {
@@ -50,7 +50,7 @@ Workspace WorkspaceIn(void* memory, EmbeddingShape shape) {
   workspace.rows = parts.Take<int32_t>(rows);
   workspace.sorted_rows = parts.Take<int32_t>(rows);
   workspace.parts = parts.Take<float>(EmbeddingChunks(rows) * kEmbeddingParts * shape.features);
-  workspace.sort = parts.Take<char>(SortWorkspace(rows));
+  workspace.sort = parts.Take<char>(0);
   workspace.bytes = parts.bytes();
   return workspace;
 }
@@ -71,14 +71,19 @@ struct RowsOf {
   }
 };
 
-// Stable, so that the rows of a token keep their order.
-cudaError_t SortRows(cudaStream_t stream, EmbeddingShape shape, const Workspace& workspace) {
+int BitsOf(int64_t vocabulary) {
   int bits = 1;
-  while ((int64_t{1} << bits) < shape.vocabulary) ++bits;
+  while ((int64_t{1} << bits) < vocabulary) ++bits;
+  return bits;
+}
+
+// Stable, so that the rows of a token keep their order.
+cudaError_t SortRows(cudaStream_t stream, EmbeddingShape shape, const Workspace& workspace,
+                     int64_t sort_bytes) {
   return SortPairs(
-      stream, shape.rows(), bits,
+      stream, shape.rows(), BitsOf(shape.vocabulary),
       {workspace.tokens, workspace.sorted_tokens, workspace.rows, workspace.sorted_rows},
-      workspace.sort);
+      workspace.sort, sort_bytes);
 }
 
 template <int N>
@@ -155,26 +160,29 @@ cudaError_t SumRuns(cudaStream_t stream, const T* out_gradient, EmbeddingShape s
 }  // namespace
 
 int64_t EmbeddingBackwardWorkspace(EmbeddingShape shape) {
-  return WorkspaceIn(nullptr, shape).bytes;
+  int64_t sort_bytes = 0;
+  const cudaError_t asked = SortWorkspace(shape.rows(), BitsOf(shape.vocabulary), &sort_bytes);
+  return WorkspaceIn(nullptr, shape).bytes + (asked == cudaSuccess ? sort_bytes : 0);
 }
 
 template <typename T>
 cudaError_t EmbeddingBackward(cudaStream_t stream, const int32_t* tokens, const T* out_gradient,
-                              EmbeddingShape shape, const StepInput* step, void* workspace,
-                              float* weight_gradient) {
+                              EmbeddingShape shape, const StepInput* step,
+                              EmbeddingWorkspace workspace, float* weight_gradient) {
   if (shape.rows() == 0) return cudaSuccess;
-  const Workspace parts = WorkspaceIn(workspace, shape);
+  const Workspace parts = WorkspaceIn(workspace.memory, shape);
+  if (workspace.bytes < parts.bytes) return cudaErrorInvalidValue;
   cudaError_t result =
       ForEach<1>(stream, shape.rows(), RowsOf{tokens, shape.tokens_per_sample, step, parts});
-  if (result == cudaSuccess) result = SortRows(stream, shape, parts);
+  if (result == cudaSuccess) result = SortRows(stream, shape, parts, workspace.bytes - parts.bytes);
   if (result != cudaSuccess) return result;
   return shape.features % kFeatures == 0
              ? SumRuns<kFeatures>(stream, out_gradient, shape, parts, weight_gradient)
              : SumRuns<1>(stream, out_gradient, shape, parts, weight_gradient);
 }
 template cudaError_t EmbeddingBackward(cudaStream_t, const int32_t*, const float*, EmbeddingShape,
-                                       const StepInput*, void*, float*);
+                                       const StepInput*, EmbeddingWorkspace, float*);
 template cudaError_t EmbeddingBackward(cudaStream_t, const int32_t*, const bf16*, EmbeddingShape,
-                                       const StepInput*, void*, float*);
+                                       const StepInput*, EmbeddingWorkspace, float*);
 
 }  // namespace dp::engine::cuda

@@ -82,12 +82,12 @@ MadeOperation OperationMaker<T>::operator()(const op::ZeroGradient& o) const {
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::EmbeddingGradient& o) const {
-  return MakeLaunch([shape = EmbeddingShapeOf(parts.program, o.weight),
-                     tokens = array<int32_t>(parts.program.tokens),
+  const EmbeddingShape shape = EmbeddingShapeOf(parts.program, o.weight);
+  const EmbeddingWorkspace workspace = {scratch(), ScratchBytes(parts.program, o)};
+  return MakeLaunch([shape, workspace, tokens = array<int32_t>(parts.program.tokens),
                      gradient = array<T>(o.out_gradient), step = parts.memory.step(),
-                     scratch = scratch(),
                      weight = parts.memory.gradient(o.weight)](cudaStream_t stream) {
-    return EmbeddingBackward<T>(stream, tokens, gradient, shape, step, scratch, weight);
+    return EmbeddingBackward<T>(stream, tokens, gradient, shape, step, workspace, weight);
   });
 }
 

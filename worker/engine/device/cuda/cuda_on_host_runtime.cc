@@ -136,7 +136,14 @@ cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 
 namespace dp::engine::cuda {
 
-cudaError_t SortPairs(cudaStream_t, int64_t pairs, int bits, const SortArrays& arrays, void*) {
+cudaError_t SortWorkspace(int64_t pairs, int, int64_t* bytes) {
+  *bytes = pairs;  // some
+  return cudaSuccess;
+}
+
+cudaError_t SortPairs(cudaStream_t, int64_t pairs, int bits, const SortArrays& arrays,
+                      void* workspace, int64_t workspace_bytes) {
+  if (workspace == nullptr || workspace_bytes < pairs) return cudaErrorInvalidValue;
   std::vector<int64_t> order(pairs);
   std::iota(order.begin(), order.end(), int64_t{0});
   const auto digits = [&](int64_t i) { return arrays.keys[i] & ((int64_t{1} << bits) - 1); };

@@ -4,9 +4,8 @@
 
 namespace dp::engine::cuda {
 
-// Bytes that SortPairs needs, more than it asks for on any card: counters for each digit, a few for
-// each tile of pairs, and room for a copy.
-constexpr int64_t SortWorkspace(int64_t pairs) { return (int64_t{4} << 20) + 32 * pairs; }
+// Bytes that SortPairs needs on this card, as the library says.
+cudaError_t SortWorkspace(int64_t pairs, int bits, int64_t* bytes);
 
 struct SortArrays {
   const int32_t* keys = nullptr;
@@ -16,8 +15,8 @@ struct SortArrays {
 };
 
 // Sorts pairs by the lowest `bits` of their keys, which are not negative; equal keys keep their
-// order.
+// order. Errors: cudaErrorInvalidValue the workspace is too small.
 cudaError_t SortPairs(cudaStream_t stream, int64_t pairs, int bits, const SortArrays& arrays,
-                      void* workspace);
+                      void* workspace, int64_t workspace_bytes);
 
 }  // namespace dp::engine::cuda

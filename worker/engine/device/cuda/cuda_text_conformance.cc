@@ -39,7 +39,8 @@ TYPED_TEST(CudaTextTest, EmbeddingIsTheCpus) {
     const auto device_out_gradient = OnDevice<TypeParam>(out_gradient);
     const DeviceArray<int32_t> device_tokens(AsIntegers(tokens));
     DeviceArray<TypeParam> out(shape.rows() * features);
-    DeviceArray<uint8_t> workspace(EmbeddingBackwardWorkspace(shape));
+    const int64_t workspace_bytes = EmbeddingBackwardWorkspace(shape);
+    DeviceArray<uint8_t> workspace(workspace_bytes);
     const StepInput* step = this->Step({.count = 3});
 
     const ParameterViews views = {.weight = weight.data(),
@@ -53,7 +54,8 @@ TYPED_TEST(CudaTextTest, EmbeddingIsTheCpus) {
                                   no_positions, shape, step, out.data()));
     EXPECT_EQ(out.ReadFloats(), twin.Forward(tokens, {.count = 3}));
     this->Finish(EmbeddingBackward(this->stream(), device_tokens.data(), device_out_gradient.data(),
-                                   shape, step, workspace.data(), device_gradient.data()));
+                                   shape, step, {workspace.data(), workspace_bytes},
+                                   device_gradient.data()));
     twin.Backward(out_gradient);
     ExpectNear(device_gradient, weight_gradient);
   }
