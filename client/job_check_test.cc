@@ -118,7 +118,7 @@ TEST(JobCheckTest, AValueOutOfRangeIsNamedWithWhatIsAllowed) {
   EXPECT_THAT(ErrorSetting("train.backend=mpi"),
               HasSubstr("train.backend is \"mpi\"; expected auto, gloo"));
   EXPECT_THAT(ErrorSetting("train.precision=fp8"),
-              HasSubstr("train.precision is \"fp8\"; expected float32, bf16"));
+              HasSubstr("train.precision is \"fp8\"; expected float32, tf32, bf16"));
 }
 
 TEST(JobCheckTest, WhereToTrainIsCheckedWithWhatItNeeds) {
@@ -136,6 +136,8 @@ TEST(JobCheckTest, WhereToTrainIsCheckedWithWhatItNeeds) {
   EXPECT_THAT(error({"slots=cpu", "train.precision=bf16"}),
               HasSubstr("slots is \"cpu\", and train.precision bf16 needs GPUs"));
   EXPECT_EQ(error({"slots=gpu", "train.precision=bf16"}), "");
+  EXPECT_THAT(error({"train.device=cpu", "train.precision=tf32"}),
+              HasSubstr("train.precision is \"tf32\", which only GPUs compute with"));
   for (const std::string device : {"auto", "cpu", "cuda"}) {
     EXPECT_EQ(error({"train.device=" + device, "slots=gpu"}), "");
   }

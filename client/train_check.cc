@@ -50,7 +50,7 @@ class TrainCheck : private FieldCheck {
                  absl::StrCat("more than 0, at most ", static_cast<int64_t>(kBucketCapMbMax))));
     OneOf("train.backend", train.backend(), {"auto", "gloo"});
     if (!train.precision().empty())
-      OneOf("train.precision", train.precision(), {"float32", "bf16"});
+      OneOf("train.precision", train.precision(), {"float32", "tf32", "bf16"});
     CheckDevice(train);
     OneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"});
     CheckData(train.data());
@@ -70,14 +70,16 @@ class TrainCheck : private FieldCheck {
 
   void CheckDevice(const v1::TrainSpec& train) {
     OneOf("train.device", train.device(), {"auto", "cpu", "cuda"});
-    const bool bf16 = train.precision() == "bf16";
-    if (bf16 && train.device() == "cpu")
+    const bool of_gpus = train.precision() == "bf16" || train.precision() == "tf32";
+    if (of_gpus && train.device() == "cpu")
       Fail("train.precision",
-           "train.precision is \"bf16\", which only GPUs compute with, and train.device cpu; leave "
-           "one of them out");
-    const bool needs_gpus = train.device() == "cuda" || (bf16 && train.device() == "auto");
+           absl::StrCat("train.precision is ", Quoted(train.precision()),
+                        ", which only GPUs compute with, and train.device cpu; leave one of them "
+                        "out"));
+    const bool needs_gpus = train.device() == "cuda" || (of_gpus && train.device() == "auto");
     if (!needs_gpus) return;
-    const std::string why = bf16 ? "train.precision bf16" : "train.device cuda";
+    const std::string why =
+        of_gpus ? absl::StrCat("train.precision ", train.precision()) : "train.device cuda";
     if (spec_.slots() == "cpu")
       Fail("slots",
            absl::StrCat("slots is \"cpu\", and ", why, " needs GPUs; leave one of them out"));

@@ -166,6 +166,9 @@ absl::Status CheckData(const v1::DataSpec& data) {
   return CheckRange("train.data.vocabulary", data.vocabulary(), 0, kVocabularyMax);
 }
 
+// Whether only GPUs compute with it.
+bool OfGpus(const std::string& precision) { return precision == "bf16" || precision == "tf32"; }
+
 absl::Status CheckTrain(const v1::TrainSpec& train) {
   const double infinity = HUGE_VAL;
   DP_RETURN_IF_ERROR(CheckRange("train.epochs", train.epochs(), 0, infinity));
@@ -175,9 +178,10 @@ absl::Status CheckTrain(const v1::TrainSpec& train) {
   DP_RETURN_IF_ERROR(CheckRange("train.bucketCapMb", train.bucket_cap_mb(), 0, kBucketCapMbMax));
   DP_RETURN_IF_ERROR(CheckRange("train.evaluateEvery", train.evaluate_every(), 0, infinity));
   DP_RETURN_IF_ERROR(CheckData(train.data()));
-  DP_RETURN_IF_ERROR(CheckOneOf("train.precision", train.precision(), {"", "float32", "bf16"}));
+  DP_RETURN_IF_ERROR(
+      CheckOneOf("train.precision", train.precision(), {"", "float32", "tf32", "bf16"}));
   DP_RETURN_IF_ERROR(CheckOneOf("train.device", train.device(), {"auto", "cpu", "cuda"}));
-  if (train.device() == "cpu" && train.precision() == "bf16") {
+  if (train.device() == "cpu" && OfGpus(train.precision())) {
     return Invalid("train.precision", train.precision(), "train.device cpu needs float32");
   }
   if (train.device() == "cuda" && train.backend() == "gloo") {
@@ -296,10 +300,10 @@ absl::StatusOr<core::JobSpec> CheckedTrain(v1::JobSpec spec) {
   return checked;
 }
 
-// Only GPUs compute with bf16, so there it is not for the placement to choose.
+// So there it is not for the placement to choose.
 void FillDevice(v1::TrainSpec& train) {
   if (train.device().empty()) train.set_device("auto");
-  if (train.device() == "auto" && train.precision() == "bf16") train.set_device("cuda");
+  if (train.device() == "auto" && OfGpus(train.precision())) train.set_device("cuda");
 }
 
 // Recorded with the job, so that no later default changes what it does.

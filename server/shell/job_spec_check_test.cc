@@ -153,13 +153,15 @@ TEST(JobSpecCheckTest, ATrainJobSaysWhetherItsRanksMayOrMustTrainOnGpus) {
               HasSubstr("train.backend is gloo; train.device cuda needs auto"));
 }
 
-TEST(JobSpecCheckTest, BfloatTrainsOnGpusOnly) {
-  v1::JobSpec spec = Valid();
-  spec.mutable_train()->set_precision("bf16");
-  EXPECT_EQ(CheckJobSpec(spec)->scheduling.slots, core::SlotKind::kTrainingGpu);
-  spec.mutable_train()->set_device("cpu");
-  EXPECT_THAT(CheckJobSpec(spec).status().message(),
-              HasSubstr("train.precision is bf16; train.device cpu needs float32"));
+TEST(JobSpecCheckTest, BfloatAndTf32TrainOnGpusOnly) {
+  for (const std::string precision : {"bf16", "tf32"}) {
+    v1::JobSpec spec = Valid();
+    spec.mutable_train()->set_precision(precision);
+    EXPECT_EQ(CheckJobSpec(spec)->scheduling.slots, core::SlotKind::kTrainingGpu);
+    spec.mutable_train()->set_device("cpu");
+    EXPECT_THAT(CheckJobSpec(spec).status().message(),
+                HasSubstr("train.precision is " + precision + "; train.device cpu needs float32"));
+  }
 }
 
 TEST(JobSpecCheckTest, WhenAndWhereAJobMayRunIsChecked) {

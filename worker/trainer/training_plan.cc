@@ -46,8 +46,9 @@ engine::AdamWOptions AdamWOf(const v1::AdamWSpec& spec) {
 absl::StatusOr<engine::Precision> PrecisionOf(const std::string& name) {
   if (name.empty() || name == "float32") return engine::Precision::kFloat32;
   if (name == "bf16") return engine::Precision::kBfloat16;
+  if (name == "tf32") return engine::Precision::kTf32;
   return absl::InvalidArgumentError(
-      absl::StrCat("train.precision: '", name, "' is unknown; use float32 or bf16"));
+      absl::StrCat("train.precision: '", name, "' is unknown; use float32, tf32 or bf16"));
 }
 
 CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {

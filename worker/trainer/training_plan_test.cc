@@ -29,6 +29,12 @@ TEST(TrainingPlanTest, WhatIsNotSaidTakesItsDefault) {
   EXPECT_EQ(std::get<engine::IdxDatasetOptions>(plan->data).std, 1.0f);
 }
 
+TEST(TrainingPlanTest, EveryPrecisionHasItsName) {
+  EXPECT_EQ(Plan("train { precision: 'float32' }")->precision, engine::Precision::kFloat32);
+  EXPECT_EQ(Plan("train { precision: 'tf32' }")->precision, engine::Precision::kTf32);
+  EXPECT_EQ(Plan("train { precision: 'bf16' }")->precision, engine::Precision::kBfloat16);
+}
+
 TEST(TrainingPlanTest, WhatIsSaidIsTaken) {
   const auto plan = Plan(R"(
       threads_per_rank: 2

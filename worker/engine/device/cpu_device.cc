@@ -96,7 +96,7 @@ class CpuDevice : public Device {
     DP_CHECK(!layers.empty() && options.batch_size > 0);
     if (options.precision != Precision::kFloat32) {
       return absl::UnimplementedError(
-          "precision bf16 is computed on GPUs, and this rank computes on a CPU");
+          "precisions other than float32 are computed on GPUs, and this rank computes on a CPU");
     }
     try {
       return std::make_unique<CpuNetwork>(cpu_, layers, options.batch_size, options.seed, values,

@@ -51,6 +51,9 @@ enum class Precision {
   // Weights and activations rounded to bfloat16 for the layers, sums in float32: as torch.autocast,
   // but for normalizations, whose output is rounded too. On devices that say so.
   kBfloat16,
+  // Everything in float32, and factors of products rounded to TF32's 10 bits where tensor cores
+  // take them: torch's allow_tf32. On devices that say so.
+  kTf32,
 };
 
 struct NetworkOptions {

@@ -105,6 +105,19 @@ TEST_F(CudnnEnginesTest, AnH100HasPlansForTheConvolutionsOfThePresets) {
   }
 }
 
+TEST_F(CudnnEnginesTest, AnH100HasPlansInTf32ForAConvolutionThatTensorCoresTake) {
+  ConvolutionShape shape{128, 14, 14, 16, 32, 3, 1, 1, ElementType::kFloat32, true, true};
+  shape.tf32 = true;
+  for (const auto pass : {ConvolutionPass::kForward, ConvolutionPass::kBackwardData,
+                          ConvolutionPass::kBackwardFilter}) {
+    const auto engines = Exact(MakeGraph(shape, pass), /*full_float32=*/false);
+    EXPECT_TRUE(AnyFits(engines)) << Describe(shape, pass);
+    EXPECT_TRUE(std::any_of(engines.begin(), engines.end(), [](const CudnnEngine& each) {
+      return !IsExact(each.notes, /*full_float32=*/true);
+    })) << Describe(shape, pass);
+  }
+}
+
 // Some of these engines are compiled at run time, which ends at the stub.
 TEST_F(CudnnEnginesTest, BiasAndReluMayEachBeMissing) {
   for (const bool bias : {false, true}) {

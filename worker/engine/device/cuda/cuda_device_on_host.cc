@@ -66,13 +66,27 @@ CudnnDescriptor::~CudnnDescriptor() = default;
 
 namespace {
 
-// Elements of an array that a plan was given, of either type.
+// The nearest float of TF32's 10 bits.
+float RoundedToTf32(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  constexpr uint32_t kDropped = (uint32_t{1} << 13) - 1;
+  bits = (bits + kDropped / 2 + ((bits >> 13) & 1)) & ~kDropped;
+  std::memcpy(&value, &bits, sizeof(bits));
+  return value;
+}
+
+// Elements of an array that a plan was given, of either type; of floats maybe as TF32 has them.
 class Elements {
  public:
-  Elements(const void* data, ElementType type) : data_(data), type_(type) {}
+  Elements(const void* data, ElementType type, bool tf32 = false)
+      : data_(data), type_(type), tf32_(tf32) {}
 
   double operator[](int64_t i) const {
-    if (type_ == ElementType::kFloat32) return static_cast<const float*>(data_)[i];
+    if (type_ == ElementType::kFloat32) {
+      const float value = static_cast<const float*>(data_)[i];
+      return tf32_ ? RoundedToTf32(value) : value;
+    }
     return __bfloat162float(static_cast<const bf16*>(data_)[i]);
   }
   void Set(int64_t i, double value) const {
@@ -86,6 +100,7 @@ class Elements {
  private:
   const void* data_;
   ElementType type_;
+  bool tf32_;
 };
 
 constexpr double kRoot = 0.7978845608028654;  // sqrt(2 / pi)
@@ -127,7 +142,8 @@ struct ConvolutionOnHost {
     const int64_t outs = s.batch * s.out_height() * s.out_width() * s.out;
     const int64_t ins = s.batch * s.height * s.width * s.in;
     const int64_t weights = s.out * s.kernel * s.kernel * s.in;
-    const Elements in(o.in, s.type), weight(o.weight, s.type), out(o.out, s.type);
+    const Elements in(o.in, s.type, s.tf32), weight(o.weight, s.type, s.tf32),
+        out(o.out, s.type, s.tf32);
     std::vector<double> sums(pass == ConvolutionPass::kForward        ? outs
                              : pass == ConvolutionPass::kBackwardData ? ins
                                                                       : weights);
@@ -195,7 +211,7 @@ absl::Status GemmPlan::Run(cudaStream_t, const GemmOperands& operands, float alp
   DP_CHECK((operands.bias != nullptr) == UsesBias(s.epilogue));
   DP_CHECK((operands.aux != nullptr) == UsesAux(s.epilogue));
   DP_CHECK(s.batch == 1 && !s.accumulate);
-  const Elements a(operands.a, s.in), b(operands.b, s.in), out(operands.out, s.out);
+  const Elements a(operands.a, s.in, s.tf32), b(operands.b, s.in, s.tf32), out(operands.out, s.out);
   for (int64_t m = 0; m < s.m; ++m) {
     double sum_of_a = 0;
     for (int64_t k = 0; k < s.k; ++k) sum_of_a += a[s.transpose_a ? k * s.m + m : m * s.k + k];

@@ -20,12 +20,57 @@ DeviceUnderTest OnHostInBf16() {
   return device;
 }
 
+DeviceUnderTest OnHostInTf32() {
+  DeviceUnderTest device = OnHost();
+  device.name += " in TF32";
+  device.precision = Precision::kTf32;
+  device.tolerance = 0.02;  // as bf16, with three bits more
+  return device;
+}
+
+const model::LayerSpec kConvolution = {.name = "",
+                                       .kind = model::Conv2d{.out = 4, .kernel = 4, .padding = 0}};
+const model::LayerSpec kLinear = {.name = "", .kind = model::Linear{.out = 4}};
+
+// The logits of one image, by one layer that makes products.
+std::vector<float> LogitsIn(Precision precision, bool convolves) {
+  const model::LayerSpec flatten = {.name = "", .kind = model::Flatten{}};
+  std::vector<model::LayerSpec> specs = {flatten, kLinear};
+  if (convolves) specs = {kConvolution, flatten};
+  const auto layers = model::CheckClassifier(specs, {1, 4, 4}, 4);
+  const ParameterLayout layout = LayOut(*layers);
+  const auto device = OpenCuda(0);
+  const auto values = *(*device)->Allocate(layout.size);
+  const auto gradients = *(*device)->Allocate(layout.size);
+  std::vector<float> initial(layout.size), images(16), logits(4);
+  Initialize(layout, 1, absl::MakeSpan(initial));
+  for (int i = 0; i < 16; ++i) images[i] = 1.0f / static_cast<float>(i + 3);
+  (*device)->Write(initial, values->span());
+  const auto network = *(*device)->Compile(*layers, {.batch_size = 1, .precision = precision},
+                                           values->span(), gradients->span());
+  const std::vector<int32_t> labels = {1};
+  const std::vector<int64_t> samples = {0};
+  network->Forward({.images = images, .labels = labels, .samples = samples, .count = 1},
+                   Mode::kEvaluate);
+  network->ReadLogits(absl::MakeSpan(logits));
+  return logits;
+}
+
+TEST(PrecisionTest, Tf32RoundsTheFactorsOfProductsAndNothingMore) {
+  for (const bool convolves : {false, true}) {
+    const std::vector<float> full = LogitsIn(Precision::kFloat32, convolves);
+    const std::vector<float> tf32 = LogitsIn(Precision::kTf32, convolves);
+    EXPECT_NE(full, tf32) << convolves;
+    for (int i = 0; i < 4; ++i) EXPECT_NEAR(tf32[i], full[i], 0x1p-9f) << convolves;
+  }
+}
+
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(OnHost, DeviceConformance, ::testing::Values(OnHost()));
 INSTANTIATE_TEST_SUITE_P(OnHost, LanguageModelConformance, ::testing::Values(OnHost()));
 INSTANTIATE_TEST_SUITE_P(OnHost, LanguageStepConformance,
-                         ::testing::Values(OnHost(), OnHostInBf16()));
+                         ::testing::Values(OnHost(), OnHostInBf16(), OnHostInTf32()));
 INSTANTIATE_TEST_SUITE_P(OnHost, TwinConformance, ::testing::Values(OnHost(), OnHostInBf16()));
 
 }  // namespace dp::engine

@@ -55,7 +55,8 @@ MadeOperation OperationMaker<T>::operator()(const op::Linear& o) const {
                            .k = o.size.in,
                            .transpose_b = true,
                            .in = ElementOf<T>(),
-                           .out = ElementOf<T>()};
+                           .out = ElementOf<T>(),
+                           .tf32 = tf32()};
   GemmOperands operands = {.a = array<T>(o.in),
                            .b = parts.memory.weight<T>(o.weight),
                            .out = array<T>(o.out),
@@ -87,7 +88,8 @@ MadeOperation OperationMaker<T>::operator()(const op::LinearWeightGradient& o) c
                            .k = o.size.rows,
                            .transpose_a = true,
                            .in = ElementOf<T>(),
-                           .out = ElementType::kFloat32};
+                           .out = ElementType::kFloat32,
+                           .tf32 = tf32()};
   float* const gradient = parts.memory.gradient(o.weight);
   float* const product = o.padded == kNone ? gradient : array<float>(o.padded);
   const GemmOperands operands = {.a = array<T>(o.out_gradient),
@@ -121,7 +123,8 @@ MadeOperation OperationMaker<T>::operator()(const op::LinearInputGradient& o) co
                            .n = o.size.in,
                            .k = o.size.out,
                            .in = ElementOf<T>(),
-                           .out = ElementOf<T>()};
+                           .out = ElementOf<T>(),
+                           .tf32 = tf32()};
   T* const gradient = array<T>(o.in_gradient);
   T* const gelu = array<T>(o.gelu);
   const GemmOperands operands = {.a = array<T>(o.out_gradient),

@@ -26,7 +26,7 @@ PoolingShape PoolingOf(const Window& w) {
 }
 
 template <typename T>
-ConvolutionShape ConvolutionOf(const Window& w) {
+ConvolutionShape ConvolutionOf(const Window& w, bool tf32) {
   return {.batch = w.samples,
           .height = w.rows,
           .width = w.columns,
@@ -35,7 +35,8 @@ ConvolutionShape ConvolutionOf(const Window& w) {
           .kernel = w.kernel,
           .stride = w.stride,
           .padding = w.padding,
-          .type = ElementOf<T>()};
+          .type = ElementOf<T>(),
+          .tf32 = tf32};
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ MadeOperation OperationMaker<T>::operator()(const op::Transpose& o) const {
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::Convolve& o) const {
-  ConvolutionShape shape = ConvolutionOf<T>(o.window);
+  ConvolutionShape shape = ConvolutionOf<T>(o.window, tf32());
   shape.bias = o.bias != kNone;
   shape.relu = o.relu;
   T* const weight = o.weight == kNone ? parts.memory.weight<T>(o.parameter) : array<T>(o.weight);
@@ -82,7 +83,7 @@ template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::ConvolutionInputGradient& o) const {
   T* const weight = o.weight == kNone ? parts.memory.weight<T>(o.parameter) : array<T>(o.weight);
   return MakeConvolutionPass(
-      parts, ConvolutionOf<T>(o.window), ConvolutionPass::kBackwardData,
+      parts, ConvolutionOf<T>(o.window, tf32()), ConvolutionPass::kBackwardData,
       {.in = array<T>(o.in_gradient), .weight = weight, .out = array<T>(o.out_gradient)});
 }
 
@@ -97,7 +98,7 @@ MadeOperation OperationMaker<T>::operator()(const op::ConvolutionWeightGradient&
   const int64_t places = o.window.kernel * o.window.kernel;
   const Matrices shape = {o.window.out, places, o.window.in};
   DP_ASSIGN_OR_RETURN(std::unique_ptr<CudaOperation> pass,
-                      MakeConvolutionPass(parts, ConvolutionOf<T>(o.window),
+                      MakeConvolutionPass(parts, ConvolutionOf<T>(o.window, tf32()),
                                           ConvolutionPass::kBackwardFilter, operands));
   if (ordered == nullptr) return pass;
   return MakeOperation([=, pass = std::move(pass)](cudaStream_t stream, Mode mode) -> absl::Status {

@@ -23,7 +23,7 @@ absl::StatusOr<NetworkMemory> NetworkMemory::Allocate(const LayerProgram& progra
   DP_ASSIGN_OR_RETURN(memory.sums_, DeviceBuffer::Allocate(sizeof(LossSums)));
   DP_RETURN_IF_ERROR(memory.batch_.Zero(stream));
   DP_RETURN_IF_ERROR(memory.sums_.Zero(stream));
-  if (program.precision == Precision::kFloat32) return memory;
+  if (program.precision != Precision::kBfloat16) return memory;
   const int64_t size = program.layout.size + program.values_padding;
   DP_ASSIGN_OR_RETURN(memory.rounded_,
                       DeviceBuffer::Allocate(size * static_cast<int64_t>(sizeof(bf16))));
@@ -51,7 +51,7 @@ float* NetworkMemory::gradient(int parameter) const {
 
 void* NetworkMemory::FindWeight(int parameter) const {
   if (parameter == kNone) return nullptr;
-  if (program_->precision == Precision::kFloat32) return const_cast<float*>(value(parameter));
+  if (program_->precision != Precision::kBfloat16) return const_cast<float*>(value(parameter));
   return rounded() + program_->layout.parameters[parameter].offset;
 }
 

@@ -112,6 +112,7 @@ struct OperationMaker {
   E* array(ArrayId id) const {
     return parts.memory.array<E>(id);
   }
+  bool tf32() const { return parts.program.precision == Precision::kTf32; }
   float* scratch() const { return array<float>(parts.scratch); }
 };
 
