@@ -98,11 +98,11 @@ class CudaAdamW final : public CudaOptimizer {
     DP_CUDA_RETURN_IF_ERROR(
         PrepareAdamW(context_.stream(), options_, memory_.learning_rate.as<double>(),
                      memory_.step.as<int64_t>(), memory_.factors.as<AdamWFactors>()));
-    DP_CUDA_RETURN_IF_ERROR(AdamWUpdate<float>(
-        context_.stream(), memory_.factors.as<AdamWFactors>(), memory_.decays.as<uint32_t>(),
-        {.begin = 0, .size = static_cast<int64_t>(values_.size())},
-        {gradients_.data(), memory_.first.as<float>(), memory_.second.as<float>(), values_.data(),
-         rounded}));
+    DP_CUDA_RETURN_IF_ERROR(AdamWUpdate(context_.stream(), memory_.factors.as<AdamWFactors>(),
+                                        memory_.decays.as<uint32_t>(),
+                                        static_cast<int64_t>(values_.size()),
+                                        {gradients_.data(), memory_.first.as<float>(),
+                                         memory_.second.as<float>(), values_.data(), rounded}));
     return absl::OkStatus();
   }
   std::vector<OptimizerState> state() override {

@@ -33,8 +33,6 @@ cublasLtEpilogue_t BlasEpilogue(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::kGeluGradient:
       return CUBLASLT_EPILOGUE_DGELU;
-    case Epilogue::kGeluGradientBias:
-      return CUBLASLT_EPILOGUE_DGELU_BGRAD;
     case Epilogue::kBiasGradient:
       return CUBLASLT_EPILOGUE_BGRADB;  // our a is its B
   }

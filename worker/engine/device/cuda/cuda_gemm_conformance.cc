@@ -147,20 +147,14 @@ TYPED_TEST(CudaGemmTest, EpiloguesAreTheModels) {
 }
 
 TYPED_TEST(CudaGemmTest, GradientsOfTheGeluAreTheModels) {
-  for (const Epilogue epilogue : {Epilogue::kGeluGradient, Epilogue::kGeluGradientBias}) {
-    const GemmShape shape = Sizes<TypeParam>(48, 64, 32, epilogue);
-    GemmCase<TypeParam> gemm(shape);
-    auto plan = GemmPlan::Make(this->Plan(), shape, gemm.operands());
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    this->Done(plan->Run(this->stream(), gemm.operands()));
-    const Values expected =
-        gemm.Each([&](float x, int64_t i) { return x * GeluSlope(gemm.aux[i]); });
-    ExpectNear(gemm.device_out.ReadFloats(), expected, GeluPrecision<TypeParam>());
-    if (epilogue == Epilogue::kGeluGradient) continue;
-    Values sums(shape.n);
-    for (size_t i = 0; i < expected.size(); ++i) sums[i % shape.n] += expected[i];
-    ExpectNear(gemm.device_bias.ReadFloats(), sums, GeluPrecision<TypeParam>());
-  }
+  const GemmShape shape = Sizes<TypeParam>(48, 64, 32, Epilogue::kGeluGradient);
+  GemmCase<TypeParam> gemm(shape);
+  auto plan = GemmPlan::Make(this->Plan(), shape, gemm.operands());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  this->Done(plan->Run(this->stream(), gemm.operands()));
+  ExpectNear(gemm.device_out.ReadFloats(),
+             gemm.Each([&](float x, int64_t i) { return x * GeluSlope(gemm.aux[i]); }),
+             GeluPrecision<TypeParam>());
 }
 
 // Where cuBLASLt has no such epilogue the network sums columns itself.

@@ -20,8 +20,6 @@ absl::string_view Name(Epilogue epilogue) {
       return "bias-gelu-aux";
     case Epilogue::kGeluGradient:
       return "gelu-gradient";
-    case Epilogue::kGeluGradientBias:
-      return "gelu-gradient-bias";
     case Epilogue::kBiasGradient:
       return "bias-gradient";
   }

@@ -17,7 +17,6 @@ enum class Epilogue {
   kBiasGeluAux,  // and stores what goes into the GELU in `aux`, for backward
   // The product is the gradient of a GELU's output; stores that of its input, which is in `aux`.
   kGeluGradient,
-  kGeluGradientBias,  // and the sums over its rows in bias[n]: the gradient of the bias before it
   // Stores the sums over k of op(a) in bias[m]: where a is the transposed gradient of a linear
   // layer's output and the product that of its weight, the gradient of its bias. Overwrites them
   // even where the product is added to what is there.
@@ -46,8 +45,7 @@ constexpr bool UsesBias(Epilogue epilogue) {
   return epilogue != Epilogue::kNone && epilogue != Epilogue::kGeluGradient;
 }
 constexpr bool UsesAux(Epilogue epilogue) {
-  return epilogue == Epilogue::kBiasGeluAux || epilogue == Epilogue::kGeluGradient ||
-         epilogue == Epilogue::kGeluGradientBias;
+  return epilogue == Epilogue::kBiasGeluAux || epilogue == Epilogue::kGeluGradient;
 }
 
 // The shape in words, for the cache and for errors: "gemm m=64 n=32 k=16 nt bfloat16>float32 bias".

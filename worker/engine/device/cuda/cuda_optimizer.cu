@@ -1,6 +1,5 @@
 #include "worker/engine/device/cuda/cuda_for_each.h"
 #include "worker/engine/device/cuda/cuda_optimizer.h"
-#include "worker/engine/device/cuda/cuda_random.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
 
 // This file is compiled without fused multiply-adds. Its kernels wait for memory: 28 bytes a value
@@ -53,67 +52,33 @@ __device__ bool Decays(const uint32_t* decays, int64_t element) {
   return (decays[block / 32] >> (block % 32) & 1) != 0;
 }
 
-// The update of nn/adamw.h for N values that decay or not together: changes moments and `value`.
-template <int N, typename G>
-__device__ void UpdateValues(const AdamWFactors& factors, bool decays, const G* gradients,
-                             float* first_moments, float* second_moments, float (&value)[N]) {
-  using Floats = Vector<float, N>;
-  const auto gradient = Vector<G, N>::Load(gradients);
-  Floats first = Floats::Load(first_moments);
-  Floats second = Floats::Load(second_moments);
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    value[i] = AdamWValue(factors, decays, gradient.values[i], value[i], first.values[i],
-                          second.values[i]);
-  }
-  first.Store(first_moments);
-  second.Store(second_moments);
-}
-
-template <typename G>
+// The update of nn/adamw.h for N values that decay or not together.
 struct AdamWStepOf {
   const AdamWFactors* factors;
   const uint32_t* decays;
-  int64_t begin;
-  AdamWArrays<G> arrays;
+  AdamWArrays arrays;
 
   template <int N>
-  __device__ void At(int64_t place) const {
-    const int64_t i = begin + place;
-    auto value = Vector<float, N>::Load(arrays.values + i);
-    UpdateValues<N>(*factors, Decays(decays, i), arrays.gradients + i, arrays.first + i,
-                    arrays.second + i, value.values);
+  __device__ void At(int64_t i) const {
+    using Floats = Vector<float, N>;
+    const Floats gradient = Floats::Load(arrays.gradients + i);
+    Floats value = Floats::Load(arrays.values + i);
+    Floats first = Floats::Load(arrays.first + i);
+    Floats second = Floats::Load(arrays.second + i);
+    const bool decay = Decays(decays, i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      value.values[k] = AdamWValue(*factors, decay, gradient.values[k], value.values[k],
+                                   first.values[k], second.values[k]);
+    }
+    first.Store(arrays.first + i);
+    second.Store(arrays.second + i);
     value.Store(arrays.values + i);
     if (arrays.rounded == nullptr) return;
     Vector<bf16, N> rounded;
 #pragma unroll
     for (int k = 0; k < N; ++k) rounded.values[k] = value.values[k];
     rounded.Store(arrays.rounded + i);
-  }
-};
-
-template <typename G>
-struct AdamWRoundedStepOf {
-  const AdamWFactors* factors;
-  const uint32_t* decays;
-  uint64_t seed;
-  int64_t begin;
-  AdamWRoundedArrays<G> arrays;
-
-  template <int N>
-  __device__ void At(int64_t place) const {
-    const int64_t i = begin + place;
-    auto value = Vector<bf16, N>::Load(arrays.values + i);
-    UpdateValues<N>(*factors, Decays(decays, i), arrays.gradients + i, arrays.first + i,
-                    arrays.second + i, value.values);
-    const uint64_t draw = RoundingDraw(seed, factors->step, i);
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-      const uint16_t bits =
-          RoundStochastically(__float_as_uint(value.values[k]), RoundingBits(draw, i + k));
-      value.values[k] = __uint_as_float(static_cast<uint32_t>(bits) << 16);
-    }
-    value.Store(arrays.values + i);  // exact: they are bf16 already
   }
 };
 
@@ -129,27 +94,9 @@ cudaError_t PrepareAdamW(cudaStream_t stream, const AdamWOptions& options,
   return Launch(stream, {1, 1}, PrepareAdamWKernel, options, learning_rate, step, factors);
 }
 
-template <typename G>
 cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint32_t* decays,
-                        UpdateRange range, AdamWArrays<G> arrays) {
-  return ForEach<kElements>(stream, range.size,
-                            AdamWStepOf<G>{factors, decays, range.begin, arrays});
+                        int64_t size, AdamWArrays arrays) {
+  return ForEach<kElements>(stream, size, AdamWStepOf{factors, decays, arrays});
 }
-template cudaError_t AdamWUpdate(cudaStream_t, const AdamWFactors*, const uint32_t*, UpdateRange,
-                                 AdamWArrays<float>);
-template cudaError_t AdamWUpdate(cudaStream_t, const AdamWFactors*, const uint32_t*, UpdateRange,
-                                 AdamWArrays<bf16>);
-
-template <typename G>
-cudaError_t AdamWUpdateRounded(cudaStream_t stream, const AdamWFactors* factors,
-                               const uint32_t* decays, uint64_t seed, UpdateRange range,
-                               AdamWRoundedArrays<G> arrays) {
-  return ForEach<kElements>(stream, range.size,
-                            AdamWRoundedStepOf<G>{factors, decays, seed, range.begin, arrays});
-}
-template cudaError_t AdamWUpdateRounded(cudaStream_t, const AdamWFactors*, const uint32_t*,
-                                        uint64_t, UpdateRange, AdamWRoundedArrays<float>);
-template cudaError_t AdamWUpdateRounded(cudaStream_t, const AdamWFactors*, const uint32_t*,
-                                        uint64_t, UpdateRange, AdamWRoundedArrays<bf16>);
 
 }  // namespace dp::engine::cuda

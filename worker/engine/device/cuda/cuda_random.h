@@ -37,24 +37,4 @@ DP_HOST_DEVICE inline bool Dropped(uint64_t state, int64_t element, uint64_t thr
   return (RandomAt(state, static_cast<uint64_t>(element) + 1) >> 11) < threshold;
 }
 
-// The random bits of four neighbours in step `step`, and the 16 of them that decide how one of the
-// four is rounded.
-DP_HOST_DEVICE inline uint64_t RoundingDraw(uint64_t seed, int64_t step, int64_t element) {
-  const uint64_t of_step = RandomAt(seed, 1) ^ static_cast<uint64_t>(step);
-  return RandomAt(of_step, static_cast<uint64_t>(element / 4) + 1);
-}
-DP_HOST_DEVICE inline uint32_t RoundingBits(uint64_t draw, int64_t element) {
-  return static_cast<uint32_t>(draw >> (16 * (element % 4))) & 0xffff;
-}
-
-// The bits of the bf16 next below or above the float with bits `value`: above with the probability
-// that its cut-off part has of a whole step, decided by the low 16 of `random`. Infinities and NaNs
-// stay what they are.
-DP_HOST_DEVICE inline uint16_t RoundStochastically(uint32_t value, uint32_t random) {
-  const bool finite = (value & 0x7f800000) != 0x7f800000;
-  if (finite) return static_cast<uint16_t>((value + (random & 0xffff)) >> 16);
-  const bool nan = (value & 0x007fffff) != 0;
-  return static_cast<uint16_t>((value >> 16) | (nan ? 0x40 : 0));
-}
-
 }  // namespace dp::engine::cuda
