@@ -1,6 +1,7 @@
 """The coordinator on the journals of earlier formats (tests/journals): it starts, answers and goes on, twice.
 
-Their jobs hold no real specification, so what is asked is about workers, events, and jobs of the test's own.
+Jobs of the earlier ones hold no real specification: there, what is asked is about workers, and jobs of the
+test's own.
 """
 
 import json
@@ -11,6 +12,8 @@ import unittest
 from cluster import Cluster
 
 JOURNALS = sorted((pathlib.Path(__file__).resolve().parents[1] / "journals").glob("*.sqlite"))
+REAL_JOBS = [journal for journal in JOURNALS if "specs" in journal.name]
+RUNS = "6"  # a job that runs, with a store
 
 
 class OnJournal(Cluster):
@@ -34,6 +37,9 @@ class OnJournal(Cluster):
         return self.submit({"apiVersion": "dp/v1", "kind": "Job", "name": name, "hold": True,
                             "command": {"argv": ["true"]}})
 
+    def stored(self, key):
+        return self.dpctl("store", "get", RUNS, key, check=0).stdout.strip()
+
     def states(self):
         return {worker["name"]: worker["state"] for worker in self.items("workers")}
 
@@ -43,7 +49,8 @@ class OnJournal(Cluster):
 
 class JournalsTest(unittest.TestCase):
     def test_there_is_one_of_each_format(self):
-        self.assertGreaterEqual(len(JOURNALS), 3)
+        self.assertGreaterEqual(len(JOURNALS), 4)
+        self.assertTrue(REAL_JOBS)
 
     def test_what_it_holds_is_told_and_stays_over_restarts(self):
         for journal in JOURNALS:
@@ -52,6 +59,19 @@ class JournalsTest(unittest.TestCase):
                     self.assertEqual(cluster.states(), {"a": "READY", "b": "LEAVING", "host-c": "LOST"})
                     cluster.restart_coordinator()
                 self.assertIn("event=epoch_started epoch=5 ", cluster.coordinator.log())
+
+    def test_its_jobs_and_their_stores_are_told_and_can_be_changed(self):
+        for journal in REAL_JOBS:
+            with self.subTest(journal.name), OnJournal(journal) as cluster:
+                for life in ("one", "two"):
+                    jobs = cluster.items("ps", "--all")
+                    self.assertEqual([job["id"] for job in jobs if job["state"] == "RUNNING"], [int(RUNS), 12])
+                    for job in jobs:
+                        self.assertEqual(cluster.describe(str(job["id"]))["name"], job["name"])
+                    self.assertEqual(cluster.stored("count"), "42")
+                    cluster.dpctl("store", "set", RUNS, "life", life, check=0)
+                    cluster.restart_coordinator()
+                    self.assertEqual(cluster.stored("life"), life)
 
     def test_it_takes_writes_and_has_them_after_each_restart(self):
         for journal in JOURNALS:

@@ -2,9 +2,11 @@
 
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "base/rank.h"
+#include "dp/v1/job_spec.pb.h"
 
 namespace dp::journals {
 namespace {
@@ -20,9 +22,21 @@ ReportRank Report(uint64_t job, int rank, ReportRank::What what, uint64_t worker
   return {.worker = WorkerId(worker), .incarnation = life, .rank = Rank(job, rank), .what = what};
 }
 
+// As the coordinator makes it of a job file.
+std::string PayloadOf(const core::JobSpec& job) {
+  v1::JobSpec spec;
+  spec.set_name(job.name);
+  spec.set_ranks(job.ranks);
+  spec.mutable_command()->add_argv("true");
+  return spec.SerializeAsString();
+}
+
 class Life {
  public:
   void Add(core::Action action) {
+    if (auto* submit = std::get_if<core::SubmitJob>(&action)) {
+      submit->spec.payload = PayloadOf(submit->spec);
+    }
     now_ += absl::Milliseconds(1500);
     commands_.push_back({now_, std::move(action)});
   }
@@ -39,7 +53,7 @@ class Life {
   void End(uint64_t job, int rank, Exit exit) {
     ReportRank exited = Report(job, rank, ReportRank::What::kExited, rank + 1, rank ? kB : kA);
     exited.exit = exit;
-    exited.last_lines = {"the last line but one", "the last line, \xff"};
+    exited.last_lines = {"the last line but one", "the last line, \u00e9"};
     Add(exited);
     Add(Report(job, rank, ReportRank::What::kReleased, rank + 1, rank ? kB : kA));
   }
@@ -81,10 +95,10 @@ class Life {
 };
 
 void SucceedAndFail(Life& life) {
-  life.Add(core::SubmitJob{"request 1", {"good", 2, "payload", true, 2, true}});
+  life.Add(core::SubmitJob{"request 1", {"good", 2, "", true, 2, true}});
   life.Run(1, 29500);
   for (const int rank : {0, 1}) life.End(1, rank, {Exit::How::kCode, 0});
-  life.Add(core::SubmitJob{"request 2", {"bad", 2, std::string("\0\x01", 2), false, 2, false}});
+  life.Add(core::SubmitJob{"request 2", {"bad", 2, "", false, 2, false}});
   life.Run(2, 0);
   life.Add(core::JoinWorld{Rank(2, 0)});
   life.End(2, 1, {Exit::How::kSignal, 9});
@@ -92,7 +106,7 @@ void SucceedAndFail(Life& life) {
 }
 
 void Hang(Life& life) {
-  life.Add(core::SubmitJob{"request 3", {"hangs", 2, "payload", false, 2, true}});
+  life.Add(core::SubmitJob{"request 3", {"hangs", 2, "", false, 2, true}});
   life.Run(3, 0);
   life.Add(core::AccusePeers{Rank(3, 0), {1}, "all_reduce 7: rank 1 did not arrive", true});
   for (const int rank : {0, 1}) life.End(3, rank, {Exit::How::kSignal, 15});
@@ -103,7 +117,7 @@ void Retry(Life& life) {
   const core::RestartLimits limits{.user = 2, .oom = 1, .never_exit_codes = {2}};
   for (const uint64_t job : {4, 5}) {
     const std::string name = job == 4 ? "again" : "over";
-    life.Add(core::SubmitJob{name, {name, 2, "payload", false, 2, true, limits}});
+    life.Add(core::SubmitJob{name, {name, 2, "", false, 2, true, limits}});
     life.Run(job, 0);
     life.End(job, 0, {Exit::How::kCode, 3});
     life.End(job, 1, {Exit::How::kSignal, 15});
@@ -114,7 +128,7 @@ void Retry(Life& life) {
 }
 
 void RunWithStore(Life& life) {
-  life.Add(core::SubmitJob{"request 6", {"runs", 2, "payload", true, 2, true}});
+  life.Add(core::SubmitJob{"request 6", {"runs", 2, "", true, 2, true}});
   life.Run(6, 29501);
   life.Add(core::CompleteFirstStep{Rank(6, 0)});
   life.Add(core::StoreBatch{
@@ -143,7 +157,6 @@ const Exit kLeft = {Exit::How::kCode, kHandedOverExitCode};
 // A training that saves, with everything that a job can say of when and where it runs.
 core::JobSpec Saving(const std::string& name, core::Scheduling scheduling) {
   return {.name = name,
-          .payload = "payload",
           .nodes = 1,
           .restart = core::RestartLimits(),
           .nodes_max = 2,
@@ -201,7 +214,7 @@ void RunOutOfTime(Life& life) {
 }
 
 void GiveUp(Life& life) {
-  core::JobSpec spec{.name = "silent", .payload = "payload", .join_within = absl::Seconds(32)};
+  core::JobSpec spec{.name = "silent", .join_within = absl::Seconds(32)};
   life.Add(core::SubmitJob{"request 11", std::move(spec)});
   life.StartAlone(11);
   life.Add(core::GiveUpRank{{JobId(11), Generation(1), 0}, "it has not joined"});
@@ -226,8 +239,8 @@ void Later(Life& life) {
   life.Add(
       core::StartEpoch{{.key_bytes = 100, .value_bytes = 200, .keys = 300, .total_bytes = 4000}});
   life.Add(core::StoreBatch{JobId(6), Generation(1), 77, 2, {StoreQueuePush{"queue", "another"}}});
-  life.Add(core::SubmitJob{"request 13", {"waits", 64, "payload", false, 0, false}});
-  life.Add(core::SubmitJob{"request 14", {"unwanted", 1, "payload"}});
+  life.Add(core::SubmitJob{"request 13", {"waits", 64, "", false, 0, false}});
+  life.Add(core::SubmitJob{"request 14", {"unwanted", 1}});
   life.Add(core::CancelJob{JobId(14)});
   life.Add(core::RegisterWorker{"", "host-c", "10.0.0.3", kC, 1});
   life.Add(core::LoseWorker{WorkerId(3), kC, "silent for 5s"});
