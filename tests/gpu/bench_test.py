@@ -10,6 +10,11 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+import jobs  # noqa: E402
+from idx_data import write_idx  # noqa: E402
+
 BUILD = sys.argv.pop(1)
 BENCH = pathlib.Path(__file__).with_name("bench")
 # What the peers' scripts print, by how they are called.
@@ -81,6 +86,25 @@ class RehearsalTest(unittest.TestCase):
         row = self.rows(None, "first_step_warm")["first_step_warm"]
         self.assertGreater(row["ours"], 0)
         self.assertIn("cannot be asked for PyTorch", row["peer_why"])
+
+
+class JobsForGpusTest(unittest.TestCase):
+    """No rehearsal submits what is sent where there is a GPU; dpctl at least takes it."""
+
+    def expect_taken(self, job):
+        path = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "job.json"
+        path.write_text(json.dumps(job))
+        done = subprocess.run([f"{BUILD}/bin/dpctl", "submit", "--dry-run", path], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_every_precision_is_one_of_a_job(self):
+        for precision in ("float32", "tf32", "bf16"):
+            self.expect_taken(jobs.gpt("gpt", "/tokens.bin", jobs.GPU, 64, epochs=4, precision=precision))
+
+    def test_a_trace_and_a_number_of_steps_are_taken(self):
+        images = write_idx(self.enterContext(tempfile.TemporaryDirectory()), train=200, test=20)
+        for train in ({"precision": "bf16"}, {"trace": "/trace.jsonl"}, {"maxSteps": 1, "epochs": 1}):
+            self.expect_taken(jobs.cnn("cnn", images, jobs.GPU, **train))
 
 
 if __name__ == "__main__":
