@@ -31,4 +31,8 @@ struct Exit {
 // failed, and its job is not done. EX_TEMPFAIL of sysexits.h.
 inline constexpr int kHandedOverExitCode = 75;
 
+// With which a rank of a train job exits that has lost its peers, where nobody came to stop it in
+// time: it is not the one to blame, and does not know who is. EX_PROTOCOL of sysexits.h.
+inline constexpr int kLostPeersExitCode = 76;
+
 }  // namespace dp

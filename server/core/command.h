@@ -276,6 +276,8 @@ struct AccusePeers {
   std::vector<int> missing;  // the peers that it waited for until its deadline, if any
   std::string error;         // of its collective
   bool insist = false;       // the others have had time to speak up: decide
+  // Those of `missing` whose workers are silent, too: not they hang, but their hosts are gone.
+  std::vector<int> silent = {};
 };
 
 // A rank's process runs, and has not joined for longer than its job allows.

@@ -207,6 +207,17 @@ TEST_F(CoordinatorTest, ARankThatPeersWaitedForIsTheFailureUnlessItWaitedItself)
   EXPECT_FALSE(Apply(AccusePeers{Key(job, 2), {0}, "late"}).journal);
 }
 
+TEST_F(CoordinatorTest, ASuspectWhoseWorkerIsSilentDoesNotHangButIsGone) {
+  Register("node", 3);
+  const JobId job = SubmitAndRun(3);
+  Apply(AccusePeers{Key(job, 0), {1, 2}, "ranks 1, 2 did not arrive", /*insist=*/true, {2}});
+  EXPECT_EQ(failure(job).failure_class, FailureClass::kInfra);
+  EXPECT_EQ(failure(job).rank, 2);
+  EXPECT_EQ(
+      failure(job).message,
+      "rank 2 on worker node (host node), which is silent: rank 0: ranks 1, 2 did not arrive");
+}
+
 TEST_F(CoordinatorTest, AnAccusationAloneIsNothingThatAnybodySees) {
   Register("node", 3);
   const JobId job = SubmitAndRun(3);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
@@ -42,14 +43,20 @@ std::vector<std::string> Bounded(const std::vector<std::string>& lines) {
   return bounded;
 }
 
+// Only dp's own trainers say so; to another program the code may mean anything.
+bool LostItsPeers(const Job& job, const RankEnd& end) {
+  return !job.spec.joins_by_running && end.exit == Exit{Exit::How::kCode, kLostPeersExitCode};
+}
+
 // Where the job had asked for the end its failure is on record already, so that a rank that was
 // stopped before tells of its daemon's doing.
-FailureClass ClassOf(const RankEnd& end) {
-  if (end.stopped) return FailureClass::kInfra;
+FailureClass ClassOf(const Job& job, const RankEnd& end) {
+  if (end.stopped || LostItsPeers(job, end)) return FailureClass::kInfra;
   return end.oom ? FailureClass::kOom : FailureClass::kUser;
 }
 
-std::string Circumstances(const RankEnd& end) {
+std::string Circumstances(const Job& job, const RankEnd& end) {
+  if (LostItsPeers(job, end)) return ", as it had lost its peers; its last lines say how";
   if (end.stopped) {
     return absl::StrCat(", stopped because ",
                         end.stop_reason.empty()
@@ -232,8 +239,8 @@ bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at) {
   if (end.error.empty()) {
     r.exit = end.exit;
     Failure failure = FailureOf(
-        job, rank, ClassOf(end),
-        absl::StrCat(Whereabouts(job, rank), ": ", Describe(end.exit), Circumstances(end)));
+        job, rank, ClassOf(job, end),
+        absl::StrCat(Whereabouts(job, rank), ": ", Describe(end.exit), Circumstances(job, end)));
     failure.last_lines = Bounded(end.last_lines);
     // Over so soon that its start was never reported.
     if (end.exit.success()) JoinByRunning(job, rank);
@@ -280,6 +287,23 @@ bool RankLost(Job& job, int rank, const std::string& reason, absl::Time at) {
   return true;
 }
 
+namespace {
+
+// One whose host is gone comes before one that may hang because of it.
+Failure FailureOfSuspect(const Job& job, const std::vector<int>& silent) {
+  const auto& [spoken, suspects, error] = job.suspicion;
+  const auto gone =
+      absl::c_find_if(silent, [&suspects](int rank) { return suspects.contains(rank); });
+  if (gone == silent.end()) {
+    return FailureOf(job, *suspects.begin(), FailureClass::kHang,
+                     absl::StrCat(Whereabouts(job, *suspects.begin()), " hangs: ", error));
+  }
+  return FailureOf(job, *gone, FailureClass::kInfra,
+                   absl::StrCat(Whereabouts(job, *gone), ", which is silent: ", error));
+}
+
+}  // namespace
+
 bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at) {
   if (job.state != JobState::kRunning) return false;
   auto& [spoken, suspects, error] = job.suspicion;
@@ -295,11 +319,7 @@ bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at) {
   }
   const bool decided = suspects.size() == 1 || (accusation.insist && !suspects.empty());
   if (!decided) return changed;
-  const int culprit = *suspects.begin();
-  Stop(job,
-       FailureOf(job, culprit, FailureClass::kHang,
-                 absl::StrCat(Whereabouts(job, culprit), " hangs: ", error)),
-       at);
+  Stop(job, FailureOfSuspect(job, accusation.silent), at);
   return true;
 }
 

@@ -23,12 +23,6 @@ bool WaitsForRunning(const Job& job) {
   return absl::c_none_of(job.ranks, assigned) && absl::c_any_of(job.ranks, Missing);
 }
 
-// It has missed a heartbeat already.
-bool Silent(const Rank& rank, const Liveness& liveness, absl::Time now) {
-  return liveness.silent_for(rank.worker_id, now).value_or(absl::ZeroDuration()) >
-         liveness.lease(rank.worker_id) / 2;
-}
-
 GiveUpRank Verdict(const Job& job, absl::Duration waited) {
   const auto missing = absl::c_find_if(job.ranks, Missing);
   return {{job.id, job.generation, static_cast<int>(missing - job.ranks.begin())},
@@ -64,7 +58,7 @@ LateRanks::Wait LateRanks::WaitOf(const Job& job, const Liveness& liveness, absl
   const auto known = waits_.find(job.id);
   if (known == waits_.end() || known->second.generation != job.generation) return begun;
   for (const Rank& rank : job.ranks) {
-    if (Missing(rank) && Silent(rank, liveness, now)) return begun;
+    if (Missing(rank) && liveness.missed_heartbeat(rank.worker_id, now)) return begun;
   }
   return {job.generation, std::max(known->second.since, liveness.awake_since())};
 }

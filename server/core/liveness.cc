@@ -163,4 +163,8 @@ std::optional<absl::Duration> Liveness::silent_for(WorkerId worker, absl::Time n
   return std::max(now - it->second.at, absl::ZeroDuration());
 }
 
+bool Liveness::missed_heartbeat(WorkerId worker, absl::Time now) const {
+  return silent_for(worker, now).value_or(absl::ZeroDuration()) > lease(worker) / 2;
+}
+
 }  // namespace dp::core

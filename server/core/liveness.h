@@ -78,6 +78,8 @@ class Liveness {
   size_t known() const { return heard_.size(); }
   // Since the worker was last heard of; absent for one never heard of.
   std::optional<absl::Duration> silent_for(WorkerId worker, absl::Time now) const;
+  // Whether it has missed a heartbeat at least: half of its lease has gone.
+  bool missed_heartbeat(WorkerId worker, absl::Time now) const;
   absl::Duration lease() const { return lease_; }
   // The worker's own; lease() for one never heard of.
   absl::Duration lease(WorkerId worker) const;

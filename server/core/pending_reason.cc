@@ -201,7 +201,7 @@ PendingReason WhyNoPort(const PortSupply& ports) {
   return {Code::kStorePort,
           absl::StrCat("no store port is left: each of ", range.first, " to ", range.last, " is ",
                        ports.some_unusable() ? taken : "", "a job's, or rests ",
-                       absl::FormatDuration(range.rest),
+                       absl::FormatDuration(range.least_rest()),
                        " after one; give the coordinator more with --store-ports")};
 }
 

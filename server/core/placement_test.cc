@@ -147,7 +147,7 @@ TEST_F(StorePortTest, AJobWithoutAPortWaitsAndLetsOthersPass) {
   Submit(), Submit();
   const JobId third = Submit(), without = CoordinatorFixture::Submit(1);
   EXPECT_THAT(TextsOf(Place(), third),
-              ElementsAre("no store port is left: each of 4000 to 4001 is a job's, or rests 10m "
+              ElementsAre("no store port is left: each of 4000 to 4001 is a job's, or rests 10s "
                           "after one; give the coordinator more with --store-ports"));
   EXPECT_EQ(state(without), "starting");
 }
@@ -173,13 +173,29 @@ TEST_F(StorePortTest, APortRestsAfterItsJob) {
   const JobId first = Submit(), second = Submit(), third = Submit();
   Place();
   End(first);
-  const absl::Time rested = now_ + ports_.rest;
+  const absl::Time rested = now_ + ports_.rest_min;
   EXPECT_EQ(Place().again_at, rested);
   EXPECT_EQ(state(third), "pending");
   now_ = rested;
   Place();
   EXPECT_EQ(port(third), 4000);
   EXPECT_EQ(port(second), 4001);
+}
+
+TEST_F(StorePortTest, APortThatRestsIsTakenWhereNoneHasRestedThatWhichHasLongest) {
+  Register("node", 3);
+  ports_.last = 4002;
+  const JobId first = Submit(), second = Submit();
+  Place();
+  End(second);
+  now_ += absl::Minutes(1);
+  End(first);
+  now_ += absl::Minutes(1);
+  const JobId third = Submit(), fourth = Submit(), fifth = Submit();
+  Place();
+  EXPECT_EQ(port(third), 4002);
+  EXPECT_EQ(port(fourth), 4001);
+  EXPECT_EQ(port(fifth), 4000);
 }
 
 TEST_F(StorePortTest, APortIsHeldUntilTheLastRankIsGone) {

@@ -62,6 +62,25 @@ TEST_F(RestartTest, ARestartIsTheNextGenerationOnTheSamePlaces) {
   EXPECT_EQ(rank_state(job, 0), "assigned");
 }
 
+// As while the coordinator was away, or holds back who is to be given up.
+TEST_F(RestartTest, ARankThatHasLostItsPeersIsNotTheOneToBlame) {
+  Register("a", 2);
+  const JobId job = SubmitAndRun(2);
+  ExitWith(job, 1, kLostPeersExitCode);
+  EXPECT_EQ(failure(job).failure_class, FailureClass::kInfra);
+  EXPECT_EQ(failure(job).message,
+            "rank 1 on worker a (host a): exit code 76, as it had lost its peers; its last "
+            "lines say how");
+}
+
+TEST_F(RestartTest, TheSameCodeOfAnotherProgramIsItsOwnAffair) {
+  Register("a", 1);
+  const JobId job = SubmitCommandAndPlace(1);
+  Started(job, 0);
+  ExitWith(job, 0, kLostPeersExitCode);
+  EXPECT_EQ(failure(job).failure_class, FailureClass::kUser);
+}
+
 TEST_F(RestartTest, NoVerdictIsDueWhileARankHoldsASlot) {
   Register("a", 2);
   const JobId job = Run(2);

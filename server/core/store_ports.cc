@@ -41,13 +41,38 @@ void StorePorts::AddTo(Digest& digest) const {
   }
 }
 
+PortSupply::PortSupply(const StorePorts& ports, const StorePortRange& range, absl::Time now)
+    : ports_(ports), range_(range), now_(now), next_(range.first) {
+  for (const auto& [port, use] : ports_.uses()) {
+    if (port < range_.first || port > range_.last || use.holder.valid() || rested(port)) continue;
+    resting_.emplace(use.free_since, port);
+  }
+}
+
 std::optional<int> PortSupply::Take(JobId job) {
+  const std::optional<int> rested = TakeRested(job);
+  return rested.has_value() ? rested : TakeResting(job);
+}
+
+std::optional<int> PortSupply::TakeRested(JobId job) {
   for (; next_ <= range_.last; ++next_) {
-    if (!rested(next_)) continue;
-    if (!range_.usable || range_.usable(job, next_)) return next_++;
-    unusable_ = true;
+    if (rested(next_) && Usable(job, next_)) return next_++;
   }
   return std::nullopt;
+}
+
+std::optional<int> PortSupply::TakeResting(JobId job) {
+  while (!resting_.empty() && resting_.begin()->first + range_.least_rest() <= now_) {
+    const int port = resting_.extract(resting_.begin()).value().second;
+    if (Usable(job, port)) return port;
+  }
+  return std::nullopt;
+}
+
+bool PortSupply::Usable(JobId job, int port) {
+  const bool usable = !range_.usable || range_.usable(job, port);
+  unusable_ |= !usable;
+  return usable;
 }
 
 bool PortSupply::rested(int port) const {
@@ -57,13 +82,9 @@ bool PortSupply::rested(int port) const {
 }
 
 absl::Time PortSupply::next_at() const {
-  absl::Time next = unusable_ ? now_ + kLookAgain : absl::InfiniteFuture();
-  for (const auto& [port, use] : ports_.uses()) {
-    if (port < range_.first || port > range_.last || use.holder.valid()) continue;
-    const absl::Time rested = use.free_since + range_.rest;
-    if (rested > now_) next = std::min(next, rested);
-  }
-  return next;
+  const absl::Time next = unusable_ ? now_ + kLookAgain : absl::InfiniteFuture();
+  if (resting_.empty()) return next;
+  return std::min(next, resting_.begin()->first + range_.least_rest());
 }
 
 }  // namespace dp::core

@@ -143,6 +143,7 @@ void Fill(const core::AccusePeers& accuse, journal::AccusePeers* proto) {
   proto->mutable_missing()->Add(accuse.missing.begin(), accuse.missing.end());
   proto->set_error(accuse.error);
   proto->set_insist(accuse.insist);
+  proto->mutable_silent()->Add(accuse.silent.begin(), accuse.silent.end());
 }
 
 void Fill(const core::StoreBatch& batch, journal::StoreBatch* proto) {

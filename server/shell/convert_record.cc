@@ -130,7 +130,8 @@ core::AccusePeers ToCommand(const journal::AccusePeers& proto) {
   return {ToKey(proto.rank()),
           {proto.missing().begin(), proto.missing().end()},
           proto.error(),
-          proto.insist()};
+          proto.insist(),
+          {proto.silent().begin(), proto.silent().end()}};
 }
 
 absl::StatusOr<core::Action> ToCommand(const journal::StoreBatch& proto) {

@@ -166,6 +166,7 @@ class Driver {
   void Serve(std::vector<Item>& items, absl::Span<const Waiters::Ticket> cancelled);
   void Take(Item& item);
   void GiveUpPredecessor(const core::RegisterWorker& registered);
+  void NoteSilent(core::AccusePeers& accusation) const;
   core::Outcome Apply(core::Action action);
   void ApplyVerdicts();
   absl::Status Persist();

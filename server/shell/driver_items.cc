@@ -39,6 +39,9 @@ void Driver::Take(Item& item) {
     if (const auto* worker = std::get_if<core::RegisterWorker>(&command->action)) {
       GiveUpPredecessor(*worker);
     }
+    if (auto* accusation = std::get_if<core::AccusePeers>(&command->action)) {
+      NoteSilent(*accusation);
+    }
     command->outcome = Apply(std::move(command->action));
   } else if (auto* hear = std::get_if<HearItem>(&item)) {
     if (coordinator_.CheckWorker(hear->worker, hear->incarnation).ok()) {
@@ -49,6 +52,18 @@ void Driver::Take(Item& item) {
     if (coordinator_.job(logs->job) == nullptr) return;
     log_versions_[logs->job] = std::max(log_versions_[logs->job], logs->version);
     changed_.push_back({.kind = core::Topic::Kind::kLogs, .id = logs->job.value()});
+  }
+}
+
+// The machine has no clock; who is silent is a part of what was decided.
+void Driver::NoteSilent(core::AccusePeers& accusation) const {
+  const core::Job* job = coordinator_.job(accusation.rank.job);
+  if (job == nullptr || job->generation != accusation.rank.generation) return;
+  for (const int peer : accusation.missing) {
+    if (peer < 0 || static_cast<size_t>(peer) >= job->ranks.size()) continue;
+    if (liveness_.missed_heartbeat(job->ranks[peer].worker_id, now_)) {
+      accusation.silent.push_back(peer);
+    }
   }
 }
 

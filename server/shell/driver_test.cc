@@ -183,6 +183,22 @@ TEST_F(DriverTest, ARankThatRunsAndDoesNotJoinIsGivenUpWhenItsTimeHasRunOut) {
   });
 }
 
+TEST_F(DriverTest, OfARankThatIsMissedItIsNotedWhetherItsWorkerIsSilent) {
+  Start({.lease = absl::Seconds(8)});
+  ASSERT_TRUE(Submit(AWorker()).get().ok());
+  ASSERT_TRUE(Submit(AJob("a", 2)).get().ok());
+  for (const int rank : {0, 1}) {
+    ASSERT_TRUE(Submit(core::JoinWorld{{JobId(1), Generation(1), rank}}).get().ok());
+  }
+  clock_.Advance(absl::Seconds(5));
+  ASSERT_TRUE(Submit(core::AccusePeers{{JobId(1), Generation(1), 0}, {1}, "rank 1 did not arrive"})
+                  .get()
+                  .ok());
+  Look([](const View& view) {
+    EXPECT_EQ(view.coordinator.job(JobId(1))->failure->failure_class, core::FailureClass::kInfra);
+  });
+}
+
 TEST_F(DriverTest, AHeartbeatKeepsTheLease) {
   Start({.lease = absl::Seconds(8)});
   ASSERT_TRUE(Submit(AWorker(1)).get().ok());

@@ -333,7 +333,7 @@ int Run(int argc, char** argv) {
                  "Ports for the TCPStore endpoints of jobs, one each, as FIRST-LAST")
       ->capture_default_str();
   app.add_option("--store-port-rest", flags.store_port_rest,
-                 "How long such a port rests after its job")
+                 "How long such a port rests after its job; 10s, where no other is left")
       ->capture_default_str();
   app.add_option("--limits", flags.limits_file,
                  "File of what users and queues may hold (docs/scheduling.md)");

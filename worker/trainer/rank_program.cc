@@ -100,10 +100,6 @@ engine::BucketPlanOptions BucketsOf(const TrainingPlan& plan) {
 // The lease is the daemon's.
 Timeouts TimeoutsOf(const TrainingPlan& plan) { return TimeoutsFor(plan.detect_within, {}); }
 
-bool LostPeer(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
-}
-
 class RankProgram {
  public:
   RankProgram(const Environment& environment, const Clock& clock)
@@ -319,6 +315,10 @@ class RankProgram {
 };
 
 }  // namespace
+
+bool LostPeer(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
+}
 
 absl::StatusOr<TrainingEnd> RunRank(const Environment& environment, const Clock& clock) {
   return RankProgram(environment, clock).Run();

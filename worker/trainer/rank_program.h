@@ -22,4 +22,7 @@ namespace dp::trainer {
 // the system's own where an output file cannot be written, with the job file's field.
 absl::StatusOr<TrainingEnd> RunRank(const Environment& environment, const Clock& clock);
 
+// Whether such an error says that others are gone, and nothing of this rank.
+bool LostPeer(const absl::Status& status);
+
 }  // namespace dp::trainer

@@ -33,7 +33,7 @@ int RunTrainer(const char* program, int argc, char** argv) {
   if (end.ok()) return *end == TrainingEnd::kHandedOver ? kHandedOverExitCode : 0;
   std::fprintf(stderr, "%s: rank %d: %s\n", program, environment->rank,
                end.status().ToString(absl::StatusToStringMode::kWithNoExtraData).c_str());
-  return kFailed;
+  return LostPeer(end.status()) ? kLostPeersExitCode : kFailed;
 }
 
 }  // namespace dp::trainer
