@@ -35,7 +35,7 @@ class BoundedQueue {
   // items. An empty answer means closed or timed out.
   std::vector<T> DrainFor(absl::Duration timeout) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    changed_.WaitFor(mu_, timeout, [&] { return closed_ || !items_.empty(); });
+    changed_.WaitFor(mu_, timeout, [&]() DP_REQUIRES(mu_) { return closed_ || !items_.empty(); });
     return std::exchange(items_, {});
   }
 

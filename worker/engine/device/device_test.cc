@@ -28,17 +28,20 @@ TEST(CpuDeviceTest, ThreadsMustBePositive) {
   EXPECT_EQ(OpenCpu(0).status().message(), "threads per rank is 0; it must be 1 to 1024");
 }
 
-TEST(CpuDeviceTest, Bfloat16IsRefused) {
+TEST(CpuDeviceTest, WhatIsLessPreciseThanFloat32IsRefused) {
   const auto layers = *model::CheckShapes({{"", model::Linear{.out = 2}}}, {3});
   const auto device = *OpenCpu(1);
   const int64_t size = LayOut(layers).size;
   const auto values = *device->Allocate(size), gradients = *device->Allocate(size);
-  EXPECT_EQ(device
-                ->Compile(layers, {.batch_size = 1, .precision = Precision::kBfloat16},
-                          values->span(), gradients->span())
-                .status()
-                .message(),
-            "precision bf16 is computed on GPUs, and this rank computes on a CPU");
+  for (const Precision precision : {Precision::kBfloat16, Precision::kTf32}) {
+    EXPECT_EQ(
+        device
+            ->Compile(layers, {.batch_size = 1, .precision = precision}, values->span(),
+                      gradients->span())
+            .status()
+            .message(),
+        "precisions other than float32 are computed on GPUs, and this rank computes on a CPU");
+  }
 }
 
 TEST(CpuDeviceTest, AProgramWithoutCudaSaysSo) {
