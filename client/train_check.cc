@@ -97,8 +97,10 @@ class TrainCheck : private FieldCheck {
     AtLeast(path + "everySteps", checkpoint.every_steps(), 0);
     if ((checkpoint.every_steps() > 0) == checkpoint.has_every())
       Fail(path + "everySteps",
-           absl::StrCat("train.checkpoint has ", checkpoint.has_every() ? "both" : "neither",
-                        " everySteps and every; give one of them"));
+           absl::StrCat("train.checkpoint has ",
+                        checkpoint.has_every() ? "both everySteps and every"
+                                               : "neither everySteps, of 1 or more, nor every",
+                        "; give one of them"));
     const absl::Duration every = FromProto(checkpoint.every());
     if (checkpoint.has_every() && (every < kCheckpointEveryMin || every > kCheckpointEveryMax))
       Fail(path + "every", Wrong(path + "every", every,

@@ -324,7 +324,7 @@ int Run(int argc, char** argv) {
                  "host the stores of jobs with store: direct");
   app.add_option("--data-dir", flags.data_dir, "Journal and logs; created where it is missing")
       ->check([](const std::string& path) {
-        return path.empty() ? "--data-dir is empty; name a directory" : std::string();
+        return path.empty() ? "it is empty; name a directory" : std::string();
       })
       ->required();
   app.add_option("--lease", flags.lease, "A worker that is silent for longer is lost")
