@@ -69,7 +69,8 @@ class PortSupply {
 
   // For the job. None: all are held, rest, or cannot be used.
   std::optional<int> Take(JobId job);
-  // When there may be another: the next one has rested, or is to be looked at again.
+  // After a Take that found none, when there may be one: the next has rested, or is to be looked at
+  // again.
   absl::Time next_at() const;
   const StorePortRange& range() const { return range_; }
   // One that it would have handed out was.
