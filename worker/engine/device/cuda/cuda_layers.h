@@ -293,4 +293,7 @@ ArenaPlan PlanArena(const LayerProgram& program);
 // gradient h.0.mlp.c_fc.bias h.0.mlp.c_fc.weight": for tests and for people.
 std::string Describe(const LayerProgram& program);
 
+// "linear bias relu": what the operation is, without its parameters.
+std::string Describe(const OperationKind& kind);
+
 }  // namespace dp::engine::cuda

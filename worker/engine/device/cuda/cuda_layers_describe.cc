@@ -32,8 +32,9 @@ std::string If(bool is, absl::string_view word) { return is ? std::string(word) 
 
 std::string Text(Function function) { return std::string(NameOf(function)); }
 
-// "linear relu"
-std::string Verb(const OperationKind& kind) {
+}  // namespace
+
+std::string Describe(const OperationKind& kind) {
   return std::visit(
       Overloaded{
           [](const op::TakeImages&) { return std::string("take images"); },
@@ -100,12 +101,10 @@ std::string Verb(const OperationKind& kind) {
       kind);
 }
 
-}  // namespace
-
 std::string Describe(const LayerProgram& program) {
   std::string lines;
   for (const Operation& operation : program.operations) {
-    absl::StrAppend(&lines, Verb(operation.kind));
+    absl::StrAppend(&lines, Describe(operation.kind));
     for (const int parameter : operation.completes) {
       absl::StrAppend(&lines, " ", program.layout.parameters[parameter].name);
     }
