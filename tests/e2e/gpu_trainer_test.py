@@ -1,6 +1,7 @@
 """Which trainer a rank gets on a host with a GPU; with a driver's library that is not real and a trainer that only says
 where it would compute."""
 
+import ctypes
 import json
 import unittest
 
@@ -10,13 +11,25 @@ from idx_data import train_job, write_idx
 
 PASSES = "echo 'driver: CUDA 13.0'; exit 0"
 FAILS = "echo 'nccl: missing: no such file; install it'; exit 1"
-# The CPU stands for the GPU.
 TRAINER = """#!/bin/sh
 if [ "$1" = --self-check ]; then {check}; fi
-echo "computes on $DP_DEVICE with $CUDA_VISIBLE_DEVICES"
-unset DP_DEVICE
-exec {trainer}
+{run}
 """
+# The CPU stands for the GPU.
+ON_CPU = f"""echo "computes on $DP_DEVICE with $CUDA_VISIBLE_DEVICES"
+unset DP_DEVICE
+exec {BIN / 'dp-trainer'}"""
+CUDA_TRAINER = BIN / "dp-trainer-cuda"
+
+
+def why_no_trainer_without_driver():
+    if not CUDA_TRAINER.exists():
+        return "dp-trainer-cuda has not been built: no CUDA toolkit"
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return ""
+    return "this host has a GPU's driver"
 
 
 @unittest.skipIf(why_not(), why_not())
@@ -26,12 +39,12 @@ class GpuTrainerTest(unittest.TestCase):
         (self.cluster.dir / "memory").write_text("0")
         self.data = write_idx(self.cluster.dir / "data")
 
-    def start_daemon(self, check, slots=1):
+    def start_daemon(self, check, slots=1, run=ON_CPU):
         programs = self.cluster.dir / "programs"
         programs.mkdir()
         (programs / "dp-trainer").symlink_to(BIN / "dp-trainer")
         trainer = programs / "dp-trainer-cuda"
-        trainer.write_text(TRAINER.format(check=check, trainer=BIN / "dp-trainer"))
+        trainer.write_text(TRAINER.format(check=check, run=run))
         trainer.chmod(0o755)
         return self.cluster.worker(
             name="gpu-host", slots=slots, options=("--trainer", programs / "dp-trainer"),
@@ -81,6 +94,15 @@ class GpuTrainerTest(unittest.TestCase):
                          "needs 1 GPU slot to train on, 0 free of 0 in all on 0 workers")
         self.assertIn("no trainer uses the GPUs of gpu-host: 'dp-trainer-cuda --self-check' says there",
                       waits["pendingReasons"][1])
+
+    @unittest.skipIf(why_no_trainer_without_driver(), why_no_trainer_without_driver())
+    def test_a_gpu_that_cannot_be_opened_ends_the_job_at_once_with_what_to_look_at(self):
+        self.start_daemon(PASSES, run=f"exec {CUDA_TRAINER}")
+        job = self.submit(device="cuda")
+        self.assertEqual(self.cluster.wait(job), 1)
+        self.assertIn("the GPU cannot be used: this host has no NVIDIA driver", self.logs(job))
+        self.assertIn("'dp-trainer-cuda --self-check' on this host says more", self.logs(job))
+        self.assertNotIn("peer_lost", self.logs(job))
 
 
 if __name__ == "__main__":

@@ -53,12 +53,16 @@ std::string OtherBits(const v1::CheckpointManifest& checkpoint, const v1::Checkp
   std::vector<std::string> differences;
   const auto compare = [&](absl::string_view what, const absl::AlphaNum& was,
                            const absl::AlphaNum& is) {
-    if (was.Piece() != is.Piece()) {
+    const bool unknown = was.Piece().empty() || is.Piece().empty();
+    if (!unknown && was.Piece() != is.Piece()) {
       differences.push_back(absl::StrCat(what, " was ", was, " and is ", is));
     }
   };
   compare("ranks", checkpoint.world_size(), now.world_size());
-  compare("threadsPerRank", checkpoint.threads_per_rank(), now.threads_per_rank());
+  compare("the device", checkpoint.device(), now.device());
+  compare("train.precision", checkpoint.precision(), now.precision());
+  const bool on_cpu = !now.instruction_set().empty();
+  if (on_cpu) compare("threadsPerRank", checkpoint.threads_per_rank(), now.threads_per_rank());
   compare("the instruction set", checkpoint.instruction_set(), now.instruction_set());
   return absl::StrJoin(differences, "; ");
 }

@@ -15,8 +15,9 @@ namespace dp::trainer {
 // FailedPrecondition names the first that differs, with both values.
 absl::Status CheckFits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now);
 
-// What is sound and gives other bits from here on, for people: world size, threads, instruction
-// set, collectives. Empty where the bits stay the same.
+// What is sound and gives other bits from here on, for people: world size, device, precision, and
+// on CPUs threads and instruction set. What an earlier release did not write is not compared. Empty
+// where the bits stay the same.
 std::string OtherBits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now);
 
 }  // namespace dp::trainer

@@ -64,5 +64,30 @@ TEST(CheckpointFitTest, WhatChangesTheBitsAloneIsTold) {
             "ranks was 4 and is 3; the instruction set was avx2 and is avx512_core");
 }
 
+TEST(CheckpointFitTest, AnotherDeviceOrPrecisionIsToldAndTheCpusAffairsAreNotOnAGpu) {
+  v1::CheckpointManifest cpu = AManifest(), gpu = AManifest(), other = AManifest();
+  cpu.set_device("cpu");
+  cpu.set_precision("float32");
+  gpu.set_device("NVIDIA H100");
+  gpu.set_precision("bf16");
+  gpu.clear_instruction_set();
+  gpu.set_threads_per_rank(8);
+  other = gpu;
+  other.set_device("NVIDIA A100");
+  other.set_threads_per_rank(1);
+  EXPECT_TRUE(CheckFits(cpu, gpu).ok());
+  EXPECT_EQ(OtherBits(cpu, gpu),
+            "the device was cpu and is NVIDIA H100; train.precision was float32 and is bf16");
+  EXPECT_EQ(OtherBits(gpu, other), "the device was NVIDIA H100 and is NVIDIA A100");
+  EXPECT_EQ(OtherBits(gpu, gpu), "");
+}
+
+TEST(CheckpointFitTest, WhatAnEarlierReleaseDidNotWriteIsNotCompared) {
+  v1::CheckpointManifest now = AManifest();
+  now.set_device("cpu");
+  now.set_precision("float32");
+  EXPECT_EQ(OtherBits(AManifest(), now), "");
+}
+
 }  // namespace
 }  // namespace dp::trainer

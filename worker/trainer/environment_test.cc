@@ -31,8 +31,13 @@ class EnvironmentTest : public ::testing::Test {
 
 TEST_F(EnvironmentTest, TheDeviceIsTheCpuUnlessTheDaemonSaysOtherwise) {
   EXPECT_FALSE(Read()->on_gpu);
+  EXPECT_EQ(Read()->device(), "cpu");
   variables_["DP_DEVICE"] = "cuda";
-  EXPECT_TRUE(Read()->on_gpu);
+  Environment on_gpu = *Read();
+  EXPECT_TRUE(on_gpu.on_gpu);
+  EXPECT_EQ(on_gpu.device(), "a GPU of unknown model");
+  on_gpu.card.model = "NVIDIA H100";
+  EXPECT_EQ(on_gpu.device(), "NVIDIA H100");
   variables_["DP_DEVICE"] = "tpu";
   EXPECT_EQ(Read().status().message(), "DP_DEVICE is 'tpu', neither cpu nor cuda");
 }
@@ -43,6 +48,7 @@ TEST_F(EnvironmentTest, ReadsWhatTheDaemonSets) {
   EXPECT_EQ(environment->job, JobId(7));
   EXPECT_EQ(environment->rank, 2);
   EXPECT_EQ(environment->world_size, 4);
+  EXPECT_EQ(environment->worker, "host-a");
   EXPECT_EQ(environment->address, "10.0.0.1");
 }
 

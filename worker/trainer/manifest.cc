@@ -26,7 +26,9 @@ v1::CheckpointManifest ManifestOf(const TrainingPlan& plan, const Environment& e
   manifest.set_threads_per_rank(plan.threads);
   manifest.set_bucket_cap_mb(static_cast<double>(plan.bucket_bytes_max) / (1 << 20));
   manifest.set_backend(backend);
-  manifest.set_instruction_set(engine::CpuInstructionSet());
+  if (!environment.on_gpu) manifest.set_instruction_set(engine::CpuInstructionSet());
+  manifest.set_precision(NameOf(plan.precision));
+  manifest.set_device(environment.device());
   return manifest;
 }
 

@@ -71,8 +71,9 @@ void MetricLog::WriteLine(const v1::Metric& metric) {
 
 std::string Readable(const v1::Metric& m) {
   if (m.event() == "start") {
-    return absl::StrFormat("rank %d of %d: training starts, backend %s, threads %d", m.rank(),
-                           m.world_size(), m.backend(), m.threads());
+    return absl::StrFormat("rank %d of %d: training starts on %s in %s, backend %s, threads %d",
+                           m.rank(), m.world_size(), m.device(), m.precision(), m.backend(),
+                           m.threads());
   }
   if (m.event() == "epoch") {
     return absl::StrFormat("epoch %d/%d loss %.4f %s", m.epoch(), m.epochs_total(), m.loss(),

@@ -35,6 +35,18 @@ TEST(MetricLogTest, AnEpochTellsItsRateInWhatItsSamplesAre) {
   EXPECT_EQ(Readable(epoch), "epoch 2/4 loss 0.2500 550000 tokens/s");
 }
 
+TEST(MetricLogTest, TheStartSaysOnWhatAndInWhichPrecisionARankComputes) {
+  v1::Metric start = AMetric("start");
+  start.set_rank(1);
+  start.set_world_size(2);
+  start.set_device("NVIDIA H100");
+  start.set_precision("bf16");
+  start.set_backend("nccl");
+  start.set_threads(1);
+  EXPECT_EQ(Readable(start),
+            "rank 1 of 2: training starts on NVIDIA H100 in bf16, backend nccl, threads 1");
+}
+
 TEST(MetricLogTest, AnEvaluationReadsAsOneLine) {
   EXPECT_EQ(Readable(AMetric("eval")), "epoch 2/4 test loss 0.2500 test accuracy 0.9000");
 }

@@ -16,6 +16,8 @@ void Progress::Started() {
   metric.set_world_size(options_.world_size);
   metric.set_threads(options_.threads);
   metric.set_backend(std::string(options_.backend));
+  metric.set_device(options_.device);
+  metric.set_precision(options_.precision);
   metric.set_epochs_total(options_.epochs_total);
   metric.set_steps_total(static_cast<int32_t>(options_.steps_total));
   log_.Write(metric);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -33,6 +34,8 @@ class Progress {
     int world_size = 1;
     int threads = 1;
     absl::string_view backend;
+    std::string device = "cpu";  // or the GPU's model
+    std::string precision = "float32";
     int epochs_total = 0;
     int64_t steps_total = 0;
     int64_t tokens_per_sample = 0;  // of texts, whose rate is told in tokens; 0: of images

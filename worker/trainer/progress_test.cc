@@ -66,6 +66,8 @@ TEST_F(ProgressTest, OnlyRankZeroTellsStepsButEveryRankItsStartAndEnd) {
   ASSERT_EQ(metrics.size(), 2u);
   EXPECT_EQ(metrics[0].event(), "start");
   EXPECT_EQ(metrics[0].rank(), 1);
+  EXPECT_EQ(metrics[0].device(), "cpu");
+  EXPECT_EQ(metrics[0].precision(), "float32");
   EXPECT_EQ(metrics[1].event(), "end");
   EXPECT_FALSE(metrics[1].has_accuracy());
 }

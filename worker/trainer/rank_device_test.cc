@@ -25,6 +25,39 @@ TEST(RankDeviceTest, AGpuThatCannotBeUsedFailsTheRankWithWhereToLook) {
   EXPECT_THAT(std::string(device.status().message()), HasSubstr("dp-trainer-cuda --self-check"));
 }
 
+constexpr char kRefused[] = "cuda_memory.cc:13: cudaMalloc: out of memory";
+
+std::string MemoryRemedy(const TrainingPlan& plan, const GpuCard& card, int samples) {
+  const absl::Status status = WithMemoryRemedy(absl::ResourceExhaustedError(kRefused),
+                                               {.on_gpu = true, .card = card}, plan, samples);
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  return std::string(status.message());
+}
+
+TEST(MemoryRemedyTest, ABatchThatDoesNotFitIsSaidWithTheCardAndWhatToLower) {
+  TrainingPlan plan = APlan();
+  plan.global_batch_size = 64;
+  EXPECT_EQ(MemoryRemedy(plan, {"NVIDIA H100", int64_t{81559} << 20}, 32),
+            "train.globalBatchSize 64, of which this rank takes 32 samples a step, is too much for "
+            "the memory of NVIDIA H100 with 81559 MiB: lower it, or spread it over more ranks, or "
+            "try train.precision bf16; " +
+                std::string(kRefused));
+  plan.precision = engine::Precision::kBfloat16;
+  plan.data = engine::TokenDatasetOptions{.context = 1024};
+  EXPECT_EQ(MemoryRemedy(plan, {}, 1),
+            "train.globalBatchSize 64, of which this rank takes 1 sample a step, is too much for "
+            "the memory of a GPU of unknown model: lower it, or spread it over more ranks, or "
+            "lower train.data.context; " +
+                std::string(kRefused));
+}
+
+TEST(MemoryRemedyTest, AnythingElseAndTheHostsOwnMemoryStayAsTheyAre) {
+  const absl::Status other = absl::InternalError("x"), host = absl::ResourceExhaustedError("y");
+  EXPECT_EQ(WithMemoryRemedy(other, {.on_gpu = true}, APlan(), 1), other);
+  EXPECT_EQ(WithMemoryRemedy(host, {}, APlan(), 1), host);
+  EXPECT_EQ(WithMemoryRemedy(absl::OkStatus(), {.on_gpu = true}, APlan(), 1), absl::OkStatus());
+}
+
 class OpenGroupTest : public testing::Test {
  protected:
   absl::StatusOr<OpenedGroup> Open(const std::string& backend, bool on_gpu) {

@@ -29,6 +29,7 @@
 #include "worker/trainer/handover_watch.h"
 #include "worker/trainer/manifest.h"
 #include "worker/trainer/open_group.h"
+#include "worker/trainer/rank_cards.h"
 #include "worker/trainer/rank_device.h"
 #include "worker/trainer/rank_model.h"
 #include "worker/trainer/resume.h"
@@ -173,17 +174,22 @@ class RankProgram {
     const int rank = environment_.rank, world_size = environment_.world_size;
     engine::GlobalBatchSampler sampler = TrainSampler(plan, *data.train, rank, world_size);
     SharedPlans plans(store_, rank, world_size, TimeoutsOf(plan).rendezvous);
-    DP_ASSIGN_OR_RETURN(RankModel model,
-                        plans.MakeModel(plan, *data.train, sampler.capacity(), std::move(device)));
+    absl::StatusOr<RankModel> model =
+        plans.MakeModel(plan, *data.train, sampler.capacity(), std::move(device));
+    DP_RETURN_IF_ERROR(WithMemoryRemedy(model.status(), environment_, plan, sampler.capacity()));
     DP_ASSIGN_OR_RETURN(OpenedGroup opened,
-                        OpenGroup(plan.backend, store_, environment_, TimeoutsOf(plan), model));
-    return Train(plan, data, metrics, opened, sampler, model);
+                        OpenGroup(plan.backend, store_, environment_, TimeoutsOf(plan), *model));
+    return Train(plan, data, metrics, opened, sampler, *model);
   }
 
   absl::StatusOr<TrainingEnd> Train(const TrainingPlan& plan, const Datasets& data,
                                     MetricLog& metrics, OpenedGroup& opened,
                                     engine::GlobalBatchSampler& sampler, RankModel& model) {
     engine::Group& group = *opened.group;
+    if (environment_.on_gpu) {
+      DP_RETURN_IF_ERROR(
+          TellDifferentCards(group, {environment_.worker, environment_.card.name()}));
+    }
     DP_RETURN_IF_ERROR(engine::AlignReplicas(group, model.layout, model.values->span()));
     engine::Reducer reducer(
         group, model.averaged, model.gradients->span(),
@@ -199,6 +205,8 @@ class RankProgram {
                        .world_size = group.size(),
                        .threads = plan.threads,
                        .backend = opened.backend,
+                       .device = environment_.device(),
+                       .precision = NameOf(plan.precision),
                        .epochs_total = plan.epochs,
                        .steps_total = StepsTotal(plan, sampler),
                        .tokens_per_sample = TokensPerSample(plan)},

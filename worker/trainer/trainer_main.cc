@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/rank.h"
 #include "base/version.h"
+#include "worker/trainer/cuda_driver.h"
 #include "worker/trainer/rank_program.h"
 
 namespace dp::trainer {
@@ -16,6 +17,12 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kBadUsage = 2;
 
+// What the driver does not say is no reason to fail: whether the GPU can be used shows soon.
+GpuCard CardHere() {
+  const absl::StatusOr<CudaDriver> driver = CudaDriver::Load();
+  return driver.ok() ? driver->FirstCard().value_or(GpuCard()) : GpuCard();
+}
+
 }  // namespace
 
 int RunTrainer(const char* program, int argc, char** argv) {
@@ -23,12 +30,13 @@ int RunTrainer(const char* program, int argc, char** argv) {
     std::printf("%s\n", VersionLine(program).c_str());
     return 0;
   }
-  const auto environment = ReadEnvironment([](const char* name) { return getenv(name); });
+  auto environment = ReadEnvironment([](const char* name) { return getenv(name); });
   if (!environment.ok()) {
     const std::string why(environment.status().message());
     std::fprintf(stderr, "%s: %s\n", program, why.c_str());
     return kBadUsage;
   }
+  if (environment->on_gpu) environment->card = CardHere();
   const auto end = RunRank(*environment, Clock::Steady());
   if (end.ok()) return *end == TrainingEnd::kHandedOver ? kHandedOverExitCode : 0;
   std::fprintf(stderr, "%s: rank %d: %s\n", program, environment->rank,

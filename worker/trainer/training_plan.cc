@@ -44,9 +44,11 @@ engine::AdamWOptions AdamWOf(const v1::AdamWSpec& spec) {
 }
 
 absl::StatusOr<engine::Precision> PrecisionOf(const std::string& name) {
-  if (name.empty() || name == "float32") return engine::Precision::kFloat32;
-  if (name == "bf16") return engine::Precision::kBfloat16;
-  if (name == "tf32") return engine::Precision::kTf32;
+  if (name.empty()) return engine::Precision::kFloat32;
+  using enum engine::Precision;
+  for (const engine::Precision each : {kFloat32, kBfloat16, kTf32}) {
+    if (name == NameOf(each)) return each;
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("train.precision: '", name, "' is unknown; use float32, tf32 or bf16"));
 }
@@ -63,6 +65,18 @@ CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {
 int64_t TokensPerSample(const TrainingPlan& plan) {
   const auto* text = std::get_if<engine::TokenDatasetOptions>(&plan.data);
   return text == nullptr ? 0 : text->context;
+}
+
+std::string NameOf(engine::Precision precision) {
+  switch (precision) {
+    case engine::Precision::kFloat32:
+      return "float32";
+    case engine::Precision::kBfloat16:
+      return "bf16";
+    case engine::Precision::kTf32:
+      return "tf32";
+  }
+  return "";
 }
 
 absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {

@@ -57,6 +57,9 @@ struct TrainingPlan {
 // Of texts; 0 where samples are images.
 int64_t TokensPerSample(const TrainingPlan& plan);
 
+// As train.precision has it.
+std::string NameOf(engine::Precision precision);
+
 // Errors: InvalidArgument names the field. Shapes are checked later, against the data.
 absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec);
 

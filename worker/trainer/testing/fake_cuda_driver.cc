@@ -1,0 +1,55 @@
+// Stands for NVIDIA's libcuda.so.1: FAKE_CUDA_DEVICES devices (1 where it is not set), all alike;
+// an empty FAKE_CUDA_DEVICES is a driver that does not start.
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+constexpr int kInvalidDevice = 101;
+constexpr int kUnknown = 999;
+
+const char* Devices() {
+  const char* devices = std::getenv("FAKE_CUDA_DEVICES");
+  return devices == nullptr ? "1" : devices;
+}
+
+}  // namespace
+
+extern "C" {
+
+int cuInit(unsigned int) { return *Devices() == '\0' ? kUnknown : 0; }
+
+int cuDriverGetVersion(int* version) {
+  *version = 13010;
+  return 0;
+}
+
+int cuDeviceGetCount(int* count) {
+  *count = std::atoi(Devices());
+  return 0;
+}
+
+int cuDeviceGet(int* device, int ordinal) {
+  *device = 40 + ordinal;
+  return 0;
+}
+
+int cuDeviceGetName(char* name, int size, int device) {
+  if (device != 40) return kInvalidDevice;
+  std::snprintf(name, static_cast<size_t>(size), "NVIDIA H100 80GB HBM3");
+  return 0;
+}
+
+int cuDeviceTotalMem_v2(size_t* bytes, int) {
+  *bytes = size_t{81559} << 20;
+  return 0;
+}
+
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  *value = attribute == 75 ? 9 : 0;
+  return 0;
+}
+
+}  // extern "C"
