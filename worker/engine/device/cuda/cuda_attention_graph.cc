@@ -20,7 +20,14 @@ float Scale(const AttentionShape& shape) {
   return 1 / std::sqrt(static_cast<float>(shape.head_features));
 }
 
-// The scores of tokens up to a row's own; those above it become minus infinity.
+// What a score that is not to count becomes. Before 9.10 cuDNN's softmax wants a number.
+float NoScore() {
+  constexpr size_t kTakesInfinity = 91000;
+  using Limits = std::numeric_limits<float>;
+  return cudnnGetVersion() < kTakesInfinity ? Limits::lowest() : -Limits::infinity();
+}
+
+// The scores of tokens up to a row's own; those above it are none.
 Tensor AddCausalMask(const TensorLayout& layout, Tensor scores, CudnnGraph* graph) {
   const Tensor column = graph->Virtual(layout, CUDNN_DATA_INT32);
   graph->Index(3, scores, column);
@@ -29,7 +36,7 @@ Tensor AddCausalMask(const TensorLayout& layout, Tensor scores, CudnnGraph* grap
   const Tensor known = graph->Virtual(layout, CUDNN_DATA_BOOLEAN);
   graph->Pointwise(CUDNN_POINTWISE_CMP_GE, row, column, known);
   const Tensor masked = graph->Virtual(layout, CUDNN_DATA_FLOAT);
-  graph->Select(known, scores, graph->Scalar(-std::numeric_limits<float>::infinity()), masked);
+  graph->Select(known, scores, graph->Scalar(NoScore()), masked);
   return masked;
 }
 

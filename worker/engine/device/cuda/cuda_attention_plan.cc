@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "base/status.h"
 
 namespace dp::engine::cuda {
@@ -48,6 +49,17 @@ std::vector<void*> BackwardAddresses(const AttentionShape& shape, const Attentio
 absl::StatusOr<AttentionPlan> AttentionPlan::Make(const Planning& planning,
                                                   const AttentionShape& shape, bool training,
                                                   const AttentionOperands& scratch) {
+  absl::StatusOr<AttentionPlan> made = MakeBoth(planning, shape, training, scratch);
+  if (absl::IsUnimplemented(made.status())) {
+    Log(Severity::kWarning, "gpu_attention_not_fused",
+        {{"error", std::string(made.status().message())}});
+  }
+  return made;
+}
+
+absl::StatusOr<AttentionPlan> AttentionPlan::MakeBoth(const Planning& planning,
+                                                      const AttentionShape& shape, bool training,
+                                                      const AttentionOperands& scratch) {
   const std::string name = Describe(shape, false);
   const std::string why_not = WhyNot(shape);
   if (!why_not.empty()) return absl::UnimplementedError(absl::StrCat(name, ": ", why_not));

@@ -37,9 +37,9 @@ inline constexpr int64_t kAttentionWorkspaceMax = int64_t{8} << 30;
 class AttentionPlan {
  public:
   // As ConvolutionPlan::Make. `training`: also makes backward.
-  // Errors: Unimplemented where cuDNN has no engine or WhyNot says so; CausalAttentionForward, in
-  // float32, is what is left then. ResourceExhausted where backward's workspace is more than the
-  // device has left.
+  // Errors: Unimplemented where cuDNN has no engine or WhyNot says so, with a warning, as
+  // CausalAttentionForward, in float32, is what is left then, and slow. ResourceExhausted where
+  // backward's workspace is more than the device has left.
   static absl::StatusOr<AttentionPlan> Make(const Planning& planning, const AttentionShape& shape,
                                             bool training, const AttentionOperands& scratch);
 
@@ -52,6 +52,9 @@ class AttentionPlan {
  private:
   AttentionPlan(const AttentionShape& shape, CudnnPlan forward)
       : shape_(shape), forward_(std::move(forward)) {}
+  static absl::StatusOr<AttentionPlan> MakeBoth(const Planning& planning,
+                                                const AttentionShape& shape, bool training,
+                                                const AttentionOperands& scratch);
   absl::Status MakeBackward(const Planning& planning, const AttentionOperands& scratch);
 
   AttentionShape shape_;

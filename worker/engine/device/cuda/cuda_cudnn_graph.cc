@@ -22,6 +22,18 @@ void Note(absl::Status* first, const absl::Status& status) {
   if (first->ok()) *first = status;
 }
 
+// What compares gives truth values, and what counts whole numbers.
+cudnnDataType_t PrecisionOf(cudnnPointwiseMode_t mode) {
+  switch (mode) {
+    case CUDNN_POINTWISE_CMP_GE:
+      return CUDNN_DATA_BOOLEAN;
+    case CUDNN_POINTWISE_GEN_INDEX:
+      return CUDNN_DATA_INT32;
+    default:
+      return CUDNN_DATA_FLOAT;
+  }
+}
+
 }  // namespace
 
 CudnnDescriptor::CudnnDescriptor(cudnnBackendDescriptorType_t type) {
@@ -122,12 +134,9 @@ void CudnnGraph::Matmul(Tensor a, Tensor b, Tensor to) {
 }
 
 CudnnDescriptor CudnnGraph::MakePointwise(cudnnPointwiseMode_t mode) {
-  // What compares gives truth values.
-  const cudnnDataType_t precision =
-      mode == CUDNN_POINTWISE_CMP_GE ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT;
   CudnnDescriptor pointwise(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   pointwise.Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
-  pointwise.Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, precision);
+  pointwise.Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, PrecisionOf(mode));
   return pointwise;
 }
 

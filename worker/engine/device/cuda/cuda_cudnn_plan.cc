@@ -9,6 +9,16 @@
 #include "worker/engine/device/cuda/cuda_status.h"
 
 namespace dp::engine::cuda {
+namespace {
+
+absl::Status NoEngine(size_t inexact) {
+  return absl::UnimplementedError(absl::StrCat(
+      "cuDNN has no engine for it, but for ", inexact,
+      " that may give other bits in another run; where it finds no libnvrtc, it has none of those "
+      "that are compiled at run time"));
+}
+
+}  // namespace
 
 CudnnPlan::CudnnPlan(const Planning& planning, CudnnGraph graph, const CudnnPlanOptions& options)
     : graph_(std::move(graph)),
@@ -38,6 +48,7 @@ absl::Status CudnnPlan::Choose(const Planning& planning, absl::Span<void* const>
     names.push_back(each.name);
     engines_.push_back(std::move(each));
   }
+  if (engines_.empty()) return NoEngine(found.size());
   return BuildBest(planning, {.plan = options_.name,
                               .candidates = names,
                               .build = [&](int i) { return Build(engines_[i]); },
