@@ -18,6 +18,7 @@ __global__ void __launch_bounds__(kBlockThreads) ForEachKernel(int64_t size, App
     apply.template At<N>(first);
     return;
   }
+#pragma unroll 1
   for (int64_t i = first; i < size; ++i) apply.template At<1>(i);
 }
 

@@ -15,33 +15,42 @@ struct ForwardInput {
   T* sum;          // takes `in` + `other`
 };
 
+template <typename T, int N>
+__device__ Vector<T, N> SumOf(Vector<T, N> a, const Vector<T, N>& b) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) a.values[i] += b.values[i];
+  return a;
+}
+
 // Reads a row, adding first where that is asked for: what is normed is the rounded sum, which is
 // what backward reads.
 template <typename T, int N, int K>
 __device__ void ReadSum(const RowWalk<N, K>& walk, const ForwardInput<T>& input, int64_t begin,
                         HeldRow<T, N, K>& row) {
-  if (input.other == nullptr) {
+  if (input.other == nullptr) return row.Read(walk, input.in + begin);
+  if constexpr (K > 0) {
+    HeldRow<T, N, K> other;
     row.Read(walk, input.in + begin);
-    return;
+    other.Read(walk, input.other + begin);
+    walk.ForEach([&](int k, int column) {
+      row.held[k] = Packed<T, N>::Of(SumOf(row.At(k, column), other.At(k, column)));
+      row.held[k].Store(input.sum + begin + column);
+    });
+  } else {
+    walk.ForEach([&](int, int column) {
+      const auto in = Vector<T, N>::Load(input.in + begin + column);
+      const auto other = Vector<T, N>::Load(input.other + begin + column);
+      SumOf(in, other).Store(input.sum + begin + column);
+    });
+    row.Read(walk, input.sum + begin);
   }
-  row.row = input.sum + begin;
-  walk.ForEach([&](int k, int64_t column) {
-    auto value = Vector<T, N>::Load(input.in + begin + column);
-    const auto other = Vector<T, N>::Load(input.other + begin + column);
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      value.values[i] = ToFloat(FromFloat<T>(value.values[i] + other.values[i]));
-    }
-    value.Store(input.sum + begin + column);
-    if constexpr (K > 0) row.held[k] = value;
-  });
 }
 
 // The sum over a row of `of` each element.
 template <typename T, int N, int K, typename Of>
 __device__ float RowSum(const RowWalk<N, K>& walk, const HeldRow<T, N, K>& row, Of of) {
   float sum = 0;
-  walk.ForEach([&](int k, int64_t column) {
+  walk.ForEach([&](int k, int column) {
     const auto value = row.At(k, column);
 #pragma unroll
     for (int i = 0; i < N; ++i) sum += of(value.values[i]);
@@ -55,7 +64,7 @@ __global__ void __launch_bounds__(kBlockThreads)
                   RowMoments moments, T* out) {
   const int64_t r = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.y;
   if (r >= shape.rows) return;
-  const RowWalk<N, K> walk = {shape.columns};
+  const RowWalk<N, K> walk = {static_cast<int>(shape.columns)};
   HeldRow<T, N, K> row;
   ReadSum(walk, input, r * shape.columns, row);
   const float inverse = 1.0f / static_cast<float>(shape.columns);
@@ -67,7 +76,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     moments.mean[r] = mean;
     moments.inverse_deviation[r] = inverse_deviation;
   }
-  walk.ForEach([&](int k, int64_t column) {
+  walk.ForEach([&](int k, int column) {
     auto value = row.At(k, column);
     const auto weight = Vector<float, N>::Load(parameters.weight + column);
     const auto bias = Vector<float, N>::Load(parameters.bias + column);

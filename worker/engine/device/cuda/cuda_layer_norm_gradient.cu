@@ -33,6 +33,19 @@ struct ParameterSums {
   float bias[RowWalk<N, K>::kHeld][N] = {};
 };
 
+// Two blocks shall fit a multiprocessor, which leaves a thread 128 registers. Beside the sums, that
+// is room for so many vectors of a row's input and gradient; of longer rows they are read twice,
+// the second time from the cache. A shortcut of bf16 has room, too, and need not wait for the row's
+// sums.
+constexpr int kBlocksTogether = 2;
+template <typename T>
+inline constexpr int kHeldMost = sizeof(T) == 2 ? 3 : 2;
+
+template <typename T, int K>
+inline constexpr int kHeld = K <= kHeldMost<T> ? K : 0;
+template <typename T, int K>
+inline constexpr int kShortcutHeld = sizeof(T) == 2 ? kHeld<T, K> : 0;
+
 // With x^ the normed input and g = gradient x weight:
 // in_gradient = (g - mean(g) - x^ mean(g x^)) / deviation, and the shortcut's on top.
 template <typename T, int N, int K>
@@ -41,12 +54,14 @@ __device__ void BackwardRow(const RowWalk<N, K>& walk, const BackwardInput<T>& i
   const int64_t begin = r * input.shape.columns;
   const float mean = input.moments.mean[r];
   const float inverse_deviation = input.moments.inverse_deviation[r];
-  HeldRow<T, N, K> in, gradient;
+  HeldRow<T, N, kHeld<T, K>> in, gradient;
+  HeldRow<T, N, kShortcutHeld<T, K>> shortcut;
   in.Read(walk, input.in + begin);
   gradient.Read(walk, input.out_gradient + begin);
+  if (input.shortcut != nullptr) shortcut.Read(walk, input.shortcut + begin);
   float sum = 0;
   float product = 0;
-  walk.ForEach([&](int k, int64_t column) {
+  walk.ForEach([&](int k, int column) {
     const auto x = in.At(k, column);
     const auto of_out = gradient.At(k, column);
     const auto weight = Vector<float, N>::Load(input.weight + column);
@@ -65,7 +80,7 @@ __device__ void BackwardRow(const RowWalk<N, K>& walk, const BackwardInput<T>& i
   const float inverse = 1.0f / static_cast<float>(input.shape.columns);
   const float mean_of_g = WarpSum(sum) * inverse;
   const float mean_of_product = WarpSum(product) * inverse;
-  walk.ForEach([&](int k, int64_t column) {
+  walk.ForEach([&](int k, int column) {
     auto x = in.At(k, column);
     const auto of_out = gradient.At(k, column);
     const auto weight = Vector<float, N>::Load(input.weight + column);
@@ -76,9 +91,9 @@ __device__ void BackwardRow(const RowWalk<N, K>& walk, const BackwardInput<T>& i
       x.values[i] = (g - mean_of_g - normed * mean_of_product) * inverse_deviation;
     }
     if (input.shortcut != nullptr) {
-      const auto shortcut = Vector<T, N>::Load(input.shortcut + begin + column);
+      const auto past = shortcut.At(k, column);
 #pragma unroll
-      for (int i = 0; i < N; ++i) x.values[i] += shortcut.values[i];
+      for (int i = 0; i < N; ++i) x.values[i] += past.values[i];
     }
     x.Store(in_gradient + begin + column);
   });
@@ -90,13 +105,13 @@ template <int N, int K>
 __device__ void SumWarps(const RowWalk<N, K>& walk, const float (&mine)[K][N], float* shared,
                          float* to) {
   __syncthreads();  // what `shared` held before has been read
-  walk.ForEach([&](int k, int64_t column) {
+  walk.ForEach([&](int k, int column) {
 #pragma unroll
     for (int i = 0; i < N; ++i) shared[threadIdx.y * walk.columns + column + i] = mine[k][i];
   });
   __syncthreads();
   const int thread = threadIdx.y * kWarpThreads + threadIdx.x;
-  for (int64_t column = thread; column < walk.columns; column += kBlockThreads) {
+  for (int column = thread; column < walk.columns; column += kBlockThreads) {
     float sum = 0;
 #pragma unroll
     for (int warp = 0; warp < kWarps; ++warp) sum += shared[warp * walk.columns + column];
@@ -107,9 +122,9 @@ __device__ void SumWarps(const RowWalk<N, K>& walk, const float (&mine)[K][N], f
 // Each block does a chunk of rows and leaves the chunk's sums of weight and bias side by side;
 // where K is 0 it leaves the sums to ParameterKernel.
 template <typename T, int N, int K>
-__global__ void __launch_bounds__(kBlockThreads)
+__global__ void __launch_bounds__(kBlockThreads, kBlocksTogether)
     BackwardKernel(BackwardInput<T> input, T* in_gradient, float* chunk_sums) {
-  const RowWalk<N, K> walk = {input.shape.columns};
+  const RowWalk<N, K> walk = {static_cast<int>(input.shape.columns)};
   const int64_t begin = blockIdx.x * input.rows_per_chunk;
   const int64_t end = min(begin + input.rows_per_chunk, input.shape.rows);
   ParameterSums<N, K> sums;

@@ -18,36 +18,41 @@ template <int N, int K>
 struct RowWalk {
   static constexpr int kHeld = K > 0 ? K : 1;
 
-  int64_t columns;
+  int columns;
 
   // use(k, column) for each vector of this lane.
   template <typename Use>
   __device__ void ForEach(Use use) const {
-    const int steps = K > 0 ? K : static_cast<int>(DivideUp(columns, kWarpThreads * N));
+    const int steps = K > 0 ? K : (columns + kWarpThreads * N - 1) / (kWarpThreads * N);
 #pragma unroll
     for (int k = 0; k < steps; ++k) {
-      const int64_t column = (int64_t{k} * kWarpThreads + threadIdx.x) * N;
+      const int column = (k * kWarpThreads + static_cast<int>(threadIdx.x)) * N;
       if (column < columns) use(k, column);
     }
   }
 };
 
-// A row of T, held in registers where K says so.
+// A row of T, held in registers as it lies in memory.
 template <typename T, int N, int K>
 struct HeldRow {
-  const T* row;
-  Vector<T, N> held[RowWalk<N, K>::kHeld];
+  Packed<T, N> held[K];
 
   __device__ void Read(const RowWalk<N, K>& walk, const T* from) {
+    walk.ForEach([&](int k, int column) { held[k] = Packed<T, N>::Load(from + column); });
+  }
+  __device__ Vector<T, N> At(int k, int) const { return held[k].Unpacked(); }
+};
+
+// One that is read when it is needed.
+template <typename T, int N>
+struct HeldRow<T, N, 0> {
+  const T* row = nullptr;
+
+  template <int K>
+  __device__ void Read(const RowWalk<N, K>&, const T* from) {
     row = from;
-    if constexpr (K > 0) {
-      walk.ForEach([&](int k, int64_t column) { held[k] = Vector<T, N>::Load(row + column); });
-    }
   }
-  __device__ Vector<T, N> At(int k, int64_t column) const {
-    if constexpr (K > 0) return held[k];
-    return Vector<T, N>::Load(row + column);
-  }
+  __device__ Vector<T, N> At(int, int column) const { return Vector<T, N>::Load(row + column); }
 };
 
 // Calls launch.template operator()<N, K>() with what fits rows of so many columns.

@@ -80,6 +80,47 @@ struct Vector {
   using Raw = typename Word<kPart* static_cast<int>(sizeof(T))>::Type;
 };
 
+// The same as they lie in memory: what waits in registers takes no more of them than it must.
+template <typename T, int N>
+struct Packed {
+  static_assert(N * sizeof(T) % 16 == 0);
+  uint4 words[N * sizeof(T) / 16];
+
+  __device__ static Packed Load(const T* from) {
+    Packed packed;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) packed.words[i] = reinterpret_cast<const uint4*>(from)[i];
+    return packed;
+  }
+
+  // Rounds.
+  __device__ static Packed Of(const Vector<T, N>& vector) {
+    T elements[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) elements[i] = FromFloat<T>(vector.values[i]);
+    Packed packed;
+    memcpy(packed.words, elements, sizeof(elements));
+    return packed;
+  }
+
+  __device__ void Store(T* to) const {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) reinterpret_cast<uint4*>(to)[i] = words[i];
+  }
+
+  __device__ Vector<T, N> Unpacked() const {
+    T elements[N];
+    memcpy(static_cast<void*>(elements), words, sizeof(words));
+    Vector<T, N> vector;
+#pragma unroll
+    for (int i = 0; i < N; ++i) vector.values[i] = ToFloat(elements[i]);
+    return vector;
+  }
+
+ private:
+  static constexpr int kWords = N * static_cast<int>(sizeof(T)) / 16;
+};
+
 // Elements of T that one instruction moves.
 template <typename T>
 inline constexpr int kWidth = 16 / static_cast<int>(sizeof(T));
