@@ -1,6 +1,7 @@
 """Runs checks one after another, each within a time limit, and says of each whether it passed, failed or
 could not run here."""
 
+import pathlib
 import subprocess
 import sys
 import time
@@ -10,7 +11,11 @@ import traceback
 CANNOT_RUN = 77
 # How long a program may take to end after SIGTERM.
 GRACE_S = 20
+# Of what a program printed, so that the reports of many failures can be read together.
 LINES_SHOWN = 15
+LINE_BYTES_SHOWN = 240
+# What is left of the time for all checks must suffice for a program to start.
+WORTH_STARTING_S = 5
 
 
 class Failed(Exception):
@@ -28,22 +33,35 @@ class Limit:
         self.seconds, self._clock = seconds, clock
         self._end = clock() + seconds
 
+    def remaining(self):
+        return self._end - self._clock()
+
     def left(self):
-        left = self._end - self._clock()
+        """Fails the check where nothing is."""
+        left = self.remaining()
         if left <= 0:
             raise Failed(f"not done within {self.seconds:.0f} s")
         return left
 
 
 class Report:
-    """One line a check, PASS, FAIL or SKIP, with its time and a reason; then the summary."""
+    """One line a check, PASS, FAIL or SKIP, with its time and a reason; then the summary. Checks for which no time
+    is left, of the seconds that all of them have, are skipped."""
 
-    def __init__(self, out=sys.stdout, clock=time.monotonic):
+    def __init__(self, out=sys.stdout, clock=time.monotonic, seconds_max=None):
         self._out, self._clock = out, clock
-        self.counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
+        self._all = seconds_max and Limit(seconds_max, clock)
+        self.names = {"PASS": [], "FAIL": [], "SKIP": []}
+        self._late = []
 
-    def check(self, name, seconds_max, body):
-        """`body(limit)` returns what is worth a note. Returns whether it passed."""
+    def check(self, name, seconds_max, body, others_wait=False):
+        """`body(limit)` returns what is worth a note. Returns whether it passed. Where others wait, it has half of the
+        time that is left for all: one that hangs must not be all that is learnt."""
+        if self._all:
+            seconds_max = min(seconds_max, self._all.remaining() / (2 if others_wait else 1))
+            if seconds_max < WORTH_STARTING_S:
+                self._late.append(name)
+                return self._tell("SKIP", name, 0, "no time is left for it")
         began = self._clock()
         try:
             verdict, note = "PASS", body(Limit(seconds_max, self._clock)) or ""
@@ -53,23 +71,27 @@ class Report:
             verdict, note = "FAIL", str(why)
         except Exception:  # the rest of the checks are worth their time
             verdict, note = "FAIL", traceback.format_exc()
-        self._tell(verdict, name, self._clock() - began, note)
-        return verdict == "PASS"
+        return self._tell(verdict, name, self._clock() - began, note)
 
     def skip(self, name, why):
         self._tell("SKIP", name, 0, why)
 
     def _tell(self, verdict, name, seconds, note):
-        self.counts[verdict] += 1
-        first, *rest = note.strip().splitlines() or [""]
+        self.names[verdict].append(name)
+        first, *rest = [line[:LINE_BYTES_SHOWN] for line in note.strip().splitlines()] or [""]
         print(f"{verdict}  {name:<22} {seconds:7.1f} s  {first}".rstrip(), file=self._out)
         for line in rest:
             print(f"      | {line}", file=self._out)
         self._out.flush()
+        return verdict == "PASS"
 
     def summary(self):
-        """Prints it; returns the exit code."""
-        count = self.counts
+        """Prints it, with what to look at and what to run next; returns the exit code."""
+        count = {verdict: len(names) for verdict, names in self.names.items()}
+        if self.names["FAIL"]:
+            print("failed:", *self.names["FAIL"], file=self._out)
+        if self._late:
+            print("no time was left for:", *self._late, file=self._out)
         print(f"{count['PASS']} passed, {count['FAIL']} failed, {count['SKIP']} skipped",
               file=self._out, flush=True)
         if count["FAIL"]:
@@ -86,8 +108,30 @@ def wanted(names, given):
             if name == each or (each not in names and name.startswith(each))}
 
 
+def first_lines(text):
+    return "\n".join(text.strip().splitlines()[:LINES_SHOWN])
+
+
 def last_lines(text):
     return "\n".join(text.strip().splitlines()[-LINES_SHOWN:])
+
+
+_log_path = None
+
+
+def log_to(path):
+    """All that programs print goes to this file, too; to none with None."""
+    global _log_path
+    _log_path = path and pathlib.Path(path).resolve()
+    if path:
+        _log_path.write_text("")
+
+
+def keep(command, ending, output):
+    """In the log, if there is one: what a program printed, and how it ended."""
+    if _log_path is not None:
+        with open(_log_path, "a") as log:
+            log.write(f"$ {' '.join(map(str, command))}\n{output.rstrip()}\n-> {ending}\n\n")
 
 
 def stop(process):
@@ -112,9 +156,11 @@ def run(command, limit, env=None):
     except subprocess.TimeoutExpired:
         stop(process)
         output = process.communicate()[0]
+        keep(command, "was not done in time", output)
         raise Failed(f"{command[0]} was not done within {limit.seconds:.0f} s\n{last_lines(output)}")
     finally:
         stop(process)
+    keep(command, process.returncode, output)
     return process.returncode, output
 
 

@@ -1,12 +1,15 @@
 """What tests/gpu/run says of its checks, and what it ends with."""
 
 import io
+import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import checks
 import cuda_fit
@@ -54,6 +57,39 @@ class ReportTest(unittest.TestCase):
         self.assertIn("0 passed, 0 failed, 1 skipped", self.out.getvalue())
 
 
+    def test_a_check_has_no_more_time_than_all_have(self):
+        now, limits = [0], []
+        report = checks.Report(self.out, clock=lambda: now[0], seconds_max=100)
+
+        def takes_90(limit):
+            limits.append(limit.seconds)
+            now[0] += 90
+
+        report.check("one", 95, takes_90, others_wait=True)
+        report.check("two", 95, takes_90)
+        report.check("three", 60, takes_90)
+        self.assertEqual(limits, [50, 10])
+        self.assertEqual(report.summary(), 0)
+        self.assertIn("no time was left for: three\n", self.out.getvalue())
+
+    def test_what_failed_is_named_again_at_the_end(self):
+        for name in ("one", "other"):
+            self.report.check(name, 1, raising(checks.Failed("x" * 1000)))
+        self.report.summary()
+        *lines, failed, _ = self.out.getvalue().splitlines()
+        self.assertEqual(failed, "failed: one other")
+        self.assertLess(max(map(len, lines)), 300)
+
+
+class LogTest(unittest.TestCase):
+    def test_it_holds_what_programs_print_and_how_they_end(self):
+        log = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "log"
+        checks.log_to(log)
+        self.addCleanup(checks.log_to, None)
+        checks.run([sys.executable, "-c", "print('x'); raise SystemExit(3)"], checks.Limit(60))
+        self.assertRegex(log.read_text(), r"^\$ .*python.*\nx\n-> 3\n")
+
+
 class WantedTest(unittest.TestCase):
     NAMES = ("group_1", "group_2", "product_gpt2", "product_gpt2_bf16")
 
@@ -89,34 +125,88 @@ class ReadingTest(unittest.TestCase):
             {"name": "Adds", "result": "COMPLETED"}, {"name": "Needs", "result": "SKIPPED"},
             {"name": "Wrong", "result": "COMPLETED", "failures": [{"failure": "1 is not 2"}]},
             {"name": "Filtered", "result": "SUPPRESSED"}]}]}
-        self.assertEqual(engine_checks.outcomes(report), (["Kernels.Adds"], ["Kernels.Needs"], ["Kernels.Wrong"]))
+        self.assertEqual(engine_checks.outcomes(report),
+                         (["Kernels.Adds"], ["Kernels.Needs"], {"Kernels.Wrong": "1 is not 2"}))
 
     def test_losses_are_those_of_the_epochs(self):
         output = "epoch 1/2  loss 10.81  900 samples/s\ntest loss 3\nepoch 2/2  loss 4.2  905 samples/s\n"
         self.assertEqual(product_checks.losses(output), [10.81, 4.2])
+
+    def test_attention_that_is_not_cudnn_s_is_a_failure_with_its_reason(self):
+        product_checks.fused("event=gpu_graph_captured nodes=9\n")
+        with self.assertRaisesRegex(checks.Failed, "no libnvrtc"):
+            product_checks.fused("event=gpu_attention_not_fused error=\"no libnvrtc\"\n")
 
     def test_two_runs_with_other_bits_are_a_failure(self):
         product_checks.same_bits("aa", "aa")
         self.assertRaises(checks.Failed, product_checks.same_bits, "aa", "ab")
 
 
-class SanitizerTest(unittest.TestCase):
-    def cases(self, tool):
-        *_, given = engine_checks.sanitizer_command("compute-sanitizer", tool, "the_test")
-        self.assertTrue(given.startswith("--gtest_filter=-"))
-        return given.removeprefix("--gtest_filter=-").split(":")
+# In the place of a GoogleTest program: it takes its tests one by one, each as it is told in TESTS.
+PROGRAM = """
+import json, os, sys
+report, given = (word.split('=', 1)[1] for word in sys.argv[1:])
+tests, told = json.loads(os.environ['TESTS']), []
+for name, does in tests.items():
+    if (name in given[1:].split(':')) if given[0] == '-' else (name != given):
+        continue
+    print('[ RUN      ] S.' + name.split('.')[1], flush=True)
+    if does == 'breaks':
+        os.abort()
+    fails = does == 'fails' or does == 'fails behind' and len(told) > 0
+    told.append({'name': name.split('.')[1], 'result': 'COMPLETED',
+                 **({'failures': [{'failure': 'the words of ' + name}]} if fails else {})})
+open(report.removeprefix('json:'), 'w').write(json.dumps({'testsuites': [{'name': 'S', 'testsuite': told}]}))
+sys.exit(any('failures' in test for test in told))
+"""
 
+
+class GoogleTestTest(unittest.TestCase):
+    def run_tests(self, **tests):
+        told = json.dumps({f"S.{name}": does for name, does in tests.items()})
+        with mock.patch.object(gpu_host, "environment", lambda: {**os.environ, "TESTS": told}):
+            return engine_checks.googletest([sys.executable, "-c", PROGRAM], checks.Limit(60))
+
+    def failure(self, **tests):
+        with self.assertRaises(checks.Failed) as failed:
+            self.run_tests(**tests)
+        return str(failed.exception)
+
+    def test_how_many_passed_is_told(self):
+        self.assertEqual(str(self.run_tests(A="passes", B="passes")), "2 tests")
+
+    def test_the_first_failure_is_told_in_its_words(self):
+        said = self.failure(A="passes", B="fails")
+        self.assertIn("1 wrong, 1 tests right; first S.B", said)
+        self.assertIn("the words of S.B", said)
+
+    def test_those_that_failed_behind_another_are_tried_alone(self):
+        said = self.failure(A="fails", B="fails behind", C="fails")
+        self.assertIn("3 wrong", said)
+        self.assertIn("of 2 more, alone fail: S.C\n", said)
+
+    def test_one_that_ends_the_program_does_not_end_the_others(self):
+        said = self.failure(A="passes", B="breaks", C="passes")
+        self.assertIn("1 wrong, 2 tests right; first S.B", said)
+        self.assertIn("ended with -6", said)
+
+    def test_a_program_that_does_not_begin_fails_with_its_words(self):
+        with self.assertRaisesRegex(checks.Failed, "exit code 127\nnot found"):
+            engine_checks.googletest(["/bin/sh", "-c", "echo not found; exit 127"], checks.Limit(60))
+
+
+class SanitizerTest(unittest.TestCase):
     def test_memcheck_counts_no_call_that_fails_with_an_answer(self):
         command = engine_checks.sanitizer_command("compute-sanitizer", "memcheck", "the_test")
         self.assertEqual(command[command.index("--report-api-errors") + 1], "no")
-        self.assertIn("CudaTest.MemoryThatIsNotThere*", self.cases("memcheck"))
+        self.assertIn("CudaTest.MemoryThatIsNotThere*", engine_checks.left_out("memcheck"))
         self.assertNotIn("--report-api-errors", engine_checks.sanitizer_command("compute-sanitizer", "racecheck", "t"))
 
     def test_what_takes_minutes_on_the_host_is_no_case_for_a_sanitizer(self):
         build = pathlib.Path(__file__).resolve().parents[2] / "worker/engine/device/cuda/CMakeLists.txt"
         minutes_long = re.search(r"set\(minutes_long ([^)]*)\)", build.read_text()).group(1).split()
         for tool in ("memcheck", "racecheck"):
-            self.assertLessEqual(set(minutes_long), set(self.cases(tool)))
+            self.assertLessEqual(set(minutes_long), set(engine_checks.left_out(tool)))
 
 
 class TokensTest(unittest.TestCase):
@@ -170,12 +260,25 @@ class CudaFitTest(unittest.TestCase):
         self.assertEqual([top.name for top in tops], ["mine", "cuda-13.0", "cuda-12.8", "cuda-9.2"])
 
     def test_folders_of_packages_with_a_library_of_cuda_are_searched(self):
-        for name in ("cu13", "cudnn", "nothing"):
+        for name in ("cuda_nvrtc", "cu13", "cudnn", "nothing"):
             (self.folder / "nvidia" / name / "lib").mkdir(parents=True)
         (self.folder / "nvidia/cu13/lib/libcublasLt.so.13").touch()
+        (self.folder / "nvidia/cuda_nvrtc/lib/libnvrtc.so.12").touch()
         (self.folder / "nvidia/cudnn/lib/libcudnn.so.9").touch()
         found = gpu_host.library_dirs([str(self.folder)])
-        self.assertEqual([path.parent.name for path in found if self.folder in path.parents], ["cu13", "cudnn"])
+        self.assertEqual([path.parent.name for path in found if self.folder in path.parents],
+                         ["cu13", "cuda_nvrtc", "cudnn"])
+
+
+class DriverTest(unittest.TestCase):
+    def test_a_driver_that_lies_beside_the_toolkits_is_found(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.enterContext(mock.patch.object(gpu_host, "DRIVER", "libof-nobody.so"))
+        self.enterContext(mock.patch.object(gpu_host, "library_dirs", lambda: [folder]))
+        self.assertRaisesRegex(gpu_host.NoGpu, "no NVIDIA driver", gpu_host.load_driver)
+        loaded = pathlib.Path("/proc/self/maps").read_text().splitlines()
+        (folder / "libof-nobody.so").symlink_to(next(line.split()[-1] for line in loaded if "/libc.so" in line))
+        self.assertTrue(gpu_host.load_driver().getpid)
 
 
 class WithoutGpuTest(unittest.TestCase):

@@ -16,8 +16,10 @@ import sys
 
 CUDA_DIRS = ("/usr/local/cuda", "/usr/local/cuda-*", "/opt/cuda", "/usr/local/nvidia")
 LIBRARY_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib")
-# What our programs load; the host's own, never packed with them.
-LIBRARIES = ("libcudart.so", "libcublasLt.so", "libcudnn.so", "libnccl.so")
+# What our programs load; the host's own, never packed with them. The driver's may lie apart, as in containers; NVRTC is what
+# cuDNN compiles its attention with.
+DRIVER = "libcuda.so.1"
+LIBRARIES = ("libcudart.so", "libcublasLt.so", "libcudnn.so", "libnccl.so", "libnvrtc.so", DRIVER)
 COMPUTE_MODE = 20  # cuDeviceGetAttribute
 CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76
 SHARED = 0  # the compute mode in which several processes may use the device
@@ -50,12 +52,20 @@ def ask(driver, function, *arguments):
         raise NoGpu(f"the driver is there, but {function} ends with error {code}")
 
 
+def load_driver():
+    """Where the loader finds it, or in the folders that our programs are given."""
+    errors = []
+    for path in [DRIVER, *(folder / DRIVER for folder in library_dirs() if (folder / DRIVER).exists())]:
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError as error:
+            errors.append(str(error))
+    raise NoGpu(f"no NVIDIA driver: {errors[0]}")
+
+
 def first_gpu():
     """Raises NoGpu."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        raise NoGpu(f"no NVIDIA driver: {error}") from None
+    driver = load_driver()
     ask(driver, "cuInit", 0)
     count, device, version, value = ctypes.c_int(), ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
     ask(driver, "cuDeviceGetCount", ctypes.byref(count))

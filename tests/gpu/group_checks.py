@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 import gpu_host
-from checks import CANNOT_RUN, Failed, Skipped, last_lines, stop
+from checks import CANNOT_RUN, Failed, Skipped, keep, last_lines, stop
 from reading import until
 
 # NCCL refuses two ranks on one GPU unless they seem to be on different hosts. Then they have nothing
@@ -53,7 +53,10 @@ def ending(rank, process, limit):
         output = process.communicate(timeout=limit.left())[0]
     except subprocess.TimeoutExpired:
         process.kill()
-        raise Failed(f"rank {rank} stands still\n{last_lines(process.communicate()[0])}") from None
+        output = process.communicate()[0]
+        keep(process.args, "stood still", output)
+        raise Failed(f"rank {rank} stands still\n{last_lines(output)}") from None
+    keep(process.args, process.returncode, output)
     if process.returncode == CANNOT_RUN:
         raise Skipped(last_lines(output))
     return process.returncode, output

@@ -138,6 +138,13 @@ def captured(output):
     return ", steps as a graph"
 
 
+def fused(output):
+    """Attention in bf16 is cuDNN's; where it has none, a rank says why and goes on with a slow one."""
+    missing = [line for line in output.splitlines() if "gpu_attention_not_fused" in line]
+    if missing:
+        raise Failed("\n".join(["attention is not cuDNN's", *missing]))
+
+
 def cnn_learns(programs, limit, slots=jobs.GPU):
     with product(programs, slots) as dp:
         dp.warm_up(dp.cnn("cnn"), limit)
@@ -157,6 +164,7 @@ def gpt_learns(programs, limit, slots=jobs.GPU, **train):
         told = losses(output)
         if len(told) != GPT_EPOCHS or told[0] - told[-1] < GPT_LOSS_FALLS:
             raise Failed(f"the losses of {GPT_EPOCHS} epochs are {told}\n{last_lines(output)}")
+        fused(output)
         same_bits(first, dp.run(dp.gpt("gpt-again", **train), limit)[1])
         graph = captured(output) if slots == jobs.GPU else ""
         return f"loss {told[0]} to {told[-1]}, twice the weights {first[:12]}{graph}"
