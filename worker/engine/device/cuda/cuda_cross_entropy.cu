@@ -15,6 +15,15 @@ constexpr int64_t kWarpClassesMax = 1024;
 constexpr int kWideThreads = 512;
 constexpr int kSumThreads = 1024;
 
+// Wide rows of which this many fit a multiprocessor's shared memory wait there between the two
+// times that they are needed: while one is read, the other is written. Beside its row a block takes
+// what the system and the joining of its threads need.
+constexpr int kRowsTogether = 2;
+constexpr int64_t kSharedBesideRow = 2048;
+
+// Loads of a thread that are under way at once.
+constexpr int kAhead = 4;
+
 // What a row gives.
 struct RowResult {
   float loss;
@@ -45,19 +54,21 @@ struct Input {
   T* gradient;
 };
 
-// One row, as its threads see it. N elements of a row are loaded at once.
-template <int N, typename T>
+// One row, as its threads see it. N elements of a row are loaded at once. kKept: in shared memory
+// each thread keeps the columns that it has seen.
+template <int N, bool kKept, typename T>
 struct Row {
   const T* logits;
-  int64_t classes;
-  int64_t stride;
+  int classes;
   int32_t label;
   float of_label;  // its logit
+  T* kept;
 
   // Takes N columns into `all`. Tells whether one of them comes before the label as the largest:
   // it is larger, or equal and further left.
-  __device__ bool Take(int64_t column, Softmax& all) const {
-    const auto value = Columns(column);
+  __device__ bool Take(int column, const Packed<T, N>& part, Softmax& all) const {
+    if constexpr (kKept) part.Store(kept + column);
+    const auto value = Columns(column, part);
     Softmax these;
 #pragma unroll
     for (int i = 0; i < N; ++i) these.largest = fmaxf(these.largest, value.values[i]);
@@ -75,8 +86,8 @@ struct Row {
   }
 
   // Columns above the classes are as if they were not there: their exponential is 0.
-  __device__ Vector<T, N> Columns(int64_t column) const {
-    auto value = Vector<T, N>::Load(logits + column);
+  __device__ Vector<T, N> Columns(int column, const Packed<T, N>& part) const {
+    auto value = part.Unpacked();
     if (column + N <= classes) return value;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -85,16 +96,44 @@ struct Row {
     return value;
   }
 
-  __device__ void WriteGradient(int64_t column, float log_sum, float scale, T* to) const {
-    auto value = Columns(column);
+  // What Take has seen, or nothing of columns above the classes.
+  __device__ Packed<T, N> Again(int column) const {
+    if (column >= classes) return {};
+    if constexpr (kKept) return Packed<T, N>::Load(kept + column);
+    return Packed<T, N>::Load(logits + column);
+  }
+
+  __device__ void WriteGradient(int column, const Packed<T, N>& part, float log_sum, float scale,
+                                T* to) const {
+    auto value = Columns(column, part);
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const float probability = Exp<T>(value.values[i] - log_sum);
-      value.values[i] = (probability - (column + i == label ? 1.0f : 0.0f)) * scale;
+    for (int i = 0; i < N; ++i) value.values[i] = Exp<T>(value.values[i] - log_sum) * scale;
+    if (column <= label && label < column + N) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        if (column + i == label) value.values[i] = (Exp<T>(of_label - log_sum) - 1.0f) * scale;
+      }
     }
     value.Store(to + column);
   }
 };
+
+// use(column, part) for the columns below `end` of one thread, which lie `step` apart; of some of
+// them at once, load(column) gives the parts.
+template <typename Load, typename Use>
+__device__ void ForColumns(int first, int step, int end, Load load, Use use) {
+  for (int column = first; column < end; column += kAhead * step) {
+    decltype(load(column)) parts[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      if (column + i * step < end) parts[i] = load(column + i * step);
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      if (column + i * step < end) use(column + i * step, parts[i]);
+    }
+  }
+}
 
 // Joins what the threads of a row have, in one order, and gives it to all of them; `beaten` is
 // whether any said so.
@@ -124,41 +163,47 @@ __device__ Softmax JoinThreads(Softmax mine, bool& beaten) {
 }
 
 template <int N, typename T>
-__device__ void WriteZeroes(int64_t first, int64_t step, int64_t stride, T* to) {
+__device__ void WriteZeroes(int first, int step, int stride, T* to) {
   const Vector<T, N> zeroes = {};
-  for (int64_t column = first; column < stride; column += step) zeroes.Store(to + column);
+  for (int column = first; column < stride; column += step) zeroes.Store(to + column);
 }
 
 // kThreads along x do a row. In a row all threads read its logits before one writes over them.
-template <int kThreads, int N, typename T>
-__global__ void __launch_bounds__(kThreads == kWarpThreads ? kBlockThreads : kThreads)
-    RowKernel(Input<T> input) {
+template <int kThreads, int N, bool kKept, typename T>
+__global__ void __launch_bounds__(kThreads == kWarpThreads ? kBlockThreads : kThreads,
+                                  kRowsTogether) RowKernel(Input<T> input) {
   const LogitsShape& shape = input.shape;
   const int64_t r = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
   if (r >= shape.rows()) return;
   T* gradient = input.gradient == nullptr ? nullptr : input.gradient + r * shape.stride;
-  const int64_t first = int64_t{threadIdx.x} * N;
-  constexpr int64_t kStep = int64_t{kThreads} * N;
+  const int stride = static_cast<int>(shape.stride);
+  const int first = static_cast<int>(threadIdx.x) * N;
+  constexpr int kStep = kThreads * N;
   if (r >= input.step->count * shape.rows_per_sample) {
     if (threadIdx.x == 0) input.results[r] = {0.0f, 0};
-    if (gradient != nullptr) WriteZeroes<N>(first, kStep, shape.stride, gradient);
+    if (gradient != nullptr) WriteZeroes<N>(first, kStep, stride, gradient);
     return;
   }
-  Row<N, T> row = {input.logits + r * shape.stride, shape.classes, shape.stride, input.labels[r],
-                   0};
+  Row<N, kKept, T> row = {input.logits + r * shape.stride, static_cast<int>(shape.classes),
+                          input.labels[r], 0, nullptr};
+  if constexpr (kKept) row.kept = reinterpret_cast<T*>(DynamicShared());
   row.of_label = ToFloat(row.logits[row.label]);
   Softmax softmax;
   bool beaten = false;
-  for (int64_t column = first; column < shape.classes; column += kStep) {
-    beaten |= row.Take(column, softmax);
-  }
+  ForColumns(
+      first, kStep, row.classes,
+      [&](int column) { return Packed<T, N>::Load(row.logits + column); },
+      [&](int column, const auto& part) { beaten |= row.Take(column, part, softmax); });
   softmax = JoinThreads<kThreads, T>(softmax, beaten);
   const float log_sum = softmax.largest + logf(softmax.sum);
   if (threadIdx.x == 0) input.results[r] = {log_sum - row.of_label, beaten ? 0 : 1};
   if (gradient == nullptr) return;
-  for (int64_t column = first; column < shape.stride; column += kStep) {
-    row.WriteGradient(column, log_sum, input.step->gradient_scale, gradient);
-  }
+  const float scale = input.step->gradient_scale;
+  ForColumns(
+      first, kStep, stride, [&](int column) { return row.Again(column); },
+      [&](int column, const auto& part) {
+        row.WriteGradient(column, part, log_sum, scale, gradient);
+      });
 }
 
 // One block: thread t adds rows t, t + 1024, ...; then halves of the threads are added to the other
@@ -185,17 +230,40 @@ __global__ void __launch_bounds__(kSumThreads)
   if (threadIdx.x == 0) *sums = {losses[0], corrects[0]};
 }
 
+// Whether the card has room for kRowsTogether rows of so many bytes. The bits are the same with and
+// without.
+bool FitTogether(int64_t row_bytes) {
+  int device = 0;
+  int bytes = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return false;
+  const cudaError_t asked =
+      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
+  return asked == cudaSuccess && kRowsTogether * (row_bytes + kSharedBesideRow) <= bytes;
+}
+
+template <int N, typename T>
+cudaError_t LaunchWideRows(cudaStream_t stream, const Input<T>& input) {
+  const auto rows = static_cast<unsigned>(input.shape.rows());
+  const int64_t row_bytes = input.shape.stride * static_cast<int64_t>(sizeof(T));
+  if (input.gradient == nullptr || !FitTogether(row_bytes)) {
+    return Launch(stream, {rows, kWideThreads}, RowKernel<kWideThreads, N, false, T>, input);
+  }
+  const auto kernel = RowKernel<kWideThreads, N, true, T>;
+  const int shared = static_cast<int>(row_bytes);
+  const cudaError_t allowed = cudaFuncSetAttribute(
+      reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  if (allowed != cudaSuccess) return allowed;
+  return Launch(stream, {rows, kWideThreads, shared}, kernel, input);
+}
+
 template <int N, typename T>
 cudaError_t LaunchRows(cudaStream_t stream, const Input<T>& input) {
   const int64_t rows = input.shape.rows();
   if (rows == 0) return cudaSuccess;
-  if (input.shape.classes > kWarpClassesMax) {
-    const Grid grid = {static_cast<unsigned>(rows), kWideThreads};
-    return Launch(stream, grid, RowKernel<kWideThreads, N, T>, input);
-  }
+  if (input.shape.classes > kWarpClassesMax) return LaunchWideRows<N>(stream, input);
   constexpr int kRows = kBlockThreads / kWarpThreads;
   const Grid grid = {BlocksFor(rows, kRows), dim3(kWarpThreads, kRows)};
-  return Launch(stream, grid, RowKernel<kWarpThreads, N, T>, input);
+  return Launch(stream, grid, RowKernel<kWarpThreads, N, false, T>, input);
 }
 
 }  // namespace

@@ -32,9 +32,9 @@ cudaError_t Launch(cudaStream_t stream, const Grid& grid, void (*kernel)(Paramet
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-// The block's shared memory whose size the launch says.
+// The block's shared memory whose size the launch says; aligned to 16 bytes.
 __device__ inline float* DynamicShared() {
-  extern __shared__ float dynamic_shared[];
+  extern __shared__ __align__(16) float dynamic_shared[];
   return dynamic_shared;
 }
 

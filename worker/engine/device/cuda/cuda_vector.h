@@ -83,13 +83,16 @@ struct Vector {
 // The same as they lie in memory: what waits in registers takes no more of them than it must.
 template <typename T, int N>
 struct Packed {
-  static_assert(N * sizeof(T) % 16 == 0);
-  uint4 words[N * sizeof(T) / 16];
+  static constexpr int kBytes = N * static_cast<int>(sizeof(T));
+  using Raw = typename Word<(kBytes <= 16 ? kBytes : 16)>::Type;
+  static constexpr int kWords = kBytes / static_cast<int>(sizeof(Raw));
+
+  Raw words[kWords];
 
   __device__ static Packed Load(const T* from) {
     Packed packed;
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) packed.words[i] = reinterpret_cast<const uint4*>(from)[i];
+    for (int i = 0; i < kWords; ++i) packed.words[i] = reinterpret_cast<const Raw*>(from)[i];
     return packed;
   }
 
@@ -105,7 +108,7 @@ struct Packed {
 
   __device__ void Store(T* to) const {
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) reinterpret_cast<uint4*>(to)[i] = words[i];
+    for (int i = 0; i < kWords; ++i) reinterpret_cast<Raw*>(to)[i] = words[i];
   }
 
   __device__ Vector<T, N> Unpacked() const {
@@ -116,9 +119,6 @@ struct Packed {
     for (int i = 0; i < N; ++i) vector.values[i] = ToFloat(elements[i]);
     return vector;
   }
-
- private:
-  static constexpr int kWords = N * static_cast<int>(sizeof(T)) / 16;
 };
 
 // Elements of T that one instruction moves.
