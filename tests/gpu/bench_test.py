@@ -88,6 +88,13 @@ class RehearsalTest(unittest.TestCase):
         self.assertIn("cannot be asked for PyTorch", row["peer_why"])
 
 
+    def test_what_no_time_is_left_for_has_no_figure_and_says_so(self):
+        row = self.rows(PEER, "--minutes", "0", "first_step_warm")["first_step_warm"]
+        self.assertEqual((row["ours"], row["peer"], row["ratio"]), (None, None, None))
+        for who in ("ours_why", "peer_why"):
+            self.assertIn("not done within 0 s", row[who])
+
+
 class JobsForGpusTest(unittest.TestCase):
     """No rehearsal submits what is sent where there is a GPU; dpctl at least takes it."""
 

@@ -50,7 +50,7 @@ class Report:
 
     def __init__(self, out=sys.stdout, clock=time.monotonic, seconds_max=None):
         self._out, self._clock = out, clock
-        self._all = seconds_max and Limit(seconds_max, clock)
+        self._all = None if seconds_max is None else Limit(seconds_max, clock)
         self.names = {"PASS": [], "FAIL": [], "SKIP": []}
         self._late = []
 

@@ -27,9 +27,10 @@ SMALL_BATCH = 128
 
 
 class Sizes:
-    """What is measured: the real thing, or what proves the scripts on CPUs."""
+    """What is measured: the real thing, or what proves the scripts on CPUs. And how long all of it may take."""
 
-    def __init__(self, rehearse):
+    def __init__(self, rehearse, minutes=None):
+        self._all = None if minutes is None else Limit(60 * minutes)
         self.slots = jobs.CPU if rehearse else jobs.GPU
         self.device = "cpu" if rehearse else "cuda"
         self.tiny = rehearse
@@ -37,6 +38,10 @@ class Sizes:
         self.batches = (4,) if rehearse else BATCHES
         self.steps, self.rounds = (3, 2) if rehearse else (20, 3)
         self.images = 640 if rehearse else 60000
+
+    def limit(self):
+        """Of one measurement."""
+        return Limit(min(SECONDS_MAX, max(0, self._all.remaining())) if self._all else SECONDS_MAX)
 
     def precision(self, wanted):
         """Of ours: CPUs have one."""
@@ -73,9 +78,9 @@ class Ours:
         """Images or tokens a second, the median of the epochs but the first, which warms up; None where memory does
         not do."""
         try:
-            output, _ = self.product.run(job, Limit(SECONDS_MAX))
+            output, _ = self.product.run(job, self.sizes.limit())
         except Failed as why:
-            if re.search(r"out of memory|RESOURCE_EXHAUSTED", str(why)):
+            if re.search(r"out of memory|too little memory|RESOURCE_EXHAUSTED", str(why)):
                 return None
             raise
         rates = [float(rate) for rate in re.findall(r"epoch \d+/\d+.* ([0-9.]+) \w+/s", output)][1:]
@@ -118,7 +123,7 @@ class Ours:
         command = [self.programs.test("ddp_overhead"), "--device", self.sizes.device]
         if self.sizes.tiny:
             command += ["--batch", "16", "--steps", "10", "--rounds", "3"]
-        times = json.loads(succeed(command, Limit(SECONDS_MAX), self.product.environment()).splitlines()[-1])
+        times = json.loads(succeed(command, self.sizes.limit(), self.product.environment()).splitlines()[-1])
         return 100 * (times["with_ddp_ms"] / times["without_ms"] - 1)
 
     def ddp_overhead_percent(self):
@@ -134,7 +139,8 @@ class Ours:
         job = self._cnn("first-step", SMALL_BATCH, maxSteps=1, epochs=1)
         path = self.product.folder / "first-step.json"
         path.write_text(json.dumps(job))
-        return seconds_until([self.product.dpctl, "run", "--local", path], "finished 1 steps", env)
+        return seconds_until([self.product.dpctl, "run", "--local", path], "finished 1 steps", env,
+                             self.sizes.limit())
 
     def seconds_to_first_step(self, cold):
         if cold:
@@ -169,7 +175,7 @@ class PyTorch:
             raise Missing(self.missing)
         command = [self.python, PEERS / script, "--device", self.sizes.device, "--rounds", self.sizes.rounds,
                    *options]
-        code, output = run(command, Limit(SECONDS_MAX))
+        code, output = run(command, self.sizes.limit())
         if code == OUT_OF_MEMORY:
             return None
         found = [line for line in output.splitlines() if line.startswith("{")]
@@ -210,12 +216,11 @@ class PyTorch:
                    PEERS / "cnn.py", "--ddp", "--steps-max", "1", "--device", self.sizes.device,
                    "--images", self.sizes.images]
         env = {**os.environ, **(no_caches(self.folder) if cold else {})}
-        return seconds_until(command, "first step", env), {"torch": self.version}
+        return seconds_until(command, "first step", env, self.sizes.limit()), {"torch": self.version}
 
 
-def seconds_until(command, text, env):
+def seconds_until(command, text, env, limit):
     """From starting a program until it prints `text`; it is let come to its end."""
-    limit = Limit(SECONDS_MAX)
     began = time.perf_counter()
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, env=env)
