@@ -62,6 +62,12 @@ absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path) {
 absl::Status DataDir::CheckJournalIsThere() const {
   std::error_code error;
   const bool exists = std::filesystem::exists(path_ / kJournal, error);
+  if (exists && !std::filesystem::is_regular_file(path_ / kJournal, error)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("data directory ", path_.string(), ": ", kJournal,
+                     " is no file, as a journal is; move it away, or choose another directory with "
+                     "--data-dir"));
+  }
   if (!error && exists && std::filesystem::file_size(path_ / kJournal, error) > 0) {
     return absl::OkStatus();
   }

@@ -43,6 +43,16 @@ void ExpectRefused(const std::filesystem::path& path, const std::string& reason)
   EXPECT_THAT(std::string(status.message()), HasSubstr("restore the directory from a backup"));
 }
 
+TEST(DataDirTest, AJournalThatIsNoFileIsRefusedAndNothingElseIsBlamed) {
+  const ScratchDir scratch;
+  std::filesystem::create_directory(scratch.path() / "journal.sqlite");
+  const absl::Status status = DataDir::Open(scratch.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("journal.sqlite is no file, as a journal is"));
+  EXPECT_THAT(std::string(status.message()), ::testing::Not(HasSubstr("writable")));
+}
+
 TEST(DataDirTest, AWriteAheadLogWithoutItsJournalIsRefused) {
   const ScratchDir scratch;
   std::ofstream(scratch.path() / "journal.sqlite-wal") << "frames";

@@ -35,6 +35,7 @@
 #include "server/shell/direct_ports.h"
 #include "server/shell/direct_stores.h"
 #include "server/shell/driver.h"
+#include "server/shell/limit_flags.h"
 #include "server/shell/limits_file.h"
 #include "server/shell/listen_address.h"
 #include "server/shell/log_store.h"
@@ -280,37 +281,6 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
   server->Stop();
   pthread_kill(signals.native_handle(), SIGTERM);
   return why[0];
-}
-
-// What the store of one job may hold.
-void AddStoreLimits(CLI::App& app, KeyValueLimits& limits) {
-  const auto add = [&app](const char* flag, size_t& limit, const char* help) {
-    return app.add_option(flag, limit, help)->capture_default_str()->check(CLI::PositiveNumber);
-  };
-  // A message of 20 MiB holds a key and two values, as a compare_set has.
-  constexpr size_t kKeyBytesMax = 1 << 20;
-  constexpr size_t kValueBytesMax = 8 << 20;
-  add("--store-key-bytes-max", limits.key_bytes, "One key of a job's store, 1 MiB at most")
-      ->check(CLI::Range(size_t{1}, kKeyBytesMax));
-  add("--store-value-bytes-max", limits.value_bytes, "One value of a job's store, 8 MiB at most")
-      ->check(CLI::Range(size_t{1}, kValueBytesMax));
-  add("--store-keys-max", limits.keys, "Keys and queued elements of a job's store");
-  add("--store-bytes-max", limits.total_bytes, "Keys, values and elements of a job's store");
-}
-
-// What logs may take of the disk.
-void AddLogLimits(CLI::App& app, LogLimits& limits) {
-  const auto add = [&app](const char* flag, uint64_t& limit, const char* help) {
-    app.add_option(flag, limit, help)
-        ->capture_default_str()
-        ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-        ->type_name("BYTES");
-  };
-  add("--logs-bytes-max", limits.bytes_max,
-      "Logs of all jobs, as 64GiB; past it those of jobs that ended first are removed");
-  add("--job-logs-bytes-max", limits.job_bytes_max, "Logs of one job; past it they are cut");
-  add("--log-disk-reserve", limits.disk_reserve,
-      "Logs are refused, and wait at the workers, while their disk has less room than this");
 }
 
 int Run(int argc, char** argv) {

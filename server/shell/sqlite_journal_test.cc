@@ -311,10 +311,20 @@ TEST_F(SqliteJournalTest, WhatWasAppendedSurvivesACrash) {
   EXPECT_THAT(Replay().value(), ElementsAre(1, 2, 3));
 }
 
-TEST_F(SqliteJournalTest, ATornTailIsCut) {
+TEST_F(SqliteJournalTest, ATornTailIsCutAndTold) {
   AppendAndCrash(3);
   FlipAByteOfTheWal(100);  // in its last page
+  ::testing::internal::CaptureStderr();
   EXPECT_THAT(Replay().value(), ElementsAre(1, 2));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr(absl::StrCat("event=journal_torn file=", wal())));
+}
+
+TEST_F(SqliteJournalTest, AWalThatIsWholeIsNotWorthAWord) {
+  AppendAndCrash(3);
+  ::testing::internal::CaptureStderr();
+  EXPECT_THAT(Replay().value(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(SqliteJournalTest, AWalThatEndsEarlyIsCutThere) {

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/log.h"
 #include "base/status.h"
 
 namespace dp::server {
@@ -134,6 +135,16 @@ class Frames {
 
   int64_t size() const { return (wal_.size() - kHeaderBytes) / frame_bytes_; }
 
+  // Those of this WAL behind the last transaction that is whole. After FirstBad.
+  absl::StatusOr<int64_t> CountTorn() {
+    int64_t torn = 0;
+    for (int64_t i = whole_; i < size(); ++i) {
+      DP_ASSIGN_OR_RETURN(const absl::string_view header, Read(i, kFrameHeaderBytes));
+      torn += IsOfThisWal(header) ? 1 : 0;
+    }
+    return torn;
+  }
+
   // The first that is not as it was written, or size().
   absl::StatusOr<int64_t> FirstBad() {
     for (int64_t i = 0; i < size(); ++i) {
@@ -141,6 +152,7 @@ class Frames {
       checksum_.Add(frame.substr(0, 8));
       checksum_.Add(frame.substr(kFrameHeaderBytes));
       if (!IsOfThisWal(frame) || !checksum_.Matches(frame, 16)) return i;
+      if (BigEndian(frame, 4) != 0) whole_ = i + 1;
     }
     return size();
   }
@@ -170,7 +182,19 @@ class Frames {
   const std::string header_;
   const int64_t frame_bytes_;
   WalChecksum checksum_;
+  int64_t whole_ = 0;  // frames of transactions that are whole
 };
+
+// It had been acknowledged to nobody, and SQLite drops it.
+absl::Status TellTorn(const WalFile& wal, Frames& frames) {
+  DP_ASSIGN_OR_RETURN(const int64_t torn, frames.CountTorn());
+  if (torn == 0) return absl::OkStatus();
+  Log(Severity::kWarning, "journal_torn",
+      {{"file", wal.path()},
+       {"pages_dropped", torn},
+       {"reason", "the end came while they were written; nobody had been told of them"}});
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -193,7 +217,7 @@ absl::Status CheckWal(const std::string& file, const char* vfs) {
   Frames frames(wal, header, checksum);
   DP_ASSIGN_OR_RETURN(const int64_t bad, frames.FirstBad());
   DP_ASSIGN_OR_RETURN(const bool damaged, frames.MoreFollows(bad));
-  if (!damaged) return absl::OkStatus();
+  if (!damaged) return TellTorn(wal, frames);
   return Damaged(wal, absl::StrCat("frame ", bad + 1, " of ", frames.size(),
                                    " does not match its checksum, and what was written after it "
                                    "had been synced follows"));

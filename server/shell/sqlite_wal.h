@@ -12,6 +12,8 @@ namespace dp::server {
 // acknowledged. Presumes that the WAL was emptied by the start that last found it torn
 // (SqliteDatabase): else frames from before that would look the same.
 //
+// What a crash has torn is told in the log (`journal_torn`).
+//
 // To be called before SQLite opens `file`; `vfs` as for SQLite. Errors: DataLoss says what is
 // damaged; Internal it cannot be read.
 absl::Status CheckWal(const std::string& file, const char* vfs);

@@ -1,0 +1,59 @@
+#include "server/shell/limit_flags.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Limits {
+  KeyValueLimits store;
+  LogLimits logs;
+  std::string error;
+};
+
+Limits Parsed(const std::string& flag, const std::string& value) {
+  Limits limits;
+  CLI::App app;
+  AddStoreLimits(app, limits.store);
+  AddLogLimits(app, limits.logs);
+  try {
+    app.parse(std::vector<std::string>{absl::StrCat(flag, "=", value)});
+  } catch (const CLI::ParseError& error) {
+    limits.error = error.what();
+  }
+  return limits;
+}
+
+TEST(LimitFlagsTest, WhatIsInRangeIsTaken) {
+  EXPECT_EQ(Parsed("--store-bytes-max", "5000000000").store.total_bytes, 5000000000u);
+  EXPECT_EQ(Parsed("--store-keys-max", "1").store.keys, 1u);
+  EXPECT_EQ(Parsed("--logs-bytes-max", "2MiB").logs.bytes_max, uint64_t{2} << 20);
+  EXPECT_EQ(Parsed("--job-logs-bytes-max", "1048576").logs.job_bytes_max, uint64_t{1} << 20);
+  EXPECT_EQ(Parsed("--log-disk-reserve", "0").logs.disk_reserve, 0u);
+}
+
+TEST(LimitFlagsTest, ACountThatIsNoneIsRefusedWithTheRange) {
+  for (const std::string value : {"-1", "0", "many", "1.5", "99999999999999999999999"}) {
+    EXPECT_THAT(Parsed("--store-bytes-max", value).error,
+                HasSubstr(value + " is no whole number from 1 to 1099511627776"));
+    EXPECT_THAT(Parsed("--store-key-bytes-max", value).error,
+                HasSubstr(value + " is no whole number from 1 to 1048576"));
+  }
+}
+
+TEST(LimitFlagsTest, ASizeThatIsNoneOrTooSmallIsRefused) {
+  for (const std::string flag : {"--logs-bytes-max", "--job-logs-bytes-max"}) {
+    for (const std::string value : {"-1", "5", "1023KiB", "9999999TiB", "99999999999999999999999"})
+      EXPECT_NE(Parsed(flag, value).error, "") << flag << " " << value;
+    EXPECT_THAT(Parsed(flag, "5").error, HasSubstr("1048576"));
+  }
+  EXPECT_NE(Parsed("--log-disk-reserve", "-1").error, "");
+}
+
+}  // namespace
+}  // namespace dp::server
