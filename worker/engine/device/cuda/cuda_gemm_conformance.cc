@@ -123,6 +123,7 @@ TYPED_TEST(CudaGemmTest, AProductMayBeAddedToWhatIsThere) {
   ExpectNear(sum, gemm.Each([&](float x, int64_t i) { return x + gemm.aux[i]; }));
 }
 
+// Where cuBLASLt has not got one, the network does it with a kernel of its own.
 TYPED_TEST(CudaGemmTest, EpiloguesAreTheModels) {
   const struct {
     Epilogue epilogue;
@@ -131,11 +132,16 @@ TYPED_TEST(CudaGemmTest, EpiloguesAreTheModels) {
                {Epilogue::kBiasRelu, [](float x) { return std::max(x, 0.0f); }},
                {Epilogue::kBiasGelu, Gelu},
                {Epilogue::kBiasGeluAux, Gelu}};
+  absl::Status missing;
   for (const auto& each : cases) {
     GemmShape shape = Sizes<TypeParam>(48, 64, 32, each.epilogue);
     shape.transpose_b = true;
     GemmCase<TypeParam> gemm(shape);
     auto plan = GemmPlan::Make(this->Plan(), shape, gemm.operands());
+    if (absl::IsUnimplemented(plan.status())) {
+      missing.Update(plan.status());
+      continue;
+    }
     ASSERT_TRUE(plan.ok()) << plan.status();
     this->Done(plan->Run(this->stream(), gemm.operands()));
     ExpectNear(gemm.device_out.ReadFloats(),
@@ -144,12 +150,14 @@ TYPED_TEST(CudaGemmTest, EpiloguesAreTheModels) {
     if (each.epilogue != Epilogue::kBiasGeluAux) continue;
     ExpectNear(gemm.device_aux, gemm.Each([&](float x, int64_t i) { return x + gemm.BiasAt(i); }));
   }
+  if (!missing.ok()) GTEST_SKIP() << missing;
 }
 
 TYPED_TEST(CudaGemmTest, GradientsOfTheGeluAreTheModels) {
   const GemmShape shape = Sizes<TypeParam>(48, 64, 32, Epilogue::kGeluGradient);
   GemmCase<TypeParam> gemm(shape);
   auto plan = GemmPlan::Make(this->Plan(), shape, gemm.operands());
+  if (absl::IsUnimplemented(plan.status())) GTEST_SKIP() << plan.status();
   ASSERT_TRUE(plan.ok()) << plan.status();
   this->Done(plan->Run(this->stream(), gemm.operands()));
   ExpectNear(gemm.device_out.ReadFloats(),

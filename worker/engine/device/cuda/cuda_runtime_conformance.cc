@@ -23,7 +23,8 @@ TEST_F(CudaTest, AnArenaHoldsItsArrays) {
 }
 
 TEST_F(CudaTest, AGraphRunsWhatWasCaptured) {
-  const auto a = OnDevice<float>({1, 2, 3, 4});
+  const auto a = OnDevice<float>({0.5f, 1, 1.5f, 2});
+  Finish(Add(stream(), a.data(), a.data(), 4, a.data()));  // the kernel is loaded
   absl::StatusOr<GraphExec> graph = CaptureGraph(stream(), [&]() -> absl::Status {
     DP_CUDA_RETURN_IF_ERROR(Add(stream(), a.data(), a.data(), 4, a.data()));
     return absl::OkStatus();

@@ -36,13 +36,16 @@ std::vector<float> RoundedValues(std::vector<float> values) {
 template <typename T>
 std::vector<float> RandomValues(int64_t size, uint64_t seed);
 
-// An array on the device for the length of a test. Blocks on every copy.
+// An array on the device for the length of a test. What it is filled with is there when a call
+// returns: the tests' streams do not wait for the default one, on which it is done, and a copy from
+// the host may otherwise be on its way still.
 template <typename T>
 class DeviceArray {
  public:
   // Bytes of 0xff, NaNs: what a kernel does not write shows.
   explicit DeviceArray(int64_t size) : size_(size), buffer_(*DeviceBuffer::Allocate(Bytes())) {
     DP_CHECK(cudaMemset(buffer_.data(), 0xff, Bytes()) == cudaSuccess);
+    AwaitDefaultStream();
   }
   explicit DeviceArray(const std::vector<T>& values)
       : DeviceArray(static_cast<int64_t>(values.size())) {
@@ -53,6 +56,7 @@ class DeviceArray {
   void Write(const std::vector<T>& values) {
     DP_CHECK(static_cast<int64_t>(values.size()) == size_);
     DP_CHECK(cudaMemcpy(data(), values.data(), Bytes(), cudaMemcpyHostToDevice) == cudaSuccess);
+    AwaitDefaultStream();
   }
   std::vector<T> Read() const {
     std::vector<T> values(size_);
@@ -67,6 +71,7 @@ class DeviceArray {
 
  private:
   int64_t Bytes() const { return size_ * static_cast<int64_t>(sizeof(T)); }
+  static void AwaitDefaultStream() { DP_CHECK(cudaStreamSynchronize(nullptr) == cudaSuccess); }
 
   const int64_t size_;
   DeviceBuffer buffer_;
