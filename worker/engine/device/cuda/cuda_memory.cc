@@ -15,8 +15,11 @@ absl::StatusOr<DeviceBuffer> DeviceBuffer::Allocate(int64_t bytes) {
   return buffer;
 }
 
-// What a free answers is an error of work before it, which the next call answers as well.
-DeviceBuffer::~DeviceBuffer() { cudaFree(data_); }
+// What a free answers is an error of work before it, which the next call answers as well. Of nothing
+// it would still be a call that a stream's capture may not have.
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ != nullptr) cudaFree(data_);
+}
 
 absl::Status DeviceBuffer::Zero(cudaStream_t stream) {
   if (bytes_ == 0) return absl::OkStatus();

@@ -8,13 +8,14 @@
 #include "absl/types/optional.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "worker/engine/device/cuda/cuda_graph.h"
 #include "worker/engine/device/cuda/cuda_plan_choice.h"
 #include "worker/engine/device/cuda/cuda_status.h"
 
 namespace dp::engine::cuda {
 namespace {
 
-constexpr int kRuns = 5;  // of each candidate, after one that warms it up
+constexpr int kRuns = 5;  // of each candidate, after those that warm it up
 
 // Measures time between two points of a stream.
 class Stopwatch {
@@ -50,15 +51,34 @@ class Stopwatch {
   Event stop_;
 };
 
-absl::StatusOr<CandidateTimes> TimeRuns(cudaStream_t stream, Stopwatch& watch,
+// What takes less is over before the host's call returns, which would be what is timed.
+constexpr float kShortMs = 0.2f;
+constexpr int kRunsOfShort = 10;  // timed together
+
+// How long each of kRuns took, of which `run` queues `at_once` one behind the other.
+absl::StatusOr<CandidateTimes> TimeEach(cudaStream_t stream, Stopwatch& watch, int at_once,
                                         absl::FunctionRef<absl::Status()> run) {
-  DP_RETURN_IF_ERROR(run());
   CandidateTimes times;
   for (int i = 0; i < kRuns; ++i) {
     DP_ASSIGN_OR_RETURN(const float ms, watch.Time(stream, run));
-    times.push_back(ms);
+    times.push_back(ms / static_cast<float>(at_once));
   }
   return times;
+}
+
+// Short runs as a graph, as a step has them; one by one where that cannot be captured.
+absl::StatusOr<CandidateTimes> TimeRuns(cudaStream_t stream, Stopwatch& watch,
+                                        absl::FunctionRef<absl::Status()> run) {
+  DP_RETURN_IF_ERROR(run());
+  DP_ASSIGN_OR_RETURN(const float ms, watch.Time(stream, run));
+  if (ms >= kShortMs) return TimeEach(stream, watch, /*at_once=*/1, run);
+  const absl::StatusOr<GraphExec> graph = CaptureGraph(stream, [&]() -> absl::Status {
+    for (int i = 0; i < kRunsOfShort; ++i) DP_RETURN_IF_ERROR(run());
+    return absl::OkStatus();
+  });
+  if (!graph.ok()) return TimeEach(stream, watch, /*at_once=*/1, run);
+  DP_RETURN_IF_ERROR(graph->Launch(stream));
+  return TimeEach(stream, watch, kRunsOfShort, [&] { return graph->Launch(stream); });
 }
 
 absl::Status NoCandidate(const TuningTask& task) {
