@@ -1,9 +1,11 @@
 #include "worker/trainer/self_check.h"
 
 #include <cstddef>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "worker/engine/collectives/nccl_api.h"
 #include "worker/engine/device/device.h"
 #include "worker/trainer/cuda_driver.h"
 #include "worker/trainer/loaded_library.h"
@@ -11,7 +13,9 @@
 namespace dp::trainer {
 namespace {
 
-// All the libraries count so: 22809 is 2.28.9.
+constexpr char kInstall[] = "install it, or set LD_LIBRARY_PATH";
+
+// Libraries count so: 91900 is 9.19.0.
 std::string VersionText(size_t version) {
   return absl::StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100);
 }
@@ -34,17 +38,25 @@ Need LibraryNeed(const std::string& name, const std::vector<std::string>& librar
     DP_ASSIGN_OR_RETURN(const auto version, library.Find<size_t (*)()>(entry));
     return VersionText(version());
   };
-  return {name, look, "install it, or set LD_LIBRARY_PATH"};
+  return {name, look, kInstall};
 }
 
-absl::StatusOr<std::string> NcclVersion() {
-  DP_ASSIGN_OR_RETURN(const LoadedLibrary library, LoadedLibrary::OneOf({"libnccl.so.2"}));
-  DP_ASSIGN_OR_RETURN(const auto ask, library.Find<int (*)(int*)>("ncclGetVersion"));
-  int version = 0;
-  if (const int result = ask(&version); result != 0) {
-    return absl::UnavailableError(absl::StrCat("ncclGetVersion gives error ", result));
+// By which cuDNN compiles its attention, and some convolutions.
+absl::StatusOr<std::string> NvrtcVersion() {
+  DP_ASSIGN_OR_RETURN(const LoadedLibrary library,
+                      LoadedLibrary::OneOf({"libnvrtc.so." DP_CUDA_MAJOR}));
+  DP_ASSIGN_OR_RETURN(const auto ask, library.Find<int (*)(int*, int*)>("nvrtcVersion"));
+  int major = 0, minor = 0;
+  if (const int result = ask(&major, &minor); result != 0) {
+    return absl::UnavailableError(absl::StrCat("nvrtcVersion gives error ", result));
   }
-  return VersionText(static_cast<size_t>(version));
+  return absl::StrCat(major, ".", minor);
+}
+
+// With all that groups load for it.
+absl::StatusOr<std::string> NcclVersion() {
+  DP_ASSIGN_OR_RETURN(const std::unique_ptr<engine::NcclApi> nccl, engine::LoadNccl());
+  return nccl->Version();
 }
 
 absl::StatusOr<std::string> EngineText() {
@@ -73,9 +85,10 @@ std::vector<Need> CudaNeeds() {
   return {{"driver", DriverVersion, "install NVIDIA's driver on this host"},
           {"device", DeviceText,
            "look at nvidia-smi, CUDA_VISIBLE_DEVICES, and who may open /dev/nvidia*"},
-          LibraryNeed("cublasLt", {DP_CUBLASLT_LIBRARY}, "cublasLtGetVersion"),
+          LibraryNeed("cublasLt", {"libcublasLt.so." DP_CUDA_MAJOR}, "cublasLtGetVersion"),
           LibraryNeed("cudnn", {"libcudnn.so.9"}, "cudnnGetVersion"),
-          {"nccl", NcclVersion, "install it, or set LD_LIBRARY_PATH"},
+          {"nvrtc", NvrtcVersion, kInstall},
+          {"nccl", NcclVersion, "ranks meet by it, and by CUDA's runtime beside it"},
           {"engine", EngineText, "what is missing above comes first"}};
 }
 

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -31,6 +32,14 @@ TEST(SelfCheckTest, WhatIsMissingIsSaidWithTheRemedyAndTheRestIsLookedForAllTheS
   std::ostringstream out;
   EXPECT_EQ(SelfCheck({There("driver"), Absent("cudnn"), There("nccl")}, out), 1);
   EXPECT_EQ(out.str(), "driver: 1.2.3\ncudnn: missing: no such file; install it\nnccl: 1.2.3\n");
+}
+
+TEST(SelfCheckTest, EveryLibraryThatComputesIsLookedFor) {
+  std::ostringstream out;
+  (void)SelfCheck(CudaNeeds(), out);  // what is there is the host's business
+  for (const char* need : {"cublasLt", "cudnn", "nvrtc", "nccl"}) {
+    EXPECT_THAT(out.str(), HasSubstr(absl::StrCat("\n", need, ": ")));
+  }
 }
 
 TEST(SelfCheckTest, OnAHostWithoutADriverItSaysSo) {
