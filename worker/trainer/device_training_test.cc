@@ -21,9 +21,12 @@ constexpr float kTwinTolerance = 1e-4f;
 
 class DeviceTrainingTest : public ::testing::Test {
  protected:
-  Training::Options OnDevice(const TrainingPlan& plan) {
+  using Program = Training::Options::Program;
+
+  Training::Options OnDevice(const TrainingPlan& plan, Program program = Program::kOfDevice) {
     return {.plan = plan,
             .world_size = kRanks,
+            .program = program,
             .open_groups =
                 [this](int size) {
                   // Each generation has a store of its own.
@@ -70,6 +73,60 @@ TEST_F(DeviceTrainingTest, AWholeTrainingIsThatOfTheCpu) {
   }
   ExpectNear(LossesOf(on_device, "step"), LossesOf(on_cpu, "step"));
   ExpectNear(LossesOf(on_device, "eval"), LossesOf(on_cpu, "eval"));
+}
+
+// Steps with a graph for each bucket, and updates by bucket.
+TEST_F(DeviceTrainingTest, StepsOfAProgramHaveTheBitsOfTheirParts) {
+  for (const engine::Precision precision :
+       {engine::Precision::kFloat32, engine::Precision::kBfloat16}) {
+    for (const bool adamw : {false, true}) {
+      for (const int64_t bucket_bytes_max : {64, 1 << 20}) {
+        TrainingPlan plan = APlan();
+        plan.precision = precision;
+        plan.bucket_bytes_max = bucket_bytes_max;
+        if (adamw) plan.optimizer = engine::AdamWOptions{.learning_rate = 0.01};
+        Training by_parts("device_training_test_parts"), training("device_training_test");
+        const auto expected = by_parts.Run(OnDevice(plan, Program::kNone));
+        const auto outcome = training.Run(OnDevice(plan));
+        ASSERT_EQ(outcome.status, absl::OkStatus());
+        EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
+        EXPECT_EQ(LossesOf(training, "step"), LossesOf(by_parts, "step"));
+        EXPECT_EQ(LossesOf(training, "step").size(), 10u);
+      }
+    }
+  }
+}
+
+// Rank 0 learns of it sooner than rank 1, as it ends its steps to save.
+TEST_F(DeviceTrainingTest, AllRanksLeaveAfterTheSameStep) {
+  TrainingPlan plan = APlan();
+  plan.evaluate_every = 0;
+  Training undisturbed("device_training_test_undisturbed"), training("device_training_test");
+  const auto expected = undisturbed.Run(OnDevice(plan));
+  auto leaving = OnDevice(plan);
+  leaving.every_steps = 1;
+  leaving.leave_at = 2;
+  const auto left = training.Run(leaving);
+  ASSERT_EQ(left.status, absl::OkStatus());
+  EXPECT_EQ(left.end, TrainingEnd::kHandedOver);
+  EXPECT_EQ(training.coordinator.on_record.front().step(), 5);
+  const auto outcome = training.Run(OnDevice(plan));
+  ASSERT_EQ(outcome.status, absl::OkStatus());
+  EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
+}
+
+TEST_F(DeviceTrainingTest, TheStepInWhichAPeerGoesAwayIsNeitherToldNorSaved) {
+  TrainingPlan plan = APlan();
+  plan.evaluate_every = 0;
+  Training training("device_training_test");
+  auto options = OnDevice(plan);
+  options.every_steps = 1;
+  options.keep = 10;
+  options.rank_one_gone_after = 2;
+  const auto outcome = training.Run(options);
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kUnavailable) << outcome.status;
+  EXPECT_EQ(LossesOf(training, "step").size(), 2u);
+  for (const v1::Checkpoint& saved : training.coordinator.on_record) EXPECT_LE(saved.step(), 2);
 }
 
 TEST_F(DeviceTrainingTest, ATrainingThatGoesOnHasTheBitsOfOneThatWasNotBrokenOff) {

@@ -9,9 +9,12 @@
 namespace dp::trainer {
 namespace {
 
-engine::ParameterLayout WithLossAndWish(engine::ParameterLayout layout) {
-  layout.parameters.push_back({.name = "loss", .shape = {2}, .offset = layout.size, .size = 2});
-  layout.size += 2;
+engine::ParameterLayout WithTail(engine::ParameterLayout layout) {
+  layout.parameters.push_back({.name = "tail",
+                               .shape = {engine::kStepTailSize},
+                               .offset = layout.size,
+                               .size = engine::kStepTailSize});
+  layout.size += engine::kStepTailSize;
   return layout;
 }
 
@@ -37,20 +40,20 @@ absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeOptimizer(
                     plan.optimizer);
 }
 
-absl::Span<float> TailOf(const RankModel& model) {
-  return model.gradients->span().subspan(static_cast<size_t>(model.layout.size), 2);
-}
-
 }  // namespace
 
-void RankModel::WriteTail(const Tail& tail) {
-  const std::array<float, 2> host = {tail.loss, tail.leaving};
-  device->Write(host, TailOf(*this));
+absl::Span<float> RankModel::tail() const {
+  return gradients->span().subspan(static_cast<size_t>(layout.size), engine::kStepTailSize);
 }
 
-RankModel::Tail RankModel::ReadTail() const {
-  std::array<float, 2> host = {};
-  device->Read(TailOf(*this), absl::MakeSpan(host));
+void RankModel::WriteTail(const engine::StepTail& tail_of_step) {
+  const std::array<float, engine::kStepTailSize> host = {tail_of_step.loss, tail_of_step.leaving};
+  device->Write(host, tail());
+}
+
+engine::StepTail RankModel::ReadTail() const {
+  std::array<float, engine::kStepTailSize> host = {};
+  device->Read(tail(), absl::MakeSpan(host));
   return {.loss = host[0], .leaving = host[1]};
 }
 
@@ -73,7 +76,7 @@ absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::
   model.device = std::move(device);
   DP_ASSIGN_OR_RETURN(model.layers, CheckLayers(plan, dataset));
   model.layout = engine::LayOut(model.layers);
-  model.averaged = WithLossAndWish(model.layout);
+  model.averaged = WithTail(model.layout);
   DP_RETURN_IF_ERROR(InitializeValues(plan, model));
   DP_ASSIGN_OR_RETURN(model.gradients, model.device->Allocate(model.averaged.size));
   const absl::Span<float> gradients =

@@ -13,26 +13,21 @@
 namespace dp::trainer {
 
 // One rank's replica: the compiled network with its flat arrays and its optimizer. Behind the last
-// gradient lies room for two more floats that are averaged with them, so that they cost no
-// collective of their own: the step's loss, and the wish to leave after the step, which is above 0
-// on every rank where any rank has it.
+// gradient lies room for the step's tail, which is averaged with them.
 struct RankModel {
   std::unique_ptr<engine::Device> device;
   std::vector<model::CheckedLayer> layers;
   engine::ParameterLayout layout;            // of the parameters
-  engine::ParameterLayout averaged;          // what ranks average: the parameters, loss and wish
+  engine::ParameterLayout averaged;          // what ranks average: the parameters, and the tail
   std::unique_ptr<engine::Array> values;     // in `layout`
   std::unique_ptr<engine::Array> gradients;  // in `averaged`
   std::unique_ptr<engine::Network> network;
   std::unique_ptr<engine::Optimizer> optimizer;
 
-  // What lies behind the gradients.
-  struct Tail {
-    float loss = 0;
-    float leaving = 0;
-  };
-  void WriteTail(const Tail& tail);
-  Tail ReadTail() const;
+  // Where the tail lies, on the device.
+  absl::Span<float> tail() const;
+  void WriteTail(const engine::StepTail& tail_of_step);
+  engine::StepTail ReadTail() const;
 };
 
 // The layers of a plan with their shapes, checked against `dataset`.

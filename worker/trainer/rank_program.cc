@@ -196,11 +196,13 @@ class RankProgram {
         {.buckets = BucketsOf(plan), .gradients_on_device = model.device->stream() != nullptr},
         clock_);
     // A trace is of what ranks that meet do; one that is alone shows it, too, where it is wanted.
-    std::unique_ptr<engine::StepProgram> program;
-    if (group.size() == 1 && plan.trace_file.empty()) {
-      DP_ASSIGN_OR_RETURN(
-          program, model.device->MakeStepProgram(*model.network, *model.optimizer, *data.train));
-    }
+    const bool alone = group.size() == 1 && plan.trace_file.empty();
+    DP_ASSIGN_OR_RETURN(const std::unique_ptr<engine::StepProgram> program,
+                        model.device->MakeStepProgram({.network = *model.network,
+                                                       .optimizer = *model.optimizer,
+                                                       .data = *data.train,
+                                                       .tail = model.tail(),
+                                                       .reducer = alone ? nullptr : &reducer}));
     Progress progress({.rank = group.rank(),
                        .world_size = group.size(),
                        .threads = plan.threads,

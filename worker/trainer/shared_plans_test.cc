@@ -58,7 +58,7 @@ class TimingDevice final : public engine::Device {
     return cpu_->MakeAdamW(options, layout, values, gradients);
   }
   absl::StatusOr<std::unique_ptr<engine::StepProgram>> MakeStepProgram(
-      engine::Network&, engine::Optimizer&, const engine::Dataset&) override {
+      const engine::StepProgram::Parts&) override {
     return nullptr;
   }
   void Write(absl::Span<const float> host, absl::Span<float> array) override {

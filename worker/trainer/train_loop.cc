@@ -105,7 +105,7 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   const engine::BatchResult forward =
       parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
   DP_RETURN_IF_ERROR(Backward(step, forward));
-  const RankModel::Tail averaged = parts_.model.ReadTail();
+  const engine::StepTail averaged = parts_.model.ReadTail();
   // An all-reduce that was ended early left the device with sums that are none: nothing of the step
   // is believed, applied, told or saved before the group says that all have ended well.
   DP_RETURN_IF_ERROR(parts_.reducer.Settle());
@@ -118,10 +118,13 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
     parts_.saver->StepDone(parts_.progress.position());
     TellSaved();
   }
-  if (parts_.trace != nullptr && parts_.progress.steps() <= kTracedSteps) {
-    *parts_.trace += engine::TraceJsonLines(parts_.reducer.trace(), parts_.progress.steps());
-  }
+  TraceStep();
   return absl::OkStatus();
+}
+
+void TrainLoop::TraceStep() {
+  if (parts_.trace == nullptr || parts_.progress.steps() > kTracedSteps) return;
+  *parts_.trace += engine::TraceJsonLines(parts_.reducer.trace(), parts_.progress.steps());
 }
 
 void TrainLoop::TellSaved() {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -46,8 +47,8 @@ class TrainLoop {
     const engine::Dataset& test_set;
     Progress& progress;
     Saver* saver = nullptr;  // of rank 0, where checkpoints are made
-    // Takes the steps of a rank that is alone, whose reducer then has nothing to do; where it is
-    // null, `model` and `reducer` take them.
+    // Takes the steps, by `reducer` where this rank is not alone; where it is null, `model` and
+    // `reducer` take them.
     engine::StepProgram* program = nullptr;
     // Whether this rank has learnt that all are to leave. Asked before each step.
     std::function<bool()> asked_to_leave = [] { return false; };
@@ -71,9 +72,13 @@ class TrainLoop {
   absl::Status RunEpoch(int epoch);
   absl::Status RunSteps();
   absl::Status RunStep(const engine::Prefetch::Step& step);
-  // The same by the program, where the next step is begun before the loss of this one is known.
+  void TraceStep();
+  // The same by the program, where the next step is begun before the tail of this one is known.
   absl::Status RunProgram();
   absl::Status RunProgram(const std::function<const engine::Prefetch::Step*()>& next);
+  // Whether the program is to begin no step more. All ranks say so after the same step.
+  bool begun_last() const;
+  int64_t LastStepAfterWish() const;
   absl::Status BeginStep(const engine::Prefetch::Step& step);
   absl::Status EndStep();
   absl::Status EndSteps();
@@ -91,12 +96,8 @@ class TrainLoop {
 
   const Parts parts_;
   const int64_t steps_total_;
-  // What is to be known of a step when it ends.
-  struct BegunStep {
-    float scale;
-    int64_t global_count;
-  };
-  std::deque<BegunStep> begun_;  // by the program, under way
+  std::deque<int64_t> begun_;  // samples of the steps that are under way in the program
+  std::optional<int64_t> last_step_;  // by the program, where a rank wished to leave
   bool leaving_ = false;
   bool stepped_ = false;
 };

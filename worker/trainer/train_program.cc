@@ -1,8 +1,5 @@
-// The steps of a rank that is alone on a device which takes them as one piece.
+// The steps that a device takes as one piece, begun before it is known how those before them ended.
 
-#include <cmath>
-
-#include "base/check.h"
 #include "base/status.h"
 #include "worker/engine/data/numbered_steps.h"
 #include "worker/trainer/fault_point.h"
@@ -15,7 +12,6 @@ int64_t TrainLoop::steps_begun() const {
 }
 
 absl::Status TrainLoop::RunProgram() {
-  DP_CHECK(parts_.group.size() == 1);
   const int64_t first_step = parts_.progress.position().step_of_epoch;
   const auto first_draw = static_cast<uint64_t>(parts_.progress.steps());
   if (parts_.program->has_data()) {
@@ -27,10 +23,11 @@ absl::Status TrainLoop::RunProgram() {
 }
 
 absl::Status TrainLoop::RunProgram(const std::function<const engine::Prefetch::Step*()>& next) {
-  while (!finished() && !leaving_) {
-    const engine::Prefetch::Step* step = next();
+  while (true) {
+    if (parts_.program->under_way() == parts_.program->under_way_max())
+      DP_RETURN_IF_ERROR(EndStep());
+    const engine::Prefetch::Step* step = begun_last() ? nullptr : next();
     if (step == nullptr) break;
-    const bool leave = parts_.asked_to_leave();
     DP_RETURN_IF_ERROR(BeginStep(*step));
     // Weights and position belong together only where no step is under way.
     if (parts_.saver != nullptr && parts_.saver->WouldSave(steps_begun())) {
@@ -38,32 +35,47 @@ absl::Status TrainLoop::RunProgram(const std::function<const engine::Prefetch::S
       parts_.saver->StepDone(parts_.progress.position());
     }
     if (parts_.saver != nullptr) TellSaved();
-    leaving_ = leave && !finished();
   }
-  return EndSteps();
+  DP_RETURN_IF_ERROR(EndSteps());
+  leaving_ = last_step_.has_value() && !finished();
+  return absl::OkStatus();
+}
+
+bool TrainLoop::begun_last() const {
+  return finished() || (last_step_.has_value() && steps_begun() >= *last_step_);
 }
 
 absl::Status TrainLoop::BeginStep(const engine::Prefetch::Step& step) {
-  ReachFaultPoint("step", steps_begun() + 1);
-  engine::StepProgram& program = *parts_.program;
-  if (program.under_way() == program.under_way_max()) DP_RETURN_IF_ERROR(EndStep());
-  const float scale = ScaleOf(step);
-  program.Begin({.batch = step.batch, .scale = scale, .number = steps_begun() + 1});
-  begun_.push_back({scale, step.global_count});
+  const int64_t number = steps_begun() + 1;
+  const bool leaving = parts_.asked_to_leave();
+  ReachFaultPoint("step", number);
+  DP_RETURN_IF_ERROR(parts_.program->Begin(
+      {.batch = step.batch, .scale = ScaleOf(step), .number = number, .leaving = leaving}));
+  DP_RETURN_IF_ERROR(parts_.model.device->status());
+  begun_.push_back(step.global_count);
+  if (leaving && parts_.group.size() == 1) last_step_ = number;
+  ReachFaultPoint("all-reduce", number);
   return absl::OkStatus();
 }
 
-// A loss that is no number is seen some steps late, but before weights that it has spoilt are
-// saved.
+// What the device has computed is believed only when the group says that it is whole. A loss that
+// is no number is seen some steps late, but before weights that it has spoilt are saved.
 absl::Status TrainLoop::EndStep() {
-  const engine::BatchResult result = parts_.program->End();
+  DP_RETURN_IF_ERROR(parts_.reducer.Settle());
+  const engine::StepTail averaged = parts_.program->End();
   DP_RETURN_IF_ERROR(parts_.model.device->status());
-  const double loss = static_cast<float>(result.loss_sum) * begun_.front().scale;
-  DP_RETURN_IF_ERROR(CheckLoss(loss));
-  const int64_t samples = begun_.front().global_count;
+  DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
+  const int64_t samples = begun_.front();
   begun_.pop_front();
-  StepDone(loss, samples);
+  StepDone(averaged.loss, samples);
+  if (averaged.leaving > 0 && !last_step_.has_value()) last_step_ = LastStepAfterWish();
+  TraceStep();
   return absl::OkStatus();
+}
+
+// A rank that learns of the wish as late as any has begun these steps already.
+int64_t TrainLoop::LastStepAfterWish() const {
+  return parts_.progress.steps() + parts_.program->under_way_max() - 1;
 }
 
 absl::Status TrainLoop::EndSteps() {

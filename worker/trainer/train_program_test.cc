@@ -1,5 +1,4 @@
-// A rank alone whose device takes whole steps: the steps, checkpoints and errors of one that does
-// not.
+// Ranks whose device takes whole steps: the steps, checkpoints and errors of those that do not.
 
 #include <map>
 
@@ -42,6 +41,40 @@ TEST(TrainProgramTest, TakesTheStepsOfARankWithoutOne) {
     EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
     EXPECT_EQ(LossesOf(training), LossesOf(by_parts));
     EXPECT_EQ(LossesOf(training).size(), 15u);
+  }
+}
+
+TEST(TrainProgramTest, RanksThatMeetTakeTheStepsOfTheirParts) {
+  Training by_parts("train_program_test_parts");
+  const auto expected = by_parts.Run({.plan = ProgramPlan()});
+  for (const Program program : {Program::kOfBatches, Program::kWithData}) {
+    Training training("train_program_test");
+    const auto outcome = training.Run({.plan = ProgramPlan(), .program = program});
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
+    EXPECT_EQ(LossesOf(training), LossesOf(by_parts));
+  }
+}
+
+// Rank 0 ends its steps to save, and so learns of the wish at another time than the others.
+TEST(TrainProgramTest, RanksThatMeetLeaveAfterTheSameStep) {
+  for (const int64_t leave_at : {1, 2, 4, 5, 6, 9}) {
+    Training undisturbed("train_program_test_undisturbed"), training("train_program_test");
+    const auto expected = undisturbed.Run({.plan = ProgramPlan(), .program = Program::kWithData});
+    const auto left = training.Run({.plan = ProgramPlan(),
+                                    .every_steps = 3,
+                                    .leave_at = leave_at,
+                                    .program = Program::kWithData});
+    ASSERT_TRUE(left.status.ok()) << left.status;
+    EXPECT_EQ(left.end, TrainingEnd::kHandedOver);
+    // Two are under way where the wish becomes known; an epoch of five steps ends with none.
+    EXPECT_EQ(training.coordinator.on_record.front().step(), leave_at % 5 == 4   ? leave_at + 1
+                                                             : leave_at % 5 == 0 ? leave_at
+                                                                                 : leave_at + 2);
+    const auto outcome = training.Run({.plan = ProgramPlan(), .program = Program::kWithData});
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_TRUE(SameBits(outcome.weights, expected.weights)) << leave_at;
+    EXPECT_EQ(LossesOf(training), LossesOf(undisturbed));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/status.h"
 
 namespace dp::engine {
 
@@ -22,11 +23,11 @@ Reducer::Reducer(Group& group, const ParameterLayout& layout, absl::Span<float> 
 }
 
 void Reducer::BeginBackward(Sync sync) {
-  DP_CHECK(works_.empty());
+  DP_CHECK(backward_.works.empty());
   sync_ = sync;
   schedule_.Begin();
   if (sync == Sync::kNo) return;
-  trace_.clear();
+  backward_.trace.clear();
   Record(TraceEvent::What::kBackwardBegun);
 }
 
@@ -41,27 +42,29 @@ void Reducer::GradientReady(int index) {
   for (int bucket : launch) Launch(bucket);
 }
 
-absl::Status Reducer::EndBackward() {
-  if (sync_ == Sync::kYes) Record(TraceEvent::What::kBackwardEnded);
-  absl::Status status = CompleteUnready();
-  if (sync_ == Sync::kYes) {
-    status.Update(OrderBuckets());
-    accumulated_.clear();
-    Record(TraceEvent::What::kStepEnded);
-    // Also after an error: the buckets under way own the gradients until they have ended.
-    const bool ended = std::all_of(ordered_.begin(), ordered_.end(),
-                                   [](const auto& work) { return work->done(); });
-    if (!status.ok() || ended) status.Update(Settle());
-  } else if (options_.gradients_on_device) {
-    status.Update(
-        absl::UnimplementedError("gradients on a GPU are not accumulated over several backwards; "
-                                 "take the whole batch in one "
-                                 "backward, or compute on CPUs"));
-  } else if (status.ok()) {
-    accumulated_.resize(gradients_.size());
-    for (size_t i = 0; i < gradients_.size(); ++i) accumulated_[i] += gradients_[i];
-  }
+absl::Status Reducer::EndBackward(const Then& then) {
+  if (sync_ == Sync::kNo) return Accumulate(CompleteUnready());
+  Record(TraceEvent::What::kBackwardEnded);
+  absl::Status status = OrderBuckets(CompleteUnready(), then);
+  accumulated_.clear();
+  Record(TraceEvent::What::kStepEnded);
+  unsettled_.push_back(std::exchange(backward_, {}));
+  // Also after an error: the buckets under way own the gradients until they have ended.
+  while (!unsettled_.empty() && (!status.ok() || (!options_.gradients_on_device && ended())))
+    status.Update(Settle());
   return status;
+}
+
+absl::Status Reducer::Accumulate(absl::Status status) {
+  DP_RETURN_IF_ERROR(status);
+  if (options_.gradients_on_device) {
+    return absl::UnimplementedError(
+        "gradients on a GPU are not accumulated over several backwards; take the whole batch in "
+        "one backward, or compute on CPUs");
+  }
+  accumulated_.resize(gradients_.size());
+  for (size_t i = 0; i < gradients_.size(); ++i) accumulated_[i] += gradients_[i];
+  return absl::OkStatus();
 }
 
 std::string Reducer::NamesOf(absl::Span<const int> parameters) const {
@@ -77,10 +80,11 @@ absl::Span<float> Reducer::GradientOf(int parameter) const {
 
 void Reducer::Launch(int bucket) {
   // Ranks match all-reduces by their order, so every rank must launch the buckets in the plan's.
-  DP_CHECK(bucket == static_cast<int>(works_.size()));
+  DP_CHECK(bucket == static_cast<int>(backward_.works.size()));
   const Bucket& range = schedule_.plan()[bucket];
   Record(TraceEvent::What::kBucketLaunched, bucket);
-  works_.push_back(group_.AllReduce(gradients_.subspan(range.offset, range.size), ReduceOp::kMean));
+  backward_.works.push_back(
+      group_.AllReduce(gradients_.subspan(range.offset, range.size), ReduceOp::kMean));
 }
 
 absl::Status Reducer::CompleteUnready() {
@@ -105,32 +109,42 @@ absl::Status Reducer::CompleteUnready() {
   return absl::OkStatus();
 }
 
-// The step before is settled only now: by then the device has this one's work to go on with.
-absl::Status Reducer::OrderBuckets() {
-  absl::Status status;
-  for (const std::unique_ptr<Work>& work : works_) status.Update(work->WaitOnStream());
-  for (const std::unique_ptr<Work>& work : ordered_) status.Update(work->Wait());
-  ordered_ = std::exchange(works_, {});
+// All of them, also after an error: none may be left that still writes into the gradients unseen.
+absl::Status Reducer::OrderBuckets(const absl::Status& before, const Then& then) {
+  absl::Status status = before;
+  for (size_t b = 0; b < backward_.works.size(); ++b) {
+    status.Update(backward_.works[b]->WaitOnStream());
+    if (status.ok() && then) status.Update(then(schedule_.plan()[b]));
+  }
   return status;
 }
 
+// Whether the oldest backward has nothing under way.
+bool Reducer::ended() const {
+  const auto& works = unsettled_.front().works;
+  return std::all_of(works.begin(), works.end(), [](const auto& work) { return work->done(); });
+}
+
 absl::Status Reducer::Settle() {
+  if (unsettled_.empty()) return absl::OkStatus();
+  const Backward oldest = std::move(unsettled_.front());
+  unsettled_.pop_front();
+  trace_ = oldest.trace;
   absl::Status status;
-  for (int b = 0; b < static_cast<int>(ordered_.size()); ++b) {
+  for (int b = 0; b < static_cast<int>(oldest.works.size()); ++b) {
     // All of them, also after one has failed: each may still write into the gradients.
-    status.Update(ordered_[b]->Wait());
-    const WorkTimes times = ordered_[b]->times();
+    status.Update(oldest.works[b]->Wait());
+    const WorkTimes times = oldest.works[b]->times();
     trace_.push_back({TraceEvent::What::kBucketBegun, times.begun, b});
     trace_.push_back({TraceEvent::What::kBucketEnded, times.ended, b});
   }
-  ordered_.clear();
   std::stable_sort(trace_.begin(), trace_.end(),
                    [](const auto& a, const auto& b) { return a.time < b.time; });
   return status;
 }
 
 void Reducer::Record(TraceEvent::What what, int bucket) {
-  trace_.push_back({what, clock_.Now(), bucket});
+  backward_.trace.push_back({what, clock_.Now(), bucket});
 }
 
 }  // namespace dp::engine

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,9 +34,9 @@ struct ReducerOptions {
 // To accumulate over several backwards, all but the last are begun with Sync::kNo: their gradients
 // are kept aside, and added before the last one's are reduced.
 // The gradients may lie on a device where the group's operations take its memory: on a whole step
-// the reducer touches none of them. It then waits for the device only where the host is a step
-// ahead, and what EndBackward answers is ordered on the device's stream and not known to be good
-// before Settle. Accumulating and unused parameters need the host's memory, and are refused.
+// the reducer touches none of them, and waits for the device only in Settle. Backwards may follow
+// each other before they are settled, oldest first. Accumulating and unused parameters need the
+// host's memory, and are refused.
 // Group, layout and gradients outlive it. Not thread-safe.
 class Reducer {
  public:
@@ -48,17 +50,20 @@ class Reducer {
   // parameter and backward.
   void GradientReady(int index);
   // Waits for all buckets: on a device, for its stream. With Sync::kYes the gradients are then the
-  // mean over ranks, the same bits on all of them. Errors: FailedPrecondition names the parameters
-  // that got no gradient and the option; Unimplemented what gradients on a device cannot have; the
-  // group's errors, on a device maybe those of the step
-  // before. After an error the gradients must not be used.
-  absl::Status EndBackward();
-  // Waits until the buckets of the last backward have ended. Before it has answered Ok, nothing
-  // that was computed from the gradients may be saved or told. On the CPU it has nothing to wait
-  // for.
+  // mean over ranks, the same bits on all of them; `then`, where given, is called for each bucket
+  // in order as soon as that is so of its range, and for none after an error. Errors:
+  // FailedPrecondition names the parameters that got no gradient and the option; Unimplemented what
+  // gradients on a device cannot have; those of the group and of `then`. After an error the
+  // gradients must not be used, and nothing is left to settle.
+  using Then = std::function<absl::Status(const Bucket&)>;
+  absl::Status EndBackward(const Then& then = nullptr);
+  // Waits until the buckets of the oldest backward that is not settled have ended. Before it has
+  // answered Ok, nothing that was computed from those gradients may be saved or told. Where none is
+  // left, as on the CPU, it has nothing to wait for.
   absl::Status Settle();
 
-  // Of the latest backward with Sync::kYes; complete once that was settled.
+  const std::vector<Bucket>& buckets() const { return schedule_.plan(); }
+  // Of the backward that was settled last.
   const Trace& trace() const { return trace_; }
 
  private:
@@ -66,7 +71,9 @@ class Reducer {
   std::string NamesOf(absl::Span<const int> parameters) const;
   void Launch(int bucket);
   absl::Status CompleteUnready();
-  absl::Status OrderBuckets();
+  absl::Status Accumulate(absl::Status status);
+  absl::Status OrderBuckets(const absl::Status& before, const Then& then);
+  bool ended() const;
   void Record(TraceEvent::What what, int bucket = -1);
 
   Group& group_;
@@ -77,8 +84,13 @@ class Reducer {
   BucketSchedule schedule_;
   Sync sync_ = Sync::kYes;
   std::vector<float> accumulated_;  // of the backwards with Sync::kNo; empty when there were none
-  std::vector<std::unique_ptr<Work>> works_;    // by bucket, as far as launched
-  std::vector<std::unique_ptr<Work>> ordered_;  // of the backward that has ended, until settled
+  // One backward with Sync::kYes.
+  struct Backward {
+    std::vector<std::unique_ptr<Work>> works;  // by bucket, as far as launched
+    Trace trace;
+  };
+  Backward backward_;               // since its beginning
+  std::deque<Backward> unsettled_;  // have ended, oldest first
   Trace trace_;
 };
 

@@ -159,36 +159,85 @@ class DeviceGroup : public Group {
   };
 };
 
-// Two steps' worth of one bucket on a device.
+// One bucket and another one on a device.
 class ReducerOnDeviceTest : public ::testing::Test {
  protected:
-  const ParameterLayout layout_ = LayoutOfSizes({3});
+  absl::Status Backward(const Reducer::Then& then = nullptr) {
+    rank_.reducer.BeginBackward(Reducer::Sync::kYes);
+    for (const int parameter : {0, 1}) rank_.reducer.GradientReady(parameter);
+    return rank_.reducer.EndBackward(then);
+  }
+  // How often somebody has waited for each operation.
+  std::vector<int> Waited() const {
+    std::vector<int> waited;
+    for (const auto& operation : group_.operations) waited.push_back(operation->waited);
+    return waited;
+  }
+
+  const ParameterLayout layout_ = LayoutOfSizes({16, 3});
   DeviceGroup group_;
-  Rank rank_{group_, layout_};
+  Rank rank_{group_,
+             layout_,
+             {.buckets = {.first_bytes = 64, .cap_bytes = 64}, .gradients_on_device = true}};
 };
 
-TEST_F(ReducerOnDeviceTest, AStepEndsWithoutWaitingForTheDeviceAndTheNextOneSettlesIt) {
-  ASSERT_TRUE(rank_.Backward({{1, 2, 3}}).ok());
-  EXPECT_EQ(group_.operations[0]->ordered, 1);
-  EXPECT_EQ(group_.operations[0]->waited, 0);
-  ASSERT_TRUE(rank_.Backward({{1, 2, 3}}).ok());
-  EXPECT_EQ(group_.operations[0]->waited, 1);
-  EXPECT_EQ(group_.operations[1]->waited, 0);
+TEST_F(ReducerOnDeviceTest, BackwardsEndWithoutWaitingForTheDeviceAndAreSettledInTheirOrder) {
+  ASSERT_TRUE(Backward().ok());
+  ASSERT_TRUE(Backward().ok());
+  for (const auto& operation : group_.operations) EXPECT_EQ(operation->ordered, 1);
+  EXPECT_THAT(Waited(), ElementsAre(0, 0, 0, 0));
   ASSERT_TRUE(rank_.reducer.Settle().ok());
-  EXPECT_EQ(group_.operations[1]->waited, 1);
+  EXPECT_THAT(Waited(), ElementsAre(1, 1, 0, 0));
+  ASSERT_TRUE(rank_.reducer.Settle().ok());
+  EXPECT_THAT(Waited(), ElementsAre(1, 1, 1, 1));
+  EXPECT_TRUE(rank_.reducer.Settle().ok());
+}
+
+// It would settle another one in its place.
+TEST_F(ReducerOnDeviceTest, WhatHasEndedEarlyIsStillToBeSettled) {
+  ASSERT_TRUE(Backward().ok());
+  for (const auto& operation : group_.operations) operation->ended = true;
+  ASSERT_TRUE(Backward().ok());
+  EXPECT_THAT(Waited(), ElementsAre(0, 0, 0, 0));
 }
 
 TEST_F(ReducerOnDeviceTest, TheGradientsAreLeftToTheGroup) {
-  ASSERT_TRUE(rank_.Backward({{1, 2, 3}}).ok());
+  rank_.gradients.assign(layout_.size, 5.0f);
+  ASSERT_TRUE(Backward().ok());
   EXPECT_EQ(group_.operations[0]->op, ReduceOp::kMean);
-  EXPECT_THAT(rank_.Gradient(0), ElementsAre(1, 2, 3));
+  EXPECT_THAT(rank_.gradients, ::testing::Each(5.0f));
 }
 
-TEST_F(ReducerOnDeviceTest, AnErrorOfTheStepBeforeEndsThisOne) {
-  ASSERT_TRUE(rank_.Backward({{1, 2, 3}}).ok());
+TEST_F(ReducerOnDeviceTest, WhatFollowsABucketFollowsItAtOnce) {
+  std::vector<int64_t> followed;
+  const auto then = [&](const Bucket& bucket) {
+    followed.push_back(bucket.offset);
+    // Those behind it are not even ordered on the stream.
+    EXPECT_EQ(group_.operations[1]->ordered, bucket.offset == 0 ? 0 : 1);
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Backward(then).ok());
+  EXPECT_THAT(followed, ElementsAre(0, 16));
+}
+
+TEST_F(ReducerOnDeviceTest, AnErrorOfWhatFollowsEndsItAndLeavesNothingUnderWay) {
+  ASSERT_TRUE(Backward().ok());
+  int calls = 0;
+  const auto then = [&](const Bucket&) {
+    ++calls;
+    return absl::InternalError("no room");
+  };
+  EXPECT_EQ(Backward(then), absl::InternalError("no room"));
+  EXPECT_EQ(calls, 1);
+  EXPECT_THAT(Waited(), ElementsAre(1, 1, 1, 1));
+}
+
+TEST_F(ReducerOnDeviceTest, AnErrorOfABackwardIsThatOfItsSettling) {
+  ASSERT_TRUE(Backward().ok());
   group_.operations[0]->status = absl::UnavailableError("all_reduce 1: rank 1 went away");
-  EXPECT_EQ(rank_.Backward({{1, 2, 3}}), group_.operations[0]->status);
-  EXPECT_EQ(group_.operations[1]->waited, 1);  // and nothing writes to the gradients any more
+  ASSERT_TRUE(Backward().ok());
+  EXPECT_EQ(rank_.reducer.Settle(), group_.operations[0]->status);
+  EXPECT_THAT(Waited(), ElementsAre(1, 1, 0, 0));
 }
 
 // Addresses of a device mean nothing to the host.

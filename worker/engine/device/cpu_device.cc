@@ -132,8 +132,7 @@ class CpuDevice : public Device {
     }
   }
 
-  absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(Network&, Optimizer&,
-                                                               const Dataset&) override {
+  absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(const StepProgram::Parts&) override {
     return nullptr;
   }
 

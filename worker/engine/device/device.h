@@ -18,6 +18,7 @@
 namespace dp::engine {
 
 class Dataset;
+class Reducer;
 
 // Samples of one step on one rank, in host memory. The first `count` rows are samples; the rows
 // above, up to the network's batch size, are padding: they are computed with but add nothing to
@@ -106,27 +107,46 @@ class Optimizer {
   virtual std::vector<OptimizerState> state() = 0;
 };
 
-// A whole training step of one rank that is alone: Forward in kTrain, Backward and the optimizer's
-// step, begun with one call. What it does to values, gradients and the optimizer's state is what
-// those calls would do, bit for bit. Network, optimizer and data set outlive it. Not thread-safe.
+// What a step tells beside its gradients. It lies behind them, so ranks average it with them and it
+// costs no collective of its own.
+struct StepTail {
+  float loss = 0;  // of the rank's share, scaled as its gradients are; averaged, the batch's mean
+  float leaving = 0;  // above 0 where this rank, averaged any rank, wishes to leave
+};
+inline constexpr int64_t kStepTailSize = 2;  // in floats
+
+// Whole training steps of one rank: Forward in kTrain, Backward, the mean of gradients and tail
+// over ranks, and the optimizer's step, begun with one call. What it does to values, gradients and
+// the optimizer's state is what those calls would do, bit for bit. Not thread-safe.
 class StepProgram {
  public:
+  // Of one device, over the same arrays; all of it outlives the program.
+  struct Parts {
+    Network& network;
+    Optimizer& optimizer;
+    const Dataset& data;         // what the batches are of; copied to the device where it fits
+    absl::Span<float> tail;      // kStepTailSize floats of the device's
+    Reducer* reducer = nullptr;  // over gradients and tail; null in a rank that is alone
+  };
   struct Input {
     // Where the data set is on the device, its `samples`, `count` and `draw` say all.
     Batch batch;
-    float scale = 1;     // of the gradients
+    float scale = 1;     // of the gradients and the loss
     int64_t number = 1;  // of the optimizer's step
+    bool leaving = false;
   };
 
   virtual ~StepProgram() = default;
 
   // Begins a step and returns while it is computed; fewer than `under_way_max` are. What `input`
-  // borrows is free when this returns.
-  virtual void Begin(const Input& input) = 0;
-  // Waits for the oldest step that is under way.
-  virtual BatchResult End() = 0;
+  // borrows is free when this returns. Errors: the group's. Ok says nothing of the step's own
+  // collectives: Reducer::Settle does.
+  virtual absl::Status Begin(const Input& input) = 0;
+  // Waits for the oldest step that is under way. With a reducer, after it has settled that step.
+  virtual StepTail End() = 0;
   // Steps that were begun and not ended.
   virtual int under_way() const = 0;
+  // The same for all ranks of a world.
   virtual int under_way_max() const = 0;
   // Whether Begin finds the samples in the device's memory by their numbers.
   virtual bool has_data() const = 0;
@@ -155,12 +175,10 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(
       const AdamWOptions& options, const ParameterLayout& layout, absl::Span<float> values,
       absl::Span<const float> gradients) = 0;
-  // Of a network and an optimizer that this device made, over the same arrays; null where the
-  // device has no faster way than their own calls. `data`, which the network's batches are of, is
-  // copied to the device where it fits. Errors: as Compile's.
-  virtual absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(Network& network,
-                                                                       Optimizer& optimizer,
-                                                                       const Dataset& data) = 0;
+  // Of a network and an optimizer that this device made; null where the device has no faster way
+  // than their own calls. Errors: as Compile's.
+  virtual absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(
+      const StepProgram::Parts& parts) = 0;
   // Copies between the host and arrays of this device; sizes must be equal. Both are done when they
   // return, after all that was begun before.
   virtual void Write(absl::Span<const float> host, absl::Span<float> array) = 0;

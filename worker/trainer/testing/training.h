@@ -45,9 +45,9 @@ class Training {
     int64_t every_steps = 0;
     int64_t leave_at = 0;  // rank 0 is asked to before this step; 0: never
     int keep = 2;
-    // Takes whole steps by a program, of a world of one rank; with the data set, where that is told
-    // numbers alone.
-    enum class Program { kNone, kOfBatches, kWithData } program = Program::kNone;
+    // Takes whole steps by a program made of the device's calls, with the data set, where it is
+    // told numbers alone, or by one that the device makes.
+    enum class Program { kNone, kOfBatches, kWithData, kOfDevice } program = Program::kNone;
     // What binds the ranks, and what each computes on.
     std::function<Groups(int size)> open_groups = [](int size) {
       return engine::MakeLocalGroups(size);
@@ -110,7 +110,10 @@ class Training {
         MakeRankModel(options.plan, train, sampler.capacity(), *std::move(device));
     ASSERT_TRUE(model.ok()) << model.status();
     ASSERT_TRUE(engine::AlignReplicas(group, model->layout, model->values->span()).ok());
-    engine::Reducer reducer(group, model->averaged, model->gradients->span());
+    engine::Reducer reducer(group, model->averaged, model->gradients->span(),
+                            {.buckets = {.first_bytes = options.plan.bucket_bytes_max,
+                                         .cap_bytes = options.plan.bucket_bytes_max},
+                             .gradients_on_device = model->device->stream() != nullptr});
     const bool first = group.rank() == 0;
     MetricLog log = *MetricLog::Open(first ? metrics_ : "", Clock::System());
     Progress progress(
@@ -134,14 +137,14 @@ class Training {
       ASSERT_TRUE(saver->Prepare(coordinator.on_record).ok());
       saver->Resumed(progress.position());
     }
-    const auto asked = [&] {
+    const auto asked = [&, step = progress.steps()]() mutable {
+      ++step;  // the one that begins
       const int64_t gone_after = options.rank_one_gone_after;
-      if (first && gone_after > 0 && progress.steps() == gone_after) next_step_begun.Notify();
-      return first && options.leave_at > 0 && progress.steps() + 1 >= options.leave_at;
+      if (first && gone_after > 0 && step == gone_after + 1) next_step_begun.Notify();
+      return first && options.leave_at > 0 && step >= options.leave_at;
     };
-    using Program = Options::Program;
-    engine::PlainStepProgram program(*model->network, *model->optimizer, sampler.capacity(),
-                                     options.program == Program::kWithData ? &train : nullptr);
+    const auto program = MakeProgram(options.program, *model, train,
+                                     group.size() == 1 ? nullptr : &reducer, sampler.capacity());
     TrainLoop loop({.plan = options.plan,
                     .model = *model,
                     .group = group,
@@ -151,7 +154,7 @@ class Training {
                     .test_set = test,
                     .progress = progress,
                     .saver = saver ? &*saver : nullptr,
-                    .program = options.program == Program::kNone ? nullptr : &program,
+                    .program = program.get(),
                     .asked_to_leave = asked});
     const auto end = loop.Run();
     if (end.ok()) {
@@ -161,6 +164,21 @@ class Training {
     if (end.ok()) outcome.end = *end;
     outcome.weights.resize(static_cast<size_t>(model->layout.size));
     model->device->Read(model->values->span(), absl::MakeSpan(outcome.weights));
+  }
+
+  static std::unique_ptr<engine::StepProgram> MakeProgram(Options::Program which, RankModel& model,
+                                                          const engine::Dataset& data,
+                                                          engine::Reducer* reducer, int rows) {
+    using Program = Options::Program;
+    const engine::StepProgram::Parts parts = {.network = *model.network,
+                                              .optimizer = *model.optimizer,
+                                              .data = data,
+                                              .tail = model.tail(),
+                                              .reducer = reducer};
+    if (which == Program::kNone) return nullptr;
+    if (which == Program::kOfDevice) return *model.device->MakeStepProgram(parts);
+    return std::make_unique<engine::PlainStepProgram>(*model.device, parts, rows,
+                                                      which == Program::kWithData);
   }
 
   absl::Status GoOn(const v1::CheckpointManifest& manifest, RankModel& model, engine::Group& group,

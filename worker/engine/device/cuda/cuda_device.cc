@@ -74,14 +74,10 @@ class CudaDevice final : public Device {
     return MakeCudaAdamW(context_, options, layout, values, gradients);
   }
 
-  absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(Network& network,
-                                                               Optimizer& optimizer,
-                                                               const Dataset& data) override {
-    auto* const cuda_network = dynamic_cast<CudaNetwork*>(&network);
-    auto* const cuda_optimizer = dynamic_cast<CudaOptimizer*>(&optimizer);
-    DP_CHECK(cuda_network != nullptr && cuda_optimizer != nullptr);
+  absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(
+      const StepProgram::Parts& parts) override {
     context_.Use();
-    return CudaStepProgram::Make(context_, *cuda_network, *cuda_optimizer, data);
+    return CudaStepProgram::Make(context_, parts);
   }
 
   void Write(absl::Span<const float> host, absl::Span<float> array) override {

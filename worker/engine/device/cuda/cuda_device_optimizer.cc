@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "worker/engine/device/cuda/cuda_memory.h"
-#include "worker/engine/device/cuda/cuda_optimizer.h"
 #include "worker/engine/device/cuda/cuda_status.h"
 
 namespace dp::engine::cuda {
@@ -49,16 +48,18 @@ class CudaSgd final : public CudaOptimizer {
         memory_(std::move(memory)) {}
 
   absl::Status Prepare(int64_t) override { return absl::OkStatus(); }
-  absl::Status Queue(bf16* rounded) override {
+  absl::Status QueueFactors() override { return absl::OkStatus(); }
+  absl::Status QueueUpdate(ValueRange range, bf16* rounded) override {
     DP_CUDA_RETURN_IF_ERROR(
-        SgdUpdate(context_.stream(), options_, memory_.learning_rate.as<float>(),
-                  static_cast<int64_t>(values_.size()),
+        SgdUpdate(context_.stream(), options_, memory_.learning_rate.as<float>(), range,
                   {gradients_.data(), memory_.velocity.as<float>(), values_.data(), rounded}));
     return absl::OkStatus();
   }
   std::vector<OptimizerState> state() override { return {{"velocity", Floats(memory_.velocity)}}; }
 
  private:
+  int64_t size() const override { return static_cast<int64_t>(values_.size()); }
+
   const SgdOptions options_;
   const absl::Span<float> values_;
   const absl::Span<const float> gradients_;
@@ -94,13 +95,15 @@ class CudaAdamW final : public CudaOptimizer {
     next_ = number + 1;
     return absl::OkStatus();
   }
-  absl::Status Queue(bf16* rounded) override {
+  absl::Status QueueFactors() override {
     DP_CUDA_RETURN_IF_ERROR(
         PrepareAdamW(context_.stream(), options_, memory_.learning_rate.as<double>(),
                      memory_.step.as<int64_t>(), memory_.factors.as<AdamWFactors>()));
+    return absl::OkStatus();
+  }
+  absl::Status QueueUpdate(ValueRange range, bf16* rounded) override {
     DP_CUDA_RETURN_IF_ERROR(AdamWUpdate(context_.stream(), memory_.factors.as<AdamWFactors>(),
-                                        memory_.decays.as<uint32_t>(),
-                                        static_cast<int64_t>(values_.size()),
+                                        memory_.decays.as<uint32_t>(), range,
                                         {gradients_.data(), memory_.first.as<float>(),
                                          memory_.second.as<float>(), values_.data(), rounded}));
     return absl::OkStatus();
@@ -110,6 +113,8 @@ class CudaAdamW final : public CudaOptimizer {
   }
 
  private:
+  int64_t size() const override { return static_cast<int64_t>(values_.size()); }
+
   const AdamWOptions options_;
   const absl::Span<float> values_;
   const absl::Span<const float> gradients_;
@@ -126,6 +131,11 @@ void CudaOptimizer::Step(int64_t number) {
     return Queue(/*rounded=*/nullptr);
   });
   context_.ArraysChanged();
+}
+
+absl::Status CudaOptimizer::Queue(bf16* rounded) {
+  DP_RETURN_IF_ERROR(QueueFactors());
+  return QueueUpdate({0, size()}, rounded);
 }
 
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeCudaSgd(DeviceContext& context,

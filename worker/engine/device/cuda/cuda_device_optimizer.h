@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "worker/engine/device/cuda/cuda_device_context.h"
-#include "worker/engine/device/cuda/cuda_types.h"
+#include "worker/engine/device/cuda/cuda_optimizer.h"
 #include "worker/engine/device/device.h"
 
 namespace dp::engine::cuda {
@@ -23,10 +23,17 @@ class CudaOptimizer : public Optimizer {
   // Makes the step that is queued next the one of this number. Queues a copy where the device,
   // which counts itself, has come to another; not to be captured.
   virtual absl::Status Prepare(int64_t number) = 0;
-  // Queues a step. `rounded`, where not null, takes the new values in bf16. May be captured.
-  virtual absl::Status Queue(bf16* rounded) = 0;
+  // Queues what the updates of a step have in common, once before them. May be captured.
+  virtual absl::Status QueueFactors() = 0;
+  // Queues the update of a range of values; each value has one in a step. `rounded`, where not
+  // null, takes all new values in bf16. May be captured.
+  virtual absl::Status QueueUpdate(ValueRange range, bf16* rounded) = 0;
+  // Both, for all values.
+  absl::Status Queue(bf16* rounded);
 
  protected:
+  virtual int64_t size() const = 0;
+
   DeviceContext& context_;
 };
 

@@ -12,7 +12,7 @@ struct DestroyGraph {
 using Graph = std::unique_ptr<CUgraph_st, DestroyGraph>;
 
 // What `enqueue` puts into the stream; the stream is out of its capture on return.
-absl::StatusOr<Graph> Captured(cudaStream_t stream, absl::FunctionRef<absl::Status()> enqueue) {
+absl::StatusOr<Graph> Captured(cudaStream_t stream, const std::function<absl::Status()>& enqueue) {
   DP_CUDA_RETURN_IF_ERROR(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   const absl::Status enqueued = enqueue();
   cudaGraph_t ended = nullptr;
@@ -29,7 +29,7 @@ absl::StatusOr<Graph> Captured(cudaStream_t stream, absl::FunctionRef<absl::Stat
 }  // namespace
 
 absl::StatusOr<GraphExec> CaptureGraph(cudaStream_t stream,
-                                       absl::FunctionRef<absl::Status()> enqueue) {
+                                       const std::function<absl::Status()>& enqueue) {
   DP_ASSIGN_OR_RETURN(const Graph graph, Captured(stream, enqueue));
   GraphExec exec;
   DP_CUDA_RETURN_IF_ERROR(cudaGraphGetNodes(graph.get(), nullptr, &exec.nodes_));

@@ -3,9 +3,9 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -26,7 +26,7 @@ class GraphExec {
 
  private:
   friend absl::StatusOr<GraphExec> CaptureGraph(cudaStream_t stream,
-                                                absl::FunctionRef<absl::Status()> enqueue);
+                                                const std::function<absl::Status()>& enqueue);
   struct Destroy {
     void operator()(cudaGraphExec_t exec) const { cudaGraphExecDestroy(exec); }
   };
@@ -38,6 +38,6 @@ class GraphExec {
 // one and this one for. Ends the capture whatever `enqueue` answers, whose error goes first. While
 // capturing, this thread may make no call that waits or allocates; other threads may.
 absl::StatusOr<GraphExec> CaptureGraph(cudaStream_t stream,
-                                       absl::FunctionRef<absl::Status()> enqueue);
+                                       const std::function<absl::Status()>& enqueue);
 
 }  // namespace dp::engine::cuda

@@ -107,12 +107,11 @@ void CudaNetwork::Backward(float scale, const GradientReady& ready) {
   }
 }
 
-absl::Status CudaNetwork::QueueStep() {
-  DP_RETURN_IF_ERROR(RunForward(Mode::kTrain));
+absl::Status CudaNetwork::QueueOperations(size_t begin, size_t end) {
+  const auto loss = static_cast<size_t>(program_.loss);
   const bool trains = program_.cross_entropy().gradient != kNone;
-  DP_RETURN_IF_ERROR(RunLoss(trains));
-  for (size_t i = program_.loss + 1; i < operations_.size(); ++i) {
-    DP_RETURN_IF_ERROR(Run(i, Mode::kTrain));
+  for (size_t i = begin; i < end; ++i) {
+    DP_RETURN_IF_ERROR(i == loss ? RunLoss(trains) : Run(i, Mode::kTrain));
   }
   return absl::OkStatus();
 }

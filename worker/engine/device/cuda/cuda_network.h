@@ -35,9 +35,9 @@ class CudaNetwork : public Network {
   const NetworkMemory& memory() const { return *memory_; }
   // Queues what layers compute with from the values, where that is another precision.
   absl::Status RoundValues();
-  // Queues forward, loss and backward of the batch that lies in memory; the loss then lies in
-  // memory().sums(). May be captured.
-  absl::Status QueueStep();
+  // Queues some operations of a training step, those from `begin` to before `end`, over the batch
+  // that lies in memory; after the loss it lies in memory().sums(). May be captured.
+  absl::Status QueueOperations(size_t begin, size_t end);
 
  private:
   CudaNetwork(DeviceContext& context, LayerProgram program);

@@ -15,10 +15,12 @@ constexpr int kElements = 4;
 struct SgdStepOf {
   SgdOptions options;
   const float* learning_rate;
+  int64_t begin;
   SgdArrays arrays;
 
   template <int N>
-  __device__ void At(int64_t first) const {
+  __device__ void At(int64_t i) const {
+    const int64_t first = begin + i;
     using Floats = Vector<float, N>;
     const Floats gradient = Floats::Load(arrays.gradients + first);
     Floats velocity = Floats::Load(arrays.velocity + first);
@@ -56,10 +58,12 @@ __device__ bool Decays(const uint32_t* decays, int64_t element) {
 struct AdamWStepOf {
   const AdamWFactors* factors;
   const uint32_t* decays;
+  int64_t begin;
   AdamWArrays arrays;
 
   template <int N>
-  __device__ void At(int64_t i) const {
+  __device__ void At(int64_t of_range) const {
+    const int64_t i = begin + of_range;
     using Floats = Vector<float, N>;
     const Floats gradient = Floats::Load(arrays.gradients + i);
     Floats value = Floats::Load(arrays.values + i);
@@ -85,8 +89,9 @@ struct AdamWStepOf {
 }  // namespace
 
 cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const float* learning_rate,
-                      int64_t size, SgdArrays arrays) {
-  return ForEach<kElements>(stream, size, SgdStepOf{options, learning_rate, arrays});
+                      ValueRange range, SgdArrays arrays) {
+  return ForEach<kElements>(stream, range.size,
+                            SgdStepOf{options, learning_rate, range.first, arrays});
 }
 
 cudaError_t PrepareAdamW(cudaStream_t stream, const AdamWOptions& options,
@@ -95,8 +100,8 @@ cudaError_t PrepareAdamW(cudaStream_t stream, const AdamWOptions& options,
 }
 
 cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint32_t* decays,
-                        int64_t size, AdamWArrays arrays) {
-  return ForEach<kElements>(stream, size, AdamWStepOf{factors, decays, arrays});
+                        ValueRange range, AdamWArrays arrays) {
+  return ForEach<kElements>(stream, range.size, AdamWStepOf{factors, decays, range.first, arrays});
 }
 
 }  // namespace dp::engine::cuda

@@ -4,13 +4,19 @@
 #include "worker/engine/device/cuda/cuda_types.h"
 #include "worker/engine/nn/sgd.h"
 
-// One kernel for all parameters: the flat arrays of a ParameterLayout. In float, both give the bits
-// of their CPU twins.
+// One kernel for any number of parameters: a range of the flat arrays of a ParameterLayout. In
+// float, both give the bits of their CPU twins.
 
 namespace dp::engine::cuda {
 
-// nn/sgd.h. The learning rate is read from device memory. `rounded`, where not null, takes the new
-// values rounded to bf16, for the matrix products of the next step.
+// Values from `first` on, which begins a parameter.
+struct ValueRange {
+  int64_t first = 0;
+  int64_t size = 0;
+};
+
+// nn/sgd.h. Arrays are whole. The learning rate is read from device memory. `rounded`, where not
+// null, takes the new values rounded to bf16, for the matrix products of the next step.
 struct SgdArrays {
   const float* gradients = nullptr;
   float* velocity = nullptr;
@@ -18,14 +24,14 @@ struct SgdArrays {
   bf16* rounded = nullptr;
 };
 cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const float* learning_rate,
-                      int64_t size, SgdArrays arrays);
+                      ValueRange range, SgdArrays arrays);
 
 // Computes what step `*step` of AdamW multiplies with, from device memory to device memory; then
 // counts the step: *step += 1. One thread's work, in double precision as on the CPU.
 cudaError_t PrepareAdamW(cudaStream_t stream, const AdamWOptions& options,
                          const double* learning_rate, int64_t* step, AdamWFactors* factors);
 
-// nn/adamw.h.
+// nn/adamw.h. Arrays are whole.
 struct AdamWArrays {
   const float* gradients = nullptr;
   float* first = nullptr;
@@ -35,6 +41,6 @@ struct AdamWArrays {
 };
 // `decays` says which blocks of the arrays decay (DecayBlocks).
 cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint32_t* decays,
-                        int64_t size, AdamWArrays arrays);
+                        ValueRange range, AdamWArrays arrays);
 
 }  // namespace dp::engine::cuda

@@ -42,12 +42,16 @@ TEST_F(CudaTest, SgdHasTheCpusBits) {
   const auto rate = OnDevice<float>({options.learning_rate});
   DeviceArray<bf16> rounded(kSize);
   for (int step = 0; step < 10; ++step) {
+    // In two ranges, whose bounds move.
+    const int64_t first = step * 304;
     const auto gradients = RandomValues<float>(kSize, 100 + step);
     const auto device_gradients = OnDevice<float>(gradients);
     SgdStep(options, gradients, absl::MakeSpan(velocity), absl::MakeSpan(values));
-    Finish(SgdUpdate(
-        stream(), options, rate.data(), kSize,
-        {device_gradients.data(), device_velocity.data(), device_values.data(), rounded.data()}));
+    for (const ValueRange range : {ValueRange{first, kSize - first}, ValueRange{0, first}}) {
+      Finish(SgdUpdate(
+          stream(), options, rate.data(), range,
+          {device_gradients.data(), device_velocity.data(), device_values.data(), rounded.data()}));
+    }
   }
   EXPECT_EQ(device_values.Read(), values);
   EXPECT_EQ(device_velocity.Read(), velocity);
@@ -80,7 +84,10 @@ TEST_F(CudaAdamWTest, HasTheCpusBits) {
     const AdamWArrays arrays = {device_gradients.data(), device_first.data(), device_second.data(),
                                 device_values.data(), rounded.data()};
     Finish(PrepareAdamW(stream(), options_, rate.data(), step.data(), factors.data()));
-    Finish(AdamWUpdate(stream(), factors.data(), decays.data(), size, arrays));
+    // In two ranges, which meet where a parameter begins.
+    const int64_t first = layout_.parameters[number % layout_.parameters.size()].offset;
+    Finish(AdamWUpdate(stream(), factors.data(), decays.data(), {first, size - first}, arrays));
+    Finish(AdamWUpdate(stream(), factors.data(), decays.data(), {0, first}, arrays));
   }
   EXPECT_EQ(step.Read()[0], 11);
   EXPECT_EQ(device_values.Read(), values);

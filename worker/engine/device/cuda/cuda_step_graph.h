@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/engine/device/cuda/cuda_cross_entropy.h"
+#include "worker/engine/ddp/reducer.h"
 #include "worker/engine/device/cuda/cuda_data_set.h"
 #include "worker/engine/device/cuda/cuda_device_context.h"
 #include "worker/engine/device/cuda/cuda_device_optimizer.h"
@@ -18,56 +18,63 @@
 
 namespace dp::engine::cuda {
 
-// Whole steps as one CUDA graph: gathering, forward, loss, backward and the optimizer's update. For
-// each step the host queues a copy of what changes, the graph, and a copy of the loss into
-// page-locked memory behind which an event stands; it waits for nothing but a step that lies
-// kStepsUnderWay back. Errors are the context's. Not thread-safe.
+// Whole steps as CUDA graphs: gathering, forward, loss, backward, and, in a rank that is alone, the
+// optimizer's update in one. Of several ranks there is one for each piece after which a bucket of
+// gradients is complete (cuda_step_cut.h), since NCCL's kernels are given by the thread that
+// watches over them; each bucket's update follows its all-reduce. For each step the host queues a
+// copy of what changes, the graphs, and a copy of the tail into page-locked memory behind which an
+// event stands; it waits for nothing but a step that lies kStepsUnderWay back. Errors of the device
+// are the context's. Not thread-safe.
 class CudaStepProgram : public StepProgram {
  public:
-  // Errors: ResourceExhausted. All that is passed outlives it.
+  // Errors: ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<StepProgram>> Make(DeviceContext& context,
-                                                           CudaNetwork& network,
-                                                           CudaOptimizer& optimizer,
-                                                           const Dataset& data);
+                                                           const Parts& parts);
   ~CudaStepProgram() override;
 
-  void Begin(const Input& input) override;
-  BatchResult End() override;
+  absl::Status Begin(const Input& input) override;
+  StepTail End() override;
   int under_way() const override { return static_cast<int>(begun_ - ended_); }
   int under_way_max() const override;
   bool has_data() const override { return data_ != nullptr; }
 
  private:
-  // Of a step under way. The sums are in page-locked memory, written by the device until `done`.
-  struct Slot {
-    Event done;
-    int count = 0;
-  };
   struct FreeHost {
-    void operator()(LossSums* sums) const { cudaFreeHost(sums); }
+    void operator()(StepTail* tails) const { cudaFreeHost(tails); }
   };
 
-  CudaStepProgram(DeviceContext& context, CudaNetwork& network, CudaOptimizer& optimizer)
-      : context_(context), network_(network), optimizer_(optimizer) {}
+  CudaStepProgram(DeviceContext& context, const Parts& parts);
   absl::Status Prepare(const Dataset& data);
 
   absl::Status Stage(const Input& input);
-  // Queues the step whose batch is staged.
-  absl::Status QueueStep();
-  absl::Status Capture();
-  absl::Status QueueOperations();
+  absl::Status RoundValues();
+  // Queue the step whose batch is staged, and tell the reducer what is complete.
+  absl::Status QueuePieces();
+  absl::Status QueuePiece(size_t piece);
+  bool Capture(size_t piece);
+  void NoteCaptured();
+  void TellReady(size_t piece);
+  // Averages and updates, bucket by bucket. Errors: the group's.
+  absl::Status Exchange();
+  absl::Status QueueUpdate(const Bucket& bucket);
   absl::Status QueueResult(size_t slot);
+  size_t begin_of(size_t piece) const { return piece == 0 ? 0 : ends_[piece - 1]; }
   StepForm form() const;
 
   DeviceContext& context_;
   CudaNetwork& network_;
   CudaOptimizer& optimizer_;
+  Reducer* const reducer_;
+  float* const tail_;
+  const std::vector<size_t> ends_;  // of pieces
   std::unique_ptr<CudaDataset> data_;
   StepGraphBook book_;
-  GraphExec graph_;
+  std::vector<GraphExec> graphs_;  // by piece
   PinnedRing staging_;
-  std::vector<Slot> slots_;
-  std::unique_ptr<LossSums[], FreeHost> results_;  // by slot
+  // By slot, of steps under way. The tails are in page-locked memory, written by the device until
+  // `done_`.
+  std::vector<Event> done_;
+  std::unique_ptr<StepTail[], FreeHost> tails_;
   int64_t begun_ = 0;
   int64_t ended_ = 0;
   int64_t rounded_changes_ = -1;  // the context's changes, when values were last rounded

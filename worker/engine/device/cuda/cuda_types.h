@@ -34,6 +34,7 @@ struct StepInput {
   int64_t count = 0;         // Batch::count: the first samples of the batch; the rest is padding
   uint64_t draw = 0;         // Batch::draw
   float gradient_scale = 0;  // Network::Backward's
+  float leaving = 0;         // StepTail::leaving
 };
 
 }  // namespace dp::engine::cuda

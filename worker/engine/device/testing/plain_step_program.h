@@ -1,55 +1,81 @@
 #pragma once
 
+#include <array>
 #include <deque>
 #include <vector>
 
+#include "base/status.h"
 #include "worker/engine/data/dataset.h"
+#include "worker/engine/ddp/reducer.h"
 #include "worker/engine/device/device.h"
 
 namespace dp::engine {
 
 // A step program made of the calls that it stands for, which tells results as late as a device
-// does. With a data set it gathers by the samples' numbers. Not thread-safe.
+// does. Not thread-safe.
 class PlainStepProgram : public StepProgram {
  public:
-  // `rows`: the network's batch size. `data` may be null.
-  PlainStepProgram(Network& network, Optimizer& optimizer, int rows, const Dataset* data)
-      : network_(network), optimizer_(optimizer), rows_(rows), data_(data) {}
+  // `rows`: the network's batch size. `gathers`: by the samples' numbers, as where a device has the
+  // data set.
+  PlainStepProgram(Device& device, const Parts& parts, int rows, bool gathers)
+      : device_(device), parts_(parts), rows_(rows), gathers_(gathers) {}
 
-  void Begin(const Input& input) override {
-    Batch batch = input.batch;
-    if (data_ != nullptr) batch = Gathered(batch);
-    results_.push_back(network_.Forward(batch, Mode::kTrain));
-    network_.Backward(input.scale, [](int) {});
-    optimizer_.Step(input.number);
+  absl::Status Begin(const Input& input) override {
+    const Batch batch = gathers_ ? Gathered(input.batch) : input.batch;
+    const BatchResult result = parts_.network.Forward(batch, Mode::kTrain);
+    const std::array<float, kStepTailSize> tail = {
+        static_cast<float>(result.loss_sum) * input.scale, input.leaving ? 1.0f : 0.0f};
+    device_.Write(tail, parts_.tail);
+    DP_RETURN_IF_ERROR(Backward(input.scale));
+    parts_.optimizer.Step(input.number);
+    std::array<float, kStepTailSize> averaged = {};
+    device_.Read(parts_.tail, absl::MakeSpan(averaged));
+    tails_.push_back({.loss = averaged[0], .leaving = averaged[1]});
+    return absl::OkStatus();
   }
-  BatchResult End() override {
-    const BatchResult result = results_.front();
-    results_.pop_front();
-    return result;
+  StepTail End() override {
+    const StepTail tail = tails_.front();
+    tails_.pop_front();
+    return tail;
   }
-  int under_way() const override { return static_cast<int>(results_.size()); }
+  int under_way() const override { return static_cast<int>(tails_.size()); }
   int under_way_max() const override { return 3; }
-  bool has_data() const override { return data_ != nullptr; }
+  bool has_data() const override { return gathers_; }
 
  private:
+  absl::Status Backward(float scale) {
+    if (parts_.reducer == nullptr) {
+      parts_.network.Backward(scale, [](int) {});
+      return absl::OkStatus();
+    }
+    Reducer& reducer = *parts_.reducer;
+    int parameters = 0;
+    reducer.BeginBackward(Reducer::Sync::kYes);
+    parts_.network.Backward(scale, [&](int index) {
+      reducer.GradientReady(index);
+      ++parameters;
+    });
+    reducer.GradientReady(parameters);  // the tail
+    return reducer.EndBackward();
+  }
+
   Batch Gathered(const Batch& numbers) {
     samples_.assign(numbers.samples.begin(), numbers.samples.end());
     samples_.resize(rows_);
-    images_.resize(rows_ * model::ElementCount(data_->sample_shape()));
-    labels_.resize(rows_ * data_->labels_per_sample());
-    data_->Gather(numbers.samples, absl::MakeSpan(images_), absl::MakeSpan(labels_));
+    images_.resize(rows_ * model::ElementCount(parts_.data.sample_shape()));
+    labels_.resize(rows_ * parts_.data.labels_per_sample());
+    parts_.data.Gather(numbers.samples, absl::MakeSpan(images_), absl::MakeSpan(labels_));
     return {images_, labels_, samples_, numbers.count, numbers.draw};
   }
 
-  Network& network_;
-  Optimizer& optimizer_;
+  Device& device_;
+  const Parts parts_;
   const int rows_;
-  const Dataset* const data_;
+  const bool gathers_;
   std::vector<int64_t> samples_;
   std::vector<float> images_;
   std::vector<int32_t> labels_;
-  std::deque<BatchResult> results_;  // of steps that are under way
+  std::deque<StepTail> tails_;  // of steps that are under way
 };
 
 }  // namespace dp::engine

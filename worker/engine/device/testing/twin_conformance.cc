@@ -182,30 +182,35 @@ class StepsOfAProgram {
             ? *bench_.device().MakeAdamW({.learning_rate = 0.01}, bench_.layout(), bench_.values(),
                                          bench_.gradients())
             : *bench_.device().MakeSgd({0.05f, 0.9f, 1e-4f}, bench_.values(), bench_.gradients());
+    tail_ = *bench_.device().Allocate(kStepTailSize);
   }
 
   std::unique_ptr<StepProgram> MakeProgram() {
-    return *bench_.device().MakeStepProgram(bench_.network(), *optimizer_, data_);
+    return *bench_.device().MakeStepProgram({.network = bench_.network(),
+                                             .optimizer = *optimizer_,
+                                             .data = data_,
+                                             .tail = tail_->span()});
   }
 
-  std::vector<double> RunByParts() {
-    std::vector<double> losses;
+  std::vector<float> RunByParts() {
+    std::vector<float> losses;
     for (int step = 0; step < kSteps; ++step) {
       const BatchResult result = bench_.network().Forward(BatchOf(step), Mode::kTrain);
-      losses.push_back(result.loss_sum);
+      losses.push_back(static_cast<float>(result.loss_sum) * kScale);
       bench_.network().Backward(kScale, [](int) {});
       optimizer_->Step(step + 1);
     }
     return losses;
   }
-  std::vector<double> RunByProgram(StepProgram& program) {
-    std::vector<double> losses;
+  std::vector<float> RunByProgram(StepProgram& program) {
+    std::vector<float> losses;
     for (int step = 0; step < kSteps; ++step) {
-      if (program.under_way() == program.under_way_max()) losses.push_back(program.End().loss_sum);
-      program.Begin({.batch = BatchOf(step), .scale = kScale, .number = step + 1});
+      if (program.under_way() == program.under_way_max()) losses.push_back(program.End().loss);
+      EXPECT_TRUE(
+          program.Begin({.batch = BatchOf(step), .scale = kScale, .number = step + 1}).ok());
       images_.assign(images_.size(), -1.0f);  // what was borrowed is free again
     }
-    while (program.under_way() > 0) losses.push_back(program.End().loss_sum);
+    while (program.under_way() > 0) losses.push_back(program.End().loss);
     return losses;
   }
   Bench& bench() { return bench_; }
@@ -229,6 +234,7 @@ class StepsOfAProgram {
   Bench bench_;
   const FormulaDataset data_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Array> tail_;
   std::vector<float> images_;
   std::vector<int32_t> labels_;
   std::vector<int64_t> samples_;
