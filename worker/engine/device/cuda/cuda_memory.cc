@@ -15,8 +15,8 @@ absl::StatusOr<DeviceBuffer> DeviceBuffer::Allocate(int64_t bytes) {
   return buffer;
 }
 
-// What a free answers is an error of work before it, which the next call answers as well. Of nothing
-// it would still be a call that a stream's capture may not have.
+// What a free answers is an error of work before it, which the next call answers as well. Of
+// nothing it would still be a call that a stream's capture may not have.
 DeviceBuffer::~DeviceBuffer() {
   if (data_ != nullptr) cudaFree(data_);
 }
