@@ -1,12 +1,15 @@
 // Linear layers, functions of each element, sums and dropout.
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "worker/engine/device/cuda/cuda_column_sums.h"
 #include "worker/engine/device/cuda/cuda_dropout.h"
 #include "worker/engine/device/cuda/cuda_elementwise.h"
 #include "worker/engine/device/cuda/cuda_network_gemm.h"
 #include "worker/engine/device/cuda/cuda_network_operation.h"
-
-#include "base/status.h"
+#include "worker/engine/device/cuda/cuda_plan_tuning.h"
 
 namespace dp::engine::cuda {
 namespace {
@@ -46,6 +49,66 @@ struct LinearRest {
   }
 };
 
+MadeOperation OfGemm(const absl::StatusOr<BoundGemm>& gemm) {
+  DP_RETURN_IF_ERROR(gemm.status());
+  return MakeOperation(
+      [gemm = *gemm](cudaStream_t stream, Mode) mutable { return gemm.Run(stream); });
+}
+
+// A product and what comes behind it, a function (cudaStream_t) -> cudaError_t.
+template <typename Rest>
+MadeOperation OfGemmAnd(const absl::StatusOr<BoundGemm>& gemm, Rest rest) {
+  DP_RETURN_IF_ERROR(gemm.status());
+  return MakeOperation([gemm = *gemm, rest](cudaStream_t stream, Mode) mutable -> absl::Status {
+    DP_RETURN_IF_ERROR(gemm.Run(stream));
+    DP_CUDA_RETURN_IF_ERROR(rest(stream));
+    return absl::OkStatus();
+  });
+}
+
+// A product with its epilogue, or the product and a kernel behind it, whichever is faster: an
+// epilogue spares memory a pass, but the library has it in few of its algorithms, and these may be
+// poor ones for a shape. `fused` may be Unimplemented.
+MadeOperation Faster(const Planning& planning, const GemmShape& shape, MadeOperation fused,
+                     MadeOperation apart) {
+  if (absl::IsUnimplemented(fused.status())) return apart;
+  DP_RETURN_IF_ERROR(fused.status());
+  DP_RETURN_IF_ERROR(apart.status());
+  CudaOperation* const ways[] = {fused->get(), apart->get()};
+  int chosen = 0;
+  const auto build = [&](int i) {
+    chosen = i;
+    return absl::OkStatus();
+  };
+  const auto run = [&] { return ways[chosen]->Run(planning.stream, Mode::kTrain); };
+  DP_RETURN_IF_ERROR(BuildBest(planning, {.plan = absl::StrCat(Describe(shape), " fused or apart"),
+                                          .candidates = {"fused", "apart"},
+                                          .build = build,
+                                          .run = run}));
+  return chosen == 0 ? std::move(fused) : std::move(apart);
+}
+
+// A linear layer as a product with no more than a bias, and its function.
+template <typename T>
+MadeOperation LinearApart(OperationParts& parts, const op::Linear& o, const GemmShape& shape,
+                          GemmOperands operands) {
+  // The product goes to where the function takes it from.
+  T* const product = parts.array<T>(o.aux == kNone ? o.out : o.aux);
+  const bool with_bias = o.bias != kNone && o.function == Function::kGelu;
+  operands.out = product;
+  operands.aux = nullptr;
+  if (!with_bias) operands.bias = nullptr;
+  DP_ASSIGN_OR_RETURN(
+      const BoundGemm gemm,
+      BoundGemm::MakeWith(with_bias ? Epilogue::kBias : Epilogue::kNone, parts, shape, operands));
+  const LinearRest<T> rest = {.function = o.function,
+                              .bias = gemm.has_epilogue() ? nullptr : parts.memory.value(o.bias),
+                              .shape = {o.size.rows, o.size.out},
+                              .from = product,
+                              .to = parts.array<T>(o.out)};
+  return OfGemmAnd<LinearRest<T>>(gemm, rest);
+}
+
 }  // namespace
 
 template <typename T>
@@ -57,28 +120,20 @@ MadeOperation OperationMaker<T>::operator()(const op::Linear& o) const {
                            .in = ElementOf<T>(),
                            .out = ElementOf<T>(),
                            .tf32 = tf32()};
-  GemmOperands operands = {.a = array<T>(o.in),
-                           .b = parts.memory.weight<T>(o.weight),
-                           .out = array<T>(o.out),
-                           .bias = parts.memory.weight<T>(o.bias),
-                           .aux = array<T>(o.aux)};
-  const Epilogue epilogue = EpilogueOf(o);
-  if (epilogue != Epilogue::kBiasGeluAux) operands.aux = nullptr;
-  DP_ASSIGN_OR_RETURN(BoundGemm gemm, BoundGemm::MakeWith(epilogue, parts, shape, operands));
-  if (gemm.has_epilogue() || (o.function == Function::kNone && o.bias == kNone)) {
-    return MakeOperation([gemm](cudaStream_t stream, Mode) mutable { return gemm.Run(stream); });
+  GemmShape whole = shape;
+  whole.epilogue = EpilogueOf(o);
+  const bool gelu = whole.epilogue == Epilogue::kBiasGeluAux;
+  const GemmOperands operands = {.a = array<T>(o.in),
+                                 .b = parts.memory.weight<T>(o.weight),
+                                 .out = array<T>(o.out),
+                                 .bias = parts.memory.weight<T>(o.bias),
+                                 .aux = gelu ? array<T>(o.aux) : nullptr};
+  MadeOperation fused = absl::UnimplementedError("a function without a bias");
+  if (o.bias != kNone || o.function == Function::kNone) {
+    fused = OfGemm(BoundGemm::Make(parts, whole, operands));
   }
-  // The product goes to where the function takes it from.
-  T* const product = array<T>(o.aux == kNone ? o.out : o.aux);
-  DP_ASSIGN_OR_RETURN(
-      gemm, BoundGemm::Make(parts, shape, {.a = operands.a, .b = operands.b, .out = product}));
-  const LinearRest<T> rest = {
-      o.function, parts.memory.value(o.bias), {o.size.rows, o.size.out}, product, array<T>(o.out)};
-  return MakeOperation([gemm, rest](cudaStream_t stream, Mode) mutable -> absl::Status {
-    DP_RETURN_IF_ERROR(gemm.Run(stream));
-    DP_CUDA_RETURN_IF_ERROR(rest(stream));
-    return absl::OkStatus();
-  });
+  if (!gelu && !absl::IsUnimplemented(fused.status())) return fused;
+  return Faster(parts.planning, whole, std::move(fused), LinearApart<T>(parts, o, shape, operands));
 }
 
 template <typename T>
@@ -92,29 +147,28 @@ MadeOperation OperationMaker<T>::operator()(const op::LinearWeightGradient& o) c
                            .tf32 = tf32()};
   float* const gradient = parts.memory.gradient(o.weight);
   float* const product = o.padded == kNone ? gradient : array<float>(o.padded);
-  const GemmOperands operands = {.a = array<T>(o.out_gradient),
-                                 .b = array<T>(o.in),
-                                 .out = product,
-                                 .bias = parts.memory.gradient(o.bias)};
-  DP_ASSIGN_OR_RETURN(BoundGemm gemm, BoundGemm::MakeWith(o.bias == kNone ? Epilogue::kNone
-                                                                          : Epilogue::kBiasGradient,
-                                                          parts, shape, operands));
+  const GemmOperands operands = {
+      .a = array<T>(o.out_gradient), .b = array<T>(o.in), .out = product};
   const int64_t bytes =
       parts.program.layout.parameters[o.weight].size * static_cast<int64_t>(sizeof(float));
-  const bool sum_bias = o.bias != kNone && !gemm.has_epilogue();
-  return MakeOperation([=, out_gradient = array<T>(o.out_gradient), sums = operands.bias,
-                        matrix = Matrix{o.size.rows, o.size.out},
-                        scratch = scratch()](cudaStream_t stream, Mode) mutable -> absl::Status {
-    DP_RETURN_IF_ERROR(gemm.Run(stream));
-    if (product != gradient) {
-      DP_CUDA_RETURN_IF_ERROR(
-          cudaMemcpyAsync(gradient, product, bytes, cudaMemcpyDeviceToDevice, stream));
-    }
-    if (!sum_bias) return absl::OkStatus();
-    DP_CUDA_RETURN_IF_ERROR(ColumnSums<T>(stream, out_gradient, matrix, /*accumulate=*/false,
-                                          scratch, static_cast<float*>(sums)));
-    return absl::OkStatus();
-  });
+  const auto copy = [=](cudaStream_t stream) {
+    if (product == gradient) return cudaSuccess;
+    return cudaMemcpyAsync(gradient, product, bytes, cudaMemcpyDeviceToDevice, stream);
+  };
+  if (o.bias == kNone) return OfGemmAnd(BoundGemm::Make(parts, shape, operands), copy);
+  float* const sums = parts.memory.gradient(o.bias);
+  const auto copy_and_sum = [=, out_gradient = array<T>(o.out_gradient), scratch = scratch(),
+                             matrix = Matrix{o.size.rows, o.size.out}](cudaStream_t stream) {
+    const cudaError_t copied = copy(stream);
+    if (copied != cudaSuccess) return copied;
+    return ColumnSums<T>(stream, out_gradient, matrix, /*accumulate=*/false, scratch, sums);
+  };
+  GemmShape whole = shape;
+  whole.epilogue = Epilogue::kBiasGradient;
+  GemmOperands with_bias = operands;
+  with_bias.bias = sums;
+  return Faster(parts.planning, whole, OfGemmAnd(BoundGemm::Make(parts, whole, with_bias), copy),
+                OfGemmAnd(BoundGemm::Make(parts, shape, operands), copy_and_sum));
 }
 
 template <typename T>
@@ -127,20 +181,19 @@ MadeOperation OperationMaker<T>::operator()(const op::LinearInputGradient& o) co
                            .tf32 = tf32()};
   T* const gradient = array<T>(o.in_gradient);
   T* const gelu = array<T>(o.gelu);
-  const GemmOperands operands = {.a = array<T>(o.out_gradient),
-                                 .b = parts.memory.weight<T>(o.weight),
-                                 .out = gradient,
-                                 .aux = gelu};
-  DP_ASSIGN_OR_RETURN(BoundGemm gemm, BoundGemm::MakeWith(gelu == nullptr ? Epilogue::kNone
-                                                                          : Epilogue::kGeluGradient,
-                                                          parts, shape, operands));
-  const bool apply = gelu != nullptr && !gemm.has_epilogue();
+  const GemmOperands operands = {
+      .a = array<T>(o.out_gradient), .b = parts.memory.weight<T>(o.weight), .out = gradient};
+  const absl::StatusOr<BoundGemm> plain = BoundGemm::Make(parts, shape, operands);
+  if (gelu == nullptr) return OfGemm(plain);
+  GemmShape whole = shape;
+  whole.epilogue = Epilogue::kGeluGradient;
+  GemmOperands with_gelu = operands;
+  with_gelu.aux = gelu;
   const int64_t size = o.size.rows * o.size.in;
-  return MakeOperation([=](cudaStream_t stream, Mode) mutable -> absl::Status {
-    DP_RETURN_IF_ERROR(gemm.Run(stream));
-    if (apply) DP_CUDA_RETURN_IF_ERROR(GeluBackward<T>(stream, gelu, gradient, size, gradient));
-    return absl::OkStatus();
-  });
+  return Faster(parts.planning, whole, OfGemm(BoundGemm::Make(parts, whole, with_gelu)),
+                OfGemmAnd(plain, [=](cudaStream_t stream) {
+                  return GeluBackward<T>(stream, gelu, gradient, size, gradient);
+                }));
 }
 
 template <typename T>
