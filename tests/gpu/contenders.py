@@ -127,8 +127,8 @@ class Ours:
         return 100 * (times["with_ddp_ms"] / times["without_ms"] - 1)
 
     def ddp_overhead_percent(self):
-        """Beside it the steps that the product itself takes: alone it goes without the reducer, but where a trace
-        is wanted."""
+        """Beside it the steps that the product itself takes: alone it goes without the machinery, but where a
+        trace is wanted."""
         traced = str(self.product.folder / "trace.jsonl")
         step, reduced = (1000 * SMALL_BATCH / self._cnn_rate(f"cnn-{name}", SMALL_BATCH, **train)
                          for name, train in (("alone", {}), ("traced", {"trace": traced})))

@@ -1,11 +1,11 @@
-// What the machinery of data parallelism costs a single rank: forward and backward of a preset with
-// and without the reducer, in turns.
+// What the machinery of data parallelism costs a single rank: whole training steps of a preset with
+// and without the reducer, in turns. Without it a device takes a step as one piece; with it the
+// step is cut at the buckets, each of which is given to a group of one, waited for on the device's
+// stream and updated by itself.
 //
 //   ddp_overhead [--device cuda] [--preset cnn] [--batch 128] [--steps 200] [--rounds 7]
 //
-// Prints {"with_ddp_ms": a, "without_ms": b}, the medians over rounds of the time of a step. The
-// optimizer's step, which is the same in both, is left out: as a share of a whole step the cost is
-// smaller than these say.
+// Prints {"with_ddp_ms": a, "without_ms": b}, the medians over rounds of the time of a step.
 
 #include <algorithm>
 #include <cstdio>
@@ -18,15 +18,16 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "worker/engine/collectives/local_group.h"
+#include "worker/engine/data/dataset.h"
 #include "worker/engine/ddp/reducer.h"
 #include "worker/engine/device/device.h"
+#include "worker/engine/device/testing/plain_step_program.h"
 
 namespace dp::engine {
 namespace {
 
 constexpr int kWarmUpSteps = 20;
 constexpr int kClasses = 10;
-const model::Shape kImage = {1, 28, 28};
 
 struct Options {
   std::map<std::string, std::string> flags = {{"--device", "cuda"},
@@ -44,83 +45,121 @@ struct Options {
 };
 
 // Random images, so that no value is special.
-struct Images {
+class Images final : public Dataset {
+ public:
   explicit Images(int count)
-      : pixels(static_cast<size_t>(count) * 784), labels(count), numbers(count) {
+      : pixels_(static_cast<size_t>(count) * 784), labels_(count), numbers_(count) {
     uint32_t state = 1;
-    for (float& pixel : pixels) {
+    for (uint8_t& pixel : pixels_) {
       state = state * 1664525u + 1013904223u;
-      pixel = static_cast<float>(state >> 8) / static_cast<float>(1 << 24);
+      pixel = static_cast<uint8_t>(state >> 24);
     }
     for (int i = 0; i < count; ++i) {
-      labels[i] = i % kClasses;
-      numbers[i] = i;
+      labels_[i] = static_cast<uint8_t>(i % kClasses);
+      numbers_[i] = i;
     }
   }
-  Batch batch() const {
-    return {.images = pixels,
-            .labels = labels,
-            .samples = numbers,
-            .count = static_cast<int>(labels.size())};
+
+  int64_t size() const override { return static_cast<int64_t>(numbers_.size()); }
+  const model::Shape& sample_shape() const override { return shape_; }
+  int classes() const override { return kClasses; }
+  Storage storage() const override { return StoredImages{pixels_, labels_, 0.5f, 0.5f}; }
+  void Gather(absl::Span<const int64_t> samples, absl::Span<float> images,
+              absl::Span<int32_t> labels) const override {
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const auto first = pixels_.begin() + samples[i] * 784;
+      std::transform(first, first + 784, images.begin() + i * 784,
+                     [](uint8_t pixel) { return static_cast<float>(pixel) / 127.5f - 1.0f; });
+      labels[i] = labels_[samples[i]];
+    }
   }
 
-  std::vector<float> pixels;
-  std::vector<int32_t> labels;
-  std::vector<int64_t> numbers;
+  // All of them, by their numbers.
+  Batch batch() const { return {.samples = numbers_, .count = static_cast<int>(numbers_.size())}; }
+
+ private:
+  const model::Shape shape_ = {1, 28, 28};
+  std::vector<uint8_t> pixels_;
+  std::vector<uint8_t> labels_;
+  std::vector<int64_t> numbers_;
 };
 
 class OneRank {
  public:
+  explicit OneRank(const Options& options)
+      : images_(options.number("--batch")), group_(std::move(MakeLocalGroups(1, {})[0])) {}
+
   absl::Status Open(const Options& options) {
     DP_ASSIGN_OR_RETURN(device_, options.text("--device") == "cpu" ? OpenCpu(1) : OpenCuda(0));
     DP_ASSIGN_OR_RETURN(const auto specs, model::Preset(options.text("--preset")));
-    DP_ASSIGN_OR_RETURN(const auto layers, model::CheckClassifier(specs, kImage, kClasses));
+    DP_ASSIGN_OR_RETURN(const auto layers,
+                        model::CheckClassifier(specs, images_.sample_shape(), kClasses));
     layout_ = LayOut(layers);
-    DP_ASSIGN_OR_RETURN(values_, device_->Allocate(layout_.size));
+    const int64_t size = layout_.size;
+    DP_ASSIGN_OR_RETURN(values_, device_->Allocate(size));
+    layout_.parameters.push_back({.name = "tail", .offset = size, .size = kStepTailSize});
+    layout_.size += kStepTailSize;
     DP_ASSIGN_OR_RETURN(gradients_, device_->Allocate(layout_.size));
-    std::vector<float> initial(static_cast<size_t>(layout_.size));
-    Initialize(layout_, 1, absl::MakeSpan(initial));
+    std::vector<float> initial(static_cast<size_t>(size));
+    Initialize(LayOut(layers), 1, absl::MakeSpan(initial));
     device_->Write(initial, values_->span());
+    const absl::Span<float> gradients = gradients_->span().first(static_cast<size_t>(size));
     DP_ASSIGN_OR_RETURN(network_,
                         device_->Compile(layers, {.batch_size = options.number("--batch")},
-                                         values_->span(), gradients_->span()));
-    group_ = std::move(MakeLocalGroups(1, {})[0]);
-    reducer_ = std::make_unique<Reducer>(*group_, layout_, gradients_->span());
+                                         values_->span(), gradients));
+    const SgdOptions sgd = {.learning_rate = 0.01f, .momentum = 0.9f};
+    DP_ASSIGN_OR_RETURN(optimizer_, device_->MakeSgd(sgd, values_->span(), gradients));
+    reducer_ = std::make_unique<Reducer>(
+        *group_, layout_, gradients_->span(),
+        ReducerOptions{.gradients_on_device = device_->stream() != nullptr});
+    for (const bool with_ddp : {false, true}) {
+      DP_ASSIGN_OR_RETURN(programs_[with_ddp], MakeProgram(with_ddp ? reducer_.get() : nullptr));
+    }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<double> MillisecondsAStep(const Images& images, int steps, bool with_ddp) {
+  absl::StatusOr<double> MillisecondsAStep(int steps, bool with_ddp) {
+    StepProgram& program = *programs_[with_ddp];
     const absl::Time began = absl::Now();
-    for (int i = 0; i < steps; ++i) DP_RETURN_IF_ERROR(Step(images.batch(), with_ddp));
-    AwaitDevice();
+    for (int i = 0; i < steps; ++i) {
+      if (program.under_way() == program.under_way_max()) DP_RETURN_IF_ERROR(End(program));
+      DP_RETURN_IF_ERROR(program.Begin({.batch = images_.batch(),
+                                        .scale = 1.0f / static_cast<float>(images_.size()),
+                                        .number = ++steps_}));
+    }
+    while (program.under_way() > 0) DP_RETURN_IF_ERROR(End(program));
     return absl::ToDoubleMilliseconds(absl::Now() - began) / steps;
   }
 
  private:
-  absl::Status Step(const Batch& batch, bool with_ddp) {
-    network_->Forward(batch, Mode::kTrain);
-    const float scale = 1.0f / static_cast<float>(batch.count);
-    if (!with_ddp) {
-      network_->Backward(scale, [](int) {});
-      return absl::OkStatus();
-    }
-    reducer_->BeginBackward(Reducer::Sync::kYes);
-    network_->Backward(scale, [this](int parameter) { reducer_->GradientReady(parameter); });
-    return reducer_->EndBackward();
+  absl::StatusOr<std::unique_ptr<StepProgram>> MakeProgram(Reducer* reducer) {
+    const StepProgram::Parts parts = {.network = *network_,
+                                      .optimizer = *optimizer_,
+                                      .data = images_,
+                                      .tail = gradients_->span().last(kStepTailSize),
+                                      .reducer = reducer};
+    DP_ASSIGN_OR_RETURN(std::unique_ptr<StepProgram> program, device_->MakeStepProgram(parts));
+    if (program != nullptr) return program;
+    return std::make_unique<PlainStepProgram>(*device_, parts, static_cast<int>(images_.size()),
+                                              /*gathers=*/true);
   }
 
-  // A read of the last gradient comes after all that was to be computed.
-  void AwaitDevice() {
-    float last = 0;
-    device_->Read(gradients_->span().last(1), absl::MakeSpan(&last, 1));
+  absl::Status End(StepProgram& program) {
+    DP_RETURN_IF_ERROR(reducer_->Settle());
+    program.End();
+    return device_->status();
   }
 
+  const Images images_;
+  const std::unique_ptr<Group> group_;
   std::unique_ptr<Device> device_;
-  ParameterLayout layout_;
+  ParameterLayout layout_;  // of gradients and tail
   std::unique_ptr<Array> values_, gradients_;
   std::unique_ptr<Network> network_;
-  std::unique_ptr<Group> group_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<StepProgram> programs_[2];  // without, and with the reducer
+  int64_t steps_ = 0;
 };
 
 double Median(std::vector<double> values) {
@@ -129,16 +168,15 @@ double Median(std::vector<double> values) {
 }
 
 absl::Status Run(const Options& options) {
-  OneRank rank;
+  OneRank rank(options);
   DP_RETURN_IF_ERROR(rank.Open(options));
-  const Images images(options.number("--batch"));
   std::vector<double> times[2];
   for (const bool with_ddp : {false, true})
-    DP_RETURN_IF_ERROR(rank.MillisecondsAStep(images, kWarmUpSteps, with_ddp).status());
+    DP_RETURN_IF_ERROR(rank.MillisecondsAStep(kWarmUpSteps, with_ddp).status());
   for (int round = 0; round < options.number("--rounds"); ++round)
     for (const bool with_ddp : {false, true}) {
       DP_ASSIGN_OR_RETURN(const double time,
-                          rank.MillisecondsAStep(images, options.number("--steps"), with_ddp));
+                          rank.MillisecondsAStep(options.number("--steps"), with_ddp));
       times[with_ddp].push_back(time);
     }
   std::printf("{\"with_ddp_ms\": %.6f, \"without_ms\": %.6f}\n", Median(times[true]),
