@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "server/core/accusations.h"
 #include "server/core/digest.h"
 #include "server/core/job_lifecycle.h"
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/utf8.h"
+#include "server/core/generation_end.h"
 
 namespace dp::core {
 namespace {
@@ -19,22 +19,6 @@ constexpr size_t kRanksNamedMax = 16;
 
 // Why a daemon ends ranks that were not to end, where it does not say.
 constexpr char kShutDown[] = "its worker is shutting down";
-
-std::string Whereabouts(const Job& job, int rank) {
-  const Rank& r = job.ranks.at(rank);
-  return absl::StrCat("rank ", rank, " on worker ", r.worker, " (host ", r.host, ")");
-}
-
-Failure FailureOf(const Job& job, int rank, FailureClass failure_class, std::string message) {
-  Failure failure;
-  failure.failure_class = failure_class;
-  failure.rank = rank;
-  failure.worker = job.ranks.at(rank).worker;
-  failure.host = job.ranks.at(rank).host;
-  failure.exit = job.ranks.at(rank).exit;
-  failure.message = std::move(message);
-  return failure;
-}
 
 std::vector<std::string> Bounded(const std::vector<std::string>& lines) {
   const size_t skipped = lines.size() - std::min(lines.size(), kLastLinesMax);
@@ -74,28 +58,16 @@ bool HandsOver(const Job& job, const RankEnd& end) {
   return job.handover.has_value() && !end.stopped && LeftAsAsked(end.exit);
 }
 
-// Decides the end of a generation, once: the first failure is the root cause.
-void Stop(Job& job, Failure failure, absl::Time at) {
-  if (job.failure.has_value() || job.terminal()) return;
-  failure.at = at;
-  failure.generation = job.generation;
-  failure.running_at = job.running_at;
-  failure.before_first_step = job.tells_first_step && !job.first_step_at.has_value();
-  job.world.Close(failure.message);
-  job.failure = std::move(failure);
-  job.state = JobState::kStopping;
-}
-
 // A world whose missing rank has ended well would keep the others waiting for ever.
 void StopIfNeverSealed(Job& job, absl::Time at) {
   if (job.world.state() != WorldState::kForming || job.world.members().empty()) return;
   for (const int rank : job.world.missing()) {
     if (job.ranks[rank].state < RankState::kExited) continue;
-    Stop(job,
-         FailureOf(job, rank, FailureClass::kUser,
-                   absl::StrCat(Whereabouts(job, rank),
-                                " ended with exit code 0 before it joined the world")),
-         at);
+    EndGeneration(job,
+                  FailureOf(job, rank, FailureClass::kUser,
+                            absl::StrCat(Whereabouts(job, rank),
+                                         " ended with exit code 0 before it joined the world")),
+                  at);
     return;
   }
 }
@@ -105,7 +77,7 @@ void StopForTime(Job& job, absl::string_view how, absl::Time at) {
   failure.failure_class = FailureClass::kTimeout;
   failure.message = absl::StrCat("it has run for its maxDuration of ",
                                  absl::FormatDuration(job.spec.scheduling.max_duration), how);
-  Stop(job, std::move(failure), at);
+  EndGeneration(job, std::move(failure), at);
 }
 
 // A rank that leaves tries to save before, where there is a place for it. Whether it could shows in
@@ -244,13 +216,13 @@ bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at) {
     failure.last_lines = Bounded(end.last_lines);
     // Over so soon that its start was never reported.
     if (end.exit.success()) JoinByRunning(job, rank);
-    if (!end.exit.success() && !HandsOver(job, end)) Stop(job, std::move(failure), at);
+    if (!end.exit.success() && !HandsOver(job, end)) EndGeneration(job, std::move(failure), at);
   } else {
-    Stop(job,
-         FailureOf(job, rank, end.stopped ? FailureClass::kInfra : FailureClass::kStartup,
-                   absl::StrCat(Whereabouts(job, rank), " could not be started: ",
-                                std::string(Utf8Prefix(end.error, kStartErrorBytesMax)))),
-         at);
+    EndGeneration(job,
+                  FailureOf(job, rank, end.stopped ? FailureClass::kInfra : FailureClass::kStartup,
+                            absl::StrCat(Whereabouts(job, rank), " could not be started: ",
+                                         std::string(Utf8Prefix(end.error, kStartErrorBytesMax)))),
+                  at);
   }
   Settle(job, at);
   return true;
@@ -261,10 +233,11 @@ bool RankReleased(Job& job, int rank, absl::Time at) {
   if (!r.live()) return false;
   // Stopped before it had started, a rank has no exit to report.
   if (r.state < RankState::kExited) {
-    Stop(job,
-         FailureOf(job, rank, FailureClass::kStartup,
-                   absl::StrCat(Whereabouts(job, rank), " was released without having run")),
-         at);
+    EndGeneration(
+        job,
+        FailureOf(job, rank, FailureClass::kStartup,
+                  absl::StrCat(Whereabouts(job, rank), " was released without having run")),
+        at);
   }
   r.state = RankState::kReleased;
   Settle(job, at);
@@ -277,59 +250,23 @@ bool RankLost(Job& job, int rank, const std::string& reason, absl::Time at) {
   r.state = RankState::kLost;
   // A rank that was seen to end well needs its worker no more.
   if (!r.succeeded()) {
-    Stop(job,
-         FailureOf(job, rank, FailureClass::kInfra,
-                   absl::StrCat("worker ", r.worker, " on host ", r.host, " was lost with rank ",
-                                rank, ": ", reason)),
-         at);
+    EndGeneration(job,
+                  FailureOf(job, rank, FailureClass::kInfra,
+                            absl::StrCat("worker ", r.worker, " on host ", r.host,
+                                         " was lost with rank ", rank, ": ", reason)),
+                  at);
   }
   Settle(job, at);
-  return true;
-}
-
-namespace {
-
-// One whose host is gone comes before one that may hang because of it.
-Failure FailureOfSuspect(const Job& job, const std::vector<int>& silent) {
-  const auto& [spoken, suspects, error] = job.suspicion;
-  const auto gone =
-      absl::c_find_if(silent, [&suspects](int rank) { return suspects.contains(rank); });
-  if (gone == silent.end()) {
-    return FailureOf(job, *suspects.begin(), FailureClass::kHang,
-                     absl::StrCat(Whereabouts(job, *suspects.begin()), " hangs: ", error));
-  }
-  return FailureOf(job, *gone, FailureClass::kInfra,
-                   absl::StrCat(Whereabouts(job, *gone), ", which is silent: ", error));
-}
-
-}  // namespace
-
-bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at) {
-  if (job.state != JobState::kRunning) return false;
-  auto& [spoken, suspects, error] = job.suspicion;
-  const int rank = accusation.rank.rank;
-  bool changed = spoken.insert(rank).second;
-  suspects.erase(rank);
-  for (const int peer : accusation.missing) {
-    if (!spoken.contains(peer)) changed |= suspects.insert(peer).second;
-  }
-  if (error.empty() && !accusation.missing.empty()) {
-    error = absl::StrCat("rank ", rank, ": ",
-                         std::string(Utf8Prefix(accusation.error, kLastLineBytesMax)));
-  }
-  const bool decided = suspects.size() == 1 || (accusation.insist && !suspects.empty());
-  if (!decided) return changed;
-  Stop(job, FailureOfSuspect(job, accusation.silent), at);
   return true;
 }
 
 bool RankGivenUp(Job& job, int rank, const std::string& reason, absl::Time at) {
   if (job.state != JobState::kStarting) return false;
   if (job.ranks.at(rank).state != RankState::kStarted) return false;
-  Stop(job,
-       FailureOf(job, rank, FailureClass::kHang,
-                 absl::StrCat(Whereabouts(job, rank), " hangs: ", reason)),
-       at);
+  EndGeneration(job,
+                FailureOf(job, rank, FailureClass::kHang,
+                          absl::StrCat(Whereabouts(job, rank), " hangs: ", reason)),
+                at);
   return true;
 }
 
@@ -339,7 +276,7 @@ bool Preempt(Job& job, std::string reason, JobId by, absl::Time at) {
   failure.failure_class = FailureClass::kPreempt;
   failure.message = std::move(reason);
   failure.preempted_by = by;
-  Stop(job, std::move(failure), at);
+  EndGeneration(job, std::move(failure), at);
   return true;
 }
 
@@ -379,7 +316,7 @@ bool Cancel(Job& job, absl::Time at) {
   Failure failure;
   failure.failure_class = FailureClass::kCancel;
   failure.message = absl::StrCat("cancelled while ", Name(job.state));
-  Stop(job, std::move(failure), at);
+  EndGeneration(job, std::move(failure), at);
   Settle(job, at);
   return true;
 }

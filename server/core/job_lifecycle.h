@@ -45,10 +45,6 @@ bool RankReleased(Job& job, int rank, absl::Time at);
 // The rank's worker was lost.
 bool RankLost(Job& job, int rank, const std::string& reason, absl::Time at);
 
-// A rank's collective has failed because of its peers. The job fails with the one of them that is
-// left when those that speak up themselves are not counted; with several only where it `insists`.
-bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at);
-
 // Its process runs and has not joined for too long.
 bool RankGivenUp(Job& job, int rank, const std::string& reason, absl::Time at);
 
