@@ -1,6 +1,6 @@
 #include "absl/strings/numbers.h"
 #include "base/check.h"
-#include "tests/scenarios/script.h"
+#include "tests/scenarios/line.h"
 
 namespace dp::scenarios {
 namespace {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -10,19 +8,9 @@
 #include "server/core/coordinator.h"
 #include "server/core/invariants.h"
 #include "server/core/placement.h"
+#include "tests/scenarios/line.h"
 
 namespace dp::scenarios {
-
-// One line of a script: words, and key=value options (a value may stand in double quotes).
-struct Line {
-  std::vector<std::string> words;
-  std::map<std::string, std::string> options;
-
-  static Line Parse(absl::string_view text);
-  const std::string& word(size_t index) const { return words.at(index); }
-  std::string option(const std::string& key, const std::string& otherwise) const;
-  int number(const std::string& key, int otherwise) const;
-};
 
 // Speaks to a coordinator in the language of the scenario files (README.md) and writes down its
 // reactions. A second passes before each command. Not thread-safe.
