@@ -121,7 +121,20 @@ TEST(JobCheckTest, AValueOutOfRangeIsNamedWithWhatIsAllowed) {
               HasSubstr("train.precision is \"fp8\"; expected float32, tf32, bf16"));
 }
 
+TEST(JobCheckTest, WhatOnlyGpusComputeWithIsForThemAlone) {
+  const auto device = [](const std::vector<std::string>& overrides) {
+    return Parsed(kMinimal, overrides).spec.train().device();
+  };
+  EXPECT_EQ(device({}), "auto");
+  EXPECT_EQ(device({"train.precision=float32"}), "auto");
+  EXPECT_EQ(device({"train.precision=bf16"}), "cuda");
+  EXPECT_EQ(device({"train.precision=tf32", "train.device=auto"}), "cuda");
+  EXPECT_EQ(device({"train.precision=bf16", "train.device=cpu"}), "cpu");
+}
+
 TEST(JobCheckTest, WhereToTrainIsCheckedWithWhatItNeeds) {
+  EXPECT_THAT(ErrorSetting("train.backend=nccl"),
+              HasSubstr("leave it out, as NCCL is taken where ranks compute on GPUs"));
   EXPECT_THAT(ErrorSetting("train.device=gpu"),
               HasSubstr("train.device is \"gpu\"; expected auto, cpu, cuda"));
   const auto error = [](const std::vector<std::string>& overrides) {

@@ -79,12 +79,20 @@ void FillAdamW(const FieldSource& source, v1::AdamWSpec& adamw) {
   if (!source.Given(path + "decay")) adamw.set_decay("matrices");
 }
 
+// What only GPUs compute with is for them alone.
+void FillDevice(const FieldSource& source, v1::TrainSpec& train) {
+  if (!source.Given("train.device")) train.set_device("auto");
+  const bool of_gpus = train.precision() == "bf16" || train.precision() == "tf32";
+  if (of_gpus && train.device() == "auto") train.set_device("cuda");
+}
+
 void FillTrain(const FieldSource& source, v1::TrainSpec& train) {
   FillShape(train);
   if (!source.Given("train.epochs")) train.set_epochs(1);
   if (!source.Given("train.globalBatchSize")) train.set_global_batch_size(128);
   if (!source.Given("train.backend")) train.set_backend("auto");
-  if (!source.Given("train.device")) train.set_device("auto");
+  if (!source.Given("train.precision")) train.set_precision("float32");
+  FillDevice(source, train);
   if (!source.Given("train.onIsolation")) train.set_on_isolation("continue");
   if (!source.Given("train.bucketCapMb")) train.set_bucket_cap_mb(25);
   if (!train.has_evaluate_every()) train.set_evaluate_every(1);

@@ -48,6 +48,10 @@ class TrainCheck : private FieldCheck {
       Fail("train.bucketCapMb",
            Wrong("train.bucketCapMb", train.bucket_cap_mb(),
                  absl::StrCat("more than 0, at most ", static_cast<int64_t>(kBucketCapMbMax))));
+    if (train.backend() == "nccl")
+      Fail("train.backend",
+           "train.backend is \"nccl\"; leave it out, as NCCL is taken where ranks compute on GPUs: "
+           "say train.device: cuda to have them do so");
     OneOf("train.backend", train.backend(), {"auto", "gloo"});
     if (!train.precision().empty())
       OneOf("train.precision", train.precision(), {"float32", "tf32", "bf16"});

@@ -110,6 +110,7 @@ train:
       weightDecay: 0
   backend: auto
   bucketCapMb: 25
+  precision: float32
   device: auto
   onIsolation: continue
   evaluateEvery: 1
