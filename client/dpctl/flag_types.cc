@@ -80,4 +80,8 @@ absl::StatusOr<std::vector<int>> ParseRanks(absl::string_view text) {
   return ranks;
 }
 
+std::string WhyEmpty(const std::string& value) {
+  return value.empty() ? "it is empty; give a value, or leave it out" : "";
+}
+
 }  // namespace dp::ctl

@@ -26,4 +26,7 @@ CLI::Option* AddPriority(CLI::App& app, const std::string& flag, std::optional<i
 // "0,2-5" -> 0 2 3 4 5. Errors: InvalidArgument names the part that is no rank or range.
 absl::StatusOr<std::vector<int>> ParseRanks(absl::string_view text);
 
+// For CLI11's check: what is wrong with an empty value, which would else count as not given.
+std::string WhyEmpty(const std::string& value);
+
 }  // namespace dp::ctl

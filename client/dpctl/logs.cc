@@ -34,7 +34,9 @@ class Logs final : public Command {
   void DefineFlags(CLI::App& app) override {
     app.add_option("JOB", job_, "Id, or name (the latest job of that name)")->required();
     app.add_flag("-f,--follow", follow_, "Go on until the job is over");
-    app.add_option("--rank", ranks_, "Only these ranks, as 0,2-5")->type_name("RANKS");
+    app.add_option("--rank", ranks_, "Only these ranks, as 0,2-5")
+        ->type_name("RANKS")
+        ->check(WhyEmpty);
     app.add_option("--generation", generation_, "Only this one, or 'all'; by default the latest")
         ->check(WrongGeneration)
         ->type_name("NUMBER|all|latest");

@@ -91,6 +91,12 @@ TEST_F(LogsTest, RanksThatAreNoneAreAUsageError) {
   }
 }
 
+TEST_F(LogsTest, NoRanksAtAllAreNotTakenForAll) {
+  const Result result = Dpctl("logs 7 --rank ");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--rank: it is empty"));
+}
+
 TEST_F(LogsTest, ARankThatTheJobDoesNotHaveIsAUsageError) {
   const Result result = Dpctl("logs 7 --rank 0,3-5");
   EXPECT_EQ(result.code, 2);

@@ -67,7 +67,9 @@ void ProgramFlags::DefineFlags(CLI::App& app) {
                  "Restarts after the program failed; 0 by default")
       ->type_name("N")
       ->group(group);
-  app.add_option("--name", name_, "Of the job; by default after the program")->group(group);
+  app.add_option("--name", name_, "Of the job; by default after the program")
+      ->check(WhyEmpty)
+      ->group(group);
   app.add_option("--env", env_, "Adds a variable; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
