@@ -45,7 +45,7 @@ struct Terminal {
 // What this machine could run ranks on.
 struct Machine {
   int cpus = 1;
-  int gpus = 0;
+  std::function<LocalGpus()> gpus = [] { return LocalGpus(); };  // asks the driver
 };
 
 // What dpctl stands in: production's is in main.cc, a fake one in tests.

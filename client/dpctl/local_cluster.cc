@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -32,6 +33,15 @@ std::string LastLines(const std::string& file) {
   for (std::string line; std::getline(stream, line);) lines.push_back("\n  | " + line);
   const size_t first = lines.size() - std::min(lines.size(), kErrorLinesMax);
   return absl::StrJoin(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end(), "");
+}
+
+// The programs lie beside the running one. Errors: FailedPrecondition it is not there.
+absl::StatusOr<std::string> ProgramPath(const std::string& program) {
+  std::error_code error;
+  const fs::path path = fs::read_symlink("/proc/self/exe", error).parent_path() / program;
+  if (access(path.c_str(), X_OK) == 0) return path.string();
+  return absl::FailedPreconditionError(
+      absl::StrCat("--local needs the program ", path.string(), ", which is not there"));
 }
 
 class Processes final : public LocalCluster {
@@ -68,12 +78,8 @@ class Processes final : public LocalCluster {
   // Returns the line with which the program says that it is ready.
   absl::StatusOr<std::string> StartOne(const std::string& program, const std::string& name,
                                        std::vector<std::string> argv) {
-    std::error_code error;
-    const fs::path path = fs::read_symlink("/proc/self/exe", error).parent_path() / program;
-    if (access(path.c_str(), X_OK) != 0)
-      return absl::FailedPreconditionError(
-          absl::StrCat("--local needs the program ", path.string(), ", which is not there"));
-    argv.insert(argv.begin(), path.string());
+    DP_ASSIGN_OR_RETURN(std::string path, ProgramPath(program));
+    argv.insert(argv.begin(), std::move(path));
     const std::string errors = scratch_.Of(name + ".log");
     DP_ASSIGN_OR_RETURN(ChildProcess child, ChildProcess::Start(argv, errors));
     children_.push_back(std::move(child));
@@ -91,7 +97,29 @@ class Processes final : public LocalCluster {
   int stop_ = -1;
 };
 
+// "2 GPUs that ranks may use, by nvml", or "0 GPUs that ranks may use: no driver".
+absl::StatusOr<std::string> FirstLineOfGpuList() {
+  DP_ASSIGN_OR_RETURN(std::string path, ProgramPath("dp-worker"));
+  DP_ASSIGN_OR_RETURN(ChildProcess child,
+                      ChildProcess::Start({std::move(path), "--list-gpus"}, "/dev/null"));
+  return child.FirstLine(kReadyWithin);
+}
+
 }  // namespace
+
+LocalGpus FindLocalGpus() {
+  const absl::StatusOr<std::string> line = FirstLineOfGpuList();
+  if (!line.ok()) {
+    return {.count = 0,
+            .why_not = absl::StrCat("dp-worker --list-gpus: ", line.status().message())};
+  }
+  const std::vector<std::string> parts = absl::StrSplit(*line, absl::MaxSplits(": ", 1));
+  LocalGpus gpus;
+  const std::string count = parts[0].substr(0, parts[0].find(' '));
+  if (!absl::SimpleAtoi(count, &gpus.count)) gpus.count = 0;
+  if (gpus.count == 0) gpus.why_not = parts.back();
+  return gpus;
+}
 
 absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocalCluster(const LocalOptions& options) {
   auto processes = std::make_unique<Processes>();

@@ -7,6 +7,12 @@
 
 namespace dp::ctl {
 
+// The GPUs of this machine that ranks may use, as its worker daemon would find them.
+struct LocalGpus {
+  int count = 0;
+  std::string why_not;  // where there are none
+};
+
 struct LocalOptions {
   int workers = 1;
   int slots = 1;  // of each worker
@@ -27,5 +33,9 @@ class LocalCluster {
 // is missing, or no temporary directory can be made; Internal one did not become ready, with its
 // last lines; Cancelled by LocalOptions::stop.
 absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocalCluster(const LocalOptions& options);
+
+// Asks the dp-worker beside the running program which GPUs ranks may use here; nothing else is
+// started. Where it cannot be asked there are none, with the reason.
+LocalGpus FindLocalGpus();
 
 }  // namespace dp::ctl

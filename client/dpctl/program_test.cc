@@ -84,6 +84,12 @@ TEST_F(ProgramTest, TooFewWorkersToCountAreAUsageError) {
   EXPECT_THAT(result.err, HasSubstr("what 2 workers have, but there are 1 with a GPU"));
 }
 
+TEST_F(ProgramTest, AnEmptyNameIsNotTakenForNone) {
+  const Result result = Dpctl("submit --name  -- ./train");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--name: it is empty; give a value, or leave it out"));
+}
+
 TEST_F(ProgramTest, WhatIsWrongIsAUsageErrorThatSaysWhatToDo) {
   const std::pair<const char*, const char*> wrong[] = {
       {"submit", "give a job file, or a program"},
@@ -147,15 +153,18 @@ TEST_F(LocalProgramTest, ThereIsAWorkerForEachNode) {
 }
 
 TEST_F(LocalProgramTest, ThisMachinesGpusCountElseItsCores) {
-  machine_ = {.cpus = 6, .gpus = 2};
+  machine_ = {.cpus = 6, .gpus = [] { return LocalGpus{.count = 2, .why_not = ""}; }};
   EXPECT_EQ(StartedFor("--nproc-per-node auto -- ./train").slots, 2);
   EXPECT_EQ(StartedFor("--nproc-per-node cpu -- ./train").slots, 6);
 }
 
 TEST_F(LocalProgramTest, WithoutAGpuThereIsNothingToCount) {
+  machine_.gpus = [] { return LocalGpus{.count = 0, .why_not = "no driver"}; };
   const Result result = Dpctl("run --standalone --nproc-per-node gpu -- ./train");
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("this machine has no GPU"));
+  EXPECT_EQ(result.err,
+            "dpctl: --nproc-per-node gpu: this machine has no GPU that ranks may use (no driver); "
+            "give a number, or cpu\n");
 }
 
 TEST_F(LocalProgramTest, LinesCarryRankAndHost) {

@@ -122,6 +122,25 @@ TEST_F(QueryVerbsTest, WorkersShowTheirGpusWithLoadAndHealth) {
   EXPECT_THAT(out_.str(), HasSubstr("\"healthy\": false,\n          \"unfit\": \"had Xid 79\""));
 }
 
+TEST_F(QueryVerbsTest, WhyNothingTrainsOnAGpuIsShownBesideIt) {
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(workers { name: "w-a" gpus: 1 no_gpu_trainer: "nccl: missing"
+                   gpu_list { name: "GPU-a" } })",
+      &coordinator_.workers));
+  EXPECT_THAT(Dpctl("workers --gpus").out,
+              HasSubstr("healthy; no trainer uses it: nccl: missing\n"));
+  EXPECT_THAT(Dpctl("workers -o json").out, HasSubstr("\"noGpuTrainer\": \"nccl: missing\",\n"));
+}
+
+TEST_F(QueryVerbsTest, WhereThereAreNoGpusItIsSaidWhoCanTellWhy) {
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(workers { name: "w-a" })",
+                                                            &coordinator_.workers));
+  const Result result = Dpctl("workers --gpus");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("no worker has a GPU that ranks may use"));
+  EXPECT_EQ(Dpctl("workers").err, result.err);  // nothing more
+}
+
 TEST_F(QueryVerbsTest, CancelAsksForTheEndOfEachJob) {
   const Result result = Dpctl("cancel 7 big");
   EXPECT_EQ(result.code, 0);

@@ -62,10 +62,12 @@ absl::Status CountRanks(Context& context, v1::JobSpec& spec) {
 absl::Status CountRanksHere(const Machine& machine, v1::JobSpec& spec) {
   const std::string unit = Unit(spec);
   if (unit.empty()) return absl::OkStatus();
-  const int count = Count(unit, machine.cpus, machine.gpus);
+  const LocalGpus gpus = unit == "cpu" ? LocalGpus() : machine.gpus();
+  const int count = Count(unit, machine.cpus, gpus.count);
   if (count == 0)
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--nproc-per-node ", unit, ": this machine has no GPU; give a number, or cpu"));
+    return absl::InvalidArgumentError(absl::StrCat("--nproc-per-node ", unit,
+                                                   ": this machine has no GPU that ranks may use (",
+                                                   gpus.why_not, "); give a number, or cpu"));
   SetRanks(count, spec);
   return absl::OkStatus();
 }

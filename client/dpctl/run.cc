@@ -17,6 +17,7 @@
 #include "client/dpctl/job_source.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/job_view.h"
+#include "client/dpctl/local_gpus.h"
 #include "client/dpctl/ranks_per_worker.h"
 #include "client/dpctl/resume_flag.h"
 #include "client/dpctl/verbs.h"
@@ -96,6 +97,7 @@ class RunJob final : public Command {
       context.ConnectTo(cluster->address());
     }
     context.coordinator();
+    if (local_ && TrainsOnGpus(spec)) DP_RETURN_IF_ERROR(CheckTrainerHere(context));
     DP_RETURN_IF_ERROR(resume_.Apply(context, spec));
     const absl::StatusOr<int> code = SubmitAndFollow(spec, context);
     if (!absl::IsCancelled(code.status())) return code;
@@ -103,7 +105,8 @@ class RunJob final : public Command {
   }
 
  private:
-  // Errors: InvalidArgument --workers and --slots have no room for the job; as StartLocalCluster.
+  // Errors: InvalidArgument --workers and --slots have no room for the job; as CheckLocalGpus and
+  // StartLocalCluster.
   absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocal(const v1::JobSpec& spec,
                                                            Context& context) {
     const auto range = ParseNodeRange(NodesField(spec));
@@ -121,10 +124,19 @@ class RunJob final : public Command {
           absl::StrCat("--slots ", slots, " is too few for ", spec.ranks(), " ranks on ", sharers,
                        sharers == 1 ? " worker" : " workers",
                        ", which would wait for ever; leave it out, or give ", needed));
+    DP_RETURN_IF_ERROR(CheckLocalGpus(context.surroundings().machine, spec, workers));
     return context.surroundings().start_local(
         {.workers = workers,
          .slots = slots,
          .stop = context.surroundings().interrupts.descriptor()});
+  }
+
+  // Errors: as CheckLocalTrainer.
+  static absl::Status CheckTrainerHere(Context& context) {
+    DP_ASSIGN_OR_RETURN(const v1::ListWorkersResponse workers, context.Call([&](absl::Duration in) {
+      return context.coordinator().workers().ListWorkers({}, in);
+    }));
+    return CheckLocalTrainer(workers);
   }
 
   // Errors: Cancelled on Ctrl-C.

@@ -226,6 +226,25 @@ TEST_F(LocalRunTest, AClusterWithoutRoomForTheJobIsRefused) {
               HasSubstr("--slots 1 is too few for 2 ranks on 1 worker"));
 }
 
+TEST_F(LocalRunTest, AJobThatTrainsOnGpusDoesNotWaitForWhatIsNotHere) {
+  machine_.gpus = [] { return LocalGpus{.count = 0, .why_not = "no driver"}; };
+  const std::string command = "run --local --set ranks=1 --set train.precision=bf16 " + file_;
+  Result result = Dpctl(command);
+  EXPECT_EQ(result.code, 100);
+  EXPECT_THAT(result.err, HasSubstr("the job needs 1 GPU (train.device: cuda), and this machine "
+                                    "has 0 that ranks may use (no driver)"));
+  machine_.gpus = [] { return LocalGpus{.count = 1, .why_not = ""}; };
+  coordinator_.workers.add_workers()->set_no_gpu_trainer("nccl: missing");
+  result = Dpctl(command);
+  EXPECT_EQ(result.code, 100);
+  EXPECT_THAT(result.err, HasSubstr("no trainer can do so on this machine: nccl: missing"));
+  EXPECT_TRUE(coordinator_.jobs.empty());
+  EXPECT_FALSE(alive_);
+  coordinator_.workers.mutable_workers(0)->set_trains_on_gpus(true);
+  AddLogPage(kEnd);
+  EXPECT_EQ(Dpctl(command).code, 0);
+}
+
 TEST_F(LocalRunTest, RelativePathsAreTakenFromWhereDpctlWasCalled) {
   AddLogPage(kEnd);
   EXPECT_EQ(

@@ -13,10 +13,8 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "client/grpc_connection.h"
 #include "client/idx_shape.h"
 
@@ -42,17 +40,6 @@ int TerminalColumns() {
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   // The last column stays free: some terminals wrap at it.
   return known ? size.ws_col - 1 : 79;
-}
-
-// Those of the driver, or as many as CUDA_VISIBLE_DEVICES lets programs use.
-int CountGpus() {
-  std::error_code error;  // no driver
-  const std::filesystem::directory_iterator found("/proc/driver/nvidia/gpus", error);
-  const auto installed = std::distance(begin(found), end(found));
-  const char* limit = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (limit == nullptr) return static_cast<int>(installed);
-  const std::vector<std::string> listed = absl::StrSplit(limit, ',', absl::SkipWhitespace());
-  return static_cast<int>(std::min<std::ptrdiff_t>(installed, listed.size()));
 }
 
 // As the shell says; in a unit or a container, where nobody logs in, by the process.
@@ -84,7 +71,7 @@ ThisMachine::ThisMachine()
           .working_dir = WorkingDir(),
           .user = UserName(),
           .machine = {.cpus = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)),
-                      .gpus = CountGpus()},
+                      .gpus = FindLocalGpus},
           .terminal = {.out = out_,
                        .err = std::cerr,
                        .err_is_tty = isatty(STDERR_FILENO) != 0,

@@ -62,6 +62,7 @@ void WriteWorker(const v1::Worker& worker, JsonWriter& json) {
                           : json.Null();
   json.Field("gpus", worker.gpus());
   json.Field("trainsOnGpus", worker.trains_on_gpus());
+  json.TextOrNull("noGpuTrainer", worker.no_gpu_trainer());
   json.Key("labels");
   json.BeginObject();
   for (const auto& [key, value] : Sorted(worker)) json.Field(key, value);
@@ -96,7 +97,7 @@ std::string ReasonText(const v1::Worker& worker) {
   return absl::StrJoin(reasons, "; ");
 }
 
-std::string HealthText(const v1::Gpu& gpu) {
+std::string HealthText(const v1::Worker& worker, const v1::Gpu& gpu) {
   if (!gpu.unfit().empty()) return gpu.unfit();
   std::vector<std::string> words = {"healthy"};
   if (gpu.xid() != 0) words.push_back(absl::StrCat("last Xid ", gpu.xid()));
@@ -107,7 +108,11 @@ std::string HealthText(const v1::Gpu& gpu) {
   if (gpu.slowed_by_size() > 0) {
     words.push_back(absl::StrCat("slowed by ", absl::StrJoin(gpu.slowed_by(), " and ")));
   }
-  return absl::StrJoin(words, ", ");
+  const std::string no_trainer =
+      worker.no_gpu_trainer().empty()
+          ? ""
+          : absl::StrCat("; no trainer uses it: ", worker.no_gpu_trainer());
+  return absl::StrCat(absl::StrJoin(words, ", "), no_trainer);
 }
 
 std::string LabelsText(const v1::Worker& worker) {

@@ -13,8 +13,9 @@ void WriteWorker(const v1::Worker& worker, JsonWriter& json);
 // Why it is drained or was lost, and which of its slots cannot be used; empty: nothing is amiss.
 std::string ReasonText(const v1::Worker& worker);
 
-// Whether ranks are given it, and what else is amiss: "healthy, slowed by heat".
-std::string HealthText(const v1::Gpu& gpu);
+// Whether ranks are given this GPU of the worker, and what else is amiss: "healthy, slowed by
+// heat", or why nothing trains on it.
+std::string HealthText(const v1::Worker& worker, const v1::Gpu& gpu);
 
 // "gpu=h100,rack=r1", by key; protobuf's maps have no order.
 std::string LabelsText(const v1::Worker& worker);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -85,10 +86,16 @@ class Workers final : public Command {
                    text(gpu.has_memory_used_bytes(), gpu.memory_used_bytes() >> 20, " MiB"),
                    text(gpu.has_utilisation_percent(), gpu.utilisation_percent(), "%"),
                    text(gpu.has_temperature_celsius(), gpu.temperature_celsius(), " C"),
-                   HealthText(gpu)});
+                   HealthText(worker, gpu)});
       }
     }
     table.Print(context.out(), !context.flags().no_headers);
+    const bool none = std::all_of(response.workers().begin(), response.workers().end(),
+                                  [](const v1::Worker& worker) { return worker.gpus() == 0; });
+    if (none) {
+      context.err() << "dpctl: no worker has a GPU that ranks may use; 'dp-worker --list-gpus' on "
+                       "its host says where it has looked\n";
+    }
   }
 
   bool gpus_ = false;

@@ -62,8 +62,8 @@ std::string WithoutTrainer(const SlotNeed& need, const SlotSupply& supply) {
   }
   if (need.kind != SlotKind::kTrainingGpu || names.empty()) return "";
   return absl::StrCat("; no trainer uses the GPUs of ", absl::StrJoin(names, ", "),
-                      ": 'dp-trainer-cuda --self-check' says there what is missing, and "
-                      "'train.device: auto' would train on CPUs");
+                      ": 'dpctl workers --gpus' says why, and 'train.device: auto' would train on "
+                      "CPUs");
 }
 
 std::string Missing(const SlotNeed& need, const Count& count) {

@@ -30,13 +30,28 @@ v1::Gpu BoundedGpu(v1::Gpu gpu) {
 
 }  // namespace
 
-void GpuTable::Take(WorkerId worker, Incarnation incarnation, const Gpus& gpus, const View& view) {
-  if (gpus.empty()) return;
+GpuTable::Told& GpuTable::ToldBy(WorkerId worker, Incarnation incarnation, const View& view) {
   // No more than there are workers.
   std::erase_if(
       told_, [&view](const auto& each) { return view.coordinator.worker(each.first) == nullptr; });
   Told& told = told_[worker];
-  told = {.by = incarnation};
+  if (told.by != incarnation) told = {.by = incarnation};
+  return told;
+}
+
+void GpuTable::Register(WorkerId worker, const v1::RegisterRequest& request, const View& view) {
+  const Incarnation incarnation(request.incarnation());
+  if (!request.no_gpu_trainer().empty()) {
+    ToldBy(worker, incarnation, view).no_trainer =
+        std::string(Utf8Prefix(request.no_gpu_trainer(), kLastLineBytesMax));
+  }
+  Take(worker, incarnation, request.gpu_list(), view);
+}
+
+void GpuTable::Take(WorkerId worker, Incarnation incarnation, const Gpus& gpus, const View& view) {
+  if (gpus.empty()) return;
+  Told& told = ToldBy(worker, incarnation, view);
+  told.gpus.Clear();
   for (int i = 0; i < std::min(gpus.size(), static_cast<int>(kGpusMax)); ++i) {
     *told.gpus.Add() = BoundedGpu(gpus[i]);
   }
@@ -46,6 +61,7 @@ void GpuTable::Show(const core::Worker& worker, v1::Worker* proto) const {
   const auto told = told_.find(worker.id);
   if (told == told_.end() || !worker.ready() || told->second.by != worker.incarnation) return;
   *proto->mutable_gpu_list() = told->second.gpus;
+  proto->set_no_gpu_trainer(told->second.no_trainer);
 }
 
 }  // namespace dp::server

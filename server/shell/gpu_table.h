@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 
 #include "base/id.h"
 #include "dp/v1/workers.pb.h"
@@ -16,6 +17,8 @@ class GpuTable {
  public:
   using Gpus = google::protobuf::RepeatedPtrField<v1::Gpu>;
 
+  // Told with its registration. Keeps bounded parts of it.
+  void Register(WorkerId worker, const v1::RegisterRequest& request, const View& view);
   // Told with a call that the worker was entitled to; none: as before. Keeps bounded parts of it.
   void Take(WorkerId worker, Incarnation incarnation, const Gpus& gpus, const View& view);
   // Nothing where it was told by another life than the current one, or that one is lost.
@@ -25,7 +28,10 @@ class GpuTable {
   struct Told {
     Incarnation by;
     Gpus gpus;
+    std::string no_trainer;
   };
+  Told& ToldBy(WorkerId worker, Incarnation incarnation, const View& view);
+
   std::map<WorkerId, Told> told_;
 };
 

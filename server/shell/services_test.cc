@@ -260,11 +260,22 @@ TEST_F(ServicesTest, ARegistrationTellsOfGpusToo) {
   request.set_slots(1);
   request.set_incarnation(1);
   request.add_gpu_list()->set_name("GPU-a");
+  request.set_no_gpu_trainer(std::string(9000, 'n'));
   ASSERT_TRUE(client_->Call(client_->workers(), &v1::Workers::Stub::Register, request).ok());
   const auto all =
       client_->Call(client_->workers(), &v1::Workers::Stub::List, v1::ListWorkersRequest());
   ASSERT_EQ(all->workers(0).gpu_list_size(), 1);
   EXPECT_EQ(all->workers(0).gpu_list(0).name(), "GPU-a");
+  EXPECT_EQ(all->workers(0).no_gpu_trainer(), std::string(kLastLineBytesMax, 'n'));
+  v1::HeartbeatRequest beat;  // says nothing of it, and so changes nothing
+  beat.set_worker_id(all->workers(0).id());
+  beat.set_incarnation(1);
+  beat.add_gpu_list()->set_name("GPU-b");
+  ASSERT_TRUE(client_->Call(client_->workers(), &v1::Workers::Stub::Heartbeat, beat).ok());
+  const auto later =
+      client_->Call(client_->workers(), &v1::Workers::Stub::List, v1::ListWorkersRequest());
+  EXPECT_EQ(later->workers(0).gpu_list(0).name(), "GPU-b");
+  EXPECT_EQ(later->workers(0).no_gpu_trainer(), all->workers(0).no_gpu_trainer());
 }
 
 TEST_F(ServicesTest, WorkersAreListedWithTheirFreeSlots) {

@@ -62,7 +62,7 @@ grpc::ServerUnaryReactor* WorkersService::Register(grpc::CallbackServerContext* 
   return Apply(driver_, context, std::move(worker),
                [=, this](const core::Outcome& outcome, const View& view) {
                  const WorkerId id = std::get<WorkerId>(outcome.reply);
-                 gpus_.Take(id, Incarnation(request->incarnation()), request->gpu_list(), view);
+                 gpus_.Register(id, *request, view);
                  SetHeader(view, response);
                  response->set_worker_id(id.value());
                  response->set_name(view.coordinator.worker(id)->name);

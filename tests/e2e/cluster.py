@@ -121,10 +121,10 @@ class Cluster(contextlib.ExitStack):
     def dpctl_command(self):
         return [BIN / "dpctl", "--coordinator", self.address]
 
-    def dpctl(self, *args, timeout_s=TIMEOUT_S, check=None, cwd=None):
-        """Runs dpctl; with `check`, its exit code must be that."""
+    def dpctl(self, *args, timeout_s=TIMEOUT_S, check=None, cwd=None, env=None):
+        """Runs dpctl, with `env` beside its variables; with `check`, its exit code must be that."""
         done = subprocess.run([*self.dpctl_command(), *map(str, args)],
-                              capture_output=True, text=True, timeout=timeout_s, cwd=cwd)
+                              capture_output=True, text=True, timeout=timeout_s, cwd=cwd, env={**os.environ, **(env or {})})
         if check is not None and done.returncode != check:
             raise AssertionError(f"dpctl {args} ended with {done.returncode}, not {check}\n"
                                  f"{done.stdout}\n{done.stderr}")

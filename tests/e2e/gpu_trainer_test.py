@@ -92,8 +92,11 @@ class GpuTrainerTest(unittest.TestCase):
         self.assertEqual(waits["state"], "PENDING")
         self.assertEqual(waits["pendingReasons"][0],
                          "needs 1 GPU slot to train on, 0 free of 0 in all on 0 workers")
-        self.assertIn("no trainer uses the GPUs of gpu-host: 'dp-trainer-cuda --self-check' says there",
+        self.assertIn("no trainer uses the GPUs of gpu-host: 'dpctl workers --gpus' says why",
                       waits["pendingReasons"][1])
+        table = self.cluster.dpctl("workers", "--gpus").stdout
+        self.assertIn("no trainer uses it: ", table)
+        self.assertIn("nccl: missing: no such file; install it", table)
 
     @unittest.skipIf(why_no_trainer_without_driver(), why_no_trainer_without_driver())
     def test_a_gpu_that_cannot_be_opened_ends_the_job_at_once_with_what_to_look_at(self):
@@ -103,6 +106,28 @@ class GpuTrainerTest(unittest.TestCase):
         self.assertIn("the GPU cannot be used: this host has no NVIDIA driver", self.logs(job))
         self.assertIn("'dp-trainer-cuda --self-check' on this host says more", self.logs(job))
         self.assertNotIn("peer_lost", self.logs(job))
+
+    @unittest.skipIf(why_no_trainer_without_driver(), why_no_trainer_without_driver())
+    def test_a_run_on_this_machine_alone_does_not_wait_for_a_gpu_or_a_trainer_that_is_not_here(self):
+        job = self.cluster.dir / "job.json"
+        job.write_text(json.dumps(train_job(self.data, ranks=1, device="cuda")))
+        # Whatever driver this host has is hidden.
+        nothing = self.cluster.dpctl("run", "--local", job, check=100,
+                                     env={"LD_LIBRARY_PATH": str(NVML), "FAKE_NVML": "/dev/null",
+                                          "CUDA_VISIBLE_DEVICES": ""})
+        self.assertIn("the job needs 1 GPU (train.device: cuda), and this machine has 0 that ranks may use "
+                      "(CUDA_VISIBLE_DEVICES names none of the 1 here)", nothing.stderr)
+        no_trainer = self.cluster.dpctl("run", "--local", job, check=100,
+                                        env={"LD_LIBRARY_PATH": str(NVML),
+                                             "FAKE_NVML": str(self.cluster.dir / "memory")})
+        self.assertIn("no trainer can do so on this machine: ", no_trainer.stderr)
+        self.assertIn("driver: missing: libcuda.so.1", no_trainer.stderr)
+
+    def test_gpus_are_counted_as_the_daemon_counts_them(self):
+        env = {"LD_LIBRARY_PATH": str(NVML), "FAKE_NVML": str(self.cluster.dir / "memory")}
+        ran = self.cluster.dpctl("run", "--local", "--nproc-per-node", "gpu", "--", "sh", "-c",
+                                 "echo world $WORLD_SIZE on $CUDA_VISIBLE_DEVICES", env=env)
+        self.assertIn("world 1 on GPU-aaaa", ran.stdout)
 
 
 if __name__ == "__main__":

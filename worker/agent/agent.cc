@@ -228,6 +228,7 @@ absl::StatusOr<v1::RegisterRequest> Agent::Registration() const {
   request.mutable_ports()->Add(options_.ports.begin(), options_.ports.end());
   request.set_gpus(static_cast<int>(options_.rank_host.facts.devices.size()));
   request.set_trains_on_gpus(!options_.rank_host.cuda_trainer.empty());
+  request.set_no_gpu_trainer(options_.rank_host.no_cuda_trainer);
   request.mutable_labels()->insert(options_.labels.begin(), options_.labels.end());
   request.set_interface(InterfaceWith(*address));
   request.set_process_tracking(options_.process_tracking);

@@ -59,6 +59,24 @@ std::vector<std::string> FindGpus(const CudaLimit& limit, const std::vector<Inst
   return devices;
 }
 
+std::string GpuLines(const GpuInventory& found, const std::vector<std::string>& usable) {
+  std::string lines =
+      absl::StrCat(usable.size(), usable.size() == 1 ? " GPU" : " GPUs", " that ranks may use");
+  if (usable.empty()) {
+    const std::string hidden =
+        absl::StrCat("CUDA_VISIBLE_DEVICES names none of the ", found.gpus.size(), " here");
+    return absl::StrCat(lines, ": ", found.gpus.empty() ? found.why_not : hidden, "\n");
+  }
+  absl::StrAppend(&lines, ", by ", found.listed_by, "\n");
+  for (const std::string& name : usable) {
+    const auto gpu = absl::c_find_if(
+        found.gpus, [&name](const InstalledGpu& each) { return each.uuid == name; });
+    const std::string model = gpu == found.gpus.end() ? "" : absl::StrCat(" ", gpu->model);
+    absl::StrAppend(&lines, name, model, "\n");
+  }
+  return lines;
+}
+
 std::vector<GpuReading> ReadProcGpus(const std::vector<std::string>& names,
                                      const std::string& driver_dir) {
   const std::vector<InstalledGpu> on_bus = ListByProc(driver_dir);

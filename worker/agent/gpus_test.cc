@@ -31,6 +31,18 @@ TEST_F(GpusTest, EveryDeviceIsNamedByItsUuidInTheOrderOfTheBus) {
   EXPECT_THAT(FindGpus({}, ListByProc(driver_)), ElementsAre("GPU-aaaa", "GPU-bbbb"));
 }
 
+TEST_F(GpusTest, AreListedForPeopleWithTheirModelsOrTheReasonWhyThereAreNone) {
+  const InstalledGpu h100 = {"0000:01:00.0", "GPU-aaaa", "NVIDIA H100"};
+  const InstalledGpu a100 = {"0000:41:00.0", "GPU-bbbb", "NVIDIA A100"};
+  const GpuInventory both = {{h100, a100}, "nvml", ""};
+  EXPECT_EQ(GpuLines(both, {"GPU-aaaa", "GPU-bbbb"}),
+            "2 GPUs that ranks may use, by nvml\nGPU-aaaa NVIDIA H100\nGPU-bbbb NVIDIA A100\n");
+  EXPECT_EQ(GpuLines(both, {"1"}), "1 GPU that ranks may use, by nvml\n1\n");
+  EXPECT_EQ(GpuLines(both, {}),
+            "0 GPUs that ranks may use: CUDA_VISIBLE_DEVICES names none of the 2 here\n");
+  EXPECT_EQ(GpuLines({{}, "", "no driver"}, {}), "0 GPUs that ranks may use: no driver\n");
+}
+
 TEST_F(GpusTest, ADeviceWhoseUuidIsNotKnownGoesByItsNumber) {
   Add("0000:01:00.0", "GPU UUID: \t GPU-?\n");
   EXPECT_THAT(FindGpus({}, ListByProc(driver_)), ElementsAre("0"));

@@ -61,6 +61,7 @@ struct Flags {
   int gpu_free_mib = 512;
   int gpu_free_within_s = 30;
   int64_t gpu_errors_max = 0;
+  bool list_gpus = false;
   std::string cgroup;             // the daemon's when it was started (v2); empty: none
   std::vector<std::string> gpus;  // what is there, not what is asked for
 };
@@ -163,6 +164,8 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
                  "more its slot counts as unhealthy")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 50))
       ->capture_default_str();
+  app.add_flag("--list-gpus", flags->list_gpus,
+               "say which GPUs of this host ranks may use, or why none, and exit");
   app.set_version_flag("--version", VersionLine("dp-worker"));
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return absl::StrCat("dp-worker: ", error.what(), "\nRun with --help for more information.\n");
@@ -188,10 +191,19 @@ std::vector<std::string> Variables() {
   return variables;
 }
 
+std::vector<std::string> UsableOf(const GpuInventory& found) {
+  return FindGpus({getenv("CUDA_VISIBLE_DEVICES"), getenv("CUDA_DEVICE_ORDER")}, found.gpus);
+}
+
+int ListGpus() {
+  const GpuInventory found = TakeGpuInventory({});
+  std::fputs(GpuLines(found, UsableOf(found)).c_str(), stdout);
+  return 0;
+}
+
 std::vector<std::string> GpusHere() {
   const GpuInventory found = TakeGpuInventory({});
-  std::vector<std::string> usable =
-      FindGpus({getenv("CUDA_VISIBLE_DEVICES"), getenv("CUDA_DEVICE_ORDER")}, found.gpus);
+  std::vector<std::string> usable = UsableOf(found);
   Log(Severity::kInfo, "gpus_listed",
       {{"by", found.listed_by},
        {"installed", found.gpus.size()},
@@ -313,6 +325,7 @@ int Main(int argc, char** argv) {
   flags.trainer = ProgramDir() / "dp-trainer";
   flags.cgroup = OwnCgroupPaths()[kCgroup2];
   if (const auto exit_code = ParseFlags(argc, argv, &flags)) return *exit_code;
+  if (flags.list_gpus) return ListGpus();
   flags.gpus = GpusHere();
   if (flags.slots == 0) flags.slots = DefaultSlots(flags.gpus);
   signal(SIGPIPE, SIG_IGN);
