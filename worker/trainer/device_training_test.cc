@@ -115,14 +115,17 @@ TEST_F(DeviceTrainingTest, AllRanksLeaveAfterTheSameStep) {
   EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
 }
 
+// In the last step: no later one shows that the group is broken.
 TEST_F(DeviceTrainingTest, TheStepInWhichAPeerGoesAwayIsNeitherToldNorSaved) {
   TrainingPlan plan = APlan();
+  plan.steps_max = 3;
   plan.evaluate_every = 0;
   Training training("device_training_test");
   auto options = OnDevice(plan);
   options.every_steps = 1;
   options.keep = 10;
   options.rank_one_gone_after = 2;
+  options.before_going = [this] { nccl_.AwaitOperation(); };
   const auto outcome = training.Run(options);
   EXPECT_EQ(outcome.status.code(), absl::StatusCode::kUnavailable) << outcome.status;
   EXPECT_EQ(LossesOf(training, "step").size(), 2u);

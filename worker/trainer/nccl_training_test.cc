@@ -24,7 +24,8 @@ TEST(NcclTrainingTest, TheStepInWhichAPeerGoesAwayIsNeitherToldNorSaved) {
                     .every_steps = 1,
                     .keep = 10,
                     .open_groups = [&](int size) { return OpenFakeNccl(nccl, store, size); },
-                    .rank_one_gone_after = 2});
+                    .rank_one_gone_after = 2,
+                    .before_going = [&] { nccl.AwaitOperation(); }});
   EXPECT_EQ(outcome.status.code(), absl::StatusCode::kUnavailable) << outcome.status;
   EXPECT_THAT(std::string(outcome.status.message()), ::testing::HasSubstr("rank 1 went away"));
   int last_told = 0;

@@ -96,7 +96,7 @@ class TrainLoop {
 
   const Parts parts_;
   const int64_t steps_total_;
-  std::deque<int64_t> begun_;  // samples of the steps that are under way in the program
+  std::deque<int64_t> begun_;         // samples of the steps that are under way in the program
   std::optional<int64_t> last_step_;  // by the program, where a rank wished to leave
   bool leaving_ = false;
   bool stepped_ = false;

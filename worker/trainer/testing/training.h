@@ -55,8 +55,10 @@ class Training {
     std::function<absl::StatusOr<std::unique_ptr<engine::Device>>()> open_device = [] {
       return engine::OpenCpu(/*threads=*/1);
     };
-    // Rank 1 is gone after this step, as soon as rank 0 has begun the next one; 0: it stays.
+    // Rank 1 is gone after this step, when rank 0 has begun the next one and this has returned; 0:
+    // it stays.
     int64_t rank_one_gone_after = 0;
+    std::function<void()> before_going = [] {};
   };
   struct Outcome {
     absl::Status status;
@@ -78,8 +80,10 @@ class Training {
           const bool goes = rank == 1 && options.rank_one_gone_after > 0;
           if (goes) mine.plan.steps_max = options.rank_one_gone_after;
           RunRank(mine, *groups[rank], outcomes[rank], next_step_begun);
-          if (goes) next_step_begun.WaitForNotification();
-          if (goes) groups[rank].reset();
+          if (!goes) return;
+          next_step_begun.WaitForNotification();
+          options.before_going();
+          groups[rank].reset();
         });
       }
     }

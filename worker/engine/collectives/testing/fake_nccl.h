@@ -49,6 +49,16 @@ class FakeNccl : public NcclApi {
     MutexLock lock(mu_);
     error_ = error;
   }
+  // Waits until a rank has given an operation that others have not come to.
+  void AwaitOperation() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    const auto given = [&](const auto& world) {
+      const auto& lines = world.second->lines;
+      return std::any_of(lines.begin(), lines.end(),
+                         [](const auto& line) { return !line.empty(); });
+    };
+    while (std::none_of(worlds_.begin(), worlds_.end(), given)) moved_.Wait(mu_);
+  }
   // Only a rank that waits for an operation sees that a peer is gone: over sockets nobody else
   // does.
   void HideErrorsFromIdleRanks() DP_EXCLUDES(mu_) {
@@ -277,6 +287,7 @@ class FakeNccl : public NcclApi {
         {arrays.input, arrays.output, *AsStream(stream), done, std::move(run)});
     *AsStream(stream) = {done};
     RunWhatCan(world);
+    moved_.NotifyAll();
     return absl::OkStatus();
   }
 
@@ -298,7 +309,7 @@ class FakeNccl : public NcclApi {
 
   const OnDevice on_device_;
   mutable Mutex mu_;
-  CondVar moved_;  // an operation has ended
+  CondVar moved_;  // an operation was given, or has ended
   int ids_ DP_GUARDED_BY(mu_) = 0;
   int live_ DP_GUARDED_BY(mu_) = 0;
   int calls_ DP_GUARDED_BY(mu_) = 0;
