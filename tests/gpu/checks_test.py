@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 from unittest import mock
@@ -207,6 +208,28 @@ class SanitizerTest(unittest.TestCase):
         minutes_long = re.search(r"set\(minutes_long ([^)]*)\)", build.read_text()).group(1).split()
         for tool in ("memcheck", "racecheck"):
             self.assertLessEqual(set(minutes_long), set(engine_checks.left_out(tool)))
+
+
+class TarballTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (self.folder / "dist").mkdir()
+
+    def pack(self, ending, words):
+        program = self.folder / "dpctl"
+        program.write_text(words)
+        program.chmod(0o755)
+        with tarfile.open(self.folder / f"dist/dp-1-linux-x86_64.tar.{ending}", f"w:{ending}") as tar:
+            tar.add(program, "dp-1/bin/dpctl")
+
+    def test_the_newest_is_taken_however_it_is_packed(self):
+        for number, ending in enumerate(("xz", "gz", "xz")):
+            self.pack(ending, f"{number}")
+            os.utime(self.folder / f"dist/dp-1-linux-x86_64.tar.{ending}", (number, number))
+            with mock.patch.object(under_test, "TOP", self.folder):
+                tarball = under_test.newest_tarball()
+            programs = under_test.unpacked(tarball, self.enterContext(tempfile.TemporaryDirectory()))
+            self.assertEqual(programs.program("dpctl").read_text(), f"{number}")
 
 
 class TokensTest(unittest.TestCase):
