@@ -1,5 +1,7 @@
 #include "server/core/accusations.h"
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -13,7 +15,8 @@ namespace {
 
 // One whose host is gone comes before one that may hang because of it.
 Failure FailureOfSuspect(const Job& job, const std::vector<int>& silent) {
-  const auto& [spoken, suspects, error] = job.suspicion;
+  const std::set<int>& suspects = job.suspicion.suspects;
+  const std::string& error = job.suspicion.error;
   const auto gone =
       absl::c_find_if(silent, [&suspects](int rank) { return suspects.contains(rank); });
   if (gone == silent.end()) {
