@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "client/grpc_connection.h"
+#include "client/testing/link_ends.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -22,9 +23,6 @@
 namespace dp::client {
 namespace {
 
-using Results = absl::StatusOr<std::vector<StoreResult>>;
-
-constexpr absl::Duration kLinkPatience = absl::Seconds(30);
 constexpr char kEndOfRank3[] = "10.0.0.1:1";
 
 // Keeps what it is asked, and answers when it is told to. Thread-safe.
@@ -149,40 +147,6 @@ class FakeStoreService final : public v1::Store::CallbackService {
   int awaits_ DP_GUARDED_BY(mu_) = 0;
 };
 
-// How waits have ended, by their keys; each once. Thread-safe.
-class Ends {
- public:
-  StoreLink::Done<std::vector<StoreResult>> Of(const std::string& key) {
-    return [this, key](Results results) {
-      MutexLock lock(mu_);
-      EXPECT_TRUE(ends_.emplace(key, std::move(results)).second) << key << " ended twice";
-      changed_.NotifyAll();
-    };
-  }
-  Results Await(const std::string& key) DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    while (!ends_.contains(key)) {
-      if (!changed_.WaitFor(mu_, kLinkPatience)) return absl::UnknownError("it has not ended");
-    }
-    return ends_.at(key);
-  }
-  // Awaits it, so that the key may be used again.
-  void Take(const std::string& key) DP_EXCLUDES(mu_) {
-    EXPECT_TRUE(Await(key).ok());
-    MutexLock lock(mu_);
-    ends_.erase(key);
-  }
-  size_t size() DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    return ends_.size();
-  }
-
- private:
-  Mutex mu_;
-  CondVar changed_;
-  std::map<std::string, Results> ends_ DP_GUARDED_BY(mu_);
-};
-
 class GrpcStoreLinkTest : public testing::Test {
  protected:
   GrpcStoreLinkTest() {
@@ -216,7 +180,7 @@ class GrpcStoreLinkTest : public testing::Test {
   int port_ = 0;
   FakeStoreService service_;
   std::unique_ptr<grpc::Server> server_;
-  Ends ends_;
+  LinkEnds ends_;
   std::unique_ptr<GrpcConnection> connection_;
   std::unique_ptr<GrpcStoreLink> link_;
 };
@@ -331,83 +295,6 @@ TEST_F(GrpcStoreLinkTest, WithACoordinatorThatKnowsNoStreamWaitsAreCallsUntilThe
   Await("next");
   service_.AwaitOpen(1);
   EXPECT_EQ(service_.streams(), 2);
-}
-
-// Opens streams only when two threads have asked for one; they hold what is parked until they are
-// closed. Thread-safe.
-class TwoAtOnce final : public AsyncStoreConnection {
- public:
-  class Stream final : public ParkStream {
-   public:
-    std::shared_ptr<StoreLink::Call> Park(v1::AwaitRequest, Done<v1::AwaitResponse> done) override {
-      MutexLock lock(mu_);
-      parked_.push_back(std::move(done));
-      return nullptr;
-    }
-    bool ended() const override { return closed(); }
-    void Close() override {
-      std::vector<Done<v1::AwaitResponse>> parked;
-      {
-        MutexLock lock(mu_);
-        closed_ = true;
-        parked = std::move(parked_);
-      }
-      for (auto& done : parked) std::move(done)(absl::CancelledError("closed"));
-    }
-    bool closed() const DP_EXCLUDES(mu_) {
-      MutexLock lock(mu_);
-      return closed_;
-    }
-
-   private:
-    mutable Mutex mu_;
-    std::vector<Done<v1::AwaitResponse>> parked_ DP_GUARDED_BY(mu_);
-    bool closed_ DP_GUARDED_BY(mu_) = false;
-  };
-
-  std::shared_ptr<StoreLink::Call> StartExecute(v1::ExecuteRequest, absl::Duration,
-                                                Done<v1::ExecuteResponse>) override {
-    return nullptr;
-  }
-  std::shared_ptr<StoreLink::Call> StartAwait(v1::AwaitRequest, absl::Duration,
-                                              Done<v1::AwaitResponse>) override {
-    return nullptr;
-  }
-  std::shared_ptr<ParkStream> OpenPark() override DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    auto stream = std::make_shared<Stream>();
-    streams_.push_back(stream);
-    asked_.NotifyAll();
-    while (streams_.size() < 2 && asked_.WaitFor(mu_, kLinkPatience)) {
-    }
-    return stream;
-  }
-  size_t open() DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    return std::count_if(streams_.begin(), streams_.end(),
-                         [](const auto& stream) { return !stream->closed(); });
-  }
-
- private:
-  Mutex mu_;
-  CondVar asked_;
-  std::vector<std::shared_ptr<Stream>> streams_ DP_GUARDED_BY(mu_);
-};
-
-TEST(GrpcStoreLinkThreadsTest, TwoThatBeginToWaitAtOnceShareOneStreamAndItsEnd) {
-  TwoAtOnce connection;
-  Ends ends;
-  std::optional<GrpcStoreLink> link(std::in_place, connection,
-                                    GrpcStoreLink::Options{.job = JobId(1), .incarnation = 7});
-  {
-    std::jthread one([&] { link->Await({StoreGet{"one"}}, {}, ends.Of("one")); });
-    std::jthread two([&] { link->Await({StoreGet{"two"}}, {}, ends.Of("two")); });
-  }
-  EXPECT_EQ(connection.open(), 1u);
-  EXPECT_EQ(ends.size(), 0u);
-  link.reset();
-  EXPECT_EQ(connection.open(), 0u);
-  EXPECT_EQ(ends.size(), 2u);
 }
 
 }  // namespace

@@ -19,11 +19,6 @@ class CoordinatorTest : public CoordinatorFixture {
   static Topic WorldOf(JobId job) { return {Topic::Kind::kWorld, job.value()}; }
   static Topic AssignmentOf(WorkerId worker) { return {Topic::Kind::kAssignment, worker.value()}; }
   std::string message(const Outcome& outcome) { return std::string(outcome.status.message()); }
-
-  StoreBatch Batch(JobId job, uint64_t client, uint64_t sequence,
-                   std::vector<StoreOperation> operations) {
-    return {job, Generation(1), client, sequence, std::move(operations)};
-  }
 };
 
 TEST_F(CoordinatorTest, AJobRunsWhenItsWorldIsSealedAndSucceedsWhenAllRanksAreReleased) {
@@ -330,41 +325,6 @@ TEST_F(CoordinatorTest, NobodyJoinsAWorldThatIsClosed) {
   EXPECT_EQ(message(Join(job, 0)), "the world is closed: cancelled while starting");
 }
 
-TEST_F(CoordinatorTest, TheStoreIsDroppedWithItsGeneration) {
-  Register("node", 1);
-  const JobId job = SubmitAndRun(1);
-  EXPECT_TRUE(Apply(Batch(job, 1, 1, {StoreSet{"key", "value"}})).journal);
-  ASSERT_TRUE(coordinator_.store(job, Generation(1)).ok());
-  EXPECT_EQ(*(*coordinator_.store(job, Generation(1)))->Find("key"), "value");
-  Apply(CancelJob{job});
-  EXPECT_EQ(Apply(Batch(job, 1, 2, {StoreSet{"key", "other"}})).status.code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_FALSE(coordinator_.version({Topic::Kind::kStoreKey, job.value(), "key"}).valid());
-}
-
-TEST_F(CoordinatorTest, ARepeatedBatchGetsTheFirstAnswerAndNoSecondEffect) {
-  Register("node", 1);
-  const JobId job = SubmitAndRun(1);
-  const StoreBatch add = Batch(job, 9, 1, {StoreAdd{"counter", 5}});
-  const Outcome first = Apply(add);
-  const Outcome second = Apply(add);
-  EXPECT_EQ(std::get<std::vector<StoreResult>>(second.reply).at(0).number, 5);
-  EXPECT_TRUE(first.journal);
-  EXPECT_FALSE(second.journal);
-  EXPECT_THAT(first.changed, ElementsAre(Topic{Topic::Kind::kStoreKey, job.value(), "counter"}));
-}
-
-TEST_F(CoordinatorTest, AnElementOfAQueueIsToldOnceForEachAndThatItWasTaken) {
-  Register("node", 1);
-  const JobId job = SubmitAndRun(1);
-  const Topic element{Topic::Kind::kStoreElement, job.value(), "q"};
-  EXPECT_THAT(Apply(Batch(job, 9, 1, {StoreQueuePush{"q", "1"}, StoreQueuePush{"q", "2"}})).changed,
-              ElementsAre(element, element));
-  const Outcome popped = Apply(Batch(job, 9, 2, {StoreQueuePop{"q"}}));
-  EXPECT_TRUE(popped.journal);
-  EXPECT_THAT(popped.changed, ElementsAre(Topic{Topic::Kind::kStoreTaken, job.value(), "q"}));
-}
-
 TEST_F(CoordinatorTest, ARepeatedSubmissionAnswersTheSameJob) {
   const SubmitJob submit = {"once", {"job", 1, ""}};
   const Outcome first = Apply(submit);
@@ -397,7 +357,7 @@ TEST_F(CoordinatorTest, ReplayOfTheJournalGivesTheSameStateInANewEpoch) {
   Apply(StartEpoch{});
   Register("node", 2);
   const JobId job = SubmitAndRun(2);
-  Apply(Batch(job, 1, 1, {StoreSet{"key", "value"}}));
+  Apply(StoreBatch{job, Generation(1), 1, 1, {StoreSet{"key", "value"}}});
   Coordinator replayed;
   for (const Command& command : journal_) replayed.Apply(command);
   EXPECT_EQ(replayed.StateHash(), coordinator_.StateHash());

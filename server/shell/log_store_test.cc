@@ -4,9 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "server/shell/scratch_dir.h"
+#include "server/shell/log_store_fixture.h"
 
 namespace dp::server {
 namespace {
@@ -17,62 +15,8 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-using Kind = LogStreamKey::Kind;
 
-constexpr JobId kJob(7);
-
-LogStreamKey Stream(int rank, Kind kind = Kind::kStdout, uint64_t generation = 1) {
-  return {Generation(generation), rank, kind};
-}
-
-absl::Time Second(int second) { return absl::FromUnixSeconds(second); }
-std::vector<LogTime> At(uint64_t offset, int second) { return {{offset, Second(second)}}; }
-
-class LogStoreTest : public ::testing::Test {
- protected:
-  // Appends to a stream and returns its acknowledged end.
-  uint64_t Append(uint64_t offset, std::string data, LogStreamKey stream = Stream(0)) {
-    return Append(offset, std::move(data), {}, stream);
-  }
-  uint64_t Append(uint64_t offset, std::string data, std::vector<LogTime> times,
-                  LogStreamKey stream = Stream(0), JobId job = kJob) {
-    return Append(job, {stream, offset, std::move(data), std::move(times)});
-  }
-  uint64_t AppendGap(uint64_t offset, uint64_t size) {
-    return Append(kJob, {Stream(0), offset, "", {}, size});
-  }
-  uint64_t Append(JobId job, const LogChunk& chunk) {
-    const auto end = store_->Append(job, chunk);
-    EXPECT_TRUE(end.ok()) << end.status();
-    EXPECT_TRUE(store_->Sync().ok());
-    return end->offset;
-  }
-  LogPage Read(const LogQuery& query = {}) {
-    auto page = store_->Read(kJob, query);
-    EXPECT_TRUE(page.ok()) << page.status();
-    return *std::move(page);
-  }
-  // All text that the query gives, page after page.
-  std::string Text(LogQuery query = {}) {
-    std::string text;
-    for (int pages = 0; pages < 100; ++pages) {
-      const LogPage page = Read(query);
-      for (const LogChunk& chunk : page.chunks) text += chunk.data;
-      query.from = page.next;
-      if (page.exhausted) return text;
-    }
-    ADD_FAILURE() << "reading does not end";
-    return text;
-  }
-  // As a restart does.
-  void Reopen(const LogLimits& limits = {}) {
-    store_ = std::make_unique<LogStore>(scratch_.path() / "logs", limits);
-    store_->Measure();
-  }
-
-  const ScratchDir scratch_;
-  std::unique_ptr<LogStore> store_ = std::make_unique<LogStore>(scratch_.path() / "logs");
-};
+using LogStoreTest = LogStoreFixture;
 
 TEST_F(LogStoreTest, WhatWasAppendedIsRead) {
   EXPECT_EQ(Append(0, "one\n"), 4u);
@@ -363,104 +307,6 @@ TEST_F(LogStoreTest, StrangeFilesInItsFoldersAreLeftAlone) {
   std::ofstream(scratch_.path() / "logs" / "7" / "1" / "notes.txt") << "x";
   Reopen();
   EXPECT_EQ(Text(), "one\n");
-}
-
-// Where ranks ran, and whether all has come.
-
-const RankOutput kRank0{Generation(1), 0, "node1", "host-a", "/spool/7/1/0"};
-
-std::vector<std::pair<int, uint64_t>> Outstanding(const LogPage& page) {
-  std::vector<std::pair<int, uint64_t>> ranks;
-  for (const OutstandingOutput& each : page.outstanding) {
-    ranks.emplace_back(each.of.rank, each.stored_bytes);
-  }
-  return ranks;
-}
-
-TEST_F(LogStoreTest, LinesOfEachGenerationHaveTheHostWhereTheirRankRanThen) {
-  RankOutput moved = kRank0;
-  moved.generation = Generation(2);
-  moved.host = "host-b";
-  ASSERT_TRUE(store_->Note(kJob, {kRank0, moved}).ok());
-  Append(0, "one\n");
-  Append(0, "two\n", Stream(0, Kind::kStdout, 2));
-  Append(0, "three\n", Stream(1));
-  Reopen();
-  const LogPage page = Read();
-  ASSERT_EQ(page.chunks.size(), 3u);
-  EXPECT_EQ(page.chunks[0].host, "host-a");
-  EXPECT_EQ(page.chunks[1].host, "");  // nobody said, as in an older release
-  EXPECT_EQ(page.chunks[2].host, "host-b");
-}
-
-TEST_F(LogStoreTest, ARankWhoseOutputIsNotWholeIsOutstandingOnceTheQueryIsFinished) {
-  ASSERT_TRUE(store_->Note(kJob, {kRank0}).ok());
-  Append(0, "one\n");
-  Append(0, "{}\n", Stream(0, Kind::kMetrics));
-  EXPECT_THAT(Outstanding(Read()), IsEmpty());
-  Reopen();
-  const LogPage page = Read({.finished = true});
-  EXPECT_THAT(Outstanding(page), ElementsAre(std::pair(0, 4)));
-  EXPECT_EQ(page.outstanding.at(0).of.spool, kRank0.spool);
-  EXPECT_EQ(page.outstanding.at(0).of.generation, Generation(1));
-  RankOutput whole = kRank0;
-  whole.whole = true;
-  ASSERT_TRUE(store_->Note(kJob, {whole}).ok());
-  EXPECT_THAT(Outstanding(Read({.finished = true})), IsEmpty());
-  Reopen();
-  EXPECT_THAT(Outstanding(Read({.finished = true})), IsEmpty());
-}
-
-TEST_F(LogStoreTest, OnlyWhatAQueryAsksForIsOutstanding) {
-  RankOutput later = kRank0, silent = kRank0;
-  later.generation = Generation(2);
-  later.rank = 1;
-  silent.rank = 2;
-  silent.spool = "";  // of a daemon that does not tell the end
-  ASSERT_TRUE(store_->Note(kJob, {kRank0, later, silent}).ok());
-  EXPECT_THAT(Outstanding(Read({.finished = true, .without_lines = true})),
-              ElementsAre(std::pair(0, 0), std::pair(1, 0)));
-  EXPECT_THAT(Outstanding(Read({.ranks = {1}, .finished = true})), ElementsAre(std::pair(1, 0)));
-  EXPECT_THAT(Outstanding(Read({.since_generation = Generation(2), .finished = true})),
-              ElementsAre(std::pair(1, 0)));
-  EXPECT_THAT(Outstanding(Read({.generation = Generation(1), .finished = true})),
-              ElementsAre(std::pair(0, 0)));
-}
-
-TEST_F(LogStoreTest, NoMoreThanSoManyRanksAreToldButAllAreCounted) {
-  std::vector<RankOutput> ranks(kOutstandingMax + 1, kRank0);
-  for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].rank = static_cast<int>(rank);
-  ASSERT_TRUE(store_->Note(kJob, ranks).ok());
-  const LogPage page = Read({.finished = true});
-  EXPECT_EQ(page.outstanding.size(), kOutstandingMax);
-  EXPECT_EQ(page.outstanding_ranks, kOutstandingMax + 1);
-}
-
-TEST_F(LogStoreTest, WhatAppendsFindNoRoomForIsOutstandingAllTheSame) {
-  Reopen({.disk_reserve = ~uint64_t{0}});
-  ASSERT_TRUE(store_->Note(kJob, {kRank0}).ok());
-  EXPECT_FALSE(store_->Append(kJob, {Stream(0), 0, "one\n"}).ok());
-  EXPECT_THAT(Outstanding(Read({.finished = true})), ElementsAre(std::pair(0, 0)));
-}
-
-TEST_F(LogStoreTest, ATornLineOfTheRosterIsForgottenAndWrittenOver) {
-  RankOutput other = kRank0;
-  other.rank = 1;
-  ASSERT_TRUE(store_->Note(kJob, {kRank0, other}).ok());
-  const auto file = scratch_.path() / "logs" / "7" / "1" / "ranks";
-  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 3);
-  Reopen();
-  EXPECT_THAT(Outstanding(Read({.finished = true})), ElementsAre(std::pair(0, 0)));
-  ASSERT_TRUE(store_->Note(kJob, {other}).ok());
-  Reopen();
-  EXPECT_THAT(Outstanding(Read({.finished = true})), ElementsAre(std::pair(0, 0), std::pair(1, 0)));
-}
-
-TEST_F(LogStoreTest, ADroppedJobsRosterGoesWithItsLines) {
-  ASSERT_TRUE(store_->Note(kJob, {kRank0}).ok());
-  ASSERT_TRUE(store_->Drop(kJob).ok());
-  EXPECT_THAT(Outstanding(Read({.finished = true})), IsEmpty());
-  EXPECT_THAT(store_->Stored(), IsEmpty());
 }
 
 }  // namespace

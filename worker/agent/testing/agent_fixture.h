@@ -1,0 +1,109 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/testing/notify_listener.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/testing/fake_coordinator.h"
+#include "worker/agent/testing/fake_gpu.h"
+#include "worker/agent/testing/fake_runner.h"
+#include "worker/agent/testing/fifo.h"
+
+namespace dp::worker {
+
+inline v1::AssignedRank ARank(int rank, bool stop = false) {
+  v1::AssignedRank assigned;
+  assigned.set_rank(rank);
+  assigned.set_slot(rank);
+  assigned.set_stop(stop);
+  assigned.mutable_spec()->mutable_grace()->set_nanos(1'000'000);
+  return assigned;
+}
+
+// A daemon whose coordinator and processes the test plays.
+class AgentFixture : public testing::Test {
+ protected:
+  ~AgentFixture() override {
+    if (!running_.joinable()) return;
+    events_.Tell(ShutdownWanted{});
+    events_.Tell(ShutdownWanted{});
+    (void)AwaitEnd();  // the tests that care have asked already
+  }
+
+  void Run(const std::string& name = "") {
+    AgentOptions options{.name = name,
+                         .host_name = "host",
+                         .slots = 2,
+                         .state_dir = directory_.path(),
+                         .left_overs_max = left_overs_max_,
+                         .rank_host = {.coordinator = "c:1", .trainer = "/trainer"},
+                         .address = [] { return std::string("10.0.0.9"); },
+                         .notify = &notify_,
+                         .coordinator_probe = probe_,
+                         .slot_devices = {{{"a", "GPU 0 (a)"}}, {}},
+                         .device_memory = memory_,
+                         .device_limits = device_limits_,
+                         .gpus = gpus_,
+                         .gpus_read_every = absl::Milliseconds(1),
+                         .seed = 42};
+    agent_.emplace(std::move(options), coordinator_, coordinator_, runner_, events_,
+                   Clock::System());
+    running_ = std::jthread([this] { result_ = agent_->Run(); });
+  }
+
+  void RunRankZero() {
+    Run();
+    EXPECT_EQ(coordinator_.NextHeard(), "register a");
+    coordinator_.Assign({ARank(0)});
+    EXPECT_EQ(runner_.NextOrder(), "start 0");
+    runner_.Tell(0, ProcessStarted{100});
+    EXPECT_EQ(coordinator_.NextHeard(), "rank 0 started");
+  }
+
+  void End(int rank, int code) {
+    runner_.Tell(rank, ProcessExited{{Exit::How::kCode, code}});
+    runner_.Tell(rank, ProcessGone{});
+  }
+
+  void AwaitRemovedSpool() {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (std::filesystem::exists(spool_.path(v1::LOG_STREAM_STDOUT))) {
+      ASSERT_LT(absl::Now(), deadline);
+      std::this_thread::yield();
+    }
+  }
+
+  absl::Status AwaitEnd() {
+    running_.join();
+    coordinator_.CancelAll();
+    agent_.reset();
+    return result_;
+  }
+
+  TemporaryDirectory directory_;
+  NotifyListener manager_;
+  NotifySocket notify_{manager_.name(), absl::Minutes(1)};
+  const LogSpool spool_{directory_.path(), {JobId(1), Generation(1), 0}};
+  Events events_;
+  FakeCoordinator coordinator_;
+  FakeRunner runner_{events_};
+  FakeMemory gpu_;
+  DeviceMemorySource* memory_ = nullptr;
+  FakeGpus readings_;
+  GpuReader* gpus_ = nullptr;
+  ListenerProbe* probe_ = nullptr;
+  size_t left_overs_max_ = kLeftOversMax;
+  SlotDevices::Limits device_limits_{.patience = absl::Hours(1),
+                                     .ask_every = absl::Milliseconds(1),
+                                     .ask_unfit_every = absl::Milliseconds(1)};
+  std::optional<Agent> agent_;
+  absl::Status result_;
+  std::jthread running_;
+};
+
+}  // namespace dp::worker
