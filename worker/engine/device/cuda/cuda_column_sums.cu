@@ -9,20 +9,27 @@ namespace {
 // A block's threads lie `across` by `down`: each across has its columns, each down takes every
 // down-th row. Fewer columns leave more rows to a block.
 int AcrossFor(int64_t columns, int width) {
-  int across = 4;
+  int across = 1;
   while (across < kWarpThreads && across * width < columns) across *= 2;
   return across;
 }
 
-// Blocks that fill any card of today, and rows that make a block worth its start.
+// Blocks that fill any card of today, and rows that make a block worth its start: so many of each
+// thread. Few chunks are soon added up, and one needs no second launch.
 constexpr int64_t kBlocksWanted = 528;
-constexpr int64_t kRowsLeast = 64;
+constexpr int64_t kRowsOfThreadLeast = 8;
 
-// By the columns of the widest tile, so that the cut does not depend on how they are loaded.
+// By the columns of the widest tile, so that the cut does not depend on how they are loaded. A
+// matrix that one block has done in the time of a launch is not cut.
+constexpr int kWidest = 8;
+constexpr int64_t kRowsOfThreadUncut = 16;
+
 Chunks ChunksOf(Matrix shape) {
-  const int64_t tiles = DivideUp(shape.columns, kWarpThreads * 8);
+  const int64_t tiles = DivideUp(shape.columns, kWarpThreads * kWidest);
   const int64_t most = DivideUp(kBlocksWanted, tiles);
-  return CutRows(shape.rows, kRowsLeast, most);
+  const int64_t down = kBlockThreads / AcrossFor(shape.columns, kWidest);
+  if (shape.rows <= kRowsOfThreadUncut * down) return {shape.rows, 1};
+  return CutRows(shape.rows, kRowsOfThreadLeast * down, most);
 }
 
 template <typename T>
@@ -34,24 +41,66 @@ struct ColumnSumsInput {
   T* gradient;        // takes `in` behind that ReLU
 };
 
-// The values of N columns of a row, behind the ReLU where there is one.
-template <int N, typename T>
-__device__ Vector<T, N> RowOf(const ColumnSumsInput<T>& input, int64_t first) {
-  auto value = Vector<T, N>::Load(input.in + first);
-  if (input.relu_out == nullptr) return value;
-  const auto out = Vector<T, N>::Load(input.relu_out + first);
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    if (!(out.values[i] > 0.0f)) value.values[i] = 0.0f;
+// Rows of a thread that are loaded at once: what passes a ReLU is written where it was read, so
+// that a load behind that write would wait for it.
+constexpr int kAhead = 4;
+constexpr int kBlocksTogether = 3;
+
+// N columns of a row as they lie in memory; kRelu: behind a ReLU.
+template <int N, bool kRelu, typename T>
+struct RowPart {
+  Packed<T, N> in;
+  Packed<T, kRelu ? N : 1> relu_out;
+
+  __device__ static RowPart Load(const ColumnSumsInput<T>& input, int64_t first) {
+    RowPart part;
+    part.in = Packed<T, N>::Load(input.in + first);
+    if constexpr (kRelu) part.relu_out = Packed<T, N>::Load(input.relu_out + first);
+    return part;
   }
-  value.Store(input.gradient + first);
-  return value;
+
+  __device__ Vector<T, N> Pass(const ColumnSumsInput<T>& input, int64_t first) const {
+    auto value = in.Unpacked();
+    if constexpr (kRelu) {
+      const auto out = relu_out.Unpacked();
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        if (!(out.values[i] > 0.0f)) value.values[i] = 0.0f;
+      }
+      value.Store(input.gradient + first);
+    }
+    return value;
+  }
+};
+
+// Adds up every `step`-th row from `row` to `end`, first to last.
+template <int N, bool kRelu, typename T>
+__device__ Vector<T, N> SumOfRows(const ColumnSumsInput<T>& input, int64_t column, int64_t row,
+                                  int64_t end, int step) {
+  Vector<T, N> total = {};
+  for (; row < end; row += kAhead * step) {
+    RowPart<N, kRelu, T> parts[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const int64_t at = row + k * step;
+      if (at < end) parts[k] = RowPart<N, kRelu, T>::Load(input, at * input.shape.columns + column);
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const int64_t at = row + k * step;
+      if (at >= end) break;
+      const auto value = parts[k].Pass(input, at * input.shape.columns + column);
+#pragma unroll
+      for (int i = 0; i < N; ++i) total.values[i] += value.values[i];
+    }
+  }
+  return total;
 }
 
 // Block (x, y) sums tile x of the columns over chunk y of the rows. With one chunk these are the
 // results; else rows of chunk sums, for another launch to add up.
-template <int N, typename T>
-__global__ void __launch_bounds__(kBlockThreads)
+template <int N, bool kRelu, typename T>
+__global__ void __launch_bounds__(kBlockThreads, kBlocksTogether)
     ColumnSumsKernel(ColumnSumsInput<T> input, bool accumulate, SplitSums sums) {
   __shared__ float partial[kBlockThreads * N];  // down x across N
   const int across = blockDim.x;
@@ -60,18 +109,13 @@ __global__ void __launch_bounds__(kBlockThreads)
   const int64_t column = tile + threadIdx.x * N;
   const int64_t begin = blockIdx.y * input.rows_per_chunk;
   const int64_t end = min(begin + input.rows_per_chunk, input.shape.rows);
-  float total[N] = {};
+  Vector<T, N> total = {};
   if (column < input.shape.columns) {
-#pragma unroll 4
-    for (int64_t row = begin + threadIdx.y; row < end; row += down) {
-      const auto value = RowOf<N>(input, row * input.shape.columns + column);
-#pragma unroll
-      for (int i = 0; i < N; ++i) total[i] += value.values[i];
-    }
+    total = SumOfRows<N, kRelu>(input, column, begin + threadIdx.y, end, down);
   }
   const int thread = threadIdx.y * across + threadIdx.x;
 #pragma unroll
-  for (int i = 0; i < N; ++i) partial[thread * N + i] = total[i];
+  for (int i = 0; i < N; ++i) partial[thread * N + i] = total.values[i];
   __syncthreads();
   const int64_t mine = tile + thread;
   if (thread >= across * N || mine >= input.shape.columns) return;
@@ -89,7 +133,11 @@ cudaError_t LaunchColumnSums(cudaStream_t stream, const ColumnSumsInput<T>& inpu
   const int across = AcrossFor(input.shape.columns, N);
   const dim3 grid(BlocksFor(input.shape.columns, across * N), static_cast<unsigned>(chunks));
   const dim3 block(across, kBlockThreads / across);
-  return Launch(stream, {grid, block}, ColumnSumsKernel<N, T>, input, accumulate, sums);
+  const Grid blocks = {grid, block};
+  if (input.relu_out == nullptr) {
+    return Launch(stream, blocks, ColumnSumsKernel<N, false, T>, input, accumulate, sums);
+  }
+  return Launch(stream, blocks, ColumnSumsKernel<N, true, T>, input, accumulate, sums);
 }
 
 // Both stages. Rows that are no multiple of 16 bytes are loaded one by one.

@@ -31,29 +31,34 @@ CpuTwin PoolingTwin(PoolingShape shape, bool relu_gradient) {
 }
 
 TYPED_TEST(CudaImageTest, MaxPoolIsTheCpus) {
-  for (const PoolingShape shape :
-       {PoolingShape{3, 16, 28, 28, 2, 2}, PoolingShape{2, 3, 9, 7, 3, 2},
-        PoolingShape{2, 4, 10, 11, 3, 1}, PoolingShape{1, 5, 8, 8, 2, 3}}) {
-    for (bool relu : {false, true}) {
-      const int64_t in_places = int64_t{shape.in_rows} * shape.in_columns;
-      const int64_t out_places = int64_t{shape.out_rows()} * shape.out_columns();
-      auto in = RandomValues<TypeParam>(shape.in_size(), 1);
-      if (relu) {
-        for (float& value : in) value = std::max(value, 0.0f);
+  for (PoolingShape shape : {PoolingShape{3, 16, 28, 28, 2, 2}, PoolingShape{2, 3, 9, 7, 3, 2},
+                             PoolingShape{2, 4, 10, 11, 3, 1}, PoolingShape{1, 5, 8, 8, 2, 3}}) {
+    for (const bool relu : {false, true}) {
+      for (const bool plain : {false, true}) {
+        shape.plain = plain;
+        const int64_t in_places = int64_t{shape.in_rows} * shape.in_columns;
+        const int64_t out_places = int64_t{shape.out_rows()} * shape.out_columns();
+        const auto out_order = [&](const std::vector<float>& values) {
+          return plain ? values : ChannelsLast(values, shape.channels, out_places);
+        };
+        auto in = RandomValues<TypeParam>(shape.in_size(), 1);
+        if (relu) {
+          for (float& value : in) value = std::max(value, 0.0f);
+        }
+        const auto out_gradient = RandomValues<TypeParam>(shape.out_size(), 2);
+        CpuTwin twin = PoolingTwin(shape, relu);
+        const auto device_in = OnDevice<TypeParam>(ChannelsLast(in, shape.channels, in_places));
+        const auto device_gradient = OnDevice<TypeParam>(out_order(out_gradient));
+        DeviceArray<TypeParam> out(shape.out_size()), in_gradient(shape.in_size());
+        DeviceArray<uint8_t> places(shape.out_size());
+        this->Finish(
+            MaxPoolForward(this->stream(), device_in.data(), shape, out.data(), places.data()));
+        EXPECT_EQ(out.ReadFloats(), out_order(twin.Forward(in, {})));
+        this->Finish(MaxPoolBackward(this->stream(), device_gradient.data(), places.data(),
+                                     relu ? out.data() : nullptr, shape, in_gradient.data()));
+        ExpectNear(in_gradient,
+                   ChannelsLast(twin.Backward(out_gradient), shape.channels, in_places));
       }
-      const auto out_gradient = RandomValues<TypeParam>(shape.out_size(), 2);
-      CpuTwin twin = PoolingTwin(shape, relu);
-      const auto device_in = OnDevice<TypeParam>(ChannelsLast(in, shape.channels, in_places));
-      const auto device_gradient =
-          OnDevice<TypeParam>(ChannelsLast(out_gradient, shape.channels, out_places));
-      DeviceArray<TypeParam> out(shape.out_size()), in_gradient(shape.in_size());
-      DeviceArray<uint8_t> places(shape.out_size());
-      this->Finish(
-          MaxPoolForward(this->stream(), device_in.data(), shape, out.data(), places.data()));
-      EXPECT_EQ(out.ReadFloats(), ChannelsLast(twin.Forward(in, {}), shape.channels, out_places));
-      this->Finish(MaxPoolBackward(this->stream(), device_gradient.data(), places.data(),
-                                   relu ? out.data() : nullptr, shape, in_gradient.data()));
-      ExpectNear(in_gradient, ChannelsLast(twin.Backward(out_gradient), shape.channels, in_places));
     }
   }
 }

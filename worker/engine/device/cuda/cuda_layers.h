@@ -114,9 +114,11 @@ struct Convolve {
   bool relu;
   ArrayId out;
 };
+// `plain`: what it gives, and the gradient of that, in PyTorch's order, for the flatten behind it.
 struct Pool {
   Window window;
   ArrayId in, places, out;
+  bool plain;
 };
 struct Apply {
   Function function;
@@ -200,6 +202,7 @@ struct ConvolutionInputGradient {
 struct PoolGradient {
   Window window;
   ArrayId out_gradient, places, relu_out, in_gradient;
+  bool plain;
 };
 // `in` is Norm's sum. in_gradient includes `shortcut`, where there is one.
 struct NormGradient {

@@ -52,7 +52,9 @@ std::string Describe(const OperationKind& kind) {
           [](const op::Convolve& o) {
             return Words({"convolve", If(o.bias != kNone, "bias"), If(o.relu, "relu")});
           },
-          [](const op::Pool&) { return std::string("pool"); },
+          [](const op::Pool& o) {
+            return Words({"pool", If(o.plain, "plain")});
+          },
           [](const op::Apply& o) { return Text(o.function); },
           [](const op::Sum&) { return std::string("sum"); },
           [](const op::Drop&) { return std::string("drop"); },
@@ -86,7 +88,8 @@ std::string Describe(const OperationKind& kind) {
             return std::string("convolution input gradient");
           },
           [](const op::PoolGradient& o) {
-            return Words({"pool", If(o.relu_out != kNone, "relu"), "gradient"});
+            return Words(
+                {"pool", If(o.plain, "plain"), If(o.relu_out != kNone, "relu"), "gradient"});
           },
           [](const op::NormGradient& o) {
             return Words({"norm", If(o.shortcut != kNone, "shortcut"), "gradient"});

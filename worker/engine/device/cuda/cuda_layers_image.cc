@@ -40,7 +40,7 @@ void LayerPlanner::PlanConvolution(const Window& window, size_t i, ValueId in, s
     ArrayId gradient = TakeGradient(given);
     if (relu_gradient) {
       gradient = ReluBiasGradient(out, gradient, rows, window.out, bias);
-    } else if (bias != kNone) {
+    } else if (bias != kNone && !values_[given].bias_summed) {
       Emit(op::BiasGradient{kNone, gradient, rows, window.out, bias}, {gradient}, {bias});
     }
     const ArrayId in_order = ordered || bfloat16() ? NewActivation(weights) : kNone;
@@ -58,24 +58,41 @@ size_t LayerPlanner::PlanKind(const model::MaxPool2d& pool, size_t i, ValueId in
   const model::Shape& shape = layers_[i].in;
   const Window window = {batch(),  shape[1],    shape[2],    shape[0],
                          shape[0], pool.kernel, pool.stride, 0};
-  const bool relu = i >= 2 && IsKind<model::Relu>(i - 1) && IsKind<model::Conv2d>(i - 2) &&
-                    Chained(i - 1) && Chained(i - 2);
+  const bool relu = FollowsConvolutionAndRelu(i);
   const ArrayId from = values_[in].array;
   const ArrayId out = NewActivation(batch() * model::ElementCount(layers_[i].out));
   const ArrayId places = NewArray(Stored::kByte, program_.arrays[out].size);
   const ValueId given = NewValue(out, layers_[i].out, values_[in].needs_gradient);
+  const bool plain = values_[given].channels_last() && Chained(i) && IsKind<model::Flatten>(i + 1);
+  values_[given].plain = plain;
   Give(i, given);
-  Emit(op::Pool{window, from, places, out}, {from, places, out});
+  Emit(op::Pool{window, from, places, out, plain}, {from, places, out});
   backward_.push_back([=, this] {
     if (!values_[in].needs_gradient) return;
     const ArrayId gradient = TakeGradient(given);
     const ArrayId in_gradient = NewActivation(SizeOf(in));
-    const ArrayId relu_out = relu ? out : kNone;
-    Emit(op::PoolGradient{window, gradient, places, relu_out, in_gradient},
+    const bool passed = relu && !plain && PassReluOfPooled(i, out, gradient);
+    values_[in].bias_summed = passed;
+    const ArrayId relu_out = relu && !passed ? out : kNone;
+    Emit(op::PoolGradient{window, gradient, places, relu_out, in_gradient, plain},
          {gradient, places, relu_out, in_gradient});
     AddGradient(in, in_gradient);
   });
   return 1;
+}
+
+bool LayerPlanner::FollowsConvolutionAndRelu(size_t i) const {
+  return i >= 2 && IsKind<model::Relu>(i - 1) && IsKind<model::Conv2d>(i - 2) && Chained(i - 1) &&
+         Chained(i - 2);
+}
+
+bool LayerPlanner::PassReluOfPooled(size_t i, ArrayId out, ArrayId gradient) {
+  const int bias = ParameterOf(layers_[i - 2].name + ".bias");
+  if (bias == kNone || !Free(gradient)) return false;
+  const int64_t channels = layers_[i].out[0];
+  const int64_t rows = batch() * model::ElementCount(layers_[i].out) / channels;
+  Emit(op::BiasGradient{out, gradient, rows, channels, bias}, {out, gradient}, {bias});
+  return true;
 }
 
 size_t LayerPlanner::PlanKind(const model::Flatten&, size_t i, ValueId in) {

@@ -31,12 +31,14 @@ class LayerPlanner {
     // The input of the GELU that gave it, where the gradient may go through that with a product.
     ArrayId gelu = kNone;
     bool through_gelu = false;  // `gradients` are of `gelu`
+    bool bias_summed = false;   // the gradient of the bias that gave it is complete
+    bool plain = false;         // in PyTorch's order, whatever the shape
     // Sums to the gradient of the value when all its readers have been passed.
     std::vector<ArrayId> gradients;
 
     // Whether memory has another order than PyTorch's.
     bool channels_last() const {
-      return shape.size() == 3 && shape[0] > 1 && shape[1] * shape[2] > 1;
+      return !plain && shape.size() == 3 && shape[0] > 1 && shape[1] * shape[2] > 1;
     }
     int64_t places() const { return shape.size() == 3 ? shape[1] * shape[2] : 1; }
     int64_t channels() const { return channels_last() ? shape[0] : 1; }
@@ -99,6 +101,11 @@ class LayerPlanner {
   size_t PlanKind(const model::Gelu&, size_t i, ValueId in);
   size_t PlanFunction(Function function, size_t i, ValueId in);
   size_t PlanKind(const model::MaxPool2d& pool, size_t i, ValueId in);
+  // Whether pooling layer `i` is the only reader of a ReLU, which is that of a convolution.
+  bool FollowsConvolutionAndRelu(size_t i) const;
+  // Takes the gradient of such a pooling's output through the ReLU, and sums the convolution's bias
+  // there, where elements are fewest: each goes to one place before the pooling. Says whether.
+  bool PassReluOfPooled(size_t i, ArrayId out, ArrayId gradient);
   size_t PlanKind(const model::Flatten&, size_t i, ValueId in);
 
   // Of one order already, it is the same array under another shape.

@@ -43,17 +43,16 @@ TEST(CudaLayersTest, AnMlpIsOneOperationALinearLayer) {
 }
 
 TEST(CudaLayersTest, ACnnFusesConvolutionBiasAndReluAndPoolsTheRelusGradient) {
-  EXPECT_THAT(
-      Lines(PlanImages(model::CnnPreset(), {1, 28, 28}, kOfFour)),
-      ElementsAre("convolve bias relu", "pool", "order weight", "convolve bias relu", "pool",
-                  "transpose", "linear bias relu", "linear bias", "cross entropy in place",
-                  "linear weight bias gradient linear9.bias linear9.weight",
-                  "linear input gradient", "relu bias gradient linear7.bias",
-                  "linear weight gradient linear7.weight", "linear input gradient", "transpose",
-                  "pool relu gradient", "bias gradient conv2d3.bias",
-                  "convolution weight gradient conv2d3.weight", "convolution input gradient",
-                  "pool relu gradient", "bias gradient conv2d0.bias",
-                  "convolution weight gradient conv2d0.weight"));
+  EXPECT_THAT(Lines(PlanImages(model::CnnPreset(), {1, 28, 28}, kOfFour)),
+              ElementsAre("convolve bias relu", "pool", "order weight", "convolve bias relu",
+                          "pool plain", "linear bias relu", "linear bias", "cross entropy in place",
+                          "linear weight bias gradient linear9.bias linear9.weight",
+                          "linear input gradient", "relu bias gradient linear7.bias",
+                          "linear weight gradient linear7.weight", "linear input gradient",
+                          "pool plain relu gradient", "bias gradient conv2d3.bias",
+                          "convolution weight gradient conv2d3.weight",
+                          "convolution input gradient", "relu bias gradient conv2d0.bias",
+                          "pool gradient", "convolution weight gradient conv2d0.weight"));
 }
 
 const std::vector<model::LayerSpec> kOneBlock =
@@ -122,6 +121,19 @@ TEST(CudaLayersTest, AGradientThatAnotherLayerWaitsForIsNotOverwritten) {
                                    {"", model::Linear{.out = 3}}},
                                   {1, 4, 4}, kOfFour);
   EXPECT_THAT(Describe(program), HasSubstr("relu gradient\nbias gradient linear2.bias\n"));
+}
+
+// What reads the pooling beside the flatten wants channels last.
+TEST(CudaLayersTest, APoolingThatIsReadTwiceIsTransposedForTheFlatten) {
+  const auto program = PlanImages({{"", model::Conv2d{.out = 4, .kernel = 3, .padding = 1}},
+                                   {"pool", model::MaxPool2d{.kernel = 2}},
+                                   {"same", model::Conv2d{.out = 4, .kernel = 1}},
+                                   {"", model::Add{"pool"}},
+                                   {"", model::Flatten{}},
+                                   {"", model::Linear{.out = 3}}},
+                                  {1, 8, 8}, kOfFour);
+  EXPECT_THAT(Describe(program), HasSubstr("\npool\n"));
+  EXPECT_THAT(Describe(program), HasSubstr("\ntranspose\nlinear bias\n"));
 }
 
 TEST(CudaLayersTest, AModelWithoutParametersHasNoBackward) {

@@ -16,13 +16,14 @@ namespace {
 
 Matrices ShapeOf(const MatrixRun& run) { return {run.count, run.rows, run.columns}; }
 
-PoolingShape PoolingOf(const Window& w) {
+PoolingShape PoolingOf(const Window& w, bool plain) {
   return {.samples = w.samples,
           .channels = w.in,
           .in_rows = static_cast<int>(w.rows),
           .in_columns = static_cast<int>(w.columns),
           .kernel = static_cast<int>(w.kernel),
-          .stride = static_cast<int>(w.stride)};
+          .stride = static_cast<int>(w.stride),
+          .plain = plain};
 }
 
 template <typename T>
@@ -119,7 +120,8 @@ MadeOperation OperationMaker<T>::operator()(const op::Pool& o) const {
                                                  kPoolingKernelMax, "; one of the model's is ",
                                                  o.window.kernel));
   }
-  return MakeLaunch([shape = PoolingOf(o.window), in = array<T>(o.in), out = array<T>(o.out),
+  return MakeLaunch([shape = PoolingOf(o.window, o.plain), in = array<T>(o.in),
+                     out = array<T>(o.out),
                      places = array<uint8_t>(o.places)](cudaStream_t stream) {
     return MaxPoolForward<T>(stream, in, shape, out, places);
   });
@@ -127,7 +129,7 @@ MadeOperation OperationMaker<T>::operator()(const op::Pool& o) const {
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::PoolGradient& o) const {
-  return MakeLaunch([shape = PoolingOf(o.window), gradient = array<T>(o.out_gradient),
+  return MakeLaunch([shape = PoolingOf(o.window, o.plain), gradient = array<T>(o.out_gradient),
                      places = array<uint8_t>(o.places), relu_out = array<T>(o.relu_out),
                      in_gradient = array<T>(o.in_gradient)](cudaStream_t stream) {
     return MaxPoolBackward<T>(stream, gradient, places, relu_out, shape, in_gradient);

@@ -1,23 +1,69 @@
-#include "worker/engine/device/cuda/cuda_for_each.h"
 #include "worker/engine/device/cuda/cuda_pooling.h"
+
+#include <algorithm>
+
+#include "worker/engine/device/cuda/cuda_for_each.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
+
+// Places are found by division, which is slow of 64 bits: a launch has no more samples than that
+// 32 count their elements.
 
 namespace dp::engine::cuda {
 namespace {
 
-// An element of images with channels last.
+// Some neighbouring channels of a pixel.
 struct Place {
-  int64_t sample;
+  int sample;
   int row;
   int column;
-  int64_t channel;
+  int channel;  // the first
 };
 
-__device__ Place PlaceOf(int64_t element, int64_t channels, int rows, int columns) {
-  const int64_t pixel = element / channels;
-  const int64_t line = pixel / columns;
-  return {line / rows, static_cast<int>(line % rows), static_cast<int>(pixel % columns),
-          element % channels};
+// The place of group `group` of N channels in images of `rows` x `columns`. Threads that are
+// neighbours have neighbours in memory: channels, or pixels where outputs are in plain order.
+template <int N>
+__device__ Place PlaceOf(int group, const PoolingShape& shape, int rows, int columns) {
+  const int groups = static_cast<int>(shape.channels) / N;
+  const int pixels = rows * columns;
+  const int inner = shape.plain ? pixels : groups;
+  const int middle = shape.plain ? groups : pixels;
+  const int outside = group / inner;
+  const int at_inner = group % inner;
+  const int at_middle = outside % middle;
+  const int pixel = shape.plain ? at_inner : at_middle;
+  const int of_channels = shape.plain ? at_middle : at_inner;
+  return {outside / middle, pixel / columns, pixel % columns, of_channels * N};
+}
+
+// Where N channels of an output pixel lie.
+struct OutPlace {
+  int first;
+  int step;  // from a channel to the next
+
+  __device__ OutPlace(const PoolingShape& shape, const Place& at) {
+    const int pixel = at.row * shape.out_columns() + at.column;
+    const int pixels = shape.out_rows() * shape.out_columns();
+    const int channels = static_cast<int>(shape.channels);
+    first = shape.plain ? (at.sample * channels + at.channel) * pixels + pixel
+                        : (at.sample * pixels + pixel) * channels + at.channel;
+    step = shape.plain ? pixels : 1;
+  }
+};
+
+template <int N, typename T>
+__device__ Vector<T, N> LoadOut(const T* from, const OutPlace& at) {
+  if (at.step == 1) return Vector<T, N>::Load(from + at.first);
+  Vector<T, N> vector;
+#pragma unroll
+  for (int i = 0; i < N; ++i) vector.values[i] = ToFloat(from[at.first + i * at.step]);
+  return vector;
+}
+
+template <int N, typename T>
+__device__ void StoreOut(const Vector<T, N>& vector, const OutPlace& at, T* to) {
+  if (at.step == 1) return vector.Store(to + at.first);
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[at.first + i * at.step] = FromFloat<T>(vector.values[i]);
 }
 
 // N neighbouring channels of one output pixel: channels are a multiple of N.
@@ -30,27 +76,33 @@ struct ForwardOf {
 
   template <int N>
   __device__ void At(int64_t first) const {
-    const Place at = PlaceOf(first, shape.channels, shape.out_rows(), shape.out_columns());
-    const int64_t corner =
-        ((at.sample * shape.in_rows + int64_t{at.row} * shape.stride) * shape.in_columns +
-         int64_t{at.column} * shape.stride) *
-            shape.channels +
-        at.channel;
-    auto largest = Vector<T, N>::Load(in + corner);
+    const Place at =
+        PlaceOf<N>(static_cast<int>(first) / N, shape, shape.out_rows(), shape.out_columns());
+    const int channels = static_cast<int>(shape.channels);
+    const T* corner = in +
+                      ((at.sample * shape.in_rows + at.row * shape.stride) * shape.in_columns +
+                       at.column * shape.stride) *
+                          channels +
+                      at.channel;
+    auto largest = Vector<T, N>::Load(corner);
     uint8_t place[N] = {};
-    for (int k = 1; k < shape.kernel * shape.kernel; ++k) {
-      const int64_t pixel = int64_t{k / shape.kernel} * shape.in_columns + k % shape.kernel;
-      const auto value = Vector<T, N>::Load(in + corner + pixel * shape.channels);
+    for (int row = 0; row < shape.kernel; ++row) {
+      for (int column = row == 0 ? 1 : 0; column < shape.kernel; ++column) {
+        const int k = row * shape.kernel + column;
+        const int pixel = row * shape.in_columns + column;
+        const auto value = Vector<T, N>::Load(corner + pixel * channels);
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        if (!(value.values[i] > largest.values[i])) continue;
-        largest.values[i] = value.values[i];
-        place[i] = static_cast<uint8_t>(k);
+        for (int i = 0; i < N; ++i) {
+          if (!(value.values[i] > largest.values[i])) continue;
+          largest.values[i] = value.values[i];
+          place[i] = static_cast<uint8_t>(k);
+        }
       }
     }
-    largest.Store(out + first);
+    const OutPlace to(shape, at);
+    StoreOut(largest, to, out);
 #pragma unroll
-    for (int i = 0; i < N; ++i) places[first + i] = place[i];
+    for (int i = 0; i < N; ++i) places[to.first + i * to.step] = place[i];
   }
 };
 
@@ -65,7 +117,8 @@ struct BackwardOf {
 
   template <int N>
   __device__ void At(int64_t first) const {
-    const Place at = PlaceOf(first, shape.channels, shape.in_rows, shape.in_columns);
+    const Place at =
+        PlaceOf<N>(static_cast<int>(first) / N, shape, shape.in_rows, shape.in_columns);
     Vector<T, N> sum = {};
     const int last_row = min(at.row / shape.stride, shape.out_rows() - 1);
     const int last_column = min(at.column / shape.stride, shape.out_columns() - 1);
@@ -73,13 +126,14 @@ struct BackwardOf {
       for (int column = FirstWindow(at.column); column <= last_column; ++column) {
         const int in_window =
             (at.row - row * shape.stride) * shape.kernel + (at.column - column * shape.stride);
-        const int64_t window =
-            ((at.sample * shape.out_rows() + row) * shape.out_columns() + column) * shape.channels +
-            at.channel;
+        const OutPlace window(shape, {at.sample, row, column, at.channel});
         AddFrom<N>(window, static_cast<uint8_t>(in_window), sum);
       }
     }
-    sum.Store(in_gradient + first);
+    sum.Store(in_gradient +
+              ((at.sample * shape.in_rows + at.row) * shape.in_columns + at.column) *
+                  static_cast<int>(shape.channels) +
+              at.channel);
   }
 
   // The first window that reaches a row (or column): it begins at most kernel - 1 before.
@@ -90,13 +144,13 @@ struct BackwardOf {
 
   // Adds the gradient of windows whose largest element is at `in_window`.
   template <int N>
-  __device__ void AddFrom(int64_t window, uint8_t in_window, Vector<T, N>& sum) const {
-    const auto gradient = Vector<T, N>::Load(out_gradient + window);
+  __device__ void AddFrom(const OutPlace& window, uint8_t in_window, Vector<T, N>& sum) const {
+    const auto gradient = LoadOut<N>(out_gradient, window);
     bool passes[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) passes[i] = places[window + i] == in_window;
+    for (int i = 0; i < N; ++i) passes[i] = places[window.first + i * window.step] == in_window;
     if (relu_out != nullptr) {
-      const auto out = Vector<T, N>::Load(relu_out + window);
+      const auto out = LoadOut<N>(relu_out, window);
 #pragma unroll
       for (int i = 0; i < N; ++i) passes[i] = passes[i] && out.values[i] > 0.0f;
     }
@@ -113,13 +167,35 @@ cudaError_t ForEachChannels(cudaStream_t stream, int64_t size, int64_t channels,
   return ForEach<1>(stream, size, apply);
 }
 
+// launch(first, shape) with as many of the samples, from `first` on, as 32 bits count the inputs
+// of, until all have been. A pooling has no more outputs than inputs but where windows overlap
+// much.
+template <typename Launch>
+cudaError_t ForSamples(const PoolingShape& shape, const Launch& launch) {
+  constexpr int64_t kElementsMax = int64_t{1} << 31;
+  if (shape.samples == 0) return cudaSuccess;
+  const int64_t sample_size = shape.in_size() / shape.samples;
+  const int64_t most = std::max<int64_t>((kElementsMax - 1) / std::max<int64_t>(sample_size, 1), 1);
+  for (int64_t first = 0; first < shape.samples; first += most) {
+    PoolingShape part = shape;
+    part.samples = std::min(most, shape.samples - first);
+    const cudaError_t result = launch(first, part);
+    if (result != cudaSuccess) return result;
+  }
+  return cudaSuccess;
+}
+
 }  // namespace
 
 template <typename T>
 cudaError_t MaxPoolForward(cudaStream_t stream, const T* in, PoolingShape shape, T* out,
                            uint8_t* places) {
-  return ForEachChannels(stream, shape.out_size(), shape.channels,
-                         ForwardOf<T>{in, shape, out, places});
+  return ForSamples(shape, [&](int64_t first, const PoolingShape& part) {
+    const int64_t ins = first * (part.in_size() / part.samples);
+    const int64_t outs = first * (part.out_size() / part.samples);
+    return ForEachChannels(stream, part.out_size(), part.channels,
+                           ForwardOf<T>{in + ins, part, out + outs, places + outs});
+  });
 }
 template cudaError_t MaxPoolForward(cudaStream_t, const float*, PoolingShape, float*, uint8_t*);
 template cudaError_t MaxPoolForward(cudaStream_t, const bf16*, PoolingShape, bf16*, uint8_t*);
@@ -127,8 +203,14 @@ template cudaError_t MaxPoolForward(cudaStream_t, const bf16*, PoolingShape, bf1
 template <typename T>
 cudaError_t MaxPoolBackward(cudaStream_t stream, const T* out_gradient, const uint8_t* places,
                             const T* relu_out, PoolingShape shape, T* in_gradient) {
-  return ForEachChannels(stream, shape.in_size(), shape.channels,
-                         BackwardOf<T>{out_gradient, places, relu_out, shape, in_gradient});
+  return ForSamples(shape, [&](int64_t first, const PoolingShape& part) {
+    const int64_t ins = first * (part.in_size() / part.samples);
+    const int64_t outs = first * (part.out_size() / part.samples);
+    const BackwardOf<T> apply = {out_gradient + outs, places + outs,
+                                 relu_out == nullptr ? nullptr : relu_out + outs, part,
+                                 in_gradient + ins};
+    return ForEachChannels(stream, part.in_size(), part.channels, apply);
+  });
 }
 template cudaError_t MaxPoolBackward(cudaStream_t, const float*, const uint8_t*, const float*,
                                      PoolingShape, float*);

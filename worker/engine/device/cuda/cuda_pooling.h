@@ -13,6 +13,9 @@ struct PoolingShape {
   int in_columns = 0;
   int kernel = 0;  // at most kPoolingKernelMax
   int stride = 0;
+  // Whether outputs, their places and their gradients are in PyTorch's order, for a flatten that
+  // follows; else, as inputs always are, with channels last.
+  bool plain = false;
 
   DP_HOST_DEVICE int out_rows() const { return (in_rows - kernel) / stride + 1; }
   DP_HOST_DEVICE int out_columns() const { return (in_columns - kernel) / stride + 1; }
