@@ -155,7 +155,9 @@ for name, does in tests.items():
     if does == 'breaks':
         os.abort()
     fails = does == 'fails' or does == 'fails behind' and len(told) > 0
-    told.append({'name': name.split('.')[1], 'result': 'COMPLETED',
+    if does == 'skipped':
+        print('a_test.cc:40: Skipped\\nno CUDA device: a reason\\n')
+    told.append({'name': name.split('.')[1], 'result': 'SKIPPED' if does == 'skipped' else 'COMPLETED',
                  **({'failures': [{'failure': 'the words of ' + name}]} if fails else {})})
 open(report.removeprefix('json:'), 'w').write(json.dumps({'testsuites': [{'name': 'S', 'testsuite': told}]}))
 sys.exit(any('failures' in test for test in told))
@@ -178,7 +180,7 @@ class GoogleTestTest(unittest.TestCase):
 
     def test_the_first_failure_is_told_in_its_words(self):
         said = self.failure(A="passes", B="fails")
-        self.assertIn("1 wrong, 1 tests right; first S.B", said)
+        self.assertIn("1 wrong, 1 right; first S.B", said)
         self.assertIn("the words of S.B", said)
 
     def test_those_that_failed_behind_another_are_tried_alone(self):
@@ -188,8 +190,12 @@ class GoogleTestTest(unittest.TestCase):
 
     def test_one_that_ends_the_program_does_not_end_the_others(self):
         said = self.failure(A="passes", B="breaks", C="passes")
-        self.assertIn("1 wrong, 2 tests right; first S.B", said)
+        self.assertIn("1 wrong, 2 right; first S.B", said)
         self.assertIn("ended with -6", said)
+
+    def test_where_none_runs_the_reason_is_told_once(self):
+        said = self.failure(A="skipped", B="skipped")
+        self.assertEqual(said, "no test ran, 2 were skipped\nno CUDA device: a reason")
 
     def test_a_program_that_does_not_begin_fails_with_its_words(self):
         with self.assertRaisesRegex(checks.Failed, "exit code 127\nnot found"):

@@ -93,12 +93,13 @@ def googletest(command, limit, without=(), alone=ALONE_MAX):
     wrong.update(ran.failed)
     if wrong:
         first, said = next(iter(wrong.items()))
-        raise Failed(f"{len(wrong)} wrong, {ran} right; first {first}{again(command, limit, ran.failed, alone)}\n"
-                     f"{first_lines(said)}")
+        raise Failed(f"{len(wrong)} wrong, {len(ran.passed)} right; first {first}"
+                     f"{again(command, limit, ran.failed, alone)}\n{first_lines(said)}")
     if ran.code != 0:
         raise Failed(f"exit code {ran.code}\n{ran.said()}")
     if not ran.passed:
-        raise Failed(f"no test ran, {len(ran.skipped)} were skipped\n{last_lines(ran.output)}")
+        reasons = dict.fromkeys(re.findall(r": Skipped\n(.+)", ran.output))
+        raise Failed(f"no test ran, {len(ran.skipped)} were skipped\n{first_lines(chr(10).join(reasons))}")
     return ran
 
 

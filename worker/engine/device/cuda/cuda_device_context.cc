@@ -32,7 +32,9 @@ absl::Status CheckDriver() {
 absl::Status CheckGpu(int index) {
   int count = 0;
   const cudaError_t counted = cudaGetDeviceCount(&count);
-  if (counted != cudaSuccess && counted != cudaErrorNoDevice) DP_CUDA_RETURN_IF_ERROR(counted);
+  if (counted != cudaSuccess && counted != cudaErrorNoDevice) {
+    return RefusedStatus(counted, {__FILE__, __LINE__, "cudaGetDeviceCount()"});
+  }
   (void)cudaGetLastError();  // that there is none is said below
   if (index >= 0 && index < count) return absl::OkStatus();
   return absl::UnavailableError(

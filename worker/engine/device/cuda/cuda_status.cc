@@ -29,6 +29,12 @@ absl::StatusCode CodeOf(cudaError_t result) {
     case cudaErrorInsufficientDriver:
     case cudaErrorInitializationError:
     case cudaErrorDevicesUnavailable:
+    case cudaErrorCallRequiresNewerDriver:
+    case cudaErrorCompatNotSupportedOnDevice:
+    case cudaErrorMpsConnectionFailed:
+    case cudaErrorStubLibrary:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorSystemNotReady:  // as where NVSwitch's fabric manager does not run
       return absl::StatusCode::kUnavailable;
     case cudaErrorNotSupported:
     case cudaErrorNoKernelImageForDevice:
