@@ -44,7 +44,10 @@ CudaTrainer FindCudaTrainer(const std::string& trainer, absl::Duration patience)
   const std::string path = std::filesystem::path(trainer).replace_filename("dp-trainer-cuda");
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
-    return {.path = "", .why_not = absl::StrCat(path, " does not exist")};
+    return {.path = "",
+            .why_not = absl::StrCat(path,
+                                    " does not exist: it is built where CUDA's toolkit is; "
+                                    "install a dp that has it")};
   }
   const std::string why_not = WhyNotUsable(path, patience);
   if (why_not.empty()) return {.path = path, .why_not = ""};

@@ -60,7 +60,9 @@ TEST_F(CudaTrainerTest, OneThatHangsIsKilled) {
 TEST_F(CudaTrainerTest, WithoutOneTheReasonIsThatThereIsNone) {
   const CudaTrainer found = FindCudaTrainer(directory_.path() + "/dp-trainer", absl::Minutes(1));
   EXPECT_THAT(found.path, IsEmpty());
-  EXPECT_EQ(found.why_not, path_ + " does not exist");
+  EXPECT_EQ(found.why_not, path_ +
+                               " does not exist: it is built where CUDA's toolkit is; install a dp "
+                               "that has it");
 }
 
 TEST_F(CudaTrainerTest, AReasonIsBounded) {
