@@ -1,21 +1,25 @@
 #include "worker/trainer/rank_cards.h"
 
+#include <memory>
 #include <thread>
 
+#include "base/store/hash_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/local_group.h"
+#include "worker/trainer/testing/open_fake_nccl.h"
 
 namespace dp::trainer {
 namespace {
 
 using ::testing::HasSubstr;
 
-// What rank 0 writes to its log where ranks have these cards.
-std::string ToldOf(const std::vector<RankCard>& cards) {
+using RankGroups = std::vector<std::unique_ptr<engine::Group>>;
+
+// What rank 0 writes to its log where ranks, bound by `groups`, have these cards.
+std::string ToldOf(const std::vector<RankCard>& cards, const RankGroups& groups) {
   ::testing::internal::CaptureStderr();
   {
-    const auto groups = engine::MakeLocalGroups(static_cast<int>(cards.size()));
     std::vector<std::jthread> ranks;
     for (size_t rank = 0; rank < cards.size(); ++rank) {
       ranks.emplace_back(
@@ -23,6 +27,9 @@ std::string ToldOf(const std::vector<RankCard>& cards) {
     }
   }
   return ::testing::internal::GetCapturedStderr();
+}
+std::string ToldOf(const std::vector<RankCard>& cards) {
+  return ToldOf(cards, engine::MakeLocalGroups(static_cast<int>(cards.size())));
 }
 
 TEST(RankCardsTest, EqualCardsAreNotWorthAWord) {
@@ -49,6 +56,14 @@ TEST(RankCardsTest, TheRanksTellEachOtherAndOneOfThemTellsTheUser) {
   EXPECT_THAT(told, HasSubstr("event=cards_differ cards=\"rank 0 on worker a: H100; rank 1 on "
                               "worker b: A100\""));
   EXPECT_EQ(told.find("cards_differ"), told.rfind("cards_differ"));
+}
+
+// Names are no gradients: they lie in the host's memory.
+TEST(RankCardsTest, TheyDoSoWhereNcclBindsThem) {
+  engine::FakeNccl nccl([](const void*, size_t) { return false; });
+  HashStore store;
+  EXPECT_THAT(ToldOf({{"a", "H100"}, {"b", "A100"}}, OpenFakeNccl(nccl, store, 2)),
+              HasSubstr("event=cards_differ"));
 }
 
 TEST(RankCardsTest, ANameThatIsTooLongIsCut) {
