@@ -5,7 +5,7 @@
 //
 // Memory is the GPU's with nccl, the host's with gloo. Prints a line for each thing that a group
 // must do and ends with 0; the first that is wrong ends it with 1. With `--until error` it reduces
-// until an error, which it prints, and ends with 3. Without a device or library it ends with 77.
+// until an error, which it prints, and ends with 3. Built without the backend it ends with 77.
 
 #include <cstdio>
 #include <map>
@@ -226,13 +226,18 @@ int Say(int exit_code, const absl::Status& status) {
   return exit_code;
 }
 
+// What it is not built with is nothing that is wrong here.
+int SayAtStart(const absl::Status& status) {
+  return Say(absl::IsUnimplemented(status) ? kCannotRun : kWrong, status);
+}
+
 int Run(const Options& options) {
   const auto device = OpenDevice(options);
-  if (!device.ok()) return Say(kCannotRun, device.status());
+  if (!device.ok()) return SayAtStart(device.status());
   const auto store = FileStore::Open(options.text("--store"), options.number("--size"));
   if (!store.ok()) return Say(kWrong, store.status());
   const auto group = Connect(options, **store, **device);
-  if (!group.ok()) return Say(kWrong, group.status());
+  if (!group.ok()) return SayAtStart(group.status());
   if (options.text("--until") == "error")
     return Say(kEndedByError, ReduceUntilError(**group, **device));
   const absl::Status status = Conformance(**group, **device).Run();
