@@ -21,8 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Until a server has said that it is ready. Generous: the machine may be busy.
-constexpr absl::Duration kReadyWithin = absl::Seconds(30);
+// Until a server has said that it is ready. Generous: the machine may be busy, and a worker with
+// GPUs gives its trainer's self-check a minute, which wakes their driver and loads some gigabytes.
+constexpr absl::Duration kReadyWithin = absl::Minutes(2);
 // A worker stops its ranks first.
 constexpr absl::Duration kStopWithin = absl::Seconds(15);
 constexpr size_t kErrorLinesMax = 10;
