@@ -20,7 +20,8 @@ struct NcclTuning {
   // The most thread blocks, hence SMs, that a collective takes from the computation. NCCL knows the
   // links it has to fill; a limit that is right on one host costs bandwidth on another.
   int max_ctas = 0;
-  // Whether NCCL takes as few blocks as still fill the links, since they are taken from backward.
+  // Whether NCCL takes as few blocks as still fill the links, since they are taken from backward;
+  // where it has a choice, which in 2.28 all-reduces do not leave it.
   bool few_ctas = true;
 };
 
