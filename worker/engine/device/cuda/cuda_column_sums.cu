@@ -1,4 +1,6 @@
 #include "worker/engine/device/cuda/cuda_column_sums.h"
+
+#include "worker/engine/device/cuda/cuda_column_chunks.h"
 #include "worker/engine/device/cuda/cuda_launch.h"
 #include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
@@ -6,31 +8,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// A block's threads lie `across` by `down`: each across has its columns, each down takes every
-// down-th row. Fewer columns leave more rows to a block.
-int AcrossFor(int64_t columns, int width) {
-  int across = 1;
-  while (across < kWarpThreads && across * width < columns) across *= 2;
-  return across;
-}
-
-// Blocks that fill any card of today, and rows that make a block worth its start: so many of each
-// thread. Few chunks are soon added up, and one needs no second launch.
-constexpr int64_t kBlocksWanted = 528;
-constexpr int64_t kRowsOfThreadLeast = 8;
-
-// By the columns of the widest tile, so that the cut does not depend on how they are loaded. A
-// matrix that one block has done in the time of a launch is not cut.
-constexpr int kWidest = 8;
-constexpr int64_t kRowsOfThreadUncut = 16;
-
-Chunks ChunksOf(Matrix shape) {
-  const int64_t tiles = DivideUp(shape.columns, kWarpThreads * kWidest);
-  const int64_t most = DivideUp(kBlocksWanted, tiles);
-  const int64_t down = kBlockThreads / AcrossFor(shape.columns, kWidest);
-  if (shape.rows <= kRowsOfThreadUncut * down) return {shape.rows, 1};
-  return CutRows(shape.rows, kRowsOfThreadLeast * down, most);
-}
+Chunks ChunksOf(Matrix shape) { return ColumnChunks(shape.rows, shape.columns); }
 
 template <typename T>
 struct ColumnSumsInput {
@@ -130,7 +108,7 @@ template <int N, typename T>
 cudaError_t LaunchColumnSums(cudaStream_t stream, const ColumnSumsInput<T>& input, int64_t chunks,
                              bool accumulate, SplitSums sums) {
   static_assert(kWarpThreads * N <= kBlockThreads);
-  const int across = AcrossFor(input.shape.columns, N);
+  const int across = ColumnThreads(input.shape.columns, N);
   const dim3 grid(BlocksFor(input.shape.columns, across * N), static_cast<unsigned>(chunks));
   const dim3 block(across, kBlockThreads / across);
   const Grid blocks = {grid, block};

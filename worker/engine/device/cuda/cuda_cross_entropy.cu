@@ -15,6 +15,9 @@ constexpr int64_t kWarpClassesMax = 1024;
 constexpr int kWideThreads = 512;
 constexpr int kSumThreads = 1024;
 
+// So few classes are done by a thread, where one block has threads for all rows.
+constexpr int64_t kNarrowClassesMax = 32;
+
 // Wide rows of which this many fit a multiprocessor's shared memory wait there between the two
 // times that they are needed: while one is read, the other is written. Beside its row a block takes
 // what the system and the joining of its threads need.
@@ -206,19 +209,10 @@ __global__ void __launch_bounds__(kThreads == kWarpThreads ? kBlockThreads : kTh
       });
 }
 
-// One block: thread t adds rows t, t + 1024, ...; then halves of the threads are added to the other
-// halves.
-__global__ void __launch_bounds__(kSumThreads)
-    SumKernel(const RowResult* results, int64_t rows, LossSums* sums) {
+// Adds what the threads of a block have: halves of the threads to the other halves.
+__device__ void SumThreads(double loss, int64_t correct, LossSums* sums) {
   __shared__ double losses[kSumThreads];
   __shared__ int64_t corrects[kSumThreads];
-  double loss = 0;
-  int64_t correct = 0;
-#pragma unroll 8
-  for (int64_t row = threadIdx.x; row < rows; row += kSumThreads) {
-    loss += results[row].loss;
-    correct += results[row].correct;
-  }
   losses[threadIdx.x] = loss;
   corrects[threadIdx.x] = correct;
   for (int half = kSumThreads / 2; half > 0; half /= 2) {
@@ -228,6 +222,61 @@ __global__ void __launch_bounds__(kSumThreads)
     corrects[threadIdx.x] += corrects[threadIdx.x + half];
   }
   if (threadIdx.x == 0) *sums = {losses[0], corrects[0]};
+}
+
+// One block: thread t adds rows t, t + 1024, ...
+__global__ void __launch_bounds__(kSumThreads)
+    SumKernel(const RowResult* results, int64_t rows, LossSums* sums) {
+  double loss = 0;
+  int64_t correct = 0;
+#pragma unroll 8
+  for (int64_t row = threadIdx.x; row < rows; row += kSumThreads) {
+    loss += results[row].loss;
+    correct += results[row].correct;
+  }
+  SumThreads(loss, correct, sums);
+}
+
+// A row that one thread does.
+template <typename T>
+__device__ RowResult DoNarrowRow(const Input<T>& input, int r) {
+  const int classes = static_cast<int>(input.shape.classes);
+  const int stride = static_cast<int>(input.shape.stride);
+  const T* logits = input.logits + r * stride;
+  T* gradient = input.gradient == nullptr ? nullptr : input.gradient + r * stride;
+  if (r >= input.step->count * input.shape.rows_per_sample) {
+    for (int c = 0; c < stride && gradient != nullptr; ++c) gradient[c] = FromFloat<T>(0.0f);
+    return {0.0f, 0};
+  }
+  const int label = input.labels[r];
+  const float of_label = ToFloat(logits[label]);
+  float largest = -FLT_MAX;
+  bool beaten = false;
+#pragma unroll 8
+  for (int c = 0; c < classes; ++c) {
+    const float logit = ToFloat(logits[c]);
+    largest = fmaxf(largest, logit);
+    beaten |= logit > of_label || (logit == of_label && c < label);
+  }
+  float sum = 0;
+#pragma unroll 8
+  for (int c = 0; c < classes; ++c) sum += Exp<T>(ToFloat(logits[c]) - largest);
+  const float log_sum = largest + logf(sum);
+  for (int c = 0; c < stride && gradient != nullptr; ++c) {
+    const float probability = c < classes ? Exp<T>(ToFloat(logits[c]) - log_sum) : 0.0f;
+    gradient[c] =
+        FromFloat<T>((probability - (c == label ? 1.0f : 0.0f)) * input.step->gradient_scale);
+  }
+  return {log_sum - of_label, beaten ? 0 : 1};
+}
+
+// One block, a thread for each row: of a small network's few rows and classes, whose sums then need
+// no launch of their own.
+template <typename T>
+__global__ void __launch_bounds__(kSumThreads) NarrowKernel(Input<T> input, LossSums* sums) {
+  const int r = static_cast<int>(threadIdx.x);
+  const RowResult result = r < input.shape.rows() ? DoNarrowRow(input, r) : RowResult{0.0f, 0};
+  SumThreads(result.loss, result.correct, sums);
 }
 
 // Whether the card has room for kRowsTogether rows of so many bytes. The bits are the same with and
@@ -278,6 +327,9 @@ cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const T* logits, const int3
                                 LossSums* sums, T* gradient) {
   const Input<T> input = {logits,  labels, shape, step, static_cast<RowResult*>(workspace),
                           gradient};
+  if (shape.stride <= kNarrowClassesMax && shape.rows() <= kSumThreads) {
+    return Launch(stream, {1, kSumThreads}, NarrowKernel<T>, input, sums);
+  }
   const cudaError_t result = shape.stride % kWidth<T> == 0 ? LaunchRows<kWidth<T>>(stream, input)
                                                            : LaunchRows<1>(stream, input);
   if (result != cudaSuccess) return result;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "worker/engine/device/cuda/cuda_column_chunks.h"
+
 namespace dp::engine::cuda {
 namespace {
 
@@ -26,6 +28,17 @@ TEST(CudaLaunchTest, ChunksCoverAllRowsAndNoneIsEmpty) {
       EXPECT_LT((chunks.count - 1) * chunks.rows_per_chunk, rows);
     }
   }
+}
+
+TEST(CudaLaunchTest, ColumnsOfALongMatrixFillACardAndFewRowsAreOneChunk) {
+  // A residual of GPT-2: three tiles of columns.
+  EXPECT_EQ(ColumnChunks(65536, 768).count, 176);
+  // Of 16 channels a block has two threads across and 128 down.
+  EXPECT_EQ(ColumnThreads(16, 8), 2);
+  EXPECT_EQ(ColumnChunks(128 * 196, 16).rows_per_chunk, 1024);
+  EXPECT_EQ(ColumnChunks(256, 128).count, 1);
+  EXPECT_EQ(ColumnChunks(257, 128).count, 3);
+  EXPECT_EQ(ColumnChunks(64, 1024 * 768).count, 1);
 }
 
 }  // namespace

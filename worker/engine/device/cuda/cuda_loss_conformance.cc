@@ -45,7 +45,8 @@ std::vector<int32_t> SomeLabels(LogitsShape shape) {
 
 TYPED_TEST(CudaLossTest, IsTheCpus) {
   for (const LogitsShape shape :
-       {LogitsShape{37, 1, 10, 10}, LogitsShape{6, 5, 65, 72}, LogitsShape{3, 4, 1024, 1024},
+       {LogitsShape{37, 1, 10, 10}, LogitsShape{40, 2, 13, 16}, LogitsShape{1100, 1, 10, 10},
+        LogitsShape{130, 8, 13, 16}, LogitsShape{6, 5, 65, 72}, LogitsShape{3, 4, 1024, 1024},
         LogitsShape{3, 2, 5003, 5003}, LogitsShape{4, 3, 50257, 50304}}) {
     auto logits = RandomValues<TypeParam>(shape.rows() * shape.stride, 1);
     const std::vector<int32_t> labels = SomeLabels(shape);

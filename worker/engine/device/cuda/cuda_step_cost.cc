@@ -4,6 +4,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/overloaded.h"
+#include "worker/engine/device/cuda/cuda_column_chunks.h"
 
 namespace dp::engine::cuda {
 namespace {
@@ -12,6 +13,11 @@ constexpr int64_t kFloatBytes = 4;
 
 // A sort of 16-bit keys: a histogram and two passes.
 constexpr int kSortLaunches = 3;
+
+// As in cuda_cross_entropy.cu: one block does all rows.
+bool IsNarrow(const op::CrossEntropy& o) {
+  return o.stride <= 32 && o.samples * o.rows_per_sample <= 1024;
+}
 
 int64_t Flops(const LinearSize& size) { return 2 * size.rows * size.in * size.out; }
 
@@ -84,12 +90,13 @@ class Costs {
   OperationCost operator()(const op::Convert& o) const { return Of(o.size, o.size * kFloatBytes); }
   OperationCost operator()(const op::CrossEntropy& o) const {
     const int64_t size = o.samples * o.rows_per_sample * o.stride;
-    return Of(o.gradient == kNone ? size : 2 * size, 0, 0, 2);
+    return Of(o.gradient == kNone ? size : 2 * size, 0, 0, IsNarrow(o) ? 1 : 2);
   }
   OperationCost operator()(const op::ApplyGradient& o) const { return Of(3 * o.size); }
   OperationCost operator()(const op::BiasGradient& o) const {
     const int arrays = o.relu_out == kNone ? 1 : 3;
-    return Of(arrays * o.rows * o.columns, 0, 0, 2);
+    const int launches = ColumnChunks(o.rows, o.columns).count == 1 ? 1 : 2;
+    return Of(arrays * o.rows * o.columns, 0, 0, launches);
   }
   OperationCost operator()(const op::LinearWeightGradient& o) const {
     const int64_t weights = o.size.in * o.size.out * kFloatBytes;

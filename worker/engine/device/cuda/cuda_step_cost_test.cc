@@ -40,6 +40,7 @@ TEST(CudaStepCostTest, AMlpIsCountedByHand) {
   EXPECT_EQ(Find(rows, "cross entropy in place").seconds, 4 * 2 * 30);
   // The gradient of 10 x 8 is read and written, the ReLU's output is read.
   EXPECT_EQ(Find(rows, "relu bias gradient").cost.bytes, 4 * 3 * 80);
+  EXPECT_EQ(Find(rows, "relu bias gradient").cost.launches, 1);
   EXPECT_EQ(Find(rows, "linear weight gradient").cost.bytes, 4 * (160 + 80 + 128));
   // Parameters begin at multiples of 16 floats: 128, 8, 24 and 3 of them.
   EXPECT_EQ(Find(rows, "optimizer").cost.bytes, (128 + 16 + 32 + 16) * 4 * 5);
