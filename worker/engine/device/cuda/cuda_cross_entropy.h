@@ -27,8 +27,8 @@ int64_t CrossEntropyWorkspace(LogitsShape shape);
 // samples: overwrites `sums`, and, where `gradient` is not null, writes
 // (softmax - one-hot) step->gradient_scale there, zeroes in rows of padding and in columns from
 // `classes` to `stride`. `gradient` has the logits' shape and may be `logits`. Rows are
-// read once where two of them fit a multiprocessor's shared memory, else twice, the second time from
-// the cache.
+// read once where two of them fit a multiprocessor's shared memory, else twice, the second time
+// from the cache.
 template <typename T>
 cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const T* logits, const int32_t* labels,
                                 LogitsShape shape, const StepInput* step, void* workspace,
