@@ -1,0 +1,300 @@
+#include "worker/engine/device/cuda/cuda_cudnn_on_host.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "base/check.h"
+
+namespace dp::engine::cuda::on_host {
+namespace {
+
+// What was set of a descriptor, attribute by attribute.
+struct Note {
+  cudnnBackendDescriptorType_t type;
+  std::map<int, std::vector<char>> attributes;
+
+  template <typename Value>
+  std::vector<Value> All(cudnnBackendAttributeName_t name) const {
+    const auto found = attributes.find(name);
+    if (found == attributes.end()) return {};
+    std::vector<Value> values(found->second.size() / sizeof(Value));
+    std::memcpy(values.data(), found->second.data(), found->second.size());
+    return values;
+  }
+  template <typename Value>
+  Value One(cudnnBackendAttributeName_t name) const {
+    const std::vector<Value> values = All<Value>(name);
+    DP_CHECK(values.size() == 1);
+    return values[0];
+  }
+  bool Has(cudnnBackendAttributeName_t name) const { return attributes.contains(name); }
+  const Note& At(cudnnBackendAttributeName_t name) const {
+    return *static_cast<const Note*>(One<void*>(name));
+  }
+};
+
+size_t BytesOf(cudnnBackendAttributeType_t type) {
+  switch (type) {
+    case CUDNN_TYPE_BOOLEAN:
+      return sizeof(bool);
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_DOUBLE:
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+      return 8;
+    default:
+      return 4;  // floats and enumerations
+  }
+}
+
+using Index = std::array<int64_t, 4>;
+
+// Calls `each` with every index below the sizes.
+void ForEach(const Index& sizes, const std::function<void(const Index&)>& each) {
+  Index at;
+  for (at[0] = 0; at[0] < sizes[0]; ++at[0])
+    for (at[1] = 0; at[1] < sizes[1]; ++at[1])
+      for (at[2] = 0; at[2] < sizes[2]; ++at[2])
+        for (at[3] = 0; at[3] < sizes[3]; ++at[3]) each(at);
+}
+
+// Where a tensor lies in memory: its own, or the caller's.
+struct Values {
+  Index sizes, strides;
+  std::vector<float> own;
+  float* data = nullptr;
+
+  int64_t Offset(const Index& at) const {
+    int64_t offset = 0;
+    // An axis of one is broadcast.
+    for (int axis = 0; axis < 4; ++axis) {
+      if (sizes[axis] > 1) offset += at[axis] * strides[axis];
+    }
+    return offset;
+  }
+  float& operator[](const Index& at) { return data[Offset(at)]; }
+  int64_t extent() const {
+    return Offset({sizes[0] - 1, sizes[1] - 1, sizes[2] - 1, sizes[3] - 1}) + 1;
+  }
+};
+
+float Applied(cudnnPointwiseMode_t mode, float x, float b, float t) {
+  switch (mode) {
+    case CUDNN_POINTWISE_ADD:
+      return x + b;
+    case CUDNN_POINTWISE_SUB:
+      return x - b;
+    case CUDNN_POINTWISE_MUL:
+      return x * b;
+    case CUDNN_POINTWISE_DIV:
+      return x / b;
+    case CUDNN_POINTWISE_EXP:
+      return std::exp(x);
+    case CUDNN_POINTWISE_LOG:
+      return std::log(x);
+    case CUDNN_POINTWISE_RELU_FWD:
+      return std::max(x, 0.0f);
+    case CUDNN_POINTWISE_CMP_GE:
+      return x >= b ? 1 : 0;
+    case CUDNN_POINTWISE_BINARY_SELECT:
+      return t != 0 ? x : b;
+    default:
+      DP_CHECK(false);
+      return 0;
+  }
+}
+
+class Computing {
+ public:
+  Computing(const CudnnGraph& graph, absl::Span<float* const> stored) {
+    DP_CHECK(graph.stored().size() == stored.size());
+    for (size_t i = 0; i < stored.size(); ++i) given_[graph.stored()[i]] = stored[i];
+    for (const CudnnGraph::ScalarValue& each : graph.scalars()) scalars_[each.tensor] = each.value;
+  }
+
+  void Run(const Note& operation) {
+    switch (operation.type) {
+      case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+        return Pointwise(operation);
+      case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
+        return Matmul(operation);
+      case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
+        return Reduce(operation);
+      case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
+        return Reshape(operation);
+      default:
+        return Convolve(operation);
+    }
+  }
+
+ private:
+  Values& Of(const Note& tensor) {
+    const auto number = tensor.One<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+    const auto [found, is_new] = values_.try_emplace(number);
+    Values& values = found->second;
+    if (!is_new) return values;
+    const auto sizes = tensor.All<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
+    const auto strides = tensor.All<int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
+    std::copy(sizes.begin(), sizes.end(), values.sizes.begin());
+    std::copy(strides.begin(), strides.end(), values.strides.begin());
+    const auto given = given_.find(number);
+    values.own.resize(given == given_.end() ? values.extent() : 0);
+    values.data = given == given_.end() ? values.own.data() : given->second;
+    const auto scalar = scalars_.find(number);
+    if (scalar != scalars_.end()) values.data[0] = scalar->second;
+    return values;
+  }
+
+  void Pointwise(const Note& o) {
+    const Note& how = o.At(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    const auto mode = how.One<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
+    Values& x = Of(o.At(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
+    Values& y = Of(o.At(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
+    if (mode == CUDNN_POINTWISE_GEN_INDEX) {
+      const auto axis = how.One<int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
+      return ForEach(y.sizes, [&](const Index& at) { y[at] = static_cast<float>(at[axis]); });
+    }
+    const auto operand = [&](cudnnBackendAttributeName_t name) {
+      return o.Has(name) ? &Of(o.At(name)) : nullptr;
+    };
+    Values* const b = operand(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    Values* const t = operand(CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
+    ForEach(y.sizes, [&](const Index& at) {
+      y[at] = Applied(mode, x[at], b == nullptr ? 0 : (*b)[at], t == nullptr ? 0 : (*t)[at]);
+    });
+  }
+
+  void Matmul(const Note& o) {
+    Values& a = Of(o.At(CUDNN_ATTR_OPERATION_MATMUL_ADESC));
+    Values& b = Of(o.At(CUDNN_ATTR_OPERATION_MATMUL_BDESC));
+    Values& c = Of(o.At(CUDNN_ATTR_OPERATION_MATMUL_CDESC));
+    DP_CHECK(a.sizes[3] == b.sizes[2] && a.sizes[2] == c.sizes[2] && b.sizes[3] == c.sizes[3]);
+    ForEach(c.sizes, [&](const Index& at) {
+      double sum = 0;
+      for (int64_t k = 0; k < a.sizes[3]; ++k) {
+        sum += double{a[{at[0], at[1], at[2], k}]} * b[{at[0], at[1], k, at[3]}];
+      }
+      c[at] = static_cast<float>(sum);
+    });
+  }
+
+  void Reduce(const Note& o) {
+    const bool largest =
+        o.At(CUDNN_ATTR_OPERATION_REDUCTION_DESC)
+            .One<cudnnReduceTensorOp_t>(CUDNN_ATTR_REDUCTION_OPERATOR) == CUDNN_REDUCE_TENSOR_MAX;
+    Values& x = Of(o.At(CUDNN_ATTR_OPERATION_REDUCTION_XDESC));
+    Values& y = Of(o.At(CUDNN_ATTR_OPERATION_REDUCTION_YDESC));
+    const float first = largest ? -std::numeric_limits<float>::infinity() : 0;
+    ForEach(y.sizes, [&](const Index& at) { y[at] = first; });
+    ForEach(x.sizes,
+            [&](const Index& at) { y[at] = largest ? std::max(y[at], x[at]) : y[at] + x[at]; });
+  }
+
+  // The same memory.
+  void Reshape(const Note& o) {
+    Values& x = Of(o.At(CUDNN_ATTR_OPERATION_RESHAPE_XDESC));
+    Values& y = Of(o.At(CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
+    DP_CHECK(x.extent() == y.extent());
+    std::copy(x.data, x.data + x.extent(), y.data);
+  }
+
+  struct Pass {
+    cudnnBackendAttributeName_t window, in, weight, out;
+  };
+  static Pass PassOf(cudnnBackendDescriptorType_t type) {
+    switch (type) {
+      case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+        return {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+      case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+        return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+      default:
+        DP_CHECK(type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
+        return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+    }
+  }
+
+  // Whichever of the three is the result takes a product of the other two for each place of the
+  // window.
+  void Convolve(const Note& o) {
+    const Pass pass = PassOf(o.type);
+    const Note& window = o.At(pass.window);
+    const auto stride = window.All<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+    const auto padding = window.All<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+    Values& in = Of(o.At(pass.in));
+    Values& weight = Of(o.At(pass.weight));
+    Values& out = Of(o.At(pass.out));
+    const bool forward = o.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
+    const bool to_data = o.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+    Values& result = forward ? out : to_data ? in : weight;
+    ForEach(result.sizes, [&](const Index& at) { result[at] = 0; });
+    ForEach(out.sizes, [&](const Index& y) {
+      ForEach({1, in.sizes[1], weight.sizes[2], weight.sizes[3]}, [&](const Index& place) {
+        const Index x = {y[0], place[1], y[2] * stride[0] - padding[0] + place[2],
+                         y[3] * stride[1] - padding[1] + place[3]};
+        const Index w = {y[1], place[1], place[2], place[3]};
+        if (x[2] < 0 || x[2] >= in.sizes[2] || x[3] < 0 || x[3] >= in.sizes[3]) return;
+        if (forward) out[y] += in[x] * weight[w];
+        if (!forward && to_data) in[x] += out[y] * weight[w];
+        if (!forward && !to_data) weight[w] += out[y] * in[x];
+      });
+    });
+  }
+
+  std::map<int64_t, float*> given_;
+  std::map<int64_t, float> scalars_;
+  std::map<int64_t, Values> values_;
+};
+
+}  // namespace
+
+void Compute(const CudnnGraph& graph, absl::Span<float* const> stored) {
+  Computing computing(graph, stored);
+  const auto& operations = *static_cast<const Note*>(graph.operations().get());
+  for (void* operation : operations.All<void*>(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
+    computing.Run(*static_cast<const Note*>(operation));
+  }
+}
+
+}  // namespace dp::engine::cuda::on_host
+
+extern "C" {
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t* descriptor) {
+  *descriptor = new dp::engine::cuda::on_host::Note{type, {}};
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  delete static_cast<dp::engine::cuda::on_host::Note*>(descriptor);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void* values) {
+  const auto* const first = static_cast<const char*>(values);
+  const size_t bytes = count * dp::engine::cuda::on_host::BytesOf(type);
+  static_cast<dp::engine::cuda::on_host::Note*>(descriptor)->attributes[name] = {first,
+                                                                                 first + bytes};
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t) { return CUDNN_STATUS_SUCCESS; }
+void cudnnGetLastErrorString(char* text, size_t) { *text = '\0'; }
+size_t cudnnGetVersion() { return CUDNN_VERSION; }
+
+}  // extern "C"
