@@ -20,6 +20,12 @@ ON_CPU = f"""echo "computes on $DP_DEVICE with $CUDA_VISIBLE_DEVICES"
 unset DP_DEVICE
 exec {BIN / 'dp-trainer'}"""
 CUDA_TRAINER = BIN / "dp-trainer-cuda"
+# The same with a device whose kernels run on the host.
+TRAINER_ON_HOST = BIN.parent / "tests/dp_trainer_on_host"
+
+
+def why_no_trainer_on_host():
+    return "" if TRAINER_ON_HOST.exists() else "dp_trainer_on_host has not been built: no CUDA headers"
 
 
 def why_no_trainer_without_driver():
@@ -55,6 +61,12 @@ class GpuTrainerTest(unittest.TestCase):
 
     def logs(self, job):
         return self.cluster.dpctl("logs", job).stdout
+
+    def losses(self, job):
+        """Of each step."""
+        lines = self.cluster.dpctl("logs", job, "--metrics").stdout.splitlines()
+        told = [json.loads(line[line.index("{"):]) for line in lines]
+        return [metric["loss"] for metric in told if metric["event"] == "step"]
 
     def trains_on_gpus(self):
         (worker,) = json.loads(self.cluster.dpctl("workers", "-o", "json").stdout)["items"]
@@ -122,6 +134,48 @@ class GpuTrainerTest(unittest.TestCase):
                                              "FAKE_NVML": str(self.cluster.dir / "memory")})
         self.assertIn("no trainer can do so on this machine: ", no_trainer.stderr)
         self.assertIn("driver: missing: libcuda.so.1", no_trainer.stderr)
+
+    @unittest.skipIf(why_no_trainer_on_host(), why_no_trainer_on_host())
+    def test_a_job_on_a_gpu_takes_the_steps_of_one_on_a_cpu_and_goes_on_there_which_is_told(self):
+        self.start_daemon(PASSES, run=f"exec {TRAINER_ON_HOST}")
+        saves = {"checkpoint": {"dir": str(self.cluster.dir / "saved"), "everySteps": 4}}
+        steps = {"maxSteps": 8, "evaluateEvery": 0}
+        on_gpu = self.submit(device="cuda", **steps, **saves)
+        self.assertEqual(self.cluster.wait(on_gpu), 0, self.logs(on_gpu))
+        self.assertIn("training starts on a GPU of unknown model in float32, backend local", self.logs(on_gpu))
+        self.assertIn("event=gpu_graph_captured", self.logs(on_gpu))
+        on_cpu = self.submit(device="cpu", **steps)
+        self.assertEqual(self.cluster.wait(on_cpu), 0, self.logs(on_cpu))
+        self.assertIn("training starts on cpu in float32", self.logs(on_cpu))
+        expected = self.losses(on_cpu)
+        self.assertEqual(len(expected), 8)
+        for loss, other in zip(self.losses(on_gpu), expected, strict=True):
+            self.assertAlmostEqual(loss, other, delta=1e-4 * other)
+
+        goes_on = self.cluster.dir / "goes_on.json"
+        goes_on.write_text(json.dumps(train_job(self.data, ranks=1, device="cpu", maxSteps=10, evaluateEvery=0)))
+        job = self.cluster.dpctl("submit", goes_on, "--resume", f"{on_gpu}@latest", "-o", "name",
+                                 check=0).stdout.strip().split("/")[-1]
+        self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
+        self.assertIn("goes on from step 8", self.logs(job))
+        self.assertIn("the device was a GPU of unknown model and is cpu: the bits differ from here on", self.logs(job))
+
+    @unittest.skipIf(why_no_trainer_on_host(), why_no_trainer_on_host())
+    def test_what_only_gpus_compute_with_is_computed_with_there(self):
+        self.start_daemon(PASSES, run=f"exec {TRAINER_ON_HOST}")
+        job = self.submit(precision="bf16", maxSteps=2, evaluateEvery=0)
+        self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
+        self.assertIn("in bf16", self.logs(job))
+        self.assertEqual(len(self.losses(job)), 2)
+
+    @unittest.skipIf(why_no_trainer_on_host(), why_no_trainer_on_host())
+    def test_a_batch_that_does_not_fit_the_card_ends_the_job_with_what_to_lower(self):
+        self.start_daemon(PASSES, run=f"exec {TRAINER_ON_HOST}")
+        job = self.submit(device="cuda", globalBatchSize=2000000000)
+        self.assertEqual(self.cluster.wait(job), 1)
+        (last,) = self.cluster.describe(job)["failure"]["lastLines"]
+        self.assertIn("train.globalBatchSize 2000000000, of which this rank takes 2000000000 samples a step, is too "
+                      "much for the memory of a GPU of unknown model: lower it", last)
 
     def test_gpus_are_counted_as_the_daemon_counts_them(self):
         env = {"LD_LIBRARY_PATH": str(NVML), "FAKE_NVML": str(self.cluster.dir / "memory")}
