@@ -132,6 +132,16 @@ TEST_F(QueryVerbsTest, WhyNothingTrainsOnAGpuIsShownBesideIt) {
   EXPECT_THAT(Dpctl("workers -o json").out, HasSubstr("\"noGpuTrainer\": \"nccl: missing\",\n"));
 }
 
+TEST_F(QueryVerbsTest, GpusThatHaveNotBeenReadYetAreListedAllTheSame) {
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(workers { name: "w-a" gpus: 2 no_gpu_trainer: "nccl: missing" } workers { name: "w-b" })",
+      &coordinator_.workers));
+  const Result result = Dpctl("workers --gpus --no-headers");
+  EXPECT_EQ(result.out,
+            "w-a  -  -  -  -  -  -  -  not read yet; no trainer uses it: nccl: missing\n");
+  EXPECT_EQ(result.err, "");
+}
+
 TEST_F(QueryVerbsTest, WhereThereAreNoGpusItIsSaidWhoCanTellWhy) {
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(workers { name: "w-a" })",
                                                             &coordinator_.workers));

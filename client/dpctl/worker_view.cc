@@ -42,6 +42,11 @@ void WriteGpu(const v1::Gpu& gpu, JsonWriter& json) {
   json.EndObject();
 }
 
+std::string NoTrainerText(const v1::Worker& worker) {
+  if (worker.no_gpu_trainer().empty()) return "";
+  return absl::StrCat("; no trainer uses it: ", worker.no_gpu_trainer());
+}
+
 }  // namespace
 
 void WriteWorker(const v1::Worker& worker, JsonWriter& json) {
@@ -97,6 +102,10 @@ std::string ReasonText(const v1::Worker& worker) {
   return absl::StrJoin(reasons, "; ");
 }
 
+std::string UnreadText(const v1::Worker& worker) {
+  return absl::StrCat("not read yet", NoTrainerText(worker));
+}
+
 std::string HealthText(const v1::Worker& worker, const v1::Gpu& gpu) {
   if (!gpu.unfit().empty()) return gpu.unfit();
   std::vector<std::string> words = {"healthy"};
@@ -108,11 +117,7 @@ std::string HealthText(const v1::Worker& worker, const v1::Gpu& gpu) {
   if (gpu.slowed_by_size() > 0) {
     words.push_back(absl::StrCat("slowed by ", absl::StrJoin(gpu.slowed_by(), " and ")));
   }
-  const std::string no_trainer =
-      worker.no_gpu_trainer().empty()
-          ? ""
-          : absl::StrCat("; no trainer uses it: ", worker.no_gpu_trainer());
-  return absl::StrCat(absl::StrJoin(words, ", "), no_trainer);
+  return absl::StrCat(absl::StrJoin(words, ", "), NoTrainerText(worker));
 }
 
 std::string LabelsText(const v1::Worker& worker) {

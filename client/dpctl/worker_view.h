@@ -17,6 +17,9 @@ std::string ReasonText(const v1::Worker& worker);
 // heat", or why nothing trains on it.
 std::string HealthText(const v1::Worker& worker, const v1::Gpu& gpu);
 
+// Of GPUs that the worker has and has not told of yet.
+std::string UnreadText(const v1::Worker& worker);
+
 // "gpu=h100,rack=r1", by key; protobuf's maps have no order.
 std::string LabelsText(const v1::Worker& worker);
 

@@ -80,6 +80,9 @@ class Workers final : public Command {
       return known ? absl::StrCat(value, unit) : "";
     };
     for (const v1::Worker& worker : response.workers()) {
+      if (worker.gpus() > 0 && worker.gpu_list().empty()) {
+        table.Add({worker.name(), "", "", "", "", "", "", "", UnreadText(worker)});
+      }
       for (const v1::Gpu& gpu : worker.gpu_list()) {
         table.Add({worker.name(), absl::StrCat(gpu.slot()), gpu.name(), gpu.model(),
                    text(gpu.has_memory_bytes(), gpu.memory_bytes() >> 20, " MiB"),
