@@ -106,15 +106,19 @@ bool BuildCached(const Planning& planning, const TuningTask& task) {
   return built;
 }
 
+absl::StatusOr<CandidateTimes> BuildAndTime(const Planning& planning, const TuningTask& task,
+                                            Stopwatch& watch, int candidate) {
+  DP_RETURN_IF_ERROR(task.build(candidate));
+  return TimeRuns(planning.stream, watch, task.run);
+}
+
 absl::Status BuildFastest(const Planning& planning, const TuningTask& task) {
   DP_ASSIGN_OR_RETURN(Stopwatch watch, Stopwatch::Make());
   absl::Status first = NoCandidate(task);
   std::vector<CandidateTimes> times;
   const int count = std::min<int>(task.candidates.size(), kCandidatesMax);
   for (int i = 0; i < count; ++i) {
-    const absl::Status built = task.build(i);
-    absl::StatusOr<CandidateTimes> timed = built;
-    if (built.ok()) timed = TimeRuns(planning.stream, watch, task.run);
+    absl::StatusOr<CandidateTimes> timed = BuildAndTime(planning, task, watch, i);
     if (!timed.ok() && i == 0) first = timed.status();
     times.push_back(timed.ok() ? *std::move(timed) : CandidateTimes());
   }
