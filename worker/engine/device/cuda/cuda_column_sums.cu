@@ -4,6 +4,7 @@
 #include "worker/engine/device/cuda/cuda_launch.h"
 #include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
+#include "worker/engine/device/cuda/cuda_warp.h"
 
 namespace dp::engine::cuda {
 namespace {
@@ -137,6 +138,49 @@ cudaError_t SumColumns(cudaStream_t stream, ColumnSumsInput<T> input, bool accum
                    {input.shape.columns, sums, nullptr});
 }
 
+// Enough threads that a small network's images are loaded at once.
+constexpr int kChannelThreads = 1024;
+
+// Block c sums channel c of samples x channels x places, behind a ReLU: thread t has its values t,
+// t + 1024, ...; then warps are summed, and the warps' sums first to last.
+template <typename T>
+__global__ void __launch_bounds__(kChannelThreads)
+    ChannelSumsKernel(const T* relu_out, Matrix shape, int places, T* gradient, float* sums) {
+  constexpr int kLoads = 8;
+  constexpr int kWarps = kChannelThreads / kWarpThreads;
+  __shared__ float warps[kWarps];
+  const int64_t channel = blockIdx.x;
+  const int count = static_cast<int>(shape.rows) * places;
+  const auto at = [&](int i) {
+    return (i / places * shape.columns + channel) * places + i % places;
+  };
+  float total = 0;
+  for (int first = threadIdx.x; first < count; first += kLoads * kChannelThreads) {
+    float values[kLoads], outs[kLoads];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      const int i = first + k * kChannelThreads;
+      values[k] = i < count ? ToFloat(gradient[at(i)]) : 0.0f;
+      outs[k] = i < count ? ToFloat(relu_out[at(i)]) : 0.0f;
+    }
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      const int i = first + k * kChannelThreads;
+      const float value = outs[k] > 0.0f ? values[k] : 0.0f;
+      if (i < count) gradient[at(i)] = FromFloat<T>(value);
+      total += value;
+    }
+  }
+  total = WarpSum(total);
+  if (threadIdx.x % kWarpThreads == 0) warps[threadIdx.x / kWarpThreads] = total;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  float sum = 0;
+#pragma unroll
+  for (int warp = 0; warp < kWarps; ++warp) sum += warps[warp];
+  sums[channel] = sum;
+}
+
 }  // namespace
 
 int64_t ColumnSumsWorkspace(Matrix shape) {
@@ -164,6 +208,19 @@ template cudaError_t ReluBackwardColumnSums(cudaStream_t, const float*, Matrix, 
                                             float*);
 template cudaError_t ReluBackwardColumnSums(cudaStream_t, const bf16*, Matrix, float*, bf16*,
                                             float*);
+
+template <typename T>
+cudaError_t ReluBackwardChannelSums(cudaStream_t stream, const T* relu_out, Matrix shape,
+                                    int64_t places, T* gradient, float* sums) {
+  if (shape.columns == 0) return cudaSuccess;
+  const Grid grid = {static_cast<unsigned>(shape.columns), kChannelThreads};
+  return Launch(stream, grid, ChannelSumsKernel<T>, relu_out, shape, static_cast<int>(places),
+                gradient, sums);
+}
+template cudaError_t ReluBackwardChannelSums(cudaStream_t, const float*, Matrix, int64_t, float*,
+                                             float*);
+template cudaError_t ReluBackwardChannelSums(cudaStream_t, const bf16*, Matrix, int64_t, bf16*,
+                                             float*);
 
 cudaError_t SumChunks(cudaStream_t stream, const float* chunk_sums, Matrix shape, bool accumulate,
                       SplitSums sums) {

@@ -22,6 +22,12 @@ template <typename T>
 cudaError_t ReluBackwardColumnSums(cudaStream_t stream, const T* relu_out, Matrix shape,
                                    float* workspace, T* gradient, float* sums);
 
+// The same of a matrix whose every element is `places` values side by side, as images have them in
+// PyTorch's order: samples x channels x places. A block sums a channel.
+template <typename T>
+cudaError_t ReluBackwardChannelSums(cudaStream_t stream, const T* relu_out, Matrix shape,
+                                    int64_t places, T* gradient, float* sums);
+
 // Where sums of columns go: those below `split` to `first`, the others to `second`.
 struct SplitSums {
   int64_t split = 0;

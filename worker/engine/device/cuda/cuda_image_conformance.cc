@@ -104,6 +104,26 @@ TYPED_TEST(CudaImageTest, SumsColumnsBehindARelu) {
   }
 }
 
+TYPED_TEST(CudaImageTest, SumsChannelsBehindARelu) {
+  for (const Matrix shape : {Matrix{3, 2}, Matrix{200, 33}}) {
+    constexpr int64_t kPlaces = 49;
+    auto out = RandomValues<TypeParam>(shape.size() * kPlaces, 1);
+    auto gradient = RandomValues<TypeParam>(shape.size() * kPlaces, 2);
+    const auto device_out = OnDevice<TypeParam>(out);
+    const auto device_gradient = OnDevice<TypeParam>(gradient);
+    DeviceArray<float> sums(shape.columns);
+    this->Finish(ReluBackwardChannelSums(this->stream(), device_out.data(), shape, kPlaces,
+                                         device_gradient.data(), sums.data()));
+    std::vector<double> exact(shape.columns);
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (!(out[i] > 0)) gradient[i] = 0;
+      exact[i / kPlaces % shape.columns] += gradient[i];
+    }
+    EXPECT_EQ(device_gradient.ReadFloats(), gradient);
+    ExpectNear(sums, std::vector<float>(exact.begin(), exact.end()));
+  }
+}
+
 TYPED_TEST(CudaImageTest, GathersImagesInTheOrderOfTheSampler) {
   constexpr int64_t kPixels = 300;
   std::vector<uint8_t> images(5 * kPixels);

@@ -165,11 +165,14 @@ struct ApplyGradient {
   int64_t size;
   ArrayId in_gradient;
 };
-// The sums over rows; with `relu_out`, after the ReLU's backward half, in place.
+// The sums over rows; with `relu_out`, after the ReLU's backward half, in place. `places`: how many
+// neighbours in a row each column has, 1 but for images in PyTorch's order, which are behind a
+// ReLU.
 struct BiasGradient {
   ArrayId relu_out, out_gradient;
   int64_t rows, columns;
   int bias;
+  int64_t places = 1;
 };
 // And the bias's, where `bias` is not kNone. `padded`: where size.out has rows beyond the weight's,
 // the array that takes them all before the weight's are copied.

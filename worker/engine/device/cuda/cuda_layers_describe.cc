@@ -72,7 +72,8 @@ std::string Describe(const OperationKind& kind) {
             return Words({Text(o.function), "gradient"});
           },
           [](const op::BiasGradient& o) {
-            return Words({If(o.relu_out != kNone, "relu"), "bias gradient"});
+            return Words(
+                {If(o.places > 1, "plain"), If(o.relu_out != kNone, "relu"), "bias gradient"});
           },
           [](const op::LinearWeightGradient& o) {
             return Words({"linear weight", If(o.bias != kNone, "bias"), "gradient",

@@ -71,7 +71,7 @@ size_t LayerPlanner::PlanKind(const model::MaxPool2d& pool, size_t i, ValueId in
     if (!values_[in].needs_gradient) return;
     const ArrayId gradient = TakeGradient(given);
     const ArrayId in_gradient = NewActivation(SizeOf(in));
-    const bool passed = relu && !plain && PassReluOfPooled(i, out, gradient);
+    const bool passed = relu && PassReluOfPooled(i, given, gradient);
     values_[in].bias_summed = passed;
     const ArrayId relu_out = relu && !passed ? out : kNone;
     Emit(op::PoolGradient{window, gradient, places, relu_out, in_gradient, plain},
@@ -86,12 +86,14 @@ bool LayerPlanner::FollowsConvolutionAndRelu(size_t i) const {
          Chained(i - 2);
 }
 
-bool LayerPlanner::PassReluOfPooled(size_t i, ArrayId out, ArrayId gradient) {
+bool LayerPlanner::PassReluOfPooled(size_t i, ValueId given, ArrayId gradient) {
   const int bias = ParameterOf(layers_[i - 2].name + ".bias");
   if (bias == kNone || !Free(gradient)) return false;
-  const int64_t channels = layers_[i].out[0];
-  const int64_t rows = batch() * model::ElementCount(layers_[i].out) / channels;
-  Emit(op::BiasGradient{out, gradient, rows, channels, bias}, {out, gradient}, {bias});
+  const Value& value = values_[given];
+  const int64_t places = value.plain ? value.places() : 1;
+  const int64_t rows = batch() * value.places() / places;
+  Emit(op::BiasGradient{value.array, gradient, rows, value.shape[0], bias, places},
+       {value.array, gradient}, {bias});
   return true;
 }
 

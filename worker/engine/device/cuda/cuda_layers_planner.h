@@ -105,7 +105,7 @@ class LayerPlanner {
   bool FollowsConvolutionAndRelu(size_t i) const;
   // Takes the gradient of such a pooling's output through the ReLU, and sums the convolution's bias
   // there, where elements are fewest: each goes to one place before the pooling. Says whether.
-  bool PassReluOfPooled(size_t i, ArrayId out, ArrayId gradient);
+  bool PassReluOfPooled(size_t i, ValueId given, ArrayId gradient);
   size_t PlanKind(const model::Flatten&, size_t i, ValueId in);
 
   // Of one order already, it is the same array under another shape.

@@ -49,7 +49,7 @@ TEST(CudaLayersTest, ACnnFusesConvolutionBiasAndReluAndPoolsTheRelusGradient) {
                           "linear weight bias gradient linear9.bias linear9.weight",
                           "linear input gradient", "relu bias gradient linear7.bias",
                           "linear weight gradient linear7.weight", "linear input gradient",
-                          "pool plain relu gradient", "bias gradient conv2d3.bias",
+                          "plain relu bias gradient conv2d3.bias", "pool plain gradient",
                           "convolution weight gradient conv2d3.weight",
                           "convolution input gradient", "relu bias gradient conv2d0.bias",
                           "pool gradient", "convolution weight gradient conv2d0.weight"));

@@ -223,8 +223,11 @@ MadeOperation OperationMaker<T>::operator()(const op::Sum& o) const {
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::BiasGradient& o) const {
   return MakeLaunch([relu_out = array<T>(o.relu_out), gradient = array<T>(o.out_gradient),
-                     shape = Matrix{o.rows, o.columns}, scratch = scratch(),
+                     shape = Matrix{o.rows, o.columns}, places = o.places, scratch = scratch(),
                      sums = parts.memory.gradient(o.bias)](cudaStream_t stream) {
+    if (places > 1) {
+      return ReluBackwardChannelSums<T>(stream, relu_out, shape, places, gradient, sums);
+    }
     if (relu_out == nullptr) {
       return ColumnSums<T>(stream, gradient, shape, /*accumulate=*/false, scratch, sums);
     }

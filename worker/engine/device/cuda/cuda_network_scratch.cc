@@ -16,6 +16,7 @@ int64_t Floats(int64_t count) { return count * static_cast<int64_t>(sizeof(float
 int64_t ScratchBytes(const LayerProgram& program, const OperationKind& kind) {
   return std::visit(Overloaded{
                         [](const op::BiasGradient& o) {
+                          if (o.places > 1) return int64_t{0};
                           return Floats(ColumnSumsWorkspace({o.rows, o.columns}));
                         },
                         [](const op::LinearWeightGradient& o) {

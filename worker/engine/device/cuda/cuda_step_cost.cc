@@ -95,8 +95,8 @@ class Costs {
   OperationCost operator()(const op::ApplyGradient& o) const { return Of(3 * o.size); }
   OperationCost operator()(const op::BiasGradient& o) const {
     const int arrays = o.relu_out == kNone ? 1 : 3;
-    const int launches = ColumnChunks(o.rows, o.columns).count == 1 ? 1 : 2;
-    return Of(arrays * o.rows * o.columns, 0, 0, launches);
+    const bool at_once = o.places > 1 || ColumnChunks(o.rows, o.columns).count == 1;
+    return Of(arrays * o.rows * o.columns * o.places, 0, 0, at_once ? 1 : 2);
   }
   OperationCost operator()(const op::LinearWeightGradient& o) const {
     const int64_t weights = o.size.in * o.size.out * kFloatBytes;
