@@ -299,8 +299,14 @@ cudaError_t LaunchWideRows(cudaStream_t stream, const Input<T>& input) {
   }
   const auto kernel = RowKernel<kWideThreads, N, true, T>;
   const int shared = static_cast<int>(row_bytes);
-  const cudaError_t allowed = cudaFuncSetAttribute(
-      reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  const void* const address = reinterpret_cast<const void*>(kernel);
+  cudaError_t allowed =
+      cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  // Of what caches and shared memory divide, the latter's most, or one row would be alone.
+  if (allowed == cudaSuccess) {
+    allowed = cudaFuncSetAttribute(address, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                   cudaSharedmemCarveoutMaxShared);
+  }
   if (allowed != cudaSuccess) return allowed;
   return Launch(stream, {rows, kWideThreads, shared}, kernel, input);
 }
