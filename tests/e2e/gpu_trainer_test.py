@@ -38,6 +38,13 @@ def why_no_trainer_without_driver():
     return "this host has a GPU's driver"
 
 
+def losses(cluster, job):
+    """Of each step of its latest generation."""
+    lines = cluster.dpctl("logs", job, "--metrics").stdout.splitlines()
+    told = [json.loads(line[line.index("{"):]) for line in lines]
+    return [metric["loss"] for metric in told if metric["event"] == "step"]
+
+
 @unittest.skipIf(why_not(), why_not())
 class GpuTrainerTest(unittest.TestCase):
     def setUp(self):
@@ -61,12 +68,6 @@ class GpuTrainerTest(unittest.TestCase):
 
     def logs(self, job):
         return self.cluster.dpctl("logs", job).stdout
-
-    def losses(self, job):
-        """Of each step."""
-        lines = self.cluster.dpctl("logs", job, "--metrics").stdout.splitlines()
-        told = [json.loads(line[line.index("{"):]) for line in lines]
-        return [metric["loss"] for metric in told if metric["event"] == "step"]
 
     def trains_on_gpus(self):
         (worker,) = json.loads(self.cluster.dpctl("workers", "-o", "json").stdout)["items"]
@@ -147,9 +148,9 @@ class GpuTrainerTest(unittest.TestCase):
         on_cpu = self.submit(device="cpu", **steps)
         self.assertEqual(self.cluster.wait(on_cpu), 0, self.logs(on_cpu))
         self.assertIn("training starts on cpu in float32", self.logs(on_cpu))
-        expected = self.losses(on_cpu)
+        expected = losses(self.cluster, on_cpu)
         self.assertEqual(len(expected), 8)
-        for loss, other in zip(self.losses(on_gpu), expected, strict=True):
+        for loss, other in zip(losses(self.cluster, on_gpu), expected, strict=True):
             self.assertAlmostEqual(loss, other, delta=1e-4 * other)
 
         goes_on = self.cluster.dir / "goes_on.json"
@@ -166,7 +167,7 @@ class GpuTrainerTest(unittest.TestCase):
         job = self.submit(precision="bf16", maxSteps=2, evaluateEvery=0)
         self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
         self.assertIn("in bf16", self.logs(job))
-        self.assertEqual(len(self.losses(job)), 2)
+        self.assertEqual(len(losses(self.cluster, job)), 2)
 
     @unittest.skipIf(why_no_trainer_on_host(), why_no_trainer_on_host())
     def test_a_batch_that_does_not_fit_the_card_ends_the_job_with_what_to_lower(self):

@@ -1,5 +1,5 @@
-// Stands for NVIDIA's libcuda.so.1: FAKE_CUDA_DEVICES devices (1 where it is not set), all alike;
-// an empty FAKE_CUDA_DEVICES is a driver that does not start.
+// Stands for NVIDIA's libcuda.so.1: FAKE_CUDA_DEVICES devices (1 where it is not set), all alike
+// and of the model FAKE_CUDA_MODEL; an empty FAKE_CUDA_DEVICES is a driver that does not start.
 
 #include <cstddef>
 #include <cstdio>
@@ -38,7 +38,9 @@ int cuDeviceGet(int* device, int ordinal) {
 
 int cuDeviceGetName(char* name, int size, int device) {
   if (device != 40) return kInvalidDevice;
-  std::snprintf(name, static_cast<size_t>(size), "NVIDIA H100 80GB HBM3");
+  const char* model = std::getenv("FAKE_CUDA_MODEL");
+  std::snprintf(name, static_cast<size_t>(size), "%s",
+                model == nullptr ? "NVIDIA H100 80GB HBM3" : model);
   return 0;
 }
 

@@ -1,0 +1,127 @@
+// Stands for libcudart.so beside a device whose kernels run on the host (dp_trainer_on_host): as
+// much of it as a group of NCCL's asks for. Streams that it has not made are the device's, which
+// does at once what it is given: whoever lets one wait waits.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "base/mutex.h"
+#include "tests/e2e/fake_cuda/host_stream.h"
+
+namespace {
+
+using dp::fake_cuda::HostStream;
+
+// Behind so much of a stream; of the device's: passed.
+struct Mark {
+  HostStream* stream = nullptr;
+  uint64_t given = 0;
+};
+
+// Those that it has made. Never destroyed: threads may outlive main.
+class Streams {
+ public:
+  HostStream* Make() DP_EXCLUDES(mu_) {
+    auto made = std::make_unique<HostStream>();
+    HostStream* const stream = made.get();
+    dp::MutexLock lock(mu_);
+    streams_[stream] = std::move(made);
+    return stream;
+  }
+  // Null: it is the device's.
+  HostStream* Find(void* stream) DP_EXCLUDES(mu_) {
+    dp::MutexLock lock(mu_);
+    const auto found = streams_.find(stream);
+    return found == streams_.end() ? nullptr : found->second.get();
+  }
+  void Destroy(void* stream) DP_EXCLUDES(mu_) {
+    std::unique_ptr<HostStream> ended;  // waits for its thread, not under the lock
+    dp::MutexLock lock(mu_);
+    const auto found = streams_.find(stream);
+    if (found == streams_.end()) return;
+    ended = std::move(found->second);
+    streams_.erase(found);
+  }
+
+ private:
+  dp::Mutex mu_;
+  std::map<void*, std::unique_ptr<HostStream>> streams_ DP_GUARDED_BY(mu_);
+};
+Streams& streams = *new Streams;
+
+Mark& MarkOf(cudaEvent_t event) { return *reinterpret_cast<Mark*>(event); }
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+const char* cudaGetErrorString(cudaError_t) { return "an error"; }
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = *greatest = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+  *stream = reinterpret_cast<cudaStream_t>(streams.Make());
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  streams.Destroy(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const HostStream* ours = streams.Find(stream)) ours->Await(ours->given());
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const Mark mark = MarkOf(event);
+  if (mark.stream == nullptr) return cudaSuccess;
+  if (HostStream* ours = streams.Find(stream)) {
+    ours->Give([mark] { mark.stream->Await(mark.given); });
+  } else {
+    mark.stream->Await(mark.given);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = reinterpret_cast<cudaEvent_t>(new Mark);
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete &MarkOf(event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  HostStream* const ours = streams.Find(stream);
+  MarkOf(event) = {ours, ours == nullptr ? 0 : ours->given()};
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Mark& mark = MarkOf(event);
+  const bool passed = mark.stream == nullptr || mark.stream->Done(mark.given);
+  return passed ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  *memory = std::malloc(bytes);
+  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+cudaError_t cudaFree(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  const cudaError_t before = cudaStreamSynchronize(stream);
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return before;
+}
+
+}  // extern "C"

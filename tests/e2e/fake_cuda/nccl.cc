@@ -1,0 +1,246 @@
+// Stands for libnccl.so.2 between processes of one host: rank 0 is connected with every other one
+// over loopback, takes what each has, in the order of the ranks, and gives each the result. As with
+// the real one, nothing blocks the caller, who asks for errors, and an abort ends what is under
+// way.
+
+#include <arpa/inet.h>
+#include <nccl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/e2e/fake_cuda/host_stream.h"
+
+namespace {
+
+using dp::fake_cuda::HostStream;
+
+// What GetUniqueId listens at, for the communicator that is made by it here.
+int listener_of_id = -1;
+
+sockaddr_in Loopback(uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  return address;
+}
+
+bool SendAll(int socket, const void* bytes, size_t count) {
+  const char* at = static_cast<const char*>(bytes);
+  for (size_t sent = 0; sent < count;) {
+    const ssize_t now = send(socket, at + sent, count - sent, MSG_NOSIGNAL);
+    if (now <= 0) return false;
+    sent += static_cast<size_t>(now);
+  }
+  return true;
+}
+
+bool ReceiveAll(int socket, void* bytes, size_t count) {
+  char* at = static_cast<char*>(bytes);
+  for (size_t got = 0; got < count;) {
+    const ssize_t now = recv(socket, at + got, count - got, 0);
+    if (now <= 0) return false;
+    got += static_cast<size_t>(now);
+  }
+  return true;
+}
+
+using Bytes = std::vector<char>;
+
+}  // namespace
+
+// Made by Init, ended by Destroy or Abort; operations that are under way keep it.
+struct ncclComm {
+  ncclComm(int its_rank, int its_size, uint16_t port)
+      : rank(its_rank),
+        size(its_size),
+        listener(rank == 0 ? std::exchange(listener_of_id, -1) : -1) {
+    sockets = std::vector<std::atomic<int>>(static_cast<size_t>(size));
+    for (auto& socket : sockets) socket = -1;
+    joining = std::jthread([this, port] { Fail(rank == 0 ? Accept() : Connect(port)); });
+  }
+  ~ncclComm() {
+    Stop();
+    joining.join();
+    for (auto& socket : sockets) close(socket);
+    close(listener);
+  }
+
+  // Whatever waits for a peer waits no longer.
+  void Stop() {
+    stopped = true;
+    shutdown(listener, SHUT_RDWR);
+    for (auto& socket : sockets) shutdown(socket, SHUT_RDWR);
+  }
+  void Fail(bool well) {
+    if (!well) error = ncclRemoteError;
+    if (well && state == ncclInProgress) state = ncclSuccess;
+  }
+
+  bool Accept() {
+    for (int joined = 1; joined < size; ++joined) {
+      const int socket = accept(listener, nullptr, nullptr);
+      int peer = 0;
+      if (socket < 0 || !ReceiveAll(socket, &peer, sizeof(peer))) return false;
+      sockets[static_cast<size_t>(peer)] = socket;
+      if (stopped) Stop();
+    }
+    return true;
+  }
+  bool Connect(uint16_t port) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockets[0] = socket;
+    const sockaddr_in address = Loopback(port);
+    return connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+           SendAll(socket, &rank, sizeof(rank));
+  }
+
+  // `combine` makes of what all have, by rank, what each gets.
+  using Combine = std::function<Bytes(const std::vector<Bytes>&)>;
+  bool Exchange(const Bytes& mine, Bytes& result, const Combine& combine) {
+    if (rank != 0) {
+      return SendAll(sockets[0], mine.data(), mine.size()) &&
+             ReceiveAll(sockets[0], result.data(), result.size());
+    }
+    std::vector<Bytes> all(static_cast<size_t>(size), Bytes(mine.size()));
+    all[0] = mine;
+    for (size_t peer = 1; peer < all.size(); ++peer) {
+      if (!ReceiveAll(sockets[peer], all[peer].data(), mine.size())) return false;
+    }
+    result = combine(all);
+    for (size_t peer = 1; peer < all.size(); ++peer) {
+      if (!SendAll(sockets[peer], result.data(), result.size())) return false;
+    }
+    return true;
+  }
+
+  const int rank, size;
+  const int listener;
+  std::atomic<bool> stopped = false;
+  std::atomic<ncclResult_t> state = ncclInProgress;
+  std::atomic<ncclResult_t> error = ncclSuccess;
+  std::vector<std::atomic<int>> sockets;  // by rank
+  std::jthread joining;
+};
+
+namespace {
+
+// What the caller holds: a communicator is freed when its last operation has ended, too.
+using Held = std::shared_ptr<ncclComm>;
+Held& HeldBy(ncclComm_t communicator) { return *reinterpret_cast<Held*>(communicator); }
+
+ncclResult_t Give(ncclComm_t communicator, cudaStream_t stream, const void* from, size_t bytes,
+                  void* to, size_t result_bytes, ncclComm::Combine combine) {
+  reinterpret_cast<HostStream*>(stream)->Give(
+      [comm = HeldBy(communicator), from, bytes, to, result_bytes, combine = std::move(combine)] {
+        Bytes result(result_bytes);
+        const char* const begin = static_cast<const char*>(from);
+        const bool well = comm->Exchange(Bytes(begin, begin + bytes), result, combine);
+        if (well) std::memcpy(to, result.data(), result_bytes);
+        comm->Fail(well);
+      });
+  return ncclSuccess;
+}
+
+float Reduced(ncclRedOp_t op, float a, float b) {
+  return op == ncclMin ? std::min(a, b) : op == ncclMax ? std::max(a, b) : a + b;
+}
+
+Bytes Reduce(const std::vector<Bytes>& all, ncclRedOp_t op) {
+  std::vector<float> sum(all[0].size() / sizeof(float)), next(sum.size());
+  std::memcpy(sum.data(), all[0].data(), all[0].size());
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    std::memcpy(next.data(), all[rank].data(), all[rank].size());
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] = Reduced(op, sum[i], next[i]);
+  }
+  if (op == ncclAvg) {
+    for (float& value : sum) value /= static_cast<float>(all.size());
+  }
+  Bytes bytes(all[0].size());
+  std::memcpy(bytes.data(), sum.data(), bytes.size());
+  return bytes;
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t) { return "remote error"; }
+const char* ncclGetLastError(ncclComm_t) { return "a connection has ended"; }
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  listener_of_id = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = Loopback(0);
+  socklen_t size = sizeof(address);
+  auto* const at = reinterpret_cast<sockaddr*>(&address);
+  if (bind(listener_of_id, at, size) != 0 || listen(listener_of_id, 64) != 0 ||
+      getsockname(listener_of_id, at, &size) != 0) {
+    return ncclSystemError;
+  }
+  *id = {};
+  const uint16_t port = ntohs(address.sin_port);
+  std::memcpy(id->internal, &port, sizeof(port));
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t*) {
+  uint16_t port = 0;
+  std::memcpy(&port, id.internal, sizeof(port));
+  *communicator =
+      reinterpret_cast<ncclComm_t>(new Held(std::make_shared<ncclComm>(rank, size, port)));
+  return ncclInProgress;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
+  const ncclComm& comm = *HeldBy(communicator);
+  *state = comm.error != ncclSuccess ? comm.error : comm.state;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
+ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
+  delete &HeldBy(communicator);
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t communicator) {
+  HeldBy(communicator)->Stop();
+  return ncclCommDestroy(communicator);
+}
+
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t, ncclRedOp_t op,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  const size_t bytes = count * sizeof(float);
+  return Give(communicator, stream, from, bytes, to, bytes,
+              [op](const std::vector<Bytes>& all) { return Reduce(all, op); });
+}
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t bytes, ncclDataType_t, int root,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  return Give(communicator, stream, from, bytes, to, bytes,
+              [root](const std::vector<Bytes>& all) { return all[static_cast<size_t>(root)]; });
+}
+ncclResult_t ncclAllGather(const void* from, void* to, size_t bytes, ncclDataType_t,
+                           ncclComm_t communicator, cudaStream_t stream) {
+  const auto size = static_cast<size_t>(HeldBy(communicator)->size);
+  return Give(communicator, stream, from, bytes, to, bytes * size,
+              [](const std::vector<Bytes>& all) {
+                Bytes joined;
+                for (const Bytes& each : all) joined.insert(joined.end(), each.begin(), each.end());
+                return joined;
+              });
+}
+
+}  // extern "C"
