@@ -7,7 +7,7 @@ import pathlib
 import signal
 import unittest
 
-from cluster import BIN, Cluster, eventually
+from cluster import BIN, Cluster
 from gpu_return_test import NVML, why_not as why_no_nvml
 from gpu_trainer_test import PASSES, TRAINER, TRAINER_ON_HOST, losses, why_no_trainer_on_host
 from idx_data import train_job, write_idx
@@ -84,9 +84,9 @@ class GpuRanksTest(unittest.TestCase):
 
     def test_a_rank_that_is_killed_is_named_and_the_job_ends_as_if_it_had_not_been(self):
         self.run_job(self.job("undisturbed"))
-        job = self.cluster.submit(self.saving("killed", f"1:step:{KILLED_AT}", restart={"maxRestarts": 1}))
-        pid = eventually(lambda: self.stopped_rank(job, 1))
-        os.kill(pid, signal.SIGKILL)
+        job = self.cluster.submit(self.saving("killed", f"1:all-reduce:{KILLED_AT}", restart={"maxRestarts": 1}))
+        self.cluster.follow_until(job, "fault point")
+        os.kill(self.cluster.rank_pid(job, 1), signal.SIGKILL)
         self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
         (failure,) = self.cluster.describe(job)["pastFailures"]
         self.assertEqual((failure["failureClass"], failure["rank"], failure["signal"]), ("user", 1, 9))
@@ -101,20 +101,33 @@ class GpuRanksTest(unittest.TestCase):
         self.assertEqual((failure["failureClass"], failure["rank"]), ("hang", 1), failure["message"])
         self.assertEqual(self.weights("hangs"), self.weights("undisturbed"))
 
+    def test_a_rank_that_is_alone_saves_and_leaves_for_two_when_there_is_another_gpu(self):
+        self.cluster.dpctl("drain", "gpu-b", "--reason", "later", check=0)
+        described = self.saving("grows", "none:none:0", growAfter="1s")
+        described["train"] |= {"nodes": "1:2", "maxSteps": 34}
+        del described["ranks"]
+        job = self.cluster.submit(described)
+        self.cluster.follow_until(job, "checkpoint of step 2")
+        self.cluster.dpctl("undrain", "gpu-b", check=0)
+        self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
+        self.assertIn("rank 0 of 1: training starts on NVIDIA H100 in float32, backend local", self.logs(job))
+        self.assertIn("(ranks was 1 and is 2: the bits differ from here on)", self.logs(job))
+        self.assertIn("rank 1 of 2: training starts on NVIDIA H100 in float32, backend nccl", self.logs(job))
+
+    def test_ranks_train_on_while_the_coordinator_restarts(self):
+        self.run_job(self.job("undisturbed"))
+        job = self.cluster.submit(self.job("goes-on"))
+        self.cluster.follow_until(job, "training starts")
+        self.cluster.restart_coordinator()
+        self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
+        self.assertEqual(self.cluster.describe(job)["generation"], 1)
+        self.assertEqual(self.weights("goes-on"), self.weights("undisturbed"))
+
     def test_ranks_on_different_cards_train_and_the_user_is_told_who_has_which(self):
         logs = self.logs(self.run_job(self.job("mixed")))
         self.assertIn('event=cards_differ cards="rank 0 on worker gpu-a: NVIDIA H100; '
                       'rank 1 on worker gpu-b: NVIDIA A100"', logs)
         self.assertIn("rank 1 of 2: training starts on NVIDIA A100 in float32", logs)
-
-    def stopped_rank(self, job, rank):
-        """Its process, once it has stopped itself; None before."""
-        ranks = self.cluster.describe(job)["ranks"]
-        pid = ranks[rank]["pid"] if len(ranks) > rank else None
-        if not pid:
-            return None
-        status = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        return pid if status == "T" else None
 
 
 if __name__ == "__main__":
