@@ -1,57 +1,20 @@
 #include "worker/engine/device/cuda/cuda_cudnn_on_host.h"
 
+#include <cuda_bf16.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "worker/engine/device/cuda/cuda_cudnn_notes_on_host.h"
 
 namespace dp::engine::cuda::on_host {
 namespace {
-
-// What was set of a descriptor, attribute by attribute.
-struct Note {
-  cudnnBackendDescriptorType_t type;
-  std::map<int, std::vector<char>> attributes;
-
-  template <typename Value>
-  std::vector<Value> All(cudnnBackendAttributeName_t name) const {
-    const auto found = attributes.find(name);
-    if (found == attributes.end()) return {};
-    std::vector<Value> values(found->second.size() / sizeof(Value));
-    std::memcpy(values.data(), found->second.data(), found->second.size());
-    return values;
-  }
-  template <typename Value>
-  Value One(cudnnBackendAttributeName_t name) const {
-    const std::vector<Value> values = All<Value>(name);
-    DP_CHECK(values.size() == 1);
-    return values[0];
-  }
-  bool Has(cudnnBackendAttributeName_t name) const { return attributes.contains(name); }
-  const Note& At(cudnnBackendAttributeName_t name) const {
-    return *static_cast<const Note*>(One<void*>(name));
-  }
-};
-
-size_t BytesOf(cudnnBackendAttributeType_t type) {
-  switch (type) {
-    case CUDNN_TYPE_BOOLEAN:
-      return sizeof(bool);
-    case CUDNN_TYPE_INT64:
-    case CUDNN_TYPE_DOUBLE:
-    case CUDNN_TYPE_HANDLE:
-    case CUDNN_TYPE_VOID_PTR:
-    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
-      return 8;
-    default:
-      return 4;  // floats and enumerations
-  }
-}
 
 using Index = std::array<int64_t, 4>;
 
@@ -67,8 +30,9 @@ void ForEach(const Index& sizes, const std::function<void(const Index&)>& each) 
 // Where a tensor lies in memory: its own, or the caller's.
 struct Values {
   Index sizes, strides;
+  bool bf16 = false;  // in the caller's memory
   std::vector<float> own;
-  float* data = nullptr;
+  void* data = nullptr;
 
   int64_t Offset(const Index& at) const {
     int64_t offset = 0;
@@ -78,7 +42,19 @@ struct Values {
     }
     return offset;
   }
-  float& operator[](const Index& at) { return data[Offset(at)]; }
+  float GetAt(int64_t offset) const {
+    return bf16 ? __bfloat162float(static_cast<const __nv_bfloat16*>(data)[offset])
+                : static_cast<const float*>(data)[offset];
+  }
+  void SetAt(int64_t offset, float value) {
+    if (bf16) {
+      static_cast<__nv_bfloat16*>(data)[offset] = __float2bfloat16_rn(value);
+    } else {
+      static_cast<float*>(data)[offset] = value;
+    }
+  }
+  float Get(const Index& at) const { return GetAt(Offset(at)); }
+  void Set(const Index& at, float value) { SetAt(Offset(at), value); }
   int64_t extent() const {
     return Offset({sizes[0] - 1, sizes[1] - 1, sizes[2] - 1, sizes[3] - 1}) + 1;
   }
@@ -112,12 +88,16 @@ float Applied(cudnnPointwiseMode_t mode, float x, float b, float t) {
 
 class Computing {
  public:
-  Computing(const CudnnGraph& graph, absl::Span<float* const> stored) {
-    DP_CHECK(graph.stored().size() == stored.size());
-    for (size_t i = 0; i < stored.size(); ++i) given_[graph.stored()[i]] = stored[i];
-    for (const CudnnGraph::ScalarValue& each : graph.scalars()) scalars_[each.tensor] = each.value;
+  Computing(std::map<int64_t, void*> given, bool of_own_types)
+      : given_(std::move(given)), of_own_types_(of_own_types) {}
+
+  void RunAll(const Note& graph) {
+    for (void* operation : graph.All<void*>(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
+      Run(*static_cast<const Note*>(operation));
+    }
   }
 
+ private:
   void Run(const Note& operation) {
     switch (operation.type) {
       case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
@@ -133,7 +113,6 @@ class Computing {
     }
   }
 
- private:
   Values& Of(const Note& tensor) {
     const auto number = tensor.One<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
     const auto [found, is_new] = values_.try_emplace(number);
@@ -144,10 +123,12 @@ class Computing {
     std::copy(sizes.begin(), sizes.end(), values.sizes.begin());
     std::copy(strides.begin(), strides.end(), values.strides.begin());
     const auto given = given_.find(number);
-    values.own.resize(given == given_.end() ? values.extent() : 0);
-    values.data = given == given_.end() ? values.own.data() : given->second;
-    const auto scalar = scalars_.find(number);
-    if (scalar != scalars_.end()) values.data[0] = scalar->second;
+    const bool is_given = given != given_.end();
+    DP_CHECK(is_given != (tensor.One<char>(CUDNN_ATTR_TENSOR_IS_VIRTUAL) != 0));
+    values.own.resize(is_given ? 0 : values.extent());
+    values.data = is_given ? given->second : values.own.data();
+    values.bf16 = is_given && of_own_types_ &&
+                  tensor.One<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE) == CUDNN_DATA_BFLOAT16;
     return values;
   }
 
@@ -158,7 +139,7 @@ class Computing {
     Values& y = Of(o.At(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
     if (mode == CUDNN_POINTWISE_GEN_INDEX) {
       const auto axis = how.One<int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
-      return ForEach(y.sizes, [&](const Index& at) { y[at] = static_cast<float>(at[axis]); });
+      return ForEach(y.sizes, [&](const Index& at) { y.Set(at, static_cast<float>(at[axis])); });
     }
     const auto operand = [&](cudnnBackendAttributeName_t name) {
       return o.Has(name) ? &Of(o.At(name)) : nullptr;
@@ -166,7 +147,8 @@ class Computing {
     Values* const b = operand(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
     Values* const t = operand(CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
     ForEach(y.sizes, [&](const Index& at) {
-      y[at] = Applied(mode, x[at], b == nullptr ? 0 : (*b)[at], t == nullptr ? 0 : (*t)[at]);
+      y.Set(at,
+            Applied(mode, x.Get(at), b == nullptr ? 0 : b->Get(at), t == nullptr ? 0 : t->Get(at)));
     });
   }
 
@@ -178,9 +160,9 @@ class Computing {
     ForEach(c.sizes, [&](const Index& at) {
       double sum = 0;
       for (int64_t k = 0; k < a.sizes[3]; ++k) {
-        sum += double{a[{at[0], at[1], at[2], k}]} * b[{at[0], at[1], k, at[3]}];
+        sum += double{a.Get({at[0], at[1], at[2], k})} * b.Get({at[0], at[1], k, at[3]});
       }
-      c[at] = static_cast<float>(sum);
+      c.Set(at, static_cast<float>(sum));
     });
   }
 
@@ -191,9 +173,10 @@ class Computing {
     Values& x = Of(o.At(CUDNN_ATTR_OPERATION_REDUCTION_XDESC));
     Values& y = Of(o.At(CUDNN_ATTR_OPERATION_REDUCTION_YDESC));
     const float first = largest ? -std::numeric_limits<float>::infinity() : 0;
-    ForEach(y.sizes, [&](const Index& at) { y[at] = first; });
-    ForEach(x.sizes,
-            [&](const Index& at) { y[at] = largest ? std::max(y[at], x[at]) : y[at] + x[at]; });
+    ForEach(y.sizes, [&](const Index& at) { y.Set(at, first); });
+    ForEach(x.sizes, [&](const Index& at) {
+      y.Set(at, largest ? std::max(y.Get(at), x.Get(at)) : y.Get(at) + x.Get(at));
+    });
   }
 
   // The same memory.
@@ -201,7 +184,7 @@ class Computing {
     Values& x = Of(o.At(CUDNN_ATTR_OPERATION_RESHAPE_XDESC));
     Values& y = Of(o.At(CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
     DP_CHECK(x.extent() == y.extent());
-    std::copy(x.data, x.data + x.extent(), y.data);
+    for (int64_t i = 0; i < x.extent(); ++i) y.SetAt(i, x.GetAt(i));
   }
 
   struct Pass {
@@ -241,60 +224,42 @@ class Computing {
     const bool forward = o.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
     const bool to_data = o.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
     Values& result = forward ? out : to_data ? in : weight;
-    ForEach(result.sizes, [&](const Index& at) { result[at] = 0; });
+    std::vector<double> sums(result.extent());
     ForEach(out.sizes, [&](const Index& y) {
       ForEach({1, in.sizes[1], weight.sizes[2], weight.sizes[3]}, [&](const Index& place) {
         const Index x = {y[0], place[1], y[2] * stride[0] - padding[0] + place[2],
                          y[3] * stride[1] - padding[1] + place[3]};
         const Index w = {y[1], place[1], place[2], place[3]};
         if (x[2] < 0 || x[2] >= in.sizes[2] || x[3] < 0 || x[3] >= in.sizes[3]) return;
-        if (forward) out[y] += in[x] * weight[w];
-        if (!forward && to_data) in[x] += out[y] * weight[w];
-        if (!forward && !to_data) weight[w] += out[y] * in[x];
+        const Index& to = forward ? y : to_data ? x : w;
+        const double left = forward || !to_data ? in.Get(x) : out.Get(y);
+        const double right = forward || to_data ? weight.Get(w) : out.Get(y);
+        sums[result.Offset(to)] += left * right;
       });
     });
+    ForEach(result.sizes,
+            [&](const Index& at) { result.Set(at, static_cast<float>(sums[result.Offset(at)])); });
   }
 
-  std::map<int64_t, float*> given_;
-  std::map<int64_t, float> scalars_;
+  const std::map<int64_t, void*> given_;
+  const bool of_own_types_;
   std::map<int64_t, Values> values_;
 };
 
 }  // namespace
 
+void ComputeNotes(const Note& graph, std::map<int64_t, void*> given, bool of_own_types) {
+  Computing(std::move(given), of_own_types).RunAll(graph);
+}
+
 void Compute(const CudnnGraph& graph, absl::Span<float* const> stored) {
-  Computing computing(graph, stored);
-  const auto& operations = *static_cast<const Note*>(graph.operations().get());
-  for (void* operation : operations.All<void*>(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
-    computing.Run(*static_cast<const Note*>(operation));
-  }
+  DP_CHECK(graph.stored().size() == stored.size());
+  std::map<int64_t, void*> given;
+  std::vector<CudnnGraph::ScalarValue> scalars = graph.scalars();
+  for (CudnnGraph::ScalarValue& each : scalars) given[each.tensor] = &each.value;
+  for (size_t i = 0; i < stored.size(); ++i) given[graph.stored()[i]] = stored[i];
+  ComputeNotes(*static_cast<const Note*>(graph.operations().get()), std::move(given),
+               /*of_own_types=*/false);
 }
 
 }  // namespace dp::engine::cuda::on_host
-
-extern "C" {
-
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
-                                           cudnnBackendDescriptor_t* descriptor) {
-  *descriptor = new dp::engine::cuda::on_host::Note{type, {}};
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
-  delete static_cast<dp::engine::cuda::on_host::Note*>(descriptor);
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t type, int64_t count,
-                                       const void* values) {
-  const auto* const first = static_cast<const char*>(values);
-  const size_t bytes = count * dp::engine::cuda::on_host::BytesOf(type);
-  static_cast<dp::engine::cuda::on_host::Note*>(descriptor)->attributes[name] = {first,
-                                                                                 first + bytes};
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t) { return CUDNN_STATUS_SUCCESS; }
-void cudnnGetLastErrorString(char* text, size_t) { *text = '\0'; }
-size_t cudnnGetVersion() { return CUDNN_VERSION; }
-
-}  // extern "C"
