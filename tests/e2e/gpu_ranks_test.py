@@ -95,7 +95,7 @@ class GpuRanksTest(unittest.TestCase):
 
     def test_a_rank_that_hangs_is_named_by_its_peer_and_the_job_goes_on(self):
         self.run_job(self.job("undisturbed"))
-        job = self.cluster.submit(self.saving("hangs", f"1:step:{KILLED_AT}", detectWithin="2s"))
+        job = self.cluster.submit(self.saving("hangs", f"1:step:{KILLED_AT}", detectWithin="5s"))
         self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
         (failure,) = self.cluster.describe(job)["pastFailures"]
         self.assertEqual((failure["failureClass"], failure["rank"]), ("hang", 1), failure["message"])
