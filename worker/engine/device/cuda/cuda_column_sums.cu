@@ -46,7 +46,7 @@ struct RowPart {
       for (int i = 0; i < N; ++i) {
         if (!(out.values[i] > 0.0f)) value.values[i] = 0.0f;
       }
-      value.Store(input.gradient + first);
+      Packed<T, N>::Of(value).StoreWhole(input.gradient + first);
     }
     return value;
   }
@@ -141,35 +141,53 @@ cudaError_t SumColumns(cudaStream_t stream, ColumnSumsInput<T> input, bool accum
 // Enough threads that a small network's images are loaded at once.
 constexpr int kChannelThreads = 1024;
 
-// Block c sums channel c of samples x channels x places, behind a ReLU: thread t has its values t,
-// t + 1024, ...; then warps are summed, and the warps' sums first to last.
+// One channel of samples x channels x places, behind a ReLU.
+template <typename T>
+struct Channel {
+  const T* relu_out;
+  T* gradient;
+  int64_t sample_size;
+
+  // The sum over every `step`-th sample at one place, first to last.
+  __device__ float SumOf(int sample, int step, int samples) const {
+    constexpr int kLoads = 8;
+    float total = 0;
+    for (; sample < samples; sample += kLoads * step) {
+      float values[kLoads], outs[kLoads];
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        const int64_t at = (sample + k * step) * sample_size;
+        const bool is = sample + k * step < samples;
+        values[k] = is ? ToFloat(gradient[at]) : 0.0f;
+        outs[k] = is ? ToFloat(relu_out[at]) : 0.0f;
+      }
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        const int64_t at = (sample + k * step) * sample_size;
+        const float value = outs[k] > 0.0f ? values[k] : 0.0f;
+        if (sample + k * step < samples) gradient[at] = FromFloat<T>(value);
+        total += value;
+      }
+    }
+    return total;
+  }
+};
+
+// Block c sums channel c: neighbours in a row of threads have neighbours among its places, and each
+// row its samples. Then warps are summed, and the warps' sums first to last.
 template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
     ChannelSumsKernel(const T* relu_out, Matrix shape, int places, T* gradient, float* sums) {
-  constexpr int kLoads = 8;
   constexpr int kWarps = kChannelThreads / kWarpThreads;
   __shared__ float warps[kWarps];
-  const int64_t channel = blockIdx.x;
-  const int count = static_cast<int>(shape.rows) * places;
-  const auto at = [&](int i) {
-    return (i / places * shape.columns + channel) * places + i % places;
-  };
+  const int across = min(places, kChannelThreads);
+  const int down = kChannelThreads / across;
+  const int row = static_cast<int>(threadIdx.x) / across;
   float total = 0;
-  for (int first = threadIdx.x; first < count; first += kLoads * kChannelThreads) {
-    float values[kLoads], outs[kLoads];
-#pragma unroll
-    for (int k = 0; k < kLoads; ++k) {
-      const int i = first + k * kChannelThreads;
-      values[k] = i < count ? ToFloat(gradient[at(i)]) : 0.0f;
-      outs[k] = i < count ? ToFloat(relu_out[at(i)]) : 0.0f;
-    }
-#pragma unroll
-    for (int k = 0; k < kLoads; ++k) {
-      const int i = first + k * kChannelThreads;
-      const float value = outs[k] > 0.0f ? values[k] : 0.0f;
-      if (i < count) gradient[at(i)] = FromFloat<T>(value);
-      total += value;
-    }
+  for (int place = threadIdx.x % across; row < down && place < places; place += across) {
+    const int64_t first = int64_t{blockIdx.x} * places + place;
+    const Channel<T> channel = {relu_out + first, gradient + first, shape.columns * places};
+    total += channel.SumOf(row, down, static_cast<int>(shape.rows));
   }
   total = WarpSum(total);
   if (threadIdx.x % kWarpThreads == 0) warps[threadIdx.x / kWarpThreads] = total;
@@ -178,7 +196,7 @@ __global__ void __launch_bounds__(kChannelThreads)
   float sum = 0;
 #pragma unroll
   for (int warp = 0; warp < kWarps; ++warp) sum += warps[warp];
-  sums[channel] = sum;
+  sums[blockIdx.x] = sum;
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ __device__ void BackwardRow(const RowWalk<N, K>& walk, const BackwardInput<T>& i
 #pragma unroll
       for (int i = 0; i < N; ++i) x.values[i] += past.values[i];
     }
-    x.Store(in_gradient + begin + column);
+    Packed<T, N>::Of(x).StoreWhole(in_gradient + begin + column);
   });
 }
 

@@ -92,6 +92,7 @@ inline int __any_sync(unsigned lanes, int mine) {
   return mine;
 }
 
+inline void __stwb(uint4* to, uint4 value) { *to = value; }
 inline float __expf(float x) { return std::exp(x); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }

@@ -111,6 +111,16 @@ struct Packed {
     for (int i = 0; i < kWords; ++i) reinterpret_cast<Raw*>(to)[i] = words[i];
   }
 
+  // To device memory, word by word, where the compiler would take the words apart.
+  __device__ void StoreWhole(T* to) const {
+    if constexpr (sizeof(Raw) == 16) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) __stwb(reinterpret_cast<uint4*>(to) + i, words[i]);
+    } else {
+      Store(to);
+    }
+  }
+
   __device__ Vector<T, N> Unpacked() const {
     T elements[N];
     memcpy(static_cast<void*>(elements), words, sizeof(words));
