@@ -66,6 +66,12 @@ class GpuTrainerTest(unittest.TestCase):
     def submit(self, ranks=1, **train):
         return self.cluster.submit(train_job(self.data, ranks=ranks, **train))
 
+    def resume(self, job, **train):
+        path = self.cluster.dir / "resumes.json"
+        path.write_text(json.dumps(train_job(self.data, ranks=1, **train)))
+        named = self.cluster.dpctl("submit", path, "--resume", f"{job}@latest", "-o", "name", check=0)
+        return named.stdout.strip().split("/")[-1]
+
     def logs(self, job):
         return self.cluster.dpctl("logs", job).stdout
 
@@ -153,13 +159,16 @@ class GpuTrainerTest(unittest.TestCase):
         for loss, other in zip(losses(self.cluster, on_gpu), expected, strict=True):
             self.assertAlmostEqual(loss, other, delta=1e-4 * other)
 
-        goes_on = self.cluster.dir / "goes_on.json"
-        goes_on.write_text(json.dumps(train_job(self.data, ranks=1, device="cpu", maxSteps=10, evaluateEvery=0)))
-        job = self.cluster.dpctl("submit", goes_on, "--resume", f"{on_gpu}@latest", "-o", "name",
-                                 check=0).stdout.strip().split("/")[-1]
-        self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
-        self.assertIn("goes on from step 8", self.logs(job))
-        self.assertIn("the device was a GPU of unknown model and is cpu: the bits differ from here on", self.logs(job))
+        # Other bits than these are sound, and told.
+        for train, told in (({"device": "cpu"}, "the device was a GPU of unknown model and is cpu"),
+                            ({"precision": "bf16"}, "train.precision was float32 and is bf16")):
+            job = self.resume(on_gpu, maxSteps=10, evaluateEvery=0, **train)
+            self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
+            self.assertIn("goes on from step 8", self.logs(job))
+            self.assertIn(f"({told}: the bits differ from here on)", self.logs(job))
+        same = self.resume(on_gpu, maxSteps=10, evaluateEvery=0, device="cuda")
+        self.assertEqual(self.cluster.wait(same), 0, self.logs(same))
+        self.assertNotIn("the bits differ", self.logs(same))
 
     @unittest.skipIf(why_no_trainer_on_host(), why_no_trainer_on_host())
     def test_what_only_gpus_compute_with_is_computed_with_there(self):
