@@ -1,6 +1,6 @@
+#include "tests/scenarios/line.h"
 #include "absl/strings/numbers.h"
 #include "base/check.h"
-#include "tests/scenarios/line.h"
 
 namespace dp::scenarios {
 namespace {
