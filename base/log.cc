@@ -5,6 +5,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -42,7 +44,9 @@ std::string Quoted(absl::string_view value) {
   const absl::string_view shown = value.substr(0, kValueBytesMax);
   if (!value.empty() && absl::c_all_of(shown, IsPlain) && shown.size() == value.size())
     return std::string(value);
-  return absl::StrCat("\"", absl::CEscape(shown), shown.size() < value.size() ? "..." : "", "\"");
+  // Between double quotes an apostrophe stands for itself.
+  const std::string escaped = absl::StrReplaceAll(absl::CEscape(shown), {{"\\'", "'"}});
+  return absl::StrCat("\"", escaped, shown.size() < value.size() ? "..." : "", "\"");
 }
 
 }  // namespace

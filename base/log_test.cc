@@ -27,6 +27,7 @@ TEST(LogTest, WhatIsNoPlainWordIsQuotedAndEscaped) {
   EXPECT_THAT(Logged("a b"), EndsWith("worker=\"a b\"\n"));
   EXPECT_THAT(Logged("a\r\nb=\x1b"), EndsWith("worker=\"a\\r\\nb=\\033\"\n"));
   EXPECT_THAT(Logged(""), EndsWith("worker=\"\"\n"));
+  EXPECT_THAT(Logged("it's \\'"), EndsWith("worker=\"it's \\\\'\"\n"));
 }
 
 TEST(LogTest, ALongValueIsCut) {

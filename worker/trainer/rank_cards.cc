@@ -75,11 +75,12 @@ absl::Status TellDifferentCards(engine::Group& group, const RankCard& mine) {
   Log(Severity::kWarning, "cards_differ",
       {{"cards", different},
        {"effect",
-        "every step takes as long as on the slowest, and cards other than rank 0's choose their "
+        "every step takes as long as on the slowest, and cards other than that of rank 0 choose "
+        "their "
         "algorithms by themselves, so that a first run and a later one may differ in bits"},
        {"remedy",
         "start workers with a label for their cards, as --label card=h100, and ask for it in the "
-        "job's constraints"}});
+        "constraints of the job"}});
   return absl::OkStatus();
 }
 
