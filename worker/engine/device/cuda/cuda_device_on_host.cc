@@ -1,5 +1,6 @@
 // What the device needs beside kernels, on the host: the runtime's calls that cuda_on_host_runtime
-// has not, and the libraries' products and convolutions, term by term, in doubles.
+// has not, and the libraries' products and convolutions, term by term, in doubles. Fused attention
+// is that of cuda_cudnn_on_host.
 
 #include <cmath>
 #include <cstdlib>
@@ -10,8 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "worker/engine/device/cuda/cuda_attention_plan.h"
-#include "worker/engine/device/cuda/cuda_cudnn_graph.h"
 #include "worker/engine/device/cuda/cuda_gemm.h"
 #include "worker/engine/device/cuda/cuda_gemm_shape.h"
 #include "worker/engine/device/cuda/cuda_graph.h"
@@ -58,16 +57,10 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS;
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t) { return CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t) { return CUBLAS_STATUS_SUCCESS; }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; }
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t) {
-  return CUDNN_STATUS_SUCCESS;
-}
 
 }  // extern "C"
 
 namespace dp::engine::cuda {
-
-// None is ever made: attention is the kernels' own.
-CudnnDescriptor::~CudnnDescriptor() = default;
 
 namespace {
 
@@ -249,19 +242,6 @@ absl::Status BuildBest(const Planning&, const TuningTask& task) {
   const absl::Status built =
       task.build(static_cast<int>(task.plan.size() % task.candidates.size()));
   return built.ok() ? task.run() : built;
-}
-
-std::string Describe(const AttentionShape&, bool) { return ""; }
-
-absl::StatusOr<AttentionPlan> AttentionPlan::Make(const Planning&, const AttentionShape&, bool,
-                                                  const AttentionOperands&) {
-  return absl::UnimplementedError("no fused attention on the host");
-}
-absl::Status AttentionPlan::Forward(cudaStream_t, const AttentionOperands&) {
-  return absl::InternalError("never made");
-}
-absl::Status AttentionPlan::Backward(cudaStream_t, const AttentionOperands&) {
-  return absl::InternalError("never made");
 }
 
 // What is captured runs when it is launched: a graph is what queues its work, which a captured
