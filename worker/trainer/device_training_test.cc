@@ -77,23 +77,28 @@ TEST_F(DeviceTrainingTest, AWholeTrainingIsThatOfTheCpu) {
 
 // Steps with a graph for each bucket, and updates by bucket.
 TEST_F(DeviceTrainingTest, StepsOfAProgramHaveTheBitsOfTheirParts) {
-  for (const engine::Precision precision :
-       {engine::Precision::kFloat32, engine::Precision::kBfloat16}) {
-    for (const bool adamw : {false, true}) {
-      for (const int64_t bucket_bytes_max : {64, 1 << 20}) {
-        TrainingPlan plan = APlan();
-        plan.precision = precision;
-        plan.bucket_bytes_max = bucket_bytes_max;
-        if (adamw) plan.optimizer = engine::AdamWOptions{.learning_rate = 0.01};
-        Training by_parts("device_training_test_parts"), training("device_training_test");
-        const auto expected = by_parts.Run(OnDevice(plan, Program::kNone));
-        const auto outcome = training.Run(OnDevice(plan));
-        ASSERT_EQ(outcome.status, absl::OkStatus());
-        EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
-        EXPECT_EQ(LossesOf(training, "step"), LossesOf(by_parts, "step"));
-        EXPECT_EQ(LossesOf(training, "step").size(), 10u);
-      }
-    }
+  using Optimizer = decltype(TrainingPlan::optimizer);
+  const Optimizer sgd = APlan().optimizer;
+  const Optimizer adamw = engine::AdamWOptions{.learning_rate = 0.01};
+  const struct {
+    engine::Precision precision;
+    Optimizer optimizer;
+    int64_t bucket_bytes_max;
+  } cases[] = {{engine::Precision::kFloat32, sgd, 64},
+               {engine::Precision::kFloat32, adamw, 1 << 20},
+               {engine::Precision::kBfloat16, adamw, 64}};
+  for (const auto& each : cases) {
+    TrainingPlan plan = APlan();
+    plan.precision = each.precision;
+    plan.optimizer = each.optimizer;
+    plan.bucket_bytes_max = each.bucket_bytes_max;
+    Training by_parts("device_training_test_parts"), training("device_training_test");
+    const auto expected = by_parts.Run(OnDevice(plan, Program::kNone));
+    const auto outcome = training.Run(OnDevice(plan));
+    ASSERT_EQ(outcome.status, absl::OkStatus());
+    EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
+    EXPECT_EQ(LossesOf(training, "step"), LossesOf(by_parts, "step"));
+    EXPECT_EQ(LossesOf(training, "step").size(), 10u);
   }
 }
 

@@ -209,8 +209,22 @@ __global__ void __launch_bounds__(kThreads == kWarpThreads ? kBlockThreads : kTh
       });
 }
 
+// Where the sums go.
+struct Output {
+  const StepInput* step;
+  LossSums* sums;
+  float* tail;
+
+  __device__ void Write(double loss, int64_t correct) const {
+    *sums = {loss, correct};
+    if (tail == nullptr) return;
+    tail[0] = static_cast<float>(loss) * step->gradient_scale;
+    tail[1] = step->leaving;
+  }
+};
+
 // Adds what the threads of a block have: halves of the threads to the other halves.
-__device__ void SumThreads(double loss, int64_t correct, LossSums* sums) {
+__device__ void SumThreads(double loss, int64_t correct, const Output& output) {
   __shared__ double losses[kSumThreads];
   __shared__ int64_t corrects[kSumThreads];
   losses[threadIdx.x] = loss;
@@ -221,12 +235,12 @@ __device__ void SumThreads(double loss, int64_t correct, LossSums* sums) {
     losses[threadIdx.x] += losses[threadIdx.x + half];
     corrects[threadIdx.x] += corrects[threadIdx.x + half];
   }
-  if (threadIdx.x == 0) *sums = {losses[0], corrects[0]};
+  if (threadIdx.x == 0) output.Write(losses[0], corrects[0]);
 }
 
 // One block: thread t adds rows t, t + 1024, ...
 __global__ void __launch_bounds__(kSumThreads)
-    SumKernel(const RowResult* results, int64_t rows, LossSums* sums) {
+    SumKernel(const RowResult* results, int64_t rows, Output output) {
   double loss = 0;
   int64_t correct = 0;
 #pragma unroll 8
@@ -234,7 +248,7 @@ __global__ void __launch_bounds__(kSumThreads)
     loss += results[row].loss;
     correct += results[row].correct;
   }
-  SumThreads(loss, correct, sums);
+  SumThreads(loss, correct, output);
 }
 
 // A row that one thread does.
@@ -273,10 +287,10 @@ __device__ RowResult DoNarrowRow(const Input<T>& input, int r) {
 // One block, a thread for each row: of a small network's few rows and classes, whose sums then need
 // no launch of their own.
 template <typename T>
-__global__ void __launch_bounds__(kSumThreads) NarrowKernel(Input<T> input, LossSums* sums) {
+__global__ void __launch_bounds__(kSumThreads) NarrowKernel(Input<T> input, Output output) {
   const int r = static_cast<int>(threadIdx.x);
   const RowResult result = r < input.shape.rows() ? DoNarrowRow(input, r) : RowResult{0.0f, 0};
-  SumThreads(result.loss, result.correct, sums);
+  SumThreads(result.loss, result.correct, output);
 }
 
 // Whether the card has room for kRowsTogether rows of so many bytes. The bits are the same with and
@@ -330,20 +344,21 @@ int64_t CrossEntropyWorkspace(LogitsShape shape) {
 template <typename T>
 cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const T* logits, const int32_t* labels,
                                 LogitsShape shape, const StepInput* step, void* workspace,
-                                LossSums* sums, T* gradient) {
+                                LossSums* sums, T* gradient, float* tail) {
   const Input<T> input = {logits,  labels, shape, step, static_cast<RowResult*>(workspace),
                           gradient};
+  const Output output = {step, sums, tail};
   if (shape.stride <= kNarrowClassesMax && shape.rows() <= kSumThreads) {
-    return Launch(stream, {1, kSumThreads}, NarrowKernel<T>, input, sums);
+    return Launch(stream, {1, kSumThreads}, NarrowKernel<T>, input, output);
   }
   const cudaError_t result = shape.stride % kWidth<T> == 0 ? LaunchRows<kWidth<T>>(stream, input)
                                                            : LaunchRows<1>(stream, input);
   if (result != cudaSuccess) return result;
-  return Launch(stream, {1, kSumThreads}, SumKernel, input.results, shape.rows(), sums);
+  return Launch(stream, {1, kSumThreads}, SumKernel, input.results, shape.rows(), output);
 }
 template cudaError_t SoftmaxCrossEntropy(cudaStream_t, const float*, const int32_t*, LogitsShape,
-                                         const StepInput*, void*, LossSums*, float*);
+                                         const StepInput*, void*, LossSums*, float*, float*);
 template cudaError_t SoftmaxCrossEntropy(cudaStream_t, const bf16*, const int32_t*, LogitsShape,
-                                         const StepInput*, void*, LossSums*, bf16*);
+                                         const StepInput*, void*, LossSums*, bf16*, float*);
 
 }  // namespace dp::engine::cuda

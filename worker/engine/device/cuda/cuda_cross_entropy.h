@@ -28,10 +28,11 @@ int64_t CrossEntropyWorkspace(LogitsShape shape);
 // (softmax - one-hot) step->gradient_scale there, zeroes in rows of padding and in columns from
 // `classes` to `stride`. `gradient` has the logits' shape and may be `logits`. Rows are
 // read once where two of them fit a multiprocessor's shared memory, else twice, the second time
-// from the cache.
+// from the cache. `tail`, where not null, gets a StepTail: the float nearest to the loss sum times
+// step->gradient_scale, and step->leaving.
 template <typename T>
 cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const T* logits, const int32_t* labels,
                                 LogitsShape shape, const StepInput* step, void* workspace,
-                                LossSums* sums, T* gradient);
+                                LossSums* sums, T* gradient, float* tail = nullptr);
 
 }  // namespace dp::engine::cuda

@@ -1,5 +1,6 @@
 #include "worker/engine/device/cuda/cuda_cross_entropy.h"
 #include "worker/engine/device/cuda/cuda_testing.h"
+#include "worker/engine/device/device.h"
 #include "worker/engine/nn/cross_entropy.h"
 
 namespace dp::engine::cuda {
@@ -55,12 +56,13 @@ TYPED_TEST(CudaLossTest, IsTheCpus) {
       logits[row * shape.stride + labels[row]] = 3.0f;
       if (row % 4 == 0) logits[row * shape.stride + shape.classes / 2] = 3.0f;
     }
-    const StepInput step = {.count = shape.samples - 1, .gradient_scale = 0.5f};
+    const StepInput step = {.count = shape.samples - 1, .gradient_scale = 0.5f, .leaving = 1};
     const Expectation expected = Expect(logits, labels, shape, step);
     const auto device = OnDevice<TypeParam>(logits);
     const DeviceArray<int32_t> device_labels(labels);
     DeviceArray<uint8_t> workspace(CrossEntropyWorkspace(shape));
     DeviceArray<LossSums> sums(1);
+    DeviceArray<float> tail(kStepTailSize);
     TypeParam* no_gradient = nullptr;
     this->Finish(SoftmaxCrossEntropy(this->stream(), device.data(), device_labels.data(), shape,
                                      this->Step(step), workspace.data(), sums.data(), no_gradient));
@@ -70,8 +72,10 @@ TYPED_TEST(CudaLossTest, IsTheCpus) {
     EXPECT_EQ(sums.Read()[0].correct, expected.loss.correct);
 
     this->Finish(SoftmaxCrossEntropy(this->stream(), device.data(), device_labels.data(), shape,
-                                     this->Step(step), workspace.data(), sums.data(),
-                                     device.data()));
+                                     this->Step(step), workspace.data(), sums.data(), device.data(),
+                                     tail.data()));
+    EXPECT_THAT(tail.Read(),
+                ::testing::ElementsAre(static_cast<float>(sums.Read()[0].loss_sum) * 0.5f, 1.0f));
     EXPECT_NEAR(sums.Read()[0].loss_sum, expected.loss.loss_sum, allowed);
     EXPECT_EQ(sums.Read()[0].correct, expected.loss.correct);
     ExpectNear(device, expected.gradient);

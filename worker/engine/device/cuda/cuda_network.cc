@@ -26,10 +26,10 @@ bool HasFusedAttention(const LayerProgram& program) {
 
 template <typename T>
 absl::Status QueueLoss(cudaStream_t stream, const NetworkMemory& memory, const op::CrossEntropy& o,
-                       ArrayId labels, void* scratch, bool with_gradient) {
+                       ArrayId labels, void* scratch, bool with_gradient, float* tail) {
   DP_CUDA_RETURN_IF_ERROR(SoftmaxCrossEntropy<T>(
       stream, memory.array<T>(o.logits), memory.array<int32_t>(labels), ShapeOf(o), memory.step(),
-      scratch, memory.sums(), with_gradient ? memory.array<T>(o.gradient) : nullptr));
+      scratch, memory.sums(), with_gradient ? memory.array<T>(o.gradient) : nullptr, tail));
   return absl::OkStatus();
 }
 
@@ -107,11 +107,11 @@ void CudaNetwork::Backward(float scale, const GradientReady& ready) {
   }
 }
 
-absl::Status CudaNetwork::QueueOperations(size_t begin, size_t end) {
+absl::Status CudaNetwork::QueueOperations(size_t begin, size_t end, float* tail) {
   const auto loss = static_cast<size_t>(program_.loss);
   const bool trains = program_.cross_entropy().gradient != kNone;
   for (size_t i = begin; i < end; ++i) {
-    DP_RETURN_IF_ERROR(i == loss ? RunLoss(trains) : Run(i, Mode::kTrain));
+    DP_RETURN_IF_ERROR(i == loss ? RunLoss(trains, tail) : Run(i, Mode::kTrain));
   }
   return absl::OkStatus();
 }
@@ -148,11 +148,11 @@ absl::Status CudaNetwork::RunForward(Mode mode) {
   return absl::OkStatus();
 }
 
-absl::Status CudaNetwork::RunLoss(bool with_gradient) {
+absl::Status CudaNetwork::RunLoss(bool with_gradient, float* tail) {
   const auto queue =
       program_.precision == Precision::kBfloat16 ? &QueueLoss<bf16> : &QueueLoss<float>;
   return queue(context_.stream(), *memory_, program_.cross_entropy(), program_.labels,
-               loss_scratch_, with_gradient);
+               loss_scratch_, with_gradient, tail);
 }
 
 void CudaNetwork::ReadLogits(absl::Span<float> logits) const {

@@ -36,8 +36,9 @@ class CudaNetwork : public Network {
   // Queues what layers compute with from the values, where that is another precision.
   absl::Status RoundValues();
   // Queues some operations of a training step, those from `begin` to before `end`, over the batch
-  // that lies in memory; after the loss it lies in memory().sums(). May be captured.
-  absl::Status QueueOperations(size_t begin, size_t end);
+  // that lies in memory; the loss is left in memory().sums(), and a StepTail in `tail`. May be
+  // captured.
+  absl::Status QueueOperations(size_t begin, size_t end, float* tail);
 
  private:
   CudaNetwork(DeviceContext& context, LayerProgram program);
@@ -49,7 +50,7 @@ class CudaNetwork : public Network {
     return operations_[operation]->Run(context_.stream(), mode);
   }
   absl::Status RunForward(Mode mode);
-  absl::Status RunLoss(bool with_gradient);
+  absl::Status RunLoss(bool with_gradient, float* tail = nullptr);
   absl::Status CopyLogits(absl::Span<float> logits) const;
 
   DeviceContext& context_;

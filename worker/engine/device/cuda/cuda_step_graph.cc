@@ -10,7 +10,6 @@
 #include "base/status.h"
 #include "worker/engine/device/cuda/cuda_status.h"
 #include "worker/engine/device/cuda/cuda_step_cut.h"
-#include "worker/engine/device/cuda/cuda_step_tail.h"
 
 namespace dp::engine::cuda {
 namespace {
@@ -156,18 +155,10 @@ void CudaStepProgram::NoteCaptured() {
 }
 
 absl::Status CudaStepProgram::QueuePiece(size_t piece) {
-  size_t begin = begin_of(piece);
-  if (piece == 0) {
-    if (has_data()) {
-      DP_RETURN_IF_ERROR(data_->Gather(context_.stream(), network_.program(), network_.memory()));
-    }
-    const size_t loss_end = static_cast<size_t>(network_.program().loss) + 1;
-    DP_RETURN_IF_ERROR(network_.QueueOperations(begin, loss_end));
-    DP_CUDA_RETURN_IF_ERROR(
-        WriteTail(context_.stream(), network_.memory().sums(), network_.memory().step(), tail_));
-    begin = loss_end;
+  if (piece == 0 && has_data()) {
+    DP_RETURN_IF_ERROR(data_->Gather(context_.stream(), network_.program(), network_.memory()));
   }
-  DP_RETURN_IF_ERROR(network_.QueueOperations(begin, ends_[piece]));
+  DP_RETURN_IF_ERROR(network_.QueueOperations(begin_of(piece), ends_[piece], tail_));
   return reducer_ == nullptr ? optimizer_.Queue(network_.memory().rounded()) : absl::OkStatus();
 }
 
