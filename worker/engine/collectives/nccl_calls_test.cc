@@ -120,6 +120,15 @@ TEST_F(NcclCallsTest, EventsHaveNoTimesAndAnEarlyQuestionIsNoError) {
   EXPECT_EQ(ToCuda(), "wait 0x50 0xe0 flags=0\n");
 }
 
+TEST_F(NcclCallsTest, AnErrorNamesTheCallAndTheDevice) {
+  Answer(ncclSuccess, ncclSuccess, cudaErrorIllegalAddress);
+  EXPECT_EQ(api_->Passed(At(0xe0)).status(),
+            absl::InternalError("CUDA: cudaEventQuery on device 0: an error of CUDA's"));
+  EXPECT_TRUE(api_->UseDevice(3).ok());
+  EXPECT_EQ(api_->Passed(At(0xe0)).status(),
+            absl::InternalError("CUDA: cudaEventQuery on device 3: an error of CUDA's"));
+}
+
 TEST_F(NcclCallsTest, ACopyIsBetweenAnyMemoriesAndDoneWhenItReturns) {
   EXPECT_TRUE(
       api_->Copy(static_cast<uint8_t*>(At(0x10)), 5, static_cast<uint8_t*>(At(0x20)), stream_)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "worker/engine/collectives/nccl_api.h"
@@ -143,11 +144,17 @@ ncclConfig_t ConfigOf(const NcclTuning& tuning) {
   return config;
 }
 
+// As the runtime keeps it, which is by thread, and 0 until one is chosen.
+thread_local int chosen_device = 0;
+
 class NcclLibrary : public NcclApi {
  public:
   explicit NcclLibrary(const Entries& entries) : call_(entries) {}
 
-  absl::Status UseDevice(int device) override { return FromCuda(call_.cudaSetDevice(device)); }
+  absl::Status UseDevice(int device) override {
+    chosen_device = device;
+    return FromCuda("cudaSetDevice", call_.cudaSetDevice(device));
+  }
 
   absl::StatusOr<std::string> Version() override {
     int code = 0;
@@ -220,9 +227,11 @@ class NcclLibrary : public NcclApi {
   absl::StatusOr<Stream> MakeStream() override {
     cudaStream_t stream = nullptr;
     int least = 0, greatest = 0;
-    DP_RETURN_IF_ERROR(FromCuda(call_.cudaDeviceGetStreamPriorityRange(&least, &greatest)));
+    DP_RETURN_IF_ERROR(FromCuda("cudaDeviceGetStreamPriorityRange",
+                                call_.cudaDeviceGetStreamPriorityRange(&least, &greatest)));
     DP_RETURN_IF_ERROR(
-        FromCuda(call_.cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest)));
+        FromCuda("cudaStreamCreateWithPriority",
+                 call_.cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest)));
     return stream;
   }
   // Freeing tells of errors of earlier calls only, which those have told.
@@ -231,9 +240,10 @@ class NcclLibrary : public NcclApi {
   }
   absl::StatusOr<Event> Record(Stream stream) override {
     cudaEvent_t event = nullptr;
-    DP_RETURN_IF_ERROR(FromCuda(call_.cudaEventCreateWithFlags(&event, cudaEventDisableTiming)));
-    const absl::Status recorded =
-        FromCuda(call_.cudaEventRecord(event, static_cast<cudaStream_t>(stream)));
+    DP_RETURN_IF_ERROR(FromCuda("cudaEventCreateWithFlags",
+                                call_.cudaEventCreateWithFlags(&event, cudaEventDisableTiming)));
+    const absl::Status recorded = FromCuda(
+        "cudaEventRecord", call_.cudaEventRecord(event, static_cast<cudaStream_t>(stream)));
     if (recorded.ok()) return event;
     FreeEvent(event);
     return recorded;
@@ -241,11 +251,12 @@ class NcclLibrary : public NcclApi {
   absl::StatusOr<bool> Passed(Event event) override {
     const cudaError_t state = call_.cudaEventQuery(static_cast<cudaEvent_t>(event));
     if (state == cudaErrorNotReady) return false;
-    DP_RETURN_IF_ERROR(FromCuda(state));
+    DP_RETURN_IF_ERROR(FromCuda("cudaEventQuery", state));
     return true;
   }
   absl::Status WaitOnStream(Stream stream, Event event) override {
-    return FromCuda(call_.cudaStreamWaitEvent(static_cast<cudaStream_t>(stream),
+    return FromCuda("cudaStreamWaitEvent",
+                    call_.cudaStreamWaitEvent(static_cast<cudaStream_t>(stream),
                                               static_cast<cudaEvent_t>(event), 0));
   }
   void FreeEvent(Event event) override {
@@ -259,7 +270,7 @@ class NcclLibrary : public NcclApi {
       return absl::ResourceExhaustedError(
           absl::StrCat("the GPU has no room for ", bytes, " more bytes, which collectives need"));
     }
-    DP_RETURN_IF_ERROR(FromCuda(allocated));
+    DP_RETURN_IF_ERROR(FromCuda("cudaMalloc", allocated));
     return static_cast<uint8_t*>(memory);
   }
   // As FreeStream.
@@ -267,8 +278,9 @@ class NcclLibrary : public NcclApi {
 
   absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) override {
     auto* on = static_cast<cudaStream_t>(stream);
-    DP_RETURN_IF_ERROR(FromCuda(call_.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, on)));
-    return FromCuda(call_.cudaStreamSynchronize(on));
+    DP_RETURN_IF_ERROR(
+        FromCuda("cudaMemcpyAsync", call_.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, on)));
+    return FromCuda("cudaStreamSynchronize", call_.cudaStreamSynchronize(on));
   }
 
  private:
@@ -283,9 +295,10 @@ class NcclLibrary : public NcclApi {
                                      call_.ncclGetLastError(communicator)));
   }
 
-  absl::Status FromCuda(cudaError_t result) const {
+  absl::Status FromCuda(absl::string_view call, cudaError_t result) const {
     if (result == cudaSuccess) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("CUDA: ", call_.cudaGetErrorString(result)));
+    return absl::InternalError(absl::StrCat("CUDA: ", call, " on device ", chosen_device, ": ",
+                                            call_.cudaGetErrorString(result)));
   }
 
   const Entries call_;
