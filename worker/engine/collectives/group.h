@@ -9,7 +9,8 @@
 
 namespace dp::engine {
 
-// kMean: the sum over ranks, then divided by their number.
+// kMean: the ranks' mean. On the CPU their sum, then divided by their number; over NCCL in NCCL's
+// way, which may scale each rank's values first.
 enum class ReduceOp { kSum, kMin, kMax, kMean };
 
 // What every backend is told when its group is made.

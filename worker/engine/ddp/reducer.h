@@ -28,7 +28,7 @@ struct ReducerOptions {
 //
 //   reducer.BeginBackward(Reducer::Sync::kYes);
 //   network.Backward(scale, [&](int parameter) { reducer.GradientReady(parameter); });
-//   DP_RETURN_IF_ERROR(reducer.EndBackward());          // gradients: sum over ranks / world size
+//   DP_RETURN_IF_ERROR(reducer.EndBackward());          // gradients: their mean over ranks
 //
 // Ranks with unequal shares scale their own gradients first (GradientScale in data/sampler.h).
 // To accumulate over several backwards, all but the last are begun with Sync::kNo: their gradients
@@ -49,12 +49,12 @@ class Reducer {
   // The gradient of parameter `index` is complete, and until EndBackward the reducer's. Once a
   // parameter and backward.
   void GradientReady(int index);
-  // Waits for all buckets: on a device, for its stream. With Sync::kYes the gradients are then the
-  // mean over ranks, the same bits on all of them; `then`, where given, is called for each bucket
-  // in order as soon as that is so of its range, and for none after an error. Errors:
-  // FailedPrecondition names the parameters that got no gradient and the option; Unimplemented what
-  // gradients on a device cannot have; those of the group and of `then`. After an error the
-  // gradients must not be used, and nothing is left to settle.
+  // Waits for all buckets; on a device its stream does, and the host goes on. With Sync::kYes the
+  // gradients are then the mean over ranks, the same bits on all of them; `then`, where given, is
+  // called for each bucket in order as soon as that is so of its range, and for none after an
+  // error. Errors: FailedPrecondition names the parameters that got no gradient and the option;
+  // Unimplemented what gradients on a device cannot have; those of the group and of `then`. After
+  // an error the gradients must not be used, and nothing is left to settle.
   using Then = std::function<absl::Status(const Bucket&)>;
   absl::Status EndBackward(const Then& then = nullptr);
   // Waits until the buckets of the oldest backward that is not settled have ended. Before it has

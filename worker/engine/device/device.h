@@ -142,7 +142,8 @@ class StepProgram {
   // borrows is free when this returns. Errors: the group's. Ok says nothing of the step's own
   // collectives: Reducer::Settle does.
   virtual absl::Status Begin(const Input& input) = 0;
-  // Waits for the oldest step that is under way. With a reducer, after it has settled that step.
+  // Waits for the oldest step that is under way. With a reducer the caller has settled that step by
+  // Reducer::Settle.
   virtual StepTail End() = 0;
   // Steps that were begun and not ended.
   virtual int under_way() const = 0;
