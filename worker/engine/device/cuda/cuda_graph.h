@@ -34,9 +34,9 @@ class GraphExec {
   size_t nodes_ = 0;
 };
 
-// Captures what `enqueue` puts into `stream`, and into other streams that it makes wait for this
-// one and this one for. Ends the capture whatever `enqueue` answers, whose error goes first. While
-// capturing, this thread may make no call that waits or allocates; other threads may.
+// Captures what `enqueue` puts into `stream`. Ends the capture whatever `enqueue` answers, whose
+// error goes first. While capturing, this thread may make no call that waits or allocates; other
+// threads may.
 absl::StatusOr<GraphExec> CaptureGraph(cudaStream_t stream,
                                        const std::function<absl::Status()>& enqueue);
 

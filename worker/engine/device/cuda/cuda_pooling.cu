@@ -168,8 +168,7 @@ cudaError_t ForEachChannels(cudaStream_t stream, int64_t size, int64_t channels,
 }
 
 // launch(first, shape) with as many of the samples, from `first` on, as 32 bits count the inputs
-// of, until all have been. A pooling has no more outputs than inputs but where windows overlap
-// much.
+// of, until all have been. A pooling has no padding, and so no more outputs than inputs.
 template <typename Launch>
 cudaError_t ForSamples(const PoolingShape& shape, const Launch& launch) {
   constexpr int64_t kElementsMax = int64_t{1} << 31;
