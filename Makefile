@@ -100,7 +100,7 @@ dist: deps  ## pack dist/dp-VERSION-linux-x86_64.tar.gz, which runs where it is 
 	@cmake --preset dist $(BATCHES) >/dev/null && ninja -C build-dist -j $(JOBS) programs gpu-tests
 	@scripts/dist $(DIST_OPTIONS) build-dist
 
-dist-xz:  ## the same as a .tar.xz, a third smaller, for a way that has a limit
+dist-xz:  ## the same as a .tar.xz, a third smaller, for slow lines
 	@$(MAKE) dist DIST_OPTIONS=--xz
 
 dist-test: dist  ## try it in root trees with nothing but glibc, and as the image that it makes
