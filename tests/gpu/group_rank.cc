@@ -7,6 +7,8 @@
 // must do and ends with 0; the first that is wrong ends it with 1. With `--until error` it reduces
 // until an error, which it prints, and ends with 3. Built without the backend it ends with 77.
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -31,6 +33,8 @@ constexpr int kCannotRun = 77;
 // 1 KiB and 8 MiB among them: below and above what NCCL cuts into pieces.
 constexpr int64_t kCounts[] = {1, 17, 256, 70001, int64_t{1} << 21};
 constexpr int64_t kFloatsMax = int64_t{1} << 21;
+// A rounding of each rank's value and of each sum.
+constexpr float kMeanTolerance = 1e-6f;
 
 struct Options {
   std::map<std::string, std::string> flags = {{"--store", ""},       {"--rank", "0"},
@@ -74,6 +78,7 @@ class Conformance {
 
   absl::Status Run() {
     DP_RETURN_IF_ERROR(Told("sums", Sums()));
+    DP_RETURN_IF_ERROR(Told("means", Means()));
     DP_RETURN_IF_ERROR(Told("the same sum twice has the same bits on all ranks", SameBits()));
     DP_RETURN_IF_ERROR(Told("min and max", MinAndMax()));
     DP_RETURN_IF_ERROR(Told("broadcast from each rank", Broadcasts()));
@@ -111,6 +116,24 @@ class Conformance {
       const int factors = group_.size() * (group_.size() + 1) / 2;
       DP_RETURN_IF_ERROR(Expect(data_.Read(count) == Filled(count, factors),
                                 absl::StrCat("another sum of ", count, " floats")));
+    }
+    return absl::OkStatus();
+  }
+
+  // What gradients are reduced by. Each value may be scaled before it is added, which rounds.
+  absl::Status Means() {
+    const int size = group_.size();
+    for (const int64_t count : kCounts) {
+      data_.Write(Filled(count, group_.rank() + 1));
+      DP_RETURN_IF_ERROR(Reduce(count, ReduceOp::kMean));
+      const std::vector<float> means = data_.Read(count),
+                               sums = Filled(count, size * (size + 1) / 2);
+      const auto near = [size](float mean, float sum) {
+        const float expected = sum / static_cast<float>(size);
+        return std::abs(mean - expected) <= kMeanTolerance * expected;
+      };
+      DP_RETURN_IF_ERROR(Expect(std::equal(means.begin(), means.end(), sums.begin(), near),
+                                absl::StrCat("another mean of ", count, " floats")));
     }
     return absl::OkStatus();
   }
