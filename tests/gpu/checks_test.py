@@ -138,6 +138,20 @@ class ReadingTest(unittest.TestCase):
         with self.assertRaisesRegex(checks.Failed, "no libnvrtc"):
             product_checks.fused("event=gpu_attention_not_fused error=\"no libnvrtc\"\n")
 
+    def test_steps_that_any_rank_takes_without_a_graph_are_a_failure(self):
+        one = "event=gpu_graph_captured graphs=2 nodes=9\n"
+        product_checks.captured(2 * one, ranks=2)
+        self.assertRaises(checks.Failed, product_checks.captured, one, ranks=2)
+        with self.assertRaisesRegex(checks.Failed, "a reason"):
+            product_checks.captured(2 * one + "event=gpu_graph_refused error=\"a reason\"\n", ranks=2)
+
+    def test_two_ranks_whose_losses_are_not_those_of_one_are_a_failure(self):
+        one = [2.3 - 0.1 * step for step in range(12)]
+        product_checks.trained_as_one([1.0005 * loss for loss in one], one)
+        for other in ([], one[:9], one[:11], [one[0], 0.99 * one[1], *one[2:]], [float("nan")] * 12):
+            with self.subTest(other=other):
+                self.assertRaises(checks.Failed, product_checks.trained_as_one, other, one)
+
     def test_two_runs_with_other_bits_are_a_failure(self):
         product_checks.same_bits("aa", "aa")
         self.assertRaises(checks.Failed, product_checks.same_bits, "aa", "ab")

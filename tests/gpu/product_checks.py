@@ -25,6 +25,9 @@ GPT_BATCH = 8
 # By how much the mean loss of the last epoch is below that of the first at least, in nats.
 GPT_LOSS_FALLS = 1.0
 KILLED_AT_STEP = 10
+# How far the losses of two ranks may be from those of one that takes the same batches, as a share: both are float32's,
+# added in other orders, which so few steps do not blow up.
+FIRST_STEPS, AS_ONE_TOLERANCE = 10, 1e-3
 # A GPU that two daemons share is never free of the other's memory.
 ANY_MEMORY_MIB = 1 << 20
 
@@ -130,10 +133,26 @@ def worker_trains(programs, limit, slots=jobs.GPU):
         return str(worker_of(programs))
 
 
-def captured(output):
-    """How a rank that is alone tells that its steps are a graph."""
+def step_losses(cluster, job):
+    lines = cluster.dpctl("logs", job, "--metrics").stdout.splitlines()
+    told = [json.loads(line[line.index("{"):]) for line in lines]
+    return [metric["loss"] for metric in told if metric["event"] == "step"]
+
+
+def trained_as_one(losses_of_two, losses_of_one):
+    """Gradients that are not averaged, or are added up instead, show from the second step on."""
+    first = list(zip(losses_of_two[:FIRST_STEPS], losses_of_one[:FIRST_STEPS]))
+    if len(first) < FIRST_STEPS or len(losses_of_two) != len(losses_of_one):
+        raise Failed(f"losses of {len(losses_of_two)} steps on two ranks, of {len(losses_of_one)} on one")
+    for number, (two, one) in enumerate(first, start=1):
+        if not abs(two - one) <= AS_ONE_TOLERANCE * one:
+            raise Failed(f"the loss of step {number} is {two} on two ranks and {one} on one")
+
+
+def captured(output, ranks=1):
+    """How ranks tell that their steps are graphs."""
     refused = [line for line in output.splitlines() if "gpu_graph_refused" in line]
-    if refused or "gpu_graph_captured" not in output:
+    if refused or output.count("gpu_graph_captured") < ranks:
         raise Failed("\n".join(["steps are not taken as a graph", *refused]))
     return ", steps as a graph"
 
@@ -181,8 +200,9 @@ def two_daemons(dp):
         yield cluster
 
 
-def two_rank_job(dp, name, stops_at=None):
-    job = jobs.cnn(name, dp.images(), dp.slots, ranks=2, epochs=1,
+def two_rank_job(dp, name, stops_at=None, ranks=2):
+    job = jobs.cnn(name, dp.images(), dp.slots, ranks=ranks, epochs=1,
+                   bucketCapMb=0.2,  # several, between which a step is cut
                    output={"weights": str(dp.weights(name))},
                    checkpoint={"dir": str(dp.folder / "checkpoints"), "everySteps": 4})
     job.update(grace="1s", detectWithin="10s", restart={"maxRestarts": 10})
@@ -199,11 +219,16 @@ def wait(cluster, job, limit):
 
 
 def kill_in_all_reduce(programs, limit, slots=jobs.GPU):
-    """A rank is killed while the others are in an all-reduce with it; the job goes on from its checkpoint
-    and ends with the weights of one that nothing happened to."""
+    """Two ranks train as one does. One of them is killed while the other is in an all-reduce with it; the job goes on
+    from its checkpoint and ends with the weights of one that nothing happened to."""
     with product(programs, slots) as dp, two_daemons(dp) as cluster:
-        for name in ("warm-up", "undisturbed"):
-            wait(cluster, cluster.submit(two_rank_job(dp, name)), limit)
+        told = {}
+        for name, ranks in (("alone", 1), ("warm-up", 2), ("undisturbed", 2)):
+            job = cluster.submit(two_rank_job(dp, name, ranks=ranks))
+            wait(cluster, job, limit)
+            told[name] = step_losses(cluster, job)
+        graphs = captured(cluster.dpctl("logs", job).stdout, ranks=2) if slots == jobs.GPU else ""
+        trained_as_one(told["undisturbed"], told["alone"])
         job = cluster.submit(two_rank_job(dp, "struck", f"1:all-reduce:{KILLED_AT_STEP}"))
         cluster.follow_until(job, "fault point", limit.left())
         os.kill(cluster.rank_pid(job, 1), signal.SIGKILL)
@@ -212,4 +237,4 @@ def kill_in_all_reduce(programs, limit, slots=jobs.GPU):
         if generations < 2:
             raise Failed("the job was not started again")
         same_bits(digest(dp.weights("undisturbed")), digest(dp.weights("struck")))
-        return f"generation {generations}, the weights of an undisturbed run"
+        return f"generation {generations}, the weights of an undisturbed run, whose losses are one rank's{graphs}"
