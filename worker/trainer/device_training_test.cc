@@ -6,6 +6,7 @@
 
 #include "base/store/hash_store.h"
 #include "gmock/gmock.h"
+#include "worker/engine/device/cuda/cuda_on_host_capture.h"
 #include "worker/engine/device/cuda/cuda_on_host_memory.h"
 #include "worker/trainer/evaluation.h"
 #include "worker/trainer/finish_together.h"
@@ -99,6 +100,25 @@ TEST_F(DeviceTrainingTest, StepsOfAProgramHaveTheBitsOfTheirParts) {
     EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
     EXPECT_EQ(LossesOf(training, "step"), LossesOf(by_parts, "step"));
     EXPECT_EQ(LossesOf(training, "step").size(), 10u);
+  }
+}
+
+// From the first piece of a step, or between two, when some lie on the stream already.
+TEST_F(DeviceTrainingTest, StepsThatCannotBeCapturedHaveTheBitsOfThoseThatAre) {
+  TrainingPlan plan = APlan();
+  plan.bucket_bytes_max = 64;
+  Training captured("device_training_test_captured");
+  const auto expected = captured.Run(OnDevice(plan));
+  for (const int piece : {0, 1}) {
+    const int refused = engine::cuda::on_host::CapturesRefused();
+    engine::cuda::on_host::RefuseCapture(piece);
+    Training training("device_training_test");
+    const auto outcome = training.Run(OnDevice(plan));
+    engine::cuda::on_host::RefuseCapture(-1);
+    ASSERT_EQ(outcome.status, absl::OkStatus());
+    EXPECT_EQ(engine::cuda::on_host::CapturesRefused() - refused, kRanks);
+    EXPECT_TRUE(SameBits(outcome.weights, expected.weights)) << "piece " << piece;
+    EXPECT_EQ(LossesOf(training, "step"), LossesOf(captured, "step")) << "piece " << piece;
   }
 }
 

@@ -2,6 +2,7 @@
 // has not, and the libraries' products and convolutions, term by term, in doubles. Fused attention
 // is that of cuda_cudnn_on_host.
 
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include "worker/engine/device/cuda/cuda_gemm_shape.h"
 #include "worker/engine/device/cuda/cuda_graph.h"
 #include "worker/engine/device/cuda/cuda_network_convolution.h"
+#include "worker/engine/device/cuda/cuda_on_host_capture.h"
 #include "worker/engine/device/cuda/cuda_plan_tuning.h"
 #include "worker/engine/device/cuda/cuda_types.h"
 
@@ -63,6 +65,10 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; }
 namespace dp::engine::cuda {
 
 namespace {
+
+std::atomic<int> capture_to_refuse = -1;
+std::atomic<int> captures_refused = 0;
+thread_local int captures_of_thread = 0;
 
 // The nearest float of TF32's 10 bits.
 float RoundedToTf32(float value) {
@@ -244,9 +250,20 @@ absl::Status BuildBest(const Planning&, const TuningTask& task) {
   return built.ok() ? task.run() : built;
 }
 
+namespace on_host {
+
+void RefuseCapture(int number) { capture_to_refuse = number; }
+int CapturesRefused() { return captures_refused; }
+
+}  // namespace on_host
+
 // What is captured runs when it is launched: a graph is what queues its work, which a captured
 // piece does alike whenever it is called. What the work reads, it reads from the device's memory.
 absl::StatusOr<GraphExec> CaptureGraph(cudaStream_t, const std::function<absl::Status()>& enqueue) {
+  if (captures_of_thread++ == capture_to_refuse) {
+    ++captures_refused;
+    return absl::InternalError("a test refuses this capture");
+  }
   GraphExec graph;
   graph.exec_.reset(reinterpret_cast<cudaGraphExec_t>(new std::function<absl::Status()>(enqueue)));
   graph.nodes_ = 1;
