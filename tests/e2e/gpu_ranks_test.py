@@ -2,12 +2,13 @@
 and NCCL's that are not real: whole steps, and what becomes of them where a rank dies or hangs."""
 
 import hashlib
+import json
 import os
 import pathlib
 import signal
 import unittest
 
-from cluster import BIN, Cluster
+from cluster import BIN, Cluster, eventually
 from gpu_return_test import NVML, why_not as why_no_nvml
 from gpu_trainer_test import PASSES, TRAINER, TRAINER_ON_HOST, losses, why_no_trainer_on_host
 from idx_data import train_job, write_idx
@@ -70,6 +71,13 @@ class GpuRanksTest(unittest.TestCase):
     def logs(self, job):
         return self.cluster.dpctl("logs", job, "--generation", "all").stdout
 
+    def steps(self, job, generation):
+        """Those that its rank 0 has told of."""
+        lines = self.cluster.dpctl("logs", job, "--metrics", "--generation", generation, "--rank", "0", "-o", "json",
+                                   check=0).stdout.splitlines()
+        told = [json.loads(json.loads(line)["line"]) for line in lines]
+        return [metric["step"] for metric in told if metric["event"] == "step"]
+
     def test_ranks_on_gpus_take_the_steps_of_ranks_on_cpus_with_the_same_bits_each_time(self):
         on_gpus = self.run_job(self.job("first"))
         self.assertIn(f"rank 1 of 2: training starts on {CARD} in float32, backend nccl", self.logs(on_gpus))
@@ -103,13 +111,22 @@ class GpuRanksTest(unittest.TestCase):
 
     def test_a_rank_that_is_alone_saves_and_leaves_for_two_when_there_is_another_gpu(self):
         self.cluster.dpctl("drain", "gpu-b", "--reason", "later", check=0)
-        described = self.saving("grows", "none:none:0", growAfter="1s")
-        described["train"] |= {"nodes": "1:2", "maxSteps": 34}
-        del described["ranks"]
+        described = self.job("grows", nodes="1:2", epochs=10**6, job={"growAfter": "1s"},
+                             checkpoint={"dir": str(self.cluster.dir / "saved"), "everySteps": 100})
+        # Without a last step it is still at work when it is asked to leave, however fast it is.
+        del described["train"]["maxSteps"], described["ranks"]
         job = self.cluster.submit(described)
-        self.cluster.follow_until(job, "checkpoint of step 2")
+        self.cluster.follow_until(job, "training starts")
         self.cluster.dpctl("undrain", "gpu-b", check=0)
-        self.assertEqual(self.cluster.wait(job), 0, self.logs(job))
+        self.assertTrue(eventually(lambda: self.cluster.describe(job)["generation"] == 2 and self.steps(job, 2)),
+                        self.logs(job))
+        self.cluster.dpctl("cancel", job, check=0)
+        self.cluster.wait(job)
+        (left,) = self.cluster.describe(job)["pastFailures"]
+        self.assertEqual((left["failureClass"], left["countedAs"]), ("preempt", None), left["message"])
+        # It has left no step behind that it had not saved.
+        steps = self.steps(job, 1) + self.steps(job, 2)
+        self.assertEqual(steps, list(range(1, len(steps) + 1)))
         self.assertIn("rank 0 of 1: training starts on NVIDIA H100 in float32, backend local", self.logs(job))
         self.assertIn("(ranks was 1 and is 2: the bits differ from here on)", self.logs(job))
         self.assertIn("rank 1 of 2: training starts on NVIDIA H100 in float32, backend nccl", self.logs(job))
