@@ -4,6 +4,7 @@
 
 #include "worker/engine/device/cuda/cuda_exponential.h"
 #include "worker/engine/device/cuda/cuda_launch_kernel.h"
+#include "worker/engine/device/cuda/cuda_narrow_rows.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
 #include "worker/engine/device/cuda/cuda_warp.h"
 
@@ -13,10 +14,7 @@ namespace {
 // Rows of so many classes are done by a warp each, wider ones by a block.
 constexpr int64_t kWarpClassesMax = 1024;
 constexpr int kWideThreads = 512;
-constexpr int kSumThreads = 1024;
-
-// So few classes are done by a thread, where one block has threads for all rows.
-constexpr int64_t kNarrowClassesMax = 32;
+constexpr int kSumThreads = kOneBlockRowsMax;
 
 // Wide rows of which this many fit a multiprocessor's shared memory wait there between the two
 // times that they are needed: while one is read, the other is written. Beside its row a block takes
@@ -348,7 +346,7 @@ cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const T* logits, const int3
   const Input<T> input = {logits,  labels, shape, step, static_cast<RowResult*>(workspace),
                           gradient};
   const Output output = {step, sums, tail};
-  if (shape.stride <= kNarrowClassesMax && shape.rows() <= kSumThreads) {
+  if (IsNarrow(shape.stride, shape.rows())) {
     return Launch(stream, {1, kSumThreads}, NarrowKernel<T>, input, output);
   }
   const cudaError_t result = shape.stride % kWidth<T> == 0 ? LaunchRows<kWidth<T>>(stream, input)

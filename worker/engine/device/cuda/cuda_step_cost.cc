@@ -5,19 +5,20 @@
 #include "absl/strings/string_view.h"
 #include "base/overloaded.h"
 #include "worker/engine/device/cuda/cuda_column_chunks.h"
+#include "worker/engine/device/cuda/cuda_narrow_rows.h"
 
 namespace dp::engine::cuda {
 namespace {
 
 constexpr int64_t kFloatBytes = 4;
+constexpr int64_t kIndexBytes = 4;  // of a token or a label, as operations take them
+constexpr int64_t kPixelBytes = 1;  // of a data set on the device; of its labels, too
+constexpr int64_t kTokenBytes = 2;
+
+constexpr int kAdamWStateFloats = 2;
 
 // A sort of 16-bit keys: a histogram and two passes.
 constexpr int kSortLaunches = 3;
-
-// As in cuda_cross_entropy.cu: one block does all rows.
-bool IsNarrow(const op::CrossEntropy& o) {
-  return o.stride <= 32 && o.samples * o.rows_per_sample <= 1024;
-}
 
 int64_t Flops(const LinearSize& size) { return 2 * size.rows * size.in * size.out; }
 
@@ -89,8 +90,9 @@ class Costs {
   }
   OperationCost operator()(const op::Convert& o) const { return Of(o.size, o.size * kFloatBytes); }
   OperationCost operator()(const op::CrossEntropy& o) const {
-    const int64_t size = o.samples * o.rows_per_sample * o.stride;
-    return Of(o.gradient == kNone ? size : 2 * size, 0, 0, IsNarrow(o) ? 1 : 2);
+    const int64_t rows = o.samples * o.rows_per_sample;
+    const int64_t size = rows * o.stride;
+    return Of(o.gradient == kNone ? size : 2 * size, 0, 0, IsNarrow(o.stride, rows) ? 1 : 2);
   }
   OperationCost operator()(const op::ApplyGradient& o) const { return Of(3 * o.size); }
   OperationCost operator()(const op::BiasGradient& o) const {
@@ -186,15 +188,28 @@ OperationCost CostOf(const LayerProgram& program, const OperationKind& kind) {
   return std::visit(Costs(program), kind);
 }
 
+OperationCost GatherCost(const LayerProgram& program) {
+  if (program.tokens != kNone) {
+    // Each is read as an input and as a label, the second time from the cache.
+    const int64_t tokens = program.arrays[program.tokens].size;
+    return {.bytes = tokens * (kTokenBytes + 2 * kIndexBytes), .launches = 1};
+  }
+  const int64_t labels = program.batch_size * (kPixelBytes + kIndexBytes);
+  const int64_t pixels = program.arrays[program.images].size;
+  return {.bytes = pixels * (kPixelBytes + kFloatBytes) + labels, .launches = 1};
+}
+
 OperationCost OptimizerCost(int64_t values, int state_floats, bool rounded) {
-  // The gradient is read; the value and the state are read and written.
+  // The gradient is read; the value and the state are read and written. AdamW's factors take a
+  // kernel of one thread.
   const int64_t bytes = kFloatBytes * (1 + 2 + 2 * state_floats) + (rounded ? 2 : 0);
-  return {.bytes = values * bytes, .launches = 1};
+  return {.bytes = values * bytes, .launches = state_floats == kAdamWStateFloats ? 2 : 1};
 }
 
 std::vector<CostRow> StepCosts(const LayerProgram& program, const CardRates& rates,
                                int state_floats) {
   std::vector<CostRow> rows;
+  AddTo(RowOf("gather", rows), GatherCost(program), rates.bytes, rates.flops);
   for (const Operation& operation : program.operations) {
     const double flops = IsAttention(operation.kind) ? rates.attention_flops : rates.flops;
     AddTo(RowOf(Describe(operation.kind), rows), CostOf(program, operation.kind), rates.bytes,

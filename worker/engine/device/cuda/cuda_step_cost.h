@@ -24,6 +24,9 @@ struct OperationCost {
 
 OperationCost CostOf(const LayerProgram& program, const OperationKind& kind);
 
+// Of the batch, from a data set that lies on the device.
+OperationCost GatherCost(const LayerProgram& program);
+
 // The optimizer's over flat buffers of `values` floats that keeps so many floats for each
 // (`state_floats`: 1 for SGD with momentum, 2 for AdamW); `rounded` where it leaves bf16 values.
 OperationCost OptimizerCost(int64_t values, int state_floats, bool rounded);
@@ -44,8 +47,9 @@ struct CardRates {
   double attention_flops = 0;
 };
 
-// Rows in the order in which the program first has them, then one "optimizer". An operation takes
-// as long as the longer of its bytes and its flops, and a launch nothing.
+// Of a rank that is alone: a row "gather", those of the program's operations in the order in which
+// it first has them, and one "optimizer". An operation takes as long as the longer of its bytes and
+// its flops, and a launch nothing. Not counted are the two copies between host and device.
 std::vector<CostRow> StepCosts(const LayerProgram& program, const CardRates& rates,
                                int state_floats);
 

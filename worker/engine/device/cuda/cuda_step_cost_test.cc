@@ -31,6 +31,10 @@ TEST(CudaStepCostTest, AMlpIsCountedByHand) {
                                                               {1, 4, 4}),
                                           {.network = {.batch_size = 10}});
   const std::vector<CostRow> rows = StepCosts(program, kSlow, /*state_floats=*/1);
+  // 10 x 16 pixels of a byte and 10 labels of a byte, each to 4.
+  EXPECT_EQ(rows.front().name, "gather");
+  EXPECT_EQ(rows.front().cost.bytes, (160 + 10) * 5);
+  EXPECT_EQ(rows.front().cost.launches, 1);
   // 10 x 16 in, 16 x 8 weights, 10 x 8 out.
   const CostRow& hidden = Find(rows, "linear bias relu");
   EXPECT_EQ(hidden.cost.bytes, 4 * (160 + 128 + 80));
@@ -44,6 +48,7 @@ TEST(CudaStepCostTest, AMlpIsCountedByHand) {
   EXPECT_EQ(Find(rows, "linear weight gradient").cost.bytes, 4 * (160 + 80 + 128));
   // Parameters begin at multiples of 16 floats: 128, 8, 24 and 3 of them.
   EXPECT_EQ(Find(rows, "optimizer").cost.bytes, (128 + 16 + 32 + 16) * 4 * 5);
+  EXPECT_EQ(Find(rows, "optimizer").cost.launches, 1);
 }
 
 TEST(CudaStepCostTest, AConvolutionIsCountedByHand) {
@@ -80,6 +85,14 @@ TEST(CudaStepCostTest, TheLossMovesLogitsTwiceAndTheNormsFourArrays) {
   EXPECT_EQ(norms.cost.bytes, 24 * (4 * 4096 * 768 * 2 + 2 * 4096 * 4));
   const int64_t values = Gpt2(4, Precision::kBfloat16).layout.size;
   EXPECT_EQ(Find(rows, "optimizer").cost.bytes, values * 30);
+}
+
+// Tokens of 2 bytes go to tokens and labels of 4; AdamW has its factors computed first.
+TEST(CudaStepCostTest, TheGatherAndTheOptimizersFactorsAreLaunchesOfAStep) {
+  const std::vector<CostRow> rows = StepCosts(Gpt2(4, Precision::kBfloat16), kSlow, 2);
+  EXPECT_EQ(Find(rows, "gather").cost.bytes, 4 * 1024 * (2 + 2 * 4));
+  EXPECT_EQ(Find(rows, "gather").cost.launches, 1);
+  EXPECT_EQ(Find(rows, "optimizer").cost.launches, 2);
 }
 
 }  // namespace
