@@ -25,14 +25,15 @@ engine::BatchResult EvaluateShare(engine::Network& network, const engine::Datase
 
 }  // namespace
 
-absl::StatusOr<Evaluation> Evaluate(engine::Network& network, const engine::Dataset& dataset,
+absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dataset,
                                     int global_batch_size, engine::Group& group) {
   const engine::GlobalBatchSampler sampler({.n = dataset.size(),
                                             .global_batch_size = global_batch_size,
                                             .rank = group.rank(),
                                             .world_size = group.size(),
                                             .shuffle = false});
-  const engine::BatchResult share = EvaluateShare(network, dataset, sampler);
+  const engine::BatchResult share = EvaluateShare(*model.network, dataset, sampler);
+  DP_RETURN_IF_ERROR(model.device->status());
   // Counts stay exact in a float below 2^24 samples.
   std::array<float, 3> totals = {static_cast<float>(share.loss_sum),
                                  static_cast<float>(share.correct),

@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/data/dataset.h"
-#include "worker/engine/device/device.h"
+#include "worker/trainer/rank_model.h"
 
 namespace dp::trainer {
 
@@ -15,10 +15,11 @@ struct Evaluation {
   int64_t samples = 0;
 };
 
-// Runs `network` over all of `dataset`, each sample on exactly one rank of `group`, in global
-// batches of `global_batch_size`; every rank gets the same answer. The network is compiled for at
-// least ceil(global_batch_size / ranks) rows. Errors: those of the group.
-absl::StatusOr<Evaluation> Evaluate(engine::Network& network, const engine::Dataset& dataset,
+// Runs the network of `model` over all of `dataset`, each sample on exactly one rank of `group`, in
+// global batches of `global_batch_size`; every rank gets the same answer. The network is compiled
+// for at least ceil(global_batch_size / ranks) rows. Errors: those of the device, whose share then
+// reaches no other rank, and of the group.
+absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dataset,
                                     int global_batch_size, engine::Group& group);
 
 }  // namespace dp::trainer

@@ -27,9 +27,9 @@ namespace fs = std::filesystem;
 // A training that is done is worth a long wait.
 constexpr absl::Duration kRegisterWeightsWithin = absl::Hours(24);
 
-std::string Encode(const RankModel& model) {
-  std::vector<float> values(static_cast<size_t>(model.layout.size));
-  model.device->Read(model.values->span(), absl::MakeSpan(values));
+absl::StatusOr<std::string> Encode(const RankModel& model) {
+  DP_ASSIGN_OR_RETURN(const std::vector<float> values,
+                      engine::ReadArray(*model.device, model.values->span()));
   return EncodeSafetensors(StateDict(model.layout, values));
 }
 
@@ -80,7 +80,7 @@ absl::Status PublishWeights(const std::string& path, const RankModel& model,
                             const Environment& environment,
                             client::CheckpointsConnection& connection, const Clock& clock,
                             client::Pause& pause) {
-  const std::string encoded = Encode(model);
+  DP_ASSIGN_OR_RETURN(const std::string encoded, Encode(model));
   // Not its successor's file, should this generation be over without knowing.
   const std::string suffix = absl::StrCat(".generation-", environment.generation.value(), ".tmp");
   DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, encoded, suffix));

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "worker/trainer/sha256.h"
 #include "worker/trainer/testing/fake_checkpoints.h"
+#include "worker/trainer/testing/over_cpu.h"
 #include "worker/trainer/testing/striped_images.h"
 
 namespace dp::trainer {
@@ -48,6 +49,12 @@ class FinalWeightsTest : public ::testing::Test {
   Environment environment_;
   client::Pause pause_;
 };
+
+TEST_F(FinalWeightsTest, ADeviceThatFailsWhileItIsReadLeavesNone) {
+  model_.device = std::make_unique<FailingDevice>(/*reads=*/0);
+  EXPECT_EQ(Publish(), FailingDevice::Failure());
+  EXPECT_THAT(names(), IsEmpty());
+}
 
 TEST_F(FinalWeightsTest, TheFileInItsPlaceIsTheOneOnRecord) {
   EXPECT_EQ(Publish(), absl::OkStatus());

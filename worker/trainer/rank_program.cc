@@ -197,12 +197,12 @@ class RankProgram {
         clock_);
     // A trace is of what ranks that meet do; one that is alone shows it, too, where it is wanted.
     const bool alone = group.size() == 1 && plan.trace_file.empty();
-    DP_ASSIGN_OR_RETURN(const std::unique_ptr<engine::StepProgram> program,
-                        model.device->MakeStepProgram({.network = *model.network,
-                                                       .optimizer = *model.optimizer,
-                                                       .data = *data.train,
-                                                       .tail = model.tail(),
-                                                       .reducer = alone ? nullptr : &reducer}));
+    const auto program = model.device->MakeStepProgram({.network = *model.network,
+                                                        .optimizer = *model.optimizer,
+                                                        .data = *data.train,
+                                                        .tail = model.tail(),
+                                                        .reducer = alone ? nullptr : &reducer});
+    DP_RETURN_IF_ERROR(WithMemoryRemedy(program.status(), environment_, plan, sampler.capacity()));
     Progress progress({.rank = group.rank(),
                        .world_size = group.size(),
                        .threads = plan.threads,
@@ -235,7 +235,7 @@ class RankProgram {
                     .test_set = *data.test,
                     .progress = progress,
                     .saver = saver_ ? &*saver_ : nullptr,
-                    .program = program.get(),
+                    .program = program->get(),
                     .asked_to_leave = [this] { return watch_ && watch_->asked(); },
                     .first_step_done =
                         [this] {
@@ -244,8 +244,9 @@ class RankProgram {
                     .trace = plan.trace_file.empty() ? nullptr : &trace});
     DP_ASSIGN_OR_RETURN(const TrainingEnd end, loop.Run());
     absl::Status saved;
-    const auto leave_behind = [&] {
+    const auto leave_behind = [&]() -> absl::Status {
       saved = loop.SaveEnd();
+      DP_RETURN_IF_ERROR(model.device->status());
       return end == TrainingEnd::kDone ? WriteResults(plan, model, trace) : absl::OkStatus();
     };
     const absl::Duration often = std::min(kMeetEvery, plan.detect_within / kMeetingsPerDetection);

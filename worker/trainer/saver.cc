@@ -98,29 +98,36 @@ bool Saver::busy() {
   return pending_.has_value() || fenced_;
 }
 
+// A device that has failed is told by the train loop; nothing of it is saved.
 void Saver::Begin(const Position& position) {
   const absl::Time began = clock_.Now();
-  TrainingState state{.manifest = options_.manifest,
-                      .values = std::vector<float>(static_cast<size_t>(layout_.size)),
-                      .optimizer = {}};
+  absl::StatusOr<TrainingState> state = StateAt(position);
+  begun_step_ = position.step;
+  begun_at_ = clock_.Now();
+  MutexLock lock(mu_);
+  if (fenced_) return;
+  if (!state.ok()) {
+    outcome_ = state.status();
+    return;
+  }
+  pending_ = *std::move(state);
+  stall_seconds_ = absl::ToDoubleSeconds(begun_at_ - began);
+  changed_.NotifyAll();
+}
+
+absl::StatusOr<TrainingState> Saver::StateAt(const Position& position) const {
+  TrainingState state{.manifest = options_.manifest, .values = {}, .optimizer = {}};
   state.manifest.set_step(position.step);
   state.manifest.set_epoch(position.epoch);
   state.manifest.set_step_of_epoch(position.step_of_epoch);
   state.manifest.set_epoch_loss_sum(position.epoch_loss_sum);
   state.manifest.set_epoch_samples(position.epoch_samples);
-  model_.device->Read(model_.values->span(), absl::MakeSpan(state.values));
+  DP_ASSIGN_OR_RETURN(state.values, engine::ReadArray(*model_.device, model_.values->span()));
   for (const engine::OptimizerState& array : model_.optimizer->state()) {
-    std::vector<float> values(array.values.size());
-    model_.device->Read(array.values, absl::MakeSpan(values));
+    DP_ASSIGN_OR_RETURN(std::vector<float> values, engine::ReadArray(*model_.device, array.values));
     state.optimizer.push_back({std::string(array.name), std::move(values)});
   }
-  begun_step_ = position.step;
-  begun_at_ = clock_.Now();
-  MutexLock lock(mu_);
-  if (fenced_) return;
-  pending_ = std::move(state);
-  stall_seconds_ = absl::ToDoubleSeconds(begun_at_ - began);
-  changed_.NotifyAll();
+  return state;
 }
 
 std::vector<v1::Metric> Saver::TakeReports() {

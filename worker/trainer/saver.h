@@ -65,6 +65,7 @@ class Saver {
   bool Due(int64_t step) const;
   // Copies the state into `pending_`, which is empty, and wakes the thread.
   void Begin(const Position& position) DP_EXCLUDES(mu_);
+  absl::StatusOr<TrainingState> StateAt(const Position& position) const;
   bool busy() DP_EXCLUDES(mu_);
   bool on_record(const Position& position) DP_EXCLUDES(mu_);
 

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/trainer/testing/fake_checkpoints.h"
+#include "worker/trainer/testing/over_cpu.h"
 #include "worker/trainer/testing/striped_images.h"
 
 namespace dp::trainer {
@@ -66,6 +67,16 @@ class SaverTest : public ::testing::Test, public Clock {
   Environment environment_;
   std::error_code ignored_;
 };
+
+// Zeroes would be taken for weights.
+TEST_F(SaverTest, NothingIsSavedOfADeviceThatFailsWhileItIsRead) {
+  for (const int reads : {0, 1}) {  // values, then what the optimizer carries
+    model_.device = std::make_unique<FailingDevice>(reads);
+    const auto saver = Make({.every_steps = 1});
+    EXPECT_EQ(saver->SaveNow({.step = 1}), FailingDevice::Failure());
+    EXPECT_THAT(steps(), ElementsAre());
+  }
+}
 
 TEST_F(SaverTest, SavesEverySoManySteps) {
   const auto saver = Make({.every_steps = 10, .keep = 5});

@@ -9,6 +9,7 @@
 #include "base/store/hash_store.h"
 #include "gmock/gmock.h"
 #include "worker/engine/collectives/failure.h"
+#include "worker/trainer/testing/over_cpu.h"
 #include "worker/trainer/testing/striped_images.h"
 
 namespace dp::trainer {
@@ -34,50 +35,25 @@ class Deeds {
 };
 
 // The CPU, as a device that times what it compiles.
-class TimingDevice final : public engine::Device {
+class TimingDevice final : public OverCpu {
  public:
   TimingDevice(int rank, Deeds& deeds) : name_(std::to_string(rank)), deeds_(deeds) {}
 
-  absl::StatusOr<std::unique_ptr<engine::Array>> Allocate(int64_t size) override {
-    return cpu_->Allocate(size);
-  }
   absl::StatusOr<std::unique_ptr<engine::Network>> Compile(
       absl::Span<const model::CheckedLayer> layers, const engine::NetworkOptions& options,
       absl::Span<const float> values, absl::Span<float> gradients) override {
     deeds_.Add(name_ + " compiles");
-    return cpu_->Compile(layers, options, values, gradients);
-  }
-  absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeSgd(
-      const engine::SgdOptions& options, absl::Span<float> values,
-      absl::Span<const float> gradients) override {
-    return cpu_->MakeSgd(options, values, gradients);
-  }
-  absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeAdamW(
-      const engine::AdamWOptions& options, const engine::ParameterLayout& layout,
-      absl::Span<float> values, absl::Span<const float> gradients) override {
-    return cpu_->MakeAdamW(options, layout, values, gradients);
-  }
-  absl::StatusOr<std::unique_ptr<engine::StepProgram>> MakeStepProgram(
-      const engine::StepProgram::Parts&) override {
-    return nullptr;
-  }
-  void Write(absl::Span<const float> host, absl::Span<float> array) override {
-    cpu_->Write(host, array);
-  }
-  void Read(absl::Span<const float> array, absl::Span<float> host) const override {
-    cpu_->Read(array, host);
+    return OverCpu::Compile(layers, options, values, gradients);
   }
   std::string plans() const override { return "what " + name_ + " found"; }
   void TakePlans(absl::string_view plans) override {
     deeds_.Add(name_ + " takes " + std::string(plans));
   }
-  absl::Status status() const override { return absl::OkStatus(); }
   void* stream() const override { return const_cast<TimingDevice*>(this); }
 
  private:
   const std::string name_;
   Deeds& deeds_;
-  const std::unique_ptr<engine::Device> cpu_ = *engine::OpenCpu(/*threads=*/1);
 };
 
 class SharedPlansTest : public ::testing::Test {

@@ -91,8 +91,8 @@ absl::Status TrainLoop::RunSteps() {
 
 // Where a value that is no number stays behind a relu or a max, the loss does not show it.
 absl::Status TrainLoop::CheckWeights(int epoch) const {
-  std::vector<float> values(static_cast<size_t>(parts_.model.layout.size));
-  parts_.model.device->Read(parts_.model.values->span(), absl::MakeSpan(values));
+  DP_ASSIGN_OR_RETURN(const std::vector<float> values,
+                      engine::ReadArray(*parts_.model.device, parts_.model.values->span()));
   if (absl::c_all_of(values, [](float value) { return std::isfinite(value); }))
     return absl::OkStatus();
   return absl::OutOfRangeError(absl::StrCat(
@@ -109,6 +109,7 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
   // An all-reduce that was ended early left the device with sums that are none: nothing of the step
   // is believed, applied, told or saved before the group says that all have ended well.
   DP_RETURN_IF_ERROR(parts_.reducer.Settle());
+  DP_RETURN_IF_ERROR(parts_.model.device->status());
   DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
   parts_.model.optimizer->Step(parts_.progress.steps() + 1);
   StepDone(averaged.loss, step.global_count);
@@ -166,10 +167,9 @@ absl::Status TrainLoop::EvaluateAfter(int epoch) {
   const int every = parts_.plan.evaluate_every;
   const bool last = epoch == parts_.plan.epochs || finished();
   if (every == 0 || (epoch % every != 0 && !last)) return absl::OkStatus();
-  DP_ASSIGN_OR_RETURN(const Evaluation evaluation,
-                      Evaluate(*parts_.model.network, parts_.test_set,
-                               parts_.plan.global_batch_size, parts_.group));
-  DP_RETURN_IF_ERROR(parts_.model.device->status());
+  DP_ASSIGN_OR_RETURN(
+      const Evaluation evaluation,
+      Evaluate(parts_.model, parts_.test_set, parts_.plan.global_batch_size, parts_.group));
   parts_.progress.Evaluated(evaluation);
   return absl::OkStatus();
 }

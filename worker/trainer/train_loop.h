@@ -59,7 +59,8 @@ class TrainLoop {
   explicit TrainLoop(const Parts& parts);
 
   // Goes on from where `progress` stands. Ends after the last epoch or the last step of the plan,
-  // or after the step in which any rank was asked to leave: all see that in the same all-reduce.
+  // or, once any rank was asked to leave, after the same step on all: they see that in the same
+  // all-reduce, and by a program have begun some steps more by then.
   // Errors: those of the group; OutOfRange the loss or a weight is infinite or no number.
   absl::StatusOr<TrainingEnd> Run();
 

@@ -10,6 +10,8 @@
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/local_group.h"
 #include "worker/engine/ddp/replica.h"
+#include "worker/trainer/evaluation.h"
+#include "worker/trainer/testing/over_cpu.h"
 #include "worker/trainer/testing/training.h"
 
 namespace dp::trainer {
@@ -117,6 +119,33 @@ TEST(TrainLoopTest, StopsAtTheLastStepOfThePlan) {
   const Outcome outcome = Train(plan, 2);
   EXPECT_EQ(Losses(outcome).size(), 7u);
   EXPECT_EQ(LastEvaluation(outcome).step(), 7);
+}
+
+// Whatever it gives then is neither a loss, nor weights that hold numbers, nor a test's result.
+TEST(TrainLoopTest, ADeviceThatFailsEndsTheTraining) {
+  constexpr int kStepsOfAnEpoch = 5;  // each reads once; then the weights are
+  for (const int reads : {0, 3, kStepsOfAnEpoch}) {
+    Training training("train_loop_test_failing");
+    const auto outcome = training.Run({.plan = APlan(), .world_size = 1, .open_device = [&] {
+                                         return std::make_unique<FailingDevice>(reads);
+                                       }});
+    EXPECT_EQ(outcome.status, FailingDevice::Failure());
+    const auto metrics = training.metrics();
+    EXPECT_EQ(std::count_if(metrics.begin(), metrics.end(),
+                            [](const v1::Metric& metric) { return metric.event() == "step"; }),
+              reads);
+  }
+}
+
+TEST(TrainLoopTest, AnEvaluationOfADeviceThatHasFailedReachesNobody) {
+  const StripedImages images(/*size=*/8);
+  auto model = MakeRankModel(APlan(), images, /*batch_size=*/4,
+                             std::make_unique<FailingDevice>(/*reads=*/0));
+  ASSERT_TRUE(model.ok()) << model.status();
+  model->ReadTail();
+  const auto groups = engine::MakeLocalGroups(2);  // the other would be waited for
+  EXPECT_EQ(Evaluate(*model, images, /*global_batch_size=*/8, *groups[0]).status(),
+            FailingDevice::Failure());
 }
 
 TEST(TrainLoopTest, ALossThatIsNoNumberEndsTheTrainingAtItsStep) {

@@ -61,9 +61,10 @@ absl::Status TrainLoop::BeginStep(const engine::Prefetch::Step& step) {
 // What the device has computed is believed only when the group says that it is whole. A loss that
 // is no number is seen some steps late, but before weights that it has spoilt are saved.
 absl::Status TrainLoop::EndStep() {
-  DP_RETURN_IF_ERROR(parts_.reducer.Settle());
+  const absl::Status settled = parts_.reducer.Settle();
   const engine::StepTail averaged = parts_.program->End();
   DP_RETURN_IF_ERROR(parts_.model.device->status());
+  DP_RETURN_IF_ERROR(settled);
   DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
   const int64_t samples = begun_.front();
   begun_.pop_front();

@@ -16,7 +16,7 @@ enum class ReduceOp { kSum, kMin, kMax, kMean };
 // What every backend is told when its group is made.
 struct GroupOptions {
   // How long one operation may take, from its call to its end; over NCCL, where they queue on the
-  // device, not counting those before it.
+  // device, from when the device has come to it.
   absl::Duration timeout = absl::Minutes(30);
 };
 

@@ -30,7 +30,10 @@ SuspicionTimes SuspicionTimesFor(absl::Duration timeout, absl::Duration interval
 }
 
 NcclPipeline::NcclPipeline(const Parts& parts)
-    : parts_(parts), communicator_(parts.communicator), last_end_(parts.clock.Now()) {}
+    : parts_(parts),
+      communicator_(parts.communicator),
+      last_end_(parts.clock.Now()),
+      arrived_at_(last_end_) {}
 
 NcclPipeline::~NcclPipeline() {
   now_ = parts_.clock.Now();
@@ -109,6 +112,7 @@ absl::Status NcclPipeline::NoteArrivals() {
     if (!operation.means.enqueue) continue;
     DP_ASSIGN_OR_RETURN(const bool arrived, parts_.api.Passed(operation.means.computed->get()));
     if (!arrived) break;
+    if (arrived_in_line_ == 0) arrived_at_ = now_;
   }
   if (!line_.empty() && given_ > 0 && arrived_in_line_ > 0) parts_.operations.Begun(*line_.front());
   return absl::OkStatus();
@@ -183,10 +187,6 @@ absl::Status NcclPipeline::Verdict(const RollCall::Answer& answer) const {
   absl::Status verdict;
   if (!expired_) {
     verdict = ErrorVerdict(answer.attendance, heard);
-  } else if (own_input_missing()) {
-    verdict = absl::DeadlineExceededError(
-        absl::StrCat(FrontName(), ": this rank's own stream did not come to it within ",
-                     absl::FormatDuration(parts_.times.timeout)));
   } else {
     std::vector<int> missing;
     if (heard) missing = answer.attendance.Missing(awaited_, over(), now_);
@@ -225,15 +225,16 @@ void NcclPipeline::BreakAborted(const absl::Status& why) {
   given_ = 0;
 }
 
-bool NcclPipeline::own_input_missing() const {
+bool NcclPipeline::awaits_own_input() const {
   return !line_.empty() && line_.front()->means.enqueue && arrived_in_line_ == 0;
 }
 
-// From the end before it, since operations run one after another: what is called early does not
-// expire for it.
+// A rank that still computes waits for nobody, however long it takes: those that wait for it have a
+// deadline. Operations run one after another, so that of what is called early begins with the end
+// before it.
 absl::Time NcclPipeline::deadline() const {
-  if (line_.empty()) return absl::InfiniteFuture();
-  return std::max(line_.front()->called, last_end_) + parts_.times.timeout;
+  if (line_.empty() || awaits_own_input()) return absl::InfiniteFuture();
+  return std::max({line_.front()->called, last_end_, arrived_at_}) + parts_.times.timeout;
 }
 
 bool NcclPipeline::Suspects() const {

@@ -19,7 +19,7 @@ namespace dp::engine {
 // How soon a rank suspects that somebody is missing, and how long it listens then. All of it is
 // shares of the time that one operation may take, so that a rank has its answer by the deadline.
 struct SuspicionTimes {
-  absl::Duration timeout;   // of one operation, since its call and the end of the one before it
+  absl::Duration timeout;   // of one operation, since this rank has come to it
   absl::Duration quiet;     // without the end of any operation, before a rank says that it lives
   absl::Duration interval;  // between two beats
   absl::Duration patience;  // without a beat, before a peer counts as silent
@@ -85,7 +85,7 @@ class NcclPipeline {
   void Break(const absl::Status& verdict);
   void BreakAborted(const absl::Status& why);
   Over over() const;
-  bool own_input_missing() const;
+  bool awaits_own_input() const;
   absl::Time deadline() const;
   bool Suspects() const;
   bool Asks() const;
@@ -102,6 +102,7 @@ class NcclPipeline {
   size_t arrived_in_line_ = 0;  // of the line's head, whose inputs are there
   int64_t ended_ = 0;           // operations that have gone from the line
   absl::Time last_end_;         // of an operation; first, of connecting
+  absl::Time arrived_at_;       // when this rank was seen to have come to the line's head
   absl::Time stopped_at_;       // while inquiring
   bool expired_ = false;        // while inquiring: at a deadline, not after an error
   int64_t awaited_ = 0;         // while inquiring: the number of the operation that did not end

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status.h"
 #include "worker/engine/device/cpu_network.h"
 #include "worker/engine/device/device.h"
 
@@ -180,6 +181,13 @@ std::string CpuInstructionSet() {
     default:
       return absl::StrCat("isa-", static_cast<int>(dnnl::get_effective_cpu_isa()));
   }
+}
+
+absl::StatusOr<std::vector<float>> ReadArray(const Device& device, absl::Span<const float> array) {
+  std::vector<float> values(array.size());
+  device.Read(array, absl::MakeSpan(values));
+  DP_RETURN_IF_ERROR(device.status());
+  return values;
 }
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCpu(int threads) {

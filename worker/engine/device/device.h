@@ -181,7 +181,7 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(
       const StepProgram::Parts& parts) = 0;
   // Copies between the host and arrays of this device; sizes must be equal. Both are done when they
-  // return, after all that was begun before.
+  // return, after all that was begun before; whether they could be, status() says.
   virtual void Write(absl::Span<const float> host, absl::Span<float> array) = 0;
   virtual void Read(absl::Span<const float> array, absl::Span<float> host) const = 0;
 
@@ -198,6 +198,9 @@ class Device {
   // whose arrays are the host's memory and whose calls return when they are done.
   virtual void* stream() const = 0;
 };
+
+// What an array of `device` holds, or its error: what was read after one means nothing.
+absl::StatusOr<std::vector<float>> ReadArray(const Device& device, absl::Span<const float> array);
 
 // Sets the number of compute threads of the calling thread, which is the one that then opens and
 // uses the device: compiled networks remember it. Bits of results depend on it.
