@@ -30,7 +30,9 @@ absl::Status CheckBackend(const std::string& backend, bool on_gpu) {
 absl::StatusOr<OpenedGroup> OpenNccl(Store& store, const Environment& environment,
                                      const Timeouts& timeouts, void* stream) {
   OpenedGroup opened{.nccl = {}, .group = {}, .backend = "nccl"};
-  DP_ASSIGN_OR_RETURN(opened.nccl, engine::LoadNccl());
+  absl::StatusOr<std::unique_ptr<engine::NcclApi>> nccl = engine::LoadNccl();
+  if (!nccl.ok()) return WithoutNccl(nccl.status());
+  opened.nccl = *std::move(nccl);
   engine::NcclOptions options;
   options.group.timeout = timeouts.collective;
   options.connect_timeout = timeouts.store;
@@ -58,6 +60,13 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
                                            .address = environment.address,
                                            .interface = environment.gloo_interface}));
   return OpenedGroup{{}, std::move(group), "gloo"};
+}
+
+absl::Status WithoutNccl(const absl::Status& not_loaded) {
+  if (!absl::IsUnavailable(not_loaded)) return not_loaded;
+  return absl::FailedPreconditionError(
+      absl::StrCat("NCCL cannot be used: ", not_loaded.message(),
+                   "; 'dp-trainer-cuda --self-check' on this host says more"));
 }
 
 }  // namespace dp::trainer

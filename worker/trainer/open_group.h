@@ -25,10 +25,15 @@ struct OpenedGroup {
 // connected, which those that load data do later than others. The model is made before: from here
 // on a rank that is late for an operation is missed within the time of one, and making a model,
 // which times algorithms on a GPU, may take longer.
-// Errors: InvalidArgument unknown backend; Unimplemented a backend that this build or host lacks;
-// DeadlineExceeded names the ranks that did not arrive.
+// Errors: InvalidArgument unknown backend; Unimplemented a backend that this build lacks;
+// FailedPrecondition this host's NCCL cannot be used, with what to look at; DeadlineExceeded names
+// the ranks that did not arrive.
 absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
                                       const Environment& environment, const Timeouts& timeouts,
                                       const RankModel& model);
+
+// What a rank fails with whose NCCL could not be loaded: Unavailable would say that a peer was
+// lost.
+absl::Status WithoutNccl(const absl::Status& not_loaded);
 
 }  // namespace dp::trainer

@@ -58,6 +58,15 @@ TEST(MemoryRemedyTest, AnythingElseAndTheHostsOwnMemoryStayAsTheyAre) {
   EXPECT_EQ(WithMemoryRemedy(absl::OkStatus(), {.on_gpu = true}, APlan(), 1), absl::OkStatus());
 }
 
+TEST(WithoutNcclTest, ALibraryThatIsNotThereIsNoLostPeer) {
+  EXPECT_EQ(WithoutNccl(absl::UnavailableError("cannot load libnccl.so.2")),
+            absl::FailedPreconditionError(
+                "NCCL cannot be used: cannot load libnccl.so.2; 'dp-trainer-cuda --self-check' on "
+                "this host says more"));
+  const absl::Status not_built = absl::UnimplementedError("built without NCCL");
+  EXPECT_EQ(WithoutNccl(not_built), not_built);
+}
+
 class OpenGroupTest : public testing::Test {
  protected:
   absl::StatusOr<OpenedGroup> Open(const std::string& backend, bool on_gpu) {

@@ -28,7 +28,8 @@ struct NcclTuning {
 // The few entry points of NCCL and the CUDA runtime that a group needs, without their headers. No
 // call blocks on a peer: communicators are made in NCCL's non-blocking mode, and what is under way
 // is asked about. A communicator is used by one thread. Errors of all calls: Unavailable where a
-// peer or the network failed, Internal otherwise, with the library's own words.
+// peer or the network failed, FailedPrecondition where the system failed a call that asks no peer
+// (UniqueId, Join), Internal otherwise, with the library's own words.
 class NcclApi {
  public:
   using Communicator = void*;

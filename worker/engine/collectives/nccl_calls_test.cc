@@ -89,6 +89,16 @@ TEST_F(NcclCallsTest, APeersFaultIsUnavailable) {
   EXPECT_TRUE(absl::IsInternal(api_->Ready(communicator_).status()));
 }
 
+// Before any peer is asked, the system is this host's.
+TEST_F(NcclCallsTest, AnErrorOfTheSystemBeforeThePeersIsThisHosts) {
+  Answer(ncclSystemError);
+  EXPECT_TRUE(absl::IsFailedPrecondition(api_->UniqueId().status()));
+  Answer(ncclSystemError);
+  const absl::Status joined = api_->Join({&id_, 1}, 0, 2, {}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(joined)) << joined;
+  EXPECT_THAT(std::string(joined.message()), HasSubstr("its reason; no peer was asked yet"));
+}
+
 TEST_F(NcclCallsTest, OperationsAreInPlaceOnTheirStream) {
   auto* const data = static_cast<float*>(At(0x1000));
   EXPECT_TRUE(api_->AllReduce(communicator_, data, 7, ReduceOp::kMean, stream_).ok());

@@ -164,7 +164,7 @@ class NcclLibrary : public NcclApi {
 
   absl::StatusOr<std::string> UniqueId() override {
     ncclUniqueId id;
-    DP_RETURN_IF_ERROR(FromNccl(call_.ncclGetUniqueId(&id), nullptr));
+    DP_RETURN_IF_ERROR(OfThisHost(FromNccl(call_.ncclGetUniqueId(&id), nullptr)));
     return std::string(id.internal, sizeof(id.internal));
   }
 
@@ -182,7 +182,7 @@ class NcclLibrary : public NcclApi {
             : call_.ncclCommInitRankScalable(&communicator, size, rank,
                                              static_cast<int>(unique.size()), unique.data(),
                                              &config);
-    const absl::Status status = FromNccl(begun, communicator);
+    const absl::Status status = OfThisHost(FromNccl(begun, communicator));
     if (status.ok()) return communicator;
     if (communicator != nullptr) (void)call_.ncclCommAbort(communicator);
     return status;
@@ -293,6 +293,14 @@ class NcclLibrary : public NcclApi {
     return absl::Status(remote ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal,
                         absl::StrCat("NCCL: ", call_.ncclGetErrorString(result), ": ",
                                      call_.ncclGetLastError(communicator)));
+  }
+
+  // Of a call that asks no peer: what it fails with is no peer's fault.
+  static absl::Status OfThisHost(const absl::Status& status) {
+    if (!absl::IsUnavailable(status)) return status;
+    return absl::FailedPreconditionError(
+        absl::StrCat(status.message(), "; no peer was asked yet, so it is this host's: NCCL_DEBUG=",
+                     "WARN in the job's environment says more"));
   }
 
   absl::Status FromCuda(absl::string_view call, cudaError_t result) const {
