@@ -195,24 +195,9 @@ class RankProgram {
         group, model.averaged, model.gradients->span(),
         {.buckets = BucketsOf(plan), .gradients_on_device = model.device->stream() != nullptr},
         clock_);
-    // A trace is of what ranks that meet do; one that is alone shows it, too, where it is wanted.
-    const bool alone = group.size() == 1 && plan.trace_file.empty();
-    const auto program = model.device->MakeStepProgram({.network = *model.network,
-                                                        .optimizer = *model.optimizer,
-                                                        .data = *data.train,
-                                                        .tail = model.tail(),
-                                                        .reducer = alone ? nullptr : &reducer});
-    DP_RETURN_IF_ERROR(WithMemoryRemedy(program.status(), environment_, plan, sampler.capacity()));
-    Progress progress({.rank = group.rank(),
-                       .world_size = group.size(),
-                       .threads = plan.threads,
-                       .backend = opened.backend,
-                       .device = environment_.device(),
-                       .precision = NameOf(plan.precision),
-                       .epochs_total = plan.epochs,
-                       .steps_total = StepsTotal(plan, sampler),
-                       .tokens_per_sample = TokensPerSample(plan)},
-                      metrics, clock_);
+    DP_ASSIGN_OR_RETURN(const std::unique_ptr<engine::StepProgram> program,
+                        MakeProgram(plan, *data.train, sampler, group, reducer, model));
+    Progress progress(ProgressOptionsOf(plan, opened, StepsTotal(plan, sampler)), metrics, clock_);
     const v1::CheckpointManifest manifest =
         ManifestOf(plan, environment_, model.layout, data.train->size(), opened.backend);
     if (environment_.rank == 0) DP_RETURN_IF_ERROR(PrepareSaver(plan, manifest, model));
@@ -235,7 +220,7 @@ class RankProgram {
                     .test_set = *data.test,
                     .progress = progress,
                     .saver = saver_ ? &*saver_ : nullptr,
-                    .program = program->get(),
+                    .program = program.get(),
                     .asked_to_leave = [this] { return watch_ && watch_->asked(); },
                     .first_step_done =
                         [this] {
@@ -256,6 +241,34 @@ class RankProgram {
     // A peer that does not come to its end fails by itself; what this rank has is whole.
     (void)group.Leave()->Wait();
     return end;
+  }
+
+  // A trace is of what ranks that meet do; one that is alone shows it, too, where it is wanted.
+  absl::StatusOr<std::unique_ptr<engine::StepProgram>> MakeProgram(
+      const TrainingPlan& plan, const engine::Dataset& data,
+      const engine::GlobalBatchSampler& sampler, const engine::Group& group,
+      engine::Reducer& reducer, RankModel& model) const {
+    const bool alone = group.size() == 1 && plan.trace_file.empty();
+    auto program = model.device->MakeStepProgram({.network = *model.network,
+                                                  .optimizer = *model.optimizer,
+                                                  .data = data,
+                                                  .tail = model.tail(),
+                                                  .reducer = alone ? nullptr : &reducer});
+    DP_RETURN_IF_ERROR(WithMemoryRemedy(program.status(), environment_, plan, sampler.capacity()));
+    return program;
+  }
+
+  Progress::Options ProgressOptionsOf(const TrainingPlan& plan, const OpenedGroup& opened,
+                                      int64_t steps_total) const {
+    return {.rank = opened.group->rank(),
+            .world_size = opened.group->size(),
+            .threads = plan.threads,
+            .backend = opened.backend,
+            .device = environment_.device(),
+            .precision = NameOf(plan.precision),
+            .epochs_total = plan.epochs,
+            .steps_total = steps_total,
+            .tokens_per_sample = TokensPerSample(plan)};
   }
 
   absl::Status PrepareSaver(const TrainingPlan& plan, const v1::CheckpointManifest& manifest,
