@@ -12,6 +12,9 @@
 namespace dp::trainer {
 namespace {
 
+// More than a step program has under way.
+constexpr size_t kStepsWaitingMax = 8;
+
 absl::Status CheckBackend(const std::string& backend, bool on_gpu) {
   const std::string name = absl::AsciiStrToLower(backend);
   if (name == "auto" || name == (on_gpu ? "nccl" : "gloo")) return absl::OkStatus();
@@ -28,7 +31,7 @@ absl::Status CheckBackend(const std::string& backend, bool on_gpu) {
 }
 
 absl::StatusOr<OpenedGroup> OpenNccl(Store& store, const Environment& environment,
-                                     const Timeouts& timeouts, void* stream) {
+                                     const Timeouts& timeouts, const RankModel& model) {
   OpenedGroup opened{.nccl = {}, .group = {}, .backend = "nccl"};
   absl::StatusOr<std::unique_ptr<engine::NcclApi>> nccl = engine::LoadNccl();
   if (!nccl.ok()) return WithoutNccl(nccl.status());
@@ -36,7 +39,8 @@ absl::StatusOr<OpenedGroup> OpenNccl(Store& store, const Environment& environmen
   engine::NcclOptions options;
   options.group.timeout = timeouts.collective;
   options.connect_timeout = timeouts.store;
-  options.compute_stream = stream;
+  options.compute_stream = model.device->stream();
+  options.operations_max = NcclOperationsOf(model);
   DP_ASSIGN_OR_RETURN(opened.group, engine::ConnectNccl(*opened.nccl, store, environment.rank,
                                                         environment.world_size, options));
   return opened;
@@ -52,7 +56,7 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
   if (environment.world_size == 1) {
     return OpenedGroup{{}, std::move(engine::MakeLocalGroups(1, options)[0]), "local"};
   }
-  if (environment.on_gpu) return OpenNccl(store, environment, timeouts, model.device->stream());
+  if (environment.on_gpu) return OpenNccl(store, environment, timeouts, model);
   DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Group> group,
                       engine::ConnectGloo(store, environment.rank, environment.world_size,
                                           {.group = options,
@@ -60,6 +64,10 @@ absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
                                            .address = environment.address,
                                            .interface = environment.gloo_interface}));
   return OpenedGroup{{}, std::move(group), "gloo"};
+}
+
+size_t NcclOperationsOf(const RankModel& model) {
+  return engine::kNcclOperationsMax + kStepsWaitingMax * model.averaged.parameters.size();
 }
 
 absl::Status WithoutNccl(const absl::Status& not_loaded) {

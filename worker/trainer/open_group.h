@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -31,6 +32,10 @@ struct OpenedGroup {
 absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
                                       const Environment& environment, const Timeouts& timeouts,
                                       const RankModel& model);
+
+// How many collectives of a training may wait: of each step under way one for each bucket, which
+// holds a parameter at least.
+size_t NcclOperationsOf(const RankModel& model);
 
 // What a rank fails with whose NCCL could not be loaded: Unavailable would say that a peer was
 // lost.

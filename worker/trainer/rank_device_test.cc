@@ -85,6 +85,15 @@ TEST_F(OpenGroupTest, ARankThatIsAloneNeedsNoBackendOnAnyDevice) {
   }
 }
 
+// A bucket for each parameter, and the steps that a program has under way.
+TEST_F(OpenGroupTest, BucketsOfOneParameterDoNotBreakTheGroup) {
+  const size_t parameters = model_.averaged.parameters.size();
+  EXPECT_GE(NcclOperationsOf(model_), 4096 + 8 * parameters);
+  RankModel large;
+  large.averaged.parameters.resize(5000);
+  EXPECT_GE(NcclOperationsOf(large), size_t{4 * 5000});
+}
+
 TEST_F(OpenGroupTest, ABackendThatDoesNotReachTheDeviceIsRefused) {
   EXPECT_THAT(std::string(Open("nccl", false).status().message()), HasSubstr("computes on CPUs"));
   EXPECT_THAT(std::string(Open("gloo", true).status().message()), HasSubstr("computes on a GPU"));

@@ -61,7 +61,7 @@ class NcclGroup : public Group {
         size_(size),
         options_(options),
         stream_(stream),
-        operations_(std::make_shared<NcclOperations>(Clock::Steady())),
+        operations_(std::make_shared<NcclOperations>(Clock::Steady(), options.operations_max)),
         times_(SuspicionTimesFor(options.group.timeout, options.beat)),
         roll_call_(store, rank, size,
                    {.prefix = "nccl", .interval = times_.interval, .patience = times_.patience},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <stop_token>
 
@@ -10,6 +11,9 @@
 #include "worker/engine/collectives/nccl_api.h"
 
 namespace dp::engine {
+
+// As many operations may wait where nothing is known of the caller.
+inline constexpr size_t kNcclOperationsMax = 4096;
 
 struct NcclOptions {
   GroupOptions group;
@@ -25,6 +29,9 @@ struct NcclOptions {
   // One unique id for so many ranks. NCCL makes them come to its owner one by one, 7000 a second,
   // where they are more than 256 (NCCL_UID_STAGGER_THRESHOLD): seconds in worlds of 10,000.
   int ranks_per_id = 256;
+  // How many operations may have been called and not ended; one more breaks the group. Above what
+  // the caller calls before it waits.
+  size_t operations_max = kNcclOperationsMax;
   // How often a rank that suspects something tells the others that it lives, at most. One a second
   // from each of a thousand ranks is nothing to the store; less would only make errors later.
   absl::Duration beat = absl::Seconds(1);

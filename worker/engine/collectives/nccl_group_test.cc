@@ -66,6 +66,21 @@ TEST_F(NcclGroupTest, TheUniqueIdOfRankZeroTravelsThroughTheStore) {
   EXPECT_EQ(store_.Get("nccl/1/arrived", absl::ZeroDuration()).value(), "");
 }
 
+TEST_F(NcclGroupTest, AsManyOperationsWaitAsTheCallerHasSaidAndOneMoreBreaksTheGroup) {
+  NcclOptions options = Options();
+  options.operations_max = 5000;
+  float value = 0;
+  const Groups groups = Open(2, options);
+  const auto reduce = [&] { return groups[0]->AllReduce({&value, 1}, ReduceOp::kSum); };
+  std::vector<std::unique_ptr<Work>> waiting;  // for rank 1, which calls nothing
+  for (int i = 0; i < 5000; ++i) waiting.push_back(reduce());
+  EXPECT_FALSE(waiting.back()->done());
+  const auto one_more = reduce();
+  EXPECT_EQ(one_more->Wait().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(one_more->Wait().message()), HasSubstr("5000 operations are already"));
+  EXPECT_EQ(waiting.front()->Wait().code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(NcclGroupTest, LargeWorldsJoinByTheIdsOfSeveralRanks) {
   NcclOptions options = Options();
   options.ranks_per_id = 3;

@@ -7,14 +7,6 @@
 #include "base/status.h"
 
 namespace dp::engine {
-namespace {
-
-// Far above the buckets of any model; a caller that never waits meets it instead of using up
-// memory.
-constexpr size_t kOpenMax = 4096;
-
-}  // namespace
-
 absl::StatusOr<NcclEvent> RecordNcclEvent(NcclApi& api, NcclApi::Stream stream) {
   DP_ASSIGN_OR_RETURN(const NcclApi::Event event, api.Record(stream));
   return NcclEvent(event, [&api](NcclApi::Event passed) { api.FreeEvent(passed); });
@@ -24,12 +16,12 @@ void NcclOperations::Push(const Handle& operation) {
   NcclOperation::Means spent;
   MutexLock lock(mu_);
   ++open_;
-  if (open_ <= kOpenMax) {
+  if (open_ <= open_max_) {
     pushed_.push_back(operation);
   } else {
     // The other ranks may run it: this group is out of step from here on.
     overrun_ = absl::ResourceExhaustedError(
-        absl::StrCat(operation->name, ": ", kOpenMax, " operations are already waiting"));
+        absl::StrCat(operation->name, ": ", open_max_, " operations are already waiting"));
     spent = EndLocked(*operation, *overrun_);
   }
   news_.NotifyAll();

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/collectives/nccl_api.h"
+#include "worker/engine/collectives/nccl_group.h"
 
 namespace dp::engine {
 
@@ -56,7 +57,9 @@ class NcclOperations {
  public:
   using Handle = std::shared_ptr<NcclOperation>;
 
-  explicit NcclOperations(const Clock& clock) : clock_(clock) {}
+  // A caller that never waits meets `open_max` instead of using up memory.
+  explicit NcclOperations(const Clock& clock, size_t open_max = kNcclOperationsMax)
+      : clock_(clock), open_max_(open_max) {}
 
   // Of the caller. Too many at once end at once with ResourceExhausted, and break the group.
   void Push(const Handle& operation) DP_EXCLUDES(mu_);
@@ -88,6 +91,7 @@ class NcclOperations {
       DP_REQUIRES(mu_);
 
   const Clock& clock_;
+  const size_t open_max_;
   mutable Mutex mu_;
   CondVar news_;   // for the group's thread
   CondVar moved_;  // for callers
