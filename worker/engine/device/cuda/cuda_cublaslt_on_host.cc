@@ -103,8 +103,6 @@ double WithEpilogue(uint32_t epilogue, double value, double bias, const LtMatrix
       return value + bias;
     case CUBLASLT_EPILOGUE_RELU_BIAS:
       return std::max(value + bias, 0.0);
-    case CUBLASLT_EPILOGUE_GELU_BIAS:
-      return Gelu(value + bias);
     case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
       aux.Set(row, column, value + bias);
       return Gelu(value + bias);

@@ -125,8 +125,6 @@ double Finished(const GemmShape& shape, const GemmOperands& operands, int64_t m,
       return product + bias[n];
     case Epilogue::kBiasRelu:
       return std::max(0.0, product + bias[n]);
-    case Epilogue::kBiasGelu:
-      return Gelu(product + bias[n]);
     case Epilogue::kBiasGeluAux:
       aux.Set(at, product + bias[n]);
       return Gelu(aux[at]);
@@ -214,7 +212,7 @@ absl::Status GemmPlan::Run(cudaStream_t, const GemmOperands& operands, float alp
   const GemmShape& s = shape_;
   DP_CHECK((operands.bias != nullptr) == UsesBias(s.epilogue));
   DP_CHECK((operands.aux != nullptr) == UsesAux(s.epilogue));
-  DP_CHECK(s.batch == 1 && !s.accumulate);
+  DP_CHECK(s.batch == 1);
   const Elements a(operands.a, s.in, s.tf32), b(operands.b, s.in, s.tf32), out(operands.out, s.out);
   for (int64_t m = 0; m < s.m; ++m) {
     double sum_of_a = 0;

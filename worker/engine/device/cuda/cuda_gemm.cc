@@ -27,8 +27,6 @@ cublasLtEpilogue_t BlasEpilogue(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_BIAS;
     case Epilogue::kBiasRelu:
       return CUBLASLT_EPILOGUE_RELU_BIAS;
-    case Epilogue::kBiasGelu:
-      return CUBLASLT_EPILOGUE_GELU_BIAS;
     case Epilogue::kBiasGeluAux:
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::kGeluGradient:
@@ -212,7 +210,7 @@ absl::Status GemmPlan::ChooseAlgorithm(const Planning& planning, const GemmOpera
 absl::Status GemmPlan::Run(cudaStream_t stream, const GemmOperands& operands, float alpha) {
   CheckOperands(shape_, operands);
   DP_RETURN_IF_ERROR(Point(operands.bias, operands.aux));
-  const float beta = shape_.accumulate ? 1 : 0;
+  const float beta = 0;
   DP_CUDA_RETURN_IF_ERROR(cublasLtMatmul(
       blas_, desc_.get(), &alpha, operands.b, a_.get(), operands.a, b_.get(), &beta, operands.out,
       out_.get(), operands.out, out_.get(), &algorithm_, workspace_, workspace_bytes_, stream));

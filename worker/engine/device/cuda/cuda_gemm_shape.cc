@@ -14,8 +14,6 @@ absl::string_view Name(Epilogue epilogue) {
       return "bias";
     case Epilogue::kBiasRelu:
       return "bias-relu";
-    case Epilogue::kBiasGelu:
-      return "bias-gelu";
     case Epilogue::kBiasGeluAux:
       return "bias-gelu-aux";
     case Epilogue::kGeluGradient:
@@ -26,18 +24,14 @@ absl::string_view Name(Epilogue epilogue) {
   return "";
 }
 
-bool MayAccumulate(Epilogue epilogue) {
-  return epilogue == Epilogue::kNone || epilogue == Epilogue::kBiasGradient;
-}
-
 }  // namespace
 
 std::string Describe(const GemmShape& shape) {
-  return absl::StrCat(
-      "gemm m=", shape.m, " n=", shape.n, " k=", shape.k, " ", shape.transpose_a ? "t" : "n",
-      shape.transpose_b ? "t" : "n", " ", Name(shape.in), ">", Name(shape.out), " ",
-      Name(shape.epilogue), shape.batch > 1 ? absl::StrCat(" batch=", shape.batch) : "",
-      shape.accumulate ? " accumulate" : "", shape.tf32 ? " tf32" : "", " align=", shape.alignment);
+  return absl::StrCat("gemm m=", shape.m, " n=", shape.n, " k=", shape.k, " ",
+                      shape.transpose_a ? "t" : "n", shape.transpose_b ? "t" : "n", " ",
+                      Name(shape.in), ">", Name(shape.out), " ", Name(shape.epilogue),
+                      shape.batch > 1 ? absl::StrCat(" batch=", shape.batch) : "",
+                      shape.tf32 ? " tf32" : "", " align=", shape.alignment);
 }
 
 std::string WhyNot(const GemmShape& shape) {
@@ -53,9 +47,6 @@ std::string WhyNot(const GemmShape& shape) {
   }
   if (shape.batch > 1 && shape.epilogue != Epilogue::kNone) {
     return absl::StrCat("a batch of ", shape.batch, " with the epilogue ", Name(shape.epilogue));
-  }
-  if (shape.accumulate && !MayAccumulate(shape.epilogue)) {
-    return absl::StrCat("accumulation with the epilogue ", Name(shape.epilogue));
   }
   return "";
 }

@@ -13,17 +13,15 @@ enum class Epilogue {
   kNone,
   kBias,         // adds bias[n] to every row
   kBiasRelu,     // then the ReLU
-  kBiasGelu,     // then the GELU
-  kBiasGeluAux,  // and stores what goes into the GELU in `aux`, for backward
+  kBiasGeluAux,  // then the GELU, and stores what goes into it in `aux`, for backward
   // The product is the gradient of a GELU's output; stores that of its input, which is in `aux`.
   kGeluGradient,
   // Stores the sums over k of op(a) in bias[m]: where a is the transposed gradient of a linear
-  // layer's output and the product that of its weight, the gradient of its bias. Overwrites them
-  // even where the product is added to what is there.
+  // layer's output and the product that of its weight, the gradient of its bias.
   kBiasGradient,
 };
 
-// out[m x n] = alpha op(a)[m x k] op(b)[k x n] (+ out), of dense row-major matrices. A linear layer
+// out[m x n] = alpha op(a)[m x k] op(b)[k x n], of dense row-major matrices. A linear layer
 // forward is {rows, out, in, transpose_b}; the gradient of its input {rows, in, out}; that of its
 // weight {out, in, rows, transpose_a}.
 struct GemmShape {
@@ -36,9 +34,8 @@ struct GemmShape {
   ElementType in = ElementType::kFloat32;   // of a and b
   ElementType out = ElementType::kFloat32;  // of out, bias and aux
   Epilogue epilogue = Epilogue::kNone;
-  bool accumulate = false;  // adds to what is in `out`
-  bool tf32 = false;        // float32 products in TF32's 10 bits; otherwise in full
-  int64_t alignment = 16;   // bytes; a power of 2 that divides every address given to Run
+  bool tf32 = false;       // float32 products in TF32's 10 bits; otherwise in full
+  int64_t alignment = 16;  // bytes; a power of 2 that divides every address given to Run
 };
 
 constexpr bool UsesBias(Epilogue epilogue) {

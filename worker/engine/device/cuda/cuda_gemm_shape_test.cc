@@ -77,10 +77,9 @@ TEST(GemmShapeTest, WordsTellShapesApart) {
                       .transpose_a = true,
                       .in = ElementType::kBfloat16,
                       .epilogue = Epilogue::kBiasGradient,
-                      .accumulate = true,
                       .tf32 = true,
                       .alignment = 4}),
-            "gemm m=1 n=2 k=3 tn bfloat16>float32 bias-gradient accumulate tf32 align=4");
+            "gemm m=1 n=2 k=3 tn bfloat16>float32 bias-gradient tf32 align=4");
   EXPECT_EQ(Describe({.m = 1, .n = 2, .k = 3, .transpose_b = true, .batch = 7}),
             "gemm m=1 n=2 k=3 nt float32>float32 none batch=7 align=16");
 }
@@ -93,8 +92,6 @@ TEST(GemmShapeTest, RefusalsNameWhatDoesNotFit) {
   EXPECT_EQ(WhyNot({.m = 1, .n = 16, .k = 3, .epilogue = Epilogue::kBiasGeluAux}), "");
   EXPECT_THAT(WhyNot({.m = 1, .n = 1, .k = 1, .batch = 2, .epilogue = Epilogue::kBias}),
               HasSubstr("batch of 2 with the epilogue bias"));
-  EXPECT_THAT(WhyNot({.m = 1, .n = 1, .k = 1, .epilogue = Epilogue::kBias, .accumulate = true}),
-              HasSubstr("accumulation"));
   EXPECT_THAT(WhyNot({.m = 1, .n = 1, .k = 1, .out = ElementType::kBfloat16}),
               HasSubstr("float32 factors"));
   EXPECT_THAT(WhyNot({.m = 1, .n = 1, .k = 1, .alignment = 12}), HasSubstr("12 bytes"));
