@@ -80,7 +80,7 @@ __device__ Vector<T, N> SumOfRows(const ColumnSumsInput<T>& input, int64_t colum
 // results; else rows of chunk sums, for another launch to add up.
 template <int N, bool kRelu, typename T>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksTogether)
-    ColumnSumsKernel(ColumnSumsInput<T> input, bool accumulate, SplitSums sums) {
+    ColumnSumsKernel(ColumnSumsInput<T> input, SplitSums sums) {
   __shared__ float partial[kBlockThreads * N];  // down x across N
   const int across = blockDim.x;
   const int down = blockDim.y;
@@ -102,39 +102,37 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksTogether)
   for (int i = 0; i < down; ++i) sum += partial[i * across * N + thread];
   float* to = mine < sums.split ? sums.first + blockIdx.y * input.shape.columns + mine
                                 : sums.second + mine - sums.split;
-  *to = accumulate ? *to + sum : sum;
+  *to = sum;
 }
 
 template <int N, typename T>
 cudaError_t LaunchColumnSums(cudaStream_t stream, const ColumnSumsInput<T>& input, int64_t chunks,
-                             bool accumulate, SplitSums sums) {
+                             SplitSums sums) {
   static_assert(kWarpThreads * N <= kBlockThreads);
   const int across = ColumnThreads(input.shape.columns, N);
   const dim3 grid(BlocksFor(input.shape.columns, across * N), static_cast<unsigned>(chunks));
   const dim3 block(across, kBlockThreads / across);
   const Grid blocks = {grid, block};
   if (input.relu_out == nullptr) {
-    return Launch(stream, blocks, ColumnSumsKernel<N, false, T>, input, accumulate, sums);
+    return Launch(stream, blocks, ColumnSumsKernel<N, false, T>, input, sums);
   }
-  return Launch(stream, blocks, ColumnSumsKernel<N, true, T>, input, accumulate, sums);
+  return Launch(stream, blocks, ColumnSumsKernel<N, true, T>, input, sums);
 }
 
 // Both stages. Rows that are no multiple of 16 bytes are loaded one by one.
 template <typename T>
-cudaError_t SumColumns(cudaStream_t stream, ColumnSumsInput<T> input, bool accumulate,
-                       float* workspace, float* sums) {
+cudaError_t SumColumns(cudaStream_t stream, ColumnSumsInput<T> input, float* workspace,
+                       float* sums) {
   if (input.shape.size() == 0) return cudaSuccess;
   const Chunks chunks = ChunksOf(input.shape);
   input.rows_per_chunk = chunks.rows_per_chunk;
   const bool one = chunks.count == 1;
   const SplitSums to = {input.shape.columns, one ? sums : workspace, nullptr};
-  const bool adds = one && accumulate;
-  const cudaError_t result =
-      input.shape.columns % kWidth<T> == 0
-          ? LaunchColumnSums<kWidth<T>>(stream, input, chunks.count, adds, to)
-          : LaunchColumnSums<1>(stream, input, chunks.count, adds, to);
+  const cudaError_t result = input.shape.columns % kWidth<T> == 0
+                                 ? LaunchColumnSums<kWidth<T>>(stream, input, chunks.count, to)
+                                 : LaunchColumnSums<1>(stream, input, chunks.count, to);
   if (one || result != cudaSuccess) return result;
-  return SumChunks(stream, workspace, {chunks.count, input.shape.columns}, accumulate,
+  return SumChunks(stream, workspace, {chunks.count, input.shape.columns},
                    {input.shape.columns, sums, nullptr});
 }
 
@@ -208,19 +206,18 @@ int64_t ColumnSumsWorkspace(Matrix shape) {
 }
 
 template <typename T>
-cudaError_t ColumnSums(cudaStream_t stream, const T* in, Matrix shape, bool accumulate,
-                       float* workspace, float* sums) {
-  return SumColumns(stream, ColumnSumsInput<T>{in, shape, 0, nullptr, nullptr}, accumulate,
-                    workspace, sums);
+cudaError_t ColumnSums(cudaStream_t stream, const T* in, Matrix shape, float* workspace,
+                       float* sums) {
+  return SumColumns(stream, ColumnSumsInput<T>{in, shape, 0, nullptr, nullptr}, workspace, sums);
 }
-template cudaError_t ColumnSums(cudaStream_t, const float*, Matrix, bool, float*, float*);
-template cudaError_t ColumnSums(cudaStream_t, const bf16*, Matrix, bool, float*, float*);
+template cudaError_t ColumnSums(cudaStream_t, const float*, Matrix, float*, float*);
+template cudaError_t ColumnSums(cudaStream_t, const bf16*, Matrix, float*, float*);
 
 template <typename T>
 cudaError_t ReluBackwardColumnSums(cudaStream_t stream, const T* relu_out, Matrix shape,
                                    float* workspace, T* gradient, float* sums) {
-  return SumColumns(stream, ColumnSumsInput<T>{gradient, shape, 0, relu_out, gradient}, false,
-                    workspace, sums);
+  return SumColumns(stream, ColumnSumsInput<T>{gradient, shape, 0, relu_out, gradient}, workspace,
+                    sums);
 }
 template cudaError_t ReluBackwardColumnSums(cudaStream_t, const float*, Matrix, float*, float*,
                                             float*);
@@ -240,10 +237,9 @@ template cudaError_t ReluBackwardChannelSums(cudaStream_t, const float*, Matrix,
 template cudaError_t ReluBackwardChannelSums(cudaStream_t, const bf16*, Matrix, int64_t, bf16*,
                                              float*);
 
-cudaError_t SumChunks(cudaStream_t stream, const float* chunk_sums, Matrix shape, bool accumulate,
-                      SplitSums sums) {
+cudaError_t SumChunks(cudaStream_t stream, const float* chunk_sums, Matrix shape, SplitSums sums) {
   const ColumnSumsInput<float> input = {chunk_sums, shape, shape.rows, nullptr, nullptr};
-  return LaunchColumnSums<1>(stream, input, 1, accumulate, sums);
+  return LaunchColumnSums<1>(stream, input, 1, sums);
 }
 
 }  // namespace dp::engine::cuda

@@ -10,11 +10,10 @@ namespace dp::engine::cuda {
 // Floats that ColumnSums needs for its chunks' sums.
 int64_t ColumnSumsWorkspace(Matrix shape);
 
-// sums[column] = the sum of in[row][column] over the rows, added to what is there where
-// `accumulate`.
+// sums[column] = the sum of in[row][column] over the rows.
 template <typename T>
-cudaError_t ColumnSums(cudaStream_t stream, const T* in, Matrix shape, bool accumulate,
-                       float* workspace, float* sums);
+cudaError_t ColumnSums(cudaStream_t stream, const T* in, Matrix shape, float* workspace,
+                       float* sums);
 
 // The same of a gradient behind a ReLU, which is set to 0 where `relu_out` is not above 0, in
 // place, in the same pass.
@@ -37,7 +36,6 @@ struct SplitSums {
 
 // The second stage, for kernels that sum chunks of rows themselves: `chunk_sums` has a row for each
 // chunk.
-cudaError_t SumChunks(cudaStream_t stream, const float* chunk_sums, Matrix shape, bool accumulate,
-                      SplitSums sums);
+cudaError_t SumChunks(cudaStream_t stream, const float* chunk_sums, Matrix shape, SplitSums sums);
 
 }  // namespace dp::engine::cuda

@@ -190,7 +190,7 @@ cudaError_t LayerNormBackward(cudaStream_t stream, const T* in, const T* out_gra
     return Launch(stream, grid, BackwardKernel<T, N, K>, input, gradients.in, workspace);
   });
   if (result != cudaSuccess) return result;
-  return SumChunks(stream, workspace, {chunks.count, 2 * shape.columns}, false,
+  return SumChunks(stream, workspace, {chunks.count, 2 * shape.columns},
                    {shape.columns, gradients.weight, gradients.bias});
 }
 template cudaError_t LayerNormBackward(cudaStream_t, const float*, const float*, const float*,

@@ -161,7 +161,7 @@ MadeOperation OperationMaker<T>::operator()(const op::LinearWeightGradient& o) c
                              matrix = Matrix{o.size.rows, o.size.out}](cudaStream_t stream) {
     const cudaError_t copied = copy(stream);
     if (copied != cudaSuccess) return copied;
-    return ColumnSums<T>(stream, out_gradient, matrix, /*accumulate=*/false, scratch, sums);
+    return ColumnSums<T>(stream, out_gradient, matrix, scratch, sums);
   };
   GemmShape whole = shape;
   whole.epilogue = Epilogue::kBiasGradient;
@@ -229,7 +229,7 @@ MadeOperation OperationMaker<T>::operator()(const op::BiasGradient& o) const {
       return ReluBackwardChannelSums<T>(stream, relu_out, shape, places, gradient, sums);
     }
     if (relu_out == nullptr) {
-      return ColumnSums<T>(stream, gradient, shape, /*accumulate=*/false, scratch, sums);
+      return ColumnSums<T>(stream, gradient, shape, scratch, sums);
     }
     return ReluBackwardColumnSums<T>(stream, relu_out, shape, scratch, gradient, sums);
   });

@@ -67,7 +67,7 @@ MadeOperation OperationMaker<T>::operator()(const op::PositionsGradient& o) cons
   return MakeLaunch([gradient = array<T>(o.out_gradient), shape = Matrix{o.samples, o.size},
                      scratch = scratch(),
                      sums = parts.memory.gradient(o.weight)](cudaStream_t stream) {
-    return ColumnSums<T>(stream, gradient, shape, /*accumulate=*/false, scratch, sums);
+    return ColumnSums<T>(stream, gradient, shape, scratch, sums);
   });
 }
 
