@@ -110,12 +110,7 @@ const char* cublasLtGetStatusString(cublasStatus_t) { return "an error"; }
 const char* cudnnGetErrorString(cudnnStatus_t) { return "an error"; }
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
 
-cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = 0;
-  *greatest = 0;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = static_cast<cudaStream_t>(std::malloc(1));
   return cudaSuccess;
 }
@@ -124,7 +119,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = static_cast<cudaEvent_t>(std::malloc(1));
@@ -136,7 +130,6 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 
 }  // extern "C"
 

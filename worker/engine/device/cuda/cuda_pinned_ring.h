@@ -38,8 +38,6 @@ class PinnedRing {
   // The copies from the acquired slot are in `stream`: it is free again when they are done.
   absl::Status Release(cudaStream_t stream);
 
-  int64_t bytes_per_slot() const { return bytes_per_slot_; }
-
  private:
   void Swap(PinnedRing& other);
 

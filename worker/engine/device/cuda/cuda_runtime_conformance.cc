@@ -45,16 +45,22 @@ TEST_F(CudaTest, ACaptureThatFailsIsEnded) {
   EXPECT_THAT(a.Read(), ::testing::ElementsAre(2));
 }
 
-TEST_F(CudaTest, AStreamWaitsForAnEventOfAnother) {
-  absl::StatusOr<Stream> other = Stream::Make(Priority::kHigh);
+// What another stream then reads is whole.
+TEST_F(CudaTest, TheHostWaitsForWhatAnEventHasBehindIt) {
+  absl::StatusOr<Stream> other = Stream::Make();
   absl::StatusOr<Event> event = Event::Make();
   ASSERT_TRUE(other.ok() && event.ok());
-  DeviceArray<float> values(1 << 24);
-  EXPECT_EQ(cudaMemsetAsync(values.data(), 0, 4 << 24, stream()), cudaSuccess);
+  constexpr int kBytes = 64 << 20;
+  DeviceArray<uint8_t> values(kBytes);
+  EXPECT_EQ(cudaMemsetAsync(values.data(), 7, kBytes, stream()), cudaSuccess);
   EXPECT_TRUE(event->Record(stream()).ok());
-  EXPECT_TRUE(other->Wait(*event).ok());
+  EXPECT_TRUE(event->Synchronize().ok());
+  uint8_t last = 0;
+  EXPECT_EQ(
+      cudaMemcpyAsync(&last, values.data() + kBytes - 1, 1, cudaMemcpyDeviceToHost, other->get()),
+      cudaSuccess);
   EXPECT_TRUE(other->Synchronize().ok());
-  EXPECT_TRUE(*event->Reached());
+  EXPECT_EQ(last, 7);
 }
 
 TEST_F(CudaTest, ARingHandsOutItsSlotsInTurn) {

@@ -26,7 +26,6 @@ StepGraphBook::Way StepGraphBook::WayOf(const StepForm& form) {
 void StepGraphBook::Captured() {
   DP_CHECK(state_ == State::kWarm);
   state_ = State::kCaptured;
-  ++captures_;
 }
 
 void StepGraphBook::Refused() {

@@ -31,15 +31,11 @@ class StepGraphBook {
   void Captured();
   void Refused();
 
-  // Graphs captured so far.
-  int captures() const { return captures_; }
-
  private:
   enum class State { kNew, kWarm, kCaptured, kRefused };
 
   std::optional<StepForm> form_;
   State state_ = State::kNew;
-  int captures_ = 0;
 };
 
 }  // namespace dp::engine::cuda

@@ -22,32 +22,12 @@ absl::Status Event::Synchronize() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Event::Reached() const {
-  const cudaError_t result = cudaEventQuery(event_.get());
-  if (result == cudaErrorNotReady) {
-    // CUDA notes this answer as an error, which the check after a later launch would find.
-    (void)cudaGetLastError();
-    return false;
-  }
-  DP_CUDA_RETURN_IF_ERROR(result);
-  return true;
-}
-
-absl::StatusOr<Stream> Stream::Make(Priority priority) {
-  int least = 0;
-  int greatest = 0;
-  DP_CUDA_RETURN_IF_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+absl::StatusOr<Stream> Stream::Make() {
   Stream stream;
   cudaStream_t made = nullptr;
-  DP_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithPriority(
-      &made, cudaStreamNonBlocking, priority == Priority::kHigh ? greatest : least));
+  DP_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
   stream.stream_.reset(made);
   return stream;
-}
-
-absl::Status Stream::Wait(const Event& event) {
-  DP_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream_.get(), event.get(), 0));
-  return absl::OkStatus();
 }
 
 absl::Status Stream::Synchronize() const {

@@ -9,8 +9,6 @@
 
 namespace dp::engine::cuda {
 
-enum class Priority { kNormal, kHigh };
-
 // A point in a stream's order, without timing. A wait for an event that was never recorded returns
 // at once. Not thread-safe.
 class Event {
@@ -22,8 +20,6 @@ class Event {
   absl::Status Record(cudaStream_t stream);
   // Blocks the host until what was recorded is reached.
   absl::Status Synchronize() const;
-  // Whether it is reached.
-  absl::StatusOr<bool> Reached() const;
 
   cudaEvent_t get() const { return event_.get(); }
 
@@ -34,16 +30,14 @@ class Event {
   std::unique_ptr<CUevent_st, Destroy> event_;
 };
 
-// A queue of work of the current device, which does not wait for the default stream. Where the
-// device is busy, a stream of high priority gets the blocks that become free. Not thread-safe.
+// A queue of work of the current device, of the least priority, which does not wait for the default
+// stream. Not thread-safe.
 class Stream {
  public:
-  static absl::StatusOr<Stream> Make(Priority priority = Priority::kNormal);
+  static absl::StatusOr<Stream> Make();
 
   Stream() = default;  // of no use but to be assigned to
 
-  // Later work of this stream begins after the event is reached.
-  absl::Status Wait(const Event& event);
   // Blocks the host until all work given so far is done; says what failed in it.
   absl::Status Synchronize() const;
 
