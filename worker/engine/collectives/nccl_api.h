@@ -17,11 +17,9 @@ struct NcclTuning {
   // Ranks that share an SM cluster's blocks: as many SMs must be free at once before a collective
   // begins. NCCL takes 4 on Hopper; with 2 it begins sooner beside a backward that fills the GPU.
   int cga_cluster_size = 2;
-  // The most thread blocks, hence SMs, that a collective takes from the computation. NCCL knows the
-  // links it has to fill; a limit that is right on one host costs bandwidth on another.
-  int max_ctas = 0;
   // Whether NCCL takes as few blocks as still fill the links, since they are taken from backward;
-  // where it has a choice, which in 2.28 all-reduces do not leave it.
+  // where it has a choice, which in 2.28 all-reduces do not leave it. There is no limit of ours:
+  // NCCL knows the links, and one that is right on one host costs bandwidth on another.
   bool few_ctas = true;
 };
 
