@@ -7,10 +7,12 @@ import dataclasses
 import functools
 import glob
 import itertools
+import json
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -23,6 +25,8 @@ LIBRARIES = ("libcudart.so", "libcublasLt.so", "libcudnn.so", "libnccl.so", "lib
 COMPUTE_MODE = 20  # cuDeviceGetAttribute
 CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76
 SHARED = 0  # the compute mode in which several processes may use the device
+# How long a driver, or another interpreter, may take to answer; some seconds where many GPUs wake up.
+ANSWER_S = 30
 
 
 @dataclasses.dataclass
@@ -47,7 +51,10 @@ class NoGpu(Exception):
 
 
 def ask(driver, function, *arguments):
-    code = getattr(driver, function)(*arguments)
+    try:
+        code = getattr(driver, function)(*arguments)
+    except AttributeError:
+        raise NoGpu(f"the {DRIVER} that is found has no {function}: it is not NVIDIA's driver, or a stub of it") from None
     if code != 0:
         raise NoGpu(f"the driver is there, but {function} ends with error {code}")
 
@@ -64,7 +71,42 @@ def load_driver():
 
 
 def first_gpu():
-    """Raises NoGpu."""
+    """Raises NoGpu. A process of its own asks: a driver that crashes or stands still takes no more with it."""
+    asked = subprocess.Popen([sys.executable, "-B", __file__, *packages_of_others], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, errors="replace")
+    try:
+        output = asked.communicate(timeout=ANSWER_S)[0]
+    except subprocess.TimeoutExpired:
+        raise NoGpu(f"the driver, {DRIVER}, has not answered within {ANSWER_S} s") from None
+    finally:
+        asked.kill()
+        asked.stdout.close()
+    return answer(asked.returncode, output)
+
+
+def answer(code, output):
+    """What the process of first_gpu has told, as `tell_first_gpu` does."""
+    if code < 0:
+        raise NoGpu(f"the driver, {DRIVER}, crashed as it was asked: {signal.Signals(-code).name}")
+    lines = output.strip().splitlines() or ["no reason"]
+    if code != 0 or not lines[-1].startswith("{"):
+        raise NoGpu(f"the driver, {DRIVER}, could not be asked: {lines[-1]}")
+    told = json.loads(lines[-1])
+    if "lacks" in told:
+        raise NoGpu(told["lacks"])
+    return Gpu(**{**told, "capability": tuple(told["capability"]), "cuda": tuple(told["cuda"])})
+
+
+def tell_first_gpu():
+    try:
+        told = dataclasses.asdict(gpu_of_driver())
+    except NoGpu as why:
+        told = {"lacks": str(why)}
+    print(f"\n{json.dumps(told)}", flush=True)
+
+
+def gpu_of_driver():
+    """Raises NoGpu. Only for a process that may end with it."""
     driver = load_driver()
     ask(driver, "cuInit", 0)
     count, device, version, value = ctypes.c_int(), ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
@@ -105,8 +147,8 @@ packages_of_others = []
 def search_packages_of(python):
     """PyTorch's packages bring CUDA's libraries: those of an interpreter serve our programs, too."""
     ask = [python, "-c", "import sys; print('\\n'.join(sys.path))"]
-    with contextlib.suppress(OSError):  # who needs it says so
-        told = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # who needs it says so
+        told = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=ANSWER_S)
         packages_of_others.extend(path for path in told.stdout.splitlines() if path)
     environment.cache_clear()
 
@@ -134,3 +176,8 @@ def compute_sanitizer():
     places = [top / name for top in cuda_tops()
               for name in ("bin/compute-sanitizer", "compute-sanitizer/compute-sanitizer")]
     return found or next((str(place) for place in places if place.exists()), None)
+
+
+if __name__ == "__main__":
+    packages_of_others.extend(sys.argv[1:])
+    tell_first_gpu()
