@@ -46,9 +46,8 @@ class RehearsalTest(unittest.TestCase):
         """By name, in their order."""
         folder = self.enterContext(tempfile.TemporaryDirectory())
         python = pathlib.Path(folder) / "python"
-        if peer:
-            python.write_text(peer)
-            python.chmod(0o755)
+        python.write_text(peer)
+        python.chmod(0o755)
         done = subprocess.run([BENCH, "--build", BUILD, "--rehearse", "--rounds", "1", "--python", python, *names],
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -72,7 +71,9 @@ class RehearsalTest(unittest.TestCase):
         self.assertEqual((rows["gpt2_124m_best"]["ours_batch"], rows["gpt2_124m_best"]["peer_batch"]), (4, 4))
         self.assertEqual([rows[f"cnn_128_{each}_eager"]["peer_precision"] for each in ("float32", "tf32", "bf16")],
                          ["float32", "tf32", "bf16"])
-        self.assertGreater(rows["ddp_overhead_1_rank"]["ours_step_ms"], 0)
+        overhead = rows["ddp_overhead_1_rank"]
+        self.assertGreater(overhead["ours_step_ms"], 0)
+        self.assertIn("two jobs", overhead["ours_steps_are"])
 
     def test_without_pytorch_ours_is_measured_alone_and_the_row_says_why(self):
         rows = self.rows(NO_PEER, "gpt2", "first_step_warm")
@@ -82,8 +83,8 @@ class RehearsalTest(unittest.TestCase):
             self.assertEqual((row["peer"], row["ratio"]), (None, None))
             self.assertIn("No module named torch", row["peer_why"])
 
-    def test_an_interpreter_that_is_not_there_is_a_reason_and_no_end(self):
-        row = self.rows(None, "first_step_warm")["first_step_warm"]
+    def test_an_interpreter_that_does_not_start_is_a_reason_and_no_end(self):
+        row = self.rows("no interpreter", "first_step_warm")["first_step_warm"]
         self.assertGreater(row["ours"], 0)
         self.assertIn("cannot be asked for PyTorch", row["peer_why"])
 

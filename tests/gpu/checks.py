@@ -79,21 +79,24 @@ class Report:
     def _tell(self, verdict, name, seconds, note):
         self.names[verdict].append(name)
         first, *rest = [line[:LINE_BYTES_SHOWN] for line in note.strip().splitlines()] or [""]
-        print(f"{verdict}  {name:<22} {seconds:7.1f} s  {first}".rstrip(), file=self._out)
+        self.say(f"{verdict}  {name:<22} {seconds:7.1f} s  {first}".rstrip())
         for line in rest:
-            print(f"      | {line}", file=self._out)
-        self._out.flush()
+            self.say(f"      | {line}")
         return verdict == "PASS"
+
+    def say(self, line):
+        """Here and in the log, if there is one."""
+        print(line, file=self._out, flush=True)
+        to_log(f"{line}\n")
 
     def summary(self):
         """Prints it, with what to look at and what to run next; returns the exit code."""
         count = {verdict: len(names) for verdict, names in self.names.items()}
         if self.names["FAIL"]:
-            print("failed:", *self.names["FAIL"], file=self._out)
+            self.say(" ".join(["failed:", *self.names["FAIL"]]))
         if self._late:
-            print("no time was left for:", *self._late, file=self._out)
-        print(f"{count['PASS']} passed, {count['FAIL']} failed, {count['SKIP']} skipped",
-              file=self._out, flush=True)
+            self.say(" ".join(["no time was left for:", *self._late]))
+        self.say(f"{count['PASS']} passed, {count['FAIL']} failed, {count['SKIP']} skipped")
         if count["FAIL"]:
             return 1
         return 0 if count["PASS"] else CANNOT_RUN
@@ -120,18 +123,22 @@ _log_path = None
 
 
 def log_to(path):
-    """All that programs print goes to this file, too; to none with None."""
+    """All that programs print goes to this file, and what is said of them; to none with None."""
     global _log_path
     _log_path = path and pathlib.Path(path).resolve()
     if path:
         _log_path.write_text("")
 
 
-def keep(command, ending, output):
-    """In the log, if there is one: what a program printed, and how it ended."""
+def to_log(text):
     if _log_path is not None:
         with open(_log_path, "a") as log:
-            log.write(f"$ {' '.join(map(str, command))}\n{output.rstrip()}\n-> {ending}\n\n")
+            log.write(text)
+
+
+def keep(command, ending, output):
+    """In the log, if there is one: what a program printed, and how it ended."""
+    to_log(f"$ {' '.join(map(str, command))}\n{output.rstrip()}\n-> {ending}\n\n")
 
 
 def stop(process):

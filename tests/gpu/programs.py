@@ -1,13 +1,16 @@
 """Where the programs under test come from: the tarball of `make dist`, a build folder, or a build of the
 engine alone."""
 
+import lzma
 import os
 import pathlib
 import subprocess
 import sys
 import tarfile
+import zlib
 
 from checks import Skipped
+from usage import BadUsage
 
 BUILD_SECONDS_MAX = 1800
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -46,7 +49,7 @@ def chosen(options, scratch):
         return Programs(pathlib.Path(options.build).resolve(), options.build)
     tarball = options.tarball or newest_tarball()
     if not tarball:
-        sys.exit("no tarball in dist/, which `make dist` makes; --build DIR and --engine-only go without")
+        raise BadUsage("no tarball in dist/, which `make dist` makes; --build DIR and --engine-only go without")
     return unpacked(tarball, scratch)
 
 
@@ -56,10 +59,17 @@ def newest_tarball():
 
 
 def unpacked(tarball, folder):
-    with tarfile.open(tarball) as tar:
-        tar.extractall(folder)
-    [root] = pathlib.Path(folder).iterdir()
-    return Programs(root, pathlib.Path(tarball).name)
+    """Exits with 2 where it is not what `make dist` makes."""
+    try:
+        with tarfile.open(tarball) as tar:
+            tar.extractall(folder)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError) as why:
+        raise BadUsage(f"--tarball '{tarball}' cannot be unpacked ({why}): bring the whole of it") from None
+    tops = sorted(path.name for path in pathlib.Path(folder).iterdir())
+    if len(tops) != 1:
+        raise BadUsage(f"--tarball '{tarball}' has {' and '.join(tops)} at its top, and not one folder: give the file "
+                       "that `make dist` has made")
+    return Programs(pathlib.Path(folder) / tops[0], pathlib.Path(tarball).name)
 
 
 def engine_alone():
