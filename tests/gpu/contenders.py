@@ -127,12 +127,14 @@ class Ours:
         return 100 * (times["with_ddp_ms"] / times["without_ms"] - 1)
 
     def ddp_overhead_percent(self):
-        """Beside it the steps that the product itself takes: alone it goes without the machinery, but where a
-        trace is wanted."""
+        """Beside it the steps that the product itself takes, in two jobs: alone it goes without the machinery, but where
+        a trace is wanted."""
         traced = str(self.product.folder / "trace.jsonl")
         step, reduced = (1000 * SMALL_BATCH / self._cnn_rate(f"cnn-{name}", SMALL_BATCH, **train)
                          for name, train in (("alone", {}), ("traced", {"trace": traced})))
-        about = {"step_ms": rounded(step), "step_with_reducer_ms": rounded(reduced)}
+        about = {"step_ms": rounded(step), "step_with_reducer_ms": rounded(reduced),
+                 "steps_are": "of two jobs, one behind the other: what else the machine did then is in them; the cost is "
+                              "of turns within one process"}
         return cost(self._reducer_percent()), about
 
     def _first_step(self, env):
