@@ -97,6 +97,8 @@ TEST_F(NcclCallsTest, AnErrorOfTheSystemBeforeThePeersIsThisHosts) {
   const absl::Status joined = api_->Join({&id_, 1}, 0, 2, {}).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(joined)) << joined;
   EXPECT_THAT(std::string(joined.message()), HasSubstr("its reason; no peer was asked yet"));
+  Answer(ncclRemoteError);
+  EXPECT_TRUE(absl::IsUnavailable(api_->Join({&id_, 1}, 0, 2, {}).status()));
 }
 
 TEST_F(NcclCallsTest, OperationsAreInPlaceOnTheirStream) {

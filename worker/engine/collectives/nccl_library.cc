@@ -163,7 +163,7 @@ class NcclLibrary : public NcclApi {
 
   absl::StatusOr<std::string> UniqueId() override {
     ncclUniqueId id;
-    DP_RETURN_IF_ERROR(OfThisHost(FromNccl(call_.ncclGetUniqueId(&id), nullptr)));
+    DP_RETURN_IF_ERROR(FromNcclAlone(call_.ncclGetUniqueId(&id), nullptr));
     return std::string(id.internal, sizeof(id.internal));
   }
 
@@ -181,7 +181,7 @@ class NcclLibrary : public NcclApi {
             : call_.ncclCommInitRankScalable(&communicator, size, rank,
                                              static_cast<int>(unique.size()), unique.data(),
                                              &config);
-    const absl::Status status = OfThisHost(FromNccl(begun, communicator));
+    const absl::Status status = FromNcclAlone(begun, communicator);
     if (status.ok()) return communicator;
     if (communicator != nullptr) (void)call_.ncclCommAbort(communicator);
     return status;
@@ -294,9 +294,10 @@ class NcclLibrary : public NcclApi {
                                      call_.ncclGetLastError(communicator)));
   }
 
-  // Of a call that asks no peer: what it fails with is no peer's fault.
-  static absl::Status OfThisHost(const absl::Status& status) {
-    if (!absl::IsUnavailable(status)) return status;
+  // Of a call that asks no peer: where the system failed it, that is no peer's fault.
+  absl::Status FromNcclAlone(ncclResult_t result, ncclComm_t communicator) const {
+    const absl::Status status = FromNccl(result, communicator);
+    if (result != ncclSystemError) return status;
     return absl::FailedPreconditionError(
         absl::StrCat(status.message(), "; no peer was asked yet, so it is this host's: NCCL_DEBUG=",
                      "WARN in the job's environment says more"));
