@@ -14,7 +14,8 @@
 namespace dp::engine::cuda {
 namespace {
 
-// Enough that the device never waits for the host; a loss is known as many steps late.
+// Enough that the device never waits for the host; by the time a loss is known, three steps more
+// have been begun.
 constexpr int kStepsUnderWay = 4;
 
 static_assert(sizeof(StepTail) == kStepTailSize * sizeof(float));
