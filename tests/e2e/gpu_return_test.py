@@ -2,6 +2,7 @@
 with a library that stands for the driver's."""
 
 import json
+import os
 import pathlib
 import unittest
 
@@ -33,10 +34,10 @@ class GpuReturnTest(unittest.TestCase):
         changed.write_text(words)
         changed.rename(self.memory)
 
-    def start_daemon(self, *options):
+    def start_daemon(self, *options, path=os.environ["PATH"]):
         return self.cluster.worker(
             name="gpu-host", options=options,
-            env={"LD_LIBRARY_PATH": str(NVML), "FAKE_NVML": str(self.memory)})
+            env={"LD_LIBRARY_PATH": str(NVML), "FAKE_NVML": str(self.memory), "PATH": path})
 
     def run_job(self, name, *argv):
         return self.cluster.submit({"apiVersion": "dp/v1", "kind": "Job", "name": name,
@@ -75,6 +76,16 @@ class GpuReturnTest(unittest.TestCase):
         self.use(0)
         self.assertEqual(self.cluster.wait(job), 0)
         self.assertEqual(self.worker()["unhealthySlots"], [])
+
+    def test_a_driver_whose_library_crashes_is_not_loaded_and_the_gpu_is_found_all_the_same(self):
+        self.gpu_says("0 abort_at_start=1")
+        smi = self.cluster.dir / "nvidia-smi"
+        smi.write_text("#!/bin/sh\necho 00000000:C1:00.0, GPU-aaaa, NVIDIA H100\n")
+        smi.chmod(0o700)
+        daemon = self.start_daemon(path=f"{self.cluster.dir}:{os.environ['PATH']}")
+        self.assertIn("libnvidia-ml.so.1 crashes, by signal 6", daemon.log())
+        self.assertIn("by=nvidia-smi installed=1 usable=1", daemon.log())
+        self.assertEqual(self.worker()["state"], "READY")
 
     def test_a_gpu_that_is_not_in_order_is_shown_with_its_figures_and_the_reason(self):
         self.gpu_says(f"{3 * MIB} busy=5 temperature=41 errors=2 pending=1 failed=0")

@@ -9,8 +9,8 @@
 
 namespace dp::worker {
 
-std::unique_ptr<DeviceMemorySource> OpenDeviceMemory() {
-  auto nvml = OpenNvml();
+std::unique_ptr<DeviceMemorySource> OpenDeviceMemory(const std::string& nvml_fault) {
+  auto nvml = nvml_fault.empty() ? OpenNvml() : absl::UnavailableError(nvml_fault);
   Log(Severity::kInfo, "device_memory",
       {{"by", nvml.ok() ? "nvml" : "nvidia-smi"},
        {"no_nvml", nvml.ok() ? std::string() : std::string(nvml.status().message())}});

@@ -31,8 +31,8 @@ absl::StatusOr<std::unique_ptr<DeviceMemorySource>> OpenNvml(
 // The same by running nvidia-smi for each answer; `program` is searched for in PATH.
 std::unique_ptr<DeviceMemorySource> NvidiaSmi(std::string program = "nvidia-smi");
 
-// NVML, else nvidia-smi; logs which.
-std::unique_ptr<DeviceMemorySource> OpenDeviceMemory();
+// NVML, unless `nvml_fault` says why it must not be loaded, else nvidia-smi; logs which.
+std::unique_ptr<DeviceMemorySource> OpenDeviceMemory(const std::string& nvml_fault);
 
 // Asks a source from a thread of its own, one question at a time, and tells DeviceMemoryRead. Its
 // end waits for an answer under way.

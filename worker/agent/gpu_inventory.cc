@@ -128,15 +128,18 @@ std::vector<InstalledGpu> ListByProc(const std::string& driver_dir) {
 
 GpuInventory TakeGpuInventory(const GpuInventorySources& sources) {
   std::vector<std::string> reasons;
-  const auto taken = [&reasons](std::vector<InstalledGpu> gpus, const std::string& by) {
-    SortByBus(&gpus);
-    return GpuInventory{std::move(gpus), by, absl::StrJoin(reasons, "; ")};
-  };
-  absl::StatusOr<NvmlInventory> nvml = ListByNvml(sources.nvml);
+  absl::StatusOr<NvmlInventory> nvml = ListByNvmlApart(sources);
+  const bool faulty = absl::IsDeadlineExceeded(nvml.status()) || absl::IsInternal(nvml.status());
+  const std::string fault = faulty ? std::string(nvml.status().message()) : "";
   if (nvml.ok()) {
     if (nvml->lost > 0) AddThoseOnlyIn(ListByProc(sources.driver_dir), &nvml->gpus);
-    if (!nvml->gpus.empty()) return taken(std::move(nvml->gpus), "nvml");
+    SortByBus(&nvml->gpus);
+    if (!nvml->gpus.empty()) return {std::move(nvml->gpus), "nvml", "", ""};
   }
+  const auto taken = [&](std::vector<InstalledGpu> gpus, const std::string& by) {
+    SortByBus(&gpus);
+    return GpuInventory{std::move(gpus), by, absl::StrJoin(reasons, "; "), fault};
+  };
   reasons.push_back(nvml.ok() ? "NVML knows no GPU" : std::string(nvml.status().message()));
   absl::StatusOr<std::vector<InstalledGpu>> smi = ListBySmi(sources.nvidia_smi);
   if (smi.ok()) return taken(*std::move(smi), "nvidia-smi");

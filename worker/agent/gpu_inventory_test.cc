@@ -39,6 +39,10 @@ class GpuInventoryTest : public testing::Test {
     std::ofstream(sources_.nvidia_smi) << "#!/bin/sh\necho '" << what << "'\n";
     chmod(sources_.nvidia_smi.c_str(), 0700);
   }
+  void NvmlHangs(const std::string& where) {
+    NvmlSays("0 hang_at_" + where + "=1");
+    sources_.nvml_patience = absl::Seconds(1);
+  }
   void WithoutNvml() { sources_.nvml = directory_.path() + "/no_such_library"; }
   void WithoutSmi() { sources_.nvidia_smi = directory_.path() + "/no_such_program"; }
   void WithoutProc() { std::filesystem::remove_all(sources_.driver_dir); }
@@ -46,6 +50,8 @@ class GpuInventoryTest : public testing::Test {
 
   TemporaryDirectory directory_;
   GpuInventorySources sources_{.nvml = DP_FAKE_NVML,
+                               .nvml_lister = DP_WORKER,
+                               .nvml_patience = absl::Seconds(60),
                                .nvidia_smi = directory_.path() + "/nvidia-smi",
                                .driver_dir = directory_.path() + "/gpus"};
 };
@@ -70,6 +76,29 @@ TEST_F(GpuInventoryTest, WithoutNvmlTheProgramIsAskedAndItsLinesAreSortedByTheBu
               ElementsAre(kOfSmi, InstalledGpu{"00000000:c2:00.0", "GPU-dddd", "NVIDIA D"}));
   EXPECT_EQ(found.listed_by, "nvidia-smi");
   EXPECT_THAT(found.why_not, HasSubstr("no_such_library"));
+}
+
+TEST_F(GpuInventoryTest, ADriversLibraryThatHangsIsLeftAloneAndTheProgramIsAsked) {
+  for (const std::string where : {"load", "start"}) {
+    NvmlHangs(where);
+    const GpuInventory found = Take();
+    EXPECT_EQ(found.listed_by, "nvidia-smi") << where;
+    EXPECT_THAT(found.nvml_fault, HasSubstr("hangs: no answer within 1s; it is left alone"));
+    EXPECT_EQ(found.why_not, found.nvml_fault);
+  }
+}
+
+TEST_F(GpuInventoryTest, ADriversLibraryThatCrashesHarmsOnlyTheProcessThatAsksIt) {
+  NvmlSays("0 abort_at_start=1");
+  const GpuInventory found = Take();
+  EXPECT_EQ(found.listed_by, "nvidia-smi");
+  EXPECT_THAT(found.nvml_fault, HasSubstr("crashes, by signal 6; it is left alone"));
+}
+
+TEST_F(GpuInventoryTest, ALibraryThatIsMissingOrWellMayBeLoaded) {
+  EXPECT_EQ(Take().nvml_fault, "");
+  WithoutNvml();
+  EXPECT_EQ(Take().nvml_fault, "");
 }
 
 TEST_F(GpuInventoryTest, WhereTheProgramOnlyComplainsTheDriversFolderIsRead) {

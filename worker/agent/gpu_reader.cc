@@ -8,8 +8,9 @@
 
 namespace dp::worker {
 
-std::unique_ptr<GpuReader> OpenGpuReader(const std::string& driver_dir) {
-  auto nvml = NvmlGpus();
+std::unique_ptr<GpuReader> OpenGpuReader(const std::string& driver_dir,
+                                         const std::string& nvml_fault) {
+  auto nvml = nvml_fault.empty() ? NvmlGpus() : absl::UnavailableError(nvml_fault);
   Log(Severity::kInfo, "gpus_read",
       {{"by", nvml.ok() ? "nvml" : "nvidia-smi"},
        {"no_nvml", nvml.ok() ? std::string() : std::string(nvml.status().message())}});

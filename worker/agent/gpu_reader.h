@@ -32,8 +32,10 @@ absl::StatusOr<std::unique_ptr<GpuReader>> NvmlGpus(
 // that says nothing, what ReadProcGpus knows. `program` is searched for in PATH.
 std::unique_ptr<GpuReader> SmiGpus(std::string driver_dir, std::string program = "nvidia-smi");
 
-// NVML, else nvidia-smi; logs which. `driver_dir` as in ListByProc.
-std::unique_ptr<GpuReader> OpenGpuReader(const std::string& driver_dir);
+// NVML, unless `nvml_fault` says why it must not be loaded, else nvidia-smi; logs which.
+// `driver_dir` as in ListByProc.
+std::unique_ptr<GpuReader> OpenGpuReader(const std::string& driver_dir,
+                                         const std::string& nvml_fault);
 
 // Reads GPUs at once and then every `every`, from a thread of its own: tells GpusRead, and keeps
 // the latest for whoever asks. Its end waits for a reading under way.

@@ -67,7 +67,8 @@ std::string GpuLines(const GpuInventory& found, const std::vector<std::string>& 
         absl::StrCat("CUDA_VISIBLE_DEVICES names none of the ", found.gpus.size(), " here");
     return absl::StrCat(lines, ": ", found.gpus.empty() ? found.why_not : hidden, "\n");
   }
-  absl::StrAppend(&lines, ", by ", found.listed_by, "\n");
+  absl::StrAppend(&lines, ", by ", found.listed_by,
+                  found.why_not.empty() ? "" : absl::StrCat(" (", found.why_not, ")"), "\n");
   for (const std::string& name : usable) {
     const auto gpu = absl::c_find_if(
         found.gpus, [&name](const InstalledGpu& each) { return each.uuid == name; });

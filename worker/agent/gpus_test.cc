@@ -40,6 +40,8 @@ TEST_F(GpusTest, AreListedForPeopleWithTheirModelsOrTheReasonWhyThereAreNone) {
   EXPECT_EQ(GpuLines(both, {"1"}), "1 GPU that ranks may use, by nvml\n1\n");
   EXPECT_EQ(GpuLines(both, {}),
             "0 GPUs that ranks may use: CUDA_VISIBLE_DEVICES names none of the 2 here\n");
+  EXPECT_EQ(GpuLines({{h100}, "proc", "it hangs"}, {"GPU-aaaa"}),
+            "1 GPU that ranks may use, by proc (it hangs)\nGPU-aaaa NVIDIA H100\n");
   EXPECT_EQ(GpuLines({{}, "", "no driver"}, {}), "0 GPUs that ranks may use: no driver\n");
 }
 

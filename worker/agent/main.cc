@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -62,8 +63,10 @@ struct Flags {
   int gpu_free_within_s = 30;
   int64_t gpu_errors_max = 0;
   bool list_gpus = false;
+  std::string list_nvml;          // the library; empty: not asked for
   std::string cgroup;             // the daemon's when it was started (v2); empty: none
   std::vector<std::string> gpus;  // what is there, not what is asked for
+  std::string nvml_fault;         // as GpuInventory has it
 };
 
 // The directory of this program; its companions are installed there too.
@@ -166,6 +169,9 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->capture_default_str();
   app.add_flag("--list-gpus", flags->list_gpus,
                "say which GPUs of this host ranks may use, or why none, and exit");
+  // What the daemon runs itself with, so that a driver's library that hangs or crashes harms a
+  // process of its own. Not for people: an empty group is not shown.
+  app.add_option("--list-nvml", flags->list_nvml, "say what this library knows")->group("");
   app.set_version_flag("--version", VersionLine("dp-worker"));
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return absl::StrCat("dp-worker: ", error.what(), "\nRun with --help for more information.\n");
@@ -201,15 +207,23 @@ int ListGpus() {
   return 0;
 }
 
-std::vector<std::string> GpusHere() {
+// It must not outlive a daemon that was killed meanwhile.
+int ListNvml(const std::string& library) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::fputs(NvmlLines(ListByNvml(library)).c_str(), stdout);
+  return 0;
+}
+
+void FindGpusHere(Flags* flags) {
   const GpuInventory found = TakeGpuInventory({});
   std::vector<std::string> usable = UsableOf(found);
-  Log(Severity::kInfo, "gpus_listed",
+  Log(found.nvml_fault.empty() ? Severity::kInfo : Severity::kWarning, "gpus_listed",
       {{"by", found.listed_by},
        {"installed", found.gpus.size()},
        {"usable", usable.size()},
        {"why_not", found.why_not}});
-  return usable;
+  flags->gpus = std::move(usable);
+  flags->nvml_fault = found.nvml_fault;
 }
 
 int DefaultSlots(const std::vector<std::string>& gpus) {
@@ -301,9 +315,11 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   AgentOptions options = OptionsFrom(flags, state_dir.path(), ports);
   ListenerProbe probe(flags.coordinator);
   options.coordinator_probe = &probe;
-  const auto device_memory = flags.gpus.empty() ? nullptr : OpenDeviceMemory();
+  const auto device_memory = flags.gpus.empty() ? nullptr : OpenDeviceMemory(flags.nvml_fault);
   options.device_memory = device_memory.get();
-  const auto gpus = flags.gpus.empty() ? nullptr : OpenGpuReader(GpuInventorySources().driver_dir);
+  const auto gpus = flags.gpus.empty()
+                        ? nullptr
+                        : OpenGpuReader(GpuInventorySources().driver_dir, flags.nvml_fault);
   options.gpus = gpus.get();
   CudaTrainer cuda_trainer = CudaTrainerOf(flags);
   options.rank_host.cuda_trainer = std::move(cuda_trainer.path);
@@ -325,8 +341,9 @@ int Main(int argc, char** argv) {
   flags.trainer = ProgramDir() / "dp-trainer";
   flags.cgroup = OwnCgroupPaths()[kCgroup2];
   if (const auto exit_code = ParseFlags(argc, argv, &flags)) return *exit_code;
+  if (!flags.list_nvml.empty()) return ListNvml(flags.list_nvml);
   if (flags.list_gpus) return ListGpus();
-  flags.gpus = GpusHere();
+  FindGpusHere(&flags);
   if (flags.slots == 0) flags.slots = DefaultSlots(flags.gpus);
   signal(SIGPIPE, SIG_IGN);
   // What a killed guard leaves behind becomes a child of this process, to be killed too.

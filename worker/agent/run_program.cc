@@ -19,6 +19,8 @@ namespace dp::worker {
 namespace {
 
 constexpr size_t kOutputBytesMax = 16 << 10;
+// A process that waits within a driver ends only when that answers, killed or not.
+constexpr absl::Duration kKillPatience = absl::Seconds(5);
 
 // Until when a program may take, and by which clock.
 struct Deadline {
@@ -65,13 +67,19 @@ absl::StatusOr<pid_t> SpawnInto(std::vector<std::string>& argv, int output) {
 }
 
 // One that has closed its output is about to end, or stays: then it is killed like one that hangs.
-std::optional<int> End(pid_t pid, const Deadline& deadline) {
+void AwaitEnd(pid_t pid, const Deadline& deadline, ProgramEnd* end) {
   const FileDescriptor ended(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (ended.valid()) (void)AwaitReadable(ended.get(), deadline);  // either way it is killed
+  end->timed_out = ended.valid() ? !AwaitReadable(ended.get(), deadline)
+                                 : deadline.left() <= absl::ZeroDuration();
   kill(pid, SIGKILL);
+  if (end->timed_out && ended.valid()) {
+    const Deadline at_last{deadline.clock, deadline.clock.Now() + kKillPatience};
+    if (!AwaitReadable(ended.get(), at_last)) return;
+  }
   int status = 0;
-  if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) return std::nullopt;
-  return WEXITSTATUS(status);
+  if (waitpid(pid, &status, 0) != pid) return;
+  if (WIFEXITED(status)) end->exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status) && !end->timed_out) end->signal = WTERMSIG(status);
 }
 
 }  // namespace
@@ -88,7 +96,7 @@ absl::StatusOr<ProgramEnd> RunProgram(std::vector<std::string> argv, absl::Durat
   theirs.Close();
   ProgramEnd end;
   end.output = ReadAll(ours, deadline);
-  end.exit_code = End(*pid, deadline);
+  AwaitEnd(*pid, deadline, &end);
   return end;
 }
 

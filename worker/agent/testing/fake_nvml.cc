@@ -2,7 +2,11 @@
 // file that FAKE_NVML names holds the bytes of its memory that are in use, and behind it what else
 // there is to say: "1048576 temperature=40 errors=2 xid=79". What it does not say the driver does
 // not support. Where the file holds no number, the GPU is lost; lost_at_start counts others. An Xid
-// is an event: it is told once, until there is another.
+// is an event: it is told once, until there is another. hang_at_load, hang_at_start and
+// abort_at_start are what a broken driver does to whoever loads the library.
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -63,11 +67,30 @@ unsigned int LostAtStart() {
   return Say("lost_at_start", &count) == 0 ? count : 0;
 }
 
+bool Breaks(const char* how) {
+  int wanted = 0;
+  return std::getenv("FAKE_NVML") != nullptr && Say(how, &wanted) == 0 && wanted != 0;
+}
+
+[[noreturn]] void Hang() {
+  while (true) pause();
+}
+
+__attribute__((constructor)) void Load() {
+  if (Breaks("hang_at_load")) Hang();
+}
+
 }  // namespace
 
 extern "C" {
 
-int nvmlInit_v2() { return 0; }
+int nvmlInit_v2() {
+  if (Breaks("hang_at_start")) Hang();
+  if (!Breaks("abort_at_start")) return 0;
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  std::abort();
+}
 int nvmlShutdown() { return 0; }
 
 const char* nvmlErrorString(int result) {
