@@ -177,9 +177,10 @@ class RankProgram {
     absl::StatusOr<RankModel> model =
         plans.MakeModel(plan, *data.train, sampler.capacity(), std::move(device));
     DP_RETURN_IF_ERROR(WithMemoryRemedy(model.status(), environment_, plan, sampler.capacity()));
-    DP_ASSIGN_OR_RETURN(OpenedGroup opened,
-                        OpenGroup(plan.backend, store_, environment_, TimeoutsOf(plan), *model));
-    return Train(plan, data, metrics, opened, sampler, *model);
+    absl::StatusOr<OpenedGroup> opened =
+        OpenGroup(plan.backend, store_, environment_, TimeoutsOf(plan), *model);
+    DP_RETURN_IF_ERROR(WithMemoryRemedy(opened.status(), environment_, plan, sampler.capacity()));
+    return Train(plan, data, metrics, *opened, sampler, *model);
   }
 
   absl::StatusOr<TrainingEnd> Train(const TrainingPlan& plan, const Datasets& data,
