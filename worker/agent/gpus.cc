@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 namespace dp::worker {
@@ -16,7 +17,8 @@ bool NumbersAreKnown(const char* order, const std::vector<InstalledGpu>& on_bus)
       on_bus, [&on_bus](const InstalledGpu& each) { return each.model == on_bus[0].model; });
 }
 
-// Empty: CUDA finds no such device. What is known of no device here, as a MIG one, may be one.
+// Empty: CUDA finds no such device. MIG devices are not known here, nor are all where one's UUID is
+// not: then a name is taken for one.
 std::string FullName(const std::string& listed, bool numbers_known,
                      const std::vector<InstalledGpu>& on_bus) {
   size_t number = 0;
@@ -29,20 +31,33 @@ std::string FullName(const std::string& listed, bool numbers_known,
   for (const InstalledGpu& device : on_bus) {
     if (absl::StartsWith(device.uuid, listed)) return device.uuid;
   }
-  return listed;
+  const bool unknown_here =
+      absl::c_any_of(on_bus, [](const InstalledGpu& device) { return device.uuid.empty(); });
+  const bool may_be_one =
+      absl::StartsWith(listed, "MIG-") || (unknown_here && absl::StartsWith(listed, "GPU-"));
+  return may_be_one ? listed : "";
 }
 
+struct ListedDevices {
+  std::vector<std::string> names;
+  std::vector<std::string> twice;  // entries of devices that stand there already
+  std::string unknown;             // the entry that ends the list as it names no device
+};
+
 // As CUDA reads the list, which ends at the first entry that names no device.
-std::vector<std::string> ListedGpus(const CudaLimit& limit,
-                                    const std::vector<InstalledGpu>& on_bus) {
+ListedDevices ListedGpus(const CudaLimit& limit, const std::vector<InstalledGpu>& on_bus) {
   const bool numbers_known = NumbersAreKnown(limit.order, on_bus);
-  std::vector<std::string> devices;
+  ListedDevices devices;
   for (const absl::string_view each : absl::StrSplit(limit.visible, ',')) {
     const std::string listed(absl::StripAsciiWhitespace(each));
     if (listed.empty() || listed == "-1" || listed == "NoDevFiles") break;
     const std::string device = FullName(listed, numbers_known, on_bus);
-    if (device.empty()) break;
-    devices.push_back(device);
+    if (device.empty()) {
+      devices.unknown = listed;
+      break;
+    }
+    const bool known = absl::c_linear_search(devices.names, device);
+    (known ? devices.twice : devices.names).push_back(known ? listed : device);
   }
   return devices;
 }
@@ -51,7 +66,7 @@ std::vector<std::string> ListedGpus(const CudaLimit& limit,
 
 std::vector<std::string> FindGpus(const CudaLimit& limit, const std::vector<InstalledGpu>& on_bus) {
   if (on_bus.empty()) return {};
-  if (limit.visible != nullptr) return ListedGpus(limit, on_bus);
+  if (limit.visible != nullptr) return ListedGpus(limit, on_bus).names;
   std::vector<std::string> devices;
   for (size_t i = 0; i < on_bus.size(); ++i) {
     devices.push_back(on_bus[i].uuid.empty() ? absl::StrCat(i) : on_bus[i].uuid);
@@ -59,16 +74,39 @@ std::vector<std::string> FindGpus(const CudaLimit& limit, const std::vector<Inst
   return devices;
 }
 
-std::string GpuLines(const GpuInventory& found, const std::vector<std::string>& usable) {
+std::string WhyLeftOut(const CudaLimit& limit, const std::vector<InstalledGpu>& on_bus) {
+  if (on_bus.empty() || limit.visible == nullptr) return "";
+  const ListedDevices listed = ListedGpus(limit, on_bus);
+  std::vector<std::string> reasons;
+  if (!listed.twice.empty()) {
+    reasons.push_back(
+        absl::StrCat("names ", absl::StrJoin(listed.twice, ", "), " again, which counts once"));
+  }
+  if (!listed.unknown.empty()) {
+    reasons.push_back(
+        absl::StrCat("names ", listed.unknown, ", which is no GPU here; nothing behind it counts"));
+  }
+  if (listed.names.empty() && reasons.empty()) {
+    return absl::StrCat("CUDA_VISIBLE_DEVICES names none of the ", on_bus.size(), " here");
+  }
+  return reasons.empty() ? ""
+                         : absl::StrCat("CUDA_VISIBLE_DEVICES=", limit.visible, " ",
+                                        absl::StrJoin(reasons, ", and "));
+}
+
+std::string GpuLines(const GpuInventory& found, const std::vector<std::string>& usable,
+                     const std::string& left_out) {
   std::string lines =
       absl::StrCat(usable.size(), usable.size() == 1 ? " GPU" : " GPUs", " that ranks may use");
   if (usable.empty()) {
     const std::string hidden =
         absl::StrCat("CUDA_VISIBLE_DEVICES names none of the ", found.gpus.size(), " here");
-    return absl::StrCat(lines, ": ", found.gpus.empty() ? found.why_not : hidden, "\n");
+    const std::string why = left_out.empty() ? hidden : left_out;
+    return absl::StrCat(lines, ": ", found.gpus.empty() ? found.why_not : why, "\n");
   }
   absl::StrAppend(&lines, ", by ", found.listed_by,
-                  found.why_not.empty() ? "" : absl::StrCat(" (", found.why_not, ")"), "\n");
+                  found.why_not.empty() ? "" : absl::StrCat(" (", found.why_not, ")"),
+                  left_out.empty() ? "" : absl::StrCat("; ", left_out), "\n");
   for (const std::string& name : usable) {
     const auto gpu = absl::c_find_if(
         found.gpus, [&name](const InstalledGpu& each) { return each.uuid == name; });

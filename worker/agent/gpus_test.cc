@@ -42,6 +42,8 @@ TEST_F(GpusTest, AreListedForPeopleWithTheirModelsOrTheReasonWhyThereAreNone) {
             "0 GPUs that ranks may use: CUDA_VISIBLE_DEVICES names none of the 2 here\n");
   EXPECT_EQ(GpuLines({{h100}, "proc", "it hangs"}, {"GPU-aaaa"}),
             "1 GPU that ranks may use, by proc (it hangs)\nGPU-aaaa NVIDIA H100\n");
+  EXPECT_EQ(GpuLines(both, {"1"}, "abc"), "1 GPU that ranks may use, by nvml; abc\n1\n");
+  EXPECT_EQ(GpuLines(both, {}, "abc"), "0 GPUs that ranks may use: abc\n");
   EXPECT_EQ(GpuLines({{}, "", "no driver"}, {}), "0 GPUs that ranks may use: no driver\n");
 }
 
@@ -60,6 +62,25 @@ TEST_F(GpusTest, TheDaemonsOwnLimitHoldsByUuidTooWhereAllAreOfOneModel) {
   EXPECT_THAT(FindGpus({"1,3,0"}, ListByProc(driver_)), ElementsAre("GPU-bbbb"));
   EXPECT_THAT(FindGpus({"GPU-bb,MIG-cc"}, ListByProc(driver_)), ElementsAre("GPU-bbbb", "MIG-cc"));
   EXPECT_THAT(FindGpus({""}, ListByProc(driver_)), IsEmpty());
+}
+
+TEST_F(GpusTest, EntriesThatNameNoGpuOrOneAgainAreLeftOutAndNamed) {
+  Add("0000:01:00.0", "Model: A\nGPU UUID: GPU-aaaa\n");
+  Add("0000:41:00.0", "Model: A\nGPU UUID: GPU-bbbb\n");
+  const auto gpus = ListByProc(driver_);
+  for (const std::string entry : {"abc", "GPU-zzz", "0x0", "99999999999999999999"}) {
+    const std::string limit = "1," + entry + ",0";
+    EXPECT_THAT(FindGpus({limit.c_str()}, gpus), ElementsAre("GPU-bbbb"));
+    EXPECT_EQ(WhyLeftOut({limit.c_str()}, gpus),
+              "CUDA_VISIBLE_DEVICES=" + limit + " names " + entry +
+                  ", which is no GPU here; nothing behind it counts");
+  }
+  EXPECT_THAT(FindGpus({"0,0,GPU-aa,1"}, gpus), ElementsAre("GPU-aaaa", "GPU-bbbb"));
+  EXPECT_EQ(WhyLeftOut({"0,0,GPU-aa,1"}, gpus),
+            "CUDA_VISIBLE_DEVICES=0,0,GPU-aa,1 names 0, GPU-aa again, which counts once");
+  EXPECT_EQ(WhyLeftOut({"-1"}, gpus), "CUDA_VISIBLE_DEVICES names none of the 2 here");
+  EXPECT_EQ(WhyLeftOut({"0,1"}, gpus), "");
+  EXPECT_EQ(WhyLeftOut({}, gpus), "");
 }
 
 TEST_F(GpusTest, NumbersOfSeveralModelsNameDevicesOnlyInTheOrderOfTheBus) {

@@ -197,13 +197,13 @@ std::vector<std::string> Variables() {
   return variables;
 }
 
-std::vector<std::string> UsableOf(const GpuInventory& found) {
-  return FindGpus({getenv("CUDA_VISIBLE_DEVICES"), getenv("CUDA_DEVICE_ORDER")}, found.gpus);
-}
+CudaLimit OwnLimit() { return {getenv("CUDA_VISIBLE_DEVICES"), getenv("CUDA_DEVICE_ORDER")}; }
 
 int ListGpus() {
   const GpuInventory found = TakeGpuInventory({});
-  std::fputs(GpuLines(found, UsableOf(found)).c_str(), stdout);
+  std::fputs(
+      GpuLines(found, FindGpus(OwnLimit(), found.gpus), WhyLeftOut(OwnLimit(), found.gpus)).c_str(),
+      stdout);
   return 0;
 }
 
@@ -216,12 +216,13 @@ int ListNvml(const std::string& library) {
 
 void FindGpusHere(Flags* flags) {
   const GpuInventory found = TakeGpuInventory({});
-  std::vector<std::string> usable = UsableOf(found);
+  std::vector<std::string> usable = FindGpus(OwnLimit(), found.gpus);
   Log(found.nvml_fault.empty() ? Severity::kInfo : Severity::kWarning, "gpus_listed",
       {{"by", found.listed_by},
        {"installed", found.gpus.size()},
        {"usable", usable.size()},
-       {"why_not", found.why_not}});
+       {"why_not", found.why_not},
+       {"left_out", WhyLeftOut(OwnLimit(), found.gpus)}});
   flags->gpus = std::move(usable);
   flags->nvml_fault = found.nvml_fault;
 }
