@@ -52,6 +52,22 @@ std::string Needs(const SlotNeed& need, const Count& count) {
                       WithConstraints(need), " free for it");
 }
 
+// Slots that would do, were there not something wrong with what they are on.
+std::string Unusable(const SlotNeed& need, const SlotSupply& supply) {
+  size_t slots = 0;
+  std::vector<std::string> names;
+  for (const WorkerSlots* worker : supply.Eligible(need)) {
+    const size_t of_worker = absl::c_count_if(worker->unhealthy, [&](int slot) {
+      return supply.CanUse(need, {.worker = worker->id, .slot = slot});
+    });
+    slots += of_worker;
+    if (of_worker > 0 && names.size() < kBlockersMax) names.push_back(worker->name);
+  }
+  if (slots == 0) return "";
+  return absl::StrCat("; ", slots, " of them cannot be used now, on ", absl::StrJoin(names, ", "),
+                      ": 'dpctl workers' says why");
+}
+
 // Where workers have GPUs that nothing trains on, starting more of them would not help.
 std::string WithoutTrainer(const SlotNeed& need, const SlotSupply& supply) {
   SlotNeed with_gpus = need;
@@ -162,8 +178,9 @@ std::vector<PendingReason> WhyAboveLimit(const std::vector<LimitLedger::Reached>
 std::vector<PendingReason> WhyNoSlots(const SlotNeed& need, const SlotSupply& supply,
                                       const std::vector<RunningJob>& running) {
   const Count count = supply.CountFor(need);
-  std::vector<PendingReason> reasons = {
-      {Code::kResources, Needs(need, count), Holders(need, supply, running)}};
+  std::vector<PendingReason> reasons = {{Code::kResources,
+                                         absl::StrCat(Needs(need, count), Unusable(need, supply)),
+                                         Holders(need, supply, running)}};
   if (SlotSupply::FitsIdle(need, count)) return reasons;
   if (SlotSupply::FitsIdle(need, supply.CountFor(need, /*with_drained=*/true))) {
     reasons.push_back(WhyDrained(need, supply));
