@@ -3,6 +3,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+MUTATE_SEED ?= 1
 TORTURE_SEEDS ?= 2
 # Freed memory is kept aside for a while, but not so much that the bounds on memory are passed.
 ASAN_TESTS = ASAN_OPTIONS=quarantine_size_mb=16 ctest --output-on-failure -j $(JOBS) -LE nosan --test-dir
@@ -18,7 +19,7 @@ INSTALL_DIRS = -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(foreach dir,BINDIR SYSCONFDIR 
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: all programs configure help deps demo test unit check bench bench-store bench-journal bench-detection torture interop asan tsan \
+.PHONY: all programs configure help deps demo test beside unit check bench bench-store bench-journal bench-detection bench-scale torture interop mutate asan tsan \
   sanitize fuzz install dist dist-xz dist-test clean
 
 all: configure  ## build everything into build/, programs in build/bin
@@ -45,6 +46,9 @@ test: deps  ## install what the tests need, build, check, run all tests, say wha
 	@$(MAKE) --no-print-directory all check
 	@tests/skips/skips.py $(BUILD) --output-on-failure -j $(JOBS)
 
+beside: all  ## all tests next to a running cluster on the default ports and eight busy processes
+	@tests/beside/run $(BUILD) -- tests/skips/skips.py $(BUILD) --output-on-failure -j $(JOBS)
+
 unit: all  ## unit tests, scenarios and simulation only: under a minute
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE slow
 
@@ -64,6 +68,10 @@ bench-journal: all  ## durable puts and a restart beside etcd's, likewise: about
 bench-detection: all  ## until a rank that ends, and a host that falls silent, are acted on: about three minutes
 	@tests/bench/detection $(BUILD)
 
+bench-scale: programs  ## one coordinator with 10,000 ranks, 1,250 hosts, 5,000 jobs, 500 followers: about two minutes
+	@ninja -C $(BUILD) -j $(JOBS) scale_load
+	@tests/bench/scale $(BUILD)
+
 torture: all  ## the journal's disk fails 10,000 times; parts of a training job are killed, stopped and cut off
 	@$(BUILD)/tests/dp_journal_torture_test --seeds=$(TORTURE_SEEDS)
 	@cd tests/e2e && for test in kill_matrix random_kills; do \
@@ -72,6 +80,10 @@ torture: all  ## the journal's disk fails 10,000 times; parts of a training job 
 
 interop: all  ## current PyTorch, JAX and TensorFlow on dp; installs their official wheels once
 	@tests/interop/run $(BUILD)
+
+mutate: deps  ## break the program in one line at a time, a hundred times and more: the tests must notice 95 % of it
+	@scripts/deps test
+	@tests/mutate/run --seed $(MUTATE_SEED) --jobs $(JOBS)
 
 asan:  ## everything under the address and undefined-behaviour sanitizers
 	@cmake --preset asan $(BATCHES) >/dev/null && ninja -C build-asan -j $(JOBS)

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <iterator>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -32,11 +34,16 @@ class BoundedQueue {
   void Wake() { changed_.NotifyOne(); }
 
   // Waits until there are items, the queue is closed, or `timeout` has passed; then takes all
-  // items. An empty answer means closed or timed out.
-  std::vector<T> DrainFor(absl::Duration timeout) DP_EXCLUDES(mu_) {
+  // items, or the first `max`. An empty answer means closed or timed out.
+  std::vector<T> DrainFor(absl::Duration timeout, size_t max = std::numeric_limits<size_t>::max())
+      DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     changed_.WaitFor(mu_, timeout, [&]() DP_REQUIRES(mu_) { return closed_ || !items_.empty(); });
-    return std::exchange(items_, {});
+    if (items_.size() <= max) return std::exchange(items_, {});
+    const auto end = items_.begin() + static_cast<std::ptrdiff_t>(max);
+    std::vector<T> taken(std::make_move_iterator(items_.begin()), std::make_move_iterator(end));
+    items_.erase(items_.begin(), end);
+    return taken;
   }
 
   // Refuses further items and wakes the waiting thread. What is queued can still be drained.

@@ -20,6 +20,14 @@ TEST(BoundedQueueTest, ItemsComeOutInOrderAllAtOnce) {
   EXPECT_THAT(queue.DrainFor(absl::ZeroDuration()), IsEmpty());
 }
 
+TEST(BoundedQueueTest, AtMostSoManyItemsComeOutAndTheOthersFollow) {
+  BoundedQueue<int> queue(3);
+  for (int i : {1, 2, 3}) ASSERT_TRUE(Push(queue, i));
+  EXPECT_THAT(queue.DrainFor(absl::InfiniteDuration(), 2), ElementsAre(1, 2));
+  ASSERT_TRUE(Push(queue, 4));
+  EXPECT_THAT(queue.DrainFor(absl::InfiniteDuration(), 2), ElementsAre(3, 4));
+}
+
 TEST(BoundedQueueTest, AFullQueueRefusesUntilItIsDrained) {
   BoundedQueue<int> queue(1);
   ASSERT_TRUE(Push(queue, 1));

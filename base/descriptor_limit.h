@@ -4,10 +4,13 @@
 
 namespace dp {
 
-// How many descriptors this process may have open, its soft limit. Programs that it starts inherit
-// that, and those that use select() need it low: a server that raises its own gives them the one
-// before.
+// How many descriptors this process may have open: its soft limit. Programs that it starts inherit
+// the limit.
 size_t DescriptorLimit();
+
+// The soft limit for a program that this process starts: `wanted`, at most the hard limit, and
+// never below the soft limit of this process.
+size_t DescriptorLimitFor(size_t wanted);
 
 // Raises it as far as the administrator allows. Where that fails it stays: fewer can connect.
 void RaiseDescriptorLimit();

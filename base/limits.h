@@ -20,6 +20,8 @@ inline constexpr int kMemoryMibPerRankMax = 1 << 30;
 inline constexpr int kJobNameBytesMax = 63;
 // From 0, which kills at once, to as long as a checkpoint may take.
 inline constexpr absl::Duration kGraceMax = absl::Hours(1);
+// As torchrun's: a rank that saves when it is asked to end often needs more than ten seconds.
+inline constexpr absl::Duration kGraceDefault = absl::Seconds(30);
 // Below it a busy host would look like a hang; and a job that hangs for longer than a day is not
 // watched by anyone.
 inline constexpr absl::Duration kDetectWithinMin = absl::Seconds(1);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/limits.h"
@@ -45,6 +46,14 @@ gpr_timespec DeadlineIn(absl::Duration in) {
   const absl::Duration bounded = std::clamp(in, absl::ZeroDuration(), absl::Hours(24));
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                       gpr_time_from_nanos(absl::ToInt64Nanoseconds(bounded), GPR_TIMESPAN));
+}
+
+// Whether the coordinator's gRPC ended the call because its memory was short (--memory-max), and
+// not the coordinator itself, whose refusals stay until something is freed. HTTP/2's code 11 is
+// ENHANCE_YOUR_CALM.
+bool EndedForMemory(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+         absl::EndsWith(status.error_message(), "RST_STREAM with error code 11");
 }
 
 }  // namespace
@@ -106,6 +115,12 @@ absl::Status GrpcConnection::ToAbsl(const grpc::Status& status, bool cancelled_h
         absl::StrCat("coordinator at ", address_,
                      ": the coordinator is stopping and has dropped the call; whether a command "
                      "took effect is not known"));
+  }
+  if (EndedForMemory(status)) {
+    return absl::UnavailableError(
+        absl::StrCat("coordinator at ", address_,
+                     ": it was short of memory and dropped the call; raise its "
+                     "--memory-max where that lasts"));
   }
   if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
     return absl::Status(code,

@@ -22,6 +22,12 @@ class FakeJobs final : public v1::Jobs::CallbackService {
     auto* reactor = context->DefaultReactor();
     if (request->job() == 404) {
       reactor->Finish({grpc::StatusCode::NOT_FOUND, "no job 404"});
+    } else if (request->job() == 429) {
+      reactor->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many unfinished jobs"});
+    } else if (request->job() == 430) {
+      // As gRPC tells that its server was short of memory.
+      reactor->Finish(
+          {grpc::StatusCode::RESOURCE_EXHAUSTED, "Received RST_STREAM with error code 11"});
     } else if (request->job() == 499) {
       reactor->Finish(grpc::Status::CANCELLED);
     } else if (request->job() == 503) {
@@ -75,6 +81,13 @@ TEST_F(GrpcConnectionTest, AnAnswerComesBack) { EXPECT_EQ(Get(7)->job().id(), 7u
 
 TEST_F(GrpcConnectionTest, AnErrorKeepsCodeAndMessage) {
   EXPECT_EQ(Get(404).status(), absl::NotFoundError("no job 404"));
+}
+
+TEST_F(GrpcConnectionTest, ACallThatIsDroppedForWantOfMemoryIsWorthAnotherAttempt) {
+  const absl::Status dropped = Get(430).status();
+  EXPECT_EQ(dropped.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(dropped.message(), HasSubstr("--memory-max"));
+  EXPECT_EQ(Get(429).status(), absl::ResourceExhaustedError("too many unfinished jobs"));
 }
 
 TEST_F(GrpcConnectionTest, UnavailableNamesTheAddress) {

@@ -65,7 +65,8 @@ class JobCheck : private FieldCheck {
     if (spec_.name().empty()) Fail("name", "name is missing; give the job one");
     if (!IsName(spec_.name())) Fail("name", Wrong("name", Quoted(spec_.name()), kNameRule));
     Between("ranks", spec_.ranks(), 1, kRanksMax);
-    Between("threadsPerRank", spec_.threads_per_rank(), 1, kThreadsPerRankMax);
+    Between("threadsPerRank", spec_.threads_per_rank(), spec_.has_command() ? 0 : 1,
+            kThreadsPerRankMax);
     Between("memoryMibPerRank", spec_.memory_mib_per_rank(), 0, kMemoryMibPerRankMax);
     const absl::Duration grace = FromProto(spec_.grace());
     if (grace < absl::ZeroDuration() || grace > kGraceMax)
@@ -173,8 +174,8 @@ class JobCheck : private FieldCheck {
                                           ", so put it in a file and give its path"));
     Absolute("command.workingDir", command.working_dir());
     OneOf("command.contract", command.contract(),
-          {"torchrun", "tensorflow", "jax", "mpi", "plain"});
-    OneOf("command.store", command.store(), {"relay", "rank0", "direct"});
+          {"torchrun", "launch", "tensorflow", "jax", "mpi", "plain"});
+    OneOf("command.store", command.store(), {"relay", "rank0", "direct", "program"});
     OneOf("command.onIsolation", command.on_isolation(), {"stop", "continue"});
     Between("command.maxRestarts", command.max_restarts(), 0, kRestartsMax);
   }

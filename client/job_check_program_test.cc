@@ -19,7 +19,8 @@ command:
 TEST(CommandJobTest, DefaultsAreTorchrunsContractAndOneRank) {
   const v1::JobSpec spec = Parsed(kCommand).spec;
   EXPECT_EQ(spec.command().contract(), "torchrun");
-  EXPECT_EQ(spec.command().store(), "relay");
+  EXPECT_EQ(spec.command().store(), "program");
+  EXPECT_EQ(spec.threads_per_rank(), 0);
   EXPECT_EQ(spec.command().on_isolation(), "stop");
   EXPECT_EQ(spec.command().nodes(), "");
   EXPECT_EQ(spec.ranks(), 1);
@@ -32,6 +33,14 @@ TEST(CommandJobTest, NodesAndRanksOnEachMakeTheRanks) {
   const v1::JobSpec spec = Parsed(kCommand, {"command.nprocPerNode=4"}).spec;
   EXPECT_EQ(spec.ranks(), 4);
   EXPECT_EQ(spec.command().nodes(), "1");
+}
+
+TEST(CommandJobTest, RanksThatMayBeSeveralMeetAtTheRelay) {
+  for (const char* change : {"ranks=2", "command.nodes=2", "command.nodes=1:4",
+                             "command.nprocPerNode=2", "command.nprocPerNode=gpu"})
+    EXPECT_EQ(Parsed(kCommand, {change}).spec.command().store(), "relay") << change;
+  EXPECT_EQ(Parsed(kCommand, {"command.nprocPerNode=1"}).spec.command().store(), "program");
+  EXPECT_EQ(Parsed(kCommand, {"command.store=rank0"}).spec.command().store(), "rank0");
 }
 
 TEST(CommandJobTest, TextThatIsNotUtf8IsNamedWithItsPlace) {
@@ -60,8 +69,9 @@ TEST(CommandJobTest, WhatIsWrongIsNamedWithItsValue) {
       "--set command.nprocPerNode: command.nprocPerNode is \"gpus\"; expected 1 to 10000, gpu, "
       "cpu or auto");
   EXPECT_THAT(ErrorSetting("command.contract=horovod", kCommand),
-              HasSubstr("expected torchrun, tensorflow, jax, mpi, plain"));
-  EXPECT_THAT(ErrorSetting("command.store=nfs", kCommand), HasSubstr("relay, rank0, direct"));
+              HasSubstr("expected torchrun, launch, tensorflow, jax, mpi, plain"));
+  EXPECT_THAT(ErrorSetting("command.store=nfs", kCommand),
+              HasSubstr("relay, rank0, direct, program"));
   EXPECT_THAT(ErrorSetting("command.maxRestarts=-1", kCommand), HasSubstr("0 to 1000"));
   EXPECT_THAT(ErrorSetting("command.workingDir=src", kCommand), HasSubstr("an absolute path"));
   EXPECT_THAT(ErrorSetting("command.argv=[a, " + std::string(131072, 'x') + "]", kCommand),

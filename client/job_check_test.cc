@@ -37,7 +37,7 @@ TEST(JobDefaultsTest, AMinimalJobIsFilledIn) {
   const v1::JobSpec spec = Parsed(kMinimal).spec;
   EXPECT_EQ(spec.ranks(), 1);
   EXPECT_EQ(spec.threads_per_rank(), 1);
-  EXPECT_EQ(FromProto(spec.grace()), absl::Seconds(10));
+  EXPECT_EQ(FromProto(spec.grace()), absl::Seconds(30));
   EXPECT_EQ(FromProto(spec.detect_within()), absl::Seconds(30));
   const v1::TrainSpec& train = spec.train();
   EXPECT_EQ(train.epochs(), 1);

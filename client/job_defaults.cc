@@ -9,12 +9,12 @@
 #include "client/model_layers.h"
 #include "proto/convert/elastic.h"
 #include "proto/convert/restart_defaults.h"
+#include "proto/convert/store_defaults.h"
 #include "proto/convert/time.h"
 
 namespace dp::client {
 namespace {
 
-constexpr absl::Duration kGrace = absl::Seconds(10);
 // The latest, and one to fall back to where it is damaged.
 constexpr int kCheckpointsKept = 2;
 
@@ -106,7 +106,6 @@ void FillTrain(const FieldSource& source, v1::TrainSpec& train) {
 void FillCommand(const FieldSource& source, v1::CommandSpec& command) {
   FillShape(command);
   if (!source.Given("command.contract")) command.set_contract("torchrun");
-  if (!source.Given("command.store")) command.set_store("relay");
   if (!source.Given("command.onIsolation")) command.set_on_isolation("stop");
 }
 
@@ -115,15 +114,17 @@ void FillCommand(const FieldSource& source, v1::CommandSpec& command) {
 void FillDefaults(JobFile& job) {
   v1::JobSpec& spec = job.spec;
   if (!job.source.Given("ranks")) spec.set_ranks(1);
-  if (!job.source.Given("threadsPerRank")) spec.set_threads_per_rank(1);
+  if (!job.source.Given("threadsPerRank")) spec.set_threads_per_rank(spec.has_command() ? 0 : 1);
   if (!job.source.Given("queue")) spec.set_queue("default");
   if (!job.source.Given("slots")) spec.set_slots("any");
-  if (!spec.has_grace()) *spec.mutable_grace() = ToProto(kGrace);
+  if (!spec.has_grace()) *spec.mutable_grace() = ToProto(kGraceDefault);
   if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(kDetectWithinDefault);
   if (spec.has_train()) FillTrain(job.source, *spec.mutable_train());
   if (spec.has_command()) FillCommand(job.source, *spec.mutable_command());
   const std::optional<RankRange> ranks = RanksOf(spec);
   if (ranks && !job.source.Given("ranks")) spec.set_ranks(ranks->min);
+  if (spec.has_command() && !job.source.Given("command.store"))
+    spec.mutable_command()->set_store(DefaultStore(spec));
   FillRestart(spec);
   FillGrowAfter(spec);
 }

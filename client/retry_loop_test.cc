@@ -96,6 +96,13 @@ TEST_F(RetryLoopTest, NoAttemptGetsMoreTimeThanIsLeft) {
   EXPECT_LT(deadlines_[3], absl::Seconds(1));
 }
 
+TEST_F(RetryLoopTest, APauseNeverOutlastsTheDeadline) {
+  always_ = absl::UnavailableError("down");
+  options_.backoff = {.initial = absl::Minutes(1), .max = absl::Minutes(1)};
+  EXPECT_THAT(std::string(Run().status().message()), HasSubstr("gave up after 2 attempts in 10s"));
+  EXPECT_EQ(waits_, std::vector<absl::Duration>{absl::Seconds(10)});
+}
+
 TEST_F(RetryLoopTest, AShutdownEndsTheWait) {
   always_ = absl::UnavailableError("down");
   stopped_ = true;

@@ -54,7 +54,7 @@ std::string IntType(const FieldDescriptor& field) {
   static const std::map<std::string, Bounds> bounds = {
       {"dp.v1.JobSpec.priority", {-kPriorityMax, kPriorityMax}},
       {"dp.v1.JobSpec.ranks", {1, kRanksMax}},
-      {"dp.v1.JobSpec.threads_per_rank", {1, kThreadsPerRankMax}},
+      {"dp.v1.JobSpec.threads_per_rank", {0, kThreadsPerRankMax}},
       {"dp.v1.JobSpec.memory_mib_per_rank", {0, kMemoryMibPerRankMax}},
       {"dp.v1.TrainSpec.epochs", {1, std::numeric_limits<int32_t>::max()}},
       {"dp.v1.TrainSpec.max_steps", {0, std::numeric_limits<int64_t>::max()}},

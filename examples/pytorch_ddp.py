@@ -1,11 +1,13 @@
 """A classifier trained with DistributedDataParallel, as one writes it for torchrun.
 
-    dpctl run --local --nproc-per-node 2 -- python3 examples/pytorch_ddp.py --epochs 3
+    dpctl torchrun --standalone --nproc-per-node 2 examples/pytorch_ddp.py --epochs 3
 
 It knows nothing of dp: its place comes from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
 """
 
 import argparse
+import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -62,3 +64,8 @@ def main():
 
 if __name__ == "__main__":
     main()
+    # PyTorch 2.15 keeps the process group's threads after DistributedDataParallel. They can abort
+    # the interpreter's shutdown (signal 6), which would fail a job whose work is done.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

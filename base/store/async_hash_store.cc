@@ -9,6 +9,10 @@
 namespace dp {
 namespace {
 
+// What several reads may be answered with at once: a few of the largest values. A client that
+// asks for thousands of keys in one batch is to ask for fewer.
+constexpr size_t kAnswerBytesMax = size_t{32} << 20;
+
 // Whether an element of a queue can be what the read finds.
 bool TakesElements(const StoreOperation& read) {
   return std::holds_alternative<StoreCheck>(read) || std::holds_alternative<StoreQueueLength>(read);
@@ -27,7 +31,8 @@ void AsyncHashStore::Execute(std::vector<StoreOperation> operations, Done done) 
   {
     MutexLock lock(mu_);
     if (std::all_of(operations.begin(), operations.end(), IsRead)) {
-      results = values_.Read(operations);
+      results =
+          values_.Read(operations, operations.size() > 1 ? kAnswerBytesMax : KeyValues::kAnyAnswer);
     } else if (auto applied = values_.Apply(operations); applied.ok()) {
       results = std::move(applied->results);
       if (!waits_.empty()) WakeAll(*applied, &woken);

@@ -14,7 +14,8 @@
 namespace dp {
 
 // A store in the memory of one process, for one who must not block. Answers on the thread whose
-// call brought the answer about. Thread-safe.
+// call brought the answer about; several reads with at most 32 MiB, beyond which the answer is
+// ResourceExhausted. Thread-safe.
 class AsyncHashStore : public AsyncStore {
  public:
   explicit AsyncHashStore(const KeyValueLimits& limits = {}) : values_(limits) {}

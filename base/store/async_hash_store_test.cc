@@ -46,6 +46,18 @@ TEST_F(AsyncHashStoreTest, WhatIsThereAlreadyIsAnsweredAtOnce) {
   EXPECT_THAT(Told(), ElementsAre("a", "nothing"));
 }
 
+TEST_F(AsyncHashStoreTest, ReadsWhoseAnswerWouldBeTooLongAreRefused) {
+  Do(StoreSet{"big", std::string(size_t{8} << 20, 'x')});
+  const auto read = [this](size_t times) {
+    absl::Status status;
+    store_.Execute(std::vector<StoreOperation>(times, StoreGet{"big"}),
+                   [&](const AsyncStore::Results& results) { status = results.status(); });
+    return status.code();
+  };
+  EXPECT_EQ(read(3), absl::StatusCode::kOk);
+  EXPECT_EQ(read(4), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(AsyncHashStoreTest, ACancelledWaitSaysSoAndLeavesNothingBehind) {
   const AsyncStore::Ticket ticket = Await("w", {StoreCheck{{"a", "b"}}, StoreGet{"a"}});
   store_.Cancel(ticket);

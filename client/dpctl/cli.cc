@@ -128,22 +128,27 @@ int Run(Command& command, Surroundings& surroundings, const GlobalFlags& flags) 
 
 std::vector<std::unique_ptr<Command>> AllCommands() {
   Commands commands;
-  for (auto* make : {MakeSubmit, MakeRun, MakePs, MakeDescribe, MakeLogs, MakeWait, MakeCancel,
-                     MakeHold, MakeRelease, MakeRequeue, MakePriority, MakeEvents, MakeCheckpoints,
-                     MakeWorkers, MakeDrain, MakeUndrain, MakeStore, MakeCompletion})
+  for (auto* make : {MakeSubmit,   MakeRun,     MakeTorchrun, MakeLaunch, MakePs,
+                     MakeDescribe, MakeLogs,    MakeWait,     MakeCancel, MakeHold,
+                     MakeRelease,  MakeRequeue, MakePriority, MakeEvents, MakeCheckpoints,
+                     MakeWorkers,  MakeDrain,   MakeUndrain,  MakeStore,  MakeCompletion})
     commands.push_back(make());
   return commands;
 }
 
 namespace {
 
-// The verb on the command line; null where there is none.
-Command* VerbOf(const char* const* begin, const char* const* end, const Commands& commands) {
+// The verb on the command line, and where it stands; null where there is none.
+struct VerbAt {
+  Command* command = nullptr;
+  const char* const* word = nullptr;
+};
+VerbAt VerbOf(const char* const* begin, const char* const* end, const Commands& commands) {
   for (const char* const* word = begin; word != end; ++word) {
     for (const auto& command : commands)
-      if (std::string(*word) == command->name()) return command.get();
+      if (std::string(*word) == command->name()) return {command.get(), word};
   }
-  return nullptr;
+  return {};
 }
 
 // The first word that no message can carry, where it would be text in one; null where there is
@@ -157,6 +162,33 @@ const char* NotTextIn(const char* const* begin, const char* const* end) {
   return nullptr;
 }
 
+// Whether a flag, as it stands on the command line of `verb`, has the next word for its value.
+bool TakesNextWord(const std::string& word, const CLI::App& verb) {
+  const bool is_long = absl::StartsWith(word, "--");
+  // "--flag=value" and "-fvalue" bring theirs along.
+  if (is_long ? absl::StrContains(word, '=') : word.size() > 2) return false;
+  for (const CLI::App* app = &verb; app != nullptr; app = app->get_parent()) {
+    const CLI::Option* option = app->get_option_no_throw(word);
+    if (option != nullptr) return option->get_items_expected_max() > 0;
+  }
+  return false;
+}
+
+// Where the words of a program begin behind the verb at `at`, without "--" before them: at the
+// first word that is no flag, where the command takes that word for a program. Else `end`.
+const char* const* ProgramBehind(const char* const* at, const char* const* end,
+                                 const Command& command, const CLI::App& verb) {
+  std::vector<std::string> before;
+  for (const char* const* word = at + 1; word < end; ++word) {
+    const std::string text = *word;
+    if (text.size() < 2 || text.front() != '-')
+      return command.StartsProgram(text, before) ? word : end;
+    before.push_back(text);
+    if (TakesNextWord(text, verb)) ++word;
+  }
+  return end;
+}
+
 int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   Terminal& terminal = surroundings.terminal;
   CLI::App app("The command line of dp, a service for distributed training jobs", "dpctl");
@@ -164,19 +196,23 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   const Commands commands = AllCommands();
   DefineGlobalFlags(app, flags);
   DefineVerbs(app, commands);
-  // What stands behind "--" is another program's, flags and all.
   const char* const* end = argv + argc;
   const char* const* dashes =
       std::find_if(argv, end, [](const char* word) { return std::string(word) == "--"; });
-  const Command* verb = VerbOf(argv + 1, dashes, commands);
+  const auto [verb, verb_word] = VerbOf(argv + 1, dashes, commands);
   if (const char* word = NotTextIn(argv + 1, end)) {
     terminal.err << "dpctl: the argument \"" << absl::CEscape(word)
                  << "\" is not UTF-8; other bytes cannot be sent\n";
     return kUsage;
   }
   if (verb != nullptr && verb->TakesWordsBehindDashes()) dashes = end;
+  // The words of a program are its own, flags and all.
+  const char* const* program =
+      verb == nullptr ? dashes
+                      : ProgramBehind(verb_word, dashes, *verb, *app.get_subcommand(verb->name()));
+  const bool behind_dashes = program == dashes;
   try {
-    app.parse(static_cast<int>(dashes - argv), argv);
+    app.parse(static_cast<int>(program - argv), argv);
   } catch (const CLI::Success& help) {
     return app.exit(help, terminal.out, terminal.err);
   } catch (const CLI::ParseError& error) {
@@ -192,7 +228,7 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   }
   for (const auto& command : commands) {
     if (!app.got_subcommand(command->name())) continue;
-    if (dashes != end && !command->TakeProgram({dashes + 1, end})) {
+    if (program != end && !command->TakeProgram({behind_dashes ? program + 1 : program, end})) {
       terminal.err << "dpctl: '--' needs a program behind it, and run or submit before it\n";
       return kUsage;
     }

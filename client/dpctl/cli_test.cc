@@ -31,11 +31,11 @@ TEST_F(CliTest, AMisspeltCommandGetsTheNearestOne) {
 TEST_F(CliTest, AnUnknownCommandIsNamedWithThoseThereAre) {
   const Result result = Dpctl("foo");
   EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(
-      result.err,
-      "dpctl: there is no command 'foo'; give one of submit, run, ps, describe, logs, wait, "
-      "cancel, hold, release, requeue, priority, events, checkpoints, workers, drain, undrain, "
-      "store, completion\nSee 'dpctl --help'.\n");
+  EXPECT_EQ(result.err,
+            "dpctl: there is no command 'foo'; give one of submit, run, torchrun, launch, ps, "
+            "describe, logs, wait, cancel, hold, release, requeue, priority, events, checkpoints, "
+            "workers, drain, undrain, "
+            "store, completion\nSee 'dpctl --help'.\n");
 }
 
 TEST_F(CliTest, TheSameBelowACommand) {

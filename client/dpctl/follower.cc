@@ -1,5 +1,6 @@
 #include "client/dpctl/follower.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -9,7 +10,6 @@
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/job_view.h"
-#include "client/dpctl/log_reader.h"
 #include "client/dpctl/outstanding_output.h"
 #include "client/dpctl/printable.h"
 
@@ -20,13 +20,15 @@ absl::StatusOr<v1::Job> Follower::Run() {
       AwaitJob(context_, job_, patience_, absl::InfiniteDuration(), [this](const v1::Job& job) {
         return ShowWaiting(job);
       }).status());
-  DP_RETURN_IF_ERROR(ShowLogs());
+  const absl::Status shown = ShowLogs();
+  screen_.Bar("");
+  DP_RETURN_IF_ERROR(shown);
   if (!out_.good()) return GetJob(context_, job_);
   const auto any_change = [](const v1::Job&) { return true; };
   DP_ASSIGN_OR_RETURN(v1::Job job,
                       AwaitJob(context_, job_, patience_, absl::InfiniteDuration(), any_change));
   ShowRestarts(job);
-  WarnOfOutstanding(job_, job.generation(), last_read_, context_.err());
+  WarnOfOutstanding(job_, job.generation(), reader_->last(), context_.err());
   return job;
 }
 
@@ -45,22 +47,36 @@ bool Follower::ShowWaiting(const v1::Job& job) {
   return waits;
 }
 
-absl::Status Follower::ShowLogs() {
+v1::ReadLogsRequest Follower::EveryLine() const {
   v1::ReadLogsRequest request;
   request.set_job(job_);
   for (const auto stream : {v1::LOG_STREAM_STDOUT, v1::LOG_STREAM_STDERR, v1::LOG_STREAM_METRICS})
     request.add_streams(stream);
-  LogReader reader(context_, std::move(request), patience_);
-  while (!reader.at_end() && out_.good()) {
-    DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, reader.Next(/*follow=*/true));
+  return request;
+}
+
+absl::Status Follower::ShowLogs() {
+  if (!reader_) reader_.emplace(context_, EveryLine(), patience_);
+  advice_.SilentSince(context_.surroundings().clock.Now());
+  while (!reader_->at_end() && out_.good()) {
+    DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, NextLines());
     // A job that is silent may have been restarted, and wait for slots.
-    if (lines.empty() && !reader.at_end()) LookAgain();
+    if (lines.empty() && !reader_->at_end()) LookAgain();
     for (const LogLine& line : lines) Show(line);
     screen_.Bar(progress_.Bar(screen_.columns()));
   }
-  screen_.Bar("");
-  last_read_ = reader.last();
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<LogLine>> Follower::NextLines() {
+  const Clock& clock = context_.surroundings().clock;
+  const absl::Duration wait = std::min(advice_.DueIn(clock.Now()), client::kLongPoll);
+  DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, reader_->Next(/*follow=*/true, wait));
+  const absl::Time now = clock.Now();
+  if (!lines.empty()) advice_.SilentSince(now);
+  if (const std::optional<std::string> advice = advice_.Due(now))
+    screen_.Line(context_.err(), absl::StrCat("dpctl: ", *advice));
+  return lines;
 }
 
 void Follower::LookAgain() {
@@ -85,8 +101,19 @@ void Follower::Show(const LogLine& line) {
   if (labels_.Enter(line.generation)) LookAgain();
   // The ranks say in their own lines what a person should read of it.
   if (line.stream == v1::LOG_STREAM_METRICS) return progress_.Add(line.text);
+  if (files_ && rules_.Files(line)) File(line);
+  if (!rules_.Shows(line)) return;
   std::ostream& stream = line.stream == v1::LOG_STREAM_STDERR ? context_.err() : out_;
-  screen_.Line(stream, absl::StrCat(labels_.Of(line), " ", line.text));
+  screen_.Line(stream, rules_.prefix.empty()
+                           ? absl::StrCat(labels_.Of(line), " ", line.text)
+                           : absl::StrCat(rules_.Prefix(line, labels_.HostOf(line)), line.text));
+}
+
+void Follower::File(const LogLine& line) {
+  const absl::Status filed = files_->Add(line);
+  if (filed.ok()) return;
+  screen_.Line(context_.err(), absl::StrCat("dpctl: ", filed.message()));
+  files_.reset();
 }
 
 }  // namespace dp::ctl

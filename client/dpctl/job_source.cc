@@ -37,13 +37,14 @@ void MakeAbsolute(const std::filesystem::path& from, v1::TrainSpec& train) {
 
 void JobSource::DefineFlags(CLI::App& app) {
   verb_ = app.get_name();
-  app.add_option("FILE", file_, "Job file, YAML or JSON (docs/job-file.md)");
+  flags_.DefineFlags(app);
+  if (launching_ != Launching::kDp) return;  // torchrun knows no job files
+  app.add_option("FILE", file_, "Job file, YAML or JSON (docs/job-file.md); or a script, as x.py");
   app.add_option("--set", overrides_, "Changes a field, as train.epochs=3; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
       ->type_name("PATH=VALUE");
-  flags_.DefineFlags(app);
 }
 
 bool JobSource::TakeProgram(std::vector<std::string> argv) {
@@ -57,14 +58,21 @@ absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
     return absl::InvalidArgumentError(
         absl::StrCat("job file '", file_, "' and a program behind '--'; give one of them"));
   if (!file && program_.empty())
-    return absl::InvalidArgumentError(absl::StrCat("give a job file, or a program: dpctl ", verb_,
-                                                   " --nproc-per-node 2 -- python3 train.py"));
+    return absl::InvalidArgumentError(absl::StrCat(launching_ == Launching::kDp
+                                                       ? "give a job file, or a program: dpctl "
+                                                       : "give a program: dpctl ",
+                                                   verb_, " --nproc-per-node 2 train.py"));
   if (!file && !overrides_.empty())
     return absl::InvalidArgumentError("--set changes a job file; a program has flags");
-  if (!file) return flags_.Job(program_, context.surroundings().working_dir);
+  if (!file) {
+    for (const std::string& line : flags_.torchrun().Unneeded(lines_shown_))
+      context.surroundings().terminal.err << "dpctl: " << line << '\n';
+    return flags_.Job(program_, context.surroundings().working_dir);
+  }
   if (!flags_.given().empty())
     return absl::InvalidArgumentError(absl::StrCat(
-        flags_.given(), " is for a program behind '--'; change '", file_, "', or use --set"));
+        flags_.given(), " is for a program, and '", file_,
+        "' is read as a job file; change that with --set, or write a program behind '--'"));
   absl::StatusOr<client::JobFile> job = client::ReadJobFile(file_, overrides_);
   // NotFound is what dpctl says of jobs; a missing file is a wrong argument.
   if (absl::IsNotFound(job.status())) return absl::InvalidArgumentError(job.status().message());

@@ -14,19 +14,30 @@ namespace dp::ctl {
 // flags. Part of a command.
 class JobSource {
  public:
+  // `lines_shown`: the command shows the lines of ranks.
+  JobSource(Launching launching, bool lines_shown)
+      : launching_(launching), lines_shown_(lines_shown), flags_(launching) {}
   void DefineFlags(CLI::App& app);
+  // As Command::StartsProgram.
+  bool StartsProgram(const std::string& word, const std::vector<std::string>& before) const {
+    return flags_.StartsProgram(word, before);
+  }
   // Returns whether there is one.
   bool TakeProgram(std::vector<std::string> argv);
 
-  // Reads, fills in the defaults and checks. With `ranks_run_here`, paths in the job are taken from
-  // where dpctl was called; elsewhere they must be absolute. Errors: InvalidArgument where and
-  // what.
+  // Reads, fills in the defaults and checks; says on standard error which flags are not needed.
+  // With `ranks_run_here`, paths in the job are taken from where dpctl was called; elsewhere they
+  // must be absolute. Errors: InvalidArgument where and what.
   absl::StatusOr<v1::JobSpec> Load(const Context& context, bool ranks_run_here) const;
+
+  const TorchrunFlags& torchrun() const { return flags_.torchrun(); }
 
  private:
   // Before defaults and checks.
   absl::StatusOr<client::JobFile> Read(const Context& context) const;
 
+  const Launching launching_;
+  const bool lines_shown_;
   std::string verb_;  // of the command
   std::string file_;
   std::vector<std::string> overrides_;

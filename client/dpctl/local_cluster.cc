@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 // Until a server has said that it is ready. Generous: the machine may be busy, and a worker with
 // GPUs gives its trainer's self-check a minute, which wakes their driver and loads some gigabytes.
 constexpr absl::Duration kReadyWithin = absl::Minutes(2);
-// A worker stops its ranks first.
-constexpr absl::Duration kStopWithin = absl::Seconds(15);
+// What a worker may take to stop beyond the grace of its ranks, to send their last lines.
+constexpr absl::Duration kStopSlack = absl::Seconds(5);
 constexpr size_t kErrorLinesMax = 10;
 
 std::string LastLines(const std::string& file) {
@@ -50,17 +50,19 @@ class Processes final : public LocalCluster {
   ~Processes() override {
     // Workers first: they stop their ranks, and tell the coordinator so.
     while (!children_.empty()) {
-      children_.back().Stop(kStopWithin);
+      children_.back().Stop(stop_within_);
       children_.pop_back();
     }
   }
 
   absl::Status Start(const LocalOptions& options) {
     stop_ = options.stop;
+    stop_within_ = options.grace + kStopSlack;
     DP_RETURN_IF_ERROR(scratch_.Make());
+    std::vector<std::string> flags = {"--listen", "127.0.0.1:0", "--data-dir", scratch_.Of("data")};
+    if (options.serves_stores) flags.insert(flags.end(), {"--tcpstore-listen", "127.0.0.1:0"});
     DP_ASSIGN_OR_RETURN(std::string ready,
-                        StartOne("dp-coordinator", "coordinator",
-                                 {"--listen", "127.0.0.1:0", "--data-dir", scratch_.Of("data")}));
+                        StartOne("dp-coordinator", "coordinator", std::move(flags)));
     // The line ends with the address.
     address_ = std::vector<std::string>(absl::StrSplit(ready, ' ')).back();
     for (int i = 0; i < options.workers; ++i) {
@@ -74,6 +76,8 @@ class Processes final : public LocalCluster {
   }
 
   std::string address() const override { return address_; }
+  // A worker that is killed takes its ranks along: their guards kill them then.
+  void EndAtOnce() override { stop_within_ = absl::ZeroDuration(); }
 
  private:
   // Returns the line with which the program says that it is ready.
@@ -96,6 +100,7 @@ class Processes final : public LocalCluster {
   std::vector<ChildProcess> children_;
   std::string address_;
   int stop_ = -1;
+  absl::Duration stop_within_ = kStopSlack;
 };
 
 // "2 GPUs that ranks may use, by nvml", or "0 GPUs that ranks may use: no driver".

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace dp::ctl {
 
@@ -15,7 +16,10 @@ struct LocalGpus {
 
 struct LocalOptions {
   int workers = 1;
-  int slots = 1;  // of each worker
+  int slots = 1;               // of each worker
+  bool serves_stores = false;  // the coordinator itself, as jobs with store: direct need it
+  // How long the job's ranks may go on after SIGTERM, when the workers are stopped.
+  absl::Duration grace = absl::ZeroDuration();
   int stop = -1;  // a descriptor: once it can be read, the start is given up
 };
 
@@ -25,6 +29,8 @@ class LocalCluster {
  public:
   virtual ~LocalCluster() = default;
   virtual std::string address() const = 0;
+  // From now on the destructor kills the ranks without their grace.
+  virtual void EndAtOnce() = 0;
 };
 
 // Starts the programs that lie beside the running one, in a temporary directory. Should this

@@ -246,11 +246,39 @@ constexpr char kOutstanding[] = R"(
 
 TEST_F(LogsTest, OutputThatHasNotArrivedIsSaidAtTheEnd) {
   AddLogPage(absl::StrCat(kSecond, kOutstanding));
+  AddLogPage(absl::StrCat("finished: true ", kOutstanding));
   const Result result = Dpctl("logs -f 7");
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err,
             "dpctl: output of rank 2 on host-a has not all arrived yet (17 bytes so far); "
             "'dpctl logs 7 --rank 2' later, or look at /state/spool/7/1/2.* on host-a\n");
+}
+
+TEST_F(LogsTest, AFollowerWaitsForTheOutputOfALostWorkerBeforeItEnds) {
+  AddLogPage(absl::StrCat(kSecond, kOutstanding));
+  AddLogPage(absl::StrCat(
+      R"(chunks { generation: 1 rank: 2 stream: LOG_STREAM_STDOUT data: "next to last\n" }
+         finished: true)",
+      kOutstanding));
+  AddLogPage(R"(chunks { generation: 1 rank: 2 stream: LOG_STREAM_STDOUT offset: 13 data: "last\n" }
+                finished: true)");
+  const Result result = Dpctl("logs -f 7");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("[2] next to last\n[2] last\n"));
+  EXPECT_EQ(result.err, "");
+  EXPECT_FALSE(coordinator_.log_reads.at(0).await_outstanding());
+  EXPECT_TRUE(coordinator_.log_reads.at(1).await_outstanding());
+  EXPECT_EQ(coordinator_.log_reads.at(1).timeout().seconds(), 5);
+}
+
+TEST_F(LogsTest, OnlyStreamsThatAreThereAtTheStartBeginWithTheirTail) {
+  AddLogPage(kFirst);
+  AddLogPage(kSecond);
+  Dpctl("logs -f 7 --tail 1 --since 5m");
+  EXPECT_EQ(coordinator_.log_reads.at(0).tail_lines(), 1);
+  EXPECT_TRUE(coordinator_.log_reads.at(0).has_since());
+  EXPECT_EQ(coordinator_.log_reads.at(1).tail_lines(), 0);
+  EXPECT_FALSE(coordinator_.log_reads.at(1).has_since());
 }
 
 TEST_F(LogsTest, OutputOfAnEarlierGenerationThatHasNotArrivedIsSaidWithItsNumber) {

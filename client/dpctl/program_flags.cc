@@ -1,28 +1,25 @@
 #include "client/dpctl/program_flags.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "client/dpctl/flag_types.h"
+#include "client/dpctl/program_line.h"
+#include "client/dpctl/script_text.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
 namespace {
 
-constexpr size_t kNameBytesMax = 63;
-
-// What the flag says, else what the variable does.
-std::string Either(const std::string& flag, const char* variable) {
-  const char* value = flag.empty() ? std::getenv(variable) : nullptr;
-  return value != nullptr ? value : flag;
-}
+// What dp-worker puts a rank's local rank in place of, under the contract "launch".
+constexpr char kLocalRankMacro[] = "=${local_rank}";
 
 // Sets a field that is there, and lets the defaults know.
 void Set(const std::string& value, const std::string& path, client::JobFile& job,
@@ -32,103 +29,129 @@ void Set(const std::string& value, const std::string& path, client::JobFile& job
   job.source.Note(path, {});
 }
 
-}  // namespace
-
-std::string NameAfter(const std::vector<std::string>& argv) {
-  size_t program = 0;
-  const std::string first = std::filesystem::path(argv.front()).filename().string();
-  if (absl::StartsWith(first, "python")) {
-    for (size_t i = argv.size() - 1; i > 0; --i)
-      if (!absl::StartsWith(argv[i], "-") && absl::EndsWith(argv[i], ".py")) program = i;
-  }
-  std::string name;
-  for (const char c : std::filesystem::path(argv[program]).stem().string()) {
-    const char lower = absl::ascii_tolower(c);
-    const bool good = absl::ascii_isalnum(lower);
-    if (good) name += lower;
-    if (!good && !name.empty() && name.back() != '-') name += '-';
-  }
-  name.resize(std::min(name.size(), kNameBytesMax));
-  while (!name.empty() && name.back() == '-') name.pop_back();
-  return name.empty() ? "command" : name;
+// torchrun's variable names the interpreter; else it is the first python3 in the rank's PATH.
+std::string Python() {
+  const char* python = std::getenv("PYTHON_EXEC");
+  return python == nullptr || *python == '\0' ? "python3" : python;
 }
+
+std::vector<std::string> EnvironmentHere() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  return variables;
+}
+
+// Errors: InvalidArgument names the flag where it has a value that is no number from 0 on.
+absl::StatusOr<int> NumberOf(const TorchrunFlags& flags, const std::string& name) {
+  const std::string text = flags.Value(name);
+  int number = 0;
+  if (text.empty() || (absl::SimpleAtoi(text, &number) && number >= 0)) return number;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", name, " is \"", text, "\"; expected a number from 0 on"));
+}
+
+}  // namespace
 
 void ProgramFlags::DefineFlags(CLI::App& app) {
   app_ = &app;
-  const char* group = "A program behind '--'";
-  app.add_option("--nnodes", nnodes_, "Workers that share the ranks, N or MIN:MAX")
-      ->type_name("NODES")
-      ->group(group);
-  app.add_option("--nproc-per-node,--nproc_per_node", nproc_per_node_,
-                 "Ranks on each: a number, gpu, cpu or auto")
-      ->type_name("RANKS")
-      ->group(group);
-  app.add_option("--max-restarts,--max_restarts", max_restarts_,
-                 "Restarts after the program failed; 0 by default")
-      ->type_name("N")
-      ->group(group);
+  torchrun_.DefineFlags(app);
+  const char* group = "A program's";
   app.add_option("--name", name_, "Of the job; by default after the program")
       ->check(WhyEmpty)
       ->group(group);
-  app.add_option("--env", env_, "Adds a variable; may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false)
-      ->type_name("NAME=VALUE")
-      ->group(group);
+  env_.DefineFlags(app);
   app.add_option("--workdir", workdir_, "Where it runs, on every host; by default here")
       ->type_name("DIR")
       ->group(group);
-  app.add_option("--contract", contract_, "torchrun, tensorflow, jax, mpi or plain")->group(group);
-  app.add_option("--store", store_, "Who serves the rendezvous store: relay, rank0 or direct")
+  app.add_option("--contract", contract_, "torchrun, launch, tensorflow, jax, mpi or plain")
+      ->group(group);
+  app.add_option("--store", store_,
+                 "Who serves the rendezvous store: relay, rank0, direct or program")
       ->group(group);
   AddDuration(app, "--detect-within", detect_within_, "What silence counts as a failure")
       ->group(group);
+  if (launching_ == Launching::kLaunch)
+    app.add_flag("--use-env,--use_env", use_env_,
+                 "LOCAL_RANK alone says the local rank, not the argument --local-rank")
+        ->group(group);
 }
 
 std::string ProgramFlags::given() const {
-  for (const char* flag : {"--nnodes", "--nproc-per-node", "--max-restarts", "--name", "--env",
-                           "--workdir", "--contract", "--store", "--detect-within"})
+  for (const char* flag : {"--name", "--env", "--env-from-here", "--workdir", "--contract",
+                           "--store", "--detect-within"})
     if (app_->count(flag) > 0) return flag;
-  return "";
+  return torchrun_.given();
 }
 
-absl::StatusOr<client::JobFile> ProgramFlags::Job(const std::vector<std::string>& argv,
+bool ProgramFlags::StartsProgram(absl::string_view word,
+                                 const std::vector<std::string>& before) const {
+  if (launching_ != Launching::kDp || IsScript(word)) return true;
+  return std::any_of(before.begin(), before.end(), [](const std::string& flag) {
+    return flag == "-m" || flag == "--module" || flag == "--no-python" || flag == "--no_python" ||
+           flag == "--run-path" || flag == "--run_path";
+  });
+}
+
+absl::StatusOr<std::vector<std::string>> ProgramFlags::Argv(const std::vector<std::string>& words,
+                                                            const std::string& dir) const {
+  const bool run_path = torchrun_.On("run-path");
+  DP_ASSIGN_OR_RETURN(std::vector<std::string> argv,
+                      RankArgv(words, {.always_python = launching_ != Launching::kDp || run_path,
+                                       .module = torchrun_.On("module"),
+                                       .no_python = torchrun_.On("no-python") && !run_path,
+                                       .python = Python()}));
+  const bool launch = contract_.empty() ? launching_ == Launching::kLaunch : contract_ == "launch";
+  if (!launch || use_env_) return argv;
+  const size_t script = ScriptIn(argv);
+  const std::string flag = LocalRankFlag(ScriptText(dir, argv[script]));
+  argv.insert(argv.begin() + static_cast<std::ptrdiff_t>(script) + 1, flag + kLocalRankMacro);
+  return argv;
+}
+
+absl::StatusOr<client::JobFile> ProgramFlags::Job(const std::vector<std::string>& words,
                                                   const std::string& working_dir) const {
+  const std::string dir = (std::filesystem::path(working_dir) / workdir_).string();
+  DP_ASSIGN_OR_RETURN(const std::vector<std::string> argv, Argv(words, dir));
   client::JobFile job{.spec = {}, .source = client::FieldSource("command line")};
   job.spec.set_api_version("dp/v1");
   job.spec.set_kind("Job");
   job.spec.set_name(name_.empty() ? NameAfter(argv) : name_);
   v1::CommandSpec& command = *job.spec.mutable_command();
   for (const std::string& word : argv) command.add_argv(word);
-  command.set_working_dir((std::filesystem::path(working_dir) / workdir_).string());
-  Set(Either(nnodes_, "PET_NNODES"), "command.nodes", job, command.mutable_nodes());
-  Set(Either(nproc_per_node_, "PET_NPROC_PER_NODE"), "command.nprocPerNode", job,
+  command.set_working_dir(dir);
+  Set(torchrun_.Value("nnodes"), "command.nodes", job, command.mutable_nodes());
+  Set(torchrun_.Value("nproc-per-node"), "command.nprocPerNode", job,
       command.mutable_nproc_per_node());
+  if (launching_ == Launching::kLaunch)
+    Set("launch", "command.contract", job, command.mutable_contract());
   Set(contract_, "command.contract", job, command.mutable_contract());
   Set(store_, "command.store", job, command.mutable_store());
-  const std::string restarts = Either(max_restarts_, "PET_MAX_RESTARTS");
-  int number = 0;
-  if (!restarts.empty() && !absl::SimpleAtoi(restarts, &number))
-    return absl::InvalidArgumentError(
-        absl::StrCat("--max-restarts is \"", restarts, "\"; expected a number"));
-  command.set_max_restarts(number);
-  if (detect_within_ > absl::ZeroDuration())
-    *job.spec.mutable_detect_within() = ToProto(detect_within_);
+  command.set_virtual_local_rank(torchrun_.On("virtual-local-rank"));
+  DP_RETURN_IF_ERROR(FillNumbers(job.spec));
   DP_RETURN_IF_ERROR(FillEnv(job.spec));
   return job;
 }
 
-absl::Status ProgramFlags::FillEnv(v1::JobSpec& spec) const {
-  for (const std::string& variable : env_) {
-    const std::pair<std::string, std::string> halves =
-        absl::StrSplit(variable, absl::MaxSplits('=', 1));
-    if (halves.first.empty() || !absl::StrContains(variable, '='))
-      return absl::InvalidArgumentError(
-          absl::StrCat("--env is \"", variable, "\"; expected NAME=VALUE"));
-    (*spec.mutable_env())[halves.first] = halves.second;
-  }
+absl::Status ProgramFlags::FillNumbers(v1::JobSpec& spec) const {
+  DP_ASSIGN_OR_RETURN(const int restarts, NumberOf(torchrun_, "max-restarts"));
+  spec.mutable_command()->set_max_restarts(restarts);
+  DP_ASSIGN_OR_RETURN(const int seconds, NumberOf(torchrun_, "shutdown-timeout"));
+  if (!torchrun_.Value("shutdown-timeout").empty())
+    *spec.mutable_grace() = ToProto(absl::Seconds(seconds));
+  if (detect_within_ > absl::ZeroDuration())
+    *spec.mutable_detect_within() = ToProto(detect_within_);
   return absl::OkStatus();
+}
+
+// A rank's own environment wins over what its worker says, and --env over torchrun's flags.
+absl::Status ProgramFlags::FillEnv(v1::JobSpec& spec) const {
+  for (const auto& [flag, variable] :
+       {std::pair("role", "ROLE_NAME"), std::pair("rdzv-id", "TORCHELASTIC_RUN_ID"),
+        std::pair("signals-to-handle", "TORCHELASTIC_SIGNALS_TO_HANDLE")}) {
+    const std::string value = torchrun_.Value(flag);
+    if (!value.empty()) (*spec.mutable_env())[variable] = value;
+  }
+  return env_.Fill(EnvironmentHere(), *spec.mutable_env());
 }
 
 }  // namespace dp::ctl

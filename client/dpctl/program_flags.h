@@ -1,47 +1,63 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/dpctl/env_flags.h"
+#include "client/dpctl/torchrun_flags.h"
 #include "client/job_file.h"
 
 namespace dp::ctl {
 
-// The flags of a command job on the command line, `dpctl run --nnodes 2 -- python3 train.py`. They
-// are spelled as torchrun spells them, with '-' or '_', and what is not given is taken from its
-// variables PET_NNODES, PET_NPROC_PER_NODE and PET_MAX_RESTARTS. Part of a JobSource.
+// As which launcher the words of a program are read.
+enum class Launching {
+  kDp,        // `dpctl run`, `dpctl submit`: python runs scripts that end with ".py"
+  kTorchrun,  // `dpctl torchrun`: python runs whatever comes, as with torchrun
+  kLaunch,    // `dpctl launch`: the same, with the arguments of torch.distributed.launch
+};
+
+// The flags of a command job on the command line, `dpctl run --nnodes 2 -- python3 train.py`:
+// torchrun's, and dp's own. Part of a JobSource.
 class ProgramFlags {
  public:
+  explicit ProgramFlags(Launching launching) : launching_(launching) {}
   void DefineFlags(CLI::App& app);
 
-  // The job that runs `argv`. A relative --workdir is taken from `working_dir`.
+  // The job that runs a program, given by its words. A relative --workdir is taken from
+  // `working_dir`. Reads the script, where it is there, for the spelling of --local-rank.
   // Errors: InvalidArgument names the flag.
-  absl::StatusOr<client::JobFile> Job(const std::vector<std::string>& argv,
+  absl::StatusOr<client::JobFile> Job(const std::vector<std::string>& words,
                                       const std::string& working_dir) const;
+
+  // Whether a word that is no flag, behind the flags `before`, begins a program.
+  bool StartsProgram(absl::string_view word, const std::vector<std::string>& before) const;
 
   // The first of these flags that was given; empty where none.
   std::string given() const;
 
+  const TorchrunFlags& torchrun() const { return torchrun_; }
+
  private:
+  // The command line of a rank, from the words and the flags.
+  absl::StatusOr<std::vector<std::string>> Argv(const std::vector<std::string>& words,
+                                                const std::string& working_dir) const;
+  absl::Status FillNumbers(v1::JobSpec& spec) const;
   absl::Status FillEnv(v1::JobSpec& spec) const;
 
+  const Launching launching_;
   const CLI::App* app_ = nullptr;
-  std::string nnodes_;
-  std::string nproc_per_node_;
-  std::string max_restarts_;
+  TorchrunFlags torchrun_;
+  EnvFlags env_;
   std::string name_;
   std::string workdir_;
   std::string contract_;
   std::string store_;
+  bool use_env_ = false;
   absl::Duration detect_within_ = absl::ZeroDuration();  // zero: not given
-  std::vector<std::string> env_;
 };
-
-// A job's name after its program: "python3 train_net.py" -> "train-net". Pure.
-std::string NameAfter(const std::vector<std::string>& argv);
 
 }  // namespace dp::ctl

@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "client/dpctl/program_flags.h"
@@ -55,6 +56,165 @@ TEST_F(ProgramTest, TorchrunsVariablesHoldWhereNoFlagSaysOtherwise) {
   EXPECT_EQ(spec.ranks(), 12);
 }
 
+TEST_F(ProgramTest, AScriptNeedsNoDashesAndKeepsItsOwnFlags) {
+  const v1::JobSpec& spec = Submitted("--nproc-per-node 2 -o name train.py --nnodes 4 -- x");
+  EXPECT_THAT(spec.command().argv(),
+              ElementsAre("python3", "-u", "train.py", "--nnodes", "4", "--", "x"));
+  EXPECT_EQ(spec.ranks(), 2);
+  EXPECT_THAT(Submitted("-- train.py").command().argv(), ElementsAre("python3", "-u", "train.py"));
+  EXPECT_THAT(Submitted("-m pkg.train x.yaml").command().argv(),
+              ElementsAre("python3", "-u", "-m", "pkg.train", "x.yaml"));
+  EXPECT_THAT(Submitted("--no-python ./train.py").command().argv(), ElementsAre("./train.py"));
+}
+
+TEST_F(ProgramTest, TheInterpreterIsTorchrunsVariable) {
+  setenv("PYTHON_EXEC", "/venv/bin/python", 1);
+  EXPECT_EQ(Submitted("train.py").command().argv(0), "/venv/bin/python");
+  unsetenv("PYTHON_EXEC");
+}
+
+// Every flag of torchrun 2.15, in each spelling; print-completion alone is left out.
+constexpr char kEveryFlag[] =
+    "--nnodes=1:1 --nproc-per-node=2 --nproc_per_node=2 --rdzv-backend c10d --rdzv_backend static "
+    "--rdzv-endpoint h:1 --rdzv_endpoint h:1 --rdzv-id a --rdzv_id b --rdzv-conf x=1 "
+    "--rdzv_conf x=1 --max-restarts 1 --max_restarts 2 --monitor-interval 1 --monitor_interval .1 "
+    "--start-method fork --start_method spawn --event-log-handler null --event_log_handler null "
+    "--role trainer --run-path --run_path --log-dir /tmp --log_dir /tmp -r 3 --redirects 0:1,1:2 "
+    "-t3 --tee 0 --log-line-prefix-template x --log_line_prefix_template x "
+    "--local-ranks-filter 0 --local_ranks_filter 0,1 --duplicate-stdout-filters a,b "
+    "--duplicate_stdout_filters a --duplicate-stderr-filters a --duplicate_stderr_filters a "
+    "--node-rank 0 --node_rank 1 --master-addr h --master_addr h --master-port 1 --master_port 2 "
+    "--local-addr h --local_addr h --logs-specs default --logs_specs default --numa-binding node "
+    "--numa_binding node --signals-to-handle SIGTERM --signals_to_handle SIGTERM,SIGUSR1 "
+    "--shutdown-timeout 5 --shutdown_timeout 7 --virtual-local-rank --virtual_local_rank "
+    "train.py --lr 1";
+
+TEST_F(ProgramTest, EveryFlagOfTorchrunIsTakenInEachSpelling) {
+  coordinator_.on_watch = [](v1::Job& job) { job.set_state(v1::JOB_STATE_SUCCEEDED); };
+  AddLogPage("finished: true");
+  const Result result = Dpctl(std::string("torchrun ") + kEveryFlag);
+  EXPECT_EQ(result.code, 0) << result.err;
+  const v1::JobSpec& spec = coordinator_.jobs.at(1).spec();
+  EXPECT_THAT(spec.command().argv(), ElementsAre("python3", "-u", "train.py", "--lr", "1"));
+  EXPECT_EQ(spec.ranks(), 2);
+  EXPECT_EQ(spec.command().max_restarts(), 2);
+  EXPECT_EQ(spec.grace().seconds(), 7);
+  EXPECT_TRUE(spec.command().virtual_local_rank());
+  EXPECT_EQ(spec.env().at("TORCHELASTIC_RUN_ID"), "b");
+  EXPECT_EQ(spec.env().at("ROLE_NAME"), "trainer");
+  EXPECT_EQ(spec.env().at("TORCHELASTIC_SIGNALS_TO_HANDLE"), "SIGTERM,SIGUSR1");
+}
+
+TEST_F(ProgramTest, FlagsThatAreNotNeededAreNamedWithTheReasonOnceForEachReason) {
+  const Result result = Dpctl(
+      "submit --rdzv-backend c10d --rdzv-endpoint h:1 --node-rank 1 --max-restarts 1 train.py");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err,
+              HasSubstr("dpctl: --rdzv-backend, --rdzv-endpoint are not needed: the coordinator "
+                        "brings the ranks together\n"
+                        "dpctl: --node-rank is not needed: the coordinator numbers the workers: "
+                        "run this once, not on each node\n"));
+  EXPECT_THAT(result.err, ::testing::Not(HasSubstr("--max-restarts")));
+}
+
+TEST_F(ProgramTest, EveryVariableOfTorchrunIsRead) {
+  const std::pair<const char*, const char*> variables[] = {
+      {"PET_ROLE", "critic"}, {"PET_SHUTDOWN_TIMEOUT", "9"}, {"PET_NO_PYTHON", "1"},
+      {"PET_MODULE", "0"},    {"PET_RDZV_ENDPOINT", "h:1"},  {"PET_RDZV_ID", "x"}};
+  for (const auto& [name, value] : variables) setenv(name, value, 1);
+  const v1::JobSpec& spec = Submitted("--rdzv-id y -- train.py");
+  for (const auto& [name, value] : variables) unsetenv(name);
+  EXPECT_EQ(spec.env().at("ROLE_NAME"), "critic");
+  EXPECT_EQ(spec.env().at("TORCHELASTIC_RUN_ID"), "y");
+  EXPECT_EQ(spec.grace().seconds(), 9);
+  EXPECT_THAT(spec.command().argv(), ElementsAre("train.py"));
+}
+
+TEST_F(ProgramTest, LaunchGivesEachRankItsLocalRankAsTheScriptSpellsIt) {
+  const std::string script = ::testing::TempDir() + "launch_test.py";
+  std::ofstream(script) << "parser.add_argument('--local_rank', type=int)";
+  EXPECT_THAT(Submitted("--contract launch " + script + " --lr 1").command().argv(),
+              ElementsAre("python3", "-u", script, "--local_rank=${local_rank}", "--lr", "1"));
+  std::remove(script.c_str());
+  EXPECT_THAT(Submitted("--contract launch -- python3 -m pkg.train x").command().argv(),
+              ElementsAre("python3", "-m", "pkg.train", "--local-rank=${local_rank}", "x"));
+}
+
+TEST_F(ProgramTest, TheLaunchCommandIsThatContract) {
+  coordinator_.on_watch = [](v1::Job& job) { job.set_state(v1::JOB_STATE_SUCCEEDED); };
+  AddLogPage("finished: true");
+  AddLogPage("finished: true");
+  EXPECT_EQ(Dpctl("launch --nproc_per_node=2 train.py").code, 0) << err_.str();
+  EXPECT_EQ(Dpctl("launch --use_env train.py").code, 0) << err_.str();
+  const v1::CommandSpec& command = coordinator_.jobs.at(1).spec().command();
+  EXPECT_EQ(command.contract(), "launch");
+  EXPECT_EQ(command.argv(3), "--local-rank=${local_rank}");
+  EXPECT_EQ(coordinator_.jobs.at(2).spec().command().argv_size(), 3);
+}
+
+TEST_F(ProgramTest, TheRemedyForAProgramThatWaitsForItsOwnStoreIsShownAfterASilence) {
+  const std::string script = ::testing::TempDir() + "spawn_test.py";
+  std::ofstream(script) << "os.environ['MASTER_PORT'] = '12355'\nmp.spawn(train, nprocs=2)";
+  coordinator_.on_watch = [this](v1::Job& job) {
+    job.set_state(job.version() < 3 ? v1::JOB_STATE_RUNNING : v1::JOB_STATE_SUCCEEDED);
+    job.set_version(job.version() + 2);
+  };
+  coordinator_.on_read = [this] { PassTime(absl::Seconds(10)); };
+  for (const char* store : {"relay", "program"}) {
+    AddLogPage("");
+    AddLogPage("finished: true");
+    err_.str("");
+    const Result result = Dpctl(absl::StrCat("run --store ", store, " ", script));
+    EXPECT_EQ(absl::StrContains(result.err, "dpctl: no output for 10s: the program starts"),
+              store == std::string("relay"))
+        << result.err;
+  }
+  std::remove(script.c_str());
+}
+
+TEST_F(ProgramTest, LinesGoWhereTorchrunsFlagsSendThem) {
+  const std::string dir = ::testing::TempDir() + "redirected";
+  std::filesystem::remove_all(dir);
+  coordinator_.on_watch = [](v1::Job& job) {
+    job.set_state(job.version() < 3 ? v1::JOB_STATE_RUNNING : v1::JOB_STATE_SUCCEEDED);
+    job.set_version(job.version() + 2);
+  };
+  AddLogPage(R"(chunks { generation: 1 rank: 0 stream: LOG_STREAM_STDOUT data: "zero\n" }
+                chunks { generation: 1 rank: 1 stream: LOG_STREAM_STDOUT data: "one\n" }
+                finished: true)");
+  const Result result = Dpctl("torchrun --nproc-per-node 2 -r 0:1 -t 1:1 --log-dir " + dir +
+                              " --log-line-prefix-template ${role_name}${local_rank}= train.py");
+  EXPECT_EQ(result.out, "default1=one\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr("dpctl: the ranks' lines go to " + dir + "/dp-logs-"));
+  const auto run = std::filesystem::directory_iterator(dir)->path();
+  std::ifstream file(run / "attempt_0" / "0" / "stdout.log");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "zero\n");
+  EXPECT_TRUE(std::filesystem::exists(run / "attempt_0" / "1" / "stdout.log"));
+  std::filesystem::remove_all(dir);
+}
+
+TEST_F(ProgramTest, AWrongMapOfStreamsIsRefusedBeforeTheJobIsSubmitted) {
+  EXPECT_EQ(Dpctl("torchrun --tee 7 train.py").code, 2);
+  EXPECT_THAT(err_.str(), HasSubstr("--tee is \"7\"; expected 0 to 3"));
+  EXPECT_TRUE(coordinator_.jobs.empty());
+}
+
+TEST_F(ProgramTest, TheEnvironmentFromHereIsAnAllowList) {
+  setenv("VIRTUAL_ENV", "/venv", 1);
+  setenv("MY_CACHE", "/cache", 1);
+  setenv("MY_API_KEY", "hidden", 1);
+  const v1::JobSpec plain = Submitted("--env-from-here --env PATH=/p train.py");
+  const v1::JobSpec more = Submitted("--env-from-here=MY_* --env MY_API_KEY train.py");
+  const v1::JobSpec prefix = Submitted("--env-from-here=MY_* train.py");
+  for (const char* name : {"VIRTUAL_ENV", "MY_CACHE", "MY_API_KEY"}) unsetenv(name);
+  EXPECT_EQ(plain.env().at("VIRTUAL_ENV"), "/venv");
+  EXPECT_EQ(plain.env().at("PATH"), "/p");
+  EXPECT_FALSE(plain.env().contains("MY_CACHE"));
+  EXPECT_EQ(more.env().at("MY_CACHE"), "/cache");
+  EXPECT_EQ(more.env().at("MY_API_KEY"), "hidden");
+  EXPECT_FALSE(prefix.env().contains("MY_API_KEY"));
+}
+
 TEST_F(ProgramTest, TheOtherFlagsFillTheirFields) {
   const v1::JobSpec& spec = Submitted(
       "--name mine --env A=1 --env B=x=y --workdir data --contract jax --store rank0 "
@@ -96,10 +256,15 @@ TEST_F(ProgramTest, WhatIsWrongIsAUsageErrorThatSaysWhatToDo) {
       {"submit --", "'--' needs a program behind it"},
       {"ps -- ./train", "run or submit before it"},
       {"submit job.yaml -- ./train", "give one of them"},
-      {"submit --nnodes 2 job.yaml", "--nnodes is for a program behind '--'"},
+      {"submit --nnodes 2 job.yaml",
+       "--nnodes is for a program, and 'job.yaml' is read as a job file"},
       {"submit --set ranks=2 -- ./train", "a program has flags"},
       {"submit --nnodes two -- ./train", "command.nodes is \"two\""},
-      {"submit --env A -- ./train", "expected NAME=VALUE"},
+      {"submit --env =x -- ./train", "expected NAME=VALUE"},
+      {"submit --env DP_TEST_NOT_SET -- ./train", "it is not set here"},
+      {"torchrun", "give a program: dpctl torchrun --nproc-per-node 2 train.py"},
+      {"torchrun -m --no-python train", "give one of them"},
+      {"submit --shutdown-timeout soon train.py", "--shutdown-timeout is \"soon\""},
       {"submit --max-restarts x -- ./train", "--max-restarts is \"x\""}};
   for (const auto& [words, message] : wrong) {
     err_.str("");
@@ -118,19 +283,12 @@ TEST_F(ProgramTest, ACommandOfAJobFileRunsWhereDpctlWasCalled) {
   std::remove(file.c_str());
 }
 
-TEST(NameAfterTest, AJobIsNamedAfterItsProgram) {
-  EXPECT_EQ(NameAfter({"python3", "-u", "dir/Train_Net.py", "--epochs", "3"}), "train-net");
-  EXPECT_EQ(NameAfter({"/usr/bin/python3.11", "-m", "pkg"}), "python3");
-  EXPECT_EQ(NameAfter({"./build/train.exe"}), "train");
-  EXPECT_EQ(NameAfter({"__"}), "command");
-  EXPECT_EQ(NameAfter({std::string(100, 'a')}).size(), 63u);
-}
-
 class LocalProgramTest : public ProgramTest {
  protected:
   class Nowhere final : public LocalCluster {
    public:
     std::string address() const override { return "local:1"; }
+    void EndAtOnce() override {}
   };
 
   LocalOptions StartedFor(const std::string& words) {
@@ -150,6 +308,24 @@ TEST_F(LocalProgramTest, ThereIsAWorkerForEachNode) {
   const LocalOptions options = StartedFor("--nnodes 2 --nproc-per-node 3 -- ./train");
   EXPECT_EQ(options.workers, 2);
   EXPECT_EQ(options.slots, 3);
+}
+
+TEST_F(LocalProgramTest, AStoreThatTheCoordinatorServesIsServedByTheLocalOneToo) {
+  EXPECT_TRUE(StartedFor("--store direct -- ./train").serves_stores);
+  EXPECT_FALSE(StartedFor("-- ./train").serves_stores);
+}
+
+TEST_F(LocalProgramTest, LocalRunsHaveIdsOfTheirOwn) {
+  const auto id = [this](const std::string& flags) {
+    (void)StartedFor(flags + " -- ./train");
+    const auto& env = coordinator_.jobs.rbegin()->second.spec().env();
+    return env.contains("TORCHELASTIC_RUN_ID") ? env.at("TORCHELASTIC_RUN_ID") : "";
+  };
+  const std::string first = id("");
+  EXPECT_THAT(first, ::testing::StartsWith("dp-local-"));
+  EXPECT_NE(id(""), first);
+  EXPECT_EQ(id("--rdzv-id mine"), "mine");
+  EXPECT_EQ(id("--contract plain"), "");
 }
 
 TEST_F(LocalProgramTest, ThisMachinesGpusCountElseItsCores) {

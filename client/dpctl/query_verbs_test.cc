@@ -213,6 +213,25 @@ TEST_F(QueryVerbsTest, AWaitWhoseTimePassesWhileNobodyAnswersTellsWhatWasHeardLa
   EXPECT_THAT(result.err, HasSubstr("job 7 is not over after 10m: RUNNING"));
 }
 
+TEST_F(QueryVerbsTest, TheLookUpCountsAgainstTheTimeoutOfAWait) {
+  const absl::Time began = now();
+  coordinator_.on_get = [this] { PassTime(absl::Minutes(4)); };
+  coordinator_.on_watch = [this](v1::Job&) { PassTime(absl::Minutes(1)); };
+  EXPECT_EQ(Dpctl("wait 7 --timeout 10m").code, 101);
+  EXPECT_EQ(now() - began, absl::Minutes(10));
+}
+
+TEST_F(QueryVerbsTest, AWaitAsksOnlyForVersionsThatItHasNotSeen) {
+  coordinator_.on_watch = [](v1::Job& job) {
+    job.set_version(job.version() + 3);
+    if (job.version() == 10) job.set_state(v1::JOB_STATE_SUCCEEDED);
+  };
+  EXPECT_EQ(Dpctl("wait 7").code, 0);
+  std::vector<uint64_t> since;
+  for (const v1::WatchJobRequest& watch : coordinator_.job_watches) since.push_back(watch.since());
+  EXPECT_THAT(since, ElementsAre(0, 4, 7));
+}
+
 TEST_F(QueryVerbsTest, AWaitThatHearsNothingAtAllIs104) {
   clock_runs_ = true;
   coordinator_.calls_lost = 1000;

@@ -284,7 +284,7 @@ TEST_F(QueueVerbsTest, AFlagThatMayBeRepeatedTakesOneValue) {
   EXPECT_EQ(Dpctl("submit --after 7 " + file).code, 0) << err_.str();
   err_.str("");
   EXPECT_EQ(Dpctl("submit --env A=b " + file).code, 2);
-  EXPECT_THAT(err_.str(), HasSubstr("--env is for a program behind '--'"));
+  EXPECT_THAT(err_.str(), HasSubstr("--env is for a program, and '"));
   EXPECT_THAT(Dpctl("submit").err, HasSubstr("or a program: dpctl submit --nproc-per-node"));
   std::remove(file.c_str());
 }

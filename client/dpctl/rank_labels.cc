@@ -24,8 +24,12 @@ void RankLabels::Learn(const LogLine& line) {
   if (!line.host.empty()) told_.insert_or_assign({line.generation, line.rank}, line.host);
 }
 
+std::string RankLabels::HostOf(const LogLine& line) {
+  return line.host.empty() ? Host(line.generation, line.rank) : line.host;
+}
+
 std::string RankLabels::Of(const LogLine& line) {
-  const std::string host = line.host.empty() ? Host(line.generation, line.rank) : line.host;
+  const std::string host = HostOf(line);
   return absl::StrCat("[", line.rank, host.empty() ? "" : " ", host, "]");
 }
 

@@ -30,7 +30,9 @@ class RankLabels {
   // Asks for the job once where the rank's host is not known: it may have been placed meanwhile.
   // What a coordinator of an earlier release stored of a generation that is over tells no host.
   std::string Of(const LogLine& line);
-  // The host alone; empty where it is not known.
+  // The host of a line, by itself; empty where it is not known.
+  std::string HostOf(const LogLine& line);
+  // The same of a rank of a generation.
   std::string Host(uint64_t generation, int rank);
 
  private:

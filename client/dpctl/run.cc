@@ -1,6 +1,9 @@
 #include <pthread.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -10,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "base/limits.h"
 #include "base/node_range.h"
+#include "base/random.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/follower.h"
@@ -17,52 +21,84 @@
 #include "client/dpctl/job_source.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/job_view.h"
+#include "client/dpctl/line_files.h"
+#include "client/dpctl/line_rules.h"
 #include "client/dpctl/local_gpus.h"
+#include "client/dpctl/program_line.h"
 #include "client/dpctl/ranks_per_worker.h"
 #include "client/dpctl/resume_flag.h"
+#include "client/dpctl/script_text.h"
+#include "client/dpctl/spawn_advice.h"
 #include "client/dpctl/verbs.h"
 #include "proto/convert/elastic.h"
+#include "proto/convert/store_defaults.h"
+#include "proto/convert/time.h"
 
 namespace dp::ctl {
 namespace {
 
 // A second Ctrl-C within this time cancels the job, not only the view of it.
-constexpr absl::Duration kSecondInterrupt = absl::Seconds(1);
+constexpr absl::Duration kSecondInterrupt = absl::Seconds(2);
 // A coordinator of our own that is silent for longer has died.
 constexpr absl::Duration kLocalPatience = absl::Seconds(10);
 
-// While it lives, a Ctrl-C interrupts the context's calls.
+// While it lives, the Ctrl-C of the given number (1 is the first) interrupts the context's calls.
+// At most one is destroyed before its Ctrl-C came: nobody can wait for interrupts after that.
 class InterruptWatch {
  public:
-  explicit InterruptWatch(Context& context)
-      : interrupts_(context.surroundings().interrupts), thread_([this, &context] {
+  InterruptWatch(Context& context, int number)
+      : number_(number), interrupts_(context.surroundings().interrupts), thread_([this, &context] {
           pthread_setname_np(pthread_self(), "interrupts");
-          if (interrupts_.Await(1, absl::InfiniteDuration())) context.Interrupt();
+          if (interrupts_.Await(number_, absl::InfiniteDuration())) context.Interrupt();
         }) {}
   ~InterruptWatch() {
-    if (interrupts_.count() == 0) interrupts_.StopWaiting();
+    if (interrupts_.count() < number_) interrupts_.StopWaiting();
   }
 
  private:
+  const int number_;
   Interrupts& interrupts_;
   std::jthread thread_;
 };
 
+// What distinguishes the verbs that run a job.
+struct RunVerb {
+  const char* name;
+  const char* summary;
+  const char* example;
+  Launching launching;
+};
+
+constexpr RunVerb kRun = {"run", "Submit a job, follow it and exit with its result",
+                          "dpctl run job.yaml\n  dpctl run --local --workers 2 job.yaml\n"
+                          "  dpctl run --nnodes 2 --nproc-per-node 4 train.py --epochs 3\n"
+                          "  dpctl run --local --nproc-per-node gpu -- python3.11 train.py",
+                          Launching::kDp};
+constexpr RunVerb kTorchrun = {"torchrun", "Run a Python script or module as torchrun does",
+                               "dpctl torchrun --nnodes 2 --nproc-per-node 4 train.py --epochs 3\n"
+                               "  dpctl torchrun --standalone --nproc-per-node gpu -m pkg.train",
+                               Launching::kTorchrun};
+constexpr RunVerb kLaunch = {"launch", "Run a script as python -m torch.distributed.launch does",
+                             "dpctl launch --nproc-per-node 4 train.py --epochs 3\n"
+                             "  dpctl launch --use-env --nproc-per-node 4 train.py",
+                             Launching::kLaunch};
+
 class RunJob final : public Command {
  public:
-  const char* name() const override { return "run"; }
-  const char* summary() const override {
-    return "Submit a job, follow it and exit with its result";
-  }
-  const char* example() const override {
-    return "dpctl run job.yaml\n  dpctl run --local --workers 2 job.yaml\n"
-           "  dpctl run --nnodes 2 --nproc-per-node 4 -- python3 train.py --epochs 3\n"
-           "  dpctl run --local --nproc-per-node gpu -- python3 train.py";
-  }
+  explicit RunJob(const RunVerb& verb)
+      : verb_(verb), source_(verb.launching, /*lines_shown=*/true) {}
+
+  const char* name() const override { return verb_.name; }
+  const char* summary() const override { return verb_.summary; }
+  const char* example() const override { return verb_.example; }
   bool TakesInterrupts() const override { return true; }
   // Nothing of the job has run.
   int CodeOfFailure() const override { return kInfrastructure; }
 
+  bool StartsProgram(const std::string& word,
+                     const std::vector<std::string>& before) const override {
+    return source_.StartsProgram(word, before);
+  }
   bool TakeProgram(std::vector<std::string> argv) override {
     return source_.TakeProgram(std::move(argv));
   }
@@ -71,7 +107,8 @@ class RunJob final : public Command {
     source_.DefineFlags(app);
     resume_.DefineFlags(app);
     auto* local = app.add_flag("--local,--standalone", local_,
-                               "On a coordinator and workers of its own, here");
+                               "On a coordinator and workers of its own, here")
+                      ->envname("PET_STANDALONE");
     app.add_option("--workers", workers_,
                    "How many workers --local starts; by default as many as the job names, or one")
         ->check(CLI::Range(1, 64))
@@ -91,6 +128,7 @@ class RunJob final : public Command {
     DP_RETURN_IF_ERROR(local_ ? CountRanksHere(context.surroundings().machine, spec)
                               : CountRanks(context, spec));
     if (local_) {
+      NameLocalRun(spec);
       auto started = StartLocal(spec, context);
       if (absl::IsCancelled(started.status())) return EndLocal(context);
       DP_ASSIGN_OR_RETURN(cluster, std::move(started));
@@ -101,7 +139,7 @@ class RunJob final : public Command {
     DP_RETURN_IF_ERROR(resume_.Apply(context, spec));
     const absl::StatusOr<int> code = SubmitAndFollow(spec, context);
     if (!absl::IsCancelled(code.status())) return code;
-    return local_ ? EndLocal(context) : Detach(context);
+    return local_ ? StopLocal(*cluster, context) : Detach(context);
   }
 
  private:
@@ -128,7 +166,16 @@ class RunJob final : public Command {
     return context.surroundings().start_local(
         {.workers = workers,
          .slots = slots,
+         .serves_stores = spec.command().store() == "direct",
+         .grace = FromProto(spec.grace()),
          .stop = context.surroundings().interrupts.descriptor()});
+  }
+
+  // The first job of every local coordinator is job 1, so its number does not tell runs apart.
+  static void NameLocalRun(v1::JobSpec& spec) {
+    if (!MeetsAtStore(spec.command())) return;
+    auto& id = (*spec.mutable_env())["TORCHELASTIC_RUN_ID"];
+    if (id.empty()) id = absl::StrFormat("dp-local-%016x", EntropySeed());
   }
 
   // Errors: as CheckLocalTrainer.
@@ -141,18 +188,61 @@ class RunJob final : public Command {
 
   // Errors: Cancelled on Ctrl-C.
   absl::StatusOr<int> SubmitAndFollow(const v1::JobSpec& spec, Context& context) {
-    const InterruptWatch watch(context);
+    LineRules rules;
+    if (spec.has_command()) {
+      DP_ASSIGN_OR_RETURN(rules, LineRulesOf(source_.torchrun(), spec));
+    }
+    const InterruptWatch watch(context, 1);
     DP_ASSIGN_OR_RETURN(v1::Job submitted, SubmitJob(context, spec));
     id_ = submitted.id();
     context.err() << "job " << id_ << " (" << spec.name() << ") submitted" << std::endl;
     if (context.flags().format == Format::kName) context.out() << id_ << std::endl;
     // With another format than text, standard output is for the machine.
     std::ostream& lines = context.flags().format == Format::kTable ? context.out() : context.err();
-    Follower follower(context, id_, lines, local_ ? kLocalPatience : kPatience);
-    DP_ASSIGN_OR_RETURN(v1::Job job, follower.Run());
+    follower_.emplace(context, id_, lines, local_ ? kLocalPatience : kPatience,
+                      SilenceAdvice(SpawnRemedy(spec, ScriptOf(spec.command()))));
+    follower_->Obey(rules, FilesFor(rules, context));
+    return Follow(context);
+  }
+
+  // Where lines go that are not only shown. Without --log-dir the coordinator has them, unless it
+  // ends with the job.
+  std::optional<LineFiles> FilesFor(const LineRules& rules, Context& context) const {
+    const bool wanted = !rules.redirects.empty() || !rules.tee.empty();
+    if (!wanted || (!local_ && rules.log_dir.empty())) return std::nullopt;
+    const std::string name = absl::StrFormat("dp-logs-%016x", EntropySeed());
+    std::error_code none;
+    const auto dir = rules.log_dir.empty() ? std::filesystem::temp_directory_path(none)
+                                           : std::filesystem::path(rules.log_dir);
+    std::optional<LineFiles> files((dir / name).string());
+    context.err() << "dpctl: the ranks' lines go to " << files->dir() << '\n';
+    return files;
+  }
+
+  // The text of the program's script; empty where it is not here.
+  static std::string ScriptOf(const v1::CommandSpec& command) {
+    const std::vector<std::string> argv(command.argv().begin(), command.argv().end());
+    return argv.empty() ? "" : ScriptText(command.working_dir(), argv[ScriptIn(argv)]);
+  }
+
+  // Shows the job from where it was left to its end. Errors: Cancelled on Ctrl-C.
+  absl::StatusOr<int> Follow(Context& context) {
+    DP_ASSIGN_OR_RETURN(v1::Job job, follower_->Run());
     if (!Finished(job.state())) return OutputClosed(context);
-    PrintEnd(job, follower.test_accuracy(), context);
+    PrintEnd(job, follower_->test_accuracy(), context);
     return ExitCodeOf(job);
+  }
+
+  // Cancels the job and shows what its ranks write while they shut down, until the Ctrl-C of this
+  // number. Precondition: follower_. Errors: Cancelled on that Ctrl-C.
+  absl::StatusOr<int> CancelAndFollow(int number, const std::string& next, Context& context) {
+    context.Reconnect();
+    context.coordinator();
+    const InterruptWatch watch(context, number);
+    DP_RETURN_IF_ERROR(CancelJob(context, id_).status());
+    context.err() << "dpctl: job " << id_ << " is being cancelled; Ctrl-C again " << next
+                  << std::endl;
+    return Follow(context);
   }
 
   static void PrintEnd(const v1::Job& job, std::optional<double> accuracy, Context& context) {
@@ -166,6 +256,16 @@ class RunJob final : public Command {
                job.state() == v1::JOB_STATE_SUCCEEDED) {
       context.out() << absl::StrFormat("test_accuracy=%.4f\n", *accuracy);
     }
+  }
+
+  // The job is cancelled, so that its ranks can shut down and their last lines are seen.
+  absl::StatusOr<int> StopLocal(LocalCluster& cluster, Context& context) {
+    if (!follower_) return EndLocal(context);
+    const absl::StatusOr<int> code =
+        CancelAndFollow(2, "kills its ranks without waiting for them", context);
+    if (!absl::IsCancelled(code.status())) return code;
+    cluster.EndAtOnce();
+    return EndLocal(context);
   }
 
   static int EndLocal(Context& context) {
@@ -195,22 +295,27 @@ class RunJob final : public Command {
     context.err() << "dpctl: detached; job " << id_ << " goes on.  re-attach: dpctl logs -f " << id_
                   << "  cancel: dpctl cancel " << id_ << ", or Ctrl-C again now" << std::endl;
     if (!context.surroundings().interrupts.Await(2, kSecondInterrupt)) return kNotFinished;
-    context.Reconnect();
-    DP_RETURN_IF_ERROR(CancelJob(context, id_).status());
-    context.err() << "dpctl: job " << id_ << " is being cancelled\n";
+    const absl::StatusOr<int> code = CancelAndFollow(3, "stops showing its output", context);
+    if (!absl::IsCancelled(code.status())) return code;
+    context.err() << "dpctl: job " << id_ << " is still being cancelled; 'dpctl wait " << id_
+                  << "' waits for its end\n";
     return kCancelled;
   }
 
+  const RunVerb& verb_;
   JobSource source_;
   ResumeFlag resume_;
   bool local_ = false;
-  int workers_ = 0;  // 0: as many as the job names
-  int slots_ = 0;    // 0: as many as the job needs
-  uint64_t id_ = 0;  // 0: not submitted yet
+  int workers_ = 0;                   // 0: as many as the job names
+  int slots_ = 0;                     // 0: as many as the job needs
+  uint64_t id_ = 0;                   // 0: not submitted yet
+  std::optional<Follower> follower_;  // once it is submitted
 };
 
 }  // namespace
 
-std::unique_ptr<Command> MakeRun() { return std::make_unique<RunJob>(); }
+std::unique_ptr<Command> MakeRun() { return std::make_unique<RunJob>(kRun); }
+std::unique_ptr<Command> MakeTorchrun() { return std::make_unique<RunJob>(kTorchrun); }
+std::unique_ptr<Command> MakeLaunch() { return std::make_unique<RunJob>(kLaunch); }
 
 }  // namespace dp::ctl

@@ -155,26 +155,53 @@ TEST_F(RunTest, CtrlCDetachesAndSaysHowToComeBack) {
   EXPECT_TRUE(coordinator_.cancelled.empty());
 }
 
-TEST_F(RunTest, ASecondCtrlCCancels) {
+TEST_F(RunTest, ASecondCtrlCCancelsAndShowsWhatRanksWriteWhileTheyShutDown) {
+  AddLogPage(R"(chunks { generation: 1 rank: 1 stream: LOG_STREAM_STDOUT data: "step 1\n" })");
+  end_ = v1::JOB_STATE_CANCELLED;
   coordinator_.on_idle = [this] {
     interrupts_.Raise();
+    interrupts_.Raise();
+  };
+  coordinator_.on_cancel = [this] {
+    AddLogPage(R"(chunks { generation: 1 rank: 1 stream: LOG_STREAM_STDOUT data: "saved\n" }
+                  finished: true)");
+  };
+  const Result result = Dpctl("run " + file_);
+  EXPECT_EQ(result.code, 103);
+  EXPECT_THAT(coordinator_.cancelled, ElementsAre(1));
+  EXPECT_EQ(result.out, "[1] step 1\n[1] saved\n");
+  EXPECT_THAT(result.err, HasSubstr("dpctl: job 1 is being cancelled; Ctrl-C again stops showing"));
+  EXPECT_THAT(result.err, EndsWith("dpctl: job 1 was cancelled\n"));
+}
+
+TEST_F(RunTest, AThirdCtrlCNoLongerWaitsForTheEnd) {
+  coordinator_.on_idle = [this] {
+    interrupts_.Raise();
+    interrupts_.Raise();
+  };
+  coordinator_.on_cancel = [this] {
+    coordinator_.on_watch = [](v1::Job&) {};  // its ranks take their time
     interrupts_.Raise();
   };
   const Result result = Dpctl("run " + file_);
   EXPECT_EQ(result.code, 103);
   EXPECT_THAT(coordinator_.cancelled, ElementsAre(1));
-  EXPECT_THAT(result.err, EndsWith("dpctl: job 1 is being cancelled\n"));
+  EXPECT_THAT(result.err,
+              EndsWith("dpctl: job 1 is still being cancelled; 'dpctl wait 1' waits for "
+                       "its end\n"));
 }
 
 // Says when it is gone.
 class FakeCluster final : public LocalCluster {
  public:
-  explicit FakeCluster(bool& alive) : alive_(alive) { alive_ = true; }
+  FakeCluster(bool& alive, bool& at_once) : alive_(alive), at_once_(at_once) { alive_ = true; }
   ~FakeCluster() override { alive_ = false; }
   std::string address() const override { return "local:1"; }
+  void EndAtOnce() override { at_once_ = true; }
 
  private:
   bool& alive_;
+  bool& at_once_;
 };
 
 class LocalRunTest : public RunTest {
@@ -182,11 +209,12 @@ class LocalRunTest : public RunTest {
   LocalRunTest() {
     start_local_ = [this](const LocalOptions& options) {
       options_ = options;
-      return std::make_unique<FakeCluster>(alive_);
+      return std::make_unique<FakeCluster>(alive_, ended_at_once_);
     };
   }
   LocalOptions options_;
   bool alive_ = false;
+  bool ended_at_once_ = false;
 };
 
 TEST_F(LocalRunTest, AClusterOfItsOwnHoldsTheJobAndGoes) {
@@ -195,14 +223,35 @@ TEST_F(LocalRunTest, AClusterOfItsOwnHoldsTheJobAndGoes) {
   EXPECT_EQ(address_, "local:1");
   EXPECT_EQ(options_.workers, 2);
   EXPECT_EQ(options_.slots, 2);  // for three ranks
+  EXPECT_EQ(options_.grace, absl::Seconds(30));
   EXPECT_FALSE(alive_);
 }
 
-TEST_F(LocalRunTest, CtrlCEndsTheJobWithItsCluster) {
+TEST_F(LocalRunTest, CtrlCCancelsTheJobAndShowsWhatRanksWriteWhileTheyShutDown) {
+  end_ = v1::JOB_STATE_CANCELLED;
   coordinator_.on_idle = [this] { interrupts_.Raise(); };
+  coordinator_.on_cancel = [this] {
+    EXPECT_TRUE(alive_);
+    AddLogPage(kEnd);
+  };
   const Result result = Dpctl("run --local " + file_);
   EXPECT_EQ(result.code, 103);
+  EXPECT_EQ(result.out, "[1] out\n");
+  EXPECT_THAT(result.err, EndsWith("dpctl: job 1 was cancelled\n"));
+  EXPECT_FALSE(alive_);
+  EXPECT_FALSE(ended_at_once_);
+}
+
+TEST_F(LocalRunTest, ASecondCtrlCEndsTheClusterAtOnce) {
+  coordinator_.on_idle = [this] { interrupts_.Raise(); };  // now, and while it is cancelled
+  coordinator_.on_cancel = [this] {
+    coordinator_.on_watch = [](v1::Job& job) { job.set_state(v1::JOB_STATE_RUNNING); };
+  };
+  const Result result = Dpctl("run --local " + file_);
+  EXPECT_EQ(result.code, 103);
+  EXPECT_THAT(coordinator_.cancelled, ElementsAre(1));
   EXPECT_THAT(result.err, EndsWith("the job ends with its coordinator and workers\n"));
+  EXPECT_TRUE(ended_at_once_);
   EXPECT_FALSE(alive_);
 }
 

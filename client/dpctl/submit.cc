@@ -33,6 +33,10 @@ class Submit final : public Command {
            "  id=$(dpctl submit job.yaml -o name)";
   }
 
+  bool StartsProgram(const std::string& word,
+                     const std::vector<std::string>& before) const override {
+    return source_.StartsProgram(word, before);
+  }
   bool TakeProgram(std::vector<std::string> argv) override {
     return source_.TakeProgram(std::move(argv));
   }
@@ -123,7 +127,7 @@ class Submit final : public Command {
     }
   }
 
-  JobSource source_;
+  JobSource source_{Launching::kDp, /*lines_shown=*/false};
   ResumeFlag resume_;
   bool dry_run_ = false;
   bool explain_ = false;

@@ -121,7 +121,7 @@ hold: false
 singleton: false
 slots: any
 preemptible: false
-grace: 10s
+grace: 30s
 detectWithin: 30s
 )";
 

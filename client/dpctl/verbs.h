@@ -4,7 +4,7 @@
 
 #include "client/dpctl/command.h"
 
-// One function a verb, each in the file of its name.
+// One function a verb, each in the file of its name; torchrun and launch in that of run.
 
 namespace dp::ctl {
 
@@ -15,6 +15,7 @@ std::unique_ptr<Command> MakeDescribe();
 std::unique_ptr<Command> MakeDrain();
 std::unique_ptr<Command> MakeEvents();
 std::unique_ptr<Command> MakeHold();
+std::unique_ptr<Command> MakeLaunch();
 std::unique_ptr<Command> MakeLogs();
 std::unique_ptr<Command> MakePriority();
 std::unique_ptr<Command> MakePs();
@@ -23,6 +24,7 @@ std::unique_ptr<Command> MakeRequeue();
 std::unique_ptr<Command> MakeRun();
 std::unique_ptr<Command> MakeStore();
 std::unique_ptr<Command> MakeSubmit();
+std::unique_ptr<Command> MakeTorchrun();
 std::unique_ptr<Command> MakeUndrain();
 std::unique_ptr<Command> MakeWait();
 std::unique_ptr<Command> MakeWorkers();

@@ -53,7 +53,7 @@ absl::StatusOr<Reply> Coordinator::On(const AskHandover& command, absl::Time) {
   job->handover = {command.reason, command.cause, command.preempted_by, command.leave_by,
                    /*names_checkpoint=*/command.version >= 2};
   Touch({Topic::Kind::kJob, job->id.value()});
-  Touch({Topic::Kind::kWorld, job->id.value()});
+  TouchWorld(job->id);
   TouchWorkers(*job);
   Tell(*job, command.preempted_by.valid() ? "preempted" : "handover", command.reason);
   return Reply();

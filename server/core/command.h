@@ -81,7 +81,8 @@ struct JobSpec {
   // `ranks / nodes` ranks; 0: `nodes` of them.
   int nodes_max = 0;
   Scheduling scheduling = {};
-  // How long its ranks may take to save and leave, once they are asked to.
+  // How long its ranks may take to save and leave, once they are asked to. The value here is that
+  // of a journal record without a grace, and stays: it was the default when those were written.
   absl::Duration grace = absl::Seconds(10);
   bool saves = false;  // its ranks have something to save then
   // Once the processes of all its ranks run, so soon the last of them has joined. Infinite for
@@ -183,6 +184,9 @@ struct RegisterWorker {
   std::string interface = {};  // that has `address`
   std::string process_tracking = {};
   bool trains_on_gpus = false;  // its trainer can use them
+  // Earlier lives that the daemon has proven dead. PredecessorsOf makes a LoseWorker of each; this
+  // command itself ignores them, and the journal does not keep them.
+  std::vector<Incarnation> replaces = {};
 };
 
 // Liveness has given up on one life of a worker.

@@ -64,7 +64,7 @@ Outcome Coordinator::Finish(absl::StatusOr<Reply> reply) {
 void Coordinator::Stamp(const Topic& topic) {
   if (topic.kind == Topic::Kind::kJob) {
     if (Job* job = state_.jobs.Find(JobId(topic.id))) job->version = state_.revision;
-  } else {
+  } else if (topic.kind != Topic::Kind::kWorldState) {  // whose version is kWorld's
     state_.versions[topic] = state_.revision;
   }
 }
@@ -251,7 +251,9 @@ void Coordinator::Moved(const Job& job, const Sight& before) {
     TellMove(job);
     if (now.state == JobState::kStarting || now.state == JobState::kStopping) TouchWorkers(job);
   }
-  if (now.world != before.world || now.members != before.members) {
+  if (now.world != before.world) {
+    TouchWorld(job.id);
+  } else if (now.members != before.members) {
     Touch({Topic::Kind::kWorld, job.id.value()});
   }
   if (now.world == WorldState::kClosed && before.world != WorldState::kClosed) {
@@ -262,6 +264,11 @@ void Coordinator::Moved(const Job& job, const Sight& before) {
   const JobRegistry::Retired retired = state_.jobs.Retire(job.id);
   for (const JobId went_on : retired.went_on) Touch({Topic::Kind::kJob, went_on.value()});
   if (retired.forgotten.has_value()) Forgot(*retired.forgotten);
+}
+
+void Coordinator::TouchWorld(JobId job) {
+  Touch({Topic::Kind::kWorld, job.value()});
+  Touch({Topic::Kind::kWorldState, job.value()});
 }
 
 void Coordinator::Forgot(JobId job) {
@@ -304,10 +311,10 @@ Revision Coordinator::version(const Topic& topic) const {
   return it == state_.versions.end() ? Revision() : it->second;
 }
 
-absl::StatusOr<World> Coordinator::world(JobId id) const {
+absl::StatusOr<World> Coordinator::world(JobId id, MemberTable table) const {
   const Job* found = job(id);
   if (found == nullptr) return UnknownJob(id);
-  World world = WorldOf(*found);
+  World world = WorldOf(*found, table);
   world.version = version({Topic::Kind::kWorld, id.value()});
   return world;
 }

@@ -48,7 +48,7 @@ class Coordinator {
     return state_.jobs.Draft(request, NextRevision(), now);
   }
   // Errors: NotFound unknown job. A job not yet placed has a forming world of generation 0.
-  absl::StatusOr<World> world(JobId id) const;
+  absl::StatusOr<World> world(JobId id, MemberTable table = MemberTable::kWhole) const;
 
   // Null when unknown, or forgotten long after its loss.
   const Worker* worker(WorkerId id) const { return state_.workers.Find(id); }
@@ -138,6 +138,8 @@ class Coordinator {
   void ForgetWorkers();
   void TouchWorker(WorkerId worker);
   void Touch(Topic topic) { touched_.insert(std::move(topic)); }
+  // For changes of a world beyond its members.
+  void TouchWorld(JobId job);
   // Writes the history.
   void Tell(const Job& job, absl::string_view kind, std::string text = "");
   void Tell(const Worker& worker, absl::string_view kind, std::string text = "");

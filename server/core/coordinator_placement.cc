@@ -64,7 +64,7 @@ absl::StatusOr<Reply> Coordinator::On(const PlaceJob& command, absl::Time at) {
   job->store_port = command.store_port;
   if (job->store_port != 0) state_.store_ports.Take(job->store_port, job->id);
   state_.stores.try_emplace(job->id, state_.store_limits, state_.kept_answers);
-  Touch({Topic::Kind::kWorld, job->id.value()});
+  TouchWorld(job->id);
   Moved(*job, before);
   return Reply();
 }

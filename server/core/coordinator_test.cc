@@ -74,6 +74,16 @@ TEST_F(CoordinatorTest, ARankThatEndsWellWithoutJoiningDoesNotLeaveTheOthersWait
   EXPECT_THAT(failure(job).message, HasSubstr("before it joined the world"));
 }
 
+TEST_F(CoordinatorTest, ARankThatEndsWellAfterItsPeersHaveJoinedDoesNotLeaveThemWaiting) {
+  Register("node", 4);
+  const JobId job = SubmitAndPlace(4);
+  Join(job, 0), Join(job, 1), Started(job, 2), Started(job, 3);
+  EXPECT_EQ(state(job), "starting");
+  ExitWith(job, 2, 0);
+  EXPECT_EQ(state(job), "stopping");
+  EXPECT_THAT(failure(job).message, HasSubstr("before it joined the world"));
+}
+
 TEST_F(CoordinatorTest, ACommandRunsOnceEveryRankHasStarted) {
   Register("node", 2);
   const JobId job = SubmitCommandAndPlace(2);

@@ -130,9 +130,7 @@ void StopClock(Job& job, absl::Time at) {
   job.deadline.reset();
 }
 
-// Draws the conclusions from what has become of the ranks.
-void Settle(Job& job, absl::Time at) {
-  StopIfNeverSealed(job, at);
+void SettleState(Job& job, absl::Time at) {
   StopIfHandedOver(job, at);
   if (job.state == JobState::kStarting && job.world.state() == WorldState::kSealed) {
     job.state = JobState::kRunning;
@@ -141,6 +139,20 @@ void Settle(Job& job, absl::Time at) {
   if (job.live()) return;
   StopClock(job, at);
   if (!job.may_retry()) End(job, at);
+}
+
+// Draws the conclusions from what has become of the ranks.
+void Settle(Job& job, absl::Time at) {
+  StopIfNeverSealed(job, at);
+  SettleState(job, at);
+}
+
+// Settle, after a rank has started or joined. If another rank had joined before, the exit of a
+// missing rank has closed the world already. So only the first join looks at all ranks, and n joins
+// take n steps rather than n * n.
+void SettleArrival(Job& job, absl::Time at) {
+  if (job.world.members().size() <= 1) StopIfNeverSealed(job, at);
+  SettleState(job, at);
 }
 
 // A program that knows nothing of worlds has joined as soon as it is known to have run.
@@ -177,7 +189,7 @@ bool RankStarted(Job& job, int rank, int64_t pid, absl::Time at) {
   r.state = std::max(r.state, RankState::kStarted);
   r.pid = pid;
   JoinByRunning(job, rank);
-  Settle(job, at);
+  SettleArrival(job, at);
   return changed;
 }
 
@@ -191,7 +203,7 @@ absl::StatusOr<bool> RankJoined(Job& job, int rank, bool tells_first_step, absl:
   if (!changed) return false;
   r.state = RankState::kJoined;
   job.tells_first_step |= tells_first_step;
-  Settle(job, at);
+  SettleArrival(job, at);
   return true;
 }
 
@@ -330,7 +342,7 @@ bool Expire(Job& job, absl::Time at) {
 
 std::string WhyNotSealed(const Job& job) {
   if (job.world.state() != WorldState::kForming) return "";
-  const std::set<int> missing = job.world.missing();
+  const std::set<int>& missing = job.world.missing();
   std::vector<std::string> named;
   for (const int rank : missing) {
     if (named.size() == kRanksNamedMax) {

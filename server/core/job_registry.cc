@@ -14,15 +14,17 @@ namespace {
 
 absl::Status CheckScheduling(const Scheduling& scheduling) {
   DP_RETURN_IF_ERROR(CheckPriority(scheduling.priority));
+  constexpr size_t kConstraintsMax = kLabelsMax + 1;  // memoryMibPerRank implies one more
   if (scheduling.max_duration > absl::ZeroDuration() &&
       scheduling.grow_after > absl::ZeroDuration() &&
       scheduling.ttl_after_finish >= absl::ZeroDuration() &&
-      scheduling.after.size() <= kDependenciesMax && scheduling.constraints.size() <= kLabelsMax) {
+      scheduling.after.size() <= kDependenciesMax &&
+      scheduling.constraints.size() <= kConstraintsMax) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "a job has a maxDuration and a growAfter above 0, a ttlAfterFinish of 0 or more, at most ",
-      kDependenciesMax, " jobs that it waits for, and ", kLabelsMax, " constraints"));
+      kDependenciesMax, " jobs that it waits for, and ", kConstraintsMax, " constraints"));
 }
 
 absl::Status CheckRequest(const SubmitJob& request) {
@@ -217,6 +219,7 @@ JobRegistry::JobRegistry(Contents contents)
       finished_(std::move(contents.finished)) {
   for (const auto& [id, job] : jobs_) {
     by_request_.emplace(job.request_id, id);
+    spec_bytes_ += job.spec.payload.size();
     if (job.terminal()) {
       expiries_.insert(ExpiryOf(job));
     } else {
@@ -227,14 +230,12 @@ JobRegistry::JobRegistry(Contents contents)
     }
   }
   // Does not compile with another member: one that cannot be derived belongs into Contents.
-  [[maybe_unused]] const auto& [a, b, c, d, e, f, g] = *this;
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h] = *this;
 }
 
 absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& request,
                                                            Revision revision, absl::Time at) {
-  if (const auto it = by_request_.find(request.request_id); it != by_request_.end()) {
-    return Submitted{it->second, false};
-  }
+  if (const auto made = FindRequest(request.request_id)) return Submitted{*made, false};
   DP_ASSIGN_OR_RETURN(Job job, Draft(request, revision, at));
   const JobId id = job.id;
   for (const AwaitedJob& awaited : job.after) {
@@ -242,6 +243,7 @@ absl::StatusOr<JobRegistry::Submitted> JobRegistry::Submit(const SubmitJob& requ
   }
   last_id_ = id.value();
   by_request_.emplace(request.request_id, id);
+  spec_bytes_ += job.spec.payload.size();
   jobs_.emplace(id, std::move(job));
   unfinished_.insert(id);
   return Submitted{id, true};
@@ -319,7 +321,13 @@ void JobRegistry::Forget(JobId id) {
   finished_.erase(std::find(finished_.begin(), finished_.end(), id));
   expiries_.erase(ExpiryOf(jobs_.at(id)));
   by_request_.erase(jobs_.at(id).request_id);
+  spec_bytes_ -= jobs_.at(id).spec.payload.size();
   jobs_.erase(id);
+}
+
+std::optional<JobId> JobRegistry::FindRequest(const std::string& request_id) const {
+  const auto it = by_request_.find(request_id);
+  return it == by_request_.end() ? std::nullopt : std::optional(it->second);
 }
 
 Job* JobRegistry::Find(JobId id) {

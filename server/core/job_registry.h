@@ -59,6 +59,10 @@ class JobRegistry {
   };
   // Says that a job has become terminal.
   Retired Retire(JobId id);
+  // The job that an earlier command with this request id has made.
+  std::optional<JobId> FindRequest(const std::string& request_id) const;
+  // Bytes of the specs of all jobs on record.
+  uint64_t spec_bytes() const { return spec_bytes_; }
   // Drops the record of a job that is terminal.
   void Forget(JobId id);
 
@@ -90,6 +94,7 @@ class JobRegistry {
   std::deque<JobId> finished_;  // in the order in which they finished
   std::set<JobId> unfinished_;
   std::set<std::pair<absl::Time, JobId>> expiries_;
+  uint64_t spec_bytes_ = 0;
   // By a job that is not over, those that wait for its end; some of them may be over.
   std::map<JobId, std::set<JobId>> awaiting_;
 };

@@ -14,7 +14,9 @@ namespace {
 
 std::set<WorkerId> Listed(const Coordinator& coordinator) {
   std::set<WorkerId> listed;
-  for (const Worker* worker : coordinator.workers()) listed.insert(worker->id);
+  for (const auto& [id, worker] : coordinator.state().workers.by_id()) {
+    listed.insert(listed.end(), id);
+  }
   return listed;
 }
 

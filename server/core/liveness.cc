@@ -6,6 +6,12 @@
 #include "absl/strings/str_cat.h"
 
 namespace dp::core {
+namespace {
+
+// A lease has run out once more than its term has passed.
+constexpr absl::Duration kPast = absl::Milliseconds(1);
+
+}  // namespace
 
 Liveness::Liveness(absl::Duration lease) : lease_(lease), shortest_(lease) {}
 
@@ -78,10 +84,11 @@ std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
   if (stood_still) awake_since_ = now;
   looked_at_ = now;
   shortest_ = lease_;
+  next_due_ = absl::InfiniteFuture();
   std::vector<LoseWorker> overdue;
   for (auto& [worker, heard] : heard_) {
     if (heard.watched && stood_still) heard.at = std::max(heard.at, now);
-    if (heard.watched) shortest_ = std::min(shortest_, heard.term);
+    if (heard.watched) NoteTerm(heard, now);
     if (const auto verdict = Verdict(worker, heard, now)) overdue.push_back(*verdict);
   }
   const bool held = std::exchange(held_back_, 0) > 0;
@@ -97,6 +104,13 @@ std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
   });
   if (most && overdue.empty()) held_back_ = CountSilent(now);
   return overdue;
+}
+
+void Liveness::NoteTerm(const Heard& heard, absl::Time now) {
+  shortest_ = std::min(shortest_, heard.term);
+  // A verdict that is held back is looked at again in its turn.
+  const absl::Time over = heard.at + heard.term + kPast;
+  if (over > now) next_due_ = std::min(next_due_, over);
 }
 
 void Liveness::Excuse(absl::Time now) {

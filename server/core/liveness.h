@@ -85,6 +85,9 @@ class Liveness {
   absl::Duration lease(WorkerId worker) const;
   // Of all, as of the last Overdue.
   absl::Duration shortest() const { return shortest_; }
+  // When the next lease will have run out, as of the last Overdue: heartbeats alone do not make the
+  // owner look.
+  absl::Time next_due() const { return next_due_; }
 
  private:
   struct Heard {
@@ -98,6 +101,7 @@ class Liveness {
     bool counts() const { return watched && !leaving; }
   };
 
+  void NoteTerm(const Heard& heard, absl::Time now);
   // A crowd that was held back comes again, one after the other: who is still silent gets as much
   // time as after a restart.
   void Excuse(absl::Time now);
@@ -114,6 +118,7 @@ class Liveness {
 
   const absl::Duration lease_;
   absl::Duration shortest_;
+  absl::Time next_due_ = absl::InfiniteFuture();
   std::map<WorkerId, Heard> heard_;
   std::optional<absl::Time> looked_at_;
   absl::Time awake_since_ = absl::InfinitePast();

@@ -38,6 +38,19 @@ TEST_F(LivenessTest, AWorkerIsOverdueWhenItsLeaseHasRunOut) {
   EXPECT_EQ(overdue[0].reason, "no heartbeat for 6s");
 }
 
+TEST_F(LivenessTest, SaysWhenTheNextLeaseWillHaveRunOut) {
+  EXPECT_EQ(liveness_.next_due(), absl::InfiniteFuture());
+  liveness_.Hear(a_, Incarnation(7), now_);
+  const absl::Time over = now_ + absl::Seconds(5);
+  After(absl::Seconds(3));
+  liveness_.Hear(b_, Incarnation(8), now_);
+  After(absl::Seconds(1));
+  EXPECT_GT(liveness_.next_due(), over);
+  EXPECT_LE(liveness_.next_due(), over + absl::Milliseconds(10));
+  EXPECT_THAT(liveness_.Overdue(liveness_.next_due()), SizeIs(1));
+  EXPECT_GT(liveness_.next_due(), over + absl::Milliseconds(10));  // of the other worker
+}
+
 TEST_F(LivenessTest, AHeartbeatExtendsTheLease) {
   liveness_.Hear(a_, Incarnation(7), now_);
   liveness_.Hear(b_, Incarnation(8), now_);

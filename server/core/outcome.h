@@ -28,6 +28,9 @@ struct Topic {
     // those who wait.
     kStoreElement,
     kStoreTaken,  // an element has left it: told once for each
+    // A world is placed, sealed, closed or asked to hand over. It shares kWorld's version, but does
+    // not change when a rank joins: n ranks that wait are not woken n times each.
+    kWorldState,
   };
   Kind kind = Kind::kJob;
   uint64_t id = 0;       // job or worker; 0 for lists

@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/no_memory_limit.h"
 #include "server/core/job.h"
 
 namespace dp::core {
@@ -80,6 +81,22 @@ std::string WithoutTrainer(const SlotNeed& need, const SlotSupply& supply) {
   return absl::StrCat("; no trainer uses the GPUs of ", absl::StrJoin(names, ", "),
                       ": 'dpctl workers --gpus' says why, and 'train.device: auto' would train on "
                       "CPUs");
+}
+
+// Names the workers that only the job's memoryMibPerRank keeps out.
+std::string WithoutMemoryLimit(const SlotNeed& need, const SlotSupply& supply) {
+  const LabelConstraint limited{LabelConstraint::How::kAbsent, kNoMemoryLimit, ""};
+  SlotNeed unlimited = need;
+  if (std::erase(unlimited.constraints, limited) == 0) return "";
+  std::vector<std::string> names;
+  for (const WorkerSlots* worker : supply.Eligible(unlimited)) {
+    if (!Satisfies(worker->labels, limited) && names.size() < kBlockersMax) {
+      names.push_back(worker->name);
+    }
+  }
+  if (names.empty()) return "";
+  return absl::StrCat("; ", absl::StrJoin(names, ", "), " cannot limit memory: let the daemon have",
+                      " memory cgroups (Delegate=yes), or submit without memoryMibPerRank");
 }
 
 std::string Missing(const SlotNeed& need, const Count& count) {
@@ -186,7 +203,8 @@ std::vector<PendingReason> WhyNoSlots(const SlotNeed& need, const SlotSupply& su
     reasons.push_back(WhyDrained(need, supply));
   } else {
     reasons.push_back(
-        {Code::kUnsatisfiable, absl::StrCat(Missing(need, count), WithoutTrainer(need, supply))});
+        {Code::kUnsatisfiable, absl::StrCat(Missing(need, count), WithoutTrainer(need, supply),
+                                            WithoutMemoryLimit(need, supply))});
   }
   return reasons;
 }

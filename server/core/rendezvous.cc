@@ -7,13 +7,19 @@
 
 namespace dp::core {
 
-Rendezvous::Rendezvous(int size) : size_(size) { DP_CHECK(size > 0); }
+Rendezvous::Rendezvous(int size) : Rendezvous(WorldState::kForming, size, {}, "") {
+  DP_CHECK(size > 0);
+}
 
 Rendezvous::Rendezvous(WorldState state, int size, std::set<int> members,
                        std::string closing_reason)
     : state_(state), size_(size), joined_(std::move(members)), reason_(std::move(closing_reason)) {
-  // Does not compile with another member: it is an argument then, and a part of snapshots.
-  [[maybe_unused]] const auto& [a, b, c, d] = *this;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!joined(rank)) missing_.insert(missing_.end(), rank);
+  }
+  // Does not compile with another member: one that cannot be derived is an argument, and a part of
+  // snapshots.
+  [[maybe_unused]] const auto& [a, b, c, d, e] = *this;
 }
 
 absl::StatusOr<bool> Rendezvous::Join(int rank) {
@@ -25,6 +31,7 @@ absl::StatusOr<bool> Rendezvous::Join(int rank) {
     return absl::FailedPreconditionError(absl::StrCat("the world is closed: ", reason_));
   }
   if (!joined_.insert(rank).second) return false;
+  missing_.erase(rank);
   if (joined_.size() == static_cast<size_t>(size_)) state_ = WorldState::kSealed;
   return true;
 }
@@ -33,14 +40,6 @@ void Rendezvous::Close(std::string reason) {
   if (state_ == WorldState::kClosed) return;
   state_ = WorldState::kClosed;
   reason_ = std::move(reason);
-}
-
-std::set<int> Rendezvous::missing() const {
-  std::set<int> missing;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (!joined(rank)) missing.insert(missing.end(), rank);
-  }
-  return missing;
 }
 
 }  // namespace dp::core

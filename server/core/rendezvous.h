@@ -29,8 +29,9 @@ class Rendezvous {
   WorldState state() const { return state_; }
   int size() const { return size_; }
   bool joined(int rank) const { return joined_.count(rank) > 0; }
+  // Each rank is in one of these.
   const std::set<int>& members() const { return joined_; }
-  std::set<int> missing() const;
+  const std::set<int>& missing() const { return missing_; }
   // Why it was closed; empty before.
   const std::string& closing_reason() const { return reason_; }
 
@@ -38,6 +39,7 @@ class Rendezvous {
   WorldState state_ = WorldState::kForming;
   int size_ = 0;
   std::set<int> joined_;
+  std::set<int> missing_;  // kept, because each join asks for it and a world may have 10,000 ranks
   std::string reason_;
 };
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace dp::core {
 namespace {
 
@@ -15,6 +17,17 @@ TEST(RendezvousTest, TheLastRankSealsTheWorld) {
   EXPECT_EQ(world.state(), WorldState::kForming);
   EXPECT_TRUE(*world.Join(0));
   EXPECT_EQ(world.state(), WorldState::kSealed);
+}
+
+TEST(RendezvousTest, EachRankIsAMemberOrMissing) {
+  Rendezvous world(3);
+  EXPECT_THAT(world.missing(), ElementsAre(0, 1, 2));
+  EXPECT_TRUE(*world.Join(1));
+  const Rendezvous restored(world.state(), world.size(), world.members(), "");
+  for (const Rendezvous* each : {&std::as_const(world), &restored}) {
+    EXPECT_THAT(each->members(), ElementsAre(1));
+    EXPECT_THAT(each->missing(), ElementsAre(0, 2));
+  }
 }
 
 TEST(RendezvousTest, JoiningTwiceChangesNothing) {

@@ -51,6 +51,18 @@ class RestartTest : public CoordinatorFixture {
   uint64_t generation(JobId job) const { return coordinator_.job(job)->generation.value(); }
 };
 
+TEST_F(RestartTest, WhoWasSuspectedOrSpokeInOneGenerationDidNotInTheNext) {
+  Register("node", 3);
+  const JobId job = Run(3);
+  Apply(AccusePeers{Key(job, 0), {1, 2}, "ranks 1, 2 did not arrive"});
+  Restart(job);
+  JoinAll(job);
+  Apply(AccusePeers{Key(job, 2), {0, 1}, "ranks 0, 1 did not arrive"});
+  EXPECT_EQ(state(job), "running");
+  Apply(AccusePeers{Key(job, 1), {}, "rank 2 went away"});
+  EXPECT_EQ(failure(job).rank, 0);
+}
+
 TEST_F(RestartTest, ARestartIsTheNextGenerationOnTheSamePlaces) {
   Register("a", 2), Register("b", 2);
   const JobId job = Run(3);

@@ -1,12 +1,38 @@
 #include "server/core/verdicts.h"
 
+#include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "server/core/due_jobs.h"
 #include "server/core/handovers.h"
 #include "server/core/retry_policy.h"
 
 namespace dp::core {
+namespace {
+
+using Kind = Topic::Kind;
+
+bool Assembles(const Action& action) {
+  const auto* report = std::get_if<ReportRank>(&action);
+  return std::holds_alternative<JoinWorld>(action) ||
+         (report != nullptr && report->what == ReportRank::What::kStarted);
+}
+
+bool Concerns(const Topic& topic) {
+  return topic.kind == Kind::kJob || topic.kind == Kind::kJobList || topic.kind == Kind::kWorkers ||
+         topic.kind == Kind::kAssignment;
+}
+
+}  // namespace
+
+Look LookAfter(const Action& action, const Outcome& outcome) {
+  if (std::none_of(outcome.changed.begin(), outcome.changed.end(), Concerns)) return Look::kNever;
+  // The list of jobs changes with the state of a job, as when its world is sealed.
+  const bool moved = std::any_of(outcome.changed.begin(), outcome.changed.end(),
+                                 [](const Topic& topic) { return topic.kind == Kind::kJobList; });
+  return Assembles(action) && !moved ? Look::kSoon : Look::kAtOnce;
+}
 
 Placement ApplyVerdicts(const Coordinator& coordinator, const Liveness& liveness,
                         LateRanks& late_ranks, const PlacementPolicy& policy, absl::Time now,

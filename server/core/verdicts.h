@@ -10,6 +10,13 @@
 
 namespace dp::core {
 
+// How soon the policies must look at what a command did.
+enum class Look { kNever, kSoon, kAtOnce };
+// kSoon: a rank has started or joined, and its world still forms. Of the policies only LateRanks
+// asks for that, and it counts in seconds; a look at all jobs and workers for each of 10,000 joins
+// would take longer than the joins.
+Look LookAfter(const Action& action, const Outcome& outcome);
+
 // Asks the policies about ranks and jobs, one after another, and hands each verdict to `apply`,
 // which applies it to `coordinator` before it returns: each is decided on what those before it have
 // left. First whose time is over, of ranks and of jobs, then who leaves a drained worker, then who

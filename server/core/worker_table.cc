@@ -72,8 +72,7 @@ absl::StatusOr<WorkerTable::Registered> WorkerTable::Register(const RegisterWork
   }
   if (lost_lives_.count(request.incarnation) > 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("incarnation ", request.incarnation.ToString(),
-                     " was declared lost; stop its ranks and register with a new incarnation"));
+        "this incarnation was declared lost; stop its ranks and register with a new one");
   }
   Worker& worker = Named(request.name.empty() ? FreeName(request.host) : request.name);
   if (worker.ready() && worker.incarnation.valid()) {
@@ -169,6 +168,11 @@ const Worker* WorkerTable::Find(WorkerId id) const {
   return it == workers_.end() ? nullptr : &it->second;
 }
 
+const Worker* WorkerTable::FindLife(Incarnation incarnation) const {
+  const auto it = by_incarnation_.find(incarnation);
+  return it == by_incarnation_.end() ? nullptr : Find(it->second);
+}
+
 absl::StatusOr<WorkerId> WorkerTable::IdOf(const std::string& name) const {
   if (const auto it = by_name_.find(name); it != by_name_.end()) return it->second;
   return absl::NotFoundError(
@@ -186,9 +190,11 @@ absl::Status WorkerTable::Check(WorkerId id, Incarnation incarnation) const {
                                                       "; stop its ranks and register anew"));
   }
   if (worker->incarnation == incarnation) return absl::OkStatus();
+  // Never names an incarnation: whoever knows the current one can act as this worker.
   return absl::FailedPreconditionError(
-      absl::StrCat("worker ", worker->name, ": incarnation ", incarnation.ToString(),
-                   " is stale, current is ", worker->incarnation.ToString(), "; stop its ranks"));
+      absl::StrCat("worker ", worker->name,
+                   ": the incarnation is stale, another one is registered; stop its ranks and "
+                   "register anew"));
 }
 
 std::vector<const Worker*> WorkerTable::workers() const {

@@ -69,12 +69,15 @@ class WorkerTable {
 
   // Null when unknown.
   const Worker* Find(WorkerId id) const;
+  // The ready worker with this current life; null when there is none.
+  const Worker* FindLife(Incarnation incarnation) const;
   // Errors: NotFound.
   absl::StatusOr<WorkerId> IdOf(const std::string& name) const;
   // Errors: NotFound unknown; FailedPrecondition lost, or another life has taken over.
   absl::Status Check(WorkerId id, Incarnation incarnation) const;
   // By name, in natural order.
   std::vector<const Worker*> workers() const;
+  const std::map<WorkerId, Worker>& by_id() const { return workers_; }
   uint64_t last_id() const { return last_id_; }
   // The oldest first.
   const std::deque<Incarnation>& lost_lives() const { return lost_lives_in_order_; }

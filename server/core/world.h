@@ -15,18 +15,28 @@ struct Member {
   std::string address;  // of the worker, as registered
 };
 
+// Whether a World lists its members. A list for each of n ranks is n * n entries in all.
+enum class MemberTable { kWhole, kNone };
+
 // A job's world as its ranks see it.
 struct World {
   Revision version;
   Generation generation;  // not valid before the first placement
   WorldState state = WorldState::kForming;
   int size = 0;
-  std::vector<Member> members;  // those that have joined, by rank
+  std::vector<Member> members;  // those that have joined, by rank; empty with MemberTable::kNone
   std::string reason;           // why it is not sealed, or why it was closed
   std::string handover;         // why its ranks are asked to save and leave; empty when not
 };
 
 // Without the version.
-World WorldOf(const Job& job);
+World WorldOf(const Job& job, MemberTable table = MemberTable::kWhole);
+
+// The rank of the current generation as its peers see it, whether or not it has joined.
+Member MemberOf(const Job& job, int rank);
+
+// Whether a rank of `generation` can act on the job's world: it is sealed or closed, or a later
+// generation has begun. A rank in a forming world does nothing when a peer joins.
+bool ConcernsItsRanks(const Job& job, Generation generation);
 
 }  // namespace dp::core

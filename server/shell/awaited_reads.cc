@@ -105,7 +105,7 @@ std::vector<StoreResult> AwaitedReads::Results(const KeyValues& store) const {
 }
 
 std::vector<core::Topic> StoreTopics(JobId job, absl::Span<const StoreOperation> reads) {
-  std::vector<core::Topic> topics{{.kind = Kind::kWorld, .id = job.value()}};
+  std::vector<core::Topic> topics{{.kind = Kind::kWorldState, .id = job.value()}};
   for (const StoreOperation& read : reads) {
     for (const std::string& name : NamesOf(read)) {
       if (DependsOnValue(read)) topics.push_back({Kind::kStoreKey, job.value(), name});

@@ -101,7 +101,7 @@ TEST(StoreTopicsTest, AWaitDependsOnTheWorldAndOnWhatItsReadsLookAt) {
                                              StoreQueueLength{"q"}};
   EXPECT_THAT(StoreTopics(JobId(7), reads),
               ::testing::ElementsAre(
-                  Topic{Topic::Kind::kWorld, 7}, Topic{Topic::Kind::kStoreKey, 7, "k"},
+                  Topic{Topic::Kind::kWorldState, 7}, Topic{Topic::Kind::kStoreKey, 7, "k"},
                   Topic{Topic::Kind::kStoreKey, 7, "c"}, Topic{Topic::Kind::kStoreElement, 7, "c"},
                   Topic{Topic::Kind::kStoreElement, 7, "q"}));
 }

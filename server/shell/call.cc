@@ -34,7 +34,7 @@ class WaitingCall final : public grpc::ServerUnaryReactor {
     if (wake == Waiters::Wake::kChanged || wake == Waiters::Wake::kDeadline) {
       status = answer_(view, wake == Waiters::Wake::kDeadline);
     } else {
-      status = EndOfWait(wake);
+      status = EndOfWait(wake, view.failure);
     }
     if (status) Finish(ToGrpc(*status));
     return status.has_value();
@@ -89,12 +89,12 @@ void FinishOnError(grpc::ServerUnaryReactor* call, const absl::Status& status) {
   if (!status.ok()) call->Finish(ToGrpc(status));
 }
 
-absl::Status EndOfWait(Waiters::Wake wake) {
+absl::Status EndOfWait(Waiters::Wake wake, const absl::Status& failure) {
   switch (wake) {
     case Waiters::Wake::kCancelled:
       return absl::CancelledError("the client went away");
     case Waiters::Wake::kStopping:
-      return absl::UnavailableError("the coordinator is stopping");
+      return Driver::Ended(failure);
     case Waiters::Wake::kRefused:
       return absl::UnavailableError("too many calls wait already; try again later");
     case Waiters::Wake::kChanged:

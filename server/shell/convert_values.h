@@ -29,6 +29,11 @@ core::Exit FromProto(const v1::Exit& exit);
 v1::ResponseHeader HeaderOf(const View& view);
 
 template <typename Response>
+void SetHeader(Epoch epoch, Revision revision, Response* response) {
+  response->mutable_header()->set_epoch(epoch.value());
+  response->mutable_header()->set_revision(revision.value());
+}
+template <typename Response>
 void SetHeader(const View& view, Response* response) {
   *response->mutable_header() = HeaderOf(view);
 }

@@ -86,7 +86,7 @@ v1::Waiter StoreWaiter(const BlockedCall& call, const std::vector<Unmet>& unmet,
 // Each rank that has joined a world which still forms waits for the others.
 void FillRendezvous(const core::Job& job, const View& view, v1::ListWaitersResponse* response) {
   if (job.world.state() != core::WorldState::kForming) return;
-  const std::set<int> missing = job.world.missing();
+  const std::set<int>& missing = job.world.missing();
   for (const int rank : job.world.members()) {
     v1::Waiter& waiter = *response->add_waiters();
     waiter.set_kind(v1::Waiter::KIND_RENDEZVOUS);

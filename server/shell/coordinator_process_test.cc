@@ -175,22 +175,29 @@ TEST_F(CoordinatorProcessTest, ATakenPortIsRefusedByName) {
   EXPECT_THAT(ended.error, HasSubstr("cannot listen on " + process_->address()));
 }
 
-TEST_F(CoordinatorProcessTest, AnAddressOfAnotherHostIsBadUsageAndTheJournalIsNotTouched) {
+// Exit code 1, after which a service manager tries again: the network may come up later.
+TEST_F(CoordinatorProcessTest, AnAddressThatThisHostDoesNotHaveYetIsNoBadUsageAndLeavesTheJournal) {
   const std::filesystem::path data = scratch_.path() / "data";
-  for (const char* flag : {"--listen", "--tcpstore-listen"}) {
-    const auto ended = RunToEnd({flag, "192.0.2.1:0", "--insecure", "--data-dir", data.string()});
-    EXPECT_EQ(ended.exit_code, 2);
+  const std::vector<std::string> others[] = {
+      {"--listen", "192.0.2.1:0"},
+      {"--tcpstore-listen", "192.0.2.1:0", "--listen", "127.0.0.1:0"},
+  };
+  for (std::vector<std::string> arguments : others) {
+    const std::string flag = arguments[0];
+    arguments.insert(arguments.end(), {"--insecure", "--data-dir", data.string()});
+    const auto ended = RunToEnd(arguments);
+    EXPECT_EQ(ended.exit_code, 1);
     EXPECT_THAT(ended.error, HasSubstr("cannot listen on 192.0.2.1:0: this host has no such"));
     EXPECT_THAT(ended.error, HasSubstr(flag));
   }
   EXPECT_FALSE(std::filesystem::exists(data));
 }
 
-TEST_F(CoordinatorProcessTest, ANameThatIsNobodysIsBadUsageAtTheStart) {
+TEST_F(CoordinatorProcessTest, ANameThatDoesNotResolveYetIsNoBadUsage) {
   // No name server has to be asked of this one.
   const auto ended = RunToEnd({"--listen", "127.0.0.1:0", "--tcpstore-listen", "no..host:0",
                                "--insecure", "--data-dir", (scratch_.path() / "data").string()});
-  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(ended.error, HasSubstr("cannot listen on no..host:0"));
   EXPECT_THAT(ended.error, HasSubstr("--tcpstore-listen"));
 }
@@ -205,8 +212,8 @@ TEST_F(CoordinatorProcessTest, ALostJournalIsRefusedAndTheLogsStay) {
   const std::vector<std::string> start = {"--listen", "127.0.0.1:0", "--data-dir", data.string()};
   auto ended = RunToEnd(start);
   EXPECT_EQ(ended.exit_code, 1);
-  EXPECT_THAT(ended.error, HasSubstr("journal.sqlite is empty, but journal.sqlite-wal and logs of "
-                                     "1 job are there"));
+  EXPECT_THAT(ended.error, HasSubstr("journal.sqlite is empty, but journal.sqlite-wal and "
+                                     "journal.sqlite-mark and logs of 1 job are there"));
   EXPECT_EQ(std::filesystem::file_size(data / "journal.sqlite-wal"), wal_bytes);
   std::filesystem::remove(data / "journal.sqlite");
   std::filesystem::remove(data / "journal.sqlite-wal");
@@ -214,6 +221,28 @@ TEST_F(CoordinatorProcessTest, ALostJournalIsRefusedAndTheLogsStay) {
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(ended.error, HasSubstr("restore the directory from a backup"));
   EXPECT_FALSE(std::filesystem::is_empty(data / "logs" / std::to_string(job_)));
+}
+
+TEST_F(CoordinatorProcessTest, AJournalWithoutItsWalIsRefusedUntilTheLossIsAccepted) {
+  Start();
+  RunAJob();
+  process_->Kill(SIGKILL);
+  const std::filesystem::path data = scratch_.path() / "data";
+  std::filesystem::remove(data / "journal.sqlite-wal");
+  std::vector<std::string> start = {"--listen", "127.0.0.1:0", "--data-dir", data.string()};
+  const auto ended = RunToEnd(start);
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.error, HasSubstr("acknowledged commands are missing (1 to "));
+  EXPECT_THAT(ended.error, HasSubstr("journal.sqlite-wal is missing; nothing was changed"));
+  start.push_back("--accept-data-loss");
+  process_ = std::make_unique<CoordinatorProcess>(start);
+  client_ = std::make_unique<ClusterClient>(process_->address());
+  EXPECT_EQ(client_->GetJob(job_).status.error_code(), grpc::StatusCode::NOT_FOUND);
+  // The next job has the number of the one that was lost, but not its logs.
+  EXPECT_TRUE(std::filesystem::exists(data / "lost-logs" / std::to_string(job_)));
+  RunAJob();
+  KillAndRestart();
+  EXPECT_EQ(client_->ReadLogs(job_, absl::ZeroDuration())->chunks(0).data(), "line\n");
 }
 
 TEST_F(CoordinatorProcessTest, AJournalThatIsNoneIsRefused) {

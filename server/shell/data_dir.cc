@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <iterator>
+#include <limits>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/log.h"
 #include "base/status.h"
 
 namespace dp::server {
@@ -35,7 +37,7 @@ std::string Holder(int lock_fd) {
 
 }  // namespace
 
-absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path) {
+absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path, bool accept_data_loss) {
   std::error_code error;
   std::filesystem::create_directories(path / "logs", error);
   if (error) return NotWritable(path, error.message());
@@ -47,12 +49,13 @@ absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path) {
         absl::StrCat("data directory ", path.string(), " is in use by ", Holder(held.get()),
                      "; stop it or choose another directory with --data-dir"));
   }
+  // Over what is there, so that a full disk has room for it; without it, all is well too.
   const std::string pid = absl::StrCat(getpid(), "\n");
-  if (ftruncate(held.get(), 0) != 0 || pwrite(held.get(), pid.data(), pid.size(), 0) < 0) {
-    return NotWritable(path, std::generic_category().message(errno));
-  }
+  const bool named = pwrite(held.get(), pid.data(), pid.size(), 0) >= 0 &&
+                     ftruncate(held.get(), static_cast<off_t>(pid.size())) == 0;
+  if (!named && errno != ENOSPC) return NotWritable(path, std::generic_category().message(errno));
   DataDir dir(path, std::move(held));
-  DP_RETURN_IF_ERROR(dir.CheckJournalIsThere());
+  if (!accept_data_loss) DP_RETURN_IF_ERROR(dir.CheckJournalIsThere());
   return dir;
 }
 
@@ -72,18 +75,50 @@ absl::Status DataDir::CheckJournalIsThere() const {
     return absl::OkStatus();
   }
   if (error) return NotWritable(path_ / kJournal, error.message());
-  const std::string wal = absl::StrCat(kJournal, "-wal");
   std::vector<std::string> left;
-  if (std::filesystem::exists(path_ / wal, error)) left.push_back(wal);
+  for (const char* suffix : {"-wal", "-mark"}) {
+    const std::string file = absl::StrCat(kJournal, suffix);
+    if (std::filesystem::exists(path_ / file, error)) left.push_back(file);
+  }
   const auto logged = std::distance(std::filesystem::directory_iterator(logs(), error), {});
   if (logged > 0) left.push_back(absl::StrCat("logs of ", logged, logged == 1 ? " job" : " jobs"));
   if (error) return NotWritable(path_, error.message());
   if (left.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "data directory ", path_.string(), ": ", kJournal, exists ? " is empty" : " is missing",
-      ", but ", absl::StrJoin(left, " and "), logged > 0 ? " are" : " is",
-      " there, and nothing was changed; restore the directory from a backup, or start with an "
-      "empty one by --data-dir"));
+      ", but ", absl::StrJoin(left, " and "), logged > 0 || left.size() > 1 ? " are" : " is",
+      " there, and nothing was changed; restore the directory from a backup, start with an empty "
+      "one by --data-dir, or with --accept-data-loss to go on without what was in it"));
+}
+
+absl::Status DataDir::SetLogsAside(const std::vector<JobId>& jobs) const {
+  const std::filesystem::path aside = path_ / "lost-logs";
+  std::error_code error;
+  std::filesystem::create_directory(aside, error);
+  for (const JobId job : jobs) {
+    const std::filesystem::path from = logs() / job.ToString();
+    if (!error) std::filesystem::rename(from, aside / job.ToString(), error);
+    if (error) {
+      return absl::InternalError(absl::StrCat("logs of a lost job, ", from.string(),
+                                              ", cannot be moved to ", aside.string(), ": ",
+                                              error.message(), "; move them away"));
+    }
+    Log(Severity::kWarning, "logs_set_aside",
+        {{"job", job.value()}, {"folder", (aside / job.ToString()).string()}});
+  }
+  return absl::OkStatus();
+}
+
+uint64_t DataDir::disk_bytes() const {
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(path_, error);
+  return error ? std::numeric_limits<uint64_t>::max() : space.capacity;
+}
+
+uint64_t DataDir::disk_available() const {
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(path_, error);
+  return error ? std::numeric_limits<uint64_t>::max() : space.available;
 }
 
 absl::Status DataDir::Sync() const {

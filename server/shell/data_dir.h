@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/file_descriptor.h"
+#include "base/id.h"
 
 namespace dp::server {
 
@@ -16,14 +19,24 @@ class DataDir {
  public:
   // Creates the directory where it is missing.
   // Errors: FailedPrecondition another process holds it, or it has lost its journal: there is none,
-  // or an empty one, beside a write-ahead log or logs of jobs; nothing is changed then.
-  // PermissionDenied it cannot be written.
-  static absl::StatusOr<DataDir> Open(const std::filesystem::path& path);
+  // or an empty one, beside a write-ahead log, a mark or logs of jobs; nothing is changed then.
+  // With `accept_data_loss` that is no error. PermissionDenied it cannot be written.
+  static absl::StatusOr<DataDir> Open(const std::filesystem::path& path,
+                                      bool accept_data_loss = false);
 
   // Makes the names of the files in it durable, and its own. Errors: Internal.
   absl::Status Sync() const;
 
+  // Moves the logs of these jobs, which the journal does not know, to `lost-logs`, and logs it.
+  // Errors: Internal names the folder.
+  absl::Status SetLogsAside(const std::vector<JobId>& jobs) const;
+
   std::string journal_file() const { return (path_ / kJournal).string(); }
+  std::string ballast_file() const { return (path_ / "ballast").string(); }
+  // Of the file system: its size, and what may still be written. As much as there
+  // can be, where it does not say.
+  uint64_t disk_bytes() const;
+  uint64_t disk_available() const;
   std::filesystem::path logs() const { return path_ / "logs"; }
 
  private:

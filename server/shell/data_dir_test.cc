@@ -41,6 +41,8 @@ void ExpectRefused(const std::filesystem::path& path, const std::string& reason)
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr(path.string() + ": " + reason));
   EXPECT_THAT(std::string(status.message()), HasSubstr("restore the directory from a backup"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--accept-data-loss"));
+  EXPECT_TRUE(DataDir::Open(path, /*accept_data_loss=*/true).ok());
 }
 
 TEST(DataDirTest, AJournalThatIsNoFileIsRefusedAndNothingElseIsBlamed) {
@@ -70,6 +72,28 @@ TEST(DataDirTest, LogsWithoutAJournalAreRefusedAndStay) {
   ExpectRefused(scratch.path(), "journal.sqlite is missing, but logs of 2 jobs are there");
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "logs" / "2"));
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "journal.sqlite"));
+}
+
+TEST(DataDirTest, AMarkWithoutItsJournalIsRefused) {
+  const ScratchDir scratch;
+  std::ofstream(scratch.path() / "journal.sqlite-mark") << "mark";
+  ExpectRefused(scratch.path(), "journal.sqlite is missing, but journal.sqlite-mark is there");
+}
+
+TEST(DataDirTest, LogsOfLostJobsAreMovedAsideAndNeverOverOthers) {
+  const ScratchDir scratch;
+  const auto dir = DataDir::Open(scratch.path());
+  ASSERT_TRUE(dir.ok()) << dir.status();
+  for (const char* job : {"7", "8"}) {
+    std::filesystem::create_directories(dir->logs() / job / "1");
+  }
+  ASSERT_TRUE(dir->SetLogsAside({JobId(8)}).ok());
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "lost-logs" / "8" / "1"));
+  EXPECT_TRUE(std::filesystem::exists(dir->logs() / "7"));
+  EXPECT_FALSE(std::filesystem::exists(dir->logs() / "8"));
+  std::filesystem::create_directories(dir->logs() / "8" / "2");
+  EXPECT_EQ(dir->SetLogsAside({JobId(8)}).code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(std::filesystem::exists(dir->logs() / "8" / "2"));
 }
 
 TEST(DataDirTest, APathThatIsNoDirectoryIsRefusedByName) {

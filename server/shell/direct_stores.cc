@@ -66,11 +66,13 @@ struct DirectStores::Outlook {
 };
 
 DirectStores::DirectStores(Driver& driver, DirectPorts& ports, StoreCallers& callers,
-                           const KeyValueLimits& limits, absl::Duration try_again)
+                           const KeyValueLimits& limits, wire::MessageMemory& memory,
+                           absl::Duration try_again)
     : driver_(driver),
       ports_(ports),
       callers_(callers),
       limits_(wire::Limits::For(limits)),
+      memory_(memory),
       try_again_(try_again),
       random_state_(EntropySeed()),
       ticket_(driver.NewTicket()),
@@ -154,7 +156,8 @@ void DirectStores::Listen(const Wanted& wanted, FileDescriptor listener, Endpoin
   if (endpoint.server != nullptr) return;
   const wire::ServerOptions at{.host = ports_.address(),
                                .port = static_cast<uint16_t>(wanted.port),
-                               .requests = {.limits = limits_}};
+                               .requests = {.limits = limits_},
+                               .memory = &memory_};
   auto server = listener.valid() ? wire::Server::StartOn(std::move(listener), *endpoint.relay, at)
                                  : wire::Server::Start(*endpoint.relay, at);
   const std::string address = absl::StrCat(at.host, ":", wanted.port);

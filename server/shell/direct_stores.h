@@ -13,6 +13,7 @@
 #include "base/id.h"
 #include "base/store/key_values.h"
 #include "base/store/wire/fields.h"
+#include "base/store/wire/message_memory.h"
 #include "server/shell/direct_ports.h"
 #include "server/shell/driver.h"
 #include "server/shell/store_callers.h"
@@ -23,12 +24,13 @@ namespace dp::server {
 // its generation's port, from its placement until its last rank has gone (docs/tcpstore.md). Has
 // one thread, which follows the list of jobs. A port is kept from its choice on (DirectPorts); one
 // that another program has all the same, as after a restart of the coordinator, is tried again for
-// as long as the generation lives. The driver, the ports and the callers outlive it.
+// as long as the generation lives. The driver, the ports, the callers and the memory outlive it.
 class DirectStores {
  public:
-  // `limits` are those of the jobs' stores.
+  // `limits` are those of the jobs' stores; `memory` is for what their clients send.
   DirectStores(Driver& driver, DirectPorts& ports, StoreCallers& callers,
-               const KeyValueLimits& limits, absl::Duration try_again = absl::Seconds(1));
+               const KeyValueLimits& limits, wire::MessageMemory& memory,
+               absl::Duration try_again = absl::Seconds(1));
   ~DirectStores();
   DirectStores(const DirectStores&) = delete;
   DirectStores& operator=(const DirectStores&) = delete;
@@ -60,6 +62,7 @@ class DirectStores {
   DirectPorts& ports_;  // of the driver's thread, as the next
   StoreCallers& callers_;
   const wire::Limits limits_;
+  wire::MessageMemory& memory_;
   const absl::Duration try_again_;
   uint64_t random_state_;
   const Waiters::Ticket ticket_;

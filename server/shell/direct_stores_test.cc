@@ -6,7 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "base/store/wire/server.h"
 #include "base/store/wire/socket.h"
 #include "base/store/wire/tcp_store.h"
 #include "dp/v1/jobs.pb.h"
@@ -30,7 +32,7 @@ class DirectStoresTest : public ::testing::Test {
     auto driver = Driver::Start(options, journal_, Clock::System(), [](const absl::Status&) {});
     ASSERT_TRUE(driver.ok()) << driver.status();
     driver_ = *std::move(driver);
-    stores_ = std::make_unique<DirectStores>(*driver_, ports_, callers_, KeyValueLimits(),
+    stores_ = std::make_unique<DirectStores>(*driver_, ports_, callers_, KeyValueLimits(), memory_,
                                              absl::Milliseconds(1));
     Submit(core::RegisterWorker{"w", "host", "127.0.0.1", Incarnation(1), 2});
   }
@@ -78,12 +80,29 @@ class DirectStoresTest : public ::testing::Test {
   MemoryJournal journal_;
   DirectPorts ports_{"127.0.0.1"};
   StoreCallers callers_;
+  wire::MessageMemory memory_{wire::kServerMemoryBytes};
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<DirectStores> stores_;
 };
 
 TEST_F(DirectStoresTest, TheStoreOfAJobThatWasPlacedIsServedAtThePortThatWasKept) {
   EXPECT_EQ(Use(SubmitJob("r")), absl::OkStatus());
+}
+
+TEST_F(DirectStoresTest, TheStoreOfAGenerationThatIsOverIsClosed) {
+  const int port = SubmitJob("r");
+  const auto store = wire::TcpStore::Open(
+      {.server = {"127.0.0.1", static_cast<uint16_t>(port)}, .timeout = kPatience});
+  ASSERT_TRUE(store.ok()) << store.status();
+  const std::vector<std::string> never = {"never"};
+  std::future<absl::Status> waiting =
+      std::async(std::launch::async, [&] { return (*store)->Wait(never, kPatience); });
+  Submit(core::CancelJob{JobId(1)});
+  Submit(core::ReportRank{.worker = WorkerId(1),
+                          .incarnation = Incarnation(1),
+                          .rank = {JobId(1), Generation(1), 0},
+                          .what = core::ReportRank::What::kReleased});
+  EXPECT_EQ(waiting.get().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(DirectStoresTest, APortThatAnotherProgramHasIsTriedAgainUntilItIsFree) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -26,19 +27,15 @@ constexpr int kLooksPerLease = 4;
 // Who is told of an element takes it at once, unless it has gone.
 constexpr absl::Duration kPromise = absl::Seconds(10);
 
+// Often enough for a disk that fills, and is cleared, by hand.
+constexpr absl::Duration kTendDiskEvery = absl::Seconds(5);
+
 // Clocks of hosts that are kept in time differ by less.
 constexpr absl::Duration kClockSlack = absl::Seconds(1);
 
 absl::Status Busy(const std::string& queued) {
   return absl::UnavailableError(
       absl::StrCat("the coordinator has ", queued, " queued; try again later"));
-}
-
-// Whether jobs or slots may have changed, and with them what can be placed.
-bool ConcernsPlacement(const core::Topic& topic) {
-  using Kind = core::Topic::Kind;
-  return topic.kind == Kind::kJob || topic.kind == Kind::kJobList || topic.kind == Kind::kWorkers ||
-         topic.kind == Kind::kAssignment;
 }
 
 }  // namespace
@@ -84,6 +81,11 @@ absl::Status Driver::Submit(core::Action action, OnOutcome done) {
 
 absl::Status Driver::Ask(OnAnswer done) { return Push(AskItem{std::move(done)}); }
 
+std::optional<Heartbeats::Renewal> Driver::Renew(WorkerId worker, Incarnation incarnation,
+                                                 uint64_t lease_number) {
+  return heartbeats_.Note({worker, incarnation, clock_.Now() + behind_, lease_number});
+}
+
 absl::Status Driver::Hear(WorkerId worker, Incarnation incarnation, OnAnswer done,
                           uint64_t lease_number) {
   return Push(HearItem{worker, incarnation, lease_number, std::move(done)});
@@ -113,6 +115,12 @@ std::vector<Waiters::Ticket> Driver::TakeCancelled() {
   return std::exchange(cancelled_, {});
 }
 
+// Their waits may be behind the batch. Cancelling one twice is no error.
+void Driver::PutBackCancelled(const std::vector<Waiters::Ticket>& tickets) {
+  MutexLock lock(mu_);
+  cancelled_.insert(cancelled_.end(), tickets.begin(), tickets.end());
+}
+
 void Driver::Stop() {
   queue_.Close();
   if (thread_.joinable()) thread_.join();
@@ -120,7 +128,10 @@ void Driver::Stop() {
 
 absl::Status Driver::Push(Item item) {
   if (queue_.TryPush(item)) return absl::OkStatus();
-  if (queue_.closed()) return Ended();
+  if (queue_.closed()) {
+    MutexLock lock(mu_);
+    return Ended(told_failure_);
+  }
   return Busy(absl::StrCat(options_.queue_capacity, " requests"));
 }
 
@@ -143,7 +154,7 @@ absl::Status Driver::Recover() {
   };
   DP_RETURN_IF_ERROR(journal_.Replay(restore, apply));
   DP_RETURN_IF_ERROR(refused);
-  DP_RETURN_IF_ERROR(CheckLogsAreOurs());
+  DP_RETURN_IF_ERROR(options_.set_logs_aside ? SetLostLogsAside() : CheckLogsAreOurs());
   for (const JobId job : options_.logged) {
     if (coordinator_.job(job) == nullptr) forgotten_.push_back(job);
   }
@@ -184,28 +195,39 @@ absl::Status Driver::CheckLogsAreOurs() const {
     return absl::DataLossError(absl::StrCat(
         "there are logs of job ", last.ToString(), ", but the journal knows jobs up to ", known,
         " only: it has lost its end, or is an older copy; nothing was removed. Restore the whole "
-        "data directory from a backup, or, to go on without the jobs in between, move their "
-        "folders out of logs/"));
+        "data directory from a backup, or start with --accept-data-loss to go on without the jobs "
+        "in between"));
   }
   if (coordinator_.epoch().valid()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the journal is new, but there are logs of jobs (", options_.logged.size(),
-      "), of which nothing was removed; restore the data directory from a backup, or start "
-      "with an empty one by --data-dir"));
+      "), of which nothing was removed; restore the data directory from a backup, start with an "
+      "empty one by --data-dir, or with --accept-data-loss to go on without these jobs"));
+}
+
+// New jobs take the numbers of those that were lost.
+absl::Status Driver::SetLostLogsAside() {
+  std::vector<JobId> lost;
+  for (const JobId job : options_.logged) {
+    if (job.value() > coordinator_.state().jobs.last_id()) lost.push_back(job);
+  }
+  return lost.empty() ? absl::OkStatus() : options_.set_logs_aside(lost);
 }
 
 void Driver::Run() {
   pthread_setname_np(pthread_self(), "dp-driver");
   while (failure_.ok()) {
-    // Taken before the queue: so the waits that they mean are in there by then.
+    // Taken before the queue: so the waits that they mean are queued by then.
     const std::vector<Waiters::Ticket> cancelled = TakeCancelled();
     const absl::Duration patience = cancelled.empty() ? UntilNextWake() : absl::ZeroDuration();
-    std::vector<Item> items = queue_.DrainFor(patience);
+    std::vector<Item> items = queue_.DrainFor(patience, options_.batch_max);
     if (items.empty() && queue_.closed()) break;
     Serve(items, cancelled);
+    if (items.size() == options_.batch_max) PutBackCancelled(cancelled);
     queued_bytes_ -= BytesIn(items);
     if (options_.notify != nullptr) options_.notify->Alive(clock_.Now());
   }
+  heartbeats_.Close();
   queue_.Close();
   std::vector<Item> late = queue_.DrainFor(absl::ZeroDuration());
   AnswerAllEnded(late);
@@ -216,6 +238,7 @@ void Driver::Run() {
 void Driver::Serve(std::vector<Item>& items, absl::Span<const Waiters::Ticket> cancelled) {
   // One time for the batch, so that no command of it is older than the one before.
   now_ = Now();
+  heartbeats_.TellLiveness(coordinator_, liveness_, now_);
   for (Item& item : items) Take(item);
   // After the heartbeats of this batch: one that waited in the queue still counts. Before the sync,
   // so that the verdicts share it.
@@ -242,25 +265,18 @@ void Driver::Serve(std::vector<Item>& items, absl::Span<const Waiters::Ticket> c
 void Driver::Fail(absl::Status failure) {
   failure_ = std::move(failure);
   if (failure_.ok()) return;
-  Log(Severity::kError, "journal_failed", {{"error", failure_.ToString()}});
-}
-
-// That a daemon asks for the name is news of this one worker, also where verdicts are held back.
-void Driver::GiveUpPredecessor(const core::RegisterWorker& registered) {
-  for (const core::Worker* worker : coordinator_.workers()) {
-    if (worker->name != registered.name || !worker->ready()) continue;
-    if (worker->incarnation == registered.incarnation) return;
-    if (!liveness_.lapsed(worker->id, now_)) return;
-    (void)Apply(core::LoseWorker{worker->id, worker->incarnation,
-                                 "it was silent, and another daemon has come under its name"});
-    return;
+  {
+    MutexLock lock(mu_);
+    told_failure_ = failure_;
   }
+  Log(Severity::kError, "journal_failed", {{"error", failure_.ToString()}});
 }
 
 core::Outcome Driver::Apply(core::Action action) {
   core::Command command{now_, std::move(action)};
   core::Outcome outcome = coordinator_.Apply(command);
   LogEvents(command, outcome, coordinator_);
+  look_ = std::max(look_, core::LookAfter(command.action, outcome));
   forgotten_.insert(forgotten_.end(), outcome.forgotten.begin(), outcome.forgotten.end());
   absl::c_move(std::exchange(outcome.changed, {}), std::back_inserter(changed_));
   if (const auto* registered = std::get_if<core::RegisterWorker>(&command.action)) {
@@ -279,18 +295,28 @@ core::Outcome Driver::Apply(core::Action action) {
   return outcome;
 }
 
+bool Driver::Lose(core::LoseWorker verdict) {
+  if (!heartbeats_.Revoke(verdict.worker)) return false;
+  (void)Apply(std::move(verdict));  // on record: a loss by other ways has been forgotten here
+  return true;
+}
+
 // The policies' decisions become commands of the same batch: first who is lost, then the others.
 void Driver::ApplyVerdicts() {
   const size_t held_before = liveness_.held_back();
-  for (core::LoseWorker& verdict : liveness_.Overdue(now_)) {
-    (void)Apply(std::move(verdict));  // on record: a loss by other ways has been forgotten here
-  }
+  for (core::LoseWorker& verdict : liveness_.Overdue(now_)) (void)Lose(std::move(verdict));
   if (held_before == 0 && liveness_.held_back() > 0) {
     Log(Severity::kError, "evictions_held", {{"silent_workers", liveness_.held_back()}});
   }
-  if (now_ < plan_again_at_ && std::none_of(changed_.begin(), changed_.end(), ConcernsPlacement)) {
-    return;
-  }
+  const core::Look look = std::exchange(look_, core::Look::kNever);
+  if (look == core::Look::kSoon) plan_again_at_ = std::min(plan_again_at_, now_ + kLookSoon);
+  if (now_ < plan_again_at_ && look != core::Look::kAtOnce) return;
+  ApplyPolicies();
+  look_ = core::Look::kNever;  // the verdicts' own changes are part of this look
+  publish_ = true;
+}
+
+void Driver::ApplyPolicies() {
   core::Placement placement = core::ApplyVerdicts(
       coordinator_, liveness_, late_ranks_, policy_, now_,
       [this](core::Action verdict) { (void)Apply(std::move(verdict)); });  // on this very state
@@ -305,17 +331,39 @@ void Driver::ApplyVerdicts() {
 }
 
 absl::Status Driver::Persist() {
-  if (unsynced_.empty()) return absl::OkStatus();
-  DP_RETURN_IF_ERROR(journal_.Append(unsynced_));
-  unsynced_.clear();
+  if (!unsynced_.empty()) {
+    DP_RETURN_IF_ERROR(journal_.Append(unsynced_));
+    unsynced_.clear();
+    heartbeats_.Advance(coordinator_.revision());
+  }
+  if (std::exchange(publish_, false)) heartbeats_.Publish(coordinator_, liveness_);
   return absl::OkStatus();
 }
 
 absl::Status Driver::MaintainJournal() {
-  if (!journal_.compacting() && options_.snapshots.Due(journal_.tail())) {
-    journal_.TakeSnapshot(coordinator_.state());
+  if (options_.tend_disk && now_ >= tend_disk_at_) {
+    options_.tend_disk();
+    tend_disk_at_ = now_ + kTendDiskEvery;
   }
+  if (!journal_.compacting() && SnapshotDue()) journal_.TakeSnapshot(coordinator_.state());
   return journal_.Maintain();
+}
+
+bool Driver::SnapshotDue() {
+  const JournalTail tail = journal_.tail();
+  const bool due = options_.snapshots.Due(tail);
+  if (!options_.disk_available) return due;
+  const bool frees = forgot_for_room_ && SnapshotFreesRoom(coordinator_, tail);
+  if (!due && !frees) return false;
+  forgot_for_room_ = false;
+  const bool has_room =
+      HasRoomForSnapshot(coordinator_, Room(std::numeric_limits<uint64_t>::max()));
+  if (!has_room && !std::exchange(snapshot_postponed_, true)) {
+    Log(Severity::kWarning, "snapshot_postponed",
+        {{"reason", "the disk of the journal has no room for it; make room there"}});
+  }
+  if (has_room) snapshot_postponed_ = false;
+  return has_room;
 }
 
 void Driver::TellForgotten() {
@@ -339,15 +387,15 @@ void Driver::OfferElements() {
 absl::Duration Driver::UntilNextWake() const {
   if (journal_.compacting()) return absl::ZeroDuration();
   const absl::Duration until_look = liveness_.shortest() / kLooksPerLease;
-  const absl::Time next =
-      std::min({waiters_.next_deadline(), offers_.next_deadline(), plan_again_at_});
+  const absl::Time next = std::min(
+      {waiters_.next_deadline(), offers_.next_deadline(), plan_again_at_, liveness_.next_due()});
   const absl::Duration pulse =
       options_.notify != nullptr ? options_.notify->pulse() : absl::InfiniteDuration();
   return std::min({until_look, next - Now(), pulse});
 }
 
 View Driver::MakeView() const {
-  return {coordinator_, liveness_, waiting_, log_versions_, waiters_, now_};
+  return {coordinator_, liveness_, waiting_, log_versions_, waiters_, now_, {}, failure_};
 }
 
 }  // namespace dp::server

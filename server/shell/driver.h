@@ -25,7 +25,10 @@
 #include "server/core/liveness.h"
 #include "server/core/outcome.h"
 #include "server/core/placement.h"
+#include "server/core/verdicts.h"
+#include "server/shell/disk_limits.h"
 #include "server/shell/element_offers.h"
+#include "server/shell/heartbeats.h"
 #include "server/shell/journal.h"
 #include "server/shell/snapshot_policy.h"
 #include "server/shell/waiters.h"
@@ -43,6 +46,7 @@ struct View {
   const Waiters& waiters;  // the calls that are parked
   absl::Time now;
   Waiters::Changed changed = {};  // what has woken the call that is asked
+  absl::Status failure = {};      // what ends the driver; OK while it runs, and after Stop
 };
 
 // Owns the Coordinator and the one thread that touches it. The thread drains a bounded queue,
@@ -61,23 +65,38 @@ class Driver {
     core::PlacementPolicy placement;
     // Whether the job's store could be served at that port; null: it can. On the driver's thread.
     std::function<bool(const core::Job&, int port)> store_port_usable = {};
-    // Calls that wait for the disk.
-    size_t queue_capacity = 8192;
+    // Calls that wait for their turn: three for each rank of 10,000, which come all at once when a
+    // world forms. A caller waits; it is refused only beyond that, at about 10 kB a call in gRPC.
+    size_t queue_capacity = 32'768;
+    // Calls in a batch. Whoever comes while a batch is served waits for no more than so many.
+    size_t batch_max = 2048;
     // Of what they hold (BytesOf an action), with that which is being written; one alone may be
     // larger. It bounds a transaction, too.
     size_t queue_bytes_max = size_t{256} << 20;
     Waiters::Capacity waiting_capacity;  // calls that wait for a change
     KeyValueLimits store_limits;         // of the store of each job
     SnapshotPolicy snapshots;
+    DiskLimits disk;
+    // Bytes that may still be written on the journal's disk. Null: no end of them.
+    std::function<uint64_t()> disk_available = {};
+    // Called now and then, after the answers: for who keeps a part of the disk free. Null: nobody.
+    std::function<void()> tend_disk = {};
     // Told on the driver's thread, and must not block: jobs that are on record no more, which is
     // durable. Returns false where it cannot take them now; then they come again with the next
     // batch. A crash may come between: those of `logged` that are not on record are told at the
     // start.
     std::function<bool(const std::vector<JobId>&)> on_forgotten = {};
     std::vector<JobId> logged = {};  // jobs of which there are logs
+    // Moves the logs of jobs that the journal has lost out of the way, when somebody has accepted
+    // that loss. Null: such logs are an error. Called by Start.
+    std::function<absl::Status(const std::vector<JobId>&)> set_logs_aside = {};
     // Told that the loop still turns. The owner's; outlives the driver. Null: nobody watches.
     NotifySocket* notify = nullptr;
   };
+  // How long the policies may wait with a look that is due soon (core::Look): short beside the
+  // seconds that they count in, and long beside the batches of a large world's joins.
+  static constexpr absl::Duration kLookSoon = absl::Milliseconds(250);
+
   using OnOutcome = std::function<void(const core::Outcome&, const View&)>;
   using OnAnswer = std::function<void(const absl::Status&, const View&)>;
   // Answers the call and returns true; or, woken by kChanged only, returns false to go on waiting.
@@ -95,8 +114,11 @@ class Driver {
   absl::Status Submit(core::Action action, OnOutcome done);
   // Answers from the state as it is between two batches.
   absl::Status Ask(OnAnswer done);
-  // Extends a lease, or says why not, as Coordinator::CheckWorker does. `lease_number` names the
-  // one that the daemon knows of (core::Liveness).
+  // Extends a lease at once, on the caller's thread, and waits for nobody. No value: ask Hear.
+  // `lease_number` names the lease that the daemon knows of (core::Liveness).
+  std::optional<Heartbeats::Renewal> Renew(WorkerId worker, Incarnation incarnation,
+                                           uint64_t lease_number = 0);
+  // Extends a lease in turn, or says why not, as Coordinator::CheckWorker does.
   absl::Status Hear(WorkerId worker, Incarnation incarnation, OnAnswer done,
                     uint64_t lease_number = 0);
   // Wakes those who wait for logs of the job, which are at `version` now; then answers.
@@ -115,6 +137,9 @@ class Driver {
   // Answers what is queued, ends all waits with kStopping and returns when the thread has ended.
   // Idempotent; not from the driver's thread.
   void Stop();
+
+  // The answer of a driver that has ended to every call; `failure` says why, OK after Stop.
+  static absl::Status Ended(const absl::Status& failure = {});
 
  private:
   struct CommandItem {
@@ -150,35 +175,49 @@ class Driver {
 
   Driver(const Options& options, Journal& journal, const Clock& clock, OnEnd on_end);
 
-  // What is asked of a driver that ends; `failure` is what ends it, if anything.
-  static absl::Status Ended(const absl::Status& failure = {});
   // Of a command: it may be on the disk, whatever the disk has answered.
   static absl::Status NotKnown(const absl::Status& failure);
   static size_t BytesIn(const std::vector<Item>& items);
 
-  absl::Status Push(Item item);
+  absl::Status Push(Item item) DP_EXCLUDES(mu_);
   absl::Status Recover();
   void CatchUpWithTheJournal();
   absl::Time Now() const;
   absl::Status CheckLogsAreOurs() const;
+  absl::Status SetLostLogsAside();
   void Run();
   // One batch, in the order that the class comment promises; those who have given up last.
   void Serve(std::vector<Item>& items, absl::Span<const Waiters::Ticket> cancelled);
   void Take(Item& item);
-  void GiveUpPredecessor(const core::RegisterWorker& registered);
+  // Applies the verdict, unless the worker has been heard of since. Returns whether it has not.
+  bool Lose(core::LoseWorker verdict);
+  // Whether the disk has room for what the action brings. May forget jobs that have ended.
+  // Errors: ResourceExhausted.
+  absl::Status Admit(const core::Action& action);
+  absl::Status AdmitJob(const core::SubmitJob& submit);
+  // Forgets jobs that have ended, the one that ended first before the others, until the specs of
+  // all hold so many bytes.
+  void ForgetDownTo(uint64_t spec_bytes);
+  // What may still be written, in the journal's own file too; that is looked at where the disk
+  // has less than `enough`. Precondition: options_.disk_available.
+  uint64_t Room(uint64_t enough);
   void NoteSilent(core::AccusePeers& accusation) const;
   core::Outcome Apply(core::Action action);
   void ApplyVerdicts();
+  void ApplyPolicies();
+  // Journals the batch, and makes known to heartbeats what is durable then.
   absl::Status Persist();
   // What nobody waits for: snapshots, and the rest of the journal's upkeep.
   absl::Status MaintainJournal();
-  void Fail(absl::Status failure);
+  bool SnapshotDue();
+  void Fail(absl::Status failure) DP_EXCLUDES(mu_);
   // Drops what is kept here of forgotten jobs, and tells who keeps more.
   void TellForgotten();
   void Answer(Item& item);
   // Begins waits.
   void Attend(Item& item);
   std::vector<Waiters::Ticket> TakeCancelled() DP_EXCLUDES(mu_);
+  void PutBackCancelled(const std::vector<Waiters::Ticket>& tickets) DP_EXCLUDES(mu_);
   void OfferElements();
   void AnswerAllEnded(std::vector<Item>& items);
   absl::Duration UntilNextWake() const;
@@ -193,12 +232,16 @@ class Driver {
   // be late.
   absl::Duration behind_;
   const OnEnd on_end_;
+  Heartbeats heartbeats_;  // threads of gRPC's note in it
   std::atomic<Waiters::Ticket> last_ticket_ = 0;
   BoundedQueue<Item> queue_;
   std::atomic<size_t> queued_bytes_ = 0;  // of the queue, and of the batch that is being served
   Mutex mu_;
-  // Beside the queue, so that none is lost where that is full: at most one a wait.
+  // Beside the queue, so that none is lost where that is full: at most one a wait, and as many
+  // again whose waits may still be queued.
   std::vector<Waiters::Ticket> cancelled_ DP_GUARDED_BY(mu_);
+  // failure_, for the threads that call. Set before the queue is closed for it.
+  absl::Status told_failure_ DP_GUARDED_BY(mu_);
 
   // Owned by the thread, once it runs.
   core::Coordinator coordinator_;
@@ -209,6 +252,11 @@ class Driver {
   std::map<JobId, core::Waiting> waiting_;
   std::map<JobId, uint64_t> log_versions_;
   absl::Time plan_again_at_ = absl::InfinitePast();
+  core::Look look_ = core::Look::kNever;  // of this batch, so far
+  bool publish_ = true;                   // workers or leases may have changed in this batch
+  absl::Time tend_disk_at_ = absl::InfinitePast();
+  bool forgot_for_room_ = false;         // and no snapshot was considered since
+  bool snapshot_postponed_ = false;      // for want of room, and it was logged
   absl::Time now_;                       // never goes back
   std::vector<core::Command> unsynced_;  // applied in this batch, not yet journalled
   std::vector<core::Topic> changed_;     // in this batch

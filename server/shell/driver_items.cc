@@ -9,6 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/overloaded.h"
+#include "base/status.h"
+#include "server/core/predecessors.h"
 #include "server/shell/driver.h"
 
 namespace dp::server {
@@ -36,8 +38,12 @@ size_t Driver::BytesIn(const std::vector<Item>& items) {
 
 void Driver::Take(Item& item) {
   if (auto* command = std::get_if<CommandItem>(&item)) {
+    command->outcome.status = Admit(command->action);
+    if (!command->outcome.status.ok()) return;
     if (const auto* worker = std::get_if<core::RegisterWorker>(&command->action)) {
-      GiveUpPredecessor(*worker);
+      for (core::LoseWorker& lost : core::PredecessorsOf(*worker, coordinator_, liveness_, now_)) {
+        (void)Lose(std::move(lost));  // a second verdict on one life changes nothing
+      }
     }
     if (auto* accusation = std::get_if<core::AccusePeers>(&command->action)) {
       NoteSilent(*accusation);
@@ -53,6 +59,39 @@ void Driver::Take(Item& item) {
     log_versions_[logs->job] = std::max(log_versions_[logs->job], logs->version);
     changed_.push_back({.kind = core::Topic::Kind::kLogs, .id = logs->job.value()});
   }
+}
+
+absl::Status Driver::Admit(const core::Action& action) {
+  if (!options_.disk_available) return absl::OkStatus();
+  if (const auto* submit = std::get_if<core::SubmitJob>(&action)) return AdmitJob(*submit);
+  const auto* batch = std::get_if<core::StoreBatch>(&action);
+  if (batch == nullptr || !HasLargeValues(*batch)) return absl::OkStatus();
+  return options_.disk.CheckValues(Room(options_.disk.floor));
+}
+
+absl::Status Driver::AdmitJob(const core::SubmitJob& submit) {
+  const core::JobRegistry& jobs = coordinator_.state().jobs;
+  if (jobs.FindRequest(submit.request_id).has_value()) return absl::OkStatus();  // a repetition
+  const uint64_t bytes = submit.spec.payload.size();
+  const uint64_t max = options_.disk.job_specs_bytes_max;
+  if (jobs.spec_bytes() + bytes > max) {
+    DP_RETURN_IF_ERROR(options_.disk.CheckSpecs(coordinator_, bytes));
+    ForgetDownTo(max - bytes);
+  }
+  return options_.disk.CheckSubmit(Room(options_.disk.submit_reserve));
+}
+
+void Driver::ForgetDownTo(uint64_t spec_bytes) {
+  const core::JobRegistry& jobs = coordinator_.state().jobs;
+  while (jobs.spec_bytes() > spec_bytes && !jobs.finished().empty()) {
+    (void)Apply(core::ForgetJob{jobs.finished().front()});  // terminal, and on record
+    forgot_for_room_ = true;
+  }
+}
+
+uint64_t Driver::Room(uint64_t enough) {
+  const uint64_t available = options_.disk_available();
+  return available >= enough ? available : available + journal_.spare_bytes();
 }
 
 // The machine has no clock; who is silent is a part of what was decided.

@@ -155,5 +155,43 @@ TEST_F(DriverRestartTest, ADaemonThatComesBackTakesItsPlaceWhereAllOthersAreSile
   Look([](const View& view) { EXPECT_TRUE(view.coordinator.workers()[4]->ready()); });
 }
 
+// Also where the coordinator was restarted meanwhile, and gives every worker time to return.
+TEST_F(DriverRestartTest, ADaemonThatProvesItsPredecessorDeadTakesItsPlaceAtOnce) {
+  Register("a", 1);
+  SubmitRestartable();
+  Start(journal_);
+  core::RegisterWorker next{"a", "a", "", Incarnation(2), 1};
+  EXPECT_EQ(Submit(next).status.code(), absl::StatusCode::kAlreadyExists);
+  next.replaces = {Incarnation(1)};
+  EXPECT_EQ(Submit(next).status, absl::OkStatus());
+  EXPECT_EQ(Job(), "starting, generation 2");
+  Look([](const View& view) {
+    EXPECT_THAT(view.coordinator.jobs().front()->past.front().failure.message,
+                HasSubstr("its daemon died and was started again"));
+  });
+  Start(journal_);
+  EXPECT_EQ(Job(), "starting, generation 2");
+  EXPECT_EQ(Submit(next).status, absl::OkStatus());
+}
+
+// Most others are silent at the same time, which says nothing of those that shut down.
+TEST_F(DriverRestartTest, AWorkerThatWasLeavingIsGivenUpInTimeAfterARestart) {
+  for (uint64_t worker : {1, 2, 3}) Register("w" + std::to_string(worker), worker);
+  for (uint64_t worker : {1, 2}) {
+    ASSERT_TRUE(Submit(core::LeaveWorker{WorkerId(worker), Incarnation(worker)}).status.ok());
+  }
+  Start(journal_);
+  for (int second = 0; second < 12; ++second) {
+    clock_.Advance(absl::Seconds(1));
+    Beat(3);
+  }
+  Look([](const View& view) {
+    EXPECT_EQ(view.liveness.held_back(), 0u);
+    EXPECT_FALSE(view.coordinator.worker(WorkerId(1))->ready());
+    EXPECT_FALSE(view.coordinator.worker(WorkerId(2))->ready());
+    EXPECT_TRUE(view.coordinator.worker(WorkerId(3))->ready());
+  });
+}
+
 }  // namespace
 }  // namespace dp::server

@@ -75,6 +75,15 @@ class DriverStoreLinkTest : public ::testing::Test {
   uint64_t sequence_ = 0;
 };
 
+TEST_F(DriverStoreLinkTest, AWaitThatIsCancelledEndsAndIsParkedNoMore) {
+  std::promise<absl::Status> ended;
+  const auto call =
+      link_->Await({StoreCheck{{"never"}}}, {},
+                   [&](const AsyncStore::Results& results) { ended.set_value(results.status()); });
+  call->Cancel();
+  EXPECT_EQ(ended.get_future().get().code(), absl::StatusCode::kCancelled);
+}
+
 TEST_F(DriverStoreLinkTest, AWaitThatIsParkedAnewIsNotToldOfAnElementThatIsAnothers) {
   Found first = Await();
   Do(StoreQueuePush{"q", "1"});

@@ -11,7 +11,7 @@ using Kind = core::Topic::Kind;
 
 void ElementOffers::OnChange(const core::Topic& changed) {
   if (changed.kind == Kind::kStoreElement) touched_.insert(changed);
-  if (changed.kind == Kind::kWorld) EndAll(changed.id);
+  if (changed.kind == Kind::kWorldState) EndAll(changed.id);
   if (changed.kind != Kind::kStoreTaken) return;
   const auto promises = by_queue_.find({Kind::kStoreElement, changed.id, changed.key});
   if (promises != by_queue_.end()) End(promises);

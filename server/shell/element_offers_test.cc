@@ -105,9 +105,9 @@ TEST_F(ElementOffersTest, AStoreThatEndsTakesItsPromisesWithIt) {
   Park(1);
   Push(1);
   Offer();
-  for (const uint64_t other : {0, 2}) offers_.OnChange({Kind::kWorld, other, ""});
+  for (const uint64_t other : {0, 2}) offers_.OnChange({Kind::kWorldState, other, ""});
   EXPECT_EQ(offers_.next_deadline(), Second(10));
-  offers_.OnChange({Kind::kWorld, 1, ""});
+  offers_.OnChange({Kind::kWorldState, 1, ""});
   EXPECT_EQ(offers_.next_deadline(), absl::InfiniteFuture());
 }
 

@@ -73,7 +73,6 @@ void LogRegistered(const core::Worker& worker) {
       {{"worker", worker.name},
        {"id", worker.id.value()},
        {"host", worker.host},
-       {"incarnation", worker.incarnation.value()},
        {"slots", worker.slots.size()}});
 }
 

@@ -15,6 +15,7 @@
 #include "base/timeouts.h"
 #include "proto/convert/elastic.h"
 #include "proto/convert/restart_defaults.h"
+#include "proto/convert/store_defaults.h"
 #include "server/shell/convert_values.h"
 #include "server/shell/scheduling_check.h"
 
@@ -220,8 +221,9 @@ absl::Status CheckCommand(const v1::CommandSpec& command) {
     return Invalid("command.workingDir", dir, "it must be an absolute path on the workers' hosts");
   }
   DP_RETURN_IF_ERROR(CheckOneOf("command.contract", command.contract(),
-                                {"torchrun", "tensorflow", "jax", "mpi", "plain"}));
-  DP_RETURN_IF_ERROR(CheckOneOf("command.store", command.store(), {"relay", "rank0", "direct"}));
+                                {"torchrun", "launch", "tensorflow", "jax", "mpi", "plain"}));
+  DP_RETURN_IF_ERROR(
+      CheckOneOf("command.store", command.store(), {"relay", "rank0", "direct", "program"}));
   DP_RETURN_IF_ERROR(
       CheckOneOf("command.onIsolation", command.on_isolation(), {"stop", "continue"}));
   return CheckRange("command.maxRestarts", command.max_restarts(), 0, kRestartsMax);
@@ -280,7 +282,7 @@ absl::StatusOr<core::JobSpec> CheckedCommand(v1::JobSpec spec) {
   DP_RETURN_IF_ERROR(CheckCommand(spec.command()));
   DP_ASSIGN_OR_RETURN(core::JobSpec checked, Shaped(spec));
   checked.payload = spec.SerializeAsString();
-  checked.store_port = spec.command().contract() == "torchrun";
+  checked.store_port = MeetsAtStore(spec.command()) && spec.command().store() != "program";
   checked.joins_by_running = true;
   return checked;
 }
@@ -311,11 +313,11 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
   if (spec.api_version().empty()) spec.set_api_version("dp/v1");
   if (spec.kind().empty()) spec.set_kind("Job");
   if (spec.ranks() == 0) spec.set_ranks(1);
-  if (spec.threads_per_rank() == 0) spec.set_threads_per_rank(1);
+  if (spec.threads_per_rank() == 0 && !spec.has_command()) spec.set_threads_per_rank(1);
   if (spec.has_command()) {
     v1::CommandSpec& command = *spec.mutable_command();
     if (command.contract().empty()) command.set_contract("torchrun");
-    if (command.store().empty()) command.set_store("relay");
+    if (command.store().empty()) command.set_store(DefaultStore(spec));
     if (command.on_isolation().empty()) command.set_on_isolation("stop");
   }
   if (spec.train().has_checkpoint() && spec.train().checkpoint().keep() == 0) {
@@ -329,7 +331,7 @@ v1::JobSpec WithDefaults(v1::JobSpec spec) {
   FillGrowAfter(spec);
   if (spec.queue().empty()) spec.set_queue("default");
   if (spec.slots().empty()) spec.set_slots("any");
-  if (!spec.has_grace()) *spec.mutable_grace() = ToProto(absl::Seconds(10));
+  if (!spec.has_grace()) *spec.mutable_grace() = ToProto(kGraceDefault);
   if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(kDetectWithinDefault);
   return spec;
 }
@@ -340,7 +342,8 @@ absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& given) {
   const v1::JobSpec spec = WithDefaults(given);
   DP_RETURN_IF_ERROR(CheckHead(spec));
   DP_RETURN_IF_ERROR(CheckRange("ranks", spec.ranks(), 1, kRanksMax));
-  DP_RETURN_IF_ERROR(CheckRange("threadsPerRank", spec.threads_per_rank(), 1, kThreadsPerRankMax));
+  DP_RETURN_IF_ERROR(CheckRange("threadsPerRank", spec.threads_per_rank(),
+                                spec.has_command() ? 0 : 1, kThreadsPerRankMax));
   DP_RETURN_IF_ERROR(
       CheckRange("memoryMibPerRank", spec.memory_mib_per_rank(), 0, kMemoryMibPerRankMax));
   DP_RETURN_IF_ERROR(CheckRange("grace", FromProto(spec.grace()), absl::ZeroDuration(), kGraceMax));

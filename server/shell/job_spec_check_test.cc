@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/labels.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -39,8 +41,25 @@ TEST(JobSpecCheckTest, DefaultsAreRecordedWithTheJob) {
   ASSERT_TRUE(spec.ParseFromString(checked->payload));
   EXPECT_EQ(spec.api_version(), "dp/v1");
   EXPECT_EQ(spec.threads_per_rank(), 1);
-  EXPECT_EQ(spec.grace().seconds(), 10);
+  EXPECT_EQ(spec.grace().seconds(), 30);
   EXPECT_EQ(spec.detect_within().seconds(), 30);
+}
+
+TEST(JobSpecCheckTest, AStoreThatTheProgramServesNeedsNoPort) {
+  const auto needs_port = [](const std::string& contract, const std::string& store, int ranks) {
+    v1::JobSpec spec = Valid();
+    spec.mutable_command()->add_argv("train");
+    spec.mutable_command()->set_working_dir("/");
+    spec.mutable_command()->set_contract(contract);
+    spec.mutable_command()->set_store(store);
+    spec.set_ranks(ranks);
+    return CheckJobSpec(spec).value().store_port;
+  };
+  EXPECT_TRUE(needs_port("torchrun", "", 2));
+  EXPECT_TRUE(needs_port("launch", "relay", 1));
+  EXPECT_FALSE(needs_port("torchrun", "", 1));
+  EXPECT_FALSE(needs_port("torchrun", "program", 2));
+  EXPECT_FALSE(needs_port("plain", "relay", 2));
 }
 
 TEST(JobSpecCheckTest, NamesAreLabels) {
@@ -183,6 +202,16 @@ TEST(JobSpecCheckTest, WhenAndWhereAJobMayRunIsChecked) {
               HasSubstr("constraints is \"a b\""));
   EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.set_slots("tpu"); }), HasSubstr("slots is \"tpu\""));
   EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.set_queue("No"); }), HasSubstr("queue is \"No\""));
+}
+
+TEST(JobSpecCheckTest, ALimitOfMemoryAsksForWorkersThatCanSetIt) {
+  v1::JobSpec spec = Valid();
+  EXPECT_TRUE(CheckJobSpec(spec)->scheduling.constraints.empty());
+  spec.set_memory_mib_per_rank(64);
+  for (size_t i = 0; i < kLabelsMax; ++i) spec.add_constraints(absl::StrCat("label-", i));
+  const auto checked = CheckJobSpec(spec);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_EQ(checked->scheduling.constraints.back(), *ParseConstraint("!no-memory-limit"));
 }
 
 TEST(JobSpecCheckTest, AnElasticTrainingThatSavesGrowsAfterTenMinutes) {

@@ -49,6 +49,8 @@ class Journal {
   // A snapshot is not yet written, or what it replaces not yet dropped.
   virtual bool compacting() const = 0;
   virtual JournalTail tail() const = 0;
+  // Room in its file that it has and does not use: what it writes goes there first.
+  virtual uint64_t spare_bytes() { return 0; }
 };
 
 }  // namespace dp::server

@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "server/shell/memory_shares.h"
 
 namespace dp::server {
 namespace {
@@ -31,9 +32,11 @@ void AddCount(CLI::App& app, const char* flag, size_t& limit, uint64_t max, cons
       ->type_name("N");
 }
 
-void AddBytes(CLI::App& app, const char* flag, uint64_t& limit, uint64_t min, const char* help) {
-  app.add_option(flag, limit, help)
-      ->capture_default_str()
+// `limit` is a number, or one that need not be given.
+template <typename Bytes>
+CLI::Option* AddBytes(CLI::App& app, const char* flag, Bytes& limit, uint64_t min,
+                      const char* help) {
+  return app.add_option(flag, limit, help)
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->check(CLI::Range(min, kLogBytesMax))
       ->type_name("BYTES");
@@ -52,13 +55,39 @@ void AddStoreLimits(CLI::App& app, KeyValueLimits& limits) {
            "Keys, values and elements of a job's store");
 }
 
-void AddLogLimits(CLI::App& app, LogLimits& limits) {
-  AddBytes(app, "--logs-bytes-max", limits.bytes_max, kLogBytesMin,
-           "Logs of all jobs, as 64GiB; past it those of jobs that ended first are removed");
-  AddBytes(app, "--job-logs-bytes-max", limits.job_bytes_max, kLogBytesMin,
-           "Logs of one job; past it they are cut");
-  AddBytes(app, "--log-disk-reserve", limits.disk_reserve, 0,
-           "Logs are refused, and wait at the workers, while their disk has less room than this");
+void AddMemoryLimit(CLI::App& app, uint64_t& memory_max) {
+  AddBytes(app, "--memory-max", memory_max, kMemoryMaxMin,
+           "What requests may take of the memory beside the state, as 1GiB; past it clients wait")
+      ->capture_default_str();
+}
+
+void AddDiskLimits(CLI::App& app, DiskFlags& flags) {
+  AddBytes(app, "--logs-bytes-max", flags.logs_bytes_max, kLogBytesMin,
+           "Logs of all jobs, as 64GiB; past it those of jobs that ended first are removed "
+           "[half of the disk, 64GiB at most]");
+  AddBytes(app, "--job-logs-bytes-max", flags.job_logs_bytes_max, kLogBytesMin,
+           "Logs of one job; past it they are cut [an eighth of the disk, 1GiB at most]");
+  AddBytes(app, "--log-disk-reserve", flags.log_disk_reserve, 0,
+           "While the disk has less room, logs of jobs that ended first are removed; where there "
+           "are none, logs wait at the workers [a sixteenth of the disk, 24MiB to 1GiB]");
+  AddBytes(app, "--disk-reserve", flags.disk_reserve, 0,
+           "While the disk has less room, no job is taken [a thirty-second of the disk, 12MiB to "
+           "512MiB]");
+  AddBytes(app, "--job-specs-bytes-max", flags.job_specs_bytes_max, kLogBytesMin,
+           "Specs of all jobs on record; past it jobs that ended first are forgotten, then none "
+           "is taken [an eighth of the disk, 256MiB at most]");
+}
+
+LogLimits DiskFlags::LogsOn(const DiskShares& shares) const {
+  return {.job_bytes_max = job_logs_bytes_max.value_or(shares.job_logs_bytes_max),
+          .bytes_max = logs_bytes_max.value_or(shares.logs_bytes_max),
+          .disk_reserve = log_disk_reserve.value_or(shares.log_disk_reserve)};
+}
+
+DiskLimits DiskFlags::JournalOn(const DiskShares& shares) const {
+  return {.submit_reserve = disk_reserve.value_or(shares.submit_reserve),
+          .floor = shares.floor,
+          .job_specs_bytes_max = job_specs_bytes_max.value_or(shares.job_specs_bytes_max)};
 }
 
 }  // namespace dp::server

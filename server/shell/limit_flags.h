@@ -1,7 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "CLI/CLI.hpp"
 #include "base/store/key_values.h"
+#include "server/shell/disk_limits.h"
+#include "server/shell/disk_shares.h"
 #include "server/shell/log_store.h"
 
 namespace dp::server {
@@ -12,7 +17,21 @@ namespace dp::server {
 // What the store of one job may hold.
 void AddStoreLimits(CLI::App& app, KeyValueLimits& limits);
 
-// What logs may take of the disk.
-void AddLogLimits(CLI::App& app, LogLimits& limits);
+// Adds the flag that limits the memory of requests, beside the state.
+void AddMemoryLimit(CLI::App& app, uint64_t& memory_max);
+
+// What logs and jobs may take of the disk. One that is not given follows from the disk's size
+// (DiskShares).
+struct DiskFlags {
+  std::optional<uint64_t> logs_bytes_max;
+  std::optional<uint64_t> job_logs_bytes_max;
+  std::optional<uint64_t> log_disk_reserve;
+  std::optional<uint64_t> disk_reserve;
+  std::optional<uint64_t> job_specs_bytes_max;
+
+  LogLimits LogsOn(const DiskShares& shares) const;
+  DiskLimits JournalOn(const DiskShares& shares) const;
+};
+void AddDiskLimits(CLI::App& app, DiskFlags& flags);
 
 }  // namespace dp::server

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 struct Limits {
   KeyValueLimits store;
-  LogLimits logs;
+  DiskFlags disk;
   std::string error;
 };
 
@@ -20,7 +20,7 @@ Limits Parsed(const std::string& flag, const std::string& value) {
   Limits limits;
   CLI::App app;
   AddStoreLimits(app, limits.store);
-  AddLogLimits(app, limits.logs);
+  AddDiskLimits(app, limits.disk);
   try {
     app.parse(std::vector<std::string>{absl::StrCat(flag, "=", value)});
   } catch (const CLI::ParseError& error) {
@@ -32,9 +32,9 @@ Limits Parsed(const std::string& flag, const std::string& value) {
 TEST(LimitFlagsTest, WhatIsInRangeIsTaken) {
   EXPECT_EQ(Parsed("--store-bytes-max", "5000000000").store.total_bytes, 5000000000u);
   EXPECT_EQ(Parsed("--store-keys-max", "1").store.keys, 1u);
-  EXPECT_EQ(Parsed("--logs-bytes-max", "2MiB").logs.bytes_max, uint64_t{2} << 20);
-  EXPECT_EQ(Parsed("--job-logs-bytes-max", "1048576").logs.job_bytes_max, uint64_t{1} << 20);
-  EXPECT_EQ(Parsed("--log-disk-reserve", "0").logs.disk_reserve, 0u);
+  EXPECT_EQ(Parsed("--logs-bytes-max", "2MiB").disk.logs_bytes_max, uint64_t{2} << 20);
+  EXPECT_EQ(Parsed("--job-logs-bytes-max", "1048576").disk.job_logs_bytes_max, uint64_t{1} << 20);
+  EXPECT_EQ(Parsed("--log-disk-reserve", "0").disk.log_disk_reserve, 0u);
 }
 
 TEST(LimitFlagsTest, ACountThatIsNoneIsRefusedWithTheRange) {
@@ -53,6 +53,14 @@ TEST(LimitFlagsTest, ASizeThatIsNoneOrTooSmallIsRefused) {
     EXPECT_THAT(Parsed(flag, "5").error, HasSubstr("1048576"));
   }
   EXPECT_NE(Parsed("--log-disk-reserve", "-1").error, "");
+}
+
+TEST(LimitFlagsTest, AFlagThatIsNotGivenFollowsFromTheSizeOfTheDisk) {
+  constexpr uint64_t kGiB = uint64_t{1} << 30;
+  const DiskFlags given = Parsed("--logs-bytes-max", "2GiB").disk;
+  EXPECT_EQ(given.LogsOn(SharesOf(10 * kGiB)).bytes_max, 2 * kGiB);
+  EXPECT_EQ(DiskFlags().LogsOn(SharesOf(10 * kGiB)).bytes_max, 5 * kGiB);
+  EXPECT_EQ(Parsed("--disk-reserve", "0").disk.JournalOn(SharesOf(kGiB)).submit_reserve, 0u);
 }
 
 }  // namespace

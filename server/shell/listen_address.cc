@@ -63,7 +63,7 @@ absl::Status ListenAddress::CheckFree(const char* flag) const {
   addrinfo* found = nullptr;
   const int resolved = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
   if (resolved != 0) {
-    return absl::InvalidArgumentError(
+    return absl::UnavailableError(
         absl::StrCat("cannot listen on ", ToString(), ": ", gai_strerror(resolved),
                      "; give a name or address of this host with ", flag));
   }
@@ -71,7 +71,7 @@ absl::Status ListenAddress::CheckFree(const char* flag) const {
   const int error = TryBind(*found);
   if (error == 0) return absl::OkStatus();
   if (error == EADDRNOTAVAIL) {
-    return absl::InvalidArgumentError(
+    return absl::UnavailableError(
         absl::StrCat("cannot listen on ", ToString(), ": this host has no such address; give one ",
                      "that it has, as `ip address` lists them, or 0.0.0.0 for all, with ", flag));
   }

@@ -19,9 +19,10 @@ struct ListenAddress {
   // Whether only this machine can reach it, as far as the text tells.
   bool loopback() const;
   std::string ToString() const;
-  // Asks the system, which tells the reason where gRPC does not; `flag` gave the address.
-  // Errors: InvalidArgument it is not this host's; Unavailable it is taken, or may not be had; each
-  // names address and remedy.
+  // Binds the address once, because the system gives the reason where gRPC does not; `flag` gave
+  // the address. Errors: Unavailable the name does not resolve, or this host does not have the
+  // address, or it is taken: each may change while a host starts. The message names address and
+  // remedy.
   absl::Status CheckFree(const char* flag) const;
 };
 

@@ -27,10 +27,10 @@ TEST(ListenAddressTest, WhatIsNoAddressIsRefused) {
   }
 }
 
-TEST(ListenAddressTest, AnAddressOfAnotherHostIsRefusedByFlag) {
+TEST(ListenAddressTest, AnAddressThatThisHostDoesNotHaveYetIsUnavailableByFlag) {
   // One for documentation, which nobody has (RFC 5737).
   const absl::Status status = ListenAddress{"192.0.2.1", 0}.CheckFree("--tcpstore-listen");
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("192.0.2.1:0: this host has no such"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("--tcpstore-listen"));
   EXPECT_TRUE((ListenAddress{"127.0.0.1", 0}.CheckFree("--listen").ok()));

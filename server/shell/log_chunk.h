@@ -84,6 +84,8 @@ struct LogQuery {
   absl::Time since = absl::InfinitePast();
   bool with_times = false;  // in the chunks of the page
   bool without_lines = false;
+
+  bool operator==(const LogQuery&) const = default;
 };
 
 // A rank that has ended, or was lost, of whose output more may come.

@@ -69,13 +69,17 @@ void LogRoster::Note(const RankOutput& output) {
 }
 
 absl::Status LogRoster::Write() {
-  if (unwritten_.empty()) return absl::OkStatus();
-  DP_RETURN_IF_ERROR(MakeFolder(path_.parent_path()));
-  DP_RETURN_IF_ERROR(WriteAt(path_, size_, unwritten_));
+  if (unwritten_.empty() && durable_) return absl::OkStatus();
+  durable_ = false;
+  if (!unwritten_.empty()) {
+    DP_RETURN_IF_ERROR(MakeFolder(path_.parent_path()));
+    DP_RETURN_IF_ERROR(WriteAt(path_, size_, unwritten_));
+  }
   DP_RETURN_IF_ERROR(SyncPath(path_));
-  if (size_ == 0) DP_RETURN_IF_ERROR(SyncNames(path_));
+  if (!name_durable_) DP_RETURN_IF_ERROR(SyncNames(path_));
   size_ += unwritten_.size();
   unwritten_.clear();
+  durable_ = name_durable_ = true;
   return absl::OkStatus();
 }
 

@@ -38,6 +38,10 @@ class LogRoster {
 
   std::filesystem::path path_;
   uint64_t size_ = 0;  // of the file, without what is torn
+  // Nothing in the file waits for a sync. Not so after Open: an earlier process may have died
+  // between its write and its sync.
+  bool durable_ = false;
+  bool name_durable_ = false;
   std::string unwritten_;
   std::map<int, RankOutput> ranks_;
 };

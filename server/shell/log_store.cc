@@ -133,19 +133,30 @@ absl::Status LogStore::CheckRoom() const {
                                                      " bytes and may take ", limits_.bytes_max,
                                                      "; raise dp-coordinator --logs-bytes-max"));
   }
-  std::error_code error;
-  const std::filesystem::space_info space = std::filesystem::space(dir_, error);
-  if (error || space.available >= limits_.disk_reserve) return absl::OkStatus();
+  if (!disk_low()) return absl::OkStatus();
   // Without the value, which changes all the time: who asks again logs a reason once.
   return absl::ResourceExhaustedError(
       absl::StrCat("the disk of ", dir_.string(), " has less left than the ", limits_.disk_reserve,
                    " bytes of --log-disk-reserve; make room there, workers send again"));
 }
 
+std::optional<uint64_t> LogStore::DiskAvailable() const {
+  if (available_) return available_();
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(dir_, error);
+  return error ? std::nullopt : std::optional<uint64_t>(space.available);
+}
+
+bool LogStore::disk_low() const {
+  return DiskAvailable().value_or(limits_.disk_reserve) < limits_.disk_reserve;
+}
+
 absl::StatusOr<std::vector<JobId>> LogStore::MakeRoom(const std::vector<JobId>& jobs) {
+  const uint64_t enough = limits_.disk_reserve + limits_.disk_reserve / 8;
   std::vector<JobId> removed;
   for (const JobId job : jobs) {
-    if (bytes_ < limits_.bytes_max - limits_.bytes_max / 8) break;
+    const bool has_room = bytes_ < limits_.bytes_max - limits_.bytes_max / 8;
+    if (has_room && DiskAvailable().value_or(enough) >= enough) break;
     const auto stored = bytes_of_.find(job);
     if (stored == bytes_of_.end() || stored->second == 0) continue;
     DP_RETURN_IF_ERROR(Remove(job));
@@ -169,7 +180,8 @@ absl::Status LogStore::Remove(JobId job) {
 }
 
 absl::Status LogStore::Note(JobId job, const std::vector<RankOutput>& ranks) {
-  DP_RETURN_IF_ERROR(Find(job).status());
+  DP_ASSIGN_OR_RETURN(JobLogs * logs, Find(job));
+  if (!ranks.empty()) logs->version = ++last_version_;
   std::set<Generation> noted;
   for (const RankOutput& rank : ranks) {
     DP_ASSIGN_OR_RETURN(LogRoster * roster, FindRoster(job, rank.generation));

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -21,7 +23,8 @@ namespace dp::server {
 inline constexpr uint64_t kJobLogBytesMax = uint64_t{1} << 30;
 // What those of all jobs may take. Past it, nothing is taken until jobs that have ended made room.
 inline constexpr uint64_t kLogBytesMax = uint64_t{64} << 30;
-// What logs leave free on their disk, since a journal that finds none ends the coordinator.
+// What logs leave free on their disk, since a journal that finds none ends the coordinator. Below
+// it, nothing is taken until jobs that have ended made room, either.
 inline constexpr uint64_t kLogDiskReserve = uint64_t{64} << 20;
 // About as much as one answer carries; far below gRPC's usual limit of 4 MiB a message.
 inline constexpr uint64_t kLogPageBytesMax = 1 << 20;
@@ -37,8 +40,12 @@ struct LogLimits {
 // Repeating an append is harmless. Not thread-safe; owned by LogThread. No clock.
 class LogStore {
  public:
-  explicit LogStore(std::filesystem::path dir, LogLimits limits = {})
-      : dir_(std::move(dir)), limits_(limits) {}
+  // Bytes that may still be written on the disk; none where that is not known.
+  using Available = std::function<std::optional<uint64_t>()>;
+
+  // `available` null: asks the file system of `dir`.
+  explicit LogStore(std::filesystem::path dir, LogLimits limits = {}, Available available = {})
+      : dir_(std::move(dir)), limits_(limits), available_(std::move(available)) {}
 
   // Finds out what is there already. Until then it counts as nothing. Once.
   void Measure();
@@ -68,15 +75,19 @@ class LogStore {
   absl::Status CheckRoom() const;
   // Whether those of all jobs take more than they may.
   bool over_limit() const { return bytes_ >= limits_.bytes_max; }
+  // Whether the disk has less room than the reserve.
+  bool disk_low() const;
   // Makes room: removes what is stored of these jobs, in this order, until an eighth of the limit
-  // is free. Their readers find a line that says so. Returns those it was removed of.
+  // is free, and on the disk an eighth more than the reserve. Their readers find a line that says
+  // so. Returns those it was removed of.
   // Errors: those of LogFile::Remove.
   absl::StatusOr<std::vector<JobId>> MakeRoom(const std::vector<JobId>& jobs);
 
   // The jobs of which something is stored, in no order. What is no job's folder is passed over.
   std::vector<JobId> Stored() const;
 
-  // Grows when there may be more to read of a job. Counts anew in each process.
+  // Grows when a page of the job may read differently; 0 while nobody has asked for its logs.
+  // Counts anew in each process.
   uint64_t version(JobId job) const;
 
  private:
@@ -99,12 +110,14 @@ class LogStore {
                               const LogQuery& query);
   absl::Status Take(JobLogs& logs, LogFile& file, const LogChunk& chunk);
   absl::Status Remove(JobId job);
+  std::optional<uint64_t> DiskAvailable() const;
   // The job takes so much on disk now.
   void Count(JobId job, uint64_t bytes);
   std::filesystem::path Folder(JobId job) const { return dir_ / job.ToString(); }
 
   std::filesystem::path dir_;
   LogLimits limits_;
+  Available available_;
   std::map<JobId, JobLogs> jobs_;  // those that were asked for since the start
   // Likewise. What they know need not be on the disk, so they outlive an append that failed.
   std::map<JobId, Rosters> rosters_;

@@ -1,5 +1,8 @@
 #include "server/shell/log_store.h"
 
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -272,6 +275,34 @@ TEST_F(LogStoreTest, WithoutRoomNothingIsTakenAndARepetitionIsFine) {
   Reopen();
   EXPECT_EQ(Append(4, "two\n"), 8u);
   EXPECT_EQ(Text(), "one\ntwo\n");
+}
+
+// Blocks of the files there; what stands for a gap takes none.
+uint64_t BlocksBelow(const std::filesystem::path& folder) {
+  uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    struct stat info {};
+    if (entry.is_regular_file() && stat(entry.path().c_str(), &info) == 0) {
+      bytes += uint64_t{512} * info.st_blocks;
+    }
+  }
+  return bytes;
+}
+
+TEST_F(LogStoreTest, AtTheReserveOfTheDiskOnlySoManyMakeRoomAsItTakes) {
+  const std::filesystem::path logs = scratch_.path() / "logs";
+  uint64_t disk = 1'000'000;
+  store_ = std::make_unique<LogStore>(logs, LogLimits{.disk_reserve = 200'000},
+                                      [&] { return disk - BlocksBelow(logs); });
+  for (const uint64_t job : {8, 9, 10}) {
+    Append(JobId(job), {Stream(0), 0, std::string(100'000, 'x')});
+  }
+  EXPECT_FALSE(store_->disk_low());
+  disk = BlocksBelow(logs) + 60'000;
+  EXPECT_TRUE(store_->disk_low());
+  EXPECT_EQ(store_->CheckRoom().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(*store_->MakeRoom({JobId(8), JobId(9), JobId(10)}), ElementsAre(JobId(8), JobId(9)));
+  EXPECT_TRUE(store_->CheckRoom().ok());
 }
 
 TEST_F(LogStoreTest, PastTheLimitOfAllJobsTheNamedOnesMakeRoomAndSaySo) {

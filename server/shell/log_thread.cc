@@ -3,16 +3,33 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status.h"
 
 namespace dp::server {
 namespace {
 
-// A call brings at most 4 MiB, so that this bounds what waits for the disk to half a GiB.
-constexpr size_t kQueueCapacity = 128;
+// Every call that may be parked as a reader (Waiters::Capacity::watches) can be queued at once: a
+// new line wakes all followers of a job.
+constexpr size_t kQueueCapacity = 32'768;
+
+// Bytes of appends that wait for the disk: 16 full requests, more than one sync takes in.
+constexpr size_t kQueuedBytesMax = size_t{64} << 20;
+
+size_t BytesOf(const LogBatch& batch) {
+  size_t bytes = 0;
+  for (const LogChunk& chunk : batch.chunks) bytes += chunk.data.size();
+  return bytes;
+}
+
+absl::Status Busy(const std::string& queued) {
+  return absl::UnavailableError(
+      absl::StrCat("the coordinator has ", queued, " queued; try again later"));
+}
 
 void Acknowledge(const LogPosition& end, std::vector<LogPosition>& acknowledged) {
   const auto known = std::find_if(acknowledged.begin(), acknowledged.end(),
@@ -35,7 +52,13 @@ LogThread::LogThread(LogStore store, std::function<void(absl::Status)> on_failur
 LogThread::~LogThread() { Stop(); }
 
 absl::Status LogThread::Append(JobId job, LogBatch batch, AppendAnswer answer) {
-  return Push(AppendCall{job, std::move(batch), std::move(answer)});
+  const size_t bytes = BytesOf(batch);
+  const size_t queued = queued_bytes_.fetch_add(bytes);
+  absl::Status status = queued + bytes > kQueuedBytesMax
+                            ? Busy(absl::StrCat(queued >> 20, " MiB of log lines"))
+                            : Push(AppendCall{job, std::move(batch), std::move(answer), bytes});
+  if (!status.ok()) queued_bytes_ -= bytes;
+  return status;
 }
 
 absl::Status LogThread::Read(JobId job, LogQuery query, ReadAnswer answer) {
@@ -61,7 +84,7 @@ void LogThread::Stop() {
 absl::Status LogThread::Push(Call call) {
   if (queue_.TryPush(call)) return absl::OkStatus();
   if (queue_.closed()) return absl::UnavailableError("the coordinator is stopping");
-  return absl::ResourceExhaustedError("the log queue is full; send again later");
+  return Busy(absl::StrCat(kQueueCapacity, " requests for logs"));
 }
 
 void LogThread::Run() {
@@ -84,16 +107,23 @@ void LogThread::Serve(std::vector<Call>& calls) {
     if (!failure_.ok()) on_failure_(failure_);
   }
   for (auto& [call, appended] : appends) {
+    queued_bytes_ -= call->bytes;
     call->answer(failure_.ok() ? std::move(appended) : failure_);
   }
   for (Call& call : calls) {
-    if (auto* read = std::get_if<ReadCall>(&call))
-      read->answer(store_.Read(read->job, read->query));
+    if (auto* read = std::get_if<ReadCall>(&call)) read->answer(ReadPage(*read));
   }
   for (Call& call : calls) {
     if (auto* drop = std::get_if<DropCall>(&call)) CarryOut(*drop);
     if (auto* room = std::get_if<RoomCall>(&call)) CarryOut(*room);
   }
+}
+
+absl::StatusOr<LogThread::Page> LogThread::ReadPage(const ReadCall& call) {
+  const uint64_t version = store_.version(call.job);
+  if (Page known = recent_.Find(call.job, call.query, version)) return known;
+  DP_ASSIGN_OR_RETURN(LogPage page, store_.Read(call.job, call.query));
+  return recent_.Keep(call.job, call.query, std::move(page));
 }
 
 void LogThread::CarryOut(const DropCall& call) {
@@ -106,18 +136,21 @@ void LogThread::CarryOut(const DropCall& call) {
 }
 
 void LogThread::CarryOut(const RoomCall& call) {
+  const char* const reason = store_.over_limit() ? "bytes_max" : "disk_reserve";
   const auto removed = store_.MakeRoom(call.ended);
   if (!removed.ok()) {
     Log(Severity::kError, "logs_not_removed", {{"error", removed.status().ToString()}});
     return;
   }
   for (const JobId job : *removed) {
-    Log(Severity::kWarning, "logs_removed", {{"job", job.value()}, {"reason", "bytes_max"}});
+    Log(Severity::kWarning, "logs_removed", {{"job", job.value()}, {"reason", reason}});
   }
 }
 
 void LogThread::NoteRoom(const absl::Status& room) {
-  if (absl::IsResourceExhausted(room) && store_.over_limit()) room_wanted_ = true;
+  if (absl::IsResourceExhausted(room) && (store_.over_limit() || store_.disk_low())) {
+    room_wanted_ = true;
+  }
   const bool had_room = TakeRoom(room).ok();
   if (had_room && !room.ok()) {
     Log(Severity::kError, "logs_not_stored", {{"error", std::string(room.message())}});

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/mutex.h"
 #include "server/shell/log_chunk.h"
 #include "server/shell/log_store.h"
+#include "server/shell/recent_pages.h"
 
 namespace dp::server {
 
@@ -26,14 +28,16 @@ class LogThread {
     uint64_t version = 0;                   // of the job's logs
   };
   using AppendAnswer = std::function<void(absl::StatusOr<Appended>)>;
-  using ReadAnswer = std::function<void(absl::StatusOr<LogPage>)>;
+  // Readers that ask the same share one page.
+  using Page = std::shared_ptr<const LogPage>;
+  using ReadAnswer = std::function<void(absl::StatusOr<Page>)>;
 
   // `on_failure` is called once, on the thread, when a sync failed: what reached the disk is not
   // known then, and the process must not go on.
   LogThread(LogStore store, std::function<void(absl::Status)> on_failure);
   ~LogThread();
 
-  // Errors, with `answer` never called: ResourceExhausted the queue is full; Unavailable stopped.
+  // Errors, with `answer` never called: Unavailable the queue is full, or stopped.
   // An answer holds the errors of LogStore.
   absl::Status Append(JobId job, LogBatch batch, AppendAnswer answer);
   absl::Status Read(JobId job, LogQuery query, ReadAnswer answer);
@@ -57,6 +61,7 @@ class LogThread {
     JobId job;
     LogBatch batch;
     AppendAnswer answer;
+    size_t bytes = 0;  // of the batch's chunks
   };
   struct ReadCall {
     JobId job;
@@ -77,6 +82,7 @@ class LogThread {
   void CarryOut(const DropCall& call);
   void CarryOut(const RoomCall& call);
   absl::StatusOr<Appended> Apply(const AppendCall& call);
+  absl::StatusOr<Page> ReadPage(const ReadCall& call);
   absl::Status Note(JobId job, const LogBatch& batch);
   // What the latest append, or news of ranks, has shown.
   void NoteRoom(const absl::Status& room) DP_EXCLUDES(mu_);
@@ -87,9 +93,11 @@ class LogThread {
   absl::Status room_ DP_GUARDED_BY(mu_);
   std::atomic<bool> room_wanted_ = false;
 
-  LogStore store_;  // owned by thread_
+  LogStore store_;      // owned by thread_
+  RecentPages recent_;  // owned by thread_
   const std::function<void(absl::Status)> on_failure_;
-  absl::Status failure_;  // owned by thread_
+  absl::Status failure_;                  // owned by thread_
+  std::atomic<size_t> queued_bytes_ = 0;  // of the appends that are queued, or being written
   BoundedQueue<Call> queue_;
   std::jthread thread_;
 };

@@ -1,5 +1,6 @@
 #include "server/shell/log_thread.h"
 
+#include <atomic>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -30,11 +31,30 @@ class LogThreadTest : public ::testing::Test {
     if (!status.ok()) answer->set_value(status);
     return answer->get_future();
   }
-  absl::StatusOr<LogPage> Read() {
-    std::promise<absl::StatusOr<LogPage>> answer;
+  // Null is an error.
+  LogThread::Page ReadPage(const LogQuery& query = {}) {
+    std::promise<absl::StatusOr<LogThread::Page>> answer;
     const absl::Status status =
-        thread_->Read(kThreadJob, {}, [&](auto page) { answer.set_value(std::move(page)); });
-    return status.ok() ? answer.get_future().get() : status;
+        thread_->Read(kThreadJob, query, [&](auto page) { answer.set_value(std::move(page)); });
+    return status.ok() ? answer.get_future().get().value_or(nullptr) : nullptr;
+  }
+  absl::StatusOr<LogPage> Read() {
+    const LogThread::Page page = ReadPage();
+    return page == nullptr ? absl::StatusOr<LogPage>(absl::UnknownError("no page")) : *page;
+  }
+  // Occupies the thread until the promise is kept.
+  std::promise<void> Block() {
+    std::promise<void> release, occupied;
+    const std::shared_future<void> released = release.get_future().share();
+    EXPECT_TRUE(thread_
+                    ->Read(kThreadJob, {},
+                           [&occupied, released](auto) {
+                             occupied.set_value();
+                             released.wait();
+                           })
+                    .ok());
+    occupied.get_future().wait();
+    return release;
   }
 
   LogThreadTest() { Start({}); }
@@ -113,6 +133,51 @@ TEST_F(LogThreadTest, NewsOfRanksDoesNotHideThatThereIsNoRoomForBytes) {
   EXPECT_FALSE(Append({{kStream, 0, "one\n"}}).get().ok());
   EXPECT_TRUE(Append({}, {kWhole}).get().ok());
   EXPECT_EQ(thread_->room().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(LogThreadTest, ReadersThatAskTheSameShareAPageUntilThereIsMore) {
+  ASSERT_TRUE(Append({{kStream, 0, "one\n"}}).get().ok());
+  const LogThread::Page first = ReadPage();
+  EXPECT_EQ(ReadPage(), first);
+  EXPECT_NE(ReadPage({.tail_lines = 1}), first);
+  ASSERT_TRUE(Append({{kStream, 4, "two\n"}}).get().ok());
+  EXPECT_EQ(ReadPage()->chunks.at(0).data, "one\ntwo\n");
+}
+
+TEST_F(LogThreadTest, NewsOfRanksMakesAnotherPage) {
+  RankOutput begun = kWhole;
+  begun.whole = false;
+  ASSERT_TRUE(Append({}, {begun}).get().ok());
+  EXPECT_EQ(ReadPage({.finished = true})->outstanding_ranks, 1u);
+  const auto whole = Append({}, {kWhole}).get();
+  const LogThread::Page page = ReadPage({.finished = true});
+  EXPECT_EQ(page->outstanding_ranks, 0u);
+  EXPECT_EQ(whole->version, page->version);  // so that readers who wait are woken
+}
+
+TEST_F(LogThreadTest, AThousandFollowersAreQueuedAndServed) {
+  std::promise<void> release = Block();
+  std::atomic<int> served = 0;
+  for (int reader = 0; reader < 1000; ++reader) {
+    EXPECT_TRUE(thread_->Read(kThreadJob, {}, [&](auto page) { served += page.ok(); }).ok());
+  }
+  release.set_value();
+  thread_->Stop();
+  EXPECT_EQ(served, 1000);
+}
+
+TEST_F(LogThreadTest, TooMuchQueuedIsRefusedForNowAndWhatIsWrittenMakesRoomForMore) {
+  const LogChunk chunk{kStream, 0, std::string(size_t{8} << 20, 'x')};
+  for (int round = 0; round < 2; ++round) {
+    std::promise<void> release = Block();
+    std::vector<std::future<absl::StatusOr<LogThread::Appended>>> taken;
+    for (int i = 0; i < 8; ++i) taken.push_back(Append({chunk}));
+    const absl::Status refused = Append({chunk}).get().status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
+    EXPECT_THAT(refused.message(), HasSubstr("64 MiB of log lines queued"));
+    release.set_value();
+    for (auto& append : taken) EXPECT_TRUE(append.get().ok());
+  }
 }
 
 TEST_F(LogThreadTest, StoppingAnswersWhatWasAcceptedAndRefusesTheRest) {

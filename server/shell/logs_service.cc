@@ -14,10 +14,10 @@ grpc::ServerUnaryReactor* LogsService::Append(grpc::CallbackServerContext*,
 }
 
 grpc::ServerUnaryReactor* LogsService::Read(grpc::CallbackServerContext* context,
-                                            const v1::ReadLogsRequest* request,
-                                            v1::ReadLogsResponse* response) {
-  auto* call = new ReadLogsCall(driver_, logs_, *context, *request, *response);
-  call->Start();
+                                            const grpc::ByteBuffer* request,
+                                            grpc::ByteBuffer* response) {
+  auto* call = new ReadLogsCall(driver_, logs_, pages_, *context, *response);
+  call->Start(*request);
   return call;
 }
 

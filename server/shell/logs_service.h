@@ -3,11 +3,14 @@
 #include "dp/v1/logs.grpc.pb.h"
 #include "server/shell/driver.h"
 #include "server/shell/log_thread.h"
+#include "server/shell/page_bytes.h"
 
 namespace dp::server {
 
-// proto/dp/v1/logs.proto over the driver and the log thread. Thread-safe.
-class LogsService final : public v1::Logs::CallbackService {
+// proto/dp/v1/logs.proto over the driver and the log thread. Thread-safe. Read answers in bytes, so
+// that followers of a job share those of a page.
+class LogsService final : public v1::Logs::WithCallbackMethod_Append<
+                              v1::Logs::WithRawCallbackMethod_Read<v1::Logs::Service>> {
  public:
   LogsService(Driver& driver, LogThread& logs) : driver_(driver), logs_(logs) {}
 
@@ -15,12 +18,13 @@ class LogsService final : public v1::Logs::CallbackService {
                                    const v1::AppendLogsRequest* request,
                                    v1::AppendLogsResponse* response) override;
   grpc::ServerUnaryReactor* Read(grpc::CallbackServerContext* context,
-                                 const v1::ReadLogsRequest* request,
-                                 v1::ReadLogsResponse* response) override;
+                                 const grpc::ByteBuffer* request,
+                                 grpc::ByteBuffer* response) override;
 
  private:
   Driver& driver_;
   LogThread& logs_;
+  PageBytes pages_;  // used on the log thread
 };
 
 }  // namespace dp::server

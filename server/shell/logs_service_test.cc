@@ -132,6 +132,62 @@ TEST_F(LogsServiceTest, WhatHasNotArrivedOfAJobThatIsOverIsToldUntilItsWorkerSay
   EXPECT_EQ(client_->Call(client_->logs(), &v1::Logs::Stub::Read, read)->outstanding_ranks(), 0);
 }
 
+class OutstandingOutputTest : public LogsServiceTest {
+ protected:
+  // A job that has ended and whose worker still has output of it.
+  void SetUp() override {
+    LogsServiceTest::SetUp();
+    job_ = PlacedJob();
+    Tell(/*whole=*/false);
+    FinishJob(job_);
+    end_ = client_->ReadLogs(job_, kLong).response;
+    EXPECT_TRUE(end_.finished());
+  }
+  void Tell(bool whole) {
+    v1::AppendLogsRequest append = client_->AppendRequest(worker_, job_, 0, "");
+    append.clear_chunks();
+    v1::RankOutput* told = append.add_ranks();
+    told->set_generation(1);
+    told->set_spool("/state/spool/1/1/0");
+    told->set_whole(whole);
+    ASSERT_TRUE(client_->Call(client_->logs(), &v1::Logs::Stub::Append, append).ok());
+  }
+  // Reads on as a follower that waits for what is outstanding.
+  std::future<Answered<v1::ReadLogsResponse>> Await() {
+    v1::ReadLogsRequest read;
+    read.set_job(job_);
+    *read.mutable_from() = end_.next();
+    read.set_await_outstanding(true);
+    read.mutable_timeout()->set_seconds(absl::ToInt64Seconds(kLong));
+    return std::async(std::launch::async, [this, read] {
+      return client_->Call(client_->logs(), &v1::Logs::Stub::Read, read);
+    });
+  }
+
+  uint64_t job_ = 0;
+  v1::ReadLogsResponse end_;
+};
+
+TEST_F(OutstandingOutputTest, AFollowerThatWaitsForItGetsTheLinesThatCome) {
+  auto following = Await();
+  AwaitParked(1);
+  client_->AppendLog(worker_, job_, 0, "late\n");
+  const auto late = following.get();
+  ASSERT_EQ(late->chunks_size(), 1) << late.response.DebugString();
+  EXPECT_EQ(late->chunks(0).data(), "late\n");
+  EXPECT_EQ(late->outstanding_ranks(), 1);
+}
+
+TEST_F(OutstandingOutputTest, AFollowerThatWaitsForItLearnsThatAllIsThere) {
+  auto following = Await();
+  AwaitParked(1);
+  Tell(/*whole=*/true);
+  const auto late = following.get();
+  ASSERT_TRUE(late.ok()) << late.status.error_message();
+  EXPECT_TRUE(late->finished());
+  EXPECT_EQ(late->outstanding_ranks(), 0);
+}
+
 TEST_F(LogsServiceTest, LinesSayWhichHostTheyComeFrom) {
   const uint64_t job = PlacedJob();
   client_->AppendLog(worker_, job, 0, "one\n");

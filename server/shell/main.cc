@@ -28,9 +28,11 @@
 #include "base/status.h"
 #include "base/store/async_hash_store.h"
 #include "base/store/key_values.h"
+#include "base/store/wire/message_memory.h"
 #include "base/store/wire/server.h"
 #include "base/store/wire/socket.h"
 #include "base/version.h"
+#include "server/shell/ballast.h"
 #include "server/shell/data_dir.h"
 #include "server/shell/direct_ports.h"
 #include "server/shell/direct_stores.h"
@@ -40,6 +42,7 @@
 #include "server/shell/listen_address.h"
 #include "server/shell/log_store.h"
 #include "server/shell/log_thread.h"
+#include "server/shell/memory_shares.h"
 #include "server/shell/server.h"
 #include "server/shell/sqlite_journal.h"
 
@@ -47,6 +50,8 @@ namespace dp::server {
 namespace {
 
 constexpr int kExitFailed = 1;
+// No later try would succeed, and the unit makes none. The outside world is not part of this: an
+// address or a name may be there soon.
 constexpr int kExitUsage = 2;
 
 struct Flags {
@@ -60,8 +65,10 @@ struct Flags {
   std::string limits_file;
   std::string rack_label = "rack";
   bool insecure = false;
+  bool accept_data_loss = false;
+  uint64_t memory_max = kMemoryMax;
   KeyValueLimits store;
-  LogLimits logs;
+  DiskFlags disk;
 };
 
 struct Options {
@@ -71,8 +78,10 @@ struct Options {
   core::PlacementPolicy placement;
   std::string data_dir;
   std::string port_file;
+  bool accept_data_loss = false;
+  MemoryShares memory;
   KeyValueLimits store;
-  LogLimits logs;
+  DiskFlags disk;
 };
 
 // Errors: InvalidArgument.
@@ -106,8 +115,10 @@ absl::StatusOr<ListenAddress> ParseAddress(const char* flag, const std::string& 
 absl::StatusOr<Options> Check(const Flags& flags) {
   Options options{.data_dir = flags.data_dir,
                   .port_file = flags.port_file,
+                  .accept_data_loss = flags.accept_data_loss,
+                  .memory = MemoryShares::Of(flags.memory_max),
                   .store = flags.store,
-                  .logs = flags.logs};
+                  .disk = flags.disk};
   DP_ASSIGN_OR_RETURN(options.listen, ParseAddress("--listen", flags.listen, flags.insecure));
   if (!flags.tcpstore_listen.empty()) {
     DP_ASSIGN_OR_RETURN(options.tcpstore_listen,
@@ -202,21 +213,25 @@ class TcpStores {
   static absl::StatusOr<std::unique_ptr<TcpStores>> Start(const Options& options,
                                                           TcpStoreSockets& sockets, Driver& driver,
                                                           StoreCallers& callers) {
-    std::unique_ptr<TcpStores> stores(new TcpStores(options.store));
+    std::unique_ptr<TcpStores> stores(new TcpStores(options));
     if (sockets.ports == nullptr) return stores;
     DP_ASSIGN_OR_RETURN(
         stores->server_,
         wire::Server::StartOn(std::move(sockets.listener), stores->store_,
-                              {.requests = {.limits = wire::Limits::For(options.store)}}));
+                              {.requests = {.limits = wire::Limits::For(options.store)},
+                               .memory = &stores->memory_}));
     const ListenAddress address{options.tcpstore_listen->host, stores->server_->port()};
     Log(Severity::kInfo, "tcpstore_listening", {{"address", address.ToString()}});
-    stores->jobs_ = std::make_unique<DirectStores>(driver, *sockets.ports, callers, options.store);
+    stores->jobs_ = std::make_unique<DirectStores>(driver, *sockets.ports, callers, options.store,
+                                                   stores->memory_);
     return stores;
   }
 
  private:
-  explicit TcpStores(const KeyValueLimits& limits) : store_(limits) {}
+  explicit TcpStores(const Options& options)
+      : memory_(options.memory.tcpstore), store_(options.store) {}
 
+  wire::MessageMemory memory_;  // of all servers
   AsyncHashStore store_;
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<DirectStores> jobs_;
@@ -238,13 +253,23 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
 
   DP_RETURN_IF_ERROR(CheckAddresses(options));
   DP_ASSIGN_OR_RETURN(TcpStoreSockets sockets, TcpStoreSockets::Open(options));
-  DP_ASSIGN_OR_RETURN(const DataDir data_dir, DataDir::Open(options.data_dir));
-  DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file()));
+  const bool accept_loss = options.accept_data_loss;
+  DP_ASSIGN_OR_RETURN(const DataDir data_dir, DataDir::Open(options.data_dir, accept_loss));
+  const DiskShares shares = SharesOf(data_dir.disk_bytes());
+  const auto disk_available = [&data_dir] { return data_dir.disk_available(); };
+  Ballast ballast(data_dir.ballast_file(), shares.ballast_bytes, disk_available);
+  ballast.ReleaseWhenFull();
+  DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file(),
+                                                              {.accept_data_loss = accept_loss}));
   DP_RETURN_IF_ERROR(data_dir.Sync());
-  LogStore log_store(data_dir.logs(), options.logs);
+  LogStore log_store(data_dir.logs(), options.disk.LogsOn(shares));
   const std::vector<JobId> logged = log_store.Stored();
   LogThread logs(std::move(log_store), end);
   const auto drop_logs = [&logs](const std::vector<JobId>& jobs) { return logs.Drop(jobs).ok(); };
+  std::function<absl::Status(const std::vector<JobId>&)> set_logs_aside;
+  if (accept_loss) {
+    set_logs_aside = [&data_dir](const auto& jobs) { return data_dir.SetLogsAside(jobs); };
+  }
   DirectPorts* const ports = sockets.ports.get();
   std::function<bool(const core::Job&, int)> usable;
   if (ports != nullptr) {
@@ -253,13 +278,19 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
   DP_ASSIGN_OR_RETURN(const auto driver, Driver::Start({.lease = options.lease,
                                                         .placement = options.placement,
                                                         .store_port_usable = usable,
+                                                        .queue_bytes_max = options.memory.driver,
                                                         .store_limits = options.store,
+                                                        .disk = options.disk.JournalOn(shares),
+                                                        .disk_available = disk_available,
+                                                        .tend_disk = [&] { ballast.Restore(); },
                                                         .on_forgotten = drop_logs,
                                                         .logged = logged,
+                                                        .set_logs_aside = set_logs_aside,
                                                         .notify = &notify},
                                                        *journal, Clock::Steady(), end));
-  DP_ASSIGN_OR_RETURN(const auto server,
-                      Server::Start(options.listen, *driver, logs, DirectStoreHost(options)));
+  DP_ASSIGN_OR_RETURN(
+      const auto server,
+      Server::Start(options.listen, *driver, logs, DirectStoreHost(options), options.memory.grpc));
   DP_ASSIGN_OR_RETURN(const auto tcp_stores,
                       TcpStores::Start(options, sockets, *driver, server->callers()));
   DP_RETURN_IF_ERROR(Announce(options, server->address()));
@@ -312,8 +343,12 @@ int Run(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--port-file", flags.port_file, "Write the port into this file once listening");
   app.add_flag("--insecure", flags.insecure, "Allow listening beyond this machine, unencrypted");
+  app.add_flag("--accept-data-loss", flags.accept_data_loss,
+               "Start although the journal lacks acknowledged commands (docs/journal.md); only "
+               "after a start that was refused for that, and only once");
+  AddMemoryLimit(app, flags.memory_max);
   AddStoreLimits(app, flags.store);
-  AddLogLimits(app, flags.logs);
+  AddDiskLimits(app, flags.disk);
   app.set_version_flag("--version", VersionLine("dp-coordinator"));
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return absl::StrCat("dp-coordinator: ", error.what(),
@@ -329,7 +364,7 @@ int Run(int argc, char** argv) {
   const absl::Status status = options.ok() ? Serve(*options, notify) : options.status();
   if (status.ok()) return 0;
   std::fprintf(stderr, "dp-coordinator: %s\n", std::string(status.message()).c_str());
-  return !options.ok() || absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
+  return options.ok() ? kExitFailed : kExitUsage;
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ bool ParkCall::Asked(Parked& parked, const StoreWait::Answer& answer, Waiters::W
                      const View& view) {
   const bool last = wake == Waiters::Wake::kDeadline;
   const bool asks = wake == Waiters::Wake::kChanged || last;
-  std::optional<absl::Status> status = asks ? answer(view, last) : EndOfWait(wake);
+  std::optional<absl::Status> status = asks ? answer(view, last) : EndOfWait(wake, view.failure);
   // Not the coordinator's overload: the client is to let this one rest, and goes on with the
   // others.
   if (wake == Waiters::Wake::kRefused) status = view.waiters.CheckRoomInStore(parked.job);

@@ -1,9 +1,11 @@
 #include "server/shell/read_logs_call.h"
 
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
 #include "server/core/job_registry.h"
 #include "server/shell/call.h"
 #include "server/shell/convert_logs.h"
@@ -11,16 +13,20 @@
 
 namespace dp::server {
 
-ReadLogsCall::ReadLogsCall(Driver& driver, LogThread& logs, grpc::CallbackServerContext& context,
-                           const v1::ReadLogsRequest& request, v1::ReadLogsResponse& response)
+ReadLogsCall::ReadLogsCall(Driver& driver, LogThread& logs, PageBytes& pages,
+                           grpc::CallbackServerContext& context, grpc::ByteBuffer& response)
     : driver_(driver),
       logs_(logs),
+      pages_(pages),
       context_(context),
-      request_(request),
       response_(response),
       ticket_(driver.NewTicket()) {}
 
-void ReadLogsCall::Start() {
+void ReadLogsCall::Start(const grpc::ByteBuffer& request) {
+  grpc::ByteBuffer bytes(request);  // shares the memory
+  const grpc::Status parsed =
+      grpc::SerializationTraits<v1::ReadLogsRequest>::Deserialize(&bytes, &request_);
+  if (!parsed.ok()) return Finish(parsed);
   FinishOnError(this, driver_.Ask([this](const absl::Status& status, const View& view) {
     FinishOnError(this, status.ok() ? Check(view) : status);
   }));
@@ -37,11 +43,11 @@ absl::Status ReadLogsCall::ReadPage(const View& view) {
   if (job == nullptr) {
     return core::UnknownJob(JobId(request_.job()));
   }
-  SetHeader(view, &response_);
+  SetHeader(view, &header_);
   query_.finished = Over(*job);
   time_left_ = deadline_ - view.now;
-  return logs_.Read(job->id, query_, [this](absl::StatusOr<LogPage> page) {
-    FinishOnError(this, HasRead(std::move(page)));
+  return logs_.Read(job->id, query_, [this](const absl::StatusOr<LogThread::Page>& page) {
+    FinishOnError(this, HasRead(page));
   });
 }
 
@@ -50,13 +56,19 @@ bool ReadLogsCall::Over(const core::Job& job) const {
   return job.terminal() || left_behind;
 }
 
-absl::Status ReadLogsCall::HasRead(absl::StatusOr<LogPage> page) {
+absl::Status ReadLogsCall::HasRead(const absl::StatusOr<LogThread::Page>& page) {
   if (!page.ok()) return page.status();
   if (context_.IsCancelled()) return EndOfWait(Waiters::Wake::kCancelled);
-  const bool nothing_yet = page->chunks.empty() && !query_.finished && !query_.without_lines;
-  if (nothing_yet && time_left_ > absl::ZeroDuration()) return AwaitMore(page->version);
-  Answer(*std::move(page));
+  if (AwaitsMoreThan(**page) && time_left_ > absl::ZeroDuration()) {
+    return AwaitMore((*page)->version);
+  }
+  Answer(*page);
   return absl::OkStatus();
+}
+
+bool ReadLogsCall::AwaitsMoreThan(const LogPage& page) const {
+  if (!page.chunks.empty() || query_.without_lines) return false;
+  return !query_.finished || (request_.await_outstanding() && page.outstanding_ranks > 0);
 }
 
 absl::Status ReadLogsCall::AwaitMore(uint64_t version) {
@@ -70,27 +82,25 @@ absl::Status ReadLogsCall::AwaitMore(uint64_t version) {
 
 bool ReadLogsCall::Woken(Waiters::Wake wake, const View& view, uint64_t version) {
   if (wake != Waiters::Wake::kChanged && wake != Waiters::Wake::kDeadline) {
-    Finish(ToGrpc(EndOfWait(wake)));
+    Finish(ToGrpc(EndOfWait(wake, view.failure)));
     return true;
   }
   const JobId id(request_.job());
   const core::Job* job = view.coordinator.job(id);
   const auto logs = view.log_versions.find(id);
   const bool more = logs != view.log_versions.end() && logs->second > version;
-  const bool ended = job == nullptr || Over(*job);
+  const bool ended = job == nullptr || (Over(*job) && !query_.finished);
   if (wake == Waiters::Wake::kChanged && !more && !ended) return false;
   FinishOnError(this, ReadPage(view));
   return true;
 }
 
-void ReadLogsCall::Answer(LogPage page) {
-  response_.set_finished(query_.finished && page.exhausted);
-  for (LogChunk& chunk : page.chunks) *response_.add_chunks() = ToProto(std::move(chunk));
-  for (const LogPosition& position : page.next) *response_.add_next() = ToProto(position);
-  for (const OutstandingOutput& each : page.outstanding) {
-    *response_.add_outstanding() = ToProto(each);
-  }
-  response_.set_outstanding_ranks(static_cast<int>(page.outstanding_ranks));
+void ReadLogsCall::Answer(const LogThread::Page& page) {
+  // Two parts of one message: each reader has its own header, and all share the page.
+  const grpc::Slice parts[] = {grpc::Slice(header_.SerializeAsString()),
+                               pages_.Of(page, query_.finished)};
+  grpc::ByteBuffer message(parts, std::size(parts));
+  response_.Swap(&message);
   Finish(grpc::Status::OK);
 }
 

@@ -6,17 +6,18 @@
 #include "grpcpp/grpcpp.h"
 #include "server/shell/driver.h"
 #include "server/shell/log_thread.h"
+#include "server/shell/page_bytes.h"
 
 namespace dp::server {
 
-// One Read: the driver says whether the job has ended, the log thread reads a page; an empty one
+// One Read: the driver says whether the job has ended, the log thread reads a page. An empty page
 // waits on the driver for more and is read again. Deletes itself when gRPC is done with it.
 class ReadLogsCall final : public grpc::ServerUnaryReactor {
  public:
-  ReadLogsCall(Driver& driver, LogThread& logs, grpc::CallbackServerContext& context,
-               const v1::ReadLogsRequest& request, v1::ReadLogsResponse& response);
+  ReadLogsCall(Driver& driver, LogThread& logs, PageBytes& pages,
+               grpc::CallbackServerContext& context, grpc::ByteBuffer& response);
 
-  void Start();
+  void Start(const grpc::ByteBuffer& request);
   void OnCancel() override { driver_.Cancel(ticket_); }
   void OnDone() override { delete this; }
 
@@ -25,17 +26,21 @@ class ReadLogsCall final : public grpc::ServerUnaryReactor {
   absl::Status ReadPage(const View& view);
   // Nothing more will be written of what is asked for.
   bool Over(const core::Job& job) const;
-  absl::Status HasRead(absl::StatusOr<LogPage> page);
+  absl::Status HasRead(const absl::StatusOr<LogThread::Page>& page);
+  // Whether the client would rather wait than get this page.
+  bool AwaitsMoreThan(const LogPage& page) const;
   absl::Status AwaitMore(uint64_t version);
   // Returns false where there is still nothing to read.
   bool Woken(Waiters::Wake wake, const View& view, uint64_t version);
-  void Answer(LogPage page);
+  void Answer(const LogThread::Page& page);
 
   Driver& driver_;
   LogThread& logs_;
+  PageBytes& pages_;
   const grpc::CallbackServerContext& context_;
-  const v1::ReadLogsRequest& request_;
-  v1::ReadLogsResponse& response_;
+  grpc::ByteBuffer& response_;
+  v1::ReadLogsRequest request_;
+  v1::ReadLogsResponse header_;  // without anything else
   const Waiters::Ticket ticket_;
   LogQuery query_;
   absl::Time deadline_;

@@ -321,6 +321,7 @@ journal::SavedVersion::Kind ToJournal(core::Topic::Kind kind) {
     case core::Topic::Kind::kStoreKey:
     case core::Topic::Kind::kStoreElement:
     case core::Topic::Kind::kStoreTaken:
+    case core::Topic::Kind::kWorldState:
     case core::Topic::Kind::kLogs:
       break;
   }

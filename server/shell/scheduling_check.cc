@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/name.h"
+#include "base/no_memory_limit.h"
 #include "base/status.h"
 #include "proto/convert/elastic.h"
 #include "server/core/job_registry.h"
@@ -103,6 +104,9 @@ absl::StatusOr<core::Scheduling> CheckScheduling(const v1::JobSpec& spec) {
     absl::StatusOr<LabelConstraint> constraint = ParseConstraint(text);
     if (!constraint.ok()) return Named("constraints", constraint.status());
     scheduling.constraints.push_back(*std::move(constraint));
+  }
+  if (spec.memory_mib_per_rank() > 0) {
+    scheduling.constraints.push_back({LabelConstraint::How::kAbsent, kNoMemoryLimit, ""});
   }
   return scheduling;
 }

@@ -7,6 +7,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "grpcpp/resource_quota.h"
 
 namespace dp::server {
 namespace {
@@ -16,7 +17,15 @@ constexpr std::chrono::seconds kStopWithin(1);
 
 constexpr char kLogsService[] = "dp.v1.Logs";
 
-void SetTransport(grpc::ServerBuilder& builder) {
+// Calls that are open on one connection. A daemon has tens of them, a program that follows many
+// jobs hundreds; further calls wait at the client.
+constexpr int kStreamsMax = 4096;
+
+void SetTransport(grpc::ServerBuilder& builder, size_t bytes_max) {
+  grpc::ResourceQuota quota("coordinator");
+  quota.Resize(bytes_max);
+  builder.SetResourceQuota(quota);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   builder.SetMaxSendMessageSize(kMessageBytesMax);
   // Else two coordinators could listen on one port, each getting a part of the calls.
@@ -46,7 +55,7 @@ Server::~Server() { Stop(); }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const ListenAddress& address, Driver& driver, LogThread& logs,
-    const std::optional<std::string>& direct_stores) {
+    const std::optional<std::string>& direct_stores, size_t grpc_bytes_max) {
   DP_RETURN_IF_ERROR(address.CheckFree("--listen"));
   // gRPC's locks are absl's, which as Debian builds them look for deadlocks whenever they are
   // taken.
@@ -54,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   std::unique_ptr<Server> server(new Server(address, driver, logs, direct_stores));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
-  SetTransport(builder);
+  SetTransport(builder, grpc_bytes_max);
   builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(),
                            &server->address_.port);
   grpc::Service* const services[] = {&server->jobs_,  &server->workers_, &server->worlds_,

@@ -20,6 +20,9 @@
 
 namespace dp::server {
 
+// The memory quota of gRPC in servers that have no --memory-max.
+inline constexpr size_t kGrpcBytesMax = size_t{512} << 20;
+
 // The gRPC front of the coordinator: every service of proto/dp/v1 and grpc.health.v1, without
 // encryption. Driver and log thread must outlive it. Start and Stop on one thread.
 class Server {
@@ -29,7 +32,7 @@ class Server {
   // Errors: Unavailable the address cannot be listened on; names it and the remedy.
   static absl::StatusOr<std::unique_ptr<Server>> Start(
       const ListenAddress& address, Driver& driver, LogThread& logs,
-      const std::optional<std::string>& direct_stores = {});
+      const std::optional<std::string>& direct_stores = {}, size_t grpc_bytes_max = kGrpcBytesMax);
   ~Server();
 
   // With the port that was chosen.

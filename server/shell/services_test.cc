@@ -154,6 +154,7 @@ TEST_F(ServicesTest, ARankWithAStorePortIsToldWhatItsStoreTakes) {
   spec.set_ranks(1);
   spec.mutable_command()->add_argv("true");
   spec.mutable_command()->set_working_dir("/");
+  spec.mutable_command()->set_store("relay");
   ASSERT_TRUE(client_->Submit(spec, "request").ok());
   v1::WatchAssignmentRequest request;
   request.set_worker_id(worker);
@@ -167,20 +168,6 @@ TEST_F(ServicesTest, ARankWithAStorePortIsToldWhatItsStoreTakes) {
             KeyValueLimits().value_bytes);
 }
 
-TEST_F(ServicesTest, AWorldWatchIsAnsweredWhenTheLastRankJoins) {
-  const uint64_t job = PlacedJob(2);
-  v1::WatchWorldRequest request;
-  request.set_job(job);
-  request.set_since(client_->Join(job, 0)->world().version());
-  request.mutable_timeout()->set_seconds(30);
-  auto watch = std::async(std::launch::async, [&] {
-    return client_->Call(client_->worlds(), &v1::Worlds::Stub::Watch, request);
-  });
-  AwaitParked(1);
-  ASSERT_TRUE(client_->Join(job, 1).ok());
-  EXPECT_EQ(watch.get()->world().state(), v1::WORLD_STATE_SEALED);
-}
-
 TEST_F(ServicesTest, AHeartbeatOfAnotherIncarnationIsRefused) {
   v1::HeartbeatRequest request;
   request.set_worker_id(client_->Register("w", 1)->worker_id());
@@ -190,6 +177,31 @@ TEST_F(ServicesTest, AHeartbeatOfAnotherIncarnationIsRefused) {
   EXPECT_EQ(
       client_->Call(client_->workers(), &v1::Workers::Stub::Heartbeat, request).status.error_code(),
       grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(ServicesTest, AHeartbeatIsAnsweredWhileTheDriverIsBusy) {
+  v1::HeartbeatRequest beat;
+  beat.set_worker_id(client_->Register("w", 1)->worker_id());
+  beat.set_incarnation(1);
+  std::promise<void> begun, release;
+  ASSERT_TRUE(driver_
+                  ->Ask([&](const absl::Status&, const View&) {
+                    begun.set_value();
+                    release.get_future().wait();
+                  })
+                  .ok());
+  begun.get_future().wait();
+  const auto answer = client_->Call(client_->workers(), &v1::Workers::Stub::Heartbeat, beat);
+  beat.add_gpu_list()->set_model("H100");
+  const auto with_news = client_->Call(client_->workers(), &v1::Workers::Stub::Heartbeat, beat);
+  release.set_value();
+  ASSERT_TRUE(answer.ok()) << answer.status.error_message();
+  EXPECT_EQ(answer->header().epoch(), 1u);
+  EXPECT_EQ(FromProto(answer->lease()), absl::Minutes(10));
+  EXPECT_TRUE(with_news.ok());
+  const auto listed =
+      client_->Call(client_->workers(), &v1::Workers::Stub::List, v1::ListWorkersRequest());
+  EXPECT_EQ(listed->workers(0).gpu_list(0).model(), "H100");
 }
 
 TEST_F(ServicesTest, AHeartbeatIsToldTheLeaseThatTheJobsOfItsWorkerAskFor) {
@@ -207,6 +219,20 @@ TEST_F(ServicesTest, AHeartbeatIsToldTheLeaseThatTheJobsOfItsWorkerAskFor) {
   const auto told = beat_once();
   EXPECT_EQ(FromProto(told->lease()), absl::Seconds(3.2));
   EXPECT_GT(told->lease_number(), 0u);
+}
+
+TEST_F(ServicesTest, ARegistrationEndsTheLivesThatItProvesDead) {
+  ASSERT_TRUE(client_->Register("w", 1).ok());
+  v1::RegisterRequest request;
+  request.set_name("w");
+  request.set_host("w");
+  request.set_incarnation(2);
+  request.set_slots(1);
+  EXPECT_EQ(
+      client_->Call(client_->workers(), &v1::Workers::Stub::Register, request).status.error_code(),
+      grpc::StatusCode::ALREADY_EXISTS);
+  request.add_replaces(1);
+  EXPECT_TRUE(client_->Call(client_->workers(), &v1::Workers::Stub::Register, request).ok());
 }
 
 TEST_F(ServicesTest, TheFirstStepOfAGenerationGoesOnRecord) {

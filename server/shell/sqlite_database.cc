@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "base/overloaded.h"
 #include "base/status.h"
 #include "server/shell/sqlite_wal.h"
@@ -31,8 +32,8 @@ SqliteDatabase::~SqliteDatabase() = default;
 absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::string& file,
                                                                      int64_t application,
                                                                      const SqliteOptions& options) {
-  DP_RETURN_IF_ERROR(CheckWal(file, options.vfs));
   std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(file, options));
+  DP_RETURN_IF_ERROR(database->FindWal());
   sqlite3* handle = nullptr;
   const int opened = sqlite3_open_v2(
       file.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
@@ -43,7 +44,22 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::
   return database;
 }
 
+// SQLite ends a damaged WAL before the damage: who accepts the loss gets what is before it.
+absl::Status SqliteDatabase::FindWal() {
+  const absl::StatusOr<bool> found = CheckWal(file_, options_.vfs);
+  if (!absl::IsDataLoss(found.status()) || !options_.accept_data_loss) {
+    DP_RETURN_IF_ERROR(found.status());
+    found_wal_ = *found;
+    return absl::OkStatus();
+  }
+  found_wal_ = true;
+  Log(Severity::kWarning, "journal_data_loss_accepted",
+      {{"reason", std::string(found.status().message())}});
+  return absl::OkStatus();
+}
+
 absl::Status SqliteDatabase::Prepare(int64_t application) {
+  GiveUp();  // until the WAL may be moved into the file
   // Exclusive, before anything is read: no shared-memory file, and a process that slipped past the
   // lock cannot write.
   DP_RETURN_IF_ERROR(Execute("PRAGMA locking_mode = EXCLUSIVE"));
@@ -54,8 +70,6 @@ absl::Status SqliteDatabase::Prepare(int64_t application) {
   DP_ASSIGN_OR_RETURN(const int64_t owner, Number("PRAGMA application_id"));
   if (schema != 0 && owner != application) return Damaged("it is the database of another program");
   DP_RETURN_IF_ERROR(UseWal());
-  // What a crash has left behind the last commit must not be there after the next one (CheckWal).
-  DP_RETURN_IF_ERROR(Checkpoint(SQLITE_CHECKPOINT_TRUNCATE));
   // What is deleted is replaced by a snapshot that says the same: nothing to hide with zeros.
   DP_RETURN_IF_ERROR(Execute("PRAGMA secure_delete = OFF"));
   // One large batch does not leave a large file for good.
@@ -130,6 +144,16 @@ absl::Status SqliteDatabase::Run(const Statement& statement, std::initializer_li
 
 int64_t SqliteDatabase::rows_changed() const { return sqlite3_changes64(database_.get()); }
 
+absl::Status SqliteDatabase::EmptyWal() {
+  DP_RETURN_IF_ERROR(Checkpoint(SQLITE_CHECKPOINT_TRUNCATE));
+  sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+  return absl::OkStatus();
+}
+
+void SqliteDatabase::GiveUp() {
+  sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+}
+
 absl::Status SqliteDatabase::CheckpointWhenDue() {
   return wal_pages_ < options_.wal_pages ? absl::OkStatus() : Checkpoint(SQLITE_CHECKPOINT_PASSIVE);
 }
@@ -150,7 +174,7 @@ absl::Status SqliteDatabase::Error() {
   }
   // Closing would move the WAL into the file: after a write that failed, nobody knows what is on
   // the disk, and the next start finds out from what is there.
-  sqlite3_db_config(database_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  GiveUp();
   if (IsDamage(code)) return Damaged(what);
   if (code == SQLITE_BUSY) {
     return absl::FailedPreconditionError(

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "server/shell/convert_command.h"
 #include "server/shell/sqlite_checksum.h"
@@ -15,6 +16,10 @@ namespace {
 
 // Marks the file as ours: "dpjl".
 constexpr int64_t kApplicationId = 0x64706a6c;
+
+// A table without rows says that the journal has a mark: earlier releases pass over it.
+constexpr char kCountMarks[] = "SELECT count(*) FROM sqlite_master WHERE name = 'has_mark'";
+constexpr char kNoteMark[] = "CREATE TABLE IF NOT EXISTS has_mark (unused)";
 
 }  // namespace
 
@@ -28,6 +33,13 @@ absl::StatusOr<std::unique_ptr<SqliteJournal>> SqliteJournal::Open(const std::st
 
 absl::Status SqliteJournal::Prepare() {
   DP_RETURN_IF_ERROR(CheckFormat());
+  const SqliteOptions& options = database_->options();
+  DP_ASSIGN_OR_RETURN(mark_, SqliteMark::Open(database_->file(), options.vfs, options.mark_sync));
+  DP_ASSIGN_OR_RETURN(const int64_t marks, database_->Number(kCountMarks));
+  had_mark_ = marks > 0;
+  const bool new_to_marks = !had_mark_ && !mark_->sequence().has_value() && !mark_->damaged();
+  // A journal that knows marks has all its tables, so nothing is written before the comparison.
+  if (new_to_marks) DP_RETURN_IF_ERROR(database_->EmptyWal());
   DP_RETURN_IF_ERROR(database_->Execute(
       "CREATE TABLE IF NOT EXISTS journal ("
       "sequence INTEGER PRIMARY KEY, record BLOB NOT NULL, checksum INTEGER NOT NULL)"));
@@ -48,6 +60,47 @@ absl::Status SqliteJournal::CheckFormat() {
 }
 
 absl::Status SqliteJournal::Replay(Restore restore, Apply apply) {
+  DP_RETURN_IF_ERROR(ReplayAll(restore, apply));
+  const absl::Status complete = CheckMark();
+  if (complete.ok()) return TakeOver();
+  if (!database_->options().accept_data_loss) return complete;
+  Log(Severity::kWarning, "journal_data_loss_accepted",
+      {{"reason", std::string(complete.message())}});
+  DP_RETURN_IF_ERROR(mark_->Create(last_sequence_));
+  return TakeOver();
+}
+
+absl::Status SqliteJournal::CheckMark() const {
+  const std::string& file = database_->file();
+  const auto refuse = [&](const std::string& what) {
+    return absl::DataLossError(absl::StrCat(
+        "journal ", file, ": ", what,
+        "; nothing was changed. Restore the whole data directory from a copy, or start with "
+        "--accept-data-loss to go on with the commands up to ",
+        last_sequence_));
+  };
+  const std::optional<uint64_t> acknowledged = mark_->sequence();
+  if (!acknowledged.has_value()) {
+    if (!had_mark_ && !mark_->damaged()) return absl::OkStatus();
+    return refuse(absl::StrCat(mark_->path(), mark_->damaged() ? " is damaged" : " is missing",
+                               ", so that acknowledged commands may be missing, too"));
+  }
+  if (last_sequence_ >= *acknowledged) return absl::OkStatus();
+  return refuse(absl::StrCat(
+      *acknowledged - last_sequence_, " acknowledged commands are missing (", last_sequence_ + 1,
+      " to ", *acknowledged, "): ", file, "-wal ",
+      database_->found_wal() ? "is older or was cut, or the journal is older" : "is missing"));
+}
+
+absl::Status SqliteJournal::TakeOver() {
+  DP_RETURN_IF_ERROR(database_->EmptyWal());
+  if (!mark_->sequence().has_value()) {
+    DP_RETURN_IF_ERROR(Marked(mark_->Create(last_sequence_)));
+  }
+  return had_mark_ ? absl::OkStatus() : database_->Execute(kNoteMark);
+}
+
+absl::Status SqliteJournal::ReplayAll(Restore restore, Apply apply) {
   DP_ASSIGN_OR_RETURN(SqliteSnapshot::Loaded loaded, snapshot_.Load());
   if (loaded.sequence != 0) restore(std::move(loaded.state));
   last_sequence_ = loaded.sequence;
@@ -97,7 +150,13 @@ absl::Status SqliteJournal::Append(absl::Span<const core::Command> commands) {
   DP_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
   DP_RETURN_IF_ERROR(ClaimFormat());
   for (const core::Command& command : commands) DP_RETURN_IF_ERROR(Insert(command));
-  return database_->Execute("COMMIT");
+  DP_RETURN_IF_ERROR(database_->Execute("COMMIT"));
+  return Marked(mark_->Raise(last_sequence_));
+}
+
+absl::Status SqliteJournal::Marked(absl::Status status) {
+  if (!status.ok()) database_->GiveUp();
+  return status;
 }
 
 absl::Status SqliteJournal::ClaimFormat() {
@@ -117,6 +176,13 @@ absl::Status SqliteJournal::Insert(const core::Command& command) {
 absl::Status SqliteJournal::Maintain() {
   DP_RETURN_IF_ERROR(snapshot_.Advance());
   return database_->CheckpointWhenDue();
+}
+
+// Where it cannot be read, the next append finds that out.
+uint64_t SqliteJournal::spare_bytes() {
+  const auto pages = database_->Number("PRAGMA freelist_count");
+  const auto page_bytes = database_->Number("PRAGMA page_size");
+  return pages.ok() && page_bytes.ok() ? static_cast<uint64_t>(*pages * *page_bytes) : 0;
 }
 
 void SqliteJournal::TakeSnapshot(const core::State& state) {

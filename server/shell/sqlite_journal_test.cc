@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,12 +86,46 @@ class SqliteJournalTest : public ::testing::Test {
     const auto journal = OpenReplayed();
     for (uint64_t job = 1; job <= commands; ++job) ASSERT_TRUE(journal->Append({Cancel(job)}).ok());
     const std::string crashed = (scratch_.path() / "crashed.sqlite").string();
-    for (const char* suffix : {"", "-wal"}) {
+    for (const char* suffix : {"", "-wal", "-mark"}) {
       std::filesystem::copy_file(file_ + suffix, crashed + suffix);
     }
     file_ = crashed;
   }
   std::string wal() const { return file_ + "-wal"; }
+  std::string mark() const { return file_ + "-mark"; }
+  // As where fewer had been acknowledged.
+  void SetMark(uint64_t sequence) {
+    const auto mark = SqliteMark::Open(file_, nullptr, SqliteMark::Sync::kAtOnce);
+    ASSERT_TRUE(mark.ok()) << mark.status();
+    ASSERT_TRUE((*mark)->Create(sequence).ok());
+  }
+  // All files of the journal.
+  std::map<std::string, std::string> Files() const {
+    std::map<std::string, std::string> files;
+    for (const std::string& file : {file_, wal(), mark()}) {
+      std::ifstream in(file, std::ios::binary);
+      std::string content{std::istreambuf_iterator<char>(in), {}};
+      // SQLite makes a WAL of no bytes where there is none.
+      if (!content.empty()) files[file] = std::move(content);
+    }
+    return files;
+  }
+  // What a start says that goes on without what is missing.
+  std::string AcceptDataLoss() {
+    ::testing::internal::CaptureStderr();
+    const auto journal = SqliteJournal::Open(file_, {.accept_data_loss = true});
+    EXPECT_TRUE(journal.ok()) << journal.status();
+    const absl::Status replayed =
+        (*journal)->Replay([](core::State) {}, [](const core::Command&) {});
+    EXPECT_TRUE(replayed.ok()) << replayed;
+    return ::testing::internal::GetCapturedStderr();
+  }
+  void ExpectRefusedAndUnchanged(const std::string& reason) {
+    const auto files = Files();
+    ExpectRefused(absl::StatusCode::kDataLoss, reason);
+    ExpectRefused(absl::StatusCode::kDataLoss, "--accept-data-loss");
+    EXPECT_TRUE(Files() == files) << "a refused start has changed the files";
+  }
   // So far from the end of the WAL.
   void FlipAByteOfTheWal(int64_t from_end) {
     std::fstream file(wal(), std::ios::in | std::ios::out | std::ios::binary);
@@ -314,6 +350,7 @@ TEST_F(SqliteJournalTest, WhatWasAppendedSurvivesACrash) {
 TEST_F(SqliteJournalTest, ATornTailIsCutAndTold) {
   AppendAndCrash(3);
   FlipAByteOfTheWal(100);  // in its last page
+  SetMark(2);              // the crash came before the answer
   ::testing::internal::CaptureStderr();
   EXPECT_THAT(Replay().value(), ElementsAre(1, 2));
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
@@ -330,7 +367,74 @@ TEST_F(SqliteJournalTest, AWalThatIsWholeIsNotWorthAWord) {
 TEST_F(SqliteJournalTest, AWalThatEndsEarlyIsCutThere) {
   AppendAndCrash(3);
   std::filesystem::resize_file(wal(), std::filesystem::file_size(wal()) - 5000);
+  SetMark(1);
   EXPECT_THAT(Replay().value(), ElementsAre(1));
+}
+
+TEST_F(SqliteJournalTest, AWalThatIsMissingIsRefusedWithWhatIsMissing) {
+  AppendAndCrash(3);
+  std::filesystem::remove(wal());
+  ExpectRefusedAndUnchanged("3 acknowledged commands are missing (1 to 3): " + wal() +
+                            " is missing");
+}
+
+TEST_F(SqliteJournalTest, AWalThatWasCutIsRefusedWithWhatIsMissing) {
+  AppendAndCrash(8);
+  std::filesystem::resize_file(wal(), std::filesystem::file_size(wal()) / 2);
+  ExpectRefusedAndUnchanged("acknowledged commands are missing (");
+  ExpectRefusedAndUnchanged(" to 8): " + wal() + " is older or was cut");
+}
+
+TEST_F(SqliteJournalTest, AnOlderWalIsRefusedWithWhatIsMissing) {
+  AppendAndCrash(2);
+  const std::string older = wal();
+  file_ = (scratch_.path() / "journal.sqlite").string();
+  Append({Cancel(3)});  // to the file that the copy was taken of
+  std::filesystem::copy_file(older, wal());
+  ExpectRefusedAndUnchanged("1 acknowledged commands are missing (3 to 3): " + wal() +
+                            " is older or was cut");
+}
+
+TEST_F(SqliteJournalTest, ALossThatIsAcceptedIsLoggedAndTheNextStartNeedsNoFlag) {
+  AppendAndCrash(3);
+  std::filesystem::remove(wal());
+  EXPECT_THAT(AcceptDataLoss(), HasSubstr("event=journal_data_loss_accepted"));
+  EXPECT_THAT(Replay().value(), IsEmpty());
+  Append({Cancel(4)});
+  EXPECT_THAT(Replay().value(), ElementsAre(4));
+  EXPECT_EQ(AcceptDataLoss(), "");  // there was none
+}
+
+TEST_F(SqliteJournalTest, OfADamagedWalTheAcceptedPartIsWhatComesBeforeTheDamage) {
+  AppendAndCrash(3);
+  FlipAByteOfTheWal(5000);  // in the page before the last
+  EXPECT_THAT(AcceptDataLoss(), HasSubstr("event=journal_data_loss_accepted"));
+  EXPECT_THAT(Replay().value(), ElementsAre(1));
+}
+
+TEST_F(SqliteJournalTest, AJournalWithoutAMarkOpensOnceAndGetsOne) {
+  Append({Cancel(1), Cancel(2)});
+  Tamper("DROP TABLE has_mark");
+  std::filesystem::remove(mark());
+  EXPECT_THAT(Replay().value(), ElementsAre(1, 2));
+  EXPECT_EQ((*SqliteMark::Open(file_, nullptr, SqliteMark::Sync::kAtOnce))->sequence(), 2u);
+  std::filesystem::remove(mark());
+  ExpectRefusedAndUnchanged(mark() + " is missing");
+  EXPECT_THAT(AcceptDataLoss(), HasSubstr("is missing"));
+  EXPECT_THAT(Replay().value(), ElementsAre(1, 2));
+}
+
+TEST_F(SqliteJournalTest, AMarkThatIsDamagedIsRefused) {
+  Append({Cancel(1)});
+  std::fstream(mark(), std::ios::in | std::ios::out | std::ios::binary) << "dp journal mark\nx";
+  ExpectRefusedAndUnchanged(mark() + " is damaged");
+}
+
+// Its tail is one that a crash has torn, and the mark knows nothing of it.
+TEST_F(SqliteJournalTest, WhatTheMarkDoesNotKnowMayBeThereOrNot) {
+  AppendAndCrash(3);
+  SetMark(1);
+  EXPECT_THAT(Replay().value(), ElementsAre(1, 2, 3));
 }
 
 // What follows its last frame is not of it.

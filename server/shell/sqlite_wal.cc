@@ -108,7 +108,8 @@ class WalFile {
 absl::Status Damaged(const WalFile& wal, const std::string& what) {
   return absl::DataLossError(
       absl::StrCat("journal ", wal.path(), " cannot be trusted: ", what,
-                   "; restore the data directory from a copy, or start with another --data-dir"));
+                   "; restore the whole data directory from a copy, or start with "
+                   "--accept-data-loss, which goes on with what is before the damage"));
 }
 
 bool OnlyZeros(absl::string_view bytes) {
@@ -198,16 +199,16 @@ absl::Status TellTorn(const WalFile& wal, Frames& frames) {
 
 }  // namespace
 
-absl::Status CheckWal(const std::string& file, const char* vfs) {
+absl::StatusOr<bool> CheckWal(const std::string& file, const char* vfs) {
   DP_ASSIGN_OR_RETURN(WalFile wal, WalFile::Open(file + "-wal", vfs));
   // A new one, whose header had not reached the disk. It is synced before the first frame.
-  if (wal.size() < kHeaderBytes) return absl::OkStatus();
+  if (wal.size() < kHeaderBytes) return false;
   DP_ASSIGN_OR_RETURN(const absl::string_view first, wal.Read(0, kHeaderBytes));
   const std::string header(first);
   if (OnlyZeros(header)) {
     DP_ASSIGN_OR_RETURN(const bool is_new, OnlyZeros(wal));
-    return is_new ? absl::OkStatus()
-                  : Damaged(wal, "its header is gone, and what it was for follows");
+    if (is_new) return false;
+    return Damaged(wal, "its header is gone, and what it was for follows");
   }
   WalChecksum checksum((BigEndian(header, 0) & 1) != 0);
   checksum.Add(absl::string_view(header).substr(0, 24));
@@ -217,10 +218,13 @@ absl::Status CheckWal(const std::string& file, const char* vfs) {
   Frames frames(wal, header, checksum);
   DP_ASSIGN_OR_RETURN(const int64_t bad, frames.FirstBad());
   DP_ASSIGN_OR_RETURN(const bool damaged, frames.MoreFollows(bad));
-  if (!damaged) return TellTorn(wal, frames);
-  return Damaged(wal, absl::StrCat("frame ", bad + 1, " of ", frames.size(),
-                                   " does not match its checksum, and what was written after it "
-                                   "had been synced follows"));
+  if (damaged) {
+    return Damaged(wal, absl::StrCat("frame ", bad + 1, " of ", frames.size(),
+                                     " does not match its checksum, and what was written after it "
+                                     "had been synced follows"));
+  }
+  DP_RETURN_IF_ERROR(TellTorn(wal, frames));
+  return true;
 }
 
 }  // namespace dp::server

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace dp::server {
 
@@ -14,8 +14,8 @@ namespace dp::server {
 //
 // What a crash has torn is told in the log (`journal_torn`).
 //
-// To be called before SQLite opens `file`; `vfs` as for SQLite. Errors: DataLoss says what is
-// damaged; Internal it cannot be read.
-absl::Status CheckWal(const std::string& file, const char* vfs);
+// To be called before SQLite opens `file`; `vfs` as for SQLite. Returns whether there is a WAL with
+// something in it. Errors: DataLoss says what is damaged; Internal it cannot be read.
+absl::StatusOr<bool> CheckWal(const std::string& file, const char* vfs);
 
 }  // namespace dp::server

@@ -52,7 +52,7 @@ void WatchJobCall::Start(absl::Duration timeout) {
 
 bool WatchJobCall::Woken(Waiters::Wake wake, const View& view) {
   if (wake != Waiters::Wake::kChanged && wake != Waiters::Wake::kDeadline) {
-    Finish(ToGrpc(EndOfWait(wake)));
+    Finish(ToGrpc(EndOfWait(wake, view.failure)));
     return true;
   }
   const core::Job* job = view.coordinator.job(job_);
@@ -72,15 +72,15 @@ void WatchJobCall::Answer(const core::Job& job, const View& view) {
   if (lacking == nullptr) return Finish(grpc::Status::OK);
   const absl::Status asked =
       logs_.Read(job.id, LastLinesOf(*lacking),
-                 [this](const absl::StatusOr<LogPage>& page) { AddLastLines(page); });
+                 [this](const absl::StatusOr<LogThread::Page>& page) { AddLastLines(page); });
   if (!asked.ok()) Finish(grpc::Status::OK);  // the answer stands without
 }
 
-void WatchJobCall::AddLastLines(const absl::StatusOr<LogPage>& page) {
+void WatchJobCall::AddLastLines(const absl::StatusOr<LogThread::Page>& page) {
   if (page.ok()) {
     v1::Failure& failure = answer_.has_failure() ? *answer_.mutable_failure()
                                                  : *answer_.mutable_past_failures()->rbegin();
-    for (std::string& line : LastLines(*page, Generation(failure.generation()))) {
+    for (std::string& line : LastLines(**page, Generation(failure.generation()))) {
       failure.add_last_lines(std::move(line));
     }
   }

@@ -28,7 +28,7 @@ class WatchJobCall final : public grpc::ServerUnaryReactor {
   // Returns false where there is still nothing to tell.
   bool Woken(Waiters::Wake wake, const View& view);
   void Answer(const core::Job& job, const View& view);
-  void AddLastLines(const absl::StatusOr<LogPage>& page);
+  void AddLastLines(const absl::StatusOr<LogThread::Page>& page);
 
   Driver& driver_;
   LogThread& logs_;

@@ -21,6 +21,11 @@ void AddWorkers(const View& view, const GpuTable& gpus, Response* response) {
   }
 }
 
+void SetLease(const core::Liveness::Lease& lease, v1::HeartbeatResponse* response) {
+  *response->mutable_lease() = ToProto(lease.term);
+  response->set_lease_number(lease.number);
+}
+
 // Of a drain, or its end, which was accepted: so there is such a worker.
 template <typename Response>
 absl::Status AnswerWorker(const std::string& name, const View& view, const GpuTable& gpus,
@@ -59,6 +64,7 @@ grpc::ServerUnaryReactor* WorkersService::Register(grpc::CallbackServerContext* 
       request->gpus(),          {request->labels().begin(), request->labels().end()},
       request->interface(),     request->process_tracking(),
       request->trains_on_gpus()};
+  for (const uint64_t earlier : request->replaces()) worker.replaces.emplace_back(earlier);
   return Apply(driver_, context, std::move(worker),
                [=, this](const core::Outcome& outcome, const View& view) {
                  const WorkerId id = std::get<WorkerId>(outcome.reply);
@@ -83,26 +89,53 @@ grpc::ServerUnaryReactor* WorkersService::Heartbeat(grpc::CallbackServerContext*
     });
   }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto renewed = driver_.Renew(WorkerId(request->worker_id()),
+                                     Incarnation(request->incarnation()), request->lease_number());
+  if (!renewed.has_value()) {
+    BeatInTurn(*request, response, reactor);
+    return reactor;
+  }
+  SetHeader(renewed->epoch, renewed->revision, response);
+  SetLease(renewed->lease, response);
+  reactor->Finish(ToGrpc(TellNews(*request)));
+  return reactor;
+}
+
+// The driver refuses the heartbeat, or renews the lease of a worker that was not known before.
+void WorkersService::BeatInTurn(const v1::HeartbeatRequest& request,
+                                v1::HeartbeatResponse* response,
+                                grpc::ServerUnaryReactor* reactor) {
   const absl::Status queued = driver_.Hear(
-      WorkerId(request->worker_id()), Incarnation(request->incarnation()),
-      [=, this](const absl::Status& status, const View& view) {
+      WorkerId(request.worker_id()), Incarnation(request.incarnation()),
+      [=, this, &request](const absl::Status& status, const View& view) {
         if (status.ok()) {
           SetHeader(view, response);
-          const WorkerId worker(request->worker_id());
-          const Incarnation life(request->incarnation());
-          const auto lease = view.liveness.offer(worker);
-          *response->mutable_lease() = ToProto(lease.term);
-          response->set_lease_number(lease.number);
-          gpus_.Take(worker, life, request->gpu_list(), view);
-          if (request->has_store_clients()) {
-            clients_.Take(worker, life, request->store_clients(), view);
-          }
+          SetLease(view.liveness.offer(WorkerId(request.worker_id())), response);
+          TakeNews(request, view);
         }
         reactor->Finish(ToGrpc(status));
       },
-      request->lease_number());
+      request.lease_number());
   if (!queued.ok()) reactor->Finish(ToGrpc(queued));
-  return reactor;
+}
+
+// The daemon sends its news again only if this heartbeat fails.
+absl::Status WorkersService::TellNews(const v1::HeartbeatRequest& request) {
+  if (request.gpu_list().empty() && !request.has_store_clients()) return absl::OkStatus();
+  return driver_.Ask([this, copy = request](const absl::Status& status, const View& view) {
+    if (!status.ok()) return;  // the coordinator ends, and the table with it
+    const WorkerId worker(copy.worker_id());
+    if (view.coordinator.CheckWorker(worker, Incarnation(copy.incarnation())).ok()) {
+      TakeNews(copy, view);
+    }
+  });
+}
+
+void WorkersService::TakeNews(const v1::HeartbeatRequest& request, const View& view) {
+  const WorkerId worker(request.worker_id());
+  const Incarnation life(request.incarnation());
+  gpus_.Take(worker, life, request.gpu_list(), view);
+  if (request.has_store_clients()) clients_.Take(worker, life, request.store_clients(), view);
 }
 
 grpc::ServerUnaryReactor* WorkersService::WatchAssignment(grpc::CallbackServerContext*,

@@ -47,6 +47,14 @@ class WorkersService final : public v1::Workers::CallbackService {
                                   v1::WatchWorkersResponse* response) override;
 
  private:
+  void BeatInTurn(const v1::HeartbeatRequest& request, v1::HeartbeatResponse* response,
+                  grpc::ServerUnaryReactor* reactor);
+  // Hands the GPUs and connections of a heartbeat that was answered to the driver's thread.
+  // Errors: those of Driver::Ask.
+  absl::Status TellNews(const v1::HeartbeatRequest& request);
+  // On the driver's thread.
+  void TakeNews(const v1::HeartbeatRequest& request, const View& view);
+
   Driver& driver_;
   ClientTable& clients_;  // the driver's thread only, as the other table
   const std::string store_host_;

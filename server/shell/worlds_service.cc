@@ -13,6 +13,33 @@
 
 namespace dp::server {
 
+namespace {
+
+// A later command of the same batch may have placed the next generation, of another size.
+void SetPlace(const core::Job& job, const core::RankKey& rank, v1::JoinResponse* response) {
+  if (job.generation != rank.generation) return;
+  *response->mutable_member() = ToProto(core::MemberOf(job, rank.rank));
+  response->set_master_address(job.ranks.front().address);
+}
+
+// A rank waits under the topic that does not change when a peer joins.
+core::Topic AwaitedTopic(const v1::WatchWorldRequest& request) {
+  using Kind = core::Topic::Kind;
+  return {.kind = request.generation() == 0 ? Kind::kWorld : Kind::kWorldState,
+          .id = request.job()};
+}
+
+// Whether the world has news for the caller. The job exists.
+bool HasNews(const View& view, const v1::WatchWorldRequest& request) {
+  const core::Topic world{.kind = core::Topic::Kind::kWorld, .id = request.job()};
+  if (view.coordinator.version(world).value() <= request.since()) return false;
+  return request.generation() == 0 ||
+         core::ConcernsItsRanks(*view.coordinator.job(JobId(request.job())),
+                                Generation(request.generation()));
+}
+
+}  // namespace
+
 grpc::ServerUnaryReactor* WorldsService::Join(grpc::CallbackServerContext* context,
                                               const v1::JoinRequest* request,
                                               v1::JoinResponse* response) {
@@ -20,11 +47,12 @@ grpc::ServerUnaryReactor* WorldsService::Join(grpc::CallbackServerContext* conte
   const core::RankKey rank{job, Generation(request->generation()), request->rank()};
   return Apply(driver_, context, core::JoinWorld{rank, request->tells_first_step()},
                [=](const core::Outcome&, const View& view) {
-                 const auto world = view.coordinator.world(job);
+                 const auto world = view.coordinator.world(job, FromProto(request->members()));
                  if (!world.ok()) return world.status();
                  SetHeader(view, response);
                  *response->mutable_world() = ToProto(*world);
                  const core::Job& joined = *view.coordinator.job(job);
+                 SetPlace(joined, rank, response);
                  *response->mutable_spec() = ParseSpec(joined.spec.payload);
                  *response->mutable_submitted_at() = ToProto(joined.submitted_at);
                  Fill(joined.checkpoints, response->mutable_checkpoints());
@@ -35,12 +63,13 @@ grpc::ServerUnaryReactor* WorldsService::Join(grpc::CallbackServerContext* conte
 grpc::ServerUnaryReactor* WorldsService::Watch(grpc::CallbackServerContext*,
                                                const v1::WatchWorldRequest* request,
                                                v1::WatchWorldResponse* response) {
-  const core::Topic topic{.kind = core::Topic::Kind::kWorld, .id = request->job()};
-  return Wait(driver_, {topic}, BoundedWait(request->timeout()),
+  return Wait(driver_, {AwaitedTopic(*request)}, BoundedWait(request->timeout()),
               [=](const View& view, bool last) -> std::optional<absl::Status> {
-                const auto world = view.coordinator.world(JobId(request->job()));
+                const JobId job(request->job());
+                const bool known = view.coordinator.job(job) != nullptr;
+                if (known && !last && !HasNews(view, *request)) return std::nullopt;
+                const auto world = view.coordinator.world(job, FromProto(request->members()));
                 if (!world.ok()) return world.status();
-                if (world->version.value() <= request->since() && !last) return std::nullopt;
                 SetHeader(view, response);
                 *response->mutable_world() = ToProto(*world);
                 return absl::OkStatus();

@@ -56,6 +56,7 @@ class Unpacked(unittest.TestCase):
     def test_it_has_programs_units_manifests_examples_completions_and_guides(self):
         self.assertEqual(self.programs - {GPU_TRAINER}, PROGRAMS)
         for path in ("README.md", "lib/systemd/system/dp-coordinator.service",
+                     "lib/systemd/system/dp-firewall.service",
                      "lib/systemd/system/dp-worker.service", "lib/sysusers.d/dp.conf",
                      "share/dp/systemd/dp.nft", "share/dp/systemd/worker.env",
                      "share/dp/kubernetes/Containerfile",

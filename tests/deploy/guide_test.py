@@ -88,7 +88,7 @@ class GuideTest(unittest.TestCase):
         job = self.start_job()
         self.follow([unpack, units, coordinator])
         self.assertEqual(self.job(job), ("RUNNING", 1))
-        self.tree.run("bash", "-c", "echo > /srv/go", timeout_s=60)
+        self.tree.run("bash", "-c", "echo > /srv/go")
         self.assertEqual(self.follow([self.use, f"dpctl wait {job}"]), f"job {job} SUCCEEDED\n")
         node = self.tree.shown("dp-worker", "StatusText").removeprefix("registered as ")
         self.follow([self.use, worker.replace("ssh node1 ", "").replace("node1", node)])

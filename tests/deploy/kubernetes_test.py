@@ -16,7 +16,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "e2e"))
 
 import kubernetes_tools  # noqa: E402
-from cluster import BIN, Cluster  # noqa: E402
+from cluster import BIN, Cluster, eventually  # noqa: E402
 
 MANIFESTS = TOP / "deploy" / "kubernetes"
 # The oldest that knows all that the manifests use, and the newest there is a schema of.
@@ -169,17 +169,32 @@ class EachOverlay(unittest.TestCase):
         with Cluster() as cluster:
             worker = PodProgram(self.objects, "dp-worker", cluster)
             command = worker.command({"dp-coordinator:7070": cluster.address})
-            cluster.program(*command, env=worker.environment)
+            daemon = cluster.program(*command, env=worker.environment)
             self.assertEqual(worker.run_hook("preStop"), 0)
             self.assertEqual(worker_states(cluster), {"dp-worker-0": "DRAINED"})
             job = cluster.dpctl("submit", "-o", "name", "--", "true", check=0).stdout.strip()
             self.assertEqual(cluster.describe(job)["state"], "PENDING")  # not on a pod that ends
-            self.assertEqual(worker.run_hook("postStart"), 0)
+            daemon.stop()
+            daemon = cluster.program(*command, env=worker.environment)
             self.assertEqual(cluster.wait(job), 0)
             cluster.dpctl("drain", "dp-worker-0", "--reason", "new disks", check=0)
-            for hook in ("preStop", "postStart"):
-                self.assertEqual(worker.run_hook(hook), 0)
-                self.assertEqual(worker_states(cluster), {"dp-worker-0": "DRAINED"})
+            self.assertEqual(worker.run_hook("preStop"), 0)
+            daemon.stop()
+            daemon = cluster.program(*command, env=worker.environment)
+            self.assertTrue(eventually(lambda: "event=drain_kept" in daemon.log()))
+            self.assertEqual(worker_states(cluster), {"dp-worker-0": "DRAINED"})
+
+    def test_no_hook_keeps_a_pod_from_running_as_its_logs_could_not_be_read(self):
+        for template in pods(self.objects).values():
+            self.assertNotIn("postStart", container_of(template).get("lifecycle", {}))
+
+    def test_a_worker_whose_coordinator_does_not_answer_yet_says_so_in_its_log(self):
+        with Cluster() as cluster:
+            cluster.coordinator.kill()
+            worker = PodProgram(self.objects, "dp-worker", cluster)
+            command = worker.command({"dp-coordinator:7070": cluster.address})
+            daemon = cluster.program(*command, env=worker.environment, wait=False)
+            self.assertTrue(eventually(lambda: "event=coordinator_unreachable" in daemon.log()))
 
     def test_a_pod_that_ends_while_its_worker_is_drained_waits_for_its_ranks(self):
         with Cluster() as cluster:

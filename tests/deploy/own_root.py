@@ -192,7 +192,7 @@ class OwnRoot(contextlib.ExitStack):
         return ["/usr/bin/nsenter", "--target", str(self.pid()), "--all", "--setuid", str(user),
                 "--setgid", str(user), *map(str, command)]
 
-    def run(self, *command, check=True, timeout_s=60, user=0, environment=None):
+    def run(self, *command, check=True, timeout_s=240, user=0, environment=None):
         """Runs a command in the tree."""
         inside = self.inside(*command, user=user)
         variables = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin", "HOME": "/root", **(environment or {})}

@@ -25,6 +25,9 @@ PREFIX = re.search(r"^CMAKE_INSTALL_PREFIX:PATH=(.*)$", (BIN.parent / "CMakeCach
                    re.MULTILINE).group(1)
 
 
+RULES = "usr/local/etc/dp/dp.nft"
+
+
 def install(root):
     subprocess.run(["cmake", "--install", BIN.parent, "--strip"], check=True, capture_output=True,
                    env={**os.environ, "DESTDIR": str(root.path)})
@@ -39,7 +42,7 @@ def setUpModule():
     if reason:
         raise unittest.SkipTest(reason)
     try:
-        ROOT = SystemdRoot()
+        ROOT = SystemdRoot("nftables", "iproute2")
     except LookupError as missing:
         raise unittest.SkipTest(f"{missing}; a bootable tree is made of installed packages")
     unittest.addModuleCleanup(ROOT.close)
@@ -52,8 +55,13 @@ def setUpModule():
     # would end with the check's own status.
     ROOT.write("etc/systemd/system.conf.d/leaks.conf",
                "[Manager]\nDefaultEnvironment=ASAN_OPTIONS=detect_leaks=0\n")
+    # The rules of a host that was set up before this boot; no test comes from beyond loopback.
+    ROOT.write(RULES, (TOP / "deploy/systemd/dp.nft").read_text())
+    for unit in ("dp-coordinator", "dp-worker"):
+        wanted = ROOT.path / f"etc/systemd/system/multi-user.target.wants/{unit}.service"
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        wanted.symlink_to(f"/usr/local/lib/systemd/system/{unit}.service")
     ROOT.start()
-    ROOT.run("systemctl", "enable", "--now", "dp-coordinator", "dp-worker")
 
 
 def shown(unit, name):
@@ -91,6 +99,23 @@ class ServicesTest(unittest.TestCase):
             self.assertEqual(shown(unit, "ActiveState"), "active")
         self.assertEqual(shown("dp-coordinator", "StatusText"), "listening on 0.0.0.0:7070")
         self.assertEqual(shown("dp-worker", "StatusText"), "registered as w")
+
+    def test_the_firewall_rules_are_there_after_a_boot(self):
+        self.assertEqual(shown("nftables", "ActiveState"), "inactive")  # as Debian leaves it
+        self.assertRegex(shell("nft list table inet dp"), r"tcp dport \{ 7070, .*drop")
+
+    def test_where_the_firewall_rules_cannot_be_loaded_nothing_starts(self):
+        self.with_rules("no such line\n")
+        for unit in ("dp-coordinator", "dp-worker"):
+            done = ROOT.run("systemctl", "start", unit, check=False)
+            self.assertIn(f"A dependency job for {unit}.service failed", done.stderr)
+            self.assertEqual(shown(unit, "ActiveState"), "inactive")
+
+    def test_a_host_without_firewall_rules_for_dp_starts_all_the_same(self):
+        self.with_rules(None)
+        ROOT.run("systemctl", "start", "dp-coordinator", "dp-worker")
+        self.assertEqual(shown("dp-firewall", "ActiveState"), "inactive")
+        self.assertTrue(eventually(serving))
 
     def test_each_runs_as_a_user_of_its_own_that_the_other_cannot_look_into(self):
         for unit in ("dp-coordinator", "dp-worker"):
@@ -141,7 +166,7 @@ class ServicesTest(unittest.TestCase):
     def start_rank(self, name, script):
         dpctl("submit", "--name", name, "--", "bash", "-c", script)
         self.addCleanup(self.end, name)
-        said = eventually(lambda: "READY-TO-DIE" in dpctl("logs", name).stdout, timeout_s=20)
+        said = eventually(lambda: "READY-TO-DIE" in dpctl("logs", name).stdout)
         self.assertTrue(said, dpctl("describe", name).stdout)
 
     def end(self, name):
@@ -193,6 +218,32 @@ class ServicesTest(unittest.TestCase):
         self.assertEqual(shown("dp-coordinator", "ActiveState"), "failed")
         self.assertEqual(shown("dp-coordinator", "ExecMainStatus"), "2")
         self.assertEqual(shown("dp-coordinator", "NRestarts"), "0")
+
+    def test_an_address_that_the_host_gets_later_is_tried_until_it_is_there(self):
+        self.addCleanup(shell, "ip address del 10.99.0.1/32 dev lo")
+        self.change("dp-coordinator", "EnvironmentFile=", "Environment=DP_LISTEN=10.99.0.1:7070")
+        self.assertTrue(eventually(lambda: int(shown("dp-coordinator", "NRestarts")) >= 1))
+        self.assertTrue(eventually(lambda: shown("dp-coordinator", "ExecMainStatus") == "1"))
+        ROOT.run("ip", "address", "add", "10.99.0.1/32", "dev", "lo")
+        self.assertTrue(eventually(lambda: shown("dp-coordinator", "StatusText") == "listening on 10.99.0.1:7070"))
+
+    def with_rules(self, text):
+        """Stops all, and puts these firewall rules in the place of the host's, for this test alone."""
+        path = ROOT.path / RULES
+        before = path.read_text()
+
+        def put(rules):
+            ROOT.run("systemctl", "stop", "dp-worker", "dp-coordinator", "dp-firewall")
+            path.unlink(missing_ok=True)
+            if rules is not None:
+                ROOT.write(RULES, rules)
+
+        def restore():
+            put(before)
+            ROOT.run("systemctl", "start", "dp-coordinator", "dp-worker")
+
+        self.addCleanup(restore)
+        put(text)
 
     def change(self, unit, *lines):
         """Restarts the service with these lines in a drop-in, for this test alone."""

@@ -123,15 +123,18 @@ class ServersTest(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn("in use", done.stderr)
 
-    def refused_worker(self, *options):
+    def refused_worker(self, *options, code=2):
         done = subprocess.run([BIN / "dp-worker", "--coordinator", "127.0.0.1:1", *options],
                               capture_output=True, text=True)
-        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr
+
+    def test_a_worker_whose_address_the_host_may_get_later_ends_with_1_so_that_its_unit_tries_again(self):
+        self.assertIn("192.0.2.1 is no address", self.refused_worker("--address", "192.0.2.1", code=1))
 
     def test_a_worker_that_could_run_nothing_does_not_start(self):
         self.assertIn("/nowhere does not exist", self.refused_worker("--trainer", "/nowhere"))
-        self.assertIn("192.0.2.1 is no address", self.refused_worker("--address", "192.0.2.1"))
+        self.assertIn("0.0.0.0 stands for every", self.refused_worker("--address", "0.0.0.0"))
         self.assertIn("port 72606", self.refused_worker("--coordinator", "127.0.0.1:72606"))
 
     def test_a_worker_with_a_name_or_labels_that_none_can_have_does_not_start(self):
@@ -140,22 +143,34 @@ class ServersTest(unittest.TestCase):
         self.assertIn("the key a is given twice",
                       self.refused_worker("--label", "a=1", "--label", "a=2"))
 
-    def test_a_second_daemon_of_a_live_name_is_refused_and_the_first_goes_on(self):
+    def second_of_the_name(self, cluster):
+        return cluster.program(BIN / "dp-worker", "--coordinator", cluster.address, "--name",
+                               "gpu-a", "--state-dir", cluster.dir / "second", wait=False)
+
+    def test_a_second_daemon_of_a_live_name_waits_for_it_and_the_first_goes_on(self):
         with Cluster() as cluster:
-            cluster.worker(name="gpu-a")
-            second = cluster.program(BIN / "dp-worker", "--coordinator", cluster.address, "--name",
-                                     "gpu-a", "--state-dir", cluster.dir / "second", wait=False)
-            self.assertEqual(second.process.wait(60), 1)
+            first = cluster.worker(name="gpu-a")
+            second = self.second_of_the_name(cluster)
+            self.assertTrue(eventually(lambda: "event=name_of_a_live_daemon" in second.log()))
             for part in ("worker name gpu-a is taken", "127.0.0.1", "--name"):
                 self.assertIn(part, second.log())
             job = cluster.submit(train_job(write_idx(cluster.dir / "data"), ranks=1))
             self.assertEqual(cluster.wait(job), 0)
+            first.stop()
+            self.assertTrue(eventually(lambda: "event=registered" in second.log()))
 
-    def test_a_killed_daemon_comes_back_under_its_name(self):
-        with Cluster(lease="1s") as cluster:
+    def test_a_killed_daemon_comes_back_under_its_name_at_once(self):
+        with Cluster(lease="1h") as cluster:
             cluster.worker(name="gpu-a").kill()
             again = cluster.worker(name="gpu-a")
             self.assertIn("dp-worker gpu-a registered", again.line)
+
+    def test_without_its_state_directory_it_waits_for_the_end_of_the_lease(self):
+        with Cluster(lease="1s") as cluster:
+            cluster.worker(name="gpu-a").kill()
+            other = self.second_of_the_name(cluster)
+            self.assertTrue(eventually(lambda: "event=registered" in other.log()))
+            self.assertIn("event=name_taken", other.log())
 
     def test_a_trainer_started_by_hand_says_what_to_do(self):
         done = subprocess.run([BIN / "dp-trainer"], capture_output=True, text=True, env={})

@@ -16,8 +16,10 @@ import subprocess
 import tempfile
 import time
 
+from host_cgroups import HostCgroups
+from waiting import TIMEOUT_S, alive, eventually  # noqa: F401: for the tests
+
 BIN = pathlib.Path(os.environ["DP_BIN"])
-TIMEOUT_S = 240
 
 
 class Program:
@@ -78,6 +80,7 @@ class Cluster(contextlib.ExitStack):
 
     def __init__(self, **coordinator_options):
         super().__init__()
+        self.cgroups = self.enter_context(HostCgroups())
         self.dir = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory(prefix="dp-e2e-")))
         self._coordinator_options = coordinator_options
         self._programs = 0
@@ -105,14 +108,13 @@ class Cluster(contextlib.ExitStack):
         self.coordinator.kill()
         self.coordinator = self.start_coordinator(self.address)
 
-    def worker(self, slots=1, name=None, options=(), **how):
+    def worker(self, slots=1, name=None, options=(), prefix=(), **how):
+        """A daemon with a user's default settings, on a host with the cluster's cgroups."""
         args = [BIN / "dp-worker", "--coordinator", self.address, "--slots", slots,
                 "--state-dir", self.dir / f"state-{name or self._programs}", *options]
-        # Tests of cgroups ask for them; the others leave this machine's alone.
-        how["env"] = {"DP_PROCESS_TRACKING": "guard", **(how.get("env") or {})}
         if name:
             args += ["--name", name]
-        return self.program(*args, **how)
+        return self.program(*args, prefix=[*self.cgroups.prefix, *prefix], **how)
 
     def worker_in_background(self, **how):
         """A worker that need not be ready yet."""
@@ -175,32 +177,26 @@ class Cluster(contextlib.ExitStack):
         raise AssertionError(f"no '{text}' in the log of job {job}")
 
 
+# Below the ports that the kernel chooses from, and below the default of --store-ports.
+PORTS = range(15000, 29000)
+PORTS_PER_CLAIM = 20
+_claims = []
+
+
 def free_ports(count):
-    """A range of ports of loopback that nobody uses now, as --store-ports takes it."""
+    """A range of loopback ports that nobody uses, as --store-ports takes it. No other process gets them
+    from this function until this one ends."""
+    assert count <= PORTS_PER_CLAIM
     while True:
-        first = random.randrange(15000, 29000)
+        first = random.randrange(PORTS.start, PORTS.stop, PORTS_PER_CLAIM)
+        claim = socket.socket(socket.AF_UNIX)
         try:
+            claim.bind(f"\0dp-test-ports-{first}")  # an abstract name goes with its process
             with contextlib.ExitStack() as sockets:
                 for port in range(first, first + count):
                     sockets.enter_context(socket.create_server(("127.0.0.1", port)))
-            return f"{first}-{first + count - 1}"
         except OSError:
+            claim.close()
             continue
-
-
-def alive(pid):
-    """Whether a process runs; a zombie does not."""
-    try:
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
-
-
-def eventually(question, timeout_s=TIMEOUT_S):
-    """Asks until the answer is true; each question is itself a round trip. Returns the answer."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        answer = question()
-        if answer or time.monotonic() > deadline:
-            return answer
+        _claims.append(claim)
+        return f"{first}-{first + count - 1}"

@@ -99,7 +99,7 @@ class StoppedTest(unittest.TestCase):
                 done = cluster.dpctl(*words, "--timeout", "500ms")
                 self.assertEqual(done.returncode, 104, done.stderr)
         cluster.coordinator.send(signal.SIGCONT)
-        self.assertEqual(cluster.dpctl("wait", job, "--timeout", "1s").returncode, 101)
+        self.assertEqual(cluster.dpctl("wait", job, "--timeout", "5s").returncode, 101)
 
 
 

@@ -28,6 +28,9 @@ class OnJournal(Cluster):
         if not folder.exists():
             folder.mkdir()
             shutil.copy(self.journal, folder / "journal.sqlite")
+            mark = self.journal.with_name(self.journal.name + "-mark")  # earlier releases made none
+            if mark.exists():
+                shutil.copy(mark, folder / "journal.sqlite-mark")
         return super().start_coordinator(listen, **how)
 
     def items(self, *args):

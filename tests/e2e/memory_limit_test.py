@@ -3,7 +3,7 @@
 import unittest
 
 import own_cgroups
-from cluster import Cluster
+from cluster import Cluster, eventually
 
 TAKE = "x = bytearray({} << 20); print('has it', flush=True)"
 
@@ -31,11 +31,13 @@ class MemoryLimitTest(unittest.TestCase):
         self.assertEqual(self.cluster.describe(greedy)["failureClass"], "oom")
         self.assertNotIn("has it", self.cluster.dpctl("logs", greedy).stdout)
 
-    def test_where_it_cannot_be_held_to_the_log_says_so(self):
-        daemon = self.cluster.worker(options=["--process-tracking", "guard"])
-        job = self.run_job("greedy", 300)
-        self.assertEqual(self.cluster.wait(job), 0)
-        self.assertIn("event=memory_not_limited", daemon.log())
+    def test_a_worker_that_cannot_hold_to_it_gets_no_rank_and_the_job_says_why(self):
+        self.cluster.worker(name="lax", options=["--process-tracking", "guard"])
+        job = self.run_job("modest", 8)
+        self.assertTrue(eventually(lambda: "lax cannot limit memory" in self.cluster.dpctl("describe", job).stdout))
+        self.cluster.worker(name="strict", options=["--process-tracking", "cgroup"], prefix=self.own.prefix)
+        self.assertEqual(self.cluster.wait(job), 0, self.cluster.dpctl("logs", job).stdout)
+        self.assertEqual(self.cluster.describe(job)["ranks"][0]["worker"], "strict")
 
 
 if __name__ == "__main__":

@@ -149,15 +149,13 @@ class TrackingTest(unittest.TestCase):
         reason = own_cgroups.why_not("cgroup2")
         if reason:
             self.skipTest(reason)
-        hide = "umount -R /sys/fs/cgroup; exec \"$@\""
         with Cluster() as cluster:
-            daemon = cluster.worker_in_background(
-                options=["--process-tracking", "cgroup"],
-                prefix=["unshare", "-m", "sh", "-c", hide, "sh"])
+            daemon = cluster.worker_in_background(options=["--process-tracking", "cgroup"],
+                                                  prefix=own_cgroups.WITHOUT_CGROUPS)
             self.assertEqual(daemon.process.wait(60), 1)
             self.assertIn("no cgroup can be made for ranks: no cgroups are mounted", daemon.log())
             other = cluster.worker(options=["--process-tracking", "auto"],
-                                   prefix=["unshare", "-m", "sh", "-c", hide, "sh"])
+                                   prefix=own_cgroups.WITHOUT_CGROUPS)
             self.assertIn("event=process_tracking by=guard no_cgroup=", other.log())
 
 

@@ -1,17 +1,21 @@
 """Cgroups of a test's own, below those that the test runs in; a daemon may do there what it likes."""
 
 import contextlib
+import itertools
 import os
 import pathlib
 import shutil
 
-from cluster import eventually
+from waiting import eventually
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 # As the daemon names hierarchies: where each is mounted, on a host of v2 alone and on a hybrid one.
 MOUNTS = {"cgroup2": (CGROUPS, CGROUPS / "unified"), "freezer": (CGROUPS / "freezer",),
           "name=systemd": (CGROUPS / "systemd",), "memory": (CGROUPS / "memory",)}
 JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs"; shift; done; shift; exec "$@"'
+# Before a command: it runs as on a host without cgroups.
+WITHOUT_CGROUPS = ["unshare", "-m", "sh", "-c", 'umount -R /sys/fs/cgroup; exec "$@"', "sh"]
+_made = itertools.count()
 HIDE = 'while [ "$1" != -- ]; do umount "$1"; shift; done; shift; exec "$@"'
 
 
@@ -43,6 +47,13 @@ def why_not(hierarchy):
     return "" if shutil.which("unshare") else "needs the program unshare"
 
 
+def why_not_hidden():
+    """Why cgroups cannot be hidden from a daemon here; empty when they can."""
+    if os.geteuid() != 0:
+        return "needs root to hide cgroups"
+    return "" if shutil.which("unshare") else "needs the program unshare"
+
+
 class OwnCgroups(contextlib.ExitStack):
     """with OwnCgroups("freezer") as own: a program started with prefix=own.prefix finds the freezer as
     the best hierarchy to track processes by, and its own cgroups in own.dir."""
@@ -65,8 +76,10 @@ class OwnCgroups(contextlib.ExitStack):
             self.prefix += ["unshare", "-m", "sh", "-c", HIDE, "sh", *map(str, hidden), "--"]
 
     def _make(self, hierarchy):
-        made = _own_path(hierarchy) / f"dp-test-{os.getpid()}"
+        made = _own_path(hierarchy) / f"dp-test-{os.getpid()}-{next(_made)}"
         made.mkdir()
+        with contextlib.suppress(OSError):  # as systemd marks what is a service's own; not on v1
+            os.setxattr(made, "trusted.delegate", b"1")
         self._made[hierarchy] = made
         self.callback(remove, made)
 

@@ -1,5 +1,6 @@
 """How far a training has come, as it tells."""
 
+import datetime
 import json
 import subprocess
 import threading
@@ -13,6 +14,7 @@ class Progress:
     def __init__(self, bed, job):
         self._changed = threading.Condition()
         self.latest = (0, 0)  # generation, step
+        self._told = []  # ((generation, step), the rank's time), in the order of arrival
         self.over = False
         self._logs = subprocess.Popen(
             [*map(str, bed.dpctl_command()), "logs", "-f", job, "--metrics", "-o", "json"],
@@ -27,6 +29,8 @@ class Progress:
             metric = json.loads(told["line"])
             if metric["event"] == "step":
                 with self._changed:
+                    at = datetime.datetime.fromisoformat(metric["time"]).timestamp()
+                    self._told.append(((told["generation"], metric["step"]), at))
                     self.latest = max(self.latest, (told["generation"], metric["step"]))
                     self._changed.notify_all()
         with self._changed:
@@ -39,6 +43,15 @@ class Progress:
             if not self._changed.wait_for(lambda: self.over or reached(self.latest), TIMEOUT_S):
                 raise TimeoutError(f"no progress beyond {self.latest}")
             return self.latest if reached(self.latest) else None
+
+    def first(self, holds):
+        """The time at which the first step was done of which `holds`; None when the job is over before."""
+        def found():
+            return min((at for step, at in self._told if holds(step, at)), default=None)
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.over or found() is not None, TIMEOUT_S):
+                raise TimeoutError(f"no such step up to {self.latest}")
+            return found()
 
     def close(self):
         self._logs.kill()

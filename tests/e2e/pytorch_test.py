@@ -9,10 +9,13 @@ import unittest
 
 from cluster import Cluster, alive, eventually, free_ports
 from command_test import lines_of
+from terminal import Terminal
 
 # The interpreter of the distribution's python3-torch, unless another PyTorch is to be tried.
 PYTHON = os.environ.get("DP_PYTHON", "/usr/bin/python3")
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
+# For PYTHONPATH: an interpreter that shuts down aborts. Programs with DistributedDataParallel must not get that far.
+ABORTS_AT_EXIT = PROGRAMS / "abort_at_exit"
 TOP = pathlib.Path(__file__).parent.parent.parent
 # Importing torch alone takes seconds on a busy machine.
 WITHIN_S = 240
@@ -159,11 +162,30 @@ class PytorchTest(unittest.TestCase):
         self.assertEqual([text for text in texts if text.startswith("total")], ["total 3", "total 3"])
 
     def test_ddp_averages_the_gradients_of_the_worked_example(self):
-        output = self.run_program("worked_ddp.py").stdout
+        output = self.cluster.dpctl("run", "--nnodes", 2, "--env", f"PYTHONPATH={ABORTS_AT_EXIT}", "--", PYTHON,
+                                    PROGRAMS / "worked_ddp.py", check=0, timeout_s=WITHIN_S).stdout
         for rank in (0, 1):
             self.assertEqual(
                 [text for who, text in lines_of(output) if who == rank],
                 ["weight [0.26045, 0.16305, -0.0934, -0.53085, 0.0, 0.0]", "bias [0.5, 0.5, 0.0]"])
+
+    def port(self):
+        return free_ports(1).split("-")[0]
+
+    def test_a_program_that_spawns_its_replicas_runs_as_it_is(self):
+        for words in (["run", "--", PYTHON, PROGRAMS / "spawned_ddp.py", self.port()],
+                      ["torchrun", PROGRAMS / "spawned_ddp.py", self.port()]):
+            done = self.cluster.dpctl(*words, check=0, timeout_s=WITHIN_S, env={"PYTHON_EXEC": PYTHON})
+            self.assertEqual(sorted(text for _, text in lines_of(done.stdout)),
+                             [f"replica {rank} weight [0.26045, 0.16305, -0.0934, -0.53085, 0.0, 0.0]"
+                              for rank in (0, 1)])
+
+    def test_a_program_that_waits_for_its_own_store_gets_the_remedy_after_a_silence(self):
+        command = [*self.cluster.dpctl_command(), "run", "--store", "relay", "--", PYTHON,
+                   PROGRAMS / "spawned_ddp.py", self.port()]
+        with Terminal(command) as terminal:
+            terminal.until("leave out --store, or give --store program")
+        self.cluster.dpctl("cancel", "spawned-ddp", check=0)
 
     def test_data_parallel_sums_the_gradients_of_the_worked_example(self):
         output = self.cluster.dpctl("run", "--", PYTHON, PROGRAMS / "worked_dp.py", check=0,
@@ -173,8 +195,8 @@ class PytorchTest(unittest.TestCase):
             ["weight [0.4362, 0.4574, 0.2052, 0.2362, 0.0, 0.0]", "bias [1.0, 1.0, 0.0]"])
 
     def test_the_example_runs_as_it_stands(self):
-        done = self.cluster.dpctl("run", "examples/pytorch_ddp.yaml", check=0, cwd=TOP,
-                                  timeout_s=WITHIN_S)
+        done = self.cluster.dpctl("run", "examples/pytorch_ddp.yaml", "--set", f"command.argv[0]={PYTHON}", "--set",
+                                  f"env.PYTHONPATH={ABORTS_AT_EXIT}", check=0, cwd=TOP, timeout_s=WITHIN_S)
         last = lines_of(done.stdout)[-1][1]
         self.assertTrue(last.startswith("epoch 20/20  accuracy "), last)
         self.assertGreater(float(last.split()[-1]), 0.8)

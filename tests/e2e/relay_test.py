@@ -30,7 +30,7 @@ class StoreTest(unittest.TestCase):
         return [text for _, text in lines_of(self.cluster.dpctl("logs", job).stdout)]
 
     def assert_succeeds(self, job):
-        code = self.cluster.wait(job, timeout_s=180)
+        code = self.cluster.wait(job)
         self.assertEqual(code, 0, self.cluster.dpctl("describe", job).stdout + "\n".join(self.texts(job)))
 
     def assert_counted(self, job, ranks, times):
@@ -160,16 +160,16 @@ class RelayTest(StoreTest):
 
 
 class CrowdTest(unittest.TestCase):
-    def test_a_daemon_holds_ten_thousand_connections_and_its_ranks_keep_their_limit_of_files(self):
+    def test_a_daemon_holds_ten_thousand_connections_and_its_rank_may_open_more_than_1024_files(self):
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         if hard < 10_100:
             self.skipTest(f"a process may open {hard} files only")
         cluster = self.enterContext(Cluster())
         cluster.worker(slots=1, prefix=["prlimit", "--nofile=1024:"])
         job = cluster.submit(wire_job("crowd", 10_000, ranks=1))
-        cluster.wait(job, timeout_s=120)
+        cluster.wait(job)
         texts = [text for _, text in lines_of(cluster.dpctl("logs", job).stdout)]
-        self.assertEqual(texts, [f"may have 1024 of {hard}", "counted 3 over 10000"])
+        self.assertEqual(texts, [f"may have {min(hard, 65536)} of {hard}", "counted 3 over 10000"])
 
 
 class Rank0Test(StoreTest):
@@ -232,8 +232,7 @@ class DirectTest(StoreTest):
 
     def test_a_coordinator_that_serves_none_refuses_it(self):
         other = self.enterContext(Cluster())
-        done = other.dpctl("submit", "--store", "direct", "--", "true")
-        self.assertNotEqual(done.returncode, 0)
+        done = other.dpctl("submit", "--store", "direct", "--", "true", check=2)
         self.assertIn("start it with --tcpstore-listen", done.stderr)
 
 

@@ -20,7 +20,7 @@ class StoreLimitsTest(unittest.TestCase):
         self.cluster.worker(slots=2)
 
     def texts(self, job):
-        code = self.cluster.wait(job, timeout_s=180)
+        code = self.cluster.wait(job)
         texts = [text for _, text in lines_of(self.cluster.dpctl("logs", job).stdout)]
         self.assertEqual(code, 0, self.cluster.dpctl("describe", job).stdout + "\n".join(texts))
         return texts

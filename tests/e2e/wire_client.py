@@ -12,7 +12,7 @@ class WireClient:
     """One connection; like PyTorch's, it never reconnects: a store that drops it fails the program."""
 
     def __init__(self, host, port):
-        self._socket = socket.create_connection((host, int(port)), timeout=60)
+        self._socket = socket.create_connection((host, int(port)), timeout=240)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         nonce = struct.pack("<I", os.getpid() & 0xFFFFFFFF)
         self._send(b"\x00" + struct.pack("<I", 0x3C85F7CE) + b"\x0d" + nonce)

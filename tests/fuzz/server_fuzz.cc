@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/store/async_hash_store.h"
+#include "base/store/wire/message_memory.h"
 #include "base/store/wire/session.h"
 
 namespace dp::wire {
@@ -28,7 +29,7 @@ class Room {
     if ((who & kGo) != 0) session.reset();
     if (session == nullptr) {
       ids_[who % kClients] = ++last_id_;
-      session = std::make_unique<Session>(last_id_, store_, options_, mailbox_);
+      session = std::make_unique<Session>(last_id_, store_, options_, mailbox_, memory_);
     }
     // A server reads nothing from one that is not readable: the bytes stay in the network.
     if (session->readable() && !session->Consume(bytes).ok()) session.reset();
@@ -40,6 +41,7 @@ class Room {
   void End() {
     for (auto& session : sessions_) session.reset();
     DP_CHECK(store_.waiting() == 0);
+    DP_CHECK(memory_.taken() == 0);
   }
 
  private:
@@ -68,6 +70,7 @@ class Room {
       .limits = {.key_bytes = 64, .value_bytes = 4096, .keys = 64, .message_bytes = 16384}};
   AsyncHashStore store_{{.keys = 1000, .total_bytes = size_t{1} << 20}};
   std::shared_ptr<Mailbox> mailbox_ = *Mailbox::Open();
+  MessageMemory memory_{size_t{1} << 20};
   std::array<std::unique_ptr<Session>, kClients> sessions_;
   std::array<uint64_t, kClients> ids_ = {};
   uint64_t last_id_ = 0;

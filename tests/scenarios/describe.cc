@@ -82,6 +82,8 @@ std::string DescribeTopic(const core::Topic& topic) {
       return absl::StrCat("logs ", topic.id);
     case core::Topic::Kind::kEvents:
       return "events";
+    case core::Topic::Kind::kWorldState:
+      return absl::StrCat("world-state ", topic.id);
   }
   return "";
 }

@@ -116,8 +116,11 @@ Script::Lines Script::Apply(core::Action action) {
   if (outcome.changed.empty()) return lines;
   std::vector<std::string> moved;
   for (const core::Topic& topic : outcome.changed) {
-    // The history moves with the states of jobs and workers, which are here.
-    if (topic.kind != core::Topic::Kind::kEvents) moved.push_back(Describe(topic));
+    // The history moves with the states of jobs and workers, a world's state with the world: both
+    // are here.
+    using Kind = core::Topic::Kind;
+    if (topic.kind == Kind::kEvents || topic.kind == Kind::kWorldState) continue;
+    moved.push_back(Describe(topic));
   }
   lines.push_back(absl::StrCat("moves ", absl::StrJoin(moved, ", ")));
   return lines;

@@ -1,5 +1,6 @@
 #include "tests/sim/daemon.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,22 +11,33 @@ namespace dp::sim {
 namespace {
 
 constexpr absl::Duration kGrace = absl::Seconds(3);
+// A guard sees the end of its daemon at once; the rest is for a busy host.
+constexpr absl::Duration kGuardTakes = absl::Milliseconds(200);
 
 }  // namespace
 
 Daemon::Daemon(Environment& environment, Network& network, ProcessTable& table, Node node,
-               std::string name, int slots)
+               std::string name, int slots, std::shared_ptr<StateDir> state_dir)
     : env_(environment),
       network_(network),
       table_(table),
       node_(node),
       name_(std::move(name)),
-      slots_(slots) {}
+      slots_(slots),
+      state_dir_(std::move(state_dir)) {}
+
+bool StateDir::AllGone() const {
+  return std::none_of(left.begin(), left.end(), [](const auto& each) { return each->alive(); });
+}
 
 void Daemon::Crash() {
   env_.Tell(absl::StrCat("daemon on node ", node_, " killed"));
   alive_ = false;
-  for (const auto& [key, process] : processes_) process->Vanish();
+  for (const auto& [key, process] : processes_) {
+    state_dir_->left.push_back(process);
+    env_.events.After(env_.dice.Between(absl::ZeroDuration(), kGuardTakes),
+                      [process = process] { process->Vanish(); });
+  }
 }
 
 void Daemon::Freeze(absl::Duration duration) {
@@ -36,6 +48,8 @@ void Daemon::Freeze(absl::Duration duration) {
 
 void Daemon::Register() {
   incarnation_ = Incarnation(env_.dice.Seed() | 1);
+  earlier_ = state_dir_->incarnations;
+  state_dir_->incarnations.push_back(incarnation_);
   serving_ = false;
   version_ = Revision();
   desired_ = {};
@@ -45,24 +59,48 @@ void Daemon::Register() {
   slot_reports_ = 0;
   asked_again_at_ = absl::InfiniteFuture();
   lease_ = {Shell::kLease};
-  const core::RegisterWorker request{name_, absl::StrCat("host", node_), "", incarnation_, slots_};
   Retry<WorkerId>(
       env_, kForever,
-      [self = shared_from_this(), request](absl::Duration deadline, Reply<WorkerId> done) {
+      [self = shared_from_this()](absl::Duration deadline, Reply<WorkerId> done) {
         if (!self->alive_) return;  // the loop ends with the daemon
         self->registering_since_ = self->env_.events.now();
         self->Call<WorkerId>(
-            deadline, [request](Service& service, auto reply) { service.Register(request, reply); },
+            deadline,
+            [request = self->Registration()](Service& service, auto reply) {
+              service.Register(request, reply);
+            },
             std::move(done));
       },
       [self = shared_from_this()](const absl::StatusOr<WorkerId>& id) {
-        if (id.ok()) return self->Serve(*id);
-        self->Later(absl::Seconds(1), [raw = self.get()] { raw->Register(); });
+        id.ok() ? self->Serve(*id) : self->NotRegistered(id.status());
+      });
+}
+
+core::RegisterWorker Daemon::Registration() const {
+  core::RegisterWorker request{name_, absl::StrCat("host", node_), "", incarnation_, slots_};
+  const bool proven = state_dir_->AllGone() || env_.plant == Plant::kReplaceTooSoon;
+  if (proven && env_.plant != Plant::kEndOnTakenName) request.replaces = earlier_;
+  return request;
+}
+
+void Daemon::NotRegistered(const absl::Status& status) {
+  Later(absl::Seconds(1), [this] { Register(); });
+  if (env_.plant != Plant::kEndOnTakenName || !absl::IsAlreadyExists(status)) return;
+  Call<absl::Duration>(
+      absl::Milliseconds(500),
+      [name = name_](Service& service, auto reply) { service.SilenceOf(name, reply); },
+      [this](const absl::StatusOr<absl::Duration>& silent_for) {
+        if (!silent_for.ok()) return;
+        const absl::Duration before = std::exchange(holder_silent_for_, *silent_for);
+        if (*silent_for < before) ++holder_beats_;
+        if (holder_beats_ == 2) alive_ = false;
       });
 }
 
 void Daemon::Serve(WorkerId id) {
   id_ = id;
+  holder_silent_for_ = absl::ZeroDuration();
+  holder_beats_ = 0;
   serving_ = true;
   env_.Tell(absl::StrCat("node ", node_, " registered as worker ", id.ToString()));
   observed_.Reachable(env_.events.now());
@@ -148,7 +186,7 @@ void Daemon::Reconcile() {
     for (const worker::Action& action : decision.actions) acted |= CarryOut(action);
   }
   if (desired_.mode == worker::Mode::kAbandon && decision.finished) {
-    retired_ ? void(alive_ = false) : Later(absl::Milliseconds(100), [this] { Register(); });
+    Later(absl::Milliseconds(100), [this] { Register(); });
     desired_ = {};
     return;
   }

@@ -14,27 +14,35 @@
 
 namespace dp::sim {
 
+// What a daemon leaves to the next one on its node.
+struct StateDir {
+  std::vector<Incarnation> incarnations;
+  std::vector<std::shared_ptr<Process>> left;  // by daemons that were killed; some may still run
+
+  bool AllGone() const;
+};
+
 // A dp-worker in virtual time: the real supervisor and its knowledge, with fake processes, and
 // around them what the agent does: register, heartbeat, watch, report.
 class Daemon : public std::enable_shared_from_this<Daemon> {
  public:
   Daemon(Environment& environment, Network& network, ProcessTable& table, Node node,
-         std::string name, int slots);
+         std::string name, int slots, std::shared_ptr<StateDir> state_dir);
 
   void Start() { Register(); }
-  // kill -9: its rank processes go down with it.
+  // kill -9: the guards of its rank processes see it, and kill them.
   void Crash();
   // SIGSTOP for so long; its ranks run on.
   void Freeze(absl::Duration duration);
-  // Another daemon gets its name: when it learns that, it ends for good.
-  void Retire() { retired_ = true; }
-
   bool alive() const { return alive_; }
   Node node() const { return node_; }
   const std::string& name() const { return name_; }
+  const std::shared_ptr<StateDir>& state_dir() const { return state_dir_; }
 
  private:
   void Register();
+  core::RegisterWorker Registration() const;
+  void NotRegistered(const absl::Status& status);
   void Serve(WorkerId id);
   void Heartbeat();
   // The coordinator was heard by what was sent at `sent`, or seen to be none.
@@ -68,13 +76,17 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   const Node node_;
   const std::string name_;  // empty: the coordinator chooses
   const int slots_;
+  const std::shared_ptr<StateDir> state_dir_;
 
   bool alive_ = true;
-  bool retired_ = false;
+  // With the plant kEndOnTakenName.
+  absl::Duration holder_silent_for_;
+  int holder_beats_ = 0;
   absl::Time frozen_until_ = absl::InfinitePast();
 
   // Of one incarnation.
   Incarnation incarnation_;
+  std::vector<Incarnation> earlier_;
   WorkerId id_;
   absl::Time registering_since_;
   core::Liveness::Lease lease_;

@@ -71,6 +71,8 @@ enum class Plant {
   kTakeSignalForEnd,   // the daemon takes SIGTERM for the end of the process
   kOutliveTouch,       // the daemon leaves commands alone when it is cut off
   kShortenAtOnce,      // a shorter lease holds, and the daemon does not know of it
+  kEndOnTakenName,     // the daemon proves nothing, and ends where its name's holder seems to beat
+  kReplaceTooSoon,     // the daemon names a life dead whose ranks still run
 };
 
 // What all parts of one simulation share.

@@ -163,8 +163,8 @@ void Process::Join() {
 void Process::Watch(Revision since) {
   network_.Call<core::World>(
       node_, absl::Seconds(7),
-      [job = key_.job, since](Service& service, auto reply) {
-        service.WatchWorld(job, since, absl::Seconds(5), reply);
+      [key = key_, since](Service& service, auto reply) {
+        service.WatchWorld(key.job, key.generation, since, absl::Seconds(5), reply);
       },
       [self = shared_from_this(), since](const absl::StatusOr<core::World>& world) {
         if (!self->runs() || self->idle_) return;

@@ -47,10 +47,17 @@ void Service::Register(const core::RegisterWorker& request, Reply<WorkerId> repl
   });
 }
 
+void Service::SilenceOf(const std::string& name, Reply<absl::Duration> reply) {
+  const absl::StatusOr<WorkerId> id = coordinator().state().workers.IdOf(name);
+  if (!id.ok()) return reply(id.status());
+  reply(shell_.liveness().silent_for(*id, shell_.now()).value_or(absl::ZeroDuration()));
+}
+
 void Service::Heartbeat(WorkerId worker, Incarnation incarnation, uint64_t lease_number,
                         Reply<core::Liveness::Lease> reply) {
   const Incarnation fence = Fence(worker, incarnation);
-  shell_.Hear(worker, fence, lease_number, [this, worker, fence, reply = std::move(reply)] {
+  shell_.Hear(worker, fence, lease_number, [=, this, reply = std::move(reply)](auto renewed) {
+    if (renewed.has_value()) return reply(*renewed);
     const absl::Status status = coordinator().CheckWorker(worker, fence);
     if (!status.ok()) return reply(status);
     reply(plant_ == Plant::kShortenAtOnce ? core::Liveness::Lease{Shell::kLease}
@@ -91,11 +98,13 @@ void Service::Join(const core::RankKey& rank, Reply<core::World> reply) {
                 });
 }
 
-void Service::WatchWorld(JobId job, Revision since, absl::Duration timeout,
+void Service::WatchWorld(JobId job, Generation generation, Revision since, absl::Duration timeout,
                          Reply<core::World> reply) {
-  const Topic topic{Topic::Kind::kWorld, job.value()};
-  const auto ready = [this, topic, since] { return coordinator().version(topic) > since; };
-  shell_.Wait({topic}, timeout, ready,
+  const auto ready = [this, job, generation, since] {
+    return coordinator().version({Topic::Kind::kWorld, job.value()}) > since &&
+           core::ConcernsItsRanks(*coordinator().job(job), generation);
+  };
+  shell_.Wait({{Topic::Kind::kWorldState, job.value()}}, timeout, ready,
               [this, job, reply = std::move(reply)] { reply(coordinator().world(job)); });
 }
 
@@ -110,7 +119,7 @@ void Service::Execute(const core::StoreBatch& batch, Reply<std::vector<StoreResu
 
 void Service::Await(JobId job, Generation generation, std::vector<StoreOperation> reads,
                     absl::Duration timeout, Reply<Done> reply) {
-  std::vector<Topic> topics = {{Topic::Kind::kWorld, job.value()}};
+  std::vector<Topic> topics = {{Topic::Kind::kWorldState, job.value()}};
   const std::vector<std::string> keys = AwaitedKeys(reads).value();
   for (const std::string& key : keys) {
     topics.push_back({Topic::Kind::kStoreKey, job.value(), key});

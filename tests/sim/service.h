@@ -28,6 +28,8 @@ class Service {
   void WatchJob(JobId job, Revision since, absl::Duration timeout, Reply<core::Job> reply);
 
   void Register(const core::RegisterWorker& request, Reply<WorkerId> reply);
+  // How long the worker of this name has been silent.
+  void SilenceOf(const std::string& name, Reply<absl::Duration> reply);
   void Heartbeat(WorkerId worker, Incarnation incarnation, uint64_t lease_number,
                  Reply<core::Liveness::Lease> reply);
   void WatchAssignment(WorkerId worker, Incarnation incarnation, Revision since,
@@ -35,7 +37,8 @@ class Service {
   void ReportRank(const core::ReportRank& request, Reply<Done> reply);
 
   void Join(const core::RankKey& rank, Reply<core::World> reply);
-  void WatchWorld(JobId job, Revision since, absl::Duration timeout, Reply<core::World> reply);
+  void WatchWorld(JobId job, Generation generation, Revision since, absl::Duration timeout,
+                  Reply<core::World> reply);
   void Accuse(const core::AccusePeers& request, Reply<Done> reply);
 
   void RegisterCheckpoint(const core::RegisterCheckpoint& request, Reply<Done> reply);

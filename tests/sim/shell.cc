@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/core/handovers.h"
 #include "server/core/leases.h"
+#include "server/core/predecessors.h"
 #include "server/core/verdicts.h"
 #include "tests/journals/reload.h"
 
@@ -22,6 +23,7 @@ void Shell::Start() {
   up_ = true;
   coordinator_.emplace();
   liveness_.emplace(kLease);
+  heartbeats_.emplace();
   late_ranks_ = {};
   waiters_.emplace(kWaitersMax);
   // What was not acknowledged may be lost; from what was, nothing goes back.
@@ -42,13 +44,14 @@ void Shell::Start() {
   env_.Expect(coordinator_->StateHash() == hash, "a snapshot holds another state");
   Apply(core::StartEpoch{});
   for (const core::Worker* worker : coordinator_->workers()) {
-    if (worker->ready()) liveness_->Hear(worker->id, worker->incarnation, env_.events.now());
+    if (worker->ready()) liveness_->Expect(worker->id, worker->incarnation, env_.events.now());
   }
   ApplyVerdicts();
   disk_.insert(disk_.end(), unsynced_.begin(), unsynced_.end());
   unsynced_.clear();
   changed_.clear();
   CheckState();
+  heartbeats_->Publish(*coordinator_, *liveness_);
   Tick();
   env_.Tell(absl::StrCat("coordinator up, epoch ", coordinator_->epoch().ToString()));
 }
@@ -61,6 +64,7 @@ void Shell::Crash() {
   up_ = busy_ = crash_in_next_sync_ = false;
   frozen_until_ = absl::InfinitePast();
   waiters_.reset();
+  heartbeats_.reset();
   parked_.clear();
   queue_.clear();
   unsynced_.clear();
@@ -79,8 +83,14 @@ void Shell::Submit(core::Action action, std::function<void(const core::Outcome&)
   Push(CommandItem{std::move(action), std::move(done), {}});
 }
 
-void Shell::Hear(WorkerId worker, Incarnation incarnation, uint64_t lease_number,
-                 std::function<void()> done) {
+// A disk that takes long holds up the driver, but not the threads that take heartbeats.
+void Shell::Hear(WorkerId worker, Incarnation incarnation, uint64_t lease_number, OnHeard done) {
+  const absl::Time now = env_.events.now();
+  if (up_ && now >= frozen_until_ && env_.plant != Plant::kShortenAtOnce) {
+    if (const auto renewal = heartbeats_->Note({worker, incarnation, now, lease_number})) {
+      return done(renewal->lease);
+    }
+  }
   Push(HearItem{worker, incarnation, lease_number, std::move(done)});
 }
 
@@ -102,10 +112,14 @@ void Shell::Tick() {
 void Shell::Serve() {
   if (busy_ || env_.events.now() < frozen_until_) return;
   std::vector<Item> items = std::exchange(queue_, {});
+  heartbeats_->TellLiveness(*coordinator_, *liveness_, env_.events.now());
   for (Item& item : items) {
     if (auto* command = std::get_if<CommandItem>(&item)) {
       if (const auto* worker = std::get_if<core::RegisterWorker>(&command->action)) {
-        GiveUpPredecessor(*worker);
+        for (core::LoseWorker& lost :
+             core::PredecessorsOf(*worker, *coordinator_, *liveness_, env_.events.now())) {
+          Lose(std::move(lost));
+        }
       }
       command->outcome = Apply(std::move(command->action));
     }
@@ -123,15 +137,10 @@ void Shell::Serve() {
   Sync(std::move(items));
 }
 
-// As the driver does.
-void Shell::GiveUpPredecessor(const core::RegisterWorker& registered) {
-  for (const core::Worker* worker : coordinator_->workers()) {
-    if (worker->name != registered.name || !worker->ready()) continue;
-    const bool same = worker->incarnation == registered.incarnation;
-    if (same || !liveness_->lapsed(worker->id, env_.events.now())) return;
-    Apply(core::LoseWorker{worker->id, worker->incarnation, "silent, and another one has come"});
-    return;
-  }
+void Shell::Lose(core::LoseWorker verdict) {
+  // One event at a time: nothing can have come since the heartbeats were told.
+  env_.Expect(heartbeats_->Revoke(verdict.worker), "a worker that was heard of is lost");
+  Apply(std::move(verdict));
 }
 
 core::Outcome Shell::Apply(core::Action action) {
@@ -154,7 +163,7 @@ void Shell::ApplyVerdicts() {
   for (core::LoseWorker& verdict : liveness_->Overdue(env_.events.now())) {
     env_.Tell(absl::StrCat("worker ", verdict.worker.ToString(), " lost: ", verdict.reason));
     short_leases_lost_ += liveness_->lease(verdict.worker) < kLease;
-    Apply(std::move(verdict));
+    Lose(std::move(verdict));
   }
   const core::Placement placement =
       core::ApplyVerdicts(*coordinator_, *liveness_, late_ranks_, policy_, env_.events.now(),
@@ -240,15 +249,17 @@ void Shell::Sync(std::vector<Item> items) {
 
 // Replies, then wakes: everything that leaves the process is durable by now.
 void Shell::Answer(std::vector<Item>& items) {
+  heartbeats_->Publish(*coordinator_, *liveness_);
   if (!items.empty() || !changed_.empty()) Acknowledge();
   for (Item& item : items) {
     if (auto* command = std::get_if<CommandItem>(&item)) command->done(command->outcome);
-    if (auto* hear = std::get_if<HearItem>(&item)) hear->done();
+    if (auto* hear = std::get_if<HearItem>(&item)) hear->done(std::nullopt);
     if (auto* wait = std::get_if<WaitItem>(&item)) Park(std::move(*wait));
   }
   if (env_.plant == Plant::kLoseWakes) {
-    std::erase_if(changed_,
-                  [](const core::Topic& topic) { return topic.kind == core::Topic::Kind::kWorld; });
+    std::erase_if(changed_, [](const core::Topic& topic) {
+      return topic.kind == core::Topic::Kind::kWorldState;
+    });
   }
   waiters_->WakeChanged(std::exchange(changed_, {}));
   waiters_->Expire(env_.events.now());

@@ -13,6 +13,7 @@
 #include "server/core/late_ranks.h"
 #include "server/core/liveness.h"
 #include "server/core/placement.h"
+#include "server/shell/heartbeats.h"
 #include "server/shell/waiters.h"
 #include "tests/sim/environment.h"
 
@@ -40,11 +41,13 @@ class Shell {
   // SIGSTOP for so long.
   void Freeze(absl::Duration duration);
   bool up() const { return up_; }
+  absl::Time now() const { return env_.events.now(); }
 
   // As in the driver, each is answered in its turn, or never when the process dies before.
   void Submit(core::Action action, std::function<void(const core::Outcome&)> done);
-  void Hear(WorkerId worker, Incarnation incarnation, uint64_t lease_number,
-            std::function<void()> done);
+  // `done` gets the lease that is renewed at once; nothing where the driver has to look.
+  using OnHeard = std::function<void(std::optional<core::Liveness::Lease>)>;
+  void Hear(WorkerId worker, Incarnation incarnation, uint64_t lease_number, OnHeard done);
   // Answers once `ready`, or when `timeout` has passed. `ready` may only change with the topics.
   void Wait(std::vector<core::Topic> topics, absl::Duration timeout, std::function<bool()> ready,
             std::function<void()> answer);
@@ -68,7 +71,7 @@ class Shell {
     WorkerId worker;
     Incarnation incarnation;
     uint64_t lease_number = 0;
-    std::function<void()> done;
+    OnHeard done;
   };
   struct WaitItem {
     std::vector<core::Topic> topics;
@@ -81,8 +84,8 @@ class Shell {
   void Push(Item item);
   void Tick();
   void Serve();
-  void GiveUpPredecessor(const core::RegisterWorker& registered);
   core::Outcome Apply(core::Action action);
+  void Lose(core::LoseWorker verdict);
   void ApplyVerdicts();
   // Of a policy: it is never refused.
   void ApplyVerdict(core::Action verdict);
@@ -123,6 +126,7 @@ class Shell {
   absl::Time frozen_until_ = absl::InfinitePast();
   std::optional<core::Coordinator> coordinator_;
   std::optional<core::Liveness> liveness_;
+  std::optional<server::Heartbeats> heartbeats_;
   core::LateRanks late_ranks_;
   std::optional<server::Waiters> waiters_;
   std::map<server::Waiters::Ticket, std::function<bool()>> parked_;

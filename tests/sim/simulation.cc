@@ -6,10 +6,14 @@ namespace dp::sim {
 namespace {
 
 constexpr absl::Duration kTrouble = absl::Seconds(60);
-// Every time limit in the system, one after the other, is well below this.
-constexpr absl::Duration kPeace = absl::Seconds(300);
+// Every time limit in the system, one after the other, is well below this: the longest is
+// Liveness::kHoldMax.
+constexpr absl::Duration kPeace = absl::Minutes(15);
 // Longer than a rank tries to reach a coordinator that is frozen or away.
 constexpr absl::Duration kJoinWithin = absl::Seconds(20);
+constexpr int kFaultKinds = 8;
+// A daemon that is started again so soon may find guards of the one before.
+constexpr absl::Duration kAtOnce = absl::Milliseconds(100);
 constexpr int kDaemons = 3;
 constexpr int kSlots = 2;
 
@@ -35,10 +39,12 @@ Report Simulation::Run() {
   WatchCoordinator();
   for (int i = 0; i < kDaemons; ++i) {
     const Node node = ++last_node_;
-    StartDaemon(node, env_.dice.Chance(0.5) ? absl::StrCat("worker-", node) : "");
+    StartDaemon(node, env_.dice.Chance(0.5) ? absl::StrCat("worker-", node) : "",
+                std::make_shared<StateDir>());
   }
   SubmitJobs();
   operator_.Start();
+  DrawFaultKinds();
   ScheduleFault();
   env_.events.After(kTrouble, [this] { MakePeace(); });
   const absl::Time end = env_.events.now() + kTrouble + kPeace;
@@ -61,8 +67,10 @@ Report Simulation::Run() {
   return report;
 }
 
-void Simulation::StartDaemon(Node node, const std::string& name) {
-  daemons_.push_back(std::make_shared<Daemon>(env_, network_, processes_, node, name, kSlots));
+void Simulation::StartDaemon(Node node, const std::string& name,
+                             std::shared_ptr<StateDir> state_dir) {
+  daemons_.push_back(std::make_shared<Daemon>(env_, network_, processes_, node, name, kSlots,
+                                              std::move(state_dir)));
   daemons_.back()->Start();
 }
 
@@ -129,9 +137,28 @@ void Simulation::ScheduleFault() {
   });
 }
 
+// Half of the runs have some kinds of faults only: what takes several of one kind in a row is rare
+// among all.
+void Simulation::DrawFaultKinds() {
+  const bool all = env_.dice.Chance(0.5);
+  for (int kind = 0; kind < kFaultKinds; ++kind) {
+    if (all || env_.dice.Chance(0.4)) fault_kinds_.push_back(kind);
+  }
+  if (fault_kinds_.empty()) fault_kinds_.push_back(env_.dice.Below(kFaultKinds));
+}
+
+Daemon& Simulation::AnyDaemon() {
+  std::vector<Daemon*> alive;
+  for (const auto& daemon : daemons_) {
+    if (daemon->alive()) alive.push_back(daemon.get());
+  }
+  if (alive.empty()) return *daemons_.back();
+  return *alive[env_.dice.Below(static_cast<int>(alive.size()))];
+}
+
 void Simulation::Fault() {
-  Daemon& daemon = *daemons_[env_.dice.Below(static_cast<int>(daemons_.size()))];
-  switch (env_.dice.Below(8)) {
+  Daemon& daemon = AnyDaemon();
+  switch (fault_kinds_[env_.dice.Below(static_cast<int>(fault_kinds_.size()))]) {
     case 0:
     case 1:
       return CrashCoordinator();
@@ -168,9 +195,14 @@ void Simulation::WatchCoordinator() {
 void Simulation::CrashDaemon(Daemon& daemon) {
   if (!daemon.alive()) return;
   daemon.Crash();
-  env_.events.After(
-      env_.dice.Between(absl::Milliseconds(50), absl::Seconds(10)),
-      [this, node = daemon.node(), name = daemon.name()] { StartDaemon(node, name); });
+  // Some have it in memory, or on a disk that is gone.
+  const bool kept = env_.dice.Chance(0.7);
+  const absl::Duration away_max = env_.dice.Chance(0.5) ? kAtOnce : absl::Seconds(10);
+  env_.events.After(env_.dice.Between(absl::Milliseconds(10), away_max),
+                    [this, node = daemon.node(), name = daemon.name(),
+                     dir = kept ? daemon.state_dir() : std::make_shared<StateDir>()] {
+                      StartDaemon(node, name, dir);
+                    });
 }
 
 void Simulation::CutOff(Node node) {
@@ -193,8 +225,7 @@ void Simulation::BreakProcess() {
 void Simulation::ReplaceDaemon(Daemon& daemon) {
   if (!daemon.alive() || daemon.name().empty()) return;
   CutOff(daemon.node());
-  daemon.Retire();
-  StartDaemon(++last_node_, daemon.name());
+  StartDaemon(++last_node_, daemon.name(), std::make_shared<StateDir>());
 }
 
 void Simulation::MakePeace() {

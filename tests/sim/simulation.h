@@ -36,18 +36,22 @@ class Simulation {
   Report Run();
 
  private:
-  void StartDaemon(Node node, const std::string& name);
+  void StartDaemon(Node node, const std::string& name, std::shared_ptr<StateDir> state_dir);
   void SubmitJobs();
   // When and where a job may run.
   core::Scheduling DrawScheduling();
+  void DrawFaultKinds();
   void ScheduleFault();
+  // One that runs, where there is any.
+  Daemon& AnyDaemon();
   void Fault();
   void CrashCoordinator();
   void WatchCoordinator();
   void CrashDaemon(Daemon& daemon);
   void CutOff(Node node);
   void BreakProcess();
-  // A second daemon takes the name of one that is cut off but alive.
+  // A second daemon comes under the name of one that is cut off but alive. Both go on; the one that
+  // does not hold the name waits for it.
   void ReplaceDaemon(Daemon& daemon);
   void MakePeace();
   void LookWhetherSettled();
@@ -64,6 +68,7 @@ class Simulation {
   User user_;
   Operator operator_;
   std::vector<std::shared_ptr<Daemon>> daemons_;
+  std::vector<int> fault_kinds_;
   Node last_node_ = 0;
   bool at_peace_ = false;
   bool settled_ = false;

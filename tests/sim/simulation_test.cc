@@ -6,6 +6,7 @@
 #include <iostream>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -60,7 +61,7 @@ TEST(SimulationTest, TheSameSeedTellsTheSameStory) {
 class PlantTest : public testing::Test {
  protected:
   static std::string Found(Plant plant) {
-    for (uint64_t seed = 1; seed <= 200; ++seed) {
+    for (uint64_t seed = 1; seed <= 400; ++seed) {
       const Report report = Simulation(seed, plant, false).Run();
       if (report.broken.empty()) continue;
       std::cout << "seed " << seed << ", " << report.broken.front() << "\n";
@@ -68,9 +69,16 @@ class PlantTest : public testing::Test {
     }
     return "nothing";
   }
+  // Whether one of those seeds breaks this very promise: a bug may break several.
+  static bool Breaks(Plant plant, const std::string& promise) {
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+      const Report report = Simulation(seed, plant, false).Run();
+      if (absl::StrContains(absl::StrJoin(report.broken, "\n"), promise)) return true;
+    }
+    return false;
+  }
 };
 
-using testing::AnyOf;
 using testing::HasSubstr;
 
 TEST_F(PlantTest, AnAnswerBeforeTheSyncIsFound) {
@@ -79,13 +87,14 @@ TEST_F(PlantTest, AnAnswerBeforeTheSyncIsFound) {
 }
 
 TEST_F(PlantTest, AFenceWithoutIncarnationsIsFound) {
-  EXPECT_THAT(Found(Plant::kIgnoreIncarnation), HasSubstr("process"));
+  EXPECT_TRUE(Breaks(Plant::kIgnoreIncarnation, "has two live processes"));
 }
 
 TEST_F(PlantTest, ARetryWithASecondEffectIsFound) {
-  EXPECT_THAT(Found(Plant::kForgetRetries),
-              AnyOf(HasSubstr("lost or repeated an add"), HasSubstr("was told the element"),
-                    HasSubstr("lost an element")));
+  for (const char* promise :
+       {"lost or repeated an add", "was told the element", "lost an element"}) {
+    EXPECT_TRUE(Breaks(Plant::kForgetRetries, promise)) << promise;
+  }
 }
 
 TEST_F(PlantTest, ALostWakeIsFound) {
@@ -102,6 +111,16 @@ TEST_F(PlantTest, ACommandThatOutlivesTouchIsFound) {
 
 TEST_F(PlantTest, ALeaseThatIsShortenedBehindItsDaemonsBackIsFound) {
   EXPECT_THAT(Found(Plant::kShortenAtOnce), HasSubstr("runs beside a later generation"));
+}
+
+// The coordinator is restarted, or releases evictions that it held: each makes the holder of the
+// name, which is this daemon's own predecessor, look as if it had beaten.
+TEST_F(PlantTest, ADaemonThatEndsBecauseItsNameIsTakenIsFound) {
+  EXPECT_THAT(Found(Plant::kEndOnTakenName), HasSubstr("slots are free at the end"));
+}
+
+TEST_F(PlantTest, ALifeThatIsNamedDeadBeforeItsRanksAreIsFound) {
+  EXPECT_THAT(Found(Plant::kReplaceTooSoon), HasSubstr("runs beside a later generation"));
 }
 
 }  // namespace

@@ -250,6 +250,18 @@ bool FaultDisk::SyncDirectory() {
   return true;
 }
 
+std::map<std::string, std::string> FaultDisk::Contents() const {
+  std::map<std::string, std::string> contents;
+  for (const auto& [path, file] : files_) contents[path] = file.content;
+  return contents;
+}
+
+void FaultDisk::Replace(const std::map<std::string, std::string>& contents) {
+  files_.clear();
+  deleted_.clear();
+  for (const auto& [path, content] : contents) files_[path] = {content, content, {}};
+}
+
 int FaultDisk::Delete(const std::string& path, bool sync_directory) {
   if (!exists(path)) return SQLITE_IOERR_DELETE_NOENT;
   bool dies = false;

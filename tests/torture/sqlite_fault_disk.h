@@ -51,6 +51,10 @@ class FaultDisk {
   // deleted stay so. False: it failed, or the process is dead.
   bool SyncDirectory();
 
+  // What is in the files, and a disk with just these, all synced.
+  std::map<std::string, std::string> Contents() const;
+  void Replace(const std::map<std::string, std::string>& contents);
+
   // Since the last Restart.
   int64_t operations() const { return operations_; }
   bool failed() const { return failed_; }  // the fault has happened

@@ -43,6 +43,13 @@ void Torture::Live(int batches) {
   if (failed && disk_.tried_after_error() > tried) Break("closing wrote to a disk that has failed");
 }
 
+absl::Status Torture::TryStart() {
+  coordinator_ = core::Coordinator();
+  const absl::Status status = Recover();
+  journal_.reset();
+  return status;
+}
+
 absl::Status Torture::Work(int batches) {
   DP_RETURN_IF_ERROR(Recover());
   for (int batch = 0; batch < batches; ++batch) {
@@ -56,9 +63,11 @@ absl::Status Torture::Work(int batches) {
 
 absl::Status Torture::Recover() {
   DP_ASSIGN_OR_RETURN(
-      journal_, server::SqliteJournal::Open(
-                    "/journal.sqlite",
-                    {.vfs = disk_.name(), .wal_pages = kWalPages, .piece_bytes = kPieceBytes}));
+      journal_, server::SqliteJournal::Open("/journal.sqlite",
+                                            {.vfs = disk_.name(),
+                                             .wal_pages = kWalPages,
+                                             .piece_bytes = kPieceBytes,
+                                             .mark_sync = server::SqliteMark::Sync::kAtOnce}));
   if (!disk_.SyncDirectory()) {
     journal_.reset();  // not its own failure: it may close as always
     return absl::InternalError("the directory cannot be synced");

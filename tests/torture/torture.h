@@ -32,6 +32,9 @@ class Torture {
   FaultDisk& disk() { return disk_; }
   // One life. What it finds broken goes into broken().
   void Live(int batches);
+  // A start on files that somebody has changed, and its end. It may be refused; what it wrongly
+  // accepts goes into broken().
+  absl::Status TryStart();
   const std::vector<std::string>& broken() const { return broken_; }
   // Commands of all lives that were acknowledged, and snapshots that were begun.
   uint64_t acknowledged() const { return acknowledged_; }

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <iostream>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -89,6 +92,62 @@ TEST(TortureTest, WhatWasAcknowledgedSurvivesEveryCrashAndError) {
   }
   std::cout << points << " points\n";
   EXPECT_GE(points, 500);
+}
+
+constexpr char kWal[] = "/journal.sqlite-wal";
+using Files = std::map<std::string, std::string>;
+
+// The files of a process that died after so many operations.
+Files FilesAfter(Torture& torture, int64_t operations) {
+  torture.disk().Restart(Loss::kNothing, FaultDisk::Fault{operations, How::kCrashAfter});
+  torture.Live(kBatches);
+  torture.disk().Restart(Loss::kNothing, std::nullopt);
+  Files files = torture.disk().Contents();
+  std::erase_if(files, [](const auto& file) { return file.second.empty(); });
+  return files;
+}
+
+// Starts on `tampered`; returns whether that was refused. What was broken, if anything, is a
+// failure: so are files that a refused start has changed.
+bool Refused(Torture& torture, const Files& tampered) {
+  torture.disk().Replace(tampered);
+  const absl::Status status = torture.TryStart();
+  EXPECT_EQ(torture.broken(), std::vector<std::string>());
+  if (status.ok()) return false;
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  // SQLite makes a WAL of no bytes where there is none.
+  Files left = torture.disk().Contents();
+  std::erase_if(left, [](const auto& file) { return file.second.empty(); });
+  EXPECT_TRUE(left == tampered) << "a refused start has changed the files";
+  return true;
+}
+
+// A start either has all that was acknowledged, or is refused.
+TEST(TamperTest, AWalThatIsMissingOlderOrCutIsNeverTakenForWhole) {
+  constexpr uint64_t kSeed = 1;
+  int missing = 0, older = 0, cut = 0;
+  const int64_t operations = Operations(kSeed);
+  for (int64_t operation = 10; operation < operations; operation += kStride) {
+    const auto with_wal = [&](const std::optional<std::string>& wal) {
+      Torture torture(kSeed, Plant::kNone);
+      Files files = FilesAfter(torture, operation);
+      if (wal.has_value()) {
+        files[kWal] = *wal;
+      } else {
+        files.erase(kWal);
+      }
+      return Refused(torture, files) ? 1 : 0;
+    };
+    Torture before(kSeed, Plant::kNone), now(kSeed, Plant::kNone);
+    const std::string wal = FilesAfter(now, operation)[kWal];
+    missing += with_wal(std::nullopt);
+    older += with_wal(FilesAfter(before, operation - 9)[kWal]);
+    cut += with_wal(wal.substr(0, wal.size() / 2));
+  }
+  std::cout << "refused: " << missing << " without, " << older << " older, " << cut << " cut\n";
+  EXPECT_GE(missing, 20);
+  EXPECT_GE(older, 20);
+  EXPECT_GE(cut, 20);
 }
 
 class PlantTest : public testing::Test {

@@ -47,6 +47,7 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
           workers, [this] { return Registration(); },
           {.clock = clock_,
            .coordinator_absent = AbsenceAsSeenBy(options_.coordinator_probe),
+           .earlier_gone = options_.earlier_guards_gone,
            .gpus_since = [this](uint64_t* number) { return GpusSince(number); },
            .store_clients_since = ClientsSeenBy(options_.stores)},
           NextRandom(random_state_), events),
@@ -206,7 +207,18 @@ void Agent::SendSlotsReport() {
 void Agent::BeginIncarnation() {
   incarnation_ = Incarnation(NextRandom(random_state_) | 1);  // 0 names none
   slots_.BeginIncarnation();
-  lease_.Begin(incarnation_);
+  lease_.Begin(incarnation_, RecordIncarnation());
+}
+
+// Returns the earlier ones. Those of this process have no rank left, as those of dead daemons.
+std::vector<Incarnation> Agent::RecordIncarnation() {
+  if (options_.incarnations == nullptr) return {};
+  std::vector<Incarnation> earlier = options_.incarnations->recorded();
+  const absl::Status added = options_.incarnations->Add(incarnation_);
+  if (!added.ok()) {
+    Log(Severity::kWarning, "incarnation_not_recorded", {{"reason", added.ToString()}});
+  }
+  return earlier;
 }
 
 bool Agent::ModeFinished() {

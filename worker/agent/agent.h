@@ -18,6 +18,7 @@
 #include "worker/agent/assignment_watch.h"
 #include "worker/agent/events.h"
 #include "worker/agent/gpu_reader.h"
+#include "worker/agent/incarnation_record.h"
 #include "worker/agent/lease.h"
 #include "worker/agent/listener_probe.h"
 #include "worker/agent/log_shipper.h"
@@ -62,6 +63,10 @@ struct AgentOptions {
   absl::Duration gpus_read_every = absl::Seconds(10);
   GpuHealthLimits gpu_health = {};
   std::string process_tracking = {};
+  // What earlier daemons of `state_dir` registered; the owner's. Null: nothing is known of them.
+  IncarnationRecord* incarnations = nullptr;
+  // Whether nothing is left of what those started; on the lease's thread. Null: never known.
+  std::function<bool()> earlier_guards_gone;
   // As CountOomKills. Null: never known.
   std::function<int64_t()> oom_kills;
   uint64_t seed = 0;  // of back-offs and incarnations
@@ -78,8 +83,7 @@ class Agent {
         ProcessRunner& runner, Events& events, const Clock& clock);
 
   // Serves until ShutdownWanted; then stops the ranks and returns OK.
-  // Errors: FailedPrecondition another daemon has taken over the name; InvalidArgument or whatever
-  // else the coordinator refuses the registration with.
+  // Errors: InvalidArgument the coordinator refuses the registration as it is.
   absl::Status Run();
 
  private:
@@ -130,6 +134,7 @@ class Agent {
   bool OomKillsGrew();
 
   void BeginIncarnation();
+  std::vector<Incarnation> RecordIncarnation();
   // Called when the mode has nothing left to wait for. Returns whether the daemon is to end.
   bool ModeFinished();
   // Where the ranks of a command meet. Errors: those of StoreEndpoints.
@@ -137,6 +142,8 @@ class Agent {
   absl::StatusOr<RankCommand> CommandOf(const v1::AssignedRank& rank, const LogSpool& spool);
   // Whether a rank of it is known here.
   bool Holds(JobId job, Generation generation) const;
+  // The last lines of a rank that has exited, with a remedy where they show the want of PyTorch.
+  std::vector<std::string> LinesAtExit(const RankKey& key) const;
   LogSpool SpoolOf(const RankKey& key) const { return LogSpool(options_.state_dir, key); }
   // On the lease's thread.
   absl::StatusOr<v1::RegisterRequest> Registration() const;

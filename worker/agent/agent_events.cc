@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/gpu_metrics.h"
+#include "worker/agent/local_address.h"
+#include "worker/agent/missing_torch.h"
 #include "worker/agent/rank_log.h"
 #include "worker/agent/rank_report.h"
 
@@ -37,14 +40,9 @@ void Agent::On(const LeaseHeld& event) { observed_.LeaseHeldUntil(event.until); 
 
 void Agent::On(const LeaseLost& event) {
   if (event.incarnation != incarnation_) return;
-  Log(Severity::kError, "lease_lost",
-      {{"reason", event.reason.ToString()}, {"superseded", event.superseded ? "yes" : "no"}});
+  Log(Severity::kError, "lease_lost", {{"reason", event.reason.ToString()}});
   desired_ = {.mode = Mode::kAbandon};
   assigned_.clear();
-  if (!event.superseded || options_.name.empty() || ending_) return;
-  ending_ = absl::FailedPreconditionError(
-      absl::StrCat("another dp-worker has registered as ", options_.name,
-                   "; its ranks here were killed; give each daemon a --name of its own"));
 }
 
 void Agent::On(const RegistrationRefused& event) {
@@ -133,7 +131,16 @@ void Agent::TakeNews(const RankKey& key, const ProcessExited& news) {
           LogField(code ? "code" : "signal", news.exit.number));
   const bool killed = news.exit == Exit{Exit::How::kSignal, SIGKILL};
   const bool grew = OomKillsGrew();
-  observed_.Exited(key, news.exit, SpoolOf(key).LastLines(), killed && news.oom.value_or(grew));
+  observed_.Exited(key, news.exit, LinesAtExit(key), killed && news.oom.value_or(grew));
+}
+
+std::vector<std::string> Agent::LinesAtExit(const RankKey& key) const {
+  std::vector<std::string> lines = SpoolOf(key).LastLines();
+  const auto assigned = assigned_.find(key);
+  if (!LacksTorch(lines) || assigned == assigned_.end()) return lines;
+  const auto command = CommandFor(assigned->second, rank_host_, StoreEndpoint(), SpoolOf(key));
+  if (command.ok()) lines.push_back(WhyNoTorch(PathOf(command->argv[0], command->environment)));
+  return lines;
 }
 
 void Agent::SlotLeft(const RankKey& key) {
@@ -154,6 +161,10 @@ void Agent::TakeNews(const RankKey& key, const ProcessGone&) {
 }
 
 void Agent::On(const LogsNews& event) {
+  if (event.refused) {
+    observed_.LogsRefused(event.key);
+    return;
+  }
   observed_.LogsMoved(event.key, clock_.Now());
   if (!event.all) return;
   observed_.LogsShipped(event.key);

@@ -59,7 +59,7 @@ TEST_F(AgentGpuTest, ANewIncarnationTellsOfItsUnhealthySlotsAnew) {
   Run();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
   EXPECT_THAT(coordinator_.NextHeard(), HasSubstr("slots 1, 0: GPU 0 (a)"));
-  coordinator_.LoseWorker(/*successor=*/false);
+  coordinator_.LoseWorker();
   EXPECT_EQ(coordinator_.NextHeard(), "register b");
   EXPECT_THAT(coordinator_.NextHeard(), HasSubstr(", 0: GPU 0 (a)"));
 }

@@ -50,34 +50,75 @@ TEST_F(AgentLeaseTest, ARestartedCoordinatorFindsTheSameIncarnationAndItsRanksRu
 
 TEST_F(AgentLeaseTest, ALostLeaseKillsAllRanksAndBeginsANewIncarnation) {
   RunRankZero();
-  coordinator_.LoseWorker(/*successor=*/false);
+  coordinator_.LoseWorker();
   EXPECT_EQ(runner_.NextOrder(), "kill 0");
   EXPECT_EQ(coordinator_.NextHeard(), "register b");
   coordinator_.Assign({ARank(1)});
   EXPECT_EQ(runner_.NextOrder(), "start 1");
 }
 
-TEST_F(AgentLeaseTest, ADaemonWhoseNameIsTakenOverKillsItsRanksAndEnds) {
+// Its versions begin again below those that the daemon has seen.
+TEST_F(AgentLeaseTest, ACoordinatorThatIsSetUpAnewIsWatchedFromItsFirstVersionOn) {
+  RunRankZero();
+  coordinator_.Assign({ARank(0)}), coordinator_.Assign({ARank(0)});
+  coordinator_.SetUpAnew();
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+  EXPECT_EQ(coordinator_.NextHeard(), "register b");
+  coordinator_.Assign({ARank(1)});
+  EXPECT_EQ(runner_.NextOrder(), "start 1");
+}
+
+TEST_F(AgentLeaseTest, ADaemonWhoseNameIsTakenOverKillsItsRanksAndWaitsForTheName) {
   Run("gpu-a");
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
   coordinator_.Assign({ARank(0)});
   EXPECT_EQ(runner_.NextOrder(), "start 0");
-  coordinator_.LoseWorker(/*successor=*/true);
-  EXPECT_EQ(runner_.NextOrder(), "kill 0");
-  EXPECT_THAT(std::string(AwaitEnd().message()), HasSubstr("registered as gpu-a"));
-}
-
-TEST_F(AgentLeaseTest, ADaemonWhoseNameALiveOneHasEndsWithTheReason) {
   coordinator_.HoldName("gpu-a", /*beats=*/true);
-  Run("gpu-a");
-  EXPECT_THAT(std::string(AwaitEnd().message()), HasSubstr("gpu-a is taken"));
-}
-
-TEST_F(AgentLeaseTest, ADaemonWaitsForTheEndOfTheLeaseOfItsLifeBefore) {
-  coordinator_.HoldName("gpu-a", /*beats=*/false);
-  Run("gpu-a");
+  coordinator_.LoseWorker();
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
   coordinator_.AwaitListings(4);
   coordinator_.HoldName("", /*beats=*/false);
+  EXPECT_EQ(coordinator_.NextHeard(), "register b");
+}
+
+class TakenNameTest : public AgentFixture, public testing::WithParamInterface<bool> {};
+
+// The holder may be this daemon's life before, whose lease runs out, or be ended by its owner.
+TEST_P(TakenNameTest, ADaemonWhoseNameIsTakenAsksUntilItIsFree) {
+  coordinator_.HoldName("gpu-a", /*beats=*/GetParam());
+  Run("gpu-a");
+  coordinator_.AwaitListings(6);
+  coordinator_.HoldName("", /*beats=*/false);
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+}
+
+INSTANTIATE_TEST_SUITE_P(HolderBeats, TakenNameTest, testing::Bool());
+
+TEST_F(AgentLeaseTest, ADaemonNamesThoseBeforeItAsDeadOnceNothingIsLeftOfTheirRanks) {
+  IncarnationRecord before(directory_.path(), "boot");
+  ASSERT_TRUE(before.Add(Incarnation(7)).ok());
+  ASSERT_TRUE(before.Add(Incarnation(8)).ok());
+  IncarnationRecord record(directory_.path(), "boot");
+  incarnations_ = &record;
+  coordinator_.HoldName("gpu-a", /*beats=*/false);
+  Run("gpu-a");
+  coordinator_.AwaitListings(2);
+  EXPECT_THAT(coordinator_.replaced(), testing::IsEmpty());
+  guards_gone_ = true;
+  coordinator_.AwaitListings(5);
+  EXPECT_THAT(coordinator_.replaced(), testing::ElementsAre(7, 8));
+  coordinator_.HoldName("", /*beats=*/false);
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  EXPECT_EQ(IncarnationRecord(directory_.path(), "boot").recorded().size(), 3u);
+  events_.Tell(ShutdownWanted{});
+  EXPECT_TRUE(AwaitEnd().ok());  // before the record
+}
+
+TEST_F(AgentLeaseTest, AnAnswerThatIsNotACoordinatorsIsNoReasonToEnd) {
+  coordinator_.RefuseRegistrations(absl::UnimplementedError("404"));
+  Run();
+  coordinator_.AwaitRegistrationsRefused(3);
+  coordinator_.RefuseRegistrations(absl::OkStatus());
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
 }
 

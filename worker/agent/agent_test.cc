@@ -1,5 +1,8 @@
 #include "worker/agent/agent.h"
 
+#include <atomic>
+#include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 
@@ -8,7 +11,6 @@
 namespace dp::worker {
 namespace {
 
-using testing::AnyOf;
 using testing::Contains;
 using testing::HasSubstr;
 
@@ -21,6 +23,76 @@ TEST_F(AgentTest, ARankRunsToItsEnd) {
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 3: no data");
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDERR, "no data\n"), "no data\n");
+}
+
+class CountingClock final : public Clock {
+ public:
+  absl::Time Now() const override {
+    ++asked_;
+    return Clock::System().Now();
+  }
+  int64_t asked() const { return asked_; }
+
+ private:
+  mutable std::atomic<int64_t> asked_ = 0;
+};
+
+// Each turn of its loop asks for the time; a loop that does not sleep asks a hundred thousand
+// times.
+TEST_F(AgentTest, ItSleepsBetweenEvents) {
+  constexpr int kHeartbeats = 10;
+  const CountingClock clock;
+  clock_ = &clock;
+  RunRankZero();
+  const int64_t before = clock.asked();
+  for (int number = 1; number <= kHeartbeats; ++number) {
+    coordinator_.OfferLease(absl::Milliseconds(80), number);
+    EXPECT_TRUE(coordinator_.AwaitLease(number));
+  }
+  EXPECT_LT(clock.asked() - before, 100 * kHeartbeats);
+  End(0, 0);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
+  events_.Tell(ShutdownWanted{});
+  EXPECT_EQ(AwaitEnd(), absl::OkStatus());  // the agent looks at the clock until then
+}
+
+class OutOfMemoryTest : public AgentFixture {
+ protected:
+  // `oom`: what the rank's cgroup counted, where it has one.
+  void EndByKill(std::optional<bool> oom = std::nullopt) {
+    runner_.Tell(0, ProcessExited{{Exit::How::kSignal, SIGKILL}, oom});
+    runner_.Tell(0, ProcessGone{});
+  }
+};
+
+TEST_F(OutOfMemoryTest, ARankThatIsKilledRanOutOfMemoryWhereTheHostCountedAKillSinceItsStart) {
+  oom_kills_ = 3;  // before its start
+  RunRankZero();
+  oom_kills_ = 4;
+  EndByKill();
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited signal 9 out of memory");
+}
+
+TEST_F(OutOfMemoryTest,
+       ARankThatIsKilledDidNotRunOutOfMemoryWhereTheHostCountedNoKillSinceItsStart) {
+  oom_kills_ = 3;
+  RunRankZero();
+  EndByKill();
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited signal 9");
+}
+
+TEST_F(OutOfMemoryTest, AnExitCodeIsNoLackOfMemoryWhateverTheHostCounted) {
+  RunRankZero();
+  oom_kills_ = 1;
+  End(0, 3);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 3");
+}
+
+TEST_F(OutOfMemoryTest, WhatTheCgroupCountedDecidesAndNotTheHost) {
+  RunRankZero();
+  oom_kills_ = 1;
+  EndByKill(/*oom=*/false);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited signal 9");
 }
 
 TEST_F(AgentTest, TheServiceManagerHearsOfLifeTheRegistrationAndTheEnd) {
@@ -105,22 +177,30 @@ TEST_F(AgentTest, ARankTakesThePlaceOfOneOfTheSameNameThatAnEarlierLifeLeft) {
 }
 
 TEST_F(AgentTest, AShutdownStopsRanksAndReportsThem) {
-  RunRankZero();
+  RunRankZero(APatientRank(0));
   events_.Tell(ShutdownWanted{});
   EXPECT_EQ(runner_.NextOrder(), "terminate 0");
   End(0, 0);
-  EXPECT_THAT(coordinator_.NextHeard(),
-              AnyOf("rank 0 exited code 0", "rank 0 exited signal 9"));  // the grace is short
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
   EXPECT_TRUE(AwaitEnd().ok());
   EXPECT_FALSE(std::filesystem::exists(spool_.path(v1::LOG_STREAM_STDOUT)));
 }
 
+TEST_F(AgentTest, AShutdownKillsARankWhoseGraceIsOver) {
+  RunRankZero();
+  events_.Tell(ShutdownWanted{});
+  EXPECT_EQ(runner_.NextOrder(), "terminate 0");
+  EXPECT_EQ(runner_.NextOrder(), "kill 0");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited signal 9");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+  EXPECT_TRUE(AwaitEnd().ok());
+}
+
 TEST_F(AgentTest, AShutdownIsToldAtOnceAndItsRanksAreReportedAsStopped) {
   Run();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
-  v1::AssignedRank patient = ARank(0);
-  patient.mutable_spec()->mutable_grace()->set_seconds(3600);
+  const v1::AssignedRank patient = APatientRank(0);
   coordinator_.Assign({patient});
   EXPECT_EQ(runner_.NextOrder(), "start 0");
   events_.Tell(ShutdownWanted{});
@@ -159,8 +239,7 @@ TEST_F(AgentTest, LogLinesNameJobGenerationAndRankEach) {
 TEST_F(AgentTest, ASecondShutdownKillsAtOnce) {
   Run();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
-  v1::AssignedRank patient = ARank(0);
-  patient.mutable_spec()->mutable_grace()->set_seconds(3600);
+  const v1::AssignedRank patient = APatientRank(0);
   coordinator_.Assign({patient});
   EXPECT_EQ(runner_.NextOrder(), "start 0");
   events_.Tell(ShutdownWanted{});

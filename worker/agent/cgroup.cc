@@ -95,12 +95,15 @@ CgroupWatch::CgroupWatch(std::string dir)
     : dir_(std::move(dir)),
       events_(open((dir_ + "/cgroup.events").c_str(), O_RDONLY | O_CLOEXEC)) {}
 
-bool CgroupWatch::Populated() const {
+bool CgroupWatch::Populated() {
   if (!events_.valid()) return !ProcessesIn(dir_).empty();
   char text[256];
-  // By this descriptor, since a change is reported to each reader until it has read.
+  // The kernel keeps POLLPRI for each open file, so the read goes through this descriptor.
   const ssize_t size = pread(events_.get(), text, sizeof(text) - 1, 0);
-  if (size <= 0) return false;  // removed
+  if (size <= 0) {
+    events_.Close();  // removed: poll() would report an error here without end
+    return false;
+  }
   text[size] = '\0';
   return std::strstr(text, "populated 1") != nullptr;
 }

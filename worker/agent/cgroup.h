@@ -29,14 +29,16 @@ void DisableMemory(const std::string& dir);
 // Removes it and those below; false while a process is in one of them.
 bool RemoveCgroup(const std::string& dir);
 
-// Tells whether a process that is not dead is in a cgroup or below it.
+// Knows whether a live process is in a cgroup or below it. Not thread-safe.
 class CgroupWatch {
  public:
   explicit CgroupWatch(std::string dir);
 
-  bool Populated() const;
-  // poll() reports POLLPRI here when the answer may have changed since it was last asked for; -1
-  // where the kernel does not tell (v1).
+  // Reads cgroup.events where the cgroup has that file, and thereby clears POLLPRI of fd().
+  bool Populated();
+  // poll() reports POLLPRI here, at once and without end, until Populated() is called: the file
+  // counts as changed from the moment it is opened. -1 where the kernel reports no changes: v1, and
+  // a cgroup that was removed.
   int fd() const { return events_.get(); }
 
  private:

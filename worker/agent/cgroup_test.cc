@@ -90,7 +90,7 @@ TEST_F(CgroupTest, MemoryIsLimitedByV1WhereItHasTheController) {
 
 TEST_F(CgroupTest, V2SaysWhetherItIsPopulated) {
   Write("cgroup.events", "populated 1\nfrozen 0\n");
-  const CgroupWatch watch(dir_);
+  CgroupWatch watch(dir_);
   EXPECT_TRUE(watch.Populated());
   Write("cgroup.events", "populated 0\nfrozen 0\n");
   EXPECT_FALSE(watch.Populated());
@@ -99,10 +99,19 @@ TEST_F(CgroupTest, V2SaysWhetherItIsPopulated) {
 TEST_F(CgroupTest, V1IsPopulatedWhereAProcessIsListedInItOrBelow) {
   Write("cgroup.procs", "");
   Write("below/cgroup.procs", "");
-  const CgroupWatch watch(dir_);
+  CgroupWatch watch(dir_);
   EXPECT_FALSE(watch.Populated());
   Write("below/cgroup.procs", "12\n");
   EXPECT_TRUE(watch.Populated());
+}
+
+TEST_F(CgroupTest, ACgroupThatCannotBeReadAnyMoreIsEmptyAndPolledNoMore) {
+  Write("cgroup.events", "populated 1\n");
+  CgroupWatch watch(dir_);
+  EXPECT_GE(watch.fd(), 0);
+  Write("cgroup.events", "");  // as little as is read of a cgroup that was removed
+  EXPECT_FALSE(watch.Populated());
+  EXPECT_EQ(watch.fd(), -1);
 }
 
 TEST_F(CgroupTest, WhatIsGoneIsEmptyAndRemoved) {

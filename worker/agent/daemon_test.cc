@@ -67,7 +67,7 @@ TEST_F(DaemonTest, ALostLeaseEndsTheWholeTree) {
   RunRank("stubborn", fifo_.path());
   EXPECT_EQ(fifo_.Read(), "ready\n");
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 started");
-  coordinator_.LoseWorker(/*successor=*/false);
+  coordinator_.LoseWorker();
   EXPECT_EQ(coordinator_.NextHeard(), "register b");
   EXPECT_EQ(fifo_.Read(), "");
 }

@@ -37,7 +37,6 @@ struct CoordinatorSilent {};
 struct LeaseLost {
   Incarnation incarnation;
   absl::Status reason;
-  bool superseded = false;  // another daemon has taken over the name
 };
 // It has been told that the daemon is shutting down, or could not be told at once.
 struct LeaveTold {};

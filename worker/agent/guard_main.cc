@@ -68,6 +68,8 @@ class Guard {
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
+    // Fails where the guard was given none.
+    (void)fcntl(kGuardLockFd, F_SETFD, FD_CLOEXEC);
     child_ended_ = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     return child_ended_ >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 &&
            fcntl(kGuardSocket, F_SETFD, FD_CLOEXEC) == 0;
@@ -126,12 +128,15 @@ class Guard {
     return true;
   }
 
+  // The cgroup matters only while the guard kills. Before that the rank is the guard's child, and
+  // whatever the rank does with cgroups wakes nobody.
   void Wait() {
     pollfd fds[] = {{daemon_, POLLIN, 0},
                     {child_ended_, POLLIN, 0},
                     {exec_outcome_, POLLIN, 0},
-                    {cgroup_ ? cgroup_->fd() : -1, POLLPRI, 0}};
+                    {killing_ && cgroup_ ? cgroup_->fd() : -1, POLLPRI, 0}};
     poll(fds, std::size(fds), killing_ ? kSearchAgainMs : -1);
+    if (fds[3].revents != 0) (void)cgroup_->Populated();  // else poll() returns at once for ever
     if (fds[0].revents != 0) TakeOrder();
     if (fds[1].revents != 0) DrainSignals();
     if (fds[2].revents != 0) TakeExecOutcome();

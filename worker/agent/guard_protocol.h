@@ -10,6 +10,8 @@ namespace dp::worker {
 
 // The guard finds its socket here, below it the rank's standard streams.
 inline constexpr int kGuardSocket = 3;
+// Here, where there is one, the guard keeps the lock that says that it runs (guard_lock.h).
+inline constexpr int kGuardLockFd = 4;
 
 // Before the program among the guard's arguments, for each cgroup that the rank is to join. All
 // that is in the first one is to be killed with the rank.

@@ -42,9 +42,10 @@ bool EndedWell(pid_t guard) {
 }  // namespace
 
 GuardedRunner::GuardedRunner(std::string guard_path, Sink sink, size_t descriptors,
-                             RankCgroups* cgroups, const Clock& clock)
+                             RankCgroups* cgroups, const Clock& clock, int guard_lock)
     : guard_path_(std::move(guard_path)),
       descriptors_(descriptors),
+      guard_lock_(guard_lock),
       cgroups_(cgroups),
       clock_(clock),
       sink_(std::move(sink)),
@@ -86,8 +87,11 @@ void GuardedRunner::Loop() {
     }
     Wait();
   }
-  // A guard whose socket closes kills its tree and exits.
-  for (auto& [key, guard] : guards_) guard.socket.Close();
+  // A guard whose socket closes kills its tree and exits; one that was stopped must run to do so.
+  for (auto& [key, guard] : guards_) {
+    guard.socket.Close();
+    (void)kill(guard.pid, SIGCONT);
+  }
   for (auto& [key, guard] : guards_) {
     const bool orphaned = !EndedWell(guard.pid);
     remains_.push_back(
@@ -135,7 +139,7 @@ void GuardedRunner::CarryOut(const StartOrder& order) {
 }
 
 absl::StatusOr<SpawnedGuard> GuardedRunner::Spawn(const StartOrder& order) {
-  Confinement confinement{.descriptors = descriptors_, .cgroups = {}};
+  Confinement confinement{.descriptors = descriptors_, .guard_lock = guard_lock_, .cgroups = {}};
   if (cgroups_ != nullptr) {
     DP_ASSIGN_OR_RETURN(confinement.cgroups, cgroups_->Create(order.key));
   }

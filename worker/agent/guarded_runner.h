@@ -39,10 +39,13 @@ class GuardedRunner final : public ProcessRunner {
   // process it is waited for no longer.
   static constexpr absl::Duration kSweepPatience = absl::Seconds(10);
 
-  // Each rank may have so many `descriptors` open. `cgroups` is the owner's and used by the
-  // runner's thread; null: none. `clock` is for patience.
-  GuardedRunner(std::string guard_path, Sink sink, size_t descriptors = DescriptorLimit(),
-                RankCgroups* cgroups = nullptr, const Clock& clock = Clock::Steady());
+  // Each rank may have so many `descriptors` open, its soft limit. `cgroups` is the owner's and
+  // used by the runner's thread; null: none. `clock` is for patience. `guard_lock` is the owner's,
+  // too, and inherited by every guard (guard_lock.h); -1: none.
+  GuardedRunner(std::string guard_path, Sink sink,
+                size_t descriptors = DescriptorLimitFor(kRankDescriptors),
+                RankCgroups* cgroups = nullptr, const Clock& clock = Clock::Steady(),
+                int guard_lock = -1);
   ~GuardedRunner() override;
 
   void Start(const RankKey& key, RankCommand command) override;
@@ -99,6 +102,7 @@ class GuardedRunner final : public ProcessRunner {
 
   const std::string guard_path_;
   const size_t descriptors_;
+  const int guard_lock_;
   RankCgroups* const cgroups_;
   const Clock& clock_;
   const Sink sink_;

@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <deque>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -20,8 +20,12 @@
 #include "base/overloaded.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/agent/guard_lock.h"
 #include "worker/agent/process_tree.h"
+#include "worker/agent/state_dir.h"
 #include "worker/agent/testing/fifo.h"
+#include "worker/agent/testing/process_state.h"
+#include "worker/agent/testing/tracer.h"
 
 namespace dp::worker {
 namespace {
@@ -44,6 +48,12 @@ std::string Describe(const ProcessNews& news) {
 
 class GuardedRunnerTest : public testing::Test {
  protected:
+  // The runner waits for its guards, so a guard that a failed test left stopped must not outlive
+  // it.
+  ~GuardedRunnerTest() override {
+    for (const pid_t child : Children(getpid())) kill(child, SIGKILL);
+  }
+
   // Runs the stub with a real guard.
   void Start(std::vector<std::string> arguments, std::string program = DP_RANK_STUB) {
     arguments.insert(arguments.begin(), std::move(program));
@@ -62,6 +72,18 @@ class GuardedRunnerTest : public testing::Test {
     arrived_.pop_front();
     if (const auto* started = std::get_if<ProcessStarted>(&news.what)) pid_ = started->pid;
     return Describe(news);
+  }
+
+  // The parent of the only rank that runs.
+  static pid_t Guard() {
+    const std::vector<pid_t> children = Children(getpid());
+    DP_CHECK(children.size() == 1);
+    return children.front();
+  }
+
+  static void Stop(pid_t pid) {
+    kill(pid, SIGSTOP);
+    ASSERT_TRUE(Eventually([pid] { return IsStopped(pid); }));
   }
 
   std::string Output() const {
@@ -125,7 +147,7 @@ TEST_F(GuardedRunnerTest, TerminateEndsAStoppedRankToo) {
   Start({"wait", fifo_.path()});
   EXPECT_EQ(fifo_.Read(), "ready\n");
   EXPECT_EQ(Next(), "started");
-  kill(pid_, SIGSTOP);
+  Stop(pid_);
   runner_.Terminate(key_);
   EXPECT_EQ(Next(), absl::StrCat("signal ", SIGTERM));
 }
@@ -134,14 +156,37 @@ TEST_F(GuardedRunnerTest, AStoppedGuardCarriesOutWhatItIsTold) {
   Start({"wait", fifo_.path()});
   EXPECT_EQ(fifo_.Read(), "ready\n");
   EXPECT_EQ(Next(), "started");
-  std::ifstream stat(absl::StrCat("/proc/", pid_, "/stat"));
-  std::string number, name, state;
-  pid_t guard = 0;
-  stat >> number >> name >> state >> guard;
-  ASSERT_EQ(kill(guard, SIGSTOP), 0);
+  Stop(Guard());
   runner_.Kill(key_);
   EXPECT_EQ(Next(), absl::StrCat("signal ", SIGKILL));
   EXPECT_EQ(Next(), "gone");
+}
+
+TEST_F(GuardedRunnerTest, AStoppedGuardDoesNotHoldUpTheEndOfTheRunner) {
+  auto runner =
+      std::make_unique<GuardedRunner>(DP_GUARD, [this](ProcessNews news) { news_.TryPush(news); });
+  runner->Start(key_, {.argv = {DP_RANK_STUB, "wait", fifo_.path()},
+                       .environment = {},
+                       .stdout_path = "/dev/null",
+                       .stderr_path = "/dev/null"});
+  EXPECT_EQ(fifo_.Read(), "ready\n");
+  const pid_t guard = Guard();
+  Stop(guard);
+  std::jthread end([&] { runner.reset(); });
+  EXPECT_EQ(fifo_.Read(), "");
+  if (HasFailure()) kill(guard, SIGKILL);  // else `end` never ends
+}
+
+TEST_F(GuardedRunnerTest, AGuardSleepsUntilSomethingHappens) {
+  Start({"wait", fifo_.path()});
+  EXPECT_EQ(fifo_.Read(), "ready\n");
+  EXPECT_EQ(Next(), "started");
+  const pid_t guard = Guard();
+  const auto waits_for_an_event = [&] { return TimeoutOfPoll(guard) == -1; };
+  ASSERT_TRUE(Eventually(waits_for_an_event));
+  const int64_t before = TimesAsleep(guard);
+  Stop(pid_);  // SIGCHLD to the guard
+  EXPECT_TRUE(Eventually([&] { return TimesAsleep(guard) > before && waits_for_an_event(); }));
 }
 
 TEST_F(GuardedRunnerTest, KillEndsEveryDescendantWhateverItsSession) {
@@ -181,13 +226,45 @@ TEST_F(GuardedRunnerTest, AKilledGuardTakesItsRankAndAllDescendantsAlong) {
   Start({"stubborn", fifo_.path()});
   EXPECT_EQ(fifo_.Read(), "ready\n");
   EXPECT_EQ(Next(), "started");
-  const std::vector<pid_t> guards = Children(getpid());
-  ASSERT_EQ(guards.size(), 1u);
-  kill(guards.front(), SIGKILL);
+  kill(Guard(), SIGKILL);
   EXPECT_EQ(Next(), absl::StrCat("signal ", SIGKILL));
   EXPECT_EQ(Next(), "gone");
   EXPECT_EQ(fifo_.Read(), "");
   prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+class GuardLockHeldTest : public GuardedRunnerTest {
+ protected:
+  void StartLocked(std::vector<std::string> argv) {
+    locked_.Start(key_, {.argv = std::move(argv),
+                         .environment = {},
+                         .stdout_path = directory_.path() + "/out",
+                         .stderr_path = directory_.path() + "/err"});
+    EXPECT_EQ(Next(), "started");
+  }
+
+  std::optional<GuardLock> lock_ = *GuardLock::Open(directory_.path());
+  GuardedRunner locked_{DP_GUARD,           [this](ProcessNews news) { news_.TryPush(news); },
+                        /*descriptors=*/64, nullptr,
+                        Clock::Steady(),    lock_->fd()};
+};
+
+TEST_F(GuardLockHeldTest, AGuardHoldsTheLockUntilNothingIsLeftOfItsRank) {
+  StartLocked({DP_RANK_STUB, "stubborn", fifo_.path()});
+  EXPECT_EQ(fifo_.Read(), "ready\n");
+  lock_.reset();  // as if this daemon were dead
+  GuardLock next = *GuardLock::Open(directory_.path());
+  EXPECT_FALSE(next.EarlierGuardsGone());
+  locked_.Kill(key_);
+  EXPECT_EQ(Next(), absl::StrCat("signal ", SIGKILL));
+  EXPECT_EQ(Next(), "gone");
+  EXPECT_TRUE(next.EarlierGuardsGone());
+}
+
+TEST_F(GuardLockHeldTest, ARankDoesNotInheritTheLock) {
+  StartLocked({"/usr/bin/find", "/proc/self/fd", "-lname", absl::StrCat("*", kGuardsName)});
+  EXPECT_EQ(Next(), "code 0");
+  EXPECT_EQ(Output(), "");
 }
 
 // Guards that are killed between the end of their rank and that of what it has left behind.
@@ -249,39 +326,6 @@ TEST_F(DyingGuardTest, AProgramOfTheDaemonsOwnIsNotTakenForWhatIsLeft) {
   kill(program, SIGKILL);
   waitpid(program, nullptr, 0);
 }
-
-// Another process that traces one keeps its end from its parent, as a call does that the kernel
-// does not break off.
-class Tracer {
- public:
-  explicit Tracer(pid_t traced) {
-    int said[2];
-    DP_CHECK(pipe(said) == 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      const char attached = ptrace(PTRACE_SEIZE, traced, nullptr, nullptr) == 0 ? 'y' : 'n';
-      (void)!write(said[1], &attached, 1);
-      for (;;) pause();
-    }
-    char attached = 'n';
-    (void)!read(said[0], &attached, 1);
-    attached_ = attached == 'y';
-    close(said[0]);
-    close(said[1]);
-  }
-  ~Tracer() { LetGo(); }
-
-  bool attached() const { return attached_; }
-  void LetGo() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(std::exchange(pid_, 0), nullptr, 0);
-  }
-
- private:
-  pid_t pid_ = 0;
-  bool attached_ = false;
-};
 
 TEST_F(DyingGuardTest, WhatDoesNotDieKeepsItsRankFromBeingGoneAndNoOtherWaiting) {
   Fifo other(directory_.path() + "/other");

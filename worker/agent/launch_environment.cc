@@ -4,8 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/limits.h"
+#include "proto/convert/store_defaults.h"
 #include "proto/convert/time.h"
 
 namespace dp::worker {
@@ -17,6 +19,11 @@ constexpr absl::Duration kWatchdogStuckMin = absl::Minutes(1);
 constexpr absl::Duration kWatchdogStuckMax = absl::Minutes(8);
 // What a process that gives up takes at most for a dump of its collectives.
 constexpr absl::Duration kDumpMax = absl::Seconds(15);
+
+// As torch.distributed.launch writes it in the command line of a rank.
+constexpr char kLocalRankMacro[] = "${local_rank}";
+// torchrun's default of --signals-to-handle, which it passes on to its workers.
+constexpr char kTorchrunSignals[] = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
 
 // Where one rank is among all.
 struct Position {
@@ -65,9 +72,10 @@ std::vector<std::string> DevicesOfJob(const Position& at, const HostFacts& host)
 
 // RANK and its friends, which every contract has.
 Environment Plain(const v1::AssignedRank& rank, const Position& at, const StoreEndpoint& store) {
+  const bool alone = rank.spec().command().virtual_local_rank();
   return {{"RANK", absl::StrCat(rank.rank())},
           {"WORLD_SIZE", absl::StrCat(rank.world_size())},
-          {"LOCAL_RANK", absl::StrCat(at.local_rank)},
+          {"LOCAL_RANK", absl::StrCat(alone ? 0 : at.local_rank)},
           {"LOCAL_WORLD_SIZE", absl::StrCat(at.local_size)},
           {"GROUP_RANK", absl::StrCat(at.group)},
           {"GROUP_WORLD_SIZE", absl::StrCat(rank.hosts_size())},
@@ -87,6 +95,7 @@ Environment Torchrun(const v1::AssignedRank& rank, const StoreEndpoint& store,
           {"TORCHELASTIC_MAX_RESTARTS", absl::StrCat(rank.spec().command().max_restarts())},
           {"TORCHELASTIC_RUN_ID", absl::StrCat("dp-", rank.job())},
           {"TORCHELASTIC_USE_AGENT_STORE", store.served ? "True" : "False"},
+          {"TORCHELASTIC_SIGNALS_TO_HANDLE", kTorchrunSignals},
           {"TORCHELASTIC_ERROR_FILE", error_file}};
 }
 
@@ -136,6 +145,13 @@ Environment Jax(const v1::AssignedRank& rank, const Position& at, const HostFact
   return environment;
 }
 
+// Compute threads of a rank; 0: as many as its program takes by itself. Where the job does not say,
+// torchrun's rule: 1 for ranks that share a host.
+int ThreadsOf(const v1::AssignedRank& rank) {
+  if (rank.spec().threads_per_rank() > 0) return rank.spec().threads_per_rank();
+  return PositionOf(rank).local_size > 1 ? 1 : 0;
+}
+
 // What can be said from outside of how long PyTorch waits (docs/command-jobs.md). Only where the
 // job has its own idea of it: a program may wait for long on purpose.
 Environment PatienceOf(const v1::AssignedRank& rank) {
@@ -151,6 +167,17 @@ Environment PatienceOf(const v1::AssignedRank& rank) {
 }
 
 }  // namespace
+
+std::vector<std::string> ArgvOf(const v1::AssignedRank& rank) {
+  const v1::CommandSpec& command = rank.spec().command();
+  std::vector<std::string> argv(command.argv().begin(), command.argv().end());
+  if (command.contract() != "launch") return argv;
+  const int local_rank = command.virtual_local_rank() ? 0 : rank.local_rank();
+  for (std::string& word : argv) {
+    word = absl::StrReplaceAll(word, {{kLocalRankMacro, absl::StrCat(local_rank)}});
+  }
+  return argv;
+}
 
 std::vector<std::string> DevicesOf(int slot, const HostFacts& host) {
   std::vector<std::string> devices;
@@ -175,7 +202,7 @@ Environment PlaceOf(const v1::AssignedRank& rank, const HostFacts& host, const S
   const std::string& contract = rank.spec().command().contract();
   const Position at = PositionOf(rank);
   Environment environment = Plain(rank, at, store);
-  if (contract == "torchrun") environment.merge(Torchrun(rank, store, error_file));
+  if (MeetsAtStore(rank.spec().command())) environment.merge(Torchrun(rank, store, error_file));
   if (contract == "tensorflow") environment.merge(Tensorflow(rank));
   if (contract == "jax") environment.merge(Jax(rank, at, host));
   if (contract == "mpi") {
@@ -184,20 +211,22 @@ Environment PlaceOf(const v1::AssignedRank& rank, const HostFacts& host, const S
   }
   if (host.devices.empty()) return environment;
   // A TensorFlow worker takes every device that it sees.
-  environment["CUDA_VISIBLE_DEVICES"] = absl::StrJoin(
-      contract == "tensorflow" ? DevicesOf(rank.slot(), host) : DevicesOfJob(at, host), ",");
+  const bool own_alone = contract == "tensorflow" || rank.spec().command().virtual_local_rank();
+  environment["CUDA_VISIBLE_DEVICES"] =
+      absl::StrJoin(own_alone ? DevicesOf(rank.slot(), host) : DevicesOfJob(at, host), ",");
   return environment;
 }
 
 Environment LaunchDefaults(const v1::AssignedRank& rank, const HostFacts& host) {
-  Environment environment{
-      {"OMP_NUM_THREADS", absl::StrCat(std::max(rank.spec().threads_per_rank(), 1))},
-      {"PYTHONUNBUFFERED", "1"}};
+  Environment environment{{"PYTHONUNBUFFERED", "1"}};
+  if (const int threads = ThreadsOf(rank); threads > 0) {
+    environment["OMP_NUM_THREADS"] = absl::StrCat(threads);
+  }
   if (!host.interface.empty()) {
     environment["NCCL_SOCKET_IFNAME"] = host.interface;
     environment["GLOO_SOCKET_IFNAME"] = host.interface;
   }
-  if (rank.spec().command().contract() == "torchrun") {
+  if (MeetsAtStore(rank.spec().command())) {
     environment["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
     environment["NCCL_ASYNC_ERROR_HANDLING"] = "1";  // its name until PyTorch 2.2
     environment.merge(PatienceOf(rank));

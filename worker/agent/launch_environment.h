@@ -36,6 +36,9 @@ std::vector<std::string> DevicesOf(int slot, const HostFacts& host);
 // Errors: FailedPrecondition its worker keeps no port.
 absl::StatusOr<StoreEndpoint> EndpointAtRank0(const v1::AssignedRank& rank);
 
+// The rank's command line. Under the contract "launch" its local rank replaces ${local_rank}.
+std::vector<std::string> ArgvOf(const v1::AssignedRank& rank);
+
 // What must be so for this rank: its place, by the job's contract. `error_file` is where
 // torchelastic's programs leave word of an exception.
 Environment PlaceOf(const v1::AssignedRank& rank, const HostFacts& host, const StoreEndpoint& store,

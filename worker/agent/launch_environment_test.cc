@@ -50,6 +50,7 @@ TEST_F(LaunchEnvironmentTest, ARankHasAllThatTorchrunSets) {
           Pair("MASTER_ADDR", "10.0.0.1"), Pair("MASTER_PORT", "4001"),
           Pair("TORCHELASTIC_RESTART_COUNT", "0"), Pair("TORCHELASTIC_MAX_RESTARTS", "3"),
           Pair("TORCHELASTIC_RUN_ID", "dp-7"), Pair("TORCHELASTIC_USE_AGENT_STORE", "False"),
+          Pair("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"),
           Pair("TORCHELASTIC_ERROR_FILE", "/state/2.error"), Pair("DP_RANK0_ADDRESS", "10.0.0.1"),
           Pair("DP_RANK0_PORT", "4001"), Pair("DP_PORT", "5001")));
 }
@@ -145,6 +146,43 @@ TEST_F(LaunchEnvironmentTest, TheInterfaceIsTheOneThatReachesTheCoordinator) {
                            Pair("NCCL_SOCKET_IFNAME", "eth0"), Pair("GLOO_SOCKET_IFNAME", "eth0"),
                            Pair("NCCL_ASYNC_ERROR_HANDLING", "1"),
                            Pair("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")));
+}
+
+TEST_F(LaunchEnvironmentTest, RanksThatShareAHostHaveOneThreadEachWhereTheJobDoesNotSay) {
+  const auto threads = [&]() -> std::string {
+    const Environment defaults = LaunchDefaults(rank_, host_);
+    const auto found = defaults.find("OMP_NUM_THREADS");
+    return found == defaults.end() ? "not set" : found->second;
+  };
+  rank_.mutable_spec()->set_threads_per_rank(0);
+  EXPECT_EQ(threads(), "1");
+  rank_.mutable_hosts(1)->mutable_slots()->Truncate(1);
+  EXPECT_EQ(threads(), "not set");
+  rank_.mutable_spec()->set_threads_per_rank(6);
+  EXPECT_EQ(threads(), "6");
+}
+
+TEST_F(LaunchEnvironmentTest, LaunchPutsTheLocalRankIntoTheCommandLine) {
+  rank_.set_rank(3);
+  rank_.set_local_rank(1);
+  rank_.mutable_spec()->mutable_command()->add_argv("train.py");
+  rank_.mutable_spec()->mutable_command()->add_argv("--local_rank=${local_rank}");
+  const Environment place = Place("launch");
+  EXPECT_THAT(place, Contains(Pair("TORCHELASTIC_RUN_ID", "dp-7")));
+  EXPECT_THAT(ArgvOf(rank_), testing::ElementsAre("train.py", "--local_rank=1"));
+  (void)Place("torchrun");
+  EXPECT_THAT(ArgvOf(rank_), testing::ElementsAre("train.py", "--local_rank=${local_rank}"));
+}
+
+TEST_F(LaunchEnvironmentTest, WithVirtualLocalRanksEachSeesItsOwnDevicesAsTheFirstOnes) {
+  rank_.mutable_spec()->mutable_command()->set_virtual_local_rank(true);
+  rank_.set_rank(3);
+  rank_.set_local_rank(1);
+  rank_.set_slot(1);
+  host_.devices = {"GPU-a", "GPU-b", "GPU-c", "GPU-d", "GPU-e", "GPU-f"};
+  const Environment place = Place("torchrun");
+  EXPECT_THAT(place, Contains(Pair("LOCAL_RANK", "0")));
+  EXPECT_THAT(place, Contains(Pair("CUDA_VISIBLE_DEVICES", "GPU-b,GPU-f")));
 }
 
 TEST_F(LaunchEnvironmentTest, PyTorchIsToldOfADetectWithinThatTheJobHasChosen) {

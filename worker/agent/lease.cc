@@ -19,9 +19,15 @@ constexpr int kBeatsPerLease = 4;
 constexpr absl::Duration kBetweenBeatsMin = absl::Milliseconds(20);
 // A heartbeat whose answer is stuck must not cost the lease: it is given up in time for another.
 constexpr absl::Duration kBeatDeadlineMin = absl::Milliseconds(250);
-// After so many heartbeats the holder of our name is another daemon. A coordinator that has just
-// been restarted makes every worker look as if it had beaten once.
+// After so many heartbeats the holder of our name is taken for a live daemon. A coordinator that
+// stood still makes every worker look as if it had beaten once.
 constexpr int kBeatsOfAnother = 2;
+
+// No other try of this registration can go well. Time mends all else, also an answer that is not a
+// coordinator's: a proxy that does not know its backend yet says UNIMPLEMENTED.
+bool IsFinal(const absl::Status& registration) {
+  return absl::IsInvalidArgument(registration) || absl::IsFailedPrecondition(registration);
+}
 
 }  // namespace
 
@@ -38,8 +44,8 @@ Lease::Lease(client::WorkersConnection& connection, Request request, Surrounding
 
 Lease::~Lease() { orders_.Close(); }
 
-void Lease::Begin(Incarnation incarnation) {
-  Order order = incarnation;
+void Lease::Begin(Incarnation incarnation, std::vector<Incarnation> earlier) {
+  Order order = BeginOrder{incarnation, std::move(earlier)};
   const bool taken = orders_.TryPush(order);
   DP_CHECK(taken || orders_.closed());
 }
@@ -68,13 +74,12 @@ bool Lease::Register(Incarnation incarnation) {
     const absl::Status status = TryToRegister(incarnation);
     if (status.ok()) return true;
     if (orders_.closed()) return false;
-    const bool taken = absl::IsAlreadyExists(status);
-    if (IsRefusal(status) || (taken && HolderLives())) {
+    if (IsFinal(status)) {
       RegistrationFailed(incarnation, status);
       return false;
     }
-    if (taken) {
-      taken_.Failed(status);
+    if (absl::IsAlreadyExists(status)) {
+      NameTaken(status);
     } else {
       trouble_.Failed(status);
       events_.Tell(CoordinatorSilent{});
@@ -103,6 +108,9 @@ absl::Status Lease::TryToRegister(Incarnation incarnation) {
   store_clients_sent_ = 0;
   AddGpus(&*request);
   name_ = request->name();
+  if (surroundings_.earlier_gone && surroundings_.earlier_gone()) {
+    for (const Incarnation each : earlier_) request->add_replaces(each.value());
+  }
   const absl::Time sent = surroundings_.clock.Now();
   DP_ASSIGN_OR_RETURN(const auto response, connection_.Register(*request, kLeaseDeadline));
   TakeRegistration(*request, response);
@@ -117,6 +125,7 @@ void Lease::TakeRegistration(const v1::RegisterRequest& request,
   holder_silent_for_ = absl::ZeroDuration();
   holder_beats_ = 0;
   taken_.Worked();
+  duplicate_.Worked();
   session_ = {response.worker_id(), Incarnation(request.incarnation())};
   epoch_ = response.header().epoch();
   lease_number_ = 0;
@@ -206,37 +215,31 @@ void Lease::TellHeldIfAbsent() {
 }
 
 void Lease::Lose(const absl::Status& reason) {
-  events_.Tell(LeaseLost{session_.incarnation, reason, HasSuccessor()});
+  events_.Tell(LeaseLost{session_.incarnation, reason});
 }
 
-// A worker whose lease is lost is listed as lost; one that is not although this incarnation was
-// refused belongs to another daemon now.
-bool Lease::HasSuccessor() {
+// The silence of a daemon that is dead only grows, until its lease has run out; it is 0 while a
+// coordinator that was restarted waits for it. Either way this daemon goes on asking: the other one
+// may be ended, or given another name.
+void Lease::NameTaken(const absl::Status& reason) {
+  taken_.Failed(reason);
   const auto listed = connection_.ListWorkers({}, kLeaseDeadline);
-  if (!listed.ok()) return false;
-  return std::any_of(listed->workers().begin(), listed->workers().end(), [&](const auto& worker) {
-    return worker.id() == session_.worker_id && worker.state() != v1::WORKER_STATE_LOST;
-  });
-}
-
-// It may be the life before ours on this host, killed a moment ago: then its silence only grows,
-// until its lease has run out. One that is shutting down still beats, but will be gone.
-bool Lease::HolderLives() {
-  const auto listed = connection_.ListWorkers({}, kLeaseDeadline);
-  if (!listed.ok()) return false;
+  if (!listed.ok()) return;
   for (const v1::Worker& worker : listed->workers()) {
     if (worker.name() != name_ || worker.state() != v1::WORKER_STATE_READY) continue;
     const absl::Duration silent_for = FromProto(worker.silent_for());
-    if (silent_for < std::exchange(holder_silent_for_, silent_for)) ++holder_beats_;
+    const absl::Duration before = std::exchange(holder_silent_for_, silent_for);
+    if (silent_for > absl::ZeroDuration() && silent_for < before) ++holder_beats_;
   }
-  return holder_beats_ >= kBeatsOfAnother;
+  if (holder_beats_ >= kBeatsOfAnother) duplicate_.Failed(reason);
 }
 
 std::optional<Incarnation> Lease::TakeOrders(absl::Duration timeout) {
   std::optional<Incarnation> begin;
   for (const Order& order : orders_.DrainFor(timeout)) {
-    if (const auto* incarnation = std::get_if<Incarnation>(&order)) {
-      begin = *incarnation;
+    if (const auto* incarnation = std::get_if<BeginOrder>(&order)) {
+      begin = incarnation->incarnation;
+      earlier_ = incarnation->earlier;
     } else {
       leaving_ = true;
       if (!beating_) TellLeft();

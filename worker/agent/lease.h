@@ -37,6 +37,9 @@ class Lease {
     // Whether the coordinator's host answers that nobody listens there; asked when a call got no
     // answer. Null: never known.
     std::function<bool()> coordinator_absent;
+    // Whether nothing is left of what earlier incarnations started; asked before each registration.
+    // Null: never known.
+    std::function<bool()> earlier_gone;
     // What is to be told of the GPUs that was read after reading `number`, which is brought up to
     // date; 0: whatever is known. Null: nothing ever. On the lease's thread.
     std::function<std::vector<v1::Gpu>(uint64_t* number)> gpus_since;
@@ -48,16 +51,22 @@ class Lease {
         uint64_t seed, Events& events);
   ~Lease();
 
-  // Registers this incarnation; the one before must be lost, or there was none. Any thread.
-  void Begin(Incarnation incarnation);
+  // Registers this incarnation; the one before must be lost, or there was none. The daemons of
+  // `earlier` ones are dead: the coordinator need not wait for the end of their leases once nothing
+  // is left of what they started. Any thread.
+  void Begin(Incarnation incarnation, std::vector<Incarnation> earlier = {});
   // Says with the next heartbeat, which comes at once, and with all later ones that the daemon is
   // shutting down; LeaveTold follows its answer, or comes at once where there is no lease to tell
   // it with. At most once. Any thread.
   void Leave();
 
  private:
+  struct BeginOrder {
+    Incarnation incarnation;
+    std::vector<Incarnation> earlier;
+  };
   struct LeaveOrder {};
-  using Order = std::variant<Incarnation, LeaveOrder>;
+  using Order = std::variant<BeginOrder, LeaveOrder>;
 
   // On the thread. Those that answer false have ended this incarnation, or the daemon is ending.
   void Loop();
@@ -80,9 +89,8 @@ class Lease {
   void TakeLease(const v1::HeartbeatResponse& response);
   void HoldTo(absl::Duration lease);
   void Lose(const absl::Status& reason);
-  bool HasSuccessor();
-  // Whether the life that has the name which was asked for is seen to beat.
-  bool HolderLives();
+  // The name is held by another life: a dead one, whose lease runs out, or another daemon's.
+  void NameTaken(const absl::Status& reason);
   // Waits for orders; returns the incarnation to begin, if that is one of them.
   std::optional<Incarnation> TakeOrders(absl::Duration timeout);
   // Waits; an order to leave ends it early. False when the daemon is ending.
@@ -105,11 +113,13 @@ class Lease {
   uint64_t gpus_sent_ = 0;           // the reading that the coordinator has; 0: none
   uint64_t store_clients_sent_ = 0;  // likewise
   bool beating_ = false;             // a heartbeat is next
-  // Of the registration under way: who has the name already.
+  // The registration under way.
+  std::vector<Incarnation> earlier_;
   std::string name_;
-  absl::Duration holder_silent_for_;  // as last seen
+  absl::Duration holder_silent_for_;  // as last seen, of who has the name already
   int holder_beats_ = 0;
   RepeatedReason taken_{"name_taken"};
+  RepeatedReason duplicate_{"name_of_a_live_daemon"};
   Backoff backoff_;
   RepeatedReason trouble_{"coordinator_unreachable"};
 

@@ -77,9 +77,8 @@ absl::StatusOr<std::string> LocalAddressTowards(const std::string& remote) {
 }
 
 absl::Status CheckOwnAddress(const std::string& address) {
-  const absl::StatusOr<AddressList> found = Resolve({address, "0"});
-  if (!found.ok()) return absl::InvalidArgumentError(found.status().message());
-  for (const addrinfo* each = found->get(); each != nullptr; each = each->ai_next) {
+  DP_ASSIGN_OR_RETURN(const AddressList found, Resolve({address, "0"}));
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
     if (IsWildcard(*each->ai_addr)) {
       return absl::InvalidArgumentError(
           absl::StrCat(address, " stands for every address; give the one that peers connect to"));
@@ -89,8 +88,8 @@ absl::Status CheckOwnAddress(const std::string& address) {
       return absl::OkStatus();
     }
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(address, " is no address of this host: ", std::strerror(errno)));
+  return absl::UnavailableError(
+      absl::StrCat(address, " is no address of this host; `ip address` lists those it has"));
 }
 
 std::string InterfaceWith(const std::string& address) {

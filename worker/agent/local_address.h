@@ -12,8 +12,8 @@ namespace dp::worker {
 absl::StatusOr<std::string> LocalAddressTowards(const std::string& remote);
 
 // Whether ranks can listen on `address`, a name or digits, so that peers on other hosts reach them.
-// Looks names up, so it may block. Errors: InvalidArgument the name is unknown, no address of this
-// host, or stands for all of them.
+// Looks names up, so it may block. Errors: InvalidArgument it stands for every address; Unavailable
+// the name does not resolve, or this host does not have the address: either may change.
 absl::Status CheckOwnAddress(const std::string& address);
 
 // The network interface that has this address, in digits, on this host; empty where none has.

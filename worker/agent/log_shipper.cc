@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -22,6 +23,8 @@ constexpr absl::Duration kAppendDeadline = absl::Seconds(10);
 // Four orders a rank, for a thousand slots, and one to drop each spool that is left over; more is a
 // bug of ours.
 constexpr size_t kShipOrdersMax = 4096 + kLeftOversMax;
+// After the first refusal the coordinator removes older logs, and takes the next batch.
+constexpr int kRefusalsBelieved = 3;
 
 }  // namespace
 
@@ -108,6 +111,7 @@ void LogShipper::ShipOnce() {
   if (!more_) return;
   const auto response = connection_.AppendLogs(batch, kAppendDeadline);
   if (response.ok()) {
+    refusals_ = 0;
     TakeAcknowledgement(batch, *response);
     return;
   }
@@ -117,6 +121,7 @@ void LogShipper::ShipOnce() {
   const bool unwanted =
       absl::IsNotFound(response.status()) || absl::IsInvalidArgument(response.status());
   if (unwanted) GiveUp(batch);
+  if (absl::IsResourceExhausted(response.status())) TakeRefusal(batch);
   pause_ = backoff_.Next();
 }
 
@@ -231,6 +236,21 @@ bool LogShipper::TakeTold(const v1::AppendLogsRequest& batch) {
 void LogShipper::GiveUp(const v1::AppendLogsRequest& batch) {
   for (auto& [key, logs] : ranks_) {
     if (SameJob(batch, key, logs)) logs.given_up = true;
+  }
+}
+
+void LogShipper::TakeRefusal(const v1::AppendLogsRequest& batch) {
+  if (++refusals_ < kRefusalsBelieved) return;
+  std::set<RankKey> ranks;
+  for (const v1::LogChunk& chunk : batch.chunks()) {
+    ranks.insert({JobId(batch.job()), Generation(chunk.generation()), chunk.rank()});
+  }
+  for (const v1::RankOutput& rank : batch.ranks()) {
+    ranks.insert({JobId(batch.job()), Generation(rank.generation()), rank.rank()});
+  }
+  for (const RankKey& key : ranks) {
+    const auto logs = ranks_.find(key);
+    if (logs != ranks_.end() && logs->second.finished) sink_({key, false, /*refused=*/true});
   }
 }
 

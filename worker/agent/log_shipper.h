@@ -30,10 +30,12 @@ inline constexpr uint64_t kSpoolBytesMax = uint64_t{1} << 30;
 // oldest go. At their least, 64 KiB a file, all of them are within kSpoolBytesMax.
 inline constexpr size_t kLeftOversMax = 4096;
 
-// News of one rank's logs: some were stored, or all that there will ever be.
+// News of one rank's logs: some were stored, or all that there will ever be; or the coordinator has
+// no room for what is left of a rank that is gone.
 struct LogsNews {
   RankKey key;
   bool all = false;
+  bool refused = false;
 };
 
 // Sends what ranks append to their spool files, in order and at least once, and remembers how much
@@ -118,6 +120,8 @@ class LogShipper {
   // Whether both are of the job that `batch` is of; true of an empty one.
   static bool SameJob(const v1::AppendLogsRequest& batch, const RankKey& key, const RankLogs& logs);
   void GiveUp(const v1::AppendLogsRequest& batch);
+  // The coordinator has no room for the batch.
+  void TakeRefusal(const v1::AppendLogsRequest& batch);
   void TellFinished();
 
   client::LogsConnection& connection_;
@@ -132,6 +136,7 @@ class LogShipper {
   std::map<RankKey, RankLogs> ranks_;
   RankKey cursor_;  // whose turn it is
   bool more_ = false;
+  int refusals_ = 0;  // for want of room, one after the other
   Backoff backoff_;
   absl::Duration pause_ = absl::ZeroDuration();  // before the next try
   RepeatedReason trouble_{"logs_not_shipped"};

@@ -33,6 +33,8 @@ class LogShipperTest : public testing::Test {
         [this](const LogsNews& news) {
           bool all = news.all;
           if (all) all_shipped_.TryPush(all);
+          RankKey refused = news.key;
+          if (news.refused) refused_.TryPush(refused);
         });
     shipper_->Use({5, Incarnation(9)});
   }
@@ -59,6 +61,7 @@ class LogShipperTest : public testing::Test {
   LogSpool spool_{directory_.path(), key_};
   FakeCoordinator coordinator_;
   BoundedQueue<bool> all_shipped_{10};
+  BoundedQueue<RankKey> refused_{10};
   std::optional<LogShipper> shipper_;
 };
 
@@ -142,6 +145,20 @@ TEST_F(LogShipperTest, WhileTheCoordinatorHasNoRoomTheSpoolKeepsAll) {
   coordinator_.RefuseLogs(absl::OkStatus());
   EXPECT_TRUE(AwaitAllShipped());
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\n"), "one\n");
+}
+
+TEST_F(LogShipperTest, ThatThereIsNoRoomIsToldOfRanksThatAreGone) {
+  coordinator_.RefuseLogs(absl::ResourceExhaustedError("the disk is full"));
+  Write("one\n");
+  shipper_->Follow(key_, spool_);
+  coordinator_.AwaitRefusals(4);
+  EXPECT_TRUE(refused_.DrainFor(absl::ZeroDuration()).empty());  // it may still write
+  shipper_->Finish(key_);
+  const std::vector<RankKey> refused = refused_.DrainFor(absl::Seconds(20));
+  ASSERT_FALSE(refused.empty());
+  EXPECT_EQ(refused[0], key_);
+  coordinator_.RefuseLogs(absl::OkStatus());
+  EXPECT_TRUE(AwaitAllShipped());
 }
 
 TEST_F(LogShipperTest, WhatAnEarlierLifeLeftIsSentFromWhereItStopped) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -48,6 +49,19 @@ TEST_F(LogSpoolTest, StandardErrorGoesBeforeStandardOutputWhereThereIsNoRoomForB
 TEST_F(LogSpoolTest, AHugeLineIsCut) {
   Write(v1::LOG_STREAM_STDERR, std::string(1 << 20, 'x'));
   EXPECT_THAT(spool_.LastLines(), ElementsAre(SizeIs(kLastLineBytesMax)));
+}
+
+TEST_F(LogSpoolTest, LinesAreAppendedBehindThoseOfTheRank) {
+  Write(v1::LOG_STREAM_METRICS, "step 1\n");
+  EXPECT_EQ(spool_.Append(v1::LOG_STREAM_METRICS, "gpu 40\n"), absl::OkStatus());
+  std::ifstream file(spool_.path(v1::LOG_STREAM_METRICS));
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "step 1\ngpu 40\n");
+}
+
+TEST_F(LogSpoolTest, AFileThatCannotBeAppendedToIsNamedWithTheReason) {
+  spool_.Remove();
+  const absl::Status status = spool_.Append(v1::LOG_STREAM_METRICS, "gpu 40\n");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/spool/7/2/3.metrics: No such file"));
 }
 
 TEST_F(LogSpoolTest, RemovingTheLastRankRemovesItsDirectories) {

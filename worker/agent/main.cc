@@ -23,6 +23,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/name.h"
+#include "base/no_memory_limit.h"
 #include "base/notify_socket.h"
 #include "base/random.h"
 #include "base/status.h"
@@ -30,9 +31,12 @@
 #include "client/grpc_connection.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/cuda_trainer.h"
+#include "worker/agent/drain_end.h"
 #include "worker/agent/gpu_reader.h"
 #include "worker/agent/gpus.h"
+#include "worker/agent/guard_lock.h"
 #include "worker/agent/guarded_runner.h"
+#include "worker/agent/incarnation_record.h"
 #include "worker/agent/listener_probe.h"
 #include "worker/agent/local_address.h"
 #include "worker/agent/oom_kills.h"
@@ -58,6 +62,7 @@ struct Flags {
   uint64_t spool_bytes_max = kSpoolBytesMax;
   std::string trainer;
   std::vector<std::string> labels;
+  std::string undrain;  // the reason of a drain; empty: no drain is ended
   std::string process_tracking = "auto";
   int gpu_free_mib = 512;
   int gpu_free_within_s = 30;
@@ -89,8 +94,10 @@ std::string WhyNoWorkerName(const std::string& text) {
   return absl::StrCat("'", text, "' is no worker name; use ", kWorkerNameRule);
 }
 
-std::string WhyNotOurs(const std::string& address) {
-  return std::string(CheckOwnAddress(address).message());
+// The host may get the address later, so Serve checks that.
+std::string WhyNeverOurs(const std::string& address) {
+  const absl::Status status = CheckOwnAddress(address);
+  return absl::IsInvalidArgument(status) ? std::string(status.message()) : "";
 }
 
 std::string WhyNoProgram(const std::string& path) {
@@ -128,7 +135,7 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
   app.add_option("--address", flags->address,
                  "address of this host for ranks on others; default: the one that leads to the "
                  "coordinator")
-      ->check(WhyNotOurs);
+      ->check(WhyNeverOurs);
   app.add_option("--state-dir", flags->state_dir,
                  "where ranks' output waits to be sent; default: a fresh directory");
   app.add_option("--spool-bytes-max", flags->spool_bytes_max,
@@ -145,6 +152,8 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(WhyNoLabel);
+  app.add_option("--undrain", flags->undrain,
+                 "once registered, end the drain of this worker that has this reason");
   app.add_option(
          "--process-tracking", flags->process_tracking,
          "how to find all that a rank has started: cgroup, guard (by its parents), or auto, "
@@ -256,7 +265,7 @@ std::vector<std::vector<Device>> SlotDevicesOf(const HostFacts& host) {
 }
 
 AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
-                         const ReservedPorts& ports) {
+                         const ReservedPorts& ports, DrainEnd& drain_end) {
   return {
       .name = flags.name,
       .host_name = HostName(),
@@ -274,7 +283,8 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
         return LocalAddressTowards(flags.coordinator);
       },
       .on_registered =
-          [flags](const std::string& name) {
+          [flags, &drain_end](const std::string& name) {
+            if (!flags.undrain.empty()) drain_end.Begin(name);
             std::printf("dp-worker %s registered with %s (slots=%d)\n", name.c_str(),
                         flags.coordinator.c_str(), flags.slots);
             std::fflush(stdout);
@@ -298,7 +308,10 @@ CudaTrainer CudaTrainerOf(const Flags& flags) {
 }
 
 absl::Status Serve(const Flags& flags, NotifySocket& notify) {
+  if (!flags.address.empty()) DP_RETURN_IF_ERROR(CheckOwnAddress(flags.address));
   DP_ASSIGN_OR_RETURN(const StateDir state_dir, StateDir::Open(flags.state_dir, flags.coordinator));
+  IncarnationRecord incarnations(state_dir.path(), BootId());
+  DP_ASSIGN_OR_RETURN(GuardLock guard_lock, GuardLock::Open(state_dir.path()));
   DP_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Reserve(flags.slots));
   Events events;
   ShutdownSignals signals(events);
@@ -306,14 +319,15 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   StoreEndpoints stores(connection, EntropySeed(), [&events](JobId job, Generation generation) {
     events.Tell(GenerationOver{job, generation});
   });
-  // A connection to the store for each group of each rank; the ranks keep the limit that was here.
-  const size_t descriptors_of_ranks = DescriptorLimit();
+  // Before the daemon raises its own limit, for connections to the stores that it serves.
+  const size_t descriptors_of_ranks = DescriptorLimitFor(kRankDescriptors);
   RaiseDescriptorLimit();
   DP_ASSIGN_OR_RETURN(const auto cgroups, OpenProcessTracking(flags.process_tracking));
   GuardedRunner runner(
       ProgramDir() / "dp-guard", [&events](ProcessNews news) { events.Tell(std::move(news)); },
-      descriptors_of_ranks, cgroups.get());
-  AgentOptions options = OptionsFrom(flags, state_dir.path(), ports);
+      descriptors_of_ranks, cgroups.get(), Clock::Steady(), guard_lock.fd());
+  DrainEnd drain_end(connection, flags.undrain, Clock::Steady(), EntropySeed());
+  AgentOptions options = OptionsFrom(flags, state_dir.path(), ports, drain_end);
   ListenerProbe probe(flags.coordinator);
   options.coordinator_probe = &probe;
   const auto device_memory = flags.gpus.empty() ? nullptr : OpenDeviceMemory(flags.nvml_fault);
@@ -326,6 +340,9 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   options.rank_host.cuda_trainer = std::move(cuda_trainer.path);
   options.rank_host.no_cuda_trainer = std::move(cuda_trainer.why_not);
   options.process_tracking = cgroups == nullptr ? "guard" : cgroups->hierarchy();
+  options.incarnations = &incarnations;
+  options.earlier_guards_gone = [&guard_lock] { return guard_lock.EarlierGuardsGone(); };
+  if (cgroups == nullptr || !cgroups->limits_memory()) options.labels[kNoMemoryLimit] = "";
   options.stores = &stores;
   options.notify = &notify;
   Agent agent(std::move(options), connection, connection, runner, events, Clock::Steady());

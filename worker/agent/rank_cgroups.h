@@ -45,6 +45,7 @@ class RankCgroups {
   const std::string& dir() const { return worker_.dir(); }
   // Where memory is limited: "cgroup2", "memory" (v1), "nowhere".
   std::string memory() const;
+  bool limits_memory() const { return limits_memory_ || memory_.has_value(); }
 
  private:
   RankCgroups(std::string hierarchy, WorkerCgroup worker);

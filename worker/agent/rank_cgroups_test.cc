@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/bounded_queue.h"
+#include "base/check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/cgroup.h"
@@ -17,6 +18,8 @@
 #include "worker/agent/process_tree.h"
 #include "worker/agent/testing/fifo.h"
 #include "worker/agent/testing/own_cgroup.h"
+#include "worker/agent/testing/process_state.h"
+#include "worker/agent/testing/tracer.h"
 
 namespace dp::worker {
 namespace {
@@ -26,6 +29,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 const RankKey kKey{JobId(7), Generation(1), 0};
+constexpr int kOrders = 50;
 
 std::vector<std::string> Below(const std::string& dir) {
   std::vector<std::string> found;
@@ -46,7 +50,11 @@ class RankCgroupsTest : public testing::TestWithParam<std::string> {
     runner_ = std::make_unique<GuardedRunner>(
         DP_GUARD, [this](ProcessNews news) { news_.TryPush(news); }, 1024, cgroups_.get());
   }
+  // The runner waits for its guards, so one that a failed test left waiting must end first.
   void TearDown() override {
+    if (HasFailure()) {
+      for (const pid_t child : Children(getpid())) kill(child, SIGKILL);
+    }
     runner_.reset();
     cgroups_.reset();
   }
@@ -77,6 +85,11 @@ class RankCgroupsTest : public testing::TestWithParam<std::string> {
   // Waits until nothing is left of the rank; false when patience ends.
   bool AwaitGone() { return Await<ProcessGone>(); }
   std::string RankCgroup() const { return cgroups_->dir() + "/rank-7.1.0"; }
+  static pid_t Guard() {
+    const std::vector<pid_t> guards = Children(getpid());
+    DP_CHECK(guards.size() == 1);
+    return guards.front();
+  }
 
   OwnCgroup own_{GetParam()};
   TemporaryDirectory directory_;
@@ -88,13 +101,42 @@ class RankCgroupsTest : public testing::TestWithParam<std::string> {
 
 TEST_P(RankCgroupsTest, ARankAndAllThatItForksAreInItsCgroupAndItsGuardIsNot) {
   StartStubborn();
-  const std::vector<pid_t> guards = Children(getpid());
-  ASSERT_THAT(guards, SizeIs(1));
   const std::string listed = absl::StrCat(RankCgroup(), "/cgroup.procs");
   std::ifstream file(listed);
   const std::vector<pid_t> in_cgroup{std::istream_iterator<pid_t>(file), {}};
-  EXPECT_THAT(in_cgroup, testing::UnorderedElementsAreArray(Descendants(guards.front())));
+  EXPECT_THAT(in_cgroup, testing::UnorderedElementsAreArray(Descendants(Guard())));
   EXPECT_THAT(in_cgroup, SizeIs(3));
+}
+
+// A file of cgroup v2 counts as changed until it is read: a guard that polls such a file and does
+// not read it never sleeps.
+TEST_P(RankCgroupsTest, AGuardSleepsWhileItsRankDoes) {
+  StartStubborn();
+  const pid_t guard = Guard();
+  const auto waits_for_an_event = [&] { return TimeoutOfPoll(guard) == -1; };
+  ASSERT_TRUE(Eventually(waits_for_an_event));
+  const int64_t before = TimesAsleep(guard);
+  for (int order = 0; order < kOrders; ++order) {
+    runner_->Terminate(kKey);  // ignored by the rank
+    ASSERT_TRUE(Eventually([&] { return TimesAsleep(guard) > before + order; }));
+  }
+  EXPECT_TRUE(Eventually(waits_for_an_event));
+  EXPECT_LE(TimesAsleep(guard), before + 2 * kOrders);
+}
+
+TEST_P(RankCgroupsTest, AGuardSleepsBetweenItsAttemptsToKillWhatDoesNotDie) {
+  Start({"wait", fifo_.path()});
+  ASSERT_EQ(fifo_.Read(), "ready\n");
+  const pid_t guard = Guard();
+  const std::vector<pid_t> ranks = Children(guard);
+  ASSERT_THAT(ranks, SizeIs(1));
+  Tracer tracer(ranks.front());
+  if (!tracer.attached()) GTEST_SKIP() << "no process may be traced here";
+  runner_->Kill(kKey);
+  ASSERT_EQ(fifo_.Read(), "");  // dead, but not gone
+  EXPECT_TRUE(Eventually([&] { return TimeoutOfPoll(guard) > 0; }));
+  tracer.LetGo();
+  EXPECT_TRUE(AwaitGone());
 }
 
 TEST_P(RankCgroupsTest, AKillEndsEveryDescendantAndRemovesTheCgroup) {
@@ -103,6 +145,15 @@ TEST_P(RankCgroupsTest, AKillEndsEveryDescendantAndRemovesTheCgroup) {
   EXPECT_TRUE(AwaitGone());
   EXPECT_EQ(fifo_.Read(), "");
   EXPECT_THAT(Below(cgroups_->dir()), testing::ElementsAre("daemon"));
+}
+
+TEST_P(RankCgroupsTest, ARankThatHasLeftItsCgroupIsKilledAllTheSame) {
+  Start({"escape", cgroups_->dir() + "/daemon", fifo_.path()});
+  ASSERT_EQ(fifo_.Read(), "ready\n");
+  EXPECT_FALSE(CgroupWatch(RankCgroup()).Populated());
+  runner_->Kill(kKey);
+  EXPECT_TRUE(AwaitGone());
+  EXPECT_EQ(fifo_.Read(), "");
 }
 
 TEST_P(RankCgroupsTest, ARankIsNotGoneWhileSomethingElseIsInItsCgroupWhichIsKilledToo) {
@@ -124,9 +175,7 @@ TEST_P(RankCgroupsTest, ARankIsNotGoneWhileSomethingElseIsInItsCgroupWhichIsKill
 
 TEST_P(RankCgroupsTest, AKilledGuardTakesAllOfItsRankAlong) {
   StartStubborn();
-  const std::vector<pid_t> guards = Children(getpid());
-  ASSERT_THAT(guards, SizeIs(1));
-  kill(guards.front(), SIGKILL);
+  kill(Guard(), SIGKILL);
   EXPECT_TRUE(AwaitGone());
   EXPECT_EQ(fifo_.Read(), "");
 }

@@ -13,14 +13,31 @@
 namespace dp::worker {
 namespace {
 
-constexpr absl::Duration kDefaultGrace = absl::Seconds(10);
-
 // Of the variables that dp reads, those that say something of the host and not of a place in a job.
 constexpr std::string_view kOfTheHost[] = {"DP_CUDA_PLAN_CACHE"};
 
 bool IsPassedOn(std::string_view name) {
   return !name.starts_with(kReservedVariables) ||
          std::find(std::begin(kOfTheHost), std::end(kOfTheHost), name) != std::end(kOfTheHost);
+}
+
+// How often a thread of libgomp looks for the next work before it sleeps: some 50 us. The default,
+// 300,000, is several ms at each of thousands of barriers: where the ranks of a host have more
+// threads than it has processors, or share them with other programs, waiting threads take the
+// processor from those that they wait for. A rank of 2.5 s took 69 s. libgomp itself takes 1,000,
+// but only where the threads of a single process are too many.
+constexpr char kSpins[] = "1000";
+
+// The owner of the host, or of the job, may have an idea of it.
+bool ChoosesSpins(const std::string& name) {
+  return name == "GOMP_SPINCOUNT" || name == "OMP_WAIT_POLICY";
+}
+
+void LimitSpins(const v1::JobSpec& spec, Environment* environment) {
+  const auto chooses = [](const auto& variable) { return ChoosesSpins(variable.first); };
+  if (std::any_of(environment->begin(), environment->end(), chooses)) return;
+  if (std::any_of(spec.env().begin(), spec.env().end(), chooses)) return;
+  (*environment)["GOMP_SPINCOUNT"] = kSpins;
 }
 
 // A daemon that was itself started by a rank must not pass that rank's place on.
@@ -70,6 +87,7 @@ void SetTrainer(const v1::AssignedRank& rank, const RankHost& host, Environment*
     (*environment)["CUDA_VISIBLE_DEVICES"] = absl::StrJoin(DevicesOf(rank.slot(), host.facts), ",");
   }
   (*environment)["OMP_NUM_THREADS"] = absl::StrCat(std::max(rank.spec().threads_per_rank(), 1));
+  LimitSpins(rank.spec(), environment);
 }
 
 void SetProgram(const v1::AssignedRank& rank, const RankHost& host, const StoreEndpoint& store,
@@ -79,7 +97,7 @@ void SetProgram(const v1::AssignedRank& rank, const RankHost& host, const StoreE
     (*environment)[name] = value;
   }
   environment->merge(LaunchDefaults(rank, host.facts));
-  command->argv = {spec.argv().begin(), spec.argv().end()};
+  command->argv = ArgvOf(rank);
   command->working_dir = spec.working_dir();
 }
 
@@ -126,7 +144,7 @@ RankKey KeyOf(const v1::AssignedRank& rank) {
 AssignedRank FromProto(const v1::AssignedRank& rank) {
   return {.key = KeyOf(rank),
           .stop = rank.stop(),
-          .grace = rank.spec().has_grace() ? dp::FromProto(rank.spec().grace()) : kDefaultGrace,
+          .grace = rank.spec().has_grace() ? dp::FromProto(rank.spec().grace()) : kGraceDefault,
           .stop_when_isolated = StopsWhenIsolated(rank.spec()),
           .slot = rank.slot()};
 }

@@ -34,11 +34,12 @@ class RankCommandTest : public testing::Test {
 };
 
 TEST_F(RankCommandTest, ARankIsToldItsPlace) {
-  EXPECT_THAT(Command().environment,
-              ElementsAre("DP_ADDRESS=10.0.0.2", "DP_COORDINATOR=10.0.0.1:7070", "DP_GENERATION=2",
-                          "DP_JOB=7", "DP_LOCAL_RANK=1",
-                          "DP_METRICS_FILE=/state/spool/7/2/3.metrics", "DP_RANK=3",
-                          "DP_WORKER=gpu-a", "DP_WORLD_SIZE=4", "OMP_NUM_THREADS=1", "PATH=/bin"));
+  EXPECT_THAT(
+      Command().environment,
+      ElementsAre("DP_ADDRESS=10.0.0.2", "DP_COORDINATOR=10.0.0.1:7070", "DP_GENERATION=2",
+                  "DP_JOB=7", "DP_LOCAL_RANK=1", "DP_METRICS_FILE=/state/spool/7/2/3.metrics",
+                  "DP_RANK=3", "DP_WORKER=gpu-a", "DP_WORLD_SIZE=4", "GOMP_SPINCOUNT=1000",
+                  "OMP_NUM_THREADS=1", "PATH=/bin"));
 }
 
 TEST_F(RankCommandTest, TheJobsVariablesWinButNotOverTheRanksPlace) {
@@ -58,6 +59,20 @@ TEST_F(RankCommandTest, WhereAGpusPlansAreKeptIsPassedOnByTheDaemonAlone) {
 TEST_F(RankCommandTest, ThreadsComeFromTheJob) {
   rank_.mutable_spec()->set_threads_per_rank(8);
   EXPECT_THAT(Command().environment, Contains("OMP_NUM_THREADS=8"));
+}
+
+TEST_F(RankCommandTest, ThreadsThatWaitForEachOtherSoonSleep) {
+  EXPECT_THAT(Command().environment, Contains("GOMP_SPINCOUNT=1000"));
+}
+
+TEST_F(RankCommandTest, TheHostOrTheJobMayLetThemSpin) {
+  host_.environment.push_back("OMP_WAIT_POLICY=active");
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("GOMP_SPINCOUNT="))));
+  host_.environment = {"GOMP_SPINCOUNT=7"};
+  EXPECT_THAT(Command().environment, Contains("GOMP_SPINCOUNT=7"));
+  host_.environment.clear();
+  (*rank_.mutable_spec()->mutable_env())["OMP_WAIT_POLICY"] = "active";
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("GOMP_SPINCOUNT="))));
 }
 
 TEST_F(RankCommandTest, ATrainJobRunsTheTrainer) {
@@ -96,8 +111,8 @@ TEST_F(RankCommandTest, AJobWithoutAProgramIsRefused) {
   EXPECT_EQ(command.status().code(), absl::StatusCode::kUnimplemented);
 }
 
-TEST_F(RankCommandTest, AJobThatGivesNoGraceHasTenSeconds) {
-  EXPECT_EQ(FromProto(rank_).grace, absl::Seconds(10));
+TEST_F(RankCommandTest, AJobThatGivesNoGraceHasTheDefault) {
+  EXPECT_EQ(FromProto(rank_).grace, absl::Seconds(30));
   rank_.mutable_spec()->mutable_grace()->set_nanos(500'000'000);
   EXPECT_EQ(FromProto(rank_).grace, absl::Milliseconds(500));
 }

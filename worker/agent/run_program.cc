@@ -55,6 +55,7 @@ absl::StatusOr<pid_t> SpawnInto(std::vector<std::string>& argv, int output) {
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, output, 1);
   posix_spawn_file_actions_adddup2(&actions, output, 2);
+  posix_spawn_file_actions_addclosefrom_np(&actions, 3);
   std::vector<char*> pointers;
   for (std::string& each : argv) pointers.push_back(each.data());
   pointers.push_back(nullptr);

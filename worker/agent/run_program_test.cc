@@ -1,8 +1,10 @@
 #include "worker/agent/run_program.h"
 
+#include <fcntl.h>
 #include <signal.h>
 
 #include "absl/time/clock.h"
+#include "base/file_descriptor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/testing/fifo.h"
@@ -47,6 +49,12 @@ TEST(RunProgramTest, WhatIsTooMuchIsReadAndNotKept) {
   const auto end = RunShell("yes | head -c 1000000; exit 5", kLongEnough);
   EXPECT_EQ(end->output.size(), size_t{16} << 10);
   EXPECT_THAT(end->exit_code, Optional(5));
+}
+
+TEST(RunProgramTest, AProgramInheritsNoDescriptorButItsStandardStreams) {
+  const FileDescriptor leaked(open("/dev/null", O_RDONLY));  // as libraries open files
+  const auto end = RunProgram({DP_RANK_STUB, "inherited"}, kLongEnough);
+  EXPECT_THAT(end->output, HasSubstr("descriptors 0 1 2\n"));
 }
 
 TEST(RunProgramTest, AProgramThatIsNotThereIsNamed) {

@@ -22,10 +22,14 @@ namespace {
 // The standard streams are the rank's files from the start; the guard hands them on.
 class FileActions {
  public:
-  FileActions(const RankCommand& command, int socket) {
+  FileActions(const RankCommand& command, int socket, int lock) {
     constexpr int kAppend = O_WRONLY | O_APPEND | O_CREAT;
     DP_CHECK(posix_spawn_file_actions_init(&actions_) == 0);
+    DP_CHECK(lock < 0 || lock > kGuardLockFd);  // else the socket could take its place
     posix_spawn_file_actions_adddup2(&actions_, socket, kGuardSocket);
+    if (lock >= 0) posix_spawn_file_actions_adddup2(&actions_, lock, kGuardLockFd);
+    posix_spawn_file_actions_addclosefrom_np(&actions_,
+                                             (lock >= 0 ? kGuardLockFd : kGuardSocket) + 1);
     posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions_, 1, command.stdout_path.c_str(), kAppend, 0600);
     posix_spawn_file_actions_addopen(&actions_, 2, command.stderr_path.c_str(), kAppend, 0600);
@@ -98,7 +102,8 @@ absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path,
   for (const std::string& cgroup : confinement.cgroups) argv.push_back(kGuardCgroup + cgroup);
   argv.insert(argv.end(), command.argv.begin(), command.argv.end());
   const int error =
-      posix_spawn(&guard.pid, guard_path.c_str(), FileActions(command, theirs.get()).get(),
+      posix_spawn(&guard.pid, guard_path.c_str(),
+                  FileActions(command, theirs.get(), confinement.guard_lock).get(),
                   Attributes().get(), Pointers(argv).data(), Pointers(command.environment).data());
   if (error == 0) return guard;
   const std::string message =

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -102,7 +103,9 @@ absl::StatusOr<std::string> Make(const std::string& path) {
 
 absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::string& coordinator) {
   if (path.empty()) {
-    if (auto left = TakeOver(coordinator)) return StateDir(left->first, std::move(left->second));
+    if (auto left = TakeOver(coordinator)) {
+      return StateDir(left->first, /*named=*/false, std::move(left->second));
+    }
   }
   DP_ASSIGN_OR_RETURN(std::string made, path.empty() ? MakeFresh() : Make(path));
   FileDescriptor lock(open((made + kLockName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -118,20 +121,23 @@ absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::stri
   // Without it, nobody takes the directory over; that is all.
   (void)(ftruncate(lock.get(), 0) == 0 &&
          write(lock.get(), coordinator.data(), coordinator.size()) >= 0);
-  return StateDir(std::move(made), std::move(lock));
+  return StateDir(std::move(made), /*named=*/!path.empty(), std::move(lock));
 }
 
-StateDir::StateDir(std::string path, FileDescriptor lock)
-    : path_(std::move(path)), lock_(std::move(lock)) {}
+StateDir::StateDir(std::string path, bool named, FileDescriptor lock)
+    : path_(std::move(path)), named_(named), lock_(std::move(lock)) {}
 
 StateDir::~StateDir() {
   if (!lock_.valid()) return;  // moved from
   // What is not empty stays: logs that could not be sent.
   rmdir((path_ + "/spool").c_str());
+  std::set<std::string> ours{kLockName};
+  if (!named_) ours.insert({kIncarnationsName, kGuardsName});
   std::error_code error;
-  const bool only_lock = std::distance(fs::directory_iterator(path_, error), {}) == 1;
-  if (!only_lock) return;
-  unlink((path_ + kLockName).c_str());
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
+    if (!ours.contains("/" + entry.path().filename().string())) return;
+  }
+  for (const std::string& name : ours) unlink((path_ + name).c_str());
   rmdir(path_.c_str());
 }
 

@@ -7,8 +7,14 @@
 
 namespace dp::worker {
 
+// Files in it that tell the next daemon about this one: IncarnationRecord, GuardLock.
+inline constexpr char kIncarnationsName[] = "/incarnations";
+inline constexpr char kGuardsName[] = "/guards";
+
 // The directory a daemon keeps its files in, locked so that no other daemon uses it. Destroying it
-// unlocks it, and removes it if nothing is left in it. Not thread-safe; owned by main.
+// unlocks it, and removes it if nothing is left in it. One that nobody has named is also removed
+// with the two files above, since no later daemon would look for them. Not thread-safe; owned by
+// main.
 class StateDir {
  public:
   // Uses `path`, making it if need be; or, where that is empty, a directory of this daemon alone
@@ -27,9 +33,10 @@ class StateDir {
   const std::string& path() const { return path_; }
 
  private:
-  StateDir(std::string path, FileDescriptor lock);
+  StateDir(std::string path, bool named, FileDescriptor lock);
 
   std::string path_;
+  bool named_ = false;  // by whoever started the daemon
   FileDescriptor lock_;
 };
 

@@ -115,9 +115,10 @@ absl::StatusOr<std::unique_ptr<StoreEndpoints::Endpoint>> StoreEndpoints::Serve(
   std::unique_ptr<Endpoint> endpoint = MakeRelay(rank, host);
   absl::Status taken;
   for (const std::string& address : AddressesFor(rank)) {
-    auto server = wire::Server::Start(
-        *endpoint->relay,
-        {.host = address, .port = PortOfStore(rank), .requests = {.limits = LimitsFor(rank)}});
+    auto server = wire::Server::Start(*endpoint->relay, {.host = address,
+                                                         .port = PortOfStore(rank),
+                                                         .requests = {.limits = LimitsFor(rank)},
+                                                         .memory = &memory_});
     if (server.ok()) {
       endpoint->at = {address, rank.store_port(), true};
       endpoint->server = *std::move(server);

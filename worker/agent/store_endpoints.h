@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/id.h"
+#include "base/store/wire/server.h"
 #include "client/async_store_connection.h"
 #include "dp/v1/workers.pb.h"
 #include "worker/agent/launch_environment.h"
@@ -70,7 +71,8 @@ class StoreEndpoints {
   uint64_t random_state_;
   const Over over_;
   StoreClientWatch clients_;
-  std::map<Key, std::unique_ptr<Endpoint>> endpoints_;  // last: they ask the watch
+  wire::MessageMemory memory_{wire::kServerMemoryBytes};  // for what the ranks of this host send
+  std::map<Key, std::unique_ptr<Endpoint>> endpoints_;    // last: they use the two above
 };
 
 }  // namespace dp::worker

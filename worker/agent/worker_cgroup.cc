@@ -73,7 +73,7 @@ bool EmptyCgroup(const std::string& dir) {
 }
 
 bool EndCgroup(const std::string& dir, absl::Duration patience, const Clock& clock) {
-  const CgroupWatch watch(dir);
+  CgroupWatch watch(dir);
   const absl::Time deadline = clock.Now() + patience;
   while (watch.Populated() && clock.Now() < deadline) {
     KillCgroup(dir);

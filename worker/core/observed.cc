@@ -81,7 +81,14 @@ const SlotFitness& Observed::fitness(int slot) const {
 }
 
 void Observed::LogsMoved(const RankKey& key, absl::Time now) {
-  if (Process* process = FindMutable(key)) process->logs_moved_at = now;
+  Process* process = FindMutable(key);
+  if (process == nullptr) return;
+  process->logs_moved_at = now;
+  process->logs_refused = false;
+}
+
+void Observed::LogsRefused(const RankKey& key) {
+  if (Process* process = FindMutable(key)) process->logs_refused = true;
 }
 
 void Observed::LogsShipped(const RankKey& key) {

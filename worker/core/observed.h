@@ -44,6 +44,7 @@ struct Process {
   absl::Time gone_at;
   bool logs_shipped = false;
   absl::Time logs_moved_at = absl::InfinitePast();  // the coordinator last stored some of its logs
+  bool logs_refused = false;  // the coordinator has had no room for them since
   Milestone acknowledged = Milestone::kNone;
 
   // Facts are numbered in the order they were learned; this is the last one of this rank.
@@ -92,6 +93,8 @@ class Observed {
 
   // What the coordinator has taken.
   void LogsMoved(const RankKey& key, absl::Time now);
+  // The coordinator has no room for them: they stay in the spool and are sent when it has.
+  void LogsRefused(const RankKey& key);
   void LogsShipped(const RankKey& key);
   void Acknowledged(const RankKey& key, Milestone milestone);
   void Reachable(absl::Time now);

@@ -65,8 +65,10 @@ void DecidePresent(const RankKey& key, const Process& process, Wish wish, absl::
   if (wish == Wish::kStop) DecideStop(key, process, now, decision);
 }
 
-// When the slot of a rank that is gone is freed, whatever became of its logs.
+// When the slot of a rank that is gone is freed, whatever became of its logs. A coordinator without
+// room for logs may have none for hours, so nothing is gained by waiting for it.
 absl::Time LogsGivenUpAt(const Process& process, absl::Time reachable_since) {
+  if (process.logs_refused) return process.gone_at;
   return std::max({process.gone_at, process.logs_moved_at, reachable_since}) + kLogsPatience;
 }
 

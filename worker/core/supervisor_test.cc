@@ -187,6 +187,25 @@ TEST_F(SupervisorTest, TheReleaseWaitsForLogsAsLongAsTheyMove) {
   EXPECT_THAT(Actions(given_up), ElementsAre(Report{Key(0), Milestone::kReleased}));
 }
 
+TEST_F(SupervisorTest, TheReleaseDoesNotWaitForLogsThatTheCoordinatorHasNoRoomFor) {
+  Assign(0);
+  Run(0);
+  End(0);
+  observed_.Acknowledged(Key(0), Milestone::kExited);
+  observed_.LogsRefused(Key(0));
+  EXPECT_THAT(Actions(), ElementsAre(Report{Key(0), Milestone::kReleased}));
+}
+
+TEST_F(SupervisorTest, ARefusalIsForgottenOnceLogsMoveAgain) {
+  Assign(0);
+  Run(0);
+  End(0);
+  observed_.Acknowledged(Key(0), Milestone::kExited);
+  observed_.LogsRefused(Key(0));
+  observed_.LogsMoved(Key(0), kStart);
+  EXPECT_THAT(Actions(), IsEmpty());
+}
+
 TEST_F(SupervisorTest, LogsAreNotGivenUpWhileTheCoordinatorIsSilent) {
   Assign(0);
   Run(0);

@@ -24,6 +24,8 @@ HandoverWatch::~HandoverWatch() {
 void HandoverWatch::Run() {
   v1::WatchWorldRequest request;
   request.set_job(environment_.job.value());
+  request.set_generation(environment_.generation.value());
+  request.set_members(v1::MEMBER_TABLE_NONE);
   *request.mutable_timeout() = ToProto(client::kLongPoll);
   while (!stopped_ && !asked_) {
     const auto attempt = [&](absl::Duration in) { return connection_.WatchWorld(request, in); };

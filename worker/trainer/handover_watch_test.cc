@@ -3,10 +3,15 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dp::trainer {
 namespace {
+
+using testing::ElementsAre;
+
+constexpr absl::Duration kPatience = absl::Seconds(20);
 
 // Answers each watch with the next of some worlds; when there is none left it waits to be let go,
 // as a watch that nothing happens to.
@@ -15,9 +20,12 @@ class ScriptedWorlds final : public client::WorldsConnection {
   explicit ScriptedWorlds(std::vector<absl::StatusOr<v1::World>> worlds)
       : worlds_(std::move(worlds)) {}
 
-  absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest&,
+  absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
                                                     absl::Duration) override {
+    EXPECT_EQ(request.generation(), 2u);
+    EXPECT_EQ(request.members(), v1::MEMBER_TABLE_NONE);
     MutexLock lock(mu_);
+    asked_.push_back(request.since());
     if (next_ == worlds_.size()) {
       at_end_ = true;
       changed_.NotifyAll();
@@ -31,10 +39,18 @@ class ScriptedWorlds final : public client::WorldsConnection {
     return response;
   }
 
-  // Waits until every world was given out, and what was made of it is known.
-  void AwaitEnd() {
+  // Waits until every world was given out, and what was made of it is known; false when patience
+  // ends.
+  bool AwaitEnd() {
     MutexLock lock(mu_);
-    while (!at_end_) changed_.Wait(mu_);
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (!at_end_ && absl::Now() < deadline) changed_.WaitFor(mu_, deadline - absl::Now());
+    return at_end_;
+  }
+  // What was asked, `since` of each watch.
+  std::vector<uint64_t> asked() const {
+    MutexLock lock(mu_);
+    return asked_;
   }
   void LetGo() {
     MutexLock lock(mu_);
@@ -55,8 +71,9 @@ class ScriptedWorlds final : public client::WorldsConnection {
 
  private:
   const std::vector<absl::StatusOr<v1::World>> worlds_;
-  Mutex mu_;
+  mutable Mutex mu_;
   CondVar changed_;
+  std::vector<uint64_t> asked_ DP_GUARDED_BY(mu_);
   size_t next_ DP_GUARDED_BY(mu_) = 0;
   bool at_end_ DP_GUARDED_BY(mu_) = false;
   bool let_go_ DP_GUARDED_BY(mu_) = false;
@@ -72,18 +89,27 @@ v1::World AWorld(uint64_t version, const std::string& handover = "") {
 
 const Environment kEnvironment = {.job = JobId(7), .generation = Generation(2)};
 
+// Whether the watch learns it before patience ends.
+bool AwaitAsked(const HandoverWatch& watch) {
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (!watch.asked() && absl::Now() < deadline) std::this_thread::yield();
+  return watch.asked();
+}
+
 TEST(HandoverWatchTest, IsNotAskedWhileTheWorldDoesNotSaySo) {
   ScriptedWorlds worlds({AWorld(1), AWorld(2)});
   HandoverWatch watch(worlds, kEnvironment, Clock::System());
-  worlds.AwaitEnd();
+  EXPECT_TRUE(worlds.AwaitEnd());
   EXPECT_FALSE(watch.asked());
+  EXPECT_THAT(worlds.asked(), ElementsAre(0, 1, 2));
   worlds.LetGo();
 }
 
 TEST(HandoverWatchTest, LearnsThatTheRanksAreAskedToLeaveThroughAnAbsence) {
   ScriptedWorlds worlds({AWorld(1), absl::UnavailableError("away"), AWorld(5, "node1 is drained")});
   HandoverWatch watch(worlds, kEnvironment, Clock::System());
-  while (!watch.asked()) std::this_thread::yield();
+  EXPECT_TRUE(AwaitAsked(watch));
+  EXPECT_THAT(worlds.asked(), ElementsAre(0, 1, 1));
   worlds.LetGo();
 }
 

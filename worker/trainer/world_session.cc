@@ -28,6 +28,7 @@ absl::Status WorldSession::Join(absl::Duration timeout) {
   request.set_generation(environment_.generation.value());
   request.set_rank(environment_.rank);
   request.set_tells_first_step(environment_.rank == 0);
+  request.set_members(v1::MEMBER_TABLE_NONE);
   DP_ASSIGN_OR_RETURN(
       v1::JoinResponse response,
       client::RetryLoop(Policy(timeout, client::kAnswerSlack), clock_, pause_,
@@ -81,6 +82,8 @@ absl::StatusOr<v1::World> WorldSession::WatchOnce(absl::Time until) {
   v1::WatchWorldRequest request;
   request.set_job(environment_.job.value());
   request.set_since(world_.version());
+  request.set_generation(environment_.generation.value());
+  request.set_members(v1::MEMBER_TABLE_NONE);
   *request.mutable_timeout() = ToProto(std::min(left, client::kLongPoll));
   const auto attempt = [&](absl::Duration in) { return connection_.WatchWorld(request, in); };
   DP_ASSIGN_OR_RETURN(v1::WatchWorldResponse response,

@@ -19,6 +19,7 @@ class FakeWorlds final : public client::WorldsConnection {
   absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, absl::Duration) override {
     joined_rank = request.rank();
     tells_first_step = request.tells_first_step();
+    joined_for = request.members();
     v1::JoinResponse response;
     response.mutable_world()->set_state(v1::WORLD_STATE_FORMING);
     response.mutable_world()->set_version(1);
@@ -32,7 +33,7 @@ class FakeWorlds final : public client::WorldsConnection {
     v1::WatchWorldResponse response;
     *response.mutable_world() = next.size() > 1 ? next.front() : next.back();
     if (next.size() > 1) next.pop_front();
-    watched_since = request.since();
+    watched = request;
     return response;
   }
 
@@ -58,7 +59,8 @@ class FakeWorlds final : public client::WorldsConnection {
   int joined_rank = -1;
   bool tells_first_step = false;
   v1::AccuseRequest accusation;
-  uint64_t watched_since = 0;
+  v1::MemberTable joined_for = v1::MEMBER_TABLE_UNSPECIFIED;
+  v1::WatchWorldRequest watched;
 
  private:
   SettableClock& clock_;
@@ -92,7 +94,15 @@ TEST_F(WorldSessionTest, WatchesOnFromTheLastVersionUntilSealed) {
   worlds_.Then(v1::WORLD_STATE_FORMING, 5, "waits for rank 3");
   worlds_.Then(v1::WORLD_STATE_SEALED, 6, "");
   EXPECT_TRUE(session_.AwaitSealed(absl::Minutes(1)).ok());
-  EXPECT_EQ(worlds_.watched_since, 5u);
+  EXPECT_EQ(worlds_.watched.since(), 5u);
+}
+
+TEST_F(WorldSessionTest, AsksForItsOwnGenerationAndNoMemberTable) {
+  worlds_.Then(v1::WORLD_STATE_SEALED, 5, "");
+  ASSERT_TRUE(session_.AwaitSealed(absl::Minutes(1)).ok());
+  EXPECT_EQ(worlds_.joined_for, v1::MEMBER_TABLE_NONE);
+  EXPECT_EQ(worlds_.watched.members(), v1::MEMBER_TABLE_NONE);
+  EXPECT_EQ(worlds_.watched.generation(), 1u);
 }
 
 TEST_F(WorldSessionTest, AWorldThatIsNotSealedInTimeNamesWhoIsMissing) {

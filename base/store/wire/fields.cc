@@ -77,7 +77,7 @@ absl::StatusOr<bool> FieldParser::Take(absl::string_view* input) {
   uint64_t number = 0;
   while (*next_ != '\0') {
     if (in_string_) {
-      if (!TakeBytes(input)) return false;
+      if (starved() || !TakeBytes(input)) return false;
       in_string_ = false;
       Advance();
     } else if (*next_ == '?') {
@@ -101,6 +101,7 @@ absl::StatusOr<bool> FieldParser::Take(absl::string_view* input) {
 
 Fields FieldParser::Finish() {
   DP_CHECK(*next_ == '\0');
+  message_bytes_ = 0;
   return std::exchange(fields_, Fields{});
 }
 
@@ -118,6 +119,8 @@ bool FieldParser::TakeNumber(size_t bytes, absl::string_view* input, uint64_t* n
 
 bool FieldParser::TakeBytes(absl::string_view* input) {
   const size_t taken = std::min<uint64_t>(string_bytes_left_, input->size());
+  // Not as it grows, which would take up to three times the memory.
+  if (fields_.strings.back().empty()) fields_.strings.back().reserve(string_bytes_left_);
   fields_.strings.back().append(input->data(), taken);
   string_bytes_left_ -= taken;
   input->remove_prefix(taken);

@@ -49,16 +49,25 @@ void AppendString(absl::string_view bytes, std::string* out);
 void AppendFields(Shape shape, const Fields& fields, std::string* out);
 
 // Takes the fields of one message from bytes that come in pieces of any size. Pure; not
-// thread-safe. It keeps no bytes but those of the message it is in.
+// thread-safe. It keeps no bytes but those of the message it is in, and of these no more than it
+// was allowed.
 class FieldParser {
  public:
   explicit FieldParser(const Limits& limits) : limits_(limits) {}
+
+  // How many bytes each message may take from now on; without a call, what the limits say.
+  void Allow(size_t bytes) { allowed_ = bytes; }
+  // The bytes that the message announces so far.
+  size_t announced() const { return message_bytes_; }
+  // The message announces more than it may take, so its reader stops.
+  bool starved() const { return message_bytes_ > allowed_; }
 
   // Starts a message. `count` is that of a '+'.
   void Begin(Shape shape, uint64_t count = 0);
 
   // Takes bytes from the front of `input`, never beyond the message. Returns whether it is
-  // complete, and then it must be fetched by Finish.
+  // complete, and then it must be fetched by Finish. If not, all bytes have been taken, unless it
+  // is starved.
   // Errors: ResourceExhausted a limit; then the stream cannot be followed any further.
   absl::StatusOr<bool> Take(absl::string_view* input);
   Fields Finish();
@@ -77,7 +86,8 @@ class FieldParser {
   uint64_t items_left_ = 0;  // the one being taken included
   bool in_string_ = false;   // its length is known
   uint64_t string_bytes_left_ = 0;
-  uint64_t message_bytes_ = 0;
+  uint64_t message_bytes_ = 0;  // announced; 0 between messages
+  uint64_t allowed_ = ~uint64_t{0};
   unsigned char digits_[8] = {};  // of a number that is not complete
   size_t digits_taken_ = 0;
   Fields fields_;

@@ -24,8 +24,13 @@ class RequestParser {
   explicit RequestParser(const RequestOptions& options)
       : options_(options), parser_(options.limits), dialect_(options.without_handshake) {}
 
+  // How much memory the request may take that is being read, as in FieldParser.
+  void Allow(size_t bytes) { parser_.Allow(bytes); }
+  size_t announced() const { return parser_.announced(); }
+  bool starved() const { return parser_.starved(); }
+
   // Takes bytes from the front of `input`, never beyond a request. Returns whether `request` has
-  // been filled; if not, all bytes have been taken.
+  // been filled; if not, all bytes have been taken, unless the request is starved.
   // Errors: InvalidArgument no such operation; ResourceExhausted a limit. The connection is then to
   // be closed: there is no way to find the next request.
   absl::StatusOr<bool> Next(absl::string_view* input, Request* request);

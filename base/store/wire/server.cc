@@ -4,11 +4,14 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/duration_text.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -21,9 +24,22 @@ constexpr size_t kEventsPerTurn = 256;
 constexpr int kAcceptsPerTurn = 64;
 // Nobody tells when the process has descriptors again.
 constexpr int kDescriptorsRetryMs = 100;
+// How often a server that holds memory for incomplete requests looks whether others wait for it,
+// which another server may have told them to do.
+constexpr int kSlowLookMs = 1000;
+// What is read at once while memory is short: bytes that cannot be taken are kept meanwhile.
+constexpr size_t kReadBytesWhenShort = size_t{4} << 10;
 
 constexpr uint64_t kListenerId = 0;
 constexpr uint64_t kMailboxId = 1;
+
+// A request must fit into the memory of all.
+ServerOptions Fitting(ServerOptions options) {
+  const size_t memory = options.memory ? options.memory->bytes_max() : kServerMemoryBytes;
+  size_t& request = options.requests.limits.message_bytes;
+  request = std::min(request, memory - std::min(memory, 2 * kReadBytes));
+  return options;
+}
 
 absl::Status Watch(int epoll, int operation, int descriptor, uint64_t id, uint32_t events) {
   epoll_event event{};
@@ -39,7 +55,7 @@ struct Server::Connection {
   Connection(uint64_t id, FileDescriptor socket, const Server& server)
       : id(id),
         socket(std::move(socket)),
-        session(id, server.store_, server.options_.requests, server.mailbox_,
+        session(id, server.store_, server.options_.requests, server.mailbox_, server.memory_,
                 PeerOf(this->socket.get()).value_or("")) {}
 
   const uint64_t id;
@@ -47,6 +63,8 @@ struct Server::Connection {
   uint32_t events = EPOLLIN;  // that epoll watches for
   bool held = false;          // stands in held_
   bool touched = false;       // stands in touched_
+  uint64_t unfinished = 0;    // as the session says; where not 0, it stands in unfinished_
+  absl::Time unfinished_since;
   Session session;
 };
 
@@ -76,7 +94,8 @@ Server::Server(FileDescriptor listener, FileDescriptor epoll, uint16_t port,
       port_(port),
       mailbox_(std::move(mailbox)),
       store_(store),
-      options_(options),
+      options_(Fitting(options)),
+      memory_(options.memory ? *options.memory : own_memory_),
       buffer_(kReadBytes, '\0'),
       thread_([this](std::stop_token stop) { Serve(stop); }) {}
 
@@ -96,6 +115,7 @@ void Server::Serve(const std::stop_token& stop) {
     store_.BeginTurn();
     for (int i = 0; i < ready; ++i) OnEvent(events[i].data.u64, events[i].events);
     ContinueHeld();
+    DropSlow();
     store_.EndTurn();
   }
   connections_.clear();
@@ -104,7 +124,8 @@ void Server::Serve(const std::stop_token& stop) {
 
 int Server::TurnTimeoutMs() const {
   if (!held_.empty()) return 0;
-  return out_of_descriptors() ? kDescriptorsRetryMs : -1;
+  if (out_of_descriptors()) return kDescriptorsRetryMs;
+  return unfinished_.empty() ? -1 : kSlowLookMs;
 }
 
 void Server::OnEvent(uint64_t id, uint32_t events) {
@@ -156,13 +177,18 @@ void Server::Open(FileDescriptor socket) {
 void Server::Close(uint64_t id, const absl::Status& reason) {
   if (!absl::IsUnavailable(reason))
     Log(Severity::kWarning, "tcpstore_refused", {{"port", port_}, {"error", reason.ToString()}});
-  connections_.erase(id);
+  const auto found = connections_.find(id);
+  if (found->second->unfinished != 0) unfinished_.erase({found->second->unfinished_since, id});
+  connections_.erase(found);
   connections_open_.store(connections_.size(), std::memory_order_relaxed);
   SetAccepting(true);
 }
 
 absl::Status Server::Read(Connection& connection) {
-  const ssize_t bytes = recv(connection.socket.get(), buffer_.data(), buffer_.size(), 0);
+  // Who has memory for what comes reads on as fast as ever.
+  const bool sparing = memory_.short_of_memory() && connection.session.unfinished() == 0;
+  const size_t room = sparing ? kReadBytesWhenShort : buffer_.size();
+  const ssize_t bytes = recv(connection.socket.get(), buffer_.data(), room, 0);
   if (bytes > 0) return connection.session.Consume({buffer_.data(), static_cast<size_t>(bytes)});
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return absl::OkStatus();
   return absl::UnavailableError("connection closed");
@@ -221,7 +247,33 @@ void Server::Conclude(Connection& connection, const absl::Status& status) {
   const uint64_t id = connection.id;
   Touch(connection);
   Deliver(mailbox_->TakeOwn(std::exchange(spent_, {})));
-  if (!status.ok() && connections_.contains(id)) Close(id, status);
+  if (status.ok() || !connections_.contains(id)) return;
+  Close(id, status);
+  Deliver(mailbox_->TakeOwn());  // its memory is another's now
+}
+
+void Server::DropSlow() {
+  if (unfinished_.empty() || !memory_.short_of_memory()) return;
+  const absl::Time late = options_.clock.Now() - options_.slow_after;
+  while (!unfinished_.empty() && unfinished_.begin()->first <= late && memory_.short_of_memory()) {
+    Close(unfinished_.begin()->second,
+          absl::ResourceExhaustedError(
+              absl::StrCat("a request had not come whole after ", DurationText(options_.slow_after),
+                           ", while other connections waited for the memory that it holds")));
+    Deliver(mailbox_->TakeOwn());
+  }
+}
+
+void Server::NoteUnfinished(Connection& connection) {
+  const uint64_t unfinished = connection.session.unfinished();
+  if (unfinished == connection.unfinished) return;
+  if (connection.unfinished != 0) {
+    unfinished_.erase({connection.unfinished_since, connection.id});
+  }
+  connection.unfinished = unfinished;
+  if (unfinished == 0) return;
+  connection.unfinished_since = options_.clock.Now();
+  unfinished_.emplace(connection.unfinished_since, connection.id);
 }
 
 void Server::Touch(Connection& connection) {
@@ -243,6 +295,7 @@ void Server::SettleTouched() {
 
 absl::Status Server::Settle(Connection& connection) {
   DP_RETURN_IF_ERROR(Write(connection));
+  NoteUnfinished(connection);
   const Session& session = connection.session;
   const uint32_t events = (session.readable() ? uint32_t{EPOLLIN} : 0) |
                           (session.pending().empty() ? 0 : uint32_t{EPOLLOUT});

@@ -3,20 +3,28 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/store/async_store.h"
 #include "base/store/wire/mailbox.h"
+#include "base/store/wire/message_memory.h"
 #include "base/store/wire/request_parser.h"
 #include "base/store/wire/session.h"
 #include "base/store/wire/socket.h"
 
 namespace dp::wire {
+
+// The memory of a server that shares no MessageMemory with others.
+inline constexpr size_t kServerMemoryBytes = size_t{256} << 20;
 
 struct ServerOptions {
   std::string host;   // numeric or a name; empty is every address, IPv4 and IPv6
@@ -24,12 +32,20 @@ struct ServerOptions {
   RequestOptions requests;
   // Beyond it, and where descriptors run out, clients wait in the listener's backlog.
   size_t connections_max = 100000;
+  // For what clients send; outlives the server. Null: kServerMemoryBytes of its own.
+  MessageMemory* memory = nullptr;
+  // A request that is not complete after so long is dropped, with its connection, where others wait
+  // for memory. A client on a slow network sends the largest value in less.
+  absl::Duration slow_after = absl::Seconds(10);
+  const Clock& clock = Clock::Steady();
 };
 
 // Serves a store to clients of PyTorch's TCPStore protocol, every dialect on one port. One thread
 // of its own does it all; each turn gives every connection that has something to say one bounded
 // piece of work, so none starves the others. A silent connection is never closed: clients of
-// dialect A keep one, and spin when they lose it.
+// dialect A keep one, and spin when they lose it. What clients send is read only as far as there is
+// memory for it; a client that holds such memory for long, without completing its request, is the
+// one exception.
 //
 // Owned by the coordinator's shell or a relay. The store outlives it. The destructor closes all
 // connections; PyTorch's clients do not survive that, so it comes after the last rank has gone.
@@ -77,6 +93,11 @@ class Server {
   void Deliver(std::vector<Answer> answers);
   // Goes on with bytes that were held back.
   void ContinueHeld();
+  // Closes connections whose requests come too slowly, the slowest first, while others wait for
+  // their memory.
+  void DropSlow();
+  // Notes since when the connection holds memory for a request that is not complete.
+  void NoteUnfinished(Connection& connection);
   // After a piece of work of its session: delivers what it has set off; closes it on an error.
   void Conclude(Connection& connection, const absl::Status& status);
   void Touch(Connection& connection);
@@ -90,6 +111,8 @@ class Server {
   const std::shared_ptr<Mailbox> mailbox_;
   AsyncStore& store_;
   const ServerOptions options_;
+  MessageMemory own_memory_{kServerMemoryBytes};
+  MessageMemory& memory_;
   std::atomic<size_t> connections_open_{0};
 
   Connections connections_;
@@ -98,8 +121,9 @@ class Server {
   bool was_full_ = false;          // and has said so
   std::vector<uint64_t> held_;     // connections that have bytes to go on with
   std::vector<uint64_t> touched_;  // connections that may have something to send
-  std::vector<Answer> spent_;      // empty; its memory is for the next answers
-  std::string buffer_;             // of one read, whoever's turn it is
+  std::set<std::pair<absl::Time, uint64_t>> unfinished_;  // since when, and which connection
+  std::vector<Answer> spent_;  // empty; its memory is for the next answers
+  std::string buffer_;         // of one read, whoever's turn it is
 
   std::jthread thread_;  // last: it uses all of the above
 };

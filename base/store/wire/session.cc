@@ -14,6 +14,9 @@ namespace {
 // Requests of one connection in the store's hands. PyTorch's clients have one, and any number of
 // sets, which are not answered.
 constexpr size_t kOpenMax = 64;
+// Of these, requests whose replies may be as long as a value each. Their clients wait for one reply
+// before they ask for the next.
+constexpr size_t kValuesOpenMax = 1;
 // What may wait to be sent before no more is asked for. One reply may be longer than that.
 constexpr size_t kOutputBytes = size_t{1} << 20;
 // Buffers of up to this size are kept for the next reply.
@@ -27,43 +30,123 @@ constexpr size_t kPartKeys = 4096;
 
 // Answers to a watch are told from those to a request by this bit.
 constexpr uint64_t kWatchBit = uint64_t{1} << 63;
+// In place of a request: memory_ has what was asked of it.
+constexpr uint64_t kMemoryId = kWatchBit - 1;
 
-size_t BytesOf(const Fields& fields) {
+// The budget counts in such units: a request of many short strings asks once for many of them.
+constexpr size_t kMemoryUnit = size_t{4} << 10;
+
+bool RepliesWithValue(Verb verb) {
+  return verb == Verb::kGet || verb == Verb::kCompareSet || verb == Verb::kQueuePop ||
+         verb == Verb::kListKeys;
+}
+
+// As the parser counts.
+size_t BytesOf(const std::vector<std::string>& strings) {
   size_t bytes = 0;
-  for (const std::string& string : fields.strings) bytes += string.size();
+  for (const std::string& string : strings) bytes += sizeof(string) + string.size();
   return bytes;
 }
 
 }  // namespace
 
 Session::Session(uint64_t id, AsyncStore& store, const RequestOptions& options,
-                 std::shared_ptr<Mailbox> mailbox, std::string peer)
+                 std::shared_ptr<Mailbox> mailbox, MessageMemory& memory, std::string peer)
     : id_(id),
       store_(store),
       bytes_max_(options.limits.message_bytes),
       mailbox_(std::move(mailbox)),
+      memory_(memory),
       peer_(std::move(peer)),
       parser_(options),
-      watches_(store, [this](size_t index) { return AnswerTo(kWatchBit | index); }) {}
+      watches_(store, [this](size_t index) { return AnswerTo(kWatchBit | index); }) {
+  parser_.Allow(0);
+}
 
-Session::~Session() { DropWaits(); }
+Session::~Session() {
+  DropWaits();
+  if (starved() && !memory_.Withdraw(claim_)) taken_ += claimed_;
+  memory_.Give(taken_);
+}
 
 absl::Status Session::Consume(absl::string_view bytes) {
   DP_CHECK(held_.empty());
-  Request request;
-  while (!full()) {
-    DP_ASSIGN_OR_RETURN(const bool complete, parser_.Next(&bytes, &request));
-    if (!complete) return absl::OkStatus();
-    Run(std::move(request));
-  }
+  DP_RETURN_IF_ERROR(Take(&bytes));
   held_.assign(bytes.data(), bytes.size());
+  held_at_ = 0;
   return absl::OkStatus();
 }
 
-absl::Status Session::Continue() { return Consume(std::exchange(held_, {})); }
+absl::Status Session::Continue() {
+  absl::string_view bytes = absl::string_view(held_).substr(held_at_);
+  DP_RETURN_IF_ERROR(Take(&bytes));
+  held_at_ = held_.size() - bytes.size();
+  if (bytes.empty()) std::string().swap(held_);
+  return absl::OkStatus();
+}
+
+absl::Status Session::Take(absl::string_view* bytes) {
+  DP_CHECK(!starved());
+  Request request;
+  while (!full()) {
+    DP_ASSIGN_OR_RETURN(const bool complete, parser_.Next(bytes, &request));
+    if (complete) {
+      ++requests_;
+      Run(std::move(request));
+      admitted_ = 0;
+      parser_.Allow(0);
+      Balance();
+    } else if (!parser_.starved()) {
+      return absl::OkStatus();
+    } else if (!Admit()) {
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool Session::Admit() {
+  const size_t needed = Charged(bytes_running_ + parser_.announced());
+  claimed_ = needed - std::min(needed, taken_);
+  if (claimed_ > 0) {
+    claim_ = memory_.Take(claimed_, [mailbox = mailbox_, session = id_] {
+      mailbox->Send({session, kMemoryId, std::vector<StoreResult>()});
+    });
+  }
+  if (starved()) return false;
+  OnMemory();
+  return true;
+}
+
+void Session::OnMemory() {
+  taken_ += std::exchange(claimed_, 0);
+  claim_ = 0;
+  admitted_ = parser_.announced();
+  parser_.Allow(admitted_);
+  Balance();  // requests may have been answered while it was starved
+}
+
+size_t Session::Charged(size_t bytes) {
+  if (bytes <= kFreeBytes) return 0;
+  return (bytes - kFreeBytes + kMemoryUnit - 1) / kMemoryUnit * kMemoryUnit;
+}
+
+void Session::Balance() {
+  const size_t needed = Charged(bytes_running_ + admitted_);
+  if (needed >= taken_) return;
+  memory_.Give(taken_ - needed);
+  taken_ = needed;
+}
 
 bool Session::full() const {
-  return open_.size() >= kOpenMax || bytes_running_ >= bytes_max_ || unsent() >= kOutputBytes;
+  return open_.size() >= kOpenMax || bytes_running_ >= bytes_max_ ||
+         values_open_ >= kValuesOpenMax || unsent() + unflushed() >= kOutputBytes;
+}
+
+size_t Session::unflushed() const {
+  size_t bytes = 0;
+  for (const Open& open : open_) bytes += open.reply.size();
+  return bytes;
 }
 
 void Session::Run(Request request) {
@@ -91,15 +174,17 @@ void Session::Run(Request request) {
 
 void Session::RunAtOnce(Verb verb, Fields fields) {
   Open& open = Begin(verb);
-  open.bytes = BytesOf(fields);
+  open.bytes = BytesOf(fields.strings);
   bytes_running_ += open.bytes;
   if (verb == Verb::kWatchKey) open.keys_left = fields.strings;
+  open.value = RepliesWithValue(verb);
+  if (open.value) ++values_open_;
   store_.Execute(OperationsOf(verb, std::move(fields)), AnswerTo(last_id()));
 }
 
 void Session::RunWait(std::vector<std::string> keys) {
   Open& open = Begin(Verb::kWait);
-  for (const std::string& key : keys) open.bytes += key.size();
+  open.bytes = BytesOf(keys);
   bytes_running_ += open.bytes;
   open.wait = store_.Await(ReadsOf(std::move(keys)), AnswerTo(last_id()), peer_);
 }
@@ -116,6 +201,10 @@ void Session::RunBarrier(const std::string& key, int64_t world_size) {
 void Session::RunMultiGet(std::vector<std::string> keys) {
   Open& open = Begin(Verb::kMultiGet);
   if (keys.empty()) return Finish(open);
+  open.value = true;
+  ++values_open_;
+  open.bytes = BytesOf(keys);
+  bytes_running_ += open.bytes;
   std::reverse(keys.begin(), keys.end());
   open.keys_left = std::move(keys);
   open.keys_next = kFirstPartKeys;
@@ -124,19 +213,29 @@ void Session::RunMultiGet(std::vector<std::string> keys) {
 
 void Session::RunPart(uint64_t id) {
   Open& open = *Find(id);
-  std::vector<StoreOperation> part;
-  while (part.size() < open.keys_next && !open.keys_left.empty()) {
-    part.push_back(StoreGet{std::move(open.keys_left.back())});
+  std::vector<StoreOperation> reads;
+  open.part.clear();
+  while (reads.size() < open.keys_next && !open.keys_left.empty()) {
+    open.part.push_back(std::move(open.keys_left.back()));
     open.keys_left.pop_back();
+    reads.push_back(StoreGet{open.part.back()});
   }
   open.running = true;
-  store_.Execute(std::move(part), AnswerTo(id));
+  store_.Execute(std::move(reads), AnswerTo(id));
 }
 
 absl::Status Session::OnAnswer(uint64_t request, AsyncStore::Results results) {
+  if (request == kMemoryId) {
+    OnMemory();
+    return absl::OkStatus();
+  }
   Open* open = Find(request);
   const bool watch = (request & kWatchBit) != 0;
   if (!watch && (open == nullptr || open->answered)) return absl::OkStatus();  // it was dropped
+  if (!watch && absl::IsResourceExhausted(results.status()) && open->part.size() > 1) {
+    HalvePart(*open);
+    return absl::OkStatus();
+  }
   DP_RETURN_IF_ERROR(results.status());
   if (watch)
     OnChange(request & ~kWatchBit, results->front());
@@ -161,6 +260,15 @@ absl::Status Session::OnResults(Open& open, std::vector<StoreResult> results) {
 void Session::OnPart(Open& open, size_t bytes) {
   const size_t bytes_per_key = bytes / open.keys_next;
   open.keys_next = std::clamp<size_t>(kPartBytes / bytes_per_key, 1, kPartKeys);
+  open.running = false;
+  Flush();
+}
+
+void Session::HalvePart(Open& open) {
+  open.keys_next = open.part.size() / 2;
+  for (; !open.part.empty(); open.part.pop_back()) {
+    open.keys_left.push_back(std::move(open.part.back()));
+  }
   open.running = false;
   Flush();
 }
@@ -193,6 +301,7 @@ void Session::DropWaits() {
     bytes_running_ -= open.bytes;
     open.answered = true;
   }
+  Balance();
   Flush();
 }
 
@@ -221,6 +330,8 @@ AsyncStore::Done Session::ErrorTo(uint64_t id) const {
 
 void Session::Finish(Open& open) {
   bytes_running_ -= open.bytes;
+  if (open.value) --values_open_;
+  Balance();
   open.answered = true;
   Flush();
 }

@@ -27,6 +27,7 @@ class SlowStore : public AsyncStore {
     for (; !answers_.empty(); answers_.pop_back()) std::move(answers_.back())();
   }
   size_t waiting() const { return store_.waiting(); }
+  size_t unanswered() const { return answers_.size(); }
 
  private:
   Done Later(Done done) {
@@ -45,7 +46,9 @@ class SlowStore : public AsyncStore {
 class Peer {
  public:
   Peer(AsyncStore& store, Dialect dialect, const RequestOptions& options = {})
-      : dialect_(dialect), session_(1, store, options, mailbox_) {
+      : Peer(store, dialect, options, own_memory_) {}
+  Peer(AsyncStore& store, Dialect dialect, const RequestOptions& options, MessageMemory& memory)
+      : dialect_(dialect), session_(1, store, options, mailbox_, memory) {
     if (dialect == Dialect::kC) status_ = session_.Consume(std::string("\0\xce\xf7\x85\x3c", 5));
   }
 
@@ -56,6 +59,11 @@ class Peer {
   }
   void Say(absl::string_view bytes) {
     if (status_.ok()) status_ = session_.Consume(bytes);
+    Deliver();
+  }
+  // Only while the session is runnable.
+  void GoOn() {
+    if (status_.ok()) status_ = session_.Continue();
     Deliver();
   }
   void Deliver() {
@@ -87,6 +95,7 @@ class Peer {
 
  private:
   const Dialect dialect_;
+  MessageMemory own_memory_{size_t{256} << 20};
   std::shared_ptr<Mailbox> mailbox_ = *Mailbox::Open();
   Session session_;
   absl::Status status_;
@@ -293,6 +302,190 @@ TEST(SessionTest, AReaderThatDoesNotReadIsNotServedOn) {
   EXPECT_TRUE(client.session().readable());
 }
 
+// What one connection may have in the store's hands, in tests that use it up.
+RequestOptions SmallMessages() {
+  RequestOptions options;
+  options.limits.message_bytes = 1000;
+  return options;
+}
+
+TEST(SessionTest, BytesInTheStoresHandsAreBoundedAndGivenBackWithTheAnswer) {
+  SlowStore store;
+  Peer client(store, Dialect::kC, SmallMessages());
+  for (int round = 0; round < 3; ++round) {
+    client.Ask(Verb::kSet, {"k", std::string(600, 'x')});
+    EXPECT_TRUE(client.session().readable());
+    client.Ask(Verb::kSet, {"k", std::string(600, 'y')});
+    EXPECT_FALSE(client.session().readable());
+    store.AnswerBackwards();
+    client.Deliver();
+    EXPECT_TRUE(client.session().readable());
+  }
+}
+
+TEST(SessionTest, KeysThatAreAwaitedAreBoundedAndGivenBackWhenTheWaitIsCancelled) {
+  AsyncHashStore store;
+  Peer client(store, Dialect::kC, SmallMessages());
+  for (int round = 0; round < 3; ++round) {
+    client.Ask(Verb::kWait, {std::string(600, 'a')});
+    EXPECT_TRUE(client.session().readable());
+    client.Ask(Verb::kCancelWait);
+    EXPECT_EQ(client.Heard(), kOne);
+  }
+  client.Ask(Verb::kWait, {std::string(600, 'a')});
+  client.Ask(Verb::kWait, {std::string(600, 'b')});
+  EXPECT_FALSE(client.session().readable());
+}
+
+// A set of so many bytes, without the last one.
+std::string OneByteShort(size_t bytes) {
+  std::string set;
+  AppendRequest(Dialect::kC, {Verb::kSet, {{"k", std::string(bytes, 'x')}}}, &set);
+  set.pop_back();
+  return set;
+}
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+TEST(SessionTest, ARequestIsReadOnceThereIsMemoryForAllThatItAnnounces) {
+  AsyncHashStore store;
+  MessageMemory memory(3 * kMiB);
+  Peer one(store, Dialect::kC, {}, memory), two(store, Dialect::kC, {}, memory);
+  one.Say(OneByteShort(2 * kMiB));
+  EXPECT_GE(memory.taken(), 2 * kMiB);
+  two.Say(OneByteShort(2 * kMiB).substr(0, 100));
+  EXPECT_FALSE(two.session().readable());
+  EXPECT_FALSE(two.session().runnable());
+  EXPECT_LE(memory.taken(), 3 * kMiB);
+  one.Say("x");
+  one.Deliver();  // the store has taken the value
+  two.Deliver();
+  EXPECT_TRUE(two.session().runnable());
+  ASSERT_TRUE(two.session().Continue().ok());
+  two.Say(OneByteShort(2 * kMiB).substr(100) + "x");
+  two.Deliver();
+  EXPECT_EQ(memory.taken(), 0u);
+}
+
+TEST(SessionTest, ShortRequestsNeverWaitForMemory) {
+  AsyncHashStore store;
+  MessageMemory memory(kMiB);
+  Peer large(store, Dialect::kC, {}, memory), small(store, Dialect::kC, {}, memory);
+  large.Say(OneByteShort(kMiB - 1000));
+  Peer waiting(store, Dialect::kC, {}, memory);
+  waiting.Say(OneByteShort(kMiB / 2));
+  EXPECT_TRUE(memory.short_of_memory());
+  small.Ask(Verb::kSet, {"k", std::string(4000, 'v')});
+  small.Ask(Verb::kGet, {"k"});
+  EXPECT_EQ(small.Reply(Verb::kGet).strings[0].size(), 4000u);
+}
+
+TEST(SessionTest, AClientThatGoesGivesItsMemoryBackWhetherItHasItOrWaitsForIt) {
+  AsyncHashStore store;
+  MessageMemory memory(3 * kMiB);
+  auto one = std::make_unique<Peer>(store, Dialect::kC, RequestOptions(), memory);
+  auto two = std::make_unique<Peer>(store, Dialect::kC, RequestOptions(), memory);
+  auto three = std::make_unique<Peer>(store, Dialect::kC, RequestOptions(), memory);
+  for (Peer* peer : {one.get(), two.get(), three.get()}) peer->Say(OneByteShort(2 * kMiB));
+  two.reset();  // it waits
+  one.reset();  // now three has memory, and has not been told yet
+  three.reset();
+  EXPECT_EQ(memory.taken(), 0u);
+  EXPECT_FALSE(memory.short_of_memory());
+}
+
+TEST(SessionTest, MemoryIsHeldUntilTheStoreHasAnswered) {
+  SlowStore store;
+  MessageMemory memory(3 * kMiB);
+  Peer client(store, Dialect::kC, {}, memory);
+  client.Say(OneByteShort(2 * kMiB) + "x");
+  EXPECT_GE(memory.taken(), 2 * kMiB - 8192);
+  client.Say(OneByteShort(2 * kMiB));
+  EXPECT_FALSE(client.session().readable());
+  store.AnswerBackwards();
+  client.Deliver();
+  EXPECT_TRUE(client.session().runnable());
+}
+
+TEST(SessionTest, AWatcherThatGoesLeavesNothingWaiting) {
+  AsyncHashStore store;
+  {
+    Peer watcher(store, Dialect::kA);
+    watcher.Ask(Verb::kWatchKey, {"one"});
+    watcher.Ask(Verb::kWatchKey, {"two"});
+    watcher.Heard();
+    EXPECT_EQ(store.waiting(), 2u);
+  }
+  EXPECT_EQ(store.waiting(), 0u);
+}
+
+TEST(SessionTest, AWatcherThatDoesNotReadHearsOfTheLastChangeWhenItReadsAgain) {
+  AsyncHashStore store;
+  Peer watcher(store, Dialect::kA), other(store, Dialect::kC);
+  watcher.Ask(Verb::kWatchKey, {"wk"});
+  watcher.Heard();
+  for (int i = 0; i < 4; ++i) {  // of which two fill its output
+    other.Ask(Verb::kSet, {"wk", std::string(600 << 10, static_cast<char>('a' + i))});
+    watcher.Deliver();
+  }
+  EXPECT_EQ(store.waiting(), 0u);
+  std::string heard;
+  for (std::string piece = watcher.Heard(); !piece.empty(); piece = watcher.Heard()) heard = piece;
+  EXPECT_EQ(heard.back(), 'd');
+  EXPECT_EQ(store.waiting(), 1u);
+}
+
+TEST(SessionTest, OneWatchMoreThanAConnectionMayHaveEndsIt) {
+  AsyncHashStore store;
+  Peer watcher(store, Dialect::kA);
+  for (int i = 0; i < 1024; ++i) {
+    watcher.Ask(Verb::kWatchKey, {"k" + std::to_string(i)});
+    watcher.Heard();
+  }
+  EXPECT_EQ(watcher.status(), absl::OkStatus());
+  watcher.Ask(Verb::kWatchKey, {"one more"});
+  EXPECT_EQ(watcher.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(SessionTest, ABarrierOnAWordEndsTheConnection) {
+  AsyncHashStore store;
+  Peer client(store, Dialect::kC);
+  client.Ask(Verb::kSet, {"b", "word"});
+  client.Ask(Verb::kBarrier, {"b"}, 2);
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(SessionTest, OneValueAtATimeIsOnItsWayToAClientThatAsksForManyAtOnce) {
+  SlowStore store;
+  Peer client(store, Dialect::kC);
+  client.Ask(Verb::kSet, {"k", "value"});
+  store.AnswerBackwards();
+  std::string gets;
+  for (int i = 0; i < 10; ++i) AppendRequest(Dialect::kC, {Verb::kGet, {{"k"}}}, &gets);
+  client.Say(gets);
+  std::string heard;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(store.unanswered(), 1u);
+    EXPECT_FALSE(client.session().readable());
+    store.AnswerBackwards();
+    heard += client.Heard();
+    if (client.session().runnable()) client.GoOn();
+  }
+  EXPECT_EQ(heard.size(), 10 * (8 + sizeof("value") - 1));
+  EXPECT_TRUE(client.session().readable());
+}
+
+TEST(SessionTest, RepliesThatWaitForAnEarlierOneAreBounded) {
+  AsyncHashStore store;
+  Peer client(store, Dialect::kC);
+  client.Ask(Verb::kSet, {"big", std::string(600 << 10, 'x')});
+  client.Ask(Verb::kWait, {"never"});
+  client.Ask(Verb::kGet, {"big"});
+  EXPECT_TRUE(client.session().readable());
+  client.Ask(Verb::kGet, {"big"});
+  EXPECT_FALSE(client.session().readable());
+}
+
 TEST(SessionTest, AMultiGetOfMuchIsSentAsItIsRead) {
   AsyncHashStore store;
   Peer client(store, Dialect::kC);
@@ -305,6 +498,28 @@ TEST(SessionTest, AMultiGetOfMuchIsSentAsItIsRead) {
   }
   EXPECT_EQ(heard, 100 * (8 + (size_t{1} << 20)));
   EXPECT_LE(most, size_t{20} << 20);
+}
+
+TEST(SessionTest, AMultiGetWhoseLaterValuesAreMuchLongerIsReadInSmallerParts) {
+  constexpr size_t kBig = size_t{4} << 20, kBigs = 20;
+  AsyncHashStore store;
+  Peer client(store, Dialect::kC);
+  client.Ask(Verb::kSet, {"small", "1"});
+  client.Ask(Verb::kSet, {"big", std::string(kBig, 'x')});
+  std::vector<std::string> keys(100, "small");
+  keys.insert(keys.end(), kBigs, "big");
+  client.Ask(Verb::kMultiGet, keys);
+  std::string heard;
+  size_t most = 0;
+  for (std::string piece = client.Heard(); !piece.empty(); piece = client.Heard()) {
+    most = std::max(most, piece.size());
+    heard += piece;
+  }
+  EXPECT_EQ(client.status(), absl::OkStatus());
+  EXPECT_EQ(heard.size(), 100 * (8 + 1) + kBigs * (8 + kBig));
+  EXPECT_EQ(heard[8], '1');
+  EXPECT_EQ(heard.back(), 'x');
+  EXPECT_LE(most, size_t{33} << 20);
 }
 
 TEST(SessionTest, AnAddToAWordEndsTheConnection) {

@@ -46,6 +46,9 @@ class DpctlTest : public ::testing::Test, private Clock {
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &page));
   }
 
+  void PassTime(absl::Duration duration) { now_ += duration; }
+  absl::Time now() const { return now_; }
+
   FakeCoordinator coordinator_;
   Interrupts interrupts_;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local_;

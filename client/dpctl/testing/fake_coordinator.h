@@ -10,6 +10,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/status.h"
 #include "base/store/hash_store.h"
 #include "client/dpctl/context.h"
 #include "proto/convert/store_operations.h"
@@ -41,6 +42,8 @@ class FakeCoordinator : public client::JobsConnection,
   std::function<void()> on_idle = [] {};
   std::function<void()> on_read = [] {};
   std::vector<uint64_t> cancelled;
+  std::function<void()> on_cancel = [] {};
+  std::vector<v1::WatchJobRequest> job_watches;
   v1::PlanResponse plan;
   std::vector<v1::PlanRequest> plan_requests;
   std::vector<v1::RequeueRequest> requeued;
@@ -54,12 +57,12 @@ class FakeCoordinator : public client::JobsConnection,
   v1::ListWaitersResponse waiters;
   // What a store answers that cannot: its generation is over.
   absl::Status store_error;
-  // So many calls find nobody, from the next one on.
+  // So many calls find nobody, from the next one on. Calls come from one thread.
   int calls_lost = 0;
 
   absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request,
                                             absl::Duration) override {
-    if (Lost()) return Away();
+    DP_RETURN_IF_ERROR(Reached());
     v1::Job job;
     job.set_id(jobs.empty() ? 1 : jobs.rbegin()->first + 1);
     job.set_state(v1::JOB_STATE_PENDING);
@@ -72,14 +75,14 @@ class FakeCoordinator : public client::JobsConnection,
   absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest& request,
                                             absl::Duration deadline) override {
     longest_deadline = std::max(longest_deadline, deadline);
-    if (Lost()) return Away();
+    DP_RETURN_IF_ERROR(Reached());
     on_get();
     return WithJob<v1::GetJobResponse>(request.job());
   }
   // In pages of two.
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
                                                 absl::Duration) override {
-    if (Lost()) return Away();
+    DP_RETURN_IF_ERROR(Reached());
     v1::ListJobsResponse response;
     for (auto it = jobs.upper_bound(request.after()); it != jobs.end(); ++it) {
       const v1::Job& job = it->second;
@@ -95,19 +98,22 @@ class FakeCoordinator : public client::JobsConnection,
   absl::StatusOr<v1::WatchJobResponse> WatchJob(const v1::WatchJobRequest& request,
                                                 absl::Duration deadline) override {
     longest_deadline = std::max(longest_deadline, deadline);
-    if (Lost()) return Away();
+    DP_RETURN_IF_ERROR(Reached());
+    job_watches.push_back(request);
     if (jobs.contains(request.job())) on_watch(jobs[request.job()]);
     return WithJob<v1::WatchJobResponse>(request.job());
   }
   absl::StatusOr<v1::CancelResponse> Cancel(const v1::CancelRequest& request,
                                             absl::Duration) override {
+    DP_RETURN_IF_ERROR(Reached());
     cancelled.push_back(request.job());
     if (jobs.contains(request.job())) jobs[request.job()].set_state(v1::JOB_STATE_STOPPING);
+    on_cancel();
     return WithJob<v1::CancelResponse>(request.job());
   }
 
   absl::StatusOr<v1::PlanResponse> Plan(const v1::PlanRequest& request, absl::Duration) override {
-    if (Lost()) return Away();
+    DP_RETURN_IF_ERROR(Reached());
     plan_requests.push_back(request);
     return plan;
   }
@@ -131,7 +137,7 @@ class FakeCoordinator : public client::JobsConnection,
   // One answer after the other; where there is none left, waits to be cancelled.
   absl::StatusOr<v1::WatchEventsResponse> WatchEvents(const v1::WatchEventsRequest& request,
                                                       absl::Duration) override {
-    if (Lost()) return Away();
+    DP_RETURN_IF_ERROR(Reached());
     event_watches.push_back(request);
     if (event_pages.empty()) return AwaitCancelAll();
     v1::WatchEventsResponse page = event_pages.front();
@@ -141,7 +147,7 @@ class FakeCoordinator : public client::JobsConnection,
 
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest&,
                                                       absl::Duration) override {
-    if (Lost()) return Away();
+    DP_RETURN_IF_ERROR(Reached());
     return workers;
   }
   absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest& request,
@@ -165,7 +171,7 @@ class FakeCoordinator : public client::JobsConnection,
   absl::StatusOr<v1::WatchWorkersResponse> WatchWorkers(const v1::WatchWorkersRequest& request,
                                                         absl::Duration deadline) override {
     longest_deadline = std::max(longest_deadline, deadline);
-    if (Lost()) return Away();
+    DP_RETURN_IF_ERROR(Reached());
     on_watch_workers(workers);
     v1::WatchWorkersResponse response;
     response.set_version(request.since() + 1);
@@ -175,7 +181,7 @@ class FakeCoordinator : public client::JobsConnection,
 
   absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
                                                 absl::Duration) override {
-    if (Lost()) return Away();
+    DP_RETURN_IF_ERROR(Reached());
     if (request.without_lines()) return outstanding;
     log_reads.push_back(request);
     if (log_pages.empty()) return AwaitCancelAll();
@@ -262,8 +268,14 @@ class FakeCoordinator : public client::JobsConnection,
     return absl::CancelledError("");
   }
 
-  bool Lost() { return calls_lost > 0 && calls_lost-- > 0; }
-  static absl::Status Away() { return absl::UnavailableError("coordinator at fake:1: refused"); }
+  // Why a call does not get here. After CancelAll, no call does until the next Connect.
+  absl::Status Reached() DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (calls_cancelled_) return absl::CancelledError("the client cancelled its calls");
+    if (calls_lost == 0) return absl::OkStatus();
+    --calls_lost;
+    return absl::UnavailableError("coordinator at fake:1: refused");
+  }
 
   template <typename Response>
   static absl::StatusOr<Response> Answer(const absl::StatusOr<std::vector<StoreResult>>& results) {
@@ -275,14 +287,14 @@ class FakeCoordinator : public client::JobsConnection,
 
   template <typename Response, typename How>
   absl::StatusOr<Response> Change(uint64_t id, How how) {
-    if (Lost()) return Away();
+    DP_RETURN_IF_ERROR(Reached());
     if (const auto job = jobs.find(id); job != jobs.end()) how(job->second);
     return WithJob<Response>(id);
   }
 
   template <typename Response, typename How>
   absl::StatusOr<Response> ChangeWorker(const std::string& name, How how) {
-    if (Lost()) return Away();
+    DP_RETURN_IF_ERROR(Reached());
     for (v1::Worker& worker : *workers.mutable_workers()) {
       if (worker.name() != name) continue;
       how(worker);

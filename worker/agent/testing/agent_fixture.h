@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -22,6 +24,13 @@ inline v1::AssignedRank ARank(int rank, bool stop = false) {
   assigned.set_slot(rank);
   assigned.set_stop(stop);
   assigned.mutable_spec()->mutable_grace()->set_nanos(1'000'000);
+  return assigned;
+}
+
+// One whose grace does not run out in a test.
+inline v1::AssignedRank APatientRank(int rank) {
+  v1::AssignedRank assigned = ARank(rank);
+  assigned.mutable_spec()->mutable_grace()->set_seconds(3600);
   return assigned;
 }
 
@@ -50,16 +59,18 @@ class AgentFixture : public testing::Test {
                          .device_limits = device_limits_,
                          .gpus = gpus_,
                          .gpus_read_every = absl::Milliseconds(1),
+                         .incarnations = incarnations_,
+                         .earlier_guards_gone = [this] { return guards_gone_.load(); },
+                         .oom_kills = [this] { return oom_kills_.load(); },
                          .seed = 42};
-    agent_.emplace(std::move(options), coordinator_, coordinator_, runner_, events_,
-                   Clock::System());
+    agent_.emplace(std::move(options), coordinator_, coordinator_, runner_, events_, *clock_);
     running_ = std::jthread([this] { result_ = agent_->Run(); });
   }
 
-  void RunRankZero() {
+  void RunRankZero(const v1::AssignedRank& rank = ARank(0)) {
     Run();
     EXPECT_EQ(coordinator_.NextHeard(), "register a");
-    coordinator_.Assign({ARank(0)});
+    coordinator_.Assign({rank});
     EXPECT_EQ(runner_.NextOrder(), "start 0");
     runner_.Tell(0, ProcessStarted{100});
     EXPECT_EQ(coordinator_.NextHeard(), "rank 0 started");
@@ -90,6 +101,7 @@ class AgentFixture : public testing::Test {
   NotifySocket notify_{manager_.name(), absl::Minutes(1)};
   const LogSpool spool_{directory_.path(), {JobId(1), Generation(1), 0}};
   Events events_;
+  const Clock* clock_ = &Clock::System();
   FakeCoordinator coordinator_;
   FakeRunner runner_{events_};
   FakeMemory gpu_;
@@ -97,6 +109,9 @@ class AgentFixture : public testing::Test {
   FakeGpus readings_;
   GpuReader* gpus_ = nullptr;
   ListenerProbe* probe_ = nullptr;
+  IncarnationRecord* incarnations_ = nullptr;
+  std::atomic<bool> guards_gone_ = false;
+  std::atomic<int64_t> oom_kills_ = 0;  // of the host
   size_t left_overs_max_ = kLeftOversMax;
   SlotDevices::Limits device_limits_{.patience = absl::Hours(1),
                                      .ask_every = absl::Milliseconds(1),

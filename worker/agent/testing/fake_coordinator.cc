@@ -22,6 +22,7 @@ std::string Describe(const v1::ReportRankRequest& report) {
   if (!report.error().empty()) absl::StrAppend(&text, " error: ", report.error());
   if (report.exit().has_code()) absl::StrAppend(&text, " code ", report.exit().code());
   if (report.exit().has_signal()) absl::StrAppend(&text, " signal ", report.exit().signal());
+  if (report.oom()) absl::StrAppend(&text, " out of memory");
   if (report.last_lines_size() > 0) {
     absl::StrAppend(&text, ": ", *report.last_lines().rbegin());
   }
@@ -53,10 +54,17 @@ void FakeCoordinator::Restart() {
   changed_.NotifyAll();
 }
 
-void FakeCoordinator::LoseWorker(bool successor) {
+void FakeCoordinator::SetUpAnew() {
+  MutexLock lock(mu_);
+  ++epoch_;
+  current_ = 0;
+  assignment_.Clear();
+  changed_.NotifyAll();
+}
+
+void FakeCoordinator::LoseWorker() {
   MutexLock lock(mu_);
   current_ = 0;
-  successor_ = successor;
   assignment_.clear_ranks();
   changed_.NotifyAll();
 }
@@ -95,6 +103,16 @@ void FakeCoordinator::RefuseLogs(const absl::Status& status) {
 void FakeCoordinator::LoseLogsBeyond(v1::LogStream stream, size_t size) {
   MutexLock lock(mu_);
   stored_[stream].resize(size);
+}
+
+void FakeCoordinator::AwaitRegistrationsRefused(int refused) {
+  MutexLock lock(mu_);
+  AwaitUntil([&]() DP_REQUIRES(mu_) { return registrations_refused_ >= refused; });
+}
+
+std::vector<uint64_t> FakeCoordinator::replaced() const {
+  MutexLock lock(mu_);
+  return replaced_;
 }
 
 bool FakeCoordinator::leaving() const {
@@ -169,8 +187,12 @@ absl::Status FakeCoordinator::CheckLease(uint64_t incarnation) const {
 
 absl::StatusOr<v1::RegisterResponse> FakeCoordinator::Register(const v1::RegisterRequest& request,
                                                                absl::Duration) {
+  during_();
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckNetwork());
+  replaced_.assign(request.replaces().begin(), request.replaces().end());
+  registrations_refused_ += !registrations_.ok();
+  changed_.NotifyAll();
   DP_RETURN_IF_ERROR(registrations_);
   auto known = std::find(incarnations_.begin(), incarnations_.end(), request.incarnation());
   known = known == incarnations_.end()
@@ -203,6 +225,7 @@ bool FakeCoordinator::AwaitLease(uint64_t number) {
 
 absl::StatusOr<v1::HeartbeatResponse> FakeCoordinator::Heartbeat(
     const v1::HeartbeatRequest& request, absl::Duration) {
+  during_();
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
   leaving_ = request.leaving();
@@ -252,22 +275,38 @@ absl::StatusOr<v1::ReportSlotsResponse> FakeCoordinator::ReportSlots(
 absl::StatusOr<v1::ListWorkersResponse> FakeCoordinator::ListWorkers(const v1::ListWorkersRequest&,
                                                                      absl::Duration) {
   MutexLock lock(mu_);
+  ++listings_;
+  changed_.NotifyAll();
   DP_RETURN_IF_ERROR(CheckNetwork());
   v1::ListWorkersResponse response;
+  if (!drained_.name().empty()) *response.add_workers() = drained_;
   if (!held_name_.empty()) {
     v1::Worker* holder = response.add_workers();
     holder->set_name(held_name_);
     holder->set_state(v1::WORKER_STATE_READY);
-    ++listings_;
     // Between two beats its silence grows.
     holder->mutable_silent_for()->set_nanos(holder_beats_ ? 1 + listings_ % 2 : listings_);
-    changed_.NotifyAll();
     return response;
   }
   v1::Worker* worker = response.add_workers();
   worker->set_id(kWorkerId);
-  worker->set_state(successor_ ? v1::WORKER_STATE_READY : v1::WORKER_STATE_LOST);
+  worker->set_state(v1::WORKER_STATE_READY);
   return response;
+}
+
+void FakeCoordinator::DrainWorker(const std::string& name, const std::string& reason) {
+  MutexLock lock(mu_);
+  drained_.set_name(name);
+  drained_.set_drained(true);
+  drained_.set_reason(reason);
+}
+
+absl::StatusOr<v1::UndrainResponse> FakeCoordinator::Undrain(const v1::UndrainRequest& request,
+                                                             absl::Duration) {
+  MutexLock lock(mu_);
+  DP_RETURN_IF_ERROR(CheckNetwork());
+  Hear(absl::StrCat("undrain ", request.worker()));
+  return v1::UndrainResponse();
 }
 
 absl::StatusOr<v1::AppendLogsResponse> FakeCoordinator::AppendLogs(

@@ -26,17 +26,25 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   void SetReachable(bool reachable) DP_EXCLUDES(mu_);
   // It was restarted: same knowledge, new epoch.
   void Restart() DP_EXCLUDES(mu_);
+  // It was set up anew, with a directory that knows nothing.
+  void SetUpAnew() DP_EXCLUDES(mu_);
+  // Done while a registration or heartbeat is under way. Before the first of them.
+  void During(std::function<void()> done) { during_ = std::move(done); }
   // With the answer to each heartbeat from now on.
   void OfferLease(absl::Duration lease, uint64_t number) DP_EXCLUDES(mu_);
   // Waits for a heartbeat that names this lease; false when patience ends.
   bool AwaitLease(uint64_t number) DP_EXCLUDES(mu_);
-  // Ends the current incarnation's lease; `successor`: another daemon holds the name now.
-  void LoseWorker(bool successor) DP_EXCLUDES(mu_);
+  // Ends the current incarnation's lease.
+  void LoseWorker() DP_EXCLUDES(mu_);
   // Another daemon has the name: registrations are refused. With each listing it has beaten once
   // more, or has been silent for longer.
   void HoldName(const std::string& name, bool beats) DP_EXCLUDES(mu_);
-  // Registrations fail with this from now on.
+  // Registrations fail with this from now on, unless it is OK.
   void RefuseRegistrations(const absl::Status& status) DP_EXCLUDES(mu_);
+  // Waits until so many were refused.
+  void AwaitRegistrationsRefused(int refused) DP_EXCLUDES(mu_);
+  // The incarnations that the latest registration, refused or not, named as dead.
+  std::vector<uint64_t> replaced() const DP_EXCLUDES(mu_);
   // Every rank of the assignment is of job 1, generation 1.
   void Assign(const std::vector<v1::AssignedRank>& ranks) DP_EXCLUDES(mu_);
   // Logs are refused with this until it is OK again.
@@ -49,7 +57,9 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   bool leaving() const DP_EXCLUDES(mu_);
   // Waits until a call tells of this use of the worker's first GPU; false when patience ends.
   bool AwaitGpuUse(int percent) DP_EXCLUDES(mu_);
-  // Waits until the workers were listed so often while the name was held.
+  // Somebody has drained this worker.
+  void DrainWorker(const std::string& name, const std::string& reason) DP_EXCLUDES(mu_);
+  // Waits until the workers were listed so often, or could not be.
   void AwaitListings(int listings) DP_EXCLUDES(mu_);
   // Whether the rank was reported as ended by its daemon.
   bool stopped(int rank) const DP_EXCLUDES(mu_);
@@ -84,11 +94,11 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
                                                       absl::Duration deadline_in) override;
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
                                                       absl::Duration deadline_in) override;
+  // Heard as "undrain NAME".
+  absl::StatusOr<v1::UndrainResponse> Undrain(const v1::UndrainRequest& request,
+                                              absl::Duration deadline_in) override;
   // For dpctl; no daemon asks.
   absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest&, absl::Duration) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<v1::UndrainResponse> Undrain(const v1::UndrainRequest&, absl::Duration) override {
     return absl::UnimplementedError("");
   }
   absl::StatusOr<v1::WatchWorkersResponse> WatchWorkers(const v1::WatchWorkersRequest&,
@@ -108,17 +118,20 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
 
   BoundedQueue<std::string> heard_{1000};
   std::vector<std::string> unread_;  // the test's thread only
+  std::function<void()> during_ = [] {};
 
   mutable Mutex mu_;
   CondVar changed_;
   bool reachable_ DP_GUARDED_BY(mu_) = true;
   bool cancelled_ DP_GUARDED_BY(mu_) = false;
-  bool successor_ DP_GUARDED_BY(mu_) = false;
   uint64_t epoch_ DP_GUARDED_BY(mu_) = 1;
   absl::Status registrations_ DP_GUARDED_BY(mu_);
+  int registrations_refused_ DP_GUARDED_BY(mu_) = 0;
+  std::vector<uint64_t> replaced_ DP_GUARDED_BY(mu_);
   std::string held_name_ DP_GUARDED_BY(mu_);
   bool holder_beats_ DP_GUARDED_BY(mu_) = false;
   int listings_ DP_GUARDED_BY(mu_) = 0;
+  v1::Worker drained_ DP_GUARDED_BY(mu_);
   absl::Status logs_ DP_GUARDED_BY(mu_);
   // Incarnations are named a, b, c ... in the order they registered in.
   std::vector<uint64_t> incarnations_ DP_GUARDED_BY(mu_);

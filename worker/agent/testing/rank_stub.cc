@@ -11,16 +11,24 @@
 //   rank_stub take MIB         takes so much memory, and ends with 0 when it has it
 //   rank_stub write BYTES      writes so many to standard output, without a newline
 //   rank_stub env NAME...      prints the values
+//   rank_stub inherited        prints its open descriptors, its soft limit of them, and the signals
+//                              that it blocks and ignores
+//   rank_stub escape DIRECTORY FIFO
+//                              moves to the cgroup, then is like wait, but ignores SIGTERM
 //   rank_stub                  takes mode and argument from STUB_MODE and STUB_ARGUMENT
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -75,6 +83,36 @@ int PrintVariables(char** names) {
   return 0;
 }
 
+int PrintInherited() {
+  std::set<int> descriptors;
+  DIR* entries = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(entries)) {
+    const int fd = std::atoi(entry->d_name);
+    if (entry->d_name[0] != '.' && fd != dirfd(entries)) descriptors.insert(fd);
+  }
+  closedir(entries);
+  std::printf("descriptors");
+  for (const int fd : descriptors) std::printf(" %d", fd);
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  std::printf("\nlimit %llu\n", static_cast<unsigned long long>(limit.rlim_cur));  // NOLINT: printf
+  std::ifstream status("/proc/self/status");
+  for (std::string name, value; status >> name;) {
+    if (name != "SigBlk:" && name != "SigIgn:") continue;
+    status >> value;
+    // Without the C library's own signals, 32 and 33: posix_spawn leaves them ignored.
+    std::printf("%s %lx\n", name.c_str(), std::stoul(value, nullptr, 16) & 0x7fffffff);
+  }
+  return 0;
+}
+
+int Escape(const char* cgroup, const char* fifo) {
+  signal(SIGTERM, SIG_IGN);
+  std::ofstream(std::string(cgroup) + "/cgroup.procs") << 0 << std::flush;
+  SayReady(OpenFifo(fifo));
+  WaitForEver();
+}
+
 int Play(std::string_view mode, const char* argument) {
   if (mode == "exit") return std::atoi(argument);
   if (mode == "signal") return raise(std::atoi(argument));
@@ -91,7 +129,9 @@ int Play(std::string_view mode, const char* argument) {
 
 int main(int argc, char** argv) {
   if (argc == 1) return Play(std::getenv("STUB_MODE"), std::getenv("STUB_ARGUMENT"));
+  if (argc == 2 && std::string_view(argv[1]) == "inherited") return PrintInherited();
   if (argc == 2) return 2;
+  if (argc == 4 && std::string_view(argv[1]) == "escape") return Escape(argv[2], argv[3]);
   if (std::string_view(argv[1]) == "env") return PrintVariables(argv + 2);
   return Play(argv[1], argv[2]);
 }

@@ -1,5 +1,10 @@
+#include <dlfcn.h>
+
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/nccl_api.h"
@@ -9,13 +14,39 @@
 namespace dp::engine {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
-TEST(NcclLibraryTest, NcclIsLoadedOrSaysWhyNot) {
-  auto api = LoadNccl();
-  if (api.ok()) return;
-  EXPECT_THAT(std::string(api.status().message()),
-              ::testing::AnyOf(HasSubstr("built without NCCL"), HasSubstr("cannot load lib")));
+// The first library that the loader does not find here; empty where all are here.
+std::string MissingLibrary() {
+  for (const absl::string_view library : absl::StrSplit(DP_NCCL_LIBRARIES, ' ')) {
+    if (dlopen(std::string(library).c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+      return std::string(library);
+    }
+  }
+  return "";
+}
+
+TEST(NcclLibraryTest, ABuildWithoutNcclSaysSo) {
+  if (!absl::string_view(DP_NCCL_LIBRARIES).empty()) GTEST_SKIP() << "built with NCCL";
+  EXPECT_EQ(LoadNccl().status(), absl::UnimplementedError("built without NCCL"));
+}
+
+TEST(NcclLibraryTest, AHostWithAllLibrariesLoadsThem) {
+  if (absl::string_view(DP_NCCL_LIBRARIES).empty()) GTEST_SKIP() << "built without NCCL";
+  if (!MissingLibrary().empty()) GTEST_SKIP() << "no NCCL here: " << MissingLibrary();
+  EXPECT_TRUE(LoadNccl().ok()) << LoadNccl().status();
+}
+
+TEST(NcclLibraryTest, AMissingLibraryIsNamedWithTheRemedy) {
+  if (absl::string_view(DP_NCCL_LIBRARIES).empty()) GTEST_SKIP() << "built without NCCL";
+  if (MissingLibrary().empty()) GTEST_SKIP() << "this host has NCCL and CUDA's runtime";
+  const absl::Status status = LoadNccl().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(StartsWith(absl::StrCat("cannot load ", MissingLibrary(), ": ")),
+                    EndsWith("; install it or set LD_LIBRARY_PATH")));
 }
 
 TEST(NcclLibraryTest, ItTellsItsVersion) {

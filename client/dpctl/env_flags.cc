@@ -1,0 +1,94 @@
+#include "client/dpctl/env_flags.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/status.h"
+
+namespace dp::ctl {
+namespace {
+
+// What activating a virtual environment or a conda environment sets, and where imports look. Where
+// GPUs are and who the user is are the worker's own.
+constexpr const char* kPassedOn[] = {"PATH",       "VIRTUAL_ENV",     "CONDA_PREFIX",
+                                     "PYTHONPATH", "LD_LIBRARY_PATH", "CONDA_DEFAULT_ENV"};
+// Job specs are stored in the coordinator's journal and shown by describe.
+constexpr const char* kSecrets[] = {"TOKEN", "KEY", "SECRET", "PASSWORD"};
+// The value that CLI11 gives a flag without one.
+constexpr char kNoMore[] = "true";
+
+bool MayBeSecret(const std::string& name) {
+  const std::string upper = absl::AsciiStrToUpper(name);
+  return std::any_of(std::begin(kSecrets), std::end(kSecrets),
+                     [&upper](const char* word) { return absl::StrContains(upper, word); });
+}
+
+std::pair<std::string, std::string> Halves(const std::string& variable) {
+  return absl::StrSplit(variable, absl::MaxSplits('=', 1));
+}
+
+// The value of `name` in an environment; none where it is not set.
+const std::string* Find(const std::string& name, const std::vector<std::string>& here) {
+  const auto found = std::find_if(here.begin(), here.end(), [&name](const std::string& variable) {
+    return absl::StartsWith(variable, name + "=");
+  });
+  return found == here.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+void EnvFlags::DefineFlags(CLI::App& app) {
+  app.add_option("--env", variables_,
+                 "Adds a variable; NAME alone takes its value from here; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->type_name("NAME[=VALUE]");
+  app.add_flag("--env-from-here", from_here_,
+               "Passes on PATH, VIRTUAL_ENV, CONDA_PREFIX and the like; "
+               "--env-from-here=NAME,PREFIX* more of them");
+}
+
+absl::Status EnvFlags::Fill(const std::vector<std::string>& here,
+                            google::protobuf::Map<std::string, std::string>& env) const {
+  if (!from_here_.empty()) {
+    std::vector<std::string> more;
+    if (from_here_ != kNoMore) more = absl::StrSplit(from_here_, ',');
+    for (const std::string& variable : here) {
+      auto [name, value] = Halves(variable);
+      if (IsPassedOn(name, more)) env[name] = std::move(value);
+    }
+  }
+  for (const std::string& variable : variables_) {
+    auto [name, value] = Halves(variable);
+    if (name.empty())
+      return absl::InvalidArgumentError(
+          absl::StrCat("--env is \"", variable, "\"; expected NAME=VALUE or NAME"));
+    if (!absl::StrContains(variable, '=')) {
+      const std::string* found = Find(name, here);
+      if (found == nullptr)
+        return absl::InvalidArgumentError(
+            absl::StrCat("--env ", name, ": it is not set here; give --env ", name, "=VALUE"));
+      value = Halves(*found).second;
+    }
+    env[name] = std::move(value);
+  }
+  return absl::OkStatus();
+}
+
+bool IsPassedOn(const std::string& name, const std::vector<std::string>& more) {
+  const auto matches = [&name](absl::string_view pattern) {
+    const bool prefix = absl::ConsumeSuffix(&pattern, "*");
+    return prefix ? absl::StartsWith(name, pattern) && !MayBeSecret(name) : name == pattern;
+  };
+  return std::any_of(std::begin(kPassedOn), std::end(kPassedOn), matches) ||
+         std::any_of(more.begin(), more.end(), matches);
+}
+
+}  // namespace dp::ctl

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "google/protobuf/map.h"
+
+namespace dp::ctl {
+
+// What a user adds to the environment of the ranks: --env NAME=VALUE, --env NAME and
+// --env-from-here. Part of a command.
+class EnvFlags {
+ public:
+  void DefineFlags(CLI::App& app);
+
+  // Adds the variables. `here` is the environment of dpctl, NAME=VALUE each; what --env says wins
+  // over it. Errors: InvalidArgument names the flag.
+  absl::Status Fill(const std::vector<std::string>& here,
+                    google::protobuf::Map<std::string, std::string>& env) const;
+
+ private:
+  std::vector<std::string> variables_;
+  std::string from_here_;  // names and PREFIX*; empty: the flag was not given
+};
+
+// Whether --env-from-here passes a variable on: one that says where programs and libraries are, or
+// one that `more` lists, as "HF_HOME,WANDB_*". A name that may hold a secret is passed on only
+// where `more` spells it out. Pure.
+bool IsPassedOn(const std::string& name, const std::vector<std::string>& more);
+
+}  // namespace dp::ctl

@@ -1,0 +1,39 @@
+#include "client/dpctl/line_files.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+
+namespace dp::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A process may have 1,024 descriptors by default.
+constexpr size_t kOpenMax = 256;
+
+std::string PathOf(const std::string& dir, const LogLine& line) {
+  const bool err = line.stream == v1::LOG_STREAM_STDERR;
+  return absl::StrCat(dir, "/attempt_", line.generation - 1, "/", line.rank,
+                      err ? "/stderr.log" : "/stdout.log");
+}
+
+}  // namespace
+
+absl::Status LineFiles::Add(const LogLine& line) {
+  const Key key{line.generation, line.rank, line.stream};
+  const std::string path = PathOf(dir_, line);
+  auto file = open_.find(key);
+  if (file == open_.end()) {
+    if (open_.size() >= kOpenMax) open_.clear();
+    std::error_code error;
+    fs::create_directories(fs::path(path).parent_path(), error);
+    file = open_.emplace(key, std::ofstream(path, std::ios::app)).first;
+  }
+  file->second << line.text << std::endl;
+  if (file->second.good()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("log file ", path, " cannot be written; give another --log-dir"));
+}
+
+}  // namespace dp::ctl

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <fstream>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "absl/status/status.h"
+#include "client/dpctl/log_lines.h"
+
+namespace dp::ctl {
+
+// Files of the lines of ranks, laid out as torchrun's: DIR/attempt_0/RANK/stdout.log, where the
+// attempt is that of the generation and RANK the rank among all. Not thread-safe.
+class LineFiles {
+ public:
+  explicit LineFiles(std::string dir) : dir_(std::move(dir)) {}
+
+  // Adds the line to the file of its rank and stream.
+  // Errors: Internal names the file that cannot be written.
+  absl::Status Add(const LogLine& line);
+
+  const std::string& dir() const { return dir_; }
+
+ private:
+  using Key = std::tuple<uint64_t, int, v1::LogStream>;
+
+  std::string dir_;
+  std::map<Key, std::ofstream> open_;
+};
+
+}  // namespace dp::ctl

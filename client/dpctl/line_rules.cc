@@ -1,0 +1,92 @@
+#include "client/dpctl/line_rules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "base/status.h"
+#include "client/dpctl/flag_types.h"
+#include "proto/convert/elastic.h"
+
+namespace dp::ctl {
+namespace {
+
+constexpr int kOut = 1;
+constexpr int kErr = 2;
+
+bool ParseMask(absl::string_view text, int* mask) {
+  return absl::SimpleAtoi(text, mask) && *mask >= 0 && *mask <= (kOut | kErr);
+}
+
+int RanksPerNode(const v1::JobSpec& spec) {
+  int each = 0;
+  const bool known = absl::SimpleAtoi(RanksPerNodeField(spec), &each) && each > 0;
+  return known ? each : std::max(spec.ranks(), 1);
+}
+
+}  // namespace
+
+absl::StatusOr<RankStreams> RankStreams::Parse(const std::string& flag, absl::string_view text) {
+  RankStreams streams;
+  if (text.empty() || ParseMask(text, &streams.of_all_)) return streams;
+  streams.of_all_ = 0;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> halves =
+        absl::StrSplit(part, absl::MaxSplits(':', 1));
+    int rank = 0, mask = 0;
+    if (!absl::SimpleAtoi(halves.first, &rank) || rank < 0 || !ParseMask(halves.second, &mask))
+      return absl::InvalidArgumentError(absl::StrCat(
+          flag, " is \"", text, "\"; expected 0 to 3 for all ranks, or for some, as 0:1,1:3"));
+    streams.of_rank_[rank] = mask;
+  }
+  return streams;
+}
+
+bool RankStreams::Has(int local_rank, v1::LogStream stream) const {
+  const auto own = of_rank_.find(local_rank);
+  const int mask = own == of_rank_.end() ? of_all_ : own->second;
+  return (mask & (stream == v1::LOG_STREAM_STDERR ? kErr : kOut)) != 0;
+}
+
+bool LineRules::Shows(const LogLine& line) const {
+  const int rank = LocalRank(line);
+  if (!ranks_shown.empty() && !ranks_shown.contains(rank)) return false;
+  return !redirects.Has(rank, line.stream) || tee.Has(rank, line.stream);
+}
+
+bool LineRules::Files(const LogLine& line) const {
+  const int rank = LocalRank(line);
+  return redirects.Has(rank, line.stream) || tee.Has(rank, line.stream);
+}
+
+std::string LineRules::Prefix(const LogLine& line, const std::string& host) const {
+  return absl::StrReplaceAll(prefix, {{"${role_name}", role},
+                                      {"${local_rank}", absl::StrCat(LocalRank(line))},
+                                      {"${rank}", absl::StrCat(line.rank)},
+                                      {"${hostname}", host}});
+}
+
+absl::StatusOr<LineRules> LineRulesOf(const TorchrunFlags& flags, const v1::JobSpec& spec) {
+  LineRules rules;
+  DP_ASSIGN_OR_RETURN(rules.redirects, RankStreams::Parse("--redirects", flags.Value("redirects")));
+  DP_ASSIGN_OR_RETURN(rules.tee, RankStreams::Parse("--tee", flags.Value("tee")));
+  const std::string shown = flags.Value("local-ranks-filter");
+  if (!shown.empty()) {
+    const absl::StatusOr<std::vector<int>> ranks = ParseRanks(shown);
+    if (!ranks.ok())
+      return absl::InvalidArgumentError(
+          absl::StrCat("--local-ranks-filter is \"", shown, "\"; expected local ranks, as 0,1"));
+    rules.ranks_shown = {ranks->begin(), ranks->end()};
+  }
+  rules.prefix = flags.Value("log-line-prefix-template");
+  rules.log_dir = flags.Value("log-dir");
+  if (const auto role = spec.env().find("ROLE_NAME"); role != spec.env().end())
+    rules.role = role->second;
+  rules.ranks_per_node = RanksPerNode(spec);
+  return rules;
+}
+
+}  // namespace dp::ctl

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+
+namespace dp::ctl {
+
+// The flags of torchrun (PyTorch 2.15), in its spellings with '-' and '_', as one table. A flag
+// that is not given takes its value from torchrun's variable, PET_NNODES for --nnodes. A flag that
+// dp has no use for is accepted, and says why. Part of a command.
+class TorchrunFlags {
+ public:
+  void DefineFlags(CLI::App& app);
+
+  // The value of a flag by its name without dashes, as "rdzv-id"; empty where there is none.
+  std::string Value(const std::string& name) const;
+  // Whether a switch is on, as "no-python".
+  bool On(const std::string& name) const;
+
+  // The first flag on the command line, with its dashes; empty where none is.
+  std::string given() const;
+
+  // For each reason why given flags are not needed, those flags and the reason. `lines_shown`: the
+  // command shows the lines of ranks.
+  std::vector<std::string> Unneeded(bool lines_shown) const;
+
+ private:
+  const CLI::App* app_ = nullptr;
+  std::map<std::string, std::string> values_;  // by name, of the command line
+};
+
+}  // namespace dp::ctl

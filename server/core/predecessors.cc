@@ -1,0 +1,42 @@
+#include "server/core/predecessors.h"
+
+#include "server/core/coordinator.h"
+#include "server/core/liveness.h"
+#include "server/core/worker_table.h"
+
+namespace dp::core {
+namespace {
+
+constexpr char kReplaced[] = "its daemon died and was started again";
+constexpr char kSilent[] = "it was silent, and another daemon has come under its name";
+
+// Null where nobody holds the name with another life.
+const Worker* HolderOf(const RegisterWorker& registered, const WorkerTable& workers) {
+  if (registered.name.empty()) return nullptr;  // gets a name that is free
+  const auto id = workers.IdOf(registered.name);
+  if (!id.ok()) return nullptr;
+  const Worker* holder = workers.Find(*id);
+  const bool another = holder->ready() && holder->incarnation != registered.incarnation;
+  return another ? holder : nullptr;
+}
+
+}  // namespace
+
+std::vector<LoseWorker> PredecessorsOf(const RegisterWorker& registered,
+                                       const Coordinator& coordinator, const Liveness& liveness,
+                                       absl::Time now) {
+  const WorkerTable& workers = coordinator.state().workers;
+  std::vector<LoseWorker> lost;
+  for (const Incarnation earlier : registered.replaces) {
+    const Worker* worker = workers.FindLife(earlier);
+    if (worker == nullptr || earlier == registered.incarnation) continue;
+    lost.push_back({worker->id, earlier, kReplaced});
+  }
+  const Worker* holder = HolderOf(registered, workers);
+  if (holder != nullptr && liveness.lapsed(holder->id, now)) {
+    lost.push_back({holder->id, holder->incarnation, kSilent});
+  }
+  return lost;
+}
+
+}  // namespace dp::core

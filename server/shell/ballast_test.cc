@@ -1,0 +1,62 @@
+#include "server/shell/ballast.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "gtest/gtest.h"
+#include "server/shell/scratch_dir.h"
+
+namespace dp::server {
+namespace {
+
+constexpr uint64_t kBallastBytes = 1 << 20;
+
+class BallastTest : public ::testing::Test {
+ protected:
+  Ballast Open() {
+    return Ballast(file_, kBallastBytes, [this] { return available_; });
+  }
+  uint64_t Blocks() const {
+    struct stat info {};
+    return stat(file_.c_str(), &info) == 0 ? uint64_t{512} * info.st_blocks : 0;
+  }
+
+  const ScratchDir scratch_;
+  const std::filesystem::path file_ = scratch_.path() / "ballast";
+  uint64_t available_ = 100 * kBallastBytes;
+};
+
+TEST_F(BallastTest, TakesItsRoomOnTheDisk) {
+  Open().Restore();
+  EXPECT_GE(Blocks(), kBallastBytes);
+}
+
+TEST_F(BallastTest, IsGivenUpWhereTheDiskIsFullAndOnlyThere) {
+  Open().Restore();
+  Open().ReleaseWhenFull();
+  EXPECT_GE(Blocks(), kBallastBytes);
+  available_ = 2 * kBallastBytes - 1;
+  Open().ReleaseWhenFull();
+  EXPECT_FALSE(std::filesystem::exists(file_));
+}
+
+TEST_F(BallastTest, ComesBackOnceThereIsRoomForMore) {
+  Ballast ballast = Open();
+  available_ = 4 * kBallastBytes - 1;
+  ballast.Restore();
+  EXPECT_FALSE(std::filesystem::exists(file_));
+  available_ = 4 * kBallastBytes;
+  ballast.Restore();
+  EXPECT_GE(Blocks(), kBallastBytes);
+}
+
+TEST_F(BallastTest, OneThatACrashHasLeftHalfMadeIsMadeWhole) {
+  std::ofstream(file_) << "half";
+  Open().Restore();
+  EXPECT_GE(Blocks(), kBallastBytes);
+}
+
+}  // namespace
+}  // namespace dp::server

@@ -1,0 +1,173 @@
+#include "tests/bench/scale_fleet.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/convert/time.h"
+#include "tests/bench/scale_call.h"
+
+namespace dp::bench {
+namespace {
+
+// As client/grpc_connection.cc has them.
+constexpr int kReconnectMsMin = 100;
+constexpr int kReconnectMsMax = 1000;
+// As worker/agent/lease.cc.
+constexpr absl::Duration kLeaseDeadline = absl::Seconds(5);
+constexpr int kBeatsPerLease = 4;
+
+constexpr absl::Duration kAssignmentWatch = absl::Seconds(55);
+constexpr absl::Duration kPause = absl::Milliseconds(200);
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMsMin);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMsMax);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMsMax);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+Host::Host(Fleet& fleet, int number)
+    : fleet_(fleet),
+      number_(number),
+      incarnation_(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())) + number),
+      backoff_(BackoffOptions{.max = absl::Seconds(1)}, number) {
+  const auto channel = Connect(fleet.address());
+  workers_ = v1::Workers::NewStub(channel);
+  worlds_ = v1::Worlds::NewStub(channel);
+}
+
+void Host::Register() {
+  v1::RegisterRequest request;
+  request.set_name(absl::StrCat("node", number_));
+  request.set_host(request.name());
+  request.set_address(absl::StrCat("10.0.", number_ / 250, ".", 1 + number_ % 250));
+  request.set_incarnation(incarnation_);
+  request.set_slots(fleet_.slots());
+  Call<v1::RegisterResponse>(
+      request, kLeaseDeadline, [this](auto... call) { workers_->async()->Register(call...); },
+      [this](const grpc::Status& status, const v1::RegisterResponse& response) {
+        if (status.ok()) return TakeRegistration(response);
+        fleet_.timer().After(backoff_.Next(), [this] { Register(); });
+      });
+}
+
+void Host::TakeRegistration(const v1::RegisterResponse& response) {
+  backoff_.Reset();
+  worker_id_ = response.worker_id();
+  epoch_ = response.header().epoch();
+  lease_number_ = 0;
+  between_beats_ = FromProto(response.lease()) / kBeatsPerLease;
+  fleet_.NoteRegistered(epoch_);
+  // The first ones are spread, as those of daemons are that were started one after another.
+  BeatAt(absl::Now() + between_beats_ * (number_ % 97) / 97);
+}
+
+void Host::BeatAt(absl::Time when) {
+  fleet_.timer().At(when, [this, when] { Beat(when); });
+}
+
+void Host::Beat(absl::Time due) {
+  v1::HeartbeatRequest request;
+  request.set_worker_id(worker_id_);
+  request.set_incarnation(incarnation_);
+  request.set_lease_number(lease_number_);
+  Call<v1::HeartbeatResponse>(
+      request, between_beats_, [this](auto... call) { workers_->async()->Heartbeat(call...); },
+      [this, due](const grpc::Status& status, const v1::HeartbeatResponse& response) {
+        TakeBeat(due, status, response);
+      });
+}
+
+void Host::TakeBeat(absl::Time due, const grpc::Status& status,
+                    const v1::HeartbeatResponse& response) {
+  const absl::Time now = absl::Now();
+  fleet_.NoteBeat(now - due);
+  const bool lost = status.error_code() == grpc::StatusCode::FAILED_PRECONDITION ||
+                    status.error_code() == grpc::StatusCode::NOT_FOUND;
+  if (lost) return fleet_.NoteRefused();
+  if (!status.ok()) return BeatAt(now + std::min(backoff_.Next(), between_beats_));
+  backoff_.Reset();
+  if (response.header().epoch() != epoch_) return Register();
+  if (response.lease_number() > lease_number_) {
+    lease_number_ = response.lease_number();
+    between_beats_ = FromProto(response.lease()) / kBeatsPerLease;
+  }
+  BeatAt(now + between_beats_);
+}
+
+void Host::WatchFor(int ranks) {
+  v1::WatchAssignmentRequest request;
+  request.set_worker_id(worker_id_);
+  request.set_incarnation(incarnation_);
+  request.set_since(assignment_.version());
+  *request.mutable_timeout() = ToProto(kAssignmentWatch);
+  Call<v1::WatchAssignmentResponse>(
+      request, kAssignmentWatch * 2,
+      [this](auto... call) { workers_->async()->WatchAssignment(call...); },
+      [this, ranks](const grpc::Status& status, const v1::WatchAssignmentResponse& response) {
+        if (!status.ok()) return fleet_.timer().After(kPause, [this, ranks] { WatchFor(ranks); });
+        assignment_ = response.assignment();
+        if (assignment_.ranks_size() == ranks && !std::exchange(assigned_, true)) {
+          fleet_.NoteAssigned();
+        }
+        WatchFor(ranks);
+      });
+}
+
+Fleet::Fleet(std::string address, int hosts, int slots)
+    : address_(std::move(address)), slots_(slots) {
+  for (int number = 0; number < hosts; ++number) {
+    hosts_.push_back(std::make_unique<Host>(*this, number));
+  }
+}
+
+void Fleet::Register() {
+  for (const auto& host : hosts_) host->Register();
+  AwaitRegistered(1);
+}
+
+void Fleet::AwaitRegistered(uint64_t epoch) {
+  MutexLock lock(mu_);
+  while (epoch_ < epoch || registered_ < hosts_.size()) changed_.Wait(mu_);
+}
+
+void Fleet::AwaitAssigned(int ranks_each) {
+  for (const auto& host : hosts_) host->WatchFor(ranks_each);
+  MutexLock lock(mu_);
+  while (assigned_ < hosts_.size()) changed_.Wait(mu_);
+}
+
+std::vector<absl::Duration> Fleet::TakeBeats() {
+  MutexLock lock(mu_);
+  std::vector<absl::Duration> beats = std::exchange(beats_, {});
+  std::sort(beats.begin(), beats.end());
+  return beats;
+}
+
+void Fleet::NoteBeat(absl::Duration took) {
+  MutexLock lock(mu_);
+  beats_.push_back(took);
+}
+
+void Fleet::NoteRegistered(uint64_t epoch) {
+  MutexLock lock(mu_);
+  if (epoch > epoch_) registered_ = 0;
+  epoch_ = std::max(epoch_, epoch);
+  ++registered_;
+  changed_.NotifyAll();
+}
+
+void Fleet::NoteAssigned() {
+  MutexLock lock(mu_);
+  ++assigned_;
+  changed_.NotifyAll();
+}
+
+}  // namespace dp::bench

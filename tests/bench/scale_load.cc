@@ -1,0 +1,155 @@
+// Simulates many daemons, ranks and clients of one coordinator, from one process; tests/bench/scale
+// starts the coordinator and makes rows of what this prints.
+//
+//   scale_load ADDRESS join HOSTS SLOTS      a rank for every slot joins one world
+//   scale_load ADDRESS idle HOSTS SECONDS    hosts that only beat
+//   scale_load ADDRESS restart HOSTS         hosts that meet a coordinator that was restarted
+//   scale_load ADDRESS queue JOBS            submits jobs for which there is no slot, then lists
+//   them scale_load ADDRESS follow FOLLOWERS LINES   follows a log while a rank writes it
+//   scale_load ADDRESS tcpstore CONNECTIONS  opens them to the store of one job; needs
+//   --tcpstore-listen
+//
+// It prints `at STAGE` where somebody may look at the coordinator, then waits for a line of input;
+// at the end one JSON object. The process then ends without closing its connections one by one.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "base/check.h"
+#include "base/descriptor_limit.h"
+#include "server/shell/cluster_client.h"
+#include "tests/bench/scale_clients.h"
+#include "tests/bench/scale_fleet.h"
+#include "tests/bench/scale_join.h"
+
+namespace dp::bench {
+namespace {
+
+double Ms(absl::Duration duration) { return absl::ToDoubleMilliseconds(duration); }
+
+double PercentileMs(const std::vector<absl::Duration>& ascending, int percent) {
+  if (ascending.empty()) return 0;
+  return Ms(ascending[std::min(ascending.size() - 1, ascending.size() * percent / 100)]);
+}
+
+void AddBeats(const std::string& prefix, const std::vector<absl::Duration>& beats,
+              Figures* figures) {
+  figures->emplace_back(prefix + "beats", beats.size());
+  figures->emplace_back(prefix + "beat_p50_ms", PercentileMs(beats, 50));
+  figures->emplace_back(prefix + "beat_p99_ms", PercentileMs(beats, 99));
+  figures->emplace_back(prefix + "beat_max_ms", PercentileMs(beats, 100));
+}
+
+int LostWorkers(const std::string& address) {
+  server::ClusterClient client(address);
+  const auto listed =
+      client.Call(client.workers(), &v1::Workers::Stub::List, v1::ListWorkersRequest());
+  DP_CHECK(listed.ok());
+  return std::count_if(listed->workers().begin(), listed->workers().end(),
+                       [](const auto& worker) { return worker.state() == v1::WORKER_STATE_LOST; });
+}
+
+Figures JoinFigures(const std::string& address, int hosts, int slots) {
+  Fleet fleet(address, hosts, slots);
+  Stage("start");
+  fleet.Register();
+  server::ClusterClient client(address);
+  const int ranks = hosts * slots;
+  const auto job = client.Submit(server::ClusterClient::AJob("bench", ranks), "bench");
+  DP_CHECK(job.ok());
+  fleet.AwaitAssigned(slots);
+  Assembly assembly(fleet);
+  assembly.ReportStarted();
+  Stage("assigned");
+  (void)fleet.TakeBeats();
+  const absl::Duration took = assembly.Join();
+  Figures figures = {{"seconds", absl::ToDoubleSeconds(took)},
+                     {"bytes", static_cast<double>(assembly.answer_bytes())},
+                     {"refused", assembly.refused()}};
+  Stage("sealed");
+  AddBeats("", fleet.TakeBeats(), &figures);
+  figures.emplace_back("lost", LostWorkers(address));
+  return figures;
+}
+
+Figures IdleFigures(const std::string& address, int hosts, int seconds) {
+  Fleet fleet(address, hosts, 8);
+  Stage("start");
+  fleet.Register();
+  fleet.AwaitAssigned(0);
+  Stage("idle");
+  (void)fleet.TakeBeats();
+  absl::SleepFor(absl::Seconds(seconds));
+  Figures figures;
+  AddBeats("", fleet.TakeBeats(), &figures);
+  Stage("measured");
+  figures.emplace_back("lost", LostWorkers(address));
+  return figures;
+}
+
+// Whoever reads `at up` kills the coordinator and starts it at the same address; the time counts
+// from the kill.
+Figures RestartFigures(const std::string& address, int hosts) {
+  Fleet fleet(address, hosts, 8);
+  fleet.Register();
+  const absl::Time began = absl::Now();
+  Stage("up");
+  fleet.AwaitRegistered(2);
+  Figures figures = {{"seconds", absl::ToDoubleSeconds(absl::Now() - began)}};
+  figures.emplace_back("lost", LostWorkers(address) + fleet.refused_beats());
+  return figures;
+}
+
+int Number(const std::vector<std::string>& words, size_t at) {
+  int value = 0;
+  return at < words.size() && absl::SimpleAtoi(words[at], &value) && value > 0 ? value : 0;
+}
+
+int Main(const std::vector<std::string>& words) {
+  const std::string verb = words.size() < 2 ? "" : words[1];
+  const int first = Number(words, 2), second = Number(words, 3);
+  Figures figures;
+  if (verb == "join" && first && second) {
+    figures = JoinFigures(words[0], first, second);
+  } else if (verb == "idle" && first && second) {
+    figures = IdleFigures(words[0], first, second);
+  } else if (verb == "restart" && first) {
+    figures = RestartFigures(words[0], first);
+  } else if (verb == "queue" && first) {
+    figures = QueueFigures(words[0], first);
+  } else if (verb == "follow" && first && second) {
+    figures = FollowFigures(words[0], first, second);
+  } else if (verb == "tcpstore" && first) {
+    const auto measured = StoreFigures(words[0], first);
+    if (!measured.ok()) {
+      std::fprintf(stderr, "scale_load: %s\n", measured.status().ToString().c_str());
+      return 1;
+    }
+    figures = *measured;
+  } else {
+    std::fprintf(stderr, "usage: scale_load ADDRESS join|idle|restart|queue|follow|tcpstore ...\n");
+    return 2;
+  }
+  std::printf("{%s}\n", absl::StrJoin(figures, ", ", [](std::string* out, const auto& figure) {
+                          absl::StrAppend(out, "\"", figure.first, "\": ", figure.second);
+                        }).c_str());
+  std::fflush(stdout);
+  _exit(0);
+}
+
+}  // namespace
+}  // namespace dp::bench
+
+int main(int argc, char** argv) {
+  dp::RaiseDescriptorLimit();
+  return dp::bench::Main({argv + 1, argv + argc});
+}

@@ -1,0 +1,97 @@
+"""A coordinator on a small disk: it refuses before the disk is full, and starts on one that is."""
+
+import unittest
+
+import small_disk
+from cluster import Cluster, eventually
+
+MIB = 1 << 20
+
+
+class OnSmallDisk(Cluster):
+    """A coordinator whose data directory is a disk of that size."""
+
+    def __init__(self, size, **options):
+        self.disk = None
+        self._size = size
+        super().__init__(**options)
+
+    def start_coordinator(self, listen, **how):
+        if self.disk is None:
+            self.disk = self.enter_context(small_disk.SmallDisk(self.dir / "coordinator", self._size))
+        return super().start_coordinator(listen, prefix=self.disk.prefix, **how)
+
+    def job(self, name, kib=1, **fields):
+        """Its spec has about so many KiB."""
+        argv = ["true", *("x" * 1000 for _ in range(kib))]
+        return {"apiVersion": "dp/v1", "kind": "Job", "name": name, "command": {"argv": argv}, **fields}
+
+    def try_submit(self, name, **how):
+        """None, or why the job was refused."""
+        try:
+            self.submit(self.job(name, **how))
+        except AssertionError as refused:
+            return str(refused)
+        return None
+
+    def states(self):
+        return [line.split()[0] for line in self.dpctl("ps", "-a", "-o", "name", check=0).stdout.splitlines()]
+
+
+@unittest.skipIf(small_disk.why_not(), small_disk.why_not())
+class DiskTest(unittest.TestCase):
+    def test_held_jobs_are_refused_before_they_fill_the_disk(self):
+        with OnSmallDisk("100m") as cluster:
+            refused = None
+            jobs = 0
+            while refused is None and jobs < 58:
+                refused = cluster.try_submit(f"held-{jobs}", kib=900, hold=True)
+                jobs += refused is None
+            self.assertIn("--job-specs-bytes-max", refused or "all were taken")
+            self.assertGreaterEqual(jobs, 8)
+            cluster.restart_coordinator()
+            self.assertEqual(len(cluster.states()), jobs)
+            for number in range(1, jobs + 1):
+                cluster.dpctl("cancel", number, check=0)
+            # Those that have ended make room.
+            self.assertIsNone(cluster.try_submit("next", kib=900, hold=True))
+            self.assertGreater(cluster.disk.available(), 16 * MIB)
+
+    def test_it_starts_on_a_full_disk_and_its_jobs_can_be_read_and_removed(self):
+        with OnSmallDisk("100m") as cluster:
+            job = cluster.submit(cluster.job("held", kib=900, hold=True))
+            self.assertTrue(eventually(lambda: (cluster.disk.path / "ballast").exists()))
+            cluster.disk.fill()
+            cluster.restart_coordinator()
+            self.assertIn("event=ballast_released", cluster.coordinator.log())
+            self.assertEqual(cluster.describe(job)["name"], "held")
+            self.assertIn("make room on the disk of --data-dir", cluster.try_submit("late"))
+            cluster.dpctl("cancel", job, check=0)
+            cluster.restart_coordinator()
+            self.assertEqual(cluster.describe(job)["state"], "CANCELLED")
+            cluster.disk.clear()
+            self.assertIsNone(cluster.try_submit("again"))
+            self.assertTrue(eventually(lambda: (cluster.disk.path / "ballast").exists()))
+
+    def test_logs_of_jobs_that_have_ended_make_room_at_the_reserve_of_the_disk(self):
+        # Logs of all jobs may take 32 MiB; the disk has room for 12 above the reserve.
+        with OnSmallDisk("64m", lease="2s") as cluster:
+            self.assertTrue(eventually(lambda: (cluster.disk.path / "ballast").exists()))
+            cluster.disk.fill(leave=36 * MIB)
+            cluster.worker(slots=1, name="worker-a")
+            writes = ["python3", "-c", "for i in range(60_000): print('x' * 99)"]
+            jobs = []
+            for number in range(6):
+                job = cluster.job(f"writes-{number}")
+                job["command"]["argv"] = writes
+                jobs.append(cluster.submit(job))
+                self.assertEqual(cluster.wait(jobs[-1]), 0)
+            spool = cluster.dir / "state-worker-a" / "spool"
+            self.assertTrue(eventually(lambda: not list(spool.glob("*/*/*.out"))))
+            self.assertEqual(cluster.dpctl("logs", jobs[-1], check=0).stdout.count("x" * 99), 60_000)
+            self.assertIn("event=logs_removed job=1 reason=disk_reserve", cluster.coordinator.log())
+            self.assertGreater(cluster.disk.available(), 12 * MIB)
+
+
+if __name__ == "__main__":
+    unittest.main()

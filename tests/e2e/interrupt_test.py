@@ -1,0 +1,67 @@
+"""Ctrl-C at the terminal of `dpctl run`: it detaches, cancels or ends a local cluster, and shows what ranks still write."""
+
+import unittest
+
+from cluster import Cluster, alive, eventually
+from terminal import CTRL_C, Terminal
+
+# Says who it is, then waits for SIGTERM, at which it writes once more.
+POLITE = "trap 'echo saving; exit 3' TERM; echo pid $$; tail -f /dev/null & wait"
+# Ignores SIGTERM.
+STUBBORN = "trap '' TERM; echo pid $$; tail -f /dev/null & wait"
+
+
+def pid_on(terminal):
+    terminal.until("] pid ")
+    terminal.until("\n")
+    return int(terminal.output.split("] pid ")[1].split()[0])
+
+
+class InterruptTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = self.enterContext(Cluster())
+
+    def run_at_terminal(self, script, *flags):
+        command = [*self.cluster.dpctl_command(), "run", *flags, "--", "sh", "-c", script]
+        terminal = self.enterContext(Terminal(command))
+        self.pid = pid_on(terminal)
+        return terminal
+
+    def test_ctrl_c_detaches_and_the_job_goes_on(self):
+        self.cluster.worker()
+        terminal = self.run_at_terminal(POLITE)
+        terminal.press(CTRL_C)
+        self.assertEqual(terminal.end(), 101, terminal.output)
+        self.assertIn("detached; job 1 goes on", terminal.output)
+        self.assertEqual(self.cluster.describe(1)["state"], "RUNNING")
+
+    def test_ctrl_c_twice_cancels_and_shows_what_the_rank_writes_on_its_way_out(self):
+        self.cluster.worker()
+        terminal = self.run_at_terminal(POLITE)
+        terminal.press(CTRL_C)
+        terminal.until("detached; job 1 goes on")  # two signals at once would count as one
+        terminal.press(CTRL_C)
+        self.assertEqual(terminal.end(), 103, terminal.output)
+        self.assertIn("] saving", terminal.output)
+        self.assertEqual(self.cluster.describe(1)["state"], "CANCELLED")
+
+    def test_ctrl_c_ends_a_local_job_and_shows_what_the_rank_writes_on_its_way_out(self):
+        terminal = self.run_at_terminal(POLITE, "--local")
+        terminal.press(CTRL_C)
+        self.assertEqual(terminal.end(), 103, terminal.output)
+        self.assertIn("] saving", terminal.output)
+        self.assertIn("job 1 was cancelled", terminal.output)
+        self.assertTrue(eventually(lambda: not alive(self.pid)))
+
+    def test_ctrl_c_twice_does_not_wait_for_a_local_rank(self):
+        terminal = self.run_at_terminal(STUBBORN, "--local")
+        terminal.press(CTRL_C)
+        terminal.until("is being cancelled")
+        terminal.press(CTRL_C)
+        self.assertEqual(terminal.end(), 103, terminal.output)
+        self.assertIn("interrupted; the job ends with", terminal.output)
+        self.assertTrue(eventually(lambda: not alive(self.pid)))
+
+
+if __name__ == "__main__":
+    unittest.main()

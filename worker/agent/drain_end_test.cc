@@ -1,0 +1,59 @@
+#include "worker/agent/drain_end.h"
+
+#include <optional>
+
+#include "gtest/gtest.h"
+#include "worker/agent/testing/fake_coordinator.h"
+
+namespace dp::worker {
+namespace {
+
+constexpr char kReason[] = "its pod ends";
+
+class DrainEndTest : public ::testing::Test {
+ protected:
+  ~DrainEndTest() override { coordinator_.CancelAll(); }
+
+  // What the coordinator hears after everything that came before.
+  void HearMarker() {
+    v1::UndrainRequest marker;
+    marker.set_worker("marker");
+    (void)coordinator_.Undrain(marker, absl::ZeroDuration());  // its answer says nothing new
+    EXPECT_EQ(coordinator_.NextHeard(), "undrain marker");
+  }
+
+  FakeCoordinator coordinator_;
+  std::optional<DrainEnd> drain_end_{std::in_place, coordinator_, kReason, Clock::Steady(), 1};
+};
+
+TEST_F(DrainEndTest, TheDrainWithItsReasonIsEnded) {
+  coordinator_.DrainWorker("host", kReason);
+  drain_end_->Begin("host");
+  EXPECT_EQ(coordinator_.NextHeard(), "undrain host");
+}
+
+TEST_F(DrainEndTest, ADrainForAnotherReasonStays) {
+  coordinator_.DrainWorker("host", "new disks");
+  drain_end_->Begin("host");
+  drain_end_.reset();
+  HearMarker();
+}
+
+TEST_F(DrainEndTest, TheDrainOfAnotherWorkerStays) {
+  coordinator_.DrainWorker("neighbour", kReason);
+  drain_end_->Begin("host");
+  drain_end_.reset();
+  HearMarker();
+}
+
+TEST_F(DrainEndTest, ItWaitsForACoordinatorThatIsAway) {
+  coordinator_.DrainWorker("host", kReason);
+  coordinator_.SetReachable(false);
+  drain_end_->Begin("host");
+  coordinator_.AwaitListings(2);
+  coordinator_.SetReachable(true);
+  EXPECT_EQ(coordinator_.NextHeard(), "undrain host");
+}
+
+}  // namespace
+}  // namespace dp::worker

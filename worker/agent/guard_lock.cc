@@ -1,0 +1,35 @@
+#include "worker/agent/guard_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/agent/guard_protocol.h"
+#include "worker/agent/state_dir.h"
+
+namespace dp::worker {
+
+absl::StatusOr<GuardLock> GuardLock::Open(const std::string& state_dir) {
+  const std::string path = state_dir + kGuardsName;
+  const FileDescriptor low(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  FileDescriptor file(low.valid() ? fcntl(low.get(), F_DUPFD_CLOEXEC, kGuardLockFd + 1) : -1);
+  if (file.valid() && flock(file.get(), LOCK_SH | LOCK_NB) == 0) return GuardLock(std::move(file));
+  return absl::InternalError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
+}
+
+// The lock is shared by the guards of several daemons. It can be had exclusively, for a moment,
+// when no earlier guard is left. Both belong to the open file that this daemon's own guards have,
+// too.
+bool GuardLock::EarlierGuardsGone() {
+  if (alone_) return true;
+  alone_ = flock(lock_.get(), LOCK_EX | LOCK_NB) == 0;
+  // Back to shared; a conversion that failed may have dropped the lock altogether.
+  (void)flock(lock_.get(), LOCK_SH | LOCK_NB);
+  return alone_;
+}
+
+}  // namespace dp::worker

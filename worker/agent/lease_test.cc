@@ -1,0 +1,84 @@
+#include "worker/agent/lease.h"
+
+#include <deque>
+#include <optional>
+#include <variant>
+
+#include "base/testing/settable_clock.h"
+#include "base/timeouts.h"
+#include "gtest/gtest.h"
+#include "worker/agent/testing/fake_coordinator.h"
+
+namespace dp::worker {
+namespace {
+
+// Calls take their time on a clock that stands still otherwise.
+class LeaseTest : public testing::Test {
+ protected:
+  static constexpr absl::Duration kCallTakes = absl::Seconds(1);
+  static constexpr absl::Duration kProbeTakes = absl::Hours(1);
+
+  LeaseTest() {
+    coordinator_.During([this] { clock_.Advance(kCallTakes); });
+    lease_.emplace(
+        coordinator_, [] { return v1::RegisterRequest(); },
+        Lease::Surroundings{.clock = clock_,
+                            .coordinator_absent =
+                                [this] {
+                                  probed_at_.emplace_back(clock_.Now());
+                                  clock_.Advance(kProbeTakes);
+                                  return true;
+                                }},
+        /*seed=*/1, events_);
+    lease_->Begin(Incarnation(1));
+  }
+  ~LeaseTest() override {
+    coordinator_.CancelAll();
+    lease_.reset();
+  }
+
+  // Until when the daemon knows that it is not given up, as told next.
+  absl::Time NextHeld() {
+    for (;;) {
+      if (arrived_.empty()) {
+        for (Event& each : events_.DrainFor(absl::Seconds(20))) arrived_.push_back(each);
+      }
+      if (arrived_.empty()) return absl::InfinitePast();
+      const Event event = std::move(arrived_.front());
+      arrived_.pop_front();
+      if (const auto* held = std::get_if<LeaseHeld>(&event)) return held->until;
+    }
+  }
+
+  // As the fake coordinator gives it.
+  const absl::Duration within_ = IsolationWithin(absl::Milliseconds(80));
+  SettableClock clock_;
+  const absl::Time start_ = clock_.Now();
+  std::vector<absl::Time> probed_at_;  // on the lease's thread
+  Events events_;
+  std::deque<Event> arrived_;
+  FakeCoordinator coordinator_;
+  std::optional<Lease> lease_;
+};
+
+// The coordinator hears a call after it was sent, and may give the lease up a whole term later: the
+// ranks must be dead by then.
+TEST_F(LeaseTest, ItIsHeldForLessThanATermFromTheSendingOfWhatWasAnswered) {
+  EXPECT_EQ(NextHeld(), start_ + within_);
+  EXPECT_EQ(NextHeld(), start_ + kCallTakes + within_);
+  EXPECT_EQ(NextHeld(), start_ + 2 * kCallTakes + within_);
+}
+
+TEST_F(LeaseTest, WhereNobodyListensItIsHeldFromWhenThatWasAsked) {
+  EXPECT_EQ(NextHeld(), start_ + within_);
+  coordinator_.SetReachable(false);
+  absl::Time held = NextHeld();
+  while (held - start_ < kProbeTakes) held = NextHeld();
+  coordinator_.CancelAll();
+  lease_.reset();  // before the look at what its thread wrote
+  ASSERT_GE(probed_at_.size(), 2u);
+  EXPECT_EQ(held, probed_at_[1] + within_);
+}
+
+}  // namespace
+}  // namespace dp::worker
