@@ -57,6 +57,14 @@ class Program:
     def send(self, number):
         self.process.send_signal(number)
 
+    def freeze(self):
+        """SIGSTOP; returns when every thread of it stands, which the signal's sending alone does not tell."""
+        self.send(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+
+    def thaw(self):
+        self.send(signal.SIGCONT)
+
     def kill(self):
         """kill -9; returns when it is gone."""
         self.process.kill()

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import unittest
 
@@ -91,14 +90,14 @@ class StoppedTest(unittest.TestCase):
                                     "command": {"argv": ["sleep", "600"]}}))
         job = cluster.dpctl("submit", path, "-o", "name", check=0).stdout.strip()
         self.assertTrue(eventually(lambda: cluster.describe(job)["state"] == "RUNNING"))
-        cluster.coordinator.send(signal.SIGSTOP)
+        cluster.coordinator.freeze()
         for words in (["ps"], ["describe", job], ["wait", job], ["logs", job], ["cancel", job], ["hold", job],
                       ["events"], ["workers"], ["drain", "worker-a", "--reason", "x", "--wait"], ["checkpoints", job],
                       ["store", "ls", job], ["store", "set", job, "k", "v"], ["submit", path]):
             with self.subTest(words=words):
                 done = cluster.dpctl(*words, "--timeout", "500ms")
                 self.assertEqual(done.returncode, 104, done.stderr)
-        cluster.coordinator.send(signal.SIGCONT)
+        cluster.coordinator.thaw()
         self.assertEqual(cluster.dpctl("wait", job, "--timeout", "5s").returncode, 101)
 
 

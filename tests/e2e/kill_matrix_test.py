@@ -116,12 +116,12 @@ class Case(Blow):
     def stop_daemon(self, bed, job, struck):
         """Its rank goes on with what it was at, once others have taken its place."""
         daemon = bed.daemons[struck["worker"]]
-        daemon.send(signal.SIGSTOP)
+        daemon.freeze()
 
         def heal():
             before = bed.checkpoints(job)
             testbed.resume(struck["pid"])
-            daemon.send(signal.SIGCONT)
+            daemon.thaw()
             assert eventually(bed.all_are_free), "the daemon does not come back"
             assert bed.checkpoints(job) == before, "a fenced rank has changed the record"
         return heal
@@ -131,10 +131,10 @@ class Case(Blow):
         testbed.resume(struck["pid"])
 
     def stop_coordinator(self, bed, job, struck):
-        bed.coordinator.send(signal.SIGSTOP)
+        bed.coordinator.freeze()
         testbed.resume(struck["pid"])
         assert eventually(lambda: not bed.coordinator_answers())
-        bed.coordinator.send(signal.SIGCONT)
+        bed.coordinator.thaw()
 
 
 class Cut(Blow):

@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import re
-import signal
 import subprocess
 import unittest
 
@@ -128,12 +127,12 @@ class LogsTest(unittest.TestCase):
         self.cluster_with()
         job = self.submit("print('line 0', flush=True); go.read(1); print('line 1', flush=True); go.read(1)")
         self.cluster.follow_until(job, "line 0")
-        self.worker.send(signal.SIGSTOP)
+        self.worker.freeze()
         self.go()
         self.assertEqual(self.cluster.wait(job), 100)  # its worker was lost
         self.assertEqual(self.remarks(job), self.all_remark(len("line 0\n"), self.spool("out").with_suffix("")))
         self.assertTrue(eventually(lambda: self.spool("out").read_text() == "line 0\nline 1\n"))
-        self.worker.send(signal.SIGCONT)
+        self.worker.thaw()
         self.assertTrue(eventually(lambda: not self.spool("out").exists()))
         self.assertEqual(numbers(self.logs(job)), [0, 1])
         self.assertEqual(self.remarks(job), {})

@@ -81,7 +81,7 @@ class OrphansTest:
 
     def test_a_lost_coordinator_leaves_none(self):
         _, pids = self.family()
-        self.cluster.coordinator.send(signal.SIGSTOP)
+        self.cluster.coordinator.freeze()
         self.assert_ended(pids)
 
     def test_a_killed_guard_leaves_none(self):

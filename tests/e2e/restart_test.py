@@ -142,7 +142,7 @@ class RestartTest(RestartCase):
                                    "detectWithin": "3s"})
         self.await_generation(job, 1)
         self.workers("worker-c")
-        workers["worker-a"].send(signal.SIGSTOP)
+        workers["worker-a"].freeze()
         self.assertEqual(self.await_generation(job, 2), (2, ["worker-c", "worker-b"]))
         past = self.cluster.describe(job)["pastFailures"][0]
         self.assertEqual((past["failureClass"], past["worker"]), ("infra", "worker-a"))
@@ -200,9 +200,9 @@ class IsolationTest(RestartCase):
         self.workers("worker-a")
         job, _ = self.counting_job()
         pid = self.cluster.describe(job)["ranks"][0]["pid"]
-        self.cluster.coordinator.send(signal.SIGSTOP)
+        self.cluster.coordinator.freeze()
         self.assertTrue(eventually(lambda: not alive(pid)))
-        self.cluster.coordinator.send(signal.SIGCONT)
+        self.cluster.coordinator.thaw()
         self.await_generation(job, 2)
         past = self.cluster.describe(job)["pastFailures"][0]
         self.assertEqual(past["failureClass"], "infra")
@@ -212,10 +212,10 @@ class IsolationTest(RestartCase):
     def test_with_continue_it_does(self):
         self.workers("worker-a")
         job, count = self.counting_job(onIsolation="continue")
-        self.cluster.coordinator.send(signal.SIGSTOP)
+        self.cluster.coordinator.freeze()
         goal = count() + 40  # longer than the lease
         self.assertTrue(eventually(lambda: count() > goal))
-        self.cluster.coordinator.send(signal.SIGCONT)
+        self.cluster.coordinator.thaw()
         self.assertEqual(self.await_generation(job, 1)[0], 1)
         self.cluster.dpctl("cancel", job, check=0)
 
