@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/status.h"
@@ -28,29 +29,10 @@ constexpr absl::Duration kStorePatience = absl::Seconds(60);
 
 double SecondsSince(absl::Time began) { return absl::ToDoubleSeconds(absl::Now() - began); }
 
-// Counts calls down.
-class Latch {
- public:
-  explicit Latch(int count) : open_(count) {}
-  void CountDown() DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    if (--open_ == 0) done_.NotifyAll();
-  }
-  void Await() DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    while (open_ > 0) done_.Wait(mu_);
-  }
-
- private:
-  Mutex mu_;
-  CondVar done_;
-  int open_ DP_GUARDED_BY(mu_);
-};
-
 // Reads a log from its beginning to its end, each page as soon as there is one.
 class Follower {
  public:
-  Follower(v1::Logs::Stub& stub, uint64_t job, Timer& timer, Latch& ended,
+  Follower(v1::Logs::Stub& stub, uint64_t job, Timer& timer, absl::BlockingCounter& ended,
            std::atomic<int>& refused)
       : stub_(stub), timer_(timer), ended_(ended), refused_(refused) {
     request_.set_job(job);
@@ -65,7 +47,7 @@ class Follower {
             ++refused_;
             return timer_.After(kRefusedPause, [this] { Read(); });
           }
-          if (response.finished()) return ended_.CountDown();
+          if (response.finished()) return void(ended_.DecrementCount());
           *request_.mutable_from() = response.next();
           Read();
         });
@@ -74,7 +56,7 @@ class Follower {
  private:
   v1::Logs::Stub& stub_;
   Timer& timer_;
-  Latch& ended_;
+  absl::BlockingCounter& ended_;
   std::atomic<int>& refused_;
   v1::ReadLogsRequest request_;
 };
@@ -122,16 +104,17 @@ int CountJobs(server::ClusterClient& client) {
 
 }  // namespace
 
-void Stage(const std::string& name) {
+std::string Stage(const std::string& name) {
   std::printf("at %s\n", name.c_str());
   std::fflush(stdout);
   std::string line;
   std::getline(std::cin, line);
+  return line;
 }
 
 Figures QueueFigures(const std::string& address, int jobs) {
   server::ClusterClient client(address);
-  Latch answered(jobs);
+  absl::BlockingCounter answered(jobs);
   std::atomic<int> next = 0, refused = 0;
   std::function<void()> submit = [&] {
     const int number = next++;
@@ -144,12 +127,12 @@ Figures QueueFigures(const std::string& address, int jobs) {
         [&](const grpc::Status& status, const v1::SubmitResponse&) {
           refused += !status.ok();
           submit();
-          answered.CountDown();
+          answered.DecrementCount();
         });
   };
   const absl::Time began = absl::Now();
   for (int i = 0; i < kSubmitters; ++i) submit();
-  answered.Await();
+  answered.Wait();
   Figures figures = {{"seconds", SecondsSince(began)}, {"refused", refused}};
   const absl::Time asked = absl::Now();
   DP_CHECK(CountJobs(client) == jobs - refused);
@@ -162,7 +145,7 @@ Figures FollowFigures(const std::string& address, int followers, int lines) {
   const uint64_t worker = client.Register("w", /*slots=*/1)->worker_id();
   const uint64_t job = client.Submit(server::ClusterClient::AJob("bench"), "bench")->job().id();
   Timer timer;
-  Latch ended(followers);
+  absl::BlockingCounter ended(followers);
   std::atomic<int> refused = 0;
   std::vector<std::unique_ptr<server::ClusterClient>> clients;
   std::vector<std::unique_ptr<Follower>> all;
@@ -178,7 +161,7 @@ Figures FollowFigures(const std::string& address, int followers, int lines) {
        {v1::RANK_STATE_STARTED, v1::RANK_STATE_EXITED, v1::RANK_STATE_RELEASED}) {
     DP_CHECK(client.Report(worker, job, 0, state).ok());
   }
-  ended.Await();
+  ended.Wait();
   return {{"seconds", SecondsSince(stored)}, {"refused", refused}};
 }
 

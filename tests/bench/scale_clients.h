@@ -10,8 +10,9 @@ namespace dp::bench {
 
 using Figures = std::vector<std::pair<std::string, double>>;
 
-// Prints `at NAME` and waits for a line of input: somebody looks at the coordinator meanwhile.
-void Stage(const std::string& name);
+// Prints `at NAME` and waits for a line of input, which it returns: somebody looks at the
+// coordinator meanwhile.
+std::string Stage(const std::string& name);
 
 // Jobs that find no slot: how long it takes to submit `jobs`, and to list them.
 Figures QueueFigures(const std::string& address, int jobs);

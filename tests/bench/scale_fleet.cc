@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/time/clock.h"
 #include "proto/convert/time.h"
 #include "tests/bench/scale_call.h"
 
@@ -18,7 +20,10 @@ constexpr absl::Duration kLeaseDeadline = absl::Seconds(5);
 constexpr int kBeatsPerLease = 4;
 
 constexpr absl::Duration kAssignmentWatch = absl::Seconds(55);
+constexpr absl::Duration kReportDeadline = absl::Seconds(10);
 constexpr absl::Duration kPause = absl::Milliseconds(200);
+
+}  // namespace
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -31,16 +36,12 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-}  // namespace
-
 Host::Host(Fleet& fleet, int number)
     : fleet_(fleet),
       number_(number),
       incarnation_(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())) + number),
       backoff_(BackoffOptions{.max = absl::Seconds(1)}, number) {
-  const auto channel = Connect(fleet.address());
-  workers_ = v1::Workers::NewStub(channel);
-  worlds_ = v1::Worlds::NewStub(channel);
+  workers_ = v1::Workers::NewStub(Connect(fleet.address()));
 }
 
 void Host::Register() {
@@ -70,6 +71,7 @@ void Host::TakeRegistration(const v1::RegisterResponse& response) {
 }
 
 void Host::BeatAt(absl::Time when) {
+  fleet_.NoteDue(when);
   fleet_.timer().At(when, [this, when] { Beat(when); });
 }
 
@@ -88,7 +90,7 @@ void Host::Beat(absl::Time due) {
 void Host::TakeBeat(absl::Time due, const grpc::Status& status,
                     const v1::HeartbeatResponse& response) {
   const absl::Time now = absl::Now();
-  fleet_.NoteBeat(now - due);
+  fleet_.NoteBeat(due, now - due);
   const bool lost = status.error_code() == grpc::StatusCode::FAILED_PRECONDITION ||
                     status.error_code() == grpc::StatusCode::NOT_FOUND;
   if (lost) return fleet_.NoteRefused();
@@ -121,6 +123,29 @@ void Host::WatchFor(int ranks) {
       });
 }
 
+void Host::ReportStarted(std::function<void()> reported) {
+  for (const v1::AssignedRank& rank : assignment_.ranks()) {
+    v1::ReportRankRequest report;
+    report.set_worker_id(worker_id_);
+    report.set_incarnation(incarnation_);
+    report.set_job(rank.job());
+    report.set_generation(rank.generation());
+    report.set_rank(rank.rank());
+    report.set_state(v1::RANK_STATE_STARTED);
+    report.set_pid(1000 + rank.rank());
+    Report(report, reported);
+  }
+}
+
+void Host::Report(const v1::ReportRankRequest& report, std::function<void()> reported) {
+  Call<v1::ReportRankResponse>(
+      report, kReportDeadline, [this](auto... call) { workers_->async()->ReportRank(call...); },
+      [this, report, reported](const grpc::Status& status, const v1::ReportRankResponse&) {
+        if (status.ok()) return reported();
+        fleet_.timer().After(kPause, [this, report, reported] { Report(report, reported); });
+      });
+}
+
 Fleet::Fleet(std::string address, int hosts, int slots)
     : address_(std::move(address)), slots_(slots) {
   for (int number = 0; number < hosts; ++number) {
@@ -144,16 +169,33 @@ void Fleet::AwaitAssigned(int ranks_each) {
   while (assigned_ < hosts_.size()) changed_.Wait(mu_);
 }
 
-std::vector<absl::Duration> Fleet::TakeBeats() {
+void Fleet::ReportStarted() {
+  absl::BlockingCounter open(static_cast<int>(hosts_.size()) * slots_);
+  for (const auto& host : hosts_) host->ReportStarted([&open] { open.DecrementCount(); });
+  open.Wait();
+}
+
+std::vector<absl::Duration> Fleet::BeatsDue(absl::Time begin, absl::Time end) {
   MutexLock lock(mu_);
-  std::vector<absl::Duration> beats = std::exchange(beats_, {});
+  while (!open_beats_.empty() && *open_beats_.begin() <= end) changed_.Wait(mu_);
+  std::vector<absl::Duration> beats;
+  for (const auto& [due, took] : beats_) {
+    if (begin <= due && due <= end) beats.push_back(took);
+  }
   std::sort(beats.begin(), beats.end());
   return beats;
 }
 
-void Fleet::NoteBeat(absl::Duration took) {
+void Fleet::NoteDue(absl::Time due) {
   MutexLock lock(mu_);
-  beats_.push_back(took);
+  open_beats_.insert(due);
+}
+
+void Fleet::NoteBeat(absl::Time due, absl::Duration took) {
+  MutexLock lock(mu_);
+  open_beats_.erase(open_beats_.find(due));
+  beats_.emplace_back(due, took);
+  changed_.NotifyAll();
 }
 
 void Fleet::NoteRegistered(uint64_t epoch) {

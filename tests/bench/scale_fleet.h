@@ -1,27 +1,32 @@
 #pragma once
 
+#include <grpcpp/grpcpp.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "base/backoff.h"
 #include "base/mutex.h"
 #include "dp/v1/workers.grpc.pb.h"
-#include "dp/v1/worlds.grpc.pb.h"
 #include "tests/bench/scale_timer.h"
 
 namespace dp::bench {
 
 class Fleet;
 
+// A connection of its own, which comes back as client/grpc_connection.cc has it.
+std::shared_ptr<grpc::Channel> Connect(const std::string& address);
+
 // A daemon as the coordinator sees it: one connection, on which it registers, beats four times a
-// lease, and watches its assignment. It backs off and comes back as worker/agent/lease.cc does. Its
-// ranks' calls go over the same connection, because one for each would take more descriptors than a
-// test machine has.
+// lease, watches its assignment, and reports its ranks. It backs off and comes back as
+// worker/agent/lease.cc does.
 //
 // At any time one callback at most runs for its lease and one for its watch; each has its own
 // members.
@@ -34,25 +39,21 @@ class Host {
   // Watches until the process ends; Fleet::AwaitAssigned counts it once it has been given `ranks`
   // ranks. Call it once it is registered.
   void WatchFor(int ranks);
-
-  v1::Worlds::Stub& worlds() { return *worlds_; }
-  v1::Workers::Stub& workers() { return *workers_; }
-  uint64_t worker_id() const { return worker_id_; }
-  uint64_t incarnation() const { return incarnation_; }
-  // Once it is counted, which it stays while no rank of the job ends.
-  const v1::Assignment& assignment() const { return assignment_; }
+  // Reports each rank of its assignment started; `reported` is called as often as it has ranks.
+  // Call it once its assignment is counted, which stays as it is while no rank of the job ends.
+  void ReportStarted(std::function<void()> reported);
 
  private:
   void TakeRegistration(const v1::RegisterResponse& response);
   void BeatAt(absl::Time when);
   void Beat(absl::Time due);
   void TakeBeat(absl::Time due, const grpc::Status& status, const v1::HeartbeatResponse& response);
+  void Report(const v1::ReportRankRequest& report, std::function<void()> reported);
 
   Fleet& fleet_;
   const int number_;
   const uint64_t incarnation_;
   std::unique_ptr<v1::Workers::Stub> workers_;
-  std::unique_ptr<v1::Worlds::Stub> worlds_;
 
   std::atomic<uint64_t> worker_id_ = 0;
   uint64_t epoch_ = 0;
@@ -72,22 +73,23 @@ class Fleet {
   // Each returns when all hosts have got so far.
   void Register();
   void AwaitAssigned(int ranks_each);
+  void ReportStarted();
   // Registrations that the coordinator of `epoch` has answered.
   void AwaitRegistered(uint64_t epoch);
 
-  std::vector<std::unique_ptr<Host>>& hosts() { return hosts_; }
   const std::string& address() const { return address_; }
   int slots() const { return slots_; }
   Timer& timer() { return timer_; }
 
-  // Since the last call, ascending: how long heartbeats took that were answered or given up, from
-  // when they were due.
-  std::vector<absl::Duration> TakeBeats() DP_EXCLUDES(mu_);
+  // How long the heartbeats took that were due from `begin` to `end`, ascending: from then until
+  // they were answered or given up. Returns once all of them are.
+  std::vector<absl::Duration> BeatsDue(absl::Time begin, absl::Time end) DP_EXCLUDES(mu_);
   // Heartbeats that the coordinator refused: it had given up their worker.
   int refused_beats() const { return refused_beats_; }
 
   // For hosts.
-  void NoteBeat(absl::Duration took) DP_EXCLUDES(mu_);
+  void NoteDue(absl::Time due) DP_EXCLUDES(mu_);
+  void NoteBeat(absl::Time due, absl::Duration took) DP_EXCLUDES(mu_);
   void NoteRefused() { ++refused_beats_; }
   void NoteRegistered(uint64_t epoch) DP_EXCLUDES(mu_);
   void NoteAssigned() DP_EXCLUDES(mu_);
@@ -97,7 +99,9 @@ class Fleet {
   const int slots_;
   Mutex mu_;
   CondVar changed_;
-  std::vector<absl::Duration> beats_ DP_GUARDED_BY(mu_);
+  std::multiset<absl::Time> open_beats_ DP_GUARDED_BY(mu_);  // due, not yet answered or given up
+  // When each was due, and how long it took.
+  std::vector<std::pair<absl::Time, absl::Duration>> beats_ DP_GUARDED_BY(mu_);
   uint64_t epoch_ DP_GUARDED_BY(mu_) = 0;     // the latest that a registration was answered in
   size_t registered_ DP_GUARDED_BY(mu_) = 0;  // in that epoch
   size_t assigned_ DP_GUARDED_BY(mu_) = 0;

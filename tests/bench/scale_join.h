@@ -2,23 +2,29 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
 
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/time/time.h"
-#include "base/mutex.h"
-#include "tests/bench/scale_fleet.h"
+#include "dp/v1/worlds.grpc.pb.h"
+#include "tests/bench/scale_timer.h"
 
 namespace dp::bench {
 
-// Plays all ranks of a job until they know that their world is sealed.
+// Plays all ranks of the first generation of a job until they know that their world is sealed. The
+// ranks of a host share a connection: one for each would take more descriptors than a test machine
+// has.
 class Assembly {
  public:
-  explicit Assembly(Fleet& fleet) : fleet_(fleet) {}
+  Assembly(const std::string& address, uint64_t job, int hosts, int slots);
 
-  // The daemons report every rank started; returns when the coordinator has answered.
-  void ReportStarted() DP_EXCLUDES(mu_);
-  // Every rank joins, all at once, and watches until the world is sealed. Returns how long it took
-  // until the last one knew.
-  absl::Duration Join() DP_EXCLUDES(mu_);
+  // Opens the connections; returns when all are open.
+  void Connect();
+  // Every rank joins, all at once, and watches until the world is sealed. Returns once the last
+  // one knows. Call it once.
+  void Join();
 
   int refused() const { return refused_; }
   // Bytes of all answers, without the transport's own.
@@ -26,25 +32,22 @@ class Assembly {
 
  private:
   struct Place {
-    Host* host = nullptr;
+    v1::Worlds::Stub* worlds = nullptr;
     v1::JoinRequest join;
   };
 
-  void Started(Host& host, v1::ReportRankRequest report);
   void JoinOne(const Place& place, int tries);
   void Watch(const Place& place, uint64_t since, int tries);
   // Goes on after an answer of either call.
   void Take(const Place& place, const v1::World& world, uint64_t answer_bytes);
-  void Begin(size_t calls) DP_EXCLUDES(mu_);
-  void Done() DP_EXCLUDES(mu_);
-  void Await() DP_EXCLUDES(mu_);
 
-  Fleet& fleet_;
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;
+  std::vector<std::unique_ptr<v1::Worlds::Stub>> worlds_;  // one for each channel
+  std::vector<Place> places_;
   std::atomic<int> refused_ = 0;
   std::atomic<uint64_t> answer_bytes_ = 0;
-  Mutex mu_;
-  CondVar changed_;
-  size_t open_ DP_GUARDED_BY(mu_) = 0;
+  absl::BlockingCounter unsealed_;  // ranks that do not know it yet
+  Timer timer_;                     // last: it calls the others
 };
 
 }  // namespace dp::bench

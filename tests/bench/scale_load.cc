@@ -1,13 +1,14 @@
-// Simulates many daemons, ranks and clients of one coordinator, from one process; tests/bench/scale
+// Simulates many daemons, ranks or clients of one coordinator from one process; tests/bench/scale
 // starts the coordinator and makes rows of what this prints.
 //
-//   scale_load ADDRESS join HOSTS SLOTS      a rank for every slot joins one world
-//   scale_load ADDRESS idle HOSTS SECONDS    hosts that only beat
-//   scale_load ADDRESS restart HOSTS         hosts that meet a coordinator that was restarted
-//   scale_load ADDRESS queue JOBS            submits jobs for which there is no slot, then lists
-//   them scale_load ADDRESS follow FOLLOWERS LINES   follows a log while a rank writes it
-//   scale_load ADDRESS tcpstore CONNECTIONS  opens them to the store of one job; needs
-//   --tcpstore-listen
+//   scale_load ADDRESS hosts HOSTS SLOTS       daemons of a job that has a rank for every slot
+//   scale_load ADDRESS join HOSTS SLOTS        the ranks of that job, which join their world
+//   scale_load ADDRESS idle HOSTS SECONDS      daemons that only beat
+//   scale_load ADDRESS restart HOSTS           daemons that meet a restarted coordinator
+//   scale_load ADDRESS queue JOBS              submits jobs that find no slot, then lists them
+//   scale_load ADDRESS follow FOLLOWERS LINES  reads a log while a rank writes it
+//   scale_load ADDRESS tcpstore CONNECTIONS    opens them to the store of one job, which needs
+//                                              --tcpstore-listen
 //
 // It prints `at STAGE` where somebody may look at the coordinator, then waits for a line of input;
 // at the end one JSON object. The process then ends without closing its connections one by one.
@@ -22,7 +23,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/descriptor_limit.h"
@@ -41,12 +44,18 @@ double PercentileMs(const std::vector<absl::Duration>& ascending, int percent) {
   return Ms(ascending[std::min(ascending.size() - 1, ascending.size() * percent / 100)]);
 }
 
-void AddBeats(const std::string& prefix, const std::vector<absl::Duration>& beats,
-              Figures* figures) {
-  figures->emplace_back(prefix + "beats", beats.size());
-  figures->emplace_back(prefix + "beat_p50_ms", PercentileMs(beats, 50));
-  figures->emplace_back(prefix + "beat_p99_ms", PercentileMs(beats, 99));
-  figures->emplace_back(prefix + "beat_max_ms", PercentileMs(beats, 100));
+void AddBeats(const std::vector<absl::Duration>& beats, Figures* figures) {
+  figures->emplace_back("beats", beats.size());
+  figures->emplace_back("beat_p50_ms", PercentileMs(beats, 50));
+  figures->emplace_back("beat_p99_ms", PercentileMs(beats, 99));
+  figures->emplace_back("beat_max_ms", PercentileMs(beats, 100));
+}
+
+uint64_t OnlyJob(const std::string& address) {
+  server::ClusterClient client(address);
+  const auto listed = client.Call(client.jobs(), &v1::Jobs::Stub::List, v1::ListJobsRequest());
+  DP_CHECK(listed.ok() && listed->jobs_size() == 1);
+  return listed->jobs(0).id();
 }
 
 int LostWorkers(const std::string& address) {
@@ -58,26 +67,38 @@ int LostWorkers(const std::string& address) {
                        [](const auto& worker) { return worker.state() == v1::WORKER_STATE_LOST; });
 }
 
-Figures JoinFigures(const std::string& address, int hosts, int slots) {
+// Whoever reads `at assigned` lets the ranks join, and answers with the times of JoinFigures.
+Figures HostsFigures(const std::string& address, int hosts, int slots) {
   Fleet fleet(address, hosts, slots);
   Stage("start");
   fleet.Register();
   server::ClusterClient client(address);
-  const int ranks = hosts * slots;
-  const auto job = client.Submit(server::ClusterClient::AJob("bench", ranks), "bench");
-  DP_CHECK(job.ok());
+  DP_CHECK(client.Submit(server::ClusterClient::AJob("bench", hosts * slots), "bench").ok());
   fleet.AwaitAssigned(slots);
-  Assembly assembly(fleet);
-  assembly.ReportStarted();
-  Stage("assigned");
-  (void)fleet.TakeBeats();
-  const absl::Duration took = assembly.Join();
-  Figures figures = {{"seconds", absl::ToDoubleSeconds(took)},
+  fleet.ReportStarted();
+  const std::pair<std::string, std::string> times = absl::StrSplit(Stage("assigned"), ' ');
+  int64_t began_us = 0, sealed_us = 0;
+  DP_CHECK(absl::SimpleAtoi(times.first, &began_us) && absl::SimpleAtoi(times.second, &sealed_us));
+  Figures figures;
+  AddBeats(fleet.BeatsDue(absl::FromUnixMicros(began_us), absl::FromUnixMicros(sealed_us)),
+           &figures);
+  figures.emplace_back("lost", LostWorkers(address));
+  return figures;
+}
+
+Figures JoinFigures(const std::string& address, int hosts, int slots) {
+  Assembly assembly(address, OnlyJob(address), hosts, slots);
+  assembly.Connect();
+  Stage("connected");
+  const absl::Time began = absl::Now();
+  assembly.Join();
+  const absl::Time sealed = absl::Now();
+  Figures figures = {{"seconds", absl::ToDoubleSeconds(sealed - began)},
+                     {"began_unix_us", absl::ToUnixMicros(began)},
+                     {"sealed_unix_us", absl::ToUnixMicros(sealed)},
                      {"bytes", static_cast<double>(assembly.answer_bytes())},
                      {"refused", assembly.refused()}};
   Stage("sealed");
-  AddBeats("", fleet.TakeBeats(), &figures);
-  figures.emplace_back("lost", LostWorkers(address));
   return figures;
 }
 
@@ -87,11 +108,11 @@ Figures IdleFigures(const std::string& address, int hosts, int seconds) {
   fleet.Register();
   fleet.AwaitAssigned(0);
   Stage("idle");
-  (void)fleet.TakeBeats();
+  const absl::Time began = absl::Now();
   absl::SleepFor(absl::Seconds(seconds));
-  Figures figures;
-  AddBeats("", fleet.TakeBeats(), &figures);
   Stage("measured");
+  Figures figures;
+  AddBeats(fleet.BeatsDue(began, began + absl::Seconds(seconds)), &figures);
   figures.emplace_back("lost", LostWorkers(address));
   return figures;
 }
@@ -118,7 +139,9 @@ int Main(const std::vector<std::string>& words) {
   const std::string verb = words.size() < 2 ? "" : words[1];
   const int first = Number(words, 2), second = Number(words, 3);
   Figures figures;
-  if (verb == "join" && first && second) {
+  if (verb == "hosts" && first && second) {
+    figures = HostsFigures(words[0], first, second);
+  } else if (verb == "join" && first && second) {
     figures = JoinFigures(words[0], first, second);
   } else if (verb == "idle" && first && second) {
     figures = IdleFigures(words[0], first, second);
@@ -136,11 +159,12 @@ int Main(const std::vector<std::string>& words) {
     }
     figures = *measured;
   } else {
-    std::fprintf(stderr, "usage: scale_load ADDRESS join|idle|restart|queue|follow|tcpstore ...\n");
+    std::fprintf(stderr,
+                 "usage: scale_load ADDRESS hosts|join|idle|restart|queue|follow|tcpstore ...\n");
     return 2;
   }
   std::printf("{%s}\n", absl::StrJoin(figures, ", ", [](std::string* out, const auto& figure) {
-                          absl::StrAppend(out, "\"", figure.first, "\": ", figure.second);
+                          absl::StrAppendFormat(out, "\"%s\": %.17g", figure.first, figure.second);
                         }).c_str());
   std::fflush(stdout);
   _exit(0);
