@@ -6,40 +6,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/limits.h"
+#include "client/grpc_channel.h"
 #include "client/grpc_park_stream.h"
 
 namespace dp::client {
 namespace {
 
-// A restarted coordinator is found within about a second: longer pauses than that between the
-// channel's own attempts to connect would outlive the retries above it.
-constexpr int kReconnectMsMin = 100;
-constexpr int kReconnectMsMax = 1000;
 // How long a call looks after the channel's connecting before it fails for want of a connection.
 constexpr absl::Duration kConnectPatience = absl::Milliseconds(500);
-// A peer that vanished without closing the connection (power, cable) is noticed within the sum.
-constexpr int kKeepaliveMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 5'000;
-
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
-  grpc::ChannelArguments args;
-  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMsMin);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMsMax);
-  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMsMax);
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  args.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMessageBytesMax);
-  args.SetInt(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, kMessageBytesMax);
-  // Two connections of one process share neither a socket nor its state of failure.
-  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // The coordinator is in the same network; a proxy meant for the web would only break the way.
-  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // Retrying is RetryLoop's decision alone.
-  args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
-}
 
 gpr_timespec DeadlineIn(absl::Duration in) {
   // A day stands for ever, as in base/mutex.h.

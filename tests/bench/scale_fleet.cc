@@ -6,16 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
+#include "client/grpc_channel.h"
 #include "proto/convert/time.h"
 #include "tests/bench/scale_call.h"
 
 namespace dp::bench {
 namespace {
 
-// As client/grpc_connection.cc has them.
-constexpr int kReconnectMsMin = 100;
-constexpr int kReconnectMsMax = 1000;
-// As worker/agent/lease.cc.
+// As worker/agent/lease.cc has them.
 constexpr absl::Duration kLeaseDeadline = absl::Seconds(5);
 constexpr int kBeatsPerLease = 4;
 
@@ -25,23 +23,12 @@ constexpr absl::Duration kPause = absl::Milliseconds(200);
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMsMin);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMsMax);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMsMax);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-}
-
 Host::Host(Fleet& fleet, int number)
     : fleet_(fleet),
       number_(number),
       incarnation_(static_cast<uint64_t>(absl::ToUnixNanos(absl::Now())) + number),
       backoff_(BackoffOptions{.max = absl::Seconds(1)}, number) {
-  workers_ = v1::Workers::NewStub(Connect(fleet.address()));
+  workers_ = v1::Workers::NewStub(client::MakeChannel(fleet.address()));
 }
 
 void Host::Register() {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -20,9 +18,6 @@
 namespace dp::bench {
 
 class Fleet;
-
-// A connection of its own, which comes back as client/grpc_connection.cc has it.
-std::shared_ptr<grpc::Channel> Connect(const std::string& address);
 
 // A daemon as the coordinator sees it: one connection, on which it registers, beats four times a
 // lease, watches its assignment, and reports its ranks. It backs off and comes back as
@@ -65,7 +60,7 @@ class Host {
   bool assigned_ = false;
 };
 
-// Many hosts, and what happened to them.
+// Many hosts, and what happened to them. It must outlive every call, so the load never destroys it.
 class Fleet {
  public:
   Fleet(std::string address, int hosts, int slots);

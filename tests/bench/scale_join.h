@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/time.h"
+#include "base/backoff.h"
 #include "dp/v1/worlds.grpc.pb.h"
 #include "tests/bench/scale_timer.h"
 
@@ -32,14 +33,15 @@ class Assembly {
 
  private:
   struct Place {
-    v1::Worlds::Stub* worlds = nullptr;
+    v1::Worlds::Stub* worlds;
     v1::JoinRequest join;
+    Backoff pause;  // after a refusal, as ranks back off
   };
 
-  void JoinOne(const Place& place, int tries);
-  void Watch(const Place& place, uint64_t since, int tries);
+  void JoinOne(Place& place);
+  void Watch(Place& place, uint64_t since);
   // Goes on after an answer of either call.
-  void Take(const Place& place, const v1::World& world, uint64_t answer_bytes);
+  void Take(Place& place, const v1::World& world, uint64_t answer_bytes);
 
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
   std::vector<std::unique_ptr<v1::Worlds::Stub>> worlds_;  // one for each channel

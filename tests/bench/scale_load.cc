@@ -69,7 +69,7 @@ int LostWorkers(const std::string& address) {
 
 // Whoever reads `at assigned` lets the ranks join, and answers with the times of JoinFigures.
 Figures HostsFigures(const std::string& address, int hosts, int slots) {
-  Fleet fleet(address, hosts, slots);
+  Fleet& fleet = *new Fleet(address, hosts, slots);
   Stage("start");
   fleet.Register();
   server::ClusterClient client(address);
@@ -103,7 +103,7 @@ Figures JoinFigures(const std::string& address, int hosts, int slots) {
 }
 
 Figures IdleFigures(const std::string& address, int hosts, int seconds) {
-  Fleet fleet(address, hosts, 8);
+  Fleet& fleet = *new Fleet(address, hosts, 8);
   Stage("start");
   fleet.Register();
   fleet.AwaitAssigned(0);
@@ -120,7 +120,7 @@ Figures IdleFigures(const std::string& address, int hosts, int seconds) {
 // Whoever reads `at up` kills the coordinator and starts it at the same address; the time counts
 // from the kill.
 Figures RestartFigures(const std::string& address, int hosts) {
-  Fleet fleet(address, hosts, 8);
+  Fleet& fleet = *new Fleet(address, hosts, 8);
   fleet.Register();
   const absl::Time began = absl::Now();
   Stage("up");

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+namespace dp::client {
+
+// A connection of its own to the coordinator at `address` (host:port). It connects at the first
+// call, comes back within about a second of a restart, and notices a peer that vanished.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
+
+}  // namespace dp::client
