@@ -219,6 +219,7 @@ struct DrainWorker {
 
 struct UndrainWorker {
   std::string worker;
+  std::string reason = {};  // the drain ends only if it has this one; empty: any
 };
 
 struct ReportRank {

@@ -165,6 +165,12 @@ absl::StatusOr<Reply> Coordinator::On(const DrainWorker& command, absl::Time at)
 
 absl::StatusOr<Reply> Coordinator::On(const UndrainWorker& command, absl::Time) {
   DP_ASSIGN_OR_RETURN(const WorkerId id, state_.workers.IdOf(command.worker));
+  const std::optional<Drain>& drain = worker(id)->drain;
+  if (drain && !command.reason.empty() && drain->reason != command.reason) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", command.worker, " is drained for another reason: ", drain->reason,
+                     "; the drain that was to end had the reason: ", command.reason));
+  }
   if (!state_.workers.EndDrain(id)) return Reply();
   Touch({Topic::Kind::kWorkers});
   Tell(*worker(id), "undrained");

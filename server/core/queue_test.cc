@@ -167,6 +167,17 @@ TEST_F(QueueTest, ADrainedWorkerGetsNoRanksInAnyLifeUntilItIsUndrained) {
   EXPECT_EQ(state(job), "starting");
 }
 
+TEST_F(QueueTest, ADrainEndsOnlyForTheReasonThatIsNamed) {
+  Register("node", 1);
+  Apply(DrainWorker{"node", "its pod ends"});
+  Apply(DrainWorker{"node", "new disks"});
+  const Outcome refused = Apply(UndrainWorker{"node", "its pod ends"});
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused.status)) << refused.status;
+  EXPECT_FALSE(refused.journal);
+  EXPECT_TRUE(Apply(UndrainWorker{"node", "new disks"}).journal);
+  EXPECT_TRUE(Apply(UndrainWorker{"node", "its pod ends"}).status.ok());  // there is none
+}
+
 TEST_F(QueueTest, AJobThatIsNamedTwiceIsToldOnce) {
   Register("a", 1);
   const JobId first = Submit({.hold = true});

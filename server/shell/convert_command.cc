@@ -260,6 +260,7 @@ Record ToRecord(const core::Command& command) {
           },
           [&](const core::UndrainWorker& undrain) {
             record.mutable_undrain_worker()->set_worker(undrain.worker);
+            record.mutable_undrain_worker()->set_reason(undrain.reason);
           },
           [&](const core::GiveUpRank& give_up) { Fill(give_up, record.mutable_give_up_rank()); }},
       command.action);

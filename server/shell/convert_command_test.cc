@@ -107,7 +107,7 @@ std::vector<core::Action> AllActions() {
       core::ForgetJob{JobId(7)},
       core::AskHandover{JobId(7), "it can grow", core::HandoverCause::kGrow},
       core::DrainWorker{"w", "new disks", true},
-      core::UndrainWorker{"w"},
+      core::UndrainWorker{"w", "new disks"},
       core::GiveUpRank{kRank, "its process runs for 32s and has not joined"},
       core::SubmitJob{"request", {.name = "name", .join_within = absl::Seconds(32)}},
   };

@@ -229,7 +229,8 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
       return core::DrainWorker{record.drain_worker().worker(), record.drain_worker().reason(),
                                record.drain_worker().hand_over()};
     case Record::kUndrainWorker:
-      return core::UndrainWorker{record.undrain_worker().worker()};
+      return core::UndrainWorker{record.undrain_worker().worker(),
+                                 record.undrain_worker().reason()};
     case Record::kGiveUpRank:
       return core::GiveUpRank{ToKey(record.give_up_rank().rank()), record.give_up_rank().reason()};
     case Record::kReportSlots:

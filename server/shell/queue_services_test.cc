@@ -132,6 +132,11 @@ TEST_F(QueueServicesTest, AWorkerIsDrainedAndUndrained) {
   EXPECT_EQ(drained->worker().labels().at("rack"), "r1");
   v1::UndrainRequest undrain;
   undrain.set_worker("a");
+  undrain.set_reason("its pod ends");
+  EXPECT_EQ(
+      client_->Call(client_->workers(), &v1::Workers::Stub::Undrain, undrain).status.error_code(),
+      grpc::StatusCode::FAILED_PRECONDITION);
+  undrain.clear_reason();
   const auto back = client_->Call(client_->workers(), &v1::Workers::Stub::Undrain, undrain);
   EXPECT_EQ(back->worker().state(), v1::WORKER_STATE_READY);
   undrain.set_worker("b");

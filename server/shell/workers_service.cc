@@ -199,7 +199,7 @@ grpc::ServerUnaryReactor* WorkersService::Drain(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* WorkersService::Undrain(grpc::CallbackServerContext* context,
                                                   const v1::UndrainRequest* request,
                                                   v1::UndrainResponse* response) {
-  return Apply(driver_, context, core::UndrainWorker{request->worker()},
+  return Apply(driver_, context, core::UndrainWorker{request->worker(), request->reason()},
                [=, this](const core::Outcome&, const View& view) {
                  return AnswerWorker(request->worker(), view, gpus_, response);
                });

@@ -30,6 +30,7 @@ void DrainEnd::End(const std::string& worker) {
   Log(Severity::kWarning, "undrain_failed", {{"worker", worker}, {"reason", status.ToString()}});
 }
 
+// The list serves coordinators of an earlier release, which ignore the reason in the request.
 absl::Status DrainEnd::Try(const std::string& worker, absl::Duration deadline_in) {
   DP_ASSIGN_OR_RETURN(const auto listed, connection_.ListWorkers({}, deadline_in));
   for (const v1::Worker& each : listed.workers()) {
@@ -40,7 +41,13 @@ absl::Status DrainEnd::Try(const std::string& worker, absl::Duration deadline_in
     }
     v1::UndrainRequest request;
     request.set_worker(worker);
-    DP_RETURN_IF_ERROR(connection_.Undrain(request, deadline_in).status());
+    request.set_reason(reason_);
+    const absl::Status status = connection_.Undrain(request, deadline_in).status();
+    if (absl::IsFailedPrecondition(status)) {  // drained anew since it was listed
+      Log(Severity::kInfo, "drain_kept", {{"worker", worker}, {"why", status.message()}});
+      continue;
+    }
+    DP_RETURN_IF_ERROR(status);
     Log(Severity::kInfo, "undrained", {{"worker", worker}, {"drain", reason_}});
   }
   return absl::OkStatus();

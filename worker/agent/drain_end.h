@@ -13,7 +13,8 @@ namespace dp::worker {
 
 // Ends the drain that an earlier daemon of this worker was given at its own end, such as the one
 // that a pod asks for before it ends. The drain is known by its reason, so a drain for any other
-// reason stays. While the coordinator is away it goes on trying. Its owner ends the calls under way
+// reason stays; a coordinator of an earlier release may end a drain that an operator sets at the
+// same moment. While the coordinator is away it goes on trying. Its owner ends the calls under way
 // on `connection` before destroying it.
 class DrainEnd {
  public:
@@ -26,7 +27,7 @@ class DrainEnd {
 
  private:
   void End(const std::string& worker);
-  // Errors: those of the two calls.
+  // Errors: those of the two calls, but for a drain with another reason.
   absl::Status Try(const std::string& worker, absl::Duration deadline_in);
 
   client::WorkersConnection& connection_;

@@ -39,6 +39,15 @@ TEST_F(DrainEndTest, ADrainForAnotherReasonStays) {
   HearMarker();
 }
 
+TEST_F(DrainEndTest, ADrainThatAnOperatorSetsMeanwhileStays) {
+  coordinator_.DrainWorker("host", kReason);
+  coordinator_.DrainWorkerOnceListed("new disks");
+  drain_end_->Begin("host");
+  EXPECT_EQ(coordinator_.NextHeard(), "undrain refused: host");
+  drain_end_.reset();
+  HearMarker();
+}
+
 TEST_F(DrainEndTest, TheDrainOfAnotherWorkerStays) {
   coordinator_.DrainWorker("neighbour", kReason);
   drain_end_->Begin("host");

@@ -280,6 +280,7 @@ absl::StatusOr<v1::ListWorkersResponse> FakeCoordinator::ListWorkers(const v1::L
   DP_RETURN_IF_ERROR(CheckNetwork());
   v1::ListWorkersResponse response;
   if (!drained_.name().empty()) *response.add_workers() = drained_;
+  if (!next_drain_.empty()) drained_.set_reason(std::exchange(next_drain_, ""));
   if (!held_name_.empty()) {
     v1::Worker* holder = response.add_workers();
     holder->set_name(held_name_);
@@ -301,10 +302,19 @@ void FakeCoordinator::DrainWorker(const std::string& name, const std::string& re
   drained_.set_reason(reason);
 }
 
+void FakeCoordinator::DrainWorkerOnceListed(const std::string& reason) {
+  MutexLock lock(mu_);
+  next_drain_ = reason;
+}
+
 absl::StatusOr<v1::UndrainResponse> FakeCoordinator::Undrain(const v1::UndrainRequest& request,
                                                              absl::Duration) {
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckNetwork());
+  if (!request.reason().empty() && request.reason() != drained_.reason()) {
+    Hear(absl::StrCat("undrain refused: ", request.worker()));
+    return absl::FailedPreconditionError("drained for another reason");
+  }
   Hear(absl::StrCat("undrain ", request.worker()));
   return v1::UndrainResponse();
 }

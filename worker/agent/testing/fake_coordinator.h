@@ -59,6 +59,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   bool AwaitGpuUse(int percent) DP_EXCLUDES(mu_);
   // Somebody has drained this worker.
   void DrainWorker(const std::string& name, const std::string& reason) DP_EXCLUDES(mu_);
+  // Right after the next listing somebody drains it for this reason instead.
+  void DrainWorkerOnceListed(const std::string& reason) DP_EXCLUDES(mu_);
   // Waits until the workers were listed so often, or could not be.
   void AwaitListings(int listings) DP_EXCLUDES(mu_);
   // Whether the rank was reported as ended by its daemon.
@@ -94,7 +96,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
                                                       absl::Duration deadline_in) override;
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
                                                       absl::Duration deadline_in) override;
-  // Heard as "undrain NAME".
+  // Heard as "undrain NAME"; "undrain refused: NAME" where the worker is drained for another reason
+  // than that of the request.
   absl::StatusOr<v1::UndrainResponse> Undrain(const v1::UndrainRequest& request,
                                               absl::Duration deadline_in) override;
   // For dpctl; no daemon asks.
@@ -132,6 +135,7 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   bool holder_beats_ DP_GUARDED_BY(mu_) = false;
   int listings_ DP_GUARDED_BY(mu_) = 0;
   v1::Worker drained_ DP_GUARDED_BY(mu_);
+  std::string next_drain_ DP_GUARDED_BY(mu_);  // its reason; empty: none comes
   absl::Status logs_ DP_GUARDED_BY(mu_);
   // Incarnations are named a, b, c ... in the order they registered in.
   std::vector<uint64_t> incarnations_ DP_GUARDED_BY(mu_);
