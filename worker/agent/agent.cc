@@ -13,6 +13,7 @@
 #include "proto/convert/time.h"
 #include "worker/agent/gpu_report.h"
 #include "worker/agent/local_address.h"
+#include "worker/agent/missing_torch.h"
 #include "worker/agent/rank_log.h"
 #include "worker/agent/rank_report.h"
 
@@ -186,10 +187,21 @@ void Agent::SendFirstReport(const Decision& decision) {
     const Report* report = std::get_if<Report>(&action);
     if (report == nullptr) continue;
     report_under_way_ = true;
-    reporter_.Send(Reporter::Report{report->key, report->milestone,
-                                    RequestFor(*report, *observed_.Find(report->key), session_)});
+    reporter_.Send(RankReport(*report));
     return;
   }
+}
+
+Reporter::Report Agent::RankReport(const Report& report) const {
+  const Process& process = *observed_.Find(report.key);
+  Reporter::Report made{report.key, report.milestone, RequestFor(report, process, session_)};
+  const auto assigned = assigned_.find(report.key);
+  const bool lacks_torch = report.milestone == Milestone::kExited && LacksTorch(process.last_lines);
+  if (!lacks_torch || assigned == assigned_.end()) return made;
+  const auto command =
+      CommandFor(assigned->second, rank_host_, StoreEndpoint(), SpoolOf(report.key));
+  if (command.ok()) made.lacks_torch = {command->argv.front(), command->environment};
+  return made;
 }
 
 bool Agent::SlotsReportDue() const {

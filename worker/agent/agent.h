@@ -142,8 +142,7 @@ class Agent {
   absl::StatusOr<RankCommand> CommandOf(const v1::AssignedRank& rank, const LogSpool& spool);
   // Whether a rank of it is known here.
   bool Holds(JobId job, Generation generation) const;
-  // The last lines of a rank that has exited, with a remedy where they show the want of PyTorch.
-  std::vector<std::string> LinesAtExit(const RankKey& key) const;
+  Reporter::Report RankReport(const Report& report) const;
   LogSpool SpoolOf(const RankKey& key) const { return LogSpool(options_.state_dir, key); }
   // On the lease's thread.
   absl::StatusOr<v1::RegisterRequest> Registration() const;

@@ -7,7 +7,6 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/gpu_metrics.h"
 #include "worker/agent/local_address.h"
-#include "worker/agent/missing_torch.h"
 #include "worker/agent/rank_log.h"
 #include "worker/agent/rank_report.h"
 
@@ -131,16 +130,7 @@ void Agent::TakeNews(const RankKey& key, const ProcessExited& news) {
           LogField(code ? "code" : "signal", news.exit.number));
   const bool killed = news.exit == Exit{Exit::How::kSignal, SIGKILL};
   const bool grew = OomKillsGrew();
-  observed_.Exited(key, news.exit, LinesAtExit(key), killed && news.oom.value_or(grew));
-}
-
-std::vector<std::string> Agent::LinesAtExit(const RankKey& key) const {
-  std::vector<std::string> lines = SpoolOf(key).LastLines();
-  const auto assigned = assigned_.find(key);
-  if (!LacksTorch(lines) || assigned == assigned_.end()) return lines;
-  const auto command = CommandFor(assigned->second, rank_host_, StoreEndpoint(), SpoolOf(key));
-  if (command.ok()) lines.push_back(WhyNoTorch(PathOf(command->argv[0], command->environment)));
-  return lines;
+  observed_.Exited(key, news.exit, SpoolOf(key).LastLines(), killed && news.oom.value_or(grew));
 }
 
 void Agent::SlotLeft(const RankKey& key) {

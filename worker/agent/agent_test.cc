@@ -120,6 +120,15 @@ TEST_F(AgentTest, ARankThatCannotBeStartedIsReportedWithTheReason) {
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
 }
 
+TEST_F(AgentTest, ARankThatFindsNoTorchIsReportedWithItsPythonAndTheRemedy) {
+  RunRankZero();
+  std::ofstream(spool_.path(v1::LOG_STREAM_STDERR))
+      << "ModuleNotFoundError: No module named 'torch'\n";
+  End(0, 1);
+  EXPECT_THAT(coordinator_.NextHeard(),
+              HasSubstr("rank 0 exited code 1: dp: the Python that /trainer ran has no module"));
+}
+
 TEST_F(AgentTest, ASpoolThatCannotBeMadeIsAStartThatFailed) {
   std::ofstream(directory_.path() + "/spool") << "in the way";
   Run();

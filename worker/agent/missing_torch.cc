@@ -1,5 +1,6 @@
 #include "worker/agent/missing_torch.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,19 +20,25 @@ constexpr char kRemedy[] =
     "; name one that has it, as in PYTHON_EXEC=/path/to/python3 dpctl run train.py, or pass on the "
     "environment that dpctl runs in, with --env-from-here";
 
+// A directory may be executable, too.
+bool CanBeRun(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
 }  // namespace
 
-std::string PathOf(const std::string& program, const std::vector<std::string>& environment) {
-  if (absl::StrContains(program, '/')) return program;
-  const auto path = std::find_if(environment.begin(), environment.end(), [](const auto& variable) {
-    return absl::StartsWith(variable, kPath);
-  });
-  if (path == environment.end()) return program;
+std::string PathOf(const TorchlessProgram& program) {
+  if (absl::StrContains(program.name, '/')) return program.name;
+  const auto path =
+      std::find_if(program.environment.begin(), program.environment.end(),
+                   [](const auto& variable) { return absl::StartsWith(variable, kPath); });
+  if (path == program.environment.end()) return program.name;
   for (const absl::string_view dir : absl::StrSplit(path->substr(sizeof(kPath) - 1), ':')) {
-    const std::string found = absl::StrCat(dir, dir.empty() ? "" : "/", program);
-    if (access(found.c_str(), X_OK) == 0) return found;
+    const std::string found = absl::StrCat(dir, dir.empty() ? "" : "/", program.name);
+    if (CanBeRun(found)) return found;
   }
-  return program;
+  return program.name;
 }
 
 bool LacksTorch(const std::vector<std::string>& last_lines) {

@@ -1,7 +1,11 @@
 #include "worker/agent/missing_torch.h"
 
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/agent/testing/fifo.h"
 
 namespace dp::worker {
 namespace {
@@ -22,10 +26,16 @@ TEST(MissingTorchTest, TheLineNamesTheInterpreter) {
 }
 
 TEST(MissingTorchTest, AProgramIsTheFirstOfItsNameInTheRanksPath) {
-  EXPECT_EQ(PathOf("sh", {"HOME=/", "PATH=/no/such/dir:/bin:/usr/bin"}), "/bin/sh");
-  EXPECT_EQ(PathOf("/venv/bin/python", {"PATH=/bin"}), "/venv/bin/python");
-  EXPECT_EQ(PathOf("no-such-program", {"PATH=/bin"}), "no-such-program");
-  EXPECT_EQ(PathOf("sh", {}), "sh");
+  EXPECT_EQ(PathOf({"sh", {"HOME=/", "PATH=/no/such/dir:/bin:/usr/bin"}}), "/bin/sh");
+  EXPECT_EQ(PathOf({"/venv/bin/python", {"PATH=/bin"}}), "/venv/bin/python");
+  EXPECT_EQ(PathOf({"no-such-program", {"PATH=/bin"}}), "no-such-program");
+  EXPECT_EQ(PathOf({"sh", {}}), "sh");
+}
+
+TEST(MissingTorchTest, AFolderOfTheNameIsNoProgram) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directory(directory.path() + "/sh");
+  EXPECT_EQ(PathOf({"sh", {absl::StrCat("PATH=", directory.path(), ":/bin")}}), "/bin/sh");
 }
 
 }  // namespace

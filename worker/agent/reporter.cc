@@ -33,7 +33,9 @@ void Reporter::Loop() {
 }
 
 void Reporter::Carry(const Report& report) {
-  const auto response = connection_.ReportRank(report.request, kReportDeadline);
+  v1::ReportRankRequest request = report.request;
+  if (report.lacks_torch) request.add_last_lines(WhyNoTorch(PathOf(*report.lacks_torch)));
+  const auto response = connection_.ReportRank(request, kReportDeadline);
   events_.Tell(ReportAnswered{report.key, report.milestone, response.status()});
 }
 
