@@ -48,7 +48,7 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
           workers, [this] { return Registration(); },
           {.clock = clock_,
            .coordinator_absent = AbsenceAsSeenBy(options_.coordinator_probe),
-           .earlier_gone = options_.earlier_guards_gone,
+           .earlier_gone = options_.earlier_gone,
            .gpus_since = [this](uint64_t* number) { return GpusSince(number); },
            .store_clients_since = ClientsSeenBy(options_.stores)},
           NextRandom(random_state_), events),
@@ -222,7 +222,8 @@ void Agent::BeginIncarnation() {
   lease_.Begin(incarnation_, RecordIncarnation());
 }
 
-// Returns the earlier ones. Those of this process have no rank left, as those of dead daemons.
+// Records incarnation_ and returns the earlier ones. Those of this process count as dead: they have
+// no rank left.
 std::vector<Incarnation> Agent::RecordIncarnation() {
   if (options_.incarnations == nullptr) return {};
   std::vector<Incarnation> earlier = options_.incarnations->recorded();

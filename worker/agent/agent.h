@@ -63,10 +63,12 @@ struct AgentOptions {
   absl::Duration gpus_read_every = absl::Seconds(10);
   GpuHealthLimits gpu_health = {};
   std::string process_tracking = {};
-  // What earlier daemons of `state_dir` registered; the owner's. Null: nothing is known of them.
+  // Incarnations that earlier daemons of `state_dir` registered. The caller owns the record. Null:
+  // none known.
   IncarnationRecord* incarnations = nullptr;
-  // Whether nothing is left of what those started; on the lease's thread. Null: never known.
-  std::function<bool()> earlier_guards_gone;
+  // Returns true when every process that those daemons started is gone. Called on the lease's
+  // thread. Null: counts as false.
+  std::function<bool()> earlier_gone;
   // As CountOomKills. Null: never known.
   std::function<int64_t()> oom_kills;
   uint64_t seed = 0;  // of back-offs and incarnations

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "absl/strings/match.h"
 #include "worker/agent/testing/agent_fixture.h"
 
 namespace dp::worker {
@@ -10,6 +11,10 @@ namespace {
 using testing::HasSubstr;
 
 using AgentLeaseTest = AgentFixture;
+
+// The silence of the daemon that has the name, by listing: between two heartbeats it grows.
+int BeatingHolder(int listing) { return 1 + listing % 2; }
+int DeadHolder(int listing) { return listing; }
 
 TEST_F(AgentLeaseTest, ALeaseThatIsOfferedIsNamedByTheHeartbeatsThatFollow) {
   Run();
@@ -73,26 +78,45 @@ TEST_F(AgentLeaseTest, ADaemonWhoseNameIsTakenOverKillsItsRanksAndWaitsForTheNam
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
   coordinator_.Assign({ARank(0)});
   EXPECT_EQ(runner_.NextOrder(), "start 0");
-  coordinator_.HoldName("gpu-a", /*beats=*/true);
+  coordinator_.HoldName("gpu-a", BeatingHolder);
   coordinator_.LoseWorker();
   EXPECT_EQ(runner_.NextOrder(), "kill 0");
   coordinator_.AwaitListings(4);
-  coordinator_.HoldName("", /*beats=*/false);
+  coordinator_.FreeName();
   EXPECT_EQ(coordinator_.NextHeard(), "register b");
 }
 
-class TakenNameTest : public AgentFixture, public testing::WithParamInterface<bool> {};
+struct Holder {
+  const char* name;
+  int (*silence)(int listing);
+  bool live;  // its heartbeats show that it is a daemon that runs
+};
 
-// The holder may be this daemon's life before, whose lease runs out, or be ended by its owner.
+class TakenNameTest : public AgentFixture, public testing::WithParamInterface<Holder> {};
+
+// The holder may be this daemon's incarnation before, whose lease expires, or be ended by its
+// owner.
 TEST_P(TakenNameTest, ADaemonWhoseNameIsTakenAsksUntilItIsFree) {
-  coordinator_.HoldName("gpu-a", /*beats=*/GetParam());
+  testing::internal::CaptureStderr();
+  coordinator_.HoldName("gpu-a", GetParam().silence);
   Run("gpu-a");
   coordinator_.AwaitListings(6);
-  coordinator_.HoldName("", /*beats=*/false);
+  coordinator_.FreeName();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("event=name_taken"));
+  EXPECT_EQ(absl::StrContains(log, "event=name_of_a_live_daemon"), GetParam().live) << log;
 }
 
-INSTANTIATE_TEST_SUITE_P(HolderBeats, TakenNameTest, testing::Bool());
+// A coordinator that stood still makes a dead daemon look as if it had sent one heartbeat. A
+// coordinator that was restarted counts silence from 0.
+INSTANTIATE_TEST_SUITE_P(
+    Holders, TakenNameTest,
+    testing::Values(
+        Holder{"beating", BeatingHolder, true}, Holder{"dead", DeadHolder, false},
+        Holder{"stood_still", [](int listing) { return listing == 2 ? 1 : listing + 1; }, false},
+        Holder{"restarted", [](int listing) { return listing % 2 == 0 ? 0 : listing; }, false}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(AgentLeaseTest, ADaemonNamesThoseBeforeItAsDeadOnceNothingIsLeftOfTheirRanks) {
   IncarnationRecord before(directory_.path(), "boot");
@@ -100,14 +124,13 @@ TEST_F(AgentLeaseTest, ADaemonNamesThoseBeforeItAsDeadOnceNothingIsLeftOfTheirRa
   ASSERT_TRUE(before.Add(Incarnation(8)).ok());
   IncarnationRecord record(directory_.path(), "boot");
   incarnations_ = &record;
-  coordinator_.HoldName("gpu-a", /*beats=*/false);
+  coordinator_.HoldName("gpu-a", DeadHolder);
   Run("gpu-a");
   coordinator_.AwaitListings(2);
   EXPECT_THAT(coordinator_.replaced(), testing::IsEmpty());
-  guards_gone_ = true;
-  coordinator_.AwaitListings(5);
-  EXPECT_THAT(coordinator_.replaced(), testing::ElementsAre(7, 8));
-  coordinator_.HoldName("", /*beats=*/false);
+  earlier_gone_ = true;
+  EXPECT_THAT(coordinator_.AwaitReplaced(2), testing::ElementsAre(7, 8));
+  coordinator_.FreeName();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
   EXPECT_EQ(IncarnationRecord(directory_.path(), "boot").recorded().size(), 3u);
   events_.Tell(ShutdownWanted{});

@@ -7,11 +7,11 @@
 
 namespace dp::worker {
 
-// Tells whether guards of an earlier daemon of the same state directory still run. Every guard
-// inherits the lock on STATE_DIR/guards and drops it by exiting, which it does when nothing is left
-// of its rank. So who gets that lock alone knows that no guard of an earlier daemon runs, nor
-// anything that such a guard looked after. The daemon holds the lock of the directory itself, so
-// nobody else asks at the same time. One thread at a time.
+// Detects guards of an earlier daemon of the same state directory. Every guard inherits the lock on
+// STATE_DIR/guards and exits, which drops the lock, when nothing is left of its rank. A daemon that
+// gets the lock alone therefore knows that no earlier guard runs. The daemon holds the lock of the
+// directory itself, so no two daemons test at once. Processes that a killed guard left behind are
+// not covered (docs/worker.md). EarlierGuardsGone: one thread at a time. fd(): any thread.
 class GuardLock {
  public:
   // Errors: Internal names the path and the reason.

@@ -13,7 +13,7 @@ namespace {
 class GuardLockTest : public testing::Test {
  protected:
   GuardLock Daemon() { return *GuardLock::Open(directory_.path()); }
-  // What a guard inherits outlives its daemon.
+  // The lock that a guard inherits outlives its daemon.
   static FileDescriptor GuardOf(const GuardLock& daemon) {
     return FileDescriptor(dup(daemon.fd()));
   }

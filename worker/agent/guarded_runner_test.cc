@@ -5,7 +5,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <deque>
 #include <fstream>
@@ -15,7 +14,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/overloaded.h"
 #include "gmock/gmock.h"
@@ -25,6 +23,7 @@
 #include "worker/agent/state_dir.h"
 #include "worker/agent/testing/fifo.h"
 #include "worker/agent/testing/process_state.h"
+#include "worker/agent/testing/ticking_clock.h"
 #include "worker/agent/testing/tracer.h"
 
 namespace dp::worker {
@@ -48,10 +47,11 @@ std::string Describe(const ProcessNews& news) {
 
 class GuardedRunnerTest : public testing::Test {
  protected:
-  // The runner waits for its guards, so a guard that a failed test left stopped must not outlive
-  // it.
-  ~GuardedRunnerTest() override {
-    for (const pid_t child : Children(getpid())) kill(child, SIGKILL);
+  // The runner waits for its guards, and a guard that a failed test has left stopped kills its rank
+  // only when it goes on.
+  void TearDown() override {
+    if (!HasFailure()) return;
+    for (const pid_t guard : Children(getpid())) kill(guard, SIGCONT);
   }
 
   // Runs the stub with a real guard.
@@ -72,13 +72,6 @@ class GuardedRunnerTest : public testing::Test {
     arrived_.pop_front();
     if (const auto* started = std::get_if<ProcessStarted>(&news.what)) pid_ = started->pid;
     return Describe(news);
-  }
-
-  // The parent of the only rank that runs.
-  static pid_t Guard() {
-    const std::vector<pid_t> children = Children(getpid());
-    DP_CHECK(children.size() == 1);
-    return children.front();
   }
 
   static void Stop(pid_t pid) {
@@ -156,7 +149,7 @@ TEST_F(GuardedRunnerTest, AStoppedGuardCarriesOutWhatItIsTold) {
   Start({"wait", fifo_.path()});
   EXPECT_EQ(fifo_.Read(), "ready\n");
   EXPECT_EQ(Next(), "started");
-  Stop(Guard());
+  Stop(OnlyChild());
   runner_.Kill(key_);
   EXPECT_EQ(Next(), absl::StrCat("signal ", SIGKILL));
   EXPECT_EQ(Next(), "gone");
@@ -170,18 +163,19 @@ TEST_F(GuardedRunnerTest, AStoppedGuardDoesNotHoldUpTheEndOfTheRunner) {
                        .stdout_path = "/dev/null",
                        .stderr_path = "/dev/null"});
   EXPECT_EQ(fifo_.Read(), "ready\n");
-  const pid_t guard = Guard();
+  const pid_t guard = OnlyChild();
   Stop(guard);
   std::jthread end([&] { runner.reset(); });
   EXPECT_EQ(fifo_.Read(), "");
-  if (HasFailure()) kill(guard, SIGKILL);  // else `end` never ends
+  if (HasFailure()) kill(guard, SIGCONT);  // else `end` never ends
 }
 
 TEST_F(GuardedRunnerTest, AGuardSleepsUntilSomethingHappens) {
+  if (!CallsAreShown()) GTEST_SKIP() << "no process may be traced here";
   Start({"wait", fifo_.path()});
   EXPECT_EQ(fifo_.Read(), "ready\n");
   EXPECT_EQ(Next(), "started");
-  const pid_t guard = Guard();
+  const pid_t guard = OnlyChild();
   const auto waits_for_an_event = [&] { return TimeoutOfPoll(guard) == -1; };
   ASSERT_TRUE(Eventually(waits_for_an_event));
   const int64_t before = TimesAsleep(guard);
@@ -226,7 +220,7 @@ TEST_F(GuardedRunnerTest, AKilledGuardTakesItsRankAndAllDescendantsAlong) {
   Start({"stubborn", fifo_.path()});
   EXPECT_EQ(fifo_.Read(), "ready\n");
   EXPECT_EQ(Next(), "started");
-  kill(Guard(), SIGKILL);
+  kill(OnlyChild(), SIGKILL);
   EXPECT_EQ(Next(), absl::StrCat("signal ", SIGKILL));
   EXPECT_EQ(Next(), "gone");
   EXPECT_EQ(fifo_.Read(), "");
@@ -339,16 +333,6 @@ TEST_F(DyingGuardTest, WhatDoesNotDieKeepsItsRankFromBeingGoneAndNoOtherWaiting)
   KillGuard(1);
   EXPECT_EQ(Next(), "1 gone");
 }
-
-// Each look at it is a second later than the one before.
-class TickingClock final : public Clock {
- public:
-  absl::Time Now() const override { return absl::FromUnixSeconds(++seconds_); }
-  absl::Duration passed() const { return absl::Seconds(seconds_.load()); }
-
- private:
-  mutable std::atomic<int64_t> seconds_ = 0;
-};
 
 TEST_F(DyingGuardTest, AtItsEndItWaitsSoLongForWhatDoesNotDieAndNoLonger) {
   const TickingClock clock;

@@ -341,7 +341,9 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   options.rank_host.no_cuda_trainer = std::move(cuda_trainer.why_not);
   options.process_tracking = cgroups == nullptr ? "guard" : cgroups->hierarchy();
   options.incarnations = &incarnations;
-  options.earlier_guards_gone = [&guard_lock] { return guard_lock.EarlierGuardsGone(); };
+  options.earlier_gone = [&guard_lock, &cgroups] {
+    return guard_lock.EarlierGuardsGone() && (cgroups == nullptr || cgroups->EarlierGone());
+  };
   if (cgroups == nullptr || !cgroups->limits_memory()) options.labels[kNoMemoryLimit] = "";
   options.stores = &stores;
   options.notify = &notify;

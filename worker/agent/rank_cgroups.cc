@@ -64,8 +64,8 @@ absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::Open(const CgroupPaths
     if (path == own.end()) continue;
     absl::StatusOr<WorkerCgroup> worker = TakeAndMoveIn(path->second, claim);
     if (worker.ok()) {
-      EndStaleCgroups(path->second);
       std::unique_ptr<RankCgroups> cgroups(new RankCgroups(hierarchy, *std::move(worker)));
+      cgroups->stale_.End(path->second);
       cgroups->OpenMemory(own, claim);
       return cgroups;
     }
@@ -84,7 +84,7 @@ void RankCgroups::OpenMemory(const CgroupPaths& own, Claim claim) {
   if (limits_memory_ || v1 == own.end()) return;
   absl::StatusOr<WorkerCgroup> memory = Take(v1->second, claim);
   if (!memory.ok()) return;
-  EndStaleCgroups(v1->second);
+  stale_.End(v1->second);
   memory_.emplace(*std::move(memory));
 }
 

@@ -17,8 +17,8 @@ namespace dp::worker {
 // rank a cgroup of its own. The first hierarchy of these that may be written is used: v2, v1's
 // freezer, v1's name=systemd. Where memory can be limited,
 // in the same cgroup or in one of v1's memory hierarchy, it is. Made and destroyed by main; in
-// between the runner's thread alone uses it. Destroying it moves the daemon back to where it came
-// from.
+// between the runner's thread alone uses it, but for EarlierGone. Destroying it moves the daemon
+// back to where it came from.
 class RankCgroups {
  public:
   // Whether cgroups that nobody has handed over to this daemon count as writable where they are.
@@ -40,6 +40,10 @@ class RankCgroups {
   // not count that.
   std::optional<bool> OomKilled(const RankKey& key) const;
 
+  // Whether no process is left in the cgroups that Open found of killed daemons. One thread at a
+  // time, which need not be the runner's.
+  bool EarlierGone() { return stale_.Gone(); }
+
   // "cgroup2", "freezer", "name=systemd".
   const std::string& hierarchy() const { return hierarchy_; }
   const std::string& dir() const { return worker_.dir(); }
@@ -54,6 +58,7 @@ class RankCgroups {
   std::string MemoryPathOf(const RankKey& key) const;
 
   const std::string hierarchy_;
+  StaleCgroups stale_;
   WorkerCgroup worker_;
   bool limits_memory_ = false;          // `worker_` does
   std::optional<WorkerCgroup> memory_;  // else this one, of v1, where there is one

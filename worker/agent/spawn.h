@@ -29,9 +29,10 @@ struct Confinement {
 };
 
 // Starts a guard with `command` to run, in a session of its own so that a terminal's signals pass
-// it by. The guard inherits no descriptor but its socket and the rank's files, whether or not this
-// process has opened the others with O_CLOEXEC: libraries do not. Safe in a process with many
-// threads: nothing of ours runs between fork and exec. Errors: NotFound, Internal with the reason.
+// it by. The guard inherits its socket, the lock on STATE_DIR/guards and the rank's files, and no
+// other descriptor, whether or not this process has opened the others with O_CLOEXEC: libraries do
+// not. Safe in a process with many threads: nothing of ours runs between fork and exec. Errors:
+// NotFound, Internal with the reason.
 absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path,
                                         const Confinement& confinement, const RankCommand& command);
 

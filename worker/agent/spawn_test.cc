@@ -49,7 +49,7 @@ class SpawnTest : public testing::Test {
     DP_CHECK(recv(guard_.socket.get(), &news, sizeof(news), 0) >= 0);
     return news;
   }
-  // What the rank wrote, once it has ended.
+  // The output of the rank, once it has ended.
   std::string Output() {
     while (Next().what != GuardNews::What{}) {
     }

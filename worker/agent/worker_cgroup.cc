@@ -51,16 +51,6 @@ bool IsAt(const FileDescriptor& directory, const std::string& dir) {
          opened.st_ino == named.st_ino;
 }
 
-void EndIfStale(const std::string& dir) {
-  const FileDescriptor directory = OpenDirectory(dir);
-  if (!Lock(directory)) return;
-  const bool populated = CgroupWatch(dir).Populated();
-  const bool ended = EndCgroup(dir, kStalePatience);
-  if (!populated && ended) return;
-  Log(ended ? Severity::kInfo : Severity::kWarning,
-      ended ? "stale_cgroup_killed" : "stale_cgroup_still_populated", {{"cgroup", dir}});
-}
-
 }  // namespace
 
 bool EmptyCgroup(const std::string& dir) {
@@ -83,7 +73,23 @@ bool EndCgroup(const std::string& dir, absl::Duration patience, const Clock& clo
   return RemoveCgroup(dir);
 }
 
-void EndStaleCgroups(const std::string& parent) {
+void StaleCgroups::EndIfStale(const std::string& dir) {
+  const FileDescriptor directory = OpenDirectory(dir);
+  if (!Lock(directory)) return;
+  const bool populated = CgroupWatch(dir).Populated();
+  const bool ended = EndCgroup(dir, kStalePatience, clock_);
+  if (!ended && CgroupWatch(dir).Populated()) populated_.push_back(dir);
+  if (!populated && ended) return;
+  Log(ended ? Severity::kInfo : Severity::kWarning,
+      ended ? "stale_cgroup_killed" : "stale_cgroup_still_populated", {{"cgroup", dir}});
+}
+
+bool StaleCgroups::Gone() {
+  std::erase_if(populated_, [](const std::string& dir) { return EmptyCgroup(dir); });
+  return populated_.empty();
+}
+
+void StaleCgroups::End(const std::string& parent) {
   std::error_code error;
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(parent, error)) {

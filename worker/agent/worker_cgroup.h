@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -43,7 +44,7 @@ class WorkerCgroup {
 };
 
 // Kills what is in a cgroup and below, and removes it once nothing is; false while something is.
-// What cannot be removed for other reasons is left to EndStaleCgroups.
+// What cannot be removed for other reasons is left to StaleCgroups.
 bool EmptyCgroup(const std::string& dir);
 
 // Kills what is in a cgroup and below, waits until it is gone, and removes it. False where
@@ -51,7 +52,21 @@ bool EmptyCgroup(const std::string& dir);
 bool EndCgroup(const std::string& dir, absl::Duration patience,
                const Clock& clock = Clock::Steady());
 
-// Does so with each cgroup below `parent` whose daemon is no more.
-void EndStaleCgroups(const std::string& parent);
+// The cgroups that dead daemons left behind. Not thread-safe.
+class StaleCgroups {
+ public:
+  explicit StaleCgroups(const Clock& clock = Clock::Steady()) : clock_(clock) {}
+
+  // Ends each cgroup below `parent` whose daemon is dead, with 10 s patience for each.
+  void End(const std::string& parent);
+  // Whether no process is left in them. Kills what is left once more.
+  bool Gone();
+
+ private:
+  void EndIfStale(const std::string& dir);
+
+  const Clock& clock_;
+  std::vector<std::string> populated_;
+};
 
 }  // namespace dp::worker

@@ -27,7 +27,7 @@ inline v1::AssignedRank ARank(int rank, bool stop = false) {
   return assigned;
 }
 
-// One whose grace does not run out in a test.
+// A rank whose grace does not end in a test.
 inline v1::AssignedRank APatientRank(int rank) {
   v1::AssignedRank assigned = ARank(rank);
   assigned.mutable_spec()->mutable_grace()->set_seconds(3600);
@@ -60,7 +60,7 @@ class AgentFixture : public testing::Test {
                          .gpus = gpus_,
                          .gpus_read_every = absl::Milliseconds(1),
                          .incarnations = incarnations_,
-                         .earlier_guards_gone = [this] { return guards_gone_.load(); },
+                         .earlier_gone = [this] { return earlier_gone_.load(); },
                          .oom_kills = [this] { return oom_kills_.load(); },
                          .seed = 42};
     agent_.emplace(std::move(options), coordinator_, coordinator_, runner_, events_, *clock_);
@@ -110,7 +110,7 @@ class AgentFixture : public testing::Test {
   GpuReader* gpus_ = nullptr;
   ListenerProbe* probe_ = nullptr;
   IncarnationRecord* incarnations_ = nullptr;
-  std::atomic<bool> guards_gone_ = false;
+  std::atomic<bool> earlier_gone_ = false;
   std::atomic<int64_t> oom_kills_ = 0;  // of the host
   size_t left_overs_max_ = kLeftOversMax;
   SlotDevices::Limits device_limits_{.patience = absl::Hours(1),

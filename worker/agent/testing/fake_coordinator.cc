@@ -69,12 +69,17 @@ void FakeCoordinator::LoseWorker() {
   changed_.NotifyAll();
 }
 
-void FakeCoordinator::HoldName(const std::string& name, bool beats) {
+void FakeCoordinator::HoldName(const std::string& name, Silence silence) {
   MutexLock lock(mu_);
   held_name_ = name;
-  holder_beats_ = beats;
-  registrations_ =
-      name.empty() ? absl::OkStatus() : absl::AlreadyExistsError(absl::StrCat(name, " is taken"));
+  silence_ = std::move(silence);
+  registrations_ = absl::AlreadyExistsError(absl::StrCat(name, " is taken"));
+}
+
+void FakeCoordinator::FreeName() {
+  MutexLock lock(mu_);
+  held_name_.clear();
+  registrations_ = absl::OkStatus();
 }
 
 void FakeCoordinator::RefuseRegistrations(const absl::Status& status) {
@@ -112,6 +117,12 @@ void FakeCoordinator::AwaitRegistrationsRefused(int refused) {
 
 std::vector<uint64_t> FakeCoordinator::replaced() const {
   MutexLock lock(mu_);
+  return replaced_;
+}
+
+std::vector<uint64_t> FakeCoordinator::AwaitReplaced(size_t count) {
+  MutexLock lock(mu_);
+  AwaitUntil([&]() DP_REQUIRES(mu_) { return replaced_.size() == count; });
   return replaced_;
 }
 
@@ -285,8 +296,7 @@ absl::StatusOr<v1::ListWorkersResponse> FakeCoordinator::ListWorkers(const v1::L
     v1::Worker* holder = response.add_workers();
     holder->set_name(held_name_);
     holder->set_state(v1::WORKER_STATE_READY);
-    // Between two beats its silence grows.
-    holder->mutable_silent_for()->set_nanos(holder_beats_ ? 1 + listings_ % 2 : listings_);
+    holder->mutable_silent_for()->set_nanos(silence_(listings_));
     return response;
   }
   v1::Worker* worker = response.add_workers();

@@ -36,15 +36,20 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   bool AwaitLease(uint64_t number) DP_EXCLUDES(mu_);
   // Ends the current incarnation's lease.
   void LoseWorker() DP_EXCLUDES(mu_);
-  // Another daemon has the name: registrations are refused. With each listing it has beaten once
-  // more, or has been silent for longer.
-  void HoldName(const std::string& name, bool beats) DP_EXCLUDES(mu_);
+  // Another daemon has the name: registrations are refused. `silence` returns for how many
+  // nanoseconds that daemon has been silent at the listing of this number, from 1.
+  using Silence = std::function<int(int listing)>;
+  void HoldName(const std::string& name, Silence silence) DP_EXCLUDES(mu_);
+  // Nobody has it any more.
+  void FreeName() DP_EXCLUDES(mu_);
   // Registrations fail with this from now on, unless it is OK.
   void RefuseRegistrations(const absl::Status& status) DP_EXCLUDES(mu_);
   // Waits until so many were refused.
   void AwaitRegistrationsRefused(int refused) DP_EXCLUDES(mu_);
   // The incarnations that the latest registration, refused or not, named as dead.
   std::vector<uint64_t> replaced() const DP_EXCLUDES(mu_);
+  // Waits for a registration that names so many; returns what the latest one named.
+  std::vector<uint64_t> AwaitReplaced(size_t count) DP_EXCLUDES(mu_);
   // Every rank of the assignment is of job 1, generation 1.
   void Assign(const std::vector<v1::AssignedRank>& ranks) DP_EXCLUDES(mu_);
   // Logs are refused with this until it is OK again.
@@ -132,7 +137,7 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   int registrations_refused_ DP_GUARDED_BY(mu_) = 0;
   std::vector<uint64_t> replaced_ DP_GUARDED_BY(mu_);
   std::string held_name_ DP_GUARDED_BY(mu_);
-  bool holder_beats_ DP_GUARDED_BY(mu_) = false;
+  Silence silence_ DP_GUARDED_BY(mu_);
   int listings_ DP_GUARDED_BY(mu_) = 0;
   v1::Worker drained_ DP_GUARDED_BY(mu_);
   std::string next_drain_ DP_GUARDED_BY(mu_);  // its reason; empty: none comes

@@ -11,6 +11,13 @@ namespace dp::worker {
 // event only. Nothing while the process runs, or is blocked elsewhere.
 std::optional<int> TimeoutOfPoll(pid_t pid);
 
+// Whether TimeoutOfPoll can tell anything here: the kernel shows the calls of a process to those
+// that may trace it.
+bool CallsAreShown();
+
+// The only child of this process, as the guard of the only rank.
+pid_t OnlyChild();
+
 // Whether a signal has stopped the process. A stop takes effect only after kill() has returned.
 bool IsStopped(pid_t pid);
 
