@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -17,27 +18,36 @@
 namespace dp::worker {
 namespace {
 
-absl::Status Error(const std::string& path) {
-  return absl::InternalError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+absl::Status Error(const std::string& path, const char* reason) {
+  return absl::InternalError(absl::StrCat("cannot write ", path, ": ", reason));
+}
+
+absl::Status WriteRecord(const std::string& path, const std::string& contents) {
+  const FileDescriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const ssize_t written = file.valid() ? write(file.get(), contents.data(), contents.size()) : -1;
+  if (written == std::ssize(contents)) return absl::OkStatus();
+  return Error(path, written < 0 ? std::strerror(errno) : "the disk is full");
 }
 
 // A daemon that is killed meanwhile leaves the file as it was.
-absl::Status Replace(const std::string& path, const std::string& contents) {
-  const std::string beside = path + ".new";
-  FileDescriptor file(
-      open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.valid()) return Error(beside);
-  const ssize_t written = write(file.get(), contents.data(), contents.size());
-  if (written != static_cast<ssize_t>(contents.size())) return Error(beside);
-  return rename(beside.c_str(), path.c_str()) == 0 ? absl::OkStatus() : Error(path);
+absl::Status Replace(const std::string& state_dir, const std::string& contents) {
+  const std::string beside = state_dir + kNewIncarnationsName;
+  const std::string path = state_dir + kIncarnationsName;
+  absl::Status status = WriteRecord(beside, contents);
+  if (status.ok() && rename(beside.c_str(), path.c_str()) != 0) {
+    status = Error(path, std::strerror(errno));
+  }
+  if (!status.ok()) unlink(beside.c_str());
+  return status;
 }
 
 }  // namespace
 
 IncarnationRecord::IncarnationRecord(const std::string& state_dir, std::string boot_id)
-    : path_(state_dir + kIncarnationsName), boot_id_(std::move(boot_id)) {
+    : state_dir_(state_dir), boot_id_(std::move(boot_id)) {
   if (boot_id_.empty()) return;
-  std::ifstream file(path_);
+  std::ifstream file(state_dir_ + kIncarnationsName);
   std::string boot;
   std::string number;
   while (recorded_.size() < kKept && file >> boot >> number) {
@@ -56,7 +66,7 @@ absl::Status IncarnationRecord::Add(Incarnation incarnation) {
   for (const Incarnation each : recorded_) {
     absl::StrAppend(&contents, boot_id_, " ", each.value(), "\n");
   }
-  return Replace(path_, contents);
+  return Replace(state_dir_, contents);
 }
 
 std::string BootId() {

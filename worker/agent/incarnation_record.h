@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "base/id.h"
 
 namespace dp::worker {
@@ -17,8 +16,9 @@ namespace dp::worker {
 // host, for the same reason. Not thread-safe; owned by main, used by the agent.
 class IncarnationRecord {
  public:
-  // A daemon that is restarted again and again while the coordinator is away registers none of
-  // these. Older entries are dropped; their leases have to run out.
+  // A bound on the file and on `replaces`. Every start adds one incarnation, registered or not, so
+  // a daemon that restarts more often than this while the coordinator is away loses the oldest
+  // entries, whose leases must then expire.
   static constexpr size_t kKept = 64;
 
   // Reads what is there; a file that cannot be read counts as empty. `boot_id` names this boot of
@@ -32,7 +32,7 @@ class IncarnationRecord {
   absl::Status Add(Incarnation incarnation);
 
  private:
-  const std::string path_;
+  const std::string state_dir_;
   const std::string boot_id_;
   std::vector<Incarnation> recorded_;
 };

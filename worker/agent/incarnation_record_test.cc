@@ -1,9 +1,13 @@
 #include "worker/agent/incarnation_record.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "base/check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/state_dir.h"
@@ -66,6 +70,42 @@ TEST_F(IncarnationRecordTest, WhatIsNoRecordIsIgnored) {
 TEST_F(IncarnationRecordTest, AFileThatCannotBeWrittenIsNamed) {
   ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);
   EXPECT_THAT(std::string(Open().Add(Incarnation(5)).message()), HasSubstr(path_));
+}
+
+TEST_F(IncarnationRecordTest, AFileThatCannotBeReplacedLeavesNothingBeside) {
+  ASSERT_EQ(mkdir(path_.c_str(), 0700), 0);
+  EXPECT_FALSE(Open().Add(Incarnation(5)).ok());
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
+}
+
+// Files of this process end after so many bytes, as on a full disk.
+class SmallFiles {
+ public:
+  explicit SmallFiles(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    DP_CHECK(getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    const rlimit small{bytes, before_.rlim_max};
+    DP_CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  }
+  ~SmallFiles() {
+    DP_CHECK(setrlimit(RLIMIT_FSIZE, &before_) == 0);
+    signal(SIGXFSZ, SIG_DFL);
+  }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(IncarnationRecordTest, OnAFullDiskTheRecordStaysAsItWasAndTheReasonIsTold) {
+  ASSERT_TRUE(Open().Add(Incarnation(5)).ok());
+  absl::Status full;
+  {
+    const SmallFiles small(10);
+    full = Open().Add(Incarnation(6));
+  }
+  EXPECT_THAT(std::string(full.message()), HasSubstr("the disk is full"));
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
+  EXPECT_THAT(Open().recorded(), ElementsAre(Incarnation(5)));
 }
 
 }  // namespace

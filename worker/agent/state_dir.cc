@@ -132,7 +132,7 @@ StateDir::~StateDir() {
   // What is not empty stays: logs that could not be sent.
   rmdir((path_ + "/spool").c_str());
   std::set<std::string> ours{kLockName};
-  if (!named_) ours.insert({kIncarnationsName, kGuardsName});
+  if (!named_) ours.insert({kIncarnationsName, kNewIncarnationsName, kGuardsName});
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
     if (!ours.contains("/" + entry.path().filename().string())) return;

@@ -9,12 +9,13 @@ namespace dp::worker {
 
 // Files in it that tell the next daemon about this one: IncarnationRecord, GuardLock.
 inline constexpr char kIncarnationsName[] = "/incarnations";
+inline constexpr char kNewIncarnationsName[] = "/incarnations.new";  // renamed to the one above
 inline constexpr char kGuardsName[] = "/guards";
 
 // The directory a daemon keeps its files in, locked so that no other daemon uses it. Destroying it
-// unlocks it, and removes it if nothing is left in it. One that nobody has named is also removed
-// with the two files above, since no later daemon would look for them. Not thread-safe; owned by
-// main.
+// unlocks it, and removes it if nothing is left in it. A directory that nobody has named is also
+// removed with the files above, since no later daemon would look for them. Not thread-safe; owned
+// by main.
 class StateDir {
  public:
   // Uses `path`, making it if need be; or, where that is empty, a directory of this daemon alone

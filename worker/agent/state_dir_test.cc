@@ -69,6 +69,29 @@ TEST_F(StateDirTest, ADaemonTakesOverWhatOneOfTheSameCoordinatorHasLeft) {
   EXPECT_NE(third->path(), left);
 }
 
+// A kill may leave the third one.
+constexpr const char* kForTheNext[] = {kIncarnationsName, kGuardsName, kNewIncarnationsName};
+
+TEST_F(StateDirTest, ADirectoryThatNobodyNamedIsRemovedWithWhatItHoldsForTheNextDaemon) {
+  setenv("XDG_STATE_HOME", parent_.path().c_str(), 1);
+  std::string path;
+  {
+    const auto state = StateDir::Open("", kStateCoordinator);
+    path = state->path();
+    for (const char* name : kForTheNext) std::ofstream(path + name) << "x";
+  }
+  unsetenv("XDG_STATE_HOME");
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(StateDirTest, ANamedDirectoryKeepsWhatItHoldsForTheNextDaemon) {
+  {
+    const auto state = StateDir::Open(path_, kStateCoordinator);
+    for (const char* name : kForTheNext) std::ofstream(path_ + name) << "x";
+  }
+  for (const char* name : kForTheNext) EXPECT_TRUE(std::filesystem::exists(path_ + name)) << name;
+}
+
 TEST_F(StateDirTest, APlaceThatCannotBeMadeIsNamed) {
   std::ofstream(parent_.path() + "/file").close();
   const auto state = StateDir::Open(parent_.path() + "/file/state", kStateCoordinator);
