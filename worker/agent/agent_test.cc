@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/testing/settable_clock.h"
 #include "worker/agent/testing/agent_fixture.h"
 
 namespace dp::worker {
@@ -164,6 +165,20 @@ TEST_F(AgentTest, WhatARankWroteThatIsNoLongerAssignedIsSentAllTheSame) {
   coordinator_.RefuseLogs(absl::OkStatus());
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "line\n"), "line\n");
   AwaitRemovedSpool();
+}
+
+TEST_F(AgentTest, ARankIsReleasedWithoutItsLogsWhereTheCoordinatorHasNoRoomForThem) {
+  const SettableClock clock;  // stands still, so patience with logs does not end
+  clock_ = &clock;
+  RunRankZero();
+  coordinator_.RefuseLogs(absl::ResourceExhaustedError("no room"));
+  std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT)) << "line\n";
+  End(0, 0);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+  EXPECT_EQ(coordinator_.log(v1::LOG_STREAM_STDOUT), "");
+  events_.Tell(ShutdownWanted{});
+  EXPECT_TRUE(AwaitEnd().ok());  // before the clock
 }
 
 TEST_F(AgentTest, WhatAnEarlierLifeLeftIsSentAndThenRemoved) {

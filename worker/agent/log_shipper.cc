@@ -23,7 +23,8 @@ constexpr absl::Duration kAppendDeadline = absl::Seconds(10);
 // Four orders a rank, for a thousand slots, and one to drop each spool that is left over; more is a
 // bug of ours.
 constexpr size_t kShipOrdersMax = 4096 + kLeftOversMax;
-// After the first refusal the coordinator removes older logs, and takes the next batch.
+// The coordinator removes logs of ended jobs after a refusal, so one refusal does not mean that it
+// lacks room.
 constexpr int kRefusalsBelieved = 3;
 
 }  // namespace
@@ -110,8 +111,8 @@ void LogShipper::ShipOnce() {
   more_ = batch.chunks_size() > 0 || batch.ranks_size() > 0;
   if (!more_) return;
   const auto response = connection_.AppendLogs(batch, kAppendDeadline);
+  if (!absl::IsResourceExhausted(response.status())) refusals_ = 0;
   if (response.ok()) {
-    refusals_ = 0;
     TakeAcknowledgement(batch, *response);
     return;
   }

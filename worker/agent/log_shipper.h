@@ -136,7 +136,7 @@ class LogShipper {
   std::map<RankKey, RankLogs> ranks_;
   RankKey cursor_;  // whose turn it is
   bool more_ = false;
-  int refusals_ = 0;  // for want of room, one after the other
+  int refusals_ = 0;  // for want of room, with no other answer in between
   Backoff backoff_;
   absl::Duration pause_ = absl::ZeroDuration();  // before the next try
   RepeatedReason trouble_{"logs_not_shipped"};

@@ -161,6 +161,16 @@ TEST_F(LogShipperTest, ThatThereIsNoRoomIsToldOfRanksThatAreGone) {
   EXPECT_TRUE(AwaitAllShipped());
 }
 
+TEST_F(LogShipperTest, OnlyRefusalsForWantOfRoomInARowAreBelieved) {
+  Write("one\n");
+  shipper_->Follow(key_, spool_);
+  shipper_->Finish(key_);
+  const auto full = absl::ResourceExhaustedError("the disk is full");
+  coordinator_.RefuseLogsInTurn({full, full, absl::UnavailableError("away"), full, full});
+  EXPECT_TRUE(AwaitAllShipped());
+  EXPECT_TRUE(refused_.DrainFor(absl::ZeroDuration()).empty());
+}
+
 TEST_F(LogShipperTest, WhatAnEarlierLifeLeftIsSentFromWhereItStopped) {
   shipper_->Follow(key_, spool_);
   Write("one\n");

@@ -105,6 +105,11 @@ void FakeCoordinator::RefuseLogs(const absl::Status& status) {
   logs_ = status;
 }
 
+void FakeCoordinator::RefuseLogsInTurn(const std::vector<absl::Status>& statuses) {
+  MutexLock lock(mu_);
+  logs_in_turn_.assign(statuses.begin(), statuses.end());
+}
+
 void FakeCoordinator::LoseLogsBeyond(v1::LogStream stream, size_t size) {
   MutexLock lock(mu_);
   stored_[stream].resize(size);
@@ -332,7 +337,11 @@ absl::StatusOr<v1::UndrainResponse> FakeCoordinator::Undrain(const v1::UndrainRe
 absl::StatusOr<v1::AppendLogsResponse> FakeCoordinator::AppendLogs(
     const v1::AppendLogsRequest& request, absl::Duration) {
   MutexLock lock(mu_);
-  const absl::Status refused = CheckNetwork().ok() ? logs_ : CheckNetwork();
+  absl::Status refused = CheckNetwork().ok() ? logs_ : CheckNetwork();
+  if (refused.ok() && !logs_in_turn_.empty()) {
+    refused = logs_in_turn_.front();
+    logs_in_turn_.pop_front();
+  }
   if (!refused.ok()) {
     ++refusals_;
     changed_.NotifyAll();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -54,6 +55,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   void Assign(const std::vector<v1::AssignedRank>& ranks) DP_EXCLUDES(mu_);
   // Logs are refused with this until it is OK again.
   void RefuseLogs(const absl::Status& status) DP_EXCLUDES(mu_);
+  // The next batches are refused with these, one each.
+  void RefuseLogsInTurn(const std::vector<absl::Status>& statuses) DP_EXCLUDES(mu_);
   // Forgets what was stored of a stream beyond `size`.
   void LoseLogsBeyond(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
   // Waits for a heartbeat that says that the daemon is shutting down; false when patience ends.
@@ -142,6 +145,7 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   v1::Worker drained_ DP_GUARDED_BY(mu_);
   std::string next_drain_ DP_GUARDED_BY(mu_);  // its reason; empty: none comes
   absl::Status logs_ DP_GUARDED_BY(mu_);
+  std::deque<absl::Status> logs_in_turn_ DP_GUARDED_BY(mu_);
   // Incarnations are named a, b, c ... in the order they registered in.
   std::vector<uint64_t> incarnations_ DP_GUARDED_BY(mu_);
   uint64_t current_ DP_GUARDED_BY(mu_) = 0;  // the incarnation with a lease
