@@ -19,14 +19,13 @@ namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
+// Errors: Unavailable with the resolver's reason.
 absl::StatusOr<AddressList> Resolve(const HostPort& remote) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(remote.host.c_str(), remote.port.c_str(), &hints, &found);
-  if (error != 0) {
-    return absl::UnavailableError(absl::StrCat("host ", remote.host, ": ", gai_strerror(error)));
-  }
+  if (error != 0) return absl::UnavailableError(gai_strerror(error));
   return AddressList(found, &freeaddrinfo);
 }
 
@@ -65,9 +64,13 @@ bool IsWildcard(const sockaddr& address) {
 
 absl::StatusOr<std::string> LocalAddressTowards(const std::string& remote) {
   DP_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(remote));
-  DP_ASSIGN_OR_RETURN(const AddressList candidates, Resolve(parsed));
+  const absl::StatusOr<AddressList> candidates = Resolve(parsed);
+  if (!candidates.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("host ", parsed.host, ": ", std::string(candidates.status().message())));
+  }
   absl::Status last = absl::UnavailableError("it has no address");
-  for (const addrinfo* each = candidates.get(); each != nullptr; each = each->ai_next) {
+  for (const addrinfo* each = candidates->get(); each != nullptr; each = each->ai_next) {
     absl::StatusOr<std::string> address = AddressOfRoute(*each);
     if (address.ok()) return address;
     last = address.status();
@@ -77,8 +80,13 @@ absl::StatusOr<std::string> LocalAddressTowards(const std::string& remote) {
 }
 
 absl::Status CheckOwnAddress(const std::string& address) {
-  DP_ASSIGN_OR_RETURN(const AddressList found, Resolve({address, "0"}));
-  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+  const absl::StatusOr<AddressList> found = Resolve({address, "0"});
+  if (!found.ok()) {
+    return absl::UnavailableError(absl::StrCat("--address ", address, " does not resolve (",
+                                               std::string(found.status().message()),
+                                               "); correct it, or wait for the name server"));
+  }
+  for (const addrinfo* each = found->get(); each != nullptr; each = each->ai_next) {
     if (IsWildcard(*each->ai_addr)) {
       return absl::InvalidArgumentError(
           absl::StrCat(address, " stands for every address; give the one that peers connect to"));

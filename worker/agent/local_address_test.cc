@@ -6,6 +6,10 @@
 namespace dp::worker {
 namespace {
 
+using testing::AllOf;
+using testing::EndsWith;
+using testing::StartsWith;
+
 TEST(LocalAddressTest, TheWayToThisHostItselfIsLoopback) {
   EXPECT_EQ(*LocalAddressTowards("127.0.0.1:7070"), "127.0.0.1");
 }
@@ -24,6 +28,13 @@ TEST(LocalAddressTest, AnAddressThatThisHostDoesNotHaveYetMayComeLater) {
     const absl::Status status = CheckOwnAddress(later);
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << later << ": " << status;
   }
+}
+
+TEST(LocalAddressTest, AnAddressThatDoesNotResolveSaysWhyAndWhatToDo) {
+  const absl::Status status = CheckOwnAddress("no..host");
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(StartsWith("--address no..host does not resolve ("),
+                    EndsWith("); correct it, or wait for the name server")));
 }
 
 }  // namespace

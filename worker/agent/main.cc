@@ -137,7 +137,8 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
                  "coordinator")
       ->check(WhyNeverOurs);
   app.add_option("--state-dir", flags->state_dir,
-                 "where ranks' output waits to be sent; default: a fresh directory");
+                 "where ranks' output waits to be sent; with the same one a killed daemon is back "
+                 "at once; default: a fresh directory");
   app.add_option("--spool-bytes-max", flags->spool_bytes_max,
                  "how much of it may wait, as 1GiB; past it the oldest is cut, with a mark")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
@@ -153,7 +154,8 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(WhyNoLabel);
   app.add_option("--undrain", flags->undrain,
-                 "once registered, end the drain of this worker that has this reason");
+                 "once registered, end the drain of this worker that has this reason")
+      ->type_name("REASON");
   app.add_option(
          "--process-tracking", flags->process_tracking,
          "how to find all that a rank has started: cgroup, guard (by its parents), or auto, "
