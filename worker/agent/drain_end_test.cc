@@ -14,7 +14,7 @@ class DrainEndTest : public ::testing::Test {
  protected:
   ~DrainEndTest() override { coordinator_.CancelAll(); }
 
-  // What the coordinator hears after everything that came before.
+  // A call that the coordinator hears after all that came before.
   void HearMarker() {
     v1::UndrainRequest marker;
     marker.set_worker("marker");

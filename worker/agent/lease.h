@@ -89,7 +89,7 @@ class Lease {
   void TakeLease(const v1::HeartbeatResponse& response);
   void HoldTo(absl::Duration lease);
   void Lose(const absl::Status& reason);
-  // The name is held by another life: a dead one, whose lease runs out, or another daemon's.
+  // Another incarnation holds the name: a dead one whose lease will expire, or another daemon.
   void NameTaken(const absl::Status& reason);
   // Waits for orders; returns the incarnation to begin, if that is one of them.
   std::optional<Incarnation> TakeOrders(absl::Duration timeout);

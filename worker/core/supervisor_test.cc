@@ -34,6 +34,13 @@ class SupervisorTest : public testing::Test {
     Exit(rank);
     observed_.Gone(Key(rank), kStart);
   }
+  // Nothing is left of it but its logs, and its exit is told.
+  void RunToTheEnd(int rank) {
+    Assign(rank);
+    Run(rank);
+    End(rank);
+    observed_.Acknowledged(Key(rank), Milestone::kExited);
+  }
   Decision At(absl::Duration after_start) const {
     return Reconcile(desired_, observed_, kStart + after_start);
   }
@@ -176,10 +183,7 @@ TEST_F(SupervisorTest, TheReleaseWaitsForTheTreeToBeGone) {
 }
 
 TEST_F(SupervisorTest, TheReleaseWaitsForLogsAsLongAsTheyMove) {
-  Assign(0);
-  Run(0);
-  End(0);
-  observed_.Acknowledged(Key(0), Milestone::kExited);
+  RunToTheEnd(0);
   observed_.LogsMoved(Key(0), kStart + absl::Seconds(5));
   const absl::Duration given_up = absl::Seconds(5) + kLogsPatience;
   EXPECT_EQ(At({}).ask_again_at, kStart + given_up);
@@ -188,29 +192,20 @@ TEST_F(SupervisorTest, TheReleaseWaitsForLogsAsLongAsTheyMove) {
 }
 
 TEST_F(SupervisorTest, TheReleaseDoesNotWaitForLogsThatTheCoordinatorHasNoRoomFor) {
-  Assign(0);
-  Run(0);
-  End(0);
-  observed_.Acknowledged(Key(0), Milestone::kExited);
+  RunToTheEnd(0);
   observed_.LogsRefused(Key(0));
   EXPECT_THAT(Actions(), ElementsAre(Report{Key(0), Milestone::kReleased}));
 }
 
 TEST_F(SupervisorTest, ARefusalIsForgottenOnceLogsMoveAgain) {
-  Assign(0);
-  Run(0);
-  End(0);
-  observed_.Acknowledged(Key(0), Milestone::kExited);
+  RunToTheEnd(0);
   observed_.LogsRefused(Key(0));
   observed_.LogsMoved(Key(0), kStart);
   EXPECT_THAT(Actions(), IsEmpty());
 }
 
 TEST_F(SupervisorTest, LogsAreNotGivenUpWhileTheCoordinatorIsSilent) {
-  Assign(0);
-  Run(0);
-  End(0);
-  observed_.Acknowledged(Key(0), Milestone::kExited);
+  RunToTheEnd(0);
   observed_.Unreachable();
   EXPECT_THAT(Actions(absl::Hours(1)), IsEmpty());
   observed_.Reachable(kStart + absl::Hours(1));

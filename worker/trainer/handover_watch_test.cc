@@ -47,7 +47,7 @@ class ScriptedWorlds final : public client::WorldsConnection {
     while (!at_end_ && absl::Now() < deadline) changed_.WaitFor(mu_, deadline - absl::Now());
     return at_end_;
   }
-  // What was asked, `since` of each watch.
+  // `since` of each watch that was asked for.
   std::vector<uint64_t> asked() const {
     MutexLock lock(mu_);
     return asked_;
