@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 
 #include "server/shell/scratch_dir.h"
@@ -63,7 +64,21 @@ TEST(DurableFileTortureTest, AFileIsThereAsAWholeAfterEveryCrashAndError) {
   }
 }
 
-// What is written in place, as a part of a checkpoint whose folder is renamed later.
+// A file system may give the inode of the replaced file to the next new file.
+TEST(DurableFileTortureTest, AFileThatWasReplacedLendsItsContentToNoOther) {
+  const server::ScratchDir scratch;
+  const std::string folder = scratch.path();
+  FaultFiles files(folder);
+  for (const std::string& content : {kOld, kNew}) {
+    ASSERT_TRUE(trainer::WriteFileAtomically(folder + "/weights", content).ok());
+  }
+  std::ofstream(folder + "/unsynced").close();
+  ASSERT_TRUE(trainer::WriteFileAtomically(folder + "/other", kOld).ok());  // syncs the folder
+  files.Crash();
+  EXPECT_EQ(*trainer::ReadWholeFile(folder + "/unsynced", 10'000), "");
+}
+
+// A file that is written in place, as a part of a checkpoint whose folder is renamed later.
 TEST(DurableFileTortureTest, WhatIsRenamedIntoPlaceHasItsNameAfterACrash) {
   const server::ScratchDir scratch;
   const std::string folder = scratch.path();

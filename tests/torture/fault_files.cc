@@ -138,20 +138,26 @@ void FaultFiles::Synced(const fs::path& path) {
 }
 
 void FaultFiles::SyncFailed(const fs::path& path) {
+  const std::lock_guard lock(mu_);
   if (!dead_) unsyncable_.insert(IdentityOf(path));
 }
 
-// One call: whether it may happen, and what it leaves.
+// The calls of the code under test: whether each may happen, and what it leaves.
 class Calls {
  public:
+  // `gone` is a path whose file, if there is one, loses its last name by the change.
   template <typename Do>
-  static auto Change(const fs::path& path, bool takes_room, Do change) -> decltype(change()) {
+  static auto Change(const fs::path& path, bool takes_room, Do change, const fs::path& gone = {})
+      -> decltype(change()) {
     if (files == nullptr || !files->Covers(path)) return change();
     bool dies = false;
     errno = files->Begin(takes_room, &dies);
     if (errno != 0) return -1;
+    struct stat status {};
+    const bool there = !gone.empty() && stat(gone.c_str(), &status) == 0;
     const auto result = change();
     const int error = errno;
+    if (there && result == 0) files->Removed(status.st_ino);
     files->End(dies);
     errno = error;
     return result;
@@ -190,11 +196,16 @@ class Calls {
     };
     if (files == nullptr) return remove();
     const fs::path path = PathOf(directory, name);
-    struct stat status {};
-    const bool there = stat(path.c_str(), &status) == 0;
-    const int removed = Change(path, /*takes_room=*/false, remove);
-    if (removed == 0 && there && files->Covers(path)) files->Removed(status.st_ino);
-    return removed;
+    return Change(path, /*takes_room=*/false, remove, path);
+  }
+
+  static int Rename(const char* from, const char* to) {
+    const auto rename = [&] {
+      return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+    };
+    if (files == nullptr) return rename();
+    const fs::path path = PathOf(AT_FDCWD, to);
+    return Change(path, /*takes_room=*/false, rename, path);
   }
 
   static int Open(int directory, const char* name, int flags, mode_t mode) {
@@ -217,19 +228,26 @@ class Calls {
 // names; what they cover goes to the kernel directly.
 using dp::torture::Calls;
 
+namespace {
+
+// O_TMPFILE has more than one bit, of which O_DIRECTORY is one.
+bool HasMode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
+
+}  // namespace
+
 extern "C" {
 
 int open(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
-  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  const mode_t mode = HasMode(flags) ? va_arg(rest, mode_t) : 0;
   va_end(rest);
   return Calls::Open(AT_FDCWD, path, flags, mode);
 }
 int open64(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
-  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  const mode_t mode = HasMode(flags) ? va_arg(rest, mode_t) : 0;
   va_end(rest);
   return Calls::Open(AT_FDCWD, path, flags, mode);
 }
@@ -261,11 +279,7 @@ int mkdir(const char* path, mode_t mode) noexcept {
     return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
   });
 }
-int rename(const char* from, const char* to) noexcept {
-  return Calls::ChangeName(to, /*takes_room=*/false, [&] {
-    return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
-  });
-}
+int rename(const char* from, const char* to) noexcept { return Calls::Rename(from, to); }
 int unlink(const char* path) noexcept { return Calls::Remove(AT_FDCWD, path, 0); }
 int rmdir(const char* path) noexcept { return Calls::Remove(AT_FDCWD, path, AT_REMOVEDIR); }
 int unlinkat(int directory, const char* path, int flags) noexcept {

@@ -16,13 +16,13 @@ namespace dp::torture {
 //
 // It sees the calls because this program defines open, write, fsync, rename and their like itself
 // (fault_files.cc): the code under test is the one that is installed. Only one at a time. Any
-// thread may use the files; the methods are for when none does.
+// thread may use the files, and so the calls below; the other methods are for when none does.
 class FaultFiles {
  public:
   enum class How {
     kCrashBefore,  // the process dies: the operation and all that follow do not happen
     kCrashAfter,   // it does happen, and the process dies
-    // EIO; a sync that fails makes nothing durable, and neither does a later one of this life.
+    // EIO; a sync that fails makes nothing durable, and neither does a later one of this run.
     kError,
     kFull,  // ENOSPC for what takes room; a sync fails with EIO
   };
@@ -31,15 +31,15 @@ class FaultFiles {
     How how = How::kCrashBefore;
   };
 
-  // What is in `root` now counts as durable.
+  // The content of `root` counts as durable.
   explicit FaultFiles(std::filesystem::path root);
   ~FaultFiles();
   FaultFiles(const FaultFiles&) = delete;
   FaultFiles& operator=(const FaultFiles&) = delete;
 
-  // The next life of the process; no operation fails any more, unless `fault` comes.
+  // The next run of the process; no operation fails any more, unless `fault` comes.
   void Restart(std::optional<Fault> fault = std::nullopt);
-  // The next life of the machine: what was not synced is gone.
+  // The next boot of the machine: what was not synced is gone.
   void Crash();
 
   int64_t operations() const { return operations_; }  // since the last Restart
@@ -47,13 +47,15 @@ class FaultFiles {
   // It was an error, which somebody had to notice; not a crash.
   bool erred() const { return failed_ && fault_->how >= How::kError; }
 
-  // The calls. Each answers 0, or the error that the call must fail with.
+  // The calls, each between Begin and End, which lock out other threads. Begin answers 0, or the
+  // error that the call must fail with; then there is no End.
   int Begin(bool takes_room, bool* dies);
   void End(bool dies);
   bool Covers(const std::filesystem::path& path) const;
   void Synced(const std::filesystem::path& path);
-  void SyncFailed(const std::filesystem::path& path);
   void Removed(uint64_t inode) { identities_.erase(inode); }
+  // After a Begin that answered with an error.
+  void SyncFailed(const std::filesystem::path& path);
 
  private:
   uint64_t IdentityOf(const std::filesystem::path& path);

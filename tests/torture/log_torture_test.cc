@@ -32,7 +32,7 @@ using server::LogThread;
 constexpr JobId kJob(3);
 constexpr int kBatches = 24;
 
-// What ranks have written and what of it was acknowledged.
+// The bytes that ranks have written, and how many were acknowledged.
 struct Stream {
   std::string bytes;  // those of a gap are zeros
   std::vector<std::pair<uint64_t, uint64_t>> gaps;
@@ -46,7 +46,7 @@ class LogTorture {
   FaultFiles& files() { return files_; }
   const std::string& broken() const { return broken_; }
 
-  // One life of the log thread: it ends with its batches or with the first answer that is an error.
+  // A run of the log thread: it ends with its batches or with the first answer that is an error.
   void Live() {
     bool told_failure = false;
     LogThread thread(server::LogStore(scratch_.path() / "logs"),

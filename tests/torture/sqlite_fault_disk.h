@@ -51,7 +51,7 @@ class FaultDisk {
   // deleted stay so. False: it failed, or the process is dead.
   bool SyncDirectory();
 
-  // What is in the files, and a disk with just these, all synced.
+  // The content of the files, and a disk with just these, all synced.
   std::map<std::string, std::string> Contents() const;
   void Replace(const std::map<std::string, std::string>& contents);
 
