@@ -7,7 +7,7 @@ import re
 
 from mutations import mutations
 
-# What of the tree belongs to an area, and its share of the set. A file belongs to the first that names it.
+# The files of each area, and the area's share of the set. A file belongs to the first area that names it.
 AREAS = {
     "core": (("server/core/*.cc", "worker/core/*.cc"), 24),
     "shell": (("server/shell/*.cc",), 22),

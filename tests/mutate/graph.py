@@ -5,7 +5,7 @@ import re
 
 # Kernels take minutes to compile, and the files that are mutated hold none.
 TEST_PROGRAM = re.compile(r"^tests/(?!\w*(?:cuda|on_device))\w+_test$")
-# What a user runs: a source that is in none of these serves tests alone.
+# The installed programs. A source in none of them serves only tests.
 PROGRAMS = ("bin/dp-coordinator", "bin/dp-worker", "bin/dp-guard", "bin/dp-trainer", "bin/dpctl")
 
 

@@ -1,7 +1,9 @@
-"""What is mutated of a line, what is not, and what stays the same mutant when a file is edited."""
+"""Which parts of a line are mutated, which are not, and which mutants keep their id when a file is edited."""
 
 import pathlib
+import runpy
 import tempfile
+import types
 import unittest
 
 import draw
@@ -9,7 +11,7 @@ from mutations import masked, mutations
 
 
 def after(line, operator):
-    """What the operator makes of a line of a function, stripped."""
+    """The mutants that the operator makes of a line of a function, stripped."""
     found = mutations("x.cc", f"void F() {{\n  {line}\n}}")
     return [each.after.strip() for each in found if each.operator == operator]
 
@@ -113,6 +115,15 @@ class DrawTest(unittest.TestCase):
         drawn = draw.draw(self.top, "core", 1)
         self.assertEqual({each.operator for each in drawn[:3]}, {"drop-call", "compare", "drop-update"})
         self.assertEqual(len({(each.path, each.line) for each in drawn}), len(drawn))
+
+    def test_a_mutant_that_is_not_there_is_no_success(self):
+        run = types.SimpleNamespace(**runpy.run_path(str(pathlib.Path(draw.__file__).parent / "run"), run_name="run"))
+        graph = types.SimpleNamespace(is_production=lambda path: True)
+        known = draw.all_of(self.top, "core")[0].id
+        run.check_only(run.parse(["--only", known]), self.top, graph)
+        for words in (["--only", known, "--only", "server/core/job.cc:compare:1234"], ["--only", known, "--area", "shell"]):
+            with self.assertRaisesRegex(SystemExit, "mutate: no mutant .*; its line has changed"):
+                run.check_only(run.parse(words), self.top, graph)
 
     def test_the_set_has_a_hundred_mutants_at_least(self):
         self.assertGreaterEqual(sum(count for _, count in draw.AREAS.values()), 100)

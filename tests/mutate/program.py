@@ -12,7 +12,7 @@ import tempfile
 import time
 
 _PR_SET_CHILD_SUBREAPER = 36
-# What a mutant that does not stop may take before it counts as caught.
+# Bounds of one test program. A mutant that exceeds them counts as caught.
 MEMORY_MAX = 4 << 30
 FILE_MAX = 16 << 30
 # A bound of seeds: the simulation's planted bugs and its fixed seeds find most of what it can find.

@@ -6,7 +6,7 @@ import time
 
 import program
 
-# Of one test program: ten times what it takes with the program as it is, and never less than this.
+# Time limit of one test program: ten times its duration without a mutant, at least this.
 PROGRAM_WITHIN_S = 60
 SLOWER = 10
 

@@ -10,7 +10,7 @@ from graph import Graph
 
 # File by file, so that one object is compiled for a mutant; not optimised and without warnings, for speed.
 CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Mutate", "-DCMAKE_UNITY_BUILD=OFF", "-DCMAKE_CXX_FLAGS=-O0 -w"]
-# One source takes seconds at -O0, but the first build compiles all that the test programs hold.
+# A source takes seconds at -O0, but the first build compiles all that the test programs hold.
 BUILD_WITHIN_S = 2 * 3600
 DECIDING = (".cc", ".h", ".cu", ".proto", ".txt", ".cmake", ".scenario")
 
@@ -55,7 +55,7 @@ class Workshop:
                     path.unlink()
 
     def digest(self):
-        """Of all that decides whether a mutant is caught."""
+        """A hash of all files that decide whether a mutant is caught."""
         whole = hashlib.sha256()
         for path in sorted(self.tree.rglob("*")):
             if path.is_file() and path.suffix in DECIDING:
