@@ -26,7 +26,7 @@ void Ballast::ReleaseWhenFull() {
   Log(Severity::kWarning, "ballast_released",
       {{"file", path_.string()},
        {"bytes", bytes_},
-       {"reason", "the disk is full; make room there, or remove jobs"}});
+       {"reason", "the disk of --data-dir is full; free space there"}});
 }
 
 void Ballast::Restore() {
@@ -35,10 +35,13 @@ void Ballast::Restore() {
   const int error =
       file.valid() ? posix_fallocate(file.get(), 0, static_cast<off_t>(bytes_)) : errno;
   there_ = error == 0;
-  if (!there_ && !std::exchange(failed_, true)) {
-    Log(Severity::kWarning, "ballast_not_made",
-        {{"file", path_.string()}, {"error", std::generic_category().message(error)}});
-  }
+  const bool failed_before = std::exchange(failed_, !there_);
+  if (there_) return;
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);  // a part of it would only take room
+  if (failed_before) return;
+  Log(Severity::kWarning, "ballast_not_made",
+      {{"file", path_.string()}, {"error", std::generic_category().message(error)}});
 }
 
 }  // namespace dp::server

@@ -6,9 +6,9 @@
 
 namespace dp::server {
 
-// A file of no content beside the journal, which is removed when the disk is full: what it took is
-// enough to start, to answer, and to remove jobs. Made again once there is room. What fails is
-// logged; a coordinator without ballast works. Not thread-safe.
+// A file of no content beside the journal, which is removed when the disk is full: its room is
+// enough to start, to answer, and to cancel jobs. It is made again once there is room. Failures are
+// logged, once; a coordinator without ballast works. Not thread-safe.
 class Ballast {
  public:
   // Bytes that anybody may still write on the disk.
@@ -28,7 +28,7 @@ class Ballast {
   const uint64_t bytes_;
   const Available available_;
   bool there_;
-  bool failed_ = false;  // and it was logged
+  bool failed_ = false;  // the latest try to make it; it was logged
 };
 
 }  // namespace dp::server

@@ -1,9 +1,12 @@
 #include "server/shell/ballast.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "gtest/gtest.h"
 #include "server/shell/scratch_dir.h"
@@ -50,6 +53,46 @@ TEST_F(BallastTest, ComesBackOnceThereIsRoomForMore) {
   available_ = 4 * kBallastBytes;
   ballast.Restore();
   EXPECT_GE(Blocks(), kBallastBytes);
+}
+
+// Files of this process may not become larger.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(uint64_t bytes) {
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST_F(BallastTest, WhereItCannotBeMadeWholeNothingIsLeftOfIt) {
+  Ballast ballast = Open();
+  for (int round = 0; round < 2; ++round) {
+    ::testing::internal::CaptureStderr();
+    {
+      const FileSizeLimit limit(kBallastBytes / 2);
+      ballast.Restore();
+      EXPECT_FALSE(std::filesystem::exists(file_));
+      ballast.Restore();
+    }
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(log.find("ballast_not_made"), log.npos);
+    EXPECT_EQ(log.find("ballast_not_made"), log.rfind("ballast_not_made"));
+    ballast.Restore();
+    EXPECT_GE(Blocks(), kBallastBytes);
+    available_ = 0;
+    ballast.ReleaseWhenFull();
+    available_ = 100 * kBallastBytes;
+  }
 }
 
 TEST_F(BallastTest, OneThatACrashHasLeftHalfMadeIsMadeWhole) {

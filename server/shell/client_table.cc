@@ -8,39 +8,46 @@
 
 namespace dp::server {
 
-void ClientTable::Take(WorkerId worker, Incarnation incarnation, const v1::StoreClients& clients,
-                       const View& view) {
-  // No more than there are workers.
-  std::erase_if(told_, [&view](const auto& each) { return !Alive(each.first, each.second, view); });
-  Told told{.by = incarnation};
+void ClientTable::Report(WorkerId worker, Incarnation incarnation,
+                         const v1::StoreClients& clients) {
+  Clients by_job;
   const int taken = std::min(clients.clients_size(), static_cast<int>(kStoreClientsMax));
   for (int i = 0; i < taken; ++i) {
     const v1::StoreClient& client = clients.clients(i);
     if (client.end().size() > kSocketEndBytesMax) continue;
-    told.clients[JobId(client.job())].push_back(
+    by_job[JobId(client.job())].push_back(
         {Generation(client.generation()), client.rank(), client.end()});
   }
-  told_[worker] = std::move(told);
+  news_.Put(worker, incarnation, std::move(by_job));
+}
+
+void ClientTable::TakeNews(const View& view) {
+  // No more than there are workers.
+  std::erase_if(told_, [&view](const auto& each) { return !Alive(each.first, each.second, view); });
+  for (auto& [worker, told] : news_.Take()) {
+    if (Alive(worker, told, view)) told_[worker] = std::move(told);
+  }
 }
 
 template <typename Visit>
-void ClientTable::ForEach(const core::Job& job, const View& view, Visit visit) const {
+void ClientTable::ForEach(const core::Job& job, const View& view, Visit visit) {
+  TakeNews(view);
   for (const auto& [worker, told] : told_) {
-    const auto of_job = told.clients.find(job.id);
-    if (of_job == told.clients.end() || !Alive(worker, told, view)) continue;
+    const auto of_job = told.news.find(job.id);
+    if (of_job == told.news.end()) continue;
     for (const Client& client : of_job->second) {
       if (Holds(worker, job, client)) visit(client);
     }
   }
 }
 
-std::set<int> ClientTable::Connected(const core::Job& job, const View& view) const {
+std::set<int> ClientTable::Connected(const core::Job& job, const View& view) {
   std::set<int> ranks;
   ForEach(job, view, [&ranks](const Client& client) { ranks.insert(client.rank); });
   return ranks;
 }
 
-std::map<std::string, int> ClientTable::Of(const core::Job& job, const View& view) const {
+std::map<std::string, int> ClientTable::Of(const core::Job& job, const View& view) {
   std::map<std::string, int> ranks;
   std::set<std::string> disputed;
   ForEach(job, view, [&](const Client& client) {

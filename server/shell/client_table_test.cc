@@ -32,7 +32,7 @@ class ClientTableTest : public core::CoordinatorFixture {
       added->set_rank(client.rank);
       added->set_end(client.end);
     }
-    table_.Take(worker, life(worker), told, view());
+    table_.Report(worker, life(worker), told);
   }
   std::map<std::string, int> Ranks() { return table_.Of(*coordinator_.job(job_), view()); }
   View view() { return {coordinator_, liveness_, waiting_, log_versions_, waiters_, now_}; }
@@ -65,8 +65,22 @@ TEST_F(ClientTableTest, NoWorkerSpeaksForTheRanksOfAnotherOrOfAnotherGeneration)
   EXPECT_THAT(Ranks(), IsEmpty());
 }
 
+TEST_F(ClientTableTest, AReportThatComesAfterItsLifeIsOverIsDropped) {
+  const Incarnation before = life(second_);
+  Lose(second_);
+  v1::StoreClients late;
+  v1::StoreClient* client = late.add_clients();
+  client->set_job(job_.value());
+  client->set_generation(1);
+  client->set_rank(2);
+  client->set_end("10.0.0.2:1");
+  table_.Report(second_, before, late);
+  EXPECT_THAT(Ranks(), IsEmpty());
+}
+
 TEST_F(ClientTableTest, ALifeOfAWorkerThatIsOverHasNoConnections) {
   Tell(second_, {{2, "10.0.0.2:1"}});
+  EXPECT_THAT(Ranks(), ElementsAre(Pair("10.0.0.2:1", 2)));
   Lose(second_);
   EXPECT_THAT(Ranks(), IsEmpty());
 }
@@ -86,7 +100,7 @@ TEST_F(ClientTableTest, WhatIsKeptIsBounded) {
     client->set_end(absl::StrCat("10.0.0.1:", i));
   }
   told.mutable_clients(0)->set_end(std::string(kSocketEndBytesMax + 1, 'x'));
-  table_.Take(first_, life(first_), told, view());
+  table_.Report(first_, life(first_), told);
   EXPECT_EQ(Ranks().size(), kStoreClientsMax - 1);
 }
 

@@ -32,7 +32,7 @@ v1::Waiter::Kind KindOf(Unmet::What what) {
 
 // Of one job.
 struct Naming {
-  Naming(const core::Job& job, const View& view, const StoreCallers& callers)
+  Naming(const core::Job& job, const View& view, StoreCallers& callers)
       : job(job),
         arrivals(callers.arrivals),
         names(job, callers.clients.Of(job, view)),
@@ -109,7 +109,7 @@ std::string NameRanks(const std::set<int>& ranks) {
 
 }  // namespace
 
-void FillWaiters(const core::Job& job, const View& view, const StoreCallers& callers,
+void FillWaiters(const core::Job& job, const View& view, StoreCallers& callers,
                  v1::ListWaitersResponse* response) {
   std::vector<const BlockedCall*> calls = view.waiters.blocked(job.id);
   std::stable_sort(calls.begin(), calls.end(),
@@ -125,7 +125,7 @@ void FillWaiters(const core::Job& job, const View& view, const StoreCallers& cal
 }
 
 absl::Status StillBlocked(const BlockedCall& call, const KeyValues& store, const View& view,
-                          const StoreCallers& callers) {
+                          StoreCallers& callers) {
   const std::vector<Unmet> unmet = store.Missing(call.reads);
   std::string message = absl::StrCat("still missing: ", Describe(unmet));
   const Naming naming(*view.coordinator.job(call.job), view, callers);

@@ -10,11 +10,11 @@
 namespace dp::server {
 
 // Of the job's store, then of its rendezvous; in each the longest wait first.
-void FillWaiters(const core::Job& job, const View& view, const StoreCallers& callers,
+void FillWaiters(const core::Job& job, const View& view, StoreCallers& callers,
                  v1::ListWaitersResponse* response);
 
 // What `call` hears at its deadline: what is missing, and of a barrier which ranks.
 absl::Status StillBlocked(const BlockedCall& call, const KeyValues& store, const View& view,
-                          const StoreCallers& callers);
+                          StoreCallers& callers);
 
 }  // namespace dp::server

@@ -35,6 +35,26 @@ std::string Holder(int lock_fd) {
                                                   : std::string("another coordinator");
 }
 
+// `name`, or where that is taken `name`-2, and so on.
+std::filesystem::path FreeName(const std::filesystem::path& folder, const std::string& name) {
+  std::filesystem::path free = folder / name;
+  std::error_code error;
+  for (int n = 2; std::filesystem::exists(free, error); ++n) {
+    free = folder / absl::StrCat(name, "-", n);
+  }
+  return free;
+}
+
+absl::Status SyncFolder(const std::filesystem::path& path) {
+  const FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // A parent that may not be read was there before.
+  if (!directory.valid() && errno == EACCES) return absl::OkStatus();
+  if (directory.valid() && fsync(directory.get()) == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("data directory ", path.string(), ": ",
+                                          std::generic_category().message(errno),
+                                          "; see to the disk, and start again"));
+}
+
 }  // namespace
 
 absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path, bool accept_data_loss) {
@@ -97,14 +117,18 @@ absl::Status DataDir::SetLogsAside(const std::vector<JobId>& jobs) const {
   std::filesystem::create_directory(aside, error);
   for (const JobId job : jobs) {
     const std::filesystem::path from = logs() / job.ToString();
-    if (!error) std::filesystem::rename(from, aside / job.ToString(), error);
+    const std::filesystem::path to = FreeName(aside, job.ToString());
+    if (!error) std::filesystem::rename(from, to, error);
     if (error) {
       return absl::InternalError(absl::StrCat("logs of a lost job, ", from.string(),
-                                              ", cannot be moved to ", aside.string(), ": ",
+                                              ", cannot be moved to ", to.string(), ": ",
                                               error.message(), "; move them away"));
     }
-    Log(Severity::kWarning, "logs_set_aside",
-        {{"job", job.value()}, {"folder", (aside / job.ToString()).string()}});
+    Log(Severity::kWarning, "logs_set_aside", {{"job", job.value()}, {"folder", to.string()}});
+  }
+  // New jobs take these numbers: a crash must not bring the old logs back to them.
+  for (const std::filesystem::path& path : {aside, logs(), path_}) {
+    DP_RETURN_IF_ERROR(SyncFolder(path));
   }
   return absl::OkStatus();
 }
@@ -122,16 +146,8 @@ uint64_t DataDir::disk_available() const {
 }
 
 absl::Status DataDir::Sync() const {
-  for (const std::filesystem::path& path : {path_, path_ / ".."}) {
-    const FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // A parent that may not be read was there before.
-    if (!directory.valid() && errno == EACCES) continue;
-    if (directory.valid() && fsync(directory.get()) == 0) continue;
-    return absl::InternalError(absl::StrCat("data directory ", path.string(), ": ",
-                                            std::generic_category().message(errno),
-                                            "; see to the disk, and start again"));
-  }
-  return absl::OkStatus();
+  DP_RETURN_IF_ERROR(SyncFolder(path_));
+  return SyncFolder(path_ / "..");
 }
 
 }  // namespace dp::server

@@ -27,14 +27,14 @@ class DataDir {
   // Makes the names of the files in it durable, and its own. Errors: Internal.
   absl::Status Sync() const;
 
-  // Moves the logs of these jobs, which the journal does not know, to `lost-logs`, and logs it.
-  // Errors: Internal names the folder.
+  // Moves the logs of these jobs, which the journal does not know, to `lost-logs`, and logs it. The
+  // move is durable then. Logs that are there already stay. Errors: Internal names the folder.
   absl::Status SetLogsAside(const std::vector<JobId>& jobs) const;
 
   std::string journal_file() const { return (path_ / kJournal).string(); }
   std::string ballast_file() const { return (path_ / "ballast").string(); }
-  // Of the file system: its size, and what may still be written. As much as there
-  // can be, where it does not say.
+  // The size of the file system, and the bytes that may still be written. The largest number where
+  // the system does not say.
   uint64_t disk_bytes() const;
   uint64_t disk_available() const;
   std::filesystem::path logs() const { return path_ / "logs"; }

@@ -1,61 +1,80 @@
 #include "server/shell/disk_limits.h"
 
-#include <variant>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "base/overloaded.h"
+#include "base/store/operation.h"
+#include "base/store/operation_bytes.h"
 
 namespace dp::server {
 namespace {
 
-// Of a job besides its spec, and of everything else: generous, since most jobs are small.
+// Estimates of what a job takes besides its spec, and of everything that is no job: generous, since
+// most jobs are small.
 constexpr uint64_t kJobBytes = 1024;
 constexpr uint64_t kOtherBytes = uint64_t{1} << 20;
 
 // Addresses, by which ranks meet, and counters are smaller: jobs that run go on with these.
-constexpr uint64_t kSmallValues = 1024;
+constexpr uint64_t kSmallWrites = 1024;
 
-uint64_t BytesOfValues(const core::StoreBatch& batch) {
+// A record goes to the write-ahead log, and from there into the database.
+constexpr uint64_t kCopies = 2;
+
+uint64_t BytesWritten(const core::StoreBatch& batch) {
   uint64_t bytes = 0;
   for (const StoreOperation& operation : batch.operations) {
-    bytes += std::visit(Overloaded{[](const StoreCompareSet& set) { return set.desired.size(); },
-                                   []([[maybe_unused]] const auto& other) -> size_t {
-                                     if constexpr (requires { other.value; }) {
-                                       return other.value.size();
-                                     }
-                                     return 0;
-                                   }},
-                        operation);
+    if (!IsRead(operation)) bytes += dp::BytesOf(operation);
   }
   return bytes;
 }
 
-absl::Status TooLittleRoom(uint64_t room, uint64_t wanted, const char* what) {
+// A relay's batch has the calls of many ranks, one a group.
+bool IsSmall(const core::StoreBatch& batch, uint64_t bytes) {
+  return bytes <= kSmallWrites * std::max<uint64_t>(1, batch.groups.size());
+}
+
+absl::Status Check(DiskLimits::Room room, uint64_t wanted, const char* what,
+                   const char* flag = "") {
+  const uint64_t there = room(wanted);
+  if (there >= wanted) return absl::OkStatus();
+  const auto mib = [](uint64_t bytes) { return bytes >> 20; };
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the coordinator's disk has ", room >> 20, " MiB left and ", what, " only while it has ",
-      wanted >> 20, " MiB; make room on the disk of --data-dir, or cancel jobs that wait"));
+      "the file system of --data-dir has ", mib(there), " MiB left; dp-coordinator takes ", what,
+      " only above ", mib(wanted - 1) + 1, " MiB", flag, "; free space there"));
 }
 
 }  // namespace
 
-absl::Status DiskLimits::CheckSubmit(uint64_t room) const {
-  return room >= submit_reserve ? absl::OkStatus()
-                                : TooLittleRoom(room, submit_reserve, "takes jobs");
+absl::Status DiskLimits::CheckSubmit(Room room, const core::SubmitJob& submit,
+                                     uint64_t unwritten) const {
+  const uint64_t bytes = unwritten + submit.spec.payload.size();
+  return Check(room, submit_reserve + kCopies * bytes, "this job", " (--disk-reserve)");
 }
 
-absl::Status DiskLimits::CheckValues(uint64_t room) const {
-  return room >= floor ? absl::OkStatus() : TooLittleRoom(room, floor, "takes large values");
+absl::Status DiskLimits::CheckWrites(Room room, const core::StoreBatch& batch,
+                                     uint64_t unwritten) const {
+  const uint64_t bytes = BytesWritten(batch);
+  if (bytes == 0) return absl::OkStatus();
+  const uint64_t left = IsSmall(batch, bytes) ? 0 : floor;
+  return Check(room, left + kCopies * (unwritten + bytes), "these keys and values of a store");
 }
 
-bool HasLargeValues(const core::StoreBatch& batch) { return BytesOfValues(batch) > kSmallValues; }
+bool WaitsFor(const core::SubmitJob& submit, JobId job) {
+  const auto& after = submit.spec.scheduling.after;
+  return std::any_of(after.begin(), after.end(), [job](auto& each) { return each.job == job; });
+}
 
-absl::Status DiskLimits::CheckSpecs(const core::Coordinator& coordinator, uint64_t bytes) const {
+absl::Status DiskLimits::CheckSpecs(const core::Coordinator& coordinator,
+                                    const core::SubmitJob& submit) const {
+  const uint64_t bytes = submit.spec.payload.size();
   uint64_t held = 0;
-  for (const core::Job* job : coordinator.unfinished_jobs()) held += job->spec.payload.size();
+  for (const core::Job* job : coordinator.jobs()) {
+    if (!job->terminal() || WaitsFor(submit, job->id)) held += job->spec.payload.size();
+  }
   if (held + bytes <= job_specs_bytes_max) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the specs of unfinished jobs hold ", held, " bytes, this one has ", bytes,
-      ", and all may hold ", job_specs_bytes_max,
+      "the specs of jobs that are unfinished or named in after hold ", held,
+      " bytes, this one has ", bytes, ", and all may hold ", job_specs_bytes_max,
       "; wait for jobs to end, cancel some, or raise dp-coordinator --job-specs-bytes-max"));
 }
 

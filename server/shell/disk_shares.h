@@ -4,26 +4,23 @@
 
 namespace dp::server {
 
-// What the coordinator may take of the file system that holds its data directory, where no flag
-// says otherwise (docs/coordinator-shell.md, Disk). Shares, so that a small volume is not promised
-// what it does not have; each has a bound, so that a large one is not taken for no reason.
+// Limits on the file system of the data directory, where no flag sets them
+// (docs/coordinator-shell.md, Disk). Fractions of the disk, so that the defaults fit small volumes;
+// each has a bound, so that a large disk is not filled without need.
 struct DiskShares {
-  // Logs of all jobs: half, 64 GiB at most.
-  uint64_t logs_bytes_max;
-  // Logs of one job: an eighth, 1 GiB at most, so that one job does not push out all others.
-  uint64_t job_logs_bytes_max;
-  // What logs leave free: a sixteenth, 24 MiB at least and 1 GiB at most.
-  uint64_t log_disk_reserve;
-  // Submissions are refused below it: half of that. So logs stop first, and a disk that has
-  // just the ballast takes no job.
+  uint64_t logs_bytes_max;      // of all jobs
+  uint64_t job_logs_bytes_max;  // of one job, so that one job does not push out all others
+  uint64_t log_disk_reserve;    // logs leave so much free
+  // Submissions are refused below it. It is smaller than log_disk_reserve, so that logs stop first,
+  // and larger than the ballast, so that a disk that has just the ballast takes no job.
   uint64_t submit_reserve;
-  // The specs of all jobs on record: an eighth, 256 MiB at most. The journal holds them up to three
-  // times: in the last snapshot, in the commands since, and in the snapshot that is being written.
+  // The specs of all jobs on record. The journal holds them up to three times: in the last
+  // snapshot, in the commands since, and in the snapshot that is being written.
   uint64_t job_specs_bytes_max;
-  // The file that is given up when the disk is full: a sixty-fourth, 8 MiB at least and 32 MiB at
-  // most. A start moves the write-ahead log, usually 4 MiB, into the journal, and appends a little.
+  // The file that is given up when the disk is full. A start moves the write-ahead log, usually
+  // 4 MiB, into the journal, and appends a little.
   uint64_t ballast_bytes;
-  // Large values for stores are refused below it: half of the ballast. The rest of the ballast is
+  // Large writes to stores are refused below it: half of the ballast. The rest of the ballast is
   // for small commands: placing, cancelling, ending.
   uint64_t floor;
 };

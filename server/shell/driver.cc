@@ -16,6 +16,7 @@
 #include "server/core/leases.h"
 #include "server/core/verdicts.h"
 #include "server/shell/action_bytes.h"
+#include "server/shell/busy.h"
 #include "server/shell/event_log.h"
 
 namespace dp::server {
@@ -29,14 +30,6 @@ constexpr absl::Duration kPromise = absl::Seconds(10);
 
 // Often enough for a disk that fills, and is cleared, by hand.
 constexpr absl::Duration kTendDiskEvery = absl::Seconds(5);
-
-// Clocks of hosts that are kept in time differ by less.
-constexpr absl::Duration kClockSlack = absl::Seconds(1);
-
-absl::Status Busy(const std::string& queued) {
-  return absl::UnavailableError(
-      absl::StrCat("the coordinator has ", queued, " queued; try again later"));
-}
 
 }  // namespace
 
@@ -56,6 +49,7 @@ Driver::Driver(const Options& options, Journal& journal, const Clock& clock, OnE
       queue_(options.queue_capacity),
       liveness_(options.lease),
       waiters_(options.waiting_capacity),
+      cancelled_waits_(options.queue_capacity),
       offers_(kPromise) {
   policy_ = options.placement;
   if (!options.store_port_usable) return;
@@ -115,12 +109,6 @@ std::vector<Waiters::Ticket> Driver::TakeCancelled() {
   return std::exchange(cancelled_, {});
 }
 
-// Their waits may be behind the batch. Cancelling one twice is no error.
-void Driver::PutBackCancelled(const std::vector<Waiters::Ticket>& tickets) {
-  MutexLock lock(mu_);
-  cancelled_.insert(cancelled_.end(), tickets.begin(), tickets.end());
-}
-
 void Driver::Stop() {
   queue_.Close();
   if (thread_.joinable()) thread_.join();
@@ -135,95 +123,19 @@ absl::Status Driver::Push(Item item) {
   return Busy(absl::StrCat(options_.queue_capacity, " requests"));
 }
 
-absl::Status Driver::Recover() {
-  size_t replayed = 0;
-  absl::Status refused;
-  const auto restore = [&](core::State state) {
-    now_ = std::max(now_, state.at);
-    coordinator_ = core::Coordinator(std::move(state));
-  };
-  const auto apply = [&](const core::Command& command) {
-    now_ = std::max(now_, command.at);
-    const core::Outcome outcome = coordinator_.Apply(command);  // answered in an earlier life
-    if (!outcome.journal && refused.ok()) {
-      refused = absl::DataLossError(
-          absl::StrCat("record ", replayed, " of the journal is refused by this release (",
-                       outcome.status.ToString(), "); start the release that wrote it"));
-    }
-    ++replayed;
-  };
-  DP_RETURN_IF_ERROR(journal_.Replay(restore, apply));
-  DP_RETURN_IF_ERROR(refused);
-  DP_RETURN_IF_ERROR(options_.set_logs_aside ? SetLostLogsAside() : CheckLogsAreOurs());
-  for (const JobId job : options_.logged) {
-    if (coordinator_.job(job) == nullptr) forgotten_.push_back(job);
-  }
-  CatchUpWithTheJournal();
-  (void)Apply(core::StartEpoch{options_.store_limits});  // is never refused
-  for (const core::Worker* worker : coordinator_.workers()) {
-    if (!worker->ready()) continue;
-    liveness_.Expect(worker->id, worker->incarnation, now_);
-    if (worker->leaving) liveness_.Leave(worker->id);
-  }
-  ApplyVerdicts();
-  DP_RETURN_IF_ERROR(Persist());
-  changed_.clear();
-  Log(Severity::kInfo, "epoch_started",
-      {{"epoch", coordinator_.epoch().value()},
-       {"revision", coordinator_.revision().value()},
-       {"replayed", replayed}});
-  return absl::OkStatus();
-}
-
-void Driver::CatchUpWithTheJournal() {
-  behind_ = std::max(absl::ZeroDuration(), now_ - clock_.Now());
-  now_ = Now();
-  if (behind_ < kClockSlack) return;
-  Log(Severity::kWarning, "clock_is_behind", {{"by", absl::FormatDuration(behind_)}});
-}
-
 // A clock that is set back stands still rather than go back; see `behind_` for one that begins so.
 absl::Time Driver::Now() const { return std::max(now_, clock_.Now() + behind_); }
-
-// A registry that knows nothing does not say of any job that it was forgotten, nor one that has
-// lost its end: nothing is logged of a job before it is on record.
-absl::Status Driver::CheckLogsAreOurs() const {
-  if (options_.logged.empty()) return absl::OkStatus();
-  const JobId last = *absl::c_max_element(options_.logged);
-  const uint64_t known = coordinator_.state().jobs.last_id();
-  if (coordinator_.epoch().valid() && last.value() > known) {
-    return absl::DataLossError(absl::StrCat(
-        "there are logs of job ", last.ToString(), ", but the journal knows jobs up to ", known,
-        " only: it has lost its end, or is an older copy; nothing was removed. Restore the whole "
-        "data directory from a backup, or start with --accept-data-loss to go on without the jobs "
-        "in between"));
-  }
-  if (coordinator_.epoch().valid()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the journal is new, but there are logs of jobs (", options_.logged.size(),
-      "), of which nothing was removed; restore the data directory from a backup, start with an "
-      "empty one by --data-dir, or with --accept-data-loss to go on without these jobs"));
-}
-
-// New jobs take the numbers of those that were lost.
-absl::Status Driver::SetLostLogsAside() {
-  std::vector<JobId> lost;
-  for (const JobId job : options_.logged) {
-    if (job.value() > coordinator_.state().jobs.last_id()) lost.push_back(job);
-  }
-  return lost.empty() ? absl::OkStatus() : options_.set_logs_aside(lost);
-}
 
 void Driver::Run() {
   pthread_setname_np(pthread_self(), "dp-driver");
   while (failure_.ok()) {
     // Taken before the queue: so the waits that they mean are queued by then.
-    const std::vector<Waiters::Ticket> cancelled = TakeCancelled();
-    const absl::Duration patience = cancelled.empty() ? UntilNextWake() : absl::ZeroDuration();
+    cancelled_waits_.Add(TakeCancelled());
+    const bool cancels = !cancelled_waits_.empty();
+    const absl::Duration patience = cancels ? absl::ZeroDuration() : UntilNextWake();
     std::vector<Item> items = queue_.DrainFor(patience, options_.batch_max);
     if (items.empty() && queue_.closed()) break;
-    Serve(items, cancelled);
-    if (items.size() == options_.batch_max) PutBackCancelled(cancelled);
+    Serve(items);
     queued_bytes_ -= BytesIn(items);
     if (options_.notify != nullptr) options_.notify->Alive(clock_.Now());
   }
@@ -235,9 +147,10 @@ void Driver::Run() {
   on_end_(failure_);
 }
 
-void Driver::Serve(std::vector<Item>& items, absl::Span<const Waiters::Ticket> cancelled) {
+void Driver::Serve(std::vector<Item>& items) {
   // One time for the batch, so that no command of it is older than the one before.
   now_ = Now();
+  available_.reset();
   heartbeats_.TellLiveness(coordinator_, liveness_, now_);
   for (Item& item : items) Take(item);
   // After the heartbeats of this batch: one that waited in the queue still counts. Before the sync,
@@ -255,7 +168,7 @@ void Driver::Serve(std::vector<Item>& items, absl::Span<const Waiters::Ticket> c
   for (const core::Topic& topic : changed) offers_.OnChange(topic);
   // After that: a call that waits is told of changes since, not of those it has seen.
   for (Item& item : items) Attend(item);
-  for (const Waiters::Ticket ticket : cancelled) waiters_.Cancel(ticket);
+  cancelled_waits_.Cancel(waiters_, items.size(), items.size() == options_.batch_max);
   OfferElements();
   waiters_.Expire(now_);
   TellForgotten();
@@ -281,7 +194,7 @@ core::Outcome Driver::Apply(core::Action action) {
   absl::c_move(std::exchange(outcome.changed, {}), std::back_inserter(changed_));
   if (const auto* registered = std::get_if<core::RegisterWorker>(&command.action)) {
     const auto* worker = std::get_if<WorkerId>(&outcome.reply);
-    if (outcome.status.ok() && worker) liveness_.Welcome(*worker, registered->incarnation, now_);
+    if (outcome.status.ok() && worker) Welcome(*worker, registered->incarnation);
   } else if (const auto* leaving = std::get_if<core::LeaveWorker>(&command.action)) {
     // It came by heartbeat, and is one.
     if (outcome.status.ok()) {
@@ -291,8 +204,18 @@ core::Outcome Driver::Apply(core::Action action) {
   } else if (const auto* lost = std::get_if<core::LoseWorker>(&command.action)) {
     liveness_.Forget(lost->worker);
   }
-  if (outcome.journal) unsynced_.push_back(std::move(command));
+  if (outcome.journal) {
+    unsynced_bytes_ += BytesOf(command.action);
+    unsynced_.push_back(std::move(command));
+  }
   return outcome;
+}
+
+// A repeated registration changes nothing in the machine, but the worker's lease is offered anew,
+// and the daemon must hear the number of this offer.
+void Driver::Welcome(WorkerId worker, Incarnation incarnation) {
+  liveness_.Welcome(worker, incarnation, now_);
+  publish_ = true;
 }
 
 bool Driver::Lose(core::LoseWorker verdict) {
@@ -334,6 +257,8 @@ absl::Status Driver::Persist() {
   if (!unsynced_.empty()) {
     DP_RETURN_IF_ERROR(journal_.Append(unsynced_));
     unsynced_.clear();
+    unsynced_bytes_ = 0;
+    available_.reset();
     heartbeats_.Advance(coordinator_.revision());
   }
   if (std::exchange(publish_, false)) heartbeats_.Publish(coordinator_, liveness_);
@@ -355,14 +280,13 @@ bool Driver::SnapshotDue() {
   if (!options_.disk_available) return due;
   const bool frees = forgot_for_room_ && SnapshotFreesRoom(coordinator_, tail);
   if (!due && !frees) return false;
-  forgot_for_room_ = false;
   const bool has_room =
       HasRoomForSnapshot(coordinator_, Room(std::numeric_limits<uint64_t>::max()));
   if (!has_room && !std::exchange(snapshot_postponed_, true)) {
     Log(Severity::kWarning, "snapshot_postponed",
         {{"reason", "the disk of the journal has no room for it; make room there"}});
   }
-  if (has_room) snapshot_postponed_ = false;
+  if (has_room) snapshot_postponed_ = forgot_for_room_ = false;
   return has_room;
 }
 

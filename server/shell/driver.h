@@ -14,7 +14,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "base/bounded_queue.h"
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -26,6 +25,7 @@
 #include "server/core/outcome.h"
 #include "server/core/placement.h"
 #include "server/core/verdicts.h"
+#include "server/shell/cancelled_waits.h"
 #include "server/shell/disk_limits.h"
 #include "server/shell/element_offers.h"
 #include "server/shell/heartbeats.h"
@@ -35,7 +35,7 @@
 
 namespace dp::server {
 
-// What an answer may look at while it is given, on the driver's thread.
+// The state that an answer may look at while it is given, on the driver's thread.
 struct View {
   const core::Coordinator& coordinator;
   const core::Liveness& liveness;
@@ -56,8 +56,7 @@ struct View {
 //
 // Methods are thread-safe and, Stop apart, never block. They return Unavailable when the queue is
 // full or the driver has ended, and then never call `done`; else it is called exactly once, on the
-// driver's thread, and must not block. The view is not to be looked at
-// with an error Unavailable.
+// driver's thread, and must not block. With an Unavailable error, `done` must not use the view.
 class Driver {
  public:
   struct Options {
@@ -68,10 +67,10 @@ class Driver {
     // Calls that wait for their turn: three for each rank of 10,000, which come all at once when a
     // world forms. A caller waits; it is refused only beyond that, at about 10 kB a call in gRPC.
     size_t queue_capacity = 32'768;
-    // Calls in a batch. Whoever comes while a batch is served waits for no more than so many.
+    // Calls in a batch: a call that comes while a batch is served waits for no more than these.
     size_t batch_max = 2048;
-    // Of what they hold (BytesOf an action), with that which is being written; one alone may be
-    // larger. It bounds a transaction, too.
+    // Bytes of the actions (BytesOf) that are queued or being written. A single action may be
+    // larger. This bounds a transaction, too.
     size_t queue_bytes_max = size_t{256} << 20;
     Waiters::Capacity waiting_capacity;  // calls that wait for a change
     KeyValueLimits store_limits;         // of the store of each job
@@ -79,7 +78,8 @@ class Driver {
     DiskLimits disk;
     // Bytes that may still be written on the journal's disk. Null: no end of them.
     std::function<uint64_t()> disk_available = {};
-    // Called now and then, after the answers: for who keeps a part of the disk free. Null: nobody.
+    // Called every few seconds, after the answers, for the owner of the ballast. Null: there is
+    // none.
     std::function<void()> tend_disk = {};
     // Told on the driver's thread, and must not block: jobs that are on record no more, which is
     // durable. Returns false where it cannot take them now; then they come again with the next
@@ -182,13 +182,14 @@ class Driver {
   absl::Status Push(Item item) DP_EXCLUDES(mu_);
   absl::Status Recover();
   void CatchUpWithTheJournal();
-  absl::Time Now() const;
   absl::Status CheckLogsAreOurs() const;
   absl::Status SetLostLogsAside();
+  absl::Time Now() const;
   void Run();
-  // One batch, in the order that the class comment promises; those who have given up last.
-  void Serve(std::vector<Item>& items, absl::Span<const Waiters::Ticket> cancelled);
+  // One batch, in the order that the class comment promises; waits that were given up come last.
+  void Serve(std::vector<Item>& items);
   void Take(Item& item);
+  void Welcome(WorkerId worker, Incarnation incarnation);
   // Applies the verdict, unless the worker has been heard of since. Returns whether it has not.
   bool Lose(core::LoseWorker verdict);
   // Whether the disk has room for what the action brings. May forget jobs that have ended.
@@ -196,10 +197,10 @@ class Driver {
   absl::Status Admit(const core::Action& action);
   absl::Status AdmitJob(const core::SubmitJob& submit);
   // Forgets jobs that have ended, the one that ended first before the others, until the specs of
-  // all hold so many bytes.
-  void ForgetDownTo(uint64_t spec_bytes);
-  // What may still be written, in the journal's own file too; that is looked at where the disk
-  // has less than `enough`. Precondition: options_.disk_available.
+  // all hold so many bytes. Keeps those that the submission waits for.
+  void ForgetDownTo(uint64_t spec_bytes, const core::SubmitJob& submit);
+  // Bytes that may still be written. Those in the journal's own file count where the disk has less
+  // than `enough`. Precondition: options_.disk_available.
   uint64_t Room(uint64_t enough);
   void NoteSilent(core::AccusePeers& accusation) const;
   core::Outcome Apply(core::Action action);
@@ -217,7 +218,6 @@ class Driver {
   // Begins waits.
   void Attend(Item& item);
   std::vector<Waiters::Ticket> TakeCancelled() DP_EXCLUDES(mu_);
-  void PutBackCancelled(const std::vector<Waiters::Ticket>& tickets) DP_EXCLUDES(mu_);
   void OfferElements();
   void AnswerAllEnded(std::vector<Item>& items);
   absl::Duration UntilNextWake() const;
@@ -237,8 +237,7 @@ class Driver {
   BoundedQueue<Item> queue_;
   std::atomic<size_t> queued_bytes_ = 0;  // of the queue, and of the batch that is being served
   Mutex mu_;
-  // Beside the queue, so that none is lost where that is full: at most one a wait, and as many
-  // again whose waits may still be queued.
+  // Beside the queue, so that none is lost where that is full: at most one a wait.
   std::vector<Waiters::Ticket> cancelled_ DP_GUARDED_BY(mu_);
   // failure_, for the threads that call. Set before the queue is closed for it.
   absl::Status told_failure_ DP_GUARDED_BY(mu_);
@@ -248,6 +247,7 @@ class Driver {
   core::Liveness liveness_;
   core::LateRanks late_ranks_;
   Waiters waiters_;
+  CancelledWaits cancelled_waits_;
   ElementOffers offers_;
   std::map<JobId, core::Waiting> waiting_;
   std::map<JobId, uint64_t> log_versions_;
@@ -255,10 +255,12 @@ class Driver {
   core::Look look_ = core::Look::kNever;  // of this batch, so far
   bool publish_ = true;                   // workers or leases may have changed in this batch
   absl::Time tend_disk_at_ = absl::InfinitePast();
-  bool forgot_for_room_ = false;         // and no snapshot was considered since
+  std::optional<uint64_t> available_;    // on the disk, since the last write
+  bool forgot_for_room_ = false;         // and no snapshot was begun since
   bool snapshot_postponed_ = false;      // for want of room, and it was logged
   absl::Time now_;                       // never goes back
   std::vector<core::Command> unsynced_;  // applied in this batch, not yet journalled
+  uint64_t unsynced_bytes_ = 0;          // of their actions
   std::vector<core::Topic> changed_;     // in this batch
   std::vector<JobId> forgotten_;         // not yet told
   absl::Status failure_;

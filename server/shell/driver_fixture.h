@@ -34,10 +34,15 @@ class GatedJournal final : public Journal {
   void TakeSnapshot(const core::State& state) override { memory.TakeSnapshot(state); }
   absl::Status Maintain() override { return maintained; }
   bool compacting() const override { return memory.compacting(); }
-  JournalTail tail() const override { return memory.tail(); }
+  JournalTail tail() const override {
+    JournalTail tail = memory.tail();
+    tail.bytes = bytes;
+    return tail;
+  }
 
   MemoryJournal memory;
   absl::Status maintained;
+  uint64_t bytes = 0;  // that it says it has
   std::vector<std::string> events;
   std::shared_ptr<std::promise<void>> gate, begun;
 };

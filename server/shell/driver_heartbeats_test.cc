@@ -1,4 +1,4 @@
-// What the driver makes of heartbeats, and of more calls than it can take at once.
+// The driver with heartbeats, and with more calls than it can take at once.
 
 #include <future>
 
@@ -92,6 +92,22 @@ TEST_F(DriverTest, AWorkerOfAnEarlierEpochRenewsItsLeaseAtOnce) {
   const auto renewal = driver_->Renew(WorkerId(1), Incarnation(1));
   ASSERT_TRUE(renewal.has_value());
   EXPECT_EQ(renewal->epoch, Epoch(2));  // by which the daemon knows that it must register
+}
+
+TEST_F(DriverTest, AShortLeaseIsInForceAgainAfterARestart) {
+  core::SubmitJob job = AJob("a");
+  job.spec.detect_within = absl::Seconds(2);
+  Start();
+  ASSERT_TRUE(Submit(AWorker(1)).get().ok());
+  ASSERT_TRUE(Submit(job).get().ok());
+  driver_->Stop();
+  ended_ = {};
+  Start();
+  ASSERT_TRUE(Submit(AWorker(1)).get().ok());  // the daemon sees the new epoch
+  const auto offered = driver_->Renew(WorkerId(1), Incarnation(1))->lease;
+  EXPECT_LT(offered.term, absl::Seconds(5));
+  ASSERT_TRUE(driver_->Renew(WorkerId(1), Incarnation(1), offered.number).has_value());
+  Look([&](const View& view) { EXPECT_EQ(view.liveness.lease(WorkerId(1)), offered.term); });
 }
 
 TEST_F(DriverTest, CallsBeyondABatchWaitForTheNextOne) {

@@ -65,33 +65,43 @@ absl::Status Driver::Admit(const core::Action& action) {
   if (!options_.disk_available) return absl::OkStatus();
   if (const auto* submit = std::get_if<core::SubmitJob>(&action)) return AdmitJob(*submit);
   const auto* batch = std::get_if<core::StoreBatch>(&action);
-  if (batch == nullptr || !HasLargeValues(*batch)) return absl::OkStatus();
-  return options_.disk.CheckValues(Room(options_.disk.floor));
+  if (batch == nullptr) return absl::OkStatus();
+  const auto room = [this](uint64_t enough) { return Room(enough); };
+  return options_.disk.CheckWrites(room, *batch, unsynced_bytes_);
 }
 
+// Jobs are forgotten last: a submission that is refused must not delete the history of others.
 absl::Status Driver::AdmitJob(const core::SubmitJob& submit) {
   const core::JobRegistry& jobs = coordinator_.state().jobs;
   if (jobs.FindRequest(submit.request_id).has_value()) return absl::OkStatus();  // a repetition
+  DP_RETURN_IF_ERROR(coordinator_.Draft(submit, now_).status());
+  const DiskLimits& disk = options_.disk;
+  const auto room = [this](uint64_t enough) { return Room(enough); };
+  DP_RETURN_IF_ERROR(disk.CheckSubmit(room, submit, unsynced_bytes_));
   const uint64_t bytes = submit.spec.payload.size();
-  const uint64_t max = options_.disk.job_specs_bytes_max;
-  if (jobs.spec_bytes() + bytes > max) {
-    DP_RETURN_IF_ERROR(options_.disk.CheckSpecs(coordinator_, bytes));
-    ForgetDownTo(max - bytes);
-  }
-  return options_.disk.CheckSubmit(Room(options_.disk.submit_reserve));
+  if (jobs.spec_bytes() + bytes <= disk.job_specs_bytes_max) return absl::OkStatus();
+  DP_RETURN_IF_ERROR(disk.CheckSpecs(coordinator_, submit));
+  ForgetDownTo(disk.job_specs_bytes_max - bytes, submit);
+  return absl::OkStatus();
 }
 
-void Driver::ForgetDownTo(uint64_t spec_bytes) {
+void Driver::ForgetDownTo(uint64_t spec_bytes, const core::SubmitJob& submit) {
   const core::JobRegistry& jobs = coordinator_.state().jobs;
-  while (jobs.spec_bytes() > spec_bytes && !jobs.finished().empty()) {
-    (void)Apply(core::ForgetJob{jobs.finished().front()});  // terminal, and on record
+  for (size_t oldest = 0; jobs.spec_bytes() > spec_bytes && oldest < jobs.finished().size();) {
+    const JobId job = jobs.finished()[oldest];
+    if (WaitsFor(submit, job)) {
+      ++oldest;
+      continue;
+    }
+    (void)Apply(core::ForgetJob{job});  // terminal, and on record
     forgot_for_room_ = true;
   }
 }
 
+// The disk is asked once a batch: the driver itself writes nothing in between.
 uint64_t Driver::Room(uint64_t enough) {
-  const uint64_t available = options_.disk_available();
-  return available >= enough ? available : available + journal_.spare_bytes();
+  if (!available_.has_value()) available_ = options_.disk_available();
+  return *available_ >= enough ? *available_ : *available_ + journal_.spare_bytes();
 }
 
 // The machine has no clock; who is silent is a part of what was decided.

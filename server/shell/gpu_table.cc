@@ -28,6 +28,14 @@ v1::Gpu BoundedGpu(v1::Gpu gpu) {
   return gpu;
 }
 
+GpuTable::Gpus BoundedGpus(const GpuTable::Gpus& gpus) {
+  GpuTable::Gpus bounded;
+  for (int i = 0; i < std::min(gpus.size(), static_cast<int>(kGpusMax)); ++i) {
+    *bounded.Add() = BoundedGpu(gpus[i]);
+  }
+  return bounded;
+}
+
 }  // namespace
 
 GpuTable::Told& GpuTable::ToldBy(WorkerId worker, Incarnation incarnation, const View& view) {
@@ -40,24 +48,29 @@ GpuTable::Told& GpuTable::ToldBy(WorkerId worker, Incarnation incarnation, const
 }
 
 void GpuTable::Register(WorkerId worker, const v1::RegisterRequest& request, const View& view) {
+  TakeNews(view);  // these are older
   const Incarnation incarnation(request.incarnation());
   if (!request.no_gpu_trainer().empty()) {
     ToldBy(worker, incarnation, view).no_trainer =
         std::string(Utf8Prefix(request.no_gpu_trainer(), kLastLineBytesMax));
   }
-  Take(worker, incarnation, request.gpu_list(), view);
+  if (request.gpu_list().empty()) return;
+  ToldBy(worker, incarnation, view).gpus = BoundedGpus(request.gpu_list());
 }
 
-void GpuTable::Take(WorkerId worker, Incarnation incarnation, const Gpus& gpus, const View& view) {
-  if (gpus.empty()) return;
-  Told& told = ToldBy(worker, incarnation, view);
-  told.gpus.Clear();
-  for (int i = 0; i < std::min(gpus.size(), static_cast<int>(kGpusMax)); ++i) {
-    *told.gpus.Add() = BoundedGpu(gpus[i]);
+void GpuTable::Report(WorkerId worker, Incarnation incarnation, const Gpus& gpus) {
+  if (!gpus.empty()) news_.Put(worker, incarnation, BoundedGpus(gpus));
+}
+
+void GpuTable::TakeNews(const View& view) {
+  for (auto& [worker, told] : news_.Take()) {
+    if (!view.coordinator.CheckWorker(worker, told.by).ok()) continue;
+    ToldBy(worker, told.by, view).gpus = std::move(told.news);
   }
 }
 
-void GpuTable::Show(const core::Worker& worker, v1::Worker* proto) const {
+void GpuTable::Show(const core::Worker& worker, const View& view, v1::Worker* proto) {
+  TakeNews(view);
   const auto told = told_.find(worker.id);
   if (told == told_.end() || !worker.ready() || told->second.by != worker.incarnation) return;
   *proto->mutable_gpu_list() = told->second.gpus;

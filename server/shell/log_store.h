@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,21 +19,22 @@
 
 namespace dp::server {
 
-// What a job's streams may take on disk together. Past it, streams are cut: further bytes are
-// acknowledged, so that no worker waits for ever, and readers find a line that says so.
-inline constexpr uint64_t kJobLogBytesMax = uint64_t{1} << 30;
-// What those of all jobs may take. Past it, nothing is taken until jobs that have ended made room.
-inline constexpr uint64_t kLogBytesMax = uint64_t{64} << 30;
-// What logs leave free on their disk, since a journal that finds none ends the coordinator. Below
-// it, nothing is taken until jobs that have ended made room, either.
-inline constexpr uint64_t kLogDiskReserve = uint64_t{64} << 20;
 // About as much as one answer carries; far below gRPC's usual limit of 4 MiB a message.
 inline constexpr uint64_t kLogPageBytesMax = 1 << 20;
 
+// Bounds on the disk. What dp-coordinator takes by default is in disk_shares.h.
 struct LogLimits {
-  uint64_t job_bytes_max = kJobLogBytesMax;
-  uint64_t bytes_max = kLogBytesMax;
-  uint64_t disk_reserve = kLogDiskReserve;
+  static constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
+
+  // All streams of a job together. Past it, streams are cut: further bytes are acknowledged, so
+  // that no worker waits for ever, and readers find a line that says so.
+  uint64_t job_bytes_max = kNone;
+  // The streams of all jobs. Past it, appends are refused until logs of ended jobs have been
+  // removed.
+  uint64_t bytes_max = kNone;
+  // Logs leave so much free on their disk, since a journal that finds none ends the coordinator.
+  // Below it, too, appends are refused until logs of ended jobs have been removed.
+  uint64_t disk_reserve = 0;
 };
 
 // The bytes that ranks wrote: a file a stream, under <dir>/<job>/<generation>/<rank>.<stream>; and

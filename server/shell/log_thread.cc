@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "server/shell/busy.h"
 
 namespace dp::server {
 namespace {
@@ -17,18 +18,19 @@ namespace {
 // new line wakes all followers of a job.
 constexpr size_t kQueueCapacity = 32'768;
 
-// Bytes of appends that wait for the disk: 16 full requests, more than one sync takes in.
+// Bytes of appends that wait for the disk: 16 full requests, more than one sync takes in. The times
+// of lines and the names in news of ranks count, too.
 constexpr size_t kQueuedBytesMax = size_t{64} << 20;
 
 size_t BytesOf(const LogBatch& batch) {
   size_t bytes = 0;
-  for (const LogChunk& chunk : batch.chunks) bytes += chunk.data.size();
+  for (const LogChunk& chunk : batch.chunks) {
+    bytes += chunk.data.size() + chunk.times.size() * sizeof(LogTime);
+  }
+  for (const RankOutput& rank : batch.ranks) {
+    bytes += rank.worker.size() + rank.host.size() + rank.spool.size();
+  }
   return bytes;
-}
-
-absl::Status Busy(const std::string& queued) {
-  return absl::UnavailableError(
-      absl::StrCat("the coordinator has ", queued, " queued; try again later"));
 }
 
 void Acknowledge(const LogPosition& end, std::vector<LogPosition>& acknowledged) {
@@ -62,13 +64,15 @@ absl::Status LogThread::Append(JobId job, LogBatch batch, AppendAnswer answer) {
 }
 
 absl::Status LogThread::Read(JobId job, LogQuery query, ReadAnswer answer) {
-  return Push(ReadCall{job, std::move(query), std::move(answer)});
+  return PushBehind(ReadCall{job, std::move(query), std::move(answer)});
 }
 
-absl::Status LogThread::Drop(std::vector<JobId> jobs) { return Push(DropCall{std::move(jobs)}); }
+absl::Status LogThread::Drop(std::vector<JobId> jobs) {
+  return PushBehind(DropCall{std::move(jobs)});
+}
 
 absl::Status LogThread::MakeRoom(std::vector<JobId> ended) {
-  return Push(RoomCall{std::move(ended)});
+  return PushBehind(RoomCall{std::move(ended)});
 }
 
 absl::Status LogThread::room() const {
@@ -87,12 +91,21 @@ absl::Status LogThread::Push(Call call) {
   return Busy(absl::StrCat(kQueueCapacity, " requests for logs"));
 }
 
+absl::Status LogThread::PushBehind(Behind call) {
+  absl::Status status = behind_count_++ < kQueueCapacity
+                            ? Push(std::move(call))
+                            : Busy(absl::StrCat(kQueueCapacity, " requests for logs"));
+  if (!status.ok()) --behind_count_;
+  return status;
+}
+
 void LogThread::Run() {
   pthread_setname_np(pthread_self(), "dp-logs");
   store_.Measure();
   while (true) {
-    std::vector<Call> calls = queue_.DrainFor(absl::InfiniteDuration());
-    if (calls.empty() && queue_.closed()) return;
+    std::vector<Call> calls =
+        queue_.DrainFor(behind_.empty() ? absl::InfiniteDuration() : absl::ZeroDuration());
+    if (calls.empty() && behind_.empty() && queue_.closed()) return;
     Serve(calls);
   }
 }
@@ -111,13 +124,17 @@ void LogThread::Serve(std::vector<Call>& calls) {
     call->answer(failure_.ok() ? std::move(appended) : failure_);
   }
   for (Call& call : calls) {
-    if (auto* read = std::get_if<ReadCall>(&call)) read->answer(ReadPage(*read));
+    if (auto* behind = std::get_if<Behind>(&call)) behind_.push_back(std::move(*behind));
   }
-  for (Call& call : calls) {
-    if (auto* drop = std::get_if<DropCall>(&call)) CarryOut(*drop);
-    if (auto* room = std::get_if<RoomCall>(&call)) CarryOut(*room);
+  for (size_t served = 0; served < kReadsPerTurn && !behind_.empty(); ++served) {
+    const Behind call = std::move(behind_.front());
+    behind_.pop_front();
+    --behind_count_;
+    std::visit([this](const auto& each) { CarryOut(each); }, call);
   }
 }
+
+void LogThread::CarryOut(const ReadCall& call) { call.answer(ReadPage(call)); }
 
 absl::StatusOr<LogThread::Page> LogThread::ReadPage(const ReadCall& call) {
   const uint64_t version = store_.version(call.job);
@@ -167,7 +184,7 @@ absl::Status LogThread::TakeRoom(const absl::Status& room) {
 absl::Status LogThread::Note(JobId job, const LogBatch& batch) {
   const absl::Status noted = store_.Note(job, batch.ranks);
   if (absl::IsResourceExhausted(noted)) NoteRoom(noted);
-  // Else the chunks show it.
+  // Where there are chunks, these show it.
   if (noted.ok() && !batch.ranks.empty() && batch.chunks.empty()) NoteRoom(store_.CheckRoom());
   return noted;
 }

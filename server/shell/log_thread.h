@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -19,10 +20,15 @@
 namespace dp::server {
 
 // The one thread that touches log files, so that no disk holds up the driver: drains a bounded
-// queue, appends all, syncs once, acknowledges; then serves the reads. Methods are thread-safe;
-// answers are given on the thread itself, each exactly once, and must not block.
+// queue, appends all, syncs once, acknowledges; then serves a share of the other calls, in order.
+// Methods are thread-safe; answers are given on the thread itself, each exactly once, and must not
+// block.
 class LogThread {
  public:
+  // Reads, and calls that make room, between two looks at the queue: an append waits for no more
+  // than these. A page takes about a millisecond to read, and readers that ask the same share one.
+  static constexpr size_t kReadsPerTurn = 256;
+
   struct Appended {
     std::vector<LogPosition> acknowledged;  // the end of each stream, durable
     uint64_t version = 0;                   // of the job's logs
@@ -46,8 +52,8 @@ class LogThread {
 
   // OK, or why appends are refused for want of room; the log says so too.
   absl::Status room() const DP_EXCLUDES(mu_);
-  // Whether the logs take more than they may, and nobody has been told so since: who is, calls
-  // MakeRoom.
+  // Whether appends found no room, because of the limit or the disk, and nobody has taken this
+  // request since. Who takes it calls MakeRoom.
   bool TakeRoomRequest() { return room_wanted_.exchange(false); }
   // Removes what is stored of these jobs, which have ended, in this order, until there is room
   // (LogStore::MakeRoom); what was removed is logged. Errors: as above.
@@ -61,7 +67,7 @@ class LogThread {
     JobId job;
     LogBatch batch;
     AppendAnswer answer;
-    size_t bytes = 0;  // of the batch's chunks
+    size_t bytes = 0;  // of the batch
   };
   struct ReadCall {
     JobId job;
@@ -74,17 +80,21 @@ class LogThread {
   struct RoomCall {
     std::vector<JobId> ended;
   };
-  using Call = std::variant<AppendCall, ReadCall, DropCall, RoomCall>;
+  // Calls that appends overtake.
+  using Behind = std::variant<ReadCall, DropCall, RoomCall>;
+  using Call = std::variant<AppendCall, Behind>;
 
   absl::Status Push(Call call);
+  absl::Status PushBehind(Behind call);
   void Run();
   void Serve(std::vector<Call>& calls);
+  void CarryOut(const ReadCall& call);
   void CarryOut(const DropCall& call);
   void CarryOut(const RoomCall& call);
   absl::StatusOr<Appended> Apply(const AppendCall& call);
   absl::StatusOr<Page> ReadPage(const ReadCall& call);
   absl::Status Note(JobId job, const LogBatch& batch);
-  // What the latest append, or news of ranks, has shown.
+  // Notes whether the latest append, or news of ranks, has found room.
   void NoteRoom(const absl::Status& room) DP_EXCLUDES(mu_);
   // Returns what it was before.
   absl::Status TakeRoom(const absl::Status& room) DP_EXCLUDES(mu_);
@@ -97,6 +107,8 @@ class LogThread {
   RecentPages recent_;  // owned by thread_
   const std::function<void(absl::Status)> on_failure_;
   absl::Status failure_;                  // owned by thread_
+  std::deque<Behind> behind_;             // owned by thread_; taken from the queue
+  std::atomic<size_t> behind_count_ = 0;  // of calls that are in behind_, or will be
   std::atomic<size_t> queued_bytes_ = 0;  // of the appends that are queued, or being written
   BoundedQueue<Call> queue_;
   std::jthread thread_;

@@ -166,6 +166,27 @@ TEST_F(LogThreadTest, AThousandFollowersAreQueuedAndServed) {
   EXPECT_EQ(served, 1000);
 }
 
+TEST_F(LogThreadTest, AnAppendWaitsForAFewReadsOnly) {
+  std::promise<void> release = Block();
+  int served = 0;
+  int served_before_append = -1;
+  const auto answer = [&](const auto&) {
+    if (++served > 1) return;
+    const absl::Status queued =
+        thread_->Append(kThreadJob, LogBatch{{{kStream, 0, "one\n"}}},
+                        [&](const auto&) { served_before_append = served; });
+    EXPECT_TRUE(queued.ok()) << queued;
+  };
+  for (int reader = 0; reader < 1000; ++reader) {
+    EXPECT_TRUE(thread_->Read(kThreadJob, {}, answer).ok());
+  }
+  release.set_value();
+  (void)Read();  // behind the others, and so behind the append
+  thread_->Stop();
+  EXPECT_EQ(served, 1000);
+  EXPECT_EQ(served_before_append, static_cast<int>(LogThread::kReadsPerTurn));
+}
+
 TEST_F(LogThreadTest, TooMuchQueuedIsRefusedForNowAndWhatIsWrittenMakesRoomForMore) {
   const LogChunk chunk{kStream, 0, std::string(size_t{8} << 20, 'x')};
   for (int round = 0; round < 2; ++round) {
@@ -178,6 +199,19 @@ TEST_F(LogThreadTest, TooMuchQueuedIsRefusedForNowAndWhatIsWrittenMakesRoomForMo
     release.set_value();
     for (auto& append : taken) EXPECT_TRUE(append.get().ok());
   }
+}
+
+TEST_F(LogThreadTest, TimesAndNamesCountAsQueuedBytes) {
+  LogChunk timed{kStream, 0, "x"};
+  timed.times.resize((size_t{33} << 20) / sizeof(LogTime));
+  RankOutput named = kWhole;
+  named.spool.assign(size_t{33} << 20, 's');
+  std::promise<void> release = Block();
+  auto taken = Append({timed});
+  EXPECT_THAT(Append({}, {named}).get().status().message(), HasSubstr("MiB of log lines queued"));
+  EXPECT_THAT(Append({timed}).get().status().message(), HasSubstr("MiB of log lines queued"));
+  release.set_value();
+  (void)taken.get();
 }
 
 TEST_F(LogThreadTest, StoppingAnswersWhatWasAcceptedAndRefusesTheRest) {

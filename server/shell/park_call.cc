@@ -34,9 +34,9 @@ ParkCall::ParkCall(Driver& driver, Prepare prepare, const Limits& limits)
       own_ticket_(driver.NewTicket()) {}
 
 void ParkCall::Start() {
-  const absl::Status queued =
-      driver_.Wait(own_ticket_, {}, absl::InfiniteDuration(),
-                   [this](Waiters::Wake wake, const View&) { return AskedForEnd(wake); });
+  const absl::Status queued = driver_.Wait(
+      own_ticket_, {}, absl::InfiniteDuration(),
+      [this](Waiters::Wake wake, const View& view) { return AskedForEnd(wake, view); });
   bool act;
   {
     MutexLock lock(mu_);
@@ -162,14 +162,14 @@ bool ParkCall::Asked(Parked& parked, const StoreWait::Answer& answer, Waiters::W
   return status.has_value();
 }
 
-bool ParkCall::AskedForEnd(Waiters::Wake wake) {
+bool ParkCall::AskedForEnd(Waiters::Wake wake, const View& view) {
   if (wake == Waiters::Wake::kChanged) return false;
   std::vector<Waiters::Ticket> given_up;
   bool act;
   {
     MutexLock lock(mu_);
     own_open_ = false;
-    BeginEnd(EndOfWait(wake));
+    BeginEnd(EndOfWait(wake, view.failure));
     // The coordinator has no room for another wait, and goes on.
     if (wake == Waiters::Wake::kRefused) given_up = OpenTickets();
     act = MayAct();

@@ -81,7 +81,7 @@ class ParkCall final : public grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkR
   // The question of a wait, and that of the stream's own.
   bool Asked(Parked& parked, const StoreWait::Answer& answer, Waiters::Wake wake, const View& view)
       DP_EXCLUDES(mu_);
-  bool AskedForEnd(Waiters::Wake wake) DP_EXCLUDES(mu_);
+  bool AskedForEnd(Waiters::Wake wake, const View& view) DP_EXCLUDES(mu_);
 
   absl::Status CheckRoom(size_t bytes) const DP_REQUIRES(mu_);
   void Stands(Parked& parked) DP_REQUIRES(mu_);

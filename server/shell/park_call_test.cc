@@ -1,5 +1,6 @@
 #include "server/shell/park_call.h"
 
+#include <future>
 #include <map>
 #include <vector>
 
@@ -193,6 +194,23 @@ TEST_F(ParkCallTest, ACoordinatorThatStopsEndsStreamsWithWaitsAndWithout) {
     EXPECT_THAT(end.error_message(), HasSubstr("stopping"));
   }
   EXPECT_EQ(Open()->End().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ParkCallTest, AJournalThatFailsEndsAStreamWithTheReason) {
+  const auto stream = Open();
+  AwaitParked(1);
+  std::promise<void> failing;
+  ASSERT_TRUE(driver_
+                  ->Ask([&](const absl::Status&, const View&) {
+                    journal_.FailWith(absl::ResourceExhaustedError("disk full"));
+                    failing.set_value();
+                  })
+                  .ok());
+  failing.get_future().wait();
+  EXPECT_FALSE(client_->Register("w", 1).ok());
+  const grpc::Status end = stream->End();
+  EXPECT_EQ(end.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(end.error_message(), HasSubstr("its journal failed: disk full"));
 }
 
 TEST_F(ParkCallTest, AnIdThatIsInUseEndsTheStream) {

@@ -48,11 +48,6 @@ std::optional<uint64_t> ParseRecord(absl::string_view bytes) {
 
 }  // namespace
 
-void SqliteMark::CloseFile::operator()(sqlite3_file* file) const {
-  if (file->pMethods != nullptr) file->pMethods->xClose(file);
-  delete[] reinterpret_cast<char*>(file);
-}
-
 absl::StatusOr<std::unique_ptr<SqliteMark>> SqliteMark::Open(const std::string& file,
                                                              const char* vfs, Sync sync) {
   std::unique_ptr<SqliteMark> mark(new SqliteMark(file, sync));
@@ -71,11 +66,9 @@ SqliteMark::~SqliteMark() {
 }
 
 absl::Status SqliteMark::Load() {
-  sqlite3_vfs* vfs = sqlite3_vfs_find(vfs_);
-  int exists = 0;
-  DP_RETURN_IF_ERROR(
-      Check(vfs->xAccess(vfs, path_.c_str(), SQLITE_ACCESS_EXISTS, &exists), "read"));
-  if (exists == 0) return absl::OkStatus();
+  bool exists = false;
+  DP_RETURN_IF_ERROR(Check(SqliteFileExists(vfs_, path_, &exists), "read"));
+  if (!exists) return absl::OkStatus();
   DP_RETURN_IF_ERROR(OpenFile(/*more_flags=*/0));
   std::string bytes(kRecordBytes, '\0');
   const int read = file_->pMethods->xRead(file_.get(), bytes.data(), kRecordBytes, 0);
@@ -89,11 +82,8 @@ absl::Status SqliteMark::Load() {
 
 // A file of this kind syncs its directory with its first sync, when it is new.
 absl::Status SqliteMark::OpenFile(int more_flags) {
-  sqlite3_vfs* vfs = sqlite3_vfs_find(vfs_);
-  file_.reset(reinterpret_cast<sqlite3_file*>(new char[vfs->szOsFile]()));
-  return Check(vfs->xOpen(vfs, path_.c_str(), file_.get(),
-                          SQLITE_OPEN_READWRITE | SQLITE_OPEN_WAL | more_flags, nullptr),
-               "opened");
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_WAL | more_flags;
+  return Check(OpenSqliteFile(vfs_, path_, flags, &file_), "opened");
 }
 
 absl::Status SqliteMark::Create(uint64_t sequence) {
@@ -139,7 +129,7 @@ absl::Status SqliteMark::SyncBeside() {
   return synced;
 }
 
-// What was written is synced before the end.
+// Syncs all that was written before it returns.
 void SqliteMark::Run() {
   pthread_setname_np(pthread_self(), "dp-mark");
   while (true) {

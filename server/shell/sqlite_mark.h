@@ -9,8 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
-
-struct sqlite3_file;
+#include "server/shell/sqlite_file.h"
 
 namespace dp::server {
 
@@ -50,10 +49,6 @@ class SqliteMark {
   absl::Status Raise(uint64_t sequence);
 
  private:
-  struct CloseFile {
-    void operator()(sqlite3_file* file) const;
-  };
-
   SqliteMark(const std::string& file, Sync sync) : path_(file + "-mark"), sync_(sync) {}
 
   absl::Status Load();
@@ -68,7 +63,7 @@ class SqliteMark {
   const std::string path_;
   const Sync sync_;
   const char* vfs_ = nullptr;
-  std::unique_ptr<sqlite3_file, CloseFile> file_;
+  SqliteFile file_;
   std::optional<uint64_t> sequence_;
   bool damaged_ = false;
 

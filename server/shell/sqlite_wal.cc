@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -13,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "server/shell/sqlite_file.h"
 
 namespace dp::server {
 namespace {
@@ -56,26 +56,17 @@ class WalChecksum {
   uint32_t second_ = 0;
 };
 
-struct CloseFile {
-  void operator()(sqlite3_file* file) const {
-    if (file->pMethods != nullptr) file->pMethods->xClose(file);
-    delete[] reinterpret_cast<char*>(file);
-  }
-};
-
 // A WAL on its disk. It may be larger than the memory: only what is asked for is read.
 class WalFile {
  public:
-  static absl::StatusOr<WalFile> Open(const std::string& path, const char* vfs_name) {
+  // `path` must outlive the file.
+  static absl::StatusOr<WalFile> Open(const std::string& path, const char* vfs) {
     WalFile wal(path);
-    sqlite3_vfs* vfs = sqlite3_vfs_find(vfs_name);
-    int exists = 0;
-    DP_RETURN_IF_ERROR(
-        wal.Said(vfs->xAccess(vfs, wal.path_.c_str(), SQLITE_ACCESS_EXISTS, &exists)));
-    if (exists == 0) return wal;
-    wal.file_.reset(reinterpret_cast<sqlite3_file*>(new char[vfs->szOsFile]()));
-    DP_RETURN_IF_ERROR(wal.Said(vfs->xOpen(vfs, wal.path_.c_str(), wal.file_.get(),
-                                           SQLITE_OPEN_READONLY | SQLITE_OPEN_WAL, nullptr)));
+    bool exists = false;
+    DP_RETURN_IF_ERROR(wal.Said(SqliteFileExists(vfs, path, &exists)));
+    if (!exists) return wal;
+    constexpr int kFlags = SQLITE_OPEN_READONLY | SQLITE_OPEN_WAL;
+    DP_RETURN_IF_ERROR(wal.Said(OpenSqliteFile(vfs, path, kFlags, &wal.file_)));
     DP_RETURN_IF_ERROR(wal.Said(wal.file_->pMethods->xFileSize(wal.file_.get(), &wal.size_)));
     return wal;
   }
@@ -91,7 +82,7 @@ class WalFile {
   }
 
  private:
-  explicit WalFile(std::string path) : path_(std::move(path)) {}
+  explicit WalFile(const std::string& path) : path_(path) {}
 
   absl::Status Said(int code) const {
     if (code == SQLITE_OK) return absl::OkStatus();
@@ -99,8 +90,8 @@ class WalFile {
         "journal ", path_, " cannot be read: ", sqlite3_errstr(code), "; see to the disk"));
   }
 
-  std::string path_;
-  std::unique_ptr<sqlite3_file, CloseFile> file_;
+  const std::string& path_;
+  SqliteFile file_;
   sqlite3_int64 size_ = 0;
   std::string bytes_;
 };
@@ -200,7 +191,8 @@ absl::Status TellTorn(const WalFile& wal, Frames& frames) {
 }  // namespace
 
 absl::StatusOr<bool> CheckWal(const std::string& file, const char* vfs) {
-  DP_ASSIGN_OR_RETURN(WalFile wal, WalFile::Open(file + "-wal", vfs));
+  const std::string path = file + "-wal";
+  DP_ASSIGN_OR_RETURN(WalFile wal, WalFile::Open(path, vfs));
   // A new one, whose header had not reached the disk. It is synced before the first frame.
   if (wal.size() < kHeaderBytes) return false;
   DP_ASSIGN_OR_RETURN(const absl::string_view first, wal.Read(0, kHeaderBytes));

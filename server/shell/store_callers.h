@@ -5,8 +5,8 @@
 
 namespace dp::server {
 
-// What is known of those who wait in stores, for people. Owned by the server, used on the driver's
-// thread only.
+// Who waits in stores, for people. Owned by the server; for the driver's thread, but for
+// ClientTable::Report.
 struct StoreCallers {
   ClientTable clients;
   BarrierArrivals arrivals;

@@ -54,7 +54,7 @@ void Waiters::Uncount(const Call& call) {
   if (--it->second == 0) by_store_.erase(it);
 }
 
-void Waiters::Cancel(Ticket ticket) { End(ticket, Wake::kCancelled); }
+bool Waiters::Cancel(Ticket ticket) { return End(ticket, Wake::kCancelled); }
 
 void Waiters::WakeChanged(absl::Span<const core::Topic> changed) {
   // Each call once, however many of its topics changed.
@@ -89,11 +89,11 @@ bool Waiters::Answered(Ticket ticket, Changed changed) {
 }
 
 void Waiters::Expire(absl::Time now) {
-  while (next_deadline() <= now) End(by_deadline_.begin()->second, Wake::kDeadline);
+  while (next_deadline() <= now) (void)End(by_deadline_.begin()->second, Wake::kDeadline);
 }
 
 void Waiters::Stop() {
-  while (!calls_.empty()) End(calls_.begin()->first, Wake::kStopping);
+  while (!calls_.empty()) (void)End(calls_.begin()->first, Wake::kStopping);
 }
 
 absl::Time Waiters::next_deadline() const {
@@ -108,11 +108,12 @@ std::vector<const BlockedCall*> Waiters::blocked(JobId job) const {
   return blocked;
 }
 
-void Waiters::End(Ticket ticket, Wake wake) {
+bool Waiters::End(Ticket ticket, Wake wake) {
   const auto it = calls_.find(ticket);
-  if (it == calls_.end()) return;
+  if (it == calls_.end()) return false;
   const Call call = Remove(it);
   DP_CHECK(call.question(wake, {}));
+  return true;
 }
 
 Waiters::Call Waiters::Remove(std::map<Ticket, Call>::iterator it) {

@@ -55,8 +55,9 @@ class Waiters {
   // Asks the question with kChanged, and parks the call where that does not answer it; ends it with
   // kRefused when there is no room for it.
   void Park(Call call);
-  // Ends a parked call with kCancelled. One that has been answered already is no error.
-  void Cancel(Ticket ticket);
+  // Ends a parked call with kCancelled. Returns false where no such call is parked: it has been
+  // answered, or is still to be parked.
+  bool Cancel(Ticket ticket);
   // Asks again every call that is parked under one of the topics, the longest wait first. Elements
   // of queues are not among them: WakeOne is for these.
   void WakeChanged(absl::Span<const core::Topic> changed);
@@ -86,7 +87,7 @@ class Waiters {
   void Uncount(const Call& call);
   // Returns whether that answered it.
   bool Answered(Ticket ticket, Changed changed);
-  void End(Ticket ticket, Wake wake);
+  bool End(Ticket ticket, Wake wake);
   Call Remove(std::map<Ticket, Call>::iterator it);
 
   const Capacity capacity_;

@@ -128,8 +128,8 @@ TEST_F(WaitersTest, TheDeadlineAnswersAndNothingBeforeIt) {
 
 TEST_F(WaitersTest, ACancelledCallIsEndedOnceAndForgotten) {
   Park(1, {Job(1)});
-  waiters_.Cancel(1);
-  waiters_.Cancel(1);
+  EXPECT_TRUE(waiters_.Cancel(1));
+  EXPECT_FALSE(waiters_.Cancel(1));
   waiters_.WakeChanged({Job(1)});
   EXPECT_THAT(answered_, ElementsAre(std::pair(1, Wake::kCancelled)));
 }

@@ -13,11 +13,11 @@ namespace dp::server {
 namespace {
 
 template <typename Response>
-void AddWorkers(const View& view, const GpuTable& gpus, Response* response) {
+void AddWorkers(const View& view, GpuTable& gpus, Response* response) {
   for (const core::Worker* worker : view.coordinator.workers()) {
     v1::Worker* proto = response->add_workers();
     *proto = ToProto(*worker, view);
-    gpus.Show(*worker, proto);
+    gpus.Show(*worker, view, proto);
   }
 }
 
@@ -28,13 +28,13 @@ void SetLease(const core::Liveness::Lease& lease, v1::HeartbeatResponse* respons
 
 // Of a drain, or its end, which was accepted: so there is such a worker.
 template <typename Response>
-absl::Status AnswerWorker(const std::string& name, const View& view, const GpuTable& gpus,
+absl::Status AnswerWorker(const std::string& name, const View& view, GpuTable& gpus,
                           Response* response) {
   SetHeader(view, response);
   for (const core::Worker* worker : view.coordinator.workers()) {
     if (worker->name != name) continue;
     *response->mutable_worker() = ToProto(*worker, view);
-    gpus.Show(*worker, response->mutable_worker());
+    gpus.Show(*worker, view, response->mutable_worker());
   }
   return absl::OkStatus();
 }
@@ -69,6 +69,7 @@ grpc::ServerUnaryReactor* WorkersService::Register(grpc::CallbackServerContext* 
                [=, this](const core::Outcome& outcome, const View& view) {
                  const WorkerId id = std::get<WorkerId>(outcome.reply);
                  gpus_.Register(id, *request, view);
+                 clients_.TakeNews(view);
                  SetHeader(view, response);
                  response->set_worker_id(id.value());
                  response->set_name(view.coordinator.worker(id)->name);
@@ -97,7 +98,8 @@ grpc::ServerUnaryReactor* WorkersService::Heartbeat(grpc::CallbackServerContext*
   }
   SetHeader(renewed->epoch, renewed->revision, response);
   SetLease(renewed->lease, response);
-  reactor->Finish(ToGrpc(TellNews(*request)));
+  NoteNews(*request);
+  reactor->Finish(grpc::Status::OK);
   return reactor;
 }
 
@@ -111,7 +113,7 @@ void WorkersService::BeatInTurn(const v1::HeartbeatRequest& request,
         if (status.ok()) {
           SetHeader(view, response);
           SetLease(view.liveness.offer(WorkerId(request.worker_id())), response);
-          TakeNews(request, view);
+          NoteNews(request);
         }
         reactor->Finish(ToGrpc(status));
       },
@@ -119,23 +121,11 @@ void WorkersService::BeatInTurn(const v1::HeartbeatRequest& request,
   if (!queued.ok()) reactor->Finish(ToGrpc(queued));
 }
 
-// The daemon sends its news again only if this heartbeat fails.
-absl::Status WorkersService::TellNews(const v1::HeartbeatRequest& request) {
-  if (request.gpu_list().empty() && !request.has_store_clients()) return absl::OkStatus();
-  return driver_.Ask([this, copy = request](const absl::Status& status, const View& view) {
-    if (!status.ok()) return;  // the coordinator ends, and the table with it
-    const WorkerId worker(copy.worker_id());
-    if (view.coordinator.CheckWorker(worker, Incarnation(copy.incarnation())).ok()) {
-      TakeNews(copy, view);
-    }
-  });
-}
-
-void WorkersService::TakeNews(const v1::HeartbeatRequest& request, const View& view) {
+void WorkersService::NoteNews(const v1::HeartbeatRequest& request) {
   const WorkerId worker(request.worker_id());
   const Incarnation life(request.incarnation());
-  gpus_.Take(worker, life, request.gpu_list(), view);
-  if (request.has_store_clients()) clients_.Take(worker, life, request.store_clients(), view);
+  gpus_.Report(worker, life, request.gpu_list());
+  if (request.has_store_clients()) clients_.Report(worker, life, request.store_clients());
 }
 
 grpc::ServerUnaryReactor* WorkersService::WatchAssignment(grpc::CallbackServerContext*,

@@ -49,14 +49,11 @@ class WorkersService final : public v1::Workers::CallbackService {
  private:
   void BeatInTurn(const v1::HeartbeatRequest& request, v1::HeartbeatResponse* response,
                   grpc::ServerUnaryReactor* reactor);
-  // Hands the GPUs and connections of a heartbeat that was answered to the driver's thread.
-  // Errors: those of Driver::Ask.
-  absl::Status TellNews(const v1::HeartbeatRequest& request);
-  // On the driver's thread.
-  void TakeNews(const v1::HeartbeatRequest& request, const View& view);
+  // Notes the GPUs and connections of a heartbeat that renewed a lease. Any thread.
+  void NoteNews(const v1::HeartbeatRequest& request);
 
   Driver& driver_;
-  ClientTable& clients_;  // the driver's thread only, as the other table
+  ClientTable& clients_;
   const std::string store_host_;
   GpuTable gpus_;
 };

@@ -65,7 +65,7 @@ class DiskTest(unittest.TestCase):
             cluster.restart_coordinator()
             self.assertIn("event=ballast_released", cluster.coordinator.log())
             self.assertEqual(cluster.describe(job)["name"], "held")
-            self.assertIn("make room on the disk of --data-dir", cluster.try_submit("late"))
+            self.assertIn("the file system of --data-dir has", cluster.try_submit("late"))
             cluster.dpctl("cancel", job, check=0)
             cluster.restart_coordinator()
             self.assertEqual(cluster.describe(job)["state"], "CANCELLED")
