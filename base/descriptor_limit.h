@@ -4,15 +4,12 @@
 
 namespace dp {
 
-// How many descriptors this process may have open: its soft limit. Programs that it starts inherit
-// the limit.
-size_t DescriptorLimit();
-
 // The soft limit for a program that this process starts: `wanted`, at most the hard limit, and
 // never below the soft limit of this process.
 size_t DescriptorLimitFor(size_t wanted);
 
-// Raises it as far as the administrator allows. Where that fails it stays: fewer can connect.
-void RaiseDescriptorLimit();
+// Raises the soft limit of this process as far as the administrator allows, and returns it. Where
+// that fails the limit stays: fewer can connect. Programs that the process starts inherit it.
+size_t RaiseDescriptorLimit();
 
 }  // namespace dp

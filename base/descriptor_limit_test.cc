@@ -41,8 +41,10 @@ TEST_F(DescriptorLimitTest, AProgramGetsNoLessThanThisProcessHas) {
 
 TEST_F(DescriptorLimitTest, RaisingTakesTheHardLimit) {
   SetSoft(100);
-  RaiseDescriptorLimit();
-  EXPECT_EQ(DescriptorLimit(), before_.rlim_max);
+  EXPECT_EQ(RaiseDescriptorLimit(), before_.rlim_max);
+  rlimit now{};
+  getrlimit(RLIMIT_NOFILE, &now);
+  EXPECT_EQ(now.rlim_cur, before_.rlim_max);
 }
 
 }  // namespace

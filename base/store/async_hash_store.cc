@@ -9,7 +9,7 @@
 namespace dp {
 namespace {
 
-// What several reads may be answered with at once: a few of the largest values. A client that
+// The largest answer to several reads at once: a few of the largest values. A client that
 // asks for thousands of keys in one batch is to ask for fewer.
 constexpr size_t kAnswerBytesMax = size_t{32} << 20;
 

@@ -148,10 +148,10 @@ void Settle(Job& job, absl::Time at) {
 }
 
 // Settle, after a rank has started or joined. If another rank had joined before, the exit of a
-// missing rank has closed the world already. So only the first join looks at all ranks, and n joins
-// take n steps rather than n * n.
-void SettleArrival(Job& job, absl::Time at) {
-  if (job.world.members().size() <= 1) StopIfNeverSealed(job, at);
+// missing rank has closed the world already. So only the first join looks at all ranks, and n
+// arrivals take n steps rather than n * n.
+void SettleArrival(Job& job, bool was_empty, absl::Time at) {
+  if (was_empty) StopIfNeverSealed(job, at);
   SettleState(job, at);
 }
 
@@ -188,8 +188,9 @@ bool RankStarted(Job& job, int rank, int64_t pid, absl::Time at) {
   const bool changed = r.state == RankState::kAssigned || r.pid != pid;
   r.state = std::max(r.state, RankState::kStarted);
   r.pid = pid;
+  const bool was_empty = job.world.members().empty();
   JoinByRunning(job, rank);
-  SettleArrival(job, at);
+  SettleArrival(job, was_empty, at);
   return changed;
 }
 
@@ -199,11 +200,12 @@ absl::StatusOr<bool> RankJoined(Job& job, int rank, bool tells_first_step, absl:
     return absl::FailedPreconditionError(absl::StrCat("job ", job.id.ToString(), ": rank ", rank,
                                                       " cannot join, it is ", Name(r.state)));
   }
+  const bool was_empty = job.world.members().empty();
   DP_ASSIGN_OR_RETURN(const bool changed, job.world.Join(rank));
   if (!changed) return false;
   r.state = RankState::kJoined;
   job.tells_first_step |= tells_first_step;
-  SettleArrival(job, at);
+  SettleArrival(job, was_empty, at);
   return true;
 }
 

@@ -35,12 +35,15 @@ std::string Slots(size_t count, const SlotNeed& need) {
   return Counted(count, "slot");
 }
 
+// memoryMibPerRank implies it. No user has written it, so no message shows it.
+LabelConstraint LimitsMemory() { return {LabelConstraint::How::kAbsent, kNoMemoryLimit, ""}; }
+
 std::string WithConstraints(const SlotNeed& need) {
-  if (need.constraints.empty()) return "";
-  return absl::StrCat(" with ", absl::StrJoin(need.constraints, ", ",
-                                              [](std::string* out, const LabelConstraint& each) {
-                                                out->append(ToString(each));
-                                              }));
+  std::vector<std::string> shown;
+  for (const LabelConstraint& each : need.constraints) {
+    if (each != LimitsMemory()) shown.push_back(ToString(each));
+  }
+  return shown.empty() ? "" : absl::StrCat(" with ", absl::StrJoin(shown, ", "));
 }
 
 std::string Needs(const SlotNeed& need, const Count& count) {
@@ -85,7 +88,7 @@ std::string WithoutTrainer(const SlotNeed& need, const SlotSupply& supply) {
 
 // Names the workers that only the job's memoryMibPerRank keeps out.
 std::string WithoutMemoryLimit(const SlotNeed& need, const SlotSupply& supply) {
-  const LabelConstraint limited{LabelConstraint::How::kAbsent, kNoMemoryLimit, ""};
+  const LabelConstraint limited = LimitsMemory();
   SlotNeed unlimited = need;
   if (std::erase(unlimited.constraints, limited) == 0) return "";
   std::vector<std::string> names;
@@ -95,8 +98,10 @@ std::string WithoutMemoryLimit(const SlotNeed& need, const SlotSupply& supply) {
     }
   }
   if (names.empty()) return "";
-  return absl::StrCat("; ", absl::StrJoin(names, ", "), " cannot limit memory: let the daemon have",
-                      " memory cgroups (Delegate=yes), or submit without memoryMibPerRank");
+  return absl::StrCat("; ", names.size() == 1 ? "worker " : "workers ", absl::StrJoin(names, ", "),
+                      " cannot limit memory: set Delegate=yes in ",
+                      names.size() == 1 ? "its" : "their",
+                      " dp-worker unit, or submit without memoryMibPerRank");
 }
 
 std::string Missing(const SlotNeed& need, const Count& count) {

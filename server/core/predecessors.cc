@@ -8,7 +8,7 @@ namespace dp::core {
 namespace {
 
 constexpr char kReplaced[] = "its daemon died and was started again";
-constexpr char kSilent[] = "it was silent, and another daemon has come under its name";
+constexpr char kSilent[] = "its lease expired, and another daemon registered under its name";
 
 // Null where nobody holds the name with another life.
 const Worker* HolderOf(const RegisterWorker& registered, const WorkerTable& workers) {

@@ -10,7 +10,7 @@
 
 namespace dp::core {
 
-// How soon the policies must look at what a command did.
+// How soon the policies must look at the change of a command. Ordered: a later one wins.
 enum class Look { kNever, kSoon, kAtOnce };
 // kSoon: a rank has started or joined, and its world still forms. Of the policies only LateRanks
 // asks for that, and it counts in seconds; a look at all jobs and workers for each of 10,000 joins

@@ -39,8 +39,7 @@ grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const abs
 // may be over by now: it is not touched.
 void FinishOnError(grpc::ServerUnaryReactor* call, const absl::Status& status);
 
-// What a wait that ends without its answer is finished with; kDeadline has one. `failure` is the
-// view's.
+// The status of a wait that ends without its answer; kDeadline has one. `failure` is the view's.
 absl::Status EndOfWait(Waiters::Wake wake, const absl::Status& failure = {});
 
 }  // namespace dp::server

@@ -17,7 +17,7 @@ constexpr uint64_t kValueBytesMax = 8 << 20;
 constexpr uint64_t kKeysMax = uint64_t{1} << 32;
 constexpr uint64_t kStoreBytesMax = uint64_t{1} << 40;
 
-// Below this not even what one rank says in a moment is kept.
+// Less would not keep what one rank writes in a moment.
 constexpr uint64_t kLogBytesMin = uint64_t{1} << 20;
 constexpr uint64_t kLogBytesMax = uint64_t{1} << 50;
 
@@ -56,8 +56,10 @@ void AddStoreLimits(CLI::App& app, KeyValueLimits& limits) {
 }
 
 void AddMemoryLimit(CLI::App& app, uint64_t& memory_max) {
-  AddBytes(app, "--memory-max", memory_max, kMemoryMaxMin,
-           "What requests may take of the memory beside the state, as 1GiB; past it clients wait")
+  AddBytes(
+      app, "--memory-max", memory_max, kMemoryMaxMin,
+      "Memory for requests, beside the state, as 1GiB; past it TCPStore clients wait and other "
+      "calls are retried")
       ->capture_default_str();
 }
 

@@ -20,8 +20,8 @@ void AddStoreLimits(CLI::App& app, KeyValueLimits& limits);
 // Adds the flag that limits the memory of requests, beside the state.
 void AddMemoryLimit(CLI::App& app, uint64_t& memory_max);
 
-// What logs and jobs may take of the disk. One that is not given follows from the disk's size
-// (DiskShares).
+// The flags that limit what logs and jobs take of the disk. A flag that is not given follows from
+// the disk's size (DiskShares).
 struct DiskFlags {
   std::optional<uint64_t> logs_bytes_max;
   std::optional<uint64_t> job_logs_bytes_max;

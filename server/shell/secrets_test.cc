@@ -62,7 +62,7 @@ std::vector<const MethodDescriptor*> UnaryMethods() {
   return methods;
 }
 
-// What a stranger can know: names and numbers that `dpctl` shows.
+// A stranger can know names and numbers that `dpctl` shows.
 struct Guess {
   uint64_t incarnation = kStranger;
   uint64_t worker = 1;

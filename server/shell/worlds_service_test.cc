@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 class WorldsServiceTest : public ServicesFixture {
  protected:
-  // As a rank of the first generation watches.
+  // The request with which a rank of the first generation watches.
   v1::WatchWorldRequest RanksWatch(uint64_t job, uint64_t since) const {
     v1::WatchWorldRequest request;
     request.set_job(job);
@@ -27,15 +27,20 @@ class WorldsServiceTest : public ServicesFixture {
     request.mutable_timeout()->set_seconds(30);
     return std::async(std::launch::async, [this, request] { return Watch(request); });
   }
+  // Rank 0 joins and watches, as clients of earlier releases do.
+  std::future<Answered<v1::WatchWorldResponse>> JoinAndWatch(uint64_t job) {
+    v1::WatchWorldRequest request;
+    request.set_job(job);
+    request.set_since(client_->Join(job, 0)->world().version());
+    auto watch = BeginWatch(request);
+    AwaitParked(1);
+    return watch;
+  }
 };
 
 TEST_F(WorldsServiceTest, AWorldWatchIsAnsweredWhenTheLastRankJoins) {
   const uint64_t job = PlacedJob(2);
-  v1::WatchWorldRequest request;
-  request.set_job(job);
-  request.set_since(client_->Join(job, 0)->world().version());
-  auto watch = BeginWatch(request);
-  AwaitParked(1);
+  auto watch = JoinAndWatch(job);
   ASSERT_TRUE(client_->Join(job, 1).ok());
   EXPECT_EQ(watch.get()->world().state(), v1::WORLD_STATE_SEALED);
 }
@@ -80,14 +85,10 @@ TEST_F(WorldsServiceTest, ARankThatWatchesAFormingWorldTooLateLearnsWhoIsMissing
   EXPECT_THAT(answer->world().reason(), HasSubstr("missing: rank 1 on w"));
 }
 
-// As trainers of earlier releases ask: they expect the table, and an answer to every join.
+// Trainers of earlier releases ask like this: they expect the table, and an answer to every join.
 TEST_F(WorldsServiceTest, AClientThatSaysNothingOfTheMemberTableGetsItAtEveryJoin) {
   const uint64_t job = PlacedJob(3);
-  v1::WatchWorldRequest request;
-  request.set_job(job);
-  request.set_since(client_->Join(job, 0)->world().version());
-  auto watch = BeginWatch(request);
-  AwaitParked(1);
+  auto watch = JoinAndWatch(job);
   ASSERT_EQ(client_->Join(job, 1)->world().members_size(), 2);
   const auto answer = watch.get();
   EXPECT_EQ(answer->world().state(), v1::WORLD_STATE_FORMING);

@@ -62,8 +62,7 @@ class ServerProcess {
 
 TEST(ServerManyTest, TenThousandSilentConnectionsAreHeldWhileOneIsServed) {
   constexpr size_t kConnections = 10000;
-  RaiseDescriptorLimit();
-  const size_t descriptors = DescriptorLimit();
+  const size_t descriptors = RaiseDescriptorLimit();
   if (descriptors < kConnections + 100)
     GTEST_SKIP() << "this process may open " << descriptors << " files only";
   ServerProcess server;
