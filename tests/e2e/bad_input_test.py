@@ -171,6 +171,7 @@ class ServersTest(unittest.TestCase):
             other = self.second_of_the_name(cluster)
             self.assertTrue(eventually(lambda: "event=registered" in other.log()))
             self.assertIn("event=name_taken", other.log())
+            self.assertNotIn("event=name_of_a_live_daemon", other.log())
 
     def test_a_trainer_started_by_hand_says_what_to_do(self):
         done = subprocess.run([BIN / "dp-trainer"], capture_output=True, text=True, env={})

@@ -17,6 +17,7 @@ import tempfile
 import time
 
 from host_cgroups import HostCgroups
+from leftovers import closed_on_error
 from waiting import TIMEOUT_S, alive, eventually  # noqa: F401: for the tests
 
 BIN = pathlib.Path(os.environ["DP_BIN"])
@@ -31,7 +32,8 @@ class Program:
         self.process = subprocess.Popen(
             [*prefix, *map(str, args)], stdout=subprocess.PIPE, stderr=self._log,
             env={**os.environ, **(env or {})})
-        self.line = self._read_line() if wait else None
+        with closed_on_error(self):
+            self.line = self._read_line() if wait else None
 
     def _read_line(self):
         deadline = time.monotonic() + TIMEOUT_S
@@ -88,12 +90,13 @@ class Cluster(contextlib.ExitStack):
 
     def __init__(self, **coordinator_options):
         super().__init__()
-        self.cgroups = self.enter_context(HostCgroups())
-        self.dir = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory(prefix="dp-e2e-")))
         self._coordinator_options = coordinator_options
         self._programs = 0
-        self.coordinator = self.start_coordinator("127.0.0.1:0")
-        self.address = self.coordinator.line.split()[-1]
+        with closed_on_error(self):
+            self.cgroups = self.enter_context(HostCgroups())
+            self.dir = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory(prefix="dp-e2e-")))
+            self.coordinator = self.start_coordinator("127.0.0.1:0")
+            self.address = self.coordinator.line.split()[-1]
 
     def program(self, *args, **how):
         self._programs += 1

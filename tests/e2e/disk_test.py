@@ -6,6 +6,15 @@ import small_disk
 from cluster import Cluster, eventually
 
 MIB = 1 << 20
+# A disk of 100 MiB has room for so many specs of 900 KiB, each in the journal and in its snapshot.
+JOBS_THAT_FILL = 58
+# --job-specs-bytes-max, an eighth of that disk, has room for 14; other records may take some of it.
+JOBS_MIN = 8
+# --disk-reserve of either disk: below it no job is taken.
+DISK_RESERVE = 12 * MIB
+# --log-disk-reserve of a disk of 64 MiB, and the room above it. Logs of six jobs take 36 MiB.
+LOG_DISK_RESERVE = 24 * MIB
+ROOM_FOR_LOGS = 12 * MIB
 
 
 class OnSmallDisk(Cluster):
@@ -44,18 +53,18 @@ class DiskTest(unittest.TestCase):
         with OnSmallDisk("100m") as cluster:
             refused = None
             jobs = 0
-            while refused is None and jobs < 58:
+            while refused is None and jobs < JOBS_THAT_FILL:
                 refused = cluster.try_submit(f"held-{jobs}", kib=900, hold=True)
                 jobs += refused is None
             self.assertIn("--job-specs-bytes-max", refused or "all were taken")
-            self.assertGreaterEqual(jobs, 8)
+            self.assertGreaterEqual(jobs, JOBS_MIN)
             cluster.restart_coordinator()
             self.assertEqual(len(cluster.states()), jobs)
             for number in range(1, jobs + 1):
                 cluster.dpctl("cancel", number, check=0)
             # Those that have ended make room.
             self.assertIsNone(cluster.try_submit("next", kib=900, hold=True))
-            self.assertGreater(cluster.disk.available(), 16 * MIB)
+            self.assertGreater(cluster.disk.available(), DISK_RESERVE + 4 * MIB)  # the next jobs are taken, too
 
     def test_it_starts_on_a_full_disk_and_its_jobs_can_be_read_and_removed(self):
         with OnSmallDisk("100m") as cluster:
@@ -74,10 +83,10 @@ class DiskTest(unittest.TestCase):
             self.assertTrue(eventually(lambda: (cluster.disk.path / "ballast").exists()))
 
     def test_logs_of_jobs_that_have_ended_make_room_at_the_reserve_of_the_disk(self):
-        # Logs of all jobs may take 32 MiB; the disk has room for 12 above the reserve.
+        # Logs of all jobs may take 32 MiB; the disk has less room than that above the reserve.
         with OnSmallDisk("64m", lease="2s") as cluster:
             self.assertTrue(eventually(lambda: (cluster.disk.path / "ballast").exists()))
-            cluster.disk.fill(leave=36 * MIB)
+            cluster.disk.fill(leave=LOG_DISK_RESERVE + ROOM_FOR_LOGS)
             cluster.worker(slots=1, name="worker-a")
             writes = ["python3", "-c", "for i in range(60_000): print('x' * 99)"]
             jobs = []
@@ -90,7 +99,7 @@ class DiskTest(unittest.TestCase):
             self.assertTrue(eventually(lambda: not list(spool.glob("*/*/*.out"))))
             self.assertEqual(cluster.dpctl("logs", jobs[-1], check=0).stdout.count("x" * 99), 60_000)
             self.assertIn("event=logs_removed job=1 reason=disk_reserve", cluster.coordinator.log())
-            self.assertGreater(cluster.disk.available(), 12 * MIB)
+            self.assertGreater(cluster.disk.available(), DISK_RESERVE)
 
 
 if __name__ == "__main__":

@@ -32,4 +32,5 @@ class HostCgroups(contextlib.ExitStack):
         elif own_cgroups.why_not("cgroup2"):
             self.prefix = []
         else:
-            self.prefix = self.enter_context(own_cgroups.OwnCgroups("cgroup2")).prefix
+            self.own = self.enter_context(own_cgroups.OwnCgroups("cgroup2"))
+            self.prefix = self.own.prefix

@@ -1,8 +1,9 @@
-"""What an idle job costs: nobody uses processor time, or wakes up, to find out that there is nothing to do."""
+"""The cost of an idle job: nobody uses processor time, or wakes up, to find out that there is nothing to do."""
 
 import dataclasses
 import os
 import pathlib
+import re
 import sys
 import unittest
 
@@ -13,16 +14,17 @@ from relay_test import wire_job
 RANKS = 4
 WATCH_S = 5
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-# Of one processor, for each server: a tenth of what would show in a job's own speed. The daemons look at
-# their spools ten times a second, and heartbeat.
+# At most 3 % of one processor for each server. The daemons look at their spools ten times a second, and
+# send heartbeats.
 TICKS_MAX = 0.03 * TICKS_A_SECOND * WATCH_S
 WAKE_UPS_MAX = 100 * WATCH_S
+WAITER = r"(?m)^key +go +rank \d on worker-\d "
 SLEEPER = "import signal; print('asleep', flush=True); signal.pause()"
 
 
 @dataclasses.dataclass
 class Use:
-    """What the threads of a process have taken so far: processor time, and turns at it after a sleep."""
+    """Processor time that the threads of a process have taken so far, and how often they woke up."""
     ticks: int
     wake_ups: int
 
@@ -62,13 +64,21 @@ class IdleTest(unittest.TestCase):
                    **{f"daemon {i}": daemon.pid for i, daemon in enumerate(self.daemons)}}
         watched = {**servers, **{f"guard {i}": pid for i, pid in enumerate(guards)},
                    **{f"rank {i}": pid for i, pid in enumerate(ranks)}}
-        self.dpctl_wait(job)  # what it took to start is over
+        self.await_rest(job, [*guards, *ranks])
         before = {who: use_of(pid) for who, pid in watched.items()}
         self.dpctl_wait(job)
         used = {who: use_of(pid) - before[who] for who, pid in watched.items()}
         for who, use in used.items():
             print(f"{who}: {use.ticks} ticks, {use.wake_ups} wake-ups in {WATCH_S} s", file=sys.stderr)
         return used
+
+    def await_rest(self, job, pids):
+        """Returns when none of the processes has run while the coordinator has answered a question."""
+        def rest():
+            before = [use_of(pid) for pid in pids]
+            self.cluster.describe(job)
+            return before == [use_of(pid) for pid in pids]
+        self.assertTrue(eventually(rest))
 
     def dpctl_wait(self, job):
         done = self.cluster.dpctl("wait", job, "--timeout", f"{WATCH_S}s")
@@ -97,8 +107,8 @@ class IdleTest(unittest.TestCase):
     def test_ranks_that_wait_for_a_key_of_their_store(self):
         job = self.cluster.submit(wire_job("hold", ranks=RANKS))
         self.cluster.follow_until_each(job, "holding", RANKS)
-        self.assertTrue(eventually(
-            lambda: self.cluster.dpctl("store", "waiters", job).stdout.count("go") >= 1))
+        waiters = lambda: re.findall(WAITER, self.cluster.dpctl("store", "waiters", job).stdout)  # noqa: E731
+        self.assertTrue(eventually(lambda: len(waiters()) == RANKS))
         self.assert_idle(job)
 
 

@@ -12,9 +12,7 @@ STUBBORN = "trap '' TERM; echo pid $$; tail -f /dev/null & wait"
 
 
 def pid_on(terminal):
-    terminal.until("] pid ")
-    terminal.until("\n")
-    return int(terminal.output.split("] pid ")[1].split()[0])
+    return int(terminal.until_match(r"\] pid (\d+)\r?\n")[1])
 
 
 class InterruptTest(unittest.TestCase):
@@ -33,7 +31,7 @@ class InterruptTest(unittest.TestCase):
         terminal.press(CTRL_C)
         self.assertEqual(terminal.end(), 101, terminal.output)
         self.assertIn("detached; job 1 goes on", terminal.output)
-        self.assertEqual(self.cluster.describe(1)["state"], "RUNNING")
+        self.assertTrue(eventually(lambda: self.cluster.describe(1)["state"] == "RUNNING"))
 
     def test_ctrl_c_twice_cancels_and_shows_what_the_rank_writes_on_its_way_out(self):
         self.cluster.worker()

@@ -32,7 +32,7 @@ class Client:
 
     def __init__(self, address, unsent=b""):
         self.socket = socket.create_connection(address)
-        # What the server does not read stays here, not in the kernel.
+        # Bytes that the server does not read stay here, not in the kernel.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 128 << 10)
         self.socket.sendall(HANDSHAKE)
         self.unsent = memoryview(unsent)

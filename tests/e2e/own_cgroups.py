@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 
+from leftovers import closed_on_error
 from waiting import eventually
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -62,15 +63,16 @@ class OwnCgroups(contextlib.ExitStack):
         super().__init__()
         self._made = {}
         hidden = []
-        for each in MOUNTS:
-            if each == hierarchy:
-                hierarchy = None  # those after it stay to be seen
-            elif hierarchy and mount_of(each):
-                hidden.append(mount_of(each))
-                continue
-            if not why_not(each):
-                self._make(each)
-        self.dir = next(iter(self._made.values()))
+        with closed_on_error(self):
+            for each in MOUNTS:
+                if each == hierarchy:
+                    hierarchy = None  # those after it stay to be seen
+                elif hierarchy and mount_of(each):
+                    hidden.append(mount_of(each))
+                    continue
+                if not why_not(each):
+                    self._make(each)
+            self.dir = next(iter(self._made.values()))
         self.prefix = ["sh", "-c", JOIN, "sh", *map(str, self._made.values()), "--"]
         if hidden:
             self.prefix += ["unshare", "-m", "sh", "-c", HIDE, "sh", *map(str, hidden), "--"]
@@ -78,10 +80,10 @@ class OwnCgroups(contextlib.ExitStack):
     def _make(self, hierarchy):
         made = _own_path(hierarchy) / f"dp-test-{os.getpid()}-{next(_made)}"
         made.mkdir()
+        self.callback(remove, made)
         with contextlib.suppress(OSError):  # as systemd marks what is a service's own; not on v1
             os.setxattr(made, "trusted.delegate", b"1")
         self._made[hierarchy] = made
-        self.callback(remove, made)
 
     def below(self, hierarchy=None):
         """The names of the cgroups that were made there."""

@@ -24,7 +24,7 @@ from progress import Progress
 KILLS = int(os.environ.get("KILLS", "24"))
 SEED = int(os.environ.get("SEED", str(int(time.time()))))
 JOBS_AT_ONCE = int(os.environ.get("JOBS_AT_ONCE", "2"))
-# One rank on each of two daemons, without a spare one; lease and detectWithin are the defaults.
+# Each of two daemons has a rank, and there is no spare one; lease and detectWithin are the defaults.
 CLUSTER = {"ranks": 2, "spare": 0, "lease": "5s"}
 DETECT_WITHIN = "30s"
 # Enough for most of the blows, each of which waits for some steps; another job takes the rest.
@@ -155,6 +155,7 @@ def parent_of(pid):
 
 class RandomKillsTest(unittest.TestCase):
     def test_every_job_ends_with_the_bits_of_an_undisturbed_run(self):
+        print(f"SEED={SEED}", flush=True)
         blows = KILLS // JOBS_AT_ONCE
         weights, history = testbed.undisturbed(epochs=EPOCHS_PER_BLOW * blows, **CLUSTER)
         storms = [Storm(blows, SEED + number) for number in range(JOBS_AT_ONCE)]

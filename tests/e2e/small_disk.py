@@ -6,6 +6,8 @@ import pathlib
 import shutil
 import subprocess
 
+from leftovers import closed_on_error
+
 HOLD = 'mount -t tmpfs -o "size=$1" disk "$2" && echo ready && exec cat'
 
 
@@ -34,8 +36,9 @@ class SmallDisk(contextlib.ExitStack):
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", HOLD, "sh", size, folder],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.callback(self._close)
-        if self._holder.stdout.readline() != "ready\n":
-            raise RuntimeError(f"no disk of {size} at {folder}")
+        with closed_on_error(self):
+            if self._holder.stdout.readline() != "ready\n":
+                raise RuntimeError(f"no disk of {size} at {folder}")
         self.prefix = ["nsenter", f"--target={self._holder.pid}", "--mount", "--"]
         self.path = pathlib.Path(f"/proc/{self._holder.pid}/root") / folder.relative_to("/")
 
@@ -50,11 +53,11 @@ class SmallDisk(contextlib.ExitStack):
 
     def fill(self, leave=0):
         """Takes all room but `leave` bytes, in a file beside what is there."""
-        with open(self.path / "filler", "ab") as filler:
-            while self.available() > leave:
+        # Without a buffer: one that a full disk does not take would raise again when the file is closed.
+        with open(self.path / "filler", "ab", buffering=0) as filler:
+            while (room := self.available() - leave) > 0:
                 try:
-                    filler.write(b"x" * min(1 << 16, self.available() - leave))
-                    filler.flush()
+                    filler.write(b"x" * min(1 << 16, room))
                 except OSError:
                     return
 

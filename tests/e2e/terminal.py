@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import selectors
 import subprocess
 import termios
@@ -38,10 +39,15 @@ class Terminal:
 
     def until(self, text):
         """Reads until the screen has shown `text`."""
+        self.until_match(re.escape(text))
+
+    def until_match(self, pattern):
+        """Reads until the screen has shown text that matches; returns the first match."""
         deadline = time.monotonic() + TIMEOUT_S
-        while text not in self.output:
+        while not (match := re.search(pattern, self.output)):
             if not self._read(deadline):
-                raise AssertionError(f"no '{text}' on the terminal:\n{self.output}")
+                raise AssertionError(f"no '{pattern}' on the terminal:\n{self.output}")
+        return match
 
     def end(self):
         """Reads to the end of the program; returns its exit code."""

@@ -8,6 +8,7 @@ import signal
 
 from cluster import BIN, Cluster
 from idx_data import train_job, write_idx
+from leftovers import closed_on_error
 
 RANKS = 3
 STEPS_PER_EPOCH = 10
@@ -29,11 +30,12 @@ class Testbed(Cluster):
     def __init__(self, ranks=RANKS, spare=1, **options):
         super().__init__(**{"lease": LEASE, **options})
         self.ranks = ranks
-        self.data = write_idx(self.dir / "data", train=SAMPLES_PER_EPOCH, test=100,
-                              learnable=False)
         self.daemons = {}
-        for number in range(1, ranks + spare + 1):
-            self.add_daemon(f"node{number}")
+        with closed_on_error(self):
+            self.data = write_idx(self.dir / "data", train=SAMPLES_PER_EPOCH, test=100,
+                                  learnable=False)
+            for number in range(1, ranks + spare + 1):
+                self.add_daemon(f"node{number}")
 
     def add_daemon(self, name):
         self.daemons[name] = self.worker(slots=1, name=name)

@@ -12,7 +12,7 @@ WIRE_CLIENT = pathlib.Path(__file__).parent / "wire_client.py"
 PLACE = """import os, sys
 print(os.environ["RANK"], os.environ["LOCAL_RANK"], os.environ["TORCHELASTIC_RUN_ID"], sys.argv[1:], "-u" in sys.orig_argv)
 """
-# What an interpreter without PyTorch says.
+# The error of an interpreter without PyTorch.
 LACKS_TORCH = """raise ModuleNotFoundError("No module named 'torch'")
 """
 LAUNCHED = """import argparse

@@ -1,0 +1,13 @@
+"""How fixtures leave nothing behind when their start fails."""
+
+import contextlib
+
+
+@contextlib.contextmanager
+def closed_on_error(owner):
+    """with closed_on_error(self): the rest of __init__. A caller whose constructor raises has nothing to close."""
+    try:
+        yield
+    except BaseException:
+        owner.close()
+        raise
