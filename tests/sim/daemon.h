@@ -14,7 +14,7 @@
 
 namespace dp::sim {
 
-// What a daemon leaves to the next one on its node.
+// The state that a daemon leaves to the next one on its node.
 struct StateDir {
   std::vector<Incarnation> incarnations;
   std::vector<std::shared_ptr<Process>> left;  // by daemons that were killed; some may still run

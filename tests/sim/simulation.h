@@ -42,7 +42,7 @@ class Simulation {
   core::Scheduling DrawScheduling();
   void DrawFaultKinds();
   void ScheduleFault();
-  // One that runs, where there is any.
+  // A running daemon if there is one, else the last.
   Daemon& AnyDaemon();
   void Fault();
   void CrashCoordinator();
