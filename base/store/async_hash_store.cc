@@ -9,8 +9,7 @@
 namespace dp {
 namespace {
 
-// The largest answer to several reads at once: a few of the largest values. A client that
-// asks for thousands of keys in one batch is to ask for fewer.
+// The largest answer to several reads, in bytes.
 constexpr size_t kAnswerBytesMax = size_t{32} << 20;
 
 // Whether an element of a queue can be what the read finds.

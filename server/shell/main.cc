@@ -229,7 +229,8 @@ class TcpStores {
 
  private:
   explicit TcpStores(const Options& options)
-      : memory_(options.memory.tcpstore), store_(options.store) {}
+      : memory_(options.memory.tcpstore, "raise dp-coordinator --memory-max"),
+        store_(options.store) {}
 
   wire::MessageMemory memory_;  // of all servers
   AsyncHashStore store_;

@@ -8,9 +8,9 @@ namespace dp::server {
 // Memory for requests, beside the state, by default. It holds the requests of 10,000 ranks that
 // meet, many times over.
 inline constexpr uint64_t kMemoryMax = uint64_t{1} << 30;
-// The smallest budget. TCPStore clients share 64 MiB of it: one request of the largest size at a
-// time. gRPC has 128 MiB, and the driver's queue 32 MiB: one message of the largest size, 20 MiB,
-// at a time.
+// The smallest budget. TCPStore clients share 64 MiB of it: several requests with the largest
+// value at a time. gRPC has 128 MiB, and the driver's queue 32 MiB: one message of the largest
+// size, 20 MiB, at a time.
 inline constexpr uint64_t kMemoryMaxMin = uint64_t{256} << 20;
 
 // The shares of --memory-max. The rest, an eighth, is for the copies that are made on the way:

@@ -73,6 +73,12 @@ void FieldParser::Begin(Shape shape, uint64_t count) {
   }
 }
 
+bool FieldParser::announces_all() const {
+  if (!in_string_ || items_left_ > 1) return false;
+  return std::none_of(next_ + 1, next_ + std::strlen(next_),
+                      [](char field) { return IsString(field) || field == '*' || field == '+'; });
+}
+
 absl::StatusOr<bool> FieldParser::Take(absl::string_view* input) {
   uint64_t number = 0;
   while (*next_ != '\0') {

@@ -59,6 +59,8 @@ class FieldParser {
   void Allow(size_t bytes) { allowed_ = bytes; }
   // The bytes that the message announces so far.
   size_t announced() const { return message_bytes_; }
+  // In a string: no other string comes after it, so announced() is all that the message takes.
+  bool announces_all() const;
   // The message announces more than it may take, so its reader stops.
   bool starved() const { return message_bytes_ > allowed_; }
 

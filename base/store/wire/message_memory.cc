@@ -1,32 +1,59 @@
 #include "base/store/wire/message_memory.h"
 
-#include <utility>
+#include <algorithm>
 
 #include "base/check.h"
+#include "base/store/wire/fields.h"
 
 namespace dp::wire {
+namespace {
 
-MessageMemory::Ticket MessageMemory::Take(size_t bytes, Granted granted) {
+// Beside the longest request: sessions claim in larger units than bytes.
+constexpr size_t kReserveBytes = Limits().message_bytes + (size_t{64} << 10);
+// Waits name keys, which are short: 10,000 ranks may wait for a thousand of them each.
+constexpr size_t kWaitsShare = 4;
+
+}  // namespace
+
+MessageMemory::MessageMemory(size_t bytes_max, std::string remedy)
+    : bytes_max_(bytes_max),
+      reserve_(std::min(kReserveBytes, bytes_max / 2)),
+      waits_max_(kWaitsShare * bytes_max),
+      remedy_(std::move(remedy)) {}
+
+MessageMemory::Taken MessageMemory::Take(const Claim& claim, Granted granted) {
+  DP_CHECK(claim.bytes > 0 && claim.bytes <= claim.whole && claim.bytes <= bytes_max_);
+  DP_CHECK(claim.whole == claim.bytes || claim.whole <= reserve_);
   MutexLock lock(mu_);
-  DP_CHECK(bytes <= bytes_max_);
-  if (waiting_.empty() && Fits(bytes)) {
+  const Place place(!claim.begun, ++last_ticket_);
+  if (waiting_.empty() || place < waiting_.begin()->first) {
+    const size_t bytes = GrantFor(claim);
     taken_ += bytes;
-    return 0;
+    if (bytes > 0) return {.bytes = bytes};
   }
-  waiting_.emplace(++last_ticket_, Claim{bytes, std::move(granted)});
-  waits_ = true;
-  return last_ticket_;
+  waiting_.emplace(place, Waiting{claim, std::move(granted)});
+  NoteShortage();
+  return {.waits_as = place.second};
 }
 
-bool MessageMemory::Withdraw(Ticket ticket) {
+size_t MessageMemory::Collect(Ticket ticket) {
+  MutexLock lock(mu_);
+  const auto granted = granted_.extract(ticket);
+  DP_CHECK(!granted.empty());
+  return granted.mapped();
+}
+
+void MessageMemory::Withdraw(Ticket ticket) {
   std::vector<Granted> granted;
   {
     MutexLock lock(mu_);
-    if (waiting_.erase(ticket) == 0) return false;
-    granted = GrantNext();  // those behind it may be smaller
+    const auto had = granted_.extract(ticket);
+    if (!had.empty()) taken_ -= had.mapped();
+    waiting_.erase({false, ticket});
+    waiting_.erase({true, ticket});
+    granted = GrantNext();  // those behind it may need less
   }
   for (const Granted& each : granted) each();
-  return true;
 }
 
 void MessageMemory::Give(size_t bytes) {
@@ -40,20 +67,60 @@ void MessageMemory::Give(size_t bytes) {
   for (const Granted& each : granted) each();
 }
 
+size_t MessageMemory::GrantFor(const Claim& claim) const {
+  if (taken_ + claim.bytes <= bytes_max_ - reserve_) return claim.bytes;
+  if (taken_ + claim.whole <= bytes_max_) return claim.whole;
+  return 0;
+}
+
 std::vector<MessageMemory::Granted> MessageMemory::GrantNext() {
   std::vector<Granted> granted;
-  while (!waiting_.empty() && Fits(waiting_.begin()->second.bytes)) {
-    auto claim = waiting_.extract(waiting_.begin());
-    taken_ += claim.mapped().bytes;
-    granted.push_back(std::move(claim.mapped().granted));
+  while (!waiting_.empty()) {
+    const size_t bytes = GrantFor(waiting_.begin()->second.claim);
+    if (bytes == 0) break;
+    auto next = waiting_.extract(waiting_.begin());
+    taken_ += bytes;
+    granted_.emplace(next.key().second, bytes);
+    granted.push_back(std::move(next.mapped().granted));
   }
-  waits_ = !waiting_.empty();
+  NoteShortage();
   return granted;
+}
+
+void MessageMemory::NoteShortage() {
+  if (waiting_.empty()) {
+    shortage_ = 0;
+  } else if (shortage_ == 0) {
+    shortage_ = ++shortages_;
+  }
+}
+
+bool MessageMemory::TakeForWaits(size_t bytes) {
+  MutexLock lock(mu_);
+  if (bytes > waits_max_ - for_waits_) return false;
+  for_waits_ += bytes;
+  return true;
+}
+
+void MessageMemory::GiveOfWaits(size_t bytes) {
+  MutexLock lock(mu_);
+  DP_CHECK(bytes <= for_waits_);
+  for_waits_ -= bytes;
 }
 
 size_t MessageMemory::taken() const {
   MutexLock lock(mu_);
   return taken_;
+}
+
+size_t MessageMemory::taken_for_waits() const {
+  MutexLock lock(mu_);
+  return for_waits_;
+}
+
+size_t MessageMemory::waiting() const {
+  MutexLock lock(mu_);
+  return waiting_.size();
 }
 
 }  // namespace dp::wire

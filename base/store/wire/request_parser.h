@@ -27,6 +27,7 @@ class RequestParser {
   // How much memory the request may take that is being read, as in FieldParser.
   void Allow(size_t bytes) { parser_.Allow(bytes); }
   size_t announced() const { return parser_.announced(); }
+  bool announces_all() const { return parser_.announces_all(); }
   bool starved() const { return parser_.starved(); }
 
   // Takes bytes from the front of `input`, never beyond a request. Returns whether `request` has

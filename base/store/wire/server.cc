@@ -24,20 +24,18 @@ constexpr size_t kEventsPerTurn = 256;
 constexpr int kAcceptsPerTurn = 64;
 // Nobody tells when the process has descriptors again.
 constexpr int kDescriptorsRetryMs = 100;
-// How often a server that holds memory for incomplete requests looks whether others wait for it,
-// which another server may have told them to do.
+// How often a server checks for slow requests; another server may have queued a claim.
 constexpr int kSlowLookMs = 1000;
-// What is read at once while memory is short: bytes that cannot be taken are kept meanwhile.
+// Bytes per read while memory is short; bytes not yet taken stay in the session.
 constexpr size_t kReadBytesWhenShort = size_t{4} << 10;
 
 constexpr uint64_t kListenerId = 0;
 constexpr uint64_t kMailboxId = 1;
 
-// A request must fit into the memory of all.
-ServerOptions Fitting(ServerOptions options) {
-  const size_t memory = options.memory ? options.memory->bytes_max() : kServerMemoryBytes;
+// No request may need more than the memory grants to one; sessions round up what they claim.
+ServerOptions Fitting(ServerOptions options, const MessageMemory& memory) {
   size_t& request = options.requests.limits.message_bytes;
-  request = std::min(request, memory - std::min(memory, 2 * kReadBytes));
+  request = std::min(request, memory.whole_max() - std::min(memory.whole_max(), kReadBytes));
   return options;
 }
 
@@ -65,6 +63,8 @@ struct Server::Connection {
   bool touched = false;       // stands in touched_
   uint64_t unfinished = 0;    // as the session says; where not 0, it stands in unfinished_
   absl::Time unfinished_since;
+  uint64_t delayed = 0;  // the request that the client was last seen to delay
+  absl::Duration delay;  // and for how long, up to when its session said so last
   Session session;
 };
 
@@ -94,8 +94,8 @@ Server::Server(FileDescriptor listener, FileDescriptor epoll, uint16_t port,
       port_(port),
       mailbox_(std::move(mailbox)),
       store_(store),
-      options_(Fitting(options)),
       memory_(options.memory ? *options.memory : own_memory_),
+      options_(Fitting(options, memory_)),
       buffer_(kReadBytes, '\0'),
       thread_([this](std::stop_token stop) { Serve(stop); }) {}
 
@@ -115,6 +115,7 @@ void Server::Serve(const std::stop_token& stop) {
     store_.BeginTurn();
     for (int i = 0; i < ready; ++i) OnEvent(events[i].data.u64, events[i].events);
     ContinueHeld();
+    NoteShortage();
     DropSlow();
     store_.EndTurn();
   }
@@ -125,7 +126,7 @@ void Server::Serve(const std::stop_token& stop) {
 int Server::TurnTimeoutMs() const {
   if (!held_.empty()) return 0;
   if (out_of_descriptors()) return kDescriptorsRetryMs;
-  return unfinished_.empty() ? -1 : kSlowLookMs;
+  return unfinished_.empty() && !memory_.short_of_memory() ? -1 : kSlowLookMs;
 }
 
 void Server::OnEvent(uint64_t id, uint32_t events) {
@@ -185,7 +186,7 @@ void Server::Close(uint64_t id, const absl::Status& reason) {
 }
 
 absl::Status Server::Read(Connection& connection) {
-  // Who has memory for what comes reads on as fast as ever.
+  // A session whose request has its memory reads at full speed.
   const bool sparing = memory_.short_of_memory() && connection.session.unfinished() == 0;
   const size_t room = sparing ? kReadBytesWhenShort : buffer_.size();
   const ssize_t bytes = recv(connection.socket.get(), buffer_.data(), room, 0);
@@ -252,6 +253,20 @@ void Server::Conclude(Connection& connection, const absl::Status& status) {
   Deliver(mailbox_->TakeOwn());  // its memory is another's now
 }
 
+void Server::NoteShortage() {
+  const uint64_t shortage = memory_.shortage();
+  if (shortage == 0) return;
+  const absl::Time now = options_.clock.Now();
+  if (shortage != std::exchange(shortage_, shortage)) short_since_ = now;
+  if (now - short_since_ < options_.slow_after || !memory_.NoteLogged(shortage)) return;
+  Log(Severity::kWarning, "tcpstore_short_of_memory",
+      {{"port", port_},
+       {"bytes", memory_.taken()},
+       {"limit", memory_.bytes_max()},
+       {"waiting", memory_.waiting()},
+       {"remedy", memory_.remedy()}});
+}
+
 void Server::DropSlow() {
   if (unfinished_.empty() || !memory_.short_of_memory()) return;
   const absl::Time late = options_.clock.Now() - options_.slow_after;
@@ -267,12 +282,17 @@ void Server::DropSlow() {
 void Server::NoteUnfinished(Connection& connection) {
   const uint64_t unfinished = connection.session.unfinished();
   if (unfinished == connection.unfinished) return;
+  const absl::Time now = options_.clock.Now();
   if (connection.unfinished != 0) {
     unfinished_.erase({connection.unfinished_since, connection.id});
+    connection.delayed = connection.unfinished;
+    connection.delay = now - connection.unfinished_since;
   }
   connection.unfinished = unfinished;
   if (unfinished == 0) return;
-  connection.unfinished_since = options_.clock.Now();
+  // A request that has waited for memory goes on with the delay that it had.
+  const bool goes_on = unfinished == connection.delayed;
+  connection.unfinished_since = now - (goes_on ? connection.delay : absl::ZeroDuration());
   unfinished_.emplace(connection.unfinished_since, connection.id);
 }
 

@@ -35,7 +35,8 @@ struct ServerOptions {
   // For what clients send; outlives the server. Null: kServerMemoryBytes of its own.
   MessageMemory* memory = nullptr;
   // A request that is not complete after so long is dropped, with its connection, where others wait
-  // for memory. A client on a slow network sends the largest value in less.
+  // for memory. The time that it waits for memory itself does not count. A client on a slow network
+  // sends the largest value in less. A shortage of memory that lasts for so long is logged.
   absl::Duration slow_after = absl::Seconds(10);
   const Clock& clock = Clock::Steady();
 };
@@ -96,8 +97,10 @@ class Server {
   // Closes connections whose requests come too slowly, the slowest first, while others wait for
   // their memory.
   void DropSlow();
-  // Notes since when the connection holds memory for a request that is not complete.
+  // Notes for how long the connection's client has delayed a request that holds memory.
   void NoteUnfinished(Connection& connection);
+  // Logs a shortage of memory that lasts, once for all servers that share the memory.
+  void NoteShortage();
   // After a piece of work of its session: delivers what it has set off; closes it on an error.
   void Conclude(Connection& connection, const absl::Status& status);
   void Touch(Connection& connection);
@@ -110,18 +113,22 @@ class Server {
   const uint16_t port_;
   const std::shared_ptr<Mailbox> mailbox_;
   AsyncStore& store_;
-  const ServerOptions options_;
   MessageMemory own_memory_{kServerMemoryBytes};
   MessageMemory& memory_;
+  const ServerOptions options_;
   std::atomic<size_t> connections_open_{0};
 
   Connections connections_;
   uint64_t last_id_ = 1;  // ids below name the listener and the mailbox
   bool accepting_ = true;
   bool was_full_ = false;          // and has said so
+  uint64_t shortage_ = 0;          // the shortage of memory_ that was last seen
+  absl::Time short_since_;         // when it was first seen
   std::vector<uint64_t> held_;     // connections that have bytes to go on with
   std::vector<uint64_t> touched_;  // connections that may have something to send
-  std::set<std::pair<absl::Time, uint64_t>> unfinished_;  // since when, and which connection
+  // Connections whose clients delay requests that hold memory, by the time since when. Time that
+  // a request has waited for memory meanwhile moves it forward.
+  std::set<std::pair<absl::Time, uint64_t>> unfinished_;
   std::vector<Answer> spent_;  // empty; its memory is for the next answers
   std::string buffer_;         // of one read, whoever's turn it is
 

@@ -154,58 +154,6 @@ TEST_F(ServerTest, AFloodOnOneConnectionDoesNotStarveAnother) {
   done = true;
 }
 
-// The head of a set of so many bytes.
-std::string Announcement(size_t bytes) {
-  std::string set;
-  AppendRequest(Dialect::kC, {Verb::kSet, {{"k", std::string(bytes, 'x')}}}, &set);
-  return set.substr(0, set.size() - bytes);
-}
-
-TEST_F(ServerTest, TheSlowestRequestIsDroppedWhereOthersWaitForItsMemory) {
-  constexpr size_t kMost = size_t{2} << 20, kValue = kMost - (size_t{64} << 10) * 3;
-  MessageMemory memory(kMost);
-  auto server = Server::Start(
-      store_, {.host = "127.0.0.1", .memory = &memory, .slow_after = absl::ZeroDuration()});
-  ASSERT_TRUE(server.ok()) << server.status();
-  SpokenClient slow(Dialect::kC, (*server)->port()), other(Dialect::kC, (*server)->port());
-  slow.Say(Announcement(kValue));
-  slow.Ask(Verb::kPing, {}, 7);  // taken for a part of the value
-  while (memory.taken() == 0) std::this_thread::yield();
-  other.Say(Announcement(kValue) + std::string(kValue, 'v'));
-  EXPECT_EQ(other.Get("k"), std::string(kValue, 'v'));
-  EXPECT_TRUE(slow.Closed());
-}
-
-TEST_F(ServerTest, TheMemoryOfAClientThatGoesIsForThoseWhoWait) {
-  constexpr size_t kMost = size_t{2} << 20, kValue = kMost - (size_t{64} << 10) * 3;
-  MessageMemory memory(kMost);
-  auto server = Server::Start(store_, {.host = "127.0.0.1", .memory = &memory});
-  ASSERT_TRUE(server.ok()) << server.status();
-  auto slow = std::make_unique<SpokenClient>(Dialect::kC, (*server)->port());
-  SpokenClient other(Dialect::kC, (*server)->port());
-  slow->Say(Announcement(kValue) + "begun");
-  while (memory.taken() == 0) std::this_thread::yield();
-  other.Say(Announcement(kValue));
-  while (!memory.short_of_memory()) std::this_thread::yield();
-  slow.reset();
-  other.Say(std::string(kValue, 'v'));
-  EXPECT_EQ(other.Get("k"), std::string(kValue, 'v'));
-}
-
-TEST_F(ServerTest, ASlowRequestWaitsForEverWhereNobodyWantsItsMemory) {
-  constexpr size_t kValue = size_t{1} << 20;
-  MessageMemory memory(4 * kValue);
-  auto server = Server::Start(
-      store_, {.host = "127.0.0.1", .memory = &memory, .slow_after = absl::ZeroDuration()});
-  ASSERT_TRUE(server.ok()) << server.status();
-  SpokenClient slow(Dialect::kC, (*server)->port()), other(Dialect::kC, (*server)->port());
-  slow.Say(Announcement(kValue));
-  other.Say(Announcement(kValue) + std::string(kValue, 'v'));
-  EXPECT_EQ(other.Get("k").size(), kValue);
-  slow.Say(std::string(kValue, 's'));
-  EXPECT_EQ(slow.Get("k"), std::string(kValue, 's'));
-}
-
 TEST_F(ServerTest, ItsEndIsTheEndOfEveryConnection) {
   SpokenClient waiting = Connected(), silent = Connected(Dialect::kA);
   waiting.Ask(Verb::kWait, {"never"});

@@ -14,8 +14,8 @@ namespace {
 // Requests of one connection in the store's hands. PyTorch's clients have one, and any number of
 // sets, which are not answered.
 constexpr size_t kOpenMax = 64;
-// Of these, requests whose replies may be as long as a value each. Their clients wait for one reply
-// before they ask for the next.
+// The most open requests whose replies may be as long as a value. Clients wait for such a reply
+// before they ask for the next one.
 constexpr size_t kValuesOpenMax = 1;
 // What may wait to be sent before no more is asked for. One reply may be longer than that.
 constexpr size_t kOutputBytes = size_t{1} << 20;
@@ -30,7 +30,7 @@ constexpr size_t kPartKeys = 4096;
 
 // Answers to a watch are told from those to a request by this bit.
 constexpr uint64_t kWatchBit = uint64_t{1} << 63;
-// In place of a request: memory_ has what was asked of it.
+// In place of a request: memory_ has granted the claim.
 constexpr uint64_t kMemoryId = kWatchBit - 1;
 
 // The budget counts in such units: a request of many short strings asks once for many of them.
@@ -41,7 +41,7 @@ bool RepliesWithValue(Verb verb) {
          verb == Verb::kListKeys;
 }
 
-// As the parser counts.
+// The bytes of the strings, counted as the parser counts them.
 size_t BytesOf(const std::vector<std::string>& strings) {
   size_t bytes = 0;
   for (const std::string& string : strings) bytes += sizeof(string) + string.size();
@@ -65,7 +65,7 @@ Session::Session(uint64_t id, AsyncStore& store, const RequestOptions& options,
 
 Session::~Session() {
   DropWaits();
-  if (starved() && !memory_.Withdraw(claim_)) taken_ += claimed_;
+  if (starved()) memory_.Withdraw(claim_);
   memory_.Give(taken_);
 }
 
@@ -92,7 +92,7 @@ absl::Status Session::Take(absl::string_view* bytes) {
     DP_ASSIGN_OR_RETURN(const bool complete, parser_.Next(bytes, &request));
     if (complete) {
       ++requests_;
-      Run(std::move(request));
+      DP_RETURN_IF_ERROR(Run(std::move(request)));
       admitted_ = 0;
       parser_.Allow(0);
       Balance();
@@ -106,22 +106,28 @@ absl::Status Session::Take(absl::string_view* bytes) {
 }
 
 bool Session::Admit() {
-  const size_t needed = Charged(bytes_running_ + parser_.announced());
-  claimed_ = needed - std::min(needed, taken_);
-  if (claimed_ > 0) {
-    claim_ = memory_.Take(claimed_, [mailbox = mailbox_, session = id_] {
+  const auto missing = [this](size_t bytes) {
+    const size_t needed = Charged(bytes_running_ + bytes);
+    return needed - std::min(needed, taken_);
+  };
+  asked_ = {.bytes = missing(parser_.announced()), .begun = begun()};
+  asked_.whole = parser_.announces_all() ? asked_.bytes : missing(bytes_max_);
+  MessageMemory::Taken taken;
+  if (asked_.bytes > 0) {
+    taken = memory_.Take(asked_, [mailbox = mailbox_, session = id_] {
       mailbox->Send({session, kMemoryId, std::vector<StoreResult>()});
     });
   }
+  claim_ = taken.waits_as;
   if (starved()) return false;
-  OnMemory();
+  OnMemory(taken.bytes);
   return true;
 }
 
-void Session::OnMemory() {
-  taken_ += std::exchange(claimed_, 0);
+void Session::OnMemory(size_t bytes) {
+  taken_ += bytes;
   claim_ = 0;
-  admitted_ = parser_.announced();
+  admitted_ = bytes > asked_.bytes ? bytes_max_ : parser_.announced();
   parser_.Allow(admitted_);
   Balance();  // requests may have been answered while it was starved
 }
@@ -133,13 +139,13 @@ size_t Session::Charged(size_t bytes) {
 
 void Session::Balance() {
   const size_t needed = Charged(bytes_running_ + admitted_);
-  if (needed >= taken_) return;
-  memory_.Give(taken_ - needed);
-  taken_ = needed;
+  if (needed < taken_) memory_.Give(std::exchange(taken_, needed) - needed);
+  const size_t waits = Charged(bytes_waiting_);
+  if (waits < taken_for_waits_) memory_.GiveOfWaits(std::exchange(taken_for_waits_, waits) - waits);
 }
 
 bool Session::full() const {
-  return open_.size() >= kOpenMax || bytes_running_ >= bytes_max_ ||
+  return open_.size() >= kOpenMax || bytes_running_ + bytes_waiting_ >= bytes_max_ ||
          values_open_ >= kValuesOpenMax || unsent() + unflushed() >= kOutputBytes;
 }
 
@@ -149,7 +155,7 @@ size_t Session::unflushed() const {
   return bytes;
 }
 
-void Session::Run(Request request) {
+absl::Status Session::Run(Request request) {
   // A client of dialect A that has lost patience does not say so: it just asks something else.
   if (dialect() == Dialect::kA) DropWaits();
   Fields& fields = request.fields;
@@ -159,17 +165,22 @@ void Session::Run(Request request) {
     case Verb::kBarrier:
       return RunBarrier(fields.strings[0], fields.number);
     case Verb::kMultiGet:
-      return RunMultiGet(std::move(fields.strings));
+      RunMultiGet(std::move(fields.strings));
+      break;
     case Verb::kCancelWait:
       DropWaits();
       Begin(request.verb).reply.push_back(kWaitCanceled);
-      return Finish(open_.back());
+      Finish(open_.back());
+      break;
     case Verb::kPing:
       AppendFields(ReplyShape(Verb::kPing), fields, &Begin(request.verb).reply);
-      return Finish(open_.back());
+      Finish(open_.back());
+      break;
     default:
-      return RunAtOnce(request.verb, std::move(fields));
+      RunAtOnce(request.verb, std::move(fields));
+      break;
   }
+  return absl::OkStatus();
 }
 
 void Session::RunAtOnce(Verb verb, Fields fields) {
@@ -182,20 +193,43 @@ void Session::RunAtOnce(Verb verb, Fields fields) {
   store_.Execute(OperationsOf(verb, std::move(fields)), AnswerTo(last_id()));
 }
 
-void Session::RunWait(std::vector<std::string> keys) {
+absl::Status Session::RunWait(std::vector<std::string> keys) {
   Open& open = Begin(Verb::kWait);
-  open.bytes = BytesOf(keys);
-  bytes_running_ += open.bytes;
+  DP_RETURN_IF_ERROR(HoldForWait(open, keys));
   open.wait = store_.Await(ReadsOf(std::move(keys)), AnswerTo(last_id()), peer_);
+  return absl::OkStatus();
 }
 
-void Session::RunBarrier(const std::string& key, int64_t world_size) {
+absl::Status Session::RunBarrier(const std::string& key, int64_t world_size) {
   Open& open = Begin(Verb::kBarrier);
+  DP_RETURN_IF_ERROR(HoldForWait(open, {key}));
   std::vector<StoreOperation> arrive, reached;
   arrive.push_back(StoreAdd{key, 1});
   reached.push_back(StoreReached{key, world_size});
   store_.Execute(std::move(arrive), ErrorTo(last_id()));
   open.wait = store_.Await(std::move(reached), AnswerTo(last_id()), peer_);
+  return absl::OkStatus();
+}
+
+absl::Status Session::HoldForWait(Open& open, const std::vector<std::string>& strings) {
+  const size_t bytes = BytesOf(strings);
+  const size_t needed = Charged(bytes_waiting_ + bytes) - taken_for_waits_;
+  if (needed > 0 && !memory_.TakeForWaits(needed)) {
+    open.answered = true;  // the store knows nothing of it
+    return absl::ResourceExhaustedError(absl::StrCat("no room for a wait that takes ", bytes,
+                                                     " bytes: the waits of all clients may take ",
+                                                     memory_.waits_max(), "; ", memory_.remedy()));
+  }
+  taken_for_waits_ += needed;
+  bytes_waiting_ += bytes;
+  open.bytes = bytes;
+  open.waits = true;
+  return absl::OkStatus();
+}
+
+void Session::Release(Open& open) {
+  (open.waits ? bytes_waiting_ : bytes_running_) -= std::exchange(open.bytes, 0);
+  Balance();
 }
 
 void Session::RunMultiGet(std::vector<std::string> keys) {
@@ -226,7 +260,7 @@ void Session::RunPart(uint64_t id) {
 
 absl::Status Session::OnAnswer(uint64_t request, AsyncStore::Results results) {
   if (request == kMemoryId) {
-    OnMemory();
+    OnMemory(memory_.Collect(claim_));
     return absl::OkStatus();
   }
   Open* open = Find(request);
@@ -298,10 +332,9 @@ void Session::DropWaits() {
     const bool waits = open.verb == Verb::kWait || open.verb == Verb::kBarrier;
     if (!waits || open.answered) continue;
     store_.Cancel(open.wait);
-    bytes_running_ -= open.bytes;
+    Release(open);
     open.answered = true;
   }
-  Balance();
   Flush();
 }
 
@@ -329,9 +362,8 @@ AsyncStore::Done Session::ErrorTo(uint64_t id) const {
 }
 
 void Session::Finish(Open& open) {
-  bytes_running_ -= open.bytes;
   if (open.value) --values_open_;
-  Balance();
+  Release(open);
   open.answered = true;
   Flush();
 }

@@ -50,8 +50,9 @@ class Session {
   bool readable() const { return held_.empty() && !starved() && !full(); }
   // It holds bytes back and can go on with them.
   bool runnable() const { return !held_.empty() && !starved() && !full(); }
-  // The number of the request that is being read, where it has memory of the budget; else 0.
-  uint64_t unfinished() const { return admitted_ > kFreeBytes ? requests_ + 1 : 0; }
+  // The number of the request that is being read, where it has memory of the budget and its client
+  // alone delays it; else 0.
+  uint64_t unfinished() const { return begun() && !starved() ? requests_ + 1 : 0; }
   Dialect dialect() const { return parser_.dialect(); }
 
  private:
@@ -62,6 +63,7 @@ class Session {
     bool value = false;                  // its reply may be as long as a value
     AsyncStore::Ticket wait;             // of a wait or barrier
     size_t bytes = 0;                    // that it holds in the store's hands
+    bool waits = false;                  // they count as those of waits
     std::vector<std::string> keys_left;  // of a multi_get, the last one first; of a watch_key
     size_t keys_next = 0;                // of a multi_get: how many its next part has
     bool running = false;                // of a multi_get: a part is in the store's hands
@@ -77,19 +79,22 @@ class Session {
   // Takes requests from the front of `bytes`, as far as it may.
   absl::Status Take(absl::string_view* bytes);
   bool starved() const { return claim_ != 0; }
+  // The request that is being read holds memory of the budget.
+  bool begun() const { return admitted_ > kFreeBytes; }
   // Lets the parser go on with what it announces, or waits for the memory to do so. Returns whether
   // it may go on.
   bool Admit();
-  void OnMemory();
+  void OnMemory(size_t bytes);
   // The part of `bytes` that counts against the budget.
   static size_t Charged(size_t bytes);
   // Gives back the memory that the session no longer holds.
   void Balance();
-  void Run(Request request);
+  // Errors: ResourceExhausted there is no room for a wait.
+  absl::Status Run(Request request);
   // Each starts the request last opened.
   void RunAtOnce(Verb verb, Fields fields);
-  void RunWait(std::vector<std::string> keys);
-  void RunBarrier(const std::string& key, int64_t world_size);
+  absl::Status RunWait(std::vector<std::string> keys);
+  absl::Status RunBarrier(const std::string& key, int64_t world_size);
   void RunMultiGet(std::vector<std::string> keys);
   void RunPart(uint64_t id);
 
@@ -100,6 +105,11 @@ class Session {
   void OnChange(size_t watch, const StoreResult& now);
   // Ends the waits and barriers; they are not answered.
   void DropWaits();
+
+  // Counts the strings of a wait. Errors: ResourceExhausted there is no room for them.
+  absl::Status HoldForWait(Open& open, const std::vector<std::string>& strings);
+  // Gives back what the strings of a request took.
+  void Release(Open& open);
 
   Open& Begin(Verb verb);
   uint64_t last_id() const { return first_id_ + open_.size() - 1; }
@@ -122,16 +132,18 @@ class Session {
   const std::string peer_;
   RequestParser parser_;
   uint64_t requests_ = 0;            // that were complete
-  size_t admitted_ = 0;              // of the request that is being read
+  size_t admitted_ = 0;              // bytes that the request being read may have
   size_t taken_ = 0;                 // of memory_
-  size_t claimed_ = 0;               // of memory_, by claim_
+  size_t taken_for_waits_ = 0;       // of memory_
+  MessageMemory::Claim asked_;       // by claim_
   MessageMemory::Ticket claim_ = 0;  // while it is starved
   std::string held_;                 // bytes not looked at yet, from held_at_ on
   size_t held_at_ = 0;
   std::deque<Open> open_;
   uint64_t first_id_ = 1;     // of open_[0]
-  size_t bytes_running_ = 0;  // of all that are open
-  size_t values_open_ = 0;    // requests in the store\'s hands whose replies may be long
+  size_t bytes_running_ = 0;  // of all that are open but waits
+  size_t bytes_waiting_ = 0;  // of waits
+  size_t values_open_ = 0;    // requests in the store's hands whose replies may be long
   std::string output_;
   size_t sent_ = 0;  // of output_
   KeyWatches watches_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/store/async_hash_store.h"
+#include "base/store/wire/testing/peer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -10,96 +11,6 @@ namespace dp::wire {
 namespace {
 
 using ::testing::ElementsAre;
-
-// A store that answers when it is told to, in the order of the calls.
-class SlowStore : public AsyncStore {
- public:
-  void Execute(std::vector<StoreOperation> operations, Done done) override {
-    store_.Execute(std::move(operations), Later(std::move(done)));
-  }
-  Ticket Await(std::vector<StoreOperation> reads, Done done, const std::string&) override {
-    return store_.Await(std::move(reads), Later(std::move(done)));
-  }
-  void Cancel(Ticket ticket) override { store_.Cancel(ticket); }
-
-  // Answers the newest first: no session may rely on an order.
-  void AnswerBackwards() {
-    for (; !answers_.empty(); answers_.pop_back()) std::move(answers_.back())();
-  }
-  size_t waiting() const { return store_.waiting(); }
-  size_t unanswered() const { return answers_.size(); }
-
- private:
-  Done Later(Done done) {
-    return [this, done = std::move(done)](Results results) mutable {
-      answers_.push_back([done = std::move(done), results = std::move(results)]() mutable {
-        std::move(done)(std::move(results));
-      });
-    };
-  }
-
-  AsyncHashStore store_;
-  std::vector<absl::AnyInvocable<void() &&>> answers_;
-};
-
-// One client's end of a session, without a socket.
-class Peer {
- public:
-  Peer(AsyncStore& store, Dialect dialect, const RequestOptions& options = {})
-      : Peer(store, dialect, options, own_memory_) {}
-  Peer(AsyncStore& store, Dialect dialect, const RequestOptions& options, MessageMemory& memory)
-      : dialect_(dialect), session_(1, store, options, mailbox_, memory) {
-    if (dialect == Dialect::kC) status_ = session_.Consume(std::string("\0\xce\xf7\x85\x3c", 5));
-  }
-
-  void Ask(Verb verb, std::vector<std::string> strings = {}, int64_t number = 0) {
-    std::string bytes;
-    AppendRequest(dialect_, {verb, {std::move(strings), number}}, &bytes);
-    Say(bytes);
-  }
-  void Say(absl::string_view bytes) {
-    if (status_.ok()) status_ = session_.Consume(bytes);
-    Deliver();
-  }
-  // Only while the session is runnable.
-  void GoOn() {
-    if (status_.ok()) status_ = session_.Continue();
-    Deliver();
-  }
-  void Deliver() {
-    for (auto answers = mailbox_->TakeOwn(); !answers.empty(); answers = mailbox_->TakeOwn())
-      for (Answer& answer : answers)
-        if (status_.ok()) status_ = session_.OnAnswer(answer.request, std::move(answer.results));
-  }
-  // What has come since, as it is on the wire.
-  std::string Heard() {
-    Deliver();
-    const std::string heard(session_.pending());
-    session_.OnSent(heard.size());
-    Deliver();
-    return heard;
-  }
-  // The reply to `verb`, which is all that has come.
-  Fields Reply(Verb verb, uint64_t count = 0) {
-    FieldParser parser(Limits{});
-    parser.Begin(ReplyShape(verb), count);
-    const std::string heard = Heard();
-    absl::string_view input = heard;
-    EXPECT_TRUE(*parser.Take(&input)) << NameOf(verb) << " got " << heard.size() << " bytes";
-    EXPECT_EQ(input, "");
-    return parser.Finish();
-  }
-
-  Session& session() { return session_; }
-  const absl::Status& status() const { return status_; }
-
- private:
-  const Dialect dialect_;
-  MessageMemory own_memory_{size_t{256} << 20};
-  std::shared_ptr<Mailbox> mailbox_ = *Mailbox::Open();
-  Session session_;
-  absl::Status status_;
-};
 
 const std::string kZero(1, '\0'), kOne(1, '\1');
 
@@ -300,111 +211,6 @@ TEST(SessionTest, AReaderThatDoesNotReadIsNotServedOn) {
   EXPECT_FALSE(client.session().readable());
   client.Heard();
   EXPECT_TRUE(client.session().readable());
-}
-
-// What one connection may have in the store's hands, in tests that use it up.
-RequestOptions SmallMessages() {
-  RequestOptions options;
-  options.limits.message_bytes = 1000;
-  return options;
-}
-
-TEST(SessionTest, BytesInTheStoresHandsAreBoundedAndGivenBackWithTheAnswer) {
-  SlowStore store;
-  Peer client(store, Dialect::kC, SmallMessages());
-  for (int round = 0; round < 3; ++round) {
-    client.Ask(Verb::kSet, {"k", std::string(600, 'x')});
-    EXPECT_TRUE(client.session().readable());
-    client.Ask(Verb::kSet, {"k", std::string(600, 'y')});
-    EXPECT_FALSE(client.session().readable());
-    store.AnswerBackwards();
-    client.Deliver();
-    EXPECT_TRUE(client.session().readable());
-  }
-}
-
-TEST(SessionTest, KeysThatAreAwaitedAreBoundedAndGivenBackWhenTheWaitIsCancelled) {
-  AsyncHashStore store;
-  Peer client(store, Dialect::kC, SmallMessages());
-  for (int round = 0; round < 3; ++round) {
-    client.Ask(Verb::kWait, {std::string(600, 'a')});
-    EXPECT_TRUE(client.session().readable());
-    client.Ask(Verb::kCancelWait);
-    EXPECT_EQ(client.Heard(), kOne);
-  }
-  client.Ask(Verb::kWait, {std::string(600, 'a')});
-  client.Ask(Verb::kWait, {std::string(600, 'b')});
-  EXPECT_FALSE(client.session().readable());
-}
-
-// A set of so many bytes, without the last one.
-std::string OneByteShort(size_t bytes) {
-  std::string set;
-  AppendRequest(Dialect::kC, {Verb::kSet, {{"k", std::string(bytes, 'x')}}}, &set);
-  set.pop_back();
-  return set;
-}
-
-constexpr size_t kMiB = size_t{1} << 20;
-
-TEST(SessionTest, ARequestIsReadOnceThereIsMemoryForAllThatItAnnounces) {
-  AsyncHashStore store;
-  MessageMemory memory(3 * kMiB);
-  Peer one(store, Dialect::kC, {}, memory), two(store, Dialect::kC, {}, memory);
-  one.Say(OneByteShort(2 * kMiB));
-  EXPECT_GE(memory.taken(), 2 * kMiB);
-  two.Say(OneByteShort(2 * kMiB).substr(0, 100));
-  EXPECT_FALSE(two.session().readable());
-  EXPECT_FALSE(two.session().runnable());
-  EXPECT_LE(memory.taken(), 3 * kMiB);
-  one.Say("x");
-  one.Deliver();  // the store has taken the value
-  two.Deliver();
-  EXPECT_TRUE(two.session().runnable());
-  ASSERT_TRUE(two.session().Continue().ok());
-  two.Say(OneByteShort(2 * kMiB).substr(100) + "x");
-  two.Deliver();
-  EXPECT_EQ(memory.taken(), 0u);
-}
-
-TEST(SessionTest, ShortRequestsNeverWaitForMemory) {
-  AsyncHashStore store;
-  MessageMemory memory(kMiB);
-  Peer large(store, Dialect::kC, {}, memory), small(store, Dialect::kC, {}, memory);
-  large.Say(OneByteShort(kMiB - 1000));
-  Peer waiting(store, Dialect::kC, {}, memory);
-  waiting.Say(OneByteShort(kMiB / 2));
-  EXPECT_TRUE(memory.short_of_memory());
-  small.Ask(Verb::kSet, {"k", std::string(4000, 'v')});
-  small.Ask(Verb::kGet, {"k"});
-  EXPECT_EQ(small.Reply(Verb::kGet).strings[0].size(), 4000u);
-}
-
-TEST(SessionTest, AClientThatGoesGivesItsMemoryBackWhetherItHasItOrWaitsForIt) {
-  AsyncHashStore store;
-  MessageMemory memory(3 * kMiB);
-  auto one = std::make_unique<Peer>(store, Dialect::kC, RequestOptions(), memory);
-  auto two = std::make_unique<Peer>(store, Dialect::kC, RequestOptions(), memory);
-  auto three = std::make_unique<Peer>(store, Dialect::kC, RequestOptions(), memory);
-  for (Peer* peer : {one.get(), two.get(), three.get()}) peer->Say(OneByteShort(2 * kMiB));
-  two.reset();  // it waits
-  one.reset();  // now three has memory, and has not been told yet
-  three.reset();
-  EXPECT_EQ(memory.taken(), 0u);
-  EXPECT_FALSE(memory.short_of_memory());
-}
-
-TEST(SessionTest, MemoryIsHeldUntilTheStoreHasAnswered) {
-  SlowStore store;
-  MessageMemory memory(3 * kMiB);
-  Peer client(store, Dialect::kC, {}, memory);
-  client.Say(OneByteShort(2 * kMiB) + "x");
-  EXPECT_GE(memory.taken(), 2 * kMiB - 8192);
-  client.Say(OneByteShort(2 * kMiB));
-  EXPECT_FALSE(client.session().readable());
-  store.AnswerBackwards();
-  client.Deliver();
-  EXPECT_TRUE(client.session().runnable());
 }
 
 TEST(SessionTest, AWatcherThatGoesLeavesNothingWaiting) {
