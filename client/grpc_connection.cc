@@ -93,8 +93,8 @@ absl::Status GrpcConnection::ToAbsl(const grpc::Status& status, bool cancelled_h
   if (EndedForMemory(status)) {
     return absl::UnavailableError(
         absl::StrCat("coordinator at ", address_,
-                     ": it was short of memory and dropped the call; raise its "
-                     "--memory-max where that lasts"));
+                     ": the coordinator dropped the call for lack of memory; if this persists, "
+                     "raise dp-coordinator --memory-max"));
   }
   if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
     return absl::Status(code,

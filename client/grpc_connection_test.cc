@@ -25,7 +25,7 @@ class FakeJobs final : public v1::Jobs::CallbackService {
     } else if (request->job() == 429) {
       reactor->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many unfinished jobs"});
     } else if (request->job() == 430) {
-      // As gRPC tells that its server was short of memory.
+      // gRPC's answer when its server is short of memory.
       reactor->Finish(
           {grpc::StatusCode::RESOURCE_EXHAUSTED, "Received RST_STREAM with error code 11"});
     } else if (request->job() == 499) {

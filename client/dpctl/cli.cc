@@ -229,7 +229,8 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   for (const auto& command : commands) {
     if (!app.got_subcommand(command->name())) continue;
     if (program != end && !command->TakeProgram({behind_dashes ? program + 1 : program, end})) {
-      terminal.err << "dpctl: '--' needs a program behind it, and run or submit before it\n";
+      terminal.err << "dpctl: '--' must be followed by a program, and follow run, submit, torchrun "
+                      "or launch\n";
       return kUsage;
     }
     return Run(*command, surroundings, flags);

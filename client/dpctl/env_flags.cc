@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status.h"
@@ -14,12 +15,13 @@
 namespace dp::ctl {
 namespace {
 
-// What activating a virtual environment or a conda environment sets, and where imports look. Where
-// GPUs are and who the user is are the worker's own.
+// The variables that activating a virtual or a conda environment sets, and those that say where
+// imports look. Variables about GPUs and the user are the worker's own.
 constexpr const char* kPassedOn[] = {"PATH",       "VIRTUAL_ENV",     "CONDA_PREFIX",
                                      "PYTHONPATH", "LD_LIBRARY_PATH", "CONDA_DEFAULT_ENV"};
 // Job specs are stored in the coordinator's journal and shown by describe.
-constexpr const char* kSecrets[] = {"TOKEN", "KEY", "SECRET", "PASSWORD"};
+constexpr const char* kSecrets[] = {"TOKEN",  "KEY",        "SECRET",     "PASSWORD",
+                                    "PASSWD", "PASSPHRASE", "CREDENTIAL", "AUTH"};
 // The value that CLI11 gives a flag without one.
 constexpr char kNoMore[] = "true";
 
@@ -33,7 +35,7 @@ std::pair<std::string, std::string> Halves(const std::string& variable) {
   return absl::StrSplit(variable, absl::MaxSplits('=', 1));
 }
 
-// The value of `name` in an environment; none where it is not set.
+// The variable `name`, as NAME=VALUE; null where it is not set.
 const std::string* Find(const std::string& name, const std::vector<std::string>& here) {
   const auto found = std::find_if(here.begin(), here.end(), [&name](const std::string& variable) {
     return absl::StartsWith(variable, name + "=");
@@ -43,16 +45,20 @@ const std::string* Find(const std::string& name, const std::vector<std::string>&
 
 }  // namespace
 
-void EnvFlags::DefineFlags(CLI::App& app) {
+void EnvFlags::DefineFlags(CLI::App& app, const std::string& group) {
   app.add_option("--env", variables_,
                  "Adds a variable; NAME alone takes its value from here; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
-      ->type_name("NAME[=VALUE]");
+      ->type_name("NAME[=VALUE]")
+      ->group(group);
   app.add_flag("--env-from-here", from_here_,
-               "Passes on PATH, VIRTUAL_ENV, CONDA_PREFIX and the like; "
-               "--env-from-here=NAME,PREFIX* more of them");
+               absl::StrCat("Passes on PATH, VIRTUAL_ENV, CONDA_PREFIX and the like; "
+                            "--env-from-here=NAME,PREFIX* more of them. PREFIX* leaves out names "
+                            "that have one of these in them: ",
+                            absl::StrJoin(kSecrets, ", ")))
+      ->group(group);
 }
 
 absl::Status EnvFlags::Fill(const std::vector<std::string>& here,

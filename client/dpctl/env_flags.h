@@ -9,11 +9,12 @@
 
 namespace dp::ctl {
 
-// What a user adds to the environment of the ranks: --env NAME=VALUE, --env NAME and
+// The flags that add to the environment of the ranks: --env NAME=VALUE, --env NAME and
 // --env-from-here. Part of a command.
 class EnvFlags {
  public:
-  void DefineFlags(CLI::App& app);
+  // The flags stand under `group` in the help.
+  void DefineFlags(CLI::App& app, const std::string& group);
 
   // Adds the variables. `here` is the environment of dpctl, NAME=VALUE each; what --env says wins
   // over it. Errors: InvalidArgument names the flag.

@@ -101,19 +101,28 @@ void Follower::Show(const LogLine& line) {
   if (labels_.Enter(line.generation)) LookAgain();
   // The ranks say in their own lines what a person should read of it.
   if (line.stream == v1::LOG_STREAM_METRICS) return progress_.Add(line.text);
-  if (files_ && rules_.Files(line)) File(line);
-  if (!rules_.Shows(line)) return;
+  const int local_rank = LocalRank(line);
+  if (files_ && rules_.Files(line, local_rank)) File(line);
+  if (!rules_.Shows(line, local_rank)) return;
   std::ostream& stream = line.stream == v1::LOG_STREAM_STDERR ? context_.err() : out_;
-  screen_.Line(stream, rules_.prefix.empty()
-                           ? absl::StrCat(labels_.Of(line), " ", line.text)
-                           : absl::StrCat(rules_.Prefix(line, labels_.HostOf(line)), line.text));
+  screen_.Line(
+      stream, rules_.prefix.empty()
+                  ? absl::StrCat(labels_.Of(line), " ", line.text)
+                  : absl::StrCat(rules_.Prefix(line, local_rank, labels_.HostOf(line)), line.text));
+}
+
+int Follower::LocalRank(const LogLine& line) {
+  if (rules_.ranks_per_node > 0) return line.rank % rules_.ranks_per_node;
+  return rules_.need_local_ranks() ? labels_.LocalRankOf(line) : 0;
 }
 
 void Follower::File(const LogLine& line) {
   const absl::Status filed = files_->Add(line);
   if (filed.ok()) return;
-  screen_.Line(context_.err(), absl::StrCat("dpctl: ", filed.message()));
+  screen_.Line(context_.err(),
+               absl::StrCat("dpctl: ", filed.message(), "; further lines are shown here"));
   files_.reset();
+  rules_.redirects = RankStreams();
 }
 
 }  // namespace dp::ctl

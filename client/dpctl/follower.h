@@ -60,8 +60,10 @@ class Follower {
   // Says which generations have failed since the job was last looked at.
   void ShowRestarts(const v1::Job& job);
   void Show(const LogLine& line);
-  // Adds a line to its file. After a failure, which is shown once, there are no files any more.
+  // Adds a line to its file. After a failure, which is shown once, there are no files any more, and
+  // lines that went to files alone are shown.
   void File(const LogLine& line);
+  int LocalRank(const LogLine& line);
 
   Context& context_;
   const uint64_t job_;

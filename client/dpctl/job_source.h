@@ -18,7 +18,7 @@ class JobSource {
   JobSource(Launching launching, bool lines_shown)
       : launching_(launching), lines_shown_(lines_shown), flags_(launching) {}
   void DefineFlags(CLI::App& app);
-  // As Command::StartsProgram.
+  // See Command::StartsProgram.
   bool StartsProgram(const std::string& word, const std::vector<std::string>& before) const {
     return flags_.StartsProgram(word, before);
   }

@@ -1,5 +1,7 @@
 #include "client/dpctl/line_files.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -27,13 +29,15 @@ absl::Status LineFiles::Add(const LogLine& line) {
   if (file == open_.end()) {
     if (open_.size() >= kOpenMax) open_.clear();
     std::error_code error;
-    fs::create_directories(fs::path(path).parent_path(), error);
+    fs::create_directories(fs::path(path).parent_path(), error);  // the stream meets the same error
+    errno = 0;
     file = open_.emplace(key, std::ofstream(path, std::ios::app)).first;
   }
+  if (file->second.good()) errno = 0;
   file->second << line.text << std::endl;
   if (file->second.good()) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat("log file ", path, " cannot be written; give another --log-dir"));
+  const std::string reason = errno == 0 ? "unknown error" : std::strerror(errno);
+  return absl::InternalError(absl::StrCat("log file ", path, " cannot be written: ", reason));
 }
 
 }  // namespace dp::ctl

@@ -17,7 +17,7 @@ class LineFiles {
   explicit LineFiles(std::string dir) : dir_(std::move(dir)) {}
 
   // Adds the line to the file of its rank and stream.
-  // Errors: Internal names the file that cannot be written.
+  // Errors: Internal names the file that cannot be written, and why.
   absl::Status Add(const LogLine& line);
 
   const std::string& dir() const { return dir_; }

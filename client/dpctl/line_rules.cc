@@ -21,10 +21,11 @@ bool ParseMask(absl::string_view text, int* mask) {
   return absl::SimpleAtoi(text, mask) && *mask >= 0 && *mask <= (kOut | kErr);
 }
 
+// 0 where the job leaves it to the placement.
 int RanksPerNode(const v1::JobSpec& spec) {
   int each = 0;
   const bool known = absl::SimpleAtoi(RanksPerNodeField(spec), &each) && each > 0;
-  return known ? each : std::max(spec.ranks(), 1);
+  return known ? each : 0;
 }
 
 }  // namespace
@@ -51,20 +52,18 @@ bool RankStreams::Has(int local_rank, v1::LogStream stream) const {
   return (mask & (stream == v1::LOG_STREAM_STDERR ? kErr : kOut)) != 0;
 }
 
-bool LineRules::Shows(const LogLine& line) const {
-  const int rank = LocalRank(line);
-  if (!ranks_shown.empty() && !ranks_shown.contains(rank)) return false;
-  return !redirects.Has(rank, line.stream) || tee.Has(rank, line.stream);
+bool LineRules::Shows(const LogLine& line, int local_rank) const {
+  if (!ranks_shown.empty() && !ranks_shown.contains(local_rank)) return false;
+  return !redirects.Has(local_rank, line.stream) || tee.Has(local_rank, line.stream);
 }
 
-bool LineRules::Files(const LogLine& line) const {
-  const int rank = LocalRank(line);
-  return redirects.Has(rank, line.stream) || tee.Has(rank, line.stream);
+bool LineRules::Files(const LogLine& line, int local_rank) const {
+  return redirects.Has(local_rank, line.stream) || tee.Has(local_rank, line.stream);
 }
 
-std::string LineRules::Prefix(const LogLine& line, const std::string& host) const {
+std::string LineRules::Prefix(const LogLine& line, int local_rank, const std::string& host) const {
   return absl::StrReplaceAll(prefix, {{"${role_name}", role},
-                                      {"${local_rank}", absl::StrCat(LocalRank(line))},
+                                      {"${local_rank}", absl::StrCat(local_rank)},
                                       {"${rank}", absl::StrCat(line.rank)},
                                       {"${hostname}", host}});
 }

@@ -36,14 +36,17 @@ struct LineRules {
   std::string prefix;         // before each line that is shown; empty: dpctl's own, as "[0 host]"
   std::string log_dir;        // for the files; empty: not given
   std::string role = "default";
-  int ranks_per_node = 1;
+  // Ranks on each worker; 0: the placement decides, and may put different numbers on workers.
+  int ranks_per_node = 0;
 
-  int LocalRank(const LogLine& line) const { return line.rank % ranks_per_node; }
-  bool Shows(const LogLine& line) const;
-  bool Files(const LogLine& line) const;
-  // What stands before a line by `prefix`, whose ${role_name}, ${local_rank}, ${rank} and
-  // ${hostname} are replaced.
-  std::string Prefix(const LogLine& line, const std::string& host) const;
+  // Whether a line's local rank matters.
+  bool need_local_ranks() const {
+    return !redirects.empty() || !tee.empty() || !ranks_shown.empty() || !prefix.empty();
+  }
+  bool Shows(const LogLine& line, int local_rank) const;
+  bool Files(const LogLine& line, int local_rank) const;
+  // The template `prefix` with ${role_name}, ${local_rank}, ${rank} and ${hostname} replaced.
+  std::string Prefix(const LogLine& line, int local_rank, const std::string& host) const;
 };
 
 // The rules for the lines of this job. Errors: InvalidArgument names the flag.

@@ -39,27 +39,25 @@ TEST(RankStreamsTest, AnythingElseIsNamed) {
 }
 
 TEST(LineRulesTest, WhatIsRedirectedIsShownOnlyWhereItIsTeed) {
-  const LineRules rules{.redirects = Streams("3"), .tee = Streams("1:1"), .ranks_per_node = 2};
-  EXPECT_FALSE(rules.Shows(Out(0)));
-  EXPECT_TRUE(rules.Shows(Out(1)));
-  EXPECT_TRUE(rules.Shows(Out(3)));  // local rank 1 of the second node
-  EXPECT_FALSE(rules.Shows(Err(1)));
-  EXPECT_TRUE(rules.Files(Out(0)));
-  EXPECT_FALSE(LineRules().Files(Out(0)));
-  EXPECT_TRUE(LineRules().Shows(Out(0)));
+  const LineRules rules{.redirects = Streams("3"), .tee = Streams("1:1")};
+  EXPECT_FALSE(rules.Shows(Out(0), 0));
+  EXPECT_TRUE(rules.Shows(Out(1), 1));
+  EXPECT_TRUE(rules.Shows(Out(3), 1));
+  EXPECT_FALSE(rules.Shows(Err(1), 1));
+  EXPECT_TRUE(rules.Files(Out(0), 0));
+  EXPECT_FALSE(LineRules().Files(Out(0), 0));
+  EXPECT_TRUE(LineRules().Shows(Out(0), 0));
 }
 
 TEST(LineRulesTest, AFilterShowsTheLocalRanksThatItNames) {
-  const LineRules rules{.ranks_shown = {0}, .ranks_per_node = 2};
-  EXPECT_TRUE(rules.Shows(Err(2)));
-  EXPECT_FALSE(rules.Shows(Err(3)));
+  const LineRules rules{.ranks_shown = {0}};
+  EXPECT_TRUE(rules.Shows(Err(2), 0));
+  EXPECT_FALSE(rules.Shows(Err(3), 1));
 }
 
 TEST(LineRulesTest, APrefixIsATemplate) {
-  const LineRules rules{.prefix = "${hostname}:${rank} [${role_name}${local_rank}]:",
-                        .role = "a",
-                        .ranks_per_node = 2};
-  EXPECT_EQ(rules.Prefix(Out(3), "node-b"), "node-b:3 [a1]:");
+  const LineRules rules{.prefix = "${hostname}:${rank} [${role_name}${local_rank}]:", .role = "a"};
+  EXPECT_EQ(rules.Prefix(Out(3), 1, "node-b"), "node-b:3 [a1]:");
 }
 
 TEST(LineFilesTest, TheyLieAsTorchrunsDo) {
@@ -76,8 +74,9 @@ TEST(LineFilesTest, TheyLieAsTorchrunsDo) {
 }
 
 TEST(LineFilesTest, AFileThatCannotBeWrittenIsNamed) {
-  EXPECT_THAT(std::string(LineFiles("/dev/null/logs").Add(Err(7)).message()),
-              HasSubstr("/dev/null/logs/attempt_0/7/stderr.log cannot be written"));
+  EXPECT_THAT(
+      std::string(LineFiles("/dev/null/logs").Add(Err(7)).message()),
+      HasSubstr("/dev/null/logs/attempt_0/7/stderr.log cannot be written: Not a directory"));
 }
 
 }  // namespace

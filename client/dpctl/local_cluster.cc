@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 // Until a server has said that it is ready. Generous: the machine may be busy, and a worker with
 // GPUs gives its trainer's self-check a minute, which wakes their driver and loads some gigabytes.
 constexpr absl::Duration kReadyWithin = absl::Minutes(2);
-// What a worker may take to stop beyond the grace of its ranks, to send their last lines.
+// The time for a worker to stop beyond the grace of its ranks, to send their last lines.
 constexpr absl::Duration kStopSlack = absl::Seconds(5);
 constexpr size_t kErrorLinesMax = 10;
 

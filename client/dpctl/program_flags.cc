@@ -18,7 +18,7 @@
 namespace dp::ctl {
 namespace {
 
-// What dp-worker puts a rank's local rank in place of, under the contract "launch".
+// dp-worker replaces this by a rank's local rank, under the contract "launch".
 constexpr char kLocalRankMacro[] = "=${local_rank}";
 
 // Sets a field that is there, and lets the defaults know.
@@ -55,12 +55,13 @@ absl::StatusOr<int> NumberOf(const TorchrunFlags& flags, const std::string& name
 void ProgramFlags::DefineFlags(CLI::App& app) {
   app_ = &app;
   torchrun_.DefineFlags(app);
-  const char* group = "A program's";
-  app.add_option("--name", name_, "Of the job; by default after the program")
+  const char* group = "Program flags";
+  app.add_option("--name", name_, "Job name; default: the program's name")
       ->check(WhyEmpty)
       ->group(group);
-  env_.DefineFlags(app);
-  app.add_option("--workdir", workdir_, "Where it runs, on every host; by default here")
+  env_.DefineFlags(app, group);
+  app.add_option("--workdir", workdir_,
+                 "Working directory on every host; default: the current directory")
       ->type_name("DIR")
       ->group(group);
   app.add_option("--contract", contract_, "torchrun, launch, tensorflow, jax, mpi or plain")
@@ -68,7 +69,8 @@ void ProgramFlags::DefineFlags(CLI::App& app) {
   app.add_option("--store", store_,
                  "Who serves the rendezvous store: relay, rank0, direct or program")
       ->group(group);
-  AddDuration(app, "--detect-within", detect_within_, "What silence counts as a failure")
+  AddDuration(app, "--detect-within", detect_within_,
+              "How long a collective may block before the job fails")
       ->group(group);
   if (launching_ == Launching::kLaunch)
     app.add_flag("--use-env,--use_env", use_env_,

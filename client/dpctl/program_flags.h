@@ -13,7 +13,7 @@
 
 namespace dp::ctl {
 
-// As which launcher the words of a program are read.
+// How the words of a program are read.
 enum class Launching {
   kDp,        // `dpctl run`, `dpctl submit`: python runs scripts that end with ".py"
   kTorchrun,  // `dpctl torchrun`: python runs whatever comes, as with torchrun

@@ -18,7 +18,7 @@ struct Launcher {
   std::string python;      // the interpreter
 };
 
-// What `python -u` and the words make. Precondition: there are words.
+// The command line of `python -u` with the words. Precondition: there are words.
 // Errors: InvalidArgument `module` and `no_python` exclude each other.
 absl::StatusOr<std::vector<std::string>> RankArgv(const std::vector<std::string>& words,
                                                   const Launcher& launcher);

@@ -193,6 +193,47 @@ TEST_F(ProgramTest, LinesGoWhereTorchrunsFlagsSendThem) {
   std::filesystem::remove_all(dir);
 }
 
+TEST_F(ProgramTest, LinesThatNoFileTakesAreShown) {
+  coordinator_.on_watch = [](v1::Job& job) {
+    job.set_state(job.version() < 3 ? v1::JOB_STATE_RUNNING : v1::JOB_STATE_SUCCEEDED);
+    job.set_version(job.version() + 2);
+  };
+  AddLogPage(R"(chunks { generation: 1 rank: 0 stream: LOG_STREAM_STDOUT data: "one\ntwo\n" }
+                finished: true)");
+  const Result result =
+      Dpctl("torchrun -r 3 --log-dir /dev/null/logs --log-line-prefix-template = train.py");
+  EXPECT_EQ(result.out, "=one\n=two\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr("stdout.log cannot be written: Not a directory; further lines "
+                                    "are shown here\n"));
+}
+
+TEST_F(ProgramTest, LocalRanksAreThoseOfThePlacementWhereTheJobLeavesThemToIt) {
+  const std::string file = ::testing::TempDir() + "local_ranks_test.yaml";
+  std::ofstream(file) << "{apiVersion: dp/v1, kind: Job, name: x, ranks: 3, command: {argv: [a]}}";
+  coordinator_.on_watch = [](v1::Job& job) {
+    job.set_state(job.version() < 3 ? v1::JOB_STATE_RUNNING : v1::JOB_STATE_SUCCEEDED);
+    job.set_version(job.version() + 2);
+    job.set_generation(1);
+    job.clear_ranks();
+    for (int rank = 0; rank < 3; ++rank) {
+      v1::Rank& placed = *job.add_ranks();
+      placed.set_rank(rank);
+      placed.set_worker_id(rank < 1 ? 7 : 8);
+    }
+  };
+  AddLogPage(R"(chunks { generation: 1 rank: 0 stream: LOG_STREAM_STDOUT data: "a\n" }
+                chunks { generation: 1 rank: 1 stream: LOG_STREAM_STDOUT data: "b\n" }
+                chunks { generation: 1 rank: 2 stream: LOG_STREAM_STDOUT data: "c\n" }
+                finished: true)");
+  setenv("PET_LOCAL_RANKS_FILTER", "0", 1);
+  setenv("PET_LOG_LINE_PREFIX_TEMPLATE", "${local_rank}:", 1);
+  const Result result = Dpctl("run " + file);
+  unsetenv("PET_LOCAL_RANKS_FILTER");
+  unsetenv("PET_LOG_LINE_PREFIX_TEMPLATE");
+  EXPECT_EQ(result.out, "0:a\n0:b\n") << result.err;
+  std::remove(file.c_str());
+}
+
 TEST_F(ProgramTest, AWrongMapOfStreamsIsRefusedBeforeTheJobIsSubmitted) {
   EXPECT_EQ(Dpctl("torchrun --tee 7 train.py").code, 2);
   EXPECT_THAT(err_.str(), HasSubstr("--tee is \"7\"; expected 0 to 3"));
@@ -203,16 +244,21 @@ TEST_F(ProgramTest, TheEnvironmentFromHereIsAnAllowList) {
   setenv("VIRTUAL_ENV", "/venv", 1);
   setenv("MY_CACHE", "/cache", 1);
   setenv("MY_API_KEY", "hidden", 1);
+  const char* more_secrets[] = {"MY_DB_PASSWD", "MY_Passphrase", "MY_CREDENTIALS", "MY_AUTH"};
+  for (const char* name : more_secrets) setenv(name, "hidden", 1);
   const v1::JobSpec plain = Submitted("--env-from-here --env PATH=/p train.py");
   const v1::JobSpec more = Submitted("--env-from-here=MY_* --env MY_API_KEY train.py");
   const v1::JobSpec prefix = Submitted("--env-from-here=MY_* train.py");
   for (const char* name : {"VIRTUAL_ENV", "MY_CACHE", "MY_API_KEY"}) unsetenv(name);
+  for (const char* name : more_secrets) unsetenv(name);
   EXPECT_EQ(plain.env().at("VIRTUAL_ENV"), "/venv");
   EXPECT_EQ(plain.env().at("PATH"), "/p");
   EXPECT_FALSE(plain.env().contains("MY_CACHE"));
   EXPECT_EQ(more.env().at("MY_CACHE"), "/cache");
   EXPECT_EQ(more.env().at("MY_API_KEY"), "hidden");
+  EXPECT_EQ(prefix.env().at("MY_CACHE"), "/cache");
   EXPECT_FALSE(prefix.env().contains("MY_API_KEY"));
+  for (const char* name : more_secrets) EXPECT_FALSE(prefix.env().contains(name)) << name;
 }
 
 TEST_F(ProgramTest, TheOtherFlagsFillTheirFields) {
@@ -253,8 +299,8 @@ TEST_F(ProgramTest, AnEmptyNameIsNotTakenForNone) {
 TEST_F(ProgramTest, WhatIsWrongIsAUsageErrorThatSaysWhatToDo) {
   const std::pair<const char*, const char*> wrong[] = {
       {"submit", "give a job file, or a program"},
-      {"submit --", "'--' needs a program behind it"},
-      {"ps -- ./train", "run or submit before it"},
+      {"submit --", "'--' must be followed by a program"},
+      {"ps -- ./train", "and follow run, submit, torchrun or launch"},
       {"submit job.yaml -- ./train", "give one of them"},
       {"submit --nnodes 2 job.yaml",
        "--nnodes is for a program, and 'job.yaml' is read as a job file"},

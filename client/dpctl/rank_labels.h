@@ -34,12 +34,19 @@ class RankLabels {
   std::string HostOf(const LogLine& line);
   // The same of a rank of a generation.
   std::string Host(uint64_t generation, int rank);
+  // How many lower ranks share the worker of a line's rank, in the latest placement that is known;
+  // the rank itself where none is.
+  int LocalRankOf(const LogLine& line);
 
  private:
+  // Asks for the job, once for each generation.
+  void Ask();
+
   Context& context_;
   const uint64_t job_;
   std::map<std::pair<uint64_t, int>, std::string> told_;  // by generation and rank
   std::map<int, std::string> hosts_;
+  std::map<int, int> local_ranks_;
   bool asked_ = false;
   uint64_t generation_ = 0;  // whose lines come
   uint64_t learned_ = 0;     // the one that hosts_ are of

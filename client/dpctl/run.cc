@@ -11,8 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/limits.h"
-#include "base/node_range.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
@@ -23,16 +21,13 @@
 #include "client/dpctl/job_view.h"
 #include "client/dpctl/line_files.h"
 #include "client/dpctl/line_rules.h"
-#include "client/dpctl/local_gpus.h"
+#include "client/dpctl/local_run.h"
 #include "client/dpctl/program_line.h"
 #include "client/dpctl/ranks_per_worker.h"
 #include "client/dpctl/resume_flag.h"
 #include "client/dpctl/script_text.h"
 #include "client/dpctl/spawn_advice.h"
 #include "client/dpctl/verbs.h"
-#include "proto/convert/elastic.h"
-#include "proto/convert/store_defaults.h"
-#include "proto/convert/time.h"
 
 namespace dp::ctl {
 namespace {
@@ -61,7 +56,7 @@ class InterruptWatch {
   std::jthread thread_;
 };
 
-// What distinguishes the verbs that run a job.
+// One verb that runs a job.
 struct RunVerb {
   const char* name;
   const char* summary;
@@ -106,86 +101,33 @@ class RunJob final : public Command {
   void DefineFlags(CLI::App& app) override {
     source_.DefineFlags(app);
     resume_.DefineFlags(app);
-    auto* local = app.add_flag("--local,--standalone", local_,
-                               "On a coordinator and workers of its own, here")
-                      ->envname("PET_STANDALONE");
-    app.add_option("--workers", workers_,
-                   "How many workers --local starts; by default as many as the job names, or one")
-        ->check(CLI::Range(1, 64))
-        ->needs(local);
-    app.add_option("--slots", slots_, "Slots of each of them; by default as many as are needed")
-        ->check(CLI::Range(1, kSlotsMax))
-        ->needs(local);
+    local_.DefineFlags(app);
   }
 
   absl::StatusOr<int> Run(Context& context) override {
-    DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context, /*ranks_run_here=*/local_));
-    if (local_ && resume_.given())
+    DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context, /*ranks_run_here=*/local_.on()));
+    if (local_.on() && resume_.given())
       return absl::InvalidArgumentError(
           "--resume asks the coordinator that ran the job; leave out --local, which starts "
           "another");
     std::unique_ptr<LocalCluster> cluster;
-    DP_RETURN_IF_ERROR(local_ ? CountRanksHere(context.surroundings().machine, spec)
-                              : CountRanks(context, spec));
-    if (local_) {
-      NameLocalRun(spec);
-      auto started = StartLocal(spec, context);
+    DP_RETURN_IF_ERROR(local_.on() ? CountRanksHere(context.surroundings().machine, spec)
+                                   : CountRanks(context, spec));
+    if (local_.on()) {
+      auto started = local_.Start(spec, context);
       if (absl::IsCancelled(started.status())) return EndLocal(context);
       DP_ASSIGN_OR_RETURN(cluster, std::move(started));
       context.ConnectTo(cluster->address());
     }
     context.coordinator();
-    if (local_ && TrainsOnGpus(spec)) DP_RETURN_IF_ERROR(CheckTrainerHere(context));
+    if (local_.on()) DP_RETURN_IF_ERROR(LocalRun::CheckStarted(spec, context));
     DP_RETURN_IF_ERROR(resume_.Apply(context, spec));
     const absl::StatusOr<int> code = SubmitAndFollow(spec, context);
     if (!absl::IsCancelled(code.status())) return code;
-    return local_ ? StopLocal(*cluster, context) : Detach(context);
+    return local_.on() ? StopLocal(*cluster, context) : Detach(context);
   }
 
  private:
-  // Errors: InvalidArgument --workers and --slots have no room for the job; as CheckLocalGpus and
-  // StartLocalCluster.
-  absl::StatusOr<std::unique_ptr<LocalCluster>> StartLocal(const v1::JobSpec& spec,
-                                                           Context& context) {
-    const auto range = ParseNodeRange(NodesField(spec));
-    const int nodes = range.ok() ? range->min : 1;
-    const int workers = workers_ > 0 ? workers_ : nodes;
-    const int sharers = range.ok() ? nodes : workers;
-    const int needed = (spec.ranks() + sharers - 1) / sharers;
-    const int slots = slots_ > 0 ? slots_ : needed;
-    if (workers < sharers)
-      return absl::InvalidArgumentError(
-          absl::StrCat("--workers ", workers, " is too few for a job of ", nodes,
-                       " nodes, which would wait for ever; leave it out, or give ", nodes));
-    if (slots < needed)
-      return absl::InvalidArgumentError(
-          absl::StrCat("--slots ", slots, " is too few for ", spec.ranks(), " ranks on ", sharers,
-                       sharers == 1 ? " worker" : " workers",
-                       ", which would wait for ever; leave it out, or give ", needed));
-    DP_RETURN_IF_ERROR(CheckLocalGpus(context.surroundings().machine, spec, workers));
-    return context.surroundings().start_local(
-        {.workers = workers,
-         .slots = slots,
-         .serves_stores = spec.command().store() == "direct",
-         .grace = FromProto(spec.grace()),
-         .stop = context.surroundings().interrupts.descriptor()});
-  }
-
-  // The first job of every local coordinator is job 1, so its number does not tell runs apart.
-  static void NameLocalRun(v1::JobSpec& spec) {
-    if (!MeetsAtStore(spec.command())) return;
-    auto& id = (*spec.mutable_env())["TORCHELASTIC_RUN_ID"];
-    if (id.empty()) id = absl::StrFormat("dp-local-%016x", EntropySeed());
-  }
-
-  // Errors: as CheckLocalTrainer.
-  static absl::Status CheckTrainerHere(Context& context) {
-    DP_ASSIGN_OR_RETURN(const v1::ListWorkersResponse workers, context.Call([&](absl::Duration in) {
-      return context.coordinator().workers().ListWorkers({}, in);
-    }));
-    return CheckLocalTrainer(workers);
-  }
-
   // Errors: Cancelled on Ctrl-C.
   absl::StatusOr<int> SubmitAndFollow(const v1::JobSpec& spec, Context& context) {
     LineRules rules;
@@ -199,17 +141,17 @@ class RunJob final : public Command {
     if (context.flags().format == Format::kName) context.out() << id_ << std::endl;
     // With another format than text, standard output is for the machine.
     std::ostream& lines = context.flags().format == Format::kTable ? context.out() : context.err();
-    follower_.emplace(context, id_, lines, local_ ? kLocalPatience : kPatience,
+    follower_.emplace(context, id_, lines, local_.on() ? kLocalPatience : kPatience,
                       SilenceAdvice(SpawnRemedy(spec, ScriptOf(spec.command()))));
     follower_->Obey(rules, FilesFor(rules, context));
     return Follow(context);
   }
 
-  // Where lines go that are not only shown. Without --log-dir the coordinator has them, unless it
-  // ends with the job.
+  // The files for lines that are not only shown. Without --log-dir the coordinator has the lines,
+  // unless it ends with the job.
   std::optional<LineFiles> FilesFor(const LineRules& rules, Context& context) const {
     const bool wanted = !rules.redirects.empty() || !rules.tee.empty();
-    if (!wanted || (!local_ && rules.log_dir.empty())) return std::nullopt;
+    if (!wanted || (!local_.on() && rules.log_dir.empty())) return std::nullopt;
     const std::string name = absl::StrFormat("dp-logs-%016x", EntropySeed());
     std::error_code none;
     const auto dir = rules.log_dir.empty() ? std::filesystem::temp_directory_path(none)
@@ -275,7 +217,7 @@ class RunJob final : public Command {
 
   // Nobody takes the lines of the ranks any more, so there is nothing left to follow for.
   int OutputClosed(Context& context) const {
-    if (local_) {
+    if (local_.on()) {
       context.err() << "dpctl: standard output is closed; the job ends with its coordinator and "
                        "workers\n";
       return kCancelled;
@@ -305,9 +247,7 @@ class RunJob final : public Command {
   const RunVerb& verb_;
   JobSource source_;
   ResumeFlag resume_;
-  bool local_ = false;
-  int workers_ = 0;                   // 0: as many as the job names
-  int slots_ = 0;                     // 0: as many as the job needs
+  LocalRun local_;
   uint64_t id_ = 0;                   // 0: not submitted yet
   std::optional<Follower> follower_;  // once it is submitted
 };

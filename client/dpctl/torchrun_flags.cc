@@ -99,16 +99,17 @@ void TorchrunFlags::DefineFlags(CLI::App& app) {
   for (const TorchrunFlag& flag : kFlags) {
     std::string* value = &values_[flag.name];
     const bool unneeded = flag.use == Use::kUnneeded;
+    const char* group = unneeded ? "torchrun flags that dp does not need" : "torchrun flags";
     const std::string help = unneeded ? absl::StrCat("Not needed: ", flag.text) : flag.text;
     if (flag.value_name == nullptr) {
       app.add_flag_callback(
              NamesOf(flag), [value] { *value = "1"; }, help)
-          ->group(unneeded ? "torchrun's, not needed" : "torchrun's");
+          ->group(group);
     } else {
       app.add_option(NamesOf(flag), *value, help)
           ->type_name(flag.value_name)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)  // as torchrun does
-          ->group(unneeded ? "torchrun's, not needed" : "torchrun's");
+          ->group(group);
     }
   }
 }

@@ -57,7 +57,7 @@ class FakeCoordinator : public client::JobsConnection,
   v1::ListWaitersResponse waiters;
   // What a store answers that cannot: its generation is over.
   absl::Status store_error;
-  // So many calls find nobody, from the next one on. Calls come from one thread.
+  // The number of calls, from the next one on, that find nobody. Calls come from one thread.
   int calls_lost = 0;
 
   absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request,
