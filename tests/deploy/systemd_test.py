@@ -111,6 +111,25 @@ class ServicesTest(unittest.TestCase):
             self.assertIn(f"A dependency job for {unit}.service failed", done.stderr)
             self.assertEqual(shown(unit, "ActiveState"), "inactive")
 
+    def test_new_firewall_rules_are_loaded_while_both_run_and_wrong_ones_change_nothing(self):
+        path = ROOT.path / RULES
+        before = path.read_text()
+        self.addCleanup(self.load, before)
+        processes = self.processes()
+        self.assertEqual(self.load(before.replace("10.0.0.0/24", "10.0.0.0/24, 10.1.0.0/24")), 0)
+        self.assertIn("10.1.0.0/24", shell("nft list set inet dp hosts"))
+        self.assertNotEqual(self.load("no such line\n"), 0)
+        self.assertIn("10.1.0.0/24", shell("nft list set inet dp hosts"))
+        self.assertEqual(self.processes(), processes)
+
+    def load(self, rules):
+        """Puts the rules in the place of the host's, and says how the command of the guide ended."""
+        ROOT.write(RULES, rules)
+        return ROOT.run("systemctl", "reload-or-restart", "dp-firewall", check=False).returncode
+
+    def processes(self):
+        return [shown(unit, "MainPID") for unit in ("dp-coordinator", "dp-worker")]
+
     def test_a_host_without_firewall_rules_for_dp_starts_all_the_same(self):
         self.with_rules(None)
         ROOT.run("systemctl", "start", "dp-coordinator", "dp-worker")
