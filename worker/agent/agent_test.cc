@@ -174,7 +174,7 @@ TEST_F(AgentTest, ARankIsReleasedWithoutItsLogsWhereTheCoordinatorHasNoRoomForTh
   coordinator_.RefuseLogs(absl::ResourceExhaustedError("no room"));
   std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT)) << "line\n";
   End(0, 0);
-  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0: line");
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
   EXPECT_EQ(coordinator_.log(v1::LOG_STREAM_STDOUT), "");
   events_.Tell(ShutdownWanted{});
