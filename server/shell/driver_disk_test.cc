@@ -229,7 +229,7 @@ TEST_F(DriverDiskTest, WhoeverWaitsLearnsWhatHasEndedTheDriver) {
                   ->Wait(driver_->NewTicket(), {JobList()}, absl::Seconds(60),
                          [&](Wake wake, const View& view) {
                            if (wake != Wake::kStopping) return false;
-                           why.set_value(Driver::Ended(view.failure));
+                           why.set_value(Unshared(Driver::Ended(view.failure)));
                            return true;
                          })
                   .ok());

@@ -17,11 +17,12 @@ TEST_F(DriverTest, AHeartbeatKeepsTheLease) {
   for (int beat = 0; beat < 8; ++beat) {
     clock_.Advance(absl::Seconds(3));
     std::promise<absl::Status> answer;
-    ASSERT_TRUE(
-        driver_
-            ->Hear(WorkerId(1), Incarnation(1),
-                   [&](const absl::Status& status, const View&) { answer.set_value(status); })
-            .ok());
+    ASSERT_TRUE(driver_
+                    ->Hear(WorkerId(1), Incarnation(1),
+                           [&](const absl::Status& status, const View&) {
+                             answer.set_value(Unshared(status));
+                           })
+                    .ok());
     EXPECT_TRUE(answer.get_future().get().ok());
   }
 }
@@ -32,7 +33,9 @@ TEST_F(DriverTest, AnotherIncarnationsHeartbeatIsRefused) {
   std::promise<absl::Status> answer;
   ASSERT_TRUE(driver_
                   ->Hear(WorkerId(1), Incarnation(2),
-                         [&](const absl::Status& status, const View&) { answer.set_value(status); })
+                         [&](const absl::Status& status, const View&) {
+                           answer.set_value(Unshared(status));
+                         })
                   .ok());
   EXPECT_EQ(answer.get_future().get().code(), absl::StatusCode::kFailedPrecondition);
 }
