@@ -146,7 +146,8 @@ AssignedRank FromProto(const v1::AssignedRank& rank) {
           .stop = rank.stop(),
           .grace = rank.spec().has_grace() ? dp::FromProto(rank.spec().grace()) : kGraceDefault,
           .stop_when_isolated = StopsWhenIsolated(rank.spec()),
-          .slot = rank.slot()};
+          .slot = rank.slot(),
+          .job_submitted_at = dp::FromProto(rank.submitted_at())};
 }
 
 }  // namespace dp::worker

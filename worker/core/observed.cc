@@ -8,8 +8,11 @@
 namespace dp::worker {
 
 void Observed::AskedToStart(const AssignedRank& rank) {
-  const bool added =
-      processes_.try_emplace(rank.key, Process{.slot = rank.slot, .grace = rank.grace}).second;
+  const bool added = processes_
+                         .try_emplace(rank.key, Process{.slot = rank.slot,
+                                                        .grace = rank.grace,
+                                                        .job_submitted_at = rank.job_submitted_at})
+                         .second;
   DP_CHECK(added);
 }
 

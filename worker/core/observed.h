@@ -22,7 +22,8 @@ struct Process {
 
   Phase phase = Phase::kStarting;
   int slot = 0;
-  absl::Duration grace;  // as assigned when it was started
+  absl::Duration grace;         // as assigned when it was started
+  absl::Time job_submitted_at;  // likewise
 
   // What became of it.
   int64_t pid = 0;

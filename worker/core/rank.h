@@ -18,6 +18,9 @@ struct AssignedRank {
   // Must not outlive touch with the coordinator, which may give its place to another one.
   bool stop_when_isolated = false;
   int slot = 0;
+  // Tells the job from one of the same number, as a coordinator that has lost jobs gives again.
+  // UnixEpoch: the coordinator does not say.
+  absl::Time job_submitted_at;
 
   bool operator==(const AssignedRank&) const = default;
 };

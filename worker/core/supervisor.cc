@@ -13,9 +13,18 @@ bool MayRun(Phase phase) { return phase == Phase::kStarting || phase == Phase::k
 // What is wanted of a rank, most pressing first.
 enum class Wish { kKill, kCutOff, kStop, kRun };
 
+// Whether the process is of another job than the assigned one, which has the same number.
+bool OfAnotherJob(const Process& process, const AssignedRank& assigned) {
+  constexpr absl::Time kUnknown = absl::UnixEpoch();
+  return process.job_submitted_at != assigned.job_submitted_at &&
+         process.job_submitted_at != kUnknown && assigned.job_submitted_at != kUnknown;
+}
+
 Wish WishFor(const Desired& desired, const Observed& observed, const RankKey& key, absl::Time now) {
   const auto assigned = desired.ranks.find(key);
   if (desired.mode == Mode::kAbandon || assigned == desired.ranks.end()) return Wish::kKill;
+  const Process* process = observed.Find(key);
+  if (process != nullptr && OfAnotherJob(*process, assigned->second)) return Wish::kKill;
   if (assigned->second.stop_when_isolated && now >= observed.lease_held_until()) {
     return Wish::kCutOff;
   }

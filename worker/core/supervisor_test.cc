@@ -57,6 +57,31 @@ TEST_F(SupervisorTest, AnAssignedRankThatIsNotKnownIsStarted) {
   EXPECT_THAT(Actions(), ElementsAre(Start{ARank(0)}));
 }
 
+// The coordinator was started without its latest jobs, and has given the number again.
+TEST_F(SupervisorTest, ARankOfAnotherJobOfTheSameNumberIsKilledAndTheAssignedOneStarted) {
+  AssignedRank old = ARank(0), assigned = ARank(0);
+  old.job_submitted_at = kStart + absl::Seconds(1);
+  assigned.job_submitted_at = kStart + absl::Seconds(2);
+  observed_.AskedToStart(old);
+  observed_.Started(Key(0), 100);
+  desired_.ranks[Key(0)] = assigned;
+  EXPECT_THAT(Actions(), ElementsAre(Kill{Key(0)}));
+  observed_.Killed(Key(0));
+  EXPECT_THAT(Actions(), IsEmpty());  // its start and its end are not told as the other's
+  End(0);
+  EXPECT_THAT(Actions(), ElementsAre(Forget{Key(0)}));
+  observed_.Forgotten(Key(0));
+  EXPECT_THAT(Actions(), ElementsAre(Start{assigned}));
+}
+
+TEST_F(SupervisorTest, ACoordinatorThatDoesNotSayWhenTheJobWasSubmittedKeepsItsRanks) {
+  AssignedRank known = ARank(0);
+  known.job_submitted_at = kStart + absl::Seconds(1);
+  observed_.AskedToStart(known);
+  Assign(0);
+  EXPECT_THAT(Actions(), IsEmpty());
+}
+
 TEST_F(SupervisorTest, ARankWhoseSlotIsStillInUseIsStartedWhenItIsFree) {
   Assign(0);
   observed_.SlotIs(0, {.state = SlotFitness::State::kReturning});
