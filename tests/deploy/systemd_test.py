@@ -167,10 +167,11 @@ class ServicesTest(unittest.TestCase):
         dpctl("run", "--name", "kept", "--", "echo", "what it wrote")
         self.while_stopped("cp -a /var/lib/dp-coordinator /root/backup")
         dpctl("run", "--name", "later", "--", "true")
+        # The numbers of lost jobs are given again, and a daemon that goes on knows what it did for them.
+        ROOT.run("systemctl", "stop", "dp-worker")
         self.while_stopped("mv /var/lib/dp-coordinator /root/old && "
                            "cp -a /root/backup /var/lib/dp-coordinator")
-        # The numbers of lost jobs are given again, and the daemon knows what it did for them.
-        ROOT.run("systemctl", "restart", "dp-worker")
+        ROOT.run("systemctl", "start", "dp-worker")
         jobs = dpctl("ps", "-a").stdout
         self.assertIn("kept", jobs)
         self.assertNotIn("later", jobs)

@@ -21,7 +21,7 @@ namespace dp::wire {
 // claims that complete their request may use it. Whoever is granted such a claim needs no other
 // grant, sends the rest, and gives all back. A request is therefore no longer than the reserve.
 //
-// Waits of clients last, and need memory to end: somebody has to set their keys. What they hold is
+// Waits of clients last, and end only when another request sets their keys. What they hold is
 // counted apart, with a limit of its own, beyond which a wait is refused.
 //
 // Thread-safe. Outlives the servers that use it.
