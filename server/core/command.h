@@ -235,6 +235,9 @@ struct ReportRank {
   bool stopped = false;                 // with kExited: its worker ended it, or never began it
   std::string stop_reason = {};         // with `stopped`; empty: it was shutting down
   bool oom = false;                     // with kExited: the kernel killed it for want of memory
+  // Another time than the job's: the report is about another job of that number, and refused.
+  // Absent: not checked. The journal, which has only what was accepted, does not keep it.
+  std::optional<absl::Time> job_submitted_at = {};
 };
 
 // Gives a job that has failed, and of which no rank is left, another generation: it is pending

@@ -156,6 +156,9 @@ absl::StatusOr<Job*> Coordinator::JobOf(const RankKey& rank) {
 absl::StatusOr<Reply> Coordinator::On(const ReportRank& command, absl::Time at) {
   DP_RETURN_IF_ERROR(state_.workers.Check(command.worker, command.incarnation));
   DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
+  if (command.job_submitted_at.value_or(job->submitted_at) != job->submitted_at) {
+    return AnotherJob(*job);
+  }
   const int rank = command.rank.rank;
   if (job->ranks[rank].worker_id != command.worker) {
     return absl::FailedPreconditionError(

@@ -54,6 +54,18 @@ TEST_F(CoordinatorTest, TheFirstFailedRankIsTheRootCauseAndStopsTheOthers) {
   EXPECT_EQ(free_slots(node), 3u);
 }
 
+TEST_F(CoordinatorTest, AReportAboutAnotherJobOfTheSameNumberIsRefused) {
+  Register("node", 1);
+  const JobId job = SubmitAndRun(1);
+  ReportRank report = Report(job, 0, ReportRank::What::kExited);
+  report.job_submitted_at = coordinator_.job(job)->submitted_at - absl::Nanoseconds(1);
+  EXPECT_EQ(Apply(report).status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(state(job), "running");
+  report.job_submitted_at = coordinator_.job(job)->submitted_at;
+  EXPECT_EQ(Apply(report).status, absl::OkStatus());
+  EXPECT_EQ(rank_state(job, 0), "exited");
+}
+
 TEST_F(CoordinatorTest, ARankThatCouldNotBeStartedFailsItsJob) {
   Register("node", 1);
   const JobId job = SubmitAndPlace(1);

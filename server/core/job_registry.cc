@@ -213,6 +213,12 @@ absl::Status UnknownJob(JobId id) {
       absl::StrCat("job ", id.ToString(), " is not known; 'dpctl ps -a' lists all"));
 }
 
+absl::Status AnotherJob(const Job& job) {
+  return absl::NotFoundError(absl::StrCat("job ", job.id.ToString(),
+                                          " is another one: it was submitted at ",
+                                          absl::FormatTime(job.submitted_at)));
+}
+
 JobRegistry::JobRegistry(Contents contents)
     : last_id_(contents.last_id),
       jobs_(std::move(contents.jobs)),

@@ -21,6 +21,8 @@ absl::Status CheckPriority(int priority);
 
 // NotFound, with the way to the jobs that there are.
 absl::Status UnknownJob(JobId id);
+// NotFound: what was meant is another job of this number, of a coordinator that has lost it.
+absl::Status AnotherJob(const Job& job);
 
 // All jobs that the coordinator remembers. What moves a job is job_lifecycle.h's business.
 // Not thread-safe; owned by the Coordinator.

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "server/core/job_registry.h"
@@ -34,9 +33,7 @@ absl::Status CheckSame(const v1::AppendLogsRequest& request, const core::Job& jo
       FromProto(request.job_submitted_at()) == job.submitted_at) {
     return absl::OkStatus();
   }
-  return absl::NotFoundError(absl::StrCat("job ", job.id.value(),
-                                          " is another one: it was submitted at ",
-                                          absl::FormatTime(job.submitted_at)));
+  return core::AnotherJob(job);
 }
 
 }  // namespace

@@ -121,6 +121,9 @@ absl::StatusOr<core::ReportRank> FromProto(const v1::ReportRankRequest& request)
       .stopped = request.stopped(),
       .stop_reason = std::string(Utf8Prefix(request.stop_reason(), kLastLineBytesMax)),
       .oom = request.oom()};
+  if (request.has_job_submitted_at()) {
+    report.job_submitted_at = FromProto(request.job_submitted_at());
+  }
   DP_ASSIGN_OR_RETURN(report.what, ToWhat(request.state()));
   const int skipped = std::max(0, request.last_lines_size() - static_cast<int>(kLastLinesMax));
   for (int line = skipped; line < request.last_lines_size(); ++line) {

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "proto/convert/time.h"
+#include "worker/agent/earlier_exits.h"
 #include "worker/agent/gpu_report.h"
 #include "worker/agent/local_address.h"
 #include "worker/agent/missing_torch.h"
@@ -50,7 +51,8 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
            .coordinator_absent = AbsenceAsSeenBy(options_.coordinator_probe),
            .earlier_gone = options_.earlier_gone,
            .gpus_since = [this](uint64_t* number) { return GpusSince(number); },
-           .store_clients_since = ClientsSeenBy(options_.stores)},
+           .store_clients_since = ClientsSeenBy(options_.stores),
+           .earlier_exits = [this] { return EarlierExits(options_.state_dir, found_); }},
           NextRandom(random_state_), events),
       watch_(workers, NextRandom(random_state_), events),
       reporter_(workers, events),
@@ -63,8 +65,8 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
 }
 
 absl::Status Agent::Run() {
-  BeginIncarnation();
   FollowLeftOvers();
+  BeginIncarnation();
   for (;;) {
     slots_.Step(clock_.Now(), &observed_);
     const Decision decision = Reconcile(desired_, observed_, clock_.Now());
@@ -123,7 +125,7 @@ void Agent::Do(const Start& start) {
   const v1::AssignedRank& assigned = assigned_.at(key);
   absl::StatusOr<RankCommand> command = CommandOf(assigned, spool);
   absl::Status ready = command.status();
-  if (ready.ok()) ready = spool.Create(dp::FromProto(assigned.submitted_at()));
+  if (ready.ok()) ready = spool.Create({dp::FromProto(assigned.submitted_at()), session_});
   if (!ready.ok()) {
     TakeNews(key, ProcessNotStarted{std::string(ready.message())});
     observed_.LogsShipped(key);  // nobody follows them
@@ -271,6 +273,7 @@ void Agent::FollowLeftOvers() {
   const std::vector<RankKey> found = LogSpool::Find(options_.state_dir);
   left_over_.insert(found.begin(), found.end());
   for (const RankKey& oldest : TakeExcessLeftOvers()) SpoolOf(oldest).Remove();
+  found_.assign(left_over_.begin(), left_over_.end());
   std::map<RankKey, LogSpool> spools;
   for (const RankKey& key : left_over_) {
     LogRank(Severity::kInfo, "spool_found", key);
@@ -298,7 +301,9 @@ void Agent::DropSpool(const RankKey& key) {
 
 void Agent::DropShippedSpools() {
   for (const auto& [key, process] : observed_.processes()) {
-    if (process.logs_shipped) SpoolOf(key).Remove();
+    const bool known =
+        process.acknowledged >= Milestone::kExited;  // else the next daemon reports it
+    if (process.logs_shipped && known) SpoolOf(key).Remove();
   }
 }
 

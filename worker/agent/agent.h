@@ -177,6 +177,8 @@ class Agent {
   Incarnation incarnation_;
   uint64_t random_state_;
   RankHost rank_host_;
+  std::vector<RankKey>
+      found_;  // the spools that were there at the start; set before the lease begins
   std::optional<absl::Status> ending_;  // what Run is to return, once known
   bool leave_under_way_ = false;        // the coordinator is being told of the end
 

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/exit_record.h"
 #include "worker/agent/gpu_metrics.h"
 #include "worker/agent/local_address.h"
 #include "worker/agent/rank_log.h"
@@ -63,7 +64,9 @@ void Agent::On(const AssignmentChanged& event) {
 }
 
 void Agent::On(const ReportAnswered& event) {
-  if (ReportIsDone(event.status)) observed_.Acknowledged(event.key, event.milestone);
+  if (!ReportIsDone(event.status)) return;
+  observed_.Acknowledged(event.key, event.milestone);
+  if (event.milestone == Milestone::kExited) RemoveExitRecord(SpoolOf(event.key).exit_file());
 }
 
 void Agent::On(const SlotsAnswered& event) { slots_.ReportAnswered(ReportIsDone(event.status)); }

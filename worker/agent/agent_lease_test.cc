@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "absl/strings/match.h"
+#include "worker/agent/exit_record.h"
 #include "worker/agent/testing/agent_fixture.h"
 
 namespace dp::worker {
@@ -135,6 +136,45 @@ TEST_F(AgentLeaseTest, ADaemonNamesThoseBeforeItAsDeadOnceNothingIsLeftOfTheirRa
   EXPECT_EQ(IncarnationRecord(directory_.path(), "boot").recorded().size(), 3u);
   events_.Tell(ShutdownWanted{});
   EXPECT_TRUE(AwaitEnd().ok());  // before the record
+}
+
+class EarlierExitTest : public AgentFixture {
+ protected:
+  // Rank 0 ended under a daemon that then died.
+  EarlierExitTest() {
+    EXPECT_TRUE(spool_.Create({absl::FromUnixSeconds(100), {5, Incarnation(8)}}).ok());
+    WriteExitRecord(spool_.exit_file(), {.exit = {Exit::How::kCode, 3}});
+    earlier_gone_ = true;
+  }
+};
+
+TEST_F(EarlierExitTest, ItIsReportedBeforeTheDaemonRegisters) {
+  coordinator_.GiveLease(Incarnation(8));
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 3");
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+}
+
+TEST_F(EarlierExitTest, TheDaemonDoesNotRegisterUntilTheCoordinatorHasAnsweredIt) {
+  coordinator_.GiveLease(Incarnation(8));
+  coordinator_.LoseReports(2);
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 3");
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+}
+
+TEST_F(EarlierExitTest, ACoordinatorThatHasLostThatDaemonRefusesItAndTheDaemonRegisters) {
+  Run();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+}
+
+TEST_F(AgentLeaseTest, AnExitThatTheCoordinatorKnowsIsRecordedNoLonger) {
+  RunRankZero();
+  WriteExitRecord(spool_.exit_file(), {});
+  End(0, 0);
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+  EXPECT_EQ(ReadExitRecord(spool_.exit_file()), std::nullopt);
 }
 
 TEST_F(AgentLeaseTest, AnAnswerThatIsNotACoordinatorsIsNoReasonToEnd) {

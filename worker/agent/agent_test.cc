@@ -183,7 +183,7 @@ TEST_F(AgentTest, ARankIsReleasedWithoutItsLogsWhereTheCoordinatorHasNoRoomForTh
 }
 
 TEST_F(AgentTest, WhatAnEarlierLifeLeftIsSentAndThenRemoved) {
-  ASSERT_TRUE(spool_.Create(absl::FromUnixSeconds(100)).ok());
+  ASSERT_TRUE(spool_.Create({absl::FromUnixSeconds(100)}).ok());
   std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT)) << "line\nend";
   Run();
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "line\nend"), "line\nend");
@@ -193,7 +193,7 @@ TEST_F(AgentTest, WhatAnEarlierLifeLeftIsSentAndThenRemoved) {
 
 TEST_F(AgentTest, ARankTakesThePlaceOfOneOfTheSameNameThatAnEarlierLifeLeft) {
   coordinator_.RefuseLogs(absl::ResourceExhaustedError("no room"));
-  ASSERT_TRUE(spool_.Create(absl::FromUnixSeconds(100)).ok());
+  ASSERT_TRUE(spool_.Create({absl::FromUnixSeconds(100)}).ok());
   std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT)) << "of another job\n";
   RunRankZero();
   std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT), std::ios::app) << "mine\n";
@@ -286,7 +286,7 @@ TEST_F(AgentTest, AShutdownDoesNotWaitForACoordinatorThatIsAway) {
 TEST_F(AgentTest, OfTooManyLeftOversTheOldestGo) {
   const LogSpool next(directory_.path(), {JobId(2), Generation(1), 0});
   for (const LogSpool* spool : {&spool_, &next}) {
-    ASSERT_TRUE(spool->Create(absl::FromUnixSeconds(100)).ok());
+    ASSERT_TRUE(spool->Create({absl::FromUnixSeconds(100)}).ok());
     std::ofstream(spool->path(v1::LOG_STREAM_STDOUT)) << "line\n";
   }
   coordinator_.RefuseLogs(absl::ResourceExhaustedError("the disk is full"));

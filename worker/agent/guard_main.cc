@@ -1,11 +1,12 @@
-// dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] PROGRAM [ARGUMENT...]
+// dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] PROGRAM [ARGUMENT...]
 //
 // Stands between a daemon and one rank. It is the rank's parent and the subreaper of all that
 // descends from it, so nothing the rank starts, in whatever session, gets out of its sight. It runs
 // until that tree is gone, and sees to it that the tree goes when the rank ends, when the daemon
 // says so, or when the daemon is no more. DESCRIPTORS is the rank's limit of open files. Where the
-// rank has a cgroup, that is emptied too; the guard itself stays outside. One thread, no libraries,
-// all signals blocked: what can go wrong in a daemon cannot go wrong here.
+// rank has a cgroup, that is emptied too; the guard itself stays outside. How the rank ended by
+// itself goes to the daemon, and to PATH for the next daemon. One thread, no libraries, all signals
+// blocked: what can go wrong in a daemon cannot go wrong here.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +17,10 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,7 +31,9 @@
 #include <vector>
 
 #include "worker/agent/cgroup.h"
+#include "worker/agent/exit_record.h"
 #include "worker/agent/guard_protocol.h"
+#include "worker/agent/oom_kills.h"
 #include "worker/agent/process_tree.h"
 
 namespace dp::worker {
@@ -40,6 +45,7 @@ constexpr int kSearchAgainMs = 10;
 struct Task {
   rlim_t descriptors = 0;
   std::vector<std::string> cgroups;  // for the rank to join; the first one is to be emptied
+  std::string exit_file;             // empty: nobody wants it
   char** command = nullptr;
 };
 
@@ -89,6 +95,7 @@ class Guard {
 
   // A rank may have moved out of its cgroup, and something else into it: both are ended.
   void KillAll() {
+    killed_ = true;
     if (cgroup_) KillCgroup(task_.cgroups.front());
     KillDescendants(getpid());
   }
@@ -152,6 +159,7 @@ class Guard {
     } else if (order == GuardOrder::kKill) {
       killing_ = true;
     } else if (rank_ > 0) {
+      terminated_ = true;
       kill(rank_, SIGTERM);
       kill(rank_, SIGCONT);  // a stopped process takes no SIGTERM
     }
@@ -193,6 +201,30 @@ class Guard {
     } else {
       Tell({GuardNews::What::kExited, WEXITSTATUS(status)});
     }
+    Record(status);
+  }
+
+  // An exit after the first SIGKILL is not recorded, whatever its code: a shell whose child was
+  // killed may still exit with 0. What the rank left behind must not run on while a disk syncs, so
+  // the guard kills before it writes.
+  void Record(int status) {
+    if (task_.exit_file.empty() || killed_) return;
+    KillAll();
+    const bool signalled = WIFSIGNALED(status);
+    ExitRecord record{.stopped = terminated_};
+    record.exit = signalled ? Exit{Exit::How::kSignal, WTERMSIG(status)}
+                            : Exit{Exit::How::kCode, WEXITSTATUS(status)};
+    record.oom = record.exit == Exit{Exit::How::kSignal, SIGKILL} && OutOfMemory();
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    record.at_unix_nanos = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+    WriteExitRecord(task_.exit_file, record);
+  }
+
+  bool OutOfMemory() const {
+    return std::any_of(task_.cgroups.begin(), task_.cgroups.end(), [](const std::string& cgroup) {
+      return OomKillsIn(cgroup).value_or(0) > 0;
+    });
   }
 
   void Tell(const GuardNews& news) {
@@ -207,18 +239,30 @@ class Guard {
   int exec_outcome_ = -1;
   pid_t rank_ = 0;
   bool started_ = false;
+  bool terminated_ = false;  // SIGTERM went to the rank
   bool killing_ = false;
+  bool killed_ = false;  // the first SIGKILL has been sent
 };
+
+// Null where the argument is not this option.
+const char* ValueOf(const char* option, const char* argument) {
+  const size_t size = std::strlen(option);
+  return std::strncmp(argument, option, size) == 0 ? argument + size : nullptr;
+}
 
 // No program where it is called wrongly.
 Task TaskFrom(char** arguments) {
   Task task;
   if (*arguments == nullptr) return task;
   task.descriptors = std::strtoul(*arguments++, nullptr, 10);
-  const size_t option = std::strlen(kGuardCgroup);
-  for (; *arguments != nullptr && std::strncmp(*arguments, kGuardCgroup, option) == 0;
-       ++arguments) {
-    task.cgroups.emplace_back(*arguments + option);
+  for (; *arguments != nullptr; ++arguments) {
+    if (const char* cgroup = ValueOf(kGuardCgroup, *arguments)) {
+      task.cgroups.emplace_back(cgroup);
+    } else if (const char* exit_file = ValueOf(kGuardExitFile, *arguments)) {
+      task.exit_file = exit_file;
+    } else {
+      break;
+    }
   }
   task.command = arguments;
   return task;
@@ -231,8 +275,8 @@ int main(int, char** argv) {
   dp::worker::Task task = dp::worker::TaskFrom(argv + 1);
   if (task.command == nullptr || *task.command == nullptr) {
     std::fprintf(stderr,
-                 "usage: dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] PROGRAM [ARGUMENT...]; "
-                 "started by dp-worker\n");
+                 "usage: dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] PROGRAM "
+                 "[ARGUMENT...]; started by dp-worker\n");
     return 2;
   }
   dp::worker::Guard guard(std::move(task));

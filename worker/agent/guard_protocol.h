@@ -16,6 +16,8 @@ inline constexpr int kGuardLockFd = 4;
 // Before the program among the guard's arguments, for each cgroup that the rank is to join. All
 // that is in the first one is to be killed with the rank.
 inline constexpr char kGuardCgroup[] = "--cgroup=";
+// Likewise, at most once: where the guard records how the rank ended (exit_record.h).
+inline constexpr char kGuardExitFile[] = "--exit-file=";
 
 enum class GuardOrder : int32_t {
   kTerminate = 1,  // SIGTERM to the rank

@@ -18,6 +18,7 @@
 #include "base/overloaded.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/agent/exit_record.h"
 #include "worker/agent/guard_lock.h"
 #include "worker/agent/process_tree.h"
 #include "worker/agent/state_dir.h"
@@ -60,7 +61,8 @@ class GuardedRunnerTest : public testing::Test {
     runner_.Start(key_, {.argv = std::move(arguments),
                          .environment = {"COLOUR=blue"},
                          .stdout_path = directory_.path() + "/out",
-                         .stderr_path = directory_.path() + "/err"});
+                         .stderr_path = directory_.path() + "/err",
+                         .exit_path = exit_path_});
   }
 
   std::string Next() {
@@ -86,6 +88,7 @@ class GuardedRunnerTest : public testing::Test {
 
   const RankKey key_{JobId(1), Generation(1), 0};
   TemporaryDirectory directory_;
+  const std::string exit_path_ = directory_.path() + "/exit";
   Fifo fifo_{directory_.path() + "/fifo"};
   BoundedQueue<ProcessNews> news_{100};
   std::deque<ProcessNews> arrived_;
@@ -105,6 +108,40 @@ TEST_F(GuardedRunnerTest, ASignalIsReported) {
   EXPECT_EQ(Next(), "started");
   EXPECT_EQ(Next(), absl::StrCat("signal ", SIGUSR1));
   EXPECT_EQ(Next(), "gone");
+}
+
+TEST_F(GuardedRunnerTest, AnExitIsRecordedBeforeTheRankIsGone) {
+  Start({"exit", "7"});
+  while (Next() != "gone") ASSERT_FALSE(HasFailure());
+  const auto record = ReadExitRecord(exit_path_);
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->exit, (Exit{Exit::How::kCode, 7}));
+  EXPECT_FALSE(record->stopped);
+  EXPECT_FALSE(record->oom);
+  EXPECT_GT(record->at_unix_nanos, 0);
+}
+
+TEST_F(GuardedRunnerTest, AnExitAfterTerminateIsRecordedAsStopped) {
+  Start({"wait", fifo_.path()});
+  EXPECT_EQ(fifo_.Read(), "ready\n");
+  EXPECT_EQ(Next(), "started");
+  runner_.Terminate(key_);
+  EXPECT_EQ(Next(), absl::StrCat("signal ", SIGTERM));
+  EXPECT_EQ(Next(), "gone");
+  const auto record = ReadExitRecord(exit_path_);
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->exit, (Exit{Exit::How::kSignal, SIGTERM}));
+  EXPECT_TRUE(record->stopped);
+}
+
+TEST_F(GuardedRunnerTest, AnExitAfterAKillIsNotRecorded) {
+  Start({"wait", fifo_.path()});
+  EXPECT_EQ(fifo_.Read(), "ready\n");
+  EXPECT_EQ(Next(), "started");
+  runner_.Kill(key_);
+  EXPECT_EQ(Next(), absl::StrCat("signal ", SIGKILL));
+  EXPECT_EQ(Next(), "gone");
+  EXPECT_EQ(ReadExitRecord(exit_path_), std::nullopt);
 }
 
 TEST_F(GuardedRunnerTest, AMissingProgramIsNotStartedAndSaysWhy) {

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/timeouts.h"
 #include "proto/convert/time.h"
+#include "worker/agent/rank_log.h"
 
 namespace dp::worker {
 namespace {
@@ -22,6 +23,12 @@ constexpr absl::Duration kBeatDeadlineMin = absl::Milliseconds(250);
 // After so many heartbeats the holder of our name is taken for a live daemon. A coordinator that
 // stood still makes every worker look as if it had beaten once.
 constexpr int kBeatsOfAnother = 2;
+
+void LogEarlierExit(const v1::ReportRankRequest& report, const absl::Status& answer) {
+  LogRank(Severity::kInfo, "earlier_exit_reported",
+          {JobId(report.job()), Generation(report.generation()), report.rank()},
+          LogField("answer", answer.ToString()));
+}
 
 // No other try of this registration can go well. Time mends all else, also an answer that is not a
 // coordinator's: a proxy that does not know its backend yet says UNIMPLEMENTED.
@@ -108,13 +115,32 @@ absl::Status Lease::TryToRegister(Incarnation incarnation) {
   store_clients_sent_ = 0;
   AddGpus(&*request);
   name_ = request->name();
-  if (surroundings_.earlier_gone && surroundings_.earlier_gone()) {
+  const bool earlier_gone = surroundings_.earlier_gone && surroundings_.earlier_gone();
+  DP_RETURN_IF_ERROR(ReportEarlierExits(earlier_gone));
+  if (earlier_gone) {
     for (const Incarnation each : earlier_) request->add_replaces(each.value());
   }
   const absl::Time sent = surroundings_.clock.Now();
   DP_ASSIGN_OR_RETURN(const auto response, connection_.Register(*request, kLeaseDeadline));
   TakeRegistration(*request, response);
   TellHeld(sent);
+  return absl::OkStatus();
+}
+
+absl::Status Lease::ReportEarlierExits(bool earlier_gone) {
+  if (!surroundings_.earlier_exits) return absl::OkStatus();
+  if (!earlier_exits_read_) {
+    const std::vector<v1::ReportRankRequest> found = surroundings_.earlier_exits();
+    earlier_exits_.assign(found.begin(), found.end());
+    earlier_exits_read_ = earlier_gone;
+  }
+  for (; !earlier_exits_.empty(); earlier_exits_.pop_front()) {
+    const absl::Status reported =
+        connection_.ReportRank(earlier_exits_.front(), kLeaseDeadline).status();
+    // Refused: the coordinator has lost that daemon, or the job's generation is over.
+    if (!reported.ok() && !IsRefusal(reported)) return reported;
+    LogEarlierExit(earlier_exits_.front(), reported);
+  }
   return absl::OkStatus();
 }
 

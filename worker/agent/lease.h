@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -45,6 +46,9 @@ class Lease {
     std::function<std::vector<v1::Gpu>(uint64_t* number)> gpus_since;
     // Likewise of the ranks' connections to stores; nothing where nothing is news.
     std::function<std::optional<v1::StoreClients>(uint64_t* number)> store_clients_since;
+    // Exits of ranks of earlier daemons that the coordinator may not know; no more come once
+    // earlier_gone has returned true. On the lease's thread. Null: none.
+    std::function<std::vector<v1::ReportRankRequest>()> earlier_exits;
   };
 
   Lease(client::WorkersConnection& connection, Request request, Surroundings surroundings,
@@ -83,6 +87,9 @@ class Lease {
   void AddStoreClients(v1::HeartbeatRequest* request);
   void TellLeft();
   absl::Status TryToRegister(Incarnation incarnation);
+  // Before the registration, which makes the coordinator lose the daemons that ran these ranks.
+  // Errors: those of a call that is to be tried again.
+  absl::Status ReportEarlierExits(bool earlier_gone);
   void RegistrationFailed(Incarnation incarnation, const absl::Status& reason);
   void TakeRegistration(const v1::RegisterRequest& request, const v1::RegisterResponse& response);
   // What holds from now on, where that is news.
@@ -115,6 +122,8 @@ class Lease {
   bool beating_ = false;             // a heartbeat is next
   // The registration under way.
   std::vector<Incarnation> earlier_;
+  std::deque<v1::ReportRankRequest> earlier_exits_;
+  bool earlier_exits_read_ = false;  // all of them
   std::string name_;
   absl::Duration holder_silent_for_;  // as last seen, of who has the name already
   int holder_beats_ = 0;

@@ -21,7 +21,7 @@ const absl::Time kShippedJobAt = absl::FromUnixSeconds(100);
 class LogShipperTest : public testing::Test {
  protected:
   LogShipperTest() {
-    EXPECT_TRUE(spool_.Create(kShippedJobAt).ok());
+    EXPECT_TRUE(spool_.Create({kShippedJobAt}).ok());
     Start(kSpoolBytesMax);
   }
   // Another life of the daemon.
@@ -278,13 +278,13 @@ TEST_F(LogShipperTest, AJobThatFloodsDoesNotKeepAnotherFromBeingHeard) {
   for (int rank = 1; rank <= 20; ++rank) {
     const RankKey flooding{JobId(1), Generation(1), rank};
     spools.emplace_back(directory_.path(), flooding);
-    ASSERT_TRUE(spools.back().Create(kShippedJobAt).ok());
+    ASSERT_TRUE(spools.back().Create({kShippedJobAt}).ok());
     std::filesystem::resize_file(spools.back().path(v1::LOG_STREAM_STDOUT), 10'000'000'000);
     shipper_->Follow(flooding, spools.back());
   }
   const RankKey other{JobId(2), Generation(1), 0};
   const LogSpool quiet(directory_.path(), other);
-  ASSERT_TRUE(quiet.Create(kShippedJobAt).ok());
+  ASSERT_TRUE(quiet.Create({kShippedJobAt}).ok());
   std::ofstream(quiet.path(v1::LOG_STREAM_STDERR)) << "hello\n";
   shipper_->Follow(other, quiet);
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDERR, "hello\n"), "hello\n");

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/file_descriptor.h"
 #include "base/status.h"
+#include "worker/agent/exit_record.h"
 #include "worker/agent/text.h"
 
 namespace dp::worker {
@@ -89,14 +90,17 @@ std::vector<RankKey> LogSpool::Find(const std::string& state_dir) {
   return keys;
 }
 
-absl::Status LogSpool::Create(absl::Time job_submitted_at) const {
+absl::Status LogSpool::Create(const SpoolOwner& owner) const {
   std::error_code error;
   fs::create_directories(generation_dir_, error);
   if (error) {
     return absl::InternalError(absl::StrCat("spool ", generation_dir_, ": ", error.message()));
   }
   for (const v1::LogStream stream : kLogStreams) DP_RETURN_IF_ERROR(MakeFile(path(stream), ""));
-  return MakeFile(job_file(), absl::StrCat(absl::ToUnixNanos(job_submitted_at)));
+  RemoveExitRecord(exit_file());
+  return MakeFile(job_file(),
+                  absl::StrCat(absl::ToUnixNanos(owner.job_submitted_at), " ",
+                               owner.session.worker_id, " ", owner.session.incarnation.value()));
 }
 
 absl::Status LogSpool::Append(v1::LogStream stream, const std::string& lines) const {
@@ -107,16 +111,27 @@ absl::Status LogSpool::Append(v1::LogStream stream, const std::string& lines) co
                                           written < 0 ? std::strerror(errno) : "the disk is full"));
 }
 
-std::optional<absl::Time> LogSpool::job_submitted_at() const {
+std::optional<SpoolOwner> LogSpool::owner() const {
   std::ifstream file(job_file());
   int64_t nanoseconds = 0;
   if (!(file >> nanoseconds)) return std::nullopt;
-  return absl::FromUnixNanos(nanoseconds);
+  SpoolOwner owner{.job_submitted_at = absl::FromUnixNanos(nanoseconds)};
+  uint64_t incarnation = 0;
+  if (file >> owner.session.worker_id >> incarnation) {
+    owner.session.incarnation = Incarnation(incarnation);
+  }
+  return owner;
+}
+
+std::optional<absl::Time> LogSpool::job_submitted_at() const {
+  const std::optional<SpoolOwner> known = owner();
+  return known ? std::optional(known->job_submitted_at) : std::nullopt;
 }
 
 void LogSpool::Remove() const {
   for (const v1::LogStream stream : kLogStreams) unlink(path(stream).c_str());
   unlink(error_file().c_str());
+  RemoveExitRecord(exit_file());
   unlink(job_file().c_str());
   // Both fail while another rank is in there.
   if (rmdir(generation_dir_.c_str()) == 0) {
@@ -137,6 +152,8 @@ std::string LogSpool::place() const {
 std::string LogSpool::job_file() const { return absl::StrCat(stem_, kJobSuffix); }
 
 std::string LogSpool::error_file() const { return absl::StrCat(stem_, ".error"); }
+
+std::string LogSpool::exit_file() const { return absl::StrCat(stem_, ".exit"); }
 
 std::vector<std::string> LogSpool::LastLines() const {
   const std::string error = Tail(path(v1::LOG_STREAM_STDERR));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/agent/exit_record.h"
 #include "worker/agent/testing/fifo.h"
 
 namespace dp::worker {
@@ -20,7 +21,7 @@ using testing::SizeIs;
 
 class LogSpoolTest : public testing::Test {
  protected:
-  LogSpoolTest() { EXPECT_TRUE(spool_.Create(kSpoolJobAt).ok()); }
+  LogSpoolTest() { EXPECT_TRUE(spool_.Create({kSpoolJobAt}).ok()); }
   void Write(v1::LogStream stream, const std::string& text) {
     std::ofstream(spool_.path(stream), std::ios::app) << text;
   }
@@ -71,7 +72,7 @@ TEST_F(LogSpoolTest, RemovingTheLastRankRemovesItsDirectories) {
 
 TEST_F(LogSpoolTest, RemovingARankLeavesTheOthers) {
   const LogSpool other(directory_.path(), {JobId(7), Generation(2), 4});
-  ASSERT_TRUE(other.Create(kSpoolJobAt).ok());
+  ASSERT_TRUE(other.Create({kSpoolJobAt}).ok());
   spool_.Remove();
   EXPECT_TRUE(std::filesystem::exists(other.path(v1::LOG_STREAM_STDOUT)));
 }
@@ -85,10 +86,31 @@ TEST_F(LogSpoolTest, TheNextLifeOfTheDaemonFindsWhatThereIs) {
   EXPECT_THAT(LogSpool::Find(directory_.path()), testing::IsEmpty());
 }
 
+TEST_F(LogSpoolTest, ItKnowsWhoseItIs) {
+  const SpoolOwner owner{kSpoolJobAt, {5, Incarnation(~uint64_t{0})}};
+  ASSERT_TRUE(spool_.Create(owner).ok());
+  EXPECT_EQ(spool_.owner(), owner);
+}
+
+TEST_F(LogSpoolTest, ASpoolOfAnEarlierReleaseDoesNotSayWhichDaemonMadeIt) {
+  std::ofstream(directory_.path() + "/spool/7/2/3.job") << absl::ToUnixNanos(kSpoolJobAt);
+  EXPECT_EQ(spool_.owner(), (SpoolOwner{kSpoolJobAt}));
+  EXPECT_EQ(spool_.job_submitted_at(), kSpoolJobAt);
+}
+
+TEST_F(LogSpoolTest, TheRecordOfTheExitGoesWithTheSpoolAndIsOfThisRank) {
+  WriteExitRecord(spool_.exit_file(), {});
+  ASSERT_TRUE(spool_.Create({kSpoolJobAt}).ok());
+  EXPECT_EQ(ReadExitRecord(spool_.exit_file()), std::nullopt);
+  WriteExitRecord(spool_.exit_file(), {});
+  spool_.Remove();
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() + "/spool/7"));
+}
+
 TEST_F(LogSpoolTest, MakingItAgainLeavesTheOldFilesToWhoReadsThem) {
   Write(v1::LOG_STREAM_STDOUT, "old\n");
   std::ifstream reader(spool_.path(v1::LOG_STREAM_STDOUT));
-  ASSERT_TRUE(spool_.Create(kSpoolJobAt).ok());
+  ASSERT_TRUE(spool_.Create({kSpoolJobAt}).ok());
   std::string line;
   EXPECT_TRUE(std::getline(reader, line));
   EXPECT_THAT(spool_.LastLines(), testing::IsEmpty());
@@ -97,7 +119,7 @@ TEST_F(LogSpoolTest, MakingItAgainLeavesTheOldFilesToWhoReadsThem) {
 TEST_F(LogSpoolTest, ADirectoryThatCannotBeMadeIsNamed) {
   std::ofstream(directory_.path() + "/file").close();
   const LogSpool spool(directory_.path() + "/file", {JobId(1), Generation(1), 0});
-  EXPECT_THAT(std::string(spool.Create(kSpoolJobAt).message()), HasSubstr("/file/spool/1/1"));
+  EXPECT_THAT(std::string(spool.Create({kSpoolJobAt}).message()), HasSubstr("/file/spool/1/1"));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ struct RankCommand {
   std::vector<std::string> environment;  // all of it, NAME=value
   std::string stdout_path;               // appended to
   std::string stderr_path;
+  std::string exit_path = {};    // for a record of its exit (exit_record.h); empty: none
   std::string working_dir = {};  // empty: the daemon's
   int64_t memory_bytes = 0;      // that it may have with all that it starts; 0: no limit
 };

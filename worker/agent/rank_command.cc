@@ -113,7 +113,8 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
   Environment environment = Inherited(host.environment);
   AddPlace(rank, host, spool, &environment);
   RankCommand command{.stdout_path = spool.path(v1::LOG_STREAM_STDOUT),
-                      .stderr_path = spool.path(v1::LOG_STREAM_STDERR)};
+                      .stderr_path = spool.path(v1::LOG_STREAM_STDERR),
+                      .exit_path = spool.exit_file()};
   command.memory_bytes = int64_t{rank.spec().memory_mib_per_rank()} << 20;
   switch (rank.spec().program_case()) {
     case v1::JobSpec::kTrain:

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "proto/convert/time.h"
+
 namespace dp::worker {
 namespace {
 
@@ -33,6 +35,9 @@ v1::ReportRankRequest RequestFor(const Report& report, const Process& process,
   request.set_rank(report.key.rank);
   request.set_state(StateFor(report.milestone));
   request.set_pid(process.pid);
+  if (process.job_submitted_at != absl::UnixEpoch()) {
+    *request.mutable_job_submitted_at() = ToProto(process.job_submitted_at);
+  }
   if (report.milestone != Milestone::kExited) return request;
   request.set_stopped(process.stopped());
   if (process.cut_off) request.set_stop_reason(kCutOff);

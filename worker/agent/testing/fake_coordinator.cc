@@ -69,6 +69,16 @@ void FakeCoordinator::LoseWorker() {
   changed_.NotifyAll();
 }
 
+void FakeCoordinator::GiveLease(Incarnation incarnation) {
+  MutexLock lock(mu_);
+  current_ = incarnation.value();
+}
+
+void FakeCoordinator::LoseReports(int reports) {
+  MutexLock lock(mu_);
+  reports_to_lose_ = reports;
+}
+
 void FakeCoordinator::HoldName(const std::string& name, Silence silence) {
   MutexLock lock(mu_);
   held_name_ = name;
@@ -269,6 +279,10 @@ absl::StatusOr<v1::WatchAssignmentResponse> FakeCoordinator::WatchAssignment(
 absl::StatusOr<v1::ReportRankResponse> FakeCoordinator::ReportRank(
     const v1::ReportRankRequest& request, absl::Duration) {
   MutexLock lock(mu_);
+  if (reports_to_lose_ > 0) {
+    --reports_to_lose_;
+    return absl::UnavailableError("connection reset");
+  }
   DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
   if (request.stopped()) stopped_.insert(request.rank());
   Hear(Describe(request));

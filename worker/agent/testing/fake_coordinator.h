@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/bounded_queue.h"
+#include "base/id.h"
 #include "base/mutex.h"
 #include "client/connection.h"
 
@@ -37,6 +38,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   bool AwaitLease(uint64_t number) DP_EXCLUDES(mu_);
   // Ends the current incarnation's lease.
   void LoseWorker() DP_EXCLUDES(mu_);
+  // An earlier daemon's incarnation has the lease.
+  void GiveLease(Incarnation incarnation) DP_EXCLUDES(mu_);
   // Another daemon has the name: registrations are refused. `silence` returns for how many
   // nanoseconds that daemon has been silent at the listing of this number, from 1.
   using Silence = std::function<int(int listing)>;
@@ -45,6 +48,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   void FreeName() DP_EXCLUDES(mu_);
   // Registrations fail with this from now on, unless it is OK.
   void RefuseRegistrations(const absl::Status& status) DP_EXCLUDES(mu_);
+  // So many reports of ranks find nobody.
+  void LoseReports(int reports) DP_EXCLUDES(mu_);
   // Waits until so many were refused.
   void AwaitRegistrationsRefused(int refused) DP_EXCLUDES(mu_);
   // The incarnations that the latest registration, refused or not, named as dead.
@@ -138,6 +143,7 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   uint64_t epoch_ DP_GUARDED_BY(mu_) = 1;
   absl::Status registrations_ DP_GUARDED_BY(mu_);
   int registrations_refused_ DP_GUARDED_BY(mu_) = 0;
+  int reports_to_lose_ DP_GUARDED_BY(mu_) = 0;
   std::vector<uint64_t> replaced_ DP_GUARDED_BY(mu_);
   std::string held_name_ DP_GUARDED_BY(mu_);
   Silence silence_ DP_GUARDED_BY(mu_);

@@ -1,0 +1,76 @@
+#include "worker/agent/exit_record.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/file_descriptor.h"
+
+namespace dp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+// STATE_DIR/spool/JOB/GENERATION: the rank's daemon has made all below STATE_DIR.
+constexpr int kDirectoriesMade = 4;
+
+constexpr char kCode[] = "code";
+constexpr char kSignal[] = "signal";
+
+std::string Beside(const std::string& path) { return path + ".new"; }
+
+bool Sync(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file.valid() && fsync(file.get()) == 0;
+}
+
+std::string TextOf(const ExitRecord& record) {
+  return std::string(record.exit.how == Exit::How::kCode ? kCode : kSignal) + " " +
+         std::to_string(record.exit.number) + " " + (record.stopped ? "1" : "0") + " " +
+         (record.oom ? "1" : "0") + " " + std::to_string(record.at_unix_nanos) + "\n";
+}
+
+bool WriteAndSync(const std::string& path, const std::string& text) {
+  const FileDescriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  return file.valid() &&
+         write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+         fsync(file.get()) == 0;
+}
+
+}  // namespace
+
+void WriteExitRecord(const std::string& path, const ExitRecord& record) {
+  const std::string beside = Beside(path);
+  if (!WriteAndSync(beside, TextOf(record)) || rename(beside.c_str(), path.c_str()) != 0) {
+    unlink(beside.c_str());
+    return;
+  }
+  fs::path directory = fs::path(path).parent_path();
+  for (int made = 0; made < kDirectoriesMade && Sync(directory); ++made) {
+    directory = directory.parent_path();
+  }
+}
+
+std::optional<ExitRecord> ReadExitRecord(const std::string& path) {
+  std::ifstream file(path);
+  std::string how;
+  ExitRecord record;
+  if (!(file >> how >> record.exit.number >> record.stopped >> record.oom >>
+        record.at_unix_nanos) ||
+      (how != kCode && how != kSignal)) {
+    return std::nullopt;
+  }
+  record.exit.how = how == kCode ? Exit::How::kCode : Exit::How::kSignal;
+  return record;
+}
+
+void RemoveExitRecord(const std::string& path) {
+  unlink(path.c_str());
+  unlink(Beside(path).c_str());
+}
+
+}  // namespace dp::worker
