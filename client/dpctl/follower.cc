@@ -22,6 +22,7 @@ absl::StatusOr<v1::Job> Follower::Run() {
       }).status());
   const absl::Status shown = ShowLogs();
   screen_.Bar("");
+  screen_.EndLine();
   DP_RETURN_IF_ERROR(shown);
   if (!out_.good()) return GetJob(context_, job_);
   const auto any_change = [](const v1::Job&) { return true; };
@@ -105,10 +106,9 @@ void Follower::Show(const LogLine& line) {
   if (files_ && rules_.Files(line, local_rank)) File(line);
   if (!rules_.Shows(line, local_rank)) return;
   std::ostream& stream = line.stream == v1::LOG_STREAM_STDERR ? context_.err() : out_;
-  screen_.Line(
-      stream, rules_.prefix.empty()
-                  ? absl::StrCat(labels_.Of(line), " ", line.text)
-                  : absl::StrCat(rules_.Prefix(line, local_rank, labels_.HostOf(line)), line.text));
+  screen_.Line(stream, line,
+               rules_.prefix.empty() ? absl::StrCat(labels_.Of(line), " ")
+                                     : rules_.Prefix(line, local_rank, labels_.HostOf(line)));
 }
 
 int Follower::LocalRank(const LogLine& line) {

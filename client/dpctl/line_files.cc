@@ -34,7 +34,9 @@ absl::Status LineFiles::Add(const LogLine& line) {
     file = open_.emplace(key, std::ofstream(path, std::ios::app)).first;
   }
   if (file->second.good()) errno = 0;
-  file->second << line.text << std::endl;
+  file->second << line.text;
+  if (line.end == LogLine::End::kLineBreak) file->second << '\n';
+  file->second.flush();
   if (file->second.good()) return absl::OkStatus();
   const std::string reason = errno == 0 ? "unknown error" : std::strerror(errno);
   return absl::InternalError(absl::StrCat("log file ", path, " cannot be written: ", reason));

@@ -11,7 +11,8 @@
 namespace dp::ctl {
 
 // Files of the lines of ranks, laid out as torchrun's: DIR/attempt_0/RANK/stdout.log, where the
-// attempt is that of the generation and RANK the rank among all. Not thread-safe.
+// attempt is that of the generation and RANK the rank among all. They hold the bytes that the ranks
+// wrote; where some are missing, a line that says so. Not thread-safe.
 class LineFiles {
  public:
   explicit LineFiles(std::string dir) : dir_(std::move(dir)) {}

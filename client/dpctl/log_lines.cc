@@ -10,6 +10,8 @@
 namespace dp::ctl {
 namespace {
 
+using End = LogLine::End;
+
 // The times of a chunk, asked for ascending offsets.
 class ChunkTimes {
  public:
@@ -33,7 +35,8 @@ std::vector<LogLine> LogLines::Add(const v1::LogChunk& chunk) {
   Open& open = open_[stream];
   open.host = chunk.host();
   std::vector<LogLine> lines;
-  if (chunk.cut_bytes() > 0 && !open.text.empty()) lines.push_back(Close(stream, open));
+  const bool in_line = open.given || !open.text.empty();
+  if (chunk.cut_bytes() > 0 && in_line) lines.push_back(Close(stream, open, End::kLineBreak));
   ChunkTimes times(chunk);
   absl::string_view data = chunk.data();
   while (!data.empty()) {
@@ -43,10 +46,14 @@ std::vector<LogLine> LogLines::Add(const v1::LogChunk& chunk) {
     const size_t taken = std::min(end, room);
     const bool complete = end < data.size() && end <= room;
     open.text.append(data.data(), taken);
+    open.returns = open.returns || data.substr(0, taken).find('\r') != data.npos;
     data.remove_prefix(taken + (complete ? 1 : 0));
     if (!complete && open.text.size() < kWholeLineBytesMax) continue;
-    lines.push_back(Close(stream, open));
+    lines.push_back(Close(stream, open, complete ? End::kLineBreak : End::kContinued));
     lines.back().cut_bytes = chunk.cut_bytes();
+  }
+  if (bars_ == Bars::kAtOnce && open.returns && !open.text.empty()) {
+    lines.push_back(Close(stream, open, End::kContinued));
   }
   return lines;
 }
@@ -54,15 +61,19 @@ std::vector<LogLine> LogLines::Add(const v1::LogChunk& chunk) {
 std::vector<LogLine> LogLines::Rest() {
   std::vector<LogLine> lines;
   for (auto& [stream, open] : std::exchange(open_, {}))
-    if (!open.text.empty()) lines.push_back(Close(stream, open));
+    if (!open.text.empty()) lines.push_back(Close(stream, open, End::kStreamEnd));
   return lines;
 }
 
-LogLine LogLines::Close(const Stream& stream, Open& open) {
+LogLine LogLines::Close(const Stream& stream, Open& open, End end) {
   LogLine line{stream.generation, stream.rank, stream.stream, std::move(open.text), open.time};
   line.host = open.host;
+  line.end = end;
+  line.rest = open.given;
   open.text.clear();
   open.time.reset();
+  open.given = end == End::kContinued;
+  open.returns = open.returns && open.given;
   return line;
 }
 

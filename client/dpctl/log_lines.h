@@ -12,8 +12,20 @@
 
 namespace dp::ctl {
 
-// One line of one stream, without its line break.
+// One line of one stream, without its line break; or a piece of a line.
 struct LogLine {
+  struct Stream {
+    uint64_t generation = 0;
+    int rank = 0;
+    v1::LogStream stream = v1::LOG_STREAM_STDOUT;
+    auto operator<=>(const Stream&) const = default;
+  };
+  enum class End {
+    kLineBreak,
+    kContinued,  // more of this line follows, as the next LogLine of its stream
+    kStreamEnd,  // nothing follows: its rank wrote no line break
+  };
+
   uint64_t generation = 0;
   int rank = 0;
   v1::LogStream stream = v1::LOG_STREAM_STDOUT;
@@ -23,32 +35,41 @@ struct LogLine {
   // Above 0: so many bytes are missing here, and the text says so.
   uint64_t cut_bytes = 0;
   std::string host = {};  // that its rank ran on; empty: not known
+  End end = End::kLineBreak;
+  bool rest = false;  // of a line of which a piece came before
+
+  Stream of() const { return {generation, rank, stream}; }
 };
 
-// Cuts what streams bring into lines, in the order it came. A line that never ends is cut at
-// kWholeLineBytesMax; one before missing bytes ends there. Not thread-safe.
+// Cuts what streams bring into lines, in the order it came. A line that grows past
+// kWholeLineBytesMax comes in pieces; one before missing bytes ends there. Not thread-safe.
 class LogLines {
  public:
-  // The lines that are complete with `chunk`.
+  // What becomes of a line that has a carriage return and no end yet, as progress bars draw it.
+  enum class Bars {
+    kAtOnce,  // it comes in pieces, one for each chunk that has some of it
+    kWhole,   // it waits for its end, as any line
+  };
+  explicit LogLines(Bars bars = Bars::kAtOnce) : bars_(bars) {}
+
+  // The lines that are complete with `chunk`, and pieces.
   std::vector<LogLine> Add(const v1::LogChunk& chunk);
   // What is left of each stream at its end.
   std::vector<LogLine> Rest();
 
  private:
-  struct Stream {
-    uint64_t generation;
-    int rank;
-    v1::LogStream stream;
-    auto operator<=>(const Stream&) const = default;
-  };
-  // Of a line that has no end yet.
+  using Stream = LogLine::Stream;
+  // A line that has no end yet.
   struct Open {
-    std::string text;
+    std::string text;  // that was not given
     std::optional<absl::Time> time;
     std::string host;
+    bool given = false;    // a piece of it
+    bool returns = false;  // it has a carriage return
   };
-  static LogLine Close(const Stream& stream, Open& open);
+  static LogLine Close(const Stream& stream, Open& open, LogLine::End end);
 
+  const Bars bars_;
   std::map<Stream, Open> open_;
 };
 

@@ -29,7 +29,9 @@ void LogPrinter::Print(const SharedLine& shared) {
   Enter(line.generation);
   if (context_.flags().format != Format::kJson) {
     const bool one = shared.ranks.size() == 1;
-    return PrintText(line,
+    LogLine whole = line;
+    whole.end = LogLine::End::kLineBreak;  // other ranks' lines may follow a piece
+    return PrintText(whole,
                      one ? labels_.Of(line) : absl::StrCat("[", FormatRanks(shared.ranks), "]"));
   }
   JsonWriter json(context_.out(), JsonWriter::Style::kOneLine);
@@ -47,12 +49,14 @@ void LogPrinter::Print(const SharedLine& shared) {
 
 void LogPrinter::Enter(uint64_t generation) {
   if (!labels_.Enter(generation)) return;
+  EndLine();
   context_.err() << "dpctl: job " << job_ << " goes on as generation " << generation << std::endl;
 }
 
 void LogPrinter::PrintText(const LogLine& line, const std::string& label) {
-  if (timestamps_) context_.out() << (line.time ? FormatLineTime(*line.time) : "-") << ' ';
-  context_.out() << label << ' ' << line.text << '\n';
+  const std::string time =
+      timestamps_ ? absl::StrCat(line.time ? FormatLineTime(*line.time) : "-", " ") : "";
+  screen_line_.Print(context_.out(), line, absl::StrCat(time, label, " "));
 }
 
 void LogPrinter::BeginJson(const LogLine& line, JsonWriter& json) {
@@ -65,6 +69,7 @@ void LogPrinter::EndJson(const LogLine& line, JsonWriter& json) {
   json.Key("time");
   line.time ? json.String(FormatLineTime(*line.time)) : json.Null();
   if (line.cut_bytes > 0) json.Field("cutBytes", line.cut_bytes);
+  if (line.end == LogLine::End::kContinued) json.Field("continued", true);
   json.Field("line", line.text);
   json.EndObject();
 }

@@ -8,6 +8,7 @@
 #include "client/dpctl/json_writer.h"
 #include "client/dpctl/log_dedup.h"
 #include "client/dpctl/log_lines.h"
+#include "client/dpctl/open_line.h"
 #include "client/dpctl/rank_labels.h"
 #include "dp/v1/jobs.pb.h"
 
@@ -27,6 +28,8 @@ class LogPrinter {
   void Print(const LogLine& line);
   // With all the ranks that wrote it.
   void Print(const SharedLine& shared);
+  // Ends a line of which only pieces have come.
+  void EndLine() { screen_line_.End(); }
   // The latest of a line so far.
   uint64_t generation() const { return labels_.generation(); }
 
@@ -41,6 +44,7 @@ class LogPrinter {
   const bool timestamps_;
   RankLabels labels_;
   const uint64_t job_;
+  OpenLine screen_line_;
 };
 
 }  // namespace dp::ctl

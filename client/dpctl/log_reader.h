@@ -19,8 +19,9 @@ inline constexpr absl::Duration kLateOutputWithin = absl::Seconds(5);
 class LogReader {
  public:
   // `request` says which job, streams, ranks and how many lines of the tail.
-  LogReader(Context& context, v1::ReadLogsRequest request, absl::Duration patience)
-      : context_(context), request_(std::move(request)), patience_(patience) {}
+  LogReader(Context& context, v1::ReadLogsRequest request, absl::Duration patience,
+            LogLines::Bars bars = LogLines::Bars::kAtOnce)
+      : context_(context), request_(std::move(request)), patience_(patience), lines_(bars) {}
 
   // The next lines; waits for some for so long where `follow` is set, and at the end of the job
   // for up to kLateOutputWithin where output is outstanding. May be none.

@@ -62,10 +62,13 @@ class Logs final : public Command {
     const absl::Duration patience = follow_ ? kPatience : context.flags().timeout;
     const size_t ranks =
         request.ranks().empty() ? static_cast<size_t>(WorldSizeOf(job)) : RanksOf(request).size();
-    LogReader reader(context, std::move(request), patience);
+    // Pieces of progress bars are no lines that ranks could share.
+    LogReader reader(context, std::move(request), patience,
+                     dedup_ ? LogLines::Bars::kWhole : LogLines::Bars::kAtOnce);
     LogPrinter printer(context, job, timestamps_);
     DP_RETURN_IF_ERROR(dedup_ ? ShowShared(context, reader, printer, ranks)
                               : Show(context, reader, printer));
+    printer.EndLine();
     WarnOfOutstanding(job.id(), std::max(job.generation(), printer.generation()), reader.last(),
                       context.err());
     return kSuccess;

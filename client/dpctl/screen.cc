@@ -10,10 +10,20 @@ constexpr char kClearLine[] = "\r\x1b[K";
 
 void Screen::Line(std::ostream& stream, const std::string& text) {
   Clear();
+  EndLine();
   stream << text << '\n';
   stream.flush();
   Draw();
 }
+
+void Screen::Line(std::ostream& stream, const LogLine& line, const std::string& label) {
+  Clear();
+  line_.Print(stream, line, label);
+  stream.flush();
+  Draw();
+}
+
+void Screen::EndLine() { line_.End(); }
 
 void Screen::Bar(const std::string& text) {
   bar_ = text;
@@ -27,7 +37,7 @@ void Screen::Clear() {
 }
 
 void Screen::Draw() {
-  if (!terminal_.err_is_tty || bar_.empty()) return;
+  if (!terminal_.err_is_tty || bar_.empty() || line_.open()) return;
   terminal_.err << bar_ << std::flush;
   drawn_ = true;
 }

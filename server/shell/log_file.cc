@@ -41,7 +41,7 @@ absl::StatusOr<LogFile> LogFile::Open(const std::filesystem::path& path) {
   DP_ASSIGN_OR_RETURN(file.end_, SizeOf(path));
   DP_RETURN_IF_ERROR(file.RecoverCut());
   DP_RETURN_IF_ERROR(file.RecoverGaps());
-  DP_RETURN_IF_ERROR(file.RecoverLineBegin());
+  DP_RETURN_IF_ERROR(file.RecoverLine());
   DP_ASSIGN_OR_RETURN(file.times_, LogIndex::Open(Beside(path, ".times"), file.stored_end()));
   return file;
 }
@@ -63,13 +63,23 @@ absl::Status LogFile::RecoverGaps() {
   return absl::OkStatus();
 }
 
-absl::Status LogFile::RecoverLineBegin() {
+absl::Status LogFile::RecoverLine() {
   const uint64_t after_gap = gaps_.empty() ? 0 : std::min(gaps_.back().end, stored_end());
   const uint64_t looked_at = std::min<uint64_t>(stored_end() - after_gap, kWholeLineBytesMax);
   DP_ASSIGN_OR_RETURN(const std::string last, Read(stored_end() - looked_at, looked_at));
-  const size_t newline = last.rfind('\n');
-  line_begin_ = stored_end() - looked_at + (newline == last.npos ? 0 : newline + 1);
+  line_begin_ = stored_end() - looked_at;
+  ReadLine(last, line_begin_);
   return absl::OkStatus();
+}
+
+void LogFile::ReadLine(absl::string_view data, uint64_t begin) {
+  const size_t newline = data.rfind('\n');
+  if (newline != data.npos) {
+    line_begin_ = begin + newline + 1;
+    line_returns_ = false;
+    data.remove_prefix(newline + 1);
+  }
+  line_returns_ = line_returns_ || data.find('\r') != data.npos;
 }
 
 absl::Status LogFile::Append(absl::string_view data, const std::vector<LogTime>& times) {
@@ -78,8 +88,7 @@ absl::Status LogFile::Append(absl::string_view data, const std::vector<LogTime>&
   const NewBytes bytes{data, end_, line_begin_ == end_};
   DP_RETURN_IF_ERROR(times_.Append(LineTimes(bytes, times, times_.last())));
   DP_RETURN_IF_ERROR(WriteAt(path_, end_, data));
-  const size_t newline = data.rfind('\n');
-  if (newline != data.npos) line_begin_ = end_ + newline + 1;
+  ReadLine(data, end_);
   end_ += data.size();
   return absl::OkStatus();
 }
@@ -93,6 +102,7 @@ absl::Status LogFile::AppendGap(uint64_t size, const std::vector<LogTime>& times
   DP_RETURN_IF_ERROR(ResizeFile(path_, end_ + size));
   end_ += size;
   line_begin_ = end_;
+  line_returns_ = false;
   return absl::OkStatus();
 }
 
@@ -144,6 +154,7 @@ absl::Status LogFile::Remove() {
   times_ = LogIndex(Beside(path_, ".times"));
   cut_ = false;
   line_begin_ = end_;
+  line_returns_ = false;
   return absl::OkStatus();
 }
 
@@ -211,7 +222,8 @@ absl::StatusOr<std::vector<LogTime>> LogFile::Times(uint64_t begin, uint64_t end
 
 uint64_t LogFile::readable_end() const {
   if (cut_) return stored_end();
-  return end_ - line_begin_ >= kWholeLineBytesMax ? end_ : line_begin_;
+  const bool waits = !line_returns_ && end_ - line_begin_ < kWholeLineBytesMax;
+  return waits ? line_begin_ : end_;
 }
 
 uint64_t LogFile::disk_bytes() const {

@@ -73,8 +73,8 @@ class LogFile {
   // Where the cut begins; end() when there is none.
   uint64_t stored_end() const { return cut_ ? cut_begin_ : end_; }
   bool cut() const { return cut_; }
-  // The end of what can be passed on: of the last whole line, or of a line that is too long to wait
-  // for.
+  // The end of what can be passed on: of the last whole line, or of all where the line behind it
+  // has a carriage return, as progress bars have, or is too long to wait for.
   uint64_t readable_end() const;
   // What it takes on disk, about.
   uint64_t disk_bytes() const;
@@ -84,14 +84,17 @@ class LogFile {
 
   absl::Status RecoverCut();
   absl::Status RecoverGaps();
-  absl::Status RecoverLineBegin();
+  absl::Status RecoverLine();
+  // `data` is what the stream has from `begin` on.
+  void ReadLine(absl::string_view data, uint64_t begin);
   absl::Status NoteGap(const LogGap& gap);
   // One that begins where the last one ends is told as a part of it.
   void AddGap(const LogGap& gap);
 
   std::filesystem::path path_;
   uint64_t end_ = 0;
-  uint64_t line_begin_ = 0;  // of the last line, which has no end yet
+  uint64_t line_begin_ = 0;    // of the last line, which has no end yet
+  bool line_returns_ = false;  // it has a carriage return
   bool cut_ = false;
   bool name_durable_ = false;  // the directory entries that lead to the file are on disk
   uint64_t cut_begin_ = 0;

@@ -63,6 +63,27 @@ TEST_F(LogStoreTest, AVeryLongLineIsGivenInPieces) {
   EXPECT_EQ(Text(), line + "more");
 }
 
+TEST_F(LogStoreTest, ALineWithACarriageReturnIsGivenAsFarAsItGoes) {
+  Append(0, "one\n\r 10%");
+  EXPECT_EQ(Text(), "one\n\r 10%");
+  Append(9, " of");  // a piece that its worker has torn
+  EXPECT_EQ(Text(), "one\n\r 10% of");
+  Reopen();
+  Append(12, " it");
+  EXPECT_EQ(Text(), "one\n\r 10% of it");
+  Append(15, "\ntwo");
+  EXPECT_EQ(Text(), "one\n\r 10% of it\n");
+}
+
+TEST_F(LogStoreTest, AFollowerGetsWhatIsAddedToALineWithACarriageReturn) {
+  Append(0, "\r 10%");
+  const LogPage first = Read();
+  Append(5, "\r 20%");
+  const LogPage next = Read({.from = first.next});
+  ASSERT_EQ(next.chunks.size(), 1u);
+  EXPECT_EQ(next.chunks[0].data, "\r 20%");
+}
+
 TEST_F(LogStoreTest, HundredsOfPagesWithoutANewlineAreGivenWhole) {
   const std::string block(1 << 20, 'x');
   for (uint64_t i = 0; i < 8; ++i) Append(i * block.size(), block);

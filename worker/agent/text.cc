@@ -10,7 +10,9 @@ size_t ShippableBytes(std::string_view unsent, bool ended) {
   if (ended) return unsent.size();
   const size_t newline = unsent.rfind('\n');
   const size_t whole = newline == unsent.npos ? 0 : newline + 1;
-  return unsent.size() - whole >= kWholeLineBytesMax ? unsent.size() : whole;
+  const std::string_view line = unsent.substr(whole);
+  const bool waits = line.find('\r') == line.npos && line.size() < kWholeLineBytesMax;
+  return waits ? whole : unsent.size();
 }
 
 std::vector<std::string_view> LastLinesOf(std::string_view text, size_t count) {

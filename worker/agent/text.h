@@ -9,8 +9,9 @@
 
 namespace dp::worker {
 
-// How many of `unsent`, which begins at the start of a line or within a long one, may be sent now:
-// whole lines, and all of a line that has grown past kWholeLineBytesMax. `ended`: nothing follows.
+// How many of `unsent`, which begins at the start of a line or within one, may be sent now: whole
+// lines, all of a line with a carriage return, as progress bars draw it, and all of a line that has
+// grown past kWholeLineBytesMax. `ended`: nothing follows.
 size_t ShippableBytes(std::string_view unsent, bool ended);
 
 // The last lines of `text`, oldest first: at most `count`, without empty ones at the end.

@@ -26,6 +26,13 @@ TEST(TextTest, ALineThatIsTooLongIsSentInPieces) {
   EXPECT_EQ(ShippableBytes("one\n" + long_line, /*ended=*/false), 4 + kWholeLineBytesMax);
 }
 
+TEST(TextTest, ALineWithACarriageReturnIsSentAsFarAsItGoes) {
+  EXPECT_EQ(ShippableBytes("\r 10%", /*ended=*/false), 5u);
+  EXPECT_EQ(ShippableBytes("10%\r", /*ended=*/false), 4u);
+  EXPECT_EQ(ShippableBytes("one\n10%\r 20%", /*ended=*/false), 12u);
+  EXPECT_EQ(ShippableBytes("one\r\ntw", /*ended=*/false), 5u);
+}
+
 TEST(TextTest, LastLinesAreTakenFromTheEndInTheirOrder) {
   EXPECT_THAT(LastLinesOf("one\ntwo\n\nthree\n\n", 3), ElementsAre("two", "", "three"));
   EXPECT_THAT(LastLinesOf("one", 3), ElementsAre("one"));
