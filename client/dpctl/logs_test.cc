@@ -249,9 +249,11 @@ TEST_F(LogsTest, OutputThatHasNotArrivedIsSaidAtTheEnd) {
   AddLogPage(absl::StrCat("finished: true ", kOutstanding));
   const Result result = Dpctl("logs -f 7");
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.err,
-            "dpctl: output of rank 2 on host-a has not all arrived yet (17 bytes so far); "
-            "'dpctl logs 7 --rank 2' later, or look at /state/spool/7/1/2.* on host-a\n");
+  EXPECT_EQ(
+      result.err,
+      "dpctl: output of rank 2 on host-a did not all arrive (17 bytes did); what is left of it "
+      "is on host-a in /state/spool/7/1/2.* (if that directory still exists); 'dpctl logs 7 "
+      "--rank 2' shows it once a dp-worker with that --state-dir has sent it\n");
 }
 
 TEST_F(LogsTest, AFollowerWaitsForTheOutputOfALostWorkerBeforeItEnds) {
@@ -285,8 +287,8 @@ TEST_F(LogsTest, OutputOfAnEarlierGenerationThatHasNotArrivedIsSaidWithItsNumber
   coordinator_.jobs.at(7).set_generation(3);
   AddLogPage(absl::StrCat("finished: true ", kOutstanding));
   EXPECT_THAT(Dpctl("logs 7 --generation all").err,
-              HasSubstr("output of rank 2 of generation 1 on host-a has not all arrived yet (17 "
-                        "bytes so far); 'dpctl logs 7 --rank 2 --generation 1' later"));
+              AllOf(HasSubstr("output of rank 2 of generation 1 on host-a did not all arrive (17 "),
+                    HasSubstr("'dpctl logs 7 --rank 2 --generation 1' shows it once")));
 }
 
 TEST_F(LogsTest, NoMoreThanAFewRanksAreNamedWhoseOutputHasNotArrived) {
@@ -294,7 +296,7 @@ TEST_F(LogsTest, NoMoreThanAFewRanksAreNamedWhoseOutputHasNotArrived) {
   for (int i = 0; i < 100; ++i) page += "outstanding { generation: 1 host: 'h' } ";
   AddLogPage(page);
   const std::string err = Dpctl("logs 7").err;
-  EXPECT_THAT(err, ::testing::EndsWith("dpctl: nor has that of 115 other ranks\n"));
+  EXPECT_THAT(err, ::testing::EndsWith("dpctl: nor did that of 115 other ranks\n"));
   EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 6);
 }
 
@@ -303,11 +305,11 @@ TEST_F(LogsTest, WaitAndDescribeSayWhichOutputHasNotArrivedOfAJobThatIsOver) {
       google::protobuf::TextFormat::ParseFromString(kOutstanding, &coordinator_.outstanding));
   EXPECT_EQ(Dpctl("describe 7").err, "");  // it runs
   coordinator_.jobs.at(7).set_state(v1::JOB_STATE_SUCCEEDED);
-  EXPECT_THAT(Dpctl("describe 7").err, HasSubstr("output of rank 2 on host-a has not all"));
+  EXPECT_THAT(Dpctl("describe 7").err, HasSubstr("output of rank 2 on host-a did not all"));
   err_.str("");
   const Result waited = Dpctl("wait 7");
   EXPECT_EQ(waited.code, 0);
-  EXPECT_THAT(waited.err, HasSubstr("output of rank 2 on host-a has not all arrived yet"));
+  EXPECT_THAT(waited.err, HasSubstr("output of rank 2 on host-a did not all arrive"));
 }
 
 }  // namespace

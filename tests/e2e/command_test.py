@@ -82,7 +82,7 @@ class CommandTest(unittest.TestCase):
         self.cluster.worker()
         done = self.cluster.dpctl("run", "--", "no-such-program", check=100)
         self.assertIn("cannot run no-such-program", done.stderr)
-        self.assertNotIn("has not all arrived", done.stderr)  # there is none
+        self.assertNotIn("did not all arrive", done.stderr)  # there is none
 
     def test_exit_codes_and_signals_pass_through(self):
         self.cluster.worker()

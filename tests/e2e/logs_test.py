@@ -57,8 +57,8 @@ class LogsTest(unittest.TestCase):
         """What each command says of output of that rank that has not arrived; one who says nothing is not there."""
         told = {}
         for command in (("logs",), ("logs", "-f"), ("wait",), ("describe",)):
-            found = re.findall(rf"dpctl: output of rank {rank} on \S+ has not all arrived yet \((\d+) bytes so far\); "
-                               rf"'dpctl logs {job} --rank {rank}' later, or look at (\S+)\.\* on ",
+            found = re.findall(rf"dpctl: output of rank {rank} on \S+ did not all arrive \((\d+) bytes did\); what is left of it "
+                               rf"is on \S+ in (\S+)\.\* \(if that directory still exists\); 'dpctl logs {job} --rank {rank}' ",
                                self.cluster.dpctl(*command, job).stderr)
             told.update({" ".join(command): (int(size), place) for size, place in found})
         return told
