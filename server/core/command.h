@@ -110,9 +110,15 @@ enum class KeptAnswers {
 
 // The coordinator process has started; replay ends here and a new epoch begins.
 struct StartEpoch {
+  // 1 counted: an epoch was the one before and one. Since 2 an epoch and its revisions are at least
+  // the microseconds since 1970 at its start. So neither number is given twice when the state is an
+  // older copy, or has lost its end: whoever has one from before can tell.
+  static constexpr uint32_t kVersion = 2;
+
   // Of each store, from now on. A decision like others: a batch may have been refused in part.
   KeyValueLimits store_limits = {};
   KeptAnswers kept_answers = KeptAnswers::kBounded;  // likewise
+  uint32_t version = kVersion;
 };
 
 struct SubmitJob {

@@ -1,10 +1,12 @@
 #include "server/core/coordinator.h"
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "server/core/accusations.h"
@@ -69,8 +71,13 @@ void Coordinator::Stamp(const Topic& topic) {
   }
 }
 
-absl::StatusOr<Reply> Coordinator::On(const StartEpoch& command, absl::Time) {
+absl::StatusOr<Reply> Coordinator::On(const StartEpoch& command, absl::Time at) {
   state_.epoch = Epoch(state_.epoch.value() + 1);
+  if (command.version > 1) {
+    const uint64_t now = std::max<int64_t>(0, absl::ToUnixMicros(at));
+    state_.epoch = std::max(state_.epoch, Epoch(now));
+    state_.revision = std::max(state_.revision, Revision(now));
+  }
   state_.store_limits = command.store_limits;
   state_.kept_answers = command.kept_answers;
   for (auto& [job, store] : state_.stores) store.Limit(command.store_limits, command.kept_answers);

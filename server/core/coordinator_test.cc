@@ -384,8 +384,30 @@ TEST_F(CoordinatorTest, ReplayOfTheJournalGivesTheSameStateInANewEpoch) {
   for (const Command& command : journal_) replayed.Apply(command);
   EXPECT_EQ(replayed.StateHash(), coordinator_.StateHash());
   const Outcome start = replayed.Apply({now_, StartEpoch{}});
-  EXPECT_EQ(std::get<Epoch>(start.reply), Epoch(2));
+  EXPECT_GT(std::get<Epoch>(start.reply), coordinator_.epoch());
   EXPECT_EQ(Name(replayed.job(job)->state), "running");
+}
+
+// Two lives go on from the same copy: what one gave out before it was lost, the other never does.
+TEST_F(CoordinatorTest, NoEpochOrRevisionIsGivenTwiceFromAnOlderCopy) {
+  now_ = absl::FromUnixSeconds(1'000'000);
+  Apply(StartEpoch{});
+  Register("node", 1);
+  Coordinator restored = coordinator_;
+  for (int starts = 0; starts < 3; ++starts) Apply(StartEpoch{});
+  Submit(1);
+  const Epoch epoch = coordinator_.epoch();
+  const Revision revision = coordinator_.revision();
+  restored.Apply({now_ + absl::Seconds(10), StartEpoch{}});
+  EXPECT_GT(restored.epoch(), epoch);
+  EXPECT_GT(restored.revision(), revision);
+}
+
+TEST_F(CoordinatorTest, EpochsOfEarlierReleasesAreCounted) {
+  now_ = absl::FromUnixSeconds(1'000'000);
+  Apply(StartEpoch{.version = 1});
+  EXPECT_EQ(coordinator_.epoch(), Epoch(1));
+  EXPECT_EQ(coordinator_.revision(), Revision(1));
 }
 
 }  // namespace

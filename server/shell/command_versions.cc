@@ -19,7 +19,8 @@ std::string NameOfCommand(const Record& record) {
 
 const CommandVersions& KnownVersions() {
   static const CommandVersions& known =
-      *new CommandVersions{{Record::kAskHandover, core::AskHandover::kVersion}};
+      *new CommandVersions{{Record::kStartEpoch, core::StartEpoch::kVersion},
+                           {Record::kAskHandover, core::AskHandover::kVersion}};
   return known;
 }
 

@@ -199,7 +199,10 @@ Record ToRecord(const core::Command& command) {
   *record.mutable_at() = ToProto(command.at);
   std::visit(
       Overloaded{
-          [&](const core::StartEpoch& start) { Fill(start, record.mutable_start_epoch()); },
+          [&](const core::StartEpoch& start) {
+            Fill(start, record.mutable_start_epoch());
+            if (start.version > 1) record.set_version(start.version);
+          },
           [&](const core::SubmitJob& submit) { Fill(submit, record.mutable_submit_job()); },
           [&](const core::CancelJob& cancel) {
             record.mutable_cancel_job()->set_job(cancel.job.value());

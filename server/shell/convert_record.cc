@@ -20,13 +20,13 @@ core::RankKey ToKey(const journal::RankKey& proto) {
   return {JobId(proto.job()), Generation(proto.generation()), proto.rank()};
 }
 
-core::StartEpoch ToCommand(const journal::StartEpoch& proto) {
+core::StartEpoch ToCommand(const journal::StartEpoch& proto, uint32_t version) {
   KeyValueLimits limits = KeyValueLimits::None();
   if (proto.has_key_bytes()) limits.key_bytes = proto.key_bytes();
   if (proto.has_value_bytes()) limits.value_bytes = proto.value_bytes();
   if (proto.has_keys()) limits.keys = proto.keys();
   if (proto.has_total_bytes()) limits.total_bytes = proto.total_bytes();
-  return {limits, KeptAnswersOf(proto)};
+  return {limits, KeptAnswersOf(proto), version};
 }
 
 core::RestartLimits ToLimits(const journal::RestartLimits& proto) {
@@ -176,7 +176,7 @@ core::FinishJob ToCommand(const journal::FinishJob& proto) {
 absl::StatusOr<core::Action> ToAction(const Record& record) {
   switch (record.action_case()) {
     case Record::kStartEpoch:
-      return ToCommand(record.start_epoch());
+      return ToCommand(record.start_epoch(), VersionOf(record));
     case Record::kSubmitJob:
       return ToCommand(record.submit_job());
     case Record::kCancelJob:

@@ -60,7 +60,7 @@ bool WatchJobCall::Woken(Waiters::Wake wake, const View& view) {
     Finish(ToGrpc(core::UnknownJob(job_)));
     return true;
   }
-  if (job->version.value() <= since_ && wake == Waiters::Wake::kChanged) return false;
+  if (job->version.value() == since_ && wake == Waiters::Wake::kChanged) return false;
   Answer(*job, view);
   return true;
 }

@@ -137,7 +137,7 @@ grpc::ServerUnaryReactor* WorkersService::WatchAssignment(grpc::CallbackServerCo
                 const auto assignment = view.coordinator.assignment(
                     WorkerId(request->worker_id()), Incarnation(request->incarnation()));
                 if (!assignment.ok()) return assignment.status();
-                if (assignment->version.value() <= request->since() && !last) return std::nullopt;
+                if (assignment->version.value() == request->since() && !last) return std::nullopt;
                 SetHeader(view, response);
                 *response->mutable_assignment() =
                     ToProto(*assignment, store_host_, view.coordinator.store_limits());
@@ -202,7 +202,7 @@ grpc::ServerUnaryReactor* WorkersService::Watch(grpc::CallbackServerContext*,
   return Wait(driver_, {topic}, BoundedWait(request->timeout()),
               [=, this](const View& view, bool last) -> std::optional<absl::Status> {
                 const Revision version = view.coordinator.version(topic);
-                if (version.value() <= request->since() && !last) return std::nullopt;
+                if (version.value() == request->since() && !last) return std::nullopt;
                 SetHeader(view, response);
                 response->set_version(version.value());
                 AddWorkers(view, gpus_, response);

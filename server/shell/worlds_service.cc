@@ -32,7 +32,7 @@ core::Topic AwaitedTopic(const v1::WatchWorldRequest& request) {
 // Whether the world has news for the caller. The job exists.
 bool HasNews(const View& view, const v1::WatchWorldRequest& request) {
   const core::Topic world{.kind = core::Topic::Kind::kWorld, .id = request.job()};
-  if (view.coordinator.version(world).value() <= request.since()) return false;
+  if (view.coordinator.version(world).value() == request.since()) return false;
   return request.generation() == 0 ||
          core::ConcernsItsRanks(*view.coordinator.job(JobId(request.job())),
                                 Generation(request.generation()));

@@ -74,6 +74,14 @@ TEST_F(AgentLeaseTest, ACoordinatorThatIsSetUpAnewIsWatchedFromItsFirstVersionOn
   EXPECT_EQ(runner_.NextOrder(), "start 1");
 }
 
+TEST_F(AgentLeaseTest, AnAssignmentOfAnOlderCopyIsCarriedOut) {
+  RunRankZero();
+  coordinator_.Assign({ARank(0), ARank(1)});
+  EXPECT_EQ(runner_.NextOrder(), "start 1");
+  coordinator_.GoOnFromACopy({ARank(0)});
+  EXPECT_EQ(runner_.NextOrder(), "kill 1");
+}
+
 TEST_F(AgentLeaseTest, ADaemonWhoseNameIsTakenOverKillsItsRanksAndWaitsForTheName) {
   Run("gpu-a");
   EXPECT_EQ(coordinator_.NextHeard(), "register a");

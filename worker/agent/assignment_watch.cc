@@ -45,7 +45,7 @@ absl::Duration AssignmentWatch::Ask() {
   *request.mutable_timeout() = ToProto(client::kLongPoll);
   auto response = connection_.WatchAssignment(request, client::kLongPoll + client::kAnswerSlack);
   // Nothing new, or no answer: wait a little, lest a coordinator that answers at once is flooded.
-  if (!response.ok() || response->assignment().version() <= since_) return backoff_.Next();
+  if (!response.ok() || response->assignment().version() == since_) return backoff_.Next();
   backoff_.Reset();
   since_ = response->assignment().version();
   events_.Tell(AssignmentChanged{session_.incarnation, std::move(*response->mutable_assignment())});

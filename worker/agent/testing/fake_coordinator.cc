@@ -62,6 +62,12 @@ void FakeCoordinator::SetUpAnew() {
   changed_.NotifyAll();
 }
 
+void FakeCoordinator::GoOnFromACopy(const std::vector<v1::AssignedRank>& ranks) {
+  MutexLock lock(mu_);
+  ++epoch_;
+  Give(ranks, assignment_.version() - 1);
+}
+
 void FakeCoordinator::LoseWorker() {
   MutexLock lock(mu_);
   current_ = 0;
@@ -99,7 +105,11 @@ void FakeCoordinator::RefuseRegistrations(const absl::Status& status) {
 
 void FakeCoordinator::Assign(const std::vector<v1::AssignedRank>& ranks) {
   MutexLock lock(mu_);
-  assignment_.set_version(assignment_.version() + 1);
+  Give(ranks, assignment_.version() + 1);
+}
+
+void FakeCoordinator::Give(const std::vector<v1::AssignedRank>& ranks, uint64_t version) {
+  assignment_.set_version(version);
   assignment_.clear_ranks();
   for (v1::AssignedRank rank : ranks) {
     rank.set_job(1);
@@ -268,7 +278,7 @@ absl::StatusOr<v1::WatchAssignmentResponse> FakeCoordinator::WatchAssignment(
   MutexLock lock(mu_);
   for (;;) {
     DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
-    if (assignment_.version() > request.since()) break;
+    if (assignment_.version() != request.since()) break;
     changed_.Wait(mu_);
   }
   v1::WatchAssignmentResponse response;

@@ -30,6 +30,8 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   void Restart() DP_EXCLUDES(mu_);
   // It was set up anew, with a directory that knows nothing.
   void SetUpAnew() DP_EXCLUDES(mu_);
+  // It goes on from an older copy of its directory, in which the worker has this assignment.
+  void GoOnFromACopy(const std::vector<v1::AssignedRank>& ranks) DP_EXCLUDES(mu_);
   // Done while a registration or heartbeat is under way. Before the first of them.
   void During(std::function<void()> done) { during_ = std::move(done); }
   // With the answer to each heartbeat from now on.
@@ -128,6 +130,7 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
 
  private:
   void Hear(std::string what);
+  void Give(const std::vector<v1::AssignedRank>& ranks, uint64_t version) DP_REQUIRES(mu_);
   absl::Status CheckNetwork() const DP_REQUIRES(mu_);
   absl::Status CheckLease(uint64_t incarnation) const DP_REQUIRES(mu_);
   void AwaitUntil(const std::function<bool()>& holds) DP_REQUIRES(mu_);
