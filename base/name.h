@@ -19,6 +19,18 @@ inline bool IsName(absl::string_view name) {
          at_end(name.back()) && std::all_of(name.begin(), name.end(), within);
 }
 
+// What names of environment variables look like, so that every program can read them.
+inline constexpr char kVariableNameRule[] =
+    "letters, digits, '_', '-' and '.', and does not begin with a digit";
+
+inline bool IsVariableName(absl::string_view name) {
+  const auto within = [](char c) {
+    return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
+  };
+  return !name.empty() && !absl::ascii_isdigit(name.front()) &&
+         std::all_of(name.begin(), name.end(), within);
+}
+
 // What names of workers look like: host names are among them, and as long as these may be.
 inline constexpr char kWorkerNameRule[] = "1 to 253 letters, digits, '-', '.' and '_'";
 

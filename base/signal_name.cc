@@ -1,6 +1,10 @@
 #include "base/signal_name.h"
 
+#include <csignal>
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace dp {
 namespace {
@@ -43,6 +47,18 @@ std::string SignalText(int signal) {
   const absl::string_view name = SignalName(signal);
   return name.empty() ? absl::StrCat("signal ", signal)
                       : absl::StrCat("signal ", signal, " (", name, ")");
+}
+
+bool IsSignalName(absl::string_view name) {
+  if (!absl::ConsumePrefix(&name, "SIG")) return false;
+  // Second names of SIGCHLD and SIGPOLL, and those that the C library does not list.
+  for (const char* other : {"CLD", "IO", "RTMIN", "RTMAX"})
+    if (name == other) return true;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    const char* known = sigabbrev_np(signal);
+    if (known != nullptr && name == known) return true;
+  }
+  return false;
 }
 
 }  // namespace dp

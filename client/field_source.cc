@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace dp::client {
 namespace {
@@ -36,6 +37,10 @@ absl::Status FieldSource::Error(const std::string& path, absl::string_view what)
 
 absl::Status FieldSource::ErrorAt(const std::string& path, Place place,
                                   absl::string_view what) const {
+  if (const auto name = names_.find(path); name != names_.end()) {
+    absl::ConsumePrefix(&what, path);
+    return absl::InvalidArgumentError(absl::StrCat(name->second, what));
+  }
   std::string override = OverrideOf(path);
   if (override.empty() && place.line == 0) override = OverrideBelow(path);
   if (!override.empty())

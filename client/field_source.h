@@ -16,7 +16,7 @@ struct Place {
 };
 
 // Where each field of a job came from, so that an error can point at it: a place in the job file,
-// or an override on the command line. A field is named by its path, as
+// or an override or a flag on the command line. A field is named by its path, as
 // "train.model.layers[1].linear". Not thread-safe.
 class FieldSource {
  public:
@@ -24,6 +24,8 @@ class FieldSource {
 
   void Note(const std::string& path, Place place) { places_[path] = place; }
   void NoteOverride(const std::string& path) { overrides_.insert(path); }
+  // The field has the value of a flag or a variable: errors name that instead of the field.
+  void NoteName(const std::string& path, const std::string& name) { names_[path] = name; }
 
   // Whether the owner wrote the field, be it with its default value.
   bool Given(const std::string& path) const { return places_.contains(path); }
@@ -43,6 +45,7 @@ class FieldSource {
   const std::string file_;
   absl::btree_map<std::string, Place> places_;
   absl::btree_set<std::string> overrides_;
+  absl::btree_map<std::string, std::string> names_;
 };
 
 }  // namespace dp::client

@@ -116,9 +116,10 @@ class JobCheck : private FieldCheck {
 
   void CheckVariable(const std::string& name, const std::string& value) {
     const std::string path = absl::StrCat("env.", name);
-    if (name.empty() || name.find_first_of(std::string("=\0", 2)) != std::string::npos)
+    if (!IsVariableName(name))
       Fail(path,
-           absl::StrCat("env has a variable \"", name, "\"; a name is not empty and has no '='"));
+           absl::StrCat("env has a variable \"", absl::CEscape(name.substr(0, kShownBytesMax)),
+                        "\"; a name consists of ", kVariableNameRule));
     if (value.find('\0') != std::string::npos)
       Fail(path, absl::StrCat("env.", name, " has a zero byte; a variable cannot"));
     const size_t bytes = name.size() + 1 + value.size();

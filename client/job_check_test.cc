@@ -199,8 +199,10 @@ TEST(JobCheckTest, NamesFollowTheirRule) {
 }
 
 TEST(JobCheckTest, VariablesThatCannotBeSetAreErrors) {
-  EXPECT_THAT(ErrorSetting("env={'A=B': x}"), HasSubstr("has no '='"));
-  EXPECT_THAT(ErrorSetting("env={'': x}"), HasSubstr("a name is not empty"));
+  for (const char* name : {"A=B", "", "1A", "A B", "A%%"})
+    EXPECT_THAT(ErrorSetting(absl::StrCat("env={'", name, "': x}")),
+                HasSubstr(absl::StrCat("env has a variable \"", name, "\"; a name consists of")));
+  EXPECT_EQ(CheckJob(Parsed(kMinimal, {"env={_A.b-2: x}"}), Image28), absl::OkStatus());
   EXPECT_THAT(ErrorSetting("env={A: \"x\\0y\"}"), HasSubstr("env.A has a zero byte"));
   EXPECT_THAT(ErrorSetting("env={DP_RANK: 3}"), HasSubstr("env.DP_RANK is set by dp itself"));
 }

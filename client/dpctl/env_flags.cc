@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/name.h"
 #include "base/status.h"
 
 namespace dp::ctl {
@@ -33,6 +34,12 @@ bool MayBeSecret(const std::string& name) {
 
 std::pair<std::string, std::string> Halves(const std::string& variable) {
   return absl::StrSplit(variable, absl::MaxSplits('=', 1));
+}
+
+// Whether a variable is the one that `pattern` names, or one of its PREFIX*.
+bool Matches(const std::string& name, absl::string_view pattern) {
+  if (!absl::ConsumeSuffix(&pattern, "*")) return name == pattern;
+  return absl::StartsWith(name, pattern) && IsVariableName(name) && !MayBeSecret(name);
 }
 
 // The variable `name`, as NAME=VALUE; null where it is not set.
@@ -61,11 +68,28 @@ void EnvFlags::DefineFlags(CLI::App& app, const std::string& group) {
       ->group(group);
 }
 
+std::vector<std::string> EnvFlags::More() const {
+  if (from_here_.empty() || from_here_ == kNoMore) return {};
+  return absl::StrSplit(from_here_, ',');
+}
+
+std::vector<std::string> EnvFlags::Unset(const std::vector<std::string>& here) const {
+  std::vector<std::string> lines;
+  for (const std::string& pattern : More()) {
+    const bool set = std::any_of(here.begin(), here.end(), [&pattern](const std::string& variable) {
+      return Matches(Halves(variable).first, pattern);
+    });
+    if (!set)
+      lines.push_back(absl::StrCat("--env-from-here: ", pattern,
+                                   " names no variable that is set here; the ranks get none"));
+  }
+  return lines;
+}
+
 absl::Status EnvFlags::Fill(const std::vector<std::string>& here,
                             google::protobuf::Map<std::string, std::string>& env) const {
   if (!from_here_.empty()) {
-    std::vector<std::string> more;
-    if (from_here_ != kNoMore) more = absl::StrSplit(from_here_, ',');
+    const std::vector<std::string> more = More();
     for (const std::string& variable : here) {
       auto [name, value] = Halves(variable);
       if (IsPassedOn(name, more)) env[name] = std::move(value);
@@ -76,6 +100,9 @@ absl::Status EnvFlags::Fill(const std::vector<std::string>& here,
     if (name.empty())
       return absl::InvalidArgumentError(
           absl::StrCat("--env is \"", variable, "\"; expected NAME=VALUE or NAME"));
+    if (!IsVariableName(name))
+      return absl::InvalidArgumentError(
+          absl::StrCat("--env is \"", variable, "\", but a name consists of ", kVariableNameRule));
     if (!absl::StrContains(variable, '=')) {
       const std::string* found = Find(name, here);
       if (found == nullptr)
@@ -89,10 +116,7 @@ absl::Status EnvFlags::Fill(const std::vector<std::string>& here,
 }
 
 bool IsPassedOn(const std::string& name, const std::vector<std::string>& more) {
-  const auto matches = [&name](absl::string_view pattern) {
-    const bool prefix = absl::ConsumeSuffix(&pattern, "*");
-    return prefix ? absl::StartsWith(name, pattern) && !MayBeSecret(name) : name == pattern;
-  };
+  const auto matches = [&name](absl::string_view pattern) { return Matches(name, pattern); };
   return std::any_of(std::begin(kPassedOn), std::end(kPassedOn), matches) ||
          std::any_of(more.begin(), more.end(), matches);
 }

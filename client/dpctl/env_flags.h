@@ -16,12 +16,18 @@ class EnvFlags {
   // The flags stand under `group` in the help.
   void DefineFlags(CLI::App& app, const std::string& group);
 
+  // A line for each name that --env-from-here gives and `here` does not have.
+  std::vector<std::string> Unset(const std::vector<std::string>& here) const;
+
   // Adds the variables. `here` is the environment of dpctl, NAME=VALUE each; what --env says wins
   // over it. Errors: InvalidArgument names the flag.
   absl::Status Fill(const std::vector<std::string>& here,
                     google::protobuf::Map<std::string, std::string>& env) const;
 
  private:
+  // The names and PREFIX* that --env-from-here adds to the usual ones.
+  std::vector<std::string> More() const;
+
   std::vector<std::string> variables_;
   std::string from_here_;  // names and PREFIX*; empty: the flag was not given
 };

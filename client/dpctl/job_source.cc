@@ -65,7 +65,7 @@ absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
   if (!file && !overrides_.empty())
     return absl::InvalidArgumentError("--set changes a job file; a program has flags");
   if (!file) {
-    for (const std::string& line : flags_.torchrun().Unneeded(lines_shown_))
+    for (const std::string& line : flags_.Notes(lines_shown_))
       context.surroundings().terminal.err << "dpctl: " << line << '\n';
     return flags_.Job(program_, context.surroundings().working_dir);
   }
@@ -87,6 +87,7 @@ absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context, bool ranks_r
   if (job.spec.has_train() && ranks_run_here) MakeAbsolute(here, *job.spec.mutable_train());
   client::FillDefaults(job);
   DP_RETURN_IF_ERROR(client::CheckJob(job, context.surroundings().sample_shape));
+  if (!program_.empty()) DP_RETURN_IF_ERROR(flags_.CheckStore(job.spec.command()));
   return std::move(job.spec);
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/status.h"
@@ -28,6 +29,10 @@ int RanksPerNode(const v1::JobSpec& spec) {
   return known ? each : 0;
 }
 
+absl::StatusOr<RankStreams> ParseStreams(const TorchrunFlags& flags, const std::string& name) {
+  return RankStreams::Parse(flags.Origin(name), flags.Value(name));
+}
+
 }  // namespace
 
 absl::StatusOr<RankStreams> RankStreams::Parse(const std::string& flag, absl::string_view text) {
@@ -44,6 +49,12 @@ absl::StatusOr<RankStreams> RankStreams::Parse(const std::string& flag, absl::st
     streams.of_rank_[rank] = mask;
   }
   return streams;
+}
+
+std::set<int> RankStreams::ranks() const {
+  std::set<int> ranks;
+  for (const auto& [rank, mask] : of_rank_) ranks.insert(rank);
+  return ranks;
 }
 
 bool RankStreams::Has(int local_rank, v1::LogStream stream) const {
@@ -70,14 +81,14 @@ std::string LineRules::Prefix(const LogLine& line, int local_rank, const std::st
 
 absl::StatusOr<LineRules> LineRulesOf(const TorchrunFlags& flags, const v1::JobSpec& spec) {
   LineRules rules;
-  DP_ASSIGN_OR_RETURN(rules.redirects, RankStreams::Parse("--redirects", flags.Value("redirects")));
-  DP_ASSIGN_OR_RETURN(rules.tee, RankStreams::Parse("--tee", flags.Value("tee")));
+  DP_ASSIGN_OR_RETURN(rules.redirects, ParseStreams(flags, "redirects"));
+  DP_ASSIGN_OR_RETURN(rules.tee, ParseStreams(flags, "tee"));
   const std::string shown = flags.Value("local-ranks-filter");
   if (!shown.empty()) {
     const absl::StatusOr<std::vector<int>> ranks = ParseRanks(shown);
     if (!ranks.ok())
-      return absl::InvalidArgumentError(
-          absl::StrCat("--local-ranks-filter is \"", shown, "\"; expected local ranks, as 0,1"));
+      return absl::InvalidArgumentError(absl::StrCat(flags.Origin("local-ranks-filter"), " is \"",
+                                                     shown, "\"; expected local ranks, as 0,1"));
     rules.ranks_shown = {ranks->begin(), ranks->end()};
   }
   rules.prefix = flags.Value("log-line-prefix-template");
@@ -86,6 +97,24 @@ absl::StatusOr<LineRules> LineRulesOf(const TorchrunFlags& flags, const v1::JobS
     rules.role = role->second;
   rules.ranks_per_node = RanksPerNode(spec);
   return rules;
+}
+
+std::vector<std::string> NoSuchLocalRanks(const LineRules& rules, const TorchrunFlags& flags,
+                                          const v1::JobSpec& spec) {
+  // A placement may put all ranks on one worker.
+  const int there = rules.ranks_per_node > 0 ? rules.ranks_per_node : spec.ranks();
+  std::vector<std::string> lines;
+  for (const auto& [flag, named] :
+       {std::pair("redirects", rules.redirects.ranks()), std::pair("tee", rules.tee.ranks()),
+        std::pair("local-ranks-filter", rules.ranks_shown)}) {
+    const std::set<int> missing(named.lower_bound(there), named.end());
+    if (missing.empty()) continue;
+    lines.push_back(absl::StrCat(flags.Origin(flag), " is \"", flags.Value(flag),
+                                 "\", but no worker has local rank ", absl::StrJoin(missing, ", "),
+                                 "; local ranks are ",
+                                 there == 1 ? "0 alone" : absl::StrCat("0 to ", there - 1)));
+  }
+  return lines;
 }
 
 }  // namespace dp::ctl

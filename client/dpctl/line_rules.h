@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -23,6 +24,8 @@ class RankStreams {
 
   bool Has(int local_rank, v1::LogStream stream) const;
   bool empty() const { return of_all_ == 0 && of_rank_.empty(); }
+  // The local ranks that are named one by one.
+  std::set<int> ranks() const;
 
  private:
   int of_all_ = 0;
@@ -51,5 +54,10 @@ struct LineRules {
 
 // The rules for the lines of this job. Errors: InvalidArgument names the flag.
 absl::StatusOr<LineRules> LineRulesOf(const TorchrunFlags& flags, const v1::JobSpec& spec);
+
+// A line for each flag that names local ranks which no worker can have. Such names change nothing,
+// as with torchrun.
+std::vector<std::string> NoSuchLocalRanks(const LineRules& rules, const TorchrunFlags& flags,
+                                          const v1::JobSpec& spec);
 
 }  // namespace dp::ctl

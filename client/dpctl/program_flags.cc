@@ -7,12 +7,16 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/signal_name.h"
 #include "base/status.h"
 #include "client/dpctl/flag_types.h"
 #include "client/dpctl/program_line.h"
 #include "client/dpctl/script_text.h"
+#include "proto/convert/store_defaults.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -47,7 +51,21 @@ absl::StatusOr<int> NumberOf(const TorchrunFlags& flags, const std::string& name
   int number = 0;
   if (text.empty() || (absl::SimpleAtoi(text, &number) && number >= 0)) return number;
   return absl::InvalidArgumentError(
-      absl::StrCat("--", name, " is \"", text, "\"; expected a number from 0 on"));
+      absl::StrCat(flags.Origin(name), " is \"", text, "\"; expected a number from 0 on"));
+}
+
+// Errors: InvalidArgument names the flag and the first word that is no signal.
+absl::Status CheckSignals(const TorchrunFlags& flags) {
+  const std::string text = flags.Value("signals-to-handle");
+  if (text.empty()) return absl::OkStatus();
+  for (const absl::string_view word : absl::StrSplit(text, ',')) {
+    if (IsSignalName(absl::StripAsciiWhitespace(word))) continue;
+    return absl::InvalidArgumentError(absl::StrCat(flags.Origin("signals-to-handle"), " is \"",
+                                                   text, "\"; \"", word,
+                                                   "\" is no signal; expected names, as "
+                                                   "SIGTERM,SIGUSR1"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -76,6 +94,12 @@ void ProgramFlags::DefineFlags(CLI::App& app) {
     app.add_flag("--use-env,--use_env", use_env_,
                  "LOCAL_RANK alone says the local rank, not the argument --local-rank")
         ->group(group);
+}
+
+std::vector<std::string> ProgramFlags::Notes(bool lines_shown) const {
+  std::vector<std::string> lines = torchrun_.Unneeded(lines_shown);
+  for (std::string& line : env_.Unset(EnvironmentHere())) lines.push_back(std::move(line));
+  return lines;
 }
 
 std::string ProgramFlags::given() const {
@@ -129,9 +153,32 @@ absl::StatusOr<client::JobFile> ProgramFlags::Job(const std::vector<std::string>
   Set(contract_, "command.contract", job, command.mutable_contract());
   Set(store_, "command.store", job, command.mutable_store());
   command.set_virtual_local_rank(torchrun_.On("virtual-local-rank"));
+  NameFields(job.source);
   DP_RETURN_IF_ERROR(FillNumbers(job.spec));
   DP_RETURN_IF_ERROR(FillEnv(job.spec));
+  for (const auto& [name, value] : job.spec.env())
+    job.source.NoteName("env." + name, "--env " + name);
   return job;
+}
+
+void ProgramFlags::NameFields(client::FieldSource& source) const {
+  for (const auto& [path, flag] :
+       {std::pair("command.nodes", "nnodes"), std::pair("command.nprocPerNode", "nproc-per-node"),
+        std::pair("command.maxRestarts", "max-restarts"), std::pair("grace", "shutdown-timeout")})
+    source.NoteName(path, torchrun_.Origin(flag));
+  for (const auto& [path, flag] :
+       {std::pair("name", "--name"), std::pair("command.contract", "--contract"),
+        std::pair("command.store", "--store"), std::pair("command.workingDir", "--workdir"),
+        std::pair("detectWithin", "--detect-within")})
+    source.NoteName(path, flag);
+  source.NoteName("ranks", "--nnodes times --nproc-per-node");
+}
+
+absl::Status ProgramFlags::CheckStore(const v1::CommandSpec& command) const {
+  if (store_.empty() || MeetsAtStore(command)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--store ", store_, " is given, but ranks of --contract ", command.contract(),
+                   " have no rendezvous store; leave out --store"));
 }
 
 absl::Status ProgramFlags::FillNumbers(v1::JobSpec& spec) const {
@@ -147,6 +194,7 @@ absl::Status ProgramFlags::FillNumbers(v1::JobSpec& spec) const {
 
 // A rank's own environment wins over what its worker says, and --env over torchrun's flags.
 absl::Status ProgramFlags::FillEnv(v1::JobSpec& spec) const {
+  DP_RETURN_IF_ERROR(CheckSignals(torchrun_));
   for (const auto& [flag, variable] :
        {std::pair("role", "ROLE_NAME"), std::pair("rdzv-id", "TORCHELASTIC_RUN_ID"),
         std::pair("signals-to-handle", "TORCHELASTIC_SIGNALS_TO_HANDLE")}) {

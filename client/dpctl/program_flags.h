@@ -33,11 +33,18 @@ class ProgramFlags {
   absl::StatusOr<client::JobFile> Job(const std::vector<std::string>& words,
                                       const std::string& working_dir) const;
 
+  // Errors: InvalidArgument --store is given, but the contract of the checked job has none.
+  absl::Status CheckStore(const v1::CommandSpec& command) const;
+
   // Whether a word that is no flag, behind the flags `before`, begins a program.
   bool StartsProgram(absl::string_view word, const std::vector<std::string>& before) const;
 
   // The first of these flags that was given; empty where none.
   std::string given() const;
+
+  // What the user should know of flags that were given: which are not needed, and which variables
+  // are not set here. `lines_shown`: the command shows the lines of ranks.
+  std::vector<std::string> Notes(bool lines_shown) const;
 
   const TorchrunFlags& torchrun() const { return torchrun_; }
 
@@ -45,6 +52,8 @@ class ProgramFlags {
   // The command line of a rank, from the words and the flags.
   absl::StatusOr<std::vector<std::string>> Argv(const std::vector<std::string>& words,
                                                 const std::string& working_dir) const;
+  // What the fields that flags fill are called in errors.
+  void NameFields(client::FieldSource& source) const;
   absl::Status FillNumbers(v1::JobSpec& spec) const;
   absl::Status FillEnv(v1::JobSpec& spec) const;
 

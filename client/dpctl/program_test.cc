@@ -234,6 +234,26 @@ TEST_F(ProgramTest, LocalRanksAreThoseOfThePlacementWhereTheJobLeavesThemToIt) {
   std::remove(file.c_str());
 }
 
+TEST_F(ProgramTest, LocalRanksThatNoWorkerHasAreTold) {
+  coordinator_.on_watch = [](v1::Job& job) { job.set_state(v1::JOB_STATE_SUCCEEDED); };
+  const auto notes = [this](const std::string& flags) {
+    AddLogPage("finished: true");
+    err_.str("");
+    EXPECT_EQ(Dpctl("run --log-dir /dev/null/logs " + flags + " train.py").code, 0);
+    return err_.str();
+  };
+  EXPECT_THAT(notes("--nproc-per-node 2 -r 0:1,7:3"),
+              HasSubstr("dpctl: --redirects is \"0:1,7:3\", but no worker has local rank 7; local "
+                        "ranks are 0 to 1\n"));
+  EXPECT_THAT(notes("--nnodes 2 --nproc-per-node 2 -t 2:1,3:1"),
+              HasSubstr("dpctl: --tee is \"2:1,3:1\", but no worker has local rank 2, 3; "));
+  EXPECT_THAT(notes("--local-ranks-filter 0,5"),
+              HasSubstr("dpctl: --local-ranks-filter is \"0,5\", but no worker has local rank 5; "
+                        "local ranks are 0 alone\n"));
+  EXPECT_THAT(notes("--nproc-per-node 2 -r 3 -t 1:1 --local-ranks-filter 1"),
+              ::testing::Not(HasSubstr("no worker has")));
+}
+
 TEST_F(ProgramTest, AWrongMapOfStreamsIsRefusedBeforeTheJobIsSubmitted) {
   EXPECT_EQ(Dpctl("torchrun --tee 7 train.py").code, 2);
   EXPECT_THAT(err_.str(), HasSubstr("--tee is \"7\"; expected 0 to 3"));
@@ -261,14 +281,32 @@ TEST_F(ProgramTest, TheEnvironmentFromHereIsAnAllowList) {
   for (const char* name : more_secrets) EXPECT_FALSE(prefix.env().contains(name)) << name;
 }
 
+TEST_F(ProgramTest, NamesThatAreNotSetHereAreTold) {
+  setenv("MY_CACHE", "/cache", 1);
+  Submitted("--env-from-here=MY_CACHE,MY_C*,DP_TEST_NOT_SET,DP_TEST_NO* train.py");
+  unsetenv("MY_CACHE");
+  EXPECT_THAT(err_.str(), ::testing::StartsWith(
+                              "dpctl: --env-from-here: DP_TEST_NOT_SET names no variable that is "
+                              "set here; the ranks get none\n"
+                              "dpctl: --env-from-here: DP_TEST_NO* names no variable"));
+  EXPECT_THAT(err_.str(), ::testing::Not(HasSubstr("MY_C")));
+}
+
+TEST_F(ProgramTest, ANameThatProgramsCannotReadIsNotPassedOnByAPrefix) {
+  setenv("MY_FUNC%%", "() { :; }", 1);
+  const v1::JobSpec spec = Submitted("--env-from-here=MY_* train.py");
+  unsetenv("MY_FUNC%%");
+  EXPECT_FALSE(spec.env().contains("MY_FUNC%%"));
+}
+
 TEST_F(ProgramTest, TheOtherFlagsFillTheirFields) {
   const v1::JobSpec& spec = Submitted(
-      "--name mine --env A=1 --env B=x=y --workdir data --contract jax --store rank0 "
+      "--name mine --env A=1 --env B=x=y --workdir data --contract launch --store rank0 "
       "--detect-within 7s -- ./train");
   EXPECT_EQ(spec.name(), "mine");
   EXPECT_EQ(spec.env().at("B"), "x=y");
   EXPECT_EQ(spec.command().working_dir(), "/home/me/data");
-  EXPECT_EQ(spec.command().contract(), "jax");
+  EXPECT_EQ(spec.command().contract(), "launch");
   EXPECT_EQ(spec.command().store(), "rank0");
   EXPECT_EQ(spec.detect_within().seconds(), 7);
 }
@@ -305,7 +343,24 @@ TEST_F(ProgramTest, WhatIsWrongIsAUsageErrorThatSaysWhatToDo) {
       {"submit --nnodes 2 job.yaml",
        "--nnodes is for a program, and 'job.yaml' is read as a job file"},
       {"submit --set ranks=2 -- ./train", "a program has flags"},
-      {"submit --nnodes two -- ./train", "command.nodes is \"two\""},
+      {"submit --nnodes two -- ./train", "dpctl: --nnodes is \"two\"; expected"},
+      {"submit --nproc-per-node 0 -- ./train", "dpctl: --nproc-per-node is \"0\"; expected 1 to"},
+      {"submit --nnodes 9999 --nproc-per-node 9999 -- ./train",
+       "dpctl: --nnodes times --nproc-per-node is 99980001; expected 1 to"},
+      {"submit --max-restarts 9999 -- ./train", "dpctl: --max-restarts is 9999; expected 0 to"},
+      {"submit --shutdown-timeout 9999 -- ./train",
+       "dpctl: --shutdown-timeout is 2h46m39s; expected"},
+      {"submit --detect-within 1ms -- ./train", "dpctl: --detect-within is 1ms; expected"},
+      {"submit --name A -- ./train", "dpctl: --name is \"A\"; expected"},
+      {"submit --contract x -- ./train", "dpctl: --contract is \"x\"; expected torchrun, "},
+      {"submit --store x -- ./train", "dpctl: --store is \"x\"; expected relay, "},
+      {"submit --store relay --contract mpi -- ./train",
+       "dpctl: --store relay is given, but ranks of --contract mpi have no rendezvous store"},
+      {"submit --signals-to-handle SIGTERM,FOO train.py",
+       "dpctl: --signals-to-handle is \"SIGTERM,FOO\"; \"FOO\" is no signal; expected names"},
+      {"submit --env 1A=x -- ./train",
+       "dpctl: --env is \"1A=x\", but a name consists of letters, digits, "},
+      {"submit --env DP_A=x -- ./train", "dpctl: --env DP_A is set by dp itself"},
       {"submit --env =x -- ./train", "expected NAME=VALUE"},
       {"submit --env DP_TEST_NOT_SET -- ./train", "it is not set here"},
       {"torchrun", "give a program: dpctl torchrun --nproc-per-node 2 train.py"},
@@ -317,6 +372,24 @@ TEST_F(ProgramTest, WhatIsWrongIsAUsageErrorThatSaysWhatToDo) {
     const Result result = Dpctl(words);
     EXPECT_EQ(result.code, 2) << words;
     EXPECT_THAT(result.err, HasSubstr(message)) << words;
+  }
+  EXPECT_TRUE(coordinator_.jobs.empty());
+}
+
+TEST_F(ProgramTest, WhatIsWrongWithAVariableOfTorchrunIsSaidOfTheVariable) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"PET_NPROC_PER_NODE", "dpctl: PET_NPROC_PER_NODE is \"x\"; expected 1 to"},
+      {"PET_MAX_RESTARTS", "dpctl: PET_MAX_RESTARTS is \"x\"; expected a number"},
+      {"PET_SIGNALS_TO_HANDLE", "dpctl: PET_SIGNALS_TO_HANDLE is \"x\"; \"x\" is no signal"},
+      {"PET_TEE", "dpctl: PET_TEE is \"x\"; expected 0 to 3"},
+      {"PET_LOCAL_RANKS_FILTER", "dpctl: PET_LOCAL_RANKS_FILTER is \"x\"; expected local ranks"}};
+  for (const auto& [name, message] : wrong) {
+    err_.str("");
+    setenv(name, "x", 1);
+    const Result result = Dpctl("run train.py");
+    unsetenv(name);
+    EXPECT_EQ(result.code, 2) << name;
+    EXPECT_THAT(result.err, HasSubstr(message));
   }
   EXPECT_TRUE(coordinator_.jobs.empty());
 }

@@ -133,6 +133,8 @@ class RunJob final : public Command {
     LineRules rules;
     if (spec.has_command()) {
       DP_ASSIGN_OR_RETURN(rules, LineRulesOf(source_.torchrun(), spec));
+      for (const std::string& line : NoSuchLocalRanks(rules, source_.torchrun(), spec))
+        context.err() << "dpctl: " << line << '\n';
     }
     const InterruptWatch watch(context, 1);
     DP_ASSIGN_OR_RETURN(v1::Job submitted, SubmitJob(context, spec));

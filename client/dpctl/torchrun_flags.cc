@@ -85,11 +85,9 @@ std::string NamesOf(const TorchrunFlag& flag) {
   return names;
 }
 
-// PET_RDZV_ID; empty where it is not set.
+// "PET_RDZV_ID".
 std::string VariableOf(absl::string_view name) {
-  const std::string variable = absl::StrCat("PET_", absl::AsciiStrToUpper(WithUnderscores(name)));
-  const char* value = std::getenv(variable.c_str());
-  return value == nullptr ? "" : value;
+  return absl::StrCat("PET_", absl::AsciiStrToUpper(WithUnderscores(name)));
 }
 
 }  // namespace
@@ -116,7 +114,13 @@ void TorchrunFlags::DefineFlags(CLI::App& app) {
 
 std::string TorchrunFlags::Value(const std::string& name) const {
   const std::string& value = values_.at(name);
-  return value.empty() ? VariableOf(name) : value;
+  if (!value.empty()) return value;
+  const char* variable = std::getenv(VariableOf(name).c_str());
+  return variable == nullptr ? "" : variable;
+}
+
+std::string TorchrunFlags::Origin(const std::string& name) const {
+  return values_.at(name).empty() ? VariableOf(name) : absl::StrCat("--", name);
 }
 
 bool TorchrunFlags::On(const std::string& name) const {

@@ -17,6 +17,8 @@ class TorchrunFlags {
 
   // The value of a flag by its name without dashes, as "rdzv-id"; empty where there is none.
   std::string Value(const std::string& name) const;
+  // What the value comes from: "--rdzv-id", or "PET_RDZV_ID" where the flag is not given.
+  std::string Origin(const std::string& name) const;
   // Whether a switch is on, as "no-python".
   bool On(const std::string& name) const;
 
