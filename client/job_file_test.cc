@@ -222,5 +222,14 @@ TEST(JobFileTest, DamagedFilesNeverCrashTheParser) {
   EXPECT_GT(refused, 1000);
 }
 
+TEST(JobFileTest, AFieldOfTheJobThatStandsTooDeepIsShownItsPlace) {
+  const auto job = ParseJobFile(
+      "apiVersion: dp/v1\nkind: Job\nname: x\ncommand:\n  argv: [a]\n  env: {A: b}\n", "job.yaml");
+  EXPECT_EQ(
+      std::string(job.status().message()),
+      "job.yaml:6:3: unknown field 'env' in command; 'env' is a field of the job itself: write "
+      "it beside 'command'");
+}
+
 }  // namespace
 }  // namespace dp::client

@@ -27,6 +27,9 @@ std::string Child(const std::string& path, absl::string_view name) {
   return path.empty() ? std::string(name) : absl::StrCat(path, ".", name);
 }
 
+// "train.model.layers[0]" -> "train".
+std::string Outermost(const std::string& path) { return path.substr(0, path.find_first_of(".[")); }
+
 const FieldDescriptor* FindField(const Descriptor& type, const std::string& name) {
   for (int i = 0; i < type.field_count(); ++i)
     if (type.field(i)->json_name() == name) return type.field(i);
@@ -43,7 +46,7 @@ std::vector<std::string> FieldNames(const Descriptor& type) {
 // does not contain itself, so no input makes it endless.
 class MessageFiller {
  public:
-  explicit MessageFiller(FieldSource& source) : source_(source) {}
+  MessageFiller(FieldSource& source, const Descriptor& job) : source_(source), job_(job) {}
 
   absl::Status Fill(const YAML::Node& node, const std::string& path, Message& message) {
     const Descriptor& type = *message.GetDescriptor();
@@ -81,7 +84,10 @@ class MessageFiller {
     const std::vector<std::string> names = FieldNames(type);
     const std::string nearest = NearestName(name, names);
     std::string hint;
-    if (!nearest.empty()) {
+    if (!path.empty() && FindField(job_, name) != nullptr) {
+      hint = absl::StrCat("; '", name, "' is a field of the job itself: write it beside '",
+                          Outermost(path), "'");
+    } else if (!nearest.empty()) {
       hint = absl::StrCat("; did you mean '", nearest, "'?");
     } else if (!names.empty()) {
       hint = absl::StrCat("; there are ", absl::StrJoin(names, ", "));
@@ -163,13 +169,14 @@ class MessageFiller {
   }
 
   FieldSource& source_;
+  const Descriptor& job_;  // the type of the whole message
 };
 
 }  // namespace
 
 absl::Status FillMessage(const YAML::Node& node, FieldSource& source,
                          google::protobuf::Message& message) {
-  return MessageFiller(source).Fill(node, "", message);
+  return MessageFiller(source, *message.GetDescriptor()).Fill(node, "", message);
 }
 
 }  // namespace dp::client

@@ -12,15 +12,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/host_port.h"
+#include "base/status.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "client/dpctl/command.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/flag_types.h"
+#include "client/dpctl/help_text.h"
+#include "client/dpctl/job_source.h"
 #include "client/dpctl/printable.h"
+#include "client/dpctl/usage_error.h"
 #include "client/dpctl/verbs.h"
-#include "client/nearest_name.h"
 
 namespace dp::ctl {
 namespace {
@@ -35,10 +39,16 @@ const std::map<std::string, Format>& Formats() {
   return formats;
 }
 
+// "-o=json" means "-o json".
+std::string FormatName(absl::string_view text) {
+  absl::ConsumePrefix(&text, "=");
+  return std::string(text);
+}
+
 void AddFormat(CLI::App& app, Format& format) {
-  const auto set = [&format](const std::string& text) { format = Formats().at(text); };
+  const auto set = [&format](const std::string& text) { format = Formats().at(FormatName(text)); };
   const auto check = [](const std::string& text) -> std::string {
-    if (Formats().contains(text)) return "";
+    if (Formats().contains(FormatName(text))) return "";
     return absl::StrCat("'", text, "' is no format; expected table, json or name");
   };
   app.add_option_function<std::string>("-o,--output", set, "table, json or name")
@@ -61,41 +71,14 @@ void DefineGlobalFlags(CLI::App& app, GlobalFlags& flags) {
 void DefineVerbs(CLI::App& app, const Commands& commands) {
   app.require_subcommand(1);
   app.fallthrough();  // the global flags may stand behind the verb, too
+  const auto help = std::make_shared<HelpText>();
+  app.formatter(help);  // before the verbs, which inherit it
   for (const auto& command : commands) {
     CLI::App* verb = app.add_subcommand(command->name(), command->summary());
     verb->footer(absl::StrCat("Example:\n  ", command->example()));
     command->DefineFlags(*verb);
+    if (const JobSource* source = command->source()) help->SetUsages(*verb, source->Usages());
   }
-}
-
-// What is wrong where a command should stand; empty where one does.
-std::string NoCommand(const CLI::App& app) {
-  const CLI::App* at = &app;
-  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
-  std::vector<std::string> verbs;
-  for (const CLI::App* verb : at->get_subcommands([](const CLI::App*) { return true; }))
-    verbs.push_back(verb->get_name());
-  const std::string all = absl::StrJoin(verbs, ", ");
-  const std::vector<std::string> words = app.remaining(/*recurse=*/true);
-  if (verbs.empty() && (words.empty() || !absl::StartsWith(words.front(), "-"))) return "";
-  if (words.empty()) return absl::StrCat("there is no command; give one of ", all);
-  const std::string& word = words.front();
-  if (absl::StartsWith(word, "-")) return absl::StrCat("there is no flag '", word, "'");
-  const std::string nearest = client::NearestName(word, verbs);
-  return absl::StrCat("there is no command '", word, "'",
-                      nearest.empty() ? absl::StrCat("; give one of ", all)
-                                      : absl::StrCat("; did you mean '", nearest, "'?"));
-}
-
-std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app, const Command* verb) {
-  // Of the other errors, what they say is more to the point.
-  const bool names = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) ||
-                     error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-  const std::string no_command = names ? NoCommand(app) : "";
-  const bool flag = absl::StartsWith(no_command, "there is no flag");
-  const bool could_be_word = flag && verb != nullptr && verb->TakesWordsBehindDashes();
-  return absl::StrCat(no_command.empty() ? error.what() : no_command,
-                      could_be_word ? "; a word that begins with - stands behind --" : "");
 }
 
 // Lines stay lines.
@@ -176,17 +159,25 @@ bool TakesNextWord(const std::string& word, const CLI::App& verb) {
 
 // Where the words of a program begin behind the verb at `at`, without "--" before them: at the
 // first word that is no flag, where the command takes that word for a program. Else `end`.
-const char* const* ProgramBehind(const char* const* at, const char* const* end,
-                                 const Command& command, const CLI::App& verb) {
+// Errors: InvalidArgument the word was meant for a flag.
+absl::StatusOr<const char* const*> ProgramBehind(const char* const* at, const char* const* end,
+                                                 const JobSource& source, const CLI::App& verb) {
   std::vector<std::string> before;
   for (const char* const* word = at + 1; word < end; ++word) {
     const std::string text = *word;
-    if (text.size() < 2 || text.front() != '-')
-      return command.StartsProgram(text, before) ? word : end;
+    if (text.size() < 2 || text.front() != '-') {
+      DP_ASSIGN_OR_RETURN(const bool program, source.StartsProgram(text, before));
+      return program ? word : end;
+    }
     before.push_back(text);
     if (TakesNextWord(text, verb)) ++word;
   }
   return end;
+}
+
+int WrongUsage(absl::string_view what, const CLI::App& app, Terminal& terminal) {
+  terminal.err << "dpctl: " << PrintableLines(what) << "\nSee '" << HelpCommand(app) << "'.\n";
+  return kUsage;
 }
 
 int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
@@ -207,18 +198,19 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   }
   if (verb != nullptr && verb->TakesWordsBehindDashes()) dashes = end;
   // The words of a program are its own, flags and all.
-  const char* const* program =
-      verb == nullptr ? dashes
-                      : ProgramBehind(verb_word, dashes, *verb, *app.get_subcommand(verb->name()));
+  JobSource* const source = verb == nullptr ? nullptr : verb->source();
+  absl::StatusOr<const char* const*> found = dashes;
+  if (source != nullptr)
+    found = ProgramBehind(verb_word, dashes, *source, *app.get_subcommand(verb->name()));
+  if (!found.ok()) return WrongUsage(found.status().message(), app, terminal);
+  const char* const* const program = *found;
   const bool behind_dashes = program == dashes;
   try {
     app.parse(static_cast<int>(program - argv), argv);
   } catch (const CLI::Success& help) {
     return app.exit(help, terminal.out, terminal.err);
   } catch (const CLI::ParseError& error) {
-    terminal.err << "dpctl: " << PrintableLines(WhatIsWrong(error, app, verb))
-                 << "\nSee 'dpctl --help'.\n";
-    return kUsage;
+    return WrongUsage(WhatIsWrong(error, app, verb), app, terminal);
   }
   const absl::Status address = ParseHostPort(flags.coordinator).status();
   if (!address.ok()) {
@@ -228,7 +220,10 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   }
   for (const auto& command : commands) {
     if (!app.got_subcommand(command->name())) continue;
-    if (program != end && !command->TakeProgram({behind_dashes ? program + 1 : program, end})) {
+    const bool taken =
+        program == end ||
+        (source != nullptr && source->TakeProgram({behind_dashes ? program + 1 : program, end}));
+    if (!taken) {
       terminal.err << "dpctl: '--' must be followed by a program, and follow run, submit, torchrun "
                       "or launch\n";
       return kUsage;

@@ -21,6 +21,27 @@ TEST_F(CliTest, EveryCommandHasHelpWithAnExample) {
   }
 }
 
+TEST_F(CliTest, TheUsageNamesProgramsAndTheirArguments) {
+  EXPECT_THAT(Dpctl("run --help").out,
+              HasSubstr("Usage: dpctl run [OPTIONS] FILE\n"
+                        "       dpctl run [OPTIONS] SCRIPT.py [ARGS...]\n"
+                        "       dpctl run [OPTIONS] -- PROGRAM [ARGS...]\n"));
+  EXPECT_THAT(Dpctl("torchrun --help").out,
+              HasSubstr("Usage: dpctl torchrun [OPTIONS] SCRIPT [ARGS...]\n"));
+  EXPECT_THAT(Dpctl("ps --help").out, HasSubstr("Usage: dpctl ps [OPTIONS]\n"));
+}
+
+TEST_F(CliTest, AnEqualsSignBehindALetterBelongsToTheFlag) {
+  EXPECT_EQ(Dpctl("ps -o=json").code, 0) << err_.str();
+  EXPECT_EQ(out_.str().front(), '{');
+}
+
+TEST_F(CliTest, TheHintNamesTheCommand) {
+  EXPECT_THAT(Dpctl("store get --wat 7 key").err,
+              HasSubstr("there is no flag '--wat'; did you mean '--wait'?\n"
+                        "See 'dpctl store get --help'.\n"));
+}
+
 TEST_F(CliTest, AMisspeltCommandGetsTheNearestOne) {
   const Result result = Dpctl("sumbit job.yaml");
   EXPECT_EQ(result.code, 2);

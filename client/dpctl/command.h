@@ -11,6 +11,8 @@
 
 namespace dp::ctl {
 
+class JobSource;
+
 // One verb of dpctl. Lives as long as the program; one thread.
 class Command {
  public:
@@ -22,16 +24,8 @@ class Command {
   virtual const char* example() const = 0;
   virtual void DefineFlags(CLI::App& app) = 0;
 
-  // Whether `word`, the first one behind the command and its flags `before` that is no flag, begins
-  // a program: it and all words behind it are the program's then, as if "--" stood before.
-  virtual bool StartsProgram(const std::string& word,
-                             const std::vector<std::string>& before) const {
-    (void)word, (void)before;
-    return false;
-  }
-
-  // The words of a program, as those behind "--". Returns whether the command has a use for them.
-  virtual bool TakeProgram(std::vector<std::string>) { return false; }
+  // The job that it takes from the command line, which may be a program; null: it takes none.
+  virtual JobSource* source() { return nullptr; }
 
   // Whether words behind "--" are its own instead, as values that begin with "-".
   virtual bool TakesWordsBehindDashes() const { return false; }

@@ -23,6 +23,7 @@ constexpr const char* kPassedOn[] = {"PATH",       "VIRTUAL_ENV",     "CONDA_PRE
 // Job specs are stored in the coordinator's journal and shown by describe.
 constexpr const char* kSecrets[] = {"TOKEN",  "KEY",        "SECRET",     "PASSWORD",
                                     "PASSWD", "PASSPHRASE", "CREDENTIAL", "AUTH"};
+constexpr char kFromHere[] = "--env-from-here";
 // The value that CLI11 gives a flag without one.
 constexpr char kNoMore[] = "true";
 
@@ -30,6 +31,13 @@ bool MayBeSecret(const std::string& name) {
   const std::string upper = absl::AsciiStrToUpper(name);
   return std::any_of(std::begin(kSecrets), std::end(kSecrets),
                      [&upper](const char* word) { return absl::StrContains(upper, word); });
+}
+
+// As HF_HOME,WANDB_*: no program and no file is usually called that.
+bool LooksLikeNames(absl::string_view word) {
+  return !absl::ascii_isdigit(word.front()) && std::all_of(word.begin(), word.end(), [](char c) {
+    return absl::ascii_isupper(c) || absl::ascii_isdigit(c) || c == '_' || c == ',' || c == '*';
+  });
 }
 
 std::pair<std::string, std::string> Halves(const std::string& variable) {
@@ -60,12 +68,20 @@ void EnvFlags::DefineFlags(CLI::App& app, const std::string& group) {
       ->allow_extra_args(false)
       ->type_name("NAME[=VALUE]")
       ->group(group);
-  app.add_flag("--env-from-here", from_here_,
+  app.add_flag(kFromHere, from_here_,
                absl::StrCat("Passes on PATH, VIRTUAL_ENV, CONDA_PREFIX and the like; "
                             "--env-from-here=NAME,PREFIX* more of them. PREFIX* leaves out names "
                             "that have one of these in them: ",
                             absl::StrJoin(kSecrets, ", ")))
       ->group(group);
+}
+
+absl::Status EnvFlags::CheckNext(absl::string_view word, const std::vector<std::string>& before) {
+  const bool next = !before.empty() && before.back() == kFromHere;
+  if (!next || !LooksLikeNames(word)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(kFromHere, " takes names behind '=': write ",
+                                                 kFromHere, "=", word,
+                                                 "; a program of that name stands behind '--'"));
 }
 
 std::vector<std::string> EnvFlags::More() const {

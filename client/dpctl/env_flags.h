@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "google/protobuf/map.h"
 
 namespace dp::ctl {
@@ -15,6 +16,10 @@ class EnvFlags {
  public:
   // The flags stand under `group` in the help.
   void DefineFlags(CLI::App& app, const std::string& group);
+
+  // Checks `word`, which stands behind the flags `before` and is no flag itself.
+  // Errors: InvalidArgument it was meant for --env-from-here.
+  static absl::Status CheckNext(absl::string_view word, const std::vector<std::string>& before);
 
   // A line for each name that --env-from-here gives and `here` does not have.
   std::vector<std::string> Unset(const std::vector<std::string>& here) const;

@@ -47,6 +47,27 @@ void JobSource::DefineFlags(CLI::App& app) {
       ->type_name("PATH=VALUE");
 }
 
+std::vector<std::string> JobSource::Usages() const {
+  if (launching_ != Launching::kDp) return {"SCRIPT [ARGS...]", "-m MODULE [ARGS...]"};
+  return {"FILE", "SCRIPT.py [ARGS...]", "-- PROGRAM [ARGS...]"};
+}
+
+absl::StatusOr<bool> JobSource::StartsProgram(const std::string& word,
+                                              const std::vector<std::string>& before) const {
+  DP_RETURN_IF_ERROR(EnvFlags::CheckNext(word, before));
+  return flags_.StartsProgram(word, before);
+}
+
+std::string JobSource::WhyLeftOver(const std::string& word) const {
+  if (file_.empty()) return "";
+  return absl::StrCat("'", file_, "' is read as a job file, and '", word,
+                      "' is one word too many; ", ProgramHint());
+}
+
+std::string JobSource::ProgramHint() const {
+  return absl::StrCat("write a command line behind '--': dpctl ", verb_, " -- ", file_, " ...");
+}
+
 bool JobSource::TakeProgram(std::vector<std::string> argv) {
   program_ = std::move(argv);
   return !program_.empty();
@@ -57,6 +78,7 @@ absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
   if (file && !program_.empty())
     return absl::InvalidArgumentError(
         absl::StrCat("job file '", file_, "' and a program behind '--'; give one of them"));
+  DP_RETURN_IF_ERROR(flags_.torchrun().Check());
   if (!file && program_.empty())
     return absl::InvalidArgumentError(absl::StrCat(launching_ == Launching::kDp
                                                        ? "give a job file, or a program: dpctl "
@@ -75,8 +97,11 @@ absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
         "' is read as a job file; change that with --set, or write a program behind '--'"));
   absl::StatusOr<client::JobFile> job = client::ReadJobFile(file_, overrides_);
   // NotFound is what dpctl says of jobs; a missing file is a wrong argument.
-  if (absl::IsNotFound(job.status())) return absl::InvalidArgumentError(job.status().message());
-  return job;
+  if (!absl::IsNotFound(job.status())) return job;
+  const std::filesystem::path path = file_;
+  const bool program = path.has_filename() && !path.has_extension();
+  return absl::InvalidArgumentError(absl::StrCat(
+      job.status().message(), program ? absl::StrCat("; ", ProgramHint()) : std::string()));
 }
 
 absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context, bool ranks_run_here) const {

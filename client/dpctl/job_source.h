@@ -18,12 +18,20 @@ class JobSource {
   JobSource(Launching launching, bool lines_shown)
       : launching_(launching), lines_shown_(lines_shown), flags_(launching) {}
   void DefineFlags(CLI::App& app);
-  // See Command::StartsProgram.
-  bool StartsProgram(const std::string& word, const std::vector<std::string>& before) const {
-    return flags_.StartsProgram(word, before);
-  }
-  // Returns whether there is one.
+  // What may stand behind the command and its flags, a line each.
+  std::vector<std::string> Usages() const;
+
+  // Whether `word`, the first one behind the command and its flags `before` that is no flag, begins
+  // a program: it and all words behind it are the program's then, as if "--" stood before.
+  // Errors: InvalidArgument the word was meant for a flag.
+  absl::StatusOr<bool> StartsProgram(const std::string& word,
+                                     const std::vector<std::string>& before) const;
+  // The words of the program. Returns whether there is one.
   bool TakeProgram(std::vector<std::string> argv);
+
+  // What to do about `word`, for which nothing has a use; empty where this is no matter of
+  // programs.
+  std::string WhyLeftOver(const std::string& word) const;
 
   // Reads, fills in the defaults and checks; says on standard error which flags are not needed.
   // With `ranks_run_here`, paths in the job are taken from where dpctl was called; elsewhere they
@@ -35,6 +43,8 @@ class JobSource {
  private:
   // Before defaults and checks.
   absl::StatusOr<client::JobFile> Read(const Context& context) const;
+  // How to write what was taken for a job file as a program.
+  std::string ProgramHint() const;
 
   const Launching launching_;
   const bool lines_shown_;

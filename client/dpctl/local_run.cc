@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "client/dpctl/local_gpus.h"
+#include "client/dpctl/torchrun_flags.h"
 #include "proto/convert/elastic.h"
 #include "proto/convert/store_defaults.h"
 #include "proto/convert/time.h"
@@ -24,16 +25,25 @@ void NameRun(v1::JobSpec& spec) {
 }  // namespace
 
 void LocalRun::DefineFlags(CLI::App& app) {
-  auto* local =
-      app.add_flag("--local,--standalone", on_, "On a coordinator and workers of its own, here")
-          ->envname("PET_STANDALONE");
+  app.add_flag("--local,--standalone", on_,
+               "On a coordinator and workers of its own, here; also by PET_STANDALONE=1");
   app.add_option("--workers", workers_,
                  "How many workers --local starts; by default as many as the job names, or one")
-      ->check(CLI::Range(1, 64))
-      ->needs(local);
+      ->check(CLI::Range(1, 64));
   app.add_option("--slots", slots_, "Slots of each of them; by default as many as are needed")
-      ->check(CLI::Range(1, kSlotsMax))
-      ->needs(local);
+      ->check(CLI::Range(1, kSlotsMax));
+}
+
+absl::Status LocalRun::TakeVariable() {
+  DP_ASSIGN_OR_RETURN(const bool standalone, VariableSwitch("standalone"));
+  on_ = on_ || standalone;
+  for (const auto& [flag, number] :
+       {std::pair("--workers", workers_), std::pair("--slots", slots_)})
+    if (number > 0 && !on_)
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, " ", number,
+                       " is of the workers that --local starts; give --local, or leave it out"));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<LocalCluster>> LocalRun::Start(v1::JobSpec& spec,

@@ -17,7 +17,11 @@ class LocalRun {
  public:
   void DefineFlags(CLI::App& app);
 
-  // Whether --local was given.
+  // Once the flags are there, before the others.
+  // Errors: InvalidArgument PET_STANDALONE, or a flag that needs --local.
+  absl::Status TakeVariable();
+
+  // Whether --local was given, or torchrun's variable for it.
   bool on() const { return on_; }
 
   // Starts what the job needs, and gives the run an id of its own.

@@ -130,6 +130,19 @@ TEST_F(ProgramTest, EveryVariableOfTorchrunIsRead) {
   EXPECT_THAT(spec.command().argv(), ElementsAre("train.py"));
 }
 
+TEST_F(ProgramTest, ASwitchOfTorchrunIsOffWhereItsVariableSaysSo) {
+  for (const char* off : {"0", "false"}) {
+    setenv("PET_NO_PYTHON", off, 1);
+    EXPECT_EQ(Submitted("train.py").command().argv_size(), 3) << off;
+    unsetenv("PET_NO_PYTHON");
+  }
+}
+
+TEST_F(ProgramTest, AWordInCapitalsBehindDashesIsAProgram) {
+  EXPECT_EQ(Submitted("--env-from-here -- FOO").command().argv(0), "FOO");
+  EXPECT_EQ(Submitted("--env-from-here train.py").command().argv(2), "train.py");
+}
+
 TEST_F(ProgramTest, LaunchGivesEachRankItsLocalRankAsTheScriptSpellsIt) {
   const std::string script = ::testing::TempDir() + "launch_test.py";
   std::ofstream(script) << "parser.add_argument('--local_rank', type=int)";
@@ -191,6 +204,14 @@ TEST_F(ProgramTest, LinesGoWhereTorchrunsFlagsSendThem) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "zero\n");
   EXPECT_TRUE(std::filesystem::exists(run / "attempt_0" / "1" / "stdout.log"));
   std::filesystem::remove_all(dir);
+}
+
+TEST_F(ProgramTest, WithoutADirectoryForFilesItIsSaidWhereTheLinesAre) {
+  coordinator_.on_watch = [](v1::Job& job) { job.set_state(v1::JOB_STATE_SUCCEEDED); };
+  AddLogPage("finished: true");
+  EXPECT_THAT(Dpctl("torchrun -r=3 train.py").err,
+              HasSubstr("dpctl: no files are written without --log-dir; 'dpctl logs 1' shows every "
+                        "line, also those that --redirects keeps from here\n"));
 }
 
 TEST_F(ProgramTest, LinesThatNoFileTakesAreShown) {
@@ -361,6 +382,28 @@ TEST_F(ProgramTest, WhatIsWrongIsAUsageErrorThatSaysWhatToDo) {
       {"submit --env 1A=x -- ./train",
        "dpctl: --env is \"1A=x\", but a name consists of letters, digits, "},
       {"submit --env DP_A=x -- ./train", "dpctl: --env DP_A is set by dp itself"},
+      {"run python3 x.py --lr 1",
+       "dpctl: 'python3' is read as a job file, and 'x.py' is one word too many; write a command "
+       "line behind '--': dpctl run -- python3 ...\nSee 'dpctl run --help'.\n"},
+      {"submit python3 -u x.py", "'-u' is one word too many; write a command line behind '--'"},
+      {"submit python3",
+       "No such file or directory; write a command line behind '--': dpctl submit "
+       "-- python3 ...\n"},
+      {"run job.yaml --nnode 2", "dpctl: there is no flag '--nnode'; did you mean '--nnodes'?\n"},
+      {"torchrun --nproc_per_nod 2 x.py",
+       "dpctl: there is no flag '--nproc_per_nod'; did you mean '--nproc_per_node'?\n"
+       "See 'dpctl torchrun --help'.\n"},
+      {"torchrun --nproc=2 x.py",
+       "there is no flag '--nproc=2'; did you mean '--nproc-per-node'?\n"},
+      {"torchrun -nnodes=2 x.py", "there is no flag '-nnodes=2'; did you mean '--nnodes'?\n"},
+      {"torchrun --lr 2 x.py", "there is no flag '--lr'\n"},
+      {"torchrun --env-from-here FOO,B_* x.py",
+       "dpctl: --env-from-here takes names behind '=': write --env-from-here=FOO,B_*; "},
+      {"run --env-from-here FOO x.py", "write --env-from-here=FOO; "},
+      {"torchrun --print-completion", "--print-completion: 'dpctl completion bash' and "},
+      {"torchrun --print-completion fish", "--print-completion: 'dpctl completion bash' and "},
+      {"torchrun -t=7 x.py", "--tee is \"7\"; expected 0 to 3"},
+      {"run --workers 2 x.py", "--workers 2 is of the workers that --local starts; give --local"},
       {"submit --env =x -- ./train", "expected NAME=VALUE"},
       {"submit --env DP_TEST_NOT_SET -- ./train", "it is not set here"},
       {"torchrun", "give a program: dpctl torchrun --nproc-per-node 2 train.py"},
@@ -378,6 +421,8 @@ TEST_F(ProgramTest, WhatIsWrongIsAUsageErrorThatSaysWhatToDo) {
 
 TEST_F(ProgramTest, WhatIsWrongWithAVariableOfTorchrunIsSaidOfTheVariable) {
   const std::pair<const char*, const char*> wrong[] = {
+      {"PET_STANDALONE", "dpctl: PET_STANDALONE is \"x\"; expected 1 for on, 0 for off"},
+      {"PET_NO_PYTHON", "dpctl: PET_NO_PYTHON is \"x\"; expected 1 for on, 0 for off"},
       {"PET_NPROC_PER_NODE", "dpctl: PET_NPROC_PER_NODE is \"x\"; expected 1 to"},
       {"PET_MAX_RESTARTS", "dpctl: PET_MAX_RESTARTS is \"x\"; expected a number"},
       {"PET_SIGNALS_TO_HANDLE", "dpctl: PET_SIGNALS_TO_HANDLE is \"x\"; \"x\" is no signal"},
@@ -427,6 +472,17 @@ TEST_F(LocalProgramTest, ThereIsAWorkerForEachNode) {
   const LocalOptions options = StartedFor("--nnodes 2 --nproc-per-node 3 -- ./train");
   EXPECT_EQ(options.workers, 2);
   EXPECT_EQ(options.slots, 3);
+}
+
+TEST_F(LocalProgramTest, TorchrunsVariableStartsItToo) {
+  start_local_ = [](const LocalOptions&) { return std::make_unique<Nowhere>(); };
+  coordinator_.on_watch = [](v1::Job& job) { job.set_state(v1::JOB_STATE_SUCCEEDED); };
+  AddLogPage("finished: true");
+  setenv("PET_STANDALONE", "1", 1);
+  EXPECT_EQ(Dpctl("run --workers 2 -- ./train").code, 0) << err_.str();
+  EXPECT_EQ(address_, "local:1");
+  EXPECT_EQ(Dpctl("ps").code, 0);
+  unsetenv("PET_STANDALONE");
 }
 
 TEST_F(LocalProgramTest, AStoreThatTheCoordinatorServesIsServedByTheLocalOneToo) {

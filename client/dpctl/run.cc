@@ -90,13 +90,7 @@ class RunJob final : public Command {
   // Nothing of the job has run.
   int CodeOfFailure() const override { return kInfrastructure; }
 
-  bool StartsProgram(const std::string& word,
-                     const std::vector<std::string>& before) const override {
-    return source_.StartsProgram(word, before);
-  }
-  bool TakeProgram(std::vector<std::string> argv) override {
-    return source_.TakeProgram(std::move(argv));
-  }
+  JobSource* source() override { return &source_; }
 
   void DefineFlags(CLI::App& app) override {
     source_.DefineFlags(app);
@@ -105,6 +99,7 @@ class RunJob final : public Command {
   }
 
   absl::StatusOr<int> Run(Context& context) override {
+    DP_RETURN_IF_ERROR(local_.TakeVariable());
     DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context, /*ranks_run_here=*/local_.on()));
     if (local_.on() && resume_.given())
       return absl::InvalidArgumentError(
@@ -153,7 +148,12 @@ class RunJob final : public Command {
   // unless it ends with the job.
   std::optional<LineFiles> FilesFor(const LineRules& rules, Context& context) const {
     const bool wanted = !rules.redirects.empty() || !rules.tee.empty();
-    if (!wanted || (!local_.on() && rules.log_dir.empty())) return std::nullopt;
+    if (!wanted) return std::nullopt;
+    if (!local_.on() && rules.log_dir.empty()) {
+      context.err() << "dpctl: no files are written without --log-dir; 'dpctl logs " << id_
+                    << "' shows every line, also those that --redirects keeps from here\n";
+      return std::nullopt;
+    }
     const std::string name = absl::StrFormat("dp-logs-%016x", EntropySeed());
     std::error_code none;
     const auto dir = rules.log_dir.empty() ? std::filesystem::temp_directory_path(none)

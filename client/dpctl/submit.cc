@@ -33,13 +33,7 @@ class Submit final : public Command {
            "  id=$(dpctl submit job.yaml -o name)";
   }
 
-  bool StartsProgram(const std::string& word,
-                     const std::vector<std::string>& before) const override {
-    return source_.StartsProgram(word, before);
-  }
-  bool TakeProgram(std::vector<std::string> argv) override {
-    return source_.TakeProgram(std::move(argv));
-  }
+  JobSource* source() override { return &source_; }
 
   void DefineFlags(CLI::App& app) override {
     source_.DefineFlags(app);

@@ -4,9 +4,12 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "base/status.h"
 
 namespace dp::ctl {
 namespace {
@@ -15,6 +18,7 @@ enum class Use {
   kUsed,
   kShown,  // by commands that show the lines of ranks; else not needed
   kUnneeded,
+  kElsewhere,  // by another command; an error here
 };
 
 struct TorchrunFlag {
@@ -22,7 +26,7 @@ struct TorchrunFlag {
   const char* letter;      // "-r"; empty: none
   const char* value_name;  // null: a switch
   Use use;
-  const char* text;  // help; of an unneeded flag why it is
+  const char* text;  // help; of an unneeded flag why it is, of one for elsewhere where
 };
 
 constexpr char kMeeting[] = "the coordinator brings the ranks together";
@@ -33,7 +37,8 @@ constexpr char kExit[] = "dp-worker is notified when a rank exits, and never pol
 constexpr char kEvents[] = "'dpctl events' shows what happened to the job";
 constexpr char kLogs[] = "'dpctl logs' reads every rank's output, also by rank and stream";
 constexpr char kNuma[] = "dp binds no rank to CPUs; start the program with numactl for that";
-constexpr char kCompletion[] = "'dpctl completion' prints the script for bash and zsh";
+constexpr char kCompletion[] =
+    "'dpctl completion bash' and 'dpctl completion zsh' print the scripts for these shells";
 
 constexpr TorchrunFlag kFlags[] = {
     {"nnodes", "", "NODES", Use::kUsed, "Workers that share the ranks, N or MIN:MAX"},
@@ -70,7 +75,7 @@ constexpr TorchrunFlag kFlags[] = {
     {"duplicate-stdout-filters", "", "FILTERS", Use::kUnneeded, kLogs},
     {"duplicate-stderr-filters", "", "FILTERS", Use::kUnneeded, kLogs},
     {"numa-binding", "", "MODE", Use::kUnneeded, kNuma},
-    {"print-completion", "", "SHELL", Use::kUnneeded, kCompletion},
+    {"print-completion", "", "SHELL", Use::kElsewhere, kCompletion},
 };
 
 std::string WithUnderscores(absl::string_view name) {
@@ -90,13 +95,24 @@ std::string VariableOf(absl::string_view name) {
   return absl::StrCat("PET_", absl::AsciiStrToUpper(WithUnderscores(name)));
 }
 
+std::string AsItIs(std::string value) { return value; }
+
+// "-t=3" means "-t 3".
+std::string WithoutEquals(std::string value) { return std::string(absl::StripPrefix(value, "=")); }
+
+// Empty where it is not set.
+std::string ValueOf(const std::string& variable) {
+  const char* value = std::getenv(variable.c_str());
+  return value == nullptr ? "" : value;
+}
+
 }  // namespace
 
 void TorchrunFlags::DefineFlags(CLI::App& app) {
   app_ = &app;
   for (const TorchrunFlag& flag : kFlags) {
     std::string* value = &values_[flag.name];
-    const bool unneeded = flag.use == Use::kUnneeded;
+    const bool unneeded = flag.use == Use::kUnneeded || flag.use == Use::kElsewhere;
     const char* group = unneeded ? "torchrun flags that dp does not need" : "torchrun flags";
     const std::string help = unneeded ? absl::StrCat("Not needed: ", flag.text) : flag.text;
     if (flag.value_name == nullptr) {
@@ -105,18 +121,28 @@ void TorchrunFlags::DefineFlags(CLI::App& app) {
           ->group(group);
     } else {
       app.add_option(NamesOf(flag), *value, help)
+          ->transform(flag.letter[0] == 0 ? AsItIs : WithoutEquals)
           ->type_name(flag.value_name)
+          ->expected(flag.use == Use::kElsewhere ? 0 : 1, 1)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)  // as torchrun does
           ->group(group);
     }
   }
 }
 
+absl::Status TorchrunFlags::Check() const {
+  for (const TorchrunFlag& flag : kFlags) {
+    const std::string name = absl::StrCat("--", flag.name);
+    if (flag.use == Use::kElsewhere && app_->count(name) > 0)
+      return absl::InvalidArgumentError(absl::StrCat(name, ": ", flag.text));
+    if (flag.value_name == nullptr) DP_RETURN_IF_ERROR(VariableSwitch(flag.name).status());
+  }
+  return absl::OkStatus();
+}
+
 std::string TorchrunFlags::Value(const std::string& name) const {
   const std::string& value = values_.at(name);
-  if (!value.empty()) return value;
-  const char* variable = std::getenv(VariableOf(name).c_str());
-  return variable == nullptr ? "" : variable;
+  return value.empty() ? ValueOf(VariableOf(name)) : value;
 }
 
 std::string TorchrunFlags::Origin(const std::string& name) const {
@@ -124,8 +150,17 @@ std::string TorchrunFlags::Origin(const std::string& name) const {
 }
 
 bool TorchrunFlags::On(const std::string& name) const {
-  const std::string value = Value(name);
-  return !value.empty() && value != "0";
+  return !values_.at(name).empty() || VariableSwitch(name).value_or(false);
+}
+
+absl::StatusOr<bool> VariableSwitch(const std::string& name) {
+  const std::string variable = VariableOf(name), value = ValueOf(variable);
+  bool on = false;
+  int number = 0;
+  if (value.empty() || absl::SimpleAtob(value, &on)) return on;
+  if (absl::SimpleAtoi(value, &number)) return number != 0;
+  return absl::InvalidArgumentError(
+      absl::StrCat(variable, " is \"", value, "\"; expected 1 for on, 0 for off"));
 }
 
 std::string TorchrunFlags::given() const {

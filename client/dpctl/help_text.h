@@ -1,0 +1,26 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+
+namespace dp::ctl {
+
+// The help of dpctl as CLI11 lays it out, but with lines of usage that name programs and their
+// arguments, which CLI11 knows nothing of. Shared by the commands of one App; one thread.
+class HelpText final : public CLI::Formatter {
+ public:
+  HelpText();
+
+  // What may stand behind the verb and its flags, a line each.
+  void SetUsages(const CLI::App& verb, std::vector<std::string> usages);
+
+  std::string make_usage(const CLI::App* app, std::string name) const override;
+
+ private:
+  std::map<const CLI::App*, std::vector<std::string>> usages_;
+};
+
+}  // namespace dp::ctl
