@@ -9,6 +9,7 @@ namespace dp::server {
 namespace {
 
 using core::Topic;
+using ::testing::ElementsAre;
 
 TEST_F(DriverTest, AWaitEndsAtItsDeadline) {
   Start();
