@@ -264,6 +264,7 @@ TEST_F(CoordinatorProcessTest, BadUsageIsExitCode2AndTheProgramNamesItself) {
   const auto ended = RunToEnd({});
   EXPECT_EQ(ended.exit_code, 2);
   EXPECT_THAT(ended.error, StartsWith("dp-coordinator: --data-dir is required"));
+  EXPECT_THAT(RunToEnd({"--foo"}).error, HasSubstr("--foo"));
   const auto label = RunToEnd({"--data-dir", "x", "--rack-label", "a b"});
   EXPECT_EQ(label.exit_code, 2);
   EXPECT_THAT(label.error, HasSubstr("--rack-label is \"a b\""));

@@ -93,6 +93,11 @@ class DriverTest : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status;
     ASSERT_TRUE(done.get_future().get().ok());
   }
+  Epoch EpochNow() {
+    Epoch epoch;
+    Look([&](const View& view) { epoch = view.coordinator.epoch(); });
+    return epoch;
+  }
   // A wait that is answered once there are `jobs` jobs, or when it is ended.
   std::future<Wake> WaitForJobs(Waiters::Ticket ticket, size_t jobs,
                                 absl::Duration timeout = absl::Seconds(60)) {

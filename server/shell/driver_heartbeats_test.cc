@@ -43,15 +43,17 @@ TEST_F(DriverTest, AnotherIncarnationsHeartbeatIsRefused) {
 TEST_F(DriverTest, ARenewalWaitsNeitherForTheDiskNorForOtherCalls) {
   Start();
   ASSERT_TRUE(Submit(AWorker(1)).get().ok());
+  Revision before;
+  Look([&](const View& view) { before = view.coordinator.revision(); });
   auto gate = HoldNextSync(AJob("a"));
   auto queued = Submit(AJob("b"));
   const auto renewal = driver_->Renew(WorkerId(1), Incarnation(1));
   ASSERT_TRUE(renewal.has_value());
-  EXPECT_EQ(renewal->revision, Revision(2));  // not that of the job, which is not on the disk
+  EXPECT_EQ(renewal->revision, before);  // not that of the job, which is not on the disk
   EXPECT_EQ(renewal->lease.term, absl::Seconds(5));
   gate->set_value();
   EXPECT_TRUE(queued.get().ok());
-  EXPECT_GE(driver_->Renew(WorkerId(1), Incarnation(1))->revision, Revision(4));
+  EXPECT_GE(driver_->Renew(WorkerId(1), Incarnation(1))->revision, Revision(before.value() + 2));
 }
 
 TEST_F(DriverTest, RenewalsKeepTheLeaseAndTheirEndLosesTheWorker) {
@@ -88,13 +90,14 @@ TEST_F(DriverTest, OnlyTheCurrentIncarnationRenewsItsLeaseAtOnce) {
 
 TEST_F(DriverTest, AWorkerOfAnEarlierEpochRenewsItsLeaseAtOnce) {
   Start();
+  const Epoch first = EpochNow();
   ASSERT_TRUE(Submit(AWorker(1)).get().ok());
   driver_->Stop();
   ended_ = {};
   Start();
   const auto renewal = driver_->Renew(WorkerId(1), Incarnation(1));
   ASSERT_TRUE(renewal.has_value());
-  EXPECT_EQ(renewal->epoch, Epoch(2));  // by which the daemon knows that it must register
+  EXPECT_GT(renewal->epoch, first);  // by which the daemon knows that it must register
 }
 
 TEST_F(DriverTest, AShortLeaseIsInForceAgainAfterARestart) {

@@ -292,13 +292,14 @@ TEST_F(DriverTest, AWorkerThatLeavesIsGivenNoNewRanksAndKeepsItsLease) {
 
 TEST_F(DriverTest, ARestartBringsTheStateBackInANewEpoch) {
   Start();
+  const Epoch first = EpochNow();
   ASSERT_TRUE(Submit(AJob("a")).get().ok());
   ASSERT_TRUE(Submit(AWorker()).get().ok());
   driver_.reset();
   ended_ = {};
   Start();
-  Look([](const View& view) {
-    EXPECT_EQ(view.coordinator.epoch(), Epoch(2));
+  Look([&](const View& view) {
+    EXPECT_GT(view.coordinator.epoch(), first);
     EXPECT_EQ(view.coordinator.jobs().size(), 1u);
     EXPECT_TRUE(view.coordinator.worker(WorkerId(1))->ready());
   });
@@ -306,6 +307,7 @@ TEST_F(DriverTest, ARestartBringsTheStateBackInANewEpoch) {
 
 TEST_F(DriverTest, ALongTailBecomesASnapshotFromWhichARestartGoesOn) {
   Start({.snapshots = {.commands = 3}});
+  const Epoch first = EpochNow();
   ASSERT_TRUE(Submit(AJob("a")).get().ok());
   ASSERT_TRUE(Submit(AWorker()).get().ok());
   ASSERT_TRUE(Submit(AJob("b")).get().ok());
@@ -317,7 +319,7 @@ TEST_F(DriverTest, ALongTailBecomesASnapshotFromWhichARestartGoesOn) {
   ended_ = {};
   Start();
   Look([&](const View& view) {
-    EXPECT_EQ(view.coordinator.epoch(), Epoch(2));
+    EXPECT_GT(view.coordinator.epoch(), first);
     EXPECT_EQ(view.coordinator.jobs().size(), 2u);
     EXPECT_TRUE(view.coordinator.worker(WorkerId(1))->ready());
     EXPECT_EQ(view.now, last);  // does not go back

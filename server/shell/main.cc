@@ -113,6 +113,10 @@ absl::StatusOr<ListenAddress> ParseAddress(const char* flag, const std::string& 
 
 // Errors: InvalidArgument.
 absl::StatusOr<Options> Check(const Flags& flags) {
+  if (flags.data_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--data-dir is required: the directory for journal and logs, as /var/lib/dp");
+  }
   Options options{.data_dir = flags.data_dir,
                   .port_file = flags.port_file,
                   .accept_data_loss = flags.accept_data_loss,
@@ -262,6 +266,10 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
   ballast.ReleaseWhenFull();
   DP_ASSIGN_OR_RETURN(const auto journal, SqliteJournal::Open(data_dir.journal_file(),
                                                               {.accept_data_loss = accept_loss}));
+  if (accept_loss) {
+    Log(Severity::kWarning, "data_loss_is_accepted",
+        {{"remedy", "start without --accept-data-loss from now on: it hides every later loss"}});
+  }
   DP_RETURN_IF_ERROR(data_dir.Sync());
   LogStore log_store(data_dir.logs(), options.disk.LogsOn(shares));
   const std::vector<JobId> logged = log_store.Stored();
@@ -324,11 +332,11 @@ int Run(int argc, char** argv) {
   app.add_option("--tcpstore-listen", flags.tcpstore_listen,
                  "host:port; serve PyTorch's TCPStore there for torchrun's agents, and on this "
                  "host the stores of jobs with store: direct");
-  app.add_option("--data-dir", flags.data_dir, "Journal and logs; created where it is missing")
+  app.add_option("--data-dir", flags.data_dir,
+                 "Journal and logs; created where it is missing (required)")
       ->check([](const std::string& path) {
         return path.empty() ? "it is empty; name a directory" : std::string();
-      })
-      ->required();
+      });  // that it is required, Check says: CLI11 would say it before it names an unknown flag
   app.add_option("--lease", flags.lease, "A worker that is silent for longer is lost")
       ->capture_default_str();
   app.add_option("--store-ports", flags.store_ports,

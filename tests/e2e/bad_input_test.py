@@ -60,6 +60,13 @@ class ServersTest(unittest.TestCase):
                          ["dpctl", "dp-coordinator", "dp-worker", "dp-trainer"])
         self.assertEqual(len({line.split()[1] for line in lines}), 1)
 
+    def test_every_program_has_help(self):
+        for program in ("dpctl", "dp-coordinator", "dp-worker", "dp-trainer", "dp-guard"):
+            with self.subTest(program):
+                help_ = subprocess.run([BIN / program, "--help"], capture_output=True, text=True)
+                self.assertEqual((help_.returncode, help_.stderr), (0, ""))
+                self.assertIn(program, help_.stdout)
+
     def test_output_that_cannot_be_written_ends_dpctl_with_1(self):
         with Cluster() as cluster, open("/dev/full", "w") as full:
             done = subprocess.run([*cluster.dpctl_command(), "ps"], stdout=full,

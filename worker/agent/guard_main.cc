@@ -272,12 +272,13 @@ Task TaskFrom(char** arguments) {
 }  // namespace dp::worker
 
 int main(int, char** argv) {
+  const bool help = argv[1] != nullptr && std::strcmp(argv[1], "--help") == 0;
   dp::worker::Task task = dp::worker::TaskFrom(argv + 1);
-  if (task.command == nullptr || *task.command == nullptr) {
-    std::fprintf(stderr,
+  if (help || task.command == nullptr || *task.command == nullptr) {
+    std::fprintf(help ? stdout : stderr,
                  "usage: dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] PROGRAM "
                  "[ARGUMENT...]; started by dp-worker\n");
-    return 2;
+    return help ? 0 : 2;
   }
   dp::worker::Guard guard(std::move(task));
   if (guard.Run()) return 0;

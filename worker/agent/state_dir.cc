@@ -28,6 +28,11 @@ namespace fs = std::filesystem;
 constexpr char kLockName[] = "/lock";
 constexpr char kFreshName[] = "worker-";
 
+absl::Status CannotBeMade(absl::string_view path, absl::string_view reason) {
+  return absl::InternalError(absl::StrCat("state directory ", path, ": ", reason,
+                                          "; name one that can be written by --state-dir"));
+}
+
 std::vector<fs::path> Parents() {
   std::vector<fs::path> parents;
   const char* state_home = getenv("XDG_STATE_HOME");
@@ -96,7 +101,7 @@ absl::StatusOr<std::string> Make(const std::string& path) {
     const fs::path absolute = fs::absolute(path, error);
     if (!error) return absolute.string();
   }
-  return absl::InternalError(absl::StrCat("state directory ", path, ": ", error.message()));
+  return CannotBeMade(path, error.message());
 }
 
 }  // namespace
@@ -110,7 +115,7 @@ absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::stri
   DP_ASSIGN_OR_RETURN(std::string made, path.empty() ? MakeFresh() : Make(path));
   FileDescriptor lock(open((made + kLockName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid()) {
-    return absl::InternalError(absl::StrCat("state directory ", made, ": ", std::strerror(errno)));
+    return CannotBeMade(made, std::strerror(errno));
   }
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(

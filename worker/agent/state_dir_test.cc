@@ -96,6 +96,7 @@ TEST_F(StateDirTest, APlaceThatCannotBeMadeIsNamed) {
   std::ofstream(parent_.path() + "/file").close();
   const auto state = StateDir::Open(parent_.path() + "/file/state", kStateCoordinator);
   EXPECT_THAT(std::string(state.status().message()), HasSubstr("/file/state"));
+  EXPECT_THAT(std::string(state.status().message()), HasSubstr("--state-dir"));
 }
 
 }  // namespace

@@ -30,6 +30,13 @@ int RunTrainer(const char* program, int argc, char** argv) {
     std::printf("%s\n", VersionLine(program).c_str());
     return 0;
   }
+  if (argc == 2 && std::string_view(argv[1]) == "--help") {
+    std::printf(
+        "usage: %s [--help | --version]\nOne rank of a training job; dp-worker starts it, with the "
+        "DP_ variables that say what to train.\nTo train, submit a job: dpctl run job.yaml.\n",
+        program);
+    return 0;
+  }
   auto environment = ReadEnvironment([](const char* name) { return getenv(name); });
   if (!environment.ok()) {
     const std::string why(environment.status().message());
