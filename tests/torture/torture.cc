@@ -24,7 +24,7 @@ Torture::Torture(uint64_t seed, Plant plant)
       disk_(seed),
       random_(seed),
       commands_(seed),
-      hashes_({core::Coordinator().StateHash()}) {
+      hashes_({{0, core::Coordinator().StateHash()}}) {
   if (plant == Plant::kIgnoreSyncs) disk_.IgnoreSyncs();
   batch_ends_ = {0};
 }
@@ -84,16 +84,17 @@ absl::Status Torture::Recover() {
 
 void Torture::CheckRecovered() {
   const uint64_t found = coordinator_.revision().value();
+  const auto written = hashes_.find(found);
   if (found < acknowledged_) {
-    Break(absl::StrCat("command ", acknowledged_, " was acknowledged, recovered are ", found));
-  } else if (found >= hashes_.size()) {
-    Break(absl::StrCat(found, " commands were recovered, ", hashes_.size() - 1, " were written"));
-  } else if (coordinator_.StateHash() != hashes_[found]) {
-    Break(absl::StrCat("the state after ", found, " commands is another one"));
+    Break(absl::StrCat("revision ", acknowledged_, " was acknowledged, recovered is ", found));
+  } else if (written == hashes_.end()) {
+    Break(absl::StrCat("revision ", found, " was recovered, and never written"));
+  } else if (coordinator_.StateHash() != written->second) {
+    Break(absl::StrCat("the state of revision ", found, " is another one"));
   } else if (!std::binary_search(batch_ends_.begin(), batch_ends_.end(), found)) {
-    Break(absl::StrCat("half of a batch was recovered, up to command ", found));
+    Break(absl::StrCat("half of a batch was recovered, up to revision ", found));
   }
-  hashes_.resize(std::min<uint64_t>(found + 1, hashes_.size()));
+  hashes_.erase(hashes_.upper_bound(found), hashes_.end());
   std::erase_if(batch_ends_, [found](uint64_t end) { return end > found; });
 }
 
@@ -102,7 +103,7 @@ absl::Status Torture::Commit(int commands) {
   std::vector<core::Command> batch;
   for (int i = 0; i < commands; ++i) {
     DP_CHECK(ApplyNext(&batch.emplace_back()).status.ok());
-    hashes_.push_back(coordinator_.StateHash());
+    hashes_[coordinator_.revision().value()] = coordinator_.StateHash();
   }
   const uint64_t revision = coordinator_.revision().value();
   batch_ends_.push_back(revision);
@@ -125,8 +126,7 @@ absl::Status Torture::Append(const std::vector<core::Command>& batch) {
 // The first of a life is its epoch. What would change nothing is drawn again.
 core::Outcome Torture::ApplyNext(core::Command* command) {
   for (;;) {
-    const uint64_t number = coordinator_.revision().value() + 1;
-    command->at = absl::FromUnixSeconds(static_cast<int64_t>(number));
+    command->at = absl::FromUnixSeconds(static_cast<int64_t>(hashes_.size()));
     command->action = std::exchange(began_, true) ? commands_.Draw(coordinator_)
                                                   : core::Action(core::StartEpoch());
     core::Outcome outcome = coordinator_.Apply(*command);

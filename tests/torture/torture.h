@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,7 +59,7 @@ class Torture {
   RandomCommands commands_;
   std::vector<std::string> broken_;
   // The state's hash after each command that was ever appended and not lost, by revision.
-  std::vector<uint64_t> hashes_;
+  std::map<uint64_t, uint64_t> hashes_;
   std::vector<uint64_t> batch_ends_;  // revisions
   uint64_t acknowledged_ = 0;
   int snapshots_ = 0;
