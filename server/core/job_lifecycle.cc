@@ -354,8 +354,9 @@ std::string WhyNotSealed(const Job& job) {
     const Rank& r = job.ranks.at(rank);
     named.push_back(absl::StrCat("rank ", rank, " on ", r.worker, " (", Name(r.state), ")"));
   }
-  return absl::StrCat(job.world.members().size(), " of ", job.world.size(),
-                      " ranks have joined; missing: ", absl::StrJoin(named, ", "));
+  return absl::StrCat(job.world.members().size(), " of ", job.world.size(), " ranks have ",
+                      job.spec.joins_by_running ? "started" : "joined",
+                      "; missing: ", absl::StrJoin(named, ", "));
 }
 
 }  // namespace dp::core
