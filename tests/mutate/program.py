@@ -16,7 +16,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 MEMORY_MAX = 4 << 30
 FILE_MAX = 16 << 30
 # A bound of seeds: the simulation's planted bugs and its fixed seeds find most of what it can find.
-OPTIONS = {"tests/dp_simulation_test": ["--seeds=40"], "tests/dp_replay_test": []}
+OPTIONS = {"tests/dp_simulation_test": ["--seeds=80"], "tests/dp_replay_test": []}
 _FAILED_TEST = re.compile(r"^\[  FAILED  \] (\w+\S*)", re.MULTILINE)
 
 
