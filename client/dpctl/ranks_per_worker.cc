@@ -52,7 +52,8 @@ absl::Status CountRanks(Context& context, v1::JobSpec& spec) {
   const size_t wanted = nodes.min;
   if (counts.size() < wanted || counts[wanted - 1] == 0)
     return absl::InvalidArgumentError(absl::StrCat(
-        "--nproc-per-node ", unit, " counts what ", wanted, " workers have, but there are ",
+        "--nproc-per-node ", unit, " counts what ", wanted,
+        wanted == 1 ? " worker has" : " workers have", ", but there are ",
         std::count_if(counts.begin(), counts.end(), [](int count) { return count > 0; }),
         unit == "gpu" ? " with a GPU" : "", "; give a number"));
   SetRanks(counts[wanted - 1], spec);

@@ -224,9 +224,9 @@ class RunJob final : public Command {
                        "workers\n";
       return kCancelled;
     }
-    context.err() << "dpctl: standard output is closed; detached, and job " << id_
-                  << " goes on.  re-attach: dpctl logs -f " << id_ << "  cancel: dpctl cancel "
-                  << id_ << std::endl;
+    context.err() << "dpctl: standard output is closed; job " << id_ << " goes on without dpctl. "
+                  << "'dpctl logs -f " << id_ << "' follows it again, 'dpctl cancel " << id_
+                  << "' cancels it" << std::endl;
     return kNotFinished;
   }
 
@@ -236,8 +236,9 @@ class RunJob final : public Command {
                        "queued\n";
       return kCancelled;
     }
-    context.err() << "dpctl: detached; job " << id_ << " goes on.  re-attach: dpctl logs -f " << id_
-                  << "  cancel: dpctl cancel " << id_ << ", or Ctrl-C again now" << std::endl;
+    context.err() << "dpctl: detached; job " << id_ << " goes on. 'dpctl logs -f " << id_
+                  << "' follows it again, 'dpctl cancel " << id_
+                  << "' or Ctrl-C again now cancels it" << std::endl;
     if (!context.surroundings().interrupts.Await(2, kSecondInterrupt)) return kNotFinished;
     const absl::StatusOr<int> code = CancelAndFollow(3, "stops showing its output", context);
     if (!absl::IsCancelled(code.status())) return code;

@@ -142,8 +142,9 @@ TEST_F(RunTest, AClosedOutputDetachesAndSaysHowToComeBack) {
   out_.setstate(std::ios::badbit);
   const Result result = Dpctl("run " + file_);
   EXPECT_EQ(result.code, 101);
-  EXPECT_THAT(result.err, EndsWith("dpctl: standard output is closed; detached, and job 1 goes on."
-                                   "  re-attach: dpctl logs -f 1  cancel: dpctl cancel 1\n"));
+  EXPECT_THAT(result.err,
+              EndsWith("dpctl: standard output is closed; job 1 goes on without dpctl. 'dpctl logs "
+                       "-f 1' follows it again, 'dpctl cancel 1' cancels it\n"));
   EXPECT_TRUE(coordinator_.cancelled.empty());
 }
 
@@ -151,7 +152,7 @@ TEST_F(RunTest, CtrlCDetachesAndSaysHowToComeBack) {
   coordinator_.on_idle = [this] { interrupts_.Raise(); };
   const Result result = Dpctl("run " + file_);
   EXPECT_EQ(result.code, 101);
-  EXPECT_THAT(result.err, HasSubstr("detached; job 1 goes on.  re-attach: dpctl logs -f 1"));
+  EXPECT_THAT(result.err, HasSubstr("detached; job 1 goes on. 'dpctl logs -f 1' follows it again"));
   EXPECT_TRUE(coordinator_.cancelled.empty());
 }
 

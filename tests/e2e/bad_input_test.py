@@ -94,7 +94,7 @@ class ServersTest(unittest.TestCase):
             cluster.worker()
             code, errors = self.run_until_nobody_reads(cluster)
             self.assertEqual(code, 101)
-            self.assertIn("re-attach: dpctl logs -f 1", errors)
+            self.assertIn("'dpctl logs -f 1' follows it again", errors)
             self.assertEqual(cluster.describe(1)["state"], "RUNNING")
             cluster.dpctl("cancel", 1, check=0)
 
