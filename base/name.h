@@ -19,7 +19,7 @@ inline bool IsName(absl::string_view name) {
          at_end(name.back()) && std::all_of(name.begin(), name.end(), within);
 }
 
-// What names of environment variables look like, so that every program can read them.
+// A rule for names of environment variables that every program can read.
 inline constexpr char kVariableNameRule[] =
     "letters, digits, '_', '-' and '.', and does not begin with a digit";
 

@@ -14,7 +14,7 @@ class HelpText final : public CLI::Formatter {
  public:
   HelpText();
 
-  // What may stand behind the verb and its flags, a line each.
+  // The usage lines: the words that may follow the command and its flags.
   void SetUsages(const CLI::App& verb, std::vector<std::string> usages);
 
   std::string make_usage(const CLI::App* app, std::string name) const override;

@@ -18,7 +18,7 @@ class JobSource {
   JobSource(Launching launching, bool lines_shown)
       : launching_(launching), lines_shown_(lines_shown), flags_(launching) {}
   void DefineFlags(CLI::App& app);
-  // What may stand behind the command and its flags, a line each.
+  // The usage lines: the words that may follow the command and its flags.
   std::vector<std::string> Usages() const;
 
   // Whether `word`, the first one behind the command and its flags `before` that is no flag, begins
@@ -29,7 +29,7 @@ class JobSource {
   // The words of the program. Returns whether there is one.
   bool TakeProgram(std::vector<std::string> argv);
 
-  // What to do about `word`, for which nothing has a use; empty where this is no matter of
+  // The remedy for a word that no argument takes; empty where it has nothing to do with
   // programs.
   std::string WhyLeftOver(const std::string& word) const;
 

@@ -45,7 +45,7 @@ struct LogLine {
 // kWholeLineBytesMax comes in pieces; one before missing bytes ends there. Not thread-safe.
 class LogLines {
  public:
-  // What becomes of a line that has a carriage return and no end yet, as progress bars draw it.
+  // How a line is shown that has a carriage return and no end yet, as progress bars draw it.
   enum class Bars {
     kAtOnce,  // it comes in pieces, one for each chunk that has some of it
     kWhole,   // it waits for its end, as any line

@@ -15,7 +15,7 @@ namespace dp::ctl {
 class OpenLine {
  public:
   void Print(std::ostream& stream, const LogLine& line, const std::string& label);
-  // What is printed next begins a line.
+  // The next output begins a line.
   void End();
   bool open() const { return stream_ != nullptr; }
 

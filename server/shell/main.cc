@@ -336,7 +336,7 @@ int Run(int argc, char** argv) {
                  "Journal and logs; created where it is missing (required)")
       ->check([](const std::string& path) {
         return path.empty() ? "it is empty; name a directory" : std::string();
-      });  // that it is required, Check says: CLI11 would say it before it names an unknown flag
+      });  // Check requires it: CLI11 would, too, but before it names an unknown flag
   app.add_option("--lease", flags.lease, "A worker that is silent for longer is lost")
       ->capture_default_str();
   app.add_option("--store-ports", flags.store_ports,
