@@ -45,6 +45,17 @@ GrpcConnection::GrpcConnection(const std::string& address)
 GrpcConnection::~GrpcConnection() {
   MutexLock lock(mu_);
   DP_CHECK(under_way_.empty());
+  while (holds_ > 0) changed_.Wait(mu_);
+}
+
+std::shared_ptr<void> GrpcConnection::Hold() {
+  MutexLock lock(mu_);
+  ++holds_;
+  return {this, [](GrpcConnection* connection) {
+            MutexLock lock(connection->mu_);
+            --connection->holds_;
+            connection->changed_.NotifyAll();
+          }};
 }
 
 void GrpcConnection::CancelAll() {
@@ -279,12 +290,20 @@ absl::StatusOr<v1::RegisterWeightsResponse> GrpcConnection::RegisterWeights(
 }
 
 template <typename Request, typename Response>
-struct GrpcConnection::AsyncCall final : StoreLink::Call {
-  void Cancel() override {
-    cancelled = true;
-    context.TryCancel();
-  }
+struct GrpcConnection::AsyncCall {
+  // For the caller, who may keep it for longer than gRPC keeps the call.
+  struct Handle final : StoreLink::Call {
+    explicit Handle(std::weak_ptr<AsyncCall> call) : call(std::move(call)) {}
+    void Cancel() override {
+      const auto begun = call.lock();
+      if (begun == nullptr) return;
+      begun->cancelled = true;
+      begun->context.TryCancel();
+    }
+    const std::weak_ptr<AsyncCall> call;
+  };
 
+  std::shared_ptr<void> hold;  // first, so that the context goes before it
   std::atomic<bool> cancelled = false;
   grpc::ClientContext context;
   Request request;
@@ -296,6 +315,7 @@ template <typename Request, typename Response>
 std::shared_ptr<GrpcConnection::AsyncCall<Request, Response>> GrpcConnection::BeginAsync(
     Request request, absl::Duration deadline_in, Done<Response> done) {
   auto call = std::make_shared<AsyncCall<Request, Response>>();
+  call->hold = Hold();
   call->context.set_deadline(DeadlineIn(deadline_in));
   call->request = std::move(request);
   call->done = std::move(done);
@@ -304,11 +324,16 @@ std::shared_ptr<GrpcConnection::AsyncCall<Request, Response>> GrpcConnection::Be
 }
 
 template <typename Started>
+std::shared_ptr<StoreLink::Call> GrpcConnection::HandleOf(const std::shared_ptr<Started>& call) {
+  return std::make_shared<typename Started::Handle>(call);
+}
+
+template <typename Started>
 std::function<void(grpc::Status)> GrpcConnection::EndOf(std::shared_ptr<Started> call) {
   return [this, call = std::move(call)](const grpc::Status& status) {
     const bool cancelled_here = call->cancelled || all_cancelled();
     const absl::Status result = status.ok() ? absl::OkStatus() : ToAbsl(status, cancelled_here);
-    End(call->context);  // from here on this may be gone
+    End(call->context);  // from here on this is there only while there is the call
     if (result.ok()) {
       std::move(call->done)(std::move(call->response));
     } else {
@@ -322,7 +347,7 @@ std::shared_ptr<StoreLink::Call> GrpcConnection::StartExecute(v1::ExecuteRequest
                                                               Done<v1::ExecuteResponse> done) {
   auto call = BeginAsync(std::move(request), deadline_in, std::move(done));
   store_->async()->Execute(&call->context, &call->request, &call->response, EndOf(call));
-  return call;
+  return HandleOf(call);
 }
 
 std::shared_ptr<StoreLink::Call> GrpcConnection::StartAwait(v1::AwaitRequest request,
@@ -330,12 +355,12 @@ std::shared_ptr<StoreLink::Call> GrpcConnection::StartAwait(v1::AwaitRequest req
                                                             Done<v1::AwaitResponse> done) {
   auto call = BeginAsync(std::move(request), deadline_in, std::move(done));
   store_->async()->Await(&call->context, &call->request, &call->response, EndOf(call));
-  return call;
+  return HandleOf(call);
 }
 
 std::shared_ptr<AsyncStoreConnection::ParkStream> GrpcConnection::OpenPark() {
   auto stream = std::make_shared<GrpcParkStream>(
-      [this](grpc::ClientContext& context, const grpc::Status& status, bool closed) {
+      [this, hold = Hold()](grpc::ClientContext& context, const grpc::Status& status, bool closed) {
         End(context);
         return ToAbsl(status, closed || all_cancelled());
       });

@@ -20,7 +20,8 @@
 namespace dp::client {
 
 // All services over one gRPC channel. Thread-safe. Destroying it while calls are under way is a bug
-// of the owner; CancelAll ends them first.
+// of the owner; CancelAll ends them first. The destructor waits until gRPC's threads have let go of
+// calls that have ended, so it must not run on one of these threads.
 class GrpcConnection final : public JobsConnection,
                              public WorkersConnection,
                              public WorldsConnection,
@@ -122,6 +123,8 @@ class GrpcConnection final : public JobsConnection,
   std::shared_ptr<AsyncCall<Request, Response>> BeginAsync(Request request,
                                                            absl::Duration deadline_in,
                                                            Done<Response> done);
+  template <typename Started>
+  static std::shared_ptr<StoreLink::Call> HandleOf(const std::shared_ptr<Started>& call);
   // What gRPC is to tell the end of the call.
   template <typename Started>
   std::function<void(grpc::Status)> EndOf(std::shared_ptr<Started> call);
@@ -132,6 +135,9 @@ class GrpcConnection final : public JobsConnection,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                              Response*),
                                 const Request& request, absl::Duration deadline_in);
+  // Keeps the destructor waiting. A context shares the channel: should the last share end on a
+  // thread of gRPC's, gRPC 1.51 would wait there for that thread's own end.
+  std::shared_ptr<void> Hold() DP_EXCLUDES(mu_);
   void Begin(grpc::ClientContext& context) DP_EXCLUDES(mu_);
   void End(grpc::ClientContext& context) DP_EXCLUDES(mu_);
   void AwaitConnected(absl::Duration deadline_in);
@@ -149,6 +155,8 @@ class GrpcConnection final : public JobsConnection,
   const std::unique_ptr<v1::Checkpoints::Stub> checkpoints_;
 
   mutable Mutex mu_;
+  CondVar changed_;
+  int holds_ DP_GUARDED_BY(mu_) = 0;
   absl::flat_hash_set<grpc::ClientContext*> under_way_ DP_GUARDED_BY(mu_);
   bool cancelled_ DP_GUARDED_BY(mu_) = false;
 };

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -116,6 +117,19 @@ TEST_F(GrpcConnectionTest, ACallThatTheCoordinatorDropsIsUnavailable) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()),
               StartsWith(absl::StrCat("coordinator at ", address(), ": the coordinator is stop")));
+}
+
+TEST_F(GrpcConnectionTest, ItGoesAfterTheThreadThatHasToldOfTheLastCallsEnd) {
+  absl::Notification told, gone;
+  const auto call = connection_->StartExecute(
+      v1::ExecuteRequest(), kPatience, [&](const absl::StatusOr<v1::ExecuteResponse>&) {
+        told.Notify();
+        EXPECT_FALSE(gone.WaitForNotificationWithTimeout(absl::Milliseconds(100)));
+      });
+  told.WaitForNotification();
+  connection_.reset();
+  gone.Notify();
+  call->Cancel();  // nothing comes of it
 }
 
 TEST_F(GrpcConnectionTest, CancelAllEndsCallsUnderWayAndLaterOnes) {

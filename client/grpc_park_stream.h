@@ -58,7 +58,7 @@ class GrpcParkStream final : public AsyncStoreConnection::ParkStream,
   void FillRequest() DP_REQUIRES(mu_);
   std::vector<Told> TakeAnswers() DP_REQUIRES(mu_);
 
-  const OnEnd on_end_;
+  const OnEnd on_end_;  // what it holds goes after the context
   grpc::ClientContext context_;
   v1::ParkRequest request_;    // of the write under way
   v1::ParkResponse response_;  // of the read under way, then of its reaction

@@ -98,6 +98,10 @@ class FakeStoreService final : public v1::Store::CallbackService {
     MutexLock lock(mu_);
     return awaits_;
   }
+  std::vector<uint64_t> cancelled() const DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return cancelled_;
+  }
 
  private:
   class Stream final : public Reactor {
@@ -132,7 +136,7 @@ class FakeStoreService final : public v1::Store::CallbackService {
   void Take(const v1::ParkRequest& request) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     for (const v1::ParkedWait& wait : request.waits()) open_[wait.id()] = wait.await();
-    for (const uint64_t id : request.cancelled()) open_.erase(id);
+    for (const uint64_t id : request.cancelled()) cancelled_.push_back(id), open_.erase(id);
     changed_.NotifyAll();
   }
 
@@ -140,6 +144,7 @@ class FakeStoreService final : public v1::Store::CallbackService {
   CondVar changed_;
   Stream* stream_ DP_GUARDED_BY(mu_) = nullptr;
   std::map<uint64_t, v1::AwaitRequest> open_ DP_GUARDED_BY(mu_);
+  std::vector<uint64_t> cancelled_ DP_GUARDED_BY(mu_);
   v1::ParkResponse answers_;
   bool older_ DP_GUARDED_BY(mu_) = false;
   bool away_ DP_GUARDED_BY(mu_) = false;
@@ -246,8 +251,12 @@ TEST_F(GrpcStoreLinkTest, AWaitThatIsGivenUpEndsAtOnceAndIsTakenFromTheCoordinat
   EXPECT_EQ(ends_.Await("one").status().code(), absl::StatusCode::kCancelled);
   service_.AwaitOpen(1);
   one->Cancel();  // nothing comes of it
+  Await("three");
+  service_.AwaitOpen(2);
+  EXPECT_EQ(service_.cancelled().size(), 1u);
   service_.Answer();
   EXPECT_TRUE(ends_.Await("two").ok());
+  EXPECT_TRUE(ends_.Await("three").ok());
 }
 
 TEST_F(GrpcStoreLinkTest, TheStreamsEndEndsEachWaitOnceAndTheNextOpensAnother) {

@@ -57,7 +57,7 @@ Outcome Coordinator::Finish(absl::StatusOr<Reply> reply) {
   if (!outcome.journal) return outcome;
   state_.revision = NextRevision();
   for (const Topic& topic : touched_) Stamp(topic);
-  outcome.changed = std::exchange(store_changes_, {});
+  outcome.changed = std::move(store_changes_);
   outcome.changed.insert(outcome.changed.end(), touched_.begin(), touched_.end());
   outcome.forgotten = std::move(forgotten_);
   return outcome;

@@ -38,8 +38,10 @@ absl::Status Driver::Recover() {
   DP_RETURN_IF_ERROR(journal_.Replay(restore, apply));
   DP_RETURN_IF_ERROR(refused);
   DP_RETURN_IF_ERROR(options_.set_logs_aside ? SetLostLogsAside() : CheckLogsAreOurs());
+  // Those of lost jobs were set aside, and their numbers are given again.
   for (const JobId job : options_.logged) {
-    if (coordinator_.job(job) == nullptr) forgotten_.push_back(job);
+    const bool lost = job.value() > coordinator_.state().jobs.last_id();
+    if (!lost && coordinator_.job(job) == nullptr) forgotten_.push_back(job);
   }
   CatchUpWithTheJournal();
   (void)Apply(core::StartEpoch{options_.store_limits});  // is never refused

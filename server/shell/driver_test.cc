@@ -238,6 +238,24 @@ TEST_F(DriverTest, AForgottenJobTakesAllThatIsKeptOfItWithIt) {
   EXPECT_THAT(told, ElementsAre(ElementsAre(JobId(1))));
 }
 
+TEST_F(DriverTest, LogsThatWereSetAsideAreNotForgottenSinceNewJobsTakeTheirNumbers) {
+  std::vector<JobId> aside;
+  Start({.on_forgotten =
+             [](const std::vector<JobId>&) {
+               ADD_FAILURE() << "told of forgotten jobs";
+               return true;
+             },
+         .logged = {JobId(1)},
+         .set_logs_aside =
+             [&](const std::vector<JobId>& jobs) {
+               aside = jobs;
+               return absl::OkStatus();
+             }});
+  EXPECT_THAT(aside, ElementsAre(JobId(1)));
+  ASSERT_TRUE(Submit(AJob("new")).get().ok());
+  driver_->Stop();
+}
+
 TEST_F(DriverTest, ANewJournalBesideLogsOfJobsIsRefusedAndTheyAreNotForgotten) {
   const auto never = [](const std::vector<JobId>&) {
     ADD_FAILURE() << "told of forgotten jobs";

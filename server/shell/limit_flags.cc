@@ -1,6 +1,7 @@
 #include "server/shell/limit_flags.h"
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/numbers.h"
@@ -32,13 +33,30 @@ void AddCount(CLI::App& app, const char* flag, size_t& limit, uint64_t max, cons
       ->type_name("N");
 }
 
+// As such flags may be written: 1MiB for 1048576.
+std::string InUnits(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  size_t unit = 0;
+  for (; bytes > 0 && bytes % 1024 == 0 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
+  return absl::StrCat(bytes, kUnits[unit]);
+}
+
 // `limit` is a number, or one that need not be given.
 template <typename Bytes>
 CLI::Option* AddBytes(CLI::App& app, const char* flag, Bytes& limit, uint64_t min,
                       const char* help) {
+  const auto to_number = [min](std::string& text) {
+    std::string bytes = text;
+    uint64_t number = 0;
+    const bool right = CLI::AsSizeValue(/*kb_is_1000=*/false)(bytes).empty() &&
+                       absl::SimpleAtoi(bytes, &number) && number >= min && number <= kLogBytesMax;
+    if (right) text = bytes;
+    return right ? ""
+                 : absl::StrCat(text, " is no number of bytes from ", InUnits(min), " to ",
+                                InUnits(kLogBytesMax), "; write one as 1048576, 64MiB or 2GiB");
+  };
   return app.add_option(flag, limit, help)
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-      ->check(CLI::Range(min, kLogBytesMax))
+      ->transform(CLI::Validator(to_number, /*help=*/""))
       ->type_name("BYTES");
 }
 
@@ -59,8 +77,8 @@ void AddMemoryLimit(CLI::App& app, uint64_t& memory_max) {
   AddBytes(
       app, "--memory-max", memory_max, kMemoryMaxMin,
       "Memory for requests, beside the state, as 1GiB; past it TCPStore clients wait and other "
-      "calls are retried")
-      ->capture_default_str();
+      "calls are retried; keys that clients wait for may take as much again")
+      ->default_str(InUnits(memory_max));
 }
 
 void AddDiskLimits(CLI::App& app, DiskFlags& flags) {

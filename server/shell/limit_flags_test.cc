@@ -49,10 +49,18 @@ TEST(LimitFlagsTest, ACountThatIsNoneIsRefusedWithTheRange) {
 TEST(LimitFlagsTest, ASizeThatIsNoneOrTooSmallIsRefused) {
   for (const std::string flag : {"--logs-bytes-max", "--job-logs-bytes-max"}) {
     for (const std::string value : {"-1", "5", "1023KiB", "9999999TiB", "99999999999999999999999"})
-      EXPECT_NE(Parsed(flag, value).error, "") << flag << " " << value;
-    EXPECT_THAT(Parsed(flag, "5").error, HasSubstr("1048576"));
+      EXPECT_THAT(Parsed(flag, value).error,
+                  HasSubstr(value + " is no number of bytes from 1MiB to 1PiB"));
   }
-  EXPECT_NE(Parsed("--log-disk-reserve", "-1").error, "");
+  EXPECT_THAT(Parsed("--log-disk-reserve", "-1").error,
+              HasSubstr("-1 is no number of bytes from 0 to 1PiB"));
+}
+
+TEST(LimitFlagsTest, TheHelpTellsWhatASizeIsAndNotHowItIsRead) {
+  CLI::App app;
+  uint64_t memory_max = uint64_t{1} << 30;
+  AddMemoryLimit(app, memory_max);
+  EXPECT_THAT(app.help(), HasSubstr("--memory-max BYTES [1GiB]  "));
 }
 
 TEST(LimitFlagsTest, AFlagThatIsNotGivenFollowsFromTheSizeOfTheDisk) {

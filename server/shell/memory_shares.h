@@ -14,7 +14,8 @@ inline constexpr uint64_t kMemoryMax = uint64_t{1} << 30;
 inline constexpr uint64_t kMemoryMaxMin = uint64_t{256} << 20;
 
 // The shares of --memory-max. The rest, an eighth, is for the copies that are made on the way:
-// records of the journal, answers, pages of logs.
+// records of the journal, answers, pages of logs. Keys that TCPStore clients wait for are counted
+// apart (base/store/wire/message_memory), and may take as much again as the flag.
 struct MemoryShares {
   size_t tcpstore;  // requests of TCPStore clients until they are answered
   size_t grpc;      // buffers and open calls of gRPC, a few KiB each

@@ -34,6 +34,7 @@ void ReadLogsCall::Start(const grpc::ByteBuffer& request) {
 
 absl::Status ReadLogsCall::Check(const View& view) {
   DP_ASSIGN_OR_RETURN(query_, FromProto(request_));
+  request_.clear_from();  // one for each stream of a large job; the query has them
   deadline_ = view.now + BoundedWait(request_.timeout());
   return ReadPage(view);
 }
@@ -81,6 +82,8 @@ absl::Status ReadLogsCall::AwaitMore(uint64_t version) {
 }
 
 bool ReadLogsCall::Woken(Waiters::Wake wake, const View& view, uint64_t version) {
+  // A client that left before the wait was queued has cancelled a ticket that stood for nothing.
+  if (context_.IsCancelled()) wake = Waiters::Wake::kCancelled;
   if (wake != Waiters::Wake::kChanged && wake != Waiters::Wake::kDeadline) {
     Finish(ToGrpc(EndOfWait(wake, view.failure)));
     return true;

@@ -28,7 +28,7 @@ class DataLossTest(unittest.TestCase):
     def run_a_job(self):
         """Its number and its process, which goes on."""
         job = self.cluster.submit(command("runs", "sleep", "1000"))
-        eventually(lambda: self.cluster.describe(job)["state"] == "RUNNING")
+        self.assertTrue(eventually(lambda: self.cluster.describe(job)["state"] == "RUNNING"))
         return job, self.cluster.describe(job)["ranks"][0]["pid"]
 
     def assert_new_jobs_run_as(self, lost, pid):
@@ -38,7 +38,7 @@ class DataLossTest(unittest.TestCase):
             self.assertEqual(self.cluster.wait(job), 0)
             logs = self.cluster.dpctl("logs", job, check=0).stdout
             self.assertEqual([line.split("] ")[-1] for line in logs.splitlines()], [f"of new job {number}"])
-        eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+        self.assertTrue(eventually(lambda: not os.path.exists(f"/proc/{pid}")))
 
     def test_a_lost_log_is_refused_and_accepted_and_new_jobs_run(self):
         self.cluster.coordinator.stop()  # all so far goes from the log into the file

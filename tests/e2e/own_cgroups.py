@@ -99,7 +99,8 @@ def remove(folder):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(pid), 9)
         return not any(procs.read_text() for procs in folder.rglob("cgroup.procs"))
-    eventually(empty)
+    if not eventually(empty):
+        raise RuntimeError(f"processes in {folder} do not end")
     for below in sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True):
         below.rmdir()
     folder.rmdir()

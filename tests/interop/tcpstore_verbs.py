@@ -11,6 +11,7 @@ import datetime
 import gc
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import threading
@@ -43,6 +44,14 @@ def await_answer_of_network(thread):
     while pathlib.Path(f"/proc/self/task/{thread.native_id}/syscall").read_text().split()[0] not in ("7", "45"):
         assert time.monotonic() < deadline, "the thread waits for nobody"
         os.sched_yield()
+
+
+def await_acceptance(host, port):
+    """Until the server has taken all connections that were opened before: it takes them in their order, and ends
+    one that speaks another protocol."""
+    with socket.create_connection((host, port), timeout=20) as last:
+        last.sendall(b"\xff")
+        assert last.recv(1) == b""
 
 
 class TcpStoreTest(unittest.TestCase):
@@ -160,8 +169,10 @@ class TcpStoreTest(unittest.TestCase):
                 failed.append(error)
         waiting = threading.Thread(target=get)
         waiting.start()
-        # PyTorch 1.13's client ends its process where it cannot even ask.
+        # PyTorch 1.13's client ends its process where it cannot even ask, and where its second connection, on which
+        # it waits for changes, is reset: the kernel resets one that the server has not taken yet.
         await_answer_of_network(waiting)
+        await_acceptance(self.host, self.port)
         self.server.stdin.close()
         waiting.join()
         self.assertEqual(len(failed), 1)

@@ -176,6 +176,17 @@ TEST_F(EarlierExitTest, ACoordinatorThatHasLostThatDaemonRefusesItAndTheDaemonRe
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
 }
 
+TEST_F(EarlierExitTest, ItIsReportedOnceHoweverLongTheDaemonWaitsForItsName) {
+  earlier_gone_ = false;  // exits of other ranks may follow
+  coordinator_.GiveLease(Incarnation(8));
+  coordinator_.HoldName("gpu-a", DeadHolder);
+  Run("gpu-a");
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 3");
+  coordinator_.AwaitListings(3);
+  coordinator_.FreeName();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+}
+
 TEST_F(AgentLeaseTest, AnExitThatTheCoordinatorKnowsIsRecordedNoLonger) {
   RunRankZero();
   WriteExitRecord(spool_.exit_file(), {});

@@ -45,6 +45,8 @@ bool WriteAndSync(const std::string& path, const std::string& text) {
 
 void WriteExitRecord(const std::string& path, const ExitRecord& record) {
   const std::string beside = Beside(path);
+  // Without its owner the record tells nothing.
+  (void)Sync(fs::path(path).replace_extension(kOwnerSuffix));
   if (!WriteAndSync(beside, TextOf(record)) || rename(beside.c_str(), path.c_str()) != 0) {
     unlink(beside.c_str());
     return;

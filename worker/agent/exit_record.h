@@ -21,9 +21,12 @@ struct ExitRecord {
   bool operator==(const ExitRecord&) const = default;
 };
 
+// Ends the name of the file beside a record that says whose rank it was.
+inline constexpr char kOwnerSuffix[] = ".job";
+
 // Replaces `path` so that the file survives a crash of the host: a temporary file, sync, rename,
-// and a sync of the directories above, which may be as new. A failure leaves no file: the exit is
-// then known to this daemon alone.
+// and a sync of the owner's file and of the directories above, which may be as new. A failure
+// leaves no file: the exit is then known to this daemon alone.
 void WriteExitRecord(const std::string& path, const ExitRecord& record);
 // Nothing where there is no such file, or another one.
 std::optional<ExitRecord> ReadExitRecord(const std::string& path);

@@ -18,7 +18,8 @@ absl::StatusOr<GuardLock> GuardLock::Open(const std::string& state_dir) {
   const FileDescriptor low(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   FileDescriptor file(low.valid() ? fcntl(low.get(), F_DUPFD_CLOEXEC, kGuardLockFd + 1) : -1);
   if (!file.valid()) {
-    return absl::InternalError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
+    return absl::InternalError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno),
+                                            "; give a --state-dir that can be written"));
   }
   if (flock(file.get(), LOCK_SH | LOCK_NB) == 0) return GuardLock(std::move(file));
   return absl::InternalError(absl::StrCat("cannot lock ", path, ": ", std::strerror(errno),

@@ -163,7 +163,9 @@ bool GuardedRunner::Listen(const RankKey& key, Guard& guard) {
   for (;;) {
     GuardNews news;
     const ssize_t size = recv(guard.socket.get(), &news, sizeof(news), MSG_DONTWAIT);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (size < 0 && errno == EAGAIN) return true;
+    // Reset: the guard has ended without reading an order. Its last news come after this.
+    if (size < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     if (size != sizeof(news)) return false;
     Pass(key, guard, news);
   }
@@ -221,7 +223,8 @@ void GuardedRunner::Sweep() {
   sweep_again_ = std::min(2 * sweep_again_, kSweepAgainMax);
 }
 
-// Whose orphans they are cannot be seen, so all that have lost their guard wait for all of them.
+// Orphans cannot be attributed to a rank, so every rank whose guard died waits until all orphans
+// are gone.
 bool GuardedRunner::NothingLeftOf(Remains& remains, bool orphans) {
   const bool emptied = cgroups_ == nullptr || cgroups_->Remove(remains.key);
   if (emptied && !(remains.orphaned && orphans)) {

@@ -344,6 +344,17 @@ TEST_F(DyingGuardTest, WhatItsRankLeftBehindIsGoneBeforeTheRankIs) {
   EXPECT_EQ(fifo_.Read(), "");
 }
 
+TEST_F(DyingGuardTest, HowItsRankExitedIsKnownAlsoWhereAnOrderWasNotRead) {
+  runner_.Start(KeyOf(0), {.argv = {fifo_.path(), "unread"},
+                           .environment = {},
+                           .stdout_path = "/dev/null",
+                           .stderr_path = "/dev/null"});
+  EXPECT_EQ(Next(), "0 started");
+  runner_.Terminate(KeyOf(0));
+  EXPECT_EQ(Next(), "0 code 33");
+  EXPECT_EQ(Next(), "0 gone");
+}
+
 TEST_F(DyingGuardTest, AProgramOfTheDaemonsOwnIsNotTakenForWhatIsLeft) {
   Fifo own(directory_.path() + "/own");
   const char* argv[] = {DP_RANK_STUB, "wait", own.path().c_str(), nullptr};

@@ -19,7 +19,8 @@ namespace dp::worker {
 namespace {
 
 absl::Status Error(const std::string& path, const char* reason) {
-  return absl::InternalError(absl::StrCat("cannot write ", path, ": ", reason));
+  return absl::InternalError(
+      absl::StrCat("cannot write ", path, ": ", reason, "; the next daemon waits for the lease"));
 }
 
 absl::Status WriteRecord(const std::string& path, const std::string& contents) {

@@ -24,9 +24,12 @@ constexpr absl::Duration kBeatDeadlineMin = absl::Milliseconds(250);
 // stood still makes every worker look as if it had beaten once.
 constexpr int kBeatsOfAnother = 2;
 
+RankKey KeyOf(const v1::ReportRankRequest& report) {
+  return {JobId(report.job()), Generation(report.generation()), report.rank()};
+}
+
 void LogEarlierExit(const v1::ReportRankRequest& report, const absl::Status& answer) {
-  LogRank(Severity::kInfo, "earlier_exit_reported",
-          {JobId(report.job()), Generation(report.generation()), report.rank()},
+  LogRank(Severity::kInfo, "earlier_exit_reported", KeyOf(report),
           LogField("answer", answer.ToString()));
 }
 
@@ -130,8 +133,11 @@ absl::Status Lease::TryToRegister(Incarnation incarnation) {
 absl::Status Lease::ReportEarlierExits(bool earlier_gone) {
   if (!surroundings_.earlier_exits) return absl::OkStatus();
   if (!earlier_exits_read_) {
-    const std::vector<v1::ReportRankRequest> found = surroundings_.earlier_exits();
-    earlier_exits_.assign(found.begin(), found.end());
+    earlier_exits_.clear();
+    for (v1::ReportRankRequest& found : surroundings_.earlier_exits()) {
+      if (!earlier_exits_reported_.contains(KeyOf(found)))
+        earlier_exits_.push_back(std::move(found));
+    }
     earlier_exits_read_ = earlier_gone;
   }
   for (; !earlier_exits_.empty(); earlier_exits_.pop_front()) {
@@ -140,6 +146,7 @@ absl::Status Lease::ReportEarlierExits(bool earlier_gone) {
     // Refused: the coordinator has lost that daemon, or the job's generation is over.
     if (!reported.ok() && !IsRefusal(reported)) return reported;
     LogEarlierExit(earlier_exits_.front(), reported);
+    earlier_exits_reported_.insert(KeyOf(earlier_exits_.front()));
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <variant>
@@ -18,6 +19,7 @@
 #include "client/connection.h"
 #include "worker/agent/events.h"
 #include "worker/agent/repeated_reason.h"
+#include "worker/core/rank.h"
 
 namespace dp::worker {
 
@@ -124,6 +126,7 @@ class Lease {
   std::vector<Incarnation> earlier_;
   std::deque<v1::ReportRankRequest> earlier_exits_;
   bool earlier_exits_read_ = false;  // all of them
+  std::set<RankKey> earlier_exits_reported_;
   std::string name_;
   absl::Duration holder_silent_for_;  // as last seen, of who has the name already
   int holder_beats_ = 0;

@@ -27,8 +27,6 @@ namespace fs = std::filesystem;
 // What is looked at for last lines: enough for all of them at their greatest length.
 constexpr off_t kTailBytes = kLastLinesMax * kLastLineBytesMax;
 
-constexpr char kJobSuffix[] = ".job";
-
 const char* Suffix(v1::LogStream stream) {
   switch (stream) {
     case v1::LOG_STREAM_STDOUT:
@@ -81,7 +79,7 @@ std::vector<RankKey> LogSpool::Find(const std::string& state_dir) {
     const fs::path& path = at->path();
     uint64_t job = 0, generation = 0;
     int rank = 0;
-    if (path.extension() == kJobSuffix && absl::SimpleAtoi(path.stem().string(), &rank) &&
+    if (path.extension() == kOwnerSuffix && absl::SimpleAtoi(path.stem().string(), &rank) &&
         absl::SimpleAtoi(path.parent_path().filename().string(), &generation) &&
         absl::SimpleAtoi(path.parent_path().parent_path().filename().string(), &job)) {
       keys.push_back({JobId(job), Generation(generation), rank});
@@ -149,7 +147,7 @@ std::string LogSpool::place() const {
   return error ? stem_ : absolute.lexically_normal().string();
 }
 
-std::string LogSpool::job_file() const { return absl::StrCat(stem_, kJobSuffix); }
+std::string LogSpool::job_file() const { return absl::StrCat(stem_, kOwnerSuffix); }
 
 std::string LogSpool::error_file() const { return absl::StrCat(stem_, ".error"); }
 

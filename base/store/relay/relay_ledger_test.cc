@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/store/key_values.h"
+#include "base/store/operation_bytes.h"
 
 namespace dp {
 namespace {
@@ -149,6 +150,14 @@ TEST_F(SmallBatchesTest, ALargeOperationGoesAlone) {
   Answer();
   EXPECT_EQ(batch(), "2: 1");
   EXPECT_THAT(Answer(), ElementsAre("1 ok"));
+}
+
+TEST_F(RelayLedgerTest, WhatCannotBeDividedMayFillAMessageAndNoMore) {
+  const std::vector<StoreOperation> group = {StoreAdd{"n", 1}, StoreGet{"n"}};
+  const size_t bytes = BytesOf(group[0]) + BytesOf(group[1]);
+  EXPECT_TRUE(RelayLedger({.indivisible_bytes = bytes}).CheckSize(group).ok());
+  EXPECT_THAT(RelayLedger({.indivisible_bytes = bytes - 1}).CheckSize(group).message(),
+              testing::HasSubstr(absl::StrCat(bytes, " bytes or more")));
 }
 
 TEST_F(SmallBatchesTest, ReadsThatTheCoordinatorDividedAreAnsweredTogether) {

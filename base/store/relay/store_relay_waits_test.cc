@@ -1,5 +1,8 @@
 // Waits through a relay: parked, armed again, given up, and without room.
 
+#include <gmock/gmock.h>
+
+#include <string>
 #include <utility>
 
 #include "base/store/relay/store_relay_fixture.h"
@@ -73,6 +76,7 @@ TEST_F(StoreRelayWaitsTest, AWaitThatIsGivenUpDelaysNobody) {
 
 TEST_F(StoreRelayWaitsTest, AWaitForWhichThereIsNoRoomPausesAloneAndIsAskedAgain) {
   SettableClock clock;
+  testing::internal::CaptureStderr();
   relay_ = std::make_unique<StoreRelay>(store_, Options(), clock);
   AwaitedAnswer answer;
   relay_->Await({StoreGet{"k"}}, answer.Take());
@@ -89,6 +93,9 @@ TEST_F(StoreRelayWaitsTest, AWaitForWhichThereIsNoRoomPausesAloneAndIsAskedAgain
   store_.Set("k", "v");
   EXPECT_EQ(answer.Wait()->at(0).value, "v");
   relay_.reset();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("store_wait_refused"), said.rfind("store_wait_refused")) << said;
+  EXPECT_THAT(said, testing::HasSubstr("store_wait_refused"));
 }
 
 TEST_F(StoreRelayWaitsTest, AWaitThatIsGivenUpWhileItPausesIsNotAskedAgain) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "base/store/wire/fields.h"
 #include "base/store/wire/protocol.h"
 
@@ -11,38 +12,57 @@ namespace {
 
 // Nobody but tests of PyTorch is known to watch at all.
 constexpr size_t kWatchesMax = 1024;
+// A value is held here, is on its way from the store, and is in two notifications: as the new one,
+// then as the one before.
+constexpr size_t kCopies = 4;
 
 }  // namespace
 
 KeyWatches::~KeyWatches() {
   for (const Watch& watch : watches_)
     if (watch.waiting) store_.Cancel(watch.wait);
+  memory_.GiveOfWaits(taken_);
 }
 
 absl::Status KeyWatches::Add(std::string key, const StoreResult& now) {
   if (watches_.size() >= kWatchesMax)
     return absl::ResourceExhaustedError(
         absl::StrCat("connection watches ", kWatchesMax, " keys, the limit"));
+  DP_RETURN_IF_ERROR(HoldInstead("", now.value));
   watches_.push_back({std::move(key), now.found, now.value, now.version});
   ++idle_;
   return absl::OkStatus();
 }
 
-void KeyWatches::OnChange(size_t index, const StoreResult& now, std::string* out) {
+absl::Status KeyWatches::HoldInstead(const std::string& before, const std::string& now) {
+  const size_t had = kCopies * before.size(), needed = kCopies * now.size();
+  if (needed > had && !memory_.TakeForWaits(needed - had))
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no room to watch a value of ", now.size(), " bytes: the waits of all clients may take ",
+        memory_.waits_max(), "; ", memory_.remedy()));
+  if (needed < had) memory_.GiveOfWaits(had - needed);
+  taken_ = taken_ - had + needed;
+  return absl::OkStatus();
+}
+
+absl::Status KeyWatches::OnChange(size_t index, const StoreResult& now, std::string* out) {
   Watch& watch = watches_[index];
   watch.waiting = false;
   ++idle_;
   watch.version = now.version;
   const bool present = now.number > 0;
-  if (present == watch.present && (!present || now.value == watch.value)) return;
+  if (present == watch.present && (!present || now.value == watch.value)) return absl::OkStatus();
+  const std::string value = present ? now.value : "";
+  DP_RETURN_IF_ERROR(HoldInstead(watch.value, value));
   out->push_back(static_cast<char>(!watch.present ? kKeyCreated
                                    : present      ? kKeyUpdated
                                                   : kKeyDeleted));
   AppendString(watch.key, out);
   AppendString(watch.value, out);
   watch.present = present;
-  watch.value = present ? now.value : "";
+  watch.value = value;
   AppendString(watch.value, out);
+  return absl::OkStatus();
 }
 
 void KeyWatches::Resume() {

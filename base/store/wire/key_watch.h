@@ -6,27 +6,30 @@
 #include <vector>
 
 #include "base/store/async_store.h"
+#include "base/store/wire/message_memory.h"
 
 namespace dp::wire {
 
 // The keys that a client of dialect A watches, each with the value it was last told of. Changes
-// that follow each other quickly may be told as one. Owned by a session; not thread-safe.
+// that follow each other quickly may be told as one. The values count as memory of waits. Owned by
+// a session; not thread-safe.
 class KeyWatches {
  public:
   // Gives the callback to which the change of watch number `index` is to be answered.
   using AnswerTo = std::function<AsyncStore::Done(size_t index)>;
 
-  KeyWatches(AsyncStore& store, AnswerTo answer_to)
-      : store_(store), answer_to_(std::move(answer_to)) {}
+  KeyWatches(AsyncStore& store, MessageMemory& memory, AnswerTo answer_to)
+      : store_(store), memory_(memory), answer_to_(std::move(answer_to)) {}
   // Gives all of them up.
   ~KeyWatches();
   KeyWatches(const KeyWatches&) = delete;
   KeyWatches& operator=(const KeyWatches&) = delete;
 
-  // Begins with what the store says of the key now. Errors: ResourceExhausted too many.
+  // Begins with what the store says of the key now. Errors: ResourceExhausted too many, or no room
+  // for the value.
   absl::Status Add(std::string key, const StoreResult& now);
-  // Appends the notification of a change.
-  void OnChange(size_t index, const StoreResult& now, std::string* out);
+  // Appends the notification of a change. Errors: ResourceExhausted no room for the new value.
+  absl::Status OnChange(size_t index, const StoreResult& now, std::string* out);
   // Waits for the next change of each key whose last one has been told.
   void Resume();
 
@@ -40,8 +43,13 @@ class KeyWatches {
     AsyncStore::Ticket wait;
   };
 
+  // Takes or gives back memory, as the value that is held changes.
+  absl::Status HoldInstead(const std::string& before, const std::string& now);
+
   AsyncStore& store_;
+  MessageMemory& memory_;
   const AnswerTo answer_to_;
+  size_t taken_ = 0;
   std::vector<Watch> watches_;
   size_t idle_ = 0;  // those that do not wait
 };

@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kReserveBytes = Limits().message_bytes + (size_t{64} << 10);
 // Waits name keys, which are short: 10,000 ranks may wait for a thousand of them each.
 constexpr size_t kWaitsShare = 4;
+// Of what clients send ahead of the answers, beside the memory for requests.
+constexpr size_t kAheadPart = 4;
 
 }  // namespace
 
@@ -19,6 +21,7 @@ MessageMemory::MessageMemory(size_t bytes_max, std::string remedy)
     : bytes_max_(bytes_max),
       reserve_(std::min(kReserveBytes, bytes_max / 2)),
       waits_max_(kWaitsShare * bytes_max),
+      ahead_max_(bytes_max / kAheadPart),
       remedy_(std::move(remedy)) {}
 
 MessageMemory::Taken MessageMemory::Take(const Claim& claim, Granted granted) {

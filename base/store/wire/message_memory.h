@@ -61,6 +61,15 @@ class MessageMemory {
   bool TakeForWaits(size_t bytes) DP_EXCLUDES(mu_);
   void GiveOfWaits(size_t bytes) DP_EXCLUDES(mu_);
 
+  // Bytes that a connection has read beyond what it may have open, to be looked at later. Their
+  // sum is bounded only by those who read: see spares().
+  void NoteAhead(size_t bytes) { ahead_.fetch_add(bytes, std::memory_order_relaxed); }
+  void NoteAheadGone(size_t bytes) { ahead_.fetch_sub(bytes, std::memory_order_relaxed); }
+  // Whether connections that have no request under way are to read little at a time.
+  bool spares() const {
+    return short_of_memory() || ahead_.load(std::memory_order_relaxed) > ahead_max_;
+  }
+
   // Whether a claim waits.
   bool short_of_memory() const { return shortage() != 0; }
   // Counts the times that memory became short; 0 while it is not.
@@ -94,7 +103,9 @@ class MessageMemory {
   const size_t bytes_max_;
   const size_t reserve_;
   const size_t waits_max_;
+  const size_t ahead_max_;
   const std::string remedy_;
+  std::atomic<size_t> ahead_{0};
   std::atomic<uint64_t> shortage_{0};
   std::atomic<uint64_t> logged_{0};
   mutable Mutex mu_;

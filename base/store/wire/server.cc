@@ -187,7 +187,7 @@ void Server::Close(uint64_t id, const absl::Status& reason) {
 
 absl::Status Server::Read(Connection& connection) {
   // A session whose request has its memory reads at full speed.
-  const bool sparing = memory_.short_of_memory() && connection.session.unfinished() == 0;
+  const bool sparing = memory_.spares() && connection.session.unfinished() == 0;
   const size_t room = sparing ? kReadBytesWhenShort : buffer_.size();
   const ssize_t bytes = recv(connection.socket.get(), buffer_.data(), room, 0);
   if (bytes > 0) return connection.session.Consume({buffer_.data(), static_cast<size_t>(bytes)});

@@ -59,12 +59,13 @@ Session::Session(uint64_t id, AsyncStore& store, const RequestOptions& options,
       memory_(memory),
       peer_(std::move(peer)),
       parser_(options),
-      watches_(store, [this](size_t index) { return AnswerTo(kWatchBit | index); }) {
+      watches_(store, memory, [this](size_t index) { return AnswerTo(kWatchBit | index); }) {
   parser_.Allow(0);
 }
 
 Session::~Session() {
   DropWaits();
+  memory_.NoteAheadGone(held_.size());
   if (starved()) memory_.Withdraw(claim_);
   memory_.Give(taken_);
 }
@@ -74,6 +75,7 @@ absl::Status Session::Consume(absl::string_view bytes) {
   DP_RETURN_IF_ERROR(Take(&bytes));
   held_.assign(bytes.data(), bytes.size());
   held_at_ = 0;
+  memory_.NoteAhead(held_.size());
   return absl::OkStatus();
 }
 
@@ -81,7 +83,10 @@ absl::Status Session::Continue() {
   absl::string_view bytes = absl::string_view(held_).substr(held_at_);
   DP_RETURN_IF_ERROR(Take(&bytes));
   held_at_ = held_.size() - bytes.size();
-  if (bytes.empty()) std::string().swap(held_);
+  if (bytes.empty()) {
+    memory_.NoteAheadGone(held_.size());
+    std::string().swap(held_);
+  }
   return absl::OkStatus();
 }
 
@@ -271,10 +276,8 @@ absl::Status Session::OnAnswer(uint64_t request, AsyncStore::Results results) {
     return absl::OkStatus();
   }
   DP_RETURN_IF_ERROR(results.status());
-  if (watch)
-    OnChange(request & ~kWatchBit, results->front());
-  else
-    DP_RETURN_IF_ERROR(OnResults(*open, *std::move(results)));
+  DP_RETURN_IF_ERROR(watch ? OnChange(request & ~kWatchBit, results->front())
+                           : OnResults(*open, *std::move(results)));
   if (!full()) watches_.Resume();
   return absl::OkStatus();
 }
@@ -307,9 +310,10 @@ void Session::HalvePart(Open& open) {
   Flush();
 }
 
-void Session::OnChange(size_t watch, const StoreResult& now) {
-  watches_.OnChange(watch, now, &Begin(Verb::kWatchKey).reply);
+absl::Status Session::OnChange(size_t watch, const StoreResult& now) {
+  const absl::Status status = watches_.OnChange(watch, now, &Begin(Verb::kWatchKey).reply);
   Finish(open_.back());
+  return status;
 }
 
 void Session::OnSent(size_t bytes) {

@@ -102,7 +102,7 @@ class Session {
   void OnPart(Open& open, size_t bytes);
   // The answer to a part would have been too long: asks for half of its keys.
   void HalvePart(Open& open);
-  void OnChange(size_t watch, const StoreResult& now);
+  absl::Status OnChange(size_t watch, const StoreResult& now);
   // Ends the waits and barriers; they are not answered.
   void DropWaits();
 

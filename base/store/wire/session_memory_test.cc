@@ -79,6 +79,33 @@ TEST(SessionMemoryTest, ARequestIsReadOnceThereIsMemoryForAllThatItAnnounces) {
   EXPECT_EQ(memory.taken(), 0u);
 }
 
+TEST(SessionMemoryTest, WhatClientsSendAheadOfTheAnswersMakesReadsShortUntilItIsGone) {
+  SlowStore store;
+  MessageMemory memory(4 * kMiB);  // a quarter of it may be ahead
+  std::string gets;
+  for (int i = 0; i < 4000; ++i) AppendRequest(Dialect::kC, {Verb::kGet, {{"key"}}}, &gets);
+  std::vector<std::unique_ptr<Peer>> peers;
+  while (!memory.spares()) {
+    ASSERT_LT(peers.size(), 40u);
+    peers.push_back(std::make_unique<Peer>(store, Dialect::kC, RequestOptions(), memory));
+    peers.back()->Say(gets);
+  }
+  EXPECT_GT(peers.size(), 20u);
+  EXPECT_FALSE(memory.short_of_memory());
+  for (auto& peer : peers) {
+    while (!peer->session().readable()) {
+      store.AnswerBackwards();
+      peer->Heard();
+      if (peer->session().runnable()) peer->GoOn();
+    }
+  }
+  EXPECT_FALSE(memory.spares());
+  for (auto& peer : peers) peer->Say(gets);
+  EXPECT_TRUE(memory.spares());
+  peers.clear();
+  EXPECT_FALSE(memory.spares());
+}
+
 TEST(SessionMemoryTest, ShortRequestsNeverWaitForMemory) {
   AsyncHashStore store;
   MessageMemory memory(kMiB);

@@ -253,6 +253,32 @@ TEST(SessionTest, OneWatchMoreThanAConnectionMayHaveEndsIt) {
   EXPECT_EQ(watcher.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST(SessionTest, ValuesThatAreWatchedTakeOfTheMemoryForWaitsAndGiveItBack) {
+  AsyncHashStore store;
+  MessageMemory memory(1000);  // waits may take 4,000
+  Peer other(store, Dialect::kC);
+  other.Ask(Verb::kSet, {"k", std::string(400, 'v')});
+  {
+    Peer watcher(store, Dialect::kA, {}, memory);
+    watcher.Ask(Verb::kWatchKey, {"k"});
+    watcher.Ask(Verb::kWatchKey, {"k"});
+    watcher.Heard();
+    EXPECT_EQ(memory.taken_for_waits(), 3200u);
+    other.Ask(Verb::kSet, {"k", "short"});
+    watcher.Heard();
+    EXPECT_EQ(memory.taken_for_waits(), 40u);
+    EXPECT_EQ(watcher.status(), absl::OkStatus());
+    other.Ask(Verb::kSet, {"k", std::string(600, 'v')});
+    watcher.Deliver();
+    EXPECT_EQ(watcher.status().code(), absl::StatusCode::kResourceExhausted);
+  }
+  EXPECT_EQ(memory.taken_for_waits(), 0u);
+  Peer watcher(store, Dialect::kA, {}, memory);
+  watcher.Ask(Verb::kWatchKey, {"k"});
+  watcher.Ask(Verb::kWatchKey, {"k"});
+  EXPECT_EQ(watcher.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST(SessionTest, ABarrierOnAWordEndsTheConnection) {
   AsyncHashStore store;
   Peer client(store, Dialect::kC);

@@ -3,6 +3,10 @@
 // Stands for a guard that is killed when its rank has ended and something that the rank had started
 // has not: says that the rank was started and exited with 0, and dies of SIGKILL at the next order.
 // What is left is in a session of its own, holds FIFO open, and has written its pid there.
+//
+// dying_guard DESCRIPTORS FIFO unread
+//
+// Stands for one whose rank exits, with 33, when an order has come that the guard has not read.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -32,9 +36,18 @@ void Tell(GuardNews::What what, int number) {
   (void)!send(kGuardSocket, &news, sizeof(news), 0);
 }
 
+[[noreturn]] void ExitBesideAnOrder() {
+  Tell(GuardNews::What::kStarted, getpid());
+  char order = 0;
+  (void)!recv(kGuardSocket, &order, sizeof(order), MSG_PEEK);
+  Tell(GuardNews::What::kExited, 33);
+  _exit(0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 4) ExitBesideAnOrder();
   if (argc != 3) return 2;
   if (fork() == 0) BeLeftBehind(argv[2]);
   Tell(GuardNews::What::kStarted, getpid());
