@@ -41,7 +41,9 @@ class Submit final : public Command {
     app.add_flag("--hold", hold_, "Let it wait until 'dpctl release'");
     AddPriority(app, "--priority", priority_);
     app.add_flag("--preemptible", preemptible_, "Jobs of higher priority may take its slots");
-    app.add_option("--after", after_, "A job that must have succeeded before, or with any:JOB only ended; may be repeated")
+    app.add_option(
+           "--after", after_,
+           "A job that must have succeeded before, or with any:JOB only ended; may be repeated")
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false)
