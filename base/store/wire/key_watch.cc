@@ -37,9 +37,9 @@ absl::Status KeyWatches::Add(std::string key, const StoreResult& now) {
 absl::Status KeyWatches::HoldInstead(const std::string& before, const std::string& now) {
   const size_t had = kCopies * before.size(), needed = kCopies * now.size();
   if (needed > had && !memory_.TakeForWaits(needed - had))
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "no room to watch a value of ", now.size(), " bytes: the waits of all clients may take ",
-        memory_.waits_max(), "; ", memory_.remedy()));
+    return absl::ResourceExhaustedError(absl::StrCat("no room to watch a value of ", now.size(),
+                                                     " bytes: the waits of all clients may take ",
+                                                     memory_.waits_max(), "; ", memory_.remedy()));
   if (needed < had) memory_.GiveOfWaits(had - needed);
   taken_ = taken_ - had + needed;
   return absl::OkStatus();
