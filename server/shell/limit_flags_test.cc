@@ -60,7 +60,7 @@ TEST(LimitFlagsTest, TheHelpTellsWhatASizeIsAndNotHowItIsRead) {
   CLI::App app;
   uint64_t memory_max = uint64_t{1} << 30;
   AddMemoryLimit(app, memory_max);
-  EXPECT_THAT(app.help(), HasSubstr("--memory-max BYTES [1GiB]  "));
+  EXPECT_THAT(app.help(), HasSubstr("--memory-max BYTES=1GiB  "));
 }
 
 TEST(LimitFlagsTest, AFlagThatIsNotGivenFollowsFromTheSizeOfTheDisk) {
