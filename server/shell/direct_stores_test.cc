@@ -22,6 +22,8 @@ constexpr absl::Duration kPatience = absl::Seconds(30);
 // A driver with a worker, and ports for stores that the coordinator is to serve.
 class DirectStoresTest : public ::testing::Test {
  protected:
+  explicit DirectStoresTest(absl::Duration try_again = absl::Milliseconds(1))
+      : try_again_(try_again) {}
   void SetUp() override {
     Driver::Options options{.lease = absl::Minutes(10)};
     options.placement.ports.first = first_port_;
@@ -33,7 +35,7 @@ class DirectStoresTest : public ::testing::Test {
     ASSERT_TRUE(driver.ok()) << driver.status();
     driver_ = *std::move(driver);
     stores_ = std::make_unique<DirectStores>(*driver_, ports_, callers_, KeyValueLimits(), memory_,
-                                             absl::Milliseconds(1));
+                                             try_again_);
     Submit(core::RegisterWorker{"w", "host", "127.0.0.1", Incarnation(1), 2});
   }
   void TearDown() override {
@@ -75,6 +77,7 @@ class DirectStoresTest : public ::testing::Test {
     return store.ok() ? (*store)->Set("k", "v") : store.status();
   }
 
+  const absl::Duration try_again_;
   const int first_port_ = *wire::PortOf(wire::Listen("127.0.0.1", 0)->get());
   int not_kept_ = 0;
   MemoryJournal journal_;
@@ -85,7 +88,13 @@ class DirectStoresTest : public ::testing::Test {
   std::unique_ptr<DirectStores> stores_;
 };
 
-TEST_F(DirectStoresTest, TheStoreOfAJobThatWasPlacedIsServedAtThePortThatWasKept) {
+// Where nothing is tried a second time.
+class DirectStoresAtOnceTest : public DirectStoresTest {
+ protected:
+  DirectStoresAtOnceTest() : DirectStoresTest(absl::Hours(1)) {}
+};
+
+TEST_F(DirectStoresAtOnceTest, TheStoreOfAJobThatWasPlacedIsServedAtThePortThatWasKept) {
   EXPECT_EQ(Use(SubmitJob("r")), absl::OkStatus());
 }
 

@@ -340,6 +340,15 @@ TEST_F(LogStoreTest, PastTheLimitOfAllJobsTheNamedOnesMakeRoomAndSaySo) {
   EXPECT_THAT(Text(), EndsWith("]\nmore\n"));
 }
 
+TEST_F(LogStoreTest, AFollowerIsToldOfARemovalAlsoInTheMiddleOfALine) {
+  Append(0, std::string(1000, 'x'));
+  Append(0, std::string(1000, 'y') + "\n", {}, Stream(0), JobId(8));
+  Reopen({.bytes_max = 2000});
+  EXPECT_FALSE(store_->Append(kJob, {Stream(0), 1000, "more\n"}).ok());
+  EXPECT_THAT(*store_->MakeRoom({kJob, JobId(8)}), ElementsAre(kJob));
+  EXPECT_THAT(Text(), StartsWith("[log cut here: 1000 bytes of rank 0's standard output"));
+}
+
 TEST_F(LogStoreTest, TheVersionGrowsWithEveryAppend) {
   Append(0, "one\n");
   const uint64_t before = Read().version;

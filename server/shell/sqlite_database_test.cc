@@ -24,5 +24,12 @@ TEST(SqliteDatabaseTest, AValueThatCannotBeBoundIsAnError) {
   EXPECT_EQ((*database)->Number("SELECT count(*) FROM numbers").value(), 1);
 }
 
+TEST(SqliteDatabaseTest, ADatabaseThatCanHaveNoWriteAheadLogIsRefused) {
+  const auto database = SqliteDatabase::Open(":memory:", /*application=*/1, {});
+  EXPECT_EQ(database.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(database.status().message()),
+              ::testing::HasSubstr("its write-ahead log cannot be opened"));
+}
+
 }  // namespace
 }  // namespace dp::server

@@ -205,8 +205,8 @@ class Image(unittest.TestCase):
                    for mount in container["volumeMounts"]}
         self.tree.boot([*self.coordinator["command"], *self.coordinator["args"]],
                        container=own_root.Container(self.user, tuple(sorted(volumes))))
-        words = " ".join([*self.worker["command"], *self.worker["args"]])
-        command = words.replace("$(POD_NAME)", "dp-worker-0").replace("$(POD_IP)", "127.0.0.1").split()
+        command = [word.replace("$(POD_NAME)", "dp-worker-0").replace("$(POD_IP)", "127.0.0.1")
+                   for word in [*self.worker["command"], *self.worker["args"]]]
         [address] = [each["value"] for each in self.worker["env"] if each["name"] == "DP_COORDINATOR"]
         with open(self.tree.console, "ab") as console:
             worker = subprocess.Popen(self.tree.inside(*command, user=self.user), stderr=console,
