@@ -112,6 +112,14 @@ absl::StatusOr<std::string> ChildProcess::FirstLine(absl::Duration timeout, int 
   return absl::AbortedError("its first line has no end");
 }
 
+std::string ChildProcess::HowItEnded() const {
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+    return "ended";
+  return absl::StrCat(info.si_code == CLD_EXITED ? "ended with exit code " : "was ended by signal ",
+                      info.si_status);
+}
+
 void ChildProcess::Stop(absl::Duration grace) {
   if (pid_ == 0) return;
   kill(pid_, SIGTERM);

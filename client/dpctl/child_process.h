@@ -30,6 +30,11 @@ class ChildProcess {
   // -1 for none. Errors: Aborted it ended first; DeadlineExceeded; Cancelled by `stop`.
   absl::StatusOr<std::string> FirstLine(absl::Duration timeout, int stop = -1);
 
+  // Can be read once it has ended; below 0 where the kernel has none. Valid until Stop.
+  int pidfd() const { return pidfd_; }
+  // "was ended by signal 9". Precondition: it has ended, and was not stopped.
+  std::string HowItEnded() const;
+
   // SIGTERM, then SIGKILL after `grace`; returns when it is gone.
   void Stop(absl::Duration grace);
 

@@ -7,9 +7,13 @@
 #include <cerrno>
 #include <csignal>
 #include <fstream>
+#include <set>
 #include <sstream>
+#include <vector>
 
 #include "absl/strings/numbers.h"
+#include "base/bounded_queue.h"
+#include "client/dpctl/child_ends.h"
 #include "client/dpctl/interrupts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -93,6 +97,25 @@ TEST_F(ChildProcessTest, AMissingProgramSaysSo) {
   EXPECT_FALSE(child->FirstLine(kPatience).ok());
   child->Stop(kPatience);
   EXPECT_EQ(ErrorText(), "/no/such/program: cannot be executed\n");
+}
+
+TEST_F(ChildProcessTest, WhoeverWatchesItIsToldOfItsEndAndHowItCame) {
+  std::vector<ChildProcess> children;
+  for (const char* script : {"exec sleep 1000", "echo up; exit 3", "echo up; kill -9 $$"})
+    children.push_back(Shell(script));
+  std::vector<int> pidfds;
+  for (const ChildProcess& child : children) pidfds.push_back(child.pidfd());
+  BoundedQueue<size_t> ended(10);
+  const ChildEnds watch(pidfds, [&ended](size_t place) { ended.TryPush(place); });
+  std::set<size_t> places;
+  while (places.size() < 2) {
+    const std::vector<size_t> some = ended.DrainFor(kPatience);
+    ASSERT_FALSE(some.empty());
+    places.insert(some.begin(), some.end());
+  }
+  EXPECT_THAT(places, ::testing::ElementsAre(1, 2));
+  EXPECT_EQ(children[1].HowItEnded(), "ended with exit code 3");
+  EXPECT_EQ(children[2].HowItEnded(), "was ended by signal 9");
 }
 
 // A process in between starts a child and dies without a word; the pipe that the child holds open

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status.h"
+#include "client/dpctl/child_ends.h"
 #include "client/dpctl/child_process.h"
 #include "client/dpctl/scratch_dir.h"
 
@@ -76,10 +77,26 @@ class Processes final : public LocalCluster {
   }
 
   std::string address() const override { return address_; }
+  std::shared_ptr<void> Watch(std::function<void(const std::string&)> lost) override {
+    std::vector<int> pidfds;
+    for (const ChildProcess& child : children_) pidfds.push_back(child.pidfd());
+    return std::make_shared<ChildEnds>(
+        std::move(pidfds),
+        [this, lost = std::move(lost), workers = children_.size() - 1](size_t place) mutable {
+          if (place == 0 ? workers > 0 : workers > 0 && --workers == 0) lost(HowItEnded(place));
+          if (place == 0) workers = 0;  // the workers that end now follow it
+        });
+  }
   // A worker that is killed takes its ranks along: their guards kill them then.
   void EndAtOnce() override { stop_within_ = absl::ZeroDuration(); }
 
  private:
+  std::string HowItEnded(size_t place) const {
+    const std::string name = place == 0 ? "coordinator" : absl::StrCat("local-", place - 1);
+    return absl::StrCat(place == 0 ? "dp-coordinator" : absl::StrCat("dp-worker ", name),
+                        ", which --local had started, ", children_[place].HowItEnded(),
+                        "; its last lines:", LastLines(scratch_.Of(name + ".log")));
+  }
   // Returns the line with which the program says that it is ready.
   absl::StatusOr<std::string> StartOne(const std::string& program, const std::string& name,
                                        std::vector<std::string> argv) {

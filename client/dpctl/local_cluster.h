@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,6 +30,9 @@ class LocalCluster {
  public:
   virtual ~LocalCluster() = default;
   virtual std::string address() const = 0;
+  // Tells how the coordinator or the last worker has ended, once, from a thread of its own, while
+  // what is returned lives.
+  virtual std::shared_ptr<void> Watch(std::function<void(const std::string& how)> lost) = 0;
   // From now on the destructor kills the ranks without their grace.
   virtual void EndAtOnce() = 0;
 };

@@ -453,6 +453,9 @@ class LocalProgramTest : public ProgramTest {
    public:
     std::string address() const override { return "local:1"; }
     void EndAtOnce() override {}
+    std::shared_ptr<void> Watch(std::function<void(const std::string&)>) override {
+      return nullptr;
+    }
   };
 
   LocalOptions StartedFor(const std::string& words) {

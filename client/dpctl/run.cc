@@ -117,8 +117,18 @@ class RunJob final : public Command {
     context.coordinator();
     if (local_.on()) DP_RETURN_IF_ERROR(LocalRun::CheckStarted(spec, context));
     DP_RETURN_IF_ERROR(resume_.Apply(context, spec));
+    std::string lost;
+    auto watch = cluster == nullptr ? nullptr : cluster->Watch([&](const std::string& how) {
+      lost = how;
+      context.Interrupt();
+    });
     const absl::StatusOr<int> code = SubmitAndFollow(spec, context);
+    watch.reset();  // nothing is lost from here on
     if (!absl::IsCancelled(code.status())) return code;
+    if (!lost.empty()) {
+      context.err() << "dpctl: " << lost << '\n';
+      return kInfrastructure;
+    }
     return local_.on() ? StopLocal(*cluster, context) : Detach(context);
   }
 

@@ -192,17 +192,26 @@ TEST_F(RunTest, AThirdCtrlCNoLongerWaitsForTheEnd) {
                        "its end\n"));
 }
 
-// Says when it is gone.
+// Says when it is gone, and by `lose` that its last worker is.
+struct ClusterState {
+  bool alive = false;
+  bool ended_at_once = false;
+  std::function<void(const std::string&)> lose;
+};
+
 class FakeCluster final : public LocalCluster {
  public:
-  FakeCluster(bool& alive, bool& at_once) : alive_(alive), at_once_(at_once) { alive_ = true; }
-  ~FakeCluster() override { alive_ = false; }
+  explicit FakeCluster(ClusterState& state) : state_(state) { state_.alive = true; }
+  ~FakeCluster() override { state_.alive = false; }
   std::string address() const override { return "local:1"; }
-  void EndAtOnce() override { at_once_ = true; }
+  std::shared_ptr<void> Watch(std::function<void(const std::string&)> lost) override {
+    state_.lose = std::move(lost);
+    return nullptr;
+  }
+  void EndAtOnce() override { state_.ended_at_once = true; }
 
  private:
-  bool& alive_;
-  bool& at_once_;
+  ClusterState& state_;
 };
 
 class LocalRunTest : public RunTest {
@@ -210,13 +219,20 @@ class LocalRunTest : public RunTest {
   LocalRunTest() {
     start_local_ = [this](const LocalOptions& options) {
       options_ = options;
-      return std::make_unique<FakeCluster>(alive_, ended_at_once_);
+      return std::make_unique<FakeCluster>(cluster_);
     };
   }
   LocalOptions options_;
-  bool alive_ = false;
-  bool ended_at_once_ = false;
+  ClusterState cluster_;
 };
+
+TEST_F(LocalRunTest, AWorkerOfItsOwnThatIsGoneEndsTheRunWithTheReason) {
+  coordinator_.on_idle = [this] { cluster_.lose("dp-worker local-0 was ended by signal 9"); };
+  const Result result = Dpctl("run --local " + file_);
+  EXPECT_EQ(result.code, 100);
+  EXPECT_THAT(result.err, EndsWith("dpctl: dp-worker local-0 was ended by signal 9\n"));
+  EXPECT_FALSE(cluster_.alive);
+}
 
 TEST_F(LocalRunTest, AClusterOfItsOwnHoldsTheJobAndGoes) {
   AddLogPage(kEnd);
@@ -225,22 +241,22 @@ TEST_F(LocalRunTest, AClusterOfItsOwnHoldsTheJobAndGoes) {
   EXPECT_EQ(options_.workers, 2);
   EXPECT_EQ(options_.slots, 2);  // for three ranks
   EXPECT_EQ(options_.grace, absl::Seconds(30));
-  EXPECT_FALSE(alive_);
+  EXPECT_FALSE(cluster_.alive);
 }
 
 TEST_F(LocalRunTest, CtrlCCancelsTheJobAndShowsWhatRanksWriteWhileTheyShutDown) {
   end_ = v1::JOB_STATE_CANCELLED;
   coordinator_.on_idle = [this] { interrupts_.Raise(); };
   coordinator_.on_cancel = [this] {
-    EXPECT_TRUE(alive_);
+    EXPECT_TRUE(cluster_.alive);
     AddLogPage(kEnd);
   };
   const Result result = Dpctl("run --local " + file_);
   EXPECT_EQ(result.code, 103);
   EXPECT_EQ(result.out, "[1] out\n");
   EXPECT_THAT(result.err, EndsWith("dpctl: job 1 was cancelled\n"));
-  EXPECT_FALSE(alive_);
-  EXPECT_FALSE(ended_at_once_);
+  EXPECT_FALSE(cluster_.alive);
+  EXPECT_FALSE(cluster_.ended_at_once);
 }
 
 TEST_F(LocalRunTest, ASecondCtrlCEndsTheClusterAtOnce) {
@@ -252,8 +268,8 @@ TEST_F(LocalRunTest, ASecondCtrlCEndsTheClusterAtOnce) {
   EXPECT_EQ(result.code, 103);
   EXPECT_THAT(coordinator_.cancelled, ElementsAre(1));
   EXPECT_THAT(result.err, EndsWith("the job ends with its coordinator and workers\n"));
-  EXPECT_TRUE(ended_at_once_);
-  EXPECT_FALSE(alive_);
+  EXPECT_TRUE(cluster_.ended_at_once);
+  EXPECT_FALSE(cluster_.alive);
 }
 
 TEST_F(LocalRunTest, AJobThatEndsWithAClosedOutputIsNoSuccess) {
@@ -289,7 +305,7 @@ TEST_F(LocalRunTest, AJobThatTrainsOnGpusDoesNotWaitForWhatIsNotHere) {
   EXPECT_EQ(result.code, 100);
   EXPECT_THAT(result.err, HasSubstr("no trainer can do so on this machine: nccl: missing"));
   EXPECT_TRUE(coordinator_.jobs.empty());
-  EXPECT_FALSE(alive_);
+  EXPECT_FALSE(cluster_.alive);
   coordinator_.workers.mutable_workers(0)->set_trains_on_gpus(true);
   AddLogPage(kEnd);
   EXPECT_EQ(Dpctl(command).code, 0);

@@ -230,6 +230,10 @@ struct UndrainWorker {
 
 struct ReportRank {
   enum class What { kStarted, kExited, kReleased };
+  // 1 took exit code 0 of a program that its worker ended for the end of its work, and blamed a
+  // rank that failed while the worker of another was shutting down. 2 does neither.
+  static constexpr uint32_t kVersion = 2;
+
   WorkerId worker;
   Incarnation incarnation;
   RankKey rank;
@@ -244,6 +248,7 @@ struct ReportRank {
   // Another time than the job's: the report is about another job of that number, and refused.
   // Absent: not checked. The journal, which has only what was accepted, does not keep it.
   std::optional<absl::Time> job_submitted_at = {};
+  uint32_t version = kVersion;
 };
 
 // Gives a job that has failed, and of which no rank is left, another generation: it is pending

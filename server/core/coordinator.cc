@@ -27,6 +27,20 @@ absl::Status CheckGeneration(const Job& job, Generation generation) {
                                                     job.generation.ToString()));
 }
 
+RankEnd EndOf(const ReportRank& command, const Job& job, const WorkerTable& workers) {
+  RankEnd end{command.exit,    command.error,       command.last_lines,
+              command.stopped, command.stop_reason, command.oom};
+  if (command.version < 2) return end;
+  // dp's own trainers end with another code when they are told to end.
+  end.obeyed = command.stopped && job.spec.joins_by_running;
+  for (const Rank& rank : job.ranks) {
+    const Worker* const other = workers.Find(rank.worker_id);
+    const bool leaves = other != nullptr && other->leaving && rank.worker_id != command.worker;
+    if (leaves && end.leaving_peer.empty()) end.leaving_peer = other->name;
+  }
+  return end;
+}
+
 }  // namespace
 
 Outcome Coordinator::Apply(const Command& command) {
@@ -179,10 +193,7 @@ absl::StatusOr<Reply> Coordinator::On(const ReportRank& command, absl::Time at) 
       changed = RankStarted(*job, rank, command.pid, at);
       break;
     case ReportRank::What::kExited:
-      changed = RankExited(*job, rank,
-                           {command.exit, command.error, command.last_lines, command.stopped,
-                            command.stop_reason, command.oom},
-                           at);
+      changed = RankExited(*job, rank, EndOf(command, *job, state_.workers), at);
       break;
     case ReportRank::What::kReleased:
       changed = RankReleased(*job, rank, at);

@@ -36,6 +36,7 @@ bool LostItsPeers(const Job& job, const RankEnd& end) {
 // stopped before tells of its daemon's doing.
 FailureClass ClassOf(const Job& job, const RankEnd& end) {
   if (end.stopped || LostItsPeers(job, end)) return FailureClass::kInfra;
+  if (!end.leaving_peer.empty()) return FailureClass::kInfra;
   return end.oom ? FailureClass::kOom : FailureClass::kUser;
 }
 
@@ -47,7 +48,10 @@ std::string Circumstances(const Job& job, const RankEnd& end) {
                             ? kShutDown
                             : std::string(Utf8Prefix(end.stop_reason, kLastLineBytesMax)));
   }
-  return end.oom ? ", killed for want of memory, its host's or its memoryMibPerRank" : "";
+  if (end.oom) return ", killed for want of memory, its host's or its memoryMibPerRank";
+  return end.leaving_peer.empty()
+             ? ""
+             : absl::StrCat(", while worker ", end.leaving_peer, " was shutting down");
 }
 
 bool LeftAsAsked(const Exit& exit) { return exit == Exit{Exit::How::kCode, kHandedOverExitCode}; }
@@ -228,9 +232,10 @@ bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at) {
         job, rank, ClassOf(job, end),
         absl::StrCat(Whereabouts(job, rank), ": ", Describe(end.exit), Circumstances(job, end)));
     failure.last_lines = Bounded(end.last_lines);
+    const bool done = end.exit.success() && !end.obeyed;
     // Over so soon that its start was never reported.
-    if (end.exit.success()) JoinByRunning(job, rank);
-    if (!end.exit.success() && !HandsOver(job, end)) EndGeneration(job, std::move(failure), at);
+    if (done) JoinByRunning(job, rank);
+    if (!done && !HandsOver(job, end)) EndGeneration(job, std::move(failure), at);
   } else {
     EndGeneration(job,
                   FailureOf(job, rank, end.stopped ? FailureClass::kInfra : FailureClass::kStartup,

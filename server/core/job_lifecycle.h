@@ -37,6 +37,8 @@ struct RankEnd {
   bool stopped = false;  // its worker ended it, or never began it
   std::string stop_reason = {};
   bool oom = false;
+  bool obeyed = false;  // with `stopped`: exit code 0 says that it obeyed, not that it was done
+  std::string leaving_peer = {};  // another rank's worker, which is shutting down
 };
 bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at);
 

@@ -26,6 +26,14 @@ class RestartTest : public CoordinatorFixture {
     JoinAll(job);
     return job;
   }
+  JobId RunProgram(int ranks) {
+    JobSpec spec{.name = "job", .ranks = ranks, .joins_by_running = true};
+    spec.restart = RestartLimits();
+    const JobId job = SubmitSpec(spec);
+    PlaceAll();
+    for (int rank = 0; rank < ranks; ++rank) Started(job, rank);
+    return job;
+  }
   void JoinAll(JobId job) {
     for (int rank = 0; rank < coordinator_.job(job)->spec.ranks; ++rank) Join(job, rank);
   }
@@ -253,6 +261,51 @@ TEST_F(RestartTest, AWorkerThatIsShutDownIsItsHostsFailure) {
   EXPECT_THAT(failure(job).message, HasSubstr("has lost touch"));
   DecideRetries();
   EXPECT_EQ(state(job), "pending");
+}
+
+// Programs save and exit with 0 when they are told to end.
+TEST_F(RestartTest, AProgramThatObeyedTheShutdownOfItsWorkerIsNotDone) {
+  Register("a", 1);
+  const JobId job = RunProgram(1);
+  ReportRank report = Report(job, 0, ReportRank::What::kExited);
+  report.exit = {core::Exit::How::kCode, 0};
+  report.stopped = true;
+  Apply(report), Release(job, 0);
+  EXPECT_EQ(failure(job).failure_class, FailureClass::kInfra);
+  EXPECT_THAT(failure(job).message,
+              HasSubstr("exit code 0, stopped because its worker is shutting down"));
+  DecideRetries();
+  EXPECT_EQ(state(job), "pending");
+}
+
+TEST_F(RestartTest, ATrainerThatEndsWellWhileItsWorkerShutsDownIsDone) {
+  Register("a", 1);
+  const JobId job = Run(1, {});
+  ReportRank report = Report(job, 0, ReportRank::What::kExited);
+  report.exit = {core::Exit::How::kCode, 0};
+  report.stopped = true;
+  Apply(report), Release(job, 0);
+  EXPECT_EQ(state(job), "succeeded");
+}
+
+TEST_F(RestartTest, ARecordOfAnEarlierReleaseTakesExitCode0ForSuccess) {
+  Register("a", 1);
+  const JobId job = RunProgram(1);
+  ReportRank report = Report(job, 0, ReportRank::What::kExited);
+  report.stopped = true;
+  report.version = 1;
+  Apply(report), Release(job, 0);
+  EXPECT_EQ(state(job), "succeeded");
+}
+
+TEST_F(RestartTest, ARankThatFailsWhileThatOfAnotherWorkerIsEndedIsNotToBlame) {
+  Register("a", 1), Register("b", 1);
+  const JobId job = RunProgram(2);
+  const Worker* const a = coordinator_.worker(coordinator_.job(job)->ranks[0].worker_id);
+  Apply(LeaveWorker{a->id, a->incarnation});
+  ExitWith(job, 1, 1);
+  EXPECT_EQ(failure(job).failure_class, FailureClass::kInfra);
+  EXPECT_THAT(failure(job).message, HasSubstr("while worker a was shutting down"));
 }
 
 TEST_F(RestartTest, WantOfMemoryIsAClassOfItsOwn) {

@@ -20,6 +20,7 @@ std::string NameOfCommand(const Record& record) {
 const CommandVersions& KnownVersions() {
   static const CommandVersions& known =
       *new CommandVersions{{Record::kStartEpoch, core::StartEpoch::kVersion},
+                           {Record::kReportRank, core::ReportRank::kVersion},
                            {Record::kAskHandover, core::AskHandover::kVersion}};
   return known;
 }

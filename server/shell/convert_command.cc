@@ -213,7 +213,10 @@ Record ToRecord(const core::Command& command) {
           },
           [&](const core::LoseWorker& lose) { Fill(lose, record.mutable_lose_worker()); },
           [&](const core::LeaveWorker& leave) { Fill(leave, record.mutable_leave_worker()); },
-          [&](const core::ReportRank& report) { Fill(report, record.mutable_report_rank()); },
+          [&](const core::ReportRank& report) {
+            Fill(report, record.mutable_report_rank());
+            if (report.version > 1) record.set_version(report.version);
+          },
           [&](const core::JoinWorld& join) {
             Fill(join.rank, record.mutable_join_world()->mutable_rank());
             record.mutable_join_world()->set_tells_first_step(join.tells_first_step);

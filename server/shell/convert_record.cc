@@ -97,7 +97,7 @@ core::ReportSlots ToCommand(const journal::ReportSlots& proto) {
   return report;
 }
 
-absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto) {
+absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto, uint32_t version) {
   using What = core::ReportRank::What;
   core::ReportRank report{.worker = WorkerId(proto.worker()),
                           .incarnation = Incarnation(proto.incarnation()),
@@ -108,7 +108,8 @@ absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto) {
                           .last_lines = {proto.last_lines().begin(), proto.last_lines().end()},
                           .stopped = proto.stopped(),
                           .stop_reason = proto.stop_reason(),
-                          .oom = proto.oom()};
+                          .oom = proto.oom(),
+                          .version = version};
   switch (proto.what()) {
     case journal::ReportRank::WHAT_STARTED:
       report.what = What::kStarted;
@@ -190,7 +191,7 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
     case Record::kLeaveWorker:
       return ToCommand(record.leave_worker());
     case Record::kReportRank:
-      return ToCommand(record.report_rank());
+      return ToCommand(record.report_rank(), VersionOf(record));
     case Record::kJoinWorld:
       return core::JoinWorld{ToKey(record.join_world().rank()),
                              record.join_world().tells_first_step()};

@@ -157,6 +157,18 @@ class RestartTest(RestartCase):
         workers["worker-a"].stop()
         self.assertEqual(self.await_generation(job, 2), (2, ["worker-b"]))
         self.assertIn("shutting down", self.cluster.describe(job)["pastFailures"][0]["message"])
+
+    def test_a_program_that_obeys_the_shutdown_of_its_worker_runs_again_on_another(self):
+        workers = self.workers("worker-a", "worker-b")
+        obeys = 'trap "echo saved; exit 0" TERM; echo up; sleep 1000 & wait'
+        job = self.cluster.submit(command_job(
+            "sh", "-c", f'test "$DP_GENERATION" = 2 && echo whole && exit 0; {obeys}'))
+        self.cluster.follow_until(job, "up")
+        workers[self.placed(job)[1][0]].stop()
+        self.assertEqual(self.cluster.wait(job), 0, self.cluster.dpctl("describe", job).stdout)
+        self.assertIn("whole", self.cluster.dpctl("logs", job, check=0).stdout)
+        past = self.cluster.describe(job)["pastFailures"]
+        self.assertEqual([one["failureClass"] for one in past], ["infra"], past)
         self.cluster.dpctl("cancel", job, check=0)
 
     def test_cancelling_between_generations_ends_the_job_as_cancelled(self):
