@@ -355,6 +355,19 @@ TEST_F(DyingGuardTest, HowItsRankExitedIsKnownAlsoWhereAnOrderWasNotRead) {
   EXPECT_EQ(Next(), "0 gone");
 }
 
+TEST_F(DyingGuardTest, ARankThatCannotBeConfinedIsNotStartedAndSaysSoOnce) {
+  auto runner = std::make_unique<GuardedRunner>(DP_DYING_GUARD,
+                                                [this](ProcessNews news) { news_.TryPush(news); });
+  runner->Start(KeyOf(0), {.argv = {fifo_.path(), "unconfined"},
+                           .environment = {},
+                           .stdout_path = "/dev/null",
+                           .stderr_path = "/dev/null"});
+  EXPECT_EQ(Next(), absl::StrCat("0 not started: cannot move ", fifo_.path(),
+                                 " to its cgroup: Permission denied"));
+  runner.reset();
+  EXPECT_TRUE(news_.DrainFor(absl::ZeroDuration()).empty());
+}
+
 TEST_F(DyingGuardTest, AProgramOfTheDaemonsOwnIsNotTakenForWhatIsLeft) {
   Fifo own(directory_.path() + "/own");
   const char* argv[] = {DP_RANK_STUB, "wait", own.path().c_str(), nullptr};

@@ -157,6 +157,7 @@ TEST_F(LogShipperTest, ThatThereIsNoRoomIsToldOfRanksThatAreGone) {
   const std::vector<RankKey> refused = refused_.DrainFor(absl::Seconds(20));
   ASSERT_FALSE(refused.empty());
   EXPECT_EQ(refused[0], key_);
+  EXPECT_TRUE(all_shipped_.DrainFor(absl::ZeroDuration()).empty());
   coordinator_.RefuseLogs(absl::OkStatus());
   EXPECT_TRUE(AwaitAllShipped());
 }

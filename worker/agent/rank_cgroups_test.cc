@@ -293,6 +293,12 @@ TEST(StaleCgroupTest, ADaemonIsNotGoneWhileAProcessOfItDoesNotDie) {
   EXPECT_TRUE(stale.Gone());
 }
 
+TEST(RankCgroupsOpenTest, WhereTheDaemonCannotMoveInNoneIsUsed) {
+  const TemporaryDirectory no_cgroup;
+  const auto cgroups = RankCgroups::Open({{kCgroup2, no_cgroup.path()}}, RankCgroups::Claim::kAny);
+  EXPECT_THAT(std::string(cgroups.status().message()), HasSubstr("/daemon: No such file"));
+}
+
 TEST(RankCgroupsOpenTest, WhereNoneMayBeMadeTheReasonOfEachIsTold) {
   const auto cgroups = RankCgroups::Open(
       {{kCgroup2, "/nowhere/v2"}, {"freezer", "/nowhere/freezer"}, {"memory", "/m"}},

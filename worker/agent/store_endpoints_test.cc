@@ -19,17 +19,20 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// A coordinator that says of every batch that the generation is over; or, `taking` all, answers it.
-// Thread-safe, but for that.
+// A coordinator that says of every batch that the generation is over; or, `taking` all, answers it;
+// or, `senseless`, answers what was not asked. Thread-safe, but for these.
 class FakeConnection final : public client::AsyncStoreConnection {
  public:
   bool taking = false;
+  bool senseless = false;
 
   std::shared_ptr<StoreLink::Call> StartExecute(v1::ExecuteRequest request, absl::Duration,
                                                 Done<v1::ExecuteResponse> done) override {
     v1::ExecuteResponse response;
     for (int i = 0; i < request.operations_size(); ++i) response.add_results()->set_found(true);
-    if (taking) {
+    if (senseless) {
+      std::move(done)(v1::ExecuteResponse());
+    } else if (taking) {
       std::move(done)(std::move(response));
     } else {
       std::move(done)(absl::FailedPreconditionError("generation 1 is over"));
@@ -158,6 +161,14 @@ TEST_F(StoreEndpointsTest, ItServesOtherHostsUntilTheGenerationIsOver) {
   endpoints_.GenerationOver(JobId(7), Generation(1));
   RanksGone();
   EXPECT_FALSE(Served("127.0.0.1"));
+}
+
+TEST_F(StoreEndpointsTest, OneThatHasFailedServesOtherHostsNoLongerThanItsOwn) {
+  connection_.senseless = true;
+  Open(Rank(0, "rank0"));
+  EXPECT_FALSE(Takes(1));
+  RanksGone();
+  AwaitOver();
 }
 
 TEST_F(StoreEndpointsTest, APortOfRank0ThatIsTakenSaysWhoseAndWhatToDo) {

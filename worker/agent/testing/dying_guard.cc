@@ -7,6 +7,10 @@
 // dying_guard DESCRIPTORS FIFO unread
 //
 // Stands for one whose rank exits, with 33, when an order has come that the guard has not read.
+//
+// dying_guard DESCRIPTORS FIFO unconfined
+//
+// Stands for one that cannot move its rank to its cgroup.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +18,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "worker/agent/guard_protocol.h"
 
@@ -47,6 +53,10 @@ void Tell(GuardNews::What what, int number) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 4 && std::strcmp(argv[3], "unconfined") == 0) {
+    Tell(GuardNews::What::kNotConfined, EACCES);
+    return 0;
+  }
   if (argc == 4) ExitBesideAnOrder();
   if (argc != 3) return 2;
   if (fork() == 0) BeLeftBehind(argv[2]);
