@@ -88,12 +88,15 @@ std::string PrintableLines(absl::string_view text) {
   return absl::StrJoin(lines, "\n");
 }
 
-void Report(const absl::Status& status, Context& context) {
+void Report(const absl::Status& status, const Command& command, Context& context) {
   context.out().flush();  // what it says comes first
   context.err() << "dpctl: " << PrintableLines(status.message());
-  if (ExitCodeOf(status) == kUnreachable)
+  if (ExitCodeOf(status) == kUnreachable) {
     context.err() << "\nIs the coordinator running there? Give its address with --coordinator or "
                      "DPCTL_COORDINATOR.";
+    if (const std::string flag = command.FlagToRunHere(); !flag.empty())
+      context.err() << " Or run on this machine alone, with " << flag << '.';
+  }
   context.err() << std::endl;
 }
 
@@ -102,7 +105,7 @@ int Run(Command& command, Surroundings& surroundings, const GlobalFlags& flags) 
   Context context(surroundings, flags);
   const absl::StatusOr<int> code = command.Run(context);
   if (code.ok()) return *code;
-  Report(code.status(), context);
+  Report(code.status(), command, context);
   const int failed = ExitCodeOf(code.status());
   return failed == kFailed ? command.CodeOfFailure() : failed;
 }

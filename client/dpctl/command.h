@@ -30,6 +30,9 @@ class Command {
   // Whether words behind "--" are its own instead, as values that begin with "-".
   virtual bool TakesWordsBehindDashes() const { return false; }
 
+  // The flag with which it would have needed no coordinator; empty: there is none.
+  virtual std::string FlagToRunHere() const { return ""; }
+
   // What kFailed is where this command ends with an error.
   virtual int CodeOfFailure() const { return kFailed; }
 

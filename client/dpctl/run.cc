@@ -92,6 +92,11 @@ class RunJob final : public Command {
 
   JobSource* source() override { return &source_; }
 
+  std::string FlagToRunHere() const override {
+    if (local_.on()) return "";
+    return verb_.launching == Launching::kTorchrun ? "--standalone" : "--local";
+  }
+
   void DefineFlags(CLI::App& app) override {
     source_.DefineFlags(app);
     resume_.DefineFlags(app);

@@ -226,6 +226,14 @@ class LocalRunTest : public RunTest {
   ClusterState cluster_;
 };
 
+TEST_F(RunTest, WithoutACoordinatorItSaysHowToRunHere) {
+  coordinator_.calls_lost = 1000;
+  clock_runs_ = true;
+  EXPECT_THAT(Dpctl("run " + file_).err, EndsWith("Or run on this machine alone, with --local.\n"));
+  EXPECT_THAT(Dpctl("torchrun x.py").err,
+              EndsWith("Or run on this machine alone, with --standalone.\n"));
+}
+
 TEST_F(LocalRunTest, AWorkerOfItsOwnThatIsGoneEndsTheRunWithTheReason) {
   coordinator_.on_idle = [this] { cluster_.lose("dp-worker local-0 was ended by signal 9"); };
   const Result result = Dpctl("run --local " + file_);
