@@ -16,18 +16,17 @@
 namespace dp::ctl {
 
 absl::StatusOr<v1::Job> Follower::Run() {
-  DP_RETURN_IF_ERROR(
-      AwaitJob(context_, job_, patience_, absl::InfiniteDuration(), [this](const v1::Job& job) {
-        return ShowWaiting(job);
-      }).status());
+  const auto show = [this](const v1::Job& job) { return ShowWaiting(job); };
+  DP_ASSIGN_OR_RETURN(seen_,
+                      AwaitJob(context_, job_, patience_, absl::InfiniteDuration(), show, seen_));
   const absl::Status shown = ShowLogs();
   screen_.Bar("");
   screen_.EndLine();
   DP_RETURN_IF_ERROR(shown);
   if (!out_.good()) return GetJob(context_, job_);
   const auto any_change = [](const v1::Job&) { return true; };
-  DP_ASSIGN_OR_RETURN(v1::Job job,
-                      AwaitJob(context_, job_, patience_, absl::InfiniteDuration(), any_change));
+  DP_ASSIGN_OR_RETURN(v1::Job job, AwaitJob(context_, job_, patience_, absl::InfiniteDuration(),
+                                            any_change, seen_));
   ShowRestarts(job);
   WarnOfOutstanding(job_, job.generation(), reader_->last(), context_.err());
   return job;
@@ -62,8 +61,8 @@ absl::Status Follower::ShowLogs() {
   while (!reader_->at_end() && out_.good()) {
     DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, NextLines());
     // A job that is silent may have been restarted, and wait for slots.
-    if (lines.empty() && !reader_->at_end()) LookAgain();
-    for (const LogLine& line : lines) Show(line);
+    if (lines.empty() && !reader_->at_end()) DP_RETURN_IF_ERROR(LookAgain());
+    for (const LogLine& line : lines) DP_RETURN_IF_ERROR(Show(line));
     screen_.Bar(progress_.Bar(screen_.columns()));
   }
   return absl::OkStatus();
@@ -80,11 +79,16 @@ absl::StatusOr<std::vector<LogLine>> Follower::NextLines() {
   return lines;
 }
 
-void Follower::LookAgain() {
+absl::Status Follower::LookAgain() {
   const absl::StatusOr<v1::Job> job = GetJob(context_, job_);
-  if (!job.ok()) return;  // then the next read tells
-  if (Finished(job->state())) return ShowRestarts(*job);
-  (void)ShowWaiting(*job);  // follows it whether it waits or not
+  if (!job.ok()) return absl::OkStatus();  // then the next read tells
+  DP_RETURN_IF_ERROR(CheckSame(*seen_, *job));
+  if (Finished(job->state())) {
+    ShowRestarts(*job);
+  } else {
+    (void)ShowWaiting(*job);  // follows it whether it waits or not
+  }
+  return absl::OkStatus();
 }
 
 // Each once, however many there were since the job was last looked at.
@@ -98,17 +102,21 @@ void Follower::ShowRestarts(const v1::Job& job) {
   }
 }
 
-void Follower::Show(const LogLine& line) {
-  if (labels_.Enter(line.generation)) LookAgain();
+absl::Status Follower::Show(const LogLine& line) {
+  if (labels_.Enter(line.generation)) DP_RETURN_IF_ERROR(LookAgain());
   // The ranks say in their own lines what a person should read of it.
-  if (line.stream == v1::LOG_STREAM_METRICS) return progress_.Add(line.text);
+  if (line.stream == v1::LOG_STREAM_METRICS) {
+    progress_.Add(line.text);
+    return absl::OkStatus();
+  }
   const int local_rank = LocalRank(line);
   if (files_ && rules_.Files(line, local_rank)) File(line);
-  if (!rules_.Shows(line, local_rank)) return;
+  if (!rules_.Shows(line, local_rank)) return absl::OkStatus();
   std::ostream& stream = line.stream == v1::LOG_STREAM_STDERR ? context_.err() : out_;
   screen_.Line(stream, line,
                rules_.prefix.empty() ? absl::StrCat(labels_.Of(line), " ")
                                      : rules_.Prefix(line, local_rank, labels_.HostOf(line)));
+  return absl::OkStatus();
 }
 
 int Follower::LocalRank(const LogLine& line) {

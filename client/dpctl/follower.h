@@ -43,7 +43,7 @@ class Follower {
 
   // Returns the job at its end; or as it is, once nobody reads standard output any more.
   // After an interruption another Run goes on where the first one stopped, without repeating lines.
-  // Errors: as Context::Call; Cancelled after Context::Interrupt.
+  // Errors: as Context::Call and CheckSame; Cancelled after Context::Interrupt.
   absl::StatusOr<v1::Job> Run();
 
   std::optional<double> test_accuracy() const { return progress_.test_accuracy(); }
@@ -55,11 +55,11 @@ class Follower {
   absl::Status ShowLogs();
   // The next lines; where there are none for long, the advice is shown.
   absl::StatusOr<std::vector<LogLine>> NextLines();
-  // Asks how the job stands, and says so.
-  void LookAgain();
+  // Asks how the job stands, and says so. Errors: as CheckSame.
+  absl::Status LookAgain();
   // Says which generations have failed since the job was last looked at.
   void ShowRestarts(const v1::Job& job);
-  void Show(const LogLine& line);
+  absl::Status Show(const LogLine& line);
   // Adds a line to its file. After a failure, which is shown once, there are no files any more, and
   // lines that went to files alone are shown.
   void File(const LogLine& line);
@@ -74,6 +74,7 @@ class Follower {
   std::optional<LineFiles> files_;
   Screen screen_;
   RankLabels labels_;
+  std::optional<v1::Job> seen_;      // as it was when it was looked at last
   std::optional<LogReader> reader_;  // once the job has run
   Progress progress_;
   std::string last_said_;

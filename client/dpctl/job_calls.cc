@@ -71,6 +71,14 @@ absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id) {
   return std::move(*response.mutable_job());
 }
 
+absl::Status CheckSame(const v1::Job& before, const v1::Job& now) {
+  if (FromProto(before.submitted_at()) == FromProto(now.submitted_at())) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("the coordinator knows job ", before.id(), " (", before.spec().name(),
+                   ") no longer, and has given its number to another one (", now.spec().name(),
+                   "); it has lost data, as its log tells"));
+}
+
 absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,
                                  absl::Duration timeout,
                                  absl::FunctionRef<bool(const v1::Job&)> changed,
@@ -94,6 +102,7 @@ absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration p
       return *std::move(last);
     if (!response.ok()) return response.status();
     v1::Job& job = *response->mutable_job();
+    if (last) DP_RETURN_IF_ERROR(CheckSame(*last, job));
     const bool seen = job.version() == request.since();
     if (Finished(job.state()) || (!seen && !changed(job)) || over) return std::move(job);
     request.set_since(job.version());

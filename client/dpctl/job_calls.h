@@ -23,11 +23,15 @@ absl::StatusOr<v1::Job> GetJob(Context& context, uint64_t id);
 // Asks for the end of a job, and returns it as it is then.
 absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id);
 
+// Errors: NotFound the number of the job `before` has become that of another one, `now`: the
+// coordinator has lost data, and gives its numbers again.
+absl::Status CheckSame(const v1::Job& before, const v1::Job& now);
+
 // Waits for the job to be over, bearing with a coordinator that is away for `patience`. `changed`
 // is told of every version of the job that is seen; when it returns false, or `timeout` has passed,
 // the job comes back as it is then; as it was when it was heard of last, where nobody answers at
-// the end, and `last` is what the caller has heard before. Errors: as Context::Call, once nothing
-// has been heard of the job within `timeout`.
+// the end, and `last` is what the caller has heard before. Errors: as CheckSame; as Context::Call,
+// once nothing has been heard of the job within `timeout`.
 absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,
                                  absl::Duration timeout,
                                  absl::FunctionRef<bool(const v1::Job&)> changed,

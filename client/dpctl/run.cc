@@ -147,8 +147,8 @@ class RunJob final : public Command {
         context.err() << "dpctl: " << line << '\n';
     }
     const InterruptWatch watch(context, 1);
-    DP_ASSIGN_OR_RETURN(v1::Job submitted, SubmitJob(context, spec));
-    id_ = submitted.id();
+    DP_ASSIGN_OR_RETURN(submitted_, SubmitJob(context, spec));
+    id_ = submitted_->id();
     context.err() << "job " << id_ << " (" << spec.name() << ") submitted" << std::endl;
     if (context.flags().format == Format::kName) context.out() << id_ << std::endl;
     // With another format than text, standard output is for the machine.
@@ -198,6 +198,8 @@ class RunJob final : public Command {
     context.Reconnect();
     context.coordinator();
     const InterruptWatch watch(context, number);
+    DP_ASSIGN_OR_RETURN(const v1::Job now, GetJob(context, id_));
+    DP_RETURN_IF_ERROR(CheckSame(*submitted_, now));
     DP_RETURN_IF_ERROR(CancelJob(context, id_).status());
     context.err() << "dpctl: job " << id_ << " is being cancelled; Ctrl-C again " << next
                   << std::endl;
@@ -266,6 +268,7 @@ class RunJob final : public Command {
   JobSource source_;
   ResumeFlag resume_;
   LocalRun local_;
+  std::optional<v1::Job> submitted_;
   uint64_t id_ = 0;                   // 0: not submitted yet
   std::optional<Follower> follower_;  // once it is submitted
 };

@@ -138,6 +138,30 @@ TEST_F(RunTest, AShortAbsenceOfTheCoordinatorIsRiddenOut) {
   EXPECT_EQ(Dpctl("run " + file_).code, 0);
 }
 
+TEST_F(RunTest, AJobWhoseNumberHasBecomeAnotherOnesIsFollowedNoLonger) {
+  auto watch = coordinator_.on_watch;
+  coordinator_.on_watch = [watch](v1::Job& job) {
+    watch(job);
+    if (job.version() < 3) return;
+    job.mutable_spec()->set_name("new");
+    job.mutable_submitted_at()->set_seconds(7);
+  };
+  AddLogPage(kEnd);
+  const Result result = Dpctl("run " + file_);
+  EXPECT_EQ(result.code, 102);
+  EXPECT_THAT(result.err, HasSubstr(" no longer, and has given its number to another one (new)"));
+}
+
+TEST_F(RunTest, ASecondCtrlCCancelsNoJobThatHasTakenTheNumber) {
+  coordinator_.on_idle = [this] {
+    coordinator_.jobs.at(1).mutable_submitted_at()->set_seconds(7);
+    interrupts_.Raise();
+    interrupts_.Raise();
+  };
+  EXPECT_EQ(Dpctl("run " + file_).code, 102);
+  EXPECT_TRUE(coordinator_.cancelled.empty());
+}
+
 TEST_F(RunTest, AClosedOutputDetachesAndSaysHowToComeBack) {
   out_.setstate(std::ios::badbit);
   const Result result = Dpctl("run " + file_);
