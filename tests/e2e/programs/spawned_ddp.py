@@ -23,7 +23,9 @@ def replica(rank, world_size, port):
     model = DistributedDataParallel(layer)
     labels = torch.nn.functional.one_hot(torch.tensor([rank]), 3)
     (model(torch.tensor([INPUTS[rank]])) * labels).sum().backward()
-    print(f"replica {rank} weight {[round(value, 6) for value in layer.weight.grad.flatten().tolist()]}")
+    gradients = [round(value, 6) for value in layer.weight.grad.flatten().tolist()]
+    # As one, for print writes the end of its line apart, and the replicas share one output.
+    sys.stdout.write(f"replica {rank} weight {gradients}\n")
     dist.destroy_process_group()
     sys.stdout.flush()
     os._exit(0)  # PyTorch 2.15 keeps the group's threads after DistributedDataParallel
