@@ -33,6 +33,8 @@ RankEnd EndOf(const ReportRank& command, const Job& job, const WorkerTable& work
   if (command.version < 2) return end;
   // dp's own trainers end with another code when they are told to end.
   end.obeyed = command.stopped && job.spec.joins_by_running;
+  // Only for the first failure of a generation, as this looks at every rank.
+  if (command.exit.success() || command.stopped || job.failure.has_value()) return end;
   for (const Rank& rank : job.ranks) {
     const Worker* const other = workers.Find(rank.worker_id);
     const bool leaves = other != nullptr && other->leaving && rank.worker_id != command.worker;

@@ -36,8 +36,8 @@ bool LostItsPeers(const Job& job, const RankEnd& end) {
 // stopped before tells of its daemon's doing.
 FailureClass ClassOf(const Job& job, const RankEnd& end) {
   if (end.stopped || LostItsPeers(job, end)) return FailureClass::kInfra;
-  if (!end.leaving_peer.empty()) return FailureClass::kInfra;
-  return end.oom ? FailureClass::kOom : FailureClass::kUser;
+  if (end.oom) return FailureClass::kOom;
+  return end.leaving_peer.empty() ? FailureClass::kUser : FailureClass::kInfra;
 }
 
 std::string Circumstances(const Job& job, const RankEnd& end) {
