@@ -83,8 +83,9 @@ class Processes final : public LocalCluster {
     return std::make_shared<ChildEnds>(
         std::move(pidfds),
         [this, lost = std::move(lost), workers = children_.size() - 1](size_t place) mutable {
-          if (place == 0 ? workers > 0 : workers > 0 && --workers == 0) lost(HowItEnded(place));
-          if (place == 0) workers = 0;  // the workers that end now follow it
+          if (workers == 0) return;  // that is told already
+          workers = place == 0 ? 0 : workers - 1;
+          if (workers == 0) lost(HowItEnded(place));
         });
   }
   // A worker that is killed takes its ranks along: their guards kill them then.
