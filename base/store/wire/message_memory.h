@@ -61,8 +61,8 @@ class MessageMemory {
   bool TakeForWaits(size_t bytes) DP_EXCLUDES(mu_);
   void GiveOfWaits(size_t bytes) DP_EXCLUDES(mu_);
 
-  // Bytes that a connection has read beyond what it may have open, to be looked at later. Their
-  // sum is bounded only by those who read: see spares().
+  // Counts bytes that a connection has read and not looked at yet, since it has as many requests
+  // open as it may. None are refused: where there are many, connections read less (spares).
   void NoteAhead(size_t bytes) { ahead_.fetch_add(bytes, std::memory_order_relaxed); }
   void NoteAheadGone(size_t bytes) { ahead_.fetch_sub(bytes, std::memory_order_relaxed); }
   // Whether connections that have no request under way are to read little at a time.
