@@ -128,7 +128,8 @@ absl::StatusOr<LogBatch> FromProto(const v1::AppendLogsRequest& request, const c
                                                      " bytes that are cut are "
                                                      "more than a stream can have"));
     }
-    chunks.push_back({stream, proto.offset(), proto.data(), TimesFrom(proto), proto.cut_bytes()});
+    chunks.push_back({stream, proto.offset(), proto.data(), TimesFrom(proto), proto.cut_bytes(),
+                      proto.cut_reason() == v1::LOG_CUT_REASON_EMPTIED});
   }
   if (bytes > kAppendBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("the request brings ", bytes,

@@ -45,6 +45,9 @@ struct LogChunk {
   // Above 0: so many bytes from `offset` on are missing; `data` is then empty, or on the way to a
   // reader a line that says so.
   uint64_t cut_bytes = 0;
+  // From a worker: the rank has emptied its file of them; else the worker had no room. One byte
+  // more counts than is known to be missing.
+  bool emptied = false;
   // On the way to a reader: where the rank ran; empty: not known.
   std::string host = {};
 

@@ -20,15 +20,35 @@ std::filesystem::path Beside(const std::filesystem::path& path, const char* endi
   return path.string() + ending;
 }
 
-// The value is the gap's end, and in the lowest bit why it is there.
-LogGap ToGap(const LogIndex::Entry& entry) {
-  const bool removed = (entry.value & 1) != 0;
-  return {entry.offset, entry.value >> 1,
-          removed ? LogGap::Reason::kRemoved : LogGap::Reason::kWorker};
+// The value of an entry is the gap's end, shifted by one; the lowest bit says that the gap was
+// removed here. A gap of no bytes says that the next entry is one that the rank has emptied.
+constexpr uint64_t kRemovedBit = 1;
+
+std::vector<LogIndex::Entry> ToEntries(const LogGap& gap) {
+  const uint64_t value = gap.end << 1;
+  switch (gap.reason) {
+    case LogGap::Reason::kWorker:
+      return {{gap.begin, value}};
+    case LogGap::Reason::kEmptied:
+      return {{gap.begin, gap.begin << 1}, {gap.begin, value}};
+    case LogGap::Reason::kRemoved:
+      return {{gap.begin, value | kRemovedBit}};
+  }
+  DP_CHECK(false);
 }
 
-LogIndex::Entry ToEntry(const LogGap& gap) {
-  return {gap.begin, gap.end << 1 | (gap.reason == LogGap::Reason::kRemoved ? 1 : 0)};
+std::vector<LogGap> ToGaps(const std::vector<LogIndex::Entry>& entries) {
+  std::vector<LogGap> gaps;
+  bool emptied = false;
+  for (const LogIndex::Entry& entry : entries) {
+    const LogGap gap{entry.offset, entry.value >> 1,
+                     (entry.value & kRemovedBit) != 0 ? LogGap::Reason::kRemoved
+                     : emptied                        ? LogGap::Reason::kEmptied
+                                                      : LogGap::Reason::kWorker};
+    emptied = gap.begin == gap.end;
+    if (!emptied) gaps.push_back(gap);
+  }
+  return gaps;
 }
 
 }  // namespace
@@ -59,7 +79,7 @@ absl::Status LogFile::RecoverGaps() {
   DP_ASSIGN_OR_RETURN(gap_index_, LogIndex::Open(Beside(path_, ".gaps"), end_));
   DP_ASSIGN_OR_RETURN(const std::vector<LogIndex::Entry> entries,
                       gap_index_.Read(0, gap_index_.size()));
-  for (const LogIndex::Entry& entry : entries) AddGap(ToGap(entry));
+  for (const LogGap& gap : ToGaps(entries)) AddGap(gap);
   return absl::OkStatus();
 }
 
@@ -93,12 +113,13 @@ absl::Status LogFile::Append(absl::string_view data, const std::vector<LogTime>&
   return absl::OkStatus();
 }
 
-absl::Status LogFile::AppendGap(uint64_t size, const std::vector<LogTime>& times) {
+absl::Status LogFile::AppendGap(uint64_t size, LogGap::Reason reason,
+                                const std::vector<LogTime>& times) {
   if (cut_) return Skip(size);
   const NewBytes mark{"\n", end_, /*begins_line=*/true};
   const std::vector<LogTime> first(times.begin(), times.empty() ? times.end() : times.begin() + 1);
   DP_RETURN_IF_ERROR(times_.Append(LineTimes(mark, first, times_.last())));
-  DP_RETURN_IF_ERROR(NoteGap({end_, end_ + size, LogGap::Reason::kWorker}));
+  DP_RETURN_IF_ERROR(NoteGap({end_, end_ + size, reason}));
   DP_RETURN_IF_ERROR(ResizeFile(path_, end_ + size));
   end_ += size;
   line_begin_ = end_;
@@ -108,7 +129,7 @@ absl::Status LogFile::AppendGap(uint64_t size, const std::vector<LogTime>& times
 
 // Durable at once: a stream that has grown over a gap which is not on record would be zeros.
 absl::Status LogFile::NoteGap(const LogGap& gap) {
-  DP_RETURN_IF_ERROR(gap_index_.Append({ToEntry(gap)}));
+  DP_RETURN_IF_ERROR(gap_index_.Append(ToEntries(gap)));
   DP_RETURN_IF_ERROR(gap_index_.Sync());
   DP_RETURN_IF_ERROR(SyncPath(path_.parent_path()));
   AddGap(gap);
@@ -118,7 +139,8 @@ absl::Status LogFile::NoteGap(const LogGap& gap) {
 void LogFile::AddGap(const LogGap& gap) {
   const bool goes_on =
       !gaps_.empty() && gaps_.back().end == gap.begin && gaps_.back().reason == gap.reason;
-  if (goes_on) {
+  // Each that was emptied counts one byte more than is known.
+  if (goes_on && gap.reason != LogGap::Reason::kEmptied) {
     gaps_.back().end = gap.end;
   } else {
     gaps_.push_back(gap);

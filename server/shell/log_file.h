@@ -19,6 +19,7 @@ namespace dp::server {
 struct LogGap {
   enum class Reason {
     kWorker,   // the worker had no room for it
+    kEmptied,  // the rank has emptied its file of it; it counts one byte more than is known
     kRemoved,  // it was stored here, and had to make room
   };
   uint64_t begin = 0;
@@ -46,7 +47,8 @@ class LogFile {
   // Adds bytes at the end, found at `times`.
   absl::Status Append(absl::string_view data, const std::vector<LogTime>& times = {});
   // Goes on `size` bytes behind the end: those between are missing, and were found at `times`.
-  absl::Status AppendGap(uint64_t size, const std::vector<LogTime>& times = {});
+  absl::Status AppendGap(uint64_t size, LogGap::Reason reason = LogGap::Reason::kWorker,
+                         const std::vector<LogTime>& times = {});
   // Counts `size` bytes as taken without keeping them; everything from the first such byte on is
   // the cut.
   absl::Status Skip(uint64_t size);
@@ -100,7 +102,8 @@ class LogFile {
   uint64_t cut_begin_ = 0;
   LogIndex times_;
   LogIndex gap_index_;
-  std::vector<LogGap> gaps_;  // those of gap_index_; neighbours of one reason are one here
+  std::vector<LogGap>
+      gaps_;  // those of gap_index_; neighbours of one reason are one here, but for kEmptied
 };
 
 }  // namespace dp::server

@@ -96,9 +96,19 @@ std::string WriterOf(const LogStreamKey& stream) {
   return absl::StrCat("rank ", stream.rank, "'s ", NameOfStream(stream.kind));
 }
 
+// `missing` may be one byte, which stands for what nobody has counted.
+std::string EmptiedLine(const LogStreamKey& stream, uint64_t missing) {
+  return absl::StrCat("[log cut here: rank ", stream.rank, " emptied the file of its ",
+                      NameOfStream(stream.kind),
+                      ", as > /dev/stdout does and >&1 does not: ", missing - 1,
+                      " bytes are missing, and what it wrote in the last moment]\n");
+}
+
 std::string GapLine(const LogStreamKey& stream, const LogGap& gap, uint64_t missing) {
+  if (gap.reason == LogGap::Reason::kEmptied) return EmptiedLine(stream, missing);
   const char* why = gap.reason == LogGap::Reason::kWorker
-                        ? "its worker had no room for more that waits (dp-worker --spool-bytes-max)"
+                        ? "its worker had no room for more that waits (dp-worker "
+                          "--spool-bytes-max; a smaller disk has room for less)"
                         : "the logs of all jobs had reached their limit (dp-coordinator "
                           "--logs-bytes-max)";
   return absl::StrCat("[log cut here: ", missing, " bytes of ", WriterOf(stream), " are missing, ",

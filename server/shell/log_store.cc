@@ -105,7 +105,8 @@ absl::Status LogStore::Take(JobLogs& logs, LogFile& file, const LogChunk& chunk)
   const uint64_t before = file.disk_bytes();
   const uint64_t known = file.end() - chunk.offset;
   if (chunk.cut_bytes > 0) {
-    DP_RETURN_IF_ERROR(file.AppendGap(chunk.cut_bytes - known, chunk.times));
+    const auto reason = chunk.emptied ? LogGap::Reason::kEmptied : LogGap::Reason::kWorker;
+    DP_RETURN_IF_ERROR(file.AppendGap(chunk.cut_bytes - known, reason, chunk.times));
     logs.stored_bytes += file.disk_bytes() - before;
     return absl::OkStatus();
   }

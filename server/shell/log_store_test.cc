@@ -202,6 +202,20 @@ TEST_F(LogStoreTest, AGapSurvivesAReopeningAndItsRepetitionChangesNothing) {
   EXPECT_EQ(Text(), text);
 }
 
+TEST_F(LogStoreTest, BytesThatTheRankHasEmptiedItsFileOfAreMarkedAsThat) {
+  Append(0, "one\n");
+  Append(kJob, {Stream(0), 4, "", {}, /*cut_bytes=*/11, /*emptied=*/true});
+  Append(kJob, {Stream(0), 15, "", {}, /*cut_bytes=*/1, /*emptied=*/true});
+  AppendGap(16, 100);
+  const std::string text = Text();
+  EXPECT_THAT(
+      text, AllOf(StartsWith("one\n[log cut here: rank 0 emptied the file of its standard output"),
+                  HasSubstr(": 10 bytes are missing"), HasSubstr(": 0 bytes are missing"),
+                  HasSubstr("[log cut here: 100 bytes")));
+  Reopen();
+  EXPECT_EQ(Text(), text);
+}
+
 TEST_F(LogStoreTest, OfAGapOnlyWhatIsNotStoredIsMissing) {
   Append(0, "one\ntwo\n");
   EXPECT_EQ(AppendGap(4, 100), 104u);

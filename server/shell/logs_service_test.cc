@@ -52,6 +52,10 @@ TEST_F(LogsServiceTest, MissingBytesAreToldAsALine) {
   const auto read = client_->ReadLogs(job, kLong);
   EXPECT_EQ(read->chunks(0).cut_bytes(), 1000u);
   EXPECT_THAT(read->chunks(0).data(), ContainsRegex("1000 bytes of rank 0's standard output"));
+  append.mutable_chunks(0)->set_offset(1000);
+  append.mutable_chunks(0)->set_cut_reason(v1::LOG_CUT_REASON_EMPTIED);
+  (void)client_->Call(client_->logs(), &v1::Logs::Stub::Append, append);
+  EXPECT_THAT(client_->ReadLogs(job, kLong)->chunks(1).data(), ContainsRegex("rank 0 emptied"));
   append.mutable_chunks(0)->set_data("both");
   EXPECT_EQ(client_->Call(client_->logs(), &v1::Logs::Stub::Append, append).status.error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);

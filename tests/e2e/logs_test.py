@@ -8,6 +8,7 @@ import re
 import subprocess
 import unittest
 
+import small_disk
 from cluster import Cluster, eventually
 
 MIB = 1 << 20
@@ -28,9 +29,14 @@ def kept(spool):
 class LogsTest(unittest.TestCase):
     """Ranks are Python programs that are told to go on by a line of a named pipe."""
 
-    def cluster_with(self, slots=1, worker_options=(), **options):
+    def cluster_with(self, slots=1, worker_options=(), worker_disk=None, **options):
+        """`worker_disk`: the size of a disk for the worker's files alone."""
         self.cluster = self.enterContext(Cluster(lease="2s", **options))
         self.worker_options = worker_options
+        self.worker_prefix = ()
+        if worker_disk:
+            disk = self.enterContext(small_disk.SmallDisk(self.cluster.dir / "state-worker-a", worker_disk))
+            self.worker_prefix = disk.prefix
         self.slots = slots
         self.worker = self.start_worker()
         self.fifo = self.cluster.dir / "go"
@@ -40,7 +46,8 @@ class LogsTest(unittest.TestCase):
         self.addCleanup(os.close, self.go_on)
 
     def start_worker(self):
-        return self.cluster.worker(slots=self.slots, name="worker-a", options=self.worker_options)
+        return self.cluster.worker(slots=self.slots, name="worker-a", options=self.worker_options,
+                                   prefix=self.worker_prefix)
 
     def go(self, ranks=1):
         os.write(self.go_on, b"g" * ranks)
@@ -137,7 +144,64 @@ class LogsTest(unittest.TestCase):
         self.assertEqual(numbers(self.logs(job)), [0, 1])
         self.assertEqual(self.remarks(job), {})
 
+    # Ranks that empty the files of their output.
+
+    def test_a_rank_that_empties_its_file_loses_lines_with_a_mark_and_is_heard_again(self):
+        self.cluster_with()
+        job = self.submit("os.system('echo line 1; echo late > /dev/stderr'); go.read(1)\n"
+                          "os.system('echo line 2 > /dev/stdout'); go.read(1)\n"
+                          "os.system('echo line 3 > /dev/stdout; echo line 4')")
+        for shown in ("line 1", "line 2"):
+            self.cluster.follow_until(job, shown)
+            self.go()
+        self.assertEqual(self.cluster.wait(job), 0)
+        texts = [re.sub(r"^\[0[^]]*\] ", "", line) for line in self.logs(job, "--stdout").splitlines()]
+        mark = ("[log cut here: rank 0 emptied the file of its standard output, as > /dev/stdout does and >&1 does not: "
+                "0 bytes are missing, and what it wrote in the last moment]")
+        self.assertEqual(texts, ["line 1", mark, "line 2", mark, "line 3", "line 4"])
+        self.assertIn("event=logs_emptied", self.worker.log())
+
+    def test_what_a_rank_wrote_before_and_after_it_emptied_its_file_survives_its_daemon(self):
+        self.cluster_with()
+        job = self.submit("os.system('echo line 1'); go.read(1)\n"
+                          "os.system('echo line 2 > /dev/stdout'); go.read(1)\n"
+                          "os.system('echo line 3'); go.read(1)")
+        for shown in ("line 1", "line 2"):
+            self.cluster.follow_until(job, shown)
+            if shown == "line 2":
+                self.cluster.coordinator.kill()
+            self.go()
+        self.assertTrue(eventually(lambda: self.spool("out").read_text() == "line 2\nline 3\n"))
+        self.worker.kill()
+        self.start_coordinator()
+        self.worker = self.start_worker()
+        self.assertTrue(eventually(lambda: not self.spool("out").parent.exists()))
+        self.assertEqual(numbers(self.logs(job)), [1, 2, 3])
+        self.assertEqual(self.logs(job).count("[log cut here"), 1)
+
     # No room.
+
+    @unittest.skipIf(small_disk.why_not(), small_disk.why_not())
+    def test_on_a_small_disk_a_worker_keeps_less_than_its_bound_and_no_rank_fails_to_write(self):
+        self.cluster_with(worker_disk="32m")
+        done = self.cluster.dir / "done"
+        state = self.cluster.dir / "state-worker-a"
+        # Three times what the disk holds. The rank is as fast as the daemon makes room.
+        job = self.submit("print('begin', flush=True); go.read(1)\n"
+                          "for _ in range(96):\n"
+                          f"  while os.statvfs({str(state)!r}).f_bfree * 4096 < 2 << 20: os.sched_yield()\n"
+                          "  print(*['x' * 1023] * 1024, sep='\\n', flush=True)\n"
+                          f"print('end'); open({str(done)!r}, 'w').close()")
+        self.cluster.follow_until(job, "begin")
+        self.cluster.coordinator.kill()
+        self.go()
+        self.assertTrue(eventually(done.exists))
+        self.start_coordinator()
+        self.assertEqual(self.cluster.wait(job), 0)
+        shown = self.logs(job)
+        self.assertRegex(shown, r"\[log cut here: \d+ bytes .*a smaller disk has room for less\)\]\n")
+        self.assertTrue(shown.endswith("] end\n"))
+        self.assertIn("event=spool_disk_low", self.worker.log())
 
     def test_past_its_bound_a_worker_cuts_the_oldest_lines_with_a_mark_and_no_rank_waits(self):
         self.cluster_with(worker_options=("--spool-bytes-max", "1MiB"))

@@ -57,7 +57,9 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
       watch_(workers, NextRandom(random_state_), events),
       reporter_(workers, events),
       shipper_(logs,
-               {.seed = NextRandom(random_state_), .spool_bytes_max = options_.spool_bytes_max},
+               {.seed = NextRandom(random_state_),
+                .spool_bytes_max = options_.spool_bytes_max,
+                .spool_disk = [this] { return DiskOf(options_.state_dir); }},
                [&events](const LogsNews& news) { events.Tell(news); }) {
   if (options_.gpus == nullptr) return;
   gpu_watch_.emplace(*options_.gpus, options_.rank_host.facts.devices, options_.gpus_read_every,

@@ -34,7 +34,7 @@ LogShipper::LogShipper(client::LogsConnection& connection, const Options& option
       sink_(std::move(sink)),
       orders_(kShipOrdersMax),
       clock_(options.clock),
-      watch_(options.spool_bytes_max, options.clock),
+      watch_(options.spool_bytes_max, options.spool_disk, options.clock),
       backoff_(BackoffOptions{}, options.seed) {
   thread_ = std::jthread([this] { Loop(); });
   pthread_setname_np(thread_.native_handle(), "log_shipper");
@@ -182,6 +182,7 @@ void LogShipper::AddChunks(const RankKey& key, const RankLogs& logs, v1::AppendL
     chunk->set_offset(piece.offset);
     chunk->set_data(std::move(piece.data));
     chunk->set_cut_bytes(piece.cut_bytes);
+    if (piece.emptied) chunk->set_cut_reason(v1::LOG_CUT_REASON_EMPTIED);
     for (const FoundTime& found : piece.times) {
       v1::LogTime* time = chunk->add_times();
       time->set_offset(found.offset);

@@ -51,6 +51,8 @@ class LogShipper {
   struct Options {
     uint64_t seed = 0;
     uint64_t spool_bytes_max = kSpoolBytesMax;
+    // The disk of the spools.
+    SpoolWatch::Disk spool_disk = [] { return DiskSpace(); };
     // For the times of lines; outlives the shipper.
     const Clock& clock = Clock::System();
   };

@@ -27,15 +27,17 @@ class LogShipperTest : public testing::Test {
   // Another life of the daemon.
   void Start(uint64_t spool_bytes_max) {
     shipper_.reset();
-    shipper_.emplace(
-        coordinator_,
-        LogShipper::Options{.seed = 42, .spool_bytes_max = spool_bytes_max, .clock = clock_},
-        [this](const LogsNews& news) {
-          bool all = news.all;
-          if (all) all_shipped_.TryPush(all);
-          RankKey refused = news.key;
-          if (news.refused) refused_.TryPush(refused);
-        });
+    shipper_.emplace(coordinator_,
+                     LogShipper::Options{.seed = 42,
+                                         .spool_bytes_max = spool_bytes_max,
+                                         .spool_disk = [this] { return disk_; },
+                                         .clock = clock_},
+                     [this](const LogsNews& news) {
+                       bool all = news.all;
+                       if (all) all_shipped_.TryPush(all);
+                       RankKey refused = news.key;
+                       if (news.refused) refused_.TryPush(refused);
+                     });
     shipper_->Use({5, Incarnation(9)});
   }
   ~LogShipperTest() override { coordinator_.CancelAll(); }
@@ -58,6 +60,7 @@ class LogShipperTest : public testing::Test {
   const RankKey key_{JobId(1), Generation(1), 0};
   TemporaryDirectory directory_;
   SettableClock clock_;
+  DiskSpace disk_;
   LogSpool spool_{directory_.path(), key_};
   FakeCoordinator coordinator_;
   BoundedQueue<bool> all_shipped_{10};
@@ -271,6 +274,29 @@ TEST_F(LogShipperTest, PastTheBoundTheOldestBytesAreCutAndTheirNumberIsTold) {
   EXPECT_EQ(cut % 7, 0u);  // whole lines
   EXPECT_GE(text.size() - cut, 512u << 10);
   EXPECT_LE(text.size() - cut, 1u << 20);
+}
+
+TEST_F(LogShipperTest, WhatARankHasEmptiedIsToldAsThat) {
+  shipper_->Follow(key_, spool_);
+  Write("one\n");
+  coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\n");
+  std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT)) << "2\n";
+  EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\n#2\n"), "one\n#2\n");
+  EXPECT_EQ(coordinator_.cut_reasons(), std::vector({v1::LOG_CUT_REASON_EMPTIED}));
+}
+
+TEST_F(LogShipperTest, OnADiskThatIsFullWhatTheCoordinatorHasIsGivenUp) {
+  disk_ = {.capacity = 160 << 20, .available = 0};
+  Start(kSpoolBytesMax);
+  const std::string text(size_t{1} << 20, '\n');
+  Write(text);
+  shipper_->Follow(key_, spool_);
+  coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, text);
+  coordinator_.SetReachable(false);
+  Write("more\n");  // that there are calls to wait for
+  AwaitFreed(text.size());
+  coordinator_.SetReachable(true);
+  EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, text + "more\n"), text + "more\n");
 }
 
 TEST_F(LogShipperTest, AJobThatFloodsDoesNotKeepAnotherFromBeingHeard) {

@@ -17,6 +17,7 @@
 #include "base/file_descriptor.h"
 #include "base/status.h"
 #include "worker/agent/exit_record.h"
+#include "worker/agent/spool_file.h"
 #include "worker/agent/text.h"
 
 namespace dp::worker {
@@ -94,7 +95,10 @@ absl::Status LogSpool::Create(const SpoolOwner& owner) const {
   if (error) {
     return absl::InternalError(absl::StrCat("spool ", generation_dir_, ": ", error.message()));
   }
-  for (const v1::LogStream stream : kLogStreams) DP_RETURN_IF_ERROR(MakeFile(path(stream), ""));
+  for (const v1::LogStream stream : kLogStreams) {
+    unlink(shift_file(stream).c_str());
+    DP_RETURN_IF_ERROR(MakeFile(path(stream), ""));
+  }
   RemoveExitRecord(exit_file());
   return MakeFile(job_file(),
                   absl::StrCat(absl::ToUnixNanos(owner.job_submitted_at), " ",
@@ -127,7 +131,10 @@ std::optional<absl::Time> LogSpool::job_submitted_at() const {
 }
 
 void LogSpool::Remove() const {
-  for (const v1::LogStream stream : kLogStreams) unlink(path(stream).c_str());
+  for (const v1::LogStream stream : kLogStreams) {
+    unlink(path(stream).c_str());
+    unlink(shift_file(stream).c_str());
+  }
   unlink(error_file().c_str());
   RemoveExitRecord(exit_file());
   unlink(job_file().c_str());
@@ -139,6 +146,10 @@ void LogSpool::Remove() const {
 
 std::string LogSpool::path(v1::LogStream stream) const {
   return absl::StrCat(stem_, Suffix(stream));
+}
+
+std::string LogSpool::shift_file(v1::LogStream stream) const {
+  return path(stream) + SpoolFile::kShiftSuffix;
 }
 
 std::string LogSpool::place() const {
@@ -163,6 +174,12 @@ std::vector<std::string> LogSpool::LastLines() const {
   }
   for (const auto& line : error_lines) lines.push_back(Printable(line, kLastLineBytesMax));
   return lines;
+}
+
+DiskSpace DiskOf(const std::string& state_dir) {
+  std::error_code error;
+  const fs::space_info space = fs::space(state_dir, error);
+  return error ? DiskSpace() : DiskSpace{space.capacity, space.available};
 }
 
 }  // namespace dp::worker

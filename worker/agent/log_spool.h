@@ -10,13 +10,15 @@
 #include "base/limits.h"
 #include "dp/v1/logs.pb.h"
 #include "worker/agent/session.h"
+#include "worker/agent/spool_budget.h"
 #include "worker/core/rank.h"
 
 // Where ranks write: files STATE_DIR/spool/JOB/GENERATION/RANK.{out,err,metrics}. A rank appends to
 // them by itself, so a daemon that is stopped or slow never blocks it; the shipper (log_shipper.h)
 // reads behind. Beside them lie RANK.job, which tells the job from others of that number and names
 // the registration that the rank ran under; RANK.exit, once the rank has ended by itself and until
-// the coordinator knows it; and RANK.error, if the program writes it.
+// the coordinator knows it; RANK.error, if the program writes it; and RANK.out.shift and the like,
+// once a rank has emptied such a file (spool_file.h).
 
 namespace dp::worker {
 
@@ -65,9 +67,13 @@ class LogSpool {
 
  private:
   std::string job_file() const;
+  std::string shift_file(v1::LogStream stream) const;
 
   std::string generation_dir_;
   std::string stem_;
 };
+
+// The disk below `state_dir`; one without end where nobody knows.
+DiskSpace DiskOf(const std::string& state_dir);
 
 }  // namespace dp::worker

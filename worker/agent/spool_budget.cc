@@ -28,6 +28,22 @@ uint64_t KeptAtLevel(const std::vector<SpoolUse>& files, const std::vector<uint6
 
 }  // namespace
 
+uint64_t SpoolReserve(const DiskSpace& disk) {
+  return std::min<uint64_t>(disk.capacity / 16, 256 << 20);
+}
+
+uint64_t SpoolBytesMax(uint64_t bytes_max, uint64_t kept, const DiskSpace& disk) {
+  const uint64_t reserve = SpoolReserve(disk);
+  const uint64_t lacking = reserve - std::min(reserve, disk.available);
+  return lacking == 0 ? bytes_max : std::min(bytes_max, kept - std::min(kept, lacking));
+}
+
+uint64_t KeptBy(const std::vector<SpoolUse>& files) {
+  uint64_t kept = 0;
+  for (const SpoolUse& file : files) kept += file.size - file.begin;
+  return kept;
+}
+
 std::vector<uint64_t> FitSpools(const std::vector<SpoolUse>& files, uint64_t bytes_max) {
   std::vector<uint64_t> begins;
   for (const SpoolUse& file : files) begins.push_back(file.begin);

@@ -41,5 +41,25 @@ TEST(SpoolBudgetTest, ATailStaysThoughTheBoundIsTooSmallForAll) {
   EXPECT_THAT(FitSpools({{0, 0, kMega}, {0, 0, 10}}, 1), ElementsAre(kMega - kSpoolTailBytes, 0));
 }
 
+TEST(SpoolBudgetTest, ADiskWithRoomChangesNothing) {
+  EXPECT_EQ(SpoolBytesMax(8 * kMega, 5 * kMega, DiskSpace()), 8 * kMega);
+  EXPECT_EQ(SpoolBytesMax(8 * kMega, 5 * kMega, {160 * kMega, 10 * kMega}), 8 * kMega);
+}
+
+TEST(SpoolBudgetTest, WhatTheDiskLacksOfItsReserveIsGivenUp) {
+  EXPECT_EQ(SpoolBytesMax(8 * kMega, 5 * kMega, {160 * kMega, 7 * kMega}), 2 * kMega);
+  EXPECT_EQ(SpoolBytesMax(8 * kMega, 50 * kMega, {160 * kMega, 9 * kMega}), 8 * kMega);
+  EXPECT_EQ(SpoolBytesMax(8 * kMega, 5 * kMega, {160 * kMega, 0}), 0u);
+}
+
+TEST(SpoolBudgetTest, TheReserveIsAShareOfTheDiskUpToABound) {
+  EXPECT_EQ(SpoolReserve({160 * kMega, 0}), 10 * kMega);
+  EXPECT_EQ(SpoolReserve(DiskSpace()), 256 * kMega);
+}
+
+TEST(SpoolBudgetTest, WhatIsKeptIsWhatWasNotGivenUp) {
+  EXPECT_EQ(KeptBy({{kMega, 3 * kMega, 4 * kMega}, {0, 0, 10}}), 3 * kMega + 10);
+}
+
 }  // namespace
 }  // namespace dp::worker

@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "worker/agent/text.h"
 
 namespace dp::worker {
@@ -32,6 +34,27 @@ std::string ReadFrom(const FileDescriptor& file, uint64_t offset, uint64_t size)
   const ssize_t got = pread(file.get(), data.data(), data.size(), static_cast<off_t>(offset));
   data.resize(got < 0 ? 0 : static_cast<size_t>(got));
   return data;
+}
+
+std::string TailOf(const FileDescriptor& file, uint64_t size) {
+  const uint64_t tail = std::min(size, FileGlimpse::kTailBytesMax);
+  return ReadFrom(file, size - tail, tail);
+}
+
+// 0 where the file was never emptied.
+uint64_t ReadShift(const std::string& path) {
+  uint64_t shift = 0;
+  std::ifstream(path + SpoolFile::kShiftSuffix) >> shift;
+  return shift;
+}
+
+// Replaces the record. Where that fails, the next life of the daemon sends what it finds at the
+// file's own offsets.
+void WriteShift(const std::string& path, uint64_t shift) {
+  const std::string record = path + SpoolFile::kShiftSuffix;
+  const std::string beside = record + ".new";
+  std::ofstream(beside, std::ios::trunc) << shift;
+  if (rename(beside.c_str(), record.c_str()) != 0) unlink(beside.c_str());
 }
 
 absl::Status SpoolFailed(const std::string& path, int error) {
@@ -79,7 +102,12 @@ SpoolFile::Opened SpoolFile::OpenAnew() const {
     opened.error = errno;
     return opened;
   }
-  if (left_over_) opened.first_data = FirstData(file, static_cast<uint64_t>(opened.info.st_size));
+  const uint64_t size = static_cast<uint64_t>(opened.info.st_size);
+  opened.tail = TailOf(file, size);
+  if (left_over_) {
+    opened.first_data = FirstData(file, size);
+    opened.shift = ReadShift(path_);
+  }
   opened.file = std::make_shared<const FileDescriptor>(std::move(file));
   return opened;
 }
@@ -99,10 +127,13 @@ SpoolFile::Descriptor SpoolFile::Take(Opened opened) {
 
 void SpoolFile::Measure(const Opened& opened) {
   inode_ = opened.info.st_ino;
-  if (opened.info.st_size == 0) return;
-  use_.size = static_cast<uint64_t>(opened.info.st_size);
-  use_.begin = opened.first_data;
-  found_.Add(0, absl::TimeFromTimespec(opened.info.st_mtim));
+  const absl::Time modified = absl::TimeFromTimespec(opened.info.st_mtim);
+  glimpse_ = {modified, static_cast<uint64_t>(opened.info.st_size), modified, opened.tail};
+  shift_ = recorded_shift_ = anew_ = opened.shift;
+  if (glimpse_.size + shift_ == 0) return;
+  use_.size = glimpse_.size + shift_;
+  use_.begin = opened.first_data + shift_;
+  found_.Add(0, modified);
 }
 
 void SpoolFile::CloseIfEnded() {
@@ -118,19 +149,61 @@ void SpoolFile::Look(absl::Time now) {
   if (ended_and_measured()) return;
   const Descriptor file = Open();
   if (file == nullptr) return;
-  struct stat info {};
-  const bool known = fstat(file->get(), &info) == 0;
-  const uint64_t size = static_cast<uint64_t>(info.st_size);
+  while (!Notice(*file, now)) continue;
+  RecordShift();
   MutexLock lock(mu_);
-  if (known && size > use_.size) {
-    found_.Add(use_.size, now);
-    use_.size = size;
-  }
   CloseIfEnded();
+}
+
+bool SpoolFile::Notice(const FileDescriptor& file, absl::Time now) {
+  const FileGlimpse before = glimpse();
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0) return true;
+  const uint64_t size_now = static_cast<uint64_t>(info.st_size);
+  const absl::Time modified = absl::TimeFromTimespec(info.st_mtim);
+  if (size_now == before.size && modified == before.modified) return true;
+  const std::string tail_now = ReadFrom(file, before.tail_begin(), before.tail.size());
+  FileChange change = ChangeOf(before, {now, size_now, modified, TailOf(file, size_now)}, tail_now);
+  const bool emptied = change.anew == 0;
+  // A writer that goes on at its old offset in a file that another one has emptied leaves a hole.
+  if (emptied) change.anew = FirstData(file, size_now);
+  MutexLock lock(mu_);
+  if (glimpse_ != before) return false;
+  glimpse_ = std::move(change.glimpse);
+  if (change.anew) GoOnFrom(*change.anew, emptied);
+  const uint64_t size = glimpse_.size + shift_;
+  if (size > use_.size) found_.Add(use_.size, now);
+  use_.size = size;
+  return true;
+}
+
+void SpoolFile::GoOnFrom(uint64_t anew, bool emptied) {
+  const uint64_t first = emptied ? anew : use_.begin - shift_;  // in the file
+  // Nobody knows how much the rank wrote since the latest look: one byte stands for it.
+  anew_ = use_.size + 1;
+  shift_ = anew_ - anew;
+  use_.begin = first + shift_;
+}
+
+// Two threads may record at the same time: the one that wrote an older shift writes again.
+void SpoolFile::RecordShift() {
+  for (;;) {
+    uint64_t shift = 0;
+    {
+      MutexLock lock(mu_);
+      if (recorded_shift_ == shift_) return;
+      shift = shift_;
+    }
+    WriteShift(path_, shift);
+    Log(Severity::kWarning, "logs_emptied", {{"file", path_}});
+    MutexLock lock(mu_);
+    recorded_shift_ = shift;
+  }
 }
 
 void SpoolFile::End(absl::Time now) {
   Look(now);
+  Look(now + FileGlimpse::kSettlesIn);  // no write is under way
   MutexLock lock(mu_);
   ended_ = true;
   CloseIfEnded();
@@ -143,14 +216,21 @@ void SpoolFile::Acknowledge(uint64_t offset) {
 }
 
 SpoolFile::Piece SpoolFile::Next(size_t bytes_max, bool ended) {
-  const SpoolUse use = this->use();
-  if (use.acknowledged >= use.size) return {};
+  SpoolUse use;
+  uint64_t shift = 0;
+  {
+    MutexLock lock(mu_);
+    if (use_.acknowledged >= use_.size || recorded_shift_ != shift_) return {};
+    if (use_.acknowledged < anew_) return Emptied();
+    use = use_;
+    shift = shift_;
+  }
   const Descriptor file = Open();
   if (file == nullptr) return {};
   const bool cut = use.acknowledged < use.begin;
   const uint64_t from = std::max(use.acknowledged, use.begin);
   const size_t wanted = cut ? kWholeLineBytesMax : bytes_max;
-  std::string data = ReadFrom(*file, from, std::min<uint64_t>(use.size - from, wanted));
+  std::string data = ReadFrom(*file, from - shift, std::min<uint64_t>(use.size - from, wanted));
   MutexLock lock(mu_);
   CloseIfEnded();
   if (!Untouched(use.begin, from)) return {};
@@ -159,6 +239,14 @@ SpoolFile::Piece SpoolFile::Next(size_t bytes_max, bool ended) {
 
 bool SpoolFile::Untouched(uint64_t begin, uint64_t offset) const {
   return use_.begin == begin && hole_end_ <= offset;
+}
+
+SpoolFile::Piece SpoolFile::Emptied() const {
+  const uint64_t offset = use_.acknowledged;
+  return {.offset = offset,
+          .cut_bytes = anew_ - offset,
+          .emptied = true,
+          .times = found_.Of(offset, anew_)};
 }
 
 SpoolFile::Piece SpoolFile::LinesFrom(uint64_t offset, std::string data, bool ended) const {
@@ -177,21 +265,30 @@ SpoolFile::Piece SpoolFile::CutFrom(uint64_t offset, const std::string& kept) co
 }
 
 absl::Status SpoolFile::GiveUpBefore(uint64_t begin) {
-  begin -= begin % kHoleUnit;
   if (begin <= use().begin) return trouble();
   const Descriptor file = Open();
   if (file == nullptr) return trouble();
+  uint64_t hole = 0;  // in the file
   {
     MutexLock lock(mu_);
-    hole_end_ = begin;
+    hole = begin - std::min(begin, shift_);
+    hole -= hole % kHoleUnit;
+    if (hole + shift_ <= use_.begin) return trouble_;
+    hole_end_ = hole + shift_;
   }
-  const int error = make_hole_(*file, begin);
+  const int error = make_hole_(*file, hole);
   MutexLock lock(mu_);
   hole_end_ = 0;
   CloseIfEnded();
   if (error != 0) return NoHole(path_, error);
-  use_.begin = begin;
+  // The rank may have emptied the file meanwhile.
+  use_.begin = std::max(use_.begin, std::min(hole + shift_, use_.size));
   return absl::OkStatus();
+}
+
+FileGlimpse SpoolFile::glimpse() const {
+  MutexLock lock(mu_);
+  return glimpse_;
 }
 
 SpoolUse SpoolFile::use() const {

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
+#include "worker/agent/file_glimpse.h"
 #include "worker/agent/found_times.h"
 #include "worker/agent/spool_budget.h"
 
@@ -23,6 +24,11 @@ namespace dp::worker {
 // and is never waited for. Bytes are given up by making a hole where they were, so that offsets
 // stay and the rank notices nothing; a hole at the front is also how the next life of the daemon
 // learns of it.
+//
+// A rank can also empty its file, or write over it, by opening the file anew (`> /dev/stdout`).
+// The stream then goes on behind a gap of at least one byte with what the file holds now. From
+// then on an offset of the stream is an offset of the file plus a shift. A file beside it records
+// the shift for the next daemon. All offsets below are the stream's.
 //
 // Thread-safe, for one thread at a time that gives bytes up. No lock is held over a call to the
 // disk: while a hole is made, what it takes is neither read nor told of, and what was read before
@@ -37,11 +43,15 @@ class SpoolFile {
   struct Piece {
     uint64_t offset = 0;
     std::string data;
-    uint64_t cut_bytes = 0;  // above 0: so many bytes were given up, and there is no data
+    uint64_t cut_bytes = 0;  // above 0: so many bytes are missing, and there is no data
+    bool emptied = false;    // the rank has emptied its file of them; else they were given up
     std::vector<FoundTime> times;
 
     bool empty() const { return data.empty() && cut_bytes == 0; }
   };
+
+  // Ends the name of the file that records the shift.
+  static constexpr char kShiftSuffix[] = ".shift";
 
   // A file that is not there counts as empty. One that cannot be opened, as for want of
   // descriptors, does not: each Look tries again. What it holds already was found when it was last
@@ -79,7 +89,9 @@ class SpoolFile {
   struct Opened {
     Descriptor file;  // null where it could not be opened
     struct stat info {};
+    std::string tail;
     uint64_t first_data = 0;  // of a file that is left over
+    uint64_t shift = 0;       // of one
     int error = 0;
   };
 
@@ -92,10 +104,18 @@ class SpoolFile {
   void Measure(const Opened& opened) DP_REQUIRES(mu_);
   // After each use.
   void CloseIfEnded() DP_REQUIRES(mu_);
+  // Takes over what the file holds now; false if another thread did so meanwhile.
+  bool Notice(const FileDescriptor& file, absl::Time now) DP_EXCLUDES(mu_);
+  // Lets the stream go on, after a gap, with the bytes of the file from `anew` on. `emptied`: all
+  // earlier bytes of the file are gone.
+  void GoOnFrom(uint64_t anew, bool emptied) DP_REQUIRES(mu_);
+  void RecordShift() DP_EXCLUDES(mu_);
   bool ended_and_measured() const DP_EXCLUDES(mu_);
+  FileGlimpse glimpse() const DP_EXCLUDES(mu_);
   // Whether nothing that lies at `offset` or behind it has been given up, or is about to be, since
   // `begin` was the first byte.
   bool Untouched(uint64_t begin, uint64_t offset) const DP_REQUIRES(mu_);
+  Piece Emptied() const DP_REQUIRES(mu_);
   Piece LinesFrom(uint64_t offset, std::string data, bool ended) const DP_REQUIRES(mu_);
   Piece CutFrom(uint64_t offset, const std::string& kept) const DP_REQUIRES(mu_);
 
@@ -110,6 +130,10 @@ class SpoolFile {
   std::optional<ino_t> inode_ DP_GUARDED_BY(mu_);
   absl::Status trouble_ DP_GUARDED_BY(mu_);
   SpoolUse use_ DP_GUARDED_BY(mu_);
+  FileGlimpse glimpse_ DP_GUARDED_BY(mu_);          // the latest
+  uint64_t shift_ DP_GUARDED_BY(mu_) = 0;           // of the stream's offsets against the file's
+  uint64_t recorded_shift_ DP_GUARDED_BY(mu_) = 0;  // nothing is sent while it is another one
+  uint64_t anew_ DP_GUARDED_BY(mu_) = 0;      // where the stream goes on since the file was emptied
   uint64_t hole_end_ DP_GUARDED_BY(mu_) = 0;  // of the hole that is being made
   FoundTimes found_ DP_GUARDED_BY(mu_);
 };

@@ -31,11 +31,25 @@ class SpoolFileTest : public testing::Test {
  protected:
   SpoolFileTest() { Write(""); }
   void Write(const std::string& text) { std::ofstream(path_, std::ios::app) << text; }
+  // As `echo TEXT > /dev/stdout` in a rank.
+  void WriteAnew(const std::string& text) { std::ofstream(path_) << text; }
+  // All that is sent from now on: the data, and '#' for each byte that is missing.
+  std::string Sent(SpoolFile& file) {
+    std::string sent;
+    for (;;) {
+      const SpoolFile::Piece piece = file.Next(kMiB, /*ended=*/true);
+      if (piece.empty()) return sent;
+      sent += piece.data + std::string(piece.cut_bytes, '#');
+      EXPECT_EQ(piece.emptied, piece.cut_bytes > 0);
+      file.Acknowledge(piece.offset + piece.data.size() + piece.cut_bytes);
+    }
+  }
   void WriteLines(size_t bytes) {
     std::string text;
     while (text.size() < bytes) absl::StrAppend(&text, "line at ", text.size(), "\n");
     Write(text);
   }
+  uint64_t BytesInFile() const { return std::filesystem::file_size(path_); }
   uint64_t BytesOnDisk() const {
     struct stat info {};
     EXPECT_EQ(stat(path_.c_str(), &info), 0);
@@ -169,6 +183,105 @@ TEST_F(SpoolFileTest, TheNextLifeKnowsWhatWasGivenUp) {
   SpoolFile next(path_, /*left_over=*/true);
   EXPECT_EQ(next.use().begin, kMiB / 2);
   EXPECT_EQ(next.Next(kMiB, true).cut_bytes, file_.Next(kMiB, true).cut_bytes);
+}
+
+TEST_F(SpoolFileTest, WhatARankWritesAfterItHasEmptiedItsFileIsSentBehindAMark) {
+  Write("one\n");
+  file_.Look(Second(1));
+  EXPECT_EQ(Sent(file_), "one\n");
+  WriteAnew("2\n");
+  file_.Look(Second(2));
+  EXPECT_EQ(Sent(file_), "#2\n");
+  WriteAnew("3\n");  // of the same size
+  file_.Look(Second(3));
+  EXPECT_EQ(Sent(file_), "#3\n");
+  Write("four\n");
+  file_.Look(Second(4));
+  EXPECT_EQ(Sent(file_), "four\n");
+}
+
+TEST_F(SpoolFileTest, ARankThatEndsAfterItHasWrittenTheSameLineAnewHasWrittenItTwice) {
+  Write("step\n");
+  file_.Look(Second(1));
+  EXPECT_EQ(Sent(file_), "step\n");
+  WriteAnew("step\n");
+  file_.End(Second(2));
+  EXPECT_EQ(Sent(file_), "#step\n");
+}
+
+TEST_F(SpoolFileTest, TheMarkOfAnEmptiedFileCountsWhatWasNotSent) {
+  Write("one\ntwo\n");
+  file_.Look(Second(1));
+  file_.Acknowledge(4);
+  WriteAnew("");
+  file_.Look(Second(2));
+  EXPECT_EQ(Sent(file_), "#####");  // "two" and its newline, and what nobody has seen
+  EXPECT_TRUE(file_.sent());
+}
+
+TEST_F(SpoolFileTest, LinesAfterAnEmptyingHaveTheirOwnTime) {
+  Write("one\n");
+  file_.Look(Second(1));
+  EXPECT_EQ(Sent(file_), "one\n");
+  WriteAnew("2\n");
+  file_.Look(Second(2));
+  const SpoolFile::Piece mark = file_.Next(kMiB, false);
+  EXPECT_THAT(mark.times, ElementsAre(FoundTime{4, Second(2)}));
+  file_.Acknowledge(5);
+  EXPECT_THAT(file_.Next(kMiB, false).times, ElementsAre(FoundTime{5, Second(2)}));
+}
+
+TEST_F(SpoolFileTest, LinesThatAreWrittenOverAreSentAsTheyAreNow) {
+  Write("one\ntwo\n");
+  file_.Look(Second(1));
+  EXPECT_EQ(Sent(file_), "one\ntwo\n");
+  std::fstream over(path_, std::ios::in | std::ios::out);
+  over.seekp(4);
+  over << "2wo, too\n" << std::flush;
+  file_.Look(Second(2));
+  EXPECT_EQ(Sent(file_), "#2wo, too\n");
+}
+
+TEST_F(SpoolFileTest, TheHoleThatAnEmptyingLeavesInFrontOfAnotherWriterIsNotSent) {
+  WriteLines(kMiB);
+  file_.Look(Second(1));
+  (void)Sent(file_);
+  const uint64_t end = file_.use().size;
+  WriteAnew("");
+  std::fstream where_it_was(path_, std::ios::in | std::ios::out);
+  where_it_was.seekp(static_cast<std::streamoff>(end) - 10);
+  where_it_was << "last\n" << std::flush;
+  file_.Look(Second(2));
+  const std::string sent = Sent(file_);
+  EXPECT_LE(sent.size(), 1 + 4096u + 5);
+  EXPECT_EQ(sent.substr(sent.size() - 5), "last\n");
+}
+
+TEST_F(SpoolFileTest, AFileThatWasEmptiedIsKeptWithinItsBound) {
+  Write("one\n");
+  file_.Look(Second(1));
+  WriteAnew("");
+  WriteLines(kMiB);
+  file_.Look(Second(2));
+  const SpoolUse use = file_.use();
+  EXPECT_EQ(use.size - use.begin, BytesInFile());
+  ASSERT_TRUE(file_.GiveUpBefore(use.begin + kMiB / 2).ok());
+  EXPECT_LE(BytesOnDisk(), BytesInFile() - kMiB / 2 + 4096);
+  EXPECT_EQ(file_.use().begin, use.begin + kMiB / 2);
+}
+
+TEST_F(SpoolFileTest, TheNextLifeKnowsThatAFileWasEmptied) {
+  Write("one\n");
+  file_.Look(Second(1));
+  EXPECT_EQ(Sent(file_), "one\n");
+  WriteAnew("two\n");
+  Write("three\n");
+  file_.Look(Second(2));
+  SpoolFile next(path_, /*left_over=*/true);
+  next.Acknowledge(5 + 4);  // the mark and "two"
+  EXPECT_EQ(Sent(next), "three\n");
+  next.Acknowledge(0);
+  EXPECT_EQ(Sent(next), "#####two\nthree\n");
 }
 
 TEST_F(SpoolFileTest, AFileThatIsNotThereIsEmpty) {

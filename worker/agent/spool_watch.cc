@@ -5,12 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/log.h"
 
 namespace dp::worker {
 
-SpoolWatch::SpoolWatch(uint64_t bytes_max, const Clock& clock)
-    : bytes_max_(bytes_max), clock_(clock) {
+SpoolWatch::SpoolWatch(uint64_t bytes_max, Disk disk, const Clock& clock)
+    : bytes_max_(bytes_max), disk_(std::move(disk)), clock_(clock) {
   thread_ = std::jthread([this] { Loop(); });
   pthread_setname_np(thread_.native_handle(), "spool_watch");
 }
@@ -60,7 +61,8 @@ SpoolWatch::Files SpoolWatch::Next() {
 void SpoolWatch::Fit(const Files& files) {
   std::vector<SpoolUse> uses;
   for (const std::shared_ptr<SpoolFile>& file : files) uses.push_back(file->use());
-  const std::vector<uint64_t> begins = FitSpools(uses, bytes_max_);
+  const uint64_t bytes_max = BytesMax(KeptBy(uses));
+  const std::vector<uint64_t> begins = FitSpools(uses, bytes_max);
   size_t i = 0;
   for (const std::shared_ptr<SpoolFile>& file : files) {
     const SpoolUse& use = uses[i];
@@ -71,9 +73,23 @@ void SpoolWatch::Fit(const Files& files) {
       trouble_.Failed(given_up);
     } else if (begin > use.acknowledged) {
       Log(Severity::kWarning, "logs_cut",
-          {{"file", file->path()}, {"before", begin}, {"bytes_max", bytes_max_}});
+          {{"file", file->path()}, {"before", begin}, {"bytes_max", bytes_max}});
     }
   }
+}
+
+uint64_t SpoolWatch::BytesMax(uint64_t kept) {
+  const DiskSpace disk = disk_();
+  const uint64_t reserve = SpoolReserve(disk);
+  if (disk.available >= reserve) {
+    disk_low_.Worked();
+  } else {
+    disk_low_.Failed(absl::ResourceExhaustedError(
+        absl::StrCat("the disk of ranks' output has less free than the ", reserve,
+                     " bytes that are left to other programs; make room on it, or choose another "
+                     "by --state-dir")));
+  }
+  return SpoolBytesMax(bytes_max_, kept, disk);
 }
 
 }  // namespace dp::worker

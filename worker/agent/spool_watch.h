@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "worker/agent/repeated_reason.h"
+#include "worker/agent/spool_budget.h"
 #include "worker/agent/spool_file.h"
 
 namespace dp::worker {
@@ -18,12 +20,15 @@ namespace dp::worker {
 inline constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
 
 // Looks at the spool files of all ranks, on a thread that waits for nobody: notes when what they
-// write is found, and keeps them within their bound (FitSpools), whether the coordinator takes
-// anything or not; logs why one cannot be opened. Thread-safe.
+// write is found, and keeps them within their bound and what their disk has room for (FitSpools),
+// whether the coordinator takes anything or not; logs why one cannot be opened. Thread-safe.
 class SpoolWatch {
  public:
+  // Asked at each look, on the watch's thread.
+  using Disk = std::function<DiskSpace()>;
+
   // `clock` is for people and outlives the watch.
-  SpoolWatch(uint64_t bytes_max, const Clock& clock);
+  SpoolWatch(uint64_t bytes_max, Disk disk, const Clock& clock);
   ~SpoolWatch();
 
   void Add(std::shared_ptr<SpoolFile> file) DP_EXCLUDES(mu_);
@@ -36,13 +41,17 @@ class SpoolWatch {
   // Waits for the next look. Returns the files; none at the end.
   Files Next() DP_EXCLUDES(mu_);
   void Fit(const Files& files);
+  // What the files may keep now.
+  uint64_t BytesMax(uint64_t kept);
   void TellTrouble(const Files& files);
 
   const uint64_t bytes_max_;
+  const Disk disk_;
   const Clock& clock_;
   // Of the thread.
   RepeatedReason trouble_{"spool_not_bounded"};
   RepeatedReason unread_{"spool_not_read"};
+  RepeatedReason disk_low_{"spool_disk_low"};
 
   Mutex mu_;
   CondVar changed_;

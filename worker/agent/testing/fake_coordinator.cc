@@ -383,6 +383,7 @@ absl::StatusOr<v1::AppendLogsResponse> FakeCoordinator::AppendLogs(
       const size_t known = stored.size() - chunk.offset();
       if (known < bytes.size()) stored += bytes.substr(known);
     }
+    if (chunk.cut_bytes() > 0) cut_reasons_.push_back(chunk.cut_reason());
     for (const v1::LogTime& time : chunk.times()) {
       found_at_.insert({{chunk.stream(), time.offset()}, FromProto(time.time())});
     }
@@ -408,6 +409,11 @@ void FakeCoordinator::AwaitRefusals(int refusals) {
   MutexLock lock(mu_);
   const int wanted = refusals_ + refusals;
   AwaitUntil([&] { return refusals_ >= wanted; });
+}
+
+std::vector<v1::LogCutReason> FakeCoordinator::cut_reasons() const {
+  MutexLock lock(mu_);
+  return cut_reasons_;
 }
 
 absl::Time FakeCoordinator::found_at(v1::LogStream stream, uint64_t offset) const {

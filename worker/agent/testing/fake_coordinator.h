@@ -83,13 +83,15 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   // Ends all calls, now and later.
   void CancelAll() DP_EXCLUDES(mu_);
 
-  // Waits until a stream of rank 0 holds exactly `text`; returns what it holds, at the latest when
-  // patience ends.
+  // Waits until a stream of rank 0 holds exactly `text`, with '#' for each missing byte; returns
+  // what it holds, at the latest when patience ends.
   std::string AwaitLog(v1::LogStream stream, const std::string& text) DP_EXCLUDES(mu_);
   // Waits until a stream of rank 0 holds so many bytes; returns how many it holds.
   size_t AwaitLogSize(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
   std::string log(v1::LogStream stream) const DP_EXCLUDES(mu_);
   size_t largest_batch() const DP_EXCLUDES(mu_);
+  // The reasons of all gaps so far, in the order they came in.
+  std::vector<v1::LogCutReason> cut_reasons() const DP_EXCLUDES(mu_);
   // Waits until so many more batches were refused, or found nobody.
   void AwaitRefusals(int refusals) DP_EXCLUDES(mu_);
   // When bytes of rank 0 were found, as the batch with that offset said.
@@ -161,6 +163,7 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   v1::Assignment assignment_ DP_GUARDED_BY(mu_);
   std::map<v1::LogStream, std::string> stored_ DP_GUARDED_BY(mu_);
   size_t largest_batch_ DP_GUARDED_BY(mu_) = 0;
+  std::vector<v1::LogCutReason> cut_reasons_ DP_GUARDED_BY(mu_);
   int refusals_ DP_GUARDED_BY(mu_) = 0;
   std::map<std::pair<v1::LogStream, uint64_t>, absl::Time> found_at_ DP_GUARDED_BY(mu_);
   absl::Time submitted_at_ DP_GUARDED_BY(mu_);
