@@ -32,7 +32,7 @@ install(FILES ${systemd}/coordinator.env ${systemd}/worker.env ${systemd}/dp.nft
         DESTINATION ${CMAKE_INSTALL_DATADIR}/dp/systemd)
 install(DIRECTORY deploy/kubernetes DESTINATION ${CMAKE_INSTALL_DATADIR}/dp)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/dp)
-install(FILES README.md CHANGELOG.md ARCHITECTURE.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md CHANGELOG.md ARCHITECTURE.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
 
 # dpctl writes its own completions.
