@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "base/id.h"
 
-// What the log store takes and gives. A stream is the bytes of one rank of one generation on one
+// The input and output of the log store. A stream is the bytes of one rank of one generation on one
 // descriptor; a position is an offset in it.
 
 namespace dp::server {
@@ -29,7 +29,7 @@ struct LogPosition {
   bool operator==(const LogPosition&) const = default;
 };
 
-// The bytes from `offset` on, up to the next one's, were found at `time`.
+// The bytes from `offset` on, up to the next LogTime's, were found at `time`.
 struct LogTime {
   uint64_t offset = 0;
   absl::Time time;
@@ -42,46 +42,47 @@ struct LogChunk {
   uint64_t offset = 0;
   std::string data;
   std::vector<LogTime> times = {};  // ascending
-  // Above 0: so many bytes from `offset` on are missing; `data` is then empty, or on the way to a
-  // reader a line that says so.
+  // Above 0: this many bytes from `offset` on are missing. `data` is then empty; for a reader it
+  // holds a line that says so.
   uint64_t cut_bytes = 0;
-  // From a worker: the rank has emptied its file of them; else the worker had no room. One byte
-  // more counts than is known to be missing.
+  // From a worker: true if the rank emptied its file of these bytes, false if the worker had no
+  // room. If true, `cut_bytes` is one more than the number of bytes known to be missing.
   bool emptied = false;
-  // On the way to a reader: where the rank ran; empty: not known.
+  // For a reader: where the rank ran; empty: unknown.
   std::string host = {};
 
   bool operator==(const LogChunk&) const = default;
 };
 
-// A rank's output besides its bytes: where it comes from, and whether it has all come.
+// A rank's output besides its bytes: where it comes from, and whether all of it has arrived.
 struct RankOutput {
   Generation generation;
   int rank = 0;
   std::string worker;
   std::string host;
-  // On that host, of what is not stored yet. Empty: the daemon does not tell when it is whole.
+  // The path on that host of output that is not stored yet. Empty: the daemon does not report when
+  // the output is whole.
   std::string spool;
   bool whole = false;  // nothing more will come
 
   bool operator==(const RankOutput&) const = default;
 };
 
-// What one request of a worker brings.
+// One request of a worker.
 struct LogBatch {
   std::vector<LogChunk> chunks;
   std::vector<RankOutput> ranks = {};
 };
 
-// What to read of a job.
+// Selects what to read of a job's logs.
 struct LogQuery {
   std::vector<LogStreamKey::Kind> kinds;  // empty: standard output and error
   std::vector<int> ranks;                 // empty: all
-  std::vector<LogPosition> from;          // a stream that is not named starts at its first byte,
-  int tail_lines = 0;                     // or, above 0, at the last so many lines
-  Generation generation;                  // only this one; not valid: all
+  std::vector<LogPosition> from;          // a stream that is not listed starts at its first byte,
+  int tail_lines = 0;                     // or, if this is above 0, at its last so many lines
+  Generation generation;                  // only this one; invalid: all
   Generation since_generation;            // only this one and later ones
-  bool finished = false;                  // no more bytes come: a last line without end counts
+  bool finished = false;  // no more bytes come: a last line without a newline counts
   // A stream that is not in `from` starts at its first line found at or after this time, and not
   // before its last `tail_lines`. Lines of unknown time count as older.
   absl::Time since = absl::InfinitePast();
@@ -91,10 +92,10 @@ struct LogQuery {
   bool operator==(const LogQuery&) const = default;
 };
 
-// A rank that has ended, or was lost, of whose output more may come.
+// A rank that has exited or was lost, and whose output may not all have arrived.
 struct OutstandingOutput {
   RankOutput of;
-  uint64_t stored_bytes = 0;  // of the streams that were asked for
+  uint64_t stored_bytes = 0;  // of the streams that the query selects
 };
 
 inline constexpr size_t kOutstandingMax = 100;
@@ -102,9 +103,9 @@ inline constexpr size_t kOutstandingMax = 100;
 struct LogPage {
   std::vector<LogChunk> chunks;
   std::vector<LogPosition> next;  // of every stream that the query selects
-  bool exhausted = false;         // nothing is left behind `next`
+  bool exhausted = false;         // no bytes are left after `next`
   uint64_t version = 0;           // of the job's logs, when they were read
-  // Of a finished query at its end: at most kOutstandingMax, and how many there are.
+  // For a finished query at its end: at most kOutstandingMax ranks, and how many there are.
   std::vector<OutstandingOutput> outstanding;
   size_t outstanding_ranks = 0;
 };

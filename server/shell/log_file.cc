@@ -20,8 +20,9 @@ std::filesystem::path Beside(const std::filesystem::path& path, const char* endi
   return path.string() + ending;
 }
 
-// The value of an entry is the gap's end, shifted by one; the lowest bit says that the gap was
-// removed here. A gap of no bytes says that the next entry is one that the rank has emptied.
+// The value of an entry is the gap's end, shifted left by one. The lowest bit says that the bytes
+// were removed here. An entry of no bytes says that the rank emptied its file of the next entry's
+// bytes.
 constexpr uint64_t kRemovedBit = 1;
 
 std::vector<LogIndex::Entry> ToEntries(const LogGap& gap) {
@@ -30,7 +31,8 @@ std::vector<LogIndex::Entry> ToEntries(const LogGap& gap) {
     case LogGap::Reason::kWorker:
       return {{gap.begin, value}};
     case LogGap::Reason::kEmptied:
-      return {{gap.begin, gap.begin << 1}, {gap.begin, value}};
+      // The bit keeps the values ascending behind an entry that has it.
+      return {{gap.begin, gap.begin << 1 | kRemovedBit}, {gap.begin, value}};
     case LogGap::Reason::kRemoved:
       return {{gap.begin, value | kRemovedBit}};
   }
@@ -70,7 +72,7 @@ absl::Status LogFile::RecoverCut() {
   DP_ASSIGN_OR_RETURN(const uint64_t size, SizeOf(Beside(path_, ".cut")));
   if (size == 0) return absl::OkStatus();
   DP_ASSIGN_OR_RETURN(const std::string text, ReadAt(Beside(path_, ".cut"), 0, 32));
-  // A torn one was never acknowledged, and neither was the hole that it tells of.
+  // A torn record was never acknowledged, and neither was the hole that it describes.
   cut_ = absl::SimpleAtoi(text, &cut_begin_) && cut_begin_ < end_;
   return absl::OkStatus();
 }
@@ -127,7 +129,8 @@ absl::Status LogFile::AppendGap(uint64_t size, LogGap::Reason reason,
   return absl::OkStatus();
 }
 
-// Durable at once: a stream that has grown over a gap which is not on record would be zeros.
+// Durable at once: if the stream grew over a gap that is not on record, the gap would read as
+// zeros.
 absl::Status LogFile::NoteGap(const LogGap& gap) {
   DP_RETURN_IF_ERROR(gap_index_.Append(ToEntries(gap)));
   DP_RETURN_IF_ERROR(gap_index_.Sync());
@@ -139,8 +142,7 @@ absl::Status LogFile::NoteGap(const LogGap& gap) {
 void LogFile::AddGap(const LogGap& gap) {
   const bool goes_on =
       !gaps_.empty() && gaps_.back().end == gap.begin && gaps_.back().reason == gap.reason;
-  // Each that was emptied counts one byte more than is known.
-  if (goes_on && gap.reason != LogGap::Reason::kEmptied) {
+  if (goes_on) {
     gaps_.back().end = gap.end;
   } else {
     gaps_.push_back(gap);
@@ -150,7 +152,7 @@ void LogFile::AddGap(const LogGap& gap) {
 absl::Status LogFile::Skip(uint64_t size) {
   if (!cut_) {
     const std::filesystem::path record = Beside(path_, ".cut");
-    // An earlier life may have left a longer one.
+    // An earlier process may have left a longer record.
     DP_RETURN_IF_ERROR(WriteAt(record, 0, absl::StrCat(end_), O_TRUNC));
     DP_RETURN_IF_ERROR(SyncPath(record));
     cut_begin_ = end_;
@@ -167,7 +169,7 @@ absl::Status LogFile::Remove() {
   gaps_.clear();
   DP_RETURN_IF_ERROR(ResizeFile(Beside(path_, ".gaps"), 0));
   DP_RETURN_IF_ERROR(NoteGap({0, end_, LogGap::Reason::kRemoved}));
-  // A crash in between leaves an empty stream, which tells nothing and takes no room.
+  // A crash in between leaves an empty stream, which shows no gap and takes no room.
   DP_RETURN_IF_ERROR(ResizeFile(path_, 0));
   DP_RETURN_IF_ERROR(ResizeFile(path_, end_));
   std::error_code error;
@@ -207,7 +209,7 @@ absl::StatusOr<uint64_t> LogFile::TailStart(uint64_t end, int lines) const {
   const uint64_t size = std::min(end - after_gap, kTailScanBytesMax);
   const uint64_t begin = end - size;
   DP_ASSIGN_OR_RETURN(const std::string data, Read(begin, size));
-  // A newline that is the very last byte ends the last line; it does not begin another.
+  // A newline as the very last byte ends the last line; it does not begin another.
   size_t at = data.size();
   if (at > 0 && data[at - 1] == '\n') --at;
   for (int line = 0; line < lines; ++line) {
@@ -230,7 +232,7 @@ absl::StatusOr<uint64_t> LogFile::Since(absl::Time time, uint64_t end) const {
 
 absl::StatusOr<std::vector<LogTime>> LogFile::Times(uint64_t begin, uint64_t end) const {
   std::vector<LogTime> times;
-  // The one that holds at `begin` counts too.
+  // Includes the time that holds at `begin`.
   DP_ASSIGN_OR_RETURN(const uint64_t up_to_begin, times_.CountBefore(begin + 1));
   DP_ASSIGN_OR_RETURN(const uint64_t last, times_.CountBefore(end));
   const uint64_t first = up_to_begin == 0 ? 0 : up_to_begin - 1;

@@ -31,7 +31,7 @@ absl::StatusOr<LogIndex> LogIndex::Open(std::filesystem::path path, uint64_t str
   DP_ASSIGN_OR_RETURN(const uint64_t bytes, SizeOf(index.path_));
   index.size_ = bytes / kEntryBytes;
   DP_ASSIGN_OR_RETURN(index.size_, index.CountBefore(stream_end));
-  // Else they would count again once the stream has grown past them.
+  // Otherwise these entries would count again once the stream has grown past them.
   if (index.bytes() < bytes) DP_RETURN_IF_ERROR(ResizeFile(index.path_, index.bytes()));
   if (index.size_ == 0) return index;
   DP_ASSIGN_OR_RETURN(const std::vector<Entry> last, index.Read(index.size_ - 1, 1));

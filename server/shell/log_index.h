@@ -11,13 +11,13 @@
 
 namespace dp::server {
 
-// What is known about places in a stream: pairs of an offset and a number, both ascending, in a
-// file of their own, 16 bytes each, little-endian. Keeps only the last in memory; the rest is found
-// by bisecting the file. Without a file it is empty, as beside the streams of older releases. Not
-// thread-safe; owned by LogFile.
+// Notes on places in a stream: pairs of an offset and a number, both ascending, in a file of their
+// own. Each pair has 16 bytes, little-endian. Only the last pair is in memory; searches bisect the
+// file. An index without a file is empty, as beside the streams of older releases. Not thread-safe;
+// owned by LogFile.
 //
-// Entries are written before the bytes that they tell of: those beyond the stream's end are left of
-// a crash, and opening forgets them.
+// Entries are written before the bytes that they describe. Entries beyond the stream's end are left
+// of a crash, and opening removes them.
 class LogIndex {
  public:
   struct Entry {
@@ -28,17 +28,17 @@ class LogIndex {
   };
 
   explicit LogIndex(std::filesystem::path path) : path_(std::move(path)) {}
-  // As an earlier life of the process left it, for a stream of `stream_end` bytes.
+  // Opens the index that an earlier process left, for a stream of `stream_end` bytes.
   // Errors: Internal names the file.
   static absl::StatusOr<LogIndex> Open(std::filesystem::path path, uint64_t stream_end);
 
-  // Adds entries, which must not be before the last. Open the index anew after an error.
+  // Adds entries, none of them before the last. After an error, open the index anew.
   // Errors: ResourceExhausted the disk is full; Internal.
   absl::Status Append(const std::vector<Entry>& entries);
   // Errors: Internal.
   absl::Status Sync() const;
 
-  // How many entries there are before `offset`, and with a value below `value`. Errors: Internal.
+  // How many entries are before `offset`, or have a value below `value`. Errors: Internal.
   absl::StatusOr<uint64_t> CountBefore(uint64_t offset) const;
   absl::StatusOr<uint64_t> CountBelow(uint64_t value) const;
   // Entries from number `first` on; fewer than `count` at the end. Errors: Internal.

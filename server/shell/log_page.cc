@@ -14,21 +14,21 @@ namespace {
 
 using Streams = std::map<LogStreamKey, LogFile>;
 
-// A selected stream: where the page begins in it, and where what can be given ends.
+// A selected stream: where the page begins in it, and where the readable bytes end.
 struct Span {
   LogStreamKey stream;
   const LogFile* file;
   uint64_t begin = 0;
   uint64_t end = 0;
 
-  // The cut is told once, to whoever reads up to it.
+  // The cut is shown once, to each reader that reads up to it.
   bool tells_cut() const { return file->cut() && begin <= end; }
   bool empty() const { return begin >= end && !tells_cut(); }
 };
 
 bool StreamBefore(const LogPosition& a, const LogPosition& b) { return a.stream < b.stream; }
 
-// What a query asks for, sorted: streams and positions can be ten thousands each.
+// The sorted selection of a query: streams and positions can be ten thousands each.
 class Selection {
  public:
   explicit Selection(const LogQuery& query)
@@ -96,12 +96,26 @@ std::string WriterOf(const LogStreamKey& stream) {
   return absl::StrCat("rank ", stream.rank, "'s ", NameOfStream(stream.kind));
 }
 
-// `missing` may be one byte, which stands for what nobody has counted.
+const char* HintOnEmptying(LogStreamKey::Kind kind) {
+  switch (kind) {
+    case LogStreamKey::Kind::kStdout:
+      return " (> /dev/stdout does that, >&1 does not)";
+    case LogStreamKey::Kind::kStderr:
+      return " (> /dev/stderr does that, >&2 does not)";
+    case LogStreamKey::Kind::kMetrics:
+      return "";
+  }
+  return "";
+}
+
+// A gap of one byte stands for bytes that nobody counted. In a longer gap that byte does not
+// matter.
 std::string EmptiedLine(const LogStreamKey& stream, uint64_t missing) {
   return absl::StrCat("[log cut here: rank ", stream.rank, " emptied the file of its ",
-                      NameOfStream(stream.kind),
-                      ", as > /dev/stdout does and >&1 does not: ", missing - 1,
-                      " bytes are missing, and what it wrote in the last moment]\n");
+                      NameOfStream(stream.kind), HintOnEmptying(stream.kind), "; ",
+                      missing > 1 ? absl::StrCat("about ", missing, " bytes are")
+                                  : "what the rank wrote just before may be",
+                      " missing]\n");
 }
 
 std::string GapLine(const LogStreamKey& stream, const LogGap& gap, uint64_t missing) {
@@ -147,13 +161,13 @@ class StreamPage {
   }
 
  private:
-  // Lines up to `end`; a line before a gap has its end there. False where there is none that fits.
+  // Adds lines up to `end`; a line before a gap ends at the gap. Returns false if no line fits.
   absl::StatusOr<bool> AddLines(uint64_t end, bool before_gap) {
     const uint64_t wanted = std::min(room_, end - next_);
     DP_ASSIGN_OR_RETURN(std::string data, span_.file->Read(next_, wanted));
     const size_t newline = data.rfind('\n');
     const bool more = next_ + data.size() < end;
-    // At most the share, ending with a line unless one line alone is longer or the span ends.
+    // At most the share, ending with a line, unless one line alone is longer or the span ends.
     if (more && newline != data.npos) data.resize(newline + 1);
     if (data.empty() || (more && newline == data.npos && room_ < kWholeLineBytesMax)) return false;
     const uint64_t size = data.size();
@@ -208,9 +222,9 @@ absl::StatusOr<LogPage> ReadPage(const Streams& streams, const LogQuery& query) 
   DP_ASSIGN_OR_RETURN(const std::vector<Span> spans, Selection(query).Of(streams));
   const uint64_t busy =
       std::count_if(spans.begin(), spans.end(), [](auto& s) { return !s.empty(); });
-  // Equal shares, not first come: a rank that floods would fill every page and its peers' lines
-  // would not be read. But a whole line must fit, whatever the number of streams: above 16 busy
-  // ones, those that find no room are read once the ones before them have been caught up with.
+  // Equal shares: otherwise a rank that floods would fill every page, and its peers' lines would
+  // not be read. But a whole line must fit, whatever the number of streams. With more than 16 busy
+  // streams, those without room are read once the ones before them have no more.
   const uint64_t share =
       std::max<uint64_t>(kWholeLineBytesMax, kLogPageBytesMax / std::max<uint64_t>(busy, 1));
   LogPage page{.exhausted = true};

@@ -14,7 +14,7 @@
 namespace dp::server {
 namespace {
 
-// "rank TAB worker TAB host TAB spool TAB whole", texts escaped.
+// Formats "rank TAB worker TAB host TAB spool TAB whole"; texts are escaped.
 std::string ToRosterLine(const RankOutput& output) {
   return absl::StrCat(output.rank, "\t", absl::CEscape(output.worker), "\t",
                       absl::CEscape(output.host), "\t", absl::CEscape(output.spool), "\t",

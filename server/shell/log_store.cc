@@ -31,7 +31,7 @@ std::filesystem::path FileName(const LogStreamKey& stream) {
   return std::filesystem::path(stream.generation.ToString()) / absl::StrCat(stream.rank, extension);
 }
 
-// The stream that a file holds; none for a file of another kind.
+// The stream that a file holds; nullopt for a file of another kind.
 std::optional<LogStreamKey> ParseFileName(const std::filesystem::path& path) {
   LogStreamKey stream;
   uint64_t generation = 0;
@@ -60,7 +60,7 @@ bool Chosen(const LogQuery& query, Generation generation) {
                                   : generation >= query.since_generation;
 }
 
-// On disk, without the names; what cannot be looked at counts as nothing.
+// Bytes on the disk, without the names; what cannot be read counts as nothing.
 uint64_t BytesBelow(const std::filesystem::path& folder) {
   uint64_t bytes = 0;
   std::error_code error;
@@ -68,7 +68,7 @@ uint64_t BytesBelow(const std::filesystem::path& folder) {
        at.increment(error)) {
     struct stat info {};
     const bool file = stat(at->path().c_str(), &info) == 0 && S_ISREG(info.st_mode);
-    // Holes take nothing, and the last block is not full.
+    // Holes take no room, and the last block is not full.
     if (file) bytes += std::min<uint64_t>(info.st_size, uint64_t{512} * info.st_blocks);
   }
   return bytes;
@@ -89,18 +89,18 @@ absl::StatusOr<LogPosition> LogStore::Append(JobId job, const LogChunk& chunk) {
     absl::Status taken = CheckRoom();
     if (taken.ok()) taken = Take(*logs, *file, chunk);
     if (!taken.ok()) {
-      jobs_.erase(job);  // what the file has now is found out from the disk
+      jobs_.erase(job);  // what the file holds now is read from the disk
       return taken;
     }
     Count(job, logs->stored_bytes);
   }
-  // A repetition too: what it repeats may wait for its sync still, or its readers for their wake.
+  // Also for a repetition: its bytes may still wait for a sync, or its readers for a wake-up.
   unsynced_.emplace(job, chunk.stream);
   logs->version = ++last_version_;
   return LogPosition{chunk.stream, file->end()};
 }
 
-// Takes what the file lacks of the chunk.
+// Takes the part of the chunk that the file lacks.
 absl::Status LogStore::Take(JobLogs& logs, LogFile& file, const LogChunk& chunk) {
   const uint64_t before = file.disk_bytes();
   const uint64_t known = file.end() - chunk.offset;
@@ -135,7 +135,7 @@ absl::Status LogStore::CheckRoom() const {
                                                      "; raise dp-coordinator --logs-bytes-max"));
   }
   if (!disk_low()) return absl::OkStatus();
-  // Without the value, which changes all the time: who asks again logs a reason once.
+  // Without the value, which changes all the time: a caller that retries logs a reason once.
   return absl::ResourceExhaustedError(
       absl::StrCat("the disk of ", dir_.string(), " has less left than the ", limits_.disk_reserve,
                    " bytes of --log-disk-reserve; make room there, workers send again"));

@@ -10,7 +10,7 @@
 #include "server/shell/log_store.h"
 #include "server/shell/scratch_dir.h"
 
-// What tests of the log store share.
+// Shared by the tests of the log store.
 
 namespace dp::server {
 
@@ -50,7 +50,7 @@ class LogStoreFixture : public ::testing::Test {
     EXPECT_TRUE(page.ok()) << page.status();
     return *std::move(page);
   }
-  // All text that the query gives, page after page.
+  // All text that the query selects, page after page.
   std::string Text(LogQuery query = {}) {
     std::string text;
     for (int pages = 0; pages < 100; ++pages) {
@@ -62,7 +62,7 @@ class LogStoreFixture : public ::testing::Test {
     ADD_FAILURE() << "reading does not end";
     return text;
   }
-  // As a restart does.
+  // Opens the store anew, as a restart does.
   void Reopen(const LogLimits& limits = {}) {
     store_ = std::make_unique<LogStore>(scratch_.path() / "logs", limits);
     store_->Measure();

@@ -1,4 +1,4 @@
-// Where ranks ran, and whether all that they wrote has come.
+// Tests where ranks ran, and whether all that they wrote has arrived.
 
 #include <fstream>
 #include <string>
@@ -37,7 +37,7 @@ TEST_F(LogStoreRosterTest, LinesOfEachGenerationHaveTheHostWhereTheirRankRanThen
   const LogPage page = Read();
   ASSERT_EQ(page.chunks.size(), 3u);
   EXPECT_EQ(page.chunks[0].host, "host-a");
-  EXPECT_EQ(page.chunks[1].host, "");  // nobody said, as in an older release
+  EXPECT_EQ(page.chunks[1].host, "");  // unknown, as in an older release
   EXPECT_EQ(page.chunks[2].host, "host-b");
 }
 
@@ -64,7 +64,7 @@ TEST_F(LogStoreRosterTest, OnlyWhatAQueryAsksForIsOutstanding) {
   later.generation = Generation(2);
   later.rank = 1;
   silent.rank = 2;
-  silent.spool = "";  // of a daemon that does not tell the end
+  silent.spool = "";  // of a daemon that does not report the end
   ASSERT_TRUE(store_->Note(kJob, {kRank0, later, silent}).ok());
   EXPECT_THAT(Outstanding(Read({.finished = true, .without_lines = true})),
               ElementsAre(std::pair(0, 0), std::pair(1, 0)));

@@ -14,12 +14,12 @@
 namespace dp::server {
 namespace {
 
-// Every call that may be parked as a reader (Waiters::Capacity::watches) can be queued at once: a
-// new line wakes all followers of a job.
+// All calls that may be parked as readers (Waiters::Capacity::watches) can be queued at once: a new
+// line wakes all followers of a job.
 constexpr size_t kQueueCapacity = 32'768;
 
-// Bytes of appends that wait for the disk: 16 full requests, more than one sync takes in. The times
-// of lines and the names in news of ranks count, too.
+// Bytes of appends that wait for the disk: 16 full requests, more than one sync takes in. Includes
+// the times of lines and the names in news of ranks.
 constexpr size_t kQueuedBytesMax = size_t{64} << 20;
 
 size_t BytesOf(const LogBatch& batch) {
@@ -184,7 +184,7 @@ absl::Status LogThread::TakeRoom(const absl::Status& room) {
 absl::Status LogThread::Note(JobId job, const LogBatch& batch) {
   const absl::Status noted = store_.Note(job, batch.ranks);
   if (absl::IsResourceExhausted(noted)) NoteRoom(noted);
-  // Where there are chunks, these show it.
+  // If there are chunks, they show whether there is room.
   if (noted.ok() && !batch.ranks.empty() && batch.chunks.empty()) NoteRoom(store_.CheckRoom());
   return noted;
 }
@@ -192,7 +192,7 @@ absl::Status LogThread::Note(JobId job, const LogBatch& batch) {
 absl::StatusOr<LogThread::Appended> LogThread::Apply(const AppendCall& call) {
   DP_RETURN_IF_ERROR(failure_);
   Appended appended;
-  // First, so that it is known whose output waits where there is no room for it.
+  // First, so that the store knows whose output waits even if there is no room for the output.
   DP_RETURN_IF_ERROR(Note(call.job, call.batch));
   for (const LogChunk& chunk : call.batch.chunks) {
     const absl::StatusOr<LogPosition> end = store_.Append(call.job, chunk);

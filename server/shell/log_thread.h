@@ -19,14 +19,14 @@
 
 namespace dp::server {
 
-// The one thread that touches log files, so that no disk holds up the driver: drains a bounded
-// queue, appends all, syncs once, acknowledges; then serves a share of the other calls, in order.
-// Methods are thread-safe; answers are given on the thread itself, each exactly once, and must not
-// block.
+// The one thread that touches log files, so that no disk holds up the driver. It drains a bounded
+// queue, applies all appends, syncs once and acknowledges. Then it serves a share of the other
+// calls, in order. Methods are thread-safe. Answers run on the thread itself, each exactly once,
+// and must not block.
 class LogThread {
  public:
-  // Reads, and calls that make room, between two looks at the queue: an append waits for no more
-  // than these. A page takes about a millisecond to read, and readers that ask the same share one.
+  // Other calls that are served between two looks at the queue: an append waits for no more than
+  // these. Reading a page takes about a millisecond, and readers that ask the same share one page.
   static constexpr size_t kReadsPerTurn = 256;
 
   struct Appended {
@@ -34,32 +34,32 @@ class LogThread {
     uint64_t version = 0;                   // of the job's logs
   };
   using AppendAnswer = std::function<void(absl::StatusOr<Appended>)>;
-  // Readers that ask the same share one page.
+  // Shared by readers that ask the same.
   using Page = std::shared_ptr<const LogPage>;
   using ReadAnswer = std::function<void(absl::StatusOr<Page>)>;
 
-  // `on_failure` is called once, on the thread, when a sync failed: what reached the disk is not
-  // known then, and the process must not go on.
+  // `on_failure` is called once, on the thread, when a sync has failed. It is then unknown what
+  // reached the disk, and the process must not go on.
   LogThread(LogStore store, std::function<void(absl::Status)> on_failure);
   ~LogThread();
 
-  // Errors, with `answer` never called: Unavailable the queue is full, or stopped.
-  // An answer holds the errors of LogStore.
+  // Errors, with `answer` never called: Unavailable the queue is full, or the thread has stopped.
+  // `answer` gets the errors of LogStore.
   absl::Status Append(JobId job, LogBatch batch, AppendAnswer answer);
   absl::Status Read(JobId job, LogQuery query, ReadAnswer answer);
-  // Removes what is stored of these jobs; what cannot be removed is logged. Errors: as above.
+  // Removes what is stored of these jobs; logs what cannot be removed. Errors: as above.
   absl::Status Drop(std::vector<JobId> jobs);
 
-  // OK, or why appends are refused for want of room; the log says so too.
+  // OK, or why appends are rejected for lack of room, which is also logged.
   absl::Status room() const DP_EXCLUDES(mu_);
-  // Whether appends found no room, because of the limit or the disk, and nobody has taken this
-  // request since. Who takes it calls MakeRoom.
+  // Whether appends have found no room since the last call, because of the limit or the disk. A
+  // caller that gets true calls MakeRoom.
   bool TakeRoomRequest() { return room_wanted_.exchange(false); }
-  // Removes what is stored of these jobs, which have ended, in this order, until there is room
-  // (LogStore::MakeRoom); what was removed is logged. Errors: as above.
+  // Removes what is stored of these terminal jobs, in this order, until there is room
+  // (LogStore::MakeRoom); logs what was removed. Errors: as above.
   absl::Status MakeRoom(std::vector<JobId> ended);
 
-  // Refuses further calls and returns when those accepted are answered. Idempotent.
+  // Rejects further calls, and returns when the accepted ones are answered. Idempotent.
   void Stop();
 
  private:
@@ -94,9 +94,9 @@ class LogThread {
   absl::StatusOr<Appended> Apply(const AppendCall& call);
   absl::StatusOr<Page> ReadPage(const ReadCall& call);
   absl::Status Note(JobId job, const LogBatch& batch);
-  // Notes whether the latest append, or news of ranks, has found room.
+  // Records whether the latest append, or news of ranks, found room.
   void NoteRoom(const absl::Status& room) DP_EXCLUDES(mu_);
-  // Returns what it was before.
+  // Returns the previous value.
   absl::Status TakeRoom(const absl::Status& room) DP_EXCLUDES(mu_);
 
   mutable Mutex mu_;
@@ -109,7 +109,7 @@ class LogThread {
   absl::Status failure_;                  // owned by thread_
   std::deque<Behind> behind_;             // owned by thread_; taken from the queue
   std::atomic<size_t> behind_count_ = 0;  // of calls that are in behind_, or will be
-  std::atomic<size_t> queued_bytes_ = 0;  // of the appends that are queued, or being written
+  std::atomic<size_t> queued_bytes_ = 0;  // of the appends that are queued or being written
   BoundedQueue<Call> queue_;
   std::jthread thread_;
 };

@@ -31,7 +31,7 @@ class LogThreadTest : public ::testing::Test {
     if (!status.ok()) answer->set_value(status);
     return answer->get_future();
   }
-  // Null is an error.
+  // Null on an error.
   LogThread::Page ReadPage(const LogQuery& query = {}) {
     std::promise<absl::StatusOr<LogThread::Page>> answer;
     const absl::Status status =
@@ -42,7 +42,7 @@ class LogThreadTest : public ::testing::Test {
     const LogThread::Page page = ReadPage();
     return page == nullptr ? absl::StatusOr<LogPage>(absl::UnknownError("no page")) : *page;
   }
-  // Occupies the thread until the promise is kept.
+  // Occupies the thread until the promise is set.
   std::promise<void> Block() {
     std::promise<void> release, occupied;
     const std::shared_future<void> released = release.get_future().share();
@@ -58,7 +58,7 @@ class LogThreadTest : public ::testing::Test {
   }
 
   LogThreadTest() { Start({}); }
-  // As a restart does.
+  // Starts the thread anew, as a restart does.
   void Start(const LogLimits& limits) {
     thread_.reset();
     thread_ =
@@ -98,7 +98,7 @@ TEST_F(LogThreadTest, WithoutRoomAppendsAreRefusedUntilJobsThatHaveEndedMadeSome
   EXPECT_EQ(Append({more}).get().status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(thread_->room().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(thread_->TakeRoomRequest());
-  EXPECT_FALSE(thread_->TakeRoomRequest());  // one is enough
+  EXPECT_FALSE(thread_->TakeRoomRequest());  // one request is enough
   ASSERT_TRUE(thread_->MakeRoom({kThreadJob}).ok());
   (void)Read();  // in another batch, or in the same one before the room is made
   (void)Read();
@@ -152,7 +152,7 @@ TEST_F(LogThreadTest, NewsOfRanksMakesAnotherPage) {
   const auto whole = Append({}, {kWhole}).get();
   const LogThread::Page page = ReadPage({.finished = true});
   EXPECT_EQ(page->outstanding_ranks, 0u);
-  EXPECT_EQ(whole->version, page->version);  // so that readers who wait are woken
+  EXPECT_EQ(whole->version, page->version);  // wakes the readers that wait
 }
 
 TEST_F(LogThreadTest, AThousandFollowersAreQueuedAndServed) {

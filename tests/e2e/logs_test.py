@@ -1,5 +1,5 @@
-"""What ranks write is neither lost nor told twice, whatever dies; where there is no room for it, a line says
-so; and it can be looked at by time, and with equal lines of many ranks once."""
+"""Ranks' output is neither lost nor repeated, whatever dies. A line marks output for which there
+was no room. Output can be shown by time, and equal lines of many ranks once."""
 
 import itertools
 import json
@@ -16,21 +16,21 @@ MARK = re.compile(r"\[log cut here: (\d+) bytes of rank (\d+)'s standard output 
 
 
 def numbers(output):
-    """The numbers of lines as "[0 host] line 17"."""
+    """The numbers n of lines such as "[0 host] line n"."""
     return [int(n) for n in re.findall(r"^\[\d+[^]]*\] line (\d+)$", output, re.MULTILINE)]
 
 
 def kept(spool):
-    """How many bytes of a spool file were not given up."""
+    """The bytes of a spool file that were not given up."""
     with open(spool, "rb") as file:
         return os.fstat(file.fileno()).st_size - os.lseek(file.fileno(), 0, os.SEEK_DATA)
 
 
 class LogsTest(unittest.TestCase):
-    """Ranks are Python programs that are told to go on by a line of a named pipe."""
+    """Ranks are Python programs that continue at each byte from a named pipe."""
 
     def cluster_with(self, slots=1, worker_options=(), worker_disk=None, **options):
-        """`worker_disk`: the size of a disk for the worker's files alone."""
+        """`worker_disk`: the size of a disk only for the worker's files."""
         self.cluster = self.enterContext(Cluster(lease="2s", **options))
         self.worker_options = worker_options
         self.worker_prefix = ()
@@ -41,7 +41,7 @@ class LogsTest(unittest.TestCase):
         self.worker = self.start_worker()
         self.fifo = self.cluster.dir / "go"
         os.mkfifo(self.fifo)
-        # Kept open, so that neither side waits for the other to open it, nor finds an end.
+        # Kept open: neither side then waits for the other to open it, or sees its end.
         self.go_on = os.open(self.fifo, os.O_RDWR)
         self.addCleanup(os.close, self.go_on)
 
@@ -61,7 +61,8 @@ class LogsTest(unittest.TestCase):
             "command": {"argv": ["python3", "-c", source], "onIsolation": "continue"}})
 
     def remarks(self, job, rank=0):
-        """What each command says of output of that rank that has not arrived; one who says nothing is not there."""
+        """Each command's remark about this rank's output that has not arrived. A command without
+        a remark is left out."""
         told = {}
         for command in (("logs",), ("logs", "-f"), ("wait",), ("describe",)):
             found = re.findall(rf"dpctl: output of rank {rank} on \S+ did not all arrive \((\d+) bytes did\); what is left of it "
@@ -84,7 +85,7 @@ class LogsTest(unittest.TestCase):
         self.cluster._coordinator_options = {"lease": "2s", **options}
         self.cluster.coordinator = self.cluster.start_coordinator(self.cluster.address)
 
-    # Kills.
+    # Killed coordinators and daemons.
 
     def test_a_coordinator_that_is_killed_again_and_again_has_every_line_once(self):
         self.cluster_with()
@@ -100,7 +101,7 @@ class LogsTest(unittest.TestCase):
         self.addCleanup(lambda: (follower.kill(), follower.wait()))
         for seen in blows:
             self.assertTrue(eventually(lambda: len(numbers(following.read_text())) >= seen))
-            self.go()  # so that lines are written while nobody is there
+            self.go()  # the rank writes lines while nobody is there
             self.cluster.restart_coordinator()
         self.assertEqual(self.cluster.wait(job), 0)
         self.assertEqual(follower.wait(60), 0)
@@ -116,7 +117,7 @@ class LogsTest(unittest.TestCase):
         self.go()
         self.cluster.follow_until(job, f"line {lines // 2}")
         self.cluster.coordinator.kill()
-        self.go()  # the rest finds nobody
+        self.go()  # nobody receives the rest
         written = sum(len(f"line {i}\n") for i in range(lines))
         self.assertTrue(eventually(lambda: self.spool("out").stat().st_size == written))
         self.worker.kill()
@@ -144,7 +145,7 @@ class LogsTest(unittest.TestCase):
         self.assertEqual(numbers(self.logs(job)), [0, 1])
         self.assertEqual(self.remarks(job), {})
 
-    # Ranks that empty the files of their output.
+    # Ranks that empty their output files.
 
     def test_a_rank_that_empties_its_file_loses_lines_with_a_mark_and_is_heard_again(self):
         self.cluster_with()
@@ -156,8 +157,8 @@ class LogsTest(unittest.TestCase):
             self.go()
         self.assertEqual(self.cluster.wait(job), 0)
         texts = [re.sub(r"^\[0[^]]*\] ", "", line) for line in self.logs(job, "--stdout").splitlines()]
-        mark = ("[log cut here: rank 0 emptied the file of its standard output, as > /dev/stdout does and >&1 does not: "
-                "0 bytes are missing, and what it wrote in the last moment]")
+        mark = ("[log cut here: rank 0 emptied the file of its standard output (> /dev/stdout does that, >&1 does not); "
+                "what the rank wrote just before may be missing]")
         self.assertEqual(texts, ["line 1", mark, "line 2", mark, "line 3", "line 4"])
         self.assertIn("event=logs_emptied", self.worker.log())
 
@@ -179,14 +180,14 @@ class LogsTest(unittest.TestCase):
         self.assertEqual(numbers(self.logs(job)), [1, 2, 3])
         self.assertEqual(self.logs(job).count("[log cut here"), 1)
 
-    # No room.
+    # Too little room.
 
     @unittest.skipIf(small_disk.why_not(), small_disk.why_not())
     def test_on_a_small_disk_a_worker_keeps_less_than_its_bound_and_no_rank_fails_to_write(self):
         self.cluster_with(worker_disk="32m")
         done = self.cluster.dir / "done"
         state = self.cluster.dir / "state-worker-a"
-        # Three times what the disk holds. The rank is as fast as the daemon makes room.
+        # Three times the disk's size. The rank writes only as fast as the daemon makes room.
         job = self.submit("print('begin', flush=True); go.read(1)\n"
                           "for _ in range(96):\n"
                           f"  while os.statvfs({str(state)!r}).f_bfree * 4096 < 2 << 20: os.sched_yield()\n"
@@ -213,9 +214,9 @@ class LogsTest(unittest.TestCase):
         self.cluster.follow_until(job, "begin")
         self.cluster.coordinator.kill()
         self.go()
-        self.assertTrue(eventually(done.exists))  # nobody held it up
+        self.assertTrue(eventually(done.exists))  # no write was blocked
         spool = self.spool("out")
-        # Nothing is cut any more, so that the coordinator is told of it all in one piece.
+        # All cuts are done now, so the coordinator learns of them in one piece.
         self.assertTrue(eventually(lambda: kept(spool) + len("quiet\n") <= MIB))
         self.start_coordinator()
         self.go()
@@ -223,7 +224,8 @@ class LogsTest(unittest.TestCase):
         texts = [json.loads(text) for text in self.logs(job, "--stdout", "-o", "json").splitlines()]
         written = ["begin"] + [f"{line} {i}" for i in range(lines)]
         offsets = dict(zip(written, itertools.accumulate([0] + [len(text) + 1 for text in written])))
-        # What was on its way when the coordinator died may be there too, before the mark; all is in its place.
+        # Lines in flight when the coordinator died may be there too, before the mark. Everything is
+        # in its place.
         offset = 0
         for text in texts:
             self.assertEqual(offset, offsets.get(text["line"], offset), text)
@@ -241,7 +243,7 @@ class LogsTest(unittest.TestCase):
     def test_a_coordinator_without_room_says_so_and_the_worker_keeps_the_lines_until_there_is(self):
         self.cluster_with(log_disk_reserve="1000000GiB")
         job = self.submit("print('line 1')")
-        self.assertEqual(self.cluster.wait(job), 0)  # though nobody stores what it wrote
+        self.assertEqual(self.cluster.wait(job), 0)  # although nobody stores its output
         self.assertEqual(self.logs(job), "")
         log = self.cluster.coordinator.log()
         self.assertIn("event=logs_not_stored", log)
@@ -275,7 +277,7 @@ class LogsTest(unittest.TestCase):
         self.assertRegex(last, r"\[log cut here at byte 10\d+ of rank 0's standard output: ")
         self.assertGreater(len(lines), 10_000)
 
-    # Looking at them.
+    # Ways to show logs.
 
     def test_lines_are_shown_with_their_time_and_from_a_time_on(self):
         self.cluster_with()
@@ -291,7 +293,7 @@ class LogsTest(unittest.TestCase):
         times = [line.split()[0] for line in stamped]
         self.assertEqual(times, sorted(times))
         self.assertEqual(len(set(times)), 3)
-        # Each was found before the next was written, so a line's own time divides them.
+        # Each line was found before the next was written, so a line's own time separates them.
         self.assertEqual(numbers(self.logs(job, "--since", times[1])), [1, 2])
         self.assertEqual(numbers(self.logs(job, "--since", times[1], "--tail", 1)), [2])
         self.assertEqual(numbers(self.logs(job, "-f", "--since", times[2])), [2])

@@ -72,7 +72,7 @@ absl::Status Agent::Run() {
   for (;;) {
     slots_.Step(clock_.Now(), &observed_);
     const Decision decision = Reconcile(desired_, observed_, clock_.Now());
-    // What was done may make more due at once, as a decline its report: ask again without waiting.
+    // An action can make more work due (a decline needs a report), so reconcile again at once.
     const bool acted = CarryOut(decision);
     if (decision.finished && ModeFinished()) break;
     const absl::Duration patience = acted ? absl::ZeroDuration() : Patience(decision);
@@ -121,16 +121,16 @@ void Agent::Do(const Start& start) {
   const RankKey& key = start.rank.key;
   observed_.AskedToStart(start.rank);
   slots_.Taken(start.rank.slot);
-  (void)OomKillsGrew();  // those before it are not its own
+  (void)OomKillsGrew();  // kills before this start are not the rank's
   const LogSpool spool = SpoolOf(key);
-  if (left_over_.contains(key)) DropSpool(key);  // of another coordinator's job
+  if (left_over_.contains(key)) DropSpool(key);  // a spool of another coordinator's job
   const v1::AssignedRank& assigned = assigned_.at(key);
   absl::StatusOr<RankCommand> command = CommandOf(assigned, spool);
   absl::Status ready = command.status();
   if (ready.ok()) ready = spool.Create({dp::FromProto(assigned.submitted_at()), session_});
   if (!ready.ok()) {
     TakeNews(key, ProcessNotStarted{std::string(ready.message())});
-    observed_.LogsShipped(key);  // nobody follows them
+    observed_.LogsShipped(key);  // there are none, and nobody follows them
     return;
   }
   shipper_.Follow(key, spool);
@@ -170,7 +170,7 @@ void Agent::Do(const Kill& kill) {
 }
 
 void Agent::Do(const Forget& forget) {
-  // Its slot is free, or its lease was lost; what it wrote is sent all the same.
+  // The slot is free, or the lease was lost; the rank's output is sent all the same.
   const bool shipped = observed_.Find(forget.key)->logs_shipped;
   observed_.Forgotten(forget.key);
   if (shipped) DropSpool(forget.key);
@@ -182,10 +182,10 @@ void Agent::Do(const Forget& forget) {
   }
 }
 
-// Reports leave one by one, so that the first failure is also the first one heard of.
+// Sends one report at a time, so that the coordinator hears of the first failure first.
 void Agent::SendFirstReport(const Decision& decision) {
   if (report_under_way_ || clock_.Now() < report_again_at_) return;
-  // First, since what is released could be given away at once.
+  // Unfit slots come first: the coordinator could give a released slot away at once.
   if (SlotsReportDue()) return SendSlotsReport();
   for (const Action& action : decision.actions) {
     const Report* report = std::get_if<Report>(&action);
@@ -221,13 +221,13 @@ void Agent::SendSlotsReport() {
 }
 
 void Agent::BeginIncarnation() {
-  incarnation_ = Incarnation(NextRandom(random_state_) | 1);  // 0 names none
+  incarnation_ = Incarnation(NextRandom(random_state_) | 1);  // 0 stands for none
   slots_.BeginIncarnation();
   lease_.Begin(incarnation_, RecordIncarnation());
 }
 
-// Records incarnation_ and returns the earlier ones. Those of this process count as dead: they have
-// no rank left.
+// Records incarnation_ and returns the earlier ones. Earlier incarnations of this process count as
+// dead, because they have no rank left.
 std::vector<Incarnation> Agent::RecordIncarnation() {
   if (options_.incarnations == nullptr) return {};
   std::vector<Incarnation> earlier = options_.incarnations->recorded();
@@ -304,7 +304,7 @@ void Agent::DropSpool(const RankKey& key) {
 void Agent::DropShippedSpools() {
   for (const auto& [key, process] : observed_.processes()) {
     const bool known =
-        process.acknowledged >= Milestone::kExited;  // else the next daemon reports it
+        process.acknowledged >= Milestone::kExited;  // otherwise the next daemon reports the exit
     if (process.logs_shipped && known) SpoolOf(key).Remove();
   }
 }

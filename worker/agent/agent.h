@@ -38,27 +38,30 @@ struct AgentOptions {
   std::vector<int> ports = {};  // by slot, kept free for its rank's program
   Labels labels = {};
   std::string state_dir;
-  uint64_t spool_bytes_max = kSpoolBytesMax;  // of what ranks have written
+  uint64_t spool_bytes_max = kSpoolBytesMax;  // of output in the spool
   size_t left_overs_max = kLeftOversMax;
   RankHost rank_host;  // `worker` and `address` are filled in by the registration
-  // The address of this host for peers; asked before each registration, since the network may be
-  // late.
+  // Returns this host's address for peers. Called before each registration, because the network may
+  // come up late.
   std::function<absl::StatusOr<std::string>()> address;
-  // Called once, with the name, when the worker is registered for the first time.
+  // Called once, with the name, after the first registration of this worker.
   std::function<void(const std::string&)> on_registered;
-  // The owner's; outlives the agent, which tells it GenerationOver. Null: no store is served here.
+  // The caller owns it; it outlives the agent, which reports ended generations to it. Null: this
+  // host serves no stores.
   StoreEndpoints* stores = nullptr;
-  // Told of the registration, of the end, and that the loop still turns; likewise.
+  // The service manager: gets the registration, the shutdown and a pulse of the loop. The caller
+  // owns it. Null: none.
   NotifySocket* notify = nullptr;
-  // Of the coordinator's address; the owner's. Null: whether anybody listens there is never known.
+  // Probes the coordinator's address. The caller owns it. Null: it stays unknown whether anything
+  // listens there.
   ListenerProbe* coordinator_probe = nullptr;
-  // By slot, the GPUs that its ranks have; empty: none has any.
+  // The GPUs of each slot; empty: no slot has any.
   std::vector<std::vector<Device>> slot_devices = {};
-  // Who knows when they are free; the owner's. Null: they count as free when the processes are
-  // gone.
+  // Reports the GPUs' memory in use. The caller owns it. Null: a GPU is free when the slot's
+  // processes are gone.
   DeviceMemorySource* device_memory = nullptr;
   SlotDevices::Limits device_limits = {};
-  // Who describes the devices of `rank_host.facts`; likewise. Null: nobody.
+  // Reads the devices of `rank_host.facts`. The caller owns it. Null: no readings.
   GpuReader* gpus = nullptr;
   absl::Duration gpus_read_every = absl::Seconds(10);
   GpuHealthLimits gpu_health = {};
@@ -69,29 +72,29 @@ struct AgentOptions {
   // Returns true when every process that those daemons started is gone. Called on the lease's
   // thread. Null: counts as false.
   std::function<bool()> earlier_gone;
-  // As CountOomKills. Null: never known.
+  // As CountOomKills. Null: unknown.
   std::function<int64_t()> oom_kills;
   uint64_t seed = 0;  // of back-offs and incarnations
 };
 
-// The daemon: one thread, the caller of Run, that takes events, asks the supervisor and carries out
-// what it decides. Its other threads (lease, assignment watch, reporter, log shipper, runner) only
-// do what blocks. After Run has returned, the owner ends the calls under way on the connections,
+// The daemon. One thread, the caller of Run, takes events, asks the supervisor and carries out its
+// decisions. The other threads (lease, assignment watch, reporter, log shipper, runner) only do
+// what blocks. After Run has returned, the owner cancels the calls in flight on the connections,
 // then destroys the agent.
 class Agent {
  public:
-  // All are the owner's and must outlive the agent. `runner` must tell its news to `events`.
+  // The caller owns all arguments; they must outlive the agent. `runner` must report to `events`.
   Agent(AgentOptions options, client::WorkersConnection& workers, client::LogsConnection& logs,
         ProcessRunner& runner, Events& events, const Clock& clock);
 
-  // Serves until ShutdownWanted; then stops the ranks and returns OK.
-  // Errors: InvalidArgument the coordinator refuses the registration as it is.
+  // Serves until ShutdownWanted, then stops the ranks and returns OK. Errors: InvalidArgument the
+  // coordinator rejects the registration for good.
   absl::Status Run();
 
  private:
-  // Carries out one decision; returns whether something was done that changes what to decide next.
+  // Carries out one decision. Returns true if an action was done that changes the next decision.
   bool CarryOut(const Decision& decision);
-  // The loop has come round.
+  // Tells the service manager that the loop turns.
   void ShowLife();
   // How long Run may wait for events.
   absl::Duration Patience(const Decision& decision) const;
@@ -128,35 +131,36 @@ class Agent {
   void TakeNews(const RankKey& key, const ProcessGone& news);
   void WriteGpuMetrics(const RankKey& key, const Process& process,
                        const std::vector<GpuReading>& gpus);
-  // Nothing is left of the rank.
+  // Nothing is left of the rank's processes.
   void SlotLeft(const RankKey& key);
-  // Whether there will be no other try at a report that was answered so.
+  // Records the answer to a report. Returns false if the report must be sent again.
   bool ReportIsDone(const absl::Status& status);
-  // Since it was last asked.
+  // Whether the count of OOM kills grew since the last call.
   bool OomKillsGrew();
 
   void BeginIncarnation();
   std::vector<Incarnation> RecordIncarnation();
-  // Called when the mode has nothing left to wait for. Returns whether the daemon is to end.
+  // Called when the mode has nothing left to wait for. Returns whether the daemon is to exit.
   bool ModeFinished();
-  // Where the ranks of a command meet. Errors: those of StoreEndpoints.
+  // Where the ranks of a command job meet. Errors: those of StoreEndpoints.
   absl::StatusOr<StoreEndpoint> StoreOf(const v1::AssignedRank& rank);
   absl::StatusOr<RankCommand> CommandOf(const v1::AssignedRank& rank, const LogSpool& spool);
-  // Whether a rank of it is known here.
+  // Whether this daemon knows a rank of the generation.
   bool Holds(JobId job, Generation generation) const;
   Reporter::Report RankReport(const Report& report) const;
   LogSpool SpoolOf(const RankKey& key) const { return LogSpool(options_.state_dir, key); }
-  // On the lease's thread.
+  // Called on the lease's thread.
   absl::StatusOr<v1::RegisterRequest> Registration() const;
-  // The GPUs as last read, where that is news since `number`, which is brought up to date.
+  // The latest readings of the GPUs, if newer than `number`, which is updated. Called on the
+  // lease's thread.
   std::vector<v1::Gpu> GpusSince(uint64_t* number) const;
-  // Sends what ranks of an earlier life have left in the spool.
+  // Sends the output that ranks of earlier daemons left in the spool.
   void FollowLeftOvers();
-  // The oldest of them that are more than may wait; they are to go.
+  // Removes the oldest entries beyond left_overs_max from left_over_ and returns them.
   std::vector<RankKey> TakeExcessLeftOvers();
-  // No longer follows this spool, and removes it.
+  // Stops following this spool and removes it.
   void DropSpool(const RankKey& key);
-  // Removes the spools that have served; the next life sends the others.
+  // Removes the spools whose logs and exits the coordinator has. The next daemon sends the others.
   void DropShippedSpools();
 
   const AgentOptions options_;
@@ -165,24 +169,23 @@ class Agent {
   const Clock& clock_;
   int64_t oom_kills_ = 0;
 
-  // What is wanted, and what is known.
+  // The desired and the known state.
   Desired desired_;
   Observed observed_;
   SlotReturn slots_;
   absl::btree_map<RankKey, v1::AssignedRank> assigned_;  // the same ranks as desired_
-  // Of ranks that are no longer on record here, but whose logs have not been stored yet. At most
-  // left_overs_max; of the oldest jobs first.
+  // Ranks that have left observed_, or belong to earlier daemons, and whose logs are not stored
+  // yet. At most left_overs_max; the oldest jobs come first.
   std::set<RankKey> left_over_;
   Session session_;  // incarnation 0: not registered yet
   Incarnation incarnation_;
   uint64_t random_state_;
   RankHost rank_host_;
-  std::vector<RankKey>
-      found_;  // the spools that were there at the start; set before the lease begins
-  std::optional<absl::Status> ending_;  // what Run is to return, once known
-  bool leave_under_way_ = false;        // the coordinator is being told of the end
+  std::vector<RankKey> found_;  // the spools found at the start; set before the lease begins
+  std::optional<absl::Status> ending_;  // Run's result, once known
+  bool leave_under_way_ = false;        // the shutdown notice is in flight
 
-  // The report under way, and when the next may be tried.
+  // Whether a report is in flight, and when the next may be sent.
   bool report_under_way_ = false;
   absl::Time report_again_at_ = absl::InfinitePast();
   Backoff report_backoff_;

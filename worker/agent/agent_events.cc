@@ -11,7 +11,7 @@
 #include "worker/agent/rank_log.h"
 #include "worker/agent/rank_report.h"
 
-// What the daemon makes of the events that its other threads bring it.
+// How the daemon handles the events of its other threads.
 
 namespace dp::worker {
 
@@ -24,7 +24,8 @@ void Agent::On(const Registered& event) {
   rank_host_.facts.interface = InterfaceWith(event.address);
   session_ = event.session;
   observed_.Reachable(clock_.Now());
-  // Each life of the coordinator registers its workers, and it may have come up on another host.
+  // A coordinator registers its workers anew after each of its starts, and may run on another host
+  // now.
   if (options_.coordinator_probe != nullptr) options_.coordinator_probe->LookUpAgain();
   watch_.Use(session_);
   shipper_.Use(session_);
@@ -52,7 +53,8 @@ void Agent::On(const RegistrationRefused& event) {
                                                            std::string(event.reason.message())));
 }
 
-// Not while abandoning: that incarnation has no ranks any more, whatever was on its way.
+// Ignored while abandoning: that incarnation has no ranks left, even if a late assignment names
+// some.
 void Agent::On(const AssignmentChanged& event) {
   if (event.incarnation != incarnation_ || desired_.mode == Mode::kAbandon) return;
   assigned_.clear();
@@ -75,8 +77,8 @@ bool Agent::ReportIsDone(const absl::Status& status) {
   report_under_way_ = false;
   if (status.ok()) report_trouble_.Worked();
   if (!status.ok()) report_trouble_.Failed(status);
-  // What is refused will be refused again: the job is over, or the lease is, which the heartbeat
-  // finds out.
+  // A rejected report will be rejected again. Either the job is over, or the lease is lost, which
+  // the heartbeat detects.
   if (status.ok() || IsRefusal(status)) {
     report_backoff_.Reset();
     report_again_at_ = absl::InfinitePast();
@@ -95,7 +97,8 @@ void Agent::On(const GpusRead& event) {
   }
 }
 
-// Behind what the rank writes there itself: while it runs, so that the stream ends with it.
+// Appends to the rank's own metrics, and only while the rank runs, so that the stream ends with the
+// rank.
 void Agent::WriteGpuMetrics(const RankKey& key, const Process& process,
                             const std::vector<GpuReading>& gpus) {
   const auto assigned = assigned_.find(key);
@@ -124,7 +127,7 @@ void Agent::TakeNews(const RankKey& key, const ProcessNotStarted& news) {
   LogRank(Severity::kError, "rank_not_started", key, LogField("reason", news.error));
   SlotLeft(key);
   observed_.StartFailed(key, news.error, clock_.Now());
-  shipper_.Finish(key);  // the coordinator hears that there is nothing
+  shipper_.Finish(key);  // tells the coordinator that there are no logs
 }
 
 void Agent::TakeNews(const RankKey& key, const ProcessExited& news) {
@@ -183,7 +186,7 @@ void Agent::On(const ShutdownWanted&) {
   const bool again = ending_.has_value();
   Log(Severity::kInfo, "shutdown", {{"now", again ? "yes" : "no"}});
   if (options_.notify != nullptr) options_.notify->Stopping();
-  // Before any rank is stopped: a job that is placed here now would fail at once.
+  // Announced before any rank is stopped: a job that is placed here now would fail at once.
   if (!ending_) {
     lease_.Leave();
     leave_under_way_ = true;

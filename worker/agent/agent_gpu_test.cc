@@ -1,4 +1,4 @@
-// What becomes of a slot's GPU: when it is free, what is read of it, and when it is unfit.
+// GPUs of slots: when they are free or unfit, and their readings.
 
 #include <fstream>
 
@@ -95,7 +95,7 @@ TEST_F(AgentGpuTest, ARankThatTrainsOnAGpuHasItsReadingsAmongItsMetricsWhileItRu
   EXPECT_THAT(line, HasSubstr(R"("rank":0,"gpu":"a","gpu_utilisation_percent":7})"));
   End(0, 0);
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
-  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");  // all of it has been stored
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");  // all logs are stored
 }
 
 TEST_F(AgentGpuTest, ARankThatLeavesTheGpuOfItsSlotAloneHasNoReadingsOfIt) {
@@ -114,7 +114,7 @@ TEST_F(AgentGpuTest, ASlotWhoseGpuIsNotInOrderIsUnhealthyWhateverRunsThereAndGet
   readings_.Set({.uncorrected_errors = 2});
   EXPECT_THAT(coordinator_.NextHeard(),
               HasSubstr("slots 1, 0: GPU 0 (a) has had 2 uncorrected memory errors"));
-  End(0, 0);  // it was left in peace
+  End(0, 0);  // the running rank was not stopped
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
   readings_.Set({.uncorrected_errors = 0});

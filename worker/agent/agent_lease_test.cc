@@ -1,4 +1,5 @@
-// A daemon and its coordinator: registration, leases, absences and names that others have.
+// A daemon and its coordinator: registration, leases, absences, and names that another daemon
+// holds.
 
 #include <fstream>
 
@@ -13,7 +14,7 @@ using testing::HasSubstr;
 
 using AgentLeaseTest = AgentFixture;
 
-// The silence of the daemon that has the name, by listing: between two heartbeats it grows.
+// The silence of the daemon that holds the name, by listing. It grows until a heartbeat resets it.
 int BeatingHolder(int listing) { return 1 + listing % 2; }
 int DeadHolder(int listing) { return listing; }
 
@@ -63,7 +64,7 @@ TEST_F(AgentLeaseTest, ALostLeaseKillsAllRanksAndBeginsANewIncarnation) {
   EXPECT_EQ(runner_.NextOrder(), "start 1");
 }
 
-// Its versions begin again below those that the daemon has seen.
+// The new coordinator's versions begin below those that the daemon has seen.
 TEST_F(AgentLeaseTest, ACoordinatorThatIsSetUpAnewIsWatchedFromItsFirstVersionOn) {
   RunRankZero();
   coordinator_.Assign({ARank(0)}), coordinator_.Assign({ARank(0)});
@@ -98,13 +99,13 @@ TEST_F(AgentLeaseTest, ADaemonWhoseNameIsTakenOverKillsItsRanksAndWaitsForTheNam
 struct Holder {
   const char* name;
   int (*silence)(int listing);
-  bool live;  // its heartbeats show that it is a daemon that runs
+  bool live;  // its heartbeats prove that the daemon runs
 };
 
 class TakenNameTest : public AgentFixture, public testing::WithParamInterface<Holder> {};
 
-// The holder may be this daemon's incarnation before, whose lease expires, or be ended by its
-// owner.
+// The holder may be this daemon's previous incarnation, whose lease expires, or a daemon that its
+// owner stops.
 TEST_P(TakenNameTest, ADaemonWhoseNameIsTakenAsksUntilItIsFree) {
   testing::internal::CaptureStderr();
   coordinator_.HoldName("gpu-a", GetParam().silence);
@@ -117,8 +118,8 @@ TEST_P(TakenNameTest, ADaemonWhoseNameIsTakenAsksUntilItIsFree) {
   EXPECT_EQ(absl::StrContains(log, "event=name_of_a_live_daemon"), GetParam().live) << log;
 }
 
-// A coordinator that stood still makes a dead daemon look as if it had sent one heartbeat. A
-// coordinator that was restarted counts silence from 0.
+// After a pause of the coordinator, a dead daemon looks as if it had sent one heartbeat. A
+// restarted coordinator counts silence from 0.
 INSTANTIATE_TEST_SUITE_P(
     Holders, TakenNameTest,
     testing::Values(
@@ -143,12 +144,12 @@ TEST_F(AgentLeaseTest, ADaemonNamesThoseBeforeItAsDeadOnceNothingIsLeftOfTheirRa
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
   EXPECT_EQ(IncarnationRecord(directory_.path(), "boot").recorded().size(), 3u);
   events_.Tell(ShutdownWanted{});
-  EXPECT_TRUE(AwaitEnd().ok());  // before the record
+  EXPECT_TRUE(AwaitEnd().ok());  // before the record is destroyed
 }
 
 class EarlierExitTest : public AgentFixture {
  protected:
-  // Rank 0 ended under a daemon that then died.
+  // Rank 0 exited under a daemon that then died.
   EarlierExitTest() {
     EXPECT_TRUE(spool_.Create({absl::FromUnixSeconds(100), {5, Incarnation(8)}}).ok());
     WriteExitRecord(spool_.exit_file(), {.exit = {Exit::How::kCode, 3}});
@@ -217,7 +218,7 @@ TEST_F(AgentLeaseTest, WhereTheCoordinatorIsIsLookedUpAgainInEachOfItsLives) {
     looked_up.TryPush(asked);
     return ListenerProbe::Addresses();
   });
-  looked_up.DrainFor(absl::Seconds(20));  // at its start
+  looked_up.DrainFor(absl::Seconds(20));  // the probe's first look-up
   probe_ = &probe;
   Run();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
@@ -226,7 +227,7 @@ TEST_F(AgentLeaseTest, WhereTheCoordinatorIsIsLookedUpAgainInEachOfItsLives) {
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
   EXPECT_FALSE(looked_up.DrainFor(absl::Seconds(20)).empty());
   events_.Tell(ShutdownWanted{});
-  EXPECT_TRUE(AwaitEnd().ok());  // before the probe
+  EXPECT_TRUE(AwaitEnd().ok());  // before the probe is destroyed
 }
 
 }  // namespace

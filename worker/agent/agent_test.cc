@@ -38,8 +38,7 @@ class CountingClock final : public Clock {
   mutable std::atomic<int64_t> asked_ = 0;
 };
 
-// Each turn of its loop asks for the time; a loop that does not sleep asks a hundred thousand
-// times.
+// Each turn of the agent's loop reads the clock; a loop that does not sleep reads it 100,000 times.
 TEST_F(AgentTest, ItSleepsBetweenEvents) {
   constexpr int kHeartbeats = 10;
   const CountingClock clock;
@@ -54,12 +53,12 @@ TEST_F(AgentTest, ItSleepsBetweenEvents) {
   End(0, 0);
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
   events_.Tell(ShutdownWanted{});
-  EXPECT_EQ(AwaitEnd(), absl::OkStatus());  // the agent looks at the clock until then
+  EXPECT_EQ(AwaitEnd(), absl::OkStatus());  // the agent reads the clock until it ends
 }
 
 class OutOfMemoryTest : public AgentFixture {
  protected:
-  // `oom`: what the rank's cgroup counted, where it has one.
+  // `oom`: the count of the rank's cgroup, if the rank has one.
   void EndByKill(std::optional<bool> oom = std::nullopt) {
     runner_.Tell(0, ProcessExited{{Exit::How::kSignal, SIGKILL}, oom});
     runner_.Tell(0, ProcessGone{});
@@ -168,7 +167,7 @@ TEST_F(AgentTest, WhatARankWroteThatIsNoLongerAssignedIsSentAllTheSame) {
 }
 
 TEST_F(AgentTest, ARankIsReleasedWithoutItsLogsWhereTheCoordinatorHasNoRoomForThem) {
-  const SettableClock clock;  // stands still, so patience with logs does not end
+  const SettableClock clock;  // constant, so patience with logs never ends
   clock_ = &clock;
   RunRankZero();
   coordinator_.RefuseLogs(absl::ResourceExhaustedError("no room"));
@@ -178,8 +177,8 @@ TEST_F(AgentTest, ARankIsReleasedWithoutItsLogsWhereTheCoordinatorHasNoRoomForTh
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
   EXPECT_EQ(coordinator_.log(v1::LOG_STREAM_STDOUT), "");
   events_.Tell(ShutdownWanted{});
-  events_.Tell(ShutdownWanted{});  // a rank that was not released would keep it for ever
-  EXPECT_TRUE(AwaitEnd().ok());    // before the clock
+  events_.Tell(ShutdownWanted{});  // an unreleased rank would keep the agent running for ever
+  EXPECT_TRUE(AwaitEnd().ok());    // before the clock is destroyed
 }
 
 TEST_F(AgentTest, WhatAnEarlierLifeLeftIsSentAndThenRemoved) {
@@ -230,7 +229,7 @@ TEST_F(AgentTest, AShutdownIsToldAtOnceAndItsRanksAreReportedAsStopped) {
   EXPECT_EQ(runner_.NextOrder(), "start 0");
   events_.Tell(ShutdownWanted{});
   EXPECT_TRUE(coordinator_.AwaitLeaving());
-  coordinator_.Assign({patient, ARank(1)});  // placed before that was heard
+  coordinator_.Assign({patient, ARank(1)});  // placed before the coordinator heard of the shutdown
   EXPECT_EQ(coordinator_.NextHeard(), "rank 1 exited error: the worker is shutting down");
   EXPECT_EQ(runner_.NextOrder(), "terminate 0");
   End(0, 1);

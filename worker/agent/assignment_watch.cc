@@ -44,7 +44,7 @@ absl::Duration AssignmentWatch::Ask() {
   request.set_since(since_);
   *request.mutable_timeout() = ToProto(client::kLongPoll);
   auto response = connection_.WatchAssignment(request, client::kLongPoll + client::kAnswerSlack);
-  // Nothing new, or no answer: wait a little, lest a coordinator that answers at once is flooded.
+  // Nothing new, or no answer: wait a little, to spare a coordinator that answers at once.
   if (!response.ok() || response->assignment().version() == since_) return backoff_.Next();
   backoff_.Reset();
   since_ = response->assignment().version();

@@ -10,25 +10,25 @@
 
 namespace dp::worker {
 
-// Tells every new version of this worker's assignment, from a thread of its own. Errors are the
-// lease's to judge; here they only mean: ask again. Its owner ends the calls under way on
-// `connection` before destroying it.
+// Reports every new version of this worker's assignment, from its own thread. An error only makes
+// the watch ask again; the lease judges errors. The owner cancels the calls in flight on
+// `connection` before it destroys the watch.
 class AssignmentWatch {
  public:
   AssignmentWatch(client::WorkersConnection& connection, uint64_t seed, Events& events);
   ~AssignmentWatch();
 
-  // Watches for this session from now on. The same one again changes nothing. Any thread.
+  // Watches for this session from now on. The same session again is a no-op. Any thread.
   void Use(const Session& session);
 
  private:
   void Loop();
-  // Returns how long to wait before the next question.
+  // Asks once. Returns how long to wait before the next call.
   absl::Duration Ask();
 
   client::WorkersConnection& connection_;
   Events& events_;
-  // Sessions are few, and a new one comes only when the last is lost.
+  // There is one order per registration, and registrations are rare.
   BoundedQueue<Session> orders_{64};
 
   // Owned by the thread.

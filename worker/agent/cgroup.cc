@@ -37,7 +37,7 @@ std::vector<std::string> ChildrenOf(const std::string& dir) {
   return children;
 }
 
-// In it and below. Those of a PID namespace that cannot be seen from here are listed as 0.
+// In the cgroup and below. Processes of a PID namespace that is invisible here are listed as 0.
 void AddProcesses(const std::string& dir, std::vector<pid_t>* pids) {
   std::ifstream file(dir + "/cgroup.procs");
   for (pid_t pid = 0; file >> pid;) pids->push_back(pid);
@@ -50,7 +50,7 @@ std::vector<pid_t> ProcessesIn(const std::string& dir) {
   return pids;
 }
 
-// So that what is listed forks no more. A frozen process of v1 takes no signal until it is thawed.
+// A frozen process forks no more. In v1 it takes no signal until it is thawed.
 void SetFrozen(const std::string& dir, bool frozen) {
   if (Write(dir + "/cgroup.freeze", frozen ? "1" : "0")) return;
   Write(dir + "/freezer.state", frozen ? "FROZEN" : "THAWED");
@@ -98,10 +98,10 @@ CgroupWatch::CgroupWatch(std::string dir)
 bool CgroupWatch::Populated() {
   if (!events_.valid()) return !ProcessesIn(dir_).empty();
   char text[256];
-  // The kernel keeps POLLPRI for each open file, so the read goes through this descriptor.
+  // The kernel keeps POLLPRI per open file, so the read must use this descriptor.
   const ssize_t size = pread(events_.get(), text, sizeof(text) - 1, 0);
   if (size <= 0) {
-    events_.Close();  // removed: poll() would report an error here without end
+    events_.Close();  // the cgroup was removed; poll() would report an error for ever
     return false;
   }
   text[size] = '\0';

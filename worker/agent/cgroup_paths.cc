@@ -15,11 +15,11 @@ namespace {
 
 // One mount of a hierarchy.
 struct Mount {
-  std::string root;  // the cgroup that is seen at `dir`
+  std::string root;  // the cgroup that is visible at `dir`
   std::string dir;
 };
 
-// mountinfo writes what would end a field as octal numbers.
+// mountinfo writes separators within a field as octal numbers.
 std::string Unescaped(absl::string_view field) {
   return absl::StrReplaceAll(field,
                              {{"\\040", " "}, {"\\011", "\t"}, {"\\012", "\n"}, {"\\134", "\\"}});
@@ -44,8 +44,8 @@ std::multimap<std::string, Mount> MountsIn(const std::string& mountinfo) {
   return mounts;
 }
 
-// Empty where the cgroup is not below what the mount shows. A path that begins with "/.." is
-// outside of the cgroup namespace.
+// Empty if the cgroup is not below the mount's root. A path that begins with "/.." is outside the
+// cgroup namespace.
 std::string DirOf(absl::string_view path, const Mount& mount) {
   if (absl::StartsWith(path, "/..") || absl::StartsWith(mount.root, "/..")) return "";
   const absl::string_view root = mount.root == "/" ? "" : absl::string_view(mount.root);

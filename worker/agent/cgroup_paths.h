@@ -5,17 +5,17 @@
 
 namespace dp::worker {
 
-// The directory of a process's cgroup in each hierarchy: of v2 under the name "cgroup2", of v1
-// under the name of each controller ("memory", "freezer") or of the hierarchy ("name=systemd").
+// The directories of a process's cgroups, by hierarchy. v2 has the key "cgroup2". v1 has a key for
+// each controller ("memory", "freezer"), or the hierarchy's name ("name=systemd").
 using CgroupPaths = std::map<std::string, std::string>;
 
 inline constexpr char kCgroup2[] = "cgroup2";
 
-// Where a process is, by its /proc/PID/cgroup and mountinfo. Hierarchies that are not mounted where
-// this process could see its own cgroup are missing. Pure.
+// A process's cgroups, from its /proc/PID/cgroup and mountinfo. Omits hierarchies that are not
+// mounted where this process could see its own cgroup. Pure.
 CgroupPaths ParseCgroupPaths(const std::string& cgroup, const std::string& mountinfo);
 
-// Where this process is.
+// The cgroups of this process.
 CgroupPaths OwnCgroupPaths();
 
 }  // namespace dp::worker

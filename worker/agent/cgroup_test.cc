@@ -14,7 +14,7 @@
 namespace dp::worker {
 namespace {
 
-// A directory with the files of a cgroup, which do nothing.
+// A directory with the file names of a cgroup; the files do nothing.
 class CgroupTest : public testing::Test {
  protected:
   ~CgroupTest() override {
@@ -109,7 +109,7 @@ TEST_F(CgroupTest, ACgroupThatCannotBeReadAnyMoreIsEmptyAndPolledNoMore) {
   Write("cgroup.events", "populated 1\n");
   CgroupWatch watch(dir_);
   EXPECT_GE(watch.fd(), 0);
-  Write("cgroup.events", "");  // as little as is read of a cgroup that was removed
+  Write("cgroup.events", "");  // as when a removed cgroup is read
   EXPECT_FALSE(watch.Populated());
   EXPECT_EQ(watch.fd(), -1);
 }

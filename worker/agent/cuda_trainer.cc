@@ -15,8 +15,8 @@
 namespace dp::worker {
 namespace {
 
-// Of what it said the lines about what is missing; all of it where there are none, as when the
-// loader could not start it.
+// The lines of the output that name missing parts; all lines if there are none, as when the loader
+// could not start the program.
 std::string MissingIn(const std::string& output) {
   const std::vector<std::string> lines = absl::StrSplit(output, '\n', absl::SkipWhitespace());
   std::vector<std::string> missing;

@@ -8,7 +8,7 @@
 #include "worker/agent/testing/fake_coordinator.h"
 #include "worker/agent/testing/fifo.h"
 
-// The whole daemon with real guards and rank processes; only the coordinator is played.
+// The whole daemon with real guards and rank processes; only the coordinator is fake.
 
 namespace dp::worker {
 namespace {
@@ -22,7 +22,7 @@ class DaemonTest : public testing::Test {
     coordinator_.CancelAll();
   }
 
-  // Assigns rank 0 and waits until it is reported started.
+  // Awaits the registration, then assigns rank 0.
   void RunRank(const std::string& mode, const std::string& argument) {
     rank_.mutable_spec()->mutable_grace()->set_nanos(1'000'000);
     (*rank_.mutable_spec()->mutable_env())["STUB_MODE"] = mode;
@@ -50,7 +50,7 @@ class DaemonTest : public testing::Test {
   Events events_;
   GuardedRunner runner_{DP_GUARD, [this](ProcessNews news) { events_.Tell(std::move(news)); }};
   Agent agent_{Options(), coordinator_, coordinator_, runner_, events_, Clock::System()};
-  std::jthread running_{[this] { (void)agent_.Run(); }};  // its end is asked for, so it is OK
+  std::jthread running_{[this] { (void)agent_.Run(); }};  // the destructor asks for its end: OK
 };
 
 TEST_F(DaemonTest, ACancelledRankThatIgnoresSigtermIsKilledWithAllItsDescendants) {

@@ -12,36 +12,37 @@
 
 namespace dp::worker {
 
-// Whoever knows how much of a GPU's memory is in use. Calls may block for as long as a driver does.
-// Used by one thread.
+// A source of how much GPU memory is in use. Calls may block as long as the driver does. Used by
+// one thread.
 class DeviceMemorySource {
  public:
   virtual ~DeviceMemorySource() = default;
 
-  // `device` as CUDA_VISIBLE_DEVICES names it: by UUID, or by number on the bus.
-  // Errors: NotFound there is no such device; Unavailable and Internal in the driver's words.
+  // `device`: as in CUDA_VISIBLE_DEVICES, by UUID or by number on the bus. Errors: NotFound no such
+  // device; Unavailable and Internal in the driver's words.
   virtual absl::StatusOr<int64_t> BytesInUse(const std::string& device) = 0;
 };
 
-// NVIDIA's driver by its library, loaded now. Errors: NotFound the library, or an entry point, is
-// not there; Unavailable the driver does not take calls.
+// Uses the library of NVIDIA's driver, which is loaded now. Errors: NotFound the library or an
+// entry point is missing; Unavailable the driver rejects calls.
 absl::StatusOr<std::unique_ptr<DeviceMemorySource>> OpenNvml(
     const std::string& library = "libnvidia-ml.so.1");
 
-// The same by running nvidia-smi for each answer; `program` is searched for in PATH.
+// Runs nvidia-smi for each query; `program` is searched for in PATH.
 std::unique_ptr<DeviceMemorySource> NvidiaSmi(std::string program = "nvidia-smi");
 
-// NVML, unless `nvml_fault` says why it must not be loaded, else nvidia-smi; logs which.
+// NVML; or nvidia-smi, if NVML fails or `nvml_fault` says why it must not be loaded. Logs the
+// choice.
 std::unique_ptr<DeviceMemorySource> OpenDeviceMemory(const std::string& nvml_fault);
 
-// Asks a source from a thread of its own, one question at a time, and tells DeviceMemoryRead. Its
-// end waits for an answer under way.
+// Queries a source from its own thread, one query at a time, and posts DeviceMemoryRead. The
+// destructor waits for a query in flight.
 class DeviceProbe {
  public:
   DeviceProbe(DeviceMemorySource& source, Events& events);
   ~DeviceProbe();
 
-  // The question before must have been answered. Any thread.
+  // The previous query must have been answered. Any thread.
   void Ask(std::vector<std::string> devices);
 
  private:

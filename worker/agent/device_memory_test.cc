@@ -34,7 +34,7 @@ TEST_F(NvmlTest, AnErrorIsToldInTheDriversWords) {
   InUse("lost");
   EXPECT_EQ(nvml_->BytesInUse("GPU-bbbb").status(),
             absl::NotFoundError("NVML on GPU-bbbb: Not Found"));
-  // What the older call says of it counts.
+  // The error of the older call counts.
   EXPECT_FALSE(nvml_->BytesInUse("GPU-aaaa").ok());
 }
 

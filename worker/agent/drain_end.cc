@@ -30,7 +30,7 @@ void DrainEnd::End(const std::string& worker) {
   Log(Severity::kWarning, "undrain_failed", {{"worker", worker}, {"reason", status.ToString()}});
 }
 
-// The list serves coordinators of an earlier release, which ignore the reason in the request.
+// Lists the drains first, because coordinators of an earlier release ignore the request's reason.
 absl::Status DrainEnd::Try(const std::string& worker, absl::Duration deadline_in) {
   DP_ASSIGN_OR_RETURN(const auto listed, connection_.ListWorkers({}, deadline_in));
   for (const v1::Worker& each : listed.workers()) {
@@ -43,7 +43,7 @@ absl::Status DrainEnd::Try(const std::string& worker, absl::Duration deadline_in
     request.set_worker(worker);
     request.set_reason(reason_);
     const absl::Status status = connection_.Undrain(request, deadline_in).status();
-    if (absl::IsFailedPrecondition(status)) {  // drained anew since it was listed
+    if (absl::IsFailedPrecondition(status)) {  // drained for another reason since the listing
       Log(Severity::kInfo, "drain_kept", {{"worker", worker}, {"why", status.message()}});
       continue;
     }

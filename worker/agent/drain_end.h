@@ -11,23 +11,23 @@
 
 namespace dp::worker {
 
-// Ends the drain that an earlier daemon of this worker was given at its own end, such as the one
-// that a pod asks for before it ends. The drain is known by its reason, so a drain for any other
-// reason stays; a coordinator of an earlier release may end a drain that an operator sets at the
-// same moment. While the coordinator is away it goes on trying. Its owner ends the calls under way
-// on `connection` before destroying it.
+// Ends the drain that was set when an earlier daemon of this worker shut down, for example by a
+// pod's preStop hook. The reason identifies the drain; a drain for any other reason stays. A
+// coordinator of an earlier release may also end a drain that an operator sets at the same moment.
+// Retries while the coordinator is away. The owner cancels the calls in flight on `connection`
+// before it destroys this object.
 class DrainEnd {
  public:
   DrainEnd(client::WorkersConnection& connection, std::string reason, const Clock& clock,
            uint64_t seed);
   ~DrainEnd();
 
-  // Ends the drain from a thread of its own. Called once, when the coordinator knows the worker.
+  // Ends the drain, on its own thread. Called once, when the coordinator knows the worker.
   void Begin(const std::string& worker);
 
  private:
   void End(const std::string& worker);
-  // Errors: those of the two calls, but for a drain with another reason.
+  // Errors: those of the two calls. A drain for another reason is no error.
   absl::Status Try(const std::string& worker, absl::Duration deadline_in);
 
   client::WorkersConnection& connection_;

@@ -14,11 +14,11 @@ class DrainEndTest : public ::testing::Test {
  protected:
   ~DrainEndTest() override { coordinator_.CancelAll(); }
 
-  // A call that the coordinator hears after all that came before.
+  // The coordinator hears this call after all earlier ones.
   void HearMarker() {
     v1::UndrainRequest marker;
     marker.set_worker("marker");
-    (void)coordinator_.Undrain(marker, absl::ZeroDuration());  // its answer says nothing new
+    (void)coordinator_.Undrain(marker, absl::ZeroDuration());  // the answer does not matter
     EXPECT_EQ(coordinator_.NextHeard(), "undrain marker");
   }
 

@@ -8,9 +8,9 @@
 
 namespace dp::worker {
 
-// The exits of these ranks as their guards recorded them, as reports of the daemons that ran the
-// ranks: the coordinator takes them until it loses those daemons. In the order of the exits, so
-// that of two failures the coordinator hears the first one first. Reads their spools. Any thread.
+// The exits of these ranks, as their guards recorded them in the spools. The reports are those of
+// the daemons that ran the ranks; the coordinator accepts them until it evicts these daemons. In
+// the order of the exits, so that the coordinator hears of the first failure first. Any thread.
 std::vector<v1::ReportRankRequest> EarlierExits(const std::string& state_dir,
                                                 const std::vector<RankKey>& ranks);
 

@@ -22,7 +22,7 @@ class EarlierExitsTest : public testing::Test {
  protected:
   static RankKey KeyOf(int rank) { return {JobId(7), Generation(2), rank}; }
 
-  // A rank of an earlier daemon that has ended.
+  // An exited rank of an earlier daemon.
   void AnExit(int rank, const ExitRecord& record, const Session& session = {5, Incarnation(8)}) {
     const LogSpool spool(directory_.path(), KeyOf(rank));
     ASSERT_TRUE(spool.Create({kEarlierJobAt, session}).ok());

@@ -17,7 +17,7 @@
 #include "worker/core/rank.h"
 #include "worker/core/slot_devices.h"
 
-// What the agent's threads tell its owner thread.
+// The messages of the agent's threads to its owner thread.
 
 namespace dp::worker {
 
@@ -26,21 +26,23 @@ struct Registered {
   std::string name;
   std::string address;  // as registered
 };
-// The coordinator answered a heartbeat; or did not.
+// The coordinator answered a heartbeat.
 struct CoordinatorAnswered {};
-// It will not give the lease up before then, as seen from here.
+// The coordinator will not evict this worker before then, by this host's clock.
 struct LeaseHeld {
   absl::Time until;
 };
+// The coordinator did not answer a registration or a heartbeat.
 struct CoordinatorSilent {};
-// The coordinator has given this incarnation up.
+// The coordinator has evicted this incarnation.
 struct LeaseLost {
   Incarnation incarnation;
   absl::Status reason;
 };
-// It has been told that the daemon is shutting down, or could not be told at once.
+// The shutdown notice was delivered, its first attempt failed, or there was no lease to send it
+// with.
 struct LeaveTold {};
-// The coordinator will never take this worker as it is.
+// The coordinator will never accept this worker as it is.
 struct RegistrationRefused {
   absl::Status reason;
 };
@@ -53,24 +55,24 @@ struct ReportAnswered {
   Milestone milestone = Milestone::kNone;
   absl::Status status;
 };
-// So it was, or was not, with the latest ReportSlots.
+// The coordinator's answer to the latest ReportSlots.
 struct SlotsAnswered {
   absl::Status status;
 };
-// A driver has answered.
+// A driver's answer about memory in use.
 struct DeviceMemoryRead {
   DeviceMemory memory;
 };
-// Likewise; of all GPUs.
+// The latest readings of all GPUs.
 struct GpusRead {
   std::vector<GpuReading> gpus;
 };
-// The coordinator says so to whom serves its store.
+// The coordinator reports the end of a generation to the worker that serves its store.
 struct GenerationOver {
   JobId job;
   Generation generation;
 };
-// End with grace; asked again, end at once.
+// The first one stops the ranks with their grace; the second kills them at once.
 struct ShutdownWanted {};
 
 using Event =
@@ -78,8 +80,8 @@ using Event =
                  LeaveTold, RegistrationRefused, AssignmentChanged, ReportAnswered, SlotsAnswered,
                  DeviceMemoryRead, GpusRead, ProcessNews, LogsNews, GenerationOver, ShutdownWanted>;
 
-// The owner thread's mailbox. It never blocks for long, and every sender has few events under way,
-// so a full one is a bug of ours. After Close, what is told is dropped.
+// The owner thread's mailbox. The owner never blocks for long, and each sender has few events in
+// flight, so a full mailbox is a bug. After Close, Tell is a no-op.
 class Events {
  public:
   void Tell(Event event) {

@@ -1,26 +1,24 @@
 #include "worker/agent/exit_record.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "base/file_descriptor.h"
+#include "worker/agent/replace_file.h"
 
 namespace dp::worker {
 namespace {
 
 namespace fs = std::filesystem;
 
-// STATE_DIR/spool/JOB/GENERATION: the rank's daemon has made all below STATE_DIR.
+// STATE_DIR/spool/JOB/GENERATION: the rank's daemon makes all directories below STATE_DIR.
 constexpr int kDirectoriesMade = 4;
 
 constexpr char kCode[] = "code";
 constexpr char kSignal[] = "signal";
-
-std::string Beside(const std::string& path) { return path + ".new"; }
 
 bool Sync(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -33,24 +31,12 @@ std::string TextOf(const ExitRecord& record) {
          (record.oom ? "1" : "0") + " " + std::to_string(record.at_unix_nanos) + "\n";
 }
 
-bool WriteAndSync(const std::string& path, const std::string& text) {
-  const FileDescriptor file(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  return file.valid() &&
-         write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-         fsync(file.get()) == 0;
-}
-
 }  // namespace
 
 void WriteExitRecord(const std::string& path, const ExitRecord& record) {
-  const std::string beside = Beside(path);
-  // Without its owner the record tells nothing.
+  // Without its owner the record is useless.
   (void)Sync(fs::path(path).replace_extension(kOwnerSuffix));
-  if (!WriteAndSync(beside, TextOf(record)) || rename(beside.c_str(), path.c_str()) != 0) {
-    unlink(beside.c_str());
-    return;
-  }
+  if (!ReplaceFile(path, TextOf(record))) return;
   fs::path directory = fs::path(path).parent_path();
   for (int made = 0; made < kDirectoriesMade && Sync(directory); ++made) {
     directory = directory.parent_path();
@@ -70,9 +56,6 @@ std::optional<ExitRecord> ReadExitRecord(const std::string& path) {
   return record;
 }
 
-void RemoveExitRecord(const std::string& path) {
-  unlink(path.c_str());
-  unlink(Beside(path).c_str());
-}
+void RemoveExitRecord(const std::string& path) { RemoveReplacedFile(path); }
 
 }  // namespace dp::worker

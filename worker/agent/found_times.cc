@@ -5,7 +5,7 @@
 namespace dp::worker {
 namespace {
 
-// The one that holds at `offset`, or the first behind it where there is none.
+// The entry that holds at `offset`; if there is none, the first one behind it.
 auto HoldingAt(const std::vector<FoundTime>& times, uint64_t offset) {
   const auto behind =
       std::upper_bound(times.begin(), times.end(), offset,

@@ -8,7 +8,7 @@
 
 namespace dp::worker {
 
-// When the bytes of a stream were found: those from `offset` on, up to the next one's, at `time`.
+// When bytes of a stream were found: `time` holds from `offset` up to the next entry's offset.
 struct FoundTime {
   uint64_t offset = 0;
   absl::Time time;
@@ -16,17 +16,17 @@ struct FoundTime {
   bool operator==(const FoundTime&) const = default;
 };
 
-// Remembers that for the bytes that wait to be sent. Holds no more than `max`: past it every second
-// is forgotten, whose bytes then count as found with those before them. Not thread-safe.
+// Remembers when the unsent bytes were found. Past `max` entries it forgets every second one, whose
+// bytes then take the time of the bytes before them. Not thread-safe.
 class FoundTimes {
  public:
   explicit FoundTimes(size_t max = 4096) : max_(max) {}
 
-  // Bytes from `offset` on were found; not before those that were found last.
+  // Bytes from `offset` on were found. Offsets must not decrease.
   void Add(uint64_t offset, absl::Time time);
-  // Nobody asks for bytes before `offset` any more.
+  // Nobody will ask for bytes before `offset` any more.
   void ForgetBefore(uint64_t offset);
-  // Those of the bytes [begin, end): the first of them is `begin`, unless its time is not known.
+  // The times of the bytes [begin, end). The first entry is at `begin`, unless its time is unknown.
   std::vector<FoundTime> Of(uint64_t begin, uint64_t end) const;
 
  private:

@@ -33,7 +33,7 @@ struct PciInfo {
   char bus_id[32];
 };
 
-// Lines as "GPU UUID:  GPU-2f5a...".
+// Reads lines such as "GPU UUID:  GPU-2f5a...".
 InstalledGpu GpuIn(const fs::path& folder) {
   InstalledGpu gpu{.bus_id = OrderedBusId(folder.filename()), .uuid = "", .model = ""};
   std::ifstream file(folder / "information");
@@ -62,7 +62,7 @@ void AddThoseOnlyIn(const std::vector<InstalledGpu>& folder, std::vector<Install
   }
 }
 
-// Every call but the count may be missing: then that word is.
+// Every call but the count may be missing; the field is then empty.
 class NvmlLister {
  public:
   explicit NvmlLister(const NvmlLibrary& nvml) : nvml_(nvml) {
@@ -90,7 +90,7 @@ class NvmlLister {
   InstalledGpu Describe(InventoryHandle device) const {
     char uuid[kTextBytes] = "", name[kTextBytes] = "";
     PciInfo pci{};
-    // What fails leaves its text empty.
+    // A call that fails leaves its text empty.
     if (uuid_ != nullptr) (void)uuid_(device, uuid, kTextBytes);
     if (name_ != nullptr) (void)name_(device, name, kTextBytes);
     if (pci_ != nullptr) (void)pci_(device, &pci);

@@ -22,7 +22,7 @@ const InstalledGpu kOfNvml = {"00000000:c1:00.0", "GPU-aaaa", "NVIDIA H100"};
 const InstalledGpu kOfSmi = {"00000000:41:00.0", "GPU-bbbb", "NVIDIA B"};
 const InstalledGpu kOfProc = {"00000000:01:00.0", "GPU-cccc", "NVIDIA C"};
 
-// A host on which each source knows another GPU, so that it shows who is believed.
+// A host on which each source knows another GPU, which shows the source that decided.
 class GpuInventoryTest : public testing::Test {
  protected:
   GpuInventoryTest() {

@@ -13,7 +13,7 @@ namespace {
 v1::Metric MetricOf(int rank, const GpuReading& gpu, absl::Time now) {
   v1::Metric metric;
   metric.set_event("gpu");
-  // Microseconds, as the rank itself has them.
+  // In microseconds, as in the rank's own lines.
   *metric.mutable_time() = ToProto(absl::FromUnixMicros(absl::ToUnixMicros(now)));
   metric.set_rank(rank);
   metric.set_gpu(gpu.name);

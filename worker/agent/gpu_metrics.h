@@ -9,8 +9,8 @@
 
 namespace dp::worker {
 
-// Lines for the METRICS stream of a rank that has `devices`, one for each of them that was read
-// (proto/dp/v1/metrics.proto, event "gpu"); empty where there are none. Pure.
+// Lines for the METRICS stream of a rank that has `devices`: one for each device with a reading
+// (proto/dp/v1/metrics.proto, event "gpu"). Empty if there is none. Pure.
 std::string GpuMetricLines(int rank, const std::vector<Device>& devices,
                            const std::vector<GpuReading>& readings, absl::Time now);
 

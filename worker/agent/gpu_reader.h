@@ -14,39 +14,38 @@
 
 namespace dp::worker {
 
-// Whoever describes the GPUs of this host. Calls may block for as long as a driver does. Used by
-// one thread.
+// Reads the GPUs of this host. Calls may block as long as the driver does. Used by one thread.
 class GpuReader {
  public:
   virtual ~GpuReader() = default;
 
-  // One reading for each name, in their order; what cannot be found out is absent.
+  // One reading for each name, in this order; unknown fields are absent.
   virtual std::vector<GpuReading> Read(const std::vector<std::string>& names) = 0;
 };
 
-// By NVIDIA's library, loaded now. Xids are those since then. Errors: as OpenNvml.
+// Uses NVIDIA's library, which is loaded now. Reports Xids since then. Errors: as OpenNvml.
 absl::StatusOr<std::unique_ptr<GpuReader>> NvmlGpus(
     const std::string& library = "libnvidia-ml.so.1");
 
-// By running nvidia-smi, which tells neither Xids nor slowdowns nor repairs that failed; and where
-// that says nothing, what ReadProcGpus knows. `program` is searched for in PATH.
+// Runs nvidia-smi, which reports no Xids, slowdowns or failed repairs. Uses ReadProcGpus for GPUs
+// that nvidia-smi does not report. `program` is searched for in PATH.
 std::unique_ptr<GpuReader> SmiGpus(std::string driver_dir, std::string program = "nvidia-smi");
 
-// NVML, unless `nvml_fault` says why it must not be loaded, else nvidia-smi; logs which.
-// `driver_dir` as in ListByProc.
+// NVML; or nvidia-smi, if NVML fails or `nvml_fault` says why it must not be loaded. Logs the
+// choice. `driver_dir` as in ListByProc.
 std::unique_ptr<GpuReader> OpenGpuReader(const std::string& driver_dir,
                                          const std::string& nvml_fault);
 
-// Reads GPUs at once and then every `every`, from a thread of its own: tells GpusRead, and keeps
-// the latest for whoever asks. Its end waits for a reading under way.
+// Reads GPUs at once and then every `every`, from its own thread. Posts GpusRead and keeps the
+// latest readings. The destructor waits for a reading in flight.
 class GpuWatch {
  public:
   struct Latest {
-    uint64_t number = 0;  // counts the readings; 0: there was none yet
+    uint64_t number = 0;  // counts the readings; 0: none yet
     std::vector<GpuReading> gpus;
   };
 
-  // `reader` and `events` are the owner's.
+  // The caller owns `reader` and `events`.
   GpuWatch(GpuReader& reader, std::vector<std::string> names, absl::Duration every, Events& events);
   ~GpuWatch();
 
@@ -60,7 +59,7 @@ class GpuWatch {
   const std::vector<std::string> names_;
   const absl::Duration every_;
   Events& events_;
-  BoundedQueue<bool> end_{1};  // nothing is ever put there; closed at the end
+  BoundedQueue<bool> end_{1};  // always empty; the destructor closes it
 
   mutable Mutex mu_;
   Latest latest_ DP_GUARDED_BY(mu_);

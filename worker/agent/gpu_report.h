@@ -7,8 +7,8 @@
 
 namespace dp::worker {
 
-// What the coordinator is told of GPUs, which are dealt to `slots` slots in turn: of the first
-// kGpusMax. Pure.
+// The report of GPUs to the coordinator: the first kGpusMax of them, dealt to `slots` slots in
+// turn. Pure.
 std::vector<v1::Gpu> GpusToProto(const std::vector<GpuReading>& gpus, int slots,
                                  const GpuHealthLimits& limits);
 

@@ -17,8 +17,8 @@ bool NumbersAreKnown(const char* order, const std::vector<InstalledGpu>& on_bus)
       on_bus, [&on_bus](const InstalledGpu& each) { return each.model == on_bus[0].model; });
 }
 
-// Empty: CUDA finds no such device. MIG devices are not known here, nor are all where one's UUID is
-// not: then a name is taken for one.
+// The full name of a listed device; empty: CUDA finds no such device. MIG devices are unknown here.
+// If one GPU's UUID is unknown, any UUID may be that GPU's.
 std::string FullName(const std::string& listed, bool numbers_known,
                      const std::vector<InstalledGpu>& on_bus) {
   size_t number = 0;
@@ -27,7 +27,7 @@ std::string FullName(const std::string& listed, bool numbers_known,
     if (number >= on_bus.size()) return "";
     return on_bus[number].uuid.empty() ? listed : on_bus[number].uuid;
   }
-  // A UUID may be cut short.
+  // CUDA accepts a UUID that is cut short.
   for (const InstalledGpu& device : on_bus) {
     if (absl::StartsWith(device.uuid, listed)) return device.uuid;
   }
@@ -40,11 +40,11 @@ std::string FullName(const std::string& listed, bool numbers_known,
 
 struct ListedDevices {
   std::vector<std::string> names;
-  std::vector<std::string> twice;  // entries of devices that stand there already
-  std::string unknown;             // the entry that ends the list as it names no device
+  std::vector<std::string> twice;  // entries of devices that are listed already
+  std::string unknown;             // the entry that names no device, which ends the list
 };
 
-// As CUDA reads the list, which ends at the first entry that names no device.
+// Reads the list as CUDA does: it ends at the first entry that names no device.
 ListedDevices ListedGpus(const CudaLimit& limit, const std::vector<InstalledGpu>& on_bus) {
   const bool numbers_known = NumbersAreKnown(limit.order, on_bus);
   ListedDevices devices;

@@ -26,13 +26,13 @@ absl::StatusOr<GuardLock> GuardLock::Open(const std::string& state_dir) {
                                           "; give a --state-dir on a file system that has flock"));
 }
 
-// The lock is shared by the guards of several daemons. It can be had exclusively, for a moment,
-// when no earlier guard is left. Both belong to the open file that this daemon's own guards have,
-// too.
+// The guards of several daemons share the lock. This daemon can get it exclusively, for a moment,
+// once no earlier guard is left. Both locks belong to the open file that this daemon's own guards
+// share.
 bool GuardLock::EarlierGuardsGone() {
   if (alone_) return true;
   alone_ = flock(lock_.get(), LOCK_EX | LOCK_NB) == 0;
-  // Back to shared; a conversion that failed may have dropped the lock altogether.
+  // Back to shared; a failed conversion may have dropped the lock altogether.
   (void)flock(lock_.get(), LOCK_SH | LOCK_NB);
   return alone_;
 }

@@ -17,7 +17,7 @@ class GuardLock {
   // Errors: Internal names the path and the reason.
   static absl::StatusOr<GuardLock> Open(const std::string& state_dir);
 
-  // Once true it stays so. The guards that inherit fd() do not count.
+  // Stays true once it is true. Guards that inherit fd() do not count.
   bool EarlierGuardsGone();
   // For guards to inherit; close-on-exec.
   int fd() const { return lock_.get(); }

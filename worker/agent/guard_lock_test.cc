@@ -37,7 +37,7 @@ TEST_F(GuardLockTest, ItsOwnGuardsDoNotCount) {
   EXPECT_TRUE(daemon.EarlierGuardsGone());
 }
 
-// A rank may take its time to die while two more daemons come and go.
+// A rank may be slow to die while two more daemons start and die.
 TEST_F(GuardLockTest, GuardsOfSeveralEarlierDaemonsAreAllSeen) {
   std::optional<GuardLock> first = Daemon();
   EXPECT_TRUE(first->EarlierGuardsGone());

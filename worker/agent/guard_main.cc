@@ -1,12 +1,12 @@
 // dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] PROGRAM [ARGUMENT...]
 //
-// Stands between a daemon and one rank. It is the rank's parent and the subreaper of all that
-// descends from it, so nothing the rank starts, in whatever session, gets out of its sight. It runs
-// until that tree is gone, and sees to it that the tree goes when the rank ends, when the daemon
-// says so, or when the daemon is no more. DESCRIPTORS is the rank's limit of open files. Where the
-// rank has a cgroup, that is emptied too; the guard itself stays outside. How the rank ended by
-// itself goes to the daemon, and to PATH for the next daemon. One thread, no libraries, all signals
-// blocked: what can go wrong in a daemon cannot go wrong here.
+// Stands between a daemon and one rank. The guard is the rank's parent and the subreaper of all its
+// descendants, so no process of the rank escapes it, whatever its session. The guard kills the tree
+// when the rank exits, when the daemon orders it, or when the daemon is dead. It exits once the
+// tree is gone. If the rank has a cgroup, the guard empties that, too; the guard itself stays
+// outside. DESCRIPTORS is the rank's soft limit of open files. The guard reports the rank's exit to
+// the daemon, and records it in PATH for the next daemon unless the guard killed the rank. One
+// thread, no libraries, all signals blocked: the guard does not share a daemon's failures.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,13 +39,13 @@
 namespace dp::worker {
 namespace {
 
-// How often a dying tree is searched for what was forked since.
+// How often the guard searches a dying tree for new processes.
 constexpr int kSearchAgainMs = 10;
 
 struct Task {
   rlim_t descriptors = 0;
-  std::vector<std::string> cgroups;  // for the rank to join; the first one is to be emptied
-  std::string exit_file;             // empty: nobody wants it
+  std::vector<std::string> cgroups;  // for the rank to join; the guard empties the first one
+  std::string exit_file;             // empty: no record
   char** command = nullptr;
 };
 
@@ -55,7 +55,7 @@ class Guard {
     if (!task_.cgroups.empty()) cgroup_.emplace(task_.cgroups.front());
   }
 
-  // Returns when no descendant is left, and nothing in the cgroup; false where the guard itself
+  // Returns once no descendant and no process in the cgroup is left. False if the guard itself
   // cannot work.
   bool Run() {
     if (!Prepare() || !Fork()) return false;
@@ -74,7 +74,7 @@ class Guard {
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    // Fails where the guard was given none.
+    // Fails if the guard got no lock.
     (void)fcntl(kGuardLockFd, F_SETFD, FD_CLOEXEC);
     child_ended_ = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     return child_ended_ >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 &&
@@ -93,17 +93,17 @@ class Guard {
     return true;
   }
 
-  // A rank may have moved out of its cgroup, and something else into it: both are ended.
+  // A rank may have left its cgroup, and another process may have joined it: both are killed.
   void KillAll() {
     killed_ = true;
     if (cgroup_) KillCgroup(task_.cgroups.front());
     KillDescendants(getpid());
   }
 
-  // In the child. The kernel closes `outcome` when exec succeeds.
+  // Runs in the child. The kernel closes `outcome` when exec succeeds.
   [[noreturn]] void Exec(pid_t guard, int outcome) {
     setsid();
-    // Should the guard itself be killed, the rank goes with it.
+    // If the guard itself is killed, the rank dies with it.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guard) _exit(127);
     sigset_t none;
@@ -116,7 +116,7 @@ class Guard {
       execvp(task_.command[0], task_.command);
     }
     const GuardNews news{what, errno};
-    // Nobody to tell should this fail; the exit code still says it.
+    // If this fails, the exit code still shows the failure.
     (void)!write(outcome, &news, sizeof(news));
     _exit(127);
   }
@@ -135,7 +135,7 @@ class Guard {
     return true;
   }
 
-  // The cgroup matters only while the guard kills. Before that the rank is the guard's child, and
+  // Watches the cgroup only while the guard kills. Before that the rank is the guard's child, and
   // whatever the rank does with cgroups wakes nobody.
   void Wait() {
     pollfd fds[] = {{daemon_, POLLIN, 0},
@@ -161,7 +161,7 @@ class Guard {
     } else if (rank_ > 0) {
       terminated_ = true;
       kill(rank_, SIGTERM);
-      kill(rank_, SIGCONT);  // a stopped process takes no SIGTERM
+      kill(rank_, SIGCONT);  // a stopped process handles no SIGTERM
     }
   }
 
@@ -180,7 +180,7 @@ class Guard {
     Tell(news);
   }
 
-  // Buries the dead, those inherited too. Returns false when there are no children left.
+  // Reaps dead children, inherited ones too. Returns false when no children are left.
   bool Reap() {
     for (;;) {
       int status = 0;
@@ -205,8 +205,8 @@ class Guard {
   }
 
   // An exit after the first SIGKILL is not recorded, whatever its code: a shell whose child was
-  // killed may still exit with 0. What the rank left behind must not run on while a disk syncs, so
-  // the guard kills before it writes.
+  // killed may still exit with 0. The guard kills before it writes, because leftover processes must
+  // not run on while a disk syncs.
   void Record(int status) {
     if (task_.exit_file.empty() || killed_) return;
     KillAll();
@@ -228,7 +228,7 @@ class Guard {
   }
 
   void Tell(const GuardNews& news) {
-    // A daemon that is gone hears nothing; its end of the socket says so to TakeOrder.
+    // A dead daemon hears nothing; TakeOrder then sees the closed socket.
     (void)!send(kGuardSocket, &news, sizeof(news), MSG_NOSIGNAL);
   }
 
@@ -244,13 +244,13 @@ class Guard {
   bool killed_ = false;  // the first SIGKILL has been sent
 };
 
-// Null where the argument is not this option.
+// Null if the argument is not this option.
 const char* ValueOf(const char* option, const char* argument) {
   const size_t size = std::strlen(option);
   return std::strncmp(argument, option, size) == 0 ? argument + size : nullptr;
 }
 
-// No program where it is called wrongly.
+// Without a program if the arguments are wrong.
 Task TaskFrom(char** arguments) {
   Task task;
   if (*arguments == nullptr) return task;

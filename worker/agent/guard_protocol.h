@@ -2,21 +2,22 @@
 
 #include <cstdint>
 
-// What a daemon and a guard (guard_main.cc) say to each other over one SOCK_SEQPACKET socket: a
-// record a message, in memory order, since both are of one build on one host. The daemon closing
-// its end, or dying, orders a kill; the guard closing its end says that the process tree is gone.
+// The messages between a daemon and a guard (guard_main.cc) on one SOCK_SEQPACKET socket. Each
+// message is one record in memory order: both sides are of one build on one host. By closing its
+// end, or by dying, the daemon orders a kill. By closing its end, the guard reports that the
+// process tree is gone.
 
 namespace dp::worker {
 
-// The guard finds its socket here, below it the rank's standard streams.
+// The guard's socket. The descriptors below are the rank's standard streams.
 inline constexpr int kGuardSocket = 3;
-// Here, where there is one, the guard keeps the lock that says that it runs (guard_lock.h).
+// The lock that shows that the guard runs (guard_lock.h), if there is one.
 inline constexpr int kGuardLockFd = 4;
 
-// Before the program among the guard's arguments, for each cgroup that the rank is to join. All
-// that is in the first one is to be killed with the rank.
+// Options before the program in the guard's arguments. One for each cgroup that the rank joins; the
+// guard kills every process in the first one with the rank.
 inline constexpr char kGuardCgroup[] = "--cgroup=";
-// Likewise, at most once: where the guard records how the rank ended (exit_record.h).
+// At most once: the file in which the guard records how the rank exited (exit_record.h).
 inline constexpr char kGuardExitFile[] = "--exit-file=";
 
 enum class GuardOrder : int32_t {

@@ -25,15 +25,15 @@
 namespace dp::worker {
 namespace {
 
-// A start and two signals for each of a thousand slots, and room to spare: more is a bug of ours.
+// A start and two signals for each of a thousand slots, with room to spare; more is a bug.
 constexpr size_t kOrdersMax = 8192;
 
-// How often what is left of ranks is looked for: at first, and while it does not die.
+// The interval between sweeps doubles from the first to the second, while processes do not die.
 constexpr absl::Duration kSweepAgainMin = absl::Milliseconds(10);
 constexpr absl::Duration kSweepAgainMax = absl::Seconds(1);
 
-// The guard has closed its socket: it is exiting, so the wait is short. Returns whether it has
-// seen to it that nothing is left of its rank.
+// The guard has closed its socket, so it is exiting and the wait is short. Returns true if the
+// guard has left nothing of its rank.
 bool EndedWell(pid_t guard) {
   int status = 0;
   return waitpid(guard, &status, 0) == guard && WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -76,7 +76,7 @@ void GuardedRunner::Push(Order order) {
 
 void GuardedRunner::Wake() {
   const uint64_t one = 1;
-  // Fails only when the counter is full, and then the thread wakes anyway.
+  // Fails only if the counter is full; the thread then wakes anyway.
   (void)!write(wake_.get(), &one, sizeof(one));
 }
 
@@ -87,7 +87,7 @@ void GuardedRunner::Loop() {
     }
     Wait();
   }
-  // A guard whose socket closes kills its tree and exits; one that was stopped must run to do so.
+  // A guard whose socket closes kills its tree and exits. A stopped guard must run again to do so.
   for (auto& [key, guard] : guards_) {
     guard.socket.Close();
     (void)kill(guard.pid, SIGCONT);
@@ -129,7 +129,7 @@ void GuardedRunner::CarryOut(const StartOrder& order) {
   DP_CHECK(!guards_.contains(order.key));
   absl::StatusOr<SpawnedGuard> spawned = Spawn(order);
   if (!spawned.ok()) {
-    if (cgroups_ != nullptr) (void)cgroups_->Remove(order.key);  // nothing was in there
+    if (cgroups_ != nullptr) (void)cgroups_->Remove(order.key);  // it is empty
     sink_({order.key, ProcessNotStarted{std::string(spawned.status().message())}});
     return;
   }
@@ -154,8 +154,8 @@ absl::StatusOr<SpawnedGuard> GuardedRunner::Spawn(const StartOrder& order) {
 void GuardedRunner::CarryOut(const SignalOrder& order) {
   const auto guard = guards_.find(order.key);
   if (guard == guards_.end()) return;
-  (void)kill(guard->second.pid, SIGCONT);  // one that was stopped would not hear of it
-  // A guard that has ended meanwhile needs no order.
+  (void)kill(guard->second.pid, SIGCONT);  // a stopped guard would not read the order
+  // A guard that has exited meanwhile needs no order.
   (void)!send(guard->second.socket.get(), &order.order, sizeof(order.order), MSG_NOSIGNAL);
 }
 
@@ -164,7 +164,7 @@ bool GuardedRunner::Listen(const RankKey& key, Guard& guard) {
     GuardNews news;
     const ssize_t size = recv(guard.socket.get(), &news, sizeof(news), MSG_DONTWAIT);
     if (size < 0 && errno == EAGAIN) return true;
-    // Reset: the guard has ended without reading an order. Its last news come after this.
+    // Reset: the guard has exited without reading an order. Its last news comes after this.
     if (size < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     if (size != sizeof(news)) return false;
     Pass(key, guard, news);
@@ -198,8 +198,9 @@ void GuardedRunner::Pass(const RankKey& key, Guard& guard, const GuardNews& news
   }
 }
 
-// One that ended without saying how the rank did was killed, and the rank with it (its parent-death
-// signal is SIGKILL); one that had said so may have been killed before it had ended the rest.
+// A guard that ended without a report of the rank's exit was killed, and the rank with it by
+// SIGKILL, its parent-death signal. A guard that had reported the exit may have been killed before
+// it killed the rest.
 void GuardedRunner::Bury(const RankKey& key, Guard& guard) {
   const bool orphaned = !EndedWell(guard.pid);
   Remains remains{.key = key, .orphaned = orphaned, .since = clock_.Now(), .last = std::nullopt};
@@ -242,8 +243,8 @@ bool GuardedRunner::NothingLeftOf(Remains& remains, bool orphans) {
   return false;
 }
 
-// What a killed guard was the parent of falls to this process, child by child as the upper ones
-// die. One that the kernel does not let die is looked for again, and waited for by nobody.
+// Children of a killed guard become children of this process, level by level as their parents die.
+// Later sweeps find again a process that the kernel does not let die; nothing waits for it.
 bool GuardedRunner::KillOrphans() {
   int subreaper = 0;
   if (prctl(PR_GET_CHILD_SUBREAPER, &subreaper) != 0 || subreaper == 0) return false;
@@ -254,7 +255,7 @@ bool GuardedRunner::KillOrphans() {
     if (guards.contains(child) || getsid(child) == getsid(0)) continue;
     KillDescendants(child);
     kill(child, SIGKILL);
-    (void)waitpid(child, nullptr, WNOHANG);  // the next look finds it, if it is still there
+    (void)waitpid(child, nullptr, WNOHANG);  // the next sweep finds it if it is still there
     found = true;
   }
   return found;

@@ -22,26 +22,26 @@
 
 namespace dp::worker {
 
-// Runs each rank under a dp-guard of its own (docs/worker.md), so that no rank outlives this
-// process, however it ends. Where this process is a subreaper (PR_SET_CHILD_SUBREAPER), it also
-// ends what a killed guard leaves behind, and takes every child in another session than its own
-// that is no guard for that: a rank begins a session, and nothing can get back into this one. With
-// cgroups each rank has one of its own, which outlives even a guard that is killed together with
-// this process. What does not die keeps its rank from being gone, and no other rank waiting. A
-// thread of its own owns all guards; the methods may be called from any thread. Destroying it kills
-// what still runs and waits until it is gone.
+// Runs each rank under its own dp-guard (docs/worker.md), so that no rank outlives this process,
+// however it dies. If this process is a subreaper (PR_SET_CHILD_SUBREAPER), it also kills the
+// orphans of a killed guard. Orphans are its children in other sessions that are no guards: a rank
+// begins a session, and no process can return to this one. With cgroups each rank has its own. The
+// cgroup remains even if a guard is killed together with this process. A process that does not die
+// keeps its rank from being gone, but delays no other rank. One thread owns all guards; the methods
+// may be called from any thread. The destructor kills the running ranks and waits until they are
+// gone.
 class GuardedRunner final : public ProcessRunner {
  public:
   // Called on the runner's thread; must not block.
   using Sink = std::function<void(ProcessNews)>;
 
-  // For what does not die: what takes longer hangs in the kernel, which is told; at the end of this
-  // process it is waited for no longer.
+  // Patience with processes that do not die: they hang in the kernel. After it the runner logs
+  // them, and the destructor stops waiting.
   static constexpr absl::Duration kSweepPatience = absl::Seconds(10);
 
-  // Each rank may have so many `descriptors` open, its soft limit. `cgroups` is the owner's and
-  // used by the runner's thread; null: none. `clock` is for patience. `guard_lock` is the owner's,
-  // too, and inherited by every guard (guard_lock.h); -1: none.
+  // `descriptors`: the soft limit of each rank's open files. `cgroups`: used by the runner's
+  // thread; null: none. `clock`: measures patience. `guard_lock`: inherited by every guard
+  // (guard_lock.h); -1: none. The caller owns the last three.
   GuardedRunner(std::string guard_path, Sink sink,
                 size_t descriptors = DescriptorLimitFor(kRankDescriptors),
                 RankCgroups* cgroups = nullptr, const Clock& clock = Clock::Steady(),
@@ -71,13 +71,13 @@ class GuardedRunner final : public ProcessRunner {
     bool rank_ended = false;  // or never started
   };
 
-  // A rank whose guard has ended, until nothing is left of it.
+  // A rank whose guard has ended, until nothing is left of the rank.
   struct Remains {
     RankKey key;
-    bool orphaned = false;  // its guard was killed, and may have left processes behind
+    bool orphaned = false;  // its guard was killed and may have left processes
     absl::Time since;
-    bool told = false;                // that it takes its time
-    std::optional<ProcessNews> last;  // to be told in the end
+    bool told = false;                // the log says that it does not die
+    std::optional<ProcessNews> last;  // sent once nothing is left
   };
 
   void Push(Order order);
@@ -92,7 +92,7 @@ class GuardedRunner final : public ProcessRunner {
   bool Listen(const RankKey& key, Guard& guard);
   void Pass(const RankKey& key, Guard& guard, const GuardNews& news);
   void Bury(const RankKey& key, Guard& guard);
-  // Kills what is left of ranks without a guard, and tells of which nothing is.
+  // Kills the remains of ranks without a guard, and reports each rank of which nothing is left.
   void Sweep();
   // Returns whether there were any.
   bool KillOrphans();

@@ -48,8 +48,8 @@ std::string Describe(const ProcessNews& news) {
 
 class GuardedRunnerTest : public testing::Test {
  protected:
-  // The runner waits for its guards, and a guard that a failed test has left stopped kills its rank
-  // only when it goes on.
+  // The runner waits for its guards. A guard that a failed test left stopped kills its rank only
+  // once it runs again.
   void TearDown() override {
     if (!HasFailure()) return;
     for (const pid_t guard : Children(getpid())) kill(guard, SIGCONT);
@@ -204,7 +204,7 @@ TEST_F(GuardedRunnerTest, AStoppedGuardDoesNotHoldUpTheEndOfTheRunner) {
   Stop(guard);
   std::jthread end([&] { runner.reset(); });
   EXPECT_EQ(fifo_.Read(), "");
-  if (HasFailure()) kill(guard, SIGCONT);  // else `end` never ends
+  if (HasFailure()) kill(guard, SIGCONT);  // otherwise `end` never ends
 }
 
 TEST_F(GuardedRunnerTest, AGuardSleepsUntilSomethingHappens) {
@@ -298,13 +298,13 @@ TEST_F(GuardLockHeldTest, ARankDoesNotInheritTheLock) {
   EXPECT_EQ(Output(), "");
 }
 
-// Guards that are killed between the end of their rank and that of what it has left behind.
+// Guards that are killed after their rank's exit, but before its leftover processes have died.
 class DyingGuardTest : public testing::Test {
  protected:
   DyingGuardTest() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
   ~DyingGuardTest() override { prctl(PR_SET_CHILD_SUBREAPER, 0); }
 
-  // Returns the pid of what the rank leaves behind.
+  // Returns the pid of the process that the rank leaves behind.
   pid_t StartAndEnd(int rank, Fifo& fifo) { return StartAndEnd(rank, fifo, runner_); }
   pid_t StartAndEnd(int rank, Fifo& fifo, GuardedRunner& runner) {
     runner.Start(KeyOf(rank), {.argv = {fifo.path()},
@@ -388,7 +388,7 @@ TEST_F(DyingGuardTest, WhatDoesNotDieKeepsItsRankFromBeingGoneAndNoOtherWaiting)
   if (!tracer.attached()) GTEST_SKIP() << "no process may be traced here";
   KillGuard(0);
   ASSERT_EQ(fifo_.Read(), "");  // dead, but not gone
-  StartAndEnd(1, other);        // nothing of rank 0 comes before
+  StartAndEnd(1, other);        // no news of rank 0 comes before
   tracer.LetGo();
   EXPECT_EQ(Next(), "0 gone");
   KillGuard(1);
@@ -407,7 +407,7 @@ TEST_F(DyingGuardTest, AtItsEndItWaitsSoLongForWhatDoesNotDieAndNoLonger) {
   const absl::Duration before = clock.passed();
   runner.reset();
   EXPECT_GE(clock.passed() - before, GuardedRunner::kSweepPatience);
-  EXPECT_TRUE(news_.DrainFor(absl::ZeroDuration()).empty());  // it is not said to be gone
+  EXPECT_TRUE(news_.DrainFor(absl::ZeroDuration()).empty());  // no news says that it is gone
   tracer.LetGo();
   EXPECT_EQ(waitpid(left, nullptr, 0), left);
 }

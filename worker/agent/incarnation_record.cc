@@ -31,7 +31,7 @@ absl::Status WriteRecord(const std::string& path, const std::string& contents) {
   return Error(path, written < 0 ? std::strerror(errno) : "the disk is full");
 }
 
-// A daemon that is killed meanwhile leaves the file as it was.
+// A daemon that is killed meanwhile leaves the old file.
 absl::Status Replace(const std::string& state_dir, const std::string& contents) {
   const std::string beside = state_dir + kNewIncarnationsName;
   const std::string path = state_dir + kIncarnationsName;

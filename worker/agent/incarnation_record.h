@@ -8,27 +8,27 @@
 
 namespace dp::worker {
 
-// Which incarnations the daemons of one state directory have registered, oldest first, in the file
-// STATE_DIR/incarnations (mode 0600: whoever knows an incarnation can act as its daemon). The lock
-// of the directory proves to the next daemon that theirs are dead. That holds within one boot of
-// one kernel only: elsewhere the lock may be another one, as on a network file system or a volume
-// that was moved. So entries of another boot are ignored. The file need not survive a crash of the
-// host, for the same reason. Not thread-safe; owned by main, used by the agent.
+// The incarnations that the daemons of one state directory registered, oldest first, in
+// STATE_DIR/incarnations. Its mode is 0600: whoever knows an incarnation can act as its daemon. The
+// directory's lock proves to the next daemon that the recorded daemons are dead. The proof holds
+// within one boot of one kernel only. Elsewhere the lock may be a different one, as on a network
+// file system or a volume that was moved. Entries of another boot are therefore ignored, and the
+// file need not survive a crash of the host. Not thread-safe; owned by main, used by the agent.
 class IncarnationRecord {
  public:
-  // A bound on the file and on `replaces`. Every start adds one incarnation, registered or not, so
-  // a daemon that restarts more often than this while the coordinator is away loses the oldest
-  // entries, whose leases must then expire.
+  // Bounds the file and `replaces`. Every start adds one incarnation, registered or not. A daemon
+  // that restarts more often than this while the coordinator is away loses the oldest entries.
+  // Their leases must then expire.
   static constexpr size_t kKept = 64;
 
-  // Reads what is there; a file that cannot be read counts as empty. `boot_id` names this boot of
-  // this kernel; empty: not known, then nothing is proven and nothing is recorded.
+  // Reads the file; an unreadable file counts as empty. `boot_id` names this boot of this kernel.
+  // If it is empty (unknown), nothing is proven and nothing is recorded.
   IncarnationRecord(const std::string& state_dir, std::string boot_id);
 
-  // All that were recorded so far.
+  // All entries, the latest Add included.
   const std::vector<Incarnation>& recorded() const { return recorded_; }
-  // Call it before the incarnation is registered. Errors: Internal names the path and the reason;
-  // the next daemon then has to wait for the end of the lease.
+  // Call before the incarnation is registered. Errors: Internal names the path and the reason; the
+  // next daemon must then wait for the lease to expire.
   absl::Status Add(Incarnation incarnation);
 
  private:
@@ -37,7 +37,7 @@ class IncarnationRecord {
   std::vector<Incarnation> recorded_;
 };
 
-// /proc/sys/kernel/random/boot_id; empty where the kernel has none.
+// /proc/sys/kernel/random/boot_id; empty if the kernel has none.
 std::string BootId();
 
 }  // namespace dp::worker

@@ -78,7 +78,7 @@ TEST_F(IncarnationRecordTest, AFileThatCannotBeReplacedLeavesNothingBeside) {
   EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
 }
 
-// Files of this process end after so many bytes, as on a full disk.
+// Limits the size of this process's files, as a full disk does.
 class SmallFiles {
  public:
   explicit SmallFiles(rlim_t bytes) {

@@ -13,19 +13,19 @@
 namespace dp::worker {
 namespace {
 
-// PyTorch's watchdog may be stuck for so long in what loads or compiles, whatever is asked for; and
-// it is looked at no later by itself.
+// PyTorch's watchdog may hang this long while it loads or compiles, whatever the job asks for.
+// PyTorch itself checks the watchdog after 8 minutes at the latest.
 constexpr absl::Duration kWatchdogStuckMin = absl::Minutes(1);
 constexpr absl::Duration kWatchdogStuckMax = absl::Minutes(8);
-// What a process that gives up takes at most for a dump of its collectives.
+// The longest that an aborting process may spend on a dump of its collectives.
 constexpr absl::Duration kDumpMax = absl::Seconds(15);
 
-// As torch.distributed.launch writes it in the command line of a rank.
+// The macro of torch.distributed.launch in a rank's command line.
 constexpr char kLocalRankMacro[] = "${local_rank}";
-// torchrun's default of --signals-to-handle, which it passes on to its workers.
+// torchrun's default of --signals-to-handle, which torchrun passes on to its workers.
 constexpr char kTorchrunSignals[] = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
 
-// Where one rank is among all.
+// A rank's place among all.
 struct Position {
   int group = 0;  // which host of the generation, from 0
   int local_rank = 0;
@@ -47,7 +47,7 @@ Position PositionOf(const v1::AssignedRank& rank) {
   return at;
 }
 
-// An IPv6 address stands in brackets.
+// Puts an IPv6 address in brackets.
 std::string HostAndPort(const std::string& host, int port) {
   const bool v6 = host.find(':') != host.npos;
   return v6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
@@ -57,8 +57,8 @@ int PortAt(const v1::HostRanks& host, int local_rank) {
   return local_rank < host.ports_size() ? host.ports(local_rank) : 0;
 }
 
-// The devices of all the job's ranks on this host. The first ones stand in the order of the local
-// ranks, so that LOCAL_RANK is the number of a rank's own, as programs for torchrun have it.
+// The devices of all the job's ranks on this host. The first ones follow the order of the local
+// ranks. LOCAL_RANK is thus the number of a rank's own device, as programs for torchrun expect.
 std::vector<std::string> DevicesOfJob(const Position& at, const HostFacts& host) {
   std::vector<std::string> devices;
   for (size_t turn = 0; turn * host.slots < host.devices.size(); ++turn) {
@@ -70,7 +70,7 @@ std::vector<std::string> DevicesOfJob(const Position& at, const HostFacts& host)
   return devices;
 }
 
-// RANK and its friends, which every contract has.
+// RANK and its friends, which every contract sets.
 Environment Plain(const v1::AssignedRank& rank, const Position& at, const StoreEndpoint& store) {
   const bool alone = rank.spec().command().virtual_local_rank();
   return {{"RANK", absl::StrCat(rank.rank())},
@@ -130,8 +130,8 @@ Environment Pmi(const v1::AssignedRank& rank, const Position& at) {
 }
 
 // jax.distributed.initialize() without arguments takes the address from its own variable, and the
-// rest from a launcher that it knows. It takes the launcher for Open MPI where there is an address
-// of that one's daemon, which it then does not use.
+// rest from a launcher that it knows. It assumes Open MPI if the address of Open MPI's daemon is
+// set, and does not use that address.
 Environment Jax(const v1::AssignedRank& rank, const Position& at, const HostFacts& host) {
   const std::string rank0 = HostAndPort(rank.hosts(0).address(), PortAt(rank.hosts(0), 0));
   Environment environment = OpenMpi(rank, at);
@@ -145,15 +145,15 @@ Environment Jax(const v1::AssignedRank& rank, const Position& at, const HostFact
   return environment;
 }
 
-// Compute threads of a rank; 0: as many as its program takes by itself. Where the job does not say,
-// torchrun's rule: 1 for ranks that share a host.
+// Compute threads of a rank; 0: the program decides. If the job sets none, torchrun's rule holds: 1
+// for ranks that share a host.
 int ThreadsOf(const v1::AssignedRank& rank) {
   if (rank.spec().threads_per_rank() > 0) return rank.spec().threads_per_rank();
   return PositionOf(rank).local_size > 1 ? 1 : 0;
 }
 
-// What can be said from outside of how long PyTorch waits (docs/command-jobs.md). Only where the
-// job has its own idea of it: a program may wait for long on purpose.
+// How long PyTorch waits, as far as variables can set that (docs/command-jobs.md). Only for a job
+// that chooses its detectWithin: a program may wait for long on purpose.
 Environment PatienceOf(const v1::AssignedRank& rank) {
   const absl::Duration within = FromProto(rank.spec().detect_within());
   if (!rank.spec().has_detect_within() || within == kDetectWithinDefault) return {};

@@ -7,14 +7,14 @@
 #include "absl/status/statusor.h"
 #include "dp/v1/workers.pb.h"
 
-// What a command job's program finds in its environment, so that programs written for other
-// launchers run unmodified (docs/command-jobs.md lists every variable). Pure.
+// The environment of a command job's program. Programs for other launchers run unmodified in it
+// (docs/command-jobs.md lists every variable). Pure.
 
 namespace dp::worker {
 
 using Environment = std::map<std::string, std::string>;
 
-// What a host has for ranks.
+// The resources of a host for ranks.
 struct HostFacts {
   int slots = 1;
   std::string interface = {};             // network interface with the host's address; may be empty
@@ -25,26 +25,26 @@ struct HostFacts {
 struct StoreEndpoint {
   std::string host;
   int port = 0;
-  // Whether somebody serves the store there already; else rank 0's own process does.
+  // Whether the store is served there already; otherwise rank 0's own process serves it.
   bool served = false;
 };
 
-// The GPUs of a slot: they are dealt in turn, so that slot 0 of two has devices 0, 2, 4, ...
+// The GPUs of a slot. They are dealt in turn: slot 0 of two has devices 0, 2, 4, ...
 std::vector<std::string> DevicesOf(int slot, const HostFacts& host);
 
-// Rank 0's address, and the port that is kept free for it there.
-// Errors: FailedPrecondition its worker keeps no port.
+// Rank 0's address, and the port that is reserved for it there. Errors: FailedPrecondition rank 0's
+// worker reserves no port.
 absl::StatusOr<StoreEndpoint> EndpointAtRank0(const v1::AssignedRank& rank);
 
 // The rank's command line. Under the contract "launch" its local rank replaces ${local_rank}.
 std::vector<std::string> ArgvOf(const v1::AssignedRank& rank);
 
-// What must be so for this rank: its place, by the job's contract. `error_file` is where
-// torchelastic's programs leave word of an exception.
+// The mandatory variables: the rank's place, by the job's contract. torchelastic's programs report
+// an exception in the file `error_file`.
 Environment PlaceOf(const v1::AssignedRank& rank, const HostFacts& host, const StoreEndpoint& store,
                     const std::string& error_file);
 
-// What holds unless the daemon's environment or the job's says otherwise.
+// Variables that the daemon's environment and the job's may override.
 Environment LaunchDefaults(const v1::AssignedRank& rank, const HostFacts& host);
 
 }  // namespace dp::worker

@@ -195,7 +195,7 @@ TEST_F(LaunchEnvironmentTest, PyTorchIsToldOfADetectWithinThatTheJobHasChosen) {
     }
     return text;
   };
-  EXPECT_EQ(told(30), "");  // the default, which nobody has asked for
+  EXPECT_EQ(told(30), "");  // the default counts as not chosen
   EXPECT_EQ(told(5),
             "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=60 TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=5000 ");
   EXPECT_EQ(told(90),

@@ -15,13 +15,13 @@ namespace dp::worker {
 namespace {
 
 constexpr absl::Duration kLeaseDeadline = absl::Seconds(5);
-// Heartbeats per lease. Two may get lost, and still none is missed.
+// Heartbeats per lease. Two in a row may get lost before the lease is at risk.
 constexpr int kBeatsPerLease = 4;
 constexpr absl::Duration kBetweenBeatsMin = absl::Milliseconds(20);
-// A heartbeat whose answer is stuck must not cost the lease: it is given up in time for another.
+// A stuck heartbeat must not cost the lease: it times out early enough for another one.
 constexpr absl::Duration kBeatDeadlineMin = absl::Milliseconds(250);
-// After so many heartbeats the holder of our name is taken for a live daemon. A coordinator that
-// stood still makes every worker look as if it had beaten once.
+// This many heartbeats prove that the holder of our name is a live daemon. One is no proof: after a
+// pause of the coordinator, every worker looks as if it had sent one.
 constexpr int kBeatsOfAnother = 2;
 
 RankKey KeyOf(const v1::ReportRankRequest& report) {
@@ -33,8 +33,8 @@ void LogEarlierExit(const v1::ReportRankRequest& report, const absl::Status& ans
           LogField("answer", answer.ToString()));
 }
 
-// No other try of this registration can go well. Time mends all else, also an answer that is not a
-// coordinator's: a proxy that does not know its backend yet says UNIMPLEMENTED.
+// No other attempt of this registration can succeed. All other errors may pass, even if something
+// else than a coordinator answered: a proxy without a backend yet returns UNIMPLEMENTED.
 bool IsFinal(const absl::Status& registration) {
   return absl::IsInvalidArgument(registration) || absl::IsFailedPrecondition(registration);
 }
@@ -104,7 +104,7 @@ void Lease::RegistrationFailed(Incarnation incarnation, const absl::Status& reas
     events_.Tell(RegistrationRefused{reason});
     return;
   }
-  // Not at once: the next incarnation might be refused as well.
+  // Delayed, because the next incarnation might be rejected as well.
   if (!Pause(backoff_.Next())) return;
   session_.incarnation = incarnation;
   Lose(reason);
@@ -114,7 +114,7 @@ absl::Status Lease::TryToRegister(Incarnation incarnation) {
   auto request = request_();
   if (!request.ok()) return absl::UnavailableError(request.status().message());
   request->set_incarnation(incarnation.value());
-  gpus_sent_ = 0;  // a coordinator that was restarted has none
+  gpus_sent_ = 0;  // a restarted coordinator has none
   store_clients_sent_ = 0;
   AddGpus(&*request);
   name_ = request->name();
@@ -143,7 +143,7 @@ absl::Status Lease::ReportEarlierExits(bool earlier_gone) {
   for (; !earlier_exits_.empty(); earlier_exits_.pop_front()) {
     const absl::Status reported =
         connection_.ReportRank(earlier_exits_.front(), kLeaseDeadline).status();
-    // Refused: the coordinator has lost that daemon, or the job's generation is over.
+    // Rejected: the coordinator has evicted that daemon, or the job's generation is over.
     if (!reported.ok() && !IsRefusal(reported)) return reported;
     LogEarlierExit(earlier_exits_.front(), reported);
     earlier_exits_reported_.insert(KeyOf(earlier_exits_.front()));
@@ -171,7 +171,7 @@ void Lease::HoldTo(absl::Duration lease) {
   between_beats_ = std::max(lease / kBeatsPerLease, kBetweenBeatsMin);
 }
 
-// Before the next heartbeat names it: from then on the coordinator holds this worker to it.
+// Adopts the lease before the next heartbeat names it: from then on the coordinator applies it.
 void Lease::TakeLease(const v1::HeartbeatResponse& response) {
   if (response.lease_number() <= lease_number_) return;
   lease_number_ = response.lease_number();
@@ -210,7 +210,7 @@ bool Lease::SendBeat() {
   for (;;) {
     request.set_leaving(leaving_);
     request.set_lease_number(lease_number_);
-    AddGpus(&request);  // else what an earlier try could not tell stays there
+    AddGpus(&request);  // without news, the request keeps those of an earlier failed attempt
     AddStoreClients(&request);
     const absl::Time sent = surroundings_.clock.Now();
     const auto response =
@@ -236,11 +236,11 @@ bool Lease::SendBeat() {
   }
 }
 
-// What the coordinator counts from is its hearing, which is no earlier than the sending.
+// The coordinator counts from when it heard the call, which is not before the call was sent.
 void Lease::TellHeld(absl::Time sent) { events_.Tell(LeaseHeld{sent + IsolationWithin(lease_)}); }
 
-// Where nobody listens nobody can give the lease up; and whoever listens later gives every worker a
-// full term first.
+// While nothing listens, nobody can evict this worker. A coordinator that starts later first gives
+// every worker a full lease.
 void Lease::TellHeldIfAbsent() {
   if (!surroundings_.coordinator_absent) return;
   const absl::Time asked = surroundings_.clock.Now();
@@ -251,9 +251,9 @@ void Lease::Lose(const absl::Status& reason) {
   events_.Tell(LeaseLost{session_.incarnation, reason});
 }
 
-// The silence of a daemon that is dead only grows, until its lease has run out; it is 0 while a
-// coordinator that was restarted waits for it. Either way this daemon goes on asking: the other one
-// may be ended, or given another name.
+// The silence of a dead daemon only grows until its lease expires. It is 0 while a restarted
+// coordinator waits for the daemon. This daemon retries in any case: the other one may be stopped
+// or get another name.
 void Lease::NameTaken(const absl::Status& reason) {
   taken_.Failed(reason);
   const auto listed = connection_.ListWorkers({}, kLeaseDeadline);

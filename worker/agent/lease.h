@@ -23,33 +23,33 @@
 
 namespace dp::worker {
 
-// Registers an incarnation and keeps its lease by heartbeats, from a thread of its own, until the
-// coordinator refuses it. While the coordinator is away it goes on trying; when the coordinator has
-// been restarted (its epoch has changed) it registers the same incarnation again, which changes
-// nothing there but what was not journalled. The lease is as long as the coordinator said last. Its
-// owner ends the calls under way on `connection` before destroying it.
+// Registers an incarnation and keeps its lease by heartbeats, from its own thread, until the
+// coordinator rejects it. Retries while the coordinator is away. After a restart of the coordinator
+// (its epoch has changed), registers the same incarnation again, which restores only what the
+// coordinator does not journal. The coordinator's latest answer sets the lease's length. The owner
+// cancels the calls in flight on `connection` before it destroys the lease.
 class Lease {
  public:
-  // Makes the request of a registration, without its incarnation; asked before each try. An error
-  // counts as a try that got no answer.
+  // Makes a registration's request, without the incarnation. Called before each attempt. An error
+  // counts as an attempt without answer.
   using Request = std::function<absl::StatusOr<v1::RegisterRequest>()>;
 
-  // What else it looks at.
+  // The lease's sources of knowledge.
   struct Surroundings {
-    const Clock& clock;  // one that nobody sets
-    // Whether the coordinator's host answers that nobody listens there; asked when a call got no
-    // answer. Null: never known.
+    const Clock& clock;  // a clock that nobody sets
+    // Whether the coordinator's host reports that nothing listens there. Called when a call got no
+    // answer. Null: unknown.
     std::function<bool()> coordinator_absent;
-    // Whether nothing is left of what earlier incarnations started; asked before each registration.
-    // Null: never known.
+    // Whether nothing is left of the processes that earlier incarnations started. Called before
+    // each registration. Null: unknown.
     std::function<bool()> earlier_gone;
-    // What is to be told of the GPUs that was read after reading `number`, which is brought up to
-    // date; 0: whatever is known. Null: nothing ever. On the lease's thread.
+    // Readings of the GPUs that are newer than reading `number`, which is updated; 0: the latest
+    // ones. Empty if there are none. Called on the lease's thread. Null: never any.
     std::function<std::vector<v1::Gpu>(uint64_t* number)> gpus_since;
-    // Likewise of the ranks' connections to stores; nothing where nothing is news.
+    // The ranks' connections to stores, in the same way; absent if nothing changed.
     std::function<std::optional<v1::StoreClients>(uint64_t* number)> store_clients_since;
-    // Exits of ranks of earlier daemons that the coordinator may not know; no more come once
-    // earlier_gone has returned true. On the lease's thread. Null: none.
+    // Exits of earlier daemons' ranks that the coordinator may not know. The list is final once
+    // earlier_gone has returned true. Called on the lease's thread. Null: none.
     std::function<std::vector<v1::ReportRankRequest>()> earlier_exits;
   };
 
@@ -57,13 +57,13 @@ class Lease {
         uint64_t seed, Events& events);
   ~Lease();
 
-  // Registers this incarnation; the one before must be lost, or there was none. The daemons of
-  // `earlier` ones are dead: the coordinator need not wait for the end of their leases once nothing
-  // is left of what they started. Any thread.
+  // Registers this incarnation. The previous one, if any, must be lost. The daemons of the
+  // `earlier` incarnations are dead: the coordinator need not wait for their leases to expire once
+  // all their processes are gone. Any thread.
   void Begin(Incarnation incarnation, std::vector<Incarnation> earlier = {});
-  // Says with the next heartbeat, which comes at once, and with all later ones that the daemon is
-  // shutting down; LeaveTold follows its answer, or comes at once where there is no lease to tell
-  // it with. At most once. Any thread.
+  // Announces the shutdown, in a heartbeat at once and in all later ones. LeaveTold follows the
+  // answer, or comes at once if there is no lease to send the notice with. Call at most once. Any
+  // thread.
   void Leave();
 
  private:
@@ -74,35 +74,35 @@ class Lease {
   struct LeaveOrder {};
   using Order = std::variant<BeginOrder, LeaveOrder>;
 
-  // On the thread. Those that answer false have ended this incarnation, or the daemon is ending.
+  // On the lease's thread. False: the incarnation is lost, or the lease is being destroyed.
   void Loop();
   void Keep(Incarnation incarnation);
   bool Register(Incarnation incarnation);
   bool Beat();
   bool SendBeat();
-  // The coordinator was heard, or was seen to be none, at a call that was sent at `sent`.
+  // Extends LeaseHeld: at `sent` or later the coordinator heard a call, or nothing listened there.
   void TellHeld(absl::Time sent);
   void TellHeldIfAbsent();
-  // Puts there what is news of the GPUs.
+  // Adds the GPUs' readings if they are new.
   template <typename Sent>
   void AddGpus(Sent* request);
   void AddStoreClients(v1::HeartbeatRequest* request);
   void TellLeft();
   absl::Status TryToRegister(Incarnation incarnation);
-  // Before the registration, which makes the coordinator lose the daemons that ran these ranks.
-  // Errors: those of a call that is to be tried again.
+  // Called before the registration, which makes the coordinator evict the daemons that ran these
+  // ranks. Errors: those of a call to retry.
   absl::Status ReportEarlierExits(bool earlier_gone);
   void RegistrationFailed(Incarnation incarnation, const absl::Status& reason);
   void TakeRegistration(const v1::RegisterRequest& request, const v1::RegisterResponse& response);
-  // What holds from now on, where that is news.
+  // Adopts the response's lease if its number is newer.
   void TakeLease(const v1::HeartbeatResponse& response);
   void HoldTo(absl::Duration lease);
   void Lose(const absl::Status& reason);
-  // Another incarnation holds the name: a dead one whose lease will expire, or another daemon.
+  // Another incarnation holds the name: a dead one whose lease will expire, or a live daemon's.
   void NameTaken(const absl::Status& reason);
-  // Waits for orders; returns the incarnation to begin, if that is one of them.
+  // Waits for orders. Returns the incarnation to begin, if an order names one.
   std::optional<Incarnation> TakeOrders(absl::Duration timeout);
-  // Waits; an order to leave ends it early. False when the daemon is ending.
+  // Waits; an order to leave ends the wait. False: the lease is being destroyed.
   bool Pause(absl::Duration duration);
 
   client::WorkersConnection& connection_;
@@ -115,20 +115,20 @@ class Lease {
   Session session_;
   uint64_t epoch_ = 0;
   absl::Duration lease_;
-  uint64_t lease_number_ = 0;  // what the coordinator calls it
+  uint64_t lease_number_ = 0;  // the coordinator's number for it
   absl::Duration between_beats_;
   bool leaving_ = false;
   bool leave_told_ = false;
   uint64_t gpus_sent_ = 0;           // the reading that the coordinator has; 0: none
-  uint64_t store_clients_sent_ = 0;  // likewise
+  uint64_t store_clients_sent_ = 0;  // in the same way
   bool beating_ = false;             // a heartbeat is next
-  // The registration under way.
+  // The registration in flight.
   std::vector<Incarnation> earlier_;
   std::deque<v1::ReportRankRequest> earlier_exits_;
-  bool earlier_exits_read_ = false;  // all of them
+  bool earlier_exits_read_ = false;  // the list is final
   std::set<RankKey> earlier_exits_reported_;
   std::string name_;
-  absl::Duration holder_silent_for_;  // as last seen, of who has the name already
+  absl::Duration holder_silent_for_;  // the name's holder, as last seen
   int holder_beats_ = 0;
   RepeatedReason taken_{"name_taken"};
   RepeatedReason duplicate_{"name_of_a_live_daemon"};

@@ -12,7 +12,7 @@
 namespace dp::worker {
 namespace {
 
-// Calls take their time on a clock that stands still otherwise.
+// Only calls and probes advance the clock.
 class LeaseTest : public testing::Test {
  protected:
   static constexpr absl::Duration kCallTakes = absl::Seconds(1);
@@ -37,7 +37,7 @@ class LeaseTest : public testing::Test {
     lease_.reset();
   }
 
-  // Until when the daemon knows that it is not given up, as told next.
+  // The next LeaseHeld's time; InfinitePast if none comes in time.
   absl::Time NextHeld() {
     for (;;) {
       if (arrived_.empty()) {
@@ -50,7 +50,7 @@ class LeaseTest : public testing::Test {
     }
   }
 
-  // As the fake coordinator gives it.
+  // For the fake coordinator's lease.
   const absl::Duration within_ = IsolationWithin(absl::Milliseconds(80));
   SettableClock clock_;
   const absl::Time start_ = clock_.Now();
@@ -61,7 +61,7 @@ class LeaseTest : public testing::Test {
   std::optional<Lease> lease_;
 };
 
-// The coordinator hears a call after it was sent, and may give the lease up a whole term later: the
+// The coordinator hears a call after it was sent, and may evict the worker a whole lease later. The
 // ranks must be dead by then.
 TEST_F(LeaseTest, ItIsHeldForLessThanATermFromTheSendingOfWhatWasAnswered) {
   EXPECT_EQ(NextHeld(), start_ + within_);
@@ -76,7 +76,7 @@ TEST_F(LeaseTest, WhereNobodyListensItIsHeldFromWhenThatWasAsked) {
   while (held != absl::InfinitePast() && held - start_ < kProbeTakes) held = NextHeld();
   ASSERT_GE(held - start_, kProbeTakes) << "nothing was probed";
   coordinator_.CancelAll();
-  lease_.reset();  // before the look at what its thread wrote
+  lease_.reset();  // before reading what its thread wrote
   ASSERT_GE(probed_at_.size(), 2u);
   EXPECT_EQ(held, probed_at_[1] + within_);
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kPatienceMs = 500;
 
-// The error of a connection's try; 0: accepted.
+// The error of a connection attempt; 0: accepted.
 int TryToConnect(const addrinfo& address) {
   const int socket = ::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (socket < 0) return errno;

@@ -11,30 +11,30 @@
 
 namespace dp::worker {
 
-// Asks a host whether any process listens at one of its ports. The name is looked up at the start
-// and when its owner says that it may mean another host by now; never while it is probed, since a
-// name server that is out of reach keeps its askers waiting for long. Thread-safe.
+// Asks a host whether any process listens on one of its ports. Resolves the name at the start and
+// after LookUpAgain, never during a probe: an unreachable name server blocks its callers for long.
+// Thread-safe.
 class ListenerProbe {
  public:
-  using Addresses = std::shared_ptr<const addrinfo>;  // null: the name has none, or nobody says
+  using Addresses = std::shared_ptr<const addrinfo>;  // null: the name has none, or no answer
   using Resolver = std::function<Addresses(const std::string& host_port)>;
-  // The system's. Blocks.
+  // The system's resolver. Blocks.
   static Addresses Resolve(const std::string& host_port);
 
-  // `resolver` is called here, and later on a thread of its own.
+  // Calls `resolver` here, and later on its own thread.
   explicit ListenerProbe(std::string host_port, Resolver resolver = Resolve);
-  // Waits for a look-up under way.
+  // Waits for a look-up in flight.
   ~ListenerProbe();
 
-  // Whether every address that the name has refuses a connection. False where there is no answer,
-  // or an acceptance, or no such name. Blocks for at most half a second an address.
+  // Whether every address of the name refuses a connection. False if one accepts or does not
+  // answer, or if the name has no address. Blocks for at most half a second per address.
   bool NobodyListens() DP_EXCLUDES(mu_);
-  // Looks the name up again and returns at once. Where it has no answer the addresses stay.
+  // Resolves the name again; returns at once. The old addresses stay if there is no answer.
   void LookUpAgain() DP_EXCLUDES(mu_);
 
  private:
   void Loop() DP_EXCLUDES(mu_);
-  // Waits for the next look-up; false at the end.
+  // Waits for the next order to look up; false at the end.
   bool AwaitWanted() DP_EXCLUDES(mu_);
   Addresses found() const DP_EXCLUDES(mu_);
 

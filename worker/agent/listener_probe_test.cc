@@ -43,11 +43,11 @@ TEST(ListenerProbeTest, ANameThatIsNoneTellsNothing) {
   EXPECT_FALSE(ListenerProbe("127.0.0.1").NobodyListens());
 }
 
-// A name that means one address after the other, as its owner says.
+// A name whose address changes as the test orders.
 class MovingNameTest : public testing::Test {
  protected:
   static std::string At(int port) { return "127.0.0.1:" + std::to_string(port); }
-  // What the next look-up finds; empty: no answer.
+  // The result of the next look-up; empty: no answer.
   void Answer(std::string host_port) { answers_.TryPush(host_port); }
   ListenerProbe::Addresses Next() {
     std::string answer;

@@ -23,7 +23,8 @@ TEST(LocalAddressTest, RanksListenOnAnAddressOfThisHostOnly) {
 }
 
 TEST(LocalAddressTest, AnAddressThatThisHostDoesNotHaveYetMayComeLater) {
-  // 192.0.2.0/24 is for documentation: no host has an address of it. No name has two dots in a row.
+  // 192.0.2.0/24 is for documentation, so no host has such an address. No name has two dots in a
+  // row.
   for (const char* later : {"192.0.2.1", "no..host"}) {
     const absl::Status status = CheckOwnAddress(later);
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << later << ": " << status;

@@ -12,16 +12,15 @@
 namespace dp::worker {
 namespace {
 
-// One request; the coordinator takes four times as much.
+// The size of a request; the coordinator accepts four times as much.
 constexpr size_t kBatchBytesMax = 1 << 20;
-// One stream's share of it, so that a rank that floods does not keep the others from being heard.
+// One stream's share of a request, so that a rank that floods does not delay the others.
 constexpr size_t kChunkBytesMax = 128 << 10;
 constexpr size_t kRankBytesMax = std::size(kLogStreams) * kChunkBytesMax;
-// So many ranks' announcements and ends in one request.
+// How many ranks' announcements and ends fit into one request.
 constexpr int kRanksToldMax = 512;
 constexpr absl::Duration kAppendDeadline = absl::Seconds(10);
-// Four orders a rank, for a thousand slots, and one to drop each spool that is left over; more is a
-// bug of ours.
+// Four orders a rank for a thousand slots, and one to drop each left-over spool; more is a bug.
 constexpr size_t kShipOrdersMax = 4096 + kLeftOversMax;
 // The coordinator removes logs of ended jobs after a refusal, so one refusal does not mean that it
 // lacks room.
@@ -117,8 +116,8 @@ void LogShipper::ShipOnce() {
     return;
   }
   trouble_.Failed(response.status());
-  // Nobody wants logs of a job that the coordinator does not know, or of a rank that the job does
-  // not have; any other refusal concerns the session, and the lease finds that out.
+  // The coordinator does not know the job, or the job does not have the rank: nobody wants these
+  // logs. Any other rejection concerns the session, which the lease finds out.
   const bool unwanted =
       absl::IsNotFound(response.status()) || absl::IsInvalidArgument(response.status());
   if (unwanted) GiveUp(batch);
@@ -126,8 +125,8 @@ void LogShipper::ShipOnce() {
   pause_ = backoff_.Next();
 }
 
-// Takes ranks in a circle from the cursor on, as far as one job goes: the next batch is the next
-// job's, however much this one has still to say.
+// Takes ranks in a circle from the cursor on, as far as one job goes. The next batch is the next
+// job's, however much this job still has to send.
 v1::AppendLogsRequest LogShipper::NextBatch() {
   v1::AppendLogsRequest batch;
   batch.set_worker_id(session_->worker_id);
@@ -200,7 +199,7 @@ bool LogShipper::SameJob(const v1::AppendLogsRequest& batch, const RankKey& key,
          (!known || FromProto(batch.job_submitted_at()) == *logs.job_submitted_at);
 }
 
-// What is stored is the coordinator's to say, backwards too: the file still has it.
+// The coordinator says what is stored, which may go backwards: the file still has it.
 void LogShipper::TakeAcknowledgement(const v1::AppendLogsRequest& batch,
                                      const v1::AppendLogsResponse& response) {
   bool moved = TakeTold(batch);

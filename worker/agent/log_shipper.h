@@ -23,26 +23,26 @@
 
 namespace dp::worker {
 
-// What the spools of all ranks of a host keep, about: 128 MiB for each of eight.
+// About how much the spools of all ranks of a host keep: 128 MiB for each of eight.
 inline constexpr uint64_t kSpoolBytesMax = uint64_t{1} << 30;
 
-// So many spools wait for the coordinator when nothing else is left of their ranks; past it the
-// oldest go. At their least, 64 KiB a file, all of them are within kSpoolBytesMax.
+// How many spools may wait for the coordinator when nothing else is left of their ranks; past it
+// the oldest are dropped. At 64 KiB a file, the least, all of them fit into kSpoolBytesMax.
 inline constexpr size_t kLeftOversMax = 4096;
 
-// News of one rank's logs: some were stored, or all that there will ever be; or the coordinator has
-// no room for what is left of a rank that is gone.
+// News of one rank's logs: the coordinator has stored some, or needs nothing more of them (`all`).
+// Or the coordinator has no room for the rest of a rank that is gone (`refused`).
 struct LogsNews {
   RankKey key;
   bool all = false;
   bool refused = false;
 };
 
-// Sends what ranks append to their spool files, in order and at least once, and remembers how much
-// the coordinator has stored for good. Holds one batch in memory, whatever ranks write; while the
-// coordinator is away, or has no room, the files keep the rest, within their bound (SpoolWatch). A
-// thread of its own owns all state; the methods only leave orders and may be called from any
-// thread. Its owner ends the calls under way on `connection` before destroying it.
+// Sends what ranks append to their spool files, in order and at least once. Tracks how much the
+// coordinator has stored durably. Holds one batch in memory, however much ranks write. While the
+// coordinator is away or has no room, the files keep the rest, within their bound (SpoolWatch). A
+// thread of its own owns all state; the methods only leave orders, from any thread. The owner
+// cancels the calls in flight on `connection` before it destroys the shipper.
 class LogShipper {
  public:
   // Called on the shipper's thread; must not block.
@@ -53,18 +53,18 @@ class LogShipper {
     uint64_t spool_bytes_max = kSpoolBytesMax;
     // The disk of the spools.
     SpoolWatch::Disk spool_disk = [] { return DiskSpace(); };
-    // For the times of lines; outlives the shipper.
+    // Gives the times of lines; must outlive the shipper.
     const Clock& clock = Clock::System();
   };
   LogShipper(client::LogsConnection& connection, const Options& options, Sink sink);
   ~LogShipper();
 
-  // Sends in the name of this session from now on.
+  // Sends for this session from now on.
   void Use(const Session& session);
   void Follow(const RankKey& key, const LogSpool& spool);
-  // The same for ranks of an earlier life of the daemon, which write nothing any more.
+  // The same for ranks of earlier daemons, which write nothing any more.
   void FollowLeftOvers(std::map<RankKey, LogSpool> spools);
-  // Nothing will be written any more: what is there is the end.
+  // The rank writes nothing any more: its files are complete.
   void Finish(const RankKey& key);
   // Stops following, whatever is left to send.
   void Drop(const RankKey& key);
@@ -89,10 +89,10 @@ class LogShipper {
     std::array<std::shared_ptr<SpoolFile>, std::size(kLogStreams)> files;
     std::optional<absl::Time> job_submitted_at;
     std::string place;        // of the spool
-    bool announced = false;   // the coordinator knows in this session that there is something
+    bool announced = false;   // in this session the coordinator knows of the output
     bool finished = false;    // nothing more will be written
     bool whole_told = false;  // the coordinator knows that it has all
-    bool given_up = false;    // the coordinator wants none of it
+    bool given_up = false;    // the coordinator rejects it for good
     bool reported = false;    // the sink knows that all is stored
     bool stored() const;      // all of it
   };
@@ -111,15 +111,16 @@ class LogShipper {
   void ShipOnce();
   v1::AppendLogsRequest NextBatch();
   void AddChunks(const RankKey& key, const RankLogs& logs, v1::AppendLogsRequest* batch);
-  // Says whose the batch is.
+  // Sets the batch's job.
   static void Belongs(const RankKey& key, const RankLogs& logs, v1::AppendLogsRequest* batch);
-  // What the coordinator is to know besides the bytes.
+  // Adds where the output is and whether all of it is stored, if the coordinator does not know it
+  // yet.
   static void AddRank(const RankKey& key, const RankLogs& logs, v1::AppendLogsRequest* batch);
-  // Returns whether anything was told.
+  // Returns whether the batch had such news.
   bool TakeTold(const v1::AppendLogsRequest& batch);
   void TakeAcknowledgement(const v1::AppendLogsRequest& batch,
                            const v1::AppendLogsResponse& response);
-  // Whether both are of the job that `batch` is of; true of an empty one.
+  // Whether the rank is of the batch's job; true if the batch is empty.
   static bool SameJob(const v1::AppendLogsRequest& batch, const RankKey& key, const RankLogs& logs);
   void GiveUp(const v1::AppendLogsRequest& batch);
   // The coordinator has no room for the batch.
@@ -136,11 +137,11 @@ class LogShipper {
   // Owned by the thread.
   std::optional<Session> session_;
   std::map<RankKey, RankLogs> ranks_;
-  RankKey cursor_;  // whose turn it is
+  RankKey cursor_;  // the rank whose turn it is
   bool more_ = false;
-  int refusals_ = 0;  // for want of room, with no other answer in between
+  int refusals_ = 0;  // in a row, for lack of room
   Backoff backoff_;
-  absl::Duration pause_ = absl::ZeroDuration();  // before the next try
+  absl::Duration pause_ = absl::ZeroDuration();  // before the next attempt
   RepeatedReason trouble_{"logs_not_shipped"};
 
   std::jthread thread_;

@@ -24,7 +24,7 @@ class LogShipperTest : public testing::Test {
     EXPECT_TRUE(spool_.Create({kShippedJobAt}).ok());
     Start(kSpoolBytesMax);
   }
-  // Another life of the daemon.
+  // Plays a restart of the daemon.
   void Start(uint64_t spool_bytes_max) {
     shipper_.reset();
     shipper_.emplace(coordinator_,
@@ -45,12 +45,12 @@ class LogShipperTest : public testing::Test {
   void Write(const std::string& text, v1::LogStream stream = v1::LOG_STREAM_STDOUT) {
     std::ofstream(spool_.path(stream), std::ios::app) << text;
   }
-  // Waits until the spool file of standard output takes less room than it is long.
+  // Waits until the spool file of standard output occupies less disk than its length.
   void AwaitFreed(uint64_t size) {
     struct stat info {};
     const absl::Time deadline = Clock::Steady().Now() + absl::Seconds(30);
     do {
-      coordinator_.AwaitRefusals(1);  // which come again and again, at the pace of the back-off
+      coordinator_.AwaitRefusals(1);  // they recur at the pace of the back-off
       ASSERT_EQ(stat(spool_.path(v1::LOG_STREAM_STDOUT).c_str(), &info), 0);
     } while (static_cast<uint64_t>(info.st_blocks) * 512 >= size &&
              Clock::Steady().Now() < deadline);
@@ -155,7 +155,7 @@ TEST_F(LogShipperTest, ThatThereIsNoRoomIsToldOfRanksThatAreGone) {
   Write("one\n");
   shipper_->Follow(key_, spool_);
   coordinator_.AwaitRefusals(4);
-  EXPECT_TRUE(refused_.DrainFor(absl::ZeroDuration()).empty());  // it may still write
+  EXPECT_TRUE(refused_.DrainFor(absl::ZeroDuration()).empty());  // the rank may still write
   shipper_->Finish(key_);
   const std::vector<RankKey> refused = refused_.DrainFor(absl::Seconds(20));
   ASSERT_FALSE(refused.empty());
@@ -220,7 +220,7 @@ TEST_F(LogShipperTest, AnyNumberOfLeftOversIsTakenAtOnce) {
   std::map<RankKey, LogSpool> spools;
   for (int rank = 1; rank <= kMany; ++rank) {
     const RankKey key{JobId(3), Generation(1), rank};
-    spools.emplace(key, LogSpool(directory_.path(), key));  // whose files have gone
+    spools.emplace(key, LogSpool(directory_.path(), key));  // their files are gone
   }
   shipper_->FollowLeftOvers(std::move(spools));
   EXPECT_TRUE(AwaitAllShipped());
@@ -243,8 +243,8 @@ TEST_F(LogShipperTest, LinesCarryTheTimeAtWhichTheyWereFoundAndNotThatOfSending)
   coordinator_.SetReachable(false);
   shipper_->Follow(key_, spool_);
   Write("one\n");
-  coordinator_.AwaitRefusals(2);  // it has been found
-  // What was there before anybody followed has the time of the file; "two" that of the clock.
+  coordinator_.AwaitRefusals(2);  // the line has been found
+  // Bytes from before Follow get the time of the file; "two" gets that of the clock.
   Write("two\n");
   coordinator_.AwaitRefusals(2);
   const absl::Time found = clock_.Now();
@@ -266,7 +266,7 @@ TEST_F(LogShipperTest, PastTheBoundTheOldestBytesAreCutAndTheirNumberIsTold) {
   coordinator_.SetReachable(true);
   shipper_->Finish(key_);
   EXPECT_TRUE(AwaitAllShipped());
-  // The coordinator fills what is missing with '#'.
+  // The fake coordinator fills gaps with '#'.
   const std::string stored = coordinator_.log(v1::LOG_STREAM_STDOUT);
   const size_t cut = stored.find_first_not_of('#');
   ASSERT_EQ(stored.size(), text.size());
@@ -293,7 +293,7 @@ TEST_F(LogShipperTest, OnADiskThatIsFullWhatTheCoordinatorHasIsGivenUp) {
   shipper_->Follow(key_, spool_);
   coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, text);
   coordinator_.SetReachable(false);
-  Write("more\n");  // that there are calls to wait for
+  Write("more\n");  // causes calls to wait for
   AwaitFreed(text.size());
   coordinator_.SetReachable(true);
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, text + "more\n"), text + "more\n");

@@ -17,6 +17,7 @@
 #include "base/file_descriptor.h"
 #include "base/status.h"
 #include "worker/agent/exit_record.h"
+#include "worker/agent/replace_file.h"
 #include "worker/agent/spool_file.h"
 #include "worker/agent/text.h"
 
@@ -25,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is looked at for last lines: enough for all of them at their greatest length.
+// How much of a file is read for last lines: enough for all of them at their greatest length.
 constexpr off_t kTailBytes = kLastLinesMax * kLastLineBytesMax;
 
 const char* Suffix(v1::LogStream stream) {
@@ -42,7 +43,7 @@ const char* Suffix(v1::LogStream stream) {
   }
 }
 
-// The end of a file; empty where it cannot be read.
+// The end of a file; empty if the file cannot be read.
 std::string Tail(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
@@ -51,11 +52,12 @@ std::string Tail(const std::string& path) {
   std::string tail(static_cast<size_t>(size), '\0');
   const ssize_t got = pread(file.get(), tail.data(), tail.size(), info.st_size - size);
   tail.resize(got < 0 ? 0 : static_cast<size_t>(got));
-  return tail;
+  // Zeros in front are a hole, left by a rank that wrote behind it.
+  return tail.substr(std::min(tail.size(), tail.find_first_not_of('\0')));
 }
 
-// A new one, since a state directory may hold a rank of the same name, of a coordinator that was
-// set up anew, and who reads that one goes on with it.
+// Makes a new file. There may be one of the same name, of a coordinator that was set up anew;
+// whoever reads that one keeps it.
 absl::Status MakeFile(const std::string& path, const std::string& text) {
   unlink(path.c_str());
   const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -96,7 +98,7 @@ absl::Status LogSpool::Create(const SpoolOwner& owner) const {
     return absl::InternalError(absl::StrCat("spool ", generation_dir_, ": ", error.message()));
   }
   for (const v1::LogStream stream : kLogStreams) {
-    unlink(shift_file(stream).c_str());
+    RemoveReplacedFile(shift_file(stream));
     DP_RETURN_IF_ERROR(MakeFile(path(stream), ""));
   }
   RemoveExitRecord(exit_file());
@@ -133,12 +135,12 @@ std::optional<absl::Time> LogSpool::job_submitted_at() const {
 void LogSpool::Remove() const {
   for (const v1::LogStream stream : kLogStreams) {
     unlink(path(stream).c_str());
-    unlink(shift_file(stream).c_str());
+    RemoveReplacedFile(shift_file(stream));
   }
   unlink(error_file().c_str());
   RemoveExitRecord(exit_file());
   unlink(job_file().c_str());
-  // Both fail while another rank is in there.
+  // Both fail while another rank's files are there.
   if (rmdir(generation_dir_.c_str()) == 0) {
     rmdir(fs::path(generation_dir_).parent_path().c_str());
   }

@@ -13,55 +13,57 @@
 #include "worker/agent/spool_budget.h"
 #include "worker/core/rank.h"
 
-// Where ranks write: files STATE_DIR/spool/JOB/GENERATION/RANK.{out,err,metrics}. A rank appends to
-// them by itself, so a daemon that is stopped or slow never blocks it; the shipper (log_shipper.h)
-// reads behind. Beside them lie RANK.job, which tells the job from others of that number and names
-// the registration that the rank ran under; RANK.exit, once the rank has ended by itself and until
-// the coordinator knows it; RANK.error, if the program writes it; and RANK.out.shift and the like,
-// once a rank has emptied such a file (spool_file.h).
+// The files that ranks write: STATE_DIR/spool/JOB/GENERATION/RANK.{out,err,metrics}. A rank appends
+// to them by itself, so a stopped or slow daemon never blocks it. The shipper (log_shipper.h) reads
+// behind it. Beside these files lie:
+// - RANK.job, which distinguishes the job from others of its number, and names the registration
+//   under which the rank ran;
+// - RANK.exit, from the rank's own exit until the coordinator knows it;
+// - RANK.error, if the program writes it;
+// - RANK.out.shift and the like, once a rank has emptied the file (spool_file.h).
 
 namespace dp::worker {
 
 inline constexpr v1::LogStream kLogStreams[] = {v1::LOG_STREAM_STDOUT, v1::LOG_STREAM_STDERR,
                                                 v1::LOG_STREAM_METRICS};
 
-// Whose a spool is.
+// The owner of a spool.
 struct SpoolOwner {
   absl::Time job_submitted_at;
-  Session session = {};  // incarnation 0: a daemon of an earlier release did not say
+  Session session = {};  // incarnation 0: an earlier release made the spool
 
   bool operator==(const SpoolOwner&) const = default;
 };
 
-// The files of one rank. Knows names only; the calls touch the disk each time. Ranks share
-// directories, so one thread makes and removes the files of all.
+// The files of one rank. Holds only names; each call touches the disk. Ranks share directories, so
+// one thread must make and remove the files of all ranks.
 class LogSpool {
  public:
   LogSpool(const std::string& state_dir, const RankKey& key);
 
-  // The spools that there are, in no order: at the start of a daemon, those that an earlier life
-  // left.
+  // The existing spools, in no particular order. At a daemon's start they are those of earlier
+  // daemons.
   static std::vector<RankKey> Find(const std::string& state_dir);
 
-  // Makes the files, empty, and the directories above them. Errors: Internal names the path and the
+  // Makes empty files, and the directories above them. Errors: Internal names the path and the
   // reason.
   absl::Status Create(const SpoolOwner& owner) const;
-  // Puts whole lines behind what the rank has written to a stream, in one write. Errors: Internal.
+  // Appends whole lines to a stream, in one write. Errors: Internal.
   absl::Status Append(v1::LogStream stream, const std::string& lines) const;
-  // What Create was told; none where no daemon of this release has made the spool.
+  // Create's argument; nothing if RANK.job is missing or unreadable.
   std::optional<SpoolOwner> owner() const;
   std::optional<absl::Time> job_submitted_at() const;
   // Removes the files, and the directories above them that have become empty.
   void Remove() const;
 
   std::string path(v1::LogStream stream) const;
-  // What the paths of all streams begin with, absolute: for people of another host.
+  // The beginning of all streams' paths, absolute: for people on other hosts.
   std::string place() const;
-  // Where a program may leave word of what went wrong (TORCHELASTIC_ERROR_FILE).
+  // Where a program may report what went wrong (TORCHELASTIC_ERROR_FILE).
   std::string error_file() const;
-  // Where the guard records how the rank ended (exit_record.h).
+  // Where the guard records how the rank exited (exit_record.h).
   std::string exit_file() const;
-  // The last lines of standard error, and of standard output before them while there is room: at
+  // The last lines of standard error, and before them of standard output while there is room. At
   // most kLastLinesMax, each valid UTF-8 of at most kLastLineBytesMax bytes.
   std::vector<std::string> LastLines() const;
 
@@ -73,7 +75,7 @@ class LogSpool {
   std::string stem_;
 };
 
-// The disk below `state_dir`; one without end where nobody knows.
+// The disk below `state_dir`; unlimited if unknown.
 DiskSpace DiskOf(const std::string& state_dir);
 
 }  // namespace dp::worker

@@ -47,6 +47,11 @@ TEST_F(LogSpoolTest, StandardErrorGoesBeforeStandardOutputWhereThereIsNoRoomForB
   EXPECT_EQ(spool_.LastLines().front(), "error 11");
 }
 
+TEST_F(LogSpoolTest, AHoleInFrontIsNoPartOfALine) {
+  Write(v1::LOG_STREAM_STDERR, std::string(2000, '\0') + "why\n");
+  EXPECT_THAT(spool_.LastLines(), ElementsAre("why"));
+}
+
 TEST_F(LogSpoolTest, AHugeLineIsCut) {
   Write(v1::LOG_STREAM_STDERR, std::string(1 << 20, 'x'));
   EXPECT_THAT(spool_.LastLines(), ElementsAre(SizeIs(kLastLineBytesMax)));

@@ -50,7 +50,7 @@ namespace dp::worker {
 namespace {
 
 constexpr int kUsageError = 2;
-// It opens the GPU; a driver that hangs must not keep the daemon from its other jobs for ever.
+// The self-check opens the GPU. A driver that hangs must not keep the daemon from its other jobs.
 constexpr absl::Duration kSelfCheckPatience = absl::Seconds(60);
 
 struct Flags {
@@ -62,24 +62,24 @@ struct Flags {
   uint64_t spool_bytes_max = kSpoolBytesMax;
   std::string trainer;
   std::vector<std::string> labels;
-  std::string undrain;  // the reason of a drain; empty: no drain is ended
+  std::string undrain;  // ends the drain with this reason; empty: none
   std::string process_tracking = "auto";
   int gpu_free_mib = 512;
   int gpu_free_within_s = 30;
   int64_t gpu_errors_max = 0;
   bool list_gpus = false;
-  std::string list_nvml;          // the library; empty: not asked for
-  std::string cgroup;             // the daemon's when it was started (v2); empty: none
-  std::vector<std::string> gpus;  // what is there, not what is asked for
-  std::string nvml_fault;         // as GpuInventory has it
+  std::string list_nvml;          // the library; empty: not given
+  std::string cgroup;             // the daemon's own at its start (v2); empty: none
+  std::vector<std::string> gpus;  // found on this host, not a flag
+  std::string nvml_fault;         // as in GpuInventory
 };
 
-// The directory of this program; its companions are installed there too.
+// The directory of this program and of its companions.
 std::filesystem::path ProgramDir() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
 
-// For CLI11: what is wrong with a value, or nothing.
+// Checks for CLI11: they return what is wrong with a value; empty: nothing.
 std::string WhyNoHostPort(const std::string& text) {
   return std::string(ParseHostPort(text).status().message());
 }
@@ -94,7 +94,7 @@ std::string WhyNoWorkerName(const std::string& text) {
   return absl::StrCat("'", text, "' is no worker name; use ", kWorkerNameRule);
 }
 
-// The host may get the address later, so Serve checks that.
+// The host may get the address later; Serve checks whether it has it.
 std::string WhyNeverOurs(const std::string& address) {
   const absl::Status status = CheckOwnAddress(address);
   return absl::IsInvalidArgument(status) ? std::string(status.message()) : "";
@@ -108,17 +108,17 @@ std::string WhyNoProgram(const std::string& path) {
   return runs ? "" : path + " is no program that can be run";
 }
 
-// Throws for CLI11, as its own checks do: two values of one key, of which one would be dropped.
+// Rejects two values for one key, because one would be dropped. Throws like CLI11's own checks.
 void CheckLabelKeys(const Flags& flags) {
   std::set<std::string> keys;
   for (const std::string& text : flags.labels) {
-    const Label label = *ParseLabel(text);  // checked by itself
+    const Label label = *ParseLabel(text);  // already checked
     if (keys.insert(label.key).second) continue;
     throw CLI::ValidationError("--label", absl::StrCat("the key ", label.key, " is given twice"));
   }
 }
 
-// Answers what to exit with where there is nothing to run.
+// Returns the exit code if there is nothing to run.
 std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
   CLI::App app(
       "Runs the ranks that the coordinator assigns to this host.\n\n"
@@ -180,8 +180,8 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->capture_default_str();
   app.add_flag("--list-gpus", flags->list_gpus,
                "say which GPUs of this host ranks may use, or why none, and exit");
-  // What the daemon runs itself with, so that a driver's library that hangs or crashes harms a
-  // process of its own. Not for people: an empty group is not shown.
+  // The daemon runs itself with this flag, so that a driver's library that hangs or crashes harms
+  // only that process. Not for people: --help does not show an empty group.
   app.add_option("--list-nvml", flags->list_nvml, "say what this library knows")->group("");
   app.set_version_flag("--version", VersionLine("dp-worker"));
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
@@ -218,7 +218,7 @@ int ListGpus() {
   return 0;
 }
 
-// It must not outlive a daemon that was killed meanwhile.
+// The process must not outlive a daemon that is killed meanwhile.
 int ListNvml(const std::string& library) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::fputs(NvmlLines(ListByNvml(library)).c_str(), stdout);
@@ -300,7 +300,7 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
   };
 }
 
-// Nothing where no slot has a GPU.
+// Empty if no slot has a GPU.
 CudaTrainer CudaTrainerOf(const Flags& flags) {
   if (flags.gpus.empty()) return {};
   CudaTrainer found = FindCudaTrainer(flags.trainer, kSelfCheckPatience);
@@ -321,7 +321,7 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   StoreEndpoints stores(connection, EntropySeed(), [&events](JobId job, Generation generation) {
     events.Tell(GenerationOver{job, generation});
   });
-  // Before the daemon raises its own limit, for connections to the stores that it serves.
+  // Read before the daemon raises its own limit for connections to its stores.
   const size_t descriptors_of_ranks = DescriptorLimitFor(kRankDescriptors);
   RaiseDescriptorLimit();
   DP_ASSIGN_OR_RETURN(const auto cgroups, OpenProcessTracking(flags.process_tracking));
@@ -350,7 +350,7 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   options.stores = &stores;
   options.notify = &notify;
   Agent agent(std::move(options), connection, connection, runner, events, Clock::Steady());
-  // The daemon is in order while its coordinator is away: it waits, and says so.
+  // The daemon is healthy while its coordinator is away: it waits, and reports that it waits.
   notify.Ready("waiting for the coordinator " + flags.coordinator);
   const absl::Status status = agent.Run();
   connection.CancelAll();
@@ -368,7 +368,7 @@ int Main(int argc, char** argv) {
   FindGpusHere(&flags);
   if (flags.slots == 0) flags.slots = DefaultSlots(flags.gpus);
   signal(SIGPIPE, SIG_IGN);
-  // What a killed guard leaves behind becomes a child of this process, to be killed too.
+  // Orphans of a killed guard become children of this process, which kills them.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const absl::Status status = Serve(flags, notify);
   if (status.ok()) return 0;

@@ -13,7 +13,7 @@ namespace dp::worker {
 namespace {
 
 constexpr char kPath[] = "PATH=";
-// As python says it, also of a part of the module (torch.distributed), but not of torchvision.
+// Python's message, also for a part of the module (torch.distributed), but not for torchvision.
 constexpr const char* kMissing[] = {"ModuleNotFoundError: No module named 'torch'",
                                     "ModuleNotFoundError: No module named 'torch."};
 constexpr char kRemedy[] =

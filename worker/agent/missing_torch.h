@@ -3,19 +3,19 @@
 #include <string>
 #include <vector>
 
-// The advice for a user whose program found no PyTorch: it names the Python that ran on this host.
+// The advice for a user whose program found no PyTorch. It names the Python that ran on this host.
 
 namespace dp::worker {
 
-// A rank's program as its job names it, and its environment (NAME=value each).
+// A rank's program as named by its job, and its environment (NAME=value each).
 struct TorchlessProgram {
   std::string name;
   std::vector<std::string> environment;
 };
 
-// The file that execvp runs for the program, found by the PATH of its environment; the name itself
-// where it has a '/' or no such file is there. Looks at the file system, which may block for ever:
-// not for the agent's loop.
+// The file that execvp runs for the program, searched for in the PATH of its environment. Returns
+// the name itself if it has a '/', or if there is no such file. Reads the file system, which may
+// block for ever, so the agent's loop must not call this.
 std::string PathOf(const TorchlessProgram& program);
 
 // Whether a rank's last lines say that Python found no module torch. Pure.

@@ -16,9 +16,9 @@
 namespace dp::worker {
 namespace {
 
-// It takes a second or two where the driver is not kept loaded.
+// An answer takes a second or two if the driver is not kept loaded.
 constexpr absl::Duration kAnswerPatience = absl::Seconds(20);
-// Those that every release knows: one that does not know a field answers nothing at all.
+// Only fields that every release knows: nvidia-smi answers nothing at all if it does not know one.
 constexpr char kFields[] =
     "--query-gpu=index,uuid,name,memory.total,memory.used,utilization.gpu,temperature.gpu,"
     "ecc.errors.uncorrected.volatile.total,retired_pages.pending";
@@ -45,7 +45,7 @@ class Smi final : public DeviceMemorySource {
   const std::string program_;
 };
 
-// "[N/A]" and "[Not Supported]" are no numbers.
+// "[N/A]" and "[Not Supported]" are not numbers.
 template <typename Integer>
 std::optional<Integer> IntegerIn(const std::string& cell) {
   Integer number = 0;
@@ -75,7 +75,7 @@ std::vector<std::string> CellsOf(absl::string_view line) {
   return cells;
 }
 
-// By UUID, and by number.
+// Each reading by UUID and by number.
 std::map<std::string, GpuReading> ReadingsIn(absl::string_view table) {
   std::map<std::string, GpuReading> readings;
   for (const absl::string_view line : absl::StrSplit(table, '\n', absl::SkipWhitespace())) {

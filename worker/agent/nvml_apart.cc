@@ -11,13 +11,13 @@
 namespace dp::worker {
 namespace {
 
-// Words of a line. What the library itself prints begins with none of them.
+// The first words of lines. The library's own output begins with none of them.
 constexpr char kGpuWord[] = "nvml-gpu";
 constexpr char kLostWord[] = "nvml-lost";
 constexpr char kWhyNotWord[] = "nvml-why-not";
 constexpr char kInstead[] = "; it is left alone, and nvidia-smi and /proc are asked instead";
 
-// Errors: Unavailable as the lister had one, or it has said nothing.
+// Errors: Unavailable the lister reported an error, or nothing.
 absl::StatusOr<NvmlInventory> InventoryIn(const std::string& library, const std::string& output) {
   NvmlInventory found;
   bool complete = false;
@@ -38,7 +38,7 @@ absl::StatusOr<NvmlInventory> InventoryIn(const std::string& library, const std:
 
 std::string NvmlLines(const absl::StatusOr<NvmlInventory>& found) {
   if (!found.ok()) return absl::StrCat("\n", kWhyNotWord, "\t", found.status().message(), "\n");
-  std::string lines = "\n";  // ends what the library may have begun
+  std::string lines = "\n";  // ends a line that the library may have begun
   for (const InstalledGpu& gpu : found->gpus) {
     absl::StrAppend(&lines, kGpuWord, "\t", gpu.bus_id, "\t", gpu.uuid, "\t", gpu.model, "\n");
   }

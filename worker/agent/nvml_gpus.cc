@@ -36,10 +36,10 @@ constexpr int kUncorrected = 1;
 constexpr int kSinceReset = 0;
 constexpr LongNumber kXidEvents = 0x8;
 constexpr Number kNameBytes = 96;
-// Of events that have come at once; the rest are taken with the next reading.
+// How many events one reading takes; the next reading takes the rest.
 constexpr int kEventsMax = 256;
 
-// Every call that it makes may be missing: then that figure is.
+// Any of the calls may be missing; its figure is then absent.
 class NvmlReader final : public GpuReader {
  public:
   explicit NvmlReader(NvmlLibrary nvml) : nvml_(std::move(nvml)) {
@@ -49,7 +49,7 @@ class NvmlReader final : public GpuReader {
     (void)nvml_.Find("nvmlDeviceGetMemoryInfo_v2", &memory_v2_);
     (void)nvml_.Find("nvmlDeviceGetUtilizationRates", &utilisation_);
     (void)nvml_.Find("nvmlDeviceGetTemperature", &temperature_);
-    // Its name since release 535, and before.
+    // The name since release 535, else the older one.
     if (!nvml_.Find("nvmlDeviceGetCurrentClocksEventReasons", &slowdowns_).ok()) {
       (void)nvml_.Find("nvmlDeviceGetCurrentClocksThrottleReasons", &slowdowns_);
     }
@@ -78,7 +78,7 @@ class NvmlReader final : public GpuReader {
   }
 
  private:
-  // Null where the driver does not know it.
+  // Null if the driver does not know the device.
   Handle Find(const std::string& name, GpuReading* gpu) const {
     Handle device = nullptr;
     return Answered(nvml_.HandleOf(name, &device), gpu) ? device : nullptr;
@@ -127,7 +127,7 @@ class NvmlReader final : public GpuReader {
     if (Ask(gpu, ecc_errors_, device, kUncorrected, kSinceReset, &errors)) {
       gpu->uncorrected_errors = static_cast<int64_t>(errors);
     }
-    // Either pages are retired or rows remapped; a GPU says of the other that it does not do that.
+    // A GPU either retires pages or remaps rows, and reports that it does not support the other.
     int pages = 0;
     if (Ask(gpu, pages_pending_, device, &pages)) gpu->repair_pending = pages != 0;
     Number corrected = 0, uncorrected = 0, pending = 0, failed = 0;
@@ -149,14 +149,14 @@ class NvmlReader final : public GpuReader {
     return result == NvmlLibrary::kSuccess;
   }
 
-  // Handles may differ from call to call; what they name does not.
+  // Handles may differ from call to call; the UUID does not.
   std::string UuidOf(Handle device) const {
     char uuid[kNameBytes] = "";
-    if (uuid_ != nullptr) (void)uuid_(device, uuid, kNameBytes);  // "" where it has none
+    if (uuid_ != nullptr) (void)uuid_(device, uuid, kNameBytes);  // "" if the device has none
     return uuid;
   }
 
-  // From now on; tried again where it could not be done yet.
+  // Watches from now on. The next reading retries what fails.
   void WatchXids(const std::string& name) {
     GpuReading unused;
     const Handle device = events_ == nullptr ? nullptr : Find(name, &unused);
@@ -192,7 +192,7 @@ class NvmlReader final : public GpuReader {
   Result (*register_events_)(Handle, LongNumber types, Handle events) = nullptr;
   Result (*next_event_)(Handle events, XidEvent*, Number timeout_ms) = nullptr;
   Handle events_ = nullptr;
-  // By UUID, of those that are watched: the gravest since then.
+  // By UUID of each watched GPU: its latest Xid, or the first one that needs a reset; 0: none.
   std::map<std::string, int> xids_;
 };
 

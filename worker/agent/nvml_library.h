@@ -7,9 +7,9 @@
 
 namespace dp::worker {
 
-// NVIDIA's management library, loaded at run time: it is wanted neither when dp is built nor on
-// hosts without a driver. Whoever uses it declares the few entry points that it needs. Not
-// thread-safe; several may be open at once.
+// NVIDIA's management library, loaded at run time: neither dp's build nor a host without a driver
+// needs it. Each user declares the few entry points that it calls. Not thread-safe; several may be
+// open at once.
 class NvmlLibrary {
  public:
   using Handle = void*;
@@ -19,13 +19,13 @@ class NvmlLibrary {
   static constexpr Result kGpuIsLost = 15;
   static constexpr Result kResetRequired = 16;
 
-  // Loads and initialises it. Errors: NotFound the library, or an entry point, is not there;
-  // Unavailable the driver does not take calls.
+  // Loads and initialises the library. Errors: NotFound the library or an entry point is missing;
+  // Unavailable the driver rejects calls.
   static absl::StatusOr<NvmlLibrary> Open(const std::string& library);
   NvmlLibrary(NvmlLibrary&& other) noexcept;
   ~NvmlLibrary();
 
-  // Errors: NotFound.
+  // Errors: NotFound the library has no such function.
   template <typename Function>
   absl::Status Find(const char* name, Function* function) const {
     *function = reinterpret_cast<Function>(Symbol(name));
@@ -33,11 +33,11 @@ class NvmlLibrary {
     return absl::NotFoundError(std::string("NVML has no ") + name);
   }
 
-  // The device that CUDA_VISIBLE_DEVICES would name so: by UUID, or by number on the bus.
+  // The device by its name in CUDA_VISIBLE_DEVICES: a UUID, or a number on the bus.
   Result HandleOf(const std::string& name, Handle* device) const;
   // In the driver's words.
   std::string ErrorText(Result result) const { return error_string_(result); }
-  // Errors: NotFound there is no such thing; Unavailable whatever else the driver says of `what`.
+  // The status of a call about `what`. Errors: NotFound no such thing; Unavailable any other error.
   absl::Status Check(Result result, const std::string& what) const;
 
  private:

@@ -14,7 +14,7 @@ using Result = NvmlLibrary::Result;
 struct Memory {
   unsigned long long total, free, used;  // NOLINT: as NVML declares them
 };
-// Here `used` is without what the driver keeps for itself; since release 510.
+// Since release 510. Here `used` excludes what the driver keeps for itself.
 struct MemoryV2 {
   unsigned int version;
   unsigned long long total, reserved, free, used;  // NOLINT: as NVML declares them
@@ -26,7 +26,7 @@ class NvmlMemory final : public DeviceMemorySource {
   explicit NvmlMemory(NvmlLibrary nvml) : nvml_(std::move(nvml)) {}
 
   absl::Status FindCalls() {
-    (void)nvml_.Find("nvmlDeviceGetMemoryInfo_v2", &memory_v2_);  // older drivers have none
+    (void)nvml_.Find("nvmlDeviceGetMemoryInfo_v2", &memory_v2_);  // older drivers lack it
     return nvml_.Find("nvmlDeviceGetMemoryInfo", &memory_);
   }
 

@@ -6,7 +6,7 @@
 namespace dp::worker {
 namespace {
 
-// Both files hold lines "name number".
+// The files hold lines "name number".
 std::optional<int64_t> NumberIn(const std::string& path, const std::string& wanted) {
   std::ifstream file(path);
   std::string name;

@@ -9,13 +9,12 @@
 
 namespace dp::worker {
 
-// How a daemon keeps track of what its ranks have started, as --process-tracking names it: "auto",
-// "cgroup", "guard".
+// How a daemon tracks the processes that its ranks start: the values of --process-tracking.
 inline const std::vector<std::string> kProcessTrackings = {"auto", "cgroup", "guard"};
 
-// Cgroups for the ranks; null where guards alone are to do: where nothing else is asked for, or
-// none is to be had ("auto"). Logs which, and why. Errors: FailedPrecondition "cgroup" is asked
-// for, and none is to be had.
+// Opens cgroups for the ranks. Null: guards alone track processes, because `how` is "guard", or
+// because "auto" finds no cgroup. Logs the choice and its reason. Errors: FailedPrecondition `how`
+// is "cgroup" and there is none.
 absl::StatusOr<std::unique_ptr<RankCgroups>> OpenProcessTracking(const std::string& how);
 
 }  // namespace dp::worker

@@ -21,7 +21,7 @@ struct Stat {
   bool zombie = false;
 };
 
-// Reads /proc/PID/stat; false when the process has gone meanwhile.
+// Reads /proc/PID/stat; false if the process is gone meanwhile.
 bool ReadStat(pid_t pid, Stat* stat) {
   char path[32];
   std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
@@ -31,7 +31,7 @@ bool ReadStat(pid_t pid, Stat* stat) {
   const ssize_t size = read(file.get(), text, sizeof(text) - 1);
   if (size <= 0) return false;
   text[size] = '\0';
-  // The command's name may hold anything, spaces and brackets too; the last bracket ends it.
+  // A command's name may hold anything, even spaces and brackets; the last bracket ends it.
   const char* after_name = std::strrchr(text, ')');
   char state = 0;
   int parent = 0;
@@ -61,7 +61,7 @@ std::vector<pid_t> Descendants(pid_t root) {
   const std::map<pid_t, Stat> all = AllProcesses();
   std::set<pid_t> tree{root};
   std::vector<pid_t> found;
-  // A child may have a smaller number than its parent, so go over them until nothing is added.
+  // A child may have a smaller number than its parent, so repeat until nothing is added.
   for (size_t known = 0; known != tree.size();) {
     known = tree.size();
     for (const auto& [pid, stat] : all) {

@@ -6,12 +6,11 @@
 
 namespace dp::worker {
 
-// The processes alive now whose chain of parents leads to `root`, without `root` and without
-// zombies, in no particular order. What forks meanwhile may be missed: ask again until none is
-// left.
+// The live processes whose chain of parents leads to `root`, in no particular order. Excludes
+// `root` and zombies. May miss processes that are forked meanwhile: repeat until none is left.
 std::vector<pid_t> Descendants(pid_t root);
 
-// Sends SIGKILL to all of them once.
+// Sends SIGKILL once to each of them.
 void KillDescendants(pid_t root);
 
 // The processes whose parent is `parent`, zombies too.

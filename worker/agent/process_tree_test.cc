@@ -18,10 +18,10 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// A child of this process, with a child of its own in another session where that is wanted.
+// A child of this process. On request the child has a child of its own in another session.
 class ProcessTreeTest : public testing::Test {
  protected:
-  // Without the functions under test, which may be what failed.
+  // Avoids the functions under test, which may be broken.
   ~ProcessTreeTest() override {
     for (const pid_t child : children_) kill(child, SIGKILL);
     for (const pid_t child : children_) waitpid(child, nullptr, 0);
@@ -38,7 +38,7 @@ class ProcessTreeTest : public testing::Test {
     (void)!write(open(fifo_.path().c_str(), O_WRONLY), "x", 1);
     for (;;) pause();
   }
-  // Returns when so many processes run.
+  // Waits until `count` processes run.
   void AwaitReady(size_t count) {
     std::string said;
     while (said.size() < count) said += fifo_.Read();

@@ -15,14 +15,14 @@
 namespace dp::worker {
 namespace {
 
-// In the order of what they are worth. Of v2 the kernel kills all at once and tells when all are
-// gone; the freezer keeps what is being killed from forking.
+// Best first. In v2 the kernel kills all processes at once and reports when all are gone. The
+// freezer keeps dying processes from forking.
 constexpr const char* kHierarchies[] = {kCgroup2, "freezer", "name=systemd"};
 
 bool SystemdIsHere() { return access("/run/systemd/system", F_OK) == 0; }
 
-// systemd marks what is a service's own (Delegate=yes). It owns all others, and may move or remove
-// what is in them.
+// systemd marks the cgroups that it has delegated to a service (Delegate=yes). It owns all others,
+// and may move or remove their content.
 bool IsDelegated(const std::string& dir) {
   for (const char* mark : {"user.delegate", "trusted.delegate"}) {
     char value[2] = "";
@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::Open(const CgroupPaths
 RankCgroups::RankCgroups(std::string hierarchy, WorkerCgroup worker)
     : hierarchy_(std::move(hierarchy)), worker_(std::move(worker)) {}
 
-// Without it ranks run as well, only without limits.
+// Without it ranks run without limits.
 void RankCgroups::OpenMemory(const CgroupPaths& own, Claim claim) {
   limits_memory_ = hierarchy_ == kCgroup2 && worker_.LimitsMemory();
   const auto v1 = own.find("memory");

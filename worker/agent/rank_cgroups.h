@@ -13,35 +13,34 @@
 
 namespace dp::worker {
 
-// What a daemon does to have every process of a rank in its hand, whatever it forks: it gives each
-// rank a cgroup of its own. The first hierarchy of these that may be written is used: v2, v1's
-// freezer, v1's name=systemd. Where memory can be limited,
-// in the same cgroup or in one of v1's memory hierarchy, it is. Made and destroyed by main; in
-// between the runner's thread alone uses it, but for EarlierGone. Destroying it moves the daemon
-// back to where it came from.
+// Gives each rank a cgroup of its own, so that the daemon can kill every process of the rank,
+// whatever it forks. Uses the first writable hierarchy of: v2, v1's freezer, v1's name=systemd.
+// Memory is limited, if possible, in the same cgroup or in one of v1's memory hierarchy. Main
+// creates and destroys this object; in between only the runner's thread uses it, except for
+// EarlierGone. The destructor moves the daemon back to its original cgroup.
 class RankCgroups {
  public:
-  // Whether cgroups that nobody has handed over to this daemon count as writable where they are.
+  // kDelegated: on a host with systemd, only cgroups that systemd has delegated count as writable.
   enum class Claim { kDelegated, kAny };
 
-  // Moves this process, and ends what daemons that were killed have left where it was.
-  // Errors: FailedPrecondition with the reason for each hierarchy that was tried.
+  // Moves this process into a new cgroup, and kills the processes that killed daemons left beside
+  // it. Errors: FailedPrecondition with the reason for each hierarchy that was tried.
   static absl::StatusOr<std::unique_ptr<RankCgroups>> Open(const CgroupPaths& own, Claim claim);
 
-  // Makes fresh cgroups for the rank to join; the first one holds all that is to be killed with it.
-  // Errors: with the path and the reason.
+  // Makes fresh cgroups for the rank to join. The first one holds all processes to kill with the
+  // rank. Errors: with the path and the reason.
   absl::StatusOr<std::vector<std::string>> Create(const RankKey& key);
-  // What it may have of the host's memory. After Create; false where that cannot be held to.
+  // Limits the rank's host memory. Call after Create. False if the limit cannot be enforced.
   bool LimitMemory(const RankKey& key, int64_t bytes);
-  // Kills what is left in them, and removes them when that is gone. Does not wait for it: false
-  // where something is in them still; ask again.
+  // Kills the processes left in the rank's cgroups, and removes the cgroups once they are empty.
+  // Does not wait: false while a process is in them; call again.
   bool Remove(const RankKey& key);
-  // Whether the kernel has killed a process of the rank for want of memory; nothing where it does
-  // not count that.
+  // Whether the kernel killed a process of the rank because memory ran out; nothing if it does not
+  // count these kills.
   std::optional<bool> OomKilled(const RankKey& key) const;
 
-  // Whether no process is left in the cgroups that Open found of killed daemons. One thread at a
-  // time, which need not be the runner's.
+  // Whether no process is left in the cgroups of killed daemons that Open found. One thread at a
+  // time, not necessarily the runner's.
   bool EarlierGone() { return stale_.Gone(); }
 
   // "cgroup2", "freezer", "name=systemd".
@@ -60,8 +59,8 @@ class RankCgroups {
   const std::string hierarchy_;
   StaleCgroups stale_;
   WorkerCgroup worker_;
-  bool limits_memory_ = false;          // `worker_` does
-  std::optional<WorkerCgroup> memory_;  // else this one, of v1, where there is one
+  bool limits_memory_ = false;          // by `worker_`
+  std::optional<WorkerCgroup> memory_;  // otherwise the limit is here, in v1
 };
 
 }  // namespace dp::worker

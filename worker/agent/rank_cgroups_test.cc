@@ -39,7 +39,7 @@ std::vector<std::string> Below(const std::string& dir) {
   return found;
 }
 
-// Ranks in real cgroups, of each hierarchy that they can be of.
+// Ranks in real cgroups, in each hierarchy that ranks can use.
 class RankCgroupsTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -50,7 +50,7 @@ class RankCgroupsTest : public testing::TestWithParam<std::string> {
     runner_ = std::make_unique<GuardedRunner>(
         DP_GUARD, [this](ProcessNews news) { news_.TryPush(news); }, 1024, cgroups_.get());
   }
-  // The runner waits for its guards, so one that a failed test left waiting must end first.
+  // The runner waits for its guards, so those that a failed test left waiting must be killed first.
   void TearDown() override {
     if (HasFailure()) {
       for (const pid_t child : Children(getpid())) kill(child, SIGKILL);
@@ -71,7 +71,7 @@ class RankCgroupsTest : public testing::TestWithParam<std::string> {
     ASSERT_TRUE(Await<ProcessStarted>());
     ASSERT_EQ(fifo_.Read(), "ready\n");
   }
-  // Waits for such news of the rank; false when patience ends.
+  // Waits for this kind of news; false on timeout.
   template <typename News>
   bool Await() {
     for (;;) {
@@ -82,7 +82,7 @@ class RankCgroupsTest : public testing::TestWithParam<std::string> {
       }
     }
   }
-  // Waits until nothing is left of the rank; false when patience ends.
+  // Waits until nothing is left of the rank; false on timeout.
   bool AwaitGone() { return Await<ProcessGone>(); }
   std::string RankCgroup() const { return cgroups_->dir() + "/rank-7.1.0"; }
 
@@ -103,8 +103,8 @@ TEST_P(RankCgroupsTest, ARankAndAllThatItForksAreInItsCgroupAndItsGuardIsNot) {
   EXPECT_THAT(in_cgroup, SizeIs(3));
 }
 
-// A file of cgroup v2 counts as changed until it is read: a guard that polls such a file and does
-// not read it never sleeps.
+// A file of cgroup v2 counts as changed until it is read. A guard that polled such a file without
+// reading it would never sleep.
 TEST_P(RankCgroupsTest, AGuardSleepsWhileItsRankDoes) {
   if (!CallsAreShown()) GTEST_SKIP() << "no process may be traced here";
   StartStubborn();
@@ -201,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(Hierarchies, RankCgroupsTest,
                            return info.param == "name=systemd" ? "named" : info.param;
                          });
 
-// A hybrid host: v2 to kill by, v1 to limit memory by.
+// A hybrid host: v2 kills, v1 limits memory.
 class MemoryLimitTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -215,7 +215,7 @@ class MemoryLimitTest : public testing::Test {
     ASSERT_EQ(cgroups_->memory(), "memory");
   }
 
-  // How a rank ends that takes so much memory and may have 64 MiB.
+  // How a rank exits that allocates so much memory under a limit of 64 MiB.
   ProcessExited Take(const std::string& mib) {
     BoundedQueue<ProcessNews> news(100);
     GuardedRunner runner(
@@ -243,7 +243,7 @@ TEST_F(MemoryLimitTest, ARankThatTakesMoreIsKilledAndItIsKnownWhatFor) {
   const ProcessExited end = Take("200");
   EXPECT_EQ(end.exit, (Exit{Exit::How::kSignal, SIGKILL}));
   EXPECT_EQ(end.oom, true);
-  EXPECT_THAT(Below(memory_.dir()), SizeIs(1));  // the rank's own is removed
+  EXPECT_THAT(Below(memory_.dir()), SizeIs(1));  // the rank's own cgroup is removed
 }
 
 TEST_F(MemoryLimitTest, OneThatDoesNotEndsInPeace) {
@@ -265,11 +265,11 @@ TEST(StaleCgroupTest, WhatADaemonThatWasKilledTogetherWithItsGuardsLeftIsEnded) 
   ASSERT_EQ(fifo.Read(), "ready\n");
   const std::vector<pid_t> guards = Children(host);
   ASSERT_THAT(guards, SizeIs(1));
-  kill(guards.front(), SIGSTOP);  // it is given no time to act
+  kill(guards.front(), SIGSTOP);  // before it can act
   kill(host, SIGKILL);
   kill(guards.front(), SIGKILL);
   waitpid(host, nullptr, 0);
-  EXPECT_TRUE(CgroupWatch(own.dir()).Populated());  // the grandchild at least
+  EXPECT_TRUE(CgroupWatch(own.dir()).Populated());  // at least the grandchild is in it
   StaleCgroups stale;
   stale.End(own.dir());
   EXPECT_TRUE(stale.Gone());
@@ -277,7 +277,7 @@ TEST(StaleCgroupTest, WhatADaemonThatWasKilledTogetherWithItsGuardsLeftIsEnded) 
   EXPECT_THAT(Below(own.dir()), IsEmpty());
 }
 
-// The files of a cgroup in which a process hangs in the kernel.
+// Files show a cgroup in which a process hangs in the kernel.
 TEST(StaleCgroupTest, ADaemonIsNotGoneWhileAProcessOfItDoesNotDie) {
   const TemporaryDirectory directory;
   const std::string cgroup = directory.path() + "/dp-worker.Xk2p4q";

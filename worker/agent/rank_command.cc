@@ -13,7 +13,7 @@
 namespace dp::worker {
 namespace {
 
-// Of the variables that dp reads, those that say something of the host and not of a place in a job.
+// The dp variables that describe the host and not a place in a job.
 constexpr std::string_view kOfTheHost[] = {"DP_CUDA_PLAN_CACHE"};
 
 bool IsPassedOn(std::string_view name) {
@@ -21,14 +21,14 @@ bool IsPassedOn(std::string_view name) {
          std::find(std::begin(kOfTheHost), std::end(kOfTheHost), name) != std::end(kOfTheHost);
 }
 
-// How often a thread of libgomp looks for the next work before it sleeps: some 50 us. The default,
-// 300,000, is several ms at each of thousands of barriers: where the ranks of a host have more
-// threads than it has processors, or share them with other programs, waiting threads take the
-// processor from those that they wait for. A rank of 2.5 s took 69 s. libgomp itself takes 1,000,
-// but only where the threads of a single process are too many.
+// How often an idle thread of libgomp looks for work before it sleeps: about 50 us. The default,
+// 300,000, is several ms at each of thousands of barriers. If the ranks of a host have more threads
+// than it has processors, waiting threads keep the processors from the threads that they wait for.
+// Other programs on the host have the same effect. A training of 2.5 s took 69 s. libgomp itself
+// takes 1,000, but only if the threads of one process are too many.
 constexpr char kSpins[] = "1000";
 
-// The owner of the host, or of the job, may have an idea of it.
+// The owner of the host, or of the job, may choose.
 bool ChoosesSpins(const std::string& name) {
   return name == "GOMP_SPINCOUNT" || name == "OMP_WAIT_POLICY";
 }
@@ -40,7 +40,7 @@ void LimitSpins(const v1::JobSpec& spec, Environment* environment) {
   (*environment)["GOMP_SPINCOUNT"] = kSpins;
 }
 
-// A daemon that was itself started by a rank must not pass that rank's place on.
+// A daemon that was itself started by a rank must not pass on that rank's place.
 Environment Inherited(const std::vector<std::string>& variables) {
   Environment environment;
   for (const std::string& variable : variables) {
@@ -67,7 +67,7 @@ void AddPlace(const v1::AssignedRank& rank, const RankHost& host, const LogSpool
   for (const auto& [name, value] : place) (*environment)[name] = value;
 }
 
-// Why a rank that would take its slot's GPU is to do without; empty: it is not that one.
+// Why a rank that may use its slot's GPU does not; empty if it does, or may not.
 std::string WhyNotOnGpu(const v1::AssignedRank& rank, const RankHost& host) {
   const bool would = rank.spec().train().device() == "auto" && !rank.on_gpu();
   if (!would || DevicesOf(rank.slot(), host.facts).empty()) return "";
@@ -83,7 +83,7 @@ void SetTrainer(const v1::AssignedRank& rank, const RankHost& host, Environment*
   }
   if (rank.on_gpu()) {
     (*environment)["DP_DEVICE"] = "cuda";
-    // Its own alone, so that it is the first one that the rank sees.
+    // Only its own, so that its GPU is the first one that the rank sees.
     (*environment)["CUDA_VISIBLE_DEVICES"] = absl::StrJoin(DevicesOf(rank.slot(), host.facts), ",");
   }
   (*environment)["OMP_NUM_THREADS"] = absl::StrCat(std::max(rank.spec().threads_per_rank(), 1));

@@ -6,7 +6,7 @@
 
 namespace dp::worker {
 
-// An event of one rank. Any thread.
+// Logs an event of one rank. Any thread.
 template <typename... More>
 void LogRank(Severity severity, absl::string_view event, const RankKey& key, const More&... more) {
   Log(severity, event,

@@ -7,7 +7,7 @@
 
 namespace dp::worker {
 
-// What the coordinator is told of a rank. Pure.
+// The report of a rank to the coordinator. Pure.
 v1::ReportRankRequest RequestFor(const Report& report, const Process& process,
                                  const Session& session);
 

@@ -8,7 +8,7 @@
 namespace dp::worker {
 namespace {
 
-// Reasons that never repeat, as with a counter in them, end here.
+// Bounds reasons that never repeat, for example those with a counter.
 constexpr size_t kReasonsMax = 8;
 
 }  // namespace

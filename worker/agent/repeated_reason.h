@@ -7,20 +7,20 @@
 
 namespace dp::worker {
 
-// Logs why something does not work once for each reason, not at every try; and once when it works
-// again, from when on every reason is new. Not thread-safe.
+// Logs each reason of a failure once, not at every attempt. Also logs the first success after
+// failures; from then on every reason is new. Not thread-safe.
 class RepeatedReason {
  public:
-  // `event` names the trouble, as logs_not_shipped.
+  // `event` names the trouble, for example logs_not_shipped.
   explicit RepeatedReason(std::string event);
 
-  // Returns whether the reason was new and is logged now.
+  // Returns true if the reason was new and was logged.
   bool Failed(const absl::Status& status);
   void Worked();
 
  private:
   const std::string event_;
-  std::set<std::string> reasons_;  // logged since it last worked
+  std::set<std::string> reasons_;  // logged since the last success
 };
 
 }  // namespace dp::worker

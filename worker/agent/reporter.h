@@ -11,21 +11,22 @@
 
 namespace dp::worker {
 
-// Carries one report at a time to the coordinator, from a thread of its own, and tells how it went.
-// The thread may block in file systems that do not answer: then no report leaves, and the daemon
-// keeps its lease and its ranks. Trying again is the agent's decision. Its owner ends the calls
-// under way on `connection` before destroying it.
+// Sends one report at a time to the coordinator, from its own thread, and posts the answer to
+// `events`. A file system that does not answer may block the thread. No report leaves then, but the
+// daemon keeps its lease and its ranks. The agent decides on retries. The owner cancels the calls
+// in flight on `connection` before it destroys the reporter.
 class Reporter {
  public:
   struct Report {
     RankKey key;
     Milestone milestone = Milestone::kNone;
     v1::ReportRankRequest request;
-    // The program of a rank that found no PyTorch, for a last line that names its Python.
+    // The program of a rank that found no PyTorch. The reporter adds a last line that names its
+    // Python.
     std::optional<TorchlessProgram> lacks_torch = {};
   };
 
-  // Of all slots of this worker.
+  // A report on all slots of this worker.
   struct SlotsReport {
     v1::ReportSlotsRequest request;
   };
@@ -33,7 +34,7 @@ class Reporter {
   Reporter(client::WorkersConnection& connection, Events& events);
   ~Reporter();
 
-  // The one before must have been answered. Any thread.
+  // The previous report must have been answered. Any thread.
   void Send(std::variant<Report, SlotsReport> report);
 
  private:

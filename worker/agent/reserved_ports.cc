@@ -12,7 +12,7 @@
 namespace dp::worker {
 namespace {
 
-// A socket of both IP versions, or of the old one where the host has no other.
+// A socket of both IP versions, or of IPv4 if the host has no IPv6.
 FileDescriptor OpenSocket(bool* v6) {
   FileDescriptor socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int off = 0;
@@ -21,7 +21,7 @@ FileDescriptor OpenSocket(bool* v6) {
   return *v6 ? std::move(socket) : FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 }
 
-// Binds any free port; 0, with errno, where there is none.
+// Binds any free port. If there is none, returns 0 and sets errno.
 int BindAny(const FileDescriptor& socket, bool v6) {
   sockaddr_in6 address6{};
   address6.sin6_family = AF_INET6;

@@ -7,13 +7,12 @@
 
 namespace dp::worker {
 
-// TCP ports of this host that the kernel gives to nobody else: each is bound here, on all
-// addresses, by a socket that never listens. A program that binds with SO_REUSEADDR, as servers do,
-// may listen on one; until then, who connects there is refused. They are free again when this
-// object goes.
+// TCP ports of this host that the kernel gives to no other program: for each, a socket that never
+// listens is bound on all addresses. A program that binds with SO_REUSEADDR, as servers do, may
+// listen on the port; until then, connections are refused. The destructor frees the ports.
 class ReservedPorts {
  public:
-  // Errors: ResourceExhausted names how many were asked for, and the reason.
+  // Errors: ResourceExhausted names how many ports were wanted, and the reason.
   static absl::StatusOr<ReservedPorts> Reserve(int count);
 
   const std::vector<int>& numbers() const { return numbers_; }

@@ -11,7 +11,7 @@
 namespace dp::worker {
 namespace {
 
-// Whether a server could listen there.
+// Whether a server could listen on the port.
 bool CanListen(int port, bool reuse) {
   const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   const int on = reuse ? 1 : 0;

@@ -19,10 +19,10 @@ namespace dp::worker {
 namespace {
 
 constexpr size_t kOutputBytesMax = 16 << 10;
-// A process that waits within a driver ends only when that answers, killed or not.
+// A process that waits within a driver ends only when the driver answers, even if it is killed.
 constexpr absl::Duration kKillPatience = absl::Seconds(5);
 
-// Until when a program may take, and by which clock.
+// A program's deadline, and the clock that measures it.
 struct Deadline {
   const Clock& clock;
   absl::Time at;
@@ -36,8 +36,8 @@ bool AwaitReadable(int fd, const Deadline& deadline) {
   return wait_ms > 0 && poll(&wanted, 1, static_cast<int>(wait_ms)) > 0;
 }
 
-// What comes until the other end is closed or time is over; what is too much is read all the same,
-// so that the program can go on.
+// The output until the other end is closed or the deadline passes. Also reads what exceeds the
+// bound, so that the program does not block, but drops it.
 std::string ReadAll(const FileDescriptor& from, const Deadline& deadline) {
   std::string text;
   while (AwaitReadable(from.get(), deadline)) {
@@ -67,7 +67,7 @@ absl::StatusOr<pid_t> SpawnInto(std::vector<std::string>& argv, int output) {
   return absl::UnavailableError(absl::StrCat(argv[0], ": ", std::strerror(error)));
 }
 
-// One that has closed its output is about to end, or stays: then it is killed like one that hangs.
+// Closing its output does not end a program: it is killed if it still runs at the deadline.
 void AwaitEnd(pid_t pid, const Deadline& deadline, ProgramEnd* end) {
   const FileDescriptor ended(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   end->timed_out = ended.valid() ? !AwaitReadable(ended.get(), deadline)

@@ -10,18 +10,17 @@
 
 namespace dp::worker {
 
-// How a short program has ended.
+// How a short program ended.
 struct ProgramEnd {
-  std::string output;            // the first of what it wrote, on both of its streams
-  std::optional<int> exit_code;  // absent: it was killed, for want of time or by another
+  std::string output;            // the beginning of its output, both streams
+  std::optional<int> exit_code;  // absent: it was killed, by timeout or from outside
   bool timed_out = false;
-  int signal = 0;  // that has killed it, where time was not over; else 0
+  int signal = 0;  // the signal that killed it before a timeout; else 0
 };
 
-// Runs a program, searched for in PATH, without input and for `patience` at most; then it is
-// killed; one that
-// its driver keeps even then is left behind. Blocks. Errors: Unavailable it cannot be run; the
-// system's own.
+// Runs a program, searched for in PATH, without input. Kills it after `patience`, and abandons it
+// if a driver keeps it alive even then. Blocks. Errors: Unavailable the program cannot be run; the
+// system's error if it has no pipe left.
 absl::StatusOr<ProgramEnd> RunProgram(std::vector<std::string> argv, absl::Duration patience,
                                       const Clock& clock = Clock::Steady());
 

@@ -42,7 +42,7 @@ TEST(RunProgramTest, OneThatHangsIsKilledWhenTimeIsOverAndWhatItSaidIsKept) {
   EXPECT_EQ(end->output, "stuck\n");
   EXPECT_EQ(end->exit_code, std::nullopt);
   EXPECT_LT(absl::Now() - start, absl::Seconds(30));
-  EXPECT_EQ(fifo.Read(), "");  // it is gone
+  EXPECT_EQ(fifo.Read(), "");  // the program is gone
 }
 
 TEST(RunProgramTest, WhatIsTooMuchIsReadAndNotKept) {
@@ -52,7 +52,7 @@ TEST(RunProgramTest, WhatIsTooMuchIsReadAndNotKept) {
 }
 
 TEST(RunProgramTest, AProgramInheritsNoDescriptorButItsStandardStreams) {
-  const FileDescriptor leaked(open("/dev/null", O_RDONLY));  // as libraries open files
+  const FileDescriptor leaked(open("/dev/null", O_RDONLY));  // without O_CLOEXEC, as libraries do
   const auto end = RunProgram({DP_RANK_STUB, "inherited"}, kLongEnough);
   EXPECT_THAT(end->output, HasSubstr("descriptors 0 1 2\n"));
 }

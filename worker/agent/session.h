@@ -8,7 +8,7 @@
 
 namespace dp::worker {
 
-// What every call of a registered daemon carries.
+// Identifies a registered daemon in its calls.
 struct Session {
   uint64_t worker_id = 0;
   Incarnation incarnation;
@@ -16,8 +16,8 @@ struct Session {
   bool operator==(const Session&) const = default;
 };
 
-// The coordinator understood the call and will never do it, however often it is asked. Everything
-// else (no answer, overload, a race) is worth another try.
+// Whether the coordinator understood the call and rejects it for good. Any other error (no answer,
+// overload, a race) is worth a retry.
 inline bool IsRefusal(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsFailedPrecondition(status) ||
          absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);

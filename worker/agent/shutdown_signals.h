@@ -6,8 +6,8 @@
 
 namespace dp::worker {
 
-// Turns SIGTERM, SIGINT and SIGHUP into ShutdownWanted, on a thread of its own. Make it before any
-// other thread: the signals are blocked in every thread that is made later. One a process.
+// Turns SIGTERM, SIGINT and SIGHUP into ShutdownWanted, on its own thread. Create it before any
+// other thread: later threads inherit the blocked signals. One per process.
 class ShutdownSignals {
  public:
   explicit ShutdownSignals(Events& events);

@@ -15,53 +15,54 @@
 
 namespace dp::worker {
 
-// Brings slots back to the pool: has the driver asked about the GPUs of those that were used, and
-// keeps what the coordinator is to be told of slots that cannot be, as their GPUs are not let go or
-// not in order. Owned by the agent and used by its thread.
+// Returns used slots to the pool. Asks the driver whether their GPUs are free. Tracks what to
+// report to the coordinator: the slots whose GPUs are not released or not healthy. Owned by the
+// agent and used by its thread.
 class SlotReturn {
  public:
   struct Devices {
     std::vector<std::vector<Device>> by_slot;
-    DeviceMemorySource* memory = nullptr;  // null: all are always free
+    DeviceMemorySource* memory = nullptr;  // null: GPUs are always free
     SlotDevices::Limits limits;
     GpuHealthLimits health;
   };
 
-  // `devices.memory` and `events` are the owner's.
+  // The caller owns `devices.memory` and `events`.
   SlotReturn(Devices devices, Events& events, absl::Time now);
 
-  // What happened: as SlotDevices.
+  // The facts of SlotDevices.
   void Taken(int slot) { devices_.Taken(slot); }
   void TreeGone(int slot, absl::Time now) { devices_.TreeGone(slot, now); }
   void Answered(const DeviceMemory& memory, absl::Time now) { devices_.Answered(memory, now); }
   void Read(const std::vector<GpuReading>& gpus);
-  // The coordinator takes all slots for fit.
+  // The coordinator assumes that all slots of a new incarnation are fit.
   void BeginIncarnation() {
-    sent_.clear();  // an answer to it is none to the new one
+    sent_.clear();  // a late answer must not count for the new incarnation
     told_.clear();
   }
 
-  // Asks what is due to be asked, and tells `observed` what is known of each slot.
+  // Sends the queries that are due, and gives `observed` the state of each slot.
   void Step(absl::Time now, Observed* observed);
-  // When Step has something to do without news.
+  // When Step has work even if nothing happens before.
   absl::Time wake_at() const { return devices_.ask_at(); }
 
-  // Whether the coordinator is to be told.
+  // Whether the coordinator's knowledge is out of date.
   bool report_due() const { return Unhealthy() != told_; }
-  // The report to send, without worker and incarnation; ReportAnswered must follow before the next.
+  // The report to send, without worker and incarnation. ReportAnswered must follow before the next
+  // one.
   v1::ReportSlotsRequest TakeReport();
   void ReportAnswered(bool done);
 
  private:
   using Reasons = std::map<int, std::string>;  // by slot
   Reasons Unhealthy() const;
-  // As far as its memory and its health go.
+  // By the GPUs' health, then by their memory.
   SlotFitness FitnessOf(int slot) const;
 
   const std::vector<std::vector<Device>> by_slot_;
   const GpuHealthLimits health_limits_;
   SlotDevices devices_;
-  Reasons sick_;  // slots with a GPU that is not in order
+  Reasons sick_;  // slots with an unhealthy GPU
   std::optional<DeviceProbe> probe_;
   uint64_t reports_ = 0;
   Reasons sent_;

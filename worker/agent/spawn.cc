@@ -19,7 +19,7 @@
 namespace dp::worker {
 namespace {
 
-// The standard streams are the rank's files from the start; the guard hands them on.
+// The guard's standard streams are the rank's files; the guard passes them on.
 class FileActions {
  public:
   FileActions(const RankCommand& command, int socket, int lock) {
@@ -46,7 +46,7 @@ class FileActions {
   posix_spawn_file_actions_t actions_;
 };
 
-// No signal blocked or ignored, whatever this process has done to its own.
+// No signal is blocked or ignored, whatever this process does with its own signals.
 class Attributes {
  public:
   Attributes() {
@@ -70,7 +70,7 @@ class Attributes {
   posix_spawnattr_t attributes_;
 };
 
-// The form in which exec takes lists of strings. It does not change them.
+// The form in which exec takes lists of strings. exec does not change the strings.
 std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (const std::string& each : strings) pointers.push_back(const_cast<char*>(each.c_str()));
@@ -78,7 +78,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Checked ahead: posix_spawn would not say that it was the directory.
+// Checked first, because posix_spawn would not say that the directory is at fault.
 absl::Status CheckWorkingDir(const std::string& path) {
   if (path.empty() || access(path.c_str(), X_OK) == 0) return absl::OkStatus();
   return absl::NotFoundError(

@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A real guard, without the runner that usually talks to it.
+// A real guard without the runner that usually talks to it.
 class SpawnTest : public testing::Test {
  protected:
   ~SpawnTest() override {
@@ -43,13 +43,13 @@ class SpawnTest : public testing::Test {
     return spawned.status();
   }
 
-  // The guard's next record; {0, 0} once the guard has ended.
+  // The guard's next message; {0, 0} once the guard has exited.
   GuardNews Next() {
     GuardNews news{};
     DP_CHECK(recv(guard_.socket.get(), &news, sizeof(news), 0) >= 0);
     return news;
   }
-  // The output of the rank, once it has ended.
+  // The rank's output, once its guard has exited.
   std::string Output() {
     while (Next().what != GuardNews::What{}) {
     }
@@ -64,7 +64,7 @@ class SpawnTest : public testing::Test {
 };
 
 TEST_F(SpawnTest, ARankInheritsNoDescriptorButItsStandardStreams) {
-  const FileDescriptor leaked(open("/dev/null", O_RDONLY));  // as libraries open files
+  const FileDescriptor leaked(open("/dev/null", O_RDONLY));  // without O_CLOEXEC, as libraries do
   const FileDescriptor high(fcntl(leaked.get(), F_DUPFD, 500));
   ASSERT_TRUE(Spawn({"inherited"}).ok());
   EXPECT_THAT(Output(), HasSubstr("descriptors 0 1 2\n"));
@@ -80,7 +80,7 @@ TEST_F(SpawnTest, AGuardHoldsNoDescriptorOfTheDaemon) {
   writer.Close();
   char byte = 0;
   fcntl(reader.get(), F_SETFL, O_NONBLOCK);
-  EXPECT_EQ(read(reader.get(), &byte, 1), 0);  // the end of the file: nobody else holds the writer
+  EXPECT_EQ(read(reader.get(), &byte, 1), 0);  // end of file: nobody else holds the writer
 }
 
 TEST_F(SpawnTest, ARankHasTheLimitOfOpenFilesThatItIsGiven) {
@@ -109,7 +109,7 @@ TEST_F(SpawnTest, ARankThatCannotJoinItsCgroupIsNotStarted) {
   EXPECT_EQ(Next().what, GuardNews::What{});
 }
 
-// The daemon of other tests is a subreaper and would end the rank too.
+// In other tests the daemon is a subreaper and would kill the rank as well.
 TEST_F(SpawnTest, AKilledGuardTakesItsRankAlong) {
   ASSERT_TRUE(Spawn({"wait", fifo_.path()}).ok());
   ASSERT_EQ(fifo_.Read(), "ready\n");

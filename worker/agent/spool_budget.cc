@@ -11,7 +11,7 @@ uint64_t KeptFrom(const std::vector<SpoolUse>& files, const std::vector<uint64_t
   return kept;
 }
 
-// The last `keep` bytes, and at least the tail.
+// The begin of a file that keeps its last `keep` bytes, and at least the tail.
 uint64_t BeginForLast(uint64_t keep, const SpoolUse& file, uint64_t begin) {
   keep = std::max(keep, kSpoolTailBytes);
   return std::max(begin, file.size - std::min(file.size, keep));
@@ -32,10 +32,12 @@ uint64_t SpoolReserve(const DiskSpace& disk) {
   return std::min<uint64_t>(disk.capacity / 16, 256 << 20);
 }
 
-uint64_t SpoolBytesMax(uint64_t bytes_max, uint64_t kept, const DiskSpace& disk) {
+SpoolBounds BoundsOf(uint64_t bytes_max, uint64_t kept, const DiskSpace& disk) {
   const uint64_t reserve = SpoolReserve(disk);
   const uint64_t lacking = reserve - std::min(reserve, disk.available);
-  return lacking == 0 ? bytes_max : std::min(bytes_max, kept - std::min(kept, lacking));
+  if (lacking == 0) return {bytes_max, bytes_max};
+  const uint64_t room = kept - std::min(kept, lacking);
+  return {std::min(bytes_max, room), std::min(bytes_max, std::max(room, reserve))};
 }
 
 uint64_t KeptBy(const std::vector<SpoolUse>& files) {
@@ -44,16 +46,16 @@ uint64_t KeptBy(const std::vector<SpoolUse>& files) {
   return kept;
 }
 
-std::vector<uint64_t> FitSpools(const std::vector<SpoolUse>& files, uint64_t bytes_max) {
+std::vector<uint64_t> FitSpools(const std::vector<SpoolUse>& files, const SpoolBounds& bounds) {
   std::vector<uint64_t> begins;
   for (const SpoolUse& file : files) begins.push_back(file.begin);
-  if (KeptFrom(files, begins) <= bytes_max) return begins;
+  if (KeptFrom(files, begins) <= bounds.stored) return begins;
   for (size_t i = 0; i < files.size(); ++i) {
     const uint64_t stored = std::min(files[i].acknowledged, files[i].size);
     begins[i] = std::max(begins[i], std::min(stored, BeginForLast(0, files[i], begins[i])));
   }
-  if (KeptFrom(files, begins) <= bytes_max) return begins;
-  const uint64_t wanted = bytes_max - bytes_max / 8;
+  if (KeptFrom(files, begins) <= bounds.unsent) return begins;
+  const uint64_t wanted = bounds.unsent - bounds.unsent / 8;
   uint64_t level = 0;  // the largest at which they keep no more than wanted
   for (uint64_t step = uint64_t{1} << 62; step > 0; step /= 2) {
     if (KeptAtLevel(files, begins, level + step) <= wanted) level += step;

@@ -14,20 +14,16 @@
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "worker/agent/replace_file.h"
 #include "worker/agent/text.h"
 
 namespace dp::worker {
 namespace {
 
-// Holes are whole blocks; no usual file system has larger ones.
+// Holes begin and end at multiples of this; no usual file system has larger blocks.
 constexpr uint64_t kHoleUnit = 64 << 10;
-
-// Where the first byte lies that was not given up.
-uint64_t FirstData(const FileDescriptor& file, uint64_t size) {
-  const off_t first = lseek(file.get(), 0, SEEK_DATA);
-  if (first >= 0) return static_cast<uint64_t>(first);
-  return errno == ENXIO ? size : 0;
-}
+// The block of usual file systems. A rank that writes behind a gap leaves a hole of blocks.
+constexpr uint64_t kBlockBytes = 4 << 10;
 
 std::string ReadFrom(const FileDescriptor& file, uint64_t offset, uint64_t size) {
   std::string data(size, '\0');
@@ -36,25 +32,24 @@ std::string ReadFrom(const FileDescriptor& file, uint64_t offset, uint64_t size)
   return data;
 }
 
-std::string TailOf(const FileDescriptor& file, uint64_t size) {
-  const uint64_t tail = std::min(size, FileGlimpse::kTailBytesMax);
-  return ReadFrom(file, size - tail, tail);
+// Where the first byte lies that was not dropped: behind the hole, and the zeros of its last block.
+uint64_t FirstData(const FileDescriptor& file, uint64_t size) {
+  const off_t data = lseek(file.get(), 0, SEEK_DATA);
+  if (data <= 0) return data < 0 && errno == ENXIO ? size : 0;
+  const std::string block = ReadFrom(file, static_cast<uint64_t>(data), kBlockBytes);
+  return std::min(
+      size, static_cast<uint64_t>(data) + std::min(block.size(), block.find_first_not_of('\0')));
 }
 
-// 0 where the file was never emptied.
+std::string HeadOf(const FileDescriptor& file, uint64_t size) {
+  return ReadFrom(file, 0, std::min(size, FileGlimpse::kHeadBytesMax));
+}
+
+// 0 if the file was never emptied.
 uint64_t ReadShift(const std::string& path) {
   uint64_t shift = 0;
   std::ifstream(path + SpoolFile::kShiftSuffix) >> shift;
   return shift;
-}
-
-// Replaces the record. Where that fails, the next life of the daemon sends what it finds at the
-// file's own offsets.
-void WriteShift(const std::string& path, uint64_t shift) {
-  const std::string record = path + SpoolFile::kShiftSuffix;
-  const std::string beside = record + ".new";
-  std::ofstream(beside, std::ios::trunc) << shift;
-  if (rename(beside.c_str(), record.c_str()) != 0) unlink(beside.c_str());
 }
 
 absl::Status SpoolFailed(const std::string& path, int error) {
@@ -103,7 +98,7 @@ SpoolFile::Opened SpoolFile::OpenAnew() const {
     return opened;
   }
   const uint64_t size = static_cast<uint64_t>(opened.info.st_size);
-  opened.tail = TailOf(file, size);
+  opened.head = HeadOf(file, size);
   if (left_over_) {
     opened.first_data = FirstData(file, size);
     opened.shift = ReadShift(path_);
@@ -128,12 +123,11 @@ SpoolFile::Descriptor SpoolFile::Take(Opened opened) {
 void SpoolFile::Measure(const Opened& opened) {
   inode_ = opened.info.st_ino;
   const absl::Time modified = absl::TimeFromTimespec(opened.info.st_mtim);
-  glimpse_ = {modified, static_cast<uint64_t>(opened.info.st_size), modified, opened.tail};
-  shift_ = recorded_shift_ = anew_ = opened.shift;
-  if (glimpse_.size + shift_ == 0) return;
+  glimpse_ = {static_cast<uint64_t>(opened.info.st_size), modified, opened.head};
+  shift_ = tried_shift_ = anew_ = opened.shift;
   use_.size = glimpse_.size + shift_;
   use_.begin = opened.first_data + shift_;
-  found_.Add(0, modified);
+  if (use_.size > 0) found_.Add(0, modified);
 }
 
 void SpoolFile::CloseIfEnded() {
@@ -146,13 +140,18 @@ bool SpoolFile::ended_and_measured() const {
 }
 
 void SpoolFile::Look(absl::Time now) {
-  if (ended_and_measured()) return;
+  if (ended_and_measured() || !LookIsDue(now)) return;
   const Descriptor file = Open();
   if (file == nullptr) return;
   while (!Notice(*file, now)) continue;
   RecordShift();
   MutexLock lock(mu_);
   CloseIfEnded();
+}
+
+bool SpoolFile::LookIsDue(absl::Time now) const {
+  MutexLock lock(mu_);
+  return now < emptied_at_ || now >= NextGlimpse(emptied_, emptied_at_);
 }
 
 bool SpoolFile::Notice(const FileDescriptor& file, absl::Time now) {
@@ -162,57 +161,75 @@ bool SpoolFile::Notice(const FileDescriptor& file, absl::Time now) {
   const uint64_t size_now = static_cast<uint64_t>(info.st_size);
   const absl::Time modified = absl::TimeFromTimespec(info.st_mtim);
   if (size_now == before.size && modified == before.modified) return true;
-  const std::string tail_now = ReadFrom(file, before.tail_begin(), before.tail.size());
-  FileChange change = ChangeOf(before, {now, size_now, modified, TailOf(file, size_now)}, tail_now);
-  const bool emptied = change.anew == 0;
-  // A writer that goes on at its old offset in a file that another one has emptied leaves a hole.
-  if (emptied) change.anew = FirstData(file, size_now);
+  FileGlimpse latest{size_now, modified, HeadOf(file, size_now)};
+  const uint64_t first = FirstData(file, size_now);
   MutexLock lock(mu_);
   if (glimpse_ != before) return false;
-  glimpse_ = std::move(change.glimpse);
-  if (change.anew) GoOnFrom(*change.anew, emptied);
+  // The head may lie in a hole that is being made.
+  if (hole_end_ > 0) latest.head = before.head;
+  if (WasEmptied(before, latest.size, latest.head)) {
+    GoOn(use_.size, first);
+    ++emptied_;
+    emptied_at_ = now;
+  }
+  glimpse_ = std::move(latest);
   const uint64_t size = glimpse_.size + shift_;
   if (size > use_.size) found_.Add(use_.size, now);
   use_.size = size;
   return true;
 }
 
-void SpoolFile::GoOnFrom(uint64_t anew, bool emptied) {
-  const uint64_t first = emptied ? anew : use_.begin - shift_;  // in the file
-  // Nobody knows how much the rank wrote since the latest look: one byte stands for it.
-  anew_ = use_.size + 1;
-  shift_ = anew_ - anew;
-  use_.begin = first + shift_;
+void SpoolFile::GoOn(uint64_t end, uint64_t first) {
+  shift_ = end + 1;  // one byte stands for the unseen ones
+  anew_ = use_.begin = first + shift_;
+  record_due_ = true;
 }
 
-// Two threads may record at the same time: the one that wrote an older shift writes again.
 void SpoolFile::RecordShift() {
   for (;;) {
     uint64_t shift = 0;
+    bool first = false;
     {
       MutexLock lock(mu_);
-      if (recorded_shift_ == shift_) return;
+      if (!record_due_ || recording_) return;
+      record_due_ = false;
+      recording_ = true;
       shift = shift_;
+      first = tried_shift_ == 0;
     }
-    WriteShift(path_, shift);
-    Log(Severity::kWarning, "logs_emptied", {{"file", path_}});
+    const bool written = ReplaceFile(path_ + kShiftSuffix, absl::StrCat(shift));
+    if (first) Log(Severity::kWarning, "logs_emptied", {{"file", path_}});
     MutexLock lock(mu_);
-    recorded_shift_ = shift;
+    recording_ = false;
+    tried_shift_ = shift;
+    if (written) continue;
+    record_due_ = true;
+    return;
   }
 }
 
 void SpoolFile::End(absl::Time now) {
-  Look(now);
-  Look(now + FileGlimpse::kSettlesIn);  // no write is under way
+  if (const Descriptor file = ended_and_measured() ? nullptr : Open(); file != nullptr) {
+    while (!Notice(*file, now)) continue;
+    RecordShift();
+  }
   MutexLock lock(mu_);
   ended_ = true;
   CloseIfEnded();
 }
 
 void SpoolFile::Acknowledge(uint64_t offset) {
-  MutexLock lock(mu_);
-  use_.acknowledged = offset;
-  found_.ForgetBefore(offset);
+  {
+    MutexLock lock(mu_);
+    use_.acknowledged = offset;
+    found_.ForgetBefore(offset);
+    if (inode_ && offset > use_.size) {
+      GoOn(offset, use_.begin - shift_);
+      found_.Add(offset, glimpse_.modified);
+      use_.size = glimpse_.size + shift_;
+    }
+  }
+  RecordShift();
 }
 
 SpoolFile::Piece SpoolFile::Next(size_t bytes_max, bool ended) {
@@ -220,7 +237,7 @@ SpoolFile::Piece SpoolFile::Next(size_t bytes_max, bool ended) {
   uint64_t shift = 0;
   {
     MutexLock lock(mu_);
-    if (use_.acknowledged >= use_.size || recorded_shift_ != shift_) return {};
+    if (use_.acknowledged >= use_.size || tried_shift_ != shift_) return {};
     if (use_.acknowledged < anew_) return Emptied();
     use = use_;
     shift = shift_;
@@ -257,7 +274,7 @@ SpoolFile::Piece SpoolFile::LinesFrom(uint64_t offset, std::string data, bool en
   return piece;
 }
 
-// Up to the next whole line, where that is near.
+// Up to the next whole line, if that is near.
 SpoolFile::Piece SpoolFile::CutFrom(uint64_t offset, const std::string& kept) const {
   const size_t newline = kept.find('\n');
   const uint64_t line = use_.begin + (newline == kept.npos ? 0 : newline + 1);
@@ -273,7 +290,10 @@ absl::Status SpoolFile::GiveUpBefore(uint64_t begin) {
     MutexLock lock(mu_);
     hole = begin - std::min(begin, shift_);
     hole -= hole % kHoleUnit;
-    if (hole + shift_ <= use_.begin) return trouble_;
+    if (hole + shift_ <= use_.begin) {
+      CloseIfEnded();
+      return trouble_;
+    }
     hole_end_ = hole + shift_;
   }
   const int error = make_hole_(*file, hole);
@@ -281,6 +301,7 @@ absl::Status SpoolFile::GiveUpBefore(uint64_t begin) {
   hole_end_ = 0;
   CloseIfEnded();
   if (error != 0) return NoHole(path_, error);
+  glimpse_.head.assign(glimpse_.head.size(), '\0');
   // The rank may have emptied the file meanwhile.
   use_.begin = std::max(use_.begin, std::min(hole + shift_, use_.size));
   return absl::OkStatus();

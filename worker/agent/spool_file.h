@@ -19,101 +19,101 @@
 
 namespace dp::worker {
 
-// One stream of a rank as its spool file has it: what was found in it when, what the coordinator
-// has of it, and what has been given up for want of room. The rank appends to the file by itself
-// and is never waited for. Bytes are given up by making a hole where they were, so that offsets
-// stay and the rank notices nothing; a hole at the front is also how the next life of the daemon
-// learns of it.
+// One stream of a rank, in its spool file. Knows when bytes were found, which the coordinator has,
+// and which were dropped for lack of room. The rank appends to the file by itself and never waits.
+// Dropping makes a hole, so offsets stay and the rank notices nothing. A hole at the front also
+// shows the next daemon what was dropped.
 //
-// A rank can also empty its file, or write over it, by opening the file anew (`> /dev/stdout`).
-// The stream then goes on behind a gap of at least one byte with what the file holds now. From
-// then on an offset of the stream is an offset of the file plus a shift. A file beside it records
-// the shift for the next daemon. All offsets below are the stream's.
+// A rank can also empty its file, by opening it anew (`> /dev/stdout`). The stream then continues,
+// behind a gap of at least one byte, with the file's new content. From then on an offset of the
+// stream is an offset of the file plus a shift. A file beside it records the shift for the next
+// daemon. All offsets below are the stream's.
 //
-// Thread-safe, for one thread at a time that gives bytes up. No lock is held over a call to the
-// disk: while a hole is made, what it takes is neither read nor told of, and what was read before
-// is thrown away.
+// Thread-safe, but only one thread at a time may drop bytes. No lock is held over a call to the
+// disk. While a hole is made, its bytes are neither read nor reported, and what was read before is
+// discarded.
 class SpoolFile {
  public:
-  // Makes a hole from the front to `end`; returns 0, or the number of the error.
+  // Makes a hole from the front to `end`. Returns 0, or the number of the error.
   using MakeHole = std::function<int(const FileDescriptor& file, uint64_t end)>;
   static int PunchHole(const FileDescriptor& file, uint64_t end);
 
-  // What to send next, from `offset` on.
+  // The next data or gap to send, from `offset` on.
   struct Piece {
     uint64_t offset = 0;
     std::string data;
     uint64_t cut_bytes = 0;  // above 0: so many bytes are missing, and there is no data
-    bool emptied = false;    // the rank has emptied its file of them; else they were given up
+    bool emptied = false;    // by the rank, which emptied its file; else they were dropped
     std::vector<FoundTime> times;
 
     bool empty() const { return data.empty() && cut_bytes == 0; }
   };
 
-  // Ends the name of the file that records the shift.
+  // The extension of the file that records the shift.
   static constexpr char kShiftSuffix[] = ".shift";
 
-  // A file that is not there counts as empty. One that cannot be opened, as for want of
-  // descriptors, does not: each Look tries again. What it holds already was found when it was last
-  // written to. `left_over`: of an earlier life of the daemon, which may have given up its front;
-  // it has ended.
+  // A file that does not exist counts as empty. A file that cannot be opened, for example for lack
+  // of descriptors, does not: each Look tries again. Bytes that exist already count as found when
+  // the file was last written to. `left_over`: an earlier daemon's file, whose front may have been
+  // dropped; it has ended.
   SpoolFile(const std::string& path, bool left_over, MakeHole make_hole = PunchHole);
 
-  // Looks how much there is; what is new was found `now`.
+  // Looks how much there is; new bytes count as found `now`.
   void Look(absl::Time now) DP_EXCLUDES(mu_);
-  // Looks for the last time: the rank writes nothing any more. A file that has ended is open only
-  // while it is read, as there may be thousands of them.
+  // Looks for the last time, because the rank writes nothing any more. A file that has ended is
+  // open only while it is read: there may be thousands.
   void End(absl::Time now) DP_EXCLUDES(mu_);
-  // The coordinator has all before `offset`, and nothing else.
+  // The coordinator has all bytes before `offset`, and no others. An offset beyond the file's end
+  // shows that the rank emptied the file after an earlier daemon had sent it.
   void Acknowledge(uint64_t offset) DP_EXCLUDES(mu_);
-  // At most about `bytes_max` of what the coordinator does not have: whole lines, unless nothing
-  // will follow (`ended`). Of what the latest Look has found. Empty where there is none, and while
-  // a hole is made there.
+  // At most about `bytes_max` of what the latest Look found and the coordinator does not have.
+  // Whole lines, unless nothing will follow (`ended`). Empty if there is nothing, and while a hole
+  // is made there.
   Piece Next(size_t bytes_max, bool ended) DP_EXCLUDES(mu_);
-  // Gives up all bytes before about `begin`.
-  // Errors: Unimplemented the file system makes no holes; Internal, as where it cannot be opened.
-  // Then all stays as it was.
+  // Drops all bytes before about `begin`. Errors: Unimplemented the file system makes no holes;
+  // Internal, for example if the file cannot be opened. On an error nothing changes.
   absl::Status GiveUpBefore(uint64_t begin) DP_EXCLUDES(mu_);
 
   const std::string& path() const { return path_; }
   SpoolUse use() const DP_EXCLUDES(mu_);
-  // Nothing waits to be sent, as far as the latest Look has found. Not while nobody knows, as it
-  // could not be opened.
+  // Whether nothing waits to be sent, as of the latest Look. False until the file could be opened.
   bool sent() const DP_EXCLUDES(mu_);
-  // Why it could not be opened the last time; OK where it could.
+  // Why the latest attempt to open the file failed; OK if it succeeded.
   absl::Status trouble() const DP_EXCLUDES(mu_);
 
  private:
   using Descriptor = std::shared_ptr<const FileDescriptor>;
-  // What opening the file has shown.
+  // The result of opening the file.
   struct Opened {
-    Descriptor file;  // null where it could not be opened
+    Descriptor file;  // null: it could not be opened
     struct stat info {};
-    std::string tail;
-    uint64_t first_data = 0;  // of a file that is left over
-    uint64_t shift = 0;       // of one
+    std::string head;
+    uint64_t first_data = 0;  // of a left-over file
+    uint64_t shift = 0;       // of a left-over file
     int error = 0;
   };
 
-  // Sees to it that it is open; null where it cannot be. The descriptor lives as long as somebody
-  // uses it.
+  // Opens the file if it is not open; null if that fails. The descriptor stays open as long as
+  // somebody uses it.
   Descriptor Open() DP_EXCLUDES(mu_);
   Opened OpenAnew() const;
   Descriptor Take(Opened opened) DP_REQUIRES(mu_);
-  // Takes what it holds when it is opened for the first time.
+  // Takes over what the file holds at its first opening.
   void Measure(const Opened& opened) DP_REQUIRES(mu_);
-  // After each use.
+  // Closes a file that has ended. Called after each use.
   void CloseIfEnded() DP_REQUIRES(mu_);
-  // Takes over what the file holds now; false if another thread did so meanwhile.
+  // Takes over what the file holds now. False if another thread did so meanwhile.
   bool Notice(const FileDescriptor& file, absl::Time now) DP_EXCLUDES(mu_);
-  // Lets the stream go on, after a gap, with the bytes of the file from `anew` on. `emptied`: all
-  // earlier bytes of the file are gone.
-  void GoOnFrom(uint64_t anew, bool emptied) DP_REQUIRES(mu_);
+  // Continues the stream, which has reached `end`, behind a gap with the bytes of the emptied file.
+  // These begin at `first` in the file.
+  void GoOn(uint64_t end, uint64_t first) DP_REQUIRES(mu_);
+  // Records a new shift. The next look retries a failure.
   void RecordShift() DP_EXCLUDES(mu_);
+  bool LookIsDue(absl::Time now) const DP_EXCLUDES(mu_);
   bool ended_and_measured() const DP_EXCLUDES(mu_);
   FileGlimpse glimpse() const DP_EXCLUDES(mu_);
-  // Whether nothing that lies at `offset` or behind it has been given up, or is about to be, since
-  // `begin` was the first byte.
+  // Whether no byte from `offset` on has been dropped, or is about to be, since `begin` was the
+  // first byte.
   bool Untouched(uint64_t begin, uint64_t offset) const DP_REQUIRES(mu_);
   Piece Emptied() const DP_REQUIRES(mu_);
   Piece LinesFrom(uint64_t offset, std::string data, bool ended) const DP_REQUIRES(mu_);
@@ -125,16 +125,20 @@ class SpoolFile {
   mutable Mutex mu_;
   Descriptor file_ DP_GUARDED_BY(mu_);      // null: not open
   bool ended_ DP_GUARDED_BY(mu_) = false;   // nothing more will be written
-  bool absent_ DP_GUARDED_BY(mu_) = false;  // there is no such file, or it is another one by now
-  // What has been measured; none before it was opened for the first time.
+  bool absent_ DP_GUARDED_BY(mu_) = false;  // no such file, or a different one by now
+  // The measurements; absent before the first opening.
   std::optional<ino_t> inode_ DP_GUARDED_BY(mu_);
   absl::Status trouble_ DP_GUARDED_BY(mu_);
   SpoolUse use_ DP_GUARDED_BY(mu_);
-  FileGlimpse glimpse_ DP_GUARDED_BY(mu_);          // the latest
-  uint64_t shift_ DP_GUARDED_BY(mu_) = 0;           // of the stream's offsets against the file's
-  uint64_t recorded_shift_ DP_GUARDED_BY(mu_) = 0;  // nothing is sent while it is another one
-  uint64_t anew_ DP_GUARDED_BY(mu_) = 0;      // where the stream goes on since the file was emptied
-  uint64_t hole_end_ DP_GUARDED_BY(mu_) = 0;  // of the hole that is being made
+  FileGlimpse glimpse_ DP_GUARDED_BY(mu_);       // the latest
+  uint64_t shift_ DP_GUARDED_BY(mu_) = 0;        // the stream's offsets minus the file's
+  uint64_t anew_ DP_GUARDED_BY(mu_) = 0;         // where the stream continues after an emptying
+  uint64_t tried_shift_ DP_GUARDED_BY(mu_) = 0;  // nothing is sent until it equals shift_
+  bool record_due_ DP_GUARDED_BY(mu_) = false;
+  bool recording_ DP_GUARDED_BY(mu_) = false;  // a thread is recording
+  int emptied_ DP_GUARDED_BY(mu_) = 0;         // how many times
+  absl::Time emptied_at_ DP_GUARDED_BY(mu_) = absl::InfinitePast();
+  uint64_t hole_end_ DP_GUARDED_BY(mu_) = 0;  // of the hole that is being made; 0: none
   FoundTimes found_ DP_GUARDED_BY(mu_);
 };
 

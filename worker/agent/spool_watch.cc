@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -61,8 +62,8 @@ SpoolWatch::Files SpoolWatch::Next() {
 void SpoolWatch::Fit(const Files& files) {
   std::vector<SpoolUse> uses;
   for (const std::shared_ptr<SpoolFile>& file : files) uses.push_back(file->use());
-  const uint64_t bytes_max = BytesMax(KeptBy(uses));
-  const std::vector<uint64_t> begins = FitSpools(uses, bytes_max);
+  const SpoolBounds bounds = Bounds(KeptBy(uses));
+  const std::vector<uint64_t> begins = FitSpools(uses, bounds);
   size_t i = 0;
   for (const std::shared_ptr<SpoolFile>& file : files) {
     const SpoolUse& use = uses[i];
@@ -71,14 +72,15 @@ void SpoolWatch::Fit(const Files& files) {
     const absl::Status given_up = file->GiveUpBefore(begin);
     if (!given_up.ok()) {
       trouble_.Failed(given_up);
-    } else if (begin > use.acknowledged) {
+    } else if (const uint64_t now = file->use().begin;
+               now > std::max(use.begin, use.acknowledged)) {
       Log(Severity::kWarning, "logs_cut",
-          {{"file", file->path()}, {"before", begin}, {"bytes_max", bytes_max}});
+          {{"file", file->path()}, {"before", now}, {"bytes_max", bounds.unsent}});
     }
   }
 }
 
-uint64_t SpoolWatch::BytesMax(uint64_t kept) {
+SpoolBounds SpoolWatch::Bounds(uint64_t kept) {
   const DiskSpace disk = disk_();
   const uint64_t reserve = SpoolReserve(disk);
   if (disk.available >= reserve) {
@@ -89,7 +91,7 @@ uint64_t SpoolWatch::BytesMax(uint64_t kept) {
                      " bytes that are left to other programs; make room on it, or choose another "
                      "by --state-dir")));
   }
-  return SpoolBytesMax(bytes_max_, kept, disk);
+  return BoundsOf(bytes_max_, kept, disk);
 }
 
 }  // namespace dp::worker

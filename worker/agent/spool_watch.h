@@ -15,19 +15,20 @@
 
 namespace dp::worker {
 
-// How often spool files are looked at while there are any: how late a line may leave, and how exact
-// its time is.
+// How often spool files are looked at while there are any. Bounds how late a line may leave, and
+// how exact its time is.
 inline constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
 
-// Looks at the spool files of all ranks, on a thread that waits for nobody: notes when what they
-// write is found, and keeps them within their bound and what their disk has room for (FitSpools),
-// whether the coordinator takes anything or not; logs why one cannot be opened. Thread-safe.
+// Looks at the spool files of all ranks, on a thread that waits for nothing else. Notes when new
+// bytes are found. Keeps the files within their bound and within what their disk has room for
+// (FitSpools), whether the coordinator takes anything or not. Logs why a file cannot be opened.
+// Thread-safe.
 class SpoolWatch {
  public:
-  // Asked at each look, on the watch's thread.
+  // Called at each look, on the watch's thread.
   using Disk = std::function<DiskSpace()>;
 
-  // `clock` is for people and outlives the watch.
+  // `clock` gives the times of lines; it must outlive the watch.
   SpoolWatch(uint64_t bytes_max, Disk disk, const Clock& clock);
   ~SpoolWatch();
 
@@ -41,14 +42,13 @@ class SpoolWatch {
   // Waits for the next look. Returns the files; none at the end.
   Files Next() DP_EXCLUDES(mu_);
   void Fit(const Files& files);
-  // What the files may keep now.
-  uint64_t BytesMax(uint64_t kept);
+  SpoolBounds Bounds(uint64_t kept);
   void TellTrouble(const Files& files);
 
   const uint64_t bytes_max_;
   const Disk disk_;
   const Clock& clock_;
-  // Of the thread.
+  // Owned by the thread.
   RepeatedReason trouble_{"spool_not_bounded"};
   RepeatedReason unread_{"spool_not_read"};
   RepeatedReason disk_low_{"spool_disk_low"};

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names the coordinator, for who takes the directory over.
+// The lock file names the coordinator, for the daemon that takes the directory over.
 constexpr char kLockName[] = "/lock";
 constexpr char kFreshName[] = "worker-";
 
@@ -63,11 +63,11 @@ absl::StatusOr<std::string> MakeFresh() {
       absl::StrCat("no place for a state directory: ", reasons, "; give one with --state-dir"));
 }
 
-// The lock of a directory whose daemon is gone and served this coordinator; else an invalid one.
+// The lock of a directory whose daemon is dead and served this coordinator; invalid otherwise.
 FileDescriptor LockOfTheGone(const std::string& path, const std::string& coordinator) {
   FileDescriptor lock(open((path + kLockName).c_str(), O_RDWR | O_CLOEXEC));
   if (!lock.valid() || flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return {};
-  // A daemon at its end may have removed it meanwhile.
+  // An exiting daemon may have removed the file meanwhile.
   struct stat held {
   }, there{};
   if (fstat(lock.get(), &held) != 0 || stat((path + kLockName).c_str(), &there) != 0 ||
@@ -123,7 +123,7 @@ absl::StatusOr<StateDir> StateDir::Open(const std::string& path, const std::stri
                      " is in use by another dp-worker; stop that one, or give each a --state-dir "
                      "of its own"));
   }
-  // Without it, nobody takes the directory over; that is all.
+  // Without the name nobody takes the directory over; there is no other harm.
   (void)(ftruncate(lock.get(), 0) == 0 &&
          write(lock.get(), coordinator.data(), coordinator.size()) >= 0);
   return StateDir(std::move(made), /*named=*/!path.empty(), std::move(lock));
@@ -134,7 +134,7 @@ StateDir::StateDir(std::string path, bool named, FileDescriptor lock)
 
 StateDir::~StateDir() {
   if (!lock_.valid()) return;  // moved from
-  // What is not empty stays: logs that could not be sent.
+  // rmdir keeps a spool with logs that could not be sent.
   rmdir((path_ + "/spool").c_str());
   std::set<std::string> ours{kLockName};
   if (!named_) ours.insert({kIncarnationsName, kNewIncarnationsName, kGuardsName});

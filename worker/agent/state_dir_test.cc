@@ -69,7 +69,7 @@ TEST_F(StateDirTest, ADaemonTakesOverWhatOneOfTheSameCoordinatorHasLeft) {
   EXPECT_NE(third->path(), left);
 }
 
-// A kill may leave the third one.
+// A killed daemon may leave the third file.
 constexpr const char* kForTheNext[] = {kIncarnationsName, kGuardsName, kNewIncarnationsName};
 
 TEST_F(StateDirTest, ADirectoryThatNobodyNamedIsRemovedWithWhatItHoldsForTheNextDaemon) {

@@ -9,8 +9,8 @@
 namespace dp::worker {
 namespace {
 
-// It rests so many times as long as it has looked, so that it takes 2 % of a processor where a host
-// has very many sockets.
+// The watch rests this many times longer than a look takes. A look at very many sockets thus uses
+// at most 2 % of a processor.
 constexpr int kRestsPerLook = 50;
 
 }  // namespace
@@ -64,7 +64,7 @@ void StoreClientWatch::Loop() {
 std::optional<StorePortOf> StoreClientWatch::Next(absl::Duration rest) {
   MutexLock lock(mu_);
   (void)changed_.WaitFor(mu_, rest, [this]() DP_REQUIRES(mu_) { return ended_; });
-  // Once more after the last has been left: nothing is seen then.
+  // After the last store was left, one more look clears ranks_.
   while (!ended_ && stores_.empty() && ranks_.empty()) changed_.Wait(mu_);
   if (ended_) return std::nullopt;
   return stores_;
@@ -83,7 +83,7 @@ void StoreClientWatch::Take(const std::vector<StoreClient>& found) {
   ++latest_.number;
 }
 
-// They are sorted, so those of a rank stand together.
+// `found` is sorted, so the connections of a rank are adjacent.
 std::vector<StoreClient> StoreClientWatch::Bounded(const std::vector<StoreClient>& found) const {
   std::vector<StoreClient> bounded;
   size_t of_rank = 0;

@@ -17,16 +17,15 @@
 
 namespace dp::worker {
 
-// Knows which rank of this host holds which connection to its generation's store, as far as it has
-// looked: every two seconds, and not at all while there is no such store. Looks from a thread of
-// its own, since that may block (StoreClientSearch). Thread-safe; its end waits for a look under
-// way.
+// Tracks which rank of this host holds which connection to its generation's store. Looks every two
+// seconds, and not at all while there is no store. Has its own thread, because a look may block
+// (StoreClientSearch). Thread-safe; the destructor waits for a look in flight.
 class StoreClientWatch {
  public:
   using Find = std::function<std::vector<StoreClient>(const StorePortOf&)>;
   struct Latest {
-    uint64_t number = 0;  // grows with every change; 0: there was none yet
-    // So many as the coordinator takes (base/limits.h), of each rank and altogether.
+    uint64_t number = 0;  // grows with every change; 0: none yet
+    // At most as many as the coordinator accepts, per rank and in total (base/limits.h).
     std::vector<StoreClient> clients;
   };
 
@@ -36,12 +35,12 @@ class StoreClientWatch {
   StoreClientWatch(const StoreClientWatch&) = delete;
   StoreClientWatch& operator=(const StoreClientWatch&) = delete;
 
-  // The store, which listens on that port, has ranks here. Idempotent.
+  // Ranks of this host use the store, which listens on `port`. Idempotent.
   void Follow(JobId job, Generation generation, uint16_t port) DP_EXCLUDES(mu_);
-  // None is left. No effect where the store is not followed.
+  // No such rank is left. No-op if the store is not followed.
   void Leave(JobId job, Generation generation) DP_EXCLUDES(mu_);
 
-  // The rank with that end of a connection to the store of its generation.
+  // The rank that holds this end of a connection to its generation's store; absent if unknown.
   std::optional<int> RankAt(JobId job, Generation generation, const std::string& end) const
       DP_EXCLUDES(mu_);
   Latest latest() const DP_EXCLUDES(mu_);
@@ -50,7 +49,7 @@ class StoreClientWatch {
   using Key = std::pair<JobId, Generation>;
 
   void Loop() DP_EXCLUDES(mu_);
-  // Waits until `rest` has passed and there is something to look for; nothing at the end.
+  // Waits until `rest` has passed and there is something to look for. Nothing at the end.
   std::optional<StorePortOf> Next(absl::Duration rest) DP_EXCLUDES(mu_);
   void Take(const std::vector<StoreClient>& found) DP_EXCLUDES(mu_);
   std::vector<StoreClient> Bounded(const std::vector<StoreClient>& found) const DP_REQUIRES(mu_);
@@ -62,7 +61,7 @@ class StoreClientWatch {
   mutable Mutex mu_;
   CondVar changed_;
   StorePortOf stores_ DP_GUARDED_BY(mu_);
-  std::map<Key, std::map<std::string, int>> ranks_ DP_GUARDED_BY(mu_);  // as last seen, by end
+  std::map<Key, std::map<std::string, int>> ranks_ DP_GUARDED_BY(mu_);  // by end, as last seen
   Latest latest_ DP_GUARDED_BY(mu_);
   bool ended_ DP_GUARDED_BY(mu_) = false;
 

@@ -15,7 +15,7 @@ constexpr absl::Duration kLookPatience = absl::Seconds(30);
 constexpr JobId kWatchedJob(7);
 constexpr Generation kWatchedLife(2);
 
-// A watch that does not rest, over a host on which there is what the test says.
+// A watch that does not rest, on a host with the connections that the test sets.
 class StoreClientWatchTest : public ::testing::Test {
  protected:
   void There(std::vector<StoreClient> clients) DP_EXCLUDES(mu_) {
@@ -23,7 +23,7 @@ class StoreClientWatchTest : public ::testing::Test {
     there_ = std::move(clients);
     looks_ = 0;
   }
-  // It has looked since; a look that was under way does not count.
+  // Waits for a whole look; a look in flight does not count.
   void AwaitLook() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     ASSERT_TRUE(
@@ -38,7 +38,7 @@ class StoreClientWatchTest : public ::testing::Test {
   void AwaitNothing() {
     while (watch_.RankAt(kWatchedJob, kWatchedLife, "10.0.0.2:1").has_value()) AwaitLookOrEnd();
   }
-  // Nothing is looked for once nothing is left.
+  // The watch stops looking once nothing is left.
   void AwaitLookOrEnd() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     (void)looked_.WaitFor(mu_, absl::Milliseconds(10));

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr absl::string_view kEstablished = "01";  // a state, as the kernel writes it
+constexpr absl::string_view kEstablished = "01";  // the state as the kernel writes it
 
 struct HexEnd {
   absl::string_view address;  // words of 32 bits, each in the order of this host
@@ -38,7 +38,7 @@ std::optional<HexEnd> ParseHexEnd(absl::string_view text) {
   return HexEnd{text.substr(0, colon), static_cast<uint16_t>(port)};
 }
 
-// Empty where it is no address of either family.
+// Empty if this is no address of either family.
 std::string ReadableEnd(const HexEnd& end) {
   constexpr size_t kWordDigits = 8;
   std::array<uint32_t, 4> words{};
@@ -74,7 +74,7 @@ bool ReadVariable(const std::string& environment, absl::string_view name, Number
   return absl::SimpleAtoi(Variable(environment, name).value_or(""), number);
 }
 
-// Of a rank's process, or one that it has started.
+// The rank that a process belongs to, by the process's environment.
 std::optional<StoreClient> RankOfProcess(const fs::path& process) {
   std::ifstream stream(process / "environ", std::ios::binary);
   const std::string environment{std::istreambuf_iterator<char>(stream), {}};

@@ -11,7 +11,7 @@
 
 namespace dp::worker {
 
-// The ports of the stores of generations that have ranks on this host.
+// The store's port, for each generation with ranks on this host.
 using StorePortOf = std::map<std::pair<JobId, Generation>, uint16_t>;
 
 // A rank's end of a connection to the store of its generation.
@@ -24,18 +24,18 @@ struct StoreClient {
   auto operator<=>(const StoreClient&) const = default;
 };
 
-// Finds them by the sockets, environments and descriptors that the system shows of processes: of
-// those that descend from this one, wherever the other end is. A connection whose process hides
-// them is not found. Not thread-safe; a call takes milliseconds, where many sockets are open on the
-// host tens of them, and as long as one of the processes hangs in the kernel with its memory
-// locked.
+// Finds the ranks' connections by what /proc shows of sockets, and of the environments and
+// descriptors of this process's descendants. The other end may be on any host. Connections of
+// processes that hide these are not found. Not thread-safe. A call takes milliseconds, tens of them
+// if many sockets are open on the host. It blocks while one of the processes hangs in the kernel
+// with its memory locked.
 class StoreClientSearch {
  public:
-  // Sorted. Looks at processes only when there are other sockets than the last time.
+  // Sorted. Looks at processes only if sockets or `stores` have changed since the last call.
   std::vector<StoreClient> Find(const StorePortOf& stores);
 
  private:
-  // Those connected to one of the ports, by what descriptors of them link to: "socket:[12345]".
+  // The sockets connected to one of the ports, by the link of their descriptors: "socket:[12345]".
   struct Socket {
     std::string end;
     uint16_t port = 0;  // of the store
@@ -48,7 +48,7 @@ class StoreClientSearch {
   static void AddSockets(const std::string& table, const StorePortOf& stores, Sockets* sockets);
   void Search(const StorePortOf& stores);
 
-  StorePortOf stores_;  // as asked last, and what was found
+  StorePortOf stores_;  // of the last call, as are the next two
   Sockets sockets_;
   std::vector<StoreClient> found_;
 };

@@ -18,8 +18,7 @@ namespace {
 
 constexpr char kPlace[] = "DP_JOB=7 DP_GENERATION=2 ";
 
-// A server at an address of loopback, and programs that have connected to it, with environments of
-// their own.
+// A server on loopback, and connected programs with environments of their own.
 class StoreClientsTest : public ::testing::Test {
  protected:
   struct End {
@@ -27,7 +26,7 @@ class StoreClientsTest : public ::testing::Test {
   };
   // A program as the server sees it.
   struct Program {
-    std::unique_ptr<std::FILE, End> process;  // it ends when its input does
+    std::unique_ptr<std::FILE, End> process;  // it exits when its input is closed
     FileDescriptor accepted;
     std::string peer;
   };
@@ -43,7 +42,7 @@ class StoreClientsTest : public ::testing::Test {
     program.peer = wire::PeerOf(program.accepted.get()).value_or("");
     return program;
   }
-  // "3 at 127.0.0.1:40312", of generation 2 of job 7, whose store is at that port.
+  // "3 at 127.0.0.1:40312", for ranks of job 7, generation 2, whose store is at `port`.
   std::string FindAt(uint16_t port) {
     const StorePortOf stores{{{JobId(7), Generation(2)}, port}};
     return absl::StrJoin(search_.Find(stores), ", ", [](std::string* out, const StoreClient& each) {

@@ -17,9 +17,9 @@
 namespace dp::worker {
 namespace {
 
-// Another daemon, or an old program, may have the port on 127.0.0.1; all of 127/8 is this host.
+// Another daemon or a program may hold the port on 127.0.0.1. All of 127/8 is this host.
 constexpr int kLoopbackAddresses = 250;
-// Nobody ever sets it: who waits for it learns that the generation is over.
+// Nobody ever sets this key: waiting for it ends with the generation.
 constexpr char kNeverSet[] = "dp/end-of-job";
 
 bool HoldsRank0(const v1::AssignedRank& rank) {
@@ -32,7 +32,7 @@ std::string HostOf(const std::string& host_port) {
   return bracketed ? host.substr(1, host.size() - 2) : host;
 }
 
-// Where the endpoint may be, the first that is free.
+// The addresses for the endpoint; it takes the first free one.
 std::vector<std::string> AddressesFor(const v1::AssignedRank& rank) {
   if (rank.spec().command().store() == "rank0") return {rank.hosts(0).address()};
   std::vector<std::string> addresses;
@@ -44,7 +44,7 @@ uint16_t PortOfStore(const v1::AssignedRank& rank) {
   return static_cast<uint16_t>(rank.store_port());
 }
 
-// As the coordinator tells them with the rank; else the defaults.
+// The limits that the coordinator sent with the rank, else the defaults.
 wire::Limits LimitsFor(const v1::AssignedRank& rank) {
   if (!rank.has_store_limits()) return {};
   KeyValueLimits store;
@@ -53,7 +53,7 @@ wire::Limits LimitsFor(const v1::AssignedRank& rank) {
   return wire::Limits::For(store);
 }
 
-// Where another than this daemon serves it.
+// The store's endpoint, if this daemon is not the one to serve it.
 std::optional<StoreEndpoint> Elsewhere(const v1::AssignedRank& rank, const StoreHost& host) {
   const std::string& mode = rank.spec().command().store();
   if (mode == "direct") {
@@ -183,7 +183,7 @@ void StoreEndpoints::RanksGone(JobId job, Generation generation) {
   if (it == endpoints_.end()) return;
   if (!it->second->for_other_hosts) return Close(job, generation);
   it->second->relay->Await({StoreGet{kNeverSet}}, [this, job, generation](auto results) {
-    // A relay that has failed hears nothing of the end any more.
+    // A failed relay hears nothing of the generation's end later, so act on it now.
     if (!results.ok() && !absl::IsCancelled(results.status())) over_(job, generation);
   });
 }

@@ -18,41 +18,41 @@
 
 namespace dp::worker {
 
-// Where a daemon is, for the ranks that it serves a store.
+// A daemon's place, for the ranks that it serves a store.
 struct StoreHost {
   std::string worker;       // the daemon's name
-  std::string address;      // of this host for peers
+  std::string address;      // for peers
   std::string coordinator;  // HOST:PORT
 };
 
-// The TCPStore endpoints that this daemon serves, at most one for each generation, each with a
-// relay to the coordinator of its own (docs/tcpstore.md). In a generation's life every rank of it
-// on this host finds the same one; whose connection is whose is known (StoreClientWatch). Owned by
-// the agent, and used on its thread; the connection outlives it.
+// The TCPStore endpoints that this daemon serves, at most one for each generation, each with its
+// own relay to the coordinator (docs/tcpstore.md). All ranks of a generation on this host find the
+// same endpoint. StoreClientWatch knows which rank holds which connection. Owned by the agent and
+// used on its thread; `connection` must outlive it.
 class StoreEndpoints {
  public:
   using Over = std::function<void(JobId, Generation)>;
 
-  // `over` is called on any thread, when the coordinator says that a generation is over whose
-  // endpoint is still served; the owner passes that on to GenerationOver. `seed` is of the relays'
-  // incarnations.
+  // `over` is called, on any thread, when the coordinator reports the end of a generation whose
+  // endpoint is still served. The owner passes the call on to GenerationOver. `seed` is for the
+  // relays' incarnations.
   StoreEndpoints(client::AsyncStoreConnection& connection, uint64_t seed, Over over);
   ~StoreEndpoints();
   StoreEndpoints(const StoreEndpoints&) = delete;
   StoreEndpoints& operator=(const StoreEndpoints&) = delete;
 
-  // Where the rank's program finds its store; from now on it is served there, by this daemon where
-  // that is its task.
-  // Errors: AlreadyExists the port is taken; others of the system; FailedPrecondition no endpoint.
+  // Returns where the rank's program finds its store. Starts an endpoint there if this daemon must
+  // serve it. Errors: AlreadyExists the port is taken; FailedPrecondition the job has no store
+  // port; others of the system.
   absl::StatusOr<StoreEndpoint> Open(const v1::AssignedRank& rank, const StoreHost& host);
-  // No rank of the generation is left on this host. Ends the endpoint, unless it serves other hosts
-  // as well: then it goes on until the generation is over.
+  // No rank of the generation is left on this host. Closes the endpoint, unless it also serves
+  // other hosts: then it stays until the generation is over.
   void RanksGone(JobId job, Generation generation);
-  // Now it serves no other hosts; it ends when RanksGone says so.
+  // The endpoint serves no other hosts any more; the next RanksGone closes it.
   void GenerationOver(JobId job, Generation generation);
 
-  // The connections of ranks to stores that others serve, where they have changed since `number`,
-  // which is brought up to date. Any thread.
+  // The ranks' connections to stores, if they have changed since `number`, which is updated. Any
+  // thread.
   std::optional<v1::StoreClients> ClientsSince(uint64_t* number) const;
 
  private:
@@ -63,7 +63,7 @@ class StoreEndpoints {
                                                   const StoreHost& host);
   std::unique_ptr<Endpoint> MakeRelay(const v1::AssignedRank& rank, const StoreHost& host);
   void Close(JobId job, Generation generation);
-  // Names callers of the endpoint, which does not outlive this.
+  // Names callers of the endpoint by rank. The endpoint does not outlive this object.
   std::function<std::optional<int>(const std::string&)> RankAt(JobId job,
                                                                Generation generation) const;
 
@@ -71,7 +71,7 @@ class StoreEndpoints {
   uint64_t random_state_;
   const Over over_;
   StoreClientWatch clients_;
-  wire::MessageMemory memory_{wire::kServerMemoryBytes};  // for what the ranks of this host send
+  wire::MessageMemory memory_{wire::kServerMemoryBytes};  // for requests of this host's ranks
   std::map<Key, std::unique_ptr<Endpoint>> endpoints_;    // last: they use the two above
 };
 

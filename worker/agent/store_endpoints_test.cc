@@ -19,8 +19,8 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// A coordinator that says of every batch that the generation is over; or, `taking` all, answers it;
-// or, `senseless`, answers what was not asked. Thread-safe, but for these.
+// A coordinator that answers every batch with the end of the generation. With `taking` it accepts
+// all; with `senseless` its answers do not fit the requests. Thread-safe, except for these flags.
 class FakeConnection final : public client::AsyncStoreConnection {
  public:
   bool taking = false;
@@ -60,12 +60,12 @@ class FakeConnection final : public client::AsyncStoreConnection {
   };
 };
 
-// A port that is free on every address of loopback.
+// A port that was free on loopback a moment ago.
 int FreePort() { return *wire::PortOf(wire::Listen("127.0.0.1", 0)->get()); }
 
 class StoreEndpointsTest : public testing::Test {
  protected:
-  // Of two ranks, one on each host; the first is at 127.0.0.1.
+  // A job with one rank on each of two hosts; the first host is 127.0.0.1.
   v1::AssignedRank Rank(int rank, const std::string& store) const {
     v1::AssignedRank assigned;
     assigned.set_job(7);
@@ -91,7 +91,7 @@ class StoreEndpointsTest : public testing::Test {
   bool Served(const std::string& host) const {
     return wire::Connect(host, static_cast<uint16_t>(port_), kPatience).ok();
   }
-  // Whether a key of so many bytes passes the server on loopback.
+  // Whether the server on loopback accepts a key of so many bytes.
   bool Takes(size_t key_bytes) const {
     const auto store = wire::TcpStore::Open(
         {.server = {.host = "127.0.0.1", .port = static_cast<uint16_t>(port_)}, .prefix = ""});

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr char kPrefix[] = "dp-worker.";
 constexpr char kLeaf[] = "/daemon";
 constexpr absl::Duration kStalePatience = absl::Seconds(10);
-// v1 does not tell when a cgroup is empty; and what was forked meanwhile wants another signal.
+// v1 does not report when a cgroup becomes empty, and newly forked processes need another signal.
 constexpr int kAskAgainMs = 10;
 constexpr int kTries = 10;
 
@@ -43,7 +43,7 @@ bool Lock(const FileDescriptor& directory) {
   return directory.valid() && flock(directory.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
-// Between mkdir and the lock another daemon may have taken it for a stale one, and removed it.
+// Between mkdir and the lock another daemon may have removed the cgroup as a stale one.
 bool IsAt(const FileDescriptor& directory, const std::string& dir) {
   struct stat opened;
   struct stat named;
@@ -113,10 +113,11 @@ absl::StatusOr<WorkerCgroup> WorkerCgroup::Make(const std::string& parent) {
 WorkerCgroup::WorkerCgroup(std::string parent, std::string dir, FileDescriptor lock)
     : parent_(std::move(parent)), dir_(std::move(dir)), lock_(std::move(lock)) {}
 
-// What cannot be removed, as a cgroup that a rank will not leave, is left to the next daemon.
+// A cgroup that cannot be removed, for example because a rank stays in it, is left to the next
+// daemon.
 WorkerCgroup::~WorkerCgroup() {
   if (!lock_.valid()) return;  // moved from
-  // A cgroup that hands a controller down takes no process.
+  // A cgroup that passes a controller down accepts no process.
   if (enabled_in_parent_) {
     DisableMemory(dir_);
     DisableMemory(parent_);
@@ -127,7 +128,7 @@ WorkerCgroup::~WorkerCgroup() {
 
 bool WorkerCgroup::LimitsMemory() {
   if (EnableMemory(dir_)) return true;
-  // The root of all is not this daemon's to change; only there is no type.
+  // The root cgroup is not this daemon's to change; it alone has no cgroup.type.
   if (access((parent_ + "/cgroup.type").c_str(), F_OK) != 0) return false;
   enabled_in_parent_ = EnableMemory(parent_);
   return enabled_in_parent_ && EnableMemory(dir_);

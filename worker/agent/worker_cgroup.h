@@ -10,12 +10,13 @@
 
 namespace dp::worker {
 
-// A cgroup of this daemon's own in one hierarchy, below the one that it was started in, for as long
-// as this lives. It is locked, so that a later daemon tells those that were left by daemons that
-// were killed, and ends what still runs there. Not thread-safe.
+// This daemon's own cgroup in one hierarchy, below the cgroup that the daemon was started in. The
+// cgroup exists, and is locked, as long as this object. A later daemon recognises the unlocked
+// cgroups of killed daemons and kills the processes in them. Not thread-safe.
 class WorkerCgroup {
  public:
-  // Errors: whatever mkdir meets, with the path: PermissionDenied where it may not be written.
+  // Errors: those of mkdir, with the path, for example PermissionDenied; Aborted each new cgroup
+  // was removed at once.
   static absl::StatusOr<WorkerCgroup> Make(const std::string& parent);
 
   WorkerCgroup(WorkerCgroup&& other) noexcept = default;
@@ -25,12 +26,12 @@ class WorkerCgroup {
   const std::string& dir() const { return dir_; }
   const std::string& parent() const { return parent_; }
 
-  // Moves this process to a leaf of it, as a cgroup of v2 that gives controllers to those below it
-  // may hold no process itself. Whoever can do this can move ranks as well.
-  // Errors: PermissionDenied and others, with the path.
+  // Moves this process to a leaf of the cgroup: a v2 cgroup that passes controllers down may hold
+  // no process itself. If this works, ranks can be moved as well. Errors: PermissionDenied and
+  // others, with the path.
   absl::Status MoveIn();
-  // Has its cgroups limit memory (v2). After MoveIn; false where this process was not alone in the
-  // parent, or memory is not handed down to there.
+  // Makes the cgroups below limit memory (v2). Call after MoveIn. False if this process was not
+  // alone in the parent, or if the parent does not get the memory controller.
   bool LimitsMemory();
 
  private:
@@ -43,12 +44,13 @@ class WorkerCgroup {
   bool enabled_in_parent_ = false;
 };
 
-// Kills what is in a cgroup and below, and removes it once nothing is; false while something is.
-// What cannot be removed for other reasons is left to StaleCgroups.
+// Kills the processes in a cgroup and below, and returns false. If there are none, removes the
+// cgroup and returns true. Cgroups that cannot be removed for other reasons are left to
+// StaleCgroups.
 bool EmptyCgroup(const std::string& dir);
 
-// Kills what is in a cgroup and below, waits until it is gone, and removes it. False where
-// something outlives `patience`: a process in a call that the kernel does not break off.
+// Kills the processes in a cgroup and below, waits until they are gone, and removes the cgroup.
+// False if a process outlives `patience`, for example in an uninterruptible system call.
 bool EndCgroup(const std::string& dir, absl::Duration patience,
                const Clock& clock = Clock::Steady());
 
@@ -57,9 +59,9 @@ class StaleCgroups {
  public:
   explicit StaleCgroups(const Clock& clock = Clock::Steady()) : clock_(clock) {}
 
-  // Ends each cgroup below `parent` whose daemon is dead, with 10 s patience for each.
+  // Ends each cgroup below `parent` whose daemon is dead. Waits up to 10 s for each.
   void End(const std::string& parent);
-  // Whether no process is left in them. Kills what is left once more.
+  // Whether no process is left in them. Kills the remaining processes again.
   bool Gone();
 
  private:

@@ -27,21 +27,21 @@ inline v1::AssignedRank ARank(int rank, bool stop = false) {
   return assigned;
 }
 
-// A rank whose grace does not end in a test.
+// A rank whose grace does not expire during a test.
 inline v1::AssignedRank APatientRank(int rank) {
   v1::AssignedRank assigned = ARank(rank);
   assigned.mutable_spec()->mutable_grace()->set_seconds(3600);
   return assigned;
 }
 
-// A daemon whose coordinator and processes the test plays.
+// A daemon with a fake coordinator and fake processes.
 class AgentFixture : public testing::Test {
  protected:
   ~AgentFixture() override {
     if (!running_.joinable()) return;
     events_.Tell(ShutdownWanted{});
     events_.Tell(ShutdownWanted{});
-    (void)AwaitEnd();  // the tests that care have asked already
+    (void)AwaitEnd();  // the tests that care have checked it already
   }
 
   void Run(const std::string& name = "") {

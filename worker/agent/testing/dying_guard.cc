@@ -1,16 +1,17 @@
 // dying_guard DESCRIPTORS FIFO
 //
-// Stands for a guard that is killed when its rank has ended and something that the rank had started
-// has not: says that the rank was started and exited with 0, and dies of SIGKILL at the next order.
-// What is left is in a session of its own, holds FIFO open, and has written its pid there.
+// Stands for a guard that is killed after its rank has exited and before the rank's other processes
+// have. It reports that the rank was started and exited with 0, and dies of SIGKILL at the next
+// order. The leftover process is in a session of its own, holds FIFO open, and has written its pid
+// to it.
 //
 // dying_guard DESCRIPTORS FIFO unread
 //
-// Stands for one whose rank exits, with 33, when an order has come that the guard has not read.
+// Stands for a guard whose rank exits with 33 while an order waits that the guard does not read.
 //
 // dying_guard DESCRIPTORS FIFO unconfined
 //
-// Stands for one that cannot move its rank to its cgroup.
+// Stands for a guard that cannot move its rank to its cgroup.
 
 #include <fcntl.h>
 #include <signal.h>

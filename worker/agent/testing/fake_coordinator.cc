@@ -378,7 +378,7 @@ absl::StatusOr<v1::AppendLogsResponse> FakeCoordinator::AppendLogs(
   for (const v1::LogChunk& chunk : request.chunks()) {
     std::string& stored = stored_[chunk.stream()];
     if (chunk.rank() == 0 && chunk.offset() <= stored.size()) {
-      // What is stored stays; as the coordinator does it.
+      // Like the coordinator, keeps what is stored.
       const std::string bytes = chunk.data() + std::string(chunk.cut_bytes(), '#');
       const size_t known = stored.size() - chunk.offset();
       if (known < bytes.size()) stored += bytes.substr(known);

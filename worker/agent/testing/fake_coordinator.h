@@ -16,89 +16,89 @@
 
 namespace dp::worker {
 
-// A coordinator for tests of the daemon: says what it is told to say and keeps what it hears.
+// A coordinator for tests of the daemon: answers as the test orders and records what it hears.
 // Thread-safe.
 class FakeCoordinator final : public client::WorkersConnection, public client::LogsConnection {
  public:
-  // Everything it hears of registrations and reports, in words: "register a", "rank 0 started",
-  // "rank 0 exited code 3: last line". "timeout" when nothing comes.
+  // The next call that it heard, in words: "register a", "rank 0 started", "rank 0 exited code 3:
+  // last line". "timeout" if nothing comes.
   std::string NextHeard();
 
-  // The network is down: calls fail with Unavailable, those under way too.
+  // False: the network is down, and calls fail with Unavailable, those in flight too.
   void SetReachable(bool reachable) DP_EXCLUDES(mu_);
-  // It was restarted: same knowledge, new epoch.
+  // Plays a restart: same knowledge, new epoch.
   void Restart() DP_EXCLUDES(mu_);
-  // It was set up anew, with a directory that knows nothing.
+  // Plays a new coordinator, with an empty directory.
   void SetUpAnew() DP_EXCLUDES(mu_);
-  // It goes on from an older copy of its directory, in which the worker has this assignment.
+  // Continues from an older copy of its directory, in which the worker has this assignment.
   void GoOnFromACopy(const std::vector<v1::AssignedRank>& ranks) DP_EXCLUDES(mu_);
-  // Done while a registration or heartbeat is under way. Before the first of them.
+  // Calls `done` during each registration and heartbeat. Set it before the first of them.
   void During(std::function<void()> done) { during_ = std::move(done); }
-  // With the answer to each heartbeat from now on.
+  // Offers this lease in the answer to each heartbeat from now on.
   void OfferLease(absl::Duration lease, uint64_t number) DP_EXCLUDES(mu_);
-  // Waits for a heartbeat that names this lease; false when patience ends.
+  // Waits for a heartbeat that names this lease; false on timeout.
   bool AwaitLease(uint64_t number) DP_EXCLUDES(mu_);
   // Ends the current incarnation's lease.
   void LoseWorker() DP_EXCLUDES(mu_);
   // An earlier daemon's incarnation has the lease.
   void GiveLease(Incarnation incarnation) DP_EXCLUDES(mu_);
-  // Another daemon has the name: registrations are refused. `silence` returns for how many
-  // nanoseconds that daemon has been silent at the listing of this number, from 1.
+  // Another daemon holds the name: registrations are rejected. `silence` returns how many
+  // nanoseconds that daemon has been silent at each listing; listings count from 1.
   using Silence = std::function<int(int listing)>;
   void HoldName(const std::string& name, Silence silence) DP_EXCLUDES(mu_);
-  // Nobody has it any more.
+  // Nobody holds the name any more.
   void FreeName() DP_EXCLUDES(mu_);
-  // Registrations fail with this from now on, unless it is OK.
+  // Registrations fail with this status from now on, unless it is OK.
   void RefuseRegistrations(const absl::Status& status) DP_EXCLUDES(mu_);
-  // So many reports of ranks find nobody.
+  // The next `reports` reports of ranks fail with Unavailable.
   void LoseReports(int reports) DP_EXCLUDES(mu_);
-  // Waits until so many were refused.
+  // Waits until so many registrations were rejected.
   void AwaitRegistrationsRefused(int refused) DP_EXCLUDES(mu_);
-  // The incarnations that the latest registration, refused or not, named as dead.
+  // The incarnations that the latest registration, rejected or not, named as dead.
   std::vector<uint64_t> replaced() const DP_EXCLUDES(mu_);
-  // Waits for a registration that names so many; returns what the latest one named.
+  // Waits for a registration that names so many dead incarnations. Returns those of the latest one.
   std::vector<uint64_t> AwaitReplaced(size_t count) DP_EXCLUDES(mu_);
-  // Every rank of the assignment is of job 1, generation 1.
+  // Puts every rank into job 1, generation 1.
   void Assign(const std::vector<v1::AssignedRank>& ranks) DP_EXCLUDES(mu_);
-  // Logs are refused with this until it is OK again.
+  // Logs are rejected with this status until it is OK again.
   void RefuseLogs(const absl::Status& status) DP_EXCLUDES(mu_);
-  // The next batches are refused with these, one each.
+  // The next batches are rejected with these, one each.
   void RefuseLogsInTurn(const std::vector<absl::Status>& statuses) DP_EXCLUDES(mu_);
-  // Forgets what was stored of a stream beyond `size`.
+  // Forgets the stored bytes of a stream beyond `size`.
   void LoseLogsBeyond(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
-  // Waits for a heartbeat that says that the daemon is shutting down; false when patience ends.
+  // Waits for a heartbeat that announces the shutdown; false on timeout.
   bool AwaitLeaving() DP_EXCLUDES(mu_);
-  // Whether the latest heartbeat said so.
+  // Whether the latest heartbeat announced the shutdown.
   bool leaving() const DP_EXCLUDES(mu_);
-  // Waits until a call tells of this use of the worker's first GPU; false when patience ends.
+  // Waits until a call reports this utilisation of a GPU; false on timeout.
   bool AwaitGpuUse(int percent) DP_EXCLUDES(mu_);
-  // Somebody has drained this worker.
+  // Plays an operator who drains this worker.
   void DrainWorker(const std::string& name, const std::string& reason) DP_EXCLUDES(mu_);
-  // Right after the next listing somebody drains it for this reason instead.
+  // Right after the next listing, changes the drain's reason to this one.
   void DrainWorkerOnceListed(const std::string& reason) DP_EXCLUDES(mu_);
-  // Waits until the workers were listed so often, or could not be.
+  // Waits for so many listings of the workers, failed ones included.
   void AwaitListings(int listings) DP_EXCLUDES(mu_);
-  // Whether the rank was reported as ended by its daemon.
+  // Whether the daemon reported that it stopped the rank itself.
   bool stopped(int rank) const DP_EXCLUDES(mu_);
-  // Ends all calls, now and later.
+  // Cancels all calls, now and later.
   void CancelAll() DP_EXCLUDES(mu_);
 
-  // Waits until a stream of rank 0 holds exactly `text`, with '#' for each missing byte; returns
-  // what it holds, at the latest when patience ends.
+  // Waits until a stream of rank 0 holds exactly `text`, with '#' for each missing byte. Returns
+  // the stream, on timeout too.
   std::string AwaitLog(v1::LogStream stream, const std::string& text) DP_EXCLUDES(mu_);
-  // Waits until a stream of rank 0 holds so many bytes; returns how many it holds.
+  // Waits until a stream of rank 0 holds so many bytes. Returns how many it holds.
   size_t AwaitLogSize(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
   std::string log(v1::LogStream stream) const DP_EXCLUDES(mu_);
   size_t largest_batch() const DP_EXCLUDES(mu_);
-  // The reasons of all gaps so far, in the order they came in.
+  // The reasons of all gaps so far, in order of arrival.
   std::vector<v1::LogCutReason> cut_reasons() const DP_EXCLUDES(mu_);
-  // Waits until so many more batches were refused, or found nobody.
+  // Waits until so many more batches failed.
   void AwaitRefusals(int refusals) DP_EXCLUDES(mu_);
-  // When bytes of rank 0 were found, as the batch with that offset said.
+  // The found time that a batch gave for this offset; InfinitePast if none.
   absl::Time found_at(v1::LogStream stream, uint64_t offset) const DP_EXCLUDES(mu_);
-  // What the last batch said of its job.
+  // The submission time of the latest batch's job.
   absl::Time submitted_at() const DP_EXCLUDES(mu_);
-  // What was told of a rank's output, the latest last.
+  // All reports on this rank's output, the latest last.
   std::vector<v1::RankOutput> told_of(int rank) const DP_EXCLUDES(mu_);
 
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request,
@@ -113,11 +113,10 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
                                                       absl::Duration deadline_in) override;
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
                                                       absl::Duration deadline_in) override;
-  // Heard as "undrain NAME"; "undrain refused: NAME" where the worker is drained for another reason
-  // than that of the request.
+  // Heard as "undrain NAME", or "undrain refused: NAME" if the drain's reason is not the request's.
   absl::StatusOr<v1::UndrainResponse> Undrain(const v1::UndrainRequest& request,
                                               absl::Duration deadline_in) override;
-  // For dpctl; no daemon asks.
+  // For dpctl; daemons do not call these.
   absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest&, absl::Duration) override {
     return absl::UnimplementedError("");
   }
@@ -154,10 +153,10 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   Silence silence_ DP_GUARDED_BY(mu_);
   int listings_ DP_GUARDED_BY(mu_) = 0;
   v1::Worker drained_ DP_GUARDED_BY(mu_);
-  std::string next_drain_ DP_GUARDED_BY(mu_);  // its reason; empty: none comes
+  std::string next_drain_ DP_GUARDED_BY(mu_);  // the next drain's reason; empty: none
   absl::Status logs_ DP_GUARDED_BY(mu_);
   std::deque<absl::Status> logs_in_turn_ DP_GUARDED_BY(mu_);
-  // Incarnations are named a, b, c ... in the order they registered in.
+  // Incarnations are named a, b, c ... in the order of their registrations.
   std::vector<uint64_t> incarnations_ DP_GUARDED_BY(mu_);
   uint64_t current_ DP_GUARDED_BY(mu_) = 0;  // the incarnation with a lease
   v1::Assignment assignment_ DP_GUARDED_BY(mu_);
@@ -171,7 +170,7 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   bool leaving_ DP_GUARDED_BY(mu_) = false;
   v1::HeartbeatResponse offer_ DP_GUARDED_BY(mu_);
   uint64_t lease_known_ DP_GUARDED_BY(mu_) = 0;
-  std::set<int> gpu_uses_ DP_GUARDED_BY(mu_);  // of the first GPU, in percent, since the restart
+  std::set<int> gpu_uses_ DP_GUARDED_BY(mu_);  // in percent, since the restart
   std::set<int> stopped_ DP_GUARDED_BY(mu_);   // ranks
 };
 

@@ -17,7 +17,7 @@ class FakeMemory final : public DeviceMemorySource {
     MutexLock lock(mu_);
     mib_ = std::move(mib);
   }
-  // Waits until it has been asked so many times more; false when patience ends.
+  // Waits for so many more queries; false on timeout.
   bool AwaitQuestions(int questions) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     const int goal = asked_ + questions;
@@ -40,7 +40,7 @@ class FakeMemory final : public DeviceMemorySource {
   int asked_ DP_GUARDED_BY(mu_) = 0;
 };
 
-// What the GPU "a" looks like.
+// Readings of the GPU "a".
 class FakeGpus final : public GpuReader {
  public:
   void Set(const GpuReading& gpu) DP_EXCLUDES(mu_) {

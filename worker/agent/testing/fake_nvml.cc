@@ -1,9 +1,9 @@
-// Stands for NVIDIA's libnvidia-ml.so.1: a host with one GPU, "GPU-aaaa", number 0 on the bus. The
-// file that FAKE_NVML names holds the bytes of its memory that are in use, and behind it what else
-// there is to say: "1048576 temperature=40 errors=2 xid=79". What it does not say the driver does
-// not support. Where the file holds no number, the GPU is lost; lost_at_start counts others. An Xid
-// is an event: it is told once, until there is another. hang_at_load, hang_at_start and
-// abort_at_start are what a broken driver does to whoever loads the library.
+// Stands for NVIDIA's libnvidia-ml.so.1 on a host with one GPU, "GPU-aaaa", number 0 on the bus.
+// The file that FAKE_NVML names holds the bytes of GPU memory in use, and then other figures:
+// "1048576 temperature=40 errors=2 xid=79". Figures that are not there are not supported. If the
+// file does not begin with a number, the GPU is lost; lost_at_start counts other lost GPUs. An Xid
+// is an event: it is reported once, until the file has another. hang_at_load, hang_at_start and
+// abort_at_start do to the loading process what a broken driver does.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -47,7 +47,7 @@ int the_device;
 int the_events;
 unsigned long told_xid = 0;  // NOLINT: as strtoul has it
 
-// The number behind "word="; kNotSupported where there is none.
+// Reads the number behind "word="; kNotSupported if there is none.
 template <typename Number>
 int Say(const char* word, Number* number) {
   std::ifstream file(std::getenv("FAKE_NVML"));
@@ -119,7 +119,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void** device) {
   return index <= LostAtStart() ? kGpuIsLost : kNotFound;
 }
 
-int nvmlDeviceGetMemoryInfo(void*, void*) { return kInvalidArgument; }  // no longer for this driver
+int nvmlDeviceGetMemoryInfo(void*, void*) { return kInvalidArgument; }  // this driver dropped it
 
 int nvmlDeviceGetMemoryInfo_v2(void* device, MemoryV2* memory) {
   if (device != &the_device || memory->version != (sizeof(MemoryV2) | (2u << 24))) {

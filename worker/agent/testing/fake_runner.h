@@ -9,14 +9,14 @@
 
 namespace dp::worker {
 
-// Runs nothing; the test says what becomes of each rank. Only a kill has its effect by itself.
+// Runs nothing; the test reports the fate of each rank. Only a kill takes effect by itself.
 class FakeRunner final : public ProcessRunner {
  public:
   explicit FakeRunner(Events& events) : events_(events) {}
 
-  // What it was told, in words: "start 0", "terminate 0", "kill 0". "timeout" when nothing comes.
+  // The next order, in words: "start 0", "terminate 0", "kill 0". "timeout" if nothing comes.
   std::string NextOrder();
-  // The command of the last start; after NextOrder has answered "start".
+  // The command of the last start. Call it after NextOrder has returned "start".
   const RankCommand& command() const { return command_; }
 
   void Tell(int rank, decltype(ProcessNews::what) what);
@@ -31,7 +31,7 @@ class FakeRunner final : public ProcessRunner {
   Events& events_;
   BoundedQueue<std::string> orders_{100};
   std::vector<std::string> unread_;  // the test's thread only
-  RankCommand command_;              // handed over by `orders_`
+  RankCommand command_;              // passed between threads by `orders_`
 };
 
 }  // namespace dp::worker

@@ -16,7 +16,7 @@ constexpr int kPatienceMs = 20'000;
 
 }  // namespace
 
-// Opened without waiting for a writer; poll() then waits for the first one.
+// Opens without waiting for a writer; poll() then waits for the first one.
 Fifo::Fifo(const std::string& path) : path_(path) {
   DP_CHECK(mkfifo(path.c_str(), 0600) == 0);
   reader_ = FileDescriptor(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));

@@ -7,14 +7,14 @@
 
 namespace dp::worker {
 
-// A named pipe that tests meet their child processes at: the children hold the writing end, so its
-// end of file says that all of them are gone.
+// A named pipe between a test and its child processes. The children hold the writing end open, so
+// end of file means that all of them are gone.
 class Fifo {
  public:
   explicit Fifo(const std::string& path);
 
   const std::string& path() const { return path_; }
-  // Waits for the next bytes, or the end of file as "". "timeout" when neither comes in time.
+  // Waits for the next bytes; "" at end of file, "timeout" if neither comes in time.
   std::string Read();
 
  private:
@@ -22,7 +22,7 @@ class Fifo {
   FileDescriptor reader_;
 };
 
-// A fresh directory, removed with all that is in it.
+// A fresh directory, removed with its content.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();

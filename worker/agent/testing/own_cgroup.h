@@ -6,17 +6,17 @@
 
 namespace dp::worker {
 
-// A cgroup of a test's own below the one that the test runs in. Removed at the end, when this
-// process is back where it was.
+// A test's own cgroup, below the one that the test runs in. The destructor moves this process back,
+// then removes the cgroup.
 class OwnCgroup {
  public:
-  // As CgroupPaths names hierarchies.
+  // Named as in CgroupPaths.
   explicit OwnCgroup(const std::string& hierarchy);
   ~OwnCgroup();
   OwnCgroup(const OwnCgroup&) = delete;
   OwnCgroup& operator=(const OwnCgroup&) = delete;
 
-  // Empty where none can be made here.
+  // Empty if none can be made here.
   const std::string& dir() const { return dir_; }
 
  private:

@@ -34,7 +34,7 @@ int64_t TimesAsleepIn(const std::filesystem::path& status) {
   return 0;
 }
 
-// The timespec at this address of the process.
+// Reads the timespec at this address of the process.
 std::optional<int> MillisecondsAt(pid_t pid, uint64_t address) {
   timespec time{};
   const iovec here{&time, sizeof(time)};

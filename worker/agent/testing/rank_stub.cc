@@ -1,21 +1,20 @@
 // Stands for a rank's program in tests:
 //
-//   rank_stub exit CODE        ends with it
-//   rank_stub signal NUMBER    dies of it
-//   rank_stub wait FIFO        says "ready" in the FIFO and waits to be stopped
-//   rank_stub stubborn FIFO    ignores SIGTERM, as do its child and, in another session, its
-//   grandchild;
-//                              the FIFO says "ready" when all run, and is closed when all have
-//                              ended
-//   rank_stub leave FIFO       like stubborn, but ends with 0 itself and leaves the other two
-//   rank_stub take MIB         takes so much memory, and ends with 0 when it has it
-//   rank_stub write BYTES      writes so many to standard output, without a newline
-//   rank_stub env NAME...      prints the values
-//   rank_stub inherited        prints its open descriptors, its soft limit of them, and the signals
-//                              that it blocks and ignores
-//   rank_stub escape DIRECTORY FIFO
-//                              moves to the cgroup, then is like wait, but ignores SIGTERM
-//   rank_stub                  takes mode and argument from STUB_MODE and STUB_ARGUMENT
+//    rank_stub exit CODE        exits with CODE
+//    rank_stub signal NUMBER    dies of this signal
+//    rank_stub wait FIFO        writes "ready" to FIFO and waits to be stopped
+//    rank_stub stubborn FIFO    ignores SIGTERM, as do its child and its grandchild, which is in
+//                               another session; FIFO gets "ready" when all run, and is closed
+//                               when all have ended
+//    rank_stub leave FIFO       like stubborn, but exits with 0 and leaves the other two behind
+//    rank_stub take MIB         allocates so much memory, then exits with 0
+//    rank_stub write BYTES      writes so many to standard output, without a newline
+//    rank_stub env NAME...      prints the values
+//    rank_stub inherited        prints its open descriptors, their soft limit, and the signals that
+//                               it blocks and ignores
+//    rank_stub escape DIRECTORY FIFO
+//                               moves to the cgroup, then is like wait, but ignores SIGTERM
+//    rank_stub                  takes mode and argument from STUB_MODE and STUB_ARGUMENT
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -42,7 +41,7 @@ int OpenFifo(const char* path) { return open(path, O_WRONLY); }
 
 void SayReady(int fifo) { (void)!write(fifo, "ready\n", 6); }
 
-// Child and grandchild, both holding `fifo` open; the last one says that all is in place.
+// Forks a child and a grandchild that hold `fifo` open. The grandchild reports that all run.
 void ForkStubbornFamily(int fifo) {
   signal(SIGTERM, SIG_IGN);
   if (fork() != 0) return;
@@ -68,7 +67,7 @@ int Take(size_t mib) {
 }
 
 int Leave(int fifo) {
-  // Ends only when the family is in place, so that there is something to leave.
+  // Returns only once the family runs, so that there is something to leave behind.
   int ready[2];
   if (pipe(ready) != 0) return 1;
   ForkStubbornFamily(ready[1]);
@@ -100,7 +99,7 @@ int PrintInherited() {
   for (std::string name, value; status >> name;) {
     if (name != "SigBlk:" && name != "SigIgn:") continue;
     status >> value;
-    // Without the C library's own signals, 32 and 33: posix_spawn leaves them ignored.
+    // Omits the C library's own signals, 32 and 33, which posix_spawn leaves ignored.
     std::printf("%s %lx\n", name.c_str(), std::stoul(value, nullptr, 16) & 0x7fffffff);
   }
   return 0;

@@ -1,7 +1,7 @@
 // runner_host GUARD CGROUP PROGRAM ARGUMENT...
 //
-// Stands for a daemon that is killed: runs one rank under a guard, and waits for ever. CGROUP is a
-// directory of cgroup v2 to make the rank's cgroup below; "-": none.
+// Stands for a daemon that is killed: runs one rank under a guard and waits for ever. CGROUP is a
+// directory of cgroup v2, below which the rank gets its cgroup; "-": none.
 
 #include <sys/prctl.h>
 #include <unistd.h>

@@ -8,7 +8,7 @@
 
 namespace dp::worker {
 
-// A clock on which each look is a second later than the one before. Thread-safe.
+// A clock that is one second later at each reading. Thread-safe.
 class TickingClock final : public Clock {
  public:
   absl::Time Now() const override { return absl::FromUnixSeconds(++seconds_); }

@@ -11,8 +11,9 @@
 
 namespace dp::worker {
 
-// Traces a process from a process of its own. The traced process's parent does not learn of its end
-// until the tracer lets go: so it seems to hang in a call that the kernel does not interrupt.
+// Traces a process from a process of its own. The parent of the traced process does not learn of
+// its death until the tracer lets go. The process thus seems to hang in an uninterruptible system
+// call.
 class Tracer {
  public:
   explicit Tracer(pid_t traced) {

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+// Small records beside a spool that must survive a crash of the host. Uses no library, because
+// dp-guard links it.
+
+namespace dp::worker {
+
+// Replaces the content of `path` by `text`: writes a temporary file beside it, syncs it and renames
+// it. Does not sync the directory. On failure returns false, and the old content stays.
+bool ReplaceFile(const std::string& path, const std::string& text);
+
+// Removes `path`, and a temporary file that a crash may have left beside it.
+void RemoveReplacedFile(const std::string& path);
+
+}  // namespace dp::worker
