@@ -5,17 +5,17 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 MUTATE_SEED ?= 1
 TORTURE_SEEDS ?= 2
-# Freed memory is kept aside for a while, but not so much that the bounds on memory are passed.
+# A small quarantine of freed memory, so that programs stay within their bounds on memory.
 ASAN_TESTS = ASAN_OPTIONS=quarantine_size_mb=16 ctest --output-on-failure -j $(JOBS) -LE nosan --test-dir
 
-# Sources are compiled in batches, which halves the time of a first build. Whoever changes a file at a
-# time calls make with BATCHES= or uses a preset without them (dev, clang).
+# Sources are compiled in batches, which halves the time of a first build. To rebuild after changes of single
+# files, call make with BATCHES= or use a preset without batches (dev, clang).
 BATCHES ?= -DCMAKE_UNITY_BUILD=ON
-# Where `make install` puts things, below DESTDIR; empty ones follow from PREFIX.
+# Where `make install` puts files, below DESTDIR; empty ones follow from PREFIX.
 PREFIX ?= /usr/local
 INSTALL_DIRS = -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(foreach dir,BINDIR SYSCONFDIR DATADIR DOCDIR,\
   $(if $($(dir)),-DCMAKE_INSTALL_$(dir)=$($(dir)),-UCMAKE_INSTALL_$(dir)))
-# One object serves every build folder here: the distribution differs in linking alone.
+# All build folders share objects in ccache: the distribution differs only in linking.
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
@@ -25,79 +25,79 @@ export CCACHE_NOHASHDIR ?= 1
 all: configure  ## build everything into build/, programs in build/bin
 	@ninja -C $(BUILD) -j $(JOBS)
 
-programs: configure  ## build what a user runs, without the tests
+programs: configure  ## build only the programs that users run, without the tests
 	@ninja -C $(BUILD) -j $(JOBS) programs
 
 configure: deps
 	@cmake -S . -B $(BUILD) -G Ninja $(BATCHES) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
 	@rm -f $(BUILD).log
 
-help:  ## this list
+help:  ## print this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/'
 
 deps:
 	@scripts/deps build
 
-demo: programs  ## train a CNN on Fashion-MNIST over one coordinator and two worker daemons
+demo: programs  ## train a CNN on Fashion-MNIST with one coordinator and two worker daemons
 	@scripts/demo $(BUILD)/bin
 
-test: deps  ## install what the tests need, build, check, run all tests, say what was skipped
+test: deps  ## install the tests' dependencies, build, check, run all tests, report skipped tests
 	@scripts/deps test
 	@$(MAKE) --no-print-directory all check
 	@tests/skips/skips.py $(BUILD) --output-on-failure -j $(JOBS)
 
-beside: all  ## all tests next to a running cluster on the default ports and eight busy processes
+beside: all  ## run all tests next to a running cluster on the default ports and eight busy processes
 	@tests/beside/run $(BUILD) -- tests/skips/skips.py $(BUILD) --output-on-failure -j $(JOBS)
 
-unit: all  ## unit tests, scenarios and simulation only: under a minute
+unit: all  ## run only unit tests, scenarios and simulation: under a minute
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE slow
 
-check:  ## layers, format, and the lines of the docs
+check:  ## check layers, format, and the lines of the docs
 	@scripts/check
 
-bench: all  ## one JSON object a line: {name, ours, peer, ratio, unit}
+bench: all  ## run the benchmarks; prints one JSON object a line: {name, ours, peer, ratio, unit}
 	@tests/bench/run $(BUILD)
 
-bench-store: all  ## our stores beside PyTorch's TCPStore servers, likewise: about six minutes
+bench-store: all  ## compare our stores with PyTorch's TCPStore servers, in the same form: about six minutes
 	@tests/bench/store $(BUILD)
 
-bench-journal: all  ## durable puts and a restart beside etcd's, likewise: about five minutes
+bench-journal: all  ## compare durable puts and a restart with etcd's, in the same form: about five minutes
 	@scripts/deps bench
 	@tests/bench/journal $(BUILD)
 
-bench-detection: all  ## until a rank that ends, and a host that falls silent, are acted on: about three minutes
+bench-detection: all  ## measure how soon dp acts on a rank that exits and on a silent host: about three minutes
 	@tests/bench/detection $(BUILD)
 
-bench-scale: programs  ## one coordinator with 10,000 ranks, 1,250 hosts, 5,000 jobs, 500 followers: about two minutes
+bench-scale: programs  ## load one coordinator with 10,000 ranks, 1,250 hosts, 5,000 jobs, 500 followers: about two minutes
 	@ninja -C $(BUILD) -j $(JOBS) scale_load
 	@tests/bench/scale $(BUILD)
 
-torture: all  ## the journal's disk fails 10,000 times; parts of a training job are killed, stopped and cut off
+torture: all  ## fail the journal's disk 10,000 times; kill, stop and cut off parts of a training job
 	@$(BUILD)/tests/dp_journal_torture_test --seeds=$(TORTURE_SEEDS)
 	@cd tests/e2e && for test in kill_matrix random_kills; do \
 	  DP_BIN=$(abspath $(BUILD))/bin PYTHONDONTWRITEBYTECODE=1 KILL_MATRIX=full KILLS=200 \
 	    python3 $${test}_test.py -v || exit 1; done
 
-interop: all  ## current PyTorch, JAX and TensorFlow on dp; installs their official wheels once
+interop: all  ## run current PyTorch, JAX and TensorFlow on dp; installs their official wheels once
 	@tests/interop/run $(BUILD)
 
-mutate: deps  ## break the program in one line at a time, a hundred times and more: the tests must notice 95 % of it
+mutate: deps  ## break the program in one line at a time, more than a hundred times: the tests must notice 95 %
 	@scripts/deps test
 	@tests/mutate/run --seed $(MUTATE_SEED) --jobs $(JOBS)
 
-asan:  ## everything under the address and undefined-behaviour sanitizers
+asan:  ## test everything under the address and undefined-behaviour sanitizers
 	@cmake --preset asan $(BATCHES) >/dev/null && ninja -C build-asan -j $(JOBS)
 	@$(ASAN_TESTS) build-asan
 
-tsan:  ## all that links no gRPC under the thread sanitizer
+tsan:  ## test everything that links no gRPC under the thread sanitizer
 	@cmake --preset tsan $(BATCHES) >/dev/null && ninja -C build-tsan -j $(JOBS)
 	@ctest --test-dir build-tsan --output-on-failure -j $(JOBS) -LE nosan
 
-sanitize: tsan  ## both over all that links no gRPC: what CI has the time for
+sanitize: tsan  ## run tsan, then asan's sanitizers over everything that links no gRPC, as CI does
 	@cmake --preset asan-core $(BATCHES) >/dev/null && ninja -C build-asan-core -j $(JOBS)
 	@$(ASAN_TESTS) build-asan-core
 
-fuzz:  ## random bytes against the TCPStore codec, sessions and server, FUZZ_SECONDS each
+fuzz:  ## feed random bytes to the TCPStore codec, sessions and server, FUZZ_SECONDS each
 	@scripts/deps fuzz
 	@cmake --preset fuzz >/dev/null && ninja -C build-fuzz -j $(JOBS) codec_fuzz server_fuzz endpoint_fuzz
 	@for target in codec server endpoint; do mkdir -p build-fuzz/corpus-$$target && \
@@ -112,10 +112,10 @@ dist: deps  ## pack dist/dp-VERSION-linux-x86_64.tar.gz, which runs where it is 
 	@cmake --preset dist $(BATCHES) >/dev/null && ninja -C build-dist -j $(JOBS) programs gpu-tests
 	@scripts/dist $(DIST_OPTIONS) build-dist
 
-dist-xz:  ## the same as a .tar.xz, a third smaller, for slow lines
+dist-xz:  ## pack a .tar.xz instead, a third smaller, for slow networks
 	@$(MAKE) dist DIST_OPTIONS=--xz
 
-dist-test: dist  ## try it in root trees with nothing but glibc, and as the image that it makes
+dist-test: dist  ## test the tarball in root trees with only glibc, and the image built from it
 	@scripts/deps dist
 	@for test in dist guide image; do \
 	  DP_BIN=$(CURDIR)/build-dist/bin python3 tests/deploy/$${test}_test.py -v || exit 1; done

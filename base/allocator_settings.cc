@@ -1,6 +1,6 @@
-// jemalloc reads this at its start. Memory that is free goes back to the system within five
-// seconds, also where the program has nothing to do: after a flood of requests a coordinator is as
-// small as before. Less than that costs a program under load more than it saves.
+// jemalloc reads this at startup. Free memory returns to the system within five seconds, even while
+// the program is idle: after a flood of requests a coordinator shrinks again. A shorter delay would
+// cost a loaded program more than it saves.
 extern "C" {
 extern const char* malloc_conf;
 const char* malloc_conf = "background_thread:true,dirty_decay_ms:5000,muzzy_decay_ms:0";

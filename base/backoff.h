@@ -12,15 +12,15 @@ struct BackoffOptions {
   double multiplier = 2.0;
 };
 
-// How long to wait before the next try: grows geometrically to a maximum, each delay drawn evenly
-// from its upper half so that many clients do not return at once. Pure: the same seed gives the
+// The delay before the next try. It grows geometrically to a maximum. Each delay is drawn evenly
+// from its upper half, so that many clients do not return at once. Pure: the same seed gives the
 // same delays. Not thread-safe.
 class Backoff {
  public:
   Backoff(const BackoffOptions& options, uint64_t seed);
 
   absl::Duration Next();
-  // Starts again from the initial delay; call it after a success.
+  // Restarts from the initial delay; call it after a success.
   void Reset();
 
  private:

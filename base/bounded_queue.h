@@ -11,20 +11,20 @@
 
 namespace dp {
 
-// Hands items from many threads to one, in order. Full or closed, it refuses instead of blocking.
-// Thread-safe.
+// Hands items from many threads to one, in order. A full or closed queue rejects items instead of
+// blocking. Thread-safe.
 template <typename T>
 class BoundedQueue {
  public:
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  // Returns false, and leaves `item` as it was, when the queue is full or closed.
+  // Returns false and leaves `item` unchanged when the queue is full or closed.
   bool TryPush(T& item) DP_EXCLUDES(mu_) {
     if (!TryPushQuietly(item)) return false;
     Wake();
     return true;
   }
-  // As TryPush, but the waiting thread sleeps on: for several items, before one Wake.
+  // As TryPush, but does not wake the waiting thread: for several items before one Wake.
   bool TryPushQuietly(T& item) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (closed_ || items_.size() >= capacity_) return false;
@@ -33,8 +33,8 @@ class BoundedQueue {
   }
   void Wake() { changed_.NotifyOne(); }
 
-  // Waits until there are items, the queue is closed, or `timeout` has passed; then takes all
-  // items, or the first `max`. An empty answer means closed or timed out.
+  // Waits until there are items, the queue is closed, or `timeout` has passed. Then takes all
+  // items, or the first `max`. An empty result means closed or timed out.
   std::vector<T> DrainFor(absl::Duration timeout, size_t max = std::numeric_limits<size_t>::max())
       DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -46,7 +46,7 @@ class BoundedQueue {
     return taken;
   }
 
-  // Refuses further items and wakes the waiting thread. What is queued can still be drained.
+  // Rejects further items and wakes the waiting thread. Queued items can still be drained.
   void Close() DP_EXCLUDES(mu_) {
     {
       MutexLock lock(mu_);

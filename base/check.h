@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-// DP_CHECK states an invariant of ours: when it does not hold, the program is wrong and stops, in
-// release builds too. What the outside world may get wrong is an absl::Status instead.
+// DP_CHECK states an invariant of our own code: if it does not hold, the program is wrong and
+// aborts, in release builds too. Mistakes of the outside world are an absl::Status instead.
 
 namespace dp::internal {
 

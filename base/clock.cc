@@ -12,7 +12,7 @@ class SystemClock final : public Clock {
   absl::Time Now() const override { return absl::Now(); }
 };
 
-// Goes on while the machine is suspended, as other machines' clocks do.
+// Advances while the machine is suspended, as other machines' clocks do.
 absl::Duration SinceBoot() {
   timespec time = {};
   clock_gettime(CLOCK_BOOTTIME, &time);

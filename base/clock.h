@@ -4,16 +4,16 @@
 
 namespace dp {
 
-// The only way to ask for the time. Shells hold a Clock; cores take `now` as an argument.
+// The only source of time. Shells hold a Clock; cores take `now` as an argument.
 class Clock {
  public:
   virtual ~Clock() = default;
   virtual absl::Time Now() const = 0;
 
-  // The machine's clock. Lives for ever; any thread.
+  // The machine's clock. Never destroyed; any thread.
   static const Clock& System();
-  // The same time when it is first asked for, and from then on as it passes: nobody can set this
-  // one. For what waits. Lives for ever; any thread.
+  // The system's time at first use, then advanced by elapsed time only: setting the machine's clock
+  // has no effect. For waits. Never destroyed; any thread.
   static const Clock& Steady();
 };
 

@@ -6,7 +6,7 @@
 
 namespace dp {
 
-// A job that has to be over before another may start.
+// A job that must be over before another may start.
 struct Dependency {
   JobId job;
   bool must_succeed = true;
@@ -14,11 +14,11 @@ struct Dependency {
   bool operator==(const Dependency&) const = default;
 };
 
-// A job with more waits for something else.
+// A job with more dependencies than this is a mistake.
 inline constexpr size_t kDependenciesMax = 100;
 
-// "7" or "ok:7": with success; "any:7": however it ends.
-// Errors: InvalidArgument `is "all:7"; expected ...`, to be put behind the field's name.
+// "7" or "ok:7": the job must succeed; "any:7": it may end in any way.
+// Errors: InvalidArgument `is "all:7"; expected ...`; the caller puts the field's name before it.
 absl::StatusOr<Dependency> ParseDependency(absl::string_view text);
 
 }  // namespace dp

@@ -12,7 +12,7 @@ class DescriptorLimitTest : public testing::Test {
   DescriptorLimitTest() { getrlimit(RLIMIT_NOFILE, &before_); }
   ~DescriptorLimitTest() override { setrlimit(RLIMIT_NOFILE, &before_); }
 
-  // The hard limit stays: only root gets a lowered one back.
+  // Keeps the hard limit: only root could raise it again.
   void SetSoft(rlim_t soft) {
     const rlimit limit{soft, before_.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);

@@ -6,7 +6,7 @@
 
 namespace dp {
 
-// As absl::FormatDuration writes it, but no time at all has its unit, too.
+// As absl::FormatDuration, but zero has a unit too.
 inline std::string DurationText(absl::Duration duration) {
   return duration == absl::ZeroDuration() ? "0s" : absl::FormatDuration(duration);
 }

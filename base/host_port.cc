@@ -15,7 +15,7 @@ bool IsNumber(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
 }
 
-// Names and addresses have none of these; whole URLs and typing errors do.
+// Names and addresses contain none of these; whole URLs and typing errors do.
 bool ValidHost(const std::string& text) {
   const auto odd = [](unsigned char c) { return absl::ascii_isspace(c) || c == '/' || c == ','; };
   return !text.empty() && std::none_of(text.begin(), text.end(), odd);

@@ -6,14 +6,14 @@
 
 namespace dp {
 
-// The two halves of an address to connect to.
+// Host and port of an address to connect to.
 struct HostPort {
   std::string host;
   std::string port;  // digits, of a number from 1 to 65535
 };
 
-// Takes HOST:PORT apart; an IPv6 address stands in brackets, which are left out. Looks nothing up.
-// Errors: InvalidArgument with the text and how it is written.
+// Splits HOST:PORT; an IPv6 address stands in brackets, which are removed. Resolves no names.
+// Errors: InvalidArgument shows the text and the expected form.
 absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
 
 }  // namespace dp

@@ -6,8 +6,8 @@
 
 namespace dp {
 
-// A number that names one kind of thing, so that a job is never passed where a worker is meant.
-// Zero names nothing.
+// A number with the type of what it names, so that a job is never passed as a worker. Zero names
+// nothing.
 template <typename Tag>
 class Id {
  public:
@@ -31,13 +31,14 @@ class Id {
 
 using JobId = Id<struct JobTag>;
 using WorkerId = Id<struct WorkerTag>;
-// One life of a job's world. The first is 1.
+// Counts the worlds of a job. The first is 1.
 using Generation = Id<struct GenerationTag>;
-// One life of a daemon: drawn at random when it starts.
+// Identifies a daemon process. Drawn at random at its start, and anew after it was declared lost.
 using Incarnation = Id<struct IncarnationTag>;
-// One life of the coordinator. The first is 1.
+// Identifies a coordinator process. At least the microseconds since 1970 at its start, except in
+// journals of early releases.
 using Epoch = Id<struct EpochTag>;
-// Counts the applied commands of the coordinator; a topic's version is the revision of its last
+// Grows with each applied command of the coordinator; a topic's version is the revision of its last
 // change.
 using Revision = Id<struct RevisionTag>;
 

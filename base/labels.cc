@@ -25,7 +25,7 @@ absl::Status Check(absl::string_view text, const std::string& key, const std::st
                    " letters, digits, '-', '_', '.' and '/' on each side"));
 }
 
-// What stands before and behind `sign`.
+// The texts before and after the first `sign`.
 Label Split(absl::string_view text, absl::string_view sign) {
   const std::pair<std::string, std::string> sides =
       absl::StrSplit(text, absl::MaxSplits(std::string(sign), 1));

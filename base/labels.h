@@ -7,19 +7,19 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-// What tells one worker from another, and what a job asks of it. Pure.
+// Labels of workers, and the constraints by which jobs choose workers. Pure.
 
 namespace dp {
 
 // By key. A value may be empty.
 using Labels = std::map<std::string, std::string>;
 
-// More on one worker, or more constraints of one job, are a mistake of whatever wrote them.
+// More labels of one worker, or more constraints of one job, are a mistake.
 inline constexpr size_t kLabelsMax = 64;
-// Of a key, and of a value; what Kubernetes allows of the latter.
+// The longest key, and the longest value; Kubernetes has the same limit for values.
 inline constexpr size_t kLabelBytesMax = 63;
 
-// What a key looks like.
+// The rule for keys, in words.
 inline constexpr char kLabelKeyRule[] =
     "the key of a label, of 1 to 63 letters, digits, '-', '_', '.' and '/'";
 bool IsLabelKey(absl::string_view text);
@@ -31,11 +31,11 @@ struct Label {
   bool operator==(const Label&) const = default;
 };
 
-// "rack=r1"; a key and a value have letters, digits, '-', '_', '.' and '/'.
-// Errors: InvalidArgument names the text and what is expected.
+// Parses "rack=r1"; key and value consist of letters, digits, '-', '_', '.' and '/'.
+// Errors: InvalidArgument shows the text and the expected form.
 absl::StatusOr<Label> ParseLabel(absl::string_view text);
 
-// What one label of a worker must be.
+// A condition on one label of a worker.
 struct LabelConstraint {
   enum class How { kEquals, kDiffers, kPresent, kAbsent };
   How how = How::kPresent;
@@ -45,13 +45,13 @@ struct LabelConstraint {
   auto operator<=>(const LabelConstraint&) const = default;
 };
 
-// "zone=b", "zone!=b" (also where there is no zone), "nvlink", "!spot".
+// Parses "zone=b", "zone!=b" (also satisfied without a zone), "nvlink", "!spot".
 // Errors: as ParseLabel.
 absl::StatusOr<LabelConstraint> ParseConstraint(absl::string_view text);
 
 bool Satisfies(const Labels& labels, const LabelConstraint& constraint);
 
-// As ParseConstraint reads it.
+// In the form that ParseConstraint reads.
 std::string ToString(const LabelConstraint& constraint);
 
 }  // namespace dp

@@ -35,7 +35,7 @@ spdlog::level::level_enum Level(Severity severity) {
   return spdlog::level::err;
 }
 
-// What a line tells of a value at most; the rest has its place in the logs of the job.
+// The longest value in a log line; the logs of the job have the rest.
 constexpr size_t kValueBytesMax = 4 << 10;
 
 bool IsPlain(char c) { return absl::ascii_isgraph(c) && c != '"' && c != '='; }
@@ -44,7 +44,7 @@ std::string Quoted(absl::string_view value) {
   const absl::string_view shown = value.substr(0, kValueBytesMax);
   if (!value.empty() && absl::c_all_of(shown, IsPlain) && shown.size() == value.size())
     return std::string(value);
-  // Between double quotes an apostrophe stands for itself.
+  // Between double quotes an apostrophe needs no escape.
   const std::string escaped = absl::StrReplaceAll(absl::CEscape(shown), {{"\\'", "'"}});
   return absl::StrCat("\"", escaped, shown.size() < value.size() ? "..." : "", "\"");
 }

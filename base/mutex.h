@@ -6,8 +6,8 @@
 
 #include "absl/time/time.h"
 
-// Locks with thread-safety annotations over std::mutex. (absl's own locks are built without the
-// thread sanitizer's annotations in the distributions' packages, which drowns it in false reports.)
+// Locks with thread-safety annotations over std::mutex. Distributions package absl's own locks
+// without the thread sanitizer's annotations, so the sanitizer would drown in false reports.
 
 #if defined(__clang__)
 #define DP_THREAD_ANNOTATION(x) __attribute__((x))
@@ -47,7 +47,7 @@ class DP_SCOPED_CAPABILITY MutexLock {
   Mutex& mu_;
 };
 
-// Waits release and retake `mu`, which the caller holds. Wakes may be spurious: wait in a loop.
+// Waits release `mu`, which the caller holds, and retake it. Wakes may be spurious: wait in a loop.
 class CondVar {
  public:
   void Wait(Mutex& mu) DP_REQUIRES(mu) {
@@ -59,7 +59,7 @@ class CondVar {
   // Returns false when `timeout` passed without a wake.
   bool WaitFor(Mutex& mu, absl::Duration timeout) DP_REQUIRES(mu) {
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
-    // A day stands for ever: std::chrono overflows on an infinite duration.
+    // A day stands in for ever: std::chrono overflows on an infinite duration.
     const absl::Duration bounded = std::min(timeout, absl::Hours(24));
     const bool woken =
         cv_.wait_for(lock, absl::ToChronoNanoseconds(bounded)) == std::cv_status::no_timeout;
@@ -67,12 +67,12 @@ class CondVar {
     return woken;
   }
 
-  // Waits until `ready()`, which is asked with `mu` held; returns false when `timeout` passed
+  // Waits until `ready()`, which is called with `mu` held. Returns false when `timeout` passed
   // first.
   template <typename Ready>
   bool WaitFor(Mutex& mu, absl::Duration timeout, Ready ready) DP_REQUIRES(mu) {
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
-    // The standard's loop reads the steady clock itself. A year stands for ever, as above.
+    // The standard's loop reads the steady clock itself. A year stands in for ever, as above.
     const auto bounded = absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(24 * 365)));
     const bool is_ready = cv_.wait_for(lock, bounded, ready);
     lock.release();

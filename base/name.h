@@ -8,7 +8,7 @@
 
 namespace dp {
 
-// What names of jobs and queues look like.
+// The rule for names of jobs and queues, in words.
 inline constexpr char kNameRule[] =
     "1 to 63 of a-z, 0-9 and '-', with a letter or digit at both ends";
 
@@ -19,7 +19,7 @@ inline bool IsName(absl::string_view name) {
          at_end(name.back()) && std::all_of(name.begin(), name.end(), within);
 }
 
-// A rule for names of environment variables that every program can read.
+// The rule for names of environment variables that every program can read, in words.
 inline constexpr char kVariableNameRule[] =
     "letters, digits, '_', '-' and '.', and does not begin with a digit";
 
@@ -31,7 +31,7 @@ inline bool IsVariableName(absl::string_view name) {
          std::all_of(name.begin(), name.end(), within);
 }
 
-// What names of workers look like: host names are among them, and as long as these may be.
+// The rule for names of workers, in words. Every host name fits, also the longest.
 inline constexpr char kWorkerNameRule[] = "1 to 253 letters, digits, '-', '.' and '_'";
 
 inline bool IsWorkerName(absl::string_view name) {

@@ -6,7 +6,7 @@
 namespace dp {
 namespace {
 
-constexpr int kNodesMax = 10'000;  // as many as a job can have ranks
+constexpr int kNodesMax = 10'000;  // the most ranks that a job can have
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 
 namespace dp {
 
-// How many workers share the ranks of a job, as launchers write it: "2", or "1:4".
+// How many workers share the ranks of a job, in launchers' notation: "2", or "1:4".
 struct NodeRange {
   int min = 1;
   int max = 1;
@@ -13,7 +13,7 @@ struct NodeRange {
   bool operator==(const NodeRange&) const = default;
 };
 
-// Errors: InvalidArgument "is \"4:1\"; expected ...", to be put behind the field's name.
+// Errors: InvalidArgument "is \"4:1\"; expected ..."; the caller puts the field's name before it.
 absl::StatusOr<NodeRange> ParseNodeRange(absl::string_view text);
 
 }  // namespace dp

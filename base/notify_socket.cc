@@ -15,7 +15,7 @@
 namespace dp {
 namespace {
 
-// A third: one sign of life may be late without a loop that works being taken for one that hangs.
+// A third: one late message must not make a working loop look hung.
 constexpr int kPulsesPerWatchdog = 3;
 
 std::string Take(const char* variable) {
@@ -25,7 +25,8 @@ std::string Take(const char* variable) {
   return taken;
 }
 
-// A path, or "@name" of Linux' abstract namespace. Not valid: it is neither, or it is not there.
+// Connects to a path, or to "@name" in Linux's abstract namespace. Not valid: the name has neither
+// form, or nobody listens there.
 FileDescriptor ConnectTo(const std::string& socket_name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -71,7 +72,7 @@ void NotifySocket::Stopping() const { Send("STOPPING=1"); }
 
 void NotifySocket::Alive(absl::Time now) {
   if (pulse_ == absl::InfiniteDuration()) return;
-  // A clock that was set back must not silence it.
+  // A clock that was set back must not silence the loop.
   const bool recent = now >= alive_at_ && now - alive_at_ < pulse_;
   if (recent) return;
   alive_at_ = now;

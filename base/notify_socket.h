@@ -8,28 +8,29 @@
 
 namespace dp {
 
-// What a program tells the service manager that started it, in systemd's protocol: a datagram to
-// the socket named by NOTIFY_SOCKET for each message (sd_notify(3)). Where there is none, it tells
-// nothing. Nothing here blocks or fails: a service must not depend on who watches it.
-// One thread at a time; Alive belongs to the loop that is watched.
+// Sends messages to the service manager that started the program. In systemd's protocol
+// (sd_notify(3)) each message is a datagram to the socket named by NOTIFY_SOCKET. Without that
+// socket every call is a no-op. Nothing here blocks or fails: a service must not depend on its
+// manager.
+// One thread at a time; Alive belongs to the watched loop.
 class NotifySocket {
  public:
-  // Tells nobody.
+  // Sends nothing.
   NotifySocket() = default;
-  // `socket` as in NOTIFY_SOCKET; a service that shows no sign of life for `watchdog` is killed.
+  // `socket` as in NOTIFY_SOCKET. The manager kills a service that is silent for `watchdog`.
   NotifySocket(const std::string& socket, absl::Duration watchdog);
-  // Takes the variables of the protocol out of the environment, so that no child speaks for this
-  // process. Before any thread starts.
+  // Removes the protocol's variables from the environment, so that no child speaks for this
+  // process. Call it before any thread starts.
   static NotifySocket TakeFromEnvironment();
 
-  // The service works from now on; `status` is for people, as in `systemctl status`.
+  // Reports that the service works from now on; `status` is for people, as in `systemctl status`.
   void Ready(absl::string_view status) const;
   void Status(absl::string_view status) const;
   void Stopping() const;
 
-  // How often the loop must come round; infinite where nobody watches it.
+  // How often the loop must call Alive; infinite without a watchdog.
   absl::Duration pulse() const { return pulse_; }
-  // The loop has come round. Cheap: it is told on once a pulse.
+  // Reports that the loop has completed a turn. Cheap: sends at most once a pulse.
   void Alive(absl::Time now);
 
  private:

@@ -2,8 +2,8 @@
 
 namespace dp {
 
-// std::visit(Overloaded{[](const A&) {...}, [](const B&) {...}}, variant): one lambda a case, and a
-// case that is missing does not compile.
+// std::visit(Overloaded{[](const A&) {...}, [](const B&) {...}}, variant): one lambda per case. A
+// missing case does not compile.
 template <typename... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;

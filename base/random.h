@@ -16,8 +16,8 @@ inline uint64_t NextRandom(uint64_t& state) {
 // Maps 64 random bits to [0, 1).
 inline double UnitInterval(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
-// A seed that no other process draws: from the kernel. For incarnations and request ids; never in a
-// core.
+// A seed from the kernel, which no other process draws. For incarnations and request ids; never in
+// a core.
 uint64_t EntropySeed();
 
 }  // namespace dp

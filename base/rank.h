@@ -4,7 +4,7 @@
 
 #include "base/id.h"
 
-// How coordinator and daemon name a rank and say how it ended. Plain values.
+// Ranks and their exits, as the coordinator and the daemons identify them. Plain values.
 
 namespace dp {
 
@@ -27,12 +27,12 @@ struct Exit {
   bool operator==(const Exit&) const = default;
 };
 
-// With which a rank of a train job exits that was asked to save a checkpoint and leave: it has not
-// failed, and its job is not done. EX_TEMPFAIL of sysexits.h.
+// The exit code of a rank of a train job that was asked to save a checkpoint and leave. The rank
+// has not failed, and its job is not done. EX_TEMPFAIL of sysexits.h.
 inline constexpr int kHandedOverExitCode = 75;
 
-// With which a rank of a train job exits that has lost its peers, where nobody came to stop it in
-// time: it is not the one to blame, and does not know who is. EX_PROTOCOL of sysexits.h.
+// The exit code of a rank of a train job that lost its peers and was not stopped in time. The rank
+// is not to blame, and does not know which rank is. EX_PROTOCOL of sysexits.h.
 inline constexpr int kLostPeersExitCode = 76;
 
 }  // namespace dp

@@ -9,7 +9,7 @@
 namespace dp {
 namespace {
 
-// The names that everybody knows; strsignal would depend on the locale.
+// The well-known names; strsignal would depend on the locale.
 absl::string_view SignalName(int signal) {
   switch (signal) {
     case 1:
@@ -51,7 +51,7 @@ std::string SignalText(int signal) {
 
 bool IsSignalName(absl::string_view name) {
   if (!absl::ConsumePrefix(&name, "SIG")) return false;
-  // Second names of SIGCHLD and SIGPOLL, and those that the C library does not list.
+  // Second names of SIGCHLD and SIGPOLL, and names that the C library does not list.
   for (const char* other : {"CLD", "IO", "RTMIN", "RTMAX"})
     if (name == other) return true;
   for (int signal = 1; signal < NSIG; ++signal) {

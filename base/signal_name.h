@@ -6,10 +6,10 @@
 
 namespace dp {
 
-// "signal 9 (SIGKILL)", as every part says it; the number alone where the name is not well known.
+// "signal 9 (SIGKILL)", the form in all messages; the number alone if the name is not well known.
 std::string SignalText(int signal);
 
-// Whether this system has a signal of that name, as "SIGTERM".
+// Whether this system has a signal of that name, such as "SIGTERM".
 bool IsSignalName(absl::string_view name);
 
 }  // namespace dp

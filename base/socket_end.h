@@ -6,15 +6,15 @@
 #include <cstdint>
 #include <string>
 
-// The end of a connection by TCP as text, "10.0.0.2:40312" or "[fd00::1]:40312": both sides of it
-// and the kernel's tables write it the same way, so that it can be compared. An address of IPv6
-// that stands for one of IPv4 is written as that one: programs reach the latter by sockets of IPv6.
+// One end of a TCP connection as text, "10.0.0.2:40312" or "[fd00::1]:40312". Both peers and the
+// kernel's tables give the same text, so that ends can be compared. An IPv4-mapped IPv6 address is
+// written as IPv4: programs reach IPv4 addresses through IPv6 sockets.
 
 namespace dp {
 
-// Of either family; empty for another.
+// Either family; empty for any other.
 std::string SocketEnd(const sockaddr_storage& address);
-// Of one; the port as people count it.
+// `port` in host byte order.
 std::string SocketEnd(const in_addr& address, uint16_t port);
 std::string SocketEnd(const in6_addr& address, uint16_t port);
 

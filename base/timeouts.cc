@@ -5,21 +5,21 @@
 namespace dp {
 namespace {
 
-// What ranks of one failed collective take to tell the coordinator, one after the other.
+// Time for the ranks of a failed collective to call the coordinator, one after the other.
 constexpr absl::Duration kPeersSpeakWithin = absl::Seconds(2);
-// However short the knob: a host that swaps may take so long to load a program.
+// However short detectWithin is: a swapping host may take this long to load a program.
 constexpr absl::Duration kJoinMin = absl::Seconds(10);
 // Loading data takes longer than any step: 5 minutes by default.
 constexpr int kStorePerCollective = 10;
-// Nobody is blamed when it runs out, so it may be long.
+// Nobody is blamed when this limit passes, so it may be long.
 constexpr absl::Duration kRendezvousMin = absl::Minutes(10);
 
 }  // namespace
 
 absl::Duration IsolationWithin(absl::Duration lease) { return lease * 4 / 5; }
 
-// The coordinator looks four times a lease. In whole milliseconds, so that what follows from it is
-// one that clocks know.
+// The coordinator checks four times a lease, so it notices within 5/4 of a lease. In whole
+// milliseconds, so that clocks can represent the limits that follow.
 absl::Duration LeaseWithin(absl::Duration detect_within, absl::Duration lease_max) {
   if (detect_within == absl::InfiniteDuration()) return lease_max;
   const absl::Duration asked = absl::Trunc(detect_within * 4 / 5, absl::Milliseconds(1));

@@ -2,7 +2,7 @@
 
 namespace dp {
 
-const char kVersion[] = DP_VERSION;  // CMake's
+const char kVersion[] = DP_VERSION;  // from CMake
 
 std::string VersionLine(const std::string& program) { return program + " " + kVersion; }
 

@@ -4,10 +4,10 @@
 
 namespace dp {
 
-// The version of the project that this program was built from, as "0.1.0".
+// The project's version that this program was built from, such as "0.1.0".
 extern const char kVersion[];
 
-// What --version prints: "dpctl 0.1.0".
+// The output of --version: "dpctl 0.1.0".
 std::string VersionLine(const std::string& program);
 
 }  // namespace dp

@@ -10,24 +10,24 @@
 
 namespace dp::client {
 
-// The calls of dp.v1.Store for one who must not block: StoreConnection with callbacks. `done` is
-// called once, on any thread, maybe before the call returns; it must not block. Thread-safe.
+// The calls of dp.v1.Store for callers that must not block: StoreConnection with callbacks. `done`
+// is called once, on any thread, possibly before the call returns; it must not block. Thread-safe.
 class AsyncStoreConnection {
  public:
   template <typename Response>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Response>) &&>;
 
-  // The waits of one relay over one stream of Park. Thread-safe.
+  // The waits of one relay over one Park stream. Thread-safe.
   class ParkStream {
    public:
     virtual ~ParkStream() = default;
-    // `done` gets the wait's answer or, when the stream ends, what it has ended with; Cancelled,
-    // before Cancel returns, when the call is cancelled.
+    // `done` gets the wait's answer, or the stream's status when the stream ends. A cancelled call
+    // gets Cancelled, before Cancel returns.
     virtual std::shared_ptr<StoreLink::Call> Park(v1::AwaitRequest request,
                                                   Done<v1::AwaitResponse> done) = 0;
-    // It carries no waits any more: open another.
+    // Whether the stream carries no waits any more: open another.
     virtual bool ended() const = 0;
-    // Ends it, and returns when it has ended and every wait been told so. Not from a `done`.
+    // Ends the stream. Returns once it has ended and every wait was answered. Not from a `done`.
     virtual void Close() = 0;
   };
 
@@ -39,7 +39,7 @@ class AsyncStoreConnection {
   virtual std::shared_ptr<StoreLink::Call> StartAwait(v1::AwaitRequest request,
                                                       absl::Duration deadline_in,
                                                       Done<v1::AwaitResponse> done) = 0;
-  // Not null. The connection outlives it; it is to be closed, unless it has ended.
+  // Not null. The connection must outlive the stream. Close the stream, unless it has ended.
   virtual std::shared_ptr<ParkStream> OpenPark() = 0;
 };
 

@@ -10,9 +10,9 @@
 #include "dp/v1/worlds.pb.h"
 
 // The coordinator's services as seen by a client: one method per RPC, one attempt per call,
-// blocking until the answer or `deadline_in` has passed. Implementations are thread-safe. Retrying
-// is RetryLoop's business (retry_loop.h), the transport's details are the implementation's: gRPC in
-// grpc_connection.h; a lossy in-process network in tests.
+// blocking until the answer or until `deadline_in` has passed. Implementations are thread-safe.
+// RetryLoop (retry_loop.h) does the retries. Transports are implementations: gRPC in
+// grpc_connection.h, a lossy in-process network in tests.
 //
 // Errors: those of the RPC (proto/dp/v1), Unavailable when the coordinator cannot be reached,
 // DeadlineExceeded.

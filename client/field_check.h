@@ -13,18 +13,18 @@
 
 namespace dp::client {
 
-// What the checks of a job's sections share: each rule names a field by its path, and the first one
-// that is broken becomes an error at the field's place, with its value and what is allowed. Not
-// thread-safe; the source outlives it.
+// The common part of the checks of a job's sections. Each rule names a field by its path. The first
+// broken rule becomes an error at the field's place, with the field's value and what is allowed.
+// Not thread-safe; the source must outlive it.
 class FieldCheck {
  public:
-  // Errors: InvalidArgument; OK where nothing is wrong so far.
+  // Errors: InvalidArgument the first broken rule.
   const absl::Status& first() const { return first_; }
 
  protected:
   explicit FieldCheck(const FieldSource& source) : source_(source) {}
 
-  // The ranks start on other hosts, in directories of their own. Empty is none.
+  // Ranks start on other hosts, in directories of their own. Empty means not set.
   void Absolute(const std::string& path, const std::string& value) {
     if (!value.empty() && value.front() != '/')
       Fail(path, Wrong(path, absl::StrCat("\"", value, "\""),

@@ -20,8 +20,8 @@ std::string FieldSource::OverrideOf(std::string path) const {
   return path;
 }
 
-// What only an override has put there has no place in the file, nor have the fields around it that
-// were made for it.
+// A field that only an override has set has no place in the file, nor have the fields around it
+// that were made for it.
 std::string FieldSource::OverrideBelow(const std::string& path) const {
   const auto next = overrides_.lower_bound(path);
   return next != overrides_.end() && absl::StartsWith(*next, path) ? *next : "";

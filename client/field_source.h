@@ -15,8 +15,8 @@ struct Place {
   int column = 0;
 };
 
-// Where each field of a job came from, so that an error can point at it: a place in the job file,
-// or an override or a flag on the command line. A field is named by its path, as
+// The origin of each field of a job, so that an error can point at it. An origin is a place in the
+// job file, or an override or a flag on the command line. A field is named by its path, such as
 // "train.model.layers[1].linear". Not thread-safe.
 class FieldSource {
  public:
@@ -24,22 +24,22 @@ class FieldSource {
 
   void Note(const std::string& path, Place place) { places_[path] = place; }
   void NoteOverride(const std::string& path) { overrides_.insert(path); }
-  // The field has the value of a flag or a variable: errors name that instead of the field.
+  // The field's value comes from a flag or a variable: errors name that instead of the field.
   void NoteName(const std::string& path, const std::string& name) { names_[path] = name; }
 
-  // Whether the owner wrote the field, be it with its default value.
+  // Whether the owner wrote the field, even with its default value.
   bool Given(const std::string& path) const { return places_.contains(path); }
 
-  // InvalidArgument "job.yaml:7:11: <what>". A field that was not given is shown at the nearest one
-  // around it.
+  // InvalidArgument "job.yaml:7:11: <what>". A field that was not given has the place of the
+  // nearest field around it.
   absl::Status Error(const std::string& path, absl::string_view what) const;
-  // The same for a thing at `place` inside the field `path`, as one of its keys.
+  // As Error, for a thing at `place` inside the field `path`, such as one of its keys.
   absl::Status ErrorAt(const std::string& path, Place place, absl::string_view what) const;
 
  private:
-  // The override that `path` lies in; empty where none.
+  // The override that contains `path`; empty if none.
   std::string OverrideOf(std::string path) const;
-  // The first override that lies in `path`; empty where none.
+  // The first override inside `path`; empty if none.
   std::string OverrideBelow(const std::string& path) const;
 
   const std::string file_;

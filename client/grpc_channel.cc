@@ -5,8 +5,8 @@
 namespace dp::client {
 namespace {
 
-// A restarted coordinator is found within about a second: longer pauses than that between the
-// channel's own attempts to connect would outlive the retries above it.
+// A restarted coordinator is found within about a second. Longer pauses between the channel's own
+// attempts to connect would outlast the retries above it.
 constexpr int kReconnectMsMin = 100;
 constexpr int kReconnectMsMax = 1000;
 // A peer that vanished without closing the connection (power, cable) is noticed within the sum.
@@ -25,11 +25,11 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMessageBytesMax);
   args.SetInt(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, kMessageBytesMax);
-  // Two connections of one process share neither a socket nor its state of failure.
+  // Two connections of one process share neither a socket nor its failures.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // The coordinator is in the same network; a proxy meant for the web would only break the way.
+  // The coordinator is in the same network; a web proxy would only be in the way.
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // Retrying is RetryLoop's decision alone.
+  // Only RetryLoop decides about retries.
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
 }

@@ -12,19 +12,19 @@
 namespace dp::client {
 namespace {
 
-// How long a call looks after the channel's connecting before it fails for want of a connection.
+// How long a call waits for the channel to connect before it fails for lack of a connection.
 constexpr absl::Duration kConnectPatience = absl::Milliseconds(500);
 
 gpr_timespec DeadlineIn(absl::Duration in) {
-  // A day stands for ever, as in base/mutex.h.
+  // A day stands in for ever, as in base/mutex.h.
   const absl::Duration bounded = std::clamp(in, absl::ZeroDuration(), absl::Hours(24));
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                       gpr_time_from_nanos(absl::ToInt64Nanoseconds(bounded), GPR_TIMESPAN));
 }
 
-// Whether the coordinator's gRPC ended the call because its memory was short (--memory-max), and
-// not the coordinator itself, whose refusals stay until something is freed. HTTP/2's code 11 is
-// ENHANCE_YOUR_CALM.
+// Whether the coordinator's gRPC ended the call because its memory was short (--memory-max).
+// Rejections by the coordinator itself are different: they last until something is freed. HTTP/2's
+// code 11 is ENHANCE_YOUR_CALM.
 bool EndedForMemory(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
          absl::EndsWith(status.error_message(), "RST_STREAM with error code 11");
@@ -61,7 +61,7 @@ std::shared_ptr<void> GrpcConnection::Hold() {
 void GrpcConnection::CancelAll() {
   MutexLock lock(mu_);
   cancelled_ = true;
-  // Under the lock, because a context lives only until its call has left the set; TryCancel never
+  // Under the lock, because a context may be gone once its call has left the set; TryCancel never
   // blocks.
   for (grpc::ClientContext* context : under_way_) context->TryCancel();
 }
@@ -74,7 +74,7 @@ bool GrpcConnection::all_cancelled() const {
 void GrpcConnection::Begin(grpc::ClientContext& context) {
   MutexLock lock(mu_);
   under_way_.insert(&context);
-  // Works before the call has begun, too: it then ends as soon as it begins.
+  // Also works before the call has begun: the call then ends as soon as it begins.
   if (cancelled_) context.TryCancel();
 }
 
@@ -83,18 +83,18 @@ void GrpcConnection::End(grpc::ClientContext& context) {
   under_way_.erase(&context);
 }
 
-// A channel connects only while somebody waits on it. A call that failed at once would leave a
-// connection half made during the pause after it, which can outlive the attempt.
+// A channel connects only while somebody waits on it. A call that failed at once would leave the
+// connection half made during the pause that follows, which can be longer than the attempt.
 void GrpcConnection::AwaitConnected(absl::Duration deadline_in) {
   if (channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) return;
-  // The rest is the call's, which says why there is no connection.
+  // Without a connection the call itself reports why there is none.
   channel_->WaitForConnected(DeadlineIn(std::min(deadline_in / 2, kConnectPatience)));
 }
 
-// The codes of both libraries are the same numbers by their common specification.
+// The codes of both libraries are the same numbers, by their common specification.
 absl::Status GrpcConnection::ToAbsl(const grpc::Status& status, bool cancelled_here) const {
   const auto code = static_cast<absl::StatusCode>(status.error_code());
-  // What gRPC's server makes of calls that it finds while it shuts down.
+  // gRPC's server cancels the calls that it finds while it shuts down.
   if (code == absl::StatusCode::kCancelled && !cancelled_here) {
     return absl::UnavailableError(
         absl::StrCat("coordinator at ", address_,
@@ -291,7 +291,7 @@ absl::StatusOr<v1::RegisterWeightsResponse> GrpcConnection::RegisterWeights(
 
 template <typename Request, typename Response>
 struct GrpcConnection::AsyncCall {
-  // For the caller, who may keep it for longer than gRPC keeps the call.
+  // For the caller, who may keep it longer than gRPC keeps the call.
   struct Handle final : StoreLink::Call {
     explicit Handle(std::weak_ptr<AsyncCall> call) : call(std::move(call)) {}
     void Cancel() override {
@@ -303,7 +303,7 @@ struct GrpcConnection::AsyncCall {
     const std::weak_ptr<AsyncCall> call;
   };
 
-  std::shared_ptr<void> hold;  // first, so that the context goes before it
+  std::shared_ptr<void> hold;  // first, so that the context is destroyed before it
   std::atomic<bool> cancelled = false;
   grpc::ClientContext context;
   Request request;
@@ -333,7 +333,7 @@ std::function<void(grpc::Status)> GrpcConnection::EndOf(std::shared_ptr<Started>
   return [this, call = std::move(call)](const grpc::Status& status) {
     const bool cancelled_here = call->cancelled || all_cancelled();
     const absl::Status result = status.ok() ? absl::OkStatus() : ToAbsl(status, cancelled_here);
-    End(call->context);  // from here on this is there only while there is the call
+    End(call->context);  // from here on only the call keeps this object alive
     if (result.ok()) {
       std::move(call->done)(std::move(call->response));
     } else {
@@ -364,7 +364,7 @@ std::shared_ptr<AsyncStoreConnection::ParkStream> GrpcConnection::OpenPark() {
         End(context);
         return ToAbsl(status, closed || all_cancelled());
       });
-  // A day: the channel's keepalive notices sooner that the coordinator has gone.
+  // A day; the channel's keepalive notices sooner that the coordinator has gone.
   stream->context().set_deadline(DeadlineIn(absl::InfiniteDuration()));
   Begin(stream->context());
   stream->Start(*store_);

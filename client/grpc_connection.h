@@ -19,9 +19,9 @@
 
 namespace dp::client {
 
-// All services over one gRPC channel. Thread-safe. Destroying it while calls are under way is a bug
-// of the owner; CancelAll ends them first. The destructor waits until gRPC's threads have let go of
-// calls that have ended, so it must not run on one of these threads.
+// All services over one gRPC channel. Thread-safe. The owner must not destroy it while calls are in
+// flight; CancelAll ends them first. The destructor waits until gRPC's threads have let go of calls
+// that have ended, so it must not run on one of these threads.
 class GrpcConnection final : public JobsConnection,
                              public WorkersConnection,
                              public WorldsConnection,
@@ -30,11 +30,11 @@ class GrpcConnection final : public JobsConnection,
                              public CheckpointsConnection,
                              public AsyncStoreConnection {
  public:
-  // `address` is host:port. Connects lazily; an unreachable coordinator shows as Unavailable.
+  // `address` is host:port. Connects lazily; an unreachable coordinator gives Unavailable.
   explicit GrpcConnection(const std::string& address);
   ~GrpcConnection() override;
 
-  // Ends every call under way, and every later one, with Cancelled. Any thread; idempotent.
+  // Ends every call in flight, and every later one, with Cancelled. Any thread; idempotent.
   void CancelAll() DP_EXCLUDES(mu_);
 
   absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request,
@@ -115,17 +115,17 @@ class GrpcConnection final : public JobsConnection,
   std::shared_ptr<ParkStream> OpenPark() override;
 
  private:
-  // One attempt of one RPC of the store that nobody waits for.
+  // One attempt of one RPC of the store, with a callback.
   template <typename Request, typename Response>
   struct AsyncCall;
-  // The call, begun; `done` follows.
+  // A call that has begun; `done` follows.
   template <typename Request, typename Response>
   std::shared_ptr<AsyncCall<Request, Response>> BeginAsync(Request request,
                                                            absl::Duration deadline_in,
                                                            Done<Response> done);
   template <typename Started>
   static std::shared_ptr<StoreLink::Call> HandleOf(const std::shared_ptr<Started>& call);
-  // What gRPC is to tell the end of the call.
+  // The callback for gRPC at the end of the call.
   template <typename Started>
   std::function<void(grpc::Status)> EndOf(std::shared_ptr<Started> call);
 
@@ -135,13 +135,13 @@ class GrpcConnection final : public JobsConnection,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                              Response*),
                                 const Request& request, absl::Duration deadline_in);
-  // Keeps the destructor waiting. A context shares the channel: should the last share end on a
-  // thread of gRPC's, gRPC 1.51 would wait there for that thread's own end.
+  // Keeps the destructor waiting. A context shares the channel. If a thread of gRPC's released the
+  // last share, gRPC 1.51 would wait there for that thread's own end.
   std::shared_ptr<void> Hold() DP_EXCLUDES(mu_);
   void Begin(grpc::ClientContext& context) DP_EXCLUDES(mu_);
   void End(grpc::ClientContext& context) DP_EXCLUDES(mu_);
   void AwaitConnected(absl::Duration deadline_in);
-  // `cancelled_here`: this side has ended the call, or all calls.
+  // `cancelled_here`: this side has cancelled the call, or all calls.
   absl::Status ToAbsl(const grpc::Status& status, bool cancelled_here) const;
   bool all_cancelled() const DP_EXCLUDES(mu_);
 

@@ -15,7 +15,7 @@ using ::testing::StartsWith;
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// A Jobs service that echoes, refuses, or never answers before it is cancelled.
+// A Jobs service that echoes, rejects, or does not answer before it is cancelled.
 class FakeJobs final : public v1::Jobs::CallbackService {
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
                                 const v1::GetJobRequest* request,
@@ -111,7 +111,7 @@ TEST_F(GrpcConnectionTest, AMissingServiceIsUnimplemented) {
             absl::StatusCode::kUnimplemented);
 }
 
-// As a server that shuts down ends what it has not answered.
+// A server that shuts down cancels the calls that it has not answered.
 TEST_F(GrpcConnectionTest, ACallThatTheCoordinatorDropsIsUnavailable) {
   const absl::Status status = Get(499).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
@@ -129,7 +129,7 @@ TEST_F(GrpcConnectionTest, ItGoesAfterTheThreadThatHasToldOfTheLastCallsEnd) {
   told.WaitForNotification();
   connection_.reset();
   gone.Notify();
-  call->Cancel();  // nothing comes of it
+  call->Cancel();  // a no-op
 }
 
 TEST_F(GrpcConnectionTest, CancelAllEndsCallsUnderWayAndLaterOnes) {

@@ -6,9 +6,9 @@
 namespace dp::client {
 namespace {
 
-// Waits that make one message; one alone may have more.
+// Bytes of the waits in one message; a single wait may have more.
 constexpr size_t kWaitBytesPerMessage = size_t{1} << 20;
-// The coordinator looks at all of one message, of each stream, beside what else it has to do.
+// The coordinator processes each stream's message as a whole, beside all its other work.
 constexpr int kWaitsPerMessage = 512;
 
 absl::StatusOr<v1::AwaitResponse> ToResponse(v1::ParkedAnswer& answer) {
@@ -36,7 +36,7 @@ void GrpcParkStream::Start(v1::Store::Stub& stub) {
     self_ = shared_from_this();
   }
   stub.async()->Park(&context_, this);
-  AddHold();  // until the stream breaks: writes come from any thread
+  AddHold();  // until the stream breaks: any thread may write
   StartRead(&response_);
   StartCall();
 }
@@ -83,7 +83,7 @@ void GrpcParkStream::Write() {
     FillRequest();
     if (request_.waits().empty() && request_.cancelled().empty()) return;
     writing_ = true;
-    AddHold();  // there is the one of Start while it is not broken
+    AddHold();  // safe: the hold of Start lasts until it is broken
   }
   StartWrite(&request_);
   RemoveHold();
@@ -130,7 +130,7 @@ void GrpcParkStream::OnReadDone(bool ok) {
   }
 }
 
-// Those that were given up meanwhile are told already.
+// Waits that were cancelled meanwhile have their answer already.
 std::vector<GrpcParkStream::Told> GrpcParkStream::TakeAnswers() {
   std::vector<Told> told;
   for (v1::ParkedAnswer& answer : *response_.mutable_answers()) {
@@ -170,7 +170,7 @@ bool GrpcParkStream::ended() const {
 void GrpcParkStream::Close() {
   MutexLock lock(mu_);
   closed_ = true;
-  // Under the lock, so that the stream does not end meanwhile; TryCancel never blocks, and the
+  // Under the lock, so that the stream does not end meanwhile. TryCancel never blocks, and the
   // reactions come on other threads.
   if (end_.ok()) context_.TryCancel();
   while (!all_told_) changed_.Wait(mu_);

@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<StoreResult>> Checked(StoreResultProtos&& results, si
       absl::StrCat("store answered ", results.size(), " results to ", wanted, " operations"));
 }
 
-// What gRPC says of a message that is too large, in the words of who made the batch.
+// Replaces gRPC's error about a message that is too large by one that names the batch.
 absl::Status Explain(const google::protobuf::Message& request, const absl::Status& status) {
   const size_t bytes = request.ByteSizeLong();
   if (!absl::IsResourceExhausted(status) || bytes <= kMessageBytesMax) return status;
@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<StoreResult>> GrpcStore::Await(absl::Span<const Store
 absl::StatusOr<v1::AwaitResponse> GrpcStore::Poll(v1::AwaitRequest& request, absl::Time until) {
   RetryOptions options = options_.retry;
   options.deadline = std::max(until - clock_.Now(), options_.retry.deadline);
-  options.retry_deadline_exceeded = false;  // the coordinator's word that keys are missing
+  options.retry_deadline_exceeded = false;  // the coordinator's answer that keys are missing
   return RetryLoop(RetryPolicy(options, EntropySeed()), clock_, pause_, [&](absl::Duration) {
     const absl::Duration poll =
         std::clamp(until - clock_.Now(), absl::ZeroDuration(), absl::Duration(kLongPoll));

@@ -14,10 +14,10 @@
 
 namespace dp::client {
 
-// Who blocks in the store, for who asks why a job does not go on.
+// The caller of a blocked operation, shown to whoever asks why a job makes no progress.
 struct StoreCaller {
-  std::string name;  // as a person would call it: "rank 3"
-  int rank = -1;     // none
+  std::string name;  // for people: "rank 3"
+  int rank = -1;     // -1: none
 };
 
 struct GrpcStoreOptions {
@@ -27,16 +27,16 @@ struct GrpcStoreOptions {
   StoreCaller caller = {};
 };
 
-// The store of one generation of a job, kept by the coordinator. A rank owns one and borrows it the
-// connection; Pause is what ends its waits when the rank shuts down. Thread-safe; changes go one
-// after the other, reads and waits beside them.
+// The store of one generation of a job, kept by the coordinator. A rank owns the store and lends it
+// the connection; Pause ends its waits when the rank shuts down. Thread-safe. Changes run one after
+// the other, reads and waits beside them.
 //
 // Every change carries this store's random client id and a sequence number, so that a repeated
-// request whose answer was lost is applied once. An unreachable coordinator is tried again for
-// `retry.deadline` (Await: for its timeout where that is longer), which rides out a restart.
+// request whose answer was lost is applied once. An unreachable coordinator is retried for
+// `retry.deadline` (Await: at least for its timeout), which bridges a restart.
 //
-// Errors beyond Store's: Unavailable or DeadlineExceeded when that time has passed (a change may
-// then have been made or not), NotFound unknown job, Cancelled after a shutdown.
+// Errors beyond Store's: Unavailable or DeadlineExceeded when that time has passed; NotFound
+// unknown job; Cancelled after a shutdown. On the first two a change may or may not have been made.
 class GrpcStore final : public Store {
  public:
   GrpcStore(StoreConnection& connection, Pause& pause, GrpcStoreOptions options,

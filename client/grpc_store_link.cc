@@ -21,7 +21,7 @@ absl::StatusOr<RelayLedger::Reply> ToReply(absl::StatusOr<v1::ExecuteResponse> r
   return reply;
 }
 
-// Parkings after which a rank that is not known yet is none that will be.
+// A rank that is still unknown after this many parkings stays unknown.
 constexpr int kUnknownFor = 3;
 
 AsyncStore::Results ToResults(absl::StatusOr<v1::AwaitResponse> response) {
@@ -140,7 +140,7 @@ std::shared_ptr<StoreLink::Call> GrpcStoreLink::AwaitAlone(v1::AwaitRequest requ
   *request.mutable_timeout() = ToProto(options_.parking);
   return connection_.StartAwait(std::move(request), options_.parking + kAnswerSlack,
                                 [older = older_, done = std::move(done)](auto response) mutable {
-                                  // The next one may be another.
+                                  // The next coordinator may be of another release.
                                   if (absl::IsUnavailable(response.status())) *older = false;
                                   std::move(done)(std::move(response));
                                 });

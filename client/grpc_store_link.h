@@ -16,27 +16,28 @@
 
 namespace dp::client {
 
-// The link of a relay over gRPC: a call for each batch, and one stream for all that wait. A
-// coordinator of an older release knows no such stream: waits are calls of their own there, each of
-// a parking's time. The connection outlives it. Thread-safe.
+// A relay's link over gRPC: a call for each batch, and one stream for all waits. Coordinators of
+// older releases have no such stream; there each wait is a call that lasts as long as a parking.
+// The connection must outlive the link. Thread-safe.
 class GrpcStoreLink final : public StoreLink {
  public:
   struct Options {
     JobId job;
     Generation generation;
-    uint64_t incarnation = 0;  // names the relay to the coordinator; drawn at random, not 0
-    std::string worker;        // whose relay it is, for those who ask after blocked calls
-    // The rank of this worker that has this end of a connection to the relay; nothing where it is
-    // not known. Called on any thread, and quick. Null: never known.
+    uint64_t incarnation = 0;  // identifies the relay to the coordinator; drawn at random, not 0
+    std::string worker;        // the relay's worker, shown to whoever asks about blocked calls
+    // The rank of this worker that has this end of a connection to the relay; nothing if it is
+    // unknown. Called on any thread, and quick. Null: never known.
     std::function<std::optional<int>(const std::string& peer)> rank_at = {};
-    bool for_other_hosts = false;  // their ranks use it, too; the coordinator may know who they are
-    absl::Duration attempt = absl::Seconds(10);  // of one batch
-    // Of a wait of which more may be known later.
+    bool for_other_hosts = false;  // ranks of other hosts use it; the coordinator may know them
+    absl::Duration attempt = absl::Seconds(10);  // timeout of one batch
+    // Timeout of a wait whose rank may become known later, and of every wait at an older
+    // coordinator.
     absl::Duration parking = absl::Seconds(10);
   };
 
   GrpcStoreLink(AsyncStoreConnection& connection, Options options);
-  // Ends the stream.
+  // Closes the stream.
   ~GrpcStoreLink() override;
 
   std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
@@ -49,19 +50,19 @@ class GrpcStoreLink final : public StoreLink {
   using ParkStream = AsyncStoreConnection::ParkStream;
 
   v1::AwaitRequest ToRequest(const std::vector<StoreOperation>& reads, const Waiter& waiter) const;
-  // Says who waits, as far as that is known here.
+  // Fills in who waits, as far as that is known here.
   void Name(const std::string& peer, v1::AwaitRequest& request) const;
-  // It may be, later.
+  // Whether the rank may become known later.
   bool MoreMayBeKnown(const v1::AwaitRequest& request, const Waiter& waiter) const;
-  // The one that carries waits; null while the coordinator knows of none.
+  // The stream of the waits; null while the coordinator is known to have none.
   std::shared_ptr<ParkStream> Stream() DP_EXCLUDES(mu_);
   std::shared_ptr<Call> Park(ParkStream& stream, v1::AwaitRequest request, AwaitDone done);
   std::shared_ptr<Call> AwaitAlone(v1::AwaitRequest request, AwaitDone done);
 
   AsyncStoreConnection& connection_;
   const Options options_;
-  // Whether the coordinator is of an older release, as far as is known. Shared with the calls under
-  // way: those of a stream that has ended may be told so later than this ends.
+  // Whether the coordinator is of an older release, as far as known. Shared with the calls in
+  // flight: a call of an ended stream may set it after this object is gone.
   const std::shared_ptr<std::atomic<bool>> older_ = std::make_shared<std::atomic<bool>>(false);
 
   Mutex mu_;

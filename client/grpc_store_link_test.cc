@@ -25,7 +25,7 @@ namespace {
 
 constexpr char kEndOfRank3[] = "10.0.0.1:1";
 
-// Keeps what it is asked, and answers when it is told to. Thread-safe.
+// Records requests, and answers on demand. Thread-safe.
 class FakeStoreService final : public v1::Store::CallbackService {
  public:
   using Reactor = grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkResponse>;
@@ -37,7 +37,7 @@ class FakeStoreService final : public v1::Store::CallbackService {
     stream_ = new Stream(*this);
     return stream_;
   }
-  // Says at once what of the reads was found: nothing.
+  // Answers at once that none of the reads was found.
   grpc::ServerUnaryReactor* Await(grpc::CallbackServerContext* context,
                                   const v1::AwaitRequest* request,
                                   v1::AwaitResponse* response) override {
@@ -50,13 +50,13 @@ class FakeStoreService final : public v1::Store::CallbackService {
     return reactor;
   }
 
-  // As a coordinator of an older release, which does not know Park; and one that goes away.
+  // Acts as a coordinator of an older release, which does not know Park, or as one that goes away.
   void BeOlder(bool older, bool away) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     older_ = older;
     away_ = away;
   }
-  // Returns when so many waits are open, with what the first asks.
+  // Returns the first wait once `count` waits are open.
   v1::AwaitRequest AwaitOpen(size_t count) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (open_.size() != count) {
@@ -76,7 +76,7 @@ class FakeStoreService final : public v1::Store::CallbackService {
         answer.mutable_response()->add_results()->set_found(true);
         answer.mutable_response()->mutable_results(0)->set_value(request.reads(0).get().key());
       }
-      answers_.add_answers()->set_id(12345);  // to one that was given up, say
+      answers_.add_answers()->set_id(12345);  // to a cancelled wait, for example
     }
     stream->StartWrite(&answers_);
   }
@@ -124,7 +124,7 @@ class FakeStoreService final : public v1::Store::CallbackService {
     void OnDone() override { delete this; }
   };
 
-  // The client has left, or the stream was ended here.
+  // The client has left, or this side has ended the stream.
   void Gone(Stream* stream) DP_EXCLUDES(mu_) {
     bool left;
     {
@@ -169,7 +169,7 @@ class GrpcStoreLinkTest : public testing::Test {
     server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
   }
 
-  // A relay of worker w, which knows that rank 3 has kEndOfRank3.
+  // A relay of worker w, which knows that kEndOfRank3 is an end of rank 3.
   void Connect(bool for_other_hosts) {
     GrpcStoreLink::Options options{.job = JobId(1), .incarnation = 7, .worker = "w"};
     options.rank_at = [](const std::string& end) {
@@ -250,7 +250,7 @@ TEST_F(GrpcStoreLinkTest, AWaitThatIsGivenUpEndsAtOnceAndIsTakenFromTheCoordinat
   EXPECT_EQ(ends_.size(), 1u);
   EXPECT_EQ(ends_.Await("one").status().code(), absl::StatusCode::kCancelled);
   service_.AwaitOpen(1);
-  one->Cancel();  // nothing comes of it
+  one->Cancel();  // a no-op
   Await("three");
   service_.AwaitOpen(2);
   EXPECT_EQ(service_.cancelled().size(), 1u);

@@ -1,4 +1,4 @@
-// Threads that begin to wait at once.
+// Threads that begin to wait at the same time.
 
 #include <algorithm>
 #include <memory>
@@ -15,8 +15,8 @@
 namespace dp::client {
 namespace {
 
-// Opens streams only when two threads have asked for one; they hold what is parked until they are
-// closed. Thread-safe.
+// Opens streams only once two threads have asked for one; the streams hold parked waits until they
+// are closed. Thread-safe.
 class TwoAtOnce final : public AsyncStoreConnection {
  public:
   class Stream final : public ParkStream {

@@ -11,9 +11,9 @@
 namespace dp::client {
 namespace {
 
-// The coordinator's store behind a bad network: every third request is lost on its way there, every
-// third answer on its way back. A repeated change gets its first answer, as proto/dp/v1/store.proto
-// promises.
+// The coordinator's store behind a bad network, which loses every third request on its way there
+// and every third answer on its way back. A repeated change gets its first answer, as
+// proto/dp/v1/store.proto promises.
 class LossyStore final : public StoreConnection {
  public:
   absl::StatusOr<v1::ExecuteResponse> Execute(const v1::ExecuteRequest& request,
@@ -29,7 +29,7 @@ class LossyStore final : public StoreConnection {
                                           absl::Duration) override {
     auto reads = OperationsFromProto(request.reads());
     if (!reads.ok()) return reads.status();
-    // A poll ends early, as one of a busy coordinator may.
+    // A poll may end early, as at a busy coordinator.
     const absl::Duration poll = std::min(FromProto(request.timeout()), absl::Milliseconds(20));
     auto results = store_.Await(*reads, poll);
     if (!results.ok()) return results.status();
@@ -66,7 +66,7 @@ constexpr RetryOptions kQuick{
     .deadline = absl::Seconds(30),
     .backoff = {.initial = absl::Microseconds(10), .max = absl::Microseconds(100)}};
 
-// A GrpcStore together with what it borrows.
+// A GrpcStore and what it borrows.
 class StoreOverLossyNetwork final : public Store {
  public:
   absl::StatusOr<std::vector<StoreResult>> Execute(
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreBatchConformance, ::testing::Values([] 
                            return std::make_unique<StoreOverLossyNetwork>();
                          }));
 
-// A coordinator that is not there.
+// A coordinator that is out of reach.
 class NoCoordinator final : public StoreConnection {
  public:
   absl::StatusOr<v1::ExecuteResponse> Execute(const v1::ExecuteRequest&, absl::Duration) override {

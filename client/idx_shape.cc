@@ -19,7 +19,7 @@ uint32_t Number(const Header& header, size_t position) {
   return number;
 }
 
-// gzread passes plain files through.
+// gzread also reads plain files.
 std::optional<Header> ReadHeader(const std::string& path) {
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
   Header header;

@@ -7,9 +7,9 @@
 
 namespace dp::client {
 
-// Channels, rows and columns of one image in the training set of a directory of IDX files, from the
-// first bytes of train-images-idx3-ubyte, plain or with .gz. None where it cannot be read or is
-// something else: what is wrong with it, the trainer says.
+// Channels, rows and columns of one image in a directory's training set of IDX files. Read from the
+// first bytes of train-images-idx3-ubyte, plain or with .gz. None if the file cannot be read or is
+// something else; the trainer reports why.
 std::optional<model::Shape> IdxSampleShape(const std::string& dir);
 
 }  // namespace dp::client

@@ -22,10 +22,10 @@
 namespace dp::client {
 namespace {
 
-// Of a value in an error.
+// The longest part of a value in an error.
 constexpr size_t kShownBytesMax = 80;
 
-// One job under check.
+// Checks one job.
 class JobCheck : private FieldCheck {
  public:
   JobCheck(const JobFile& job, const SampleShape& sample_shape)
@@ -78,7 +78,6 @@ class JobCheck : private FieldCheck {
                                               absl::FormatDuration(kDetectWithinMax))));
   }
 
-  // When and where it runs.
   void CheckScheduling() {
     if (!IsName(spec_.queue())) Fail("queue", Wrong("queue", Quoted(spec_.queue()), kNameRule));
     Between("priority", spec_.priority(), -kPriorityMax, kPriorityMax);
@@ -109,7 +108,7 @@ class JobCheck : private FieldCheck {
     if (!status.ok()) Fail(path, absl::StrCat(path, " ", status.message()));
   }
 
-  // Protobuf's maps have no order; errors should.
+  // Protobuf's maps have no order; errors must have one.
   std::map<std::string, std::string> SortedEnv() const {
     return {spec_.env().begin(), spec_.env().end()};
   }
@@ -181,7 +180,7 @@ class JobCheck : private FieldCheck {
     Between("command.maxRestarts", command.max_restarts(), 0, kRestartsMax);
   }
 
-  // Workers, and ranks on each.
+  // Checks workers, and ranks per worker.
   void CheckShape() {
     const std::string section = spec_.has_train() ? "train" : "command";
     const std::string nodes_path = section + ".nodes", each_path = section + ".nprocPerNode";

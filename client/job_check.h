@@ -10,11 +10,11 @@
 
 namespace dp::client {
 
-// The shape of one sample in a directory, or none where the directory cannot be seen from here:
-// data lies on the workers' hosts, and only they can say that it is missing.
+// The shape of one sample in a directory; none if the directory is not visible here. Data is on the
+// workers' hosts, and only they can report it missing.
 using SampleShape = std::function<std::optional<model::Shape>(const std::string& dir)>;
 
-// Checks the values of a job whose defaults are filled in (job_defaults.h). Pure but for
+// Checks the values of a job whose defaults are filled in (job_defaults.h). Pure, except for
 // `sample_shape`.
 // Errors: InvalidArgument with the place, the field, its value and what is allowed; for layers that
 // do not fit, the layer and both shapes.

@@ -1,4 +1,4 @@
-// What a job file may say of a program, of its ranks and restarts.
+// Job files with a program, its ranks and its restarts.
 
 #include "absl/strings/str_cat.h"
 #include "client/testing/parsed_job.h"

@@ -15,10 +15,10 @@
 namespace dp::client {
 namespace {
 
-// The latest, and one to fall back to where it is damaged.
+// The latest, and one to fall back to if the latest is damaged.
 constexpr int kCheckpointsKept = 2;
 
-// GPT-2's, and how many bytes there are.
+// GPT-2's tokens, and the values of a byte.
 constexpr int kTokensVocabulary = 50257;
 constexpr int kTextVocabulary = 256;
 
@@ -31,7 +31,7 @@ void FillConv2d(v1::Conv2dSpec& conv, bool stride_given) {
   if (!conv.has_bias()) conv.set_bias(true);
 }
 
-// The kind's place in the model is part of a default name, so names come last.
+// A default name contains the layer's kind and position, so names come last.
 void FillNames(v1::ModelSpec& model) {
   const auto layers = ModelLayers(model);
   if (!layers.ok() || !model.preset().empty()) return;
@@ -54,7 +54,7 @@ void FillModel(const FieldSource& source, v1::ModelSpec& model) {
   FillNames(model);
 }
 
-// Where one of the two is given, the other one is 1.
+// If only one of the two is given, the other is 1.
 template <typename Program>
 void FillShape(Program& program) {
   if (program.nodes().empty() && program.nproc_per_node().empty()) return;
@@ -79,7 +79,7 @@ void FillAdamW(const FieldSource& source, v1::AdamWSpec& adamw) {
   if (!source.Given(path + "decay")) adamw.set_decay("matrices");
 }
 
-// What only GPUs compute with is for them alone.
+// Precisions that only GPUs have imply device "cuda".
 void FillDevice(const FieldSource& source, v1::TrainSpec& train) {
   if (!source.Given("train.device")) train.set_device("auto");
   const bool of_gpus = train.precision() == "bf16" || train.precision() == "tf32";

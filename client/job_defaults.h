@@ -4,7 +4,7 @@
 
 namespace dp::client {
 
-// Fills in what the owner left out (docs/job-file.md has the values). A field that was given stays
-// as it is, a wrong zero too: CheckJob finds it. Pure.
+// Fills in the fields that the owner left out (docs/job-file.md has the values). A given field
+// stays as it is, even a wrong zero, which CheckJob finds. Pure.
 void FillDefaults(JobFile& job);
 }  // namespace dp::client

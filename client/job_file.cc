@@ -26,7 +26,7 @@ absl::Status At(const std::string& file, const YAML::Mark& mark, absl::string_vi
   return FieldSource(file).ErrorAt("", place, what);
 }
 
-// The one document of the file, whose root is a mapping.
+// The only document of the file; its root is a mapping.
 absl::StatusOr<YAML::Node> LoadDocument(absl::string_view text, const std::string& file) {
   if (!IsUtf8(std::string_view(text.data(), text.size())))
     return absl::InvalidArgumentError(
@@ -51,7 +51,7 @@ absl::StatusOr<YAML::Node> LoadDocument(absl::string_view text, const std::strin
   return documents[0];
 }
 
-// Ahead of everything else: in a file of another kind every field would be unknown.
+// Comes before all other checks: in a file of another kind every field would be unknown.
 absl::Status CheckHeader(const YAML::Node& root, const std::string& file) {
   const std::pair<const char*, const char*> wanted[] = {{"apiVersion", kApiVersion},
                                                         {"kind", kKind}};
@@ -79,7 +79,7 @@ absl::Status Convert(const YAML::Node& root, const std::vector<std::string>& ove
     job.source.NoteOverride(path);
   }
   DP_RETURN_IF_ERROR(FillMessage(root, job.source, job.spec));
-  // The file's own header has been checked; an override may have changed it.
+  // The file's own header was checked before; an override may have changed it.
   for (const auto& [field, wanted, value] :
        {std::tuple("apiVersion", kApiVersion, job.spec.api_version()),
         std::tuple("kind", kKind, job.spec.kind())})

@@ -10,14 +10,14 @@
 
 namespace dp::client {
 
-// A job as its file says it, before defaults and checks (job_check.h).
+// A job as in its file, before defaults and checks (job_check.h).
 struct JobFile {
   v1::JobSpec spec;
   FieldSource source;
 };
 
-// `file` is the name for errors. `overrides` are "path=value" each, as "train.epochs=3" or
-// "train.model.layers[0].conv2d.out=8"; they win over the file.
+// `file` is the name in errors. `overrides` are "path=value" each, as "train.epochs=3" or
+// "train.model.layers[0].conv2d.out=8"; they take precedence over the file.
 // Errors: InvalidArgument "job.yaml:7:3: unknown field 'epocs' in train; did you mean 'epochs'?".
 absl::StatusOr<JobFile> ParseJobFile(absl::string_view text, const std::string& file,
                                      const std::vector<std::string>& overrides = {});

@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Every kind of field at least once.
+// Has every kind of field at least once.
 constexpr char kJob[] = R"(apiVersion: dp/v1
 kind: Job
 name: small
@@ -56,7 +56,7 @@ std::string Error(const std::string& text, const std::vector<std::string>& overr
   return std::string(status.message());
 }
 
-// The error of kJob with one piece of text replaced.
+// The error for kJob with one piece of text replaced.
 std::string ErrorWith(const std::string& piece, const std::string& by) {
   const std::string text = absl::StrReplaceAll(kJob, {{piece, by}});
   EXPECT_NE(text, kJob);
@@ -202,7 +202,7 @@ TEST(JobFileTest, AFileThatIsNotThereIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(ReadJobFile("/").status()));
 }
 
-// Each round changes some bytes of a valid file. Whatever comes of it, the parser answers.
+// Each round changes some bytes of a valid file. The parser must return, whatever the bytes.
 TEST(JobFileTest, DamagedFilesNeverCrashTheParser) {
   uint64_t random = 42;
   SCOPED_TRACE(absl::StrCat("seed ", random));

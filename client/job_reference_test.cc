@@ -1,4 +1,4 @@
-// docs/job-file.md against the schema.
+// Compares docs/job-file.md with the schema.
 
 #include <fstream>
 #include <sstream>

@@ -8,7 +8,7 @@
 
 namespace dp::client {
 
-// The layers of a model as plain structs, a preset replaced by its layers. Pure.
+// The layers of a model as plain structs, with a preset replaced by its layers. Pure.
 // Errors: NotFound no such preset; InvalidArgument "layers[2]: a layer has no kind".
 absl::StatusOr<std::vector<model::LayerSpec>> ModelLayers(const v1::ModelSpec& spec);
 

@@ -8,7 +8,7 @@
 namespace dp::client {
 namespace {
 
-// No field name is that long; it bounds the work on a hostile file.
+// No field name is that long; this bounds the work on a hostile file.
 constexpr size_t kNameBytesMax = 64;
 
 std::string Folded(absl::string_view name) {
@@ -35,7 +35,7 @@ size_t Distance(absl::string_view a, absl::string_view b) {
 
 std::string NearestName(absl::string_view wrong, const std::vector<std::string>& names) {
   const std::string folded = Folded(wrong);
-  // Further away than a third of its letters, a name is another word.
+  // A name whose distance exceeds a third of the letters is another word.
   size_t nearest = std::max<size_t>(1, folded.size() / 3) + 1;
   std::string answer;
   for (const std::string& name : names) {

@@ -7,8 +7,9 @@
 
 namespace dp::client {
 
-// The one of `names` that `wrong` was most likely meant to be: the least insertions, deletions,
-// changes and swaps of letters away, case and underscores aside. Empty when none is near. Pure.
+// The one of `names` that `wrong` was most likely meant to be. Its distance is the fewest
+// insertions, deletions, changes and swaps of letters, without case and underscores. Empty if none
+// is near. Pure.
 std::string NearestName(absl::string_view wrong, const std::vector<std::string>& names);
 
 }  // namespace dp::client

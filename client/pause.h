@@ -5,7 +5,7 @@
 
 namespace dp::client {
 
-// The wait between two attempts, which a shutdown can end. Owned by whoever shuts down;
+// The wait between two attempts, which a shutdown can end. Owned by the part that shuts down;
 // thread-safe.
 class Pause {
  public:

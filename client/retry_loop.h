@@ -14,8 +14,8 @@ namespace dp::client {
 
 // Repeats `attempt` until it succeeds or `policy` gives up; the last error then says so. `attempt`
 // takes the deadline of one attempt and returns absl::Status or absl::StatusOr; it must be safe to
-// repeat. `sleep` waits and returns false when the wait was ended by a shutdown, which ends the
-// loop with Cancelled.
+// repeat. `sleep` waits. It returns false if a shutdown ended the wait, which ends the loop with
+// Cancelled.
 //
 //   RetryLoop(RetryPolicy({}, EntropySeed()), Clock::System(), pause, [&](absl::Duration in) {
 //     return connection.Submit(request, in);

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // A small language: attempts answer from a script; time passes only while the loop waits or an
-// attempt takes its time.
+// attempt runs.
 class RetryLoopTest : public ::testing::Test, private Clock {
  protected:
   absl::Time Now() const override { return now_; }

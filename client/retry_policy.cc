@@ -8,7 +8,7 @@
 namespace dp::client {
 namespace {
 
-// An attempt always gets this much, so that the last one can succeed at all.
+// Every attempt gets at least this, so that the last one can succeed at all.
 constexpr absl::Duration kAttemptMin = absl::Milliseconds(1);
 
 }  // namespace

@@ -11,19 +11,19 @@
 namespace dp::client {
 
 struct RetryOptions {
-  absl::Duration deadline = absl::Seconds(30);  // over all attempts
+  absl::Duration deadline = absl::Seconds(30);  // of all attempts together
   absl::Duration attempt = absl::Seconds(5);    // of one attempt
-  // Off where DeadlineExceeded is the answer itself, as for a wait with a time limit.
+  // False if DeadlineExceeded is the answer itself, as for a wait with a timeout.
   bool retry_deadline_exceeded = true;
-  // Whether Aborted (lost a race) is worth another attempt of the same request. It is where the
-  // attempt reads afresh what it lost the race about.
+  // Whether to retry the same request after Aborted (lost a race). True if each attempt reads anew
+  // the data that it lost the race about.
   bool retry_aborted = false;
   BackoffOptions backoff = {.initial = absl::Milliseconds(50), .max = absl::Seconds(1)};
 };
 
-// Decides whether an RPC that failed is worth another attempt, and when. Pure: time is told to it,
-// the same seed decides the same, so a simulator uses it as it is. One object a request; not
-// thread-safe.
+// Decides whether a failed RPC is worth another attempt, and when. Pure: callers pass the time in,
+// and the same seed gives the same decisions, so a simulator uses the policy unchanged. One object
+// per request; not thread-safe.
 class RetryPolicy {
  public:
   RetryPolicy(const RetryOptions& options, uint64_t seed);
@@ -31,13 +31,14 @@ class RetryPolicy {
   // The pause before the next attempt, `elapsed` after the first one began; none: give up.
   std::optional<absl::Duration> Next(const absl::Status& status, absl::Duration elapsed);
 
-  // The status to hand out once Next has said none: `status` itself where retrying cannot help, and
-  // otherwise its code and words, with how long and how often was tried. An attempt for which there
-  // was no time left says nothing: where one before it said why nobody was reached, that stands.
-  // So do its first words: a coordinator that stops says why, and is gone at the next attempt.
+  // The status to return once Next has given up. It is `status` itself if a retry cannot help.
+  // Otherwise it has the code and message of `status`, with the time and number of attempts. An
+  // attempt that had no time left gives no reason, so an earlier reason why nobody was reached
+  // stays. The first reason stays, too: a coordinator that stops says why, and is gone at the next
+  // attempt.
   absl::Status GiveUp(const absl::Status& status, absl::Duration elapsed) const;
 
-  // The deadline for an attempt that begins `elapsed` after the first one.
+  // The deadline of an attempt that begins `elapsed` after the first one.
   absl::Duration AttemptDeadline(absl::Duration elapsed) const;
 
  private:
@@ -46,8 +47,8 @@ class RetryPolicy {
   const RetryOptions options_;
   Backoff backoff_;
   int failures_ = 0;
-  std::string first_words_;   // of what became unreachable_ first
-  absl::Status unreachable_;  // the latest answer that nobody was reached; ok: none yet
+  std::string first_words_;   // of the first Unavailable
+  absl::Status unreachable_;  // the latest Unavailable; OK: none yet
 };
 
 }  // namespace dp::client

@@ -19,7 +19,7 @@ std::optional<NotText> FindInText(const std::string& path, const std::string& te
   return NotText{path, text};
 }
 
-// Entries of a map are messages with a key and a value; they are named by the key.
+// Entries of a map are messages with a key and a value; errors name them by the key.
 std::optional<NotText> FindInEntry(const Message& entry, const std::string& path) {
   const auto& reflection = *entry.GetReflection();
   const auto& type = *entry.GetDescriptor();

@@ -8,12 +8,12 @@
 namespace dp::client {
 
 struct NotText {
-  std::string path;   // as a job file names the field: "command.argv[1]"
-  std::string bytes;  // what is there
+  std::string path;   // the field's name in a job file: "command.argv[1]"
+  std::string bytes;  // its value
 };
 
-// The first text in the message that is not UTF-8, which no message can carry; nothing where there
-// is none. Pure.
+// The first text in the message that is not UTF-8, which no message can carry. Nothing if all text
+// is UTF-8. Pure.
 std::optional<NotText> FindNotText(const google::protobuf::Message& message);
 
 }  // namespace dp::client

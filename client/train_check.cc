@@ -17,10 +17,10 @@
 namespace dp::client {
 namespace {
 
-// Every set of images has these many classes, as job files cannot say otherwise yet.
+// Every set of images has this many classes; job files cannot say otherwise yet.
 constexpr int kClasses = 10;
 
-// The section `train` of a job under check.
+// Checks the section `train` of a job.
 class TrainCheck : private FieldCheck {
  public:
   TrainCheck(const JobFile& job, const SampleShape& sample_shape)
@@ -148,7 +148,7 @@ class TrainCheck : private FieldCheck {
     }
   }
 
-  // A field of data of another kind. Zeroes are no mistake: --dry-run shows them.
+  // Rejects a field of data of another kind. Zeroes are no mistake: --dry-run shows them.
   void Refuse(const v1::DataSpec& data, const std::string& field, bool said) {
     const std::string path = "train.data." + field;
     if (said)
@@ -220,7 +220,7 @@ class TrainCheck : private FieldCheck {
     }
   }
 
-  // Points at the layer that the message names, where it is one of the file's.
+  // Points at the layer that the message names, if it is a layer of the file.
   static std::string PlaceOfMisfit(const v1::ModelSpec& model, const absl::Status& misfit) {
     for (int i = 0; i < model.layers_size(); ++i)
       if (absl::StrContains(misfit.message(), absl::StrCat("layer '", model.layers(i).name(), "'")))

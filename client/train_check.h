@@ -6,7 +6,7 @@
 
 namespace dp::client {
 
-// Checks the values of the section `train`, and its model against the data, as CheckJob does.
+// Checks the values of the section `train`, and its model against the data. Errors: as CheckJob.
 absl::Status CheckTrainSection(const JobFile& job, const SampleShape& sample_shape);
 
 }  // namespace dp::client

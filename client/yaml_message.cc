@@ -42,15 +42,15 @@ std::vector<std::string> FieldNames(const Descriptor& type) {
   return names;
 }
 
-// Walks the YAML tree and the message side by side. The depth is that of the message's type, which
-// does not contain itself, so no input makes it endless.
+// Walks the YAML tree and the message side by side. Message types do not contain themselves, so the
+// depth is bounded for any input.
 class MessageFiller {
  public:
   MessageFiller(FieldSource& source, const Descriptor& job) : source_(source), job_(job) {}
 
   absl::Status Fill(const YAML::Node& node, const std::string& path, Message& message) {
     const Descriptor& type = *message.GetDescriptor();
-    // "- relu:" says all there is to say of a message without fields.
+    // "- relu:" is complete for a message without fields.
     if (node.IsNull() && type.field_count() == 0) return absl::OkStatus();
     if (!node.IsMap()) return WrongType(node, path, "a mapping of fields");
     std::set<std::string> seen;
@@ -169,7 +169,7 @@ class MessageFiller {
   }
 
   FieldSource& source_;
-  const Descriptor& job_;  // the type of the whole message
+  const Descriptor& job_;  // the type of the outermost message
 };
 
 }  // namespace

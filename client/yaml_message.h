@@ -8,12 +8,12 @@
 namespace dp::client {
 
 // Fills `message` from a YAML mapping whose keys are the fields' JSON names, driven by the
-// message's descriptor alone. Durations are written as 10s, 5m or 1h30m; an enum value by its name
-// without the prefix, in any case. Notes in `source` where each field stands.
+// message's descriptor alone. Durations are written as 10s, 5m or 1h30m; an enum value as its name
+// without the prefix, in any case. Records in `source` where each field stands.
 //
-// Errors: InvalidArgument with the place, the field's path and what is wrong: an unknown field
-// (with the nearest name there is), a field twice, two of a oneof, a value of another type or out
-// of range.
+// Errors: InvalidArgument with the place, the field's path and the mistake. Mistakes: an unknown
+// field (with the nearest known name), a field twice, two of a oneof, a wrong type, a value out of
+// range.
 absl::Status FillMessage(const YAML::Node& node, FieldSource& source,
                          google::protobuf::Message& message);
 

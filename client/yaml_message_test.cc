@@ -7,7 +7,7 @@
 namespace dp::client {
 namespace {
 
-// What job files have no example of yet.
+// Types that no job file has yet.
 TEST(YamlMessageTest, EnumsGoByTheirNamesWithoutPrefix) {
   FieldSource source("file");
   v1::Rank rank;

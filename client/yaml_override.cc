@@ -16,7 +16,7 @@ absl::Status Wrong(absl::string_view override, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("--set ", override, ": ", what));
 }
 
-// "a.b[1]" -> a, b, 1. Empty where a part is.
+// Splits "a.b[1]" into a, b, 1. Empty if a part is empty.
 std::vector<std::string> Parts(absl::string_view path) {
   const std::string dotted = absl::StrReplaceAll(path, {{"].", "."}, {"]", ""}, {"[", "."}});
   std::vector<std::string> parts = absl::StrSplit(dotted, '.');
@@ -25,7 +25,7 @@ std::vector<std::string> Parts(absl::string_view path) {
   return parts;
 }
 
-// The node under `part`, for a list its element of that number; undefined where there is none.
+// The node under `part`; for a list the element of that number. Undefined if there is none.
 YAML::Node ChildOf(YAML::Node node, const std::string& part) {
   size_t index = 0;
   if (!node.IsSequence()) return node[part];

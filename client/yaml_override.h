@@ -8,9 +8,9 @@
 
 namespace dp::client {
 
-// Sets what "path=value" says in the tree below `root`, and returns the path. The value is YAML; a
-// mapping on the way is made where it is missing, an element of a list must be there.
-// Errors: InvalidArgument no path, no '=', a value that is no YAML, an element that is not there.
+// Applies "path=value" to the tree below `root`, and returns the path. The value is YAML. Missing
+// mappings on the way are made; an element of a list must exist.
+// Errors: InvalidArgument no path, no '=', a value that is no YAML, an element that does not exist.
 absl::StatusOr<std::string> ApplyOverride(absl::string_view override, YAML::Node root);
 
 }  // namespace dp::client

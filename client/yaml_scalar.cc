@@ -25,7 +25,7 @@ using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// More than this of a wrong value helps nobody.
+// More of a wrong value helps nobody.
 constexpr size_t kScalarBytesMax = 60;
 // Longer than any run, and far from where arithmetic on times overflows.
 constexpr absl::Duration kDurationMax = absl::Hours(24 * 365 * 100);
@@ -37,15 +37,15 @@ absl::Status Expected(const YAML::Node& node, absl::string_view type) {
   return absl::InvalidArgumentError(absl::StrCat("is ", Shown(node), "; expected ", type));
 }
 
-// JSON as protobuf writes it quotes numbers of 64 bits, as JavaScript cannot hold them.
+// JSON as protobuf writes it quotes 64-bit numbers, because JavaScript cannot hold them.
 template <typename Int>
 bool ParseInt(const YAML::Node& node, Int* value) {
   const bool may_be_quoted = sizeof(Int) == 8 && node.IsScalar();
   return (Plain(node) || may_be_quoted) && absl::SimpleAtoi(node.Scalar(), value);
 }
 
-// What a whole number may be, where job_check.h bounds it more than its type does. What it leaves
-// out may be all that its type holds.
+// The range of a whole number, in words. The table has the fields that job_check.h limits further;
+// other fields may take all values of their type.
 template <typename Int>
 std::string IntType(const FieldDescriptor& field) {
   struct Bounds {
@@ -73,7 +73,7 @@ std::string IntType(const FieldDescriptor& field) {
                       std::min<int64_t>(found->second.max, std::numeric_limits<Int>::max()));
 }
 
-// "STATE_UP" of the enum pkg.State is written up.
+// STATE_UP of the enum pkg.State is written "up".
 std::string ShortName(const EnumValueDescriptor& value) {
   std::string prefix;
   for (const char c : value.type()->name()) {
@@ -100,7 +100,7 @@ std::string EnumNames(const EnumDescriptor& type) {
   return absl::StrCat("one of ", absl::StrJoin(names, ", "));
 }
 
-// Sets one value or adds it to a repeated field: reflection has a method for each.
+// Sets one value, or adds it to a repeated field: reflection has a method for each.
 #define DP_STORE(kind, value)                                           \
   (field.is_repeated() ? reflection.Add##kind(&message, &field, value)  \
                        : reflection.Set##kind(&message, &field, value), \

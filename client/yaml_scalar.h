@@ -6,15 +6,16 @@
 #include "google/protobuf/message.h"
 #include "yaml-cpp/yaml.h"
 
-// One YAML scalar into one field of a protobuf message. Pure.
+// Reads one YAML scalar into one field of a protobuf message. Pure.
 
 namespace dp::client {
 
-// The value as errors show it: the number 7, "text", a list, a mapping, empty.
+// The value as in errors: the number 7, "text", a list, a mapping, empty.
 std::string Shown(const YAML::Node& node);
 
-// Sets a field that is neither message nor map; where it is repeated, adds to it.
-// Errors: InvalidArgument "is <value>; expected <type>", to be put behind the field's name.
+// Sets a field that is neither a message nor a map; adds to a repeated one.
+// Errors: InvalidArgument "is <value>; expected <type>"; the caller puts the field's name before
+// it.
 absl::Status SetScalar(const YAML::Node& node, const google::protobuf::FieldDescriptor& field,
                        google::protobuf::Message& message);
 

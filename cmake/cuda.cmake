@@ -1,6 +1,6 @@
-# Sets DP_WITH_CUDA where the CUDA device can be built: nvcc, cuBLASLt and cuDNN are all there. The
-# sanitizers' instrumentation and nvcc's host compiler do not go together. DP_CUDA_HEADERS says that
-# at least the headers are there, with which kernels are tested on the host.
+# Sets DP_WITH_CUDA if the CUDA device can be built: nvcc, cuBLASLt and cuDNN are all there. The sanitizers'
+# instrumentation and nvcc's host compiler do not work together. DP_CUDA_HEADERS: at least the headers are
+# there, which is enough to test kernels on the host.
 
 set(DP_WITH_CUDA OFF)
 set(DP_CUDA_HEADERS OFF)
@@ -14,9 +14,9 @@ if(NOT DP_SANITIZE AND TARGET CUDA::cublasLt AND CUDNN_INCLUDE_DIR AND CUDNN_LIB
   if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
     set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
   endif()
-  # What goes to other hosts has machine code for each generation, so that no driver compiles at a
-  # program's start; for those to come, the last one's PTX. What stays here has an H100's, and PTX that
-  # the driver of any other compiles once: nvcc takes its time for each.
+  # A distribution (DP_STATIC) has machine code for each GPU generation, so that no driver compiles at a
+  # program's start. For later generations it has the last one's PTX. Other builds have an H100's machine
+  # code, and PTX that the driver of any other GPU compiles once: nvcc takes time for each architecture.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     if(NOT DP_STATIC)
       set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
@@ -38,7 +38,7 @@ if(DP_WITH_CUDA)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_EXTENSIONS OFF)
-  # CMake 3.25 does not know how nvcc is asked for it.
+  # CMake 3.25 does not know nvcc's option for it.
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
@@ -47,7 +47,7 @@ if(DP_WITH_CUDA)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
 
-  # What the device's host code is compiled with and links.
+  # The include folders and libraries of the device's host code.
   add_library(dp_cuda INTERFACE)
   target_include_directories(dp_cuda SYSTEM INTERFACE
     ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})

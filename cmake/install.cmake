@@ -1,5 +1,5 @@
-# `make install` and `make dist`: what goes where. The usual variables choose: CMAKE_INSTALL_PREFIX,
-# CMAKE_INSTALL_BINDIR, CMAKE_INSTALL_SYSCONFDIR and their like (GNUInstallDirs), and DESTDIR.
+# Where `make install` and `make dist` put files. The usual variables choose: CMAKE_INSTALL_PREFIX,
+# CMAKE_INSTALL_BINDIR, CMAKE_INSTALL_SYSCONFDIR and others (GNUInstallDirs), and DESTDIR.
 
 if(NOT DP_WITH_GRPC)
   return()
@@ -9,8 +9,8 @@ include(GNUInstallDirs)
 # Programs find their companions beside themselves.
 install(TARGETS ${DP_PROGRAM_TARGETS} DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-# Units name programs and settings by full path: where these are installed, unless a packager says
-# otherwise, as the tarball does, which is unpacked elsewhere than where it was staged.
+# Units name programs and settings by full path: by default where these are installed. A packager may set
+# other paths, as the tarball does, which is unpacked elsewhere than it was staged.
 set(DP_UNIT_PROGRAMS "" CACHE PATH "Folder of the programs as units name it; empty: as installed")
 set(DP_UNIT_CONFDIR "" CACHE PATH "Folder of the settings as units name it; empty: as installed")
 set(DP_PROGRAMS ${DP_UNIT_PROGRAMS})

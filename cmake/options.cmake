@@ -1,4 +1,4 @@
-# Language level, warnings, sanitizers and where things go. Every target inherits these.
+# Language level, warnings, sanitizers and output folders. Every target inherits these.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -9,12 +9,12 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo or Debug" FORCE)
 endif()
-# DP_CHECK works in release; assert() is not used. Debug information is asked for by preset.
+# DP_CHECK works in release builds; assert() is not used. Presets add debug information.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 
 set(DP_SANITIZE "" CACHE STRING "address (with undefined), thread or fuzzer; empty for none")
 if(DP_SANITIZE)
-  # Instrumented code takes long to optimise, and is run once.
+  # Instrumented code takes long to optimise, and runs once.
   set(CMAKE_CXX_FLAGS_RELEASE "-O1")
 endif()
 option(DP_WITH_GRPC "Build what links gRPC; the thread sanitizer preset leaves it out" ON)
@@ -25,7 +25,7 @@ endif()
 
 add_library(dp_options INTERFACE)
 target_include_directories(dp_options INTERFACE ${CMAKE_SOURCE_DIR})
-# nvcc spells its own options otherwise; these are the C++ compiler's.
+# For the C++ compiler only; nvcc spells its options differently.
 target_compile_options(dp_options INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror;-Wno-missing-field-initializers>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
@@ -36,7 +36,7 @@ if(DP_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=address,undefined)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # The sanitizers' checks make this warning see paths that are none (GCC's manual says so).
+    # The sanitizers' checks make this warning report paths that do not exist (see GCC's manual).
     target_compile_options(dp_options INTERFACE -Wno-maybe-uninitialized)
   endif()
 elseif(DP_SANITIZE STREQUAL "thread")
@@ -51,7 +51,7 @@ elseif(DP_SANITIZE)
 endif()
 
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Every source is an included file then, of which this warning believes that others include it too.
+  # In a unity build every source is an included file, and this warning assumes that others include it too.
   target_compile_options(dp_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 

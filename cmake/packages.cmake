@@ -1,5 +1,5 @@
-# Every library the project uses, found in one place. Required ones come from the distribution
-# (scripts/deps installs them); optional ones switch a backend on.
+# Finds every library that the project uses. Required libraries come from the distribution (scripts/deps
+# installs them); optional ones switch a backend on.
 
 option(DP_STATIC "Link archives where the system has them; the dist preset does" OFF)
 if(DP_STATIC)
@@ -15,15 +15,15 @@ endif()
 find_package(GTest REQUIRED)
 find_package(ZLIB REQUIRED)
 
-# Debian's package configuration of oneDNN asks for OpenCL's headers, which no use of it here needs.
+# Debian's package configuration of oneDNN asks for OpenCL's headers, which nothing here needs.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 add_library(dp_dnnl INTERFACE)
 target_include_directories(dp_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(dp_dnnl INTERFACE ${DNNL_LIBRARY})
 
-# The allocator of programs that handle very many small messages; the C library's where it is missing.
-# Linked statically: nothing more is to be installed where the programs run.
+# The allocator of programs that handle very many small messages; the C library's if jemalloc is missing.
+# Linked statically, so that hosts of the programs need no other package.
 add_library(dp_allocator INTERFACE)
 find_library(JEMALLOC_LIBRARY libjemalloc_pic.a)
 if(JEMALLOC_LIBRARY AND NOT DP_SANITIZE)
@@ -49,7 +49,7 @@ if(DP_WITH_GRPC)
   find_package(CLI11 REQUIRED)
 endif()
 
-# The toolkit's compiler alone does not prove that its libraries are there.
+# The toolkit's compiler alone does not prove that its libraries exist.
 find_package(CUDAToolkit QUIET)
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 include(cuda)

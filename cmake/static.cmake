@@ -1,17 +1,18 @@
-# For a distribution that runs where nothing is installed (preset dist): gRPC, Protocol Buffers, abseil
-# and whatever else the system has an archive of is linked from it. The other libraries are looked for in
-# lib/dp beside bin/; scripts/dist puts them there. Only linking differs from other builds, no object.
+# For a distribution that runs where nothing is installed (preset dist). gRPC, Protocol Buffers, abseil and
+# all other libraries of which the system has an archive are linked from it. Programs look for the remaining
+# libraries in lib/dp beside bin/, where scripts/dist puts them. Only linking differs from other builds;
+# objects are the same.
 
-# Called before any package is looked for.
+# Call it before any package is looked for.
 macro(dp_prefer_archives)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
-  # RPATH and not RUNPATH: it holds for what the libraries there need in their turn, too.
+  # RPATH, not RUNPATH: it also applies to what the libraries there need in their turn.
   set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib/dp")
   set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
   add_link_options(-Wl,--disable-new-dtags,--as-needed)
 endmacro()
 
-# Called when all are found: packages that name their shared libraries get the archives beside them.
+# Call it when all packages are found: replaces their shared libraries by the archives beside these.
 function(dp_use_archives)
   get_directory_property(targets IMPORTED_TARGETS)
   foreach(target IN LISTS targets)
@@ -27,7 +28,7 @@ function(dp_use_archives)
       endif()
     endforeach()
   endforeach()
-  # gRPC's package names this one by a flag.
+  # gRPC's package names this library by a flag.
   find_library(RE2_ARCHIVE libre2.a)
   if(TARGET re2::re2 AND RE2_ARCHIVE)
     set_target_properties(re2::re2 PROPERTIES INTERFACE_LINK_LIBRARIES ${RE2_ARCHIVE})

@@ -1,8 +1,8 @@
-"""A classifier trained with DistributedDataParallel, as one writes it for torchrun.
+"""A classifier trained with DistributedDataParallel, written for torchrun.
 
     dpctl torchrun --standalone --nproc-per-node 2 examples/pytorch_ddp.py --epochs 3
 
-It knows nothing of dp: its place comes from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+The program does not use dp: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT give its place.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 
 def spiral(samples=3000, classes=3):
-    """Points on as many arms of a spiral as there are classes."""
+    """Points on a spiral with one arm per class."""
     generator = torch.Generator().manual_seed(1)
     labels = torch.arange(samples) % classes
     radius = torch.rand(samples, generator=generator)
@@ -65,7 +65,7 @@ def main():
 if __name__ == "__main__":
     main()
     # PyTorch 2.15 keeps the process group's threads after DistributedDataParallel. They can abort
-    # the interpreter's shutdown (signal 6), which would fail a job whose work is done.
+    # the interpreter's shutdown (signal 6), which would fail a finished job.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

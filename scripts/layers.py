@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the arrows of ARCHITECTURE.md: which folder may include which, and what a core may not use.
 
-Prints every line that breaks a rule and exits with 1; silent and 0 when all is well.
+Prints every line that breaks a rule and exits with 1; otherwise prints nothing and exits with 0.
 """
 
 import pathlib
@@ -10,7 +10,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# A folder may include itself and what stands here. The longest matching prefix of a file decides.
+# A folder may include itself and the folders listed for it. The longest matching prefix of a file decides.
 MAY_INCLUDE = {
     "base": [],
     "proto": ["base"],
@@ -34,13 +34,13 @@ BANNED_IN_CORE = re.compile(
     r"absl/time/clock\.h|\bgetenv\(|\btime\("
 )
 
-# Held to the same rules outside the cores.
+# Files outside the cores that follow the same rules.
 PURE = re.compile(
     r"base/model/|base/store/(key_values|operation|awaited_keys|batch_codec|wire/(fields|protocol|request_parser|translation)|"
     r"relay/relay_ledger)|worker/engine/ddp/bucket_|worker/engine/data/sampler"
 )
 
-# Headers of a backend appear only in files named after it.
+# Only files named after a backend may include its headers.
 BACKENDS = {
     "gloo": re.compile(r'#include ["<]gloo/'),
     "nccl": re.compile(r'#include ["<]nccl\.h'),

@@ -8,16 +8,16 @@ namespace {
 
 constexpr double kInitStd = 0.02;
 
-// The values that go round a residual add up over the blocks, two to each; smaller initial weights
-// of the layers that end them keep the sum's size.
+// Each block adds two outputs to the residual, so their sum grows with the number of blocks.
+// Smaller initial weights in the layers that give these outputs keep the sum's size.
 double ResidualInitStd(const GptSize& size) { return kInitStd / std::sqrt(2.0 * size.blocks); }
 
 LayerSpec Projection(std::string name, int out, double init_std) {
   return {std::move(name), Linear{.out = out, .init_std = init_std}};
 }
 
-// x = x + projection(attention(norm(x))); x = x + projection(gelu(linear(norm(x)))).
-// What the last layer so far gives is x.
+// Appends x = x + projection(attention(norm(x))), then x = x + projection(gelu(linear(norm(x)))). x
+// is the output of the last layer so far.
 void AppendBlock(const GptSize& size, const std::string& name, std::vector<LayerSpec>& layers) {
   const std::string before = layers.back().name;
   const int features = size.features;

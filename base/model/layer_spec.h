@@ -9,9 +9,9 @@
 
 namespace dp::model {
 
-// A model as its owner writes it: a list of layers, plain values. The meaning of each field is that
-// of the message of the same name in proto/dp/v1/job_spec.proto; 0 for `in` or a pooling stride
-// means "take what follows from the shapes" (CheckShapes fills it in).
+// A model as its owner writes it: a list of layers, plain values. Each field means the same as in
+// the message of that name in proto/dp/v1/job_spec.proto. 0 for `in` or a pooling stride takes the
+// value that follows from the shapes (CheckShapes fills it in).
 
 struct Linear {
   int in = 0;
@@ -72,7 +72,7 @@ using LayerKind = std::variant<Linear, Conv2d, Relu, MaxPool2d, Flatten, Dropout
                                Positions, LayerNorm, Gelu, CausalAttention, Add, TiedLinear>;
 
 struct LayerSpec {
-  std::string name;  // empty: the kind and the position in the model, as "conv2d0"
+  std::string name;  // empty: kind and position in the model, such as "conv2d0"
   LayerKind kind;
 };
 
@@ -83,8 +83,8 @@ absl::string_view KindName(const LayerKind& kind);
 std::vector<LayerSpec> MlpPreset();
 std::vector<LayerSpec> CnnPreset();
 
-// A GPT-2 by its size: pre-norm blocks, GELU, output layer tied to the embedding, and GPT-2's
-// initial values. Layers are called as in GPT-2's own weight files: "wte", "h.0.attn.c_attn".
+// A GPT-2 of this size: pre-norm blocks, GELU, output layer tied to the embedding, and GPT-2's
+// initial values. Layers have the names in GPT-2's own weight files: "wte", "h.0.attn.c_attn".
 struct GptSize {
   int blocks = 0;
   int heads = 0;
@@ -93,7 +93,7 @@ struct GptSize {
 };
 std::vector<LayerSpec> Gpt(const GptSize& size);
 
-// Errors: NotFound names the presets there are.
+// Errors: NotFound names the available presets.
 absl::StatusOr<std::vector<LayerSpec>> Preset(absl::string_view name);
 
 }  // namespace dp::model

@@ -8,9 +8,9 @@
 
 namespace dp::model {
 
-// Extents of a tensor, outermost first: channels, rows, columns of an image; one extent when flat;
-// tokens and features of a text, whose data is tokens alone. A shape of activations is that of one
-// sample; the batch is not part of it.
+// Extents of a tensor, outermost first. An image has channels, rows and columns; a flat tensor has
+// one extent. A text has tokens and features, its input only tokens. Activations have the shape of
+// one sample, without the batch.
 using Shape = std::vector<int64_t>;
 
 inline int64_t ElementCount(const Shape& shape) {
@@ -19,7 +19,7 @@ inline int64_t ElementCount(const Shape& shape) {
   return count;
 }
 
-// As errors show it: "16x14x14".
+// The form in error messages: "16x14x14".
 inline std::string ShapeText(const Shape& shape) { return absl::StrJoin(shape, "x"); }
 
 }  // namespace dp::model

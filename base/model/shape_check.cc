@@ -14,15 +14,15 @@
 namespace dp::model {
 namespace {
 
-// More elements than this in one activation or weight is a slip of the pen: 1 GiB of floats.
+// More elements than this in one activation or weight are a mistake: 1 GiB of floats.
 constexpr int64_t kElementsMax = int64_t{1} << 28;
-// So are initial weights that spread further than this.
+// Initial weights that spread further than this are a mistake, too.
 constexpr double kInitStdMax = 100;
 
-// One layer under check: what comes in, what came before, and how to complain.
+// Checks one layer against its input and the layers before it.
 class Check {
  public:
-  // `before`: the layers so far, which the ones that follow may name.
+  // `before`: the layers so far, which later layers may name.
   Check(std::string name, const LayerKind& kind, const Shape& in,
         absl::Span<const CheckedLayer> before)
       : name_(std::move(name)), kind_(kind), in_(in), before_(before) {}
@@ -148,7 +148,7 @@ class Check {
   absl::StatusOr<CheckedLayer> Fit(Relu relu) { return Layer(relu, in_); }
   absl::StatusOr<CheckedLayer> Fit(Flatten flatten) { return Layer(flatten, {ElementCount(in_)}); }
 
-  // The shape that a window of `kernel` x `kernel` leaves when it slides over the padded image.
+  // The output shape of a window of `kernel` x `kernel` that slides over the padded image.
   absl::StatusOr<Shape> Slide(int64_t channels, int64_t kernel, int64_t stride, int64_t padding) {
     if (kernel <= 0) return Misfit(absl::StrCat("kernel is ", kernel, "; it must be above 0"));
     if (stride <= 0) return Misfit(absl::StrCat("stride is ", stride, "; it must be above 0"));

@@ -11,7 +11,7 @@
 
 namespace dp::model {
 
-// A layer whose shapes are known to fit: nothing is left to defaults.
+// A layer whose shapes fit, with all defaults filled in.
 struct CheckedLayer {
   std::string name;
   LayerKind kind;
@@ -19,24 +19,24 @@ struct CheckedLayer {
   Shape out;
 };
 
-// Whether a layer may have this name: up to 128 letters, digits, '_', '-' and '.', as it stands in
+// Whether a layer may have this name: up to 128 letters, digits, '_', '-' and '.'. Names appear in
 // logs, metrics and weight files.
 bool IsLayerName(absl::string_view name);
 inline constexpr char kLayerNameRule[] = "up to 128 letters, digits, '_', '-' and '.'";
 
 // Infers the shape of every layer of a model whose input has the shape `input`.
-// Errors: InvalidArgument names the layer, its kind, both shapes and what does not fit, as in
-// "layer 'linear7' (linear): in is 100, but 'flatten6' gives 1568 features".
+// Errors: InvalidArgument names the layer, its kind, both shapes and the mismatch, as in "layer
+// 'linear7' (linear): in is 100, but 'flatten6' gives 1568 features".
 absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec> layers,
                                                       const Shape& input);
 
-// CheckShapes, and the model must end in one value for each of `classes`.
+// As CheckShapes; the model must also end in one value for each of `classes`.
 absl::StatusOr<std::vector<CheckedLayer>> CheckClassifier(absl::Span<const LayerSpec> layers,
                                                           const Shape& input, int classes);
 
-// CheckShapes for samples of `tokens` tokens, each below `vocabulary`: the model must begin with an
-// embedding and end in one value for each token that may come next, at every token. It may know
-// more tokens than the data has; an embedding that leaves its vocabulary open takes the data's.
+// As CheckShapes, for samples of `tokens` tokens, each below `vocabulary`. The model must begin
+// with an embedding and end, at every token, in one value for each possible next token. The model
+// may know more tokens than the data has. An embedding without a vocabulary takes the data's.
 absl::StatusOr<std::vector<CheckedLayer>> CheckLanguageModel(absl::Span<const LayerSpec> layers,
                                                              int tokens, int vocabulary);
 

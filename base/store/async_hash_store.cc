@@ -12,7 +12,7 @@ namespace {
 // The largest answer to several reads, in bytes.
 constexpr size_t kAnswerBytesMax = size_t{32} << 20;
 
-// Whether an element of a queue can be what the read finds.
+// Whether the read can find an element of a queue.
 bool TakesElements(const StoreOperation& read) {
   return std::holds_alternative<StoreCheck>(read) || std::holds_alternative<StoreQueueLength>(read);
 }
@@ -96,7 +96,7 @@ bool AsyncHashStore::Meet(Wait& wait, size_t read) {
 }
 
 void AsyncHashStore::WakeAll(const KeyValues::Applied& applied, Answers* answers) {
-  std::map<std::string, size_t> elements;  // that have entered, of each name that has changed
+  std::map<std::string, size_t> elements;  // newly entered, for each changed name
   for (const std::string& name : applied.changed) elements.emplace(name, 0);
   for (const std::string& name : applied.pushed) ++elements[name];
   for (const auto& [name, entered] : elements) {

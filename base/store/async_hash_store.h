@@ -13,8 +13,8 @@
 
 namespace dp {
 
-// A store in the memory of one process, for one who must not block. Answers on the thread whose
-// call brought the answer about; several reads with at most 32 MiB, beyond which the answer is
+// A store in the memory of one process, for callers that must not block. Callbacks run on the
+// thread whose call produced the answer. An answer to several reads above 32 MiB is
 // ResourceExhausted. Thread-safe.
 class AsyncHashStore : public AsyncStore {
  public:
@@ -26,13 +26,13 @@ class AsyncHashStore : public AsyncStore {
       DP_EXCLUDES(mu_);
   void Cancel(Ticket ticket) override DP_EXCLUDES(mu_);
 
-  // How many wait.
+  // The number of open waits.
   size_t waiting() const DP_EXCLUDES(mu_);
 
  private:
   struct Wait {
     std::vector<StoreOperation> reads;
-    std::vector<StoreResult> results;  // of those that are met
+    std::vector<StoreResult> results;  // of the reads that are met
     std::vector<bool> met;
     size_t unmet = 0;
     Done done;
@@ -43,23 +43,24 @@ class AsyncHashStore : public AsyncStore {
     size_t read = 0;
   };
   using Places = std::vector<Place>;
-  // Given once the lock is free.
+  // Called once the lock is free.
   using Answers = std::vector<std::pair<Done, Results>>;
 
-  // Looks whether a read has found something, and notes it.
+  // Tries a read and keeps its result if it finds something. Returns whether it does.
   bool Meet(Wait& wait, size_t read) DP_REQUIRES(mu_);
   void WakeAll(const KeyValues::Applied& applied, Answers* answers) DP_REQUIRES(mu_);
-  // `places` look again. `elements` have entered the queue of that name, each for one of them.
+  // Tries the reads at `places` again; returns those that stay unmet. `elements` have entered the
+  // queue of that name, and each can meet one read.
   Places Wake(Places places, bool present, size_t elements, Answers* answers) DP_REQUIRES(mu_);
-  // Each read that is not met comes into the list of each name that its answer depends on.
+  // Adds each unmet read to the list of each name that its answer depends on.
   void Enlist(uint64_t id, const Wait& wait) DP_REQUIRES(mu_);
-  // Null when it has been answered.
+  // Null if the wait was answered.
   std::unique_ptr<Wait> Remove(uint64_t id) DP_REQUIRES(mu_);
 
   mutable Mutex mu_;
   KeyValues values_ DP_GUARDED_BY(mu_);
   absl::flat_hash_map<uint64_t, std::unique_ptr<Wait>> waits_ DP_GUARDED_BY(mu_);
-  // Who waits for a name, in the order in which they came.
+  // The waiting reads of each name, in order of arrival.
   absl::flat_hash_map<std::string, Places> by_name_ DP_GUARDED_BY(mu_);
   uint64_t last_ticket_ DP_GUARDED_BY(mu_) = 0;
 };

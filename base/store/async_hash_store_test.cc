@@ -17,7 +17,7 @@ class AsyncHashStoreTest : public ::testing::Test {
       EXPECT_TRUE(results.ok()) << results.status();
     });
   }
-  // Notes `name` when the wait has been answered.
+  // Records `name` once the wait is answered.
   AsyncStore::Ticket Await(const std::string& name, std::vector<StoreOperation> reads) {
     return store_.Await(std::move(reads), [this, name](AsyncStore::Results results) {
       told_.push_back(results.ok() ? name : absl::StrCat(name, ": ", results.status().message()));

@@ -11,12 +11,12 @@
 
 namespace dp {
 
-// A store for one who must not block: what store.h is, with the answers given to callbacks. The
-// TCPStore server stands on one. Thread-safe.
+// The contract of store.h for callers that must not block: results go to callbacks. The TCPStore
+// server uses one. Thread-safe.
 //
 // Calls of one thread take effect in the order in which they were made. Every `done` is called
-// exactly once, on any thread, also before the call returns or after the caller has lost interest;
-// it must not block, and must not call the store back before it has returned.
+// exactly once, on any thread, possibly before the call returns or after the caller has lost
+// interest. `done` must neither block nor call the store.
 class AsyncStore {
  public:
   using Results = absl::StatusOr<std::vector<StoreResult>>;
@@ -25,24 +25,25 @@ class AsyncStore {
 
   virtual ~AsyncStore() = default;
 
-  // Applies the operations in order, as one; one result each. Errors: as Store::Execute.
+  // Applies the operations in order and atomically; one result each. Errors: as Store::Execute.
   virtual void Execute(std::vector<StoreOperation> operations, Done done) = 0;
 
-  // Answers once each of the reads has found something; what was found once counts, even when it
-  // has gone since. An element that enters a queue answers one of those who wait for it, the one
-  // that has waited longest: it is going to pop it.
-  // `peer`, the caller's end of its connection as text, is for who asks why it lasts; it may be
-  // empty. Errors: Cancelled by Cancel; InvalidArgument what AwaitedKeys says; others as Execute.
+  // Answers once each of the reads has found something. A result that was found counts even if it
+  // has gone since. A new element of a queue answers only the read that has waited longest, because
+  // its caller will pop the element.
+  // `peer`, the caller's end of its connection as text, is shown to whoever asks why the wait
+  // lasts; it may be empty. Errors: Cancelled by Cancel; InvalidArgument as AwaitedKeys; others as
+  // Execute.
   virtual Ticket Await(std::vector<StoreOperation> reads, Done done, const std::string& peer) = 0;
   Ticket Await(std::vector<StoreOperation> reads, Done done) {
     return Await(std::move(reads), std::move(done), "");
   }
 
-  // Ends a wait, soon. No effect on one that has been answered.
+  // Ends a wait, soon. A no-op if the wait was answered.
   virtual void Cancel(Ticket ticket) = 0;
 
-  // Around the calls of a caller that makes many of them in a turn of its loop: they may be kept
-  // back until the end of the turn, and then travel together.
+  // Enclose the calls that a caller makes in one turn of its loop. The store may hold them back
+  // until the end of the turn, and then send them together.
   virtual void BeginTurn() {}
   virtual void EndTurn() {}
 };

@@ -28,7 +28,7 @@ void Put(Verb verb, std::initializer_list<absl::string_view> fields, std::string
   for (const absl::string_view field : fields) PutBytes(field, out);
 }
 
-// Takes fields off the front; once one is cut short, all that follow are empty.
+// Takes fields off the front. After a field that is cut short, all fields are empty.
 class FieldReader {
  public:
   explicit FieldReader(absl::string_view bytes) : left_(bytes) {}

@@ -8,14 +8,14 @@
 #include "absl/types/span.h"
 #include "base/store/operation.h"
 
-// Store operations as the bytes of a store file. Little-endian: all who share a file are of one
-// kind of machine. Pure.
+// Store operations as the bytes of a store file. Little-endian: all processes that share a file run
+// on one kind of machine. Pure.
 
 namespace dp {
 
-// Of the operations that change something; reads are left out.
+// Encodes the operations that change something; leaves out reads.
 std::string EncodeChanges(absl::Span<const StoreOperation> operations);
-// Errors: DataLoss the bytes are not what EncodeChanges made.
+// Errors: DataLoss the bytes did not come from EncodeChanges.
 absl::StatusOr<std::vector<StoreOperation>> DecodeChanges(absl::string_view bytes);
 
 }  // namespace dp

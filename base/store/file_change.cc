@@ -9,7 +9,7 @@
 namespace dp {
 namespace {
 
-// How late a change by another machine may be seen.
+// How late a change by another machine may be noticed.
 constexpr absl::Duration kMoment = absl::Milliseconds(50);
 
 }  // namespace

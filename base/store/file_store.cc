@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<StoreResult>> FileStore::Change(
   if (!applied.any) return std::move(applied.results);
   const absl::Status appended = file_->Append(EncodeChanges(operations));
   if (appended.ok()) return std::move(applied.results);
-  // Nobody else will see the batch, so neither does this process.
+  // Nobody else will see the batch, so this process must not see it either.
   values_ = KeyValues();
   file_->Rewind();
   return appended;
@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<StoreResult>> FileStore::Change(
 
 absl::Status FileStore::CatchUp() {
   DP_ASSIGN_OR_RETURN(const std::vector<std::string> records, file_->ReadNew());
-  values_.Limit(KeyValueLimits::None());  // the writer has kept its own
+  values_.Limit(KeyValueLimits::None());  // the writer has applied its own
   for (const std::string& record : records) {
     DP_ASSIGN_OR_RETURN(const std::vector<StoreOperation> operations, DecodeChanges(record));
     DP_RETURN_IF_ERROR(values_.Apply(operations).status());

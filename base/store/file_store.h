@@ -13,9 +13,9 @@
 namespace dp {
 
 // A store of processes that share a file system with fcntl locks: `file://` of init_process_group.
-// The file is the list of all changes; each process reads what is new and applies it to a copy of
-// its own. It begins with the first of `members` and ends with the last; what an earlier run has
-// left at the path is an error, never a wait for ranks that are gone. Thread-safe.
+// The file is the list of all changes; each process reads new ones and applies them to its own
+// copy. The first of `members` creates the file and the last removes it. A file that an earlier run
+// left behind is an error, never a wait for ranks that are gone. Thread-safe.
 class FileStore : public Store {
  public:
   // Errors: as StoreFile::Join.
@@ -33,11 +33,11 @@ class FileStore : public Store {
   FileStore(std::unique_ptr<StoreFile> file, const KeyValueLimits& limits, const Clock& clock)
       : limits_(limits), clock_(clock), path_(file->path()), file_(std::move(file)) {}
 
-  // Applies what others have appended. Under a lock of the file.
+  // Applies the changes that others have appended. Requires a lock of the file.
   absl::Status CatchUp() DP_REQUIRES(mu_);
   absl::StatusOr<std::vector<StoreResult>> Change(absl::Span<const StoreOperation> operations)
       DP_REQUIRES(mu_);
-  // The answers, or what is missing.
+  // The results. Also fills in `missing`, unless it is null.
   absl::StatusOr<std::vector<StoreResult>> Look(absl::Span<const StoreOperation> reads,
                                                 std::vector<Unmet>* missing) DP_EXCLUDES(mu_);
 
@@ -45,7 +45,7 @@ class FileStore : public Store {
   const Clock& clock_;
   const std::string path_;
 
-  Mutex mu_;  // held over reads and writes of the file: they are what it orders
+  Mutex mu_;  // held during reads and writes of the file, to order them
   std::unique_ptr<StoreFile> file_ DP_GUARDED_BY(mu_);
   KeyValues values_ DP_GUARDED_BY(mu_);
 };

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A path in a folder of its own, which goes with it.
+// A path in a folder of its own, which the destructor removes.
 class TemporaryPath {
  public:
   TemporaryPath() {
@@ -33,8 +33,8 @@ class TemporaryPath {
   std::string folder_;
 };
 
-// Two members of one run; operations go to one and the other in turn, so that each test is also one
-// of what they see of each other.
+// Two members of one run. Operations go to them in turn, so each test also tests what one member
+// sees of the other.
 class TwoMembers final : public Store {
  public:
   absl::StatusOr<std::vector<StoreResult>> Execute(
@@ -69,7 +69,7 @@ std::string OpenError(const TemporaryPath& path, int members) {
   return std::string(store.status().message());
 }
 
-// Runs `act` in a process of its own, which then ends as kill -9 would end it.
+// Runs `act` in a child process that ends without any clean-up, as by kill -9.
 template <typename Act>
 void InAProcessThatDies(Act act) {
   const pid_t child = fork();

@@ -10,8 +10,8 @@
 
 namespace dp {
 
-// A store in the memory of one process, for ranks that are its threads. Thread-safe. `clock`
-// outlives it.
+// A store in the memory of one process, for ranks that are its threads. Thread-safe. `clock` must
+// outlive it.
 class HashStore : public Store {
  public:
   explicit HashStore(const KeyValueLimits& limits = {}, const Clock& clock = Clock::Steady())

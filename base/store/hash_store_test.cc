@@ -6,7 +6,7 @@
 namespace dp {
 namespace {
 
-// A prefix store together with the store it lies in, where a key of another namespace is.
+// A prefix store and the store below it, which holds a key of another namespace.
 class PrefixedHashStore : public Store {
  public:
   PrefixedHashStore() { (void)inner_.Set("k", "outside"); /* a fresh store takes it */ }

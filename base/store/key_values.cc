@@ -37,7 +37,7 @@ KeyValues::KeyValues(const KeyValueLimits& limits, Contents contents)
     queued_ += queue.size();
     for (const std::string& element : queue) bytes_ += name.size() + element.size();
   }
-  // Does not compile with another member: one that commands change belongs into Contents.
+  // Does not compile with another member: a member that commands change belongs into Contents.
   [[maybe_unused]] const auto& [a, b, c, d, e, f, g] = *this;
 }
 
@@ -96,7 +96,7 @@ std::vector<Unmet> KeyValues::Missing(absl::Span<const StoreOperation> reads) co
 }
 
 absl::Status KeyValues::CheckTotals(size_t keys_before, size_t bytes_before) const {
-  // A batch that frees is never refused, whatever the limits have become.
+  // A batch that frees is never rejected, even if the limits were lowered.
   const size_t keys = entries_.size() + queued_;
   if (keys > limits_.keys && keys > keys_before) {
     return absl::ResourceExhaustedError(

@@ -17,13 +17,13 @@
 
 namespace dp {
 
-// What one store may hold. Keys and values come from programs we do not control, and one job must
-// not take the memory of all.
+// Limits of one store. Keys and values come from programs that we do not control, and one job must
+// not use up the memory of all.
 struct KeyValueLimits {
   size_t key_bytes = size_t{8} << 10;      // one key, or the name of a queue
-  size_t value_bytes = size_t{8} << 20;    // one value: an address book of thousands of ranks fits
+  size_t value_bytes = size_t{8} << 20;    // one value; an address book of thousands of ranks fits
   size_t keys = size_t{1} << 20;           // values and elements of queues altogether
-  size_t total_bytes = size_t{256} << 20;  // those, with their keys
+  size_t total_bytes = size_t{256} << 20;  // all of them, with their keys
 
   static constexpr KeyValueLimits None() {
     constexpr size_t kMost = std::numeric_limits<size_t>::max();
@@ -43,23 +43,23 @@ class KeyValues {
   using Queues = std::map<std::string, std::deque<std::string>, std::less<>>;
 
   static constexpr size_t kAnyAnswer = std::numeric_limits<size_t>::max();
-  static constexpr char kSendLess[] = "send it in several";  // the remedy for a large answer
+  static constexpr char kSendLess[] = "send it in several";  // advice if an answer is too large
 
   struct Applied {
-    std::vector<StoreResult> results;  // one an operation, in order
-    // What a wait depends on, sorted: names whose value is another than before, or none; and names
-    // of queues, once for each element that has entered and is still there, and once for each that
-    // was taken.
+    std::vector<StoreResult> results;  // one per operation, in order
+    // Names that waits depend on, sorted. `changed`: names whose value has changed or gone.
+    // `pushed`: names of queues, once for each element that has entered and is still there.
+    // `taken`: names of queues, once for each element that was taken.
     std::vector<std::string> changed;
     std::vector<std::string> pushed;
     std::vector<std::string> taken;
-    bool any = false;  // something is other than before
+    bool any = false;  // something has changed
   };
 
-  // All that commands have made of it: with its limits, what it can be made of again.
+  // All state that commands have made. A KeyValues can be made again from it and the limits.
   struct Contents {
     Map entries;
-    Queues queues;  // none of them is empty
+    Queues queues;  // no queue is empty
     uint64_t revision = 0;
     uint64_t deletion = 0;
   };
@@ -67,45 +67,45 @@ class KeyValues {
   explicit KeyValues(const KeyValueLimits& limits = {}) : limits_(limits) {}
   KeyValues(const KeyValueLimits& limits, Contents contents);
 
-  // From now on; what is there may be above them, and then can only become less.
+  // From now on. The store may already exceed the limits; it can then only shrink.
   void Limit(const KeyValueLimits& limits) { limits_ = limits; }
 
-  // Applies the operations in order, as one: later ones see what earlier ones did.
-  // Errors: InvalidArgument an add to what does not begin with a number of 64 bits;
-  // ResourceExhausted a limit, or the answer has more than `answer_bytes_max`, to which `remedy`
-  // says what to do. On an error nothing was applied.
+  // Applies the operations in order and atomically; later ones see the effects of earlier ones.
+  // Errors: InvalidArgument an add to a value that does not begin with a 64-bit number;
+  // ResourceExhausted a limit, or an answer above `answer_bytes_max`. The message for such an
+  // answer ends in `remedy`. On an error nothing was applied.
   absl::StatusOr<Applied> Apply(absl::Span<const StoreOperation> operations,
                                 size_t answer_bytes_max = kAnyAnswer,
                                 absl::string_view remedy = kSendLess);
-  // Answers a batch that only reads. Errors: InvalidArgument it has an operation that changes;
+  // Answers a batch that only reads. Errors: InvalidArgument an operation that changes something;
   // ResourceExhausted the answer has more than `answer_bytes_max`.
   absl::StatusOr<std::vector<StoreResult>> Read(absl::Span<const StoreOperation> reads,
                                                 size_t answer_bytes_max = kAnyAnswer) const;
 
   // Null when absent. Valid until the next Apply.
   const std::string* Find(absl::string_view key) const;
-  // Whether the read would answer so; the others need no waiting.
+  // Whether the answer to the read is `found`. True for other operations, which need no wait.
   bool Found(const StoreOperation& read) const;
-  // What an await of `reads` still waits for, in the order asked; empty when all of them are found.
-  // Other operations wait for nothing.
+  // All that an await of `reads` still waits for, in the order asked; empty when all reads are
+  // found. Other operations wait for nothing.
   std::vector<Unmet> Missing(absl::Span<const StoreOperation> reads) const;
 
   const KeyValueLimits& limits() const { return limits_; }
   // How many batches have changed something.
   uint64_t revision() const { return revision_; }
-  // The revision at which a key was last deleted. It is the version of all absent keys: one that
-  // is too new only makes a watcher look once more, and none has to be kept for each.
+  // The revision at which a key was last deleted. It is the version of all absent keys, so none is
+  // stored per key. A version that is too new only makes a watcher look once more.
   uint64_t deletion() const { return deletion_; }
   const Map& entries() const { return entries_; }
-  const Queues& queues() const { return queues_; }  // none of them is empty
-  // Of keys, values and queued elements altogether.
+  const Queues& queues() const { return queues_; }  // no queue is empty
+  // Bytes of all keys, values and queued elements.
   size_t bytes() const { return bytes_; }
 
  private:
   class Batch;
   class Reader;
 
-  // Errors: ResourceExhausted a limit on the whole store, which has grown from what was before.
+  // Errors: ResourceExhausted the store has grown beyond a limit on the whole store.
   absl::Status CheckTotals(size_t keys_before, size_t bytes_before) const;
 
   KeyValueLimits limits_;

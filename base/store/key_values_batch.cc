@@ -31,7 +31,7 @@ absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreAdd& add) {
         absl::StrCat("store add to key ", PrintableKey(add.key),
                      ": its value does not begin with a decimal number of 64 bits"));
   }
-  // Wraps, as every server of this protocol does.
+  // Wraps, as in every server of this protocol.
   const auto sum =
       static_cast<int64_t>(static_cast<uint64_t>(number) + static_cast<uint64_t>(add.amount));
   DP_RETURN_IF_ERROR(Put(add.key, absl::StrCat(sum)));
@@ -140,7 +140,7 @@ void KeyValues::Batch::UndoStep(Step step) {
     case Step::What::kValue:
       return Restore(*step.key, std::move(step.before));
     case Step::What::kPush:
-      (void)Pop(*step.key, /*from_head=*/false);  // the very element that was pushed
+      (void)Pop(*step.key, /*from_head=*/false);  // exactly the element that was pushed
       return;
     case Step::What::kPop:
       return Push(*step.key, std::move(step.element), /*at_head=*/true);
@@ -148,7 +148,7 @@ void KeyValues::Batch::UndoStep(Step step) {
 }
 
 void KeyValues::Batch::Commit(Applied* applied) {
-  // The steps of a name come together, the first one first.
+  // Groups the steps by name, in their order.
   absl::InlinedVector<const Step*, 1> steps;
   for (const Step& step : steps_) steps.push_back(&step);
   std::sort(steps.begin(), steps.end(), [](const Step* a, const Step* b) {
@@ -157,7 +157,7 @@ void KeyValues::Batch::Commit(Applied* applied) {
   });
   for (size_t i = 0; i < steps.size();) {
     const std::string& key = *steps[i]->key;
-    const Step* first = nullptr;  // that set or deleted the value
+    const Step* first = nullptr;  // of the steps that set or deleted the value
     const Step* last = nullptr;
     size_t pushes = 0, pops = 0;
     for (; i < steps.size() && *steps[i]->key == key; ++i) {

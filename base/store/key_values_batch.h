@@ -11,8 +11,8 @@
 
 namespace dp {
 
-// One batch in progress. It changes the store in place and notes how to go back, so that a batch
-// costs its own operations only. Owned by one Apply, which ends it with Commit or Undo; the
+// One batch in progress. It changes the store in place and records how to undo each step, so a
+// batch costs only its own operations. Owned by one Apply, which ends it with Commit or Undo. The
 // operations must outlive it.
 class KeyValues::Batch {
  public:
@@ -20,7 +20,7 @@ class KeyValues::Batch {
 
   // Errors: as KeyValues::Apply, without the limits on the whole store.
   absl::StatusOr<StoreResult> Run(const StoreOperation& operation);
-  // Gives what changed its version, and tells its names.
+  // Sets the versions of changed keys, and adds the changed names to `applied`.
   void Commit(Applied* applied);
   void Undo();
 
@@ -31,7 +31,7 @@ class KeyValues::Batch {
     const std::string* key = nullptr;  // of the operation
     std::optional<Entry> before;       // with kValue
     std::string element;               // with kPop
-    // With kValue that has set it: where it is, while nothing has come or gone since.
+    // With kValue that has set a value: its place, valid while moves_ equals `moves`.
     Map::iterator entry = {};
     size_t moves = 0;
   };
@@ -53,20 +53,20 @@ class KeyValues::Batch {
   absl::Status Put(const std::string& key, std::string value);
   void Push(const std::string& key, std::string element, bool at_head);
   std::string Pop(const std::string& key, bool from_head);
-  // Puts back the value, or its absence. Bytes follow.
+  // Restores the value or its absence, and the count of bytes.
   void Restore(const std::string& key, std::optional<Entry> before);
   void UndoStep(Step step);
-  // How many of the last elements pushed are there.
+  // How many of the last `pushes` elements are still there.
   size_t Left(const std::string& queue, size_t pushes) const;
-  // Gives the key its version, which has the value of its `last` step. Returns whether that is
-  // another than `before` the batch.
+  // Sets the version of the key whose value the `last` step left. Returns whether the value differs
+  // from `before` the batch.
   bool Settle(const Step& last, const std::optional<Entry>& before);
-  // Of the value that the step has left, if any.
+  // The value that the step has left, or the end.
   Map::iterator EntryOf(const Step& step);
 
   KeyValues& store_;
-  size_t moves_ = 1;                    // values that have come or gone, which moves others
-  absl::InlinedVector<Step, 1> steps_;  // mostly one operation is a batch
+  size_t moves_ = 1;                    // values added or removed, either of which moves others
+  absl::InlinedVector<Step, 1> steps_;  // most batches have one operation
 };
 
 }  // namespace dp

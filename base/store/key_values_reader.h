@@ -7,16 +7,16 @@
 
 namespace dp {
 
-// The meaning of the operations that read. Borrows what it reads; owned by one call.
+// The meaning of the operations that read. Borrows the store; owned by one call.
 class KeyValues::Reader {
  public:
   explicit Reader(const KeyValues& store) : store_(store) {}
 
   // The operation must be a read.
   StoreResult Answer(const StoreOperation& read) const;
-  // What the answer says of it, without its values.
+  // `found` of the answer, without copying values.
   bool Found(const StoreOperation& read) const;
-  // Appends what the read waits for; nothing where it is found already, or no read.
+  // Appends what the read waits for; nothing if it is found already or is no read.
   void Explain(const StoreOperation& read, std::vector<Unmet>& unmet) const;
 
   StoreResult Run(const StoreGet& get) const;
@@ -32,8 +32,8 @@ class KeyValues::Reader {
   const KeyValues& store_;
 };
 
-// The number that `text` begins with, read as strtoll does: blanks and a sign may come first, what
-// follows the digits is ignored. False where there is none, or none of 64 bits.
+// The number at the start of `text`, as strtoll reads it: blanks and a sign may come first, and the
+// rest is ignored. False if there is no number, or none that fits 64 bits.
 bool LeadingNumber(const std::string& text, int64_t* number);
 
 }  // namespace dp

@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-// What can be asked of a store, and the answers. Keys and values are bytes. A name may have a
-// value, and beside it a queue; the two do not touch each other.
+// Operations on a store, and their results. Keys and values are bytes. A name may have a value and
+// also a queue, independent of each other.
 
 namespace dp {
 
@@ -17,7 +17,7 @@ struct StoreSet {
 struct StoreAppend {
   std::string key, value;
 };
-// Adds to the number that the value begins with, as strtoll reads it; 0 when absent.
+// Adds to the number at the start of the value, as strtoll reads it; 0 when absent.
 struct StoreAdd {
   std::string key;
   int64_t amount = 0;
@@ -31,13 +31,13 @@ struct StoreDelete {
 struct StoreQueuePush {
   std::string key, value;
 };
-// Takes the head, where there is one. To block: await a StoreQueueLength, then pop, and again when
-// another was faster.
+// Takes the head, if there is one. To block, await a StoreQueueLength, then pop; repeat if another
+// caller was faster.
 struct StoreQueuePop {
   std::string key;
 };
 
-// The reads. All but a list can be awaited until they are `found`: Store::Await.
+// The reads. All but a list can be awaited until they are `found` (Store::Await).
 struct StoreGet {
   std::string key;
 };
@@ -45,21 +45,22 @@ struct StoreGet {
 struct StoreCheck {
   std::vector<std::string> keys;
 };
-// Of values, not of queues.
+// Lists values, not queues.
 struct StoreList {
   std::string prefix;
-  bool keys = true;  // false: only how many
+  bool keys = true;  // false: only the number of keys
 };
 struct StoreQueueLength {
   std::string key;
 };
-// A barrier of `count` is passed: StoreAdd{key, 1} arrives at it, StoreReached{key, count} waits
-// there. What is no number has been written by someone who wants all to pass.
+// Whether `count` have arrived at a barrier. StoreAdd{key, 1} arrives, an await of
+// StoreReached{key, count} waits. A value that is no number lets everybody pass: somebody wrote it
+// for that purpose.
 struct StoreReached {
   std::string key;
   int64_t count = 0;
 };
-// The key has changed since a version that an earlier answer told.
+// Whether the key has changed since a version from an earlier answer.
 struct StoreNewer {
   std::string key;
   uint64_t since = 0;
@@ -70,20 +71,20 @@ using StoreOperation = std::variant<StoreSet, StoreAppend, StoreAdd, StoreCompar
                                     StoreQueueLength, StoreReached, StoreNewer>;
 
 struct StoreResult {
-  // get: the key is present; delete, pop: there was one; check: all are; list, queue_length: not
-  // empty; reached: it is; newer: it has changed; compare_set: it was set
+  // get, check: present; delete, pop: there was one; list, queue_length: not empty; reached: at
+  // least `count`; newer: it has changed; compare_set: it was set
   bool found = false;
   std::string value;   // get, newer, compare_set, pop
   int64_t number = 0;  // add, reached: the number; list: how many; push, queue_length: the
                        // length; pop: the length before; newer: 1 where present, else 0
   std::vector<std::string> keys;  // list; sorted
-  // get, newer: of the key, which never goes back; 0 in the batch that changed it
+  // get, newer: the version of the key, which never goes back; 0 in the batch that changed the key
   uint64_t version = 0;
 
   bool operator==(const StoreResult&) const = default;
 };
 
-// What the result takes in an answer, roughly.
+// Roughly the result's size in an answer.
 inline size_t BytesOf(const StoreResult& result) {
   constexpr size_t kFraming = 16;
   size_t bytes = kFraming + result.value.size();
@@ -91,7 +92,7 @@ inline size_t BytesOf(const StoreResult& result) {
   return bytes;
 }
 
-// Whether the operation leaves the store as it is.
+// Whether the operation leaves the store unchanged.
 inline bool IsRead(const StoreOperation& operation) {
   return operation.index() >= StoreOperation(StoreGet()).index();
 }

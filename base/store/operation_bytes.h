@@ -6,8 +6,7 @@
 
 namespace dp {
 
-// What the operation takes in a message or in memory, roughly: its keys and values, and their
-// framing. Pure.
+// Roughly the operation's size in a message or in memory: keys, values and their framing. Pure.
 size_t BytesOf(const StoreOperation& operation);
 
 }  // namespace dp

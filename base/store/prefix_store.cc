@@ -7,7 +7,7 @@
 namespace dp {
 namespace {
 
-// Gives each key of the operation its prefix.
+// Puts the prefix before each key of the operation.
 void AddPrefix(const std::string& prefix, StoreOperation& operation) {
   std::visit(Overloaded{[&](StoreCheck& check) {
                           for (std::string& key : check.keys) key.insert(0, prefix);
@@ -24,7 +24,7 @@ std::vector<StoreOperation> Prefixed(const std::string& prefix,
   return prefixed;
 }
 
-// Only lists answer keys, and only keys that have the prefix.
+// Only lists answer keys, and all of these have the prefix.
 absl::StatusOr<std::vector<StoreResult>> Stripped(
     const std::string& prefix, absl::StatusOr<std::vector<StoreResult>> results) {
   if (!results.ok()) return results;

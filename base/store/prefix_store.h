@@ -8,8 +8,8 @@
 
 namespace dp {
 
-// A namespace within another store: every key gets `prefix` before it. Thread-safe as that store
-// is, which outlives it. Errors name keys with their prefix.
+// A namespace within another store: puts `prefix` before every key. As thread-safe as that store,
+// which must outlive it. Errors name keys with their prefix.
 class PrefixStore : public Store {
  public:
   PrefixStore(absl::string_view prefix, Store& store) : prefix_(prefix), store_(store) {}

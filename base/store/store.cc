@@ -111,7 +111,7 @@ absl::StatusOr<std::string> Store::QueuePop(absl::string_view key, absl::Duratio
     DP_ASSIGN_OR_RETURN(StoreResult head, ExecuteOne(*this, StoreQueuePop{std::string(key)}));
     if (head.found) return std::move(head.value);
     const absl::Duration left = std::max(deadline - clock.Now(), absl::ZeroDuration());
-    // Another caller may take what this wait was told of; then wait again.
+    // Another caller may take the element that ended this wait; then wait again.
     DP_RETURN_IF_ERROR(AwaitOne(*this, StoreQueueLength{std::string(key)}, left).status());
   }
 }

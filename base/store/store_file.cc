@@ -16,7 +16,7 @@ namespace dp {
 namespace {
 
 constexpr char kMagic[8] = {'d', 'p', 's', 't', 'o', 'r', 'e', '1'};
-// The locks' bytes lie where no record does: first that of the records, then one a member.
+// The locked bytes lie behind all records: first the lock of the records, then one per member.
 constexpr off_t kRecordsLock = off_t{1} << 40;
 
 off_t MemberLock(uint64_t member) { return kRecordsLock + 1 + static_cast<off_t>(member); }
@@ -39,7 +39,7 @@ int WaitForLock(int fd, short kind, off_t at) {
   return result;
 }
 
-// Whether the path still names the open file: the last member may have removed it meanwhile.
+// Whether the path still names the open file: the last member may have removed that meanwhile.
 bool Named(const std::string& path, int fd) {
   struct stat named {
   }, open{};
@@ -49,8 +49,8 @@ bool Named(const std::string& path, int fd) {
 
 }  // namespace
 
-// At the start of the file. `end` is written last, so that a record which a dying process has
-// written in part is none.
+// At the start of the file. Append writes `end` last, so a record that a dying process wrote in
+// part does not count.
 struct StoreFile::Header {
   char magic[8];
   uint64_t end = sizeof(Header);  // of the records
@@ -61,7 +61,7 @@ struct StoreFile::Header {
 
 StoreFile::Lock::~Lock() {
   if (file_ == nullptr) return;
-  (void)WaitForLock(file_->file_.get(), F_UNLCK, kRecordsLock);  // else the descriptor's end does
+  (void)WaitForLock(file_->file_.get(), F_UNLCK, kRecordsLock);  // else closing the file unlocks
 }
 
 absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Join(const std::string& path, int members) {
@@ -115,11 +115,11 @@ absl::Status StoreFile::CheckFresh(const Header& header, int members) const {
 
 StoreFile::~StoreFile() {
   if (!joined_) return;
-  // What fails here leaves a file behind that the next run will be told to remove.
+  // A failure here leaves the file behind; the next run's error says to remove it.
   const auto lock = ForWriting();
   auto header = ReadHeader();
   if (!lock.ok() || !header.ok()) return;
-  // Before the records' lock goes: whoever comes next must not count this one as living.
+  // Before the records' lock is released: the next to join must not count this member as living.
   struct flock gone = ByteLock(F_UNLCK, MemberLock(member_));
   (void)fcntl(file_.get(), F_OFD_SETLK, &gone);
   ++header->left;

@@ -13,14 +13,15 @@
 namespace dp {
 
 // The file behind a FileStore: a list of records that only grows, shared by the processes of one
-// run. Each of them is a member; a lock on a byte of its own says that it lives, and goes with it
-// however it ends. So a file that a run has left behind can be told from one in use.
+// run. Each process is a member and locks a byte of its own as a sign that it lives. The kernel
+// unlocks the byte however the process ends, so a file left behind by a run differs from one in
+// use.
 //
-// Locks are fcntl's, on the open file, not on the process: two members may be of one process. Not
+// Locks are fcntl's, on the open file, not on the process: two members may share a process. Not
 // thread-safe; owned by a FileStore.
 class StoreFile {
  public:
-  // Holds the records' lock; unlocks at its end. One at a time.
+  // Holds the lock of the records; its destructor unlocks. One at a time.
   class Lock {
    public:
     explicit Lock(const StoreFile& file) : file_(&file) {}
@@ -32,23 +33,24 @@ class StoreFile {
     const StoreFile* file_;
   };
 
-  // Joins the run whose `members` share the file at `path`, which the first creates.
-  // Errors: NotFound no such directory; FailedPrecondition the file is of an earlier run, or of one
-  // with another number of members; InvalidArgument it is no store; Unavailable the file system.
+  // Joins the run whose `members` share the file at `path`; the first member creates the file.
+  // Errors: NotFound no such directory; FailedPrecondition an earlier run's file, or another number
+  // of members; InvalidArgument it is no store; Unavailable the file system.
   static absl::StatusOr<std::unique_ptr<StoreFile>> Join(const std::string& path, int members);
   // Leaves. The last to leave after all have joined removes the file.
   ~StoreFile();
 
   const std::string& path() const { return path_; }
 
-  // Blocks while others hold it: they do so for single reads and writes. Errors: Unavailable.
+  // Blocks while others hold the lock: they hold it for single reads and writes. Errors:
+  // Unavailable.
   absl::StatusOr<Lock> ForReading() const;
   absl::StatusOr<Lock> ForWriting() const;
 
-  // The records behind those that were read or appended here before. Under a lock.
+  // The records behind those that were read or appended here before. Requires a lock.
   // Errors: DataLoss; Unavailable.
   absl::StatusOr<std::vector<std::string>> ReadNew();
-  // Under a lock for writing, and after ReadNew. On an error nothing was appended.
+  // Requires a lock for writing, and ReadNew before. On an error nothing was appended.
   // Errors: Unavailable, with the file system's reason.
   absl::Status Append(absl::string_view record);
   // Reads from the first record again.
@@ -68,7 +70,7 @@ class StoreFile {
   // Errors: FailedPrecondition.
   absl::Status CheckFresh(const Header& header, int members) const;
   bool Lives(uint64_t member) const;
-  // Of those that have joined, without this one.
+  // The living members that have joined, without this one.
   uint64_t LivingOthers(const Header& header) const;
   absl::Status Stale(const std::string& why) const;
   absl::Status Failed(const char* what) const;

@@ -9,7 +9,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-// What a blocked call still waits for: for its deadline's message, and for who asks why it blocks.
+// A thing that a blocked call still waits for: for its deadline's message, and for whoever asks why
+// the call blocks.
 
 namespace dp {
 
@@ -23,13 +24,13 @@ struct Unmet {
   bool operator==(const Unmet&) const = default;
 };
 
-// Quoted, its odd bytes escaped, a long one cut: fit for a message.
+// The key in quotes, with odd bytes escaped and cut if long: fit for a message.
 std::string PrintableKey(absl::string_view key);
 // "key 'k'", "queue 'q'", "barrier 'b' (2 of 3 have arrived)", "change of key 'k'".
 std::string Describe(const Unmet& unmet);
-// The first few, and how many more: a status travels in a header of 8 KiB.
+// Describes the first few and counts the rest: a status travels in a header of 8 KiB.
 std::string Describe(absl::Span<const Unmet> unmet);
-// The answer of a wait that has run out of time.
+// The status of a wait that has timed out.
 absl::Status StillMissing(absl::Span<const Unmet> unmet, absl::Duration waited);
 
 }  // namespace dp

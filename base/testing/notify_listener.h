@@ -20,7 +20,7 @@ class NotifyListener {
   NotifyListener() : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    // Of the family alone, an address is chosen by the system.
+    // Given only the family, the system chooses an address.
     DP_CHECK(bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)) == 0);
     socklen_t size = sizeof(address);
     DP_CHECK(getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
@@ -28,11 +28,11 @@ class NotifyListener {
     name_ = absl::StrCat("@", std::string(address.sun_path + 1, length));
   }
 
-  // As NOTIFY_SOCKET has it.
+  // In the form of NOTIFY_SOCKET.
   const std::string& name() const { return name_; }
-  // What was told; empty when nothing is waiting to be heard.
+  // The next message; empty if there is none.
   std::string Next() { return Receive(MSG_DONTWAIT); }
-  // Waits for it; empty when patience ends.
+  // Waits for the next message; empty after a minute without one.
   std::string Await() {
     const timeval patience{.tv_sec = 60, .tv_usec = 0};
     DP_CHECK(setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);

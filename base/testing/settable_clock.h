@@ -7,7 +7,7 @@
 
 namespace dp {
 
-// A clock that stands still until a test moves it. Thread-safe.
+// A clock that only tests advance. Thread-safe.
 class SettableClock final : public Clock {
  public:
   absl::Time Now() const override { return absl::FromUnixMicros(microseconds_); }

@@ -7,13 +7,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-// Runs the tests with a ::testing::TempDir() of this process alone, so that the same test program
-// can run twice at a time on one machine. A test program that a test starts makes its folder
-// inside.
+// Runs the tests with a ::testing::TempDir() of this process alone, so that one test program can
+// run twice at a time on one machine. A test program that a test starts makes its folder inside
+// that one.
 
 namespace {
 
-// TEST_TMPDIR is where googletest looks first.
+// googletest looks at TEST_TMPDIR first.
 class OwnTempDir {
  public:
   OwnTempDir() : path_(::testing::TempDir() + "dp-test-XXXXXX") {

@@ -7,7 +7,7 @@
 namespace dp::ctl {
 namespace {
 
-// They are put on record before the file is in its place, which a job that succeeds has seen.
+// Weights are recorded before their file is in place; a job that has succeeded has put it there.
 bool AreFinal(const v1::Job& job) { return job.state() == v1::JOB_STATE_SUCCEEDED; }
 
 }  // namespace

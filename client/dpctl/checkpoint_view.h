@@ -11,13 +11,13 @@ namespace dp::ctl {
 // The checkpoints on record of a job, newest first. Errors: as Context::Call.
 absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(Context& context, uint64_t job);
 
-// One of them as an object.
+// Writes one of them as an object.
 void WriteCheckpoint(const v1::Checkpoint& checkpoint, JsonWriter& json);
 
-// "checkpoint" and "weights" of a job, null where there are none.
+// Writes "checkpoint" and "weights" of a job; null if there are none.
 void WriteLeft(const v1::Job& job, JsonWriter& json);
 
-// The same as lines of `describe`; nothing where there are none.
+// Writes both as lines of `describe`; nothing if there are none.
 void DescribeLeft(const v1::Job& job, std::ostream& out);
 
 }  // namespace dp::ctl

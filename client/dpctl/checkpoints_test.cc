@@ -1,4 +1,4 @@
-// checkpoints, and --resume, which picks one of them.
+// checkpoints, and --resume, which chooses one of them.
 
 #include <fstream>
 
@@ -24,7 +24,7 @@ class CheckpointsTest : public DpctlTest {
         &coordinator_.checkpoints[7]));
   }
 
-  // The resume part of the job that this made.
+  // The resume section of the job that `submit` makes with these flags.
   v1::ResumeSpec Submitted(const std::string& flags) {
     const std::string path = ::testing::TempDir() + "checkpoints_test.yaml";
     std::ofstream(path) << "apiVersion: dp/v1\nkind: Job\nname: more\ntrain:\n"

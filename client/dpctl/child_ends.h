@@ -7,13 +7,13 @@
 
 namespace dp::ctl {
 
-// Watches processes, whose ends it leaves to be reaped by their owner.
+// Watches processes for their end. Their owner still reaps them.
 class ChildEnds {
  public:
-  // `ended` is told the place of each process that ends, from a thread of this object's. The
-  // descriptors are of pidfd_open, and outlive this; those below 0 are of nobody.
+  // Calls `ended` with the place of each process that ends, from a thread of this object. The
+  // descriptors come from pidfd_open and must outlive this object; those below 0 are skipped.
   ChildEnds(std::vector<int> pidfds, std::function<void(size_t place)> ended);
-  // Nothing is told after it.
+  // No call of `ended` follows.
   ~ChildEnds();
   ChildEnds(const ChildEnds&) = delete;
   ChildEnds& operator=(const ChildEnds&) = delete;

@@ -19,14 +19,14 @@
 namespace dp::ctl {
 namespace {
 
-// A line that says where a server listens is short.
+// The line with a server's address is short.
 constexpr size_t kLineBytesMax = 4096;
 
-// What the child does between fork and exec: only calls that are safe after a fork of a process
-// with threads. `argv` was made before.
+// Runs in the child between fork and exec, so it makes only calls that are safe after a fork of a
+// process with threads. `argv` was made before.
 [[noreturn]] void Become(char* const* argv, int out, int errors, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it died before the line above
+  if (getppid() != parent) _exit(127);  // the parent died before the line above
   setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -36,7 +36,7 @@ constexpr size_t kLineBytesMax = 4096;
   dup2(errors, STDERR_FILENO);
   execv(argv[0], argv);
   const char text[] = ": cannot be executed\n";
-  (void)!write(STDERR_FILENO, argv[0], strlen(argv[0]));  // nothing is left to do if that fails
+  (void)!write(STDERR_FILENO, argv[0], strlen(argv[0]));  // nothing is left to do if this fails
   (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
   _exit(127);
 }
@@ -46,8 +46,8 @@ int Milliseconds(absl::Duration duration) {
       std::clamp(duration, absl::ZeroDuration(), absl::Duration(absl::Hours(1)))));
 }
 
-// Waits for `fd` to be readable. Errors: DeadlineExceeded; Cancelled when `stop` is, which counts
-// first. poll ignores a descriptor of -1.
+// Waits for `fd` to be readable. Errors: DeadlineExceeded; Cancelled if `stop` is readable, which
+// takes precedence. poll ignores a descriptor of -1.
 absl::Status AwaitReadable(int fd, int stop, const Clock& clock, absl::Time until) {
   while (true) {
     pollfd ready[] = {{.fd = fd, .events = POLLIN, .revents = 0},
@@ -123,7 +123,7 @@ std::string ChildProcess::HowItEnded() const {
 void ChildProcess::Stop(absl::Duration grace) {
   if (pid_ == 0) return;
   kill(pid_, SIGTERM);
-  // A kernel without pidfd gets no grace.
+  // Without a pidfd there is no grace.
   const bool ended = pidfd_ >= 0 && AwaitReadable(pidfd_, -1, clock_, clock_.Now() + grace).ok();
   Reap(/*kill_first=*/!ended);
 }

@@ -118,8 +118,8 @@ TEST_F(ChildProcessTest, WhoeverWatchesItIsToldOfItsEndAndHowItCame) {
   EXPECT_EQ(children[2].HowItEnded(), "was ended by signal 9");
 }
 
-// A process in between starts a child and dies without a word; the pipe that the child holds open
-// says when it is gone.
+// An intermediate process starts a child and dies at once. The pipe that the child holds open shows
+// when the child is gone.
 TEST_F(ChildProcessTest, TheKernelEndsItWithItsParent) {
   int alive[2];
   ASSERT_EQ(pipe(alive), 0);

@@ -70,7 +70,7 @@ void DefineGlobalFlags(CLI::App& app, GlobalFlags& flags) {
 
 void DefineVerbs(CLI::App& app, const Commands& commands) {
   app.require_subcommand(1);
-  app.fallthrough();  // the global flags may stand behind the verb, too
+  app.fallthrough();  // global flags may also follow the verb
   const auto help = std::make_shared<HelpText>();
   app.formatter(help);  // before the verbs, which inherit it
   for (const auto& command : commands) {
@@ -81,7 +81,7 @@ void DefineVerbs(CLI::App& app, const Commands& commands) {
   }
 }
 
-// Lines stay lines.
+// Keeps line breaks.
 std::string PrintableLines(absl::string_view text) {
   std::vector<std::string> lines;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) lines.push_back(Printable(line));
@@ -89,7 +89,7 @@ std::string PrintableLines(absl::string_view text) {
 }
 
 void Report(const absl::Status& status, const Command& command, Context& context) {
-  context.out().flush();  // what it says comes first
+  context.out().flush();  // the command's output comes first
   context.err() << "dpctl: " << PrintableLines(status.message());
   if (ExitCodeOf(status) == kUnreachable) {
     context.err() << "\nIs the coordinator running there? Give its address with --coordinator or "
@@ -124,7 +124,7 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
 
 namespace {
 
-// The verb on the command line, and where it stands; null where there is none.
+// The verb on the command line, and its place; null if there is none.
 struct VerbAt {
   Command* command = nullptr;
   const char* const* word = nullptr;
@@ -137,21 +137,21 @@ VerbAt VerbOf(const char* const* begin, const char* const* end, const Commands& 
   return {};
 }
 
-// The first word that no message can carry, where it would be text in one; null where there is
-// none.
+// The first word that would have to be sent as text and is not UTF-8; null if there is none.
 const char* NotTextIn(const char* const* begin, const char* const* end) {
   for (const char* const* word = begin; word != end; ++word) {
-    // Keys and values behind "store VERB JOB" are bytes.
+    // Keys and values after "store VERB JOB" are bytes.
     if (std::string(*word) == "store") end = std::min(end, word + 3);
     if (!IsUtf8(*word)) return *word;
   }
   return nullptr;
 }
 
-// Whether a flag, as it stands on the command line of `verb`, has the next word for its value.
+// Whether a flag, written as `word` on the command line of `verb`, takes the next word as its
+// value.
 bool TakesNextWord(const std::string& word, const CLI::App& verb) {
   const bool is_long = absl::StartsWith(word, "--");
-  // "--flag=value" and "-fvalue" bring theirs along.
+  // "--flag=value" and "-fvalue" contain the value.
   if (is_long ? absl::StrContains(word, '=') : word.size() > 2) return false;
   for (const CLI::App* app = &verb; app != nullptr; app = app->get_parent()) {
     const CLI::Option* option = app->get_option_no_throw(word);
@@ -160,8 +160,9 @@ bool TakesNextWord(const std::string& word, const CLI::App& verb) {
   return false;
 }
 
-// Where the words of a program begin behind the verb at `at`, without "--" before them: at the
-// first word that is no flag, where the command takes that word for a program. Else `end`.
+// Where the words of a program begin behind the verb at `at`, without "--" before them. The program
+// begins at the first word that is no flag, if the command takes that word for a program. Else
+// returns `end`.
 // Errors: InvalidArgument the word was meant for a flag.
 absl::StatusOr<const char* const*> ProgramBehind(const char* const* at, const char* const* end,
                                                  const JobSource& source, const CLI::App& verb) {
@@ -200,7 +201,7 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
     return kUsage;
   }
   if (verb != nullptr && verb->TakesWordsBehindDashes()) dashes = end;
-  // The words of a program are its own, flags and all.
+  // All words of a program belong to it, flags included.
   JobSource* const source = verb == nullptr ? nullptr : verb->source();
   absl::StatusOr<const char* const*> found = dashes;
   if (source != nullptr)
@@ -236,8 +237,7 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
   return kUsage;
 }
 
-// What was lost on its way out makes a success a failure; but not where the reader had enough, as
-// head.
+// Lost output turns a success into a failure, unless the reader closed the pipe, as head does.
 int Delivered(int code, Terminal& terminal) {
   terminal.out.flush();
   const int error = terminal.write_error();

@@ -24,22 +24,22 @@ class Command {
   virtual const char* example() const = 0;
   virtual void DefineFlags(CLI::App& app) = 0;
 
-  // The job that it takes from the command line, which may be a program; null: it takes none.
+  // The job that the command takes from the command line, possibly a program; null: none.
   virtual JobSource* source() { return nullptr; }
 
-  // Whether words behind "--" are its own instead, as values that begin with "-".
+  // Whether the command itself takes the words behind "--", such as values that begin with "-".
   virtual bool TakesWordsBehindDashes() const { return false; }
 
-  // The flag with which it would have needed no coordinator; empty: there is none.
+  // The flag with which the command needs no coordinator; empty: there is none.
   virtual std::string FlagToRunHere() const { return ""; }
 
-  // What kFailed is where this command ends with an error.
+  // The exit code that replaces kFailed when this command ends with an error.
   virtual int CodeOfFailure() const { return kFailed; }
 
-  // Returns the exit code; an error is printed and mapped by ExitCodeOf (exit_code.h).
+  // Returns the exit code; errors are printed, and ExitCodeOf (exit_code.h) maps them.
   virtual absl::StatusOr<int> Run(Context& context) = 0;
 
-  // Whether Ctrl-C comes through Surroundings::interrupts instead of ending the program.
+  // Whether Ctrl-C raises Surroundings::interrupts instead of ending the program.
   virtual bool TakesInterrupts() const { return false; }
 };
 

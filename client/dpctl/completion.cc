@@ -16,9 +16,9 @@ struct Word {
   std::string help;
 };
 
-// What may stand behind some words of the command line.
+// The words that may follow a command.
 struct Place {
-  std::string path;  // those words that are commands, as "store ls"
+  std::string path;  // the command, as "store ls"
   std::vector<Word> words;
 };
 
@@ -36,7 +36,7 @@ void AddPlaces(const CLI::App& app, const std::string& path, std::vector<Place>&
   Place place{path, {}};
   for (const CLI::App* command : CommandsOf(app))
     place.words.push_back({command->get_name(), command->get_description()});
-  // The flags of all commands may stand behind each.
+  // Each command also takes the flags of its parents.
   for (const CLI::App* each = &app; each != nullptr; each = each->get_parent())
     AddFlags(*each, place.words);
   places.push_back(std::move(place));
@@ -52,8 +52,8 @@ std::vector<Place> PlacesOf(const CLI::App& app) {
   return places;
 }
 
-// Reads the commands before the cursor into `verb`; the same in both shells, but for how they
-// count.
+// Reads the commands before the cursor into `verb`. Both shells use the same code, but count
+// differently.
 std::string FindVerb(const std::vector<Place>& places, const char* first, const char* words,
                      const char* cursor) {
   std::vector<std::string> paths;
@@ -65,7 +65,7 @@ std::string FindVerb(const std::vector<Place>& places, const char* first, const 
                       "[i]}\" ;;\n    esac\n  done\n");
 }
 
-// Within single quotes, one line; the first colon ends the word.
+// In single quotes, on one line; the first colon ends the word.
 std::string ZshWord(const Word& word) {
   const std::string help = absl::StrReplaceAll(word.help, {{"'", "'\\''"}, {"\n", " "}});
   return absl::StrCat("'", word.text, ":", help, "'");
@@ -108,7 +108,7 @@ std::string BashCompletion(const CLI::App& app) {
         place.words, " ", [](std::string* out, const Word& word) { out->append(word.text); });
     absl::StrAppend(&script, "    '", place.path, "') words='", words, "' ;;\n");
   }
-  // Where nothing fits, as for a job file, bash completes file names.
+  // If nothing fits, as for a job file, bash completes file names.
   return absl::StrCat(script,
                       "  esac\n"
                       "  COMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"

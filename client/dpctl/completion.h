@@ -4,8 +4,8 @@
 
 #include "CLI/CLI.hpp"
 
-// Scripts with which shells complete the words of a command line, written from the commands and
-// flags that `app` has, so that they name just what there is.
+// Scripts with which shells complete the words of a command line. They are generated from the
+// commands and flags of `app`, so they always match.
 
 namespace dp::ctl {
 

@@ -28,7 +28,7 @@ class Services {
   virtual client::LogsConnection& logs() = 0;
   virtual client::StoreConnection& store() = 0;
   virtual client::CheckpointsConnection& checkpoints() = 0;
-  // Ends every call under way, and every later one, with Cancelled. Any thread.
+  // Ends every call in flight, and every later one, with Cancelled. Any thread.
   virtual void CancelAll() = 0;
 };
 
@@ -38,28 +38,28 @@ struct Terminal {
   std::ostream& err;
   bool err_is_tty = false;
   int columns = 80;
-  // errno of the write to `out` that failed; 0 while none has.
+  // errno of the failed write to `out`; 0 if none failed.
   std::function<int()> write_error = [] { return 0; };
 };
 
-// What this machine could run ranks on.
+// The resources of this machine on which ranks could run.
 struct Machine {
   int cpus = 1;
   std::function<LocalGpus()> gpus = [] { return LocalGpus(); };  // asks the driver
 };
 
-// What dpctl stands in: production's is in main.cc, a fake one in tests.
+// The surroundings of dpctl: main.cc makes the real ones, tests make fakes.
 struct Surroundings {
   std::function<std::unique_ptr<Services>(const std::string& address)> connect;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local;
   client::SampleShape sample_shape;
-  std::string working_dir;  // absolute; that dpctl was called in
-  std::string user;         // who calls it, by their own account
+  std::string working_dir;  // absolute; where dpctl was called
+  std::string user;         // the caller, by their own account
   Machine machine;
   Terminal terminal;
   const Clock& clock;
   Interrupts& interrupts;
-  // Lets Ctrl-C raise `interrupts` from now on, instead of ending the program.
+  // Makes Ctrl-C raise `interrupts` from now on, instead of ending the program.
   std::function<void()> catch_signals;
 };
 
@@ -73,7 +73,7 @@ struct GlobalFlags {
   bool no_headers = false;
 };
 
-// What a command gets to run with. Owned by Main; one thread.
+// The context of one run of a command; one thread.
 class Context {
  public:
   Context(Surroundings& surroundings, const GlobalFlags& flags)
@@ -84,40 +84,41 @@ class Context {
   Surroundings& surroundings() const { return surroundings_; }
   const GlobalFlags& flags() const { return flags_; }
 
-  // Connects, at first use.
+  // Connects at first use.
   Services& coordinator();
 
   // One RPC, repeated until it succeeds or the coordinator has not answered for --timeout:
-  //   context.Call([&](absl::Duration in) { return context.coordinator().jobs().Submit(request,
-  //   in); });
-  // Errors: those of the RPC; Unavailable and DeadlineExceeded the coordinator cannot be reached.
+  //     context.Call([&](absl::Duration in) {
+  //       return context.coordinator().jobs().Submit(request, in);
+  //     });
+  // Errors: those of the RPC; Unavailable and DeadlineExceeded the coordinator is out of reach.
   template <typename Attempt>
   auto Call(Attempt attempt) {
     return CallFor(flags_.timeout, std::move(attempt));
   }
 
-  // The same for one that goes on for long, where the coordinator may be restarted meanwhile.
+  // As Call, for a long call during which the coordinator may restart.
   template <typename Attempt>
   auto CallFor(absl::Duration patience, Attempt attempt) {
     return client::RetryLoop(client::RetryPolicy({.deadline = Within(patience)}, EntropySeed()),
                              surroundings_.clock, *pause_, std::move(attempt));
   }
 
-  // From now on no call goes on past `until`, however patient it is.
+  // From now on every call ends at `until`, however patient it is.
   void EndBy(absl::Time until) { until_ = until; }
-  // `duration`, or what is left until then.
+  // `duration`, but no more than is left until then.
   absl::Duration Within(absl::Duration duration) const;
 
-  // What ends the pauses between attempts: for those who retry by themselves. Until a Reconnect.
+  // Ends the pauses between attempts, for callers that retry by themselves. Valid until Reconnect.
   client::Pause& pause() { return *pause_; }
 
-  // Goes to another coordinator than the flags say. Before the first use.
+  // Replaces the coordinator's address from the flags. Before the first use.
   void ConnectTo(const std::string& address) { flags_.coordinator = address; }
 
-  // Ends the call under way and all later ones with Cancelled, until Reconnect. Any thread, once
-  // coordinator() has been used.
+  // Ends the call in flight and all later calls with Cancelled, until Reconnect. Any thread, once
+  // coordinator() was used.
   void Interrupt();
-  // Starts afresh after an Interrupt, which has returned.
+  // Starts afresh after an Interrupt has returned.
   void Reconnect();
 
  private:

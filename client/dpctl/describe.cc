@@ -39,7 +39,7 @@ class Describe final : public Command {
         DescribeJob(job, context.surroundings().clock.Now(), context.out());
         break;
     }
-    context.out().flush();  // what it shows comes first
+    context.out().flush();  // the job comes first
     WarnOfOutstanding(context, job);
     return kSuccess;
   }

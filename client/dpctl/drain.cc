@@ -66,7 +66,7 @@ class Drain final : public Command {
   }
   static bool Empty(const v1::Worker& worker) { return worker.jobs().empty(); }
 
-  // The worker when no rank is left there, or when time is up.
+  // Returns the worker once no rank is left there, or when time is up.
   absl::StatusOr<v1::Worker> AwaitEmpty(Context& context) const {
     const Clock& clock = context.surroundings().clock;
     const absl::Time until = clock.Now() + for_;
@@ -76,7 +76,7 @@ class Drain final : public Command {
       const absl::StatusOr<v1::WatchWorkersResponse> response =
           Watch(context, until, last.has_value(), request);
       const bool over = clock.Now() >= until;
-      // Late, or nobody is there to give it.
+      // The last answer is late, or the coordinator is out of reach.
       if (!response.ok() && over && last && ExitCodeOf(response.status()) == kUnreachable)
         return *std::move(last);
       if (!response.ok()) return response.status();

@@ -16,15 +16,15 @@
 namespace dp::ctl {
 namespace {
 
-// The variables that activating a virtual or a conda environment sets, and those that say where
-// imports look. Variables about GPUs and the user are the worker's own.
+// The variables that activating a virtual or a conda environment sets, and those that locate
+// imports. Variables about GPUs and the user are the worker's own.
 constexpr const char* kPassedOn[] = {"PATH",       "VIRTUAL_ENV",     "CONDA_PREFIX",
                                      "PYTHONPATH", "LD_LIBRARY_PATH", "CONDA_DEFAULT_ENV"};
-// Job specs are stored in the coordinator's journal and shown by describe.
+// Names with these words stay here: the coordinator journals job specs, and describe shows them.
 constexpr const char* kSecrets[] = {"TOKEN",  "KEY",        "SECRET",     "PASSWORD",
                                     "PASSWD", "PASSPHRASE", "CREDENTIAL", "AUTH"};
 constexpr char kFromHere[] = "--env-from-here";
-// The value that CLI11 gives a flag without one.
+// CLI11's value for a flag without one.
 constexpr char kNoMore[] = "true";
 
 bool MayBeSecret(const std::string& name) {
@@ -33,7 +33,7 @@ bool MayBeSecret(const std::string& name) {
                      [&upper](const char* word) { return absl::StrContains(upper, word); });
 }
 
-// As HF_HOME,WANDB_*: no program and no file is usually called that.
+// As HF_HOME,WANDB_*: programs and files usually have no such names.
 bool LooksLikeNames(absl::string_view word) {
   return !absl::ascii_isdigit(word.front()) && std::all_of(word.begin(), word.end(), [](char c) {
     return absl::ascii_isupper(c) || absl::ascii_isdigit(c) || c == '_' || c == ',' || c == '*';
@@ -44,13 +44,13 @@ std::pair<std::string, std::string> Halves(const std::string& variable) {
   return absl::StrSplit(variable, absl::MaxSplits('=', 1));
 }
 
-// Whether a variable is the one that `pattern` names, or one of its PREFIX*.
+// Whether `pattern` is the name of the variable, or a PREFIX* that matches it.
 bool Matches(const std::string& name, absl::string_view pattern) {
   if (!absl::ConsumeSuffix(&pattern, "*")) return name == pattern;
   return absl::StartsWith(name, pattern) && IsVariableName(name) && !MayBeSecret(name);
 }
 
-// The variable `name`, as NAME=VALUE; null where it is not set.
+// The variable `name`, as NAME=VALUE; null if it is not set.
 const std::string* Find(const std::string& name, const std::vector<std::string>& here) {
   const auto found = std::find_if(here.begin(), here.end(), [&name](const std::string& variable) {
     return absl::StartsWith(variable, name + "=");

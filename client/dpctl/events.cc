@@ -39,7 +39,7 @@ class Events final : public Command {
     }
     bool first = true, told = false, waits = watch_;
     while (true) {
-      // What has happened is there at once.
+      // Past events are there at once.
       const absl::Duration poll = first || !waits ? absl::ZeroDuration() : client::kLongPoll;
       DP_ASSIGN_OR_RETURN(const v1::WatchEventsResponse response, Ask(context, request, poll));
       if (!told && since_ > 0 && response.oldest() > since_ + 1)
@@ -47,10 +47,10 @@ class Events final : public Command {
       told = true;
       for (const v1::Event& event : response.events()) Print(event, context);
       context.out().flush();
-      // Nobody reads any more.
+      // Nobody reads the output any more.
       if (!context.out()) return kSuccess;
       if (!waits && response.events().empty()) return kSuccess;
-      // What is told of a job by its end can be read once it is over; nothing comes after that.
+      // Once the job is over, one more read returns all its events; no event follows.
       if (waits && request.job() != 0) waits = GoesOn(context, request.job());
       request.set_since(response.next_since());
       first = first && !response.events().empty();
@@ -58,7 +58,7 @@ class Events final : public Command {
   }
 
  private:
-  // Also where nobody can say.
+  // Also true if nobody can say.
   static bool GoesOn(Context& context, uint64_t id) {
     const absl::StatusOr<v1::Job> job = GetJob(context, id);
     return job.ok() ? !Finished(job->state()) : !absl::IsNotFound(job.status());

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kSignalBase = 128;
 
-// A failure of the program itself passes its code on; a program that "failed" with 0 was ended by
+// A failure of the program itself keeps its exit code. A program that "failed" with 0 was ended by
 // something else.
 int ExitCodeOfFailure(const v1::Failure& failure) {
   if (failure.failure_class() != v1::FAILURE_CLASS_USER) return kInfrastructure;

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "dp/v1/jobs.pb.h"
 
-// The contract of docs/dpctl.md on exit codes. Pure.
+// The exit codes of docs/dpctl.md, which are a contract. Pure.
 
 namespace dp::ctl {
 
@@ -16,10 +16,10 @@ inline constexpr int kNotFound = 102;
 inline constexpr int kCancelled = 103;
 inline constexpr int kUnreachable = 104;
 
-// Of a command that ended with an error.
+// The code for a command that ended with an error.
 int ExitCodeOf(const absl::Status& status);
 
-// Of a job that is over: its own code, 128 + its signal, or one of the above.
+// The code for a job that is over: its own code, 128 + its signal, or one of the above.
 int ExitCodeOf(const v1::Job& job);
 
 }  // namespace dp::ctl

@@ -14,7 +14,7 @@ absl::Status NoRanks(absl::string_view part) {
                                                  " and ranges, as 0,2-5"));
 }
 
-// Empty, or what is wrong.
+// Empty, or the error.
 std::string WrongDuration(const std::string& text) {
   absl::Duration duration;
   double number = 0;

@@ -12,21 +12,21 @@
 
 namespace dp::ctl {
 
-// A flag such as "90s" or "1h30m"; a number other than 0 needs its unit.
+// Adds a flag such as "90s" or "1h30m"; a number other than 0 needs its unit.
 CLI::Option* AddDuration(CLI::App& app, const std::string& flag, absl::Duration& value,
                          const std::string& help);
 
-// A whole number from 0 on.
+// Adds a flag for a whole number from 0 on.
 CLI::Option* AddNumber(CLI::App& app, const std::string& flag, uint64_t& value,
                        const std::string& help);
 
-// A job's priority, within the limits of one.
+// Adds a flag for the priority of a job, within its limits.
 CLI::Option* AddPriority(CLI::App& app, const std::string& flag, std::optional<int>& value);
 
-// "0,2-5" -> 0 2 3 4 5. Errors: InvalidArgument names the part that is no rank or range.
+// Parses "0,2-5" into 0 2 3 4 5. Errors: InvalidArgument names the part that is no rank or range.
 absl::StatusOr<std::vector<int>> ParseRanks(absl::string_view text);
 
-// For CLI11's check: what is wrong with an empty value, which would else count as not given.
+// For CLI11's check: the error for an empty value, which would otherwise count as not given.
 std::string WhyEmpty(const std::string& value);
 
 }  // namespace dp::ctl

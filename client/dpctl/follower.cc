@@ -60,7 +60,7 @@ absl::Status Follower::ShowLogs() {
   advice_.SilentSince(context_.surroundings().clock.Now());
   while (!reader_->at_end() && out_.good()) {
     DP_ASSIGN_OR_RETURN(std::vector<LogLine> lines, NextLines());
-    // A job that is silent may have been restarted, and wait for slots.
+    // A silent job may have been restarted and be waiting for slots.
     if (lines.empty() && !reader_->at_end()) DP_RETURN_IF_ERROR(LookAgain());
     for (const LogLine& line : lines) DP_RETURN_IF_ERROR(Show(line));
     screen_.Bar(progress_.Bar(screen_.columns()));
@@ -81,17 +81,17 @@ absl::StatusOr<std::vector<LogLine>> Follower::NextLines() {
 
 absl::Status Follower::LookAgain() {
   const absl::StatusOr<v1::Job> job = GetJob(context_, job_);
-  if (!job.ok()) return absl::OkStatus();  // then the next read tells
+  if (!job.ok()) return absl::OkStatus();  // the next read reports the error
   DP_RETURN_IF_ERROR(CheckSame(*seen_, *job));
   if (Finished(job->state())) {
     ShowRestarts(*job);
   } else {
-    (void)ShowWaiting(*job);  // follows it whether it waits or not
+    (void)ShowWaiting(*job);  // the logs are followed in either case
   }
   return absl::OkStatus();
 }
 
-// Each once, however many there were since the job was last looked at.
+// Reports each failure once, however many there were since the last look.
 void Follower::ShowRestarts(const v1::Job& job) {
   for (const v1::Failure& failure : job.past_failures()) {
     if (failure.generation() <= announced_) continue;
@@ -104,7 +104,7 @@ void Follower::ShowRestarts(const v1::Job& job) {
 
 absl::Status Follower::Show(const LogLine& line) {
   if (labels_.Enter(line.generation)) DP_RETURN_IF_ERROR(LookAgain());
-  // The ranks say in their own lines what a person should read of it.
+  // Metrics only feed the progress bar; the ranks print what people should read.
   if (line.stream == v1::LOG_STREAM_METRICS) {
     progress_.Add(line.text);
     return absl::OkStatus();

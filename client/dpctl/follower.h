@@ -22,9 +22,9 @@ namespace dp::ctl {
 // progress bar. Part of a command; one thread.
 class Follower {
  public:
-  // Lines of the job go to `out`, what dpctl says of it and the ranks' errors to standard error.
-  // Bears with a coordinator that is away for `patience`.
-  // `advice` is for ranks that run and stay silent.
+  // Lines of the job go to `out`; messages of dpctl and the ranks' errors go to standard error.
+  // Tolerates an absent coordinator for `patience`. `advice` is for ranks that run without any
+  // output.
   Follower(Context& context, uint64_t job, std::ostream& out, absl::Duration patience,
            SilenceAdvice advice)
       : context_(context),
@@ -35,33 +35,33 @@ class Follower {
         screen_(context.surroundings().terminal),
         labels_(context, job) {}
 
-  // Shows and files lines by `rules` from now on; by default it shows all. Before Run.
+  // Shows and files lines by `rules` from now on; the default shows all. Before Run.
   void Obey(LineRules rules, std::optional<LineFiles> files) {
     rules_ = std::move(rules);
     files_ = std::move(files);
   }
 
-  // Returns the job at its end; or as it is, once nobody reads standard output any more.
-  // After an interruption another Run goes on where the first one stopped, without repeating lines.
+  // Returns the job at its end, or as it is once nobody reads standard output any more. After an
+  // interruption another Run continues where the first one stopped, without repeating lines.
   // Errors: as Context::Call and CheckSame; Cancelled after Context::Interrupt.
   absl::StatusOr<v1::Job> Run();
 
   std::optional<double> test_accuracy() const { return progress_.test_accuracy(); }
 
  private:
-  // Says what a job that does not run yet waits for. Returns whether it does not run yet.
+  // Reports why a job does not run yet. Returns whether it does not run yet.
   bool ShowWaiting(const v1::Job& job);
   v1::ReadLogsRequest EveryLine() const;
   absl::Status ShowLogs();
-  // The next lines; where there are none for long, the advice is shown.
+  // The next lines. If there are none for long, shows the advice.
   absl::StatusOr<std::vector<LogLine>> NextLines();
-  // Asks how the job stands, and says so. Errors: as CheckSame.
+  // Gets the job and reports its state. Errors: as CheckSame.
   absl::Status LookAgain();
-  // Says which generations have failed since the job was last looked at.
+  // Reports the generations that have failed since the last look at the job.
   void ShowRestarts(const v1::Job& job);
   absl::Status Show(const LogLine& line);
-  // Adds a line to its file. After a failure, which is shown once, there are no files any more, and
-  // lines that went to files alone are shown.
+  // Adds a line to its file. After a failure, which is reported once, there are no files any more,
+  // and lines that went only to files are shown.
   void File(const LogLine& line);
   int LocalRank(const LogLine& line);
 
@@ -74,11 +74,11 @@ class Follower {
   std::optional<LineFiles> files_;
   Screen screen_;
   RankLabels labels_;
-  std::optional<v1::Job> seen_;      // as it was when it was looked at last
+  std::optional<v1::Job> seen_;      // as of the last look
   std::optional<LogReader> reader_;  // once the job has run
   Progress progress_;
   std::string last_said_;
-  uint64_t announced_ = 0;  // the latest generation whose failure has been told
+  uint64_t announced_ = 0;  // the latest generation whose failure was reported
 };
 
 }  // namespace dp::ctl

@@ -8,8 +8,8 @@
 
 namespace dp::ctl {
 
-// The help of dpctl as CLI11 lays it out, but with lines of usage that name programs and their
-// arguments, which CLI11 knows nothing of. Shared by the commands of one App; one thread.
+// The help of dpctl in CLI11's layout, with usage lines that name programs and their arguments,
+// which CLI11 does not know. Shared by the commands of one App; one thread.
 class HelpText final : public CLI::Formatter {
  public:
   HelpText();

@@ -9,8 +9,8 @@
 
 namespace dp::ctl {
 
-// Counts how often the user pressed Ctrl-C; another signal that ends programs counts as the first
-// time only. Thread-safe.
+// Counts how often the user pressed Ctrl-C. Another signal that ends programs counts only if
+// nothing was counted before. Thread-safe.
 class Interrupts {
  public:
   Interrupts() : raised_(eventfd(0, EFD_CLOEXEC)) { DP_CHECK(raised_ >= 0); }
@@ -27,7 +27,7 @@ class Interrupts {
     changed_.NotifyAll();
   }
 
-  // Ends the waits, now and later, of those who asked for no more than `timeout`.
+  // Ends all waits, now and later, that have not reached their count.
   void StopWaiting() DP_EXCLUDES(mu_) {
     {
       MutexLock lock(mu_);
@@ -36,7 +36,7 @@ class Interrupts {
     changed_.NotifyAll();
   }
 
-  // Waits until there have been `count`; returns false when `timeout` passed or StopWaiting came
+  // Waits until the count reaches `count`. Returns false when `timeout` passed or StopWaiting came
   // first.
   bool Await(int count, absl::Duration timeout) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -50,7 +50,7 @@ class Interrupts {
     return count_;
   }
 
-  // A descriptor that is readable once there has been one, for those who poll. Never read from it.
+  // A descriptor for poll, readable once there was an interrupt. Never read from it.
   int descriptor() const { return raised_; }
 
  private:

@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<v1::Job>> ListJobs(Context& context, v1::ListJobsRequ
 }
 
 absl::StatusOr<v1::Job> FindJob(Context& context, const std::string& text) {
-  // To the coordinator no name means any.
+  // For the coordinator an empty name matches every job.
   if (text.empty()) return absl::InvalidArgumentError("a JOB is an id or a name; '' is neither");
   uint64_t id = 0;
   if (absl::SimpleAtoi(text, &id)) {
@@ -97,7 +97,7 @@ absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration p
               request, client::LongPollDeadline(poll, left, last.has_value()));
         });
     const bool over = clock.Now() >= until;
-    // The answer that was due at the very end is late, or nobody is there to give it.
+    // The last answer is late, or the coordinator is out of reach.
     if (!response.ok() && over && last && ExitCodeOf(response.status()) == kUnreachable)
       return *std::move(last);
     if (!response.ok()) return response.status();

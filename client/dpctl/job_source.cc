@@ -27,7 +27,7 @@ void MakeAbsolute(const std::filesystem::path& from, v1::TrainSpec& train) {
   if (!train.trace().empty()) MakeAbsolute(from, *train.mutable_trace());
   if (!train.checkpoint().dir().empty())
     MakeAbsolute(from, *train.mutable_checkpoint()->mutable_dir());
-  // With a slash at its end it names no file, and is refused.
+  // A path with a slash at its end names no file, and is rejected later.
   const std::string& weights = train.output().weights();
   if (!weights.empty() && weights.back() != '/')
     MakeAbsolute(from, *train.mutable_output()->mutable_weights());
@@ -96,7 +96,7 @@ absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
         flags_.given(), " is for a program, and '", file_,
         "' is read as a job file; change that with --set, or write a program behind '--'"));
   absl::StatusOr<client::JobFile> job = client::ReadJobFile(file_, overrides_);
-  // NotFound is what dpctl says of jobs; a missing file is a wrong argument.
+  // dpctl's NotFound is about jobs; a missing file is a wrong argument.
   if (!absl::IsNotFound(job.status())) return job;
   const std::filesystem::path path = file_;
   const bool program = path.has_filename() && !path.has_extension();

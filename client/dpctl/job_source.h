@@ -10,7 +10,7 @@
 
 namespace dp::ctl {
 
-// The job that a user wants to submit: a file and what --set changes in it, or a program and its
+// The job that a user wants to submit: a file with the changes of --set, or a program and its
 // flags. Part of a command.
 class JobSource {
  public:
@@ -21,42 +21,41 @@ class JobSource {
   // The usage lines: the words that may follow the command and its flags.
   std::vector<std::string> Usages() const;
 
-  // Whether `word`, the first one behind the command and its flags `before` that is no flag, begins
-  // a program: it and all words behind it are the program's then, as if "--" stood before.
+  // Whether `word` begins a program. It is the first word that is no flag, behind the command and
+  // its flags `before`. If it does, all words from there on belong to the program, as after "--".
   // Errors: InvalidArgument the word was meant for a flag.
   absl::StatusOr<bool> StartsProgram(const std::string& word,
                                      const std::vector<std::string>& before) const;
-  // The words of the program. Returns whether there is one.
+  // Takes the words of the program. Returns whether there are any.
   bool TakeProgram(std::vector<std::string> argv);
 
-  // The remedy for a word that no argument takes; empty where it has nothing to do with
-  // programs.
+  // The advice for a word that no argument takes; empty if it has nothing to do with programs.
   std::string WhyLeftOver(const std::string& word) const;
 
-  // Reads, fills in the defaults and checks; says on standard error which flags are not needed.
-  // With `ranks_run_here`, paths in the job are taken from where dpctl was called; elsewhere they
-  // must be absolute. Errors: InvalidArgument where and what.
+  // Reads the job, fills in the defaults and checks the values. Reports on standard error which
+  // flags are not needed. With `ranks_run_here`, relative paths in the job start where dpctl was
+  // called; otherwise paths must be absolute. Errors: InvalidArgument where and what.
   absl::StatusOr<v1::JobSpec> Load(const Context& context, bool ranks_run_here) const;
 
   const TorchrunFlags& torchrun() const { return flags_.torchrun(); }
 
  private:
-  // Before defaults and checks.
+  // The job before defaults and checks.
   absl::StatusOr<client::JobFile> Read(const Context& context) const;
-  // How to write what was taken for a job file as a program.
+  // How to write the supposed job file as a program.
   std::string ProgramHint() const;
 
   const Launching launching_;
   const bool lines_shown_;
-  std::string verb_;  // of the command
+  std::string verb_;  // name of the command
   std::string file_;
   std::vector<std::string> overrides_;
   ProgramFlags flags_;
   std::vector<std::string> program_;  // empty: a file
 };
 
-// Warns on standard error of a store that its coordinator cannot restart with.
-// Errors: as Context::Call; InvalidArgument what the coordinator refuses.
+// Warns on standard error of a store that does not survive a restart of its coordinator.
+// Errors: as Context::Call; InvalidArgument what the coordinator rejects.
 absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::JobSpec& spec);
 
 }  // namespace dp::ctl

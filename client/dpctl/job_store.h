@@ -8,11 +8,11 @@
 
 namespace dp::ctl {
 
-// The store of the generation that a job is in. Errors of its verbs: those of client::GrpcStore.
-// Borrows the context; one thread.
+// The store of a job's current generation. Errors of its verbs: those of client::GrpcStore. Borrows
+// the context; one thread.
 class JobStore {
  public:
-  // Errors: NotFound no such job; FailedPrecondition it has had no generation yet; others as
+  // Errors: NotFound no such job; FailedPrecondition the job has had no generation yet; others as
   // Context::Call.
   static absl::StatusOr<std::unique_ptr<JobStore>> Open(Context& context, const std::string& job);
 
@@ -26,7 +26,7 @@ class JobStore {
   client::GrpcStore store_;
 };
 
-// Keys are bytes: what a table and an error show of one, with its odd bytes escaped.
+// A key as tables and errors show it. Keys are bytes, so odd bytes are escaped.
 std::string KeyText(absl::string_view key);
 
 }  // namespace dp::ctl

@@ -15,7 +15,7 @@ absl::StatusOr<int> JobVerb::Run(Context& context) {
   int code = kSuccess;
   for (const std::string& text : jobs_) {
     const absl::Status status = AskOne(context, text);
-    // Without its coordinator the others need not be tried.
+    // Without the coordinator the other jobs need not be tried.
     if (ExitCodeOf(status) == kUnreachable) return status;
     if (!status.ok()) context.err() << "dpctl: " << status.message() << '\n';
     if (code == kSuccess) code = ExitCodeOf(status);

@@ -28,7 +28,7 @@ void WriteJobNumber(absl::string_view key, uint64_t job, JsonWriter& json) {
   job == 0 ? json.Null() : json.UInt(job);
 }
 
-// The exit of a process; both null while it runs.
+// Writes the exit of a process; both fields are null while it runs.
 void WriteExit(const v1::Exit& exit, JsonWriter& json) {
   json.Key("exitCode");
   exit.has_code() ? json.Int(exit.code()) : json.Null();
@@ -129,7 +129,7 @@ void PrintLastLines(const v1::Failure& failure, absl::string_view indent, std::o
   for (const std::string& line : failure.last_lines()) out << indent << Printable(line) << '\n';
 }
 
-// Each with who is in the way, where the coordinator says so.
+// Each with the jobs in the way, if the coordinator names them.
 std::vector<std::string> ReasonsOf(const v1::Job& job) {
   std::vector<std::string> reasons;
   for (const v1::PendingReason& reason : job.waits_for()) reasons.push_back(ReasonText(reason));
@@ -137,7 +137,7 @@ std::vector<std::string> ReasonsOf(const v1::Job& job) {
   return reasons;
 }
 
-// What its place in the queue follows from, and when it is ended.
+// Shows what determines the job's place in the queue, and its deadline.
 void DescribeTurn(const v1::Job& job, absl::Time now, std::ostream& out) {
   if (!job.user().empty()) out << "User:        " << Printable(job.user()) << '\n';
   if (!job.spec().queue().empty()) out << "Queue:       " << job.spec().queue() << '\n';

@@ -12,21 +12,21 @@
 
 namespace dp::ctl {
 
-// Ranks of the job's generation; before the first one, how many it will have at least.
+// The number of ranks in the job's generation; before the first one, the minimum.
 int WorldSizeOf(const v1::Job& job);
 
 void WriteJob(const v1::Job& job, JsonWriter& json);
 
-// Everything known about a job, for people.
+// Shows everything known about a job, for people.
 void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out);
 
-// The failure with the last lines of the rank, for standard error at the end of a job.
+// Prints the failure with the rank's last lines, for standard error at the end of a job.
 void PrintFailure(const v1::Job& job, std::ostream& err);
 
 // "41s", "3m", "2h5m", "4d": the two largest units that matter.
 std::string AgeText(absl::Duration age);
 
-// The names of the workers that a job's ranks are on, each once.
+// The names of the workers that have the job's ranks, each once.
 std::vector<std::string> WorkersOf(const v1::Job& job);
 
 }  // namespace dp::ctl

@@ -73,7 +73,7 @@ Pending:     no worker has joined
 )");
 }
 
-// Of its second rank alone.
+// With the job's second rank only.
 constexpr char kFailedJson[] = R"json({
   "id": 7,
   "name": "cnn",

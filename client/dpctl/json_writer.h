@@ -9,8 +9,8 @@
 
 namespace dp::ctl {
 
-// Writes JSON in the order it is told, indented by two blanks, or on one line. Text that is not
-// UTF-8 gets U+FFFD where it is broken. The caller keeps keys and values in turn. Not thread-safe.
+// Writes JSON in the order of the calls, indented by two blanks, or on one line. Replaces bytes
+// that are not UTF-8 by U+FFFD. The caller must alternate keys and values. Not thread-safe.
 //
 //   JsonWriter json(out);
 //   json.BeginObject();
@@ -45,7 +45,7 @@ class JsonWriter {
   void Field(absl::string_view key, int64_t value) { Key(key), Int(value); }
   void Field(absl::string_view key, int32_t value) { Key(key), Int(value); }
   void Field(absl::string_view key, uint64_t value) { Key(key), UInt(value); }
-  // A template, so that nothing else passes for a bool.
+  // A template, so that no other type converts to bool.
   template <typename T, typename = std::enable_if_t<std::is_same_v<T, bool>>>
   void Field(absl::string_view key, T value) {
     Key(key), Bool(value);
@@ -55,7 +55,7 @@ class JsonWriter {
  private:
   void Begin(char bracket);
   void End(char bracket);
-  // The comma, the line break and the indent that go before a key or an element.
+  // Writes the comma, the line break and the indent that precede a key or an element.
   void BeforeValue();
   void NewLine();
 

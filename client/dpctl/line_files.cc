@@ -29,7 +29,7 @@ absl::Status LineFiles::Add(const LogLine& line) {
   if (file == open_.end()) {
     if (open_.size() >= kOpenMax) open_.clear();
     std::error_code error;
-    fs::create_directories(fs::path(path).parent_path(), error);  // the stream meets the same error
+    fs::create_directories(fs::path(path).parent_path(), error);  // the stream reports this error
     errno = 0;
     file = open_.emplace(key, std::ofstream(path, std::ios::app)).first;
   }

@@ -10,9 +10,9 @@
 
 namespace dp::ctl {
 
-// Files of the lines of ranks, laid out as torchrun's: DIR/attempt_0/RANK/stdout.log, where the
-// attempt is that of the generation and RANK the rank among all. They hold the bytes that the ranks
-// wrote; where some are missing, a line that says so. Not thread-safe.
+// Files with the lines of ranks, laid out as torchrun's: DIR/attempt_0/RANK/stdout.log. The attempt
+// counts generations from 0; RANK is the rank in the whole job. The files hold the bytes that the
+// ranks wrote; a line stands for missing bytes. Not thread-safe.
 class LineFiles {
  public:
   explicit LineFiles(std::string dir) : dir_(std::move(dir)) {}

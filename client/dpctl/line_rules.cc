@@ -22,7 +22,7 @@ bool ParseMask(absl::string_view text, int* mask) {
   return absl::SimpleAtoi(text, mask) && *mask >= 0 && *mask <= (kOut | kErr);
 }
 
-// 0 where the job leaves it to the placement.
+// 0 if the placement decides.
 int RanksPerNode(const v1::JobSpec& spec) {
   int each = 0;
   const bool known = absl::SimpleAtoi(RanksPerNodeField(spec), &each) && each > 0;

@@ -11,11 +11,11 @@
 #include "client/dpctl/torchrun_flags.h"
 #include "dp/v1/job_spec.pb.h"
 
-// Which lines of ranks a terminal shows, and which go to files, as torchrun's flags say it. Pure.
+// Rules by which a terminal shows lines of ranks, and files take them, from torchrun's flags. Pure.
 
 namespace dp::ctl {
 
-// Streams of local ranks: "3" of all ranks, or "0:1,1:3". 0 is none, 1 standard output, 2 standard
+// Streams per local rank: "3" for all ranks, or "0:1,1:3". 0 is none, 1 standard output, 2 standard
 // error, 3 both.
 class RankStreams {
  public:
@@ -24,7 +24,7 @@ class RankStreams {
 
   bool Has(int local_rank, v1::LogStream stream) const;
   bool empty() const { return of_all_ == 0 && of_rank_.empty(); }
-  // The local ranks that are named one by one.
+  // The local ranks that are listed one by one.
   std::set<int> ranks() const;
 
  private:
@@ -33,16 +33,16 @@ class RankStreams {
 };
 
 struct LineRules {
-  RankStreams redirects;      // to files alone
+  RankStreams redirects;      // only to files
   RankStreams tee;            // to files, and shown
-  std::set<int> ranks_shown;  // local ones; empty: all
-  std::string prefix;         // before each line that is shown; empty: dpctl's own, as "[0 host]"
-  std::string log_dir;        // for the files; empty: not given
+  std::set<int> ranks_shown;  // local ranks; empty: all
+  std::string prefix;         // before each shown line; empty: dpctl's own, as "[0 host]"
+  std::string log_dir;        // of the files; empty: not given
   std::string role = "default";
   // Ranks on each worker; 0: the placement decides, and may put different numbers on workers.
   int ranks_per_node = 0;
 
-  // Whether a line's local rank matters.
+  // Whether the rules depend on a line's local rank.
   bool need_local_ranks() const {
     return !redirects.empty() || !tee.empty() || !ranks_shown.empty() || !prefix.empty();
   }
@@ -55,8 +55,8 @@ struct LineRules {
 // The rules for the lines of this job. Errors: InvalidArgument names the flag.
 absl::StatusOr<LineRules> LineRulesOf(const TorchrunFlags& flags, const v1::JobSpec& spec);
 
-// A line for each flag that names local ranks which no worker can have. Such names change nothing,
-// as with torchrun.
+// One line for each flag that names local ranks which no worker can have. These names change
+// nothing, as with torchrun.
 std::vector<std::string> NoSuchLocalRanks(const LineRules& rules, const TorchrunFlags& flags,
                                           const v1::JobSpec& spec);
 

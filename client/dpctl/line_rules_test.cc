@@ -66,7 +66,7 @@ TEST(LineFilesTest, TheyLieAsTorchrunsDo) {
   {
     LineFiles files(dir);
     for (int rank = 0; rank < 300; ++rank) EXPECT_TRUE(files.Add(Out(rank)).ok());
-    EXPECT_TRUE(files.Add(Out(0)).ok());  // whose file was closed meanwhile
+    EXPECT_TRUE(files.Add(Out(0)).ok());  // its file was closed meanwhile
   }
   std::ifstream file(dir + "/attempt_0/0/stdout.log");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "text\ntext\n");

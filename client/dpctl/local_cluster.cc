@@ -22,10 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Until a server has said that it is ready. Generous: the machine may be busy, and a worker with
-// GPUs gives its trainer's self-check a minute, which wakes their driver and loads some gigabytes.
+// How long a server may take to report that it is ready. Generous: the machine may be busy, and the
+// trainer's self-check on GPUs may take a minute to wake the driver and load some gigabytes.
 constexpr absl::Duration kReadyWithin = absl::Minutes(2);
-// The time for a worker to stop beyond the grace of its ranks, to send their last lines.
+// How much longer than its ranks' grace a worker may take to stop: it sends their last lines.
 constexpr absl::Duration kStopSlack = absl::Seconds(5);
 constexpr size_t kErrorLinesMax = 10;
 
@@ -37,7 +37,7 @@ std::string LastLines(const std::string& file) {
   return absl::StrJoin(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end(), "");
 }
 
-// The programs lie beside the running one. Errors: FailedPrecondition it is not there.
+// The path of a program beside the running one. Errors: FailedPrecondition it is not there.
 absl::StatusOr<std::string> ProgramPath(const std::string& program) {
   std::error_code error;
   const fs::path path = fs::read_symlink("/proc/self/exe", error).parent_path() / program;
@@ -49,7 +49,7 @@ absl::StatusOr<std::string> ProgramPath(const std::string& program) {
 class Processes final : public LocalCluster {
  public:
   ~Processes() override {
-    // Workers first: they stop their ranks, and tell the coordinator so.
+    // Workers first: they stop their ranks, and report that to the coordinator.
     while (!children_.empty()) {
       children_.back().Stop(stop_within_);
       children_.pop_back();
@@ -64,7 +64,7 @@ class Processes final : public LocalCluster {
     if (options.serves_stores) flags.insert(flags.end(), {"--tcpstore-listen", "127.0.0.1:0"});
     DP_ASSIGN_OR_RETURN(std::string ready,
                         StartOne("dp-coordinator", "coordinator", std::move(flags)));
-    // The line ends with the address.
+    // The ready line ends with the address.
     address_ = std::vector<std::string>(absl::StrSplit(ready, ' ')).back();
     for (int i = 0; i < options.workers; ++i) {
       const std::string name = absl::StrCat("local-", i);
@@ -83,12 +83,12 @@ class Processes final : public LocalCluster {
     return std::make_shared<ChildEnds>(
         std::move(pidfds),
         [this, lost = std::move(lost), workers = children_.size() - 1](size_t place) mutable {
-          if (workers == 0) return;  // that is told already
+          if (workers == 0) return;  // reported before
           workers = place == 0 ? 0 : workers - 1;
           if (workers == 0) lost(HowItEnded(place));
         });
   }
-  // A worker that is killed takes its ranks along: their guards kill them then.
+  // A killed worker takes its ranks along: their guards kill them.
   void EndAtOnce() override { stop_within_ = absl::ZeroDuration(); }
 
  private:
@@ -98,7 +98,7 @@ class Processes final : public LocalCluster {
                         ", which --local had started, ", children_[place].HowItEnded(),
                         "; its last lines:", LastLines(scratch_.Of(name + ".log")));
   }
-  // Returns the line with which the program says that it is ready.
+  // Returns the program's ready line.
   absl::StatusOr<std::string> StartOne(const std::string& program, const std::string& name,
                                        std::vector<std::string> argv) {
     DP_ASSIGN_OR_RETURN(std::string path, ProgramPath(program));
@@ -114,14 +114,15 @@ class Processes final : public LocalCluster {
     return line;
   }
 
-  ScratchDir scratch_;  // goes after the processes that write there
+  ScratchDir scratch_;  // first, so that it is removed after the processes that write there
   std::vector<ChildProcess> children_;
   std::string address_;
   int stop_ = -1;
   absl::Duration stop_within_ = kStopSlack;
 };
 
-// "2 GPUs that ranks may use, by nvml", or "0 GPUs that ranks may use: no driver".
+// The first line of --list-gpus: "2 GPUs that ranks may use, by nvml", or "0 GPUs that ranks may
+// use: no driver".
 absl::StatusOr<std::string> FirstLineOfGpuList() {
   DP_ASSIGN_OR_RETURN(std::string path, ProgramPath("dp-worker"));
   DP_ASSIGN_OR_RETURN(ChildProcess child,

@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kOnCpus[] = "; to train on CPUs leave out train.device, train.precision and slots";
 
-// The field for which it needs GPUs; empty: it needs none.
+// The field that makes the job need GPUs; empty: it needs none.
 std::string GpuField(const v1::JobSpec& spec) {
   if (TrainsOnGpus(spec)) return "train.device: cuda";
   return spec.slots() == "gpu" ? "slots: gpu" : "";

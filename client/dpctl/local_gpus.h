@@ -5,19 +5,20 @@
 #include "dp/v1/job_spec.pb.h"
 #include "dp/v1/workers.pb.h"
 
-// What a job that needs GPUs finds on this machine: on a cluster of its own it would wait for ever
-// for what is not here. Pure, but for asking the machine.
+// Checks whether this machine has the GPUs that a job needs: on a separate cluster the job would
+// wait for them for ever. Pure, except for questions to the machine.
 
 namespace dp::ctl {
 
-// Whether its ranks compute on GPUs or not at all.
+// Whether the job's ranks compute on GPUs only.
 bool TrainsOnGpus(const v1::JobSpec& spec);
 
-// Before its cluster of `workers` is started. Errors: FailedPrecondition there are fewer GPUs than
-// its ranks need, or several workers would give them out.
+// Call it before the cluster of `workers` is started. Errors: FailedPrecondition fewer GPUs than
+// ranks need, or several workers, which would assign the same GPUs twice.
 absl::Status CheckLocalGpus(const Machine& machine, const v1::JobSpec& spec, int workers);
 
-// When it is there, for one that trains on GPUs. Errors: FailedPrecondition no trainer can.
+// Call it once the cluster runs, for a job that trains on GPUs. Errors: FailedPrecondition no
+// trainer can use GPUs.
 absl::Status CheckLocalTrainer(const v1::ListWorkersResponse& workers);
 
 }  // namespace dp::ctl

@@ -15,7 +15,7 @@
 namespace dp::ctl {
 namespace {
 
-// The first job of every local coordinator is job 1, so its number does not tell runs apart.
+// The first job of every local coordinator is job 1, so its number does not distinguish runs.
 void NameRun(v1::JobSpec& spec) {
   if (!MeetsAtStore(spec.command())) return;
   auto& id = (*spec.mutable_env())["TORCHELASTIC_RUN_ID"];

@@ -11,25 +11,25 @@
 
 namespace dp::ctl {
 
-// A run on a coordinator and workers of its own, on this machine: the flags --local, --workers and
+// A run on a separate coordinator and workers, on this machine: the flags --local, --workers and
 // --slots, and the start. Part of a command.
 class LocalRun {
  public:
   void DefineFlags(CLI::App& app);
 
-  // Once the flags are there, before the others.
+  // Call it once the flags are parsed, before the other methods.
   // Errors: InvalidArgument PET_STANDALONE, or a flag that needs --local.
   absl::Status TakeVariable();
 
-  // Whether --local was given, or torchrun's variable for it.
+  // Whether --local or torchrun's variable for it was given.
   bool on() const { return on_; }
 
-  // Starts what the job needs, and gives the run an id of its own.
+  // Starts the cluster that the job needs, and gives the run an id of its own.
   // Errors: InvalidArgument --workers and --slots have no room for the job; as CheckLocalGpus and
   // StartLocalCluster.
   absl::StatusOr<std::unique_ptr<LocalCluster>> Start(v1::JobSpec& spec, Context& context) const;
 
-  // Checks that the workers that were started can train the job. Errors: as CheckLocalTrainer and
+  // Checks that the started workers can train the job. Errors: as CheckLocalTrainer and
   // Context::Call.
   static absl::Status CheckStarted(const v1::JobSpec& spec, Context& context);
 

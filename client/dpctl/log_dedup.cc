@@ -9,12 +9,13 @@
 namespace dp::ctl {
 namespace {
 
-// Between two appended lines; 2^64 of them can follow each other.
+// Distance between appended lines; 2^64 of them can follow each other.
 constexpr absl::uint128 kSpacing = absl::MakeUint128(1, 0);
-// What moves between two lines takes so little of the room there, since more will come behind it:
-// with every rank's own lines before a shared one, the room lasts for ten thousands of ranks.
+// Lines that move between two others take so small a part of the room there because more will
+// follow. If every rank has own lines before a shared one, the room lasts for tens of thousands of
+// ranks.
 constexpr int kPartOfRoom = 1024;
-// Of equal lines behind a writer's anchor so many are looked at; more are its own, again and again.
+// How many equal lines behind a writer's anchor are tried; any further ones are the writer's own.
 constexpr int kEqualLinesMax = 64;
 
 }  // namespace

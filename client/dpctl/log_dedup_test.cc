@@ -18,7 +18,7 @@ LogLine Line(int rank, const std::string& text, v1::LogStream stream = v1::LOG_S
   return {1, rank, stream, text};
 }
 
-// "[0-2] text" of each.
+// "[0-2] text" for each line.
 std::vector<std::string> Shown(const std::vector<SharedLine>& lines) {
   std::vector<std::string> shown;
   for (const SharedLine& each : lines)
@@ -93,7 +93,7 @@ TEST_F(LogDedupTest, WhatIsSharedStaysWhereItIs) {
   Write(0, "b");
   Write(0, "a");
   Write(1, "a");
-  Write(1, "b");  // would have to move rank 0's a too
+  Write(1, "b");  // merging would move rank 0's "a", too
   Write(1, "c");
   Write(2, "b");
   EXPECT_THAT(TakeAll(), ElementsAre("[0,2] b", "[0-1] a", "[1] b", "[1] c"));
@@ -116,7 +116,7 @@ TEST_F(LogDedupTest, ARanksLinesKeepTheirOrder) {
   Write(0, "a");
   Write(0, "b");
   Write(1, "b");
-  Write(1, "a");  // not with rank 0's, which was before b
+  Write(1, "a");  // not merged with rank 0's, which came before b
   EXPECT_THAT(TakeAll(), ElementsAre("[0] a", "[0-1] b", "[1] a"));
 }
 
@@ -138,13 +138,13 @@ TEST_F(LogDedupTest, NoMoreIsHeldThanItsBounds) {
   EXPECT_THAT(Shown(bytes.Take(now_)), ElementsAre("[0] 1234"));
 }
 
-// Ranks of a program that write mostly the same, read in pages of several lines of one rank.
+// Ranks of a program that write mostly equal lines, read in pages of several lines of one rank.
 class RandomRanks {
  public:
   explicit RandomRanks(unsigned seed) : random_(seed) {}
 
   int Draw(int below) { return static_cast<int>(random_() % below); }
-  // The next line of a rank: of all at this place, or its own.
+  // The next line of a rank: one that all ranks have at this place, or its own.
   std::string NextOf(int rank) {
     const size_t number = written_[rank].size();
     std::string text = Draw(4) == 0 ? absl::StrCat(rank, " is at ", number)
@@ -159,7 +159,7 @@ class RandomRanks {
   std::map<int, std::vector<std::string>> written_;
 };
 
-// Whatever comes in whatever order, what is shown of a rank is what it wrote.
+// For any lines in any order, the lines shown for a rank are those that it wrote.
 TEST_F(LogDedupTest, EachLineOfEachRankIsShownOnceAndInItsOrder) {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     RandomRanks ranks(seed);

@@ -12,7 +12,7 @@ namespace {
 
 using End = LogLine::End;
 
-// The times of a chunk, asked for ascending offsets.
+// The times of a chunk. Offsets must be asked for in ascending order.
 class ChunkTimes {
  public:
   explicit ChunkTimes(const v1::LogChunk& chunk) : times_(chunk.times()) {}

@@ -23,48 +23,48 @@ struct LogLine {
   enum class End {
     kLineBreak,
     kContinued,  // more of this line follows, as the next LogLine of its stream
-    kStreamEnd,  // nothing follows: its rank wrote no line break
+    kStreamEnd,  // nothing follows: the rank wrote no line break
   };
 
   uint64_t generation = 0;
   int rank = 0;
   v1::LogStream stream = v1::LOG_STREAM_STDOUT;
   std::string text;
-  // When its worker found it in the rank's file.
+  // When the worker found it in the rank's file.
   std::optional<absl::Time> time = std::nullopt;
-  // Above 0: so many bytes are missing here, and the text says so.
+  // Above 0: this many bytes are missing here, and the text says so.
   uint64_t cut_bytes = 0;
-  std::string host = {};  // that its rank ran on; empty: not known
+  std::string host = {};  // of the rank; empty: unknown
   End end = End::kLineBreak;
-  bool rest = false;  // of a line of which a piece came before
+  bool rest = false;  // a piece of the line came before
 
   Stream of() const { return {generation, rank, stream}; }
 };
 
-// Cuts what streams bring into lines, in the order it came. A line that grows past
-// kWholeLineBytesMax comes in pieces; one before missing bytes ends there. Not thread-safe.
+// Cuts chunks of streams into lines, in the order of arrival. A line that grows past
+// kWholeLineBytesMax comes in pieces; a line before missing bytes ends there. Not thread-safe.
 class LogLines {
  public:
-  // How a line is shown that has a carriage return and no end yet, as progress bars draw it.
+  // When to show a line that has a carriage return and no end yet, as progress bars have.
   enum class Bars {
-    kAtOnce,  // it comes in pieces, one for each chunk that has some of it
-    kWhole,   // it waits for its end, as any line
+    kAtOnce,  // in pieces, one for each chunk that has a part of it
+    kWhole,   // at its end, as any line
   };
   explicit LogLines(Bars bars = Bars::kAtOnce) : bars_(bars) {}
 
-  // The lines that are complete with `chunk`, and pieces.
+  // The lines that `chunk` completes, and pieces.
   std::vector<LogLine> Add(const v1::LogChunk& chunk);
-  // What is left of each stream at its end.
+  // The rest of each stream at its end.
   std::vector<LogLine> Rest();
 
  private:
   using Stream = LogLine::Stream;
-  // A line that has no end yet.
+  // A line without its end.
   struct Open {
-    std::string text;  // that was not given
+    std::string text;  // not given yet
     std::optional<absl::Time> time;
     std::string host;
-    bool given = false;    // a piece of it
+    bool given = false;    // a piece was given
     bool returns = false;  // it has a carriage return
   };
   static LogLine Close(const Stream& stream, Open& open, LogLine::End end);

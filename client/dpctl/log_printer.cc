@@ -6,7 +6,7 @@
 namespace dp::ctl {
 namespace {
 
-// As RFC 3339 writes it, so that --since takes it back.
+// In the form of RFC 3339, which --since accepts.
 std::string FormatLineTime(absl::Time time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", time, absl::UTCTimeZone());
 }

@@ -14,8 +14,8 @@
 
 namespace dp::ctl {
 
-// Prints lines of a job as `dpctl logs` shows them: with their rank and host before them, or as
-// JSON, one object a line. Part of a command; one thread.
+// Prints lines of a job in the form of `dpctl logs`: with rank and host before them, or as JSON,
+// one object a line. Part of a command; one thread.
 class LogPrinter {
  public:
   LogPrinter(Context& context, const v1::Job& job, bool timestamps)
@@ -23,18 +23,18 @@ class LogPrinter {
     labels_.Learn(job);
   }
 
-  // Lines that are held before they are printed tell at once where their ranks ran.
+  // Learns at once where the rank of a line ran, even if the line is held before it is printed.
   void Learn(const LogLine& line) { labels_.Learn(line); }
   void Print(const LogLine& line);
-  // With all the ranks that wrote it.
+  // Prints a line with all the ranks that wrote it.
   void Print(const SharedLine& shared);
-  // Ends a line of which only pieces have come.
+  // Ends a line of which only pieces were printed.
   void EndLine() { screen_line_.End(); }
-  // The latest of a line so far.
+  // The latest generation of the lines so far.
   uint64_t generation() const { return labels_.generation(); }
 
  private:
-  // Says on standard error that another generation begins.
+  // Reports on standard error that another generation begins.
   void Enter(uint64_t generation);
   void PrintText(const LogLine& line, const std::string& label);
   void BeginJson(const LogLine& line, JsonWriter& json);

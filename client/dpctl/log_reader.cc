@@ -18,7 +18,7 @@ absl::StatusOr<std::vector<LogLine>> LogReader::Next(bool follow, absl::Duration
         const absl::Duration deadline = follow ? poll + client::kAnswerSlack : in;
         return context_.coordinator().logs().ReadLogs(request_, deadline);
       });
-  // The job has ended and all of its other output is here.
+  // Gives up on outstanding output only: the job has ended and all of its other output is here.
   const bool given_up = late_until_ && !response.ok() && !absl::IsCancelled(response.status());
   if (given_up) response = last_;
   DP_RETURN_IF_ERROR(response.status());
@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<LogLine>> LogReader::Next(bool follow, absl::Duration
   if (at_end_)
     for (LogLine& line : lines_.Rest()) lines.push_back(std::move(line));
   *request_.mutable_from() = std::move(*response->mutable_next());
-  // A stream that begins later is read from its first byte.
+  // Streams that begin later are read from their first byte.
   request_.clear_tail_lines();
   request_.clear_since();
   response->clear_chunks();
@@ -42,7 +42,7 @@ bool LogReader::IsLast(const v1::ReadLogsResponse& response, bool follow) {
   if (!response.finished()) return false;
   if (response.outstanding_ranks() == 0) return true;
   const absl::Time now = context_.surroundings().clock.Now();
-  // An empty answer took the whole wait, or comes from a coordinator that does not wait.
+  // An empty answer used up the wait, or comes from a coordinator that does not wait.
   if (late_until_) return response.chunks().empty() || now >= *late_until_;
   late_until_ = now + kLateOutputWithin;
   request_.set_await_outstanding(true);

@@ -11,30 +11,30 @@
 namespace dp::ctl {
 
 // How long a reader that follows a job waits, after the job's end, for output of lost workers. A
-// daemon that is restarted sends what its ranks had written within a second or two of its start.
+// restarted daemon sends the rest of its ranks' output within a second or two.
 inline constexpr absl::Duration kLateOutputWithin = absl::Seconds(5);
 
-// Reads the logs of one job line by line, going on by position wherever it was interrupted, so that
-// a restart of the coordinator neither loses nor repeats a line. Part of a command; one thread.
+// Reads the logs of one job line by line. After an interruption it continues by position, so a
+// restart of the coordinator neither loses nor repeats a line. Part of a command; one thread.
 class LogReader {
  public:
-  // `request` says which job, streams, ranks and how many lines of the tail.
+  // `request` has the job, streams, ranks and number of tail lines.
   LogReader(Context& context, v1::ReadLogsRequest request, absl::Duration patience,
             LogLines::Bars bars = LogLines::Bars::kAtOnce)
       : context_(context), request_(std::move(request)), patience_(patience), lines_(bars) {}
 
-  // The next lines; waits for some for so long where `follow` is set, and at the end of the job
-  // for up to kLateOutputWithin where output is outstanding. May be none.
+  // The next lines; may be none. With `follow`, waits up to `wait` for some. At the end of the job,
+  // waits up to kLateOutputWithin if output is outstanding.
   // Errors: NotFound unknown job; Unavailable the coordinator was away for longer than `patience`.
   absl::StatusOr<std::vector<LogLine>> Next(bool follow, absl::Duration wait = client::kLongPoll);
 
-  // Whether the last Next found the end: with `follow`, that of the job; else of what is there.
+  // Whether the last Next reached the end: with `follow`, of the job; else of the stored output.
   bool at_end() const { return at_end_; }
   // The last answer, without its chunks.
   const v1::ReadLogsResponse& last() const { return last_; }
 
  private:
-  // Whether `response` is the last one. Where output is outstanding, the wait for it begins.
+  // Whether `response` is the last one. If output is outstanding, begins the wait for it.
   bool IsLast(const v1::ReadLogsResponse& response, bool follow);
 
   Context& context_;

@@ -62,7 +62,7 @@ class Logs final : public Command {
     const absl::Duration patience = follow_ ? kPatience : context.flags().timeout;
     const size_t ranks =
         request.ranks().empty() ? static_cast<size_t>(WorldSizeOf(job)) : RanksOf(request).size();
-    // Pieces of progress bars are no lines that ranks could share.
+    // Ranks cannot share pieces of progress bars.
     LogReader reader(context, std::move(request), patience,
                      dedup_ ? LogLines::Bars::kWhole : LogLines::Bars::kAtOnce);
     LogPrinter printer(context, job, timestamps_);
@@ -75,7 +75,7 @@ class Logs final : public Command {
   }
 
  private:
-  // How long a line waits for other ranks to write the same, where somebody looks on.
+  // How long a line waits for other ranks to write the same while somebody follows.
   static constexpr absl::Duration kHold = absl::Seconds(1);
 
   absl::Status Show(Context& context, LogReader& reader, LogPrinter& printer) const {
@@ -106,7 +106,7 @@ class Logs final : public Command {
     return absl::OkStatus();
   }
 
-  // Empty, or what is wrong.
+  // Empty, or the error.
   static std::string WrongGeneration(const std::string& text) {
     int number = 0;
     if (text == kAll || text == kLatest || (absl::SimpleAtoi(text, &number) && number > 0))
@@ -119,7 +119,7 @@ class Logs final : public Command {
     return {request.ranks().begin(), request.ranks().end()};
   }
 
-  // An earlier generation of a job that shrank had more ranks; how many, the job does not tell.
+  // An earlier generation of a job that shrank had more ranks; the job does not record how many.
   static absl::Status CheckRanks(const v1::ReadLogsRequest& request, const v1::Job& job) {
     const bool earlier = job.generation() > 1 && request.generation() != job.generation() &&
                          request.since_generation() < job.generation();
@@ -133,7 +133,7 @@ class Logs final : public Command {
     return absl::OkStatus();
   }
 
-  // Following goes on with the generations that come.
+  // With --follow, later generations are read too.
   absl::Status ChooseGeneration(const v1::Job& job, v1::ReadLogsRequest& request) const {
     if (generation_ == kAll) return absl::OkStatus();
     if (generation_ == kLatest) {

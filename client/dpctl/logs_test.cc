@@ -303,7 +303,7 @@ TEST_F(LogsTest, NoMoreThanAFewRanksAreNamedWhoseOutputHasNotArrived) {
 TEST_F(LogsTest, WaitAndDescribeSayWhichOutputHasNotArrivedOfAJobThatIsOver) {
   ASSERT_TRUE(
       google::protobuf::TextFormat::ParseFromString(kOutstanding, &coordinator_.outstanding));
-  EXPECT_EQ(Dpctl("describe 7").err, "");  // it runs
+  EXPECT_EQ(Dpctl("describe 7").err, "");  // the job runs
   coordinator_.jobs.at(7).set_state(v1::JOB_STATE_SUCCEEDED);
   EXPECT_THAT(Dpctl("describe 7").err, HasSubstr("output of rank 2 on host-a did not all"));
   err_.str("");

@@ -6,8 +6,8 @@
 
 namespace {
 
-// What is opened next would take the place of a standard stream that is closed, and get its output.
-// With these, reading finds the end and writing fails.
+// A file opened later would get the descriptor of a closed standard stream, and its output. With
+// these placeholders, reading finds the end and writing fails.
 void OccupyClosedStreams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0) (void)open("/dev/null", O_RDONLY);

@@ -9,7 +9,7 @@
 namespace dp::ctl {
 namespace {
 
-// One before the line break is a part of the line's end.
+// A carriage return before the line break is part of the line's end.
 std::string Relabelled(const LogLine& line, const std::string& label) {
   const bool dos = line.end == LogLine::End::kLineBreak && absl::EndsWith(line.text, "\r");
   const absl::string_view text = absl::string_view(line.text).substr(0, line.text.size() - dos);
@@ -23,7 +23,7 @@ void OpenLine::Print(std::ostream& stream, const LogLine& line, const std::strin
   const std::string text = Relabelled(line, label);
   const bool goes_on = open() && whose_ == line.of();
   if (!goes_on) {
-    if (line.rest && text.empty()) return;  // of a line that another one has ended here
+    if (line.rest && text.empty()) return;  // the end of a line that another line has ended
     End();
     if (!absl::StartsWith(text, absl::StrCat("\r", label))) stream << label;
   }

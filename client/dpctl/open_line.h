@@ -8,20 +8,19 @@
 
 namespace dp::ctl {
 
-// Prints lines of many ranks on one screen, with a label before each line. A line that comes in
-// pieces stays open: its next piece follows at once, and anything else begins a new line. A
-// carriage return takes the cursor back over the label, so the label is printed again behind it.
-// Not thread-safe.
+// Prints lines of many ranks on one screen, with a label before each line. A line in pieces stays
+// open: its next piece follows at once, and any other output begins a new line. A carriage return
+// moves the cursor over the label, so the label is printed again behind it. Not thread-safe.
 class OpenLine {
  public:
   void Print(std::ostream& stream, const LogLine& line, const std::string& label);
-  // The next output begins a line.
+  // Makes the next output begin a line.
   void End();
   bool open() const { return stream_ != nullptr; }
 
  private:
-  std::ostream* stream_ = nullptr;  // the owner's, with the open line; null: none is open
-  LogLine::Stream whose_;           // then
+  std::ostream* stream_ = nullptr;  // the owner's stream with the open line; null: none is open
+  LogLine::Stream whose_;           // the stream of ranks' output that it belongs to
 };
 
 }  // namespace dp::ctl

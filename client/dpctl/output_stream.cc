@@ -8,14 +8,14 @@
 namespace dp::ctl {
 namespace {
 
-// Returns how many bytes were taken; 0 where it is to be tried again, -1 with errno where not.
+// Returns the number of bytes written; 0 if it must be tried again; -1 with errno on an error.
 ssize_t WriteSome(int descriptor, const char* bytes, size_t count) {
   const ssize_t written = write(descriptor, bytes, count);
   if (written >= 0) return written;
   if (errno == EINTR) return 0;
   if (errno != EAGAIN) return -1;
   pollfd ready{.fd = descriptor, .events = POLLOUT, .revents = 0};
-  (void)poll(&ready, 1, -1);  // the write says what is wrong
+  (void)poll(&ready, 1, -1);  // the next write reports errors
   return 0;
 }
 

@@ -6,13 +6,13 @@
 
 namespace dp::ctl {
 
-// A buffered stream onto a descriptor, which stays the caller's. Unlike std::cout it remembers why
-// a write failed. What has not been flushed at the end is lost. Not thread-safe.
+// A buffered stream to a descriptor, which the caller keeps. Unlike std::cout it remembers why a
+// write failed. Unflushed output is lost at the end. Not thread-safe.
 class OutputStream final : public std::ostream {
  public:
   explicit OutputStream(int descriptor);
 
-  // errno of the write that failed; 0 while none has.
+  // errno of the failed write; 0 if none failed.
   int write_error() const { return buffer_.error(); }
 
  private:

@@ -9,9 +9,9 @@
 namespace dp::ctl {
 namespace {
 
-// A job of a thousand ranks shall not fill the screen.
+// A job of a thousand ranks must not fill the screen.
 constexpr int kOutstandingShownMax = 5;
-// One question, whose answer is only a remark.
+// For one question, whose answer is only a remark.
 constexpr absl::Duration kRemarkWithin = absl::Seconds(2);
 
 std::string Remark(uint64_t job, uint64_t generation, const v1::OutstandingOutput& output) {

@@ -8,7 +8,7 @@
 namespace dp::ctl {
 namespace {
 
-// U+0080 to U+009F, which some terminals obey as they do an escape character.
+// U+0080 to U+009F, which some terminals obey like an escape character.
 bool IsC1(absl::string_view text, size_t at) {
   return at + 1 < text.size() && text[at] == '\xc2' &&
          (static_cast<unsigned char>(text[at + 1]) & 0xe0) == 0x80;

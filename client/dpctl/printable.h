@@ -6,8 +6,8 @@
 
 namespace dp::ctl {
 
-// What others have written, fit for a line of a terminal: control characters, which could move the
-// cursor or begin a line of their own, as "\n" or "\x1b"; all else as it is. Pure.
+// Makes others' text fit for a line of a terminal. Control characters could move the cursor or
+// begin a line, so they become "\n" or "\x1b"; all else stays. Pure.
 std::string Printable(absl::string_view text);
 
 }  // namespace dp::ctl

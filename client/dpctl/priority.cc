@@ -31,7 +31,7 @@ class Priority final : public JobVerb {
     return absl::StrCat("has priority ", after.priority(), ", had ", before.priority());
   }
 
-  std::optional<int> priority_;  // given, as it is required
+  std::optional<int> priority_;  // always given: the flag is required
 };
 
 }  // namespace

@@ -22,10 +22,10 @@
 namespace dp::ctl {
 namespace {
 
-// dp-worker replaces this by a rank's local rank, under the contract "launch".
+// Under the contract "launch", dp-worker replaces this by the rank's local rank.
 constexpr char kLocalRankMacro[] = "=${local_rank}";
 
-// Sets a field that is there, and lets the defaults know.
+// Sets a field unless `value` is empty, and marks it as given for the defaults.
 void Set(const std::string& value, const std::string& path, client::JobFile& job,
          std::string* field) {
   if (value.empty()) return;
@@ -33,7 +33,7 @@ void Set(const std::string& value, const std::string& path, client::JobFile& job
   job.source.Note(path, {});
 }
 
-// torchrun's variable names the interpreter; else it is the first python3 in the rank's PATH.
+// torchrun's variable names the interpreter; without it, the first python3 in the rank's PATH.
 std::string Python() {
   const char* python = std::getenv("PYTHON_EXEC");
   return python == nullptr || *python == '\0' ? "python3" : python;
@@ -45,7 +45,7 @@ std::vector<std::string> EnvironmentHere() {
   return variables;
 }
 
-// Errors: InvalidArgument names the flag where it has a value that is no number from 0 on.
+// Errors: InvalidArgument names the flag if its value is no number from 0 on.
 absl::StatusOr<int> NumberOf(const TorchrunFlags& flags, const std::string& name) {
   const std::string text = flags.Value(name);
   int number = 0;
@@ -192,7 +192,7 @@ absl::Status ProgramFlags::FillNumbers(v1::JobSpec& spec) const {
   return absl::OkStatus();
 }
 
-// A rank's own environment wins over what its worker says, and --env over torchrun's flags.
+// A rank's own environment takes precedence over its worker's, and --env over torchrun's flags.
 absl::Status ProgramFlags::FillEnv(v1::JobSpec& spec) const {
   DP_RETURN_IF_ERROR(CheckSignals(torchrun_));
   for (const auto& [flag, variable] :

@@ -13,22 +13,22 @@
 
 namespace dp::ctl {
 
-// How the words of a program are read.
+// How dpctl reads the words of a program.
 enum class Launching {
   kDp,        // `dpctl run`, `dpctl submit`: python runs scripts that end with ".py"
-  kTorchrun,  // `dpctl torchrun`: python runs whatever comes, as with torchrun
+  kTorchrun,  // `dpctl torchrun`: python runs every program, as with torchrun
   kLaunch,    // `dpctl launch`: the same, with the arguments of torch.distributed.launch
 };
 
-// The flags of a command job on the command line, `dpctl run --nnodes 2 -- python3 train.py`:
+// The flags of a command job on the command line, as in `dpctl run --nnodes 2 -- python3 train.py`:
 // torchrun's, and dp's own. Part of a JobSource.
 class ProgramFlags {
  public:
   explicit ProgramFlags(Launching launching) : launching_(launching) {}
   void DefineFlags(CLI::App& app);
 
-  // The job that runs a program, given by its words. A relative --workdir is taken from
-  // `working_dir`. Reads the script, where it is there, for the spelling of --local-rank.
+  // The job that runs the program with these words. A relative --workdir starts at `working_dir`.
+  // Reads the script, if it exists, for the spelling of --local-rank.
   // Errors: InvalidArgument names the flag.
   absl::StatusOr<client::JobFile> Job(const std::vector<std::string>& words,
                                       const std::string& working_dir) const;
@@ -36,14 +36,14 @@ class ProgramFlags {
   // Errors: InvalidArgument --store is given, but the contract of the checked job has none.
   absl::Status CheckStore(const v1::CommandSpec& command) const;
 
-  // Whether a word that is no flag, behind the flags `before`, begins a program.
+  // Whether `word`, which is no flag and stands behind the flags `before`, begins a program.
   bool StartsProgram(absl::string_view word, const std::vector<std::string>& before) const;
 
-  // The first of these flags that was given; empty where none.
+  // The first of these flags that was given; empty if none.
   std::string given() const;
 
-  // What the user should know of flags that were given: which are not needed, and which variables
-  // are not set here. `lines_shown`: the command shows the lines of ranks.
+  // Notes for the user about given flags: which are not needed, and which variables are not set
+  // here. `lines_shown`: the command shows the lines of ranks.
   std::vector<std::string> Notes(bool lines_shown) const;
 
   const TorchrunFlags& torchrun() const { return torchrun_; }
@@ -52,7 +52,7 @@ class ProgramFlags {
   // The command line of a rank, from the words and the flags.
   absl::StatusOr<std::vector<std::string>> Argv(const std::vector<std::string>& words,
                                                 const std::string& working_dir) const;
-  // What the fields that flags fill are called in errors.
+  // Gives fields that flags fill the names of their flags in errors.
   void NameFields(client::FieldSource& source) const;
   absl::Status FillNumbers(v1::JobSpec& spec) const;
   absl::Status FillEnv(v1::JobSpec& spec) const;

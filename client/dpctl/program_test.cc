@@ -5,7 +5,7 @@
 #include "client/dpctl/program_flags.h"
 #include "client/dpctl/testing/dpctl_test.h"
 
-// A program on the command line, behind "--".
+// Programs on the command line, behind "--".
 
 namespace dp::ctl {
 namespace {
@@ -73,7 +73,7 @@ TEST_F(ProgramTest, TheInterpreterIsTorchrunsVariable) {
   unsetenv("PYTHON_EXEC");
 }
 
-// Every flag of torchrun 2.15, in each spelling; print-completion alone is left out.
+// Every flag of torchrun 2.15 in each spelling, except for print-completion.
 constexpr char kEveryFlag[] =
     "--nnodes=1:1 --nproc-per-node=2 --nproc_per_node=2 --rdzv-backend c10d --rdzv_backend static "
     "--rdzv-endpoint h:1 --rdzv_endpoint h:1 --rdzv-id a --rdzv_id b --rdzv-conf x=1 "

@@ -13,7 +13,7 @@ constexpr int kBarColumns = 24;
 
 std::optional<v1::Metric> Parse(absl::string_view json) {
   google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // a newer trainer may say more
+  options.ignore_unknown_fields = true;  // a newer trainer may add fields
   v1::Metric metric;
   const auto status = google::protobuf::util::JsonStringToMessage(
       google::protobuf::StringPiece(json.data(), json.size()), &metric, options);
@@ -38,7 +38,7 @@ void Progress::Add(absl::string_view json) {
   if (metric->has_epochs_total()) epochs_total_ = metric->epochs_total();
   if (metric->has_steps_total()) steps_total_ = metric->steps_total();
   if (metric->event() == "step") last_step_ = *metric;
-  // Ranks other than the first end without one.
+  // The end event of other ranks than the first has none.
   if (metric->has_accuracy()) test_accuracy_ = metric->accuracy();
 }
 

@@ -8,17 +8,17 @@
 
 namespace dp::ctl {
 
-// How far a training job is, from its metric lines. Pure; not thread-safe.
+// The progress of a training job, from its metric lines. Pure; not thread-safe.
 class Progress {
  public:
-  // Takes one line of a METRICS stream. What is no metric counts as nothing.
+  // Takes one line of a METRICS stream; ignores a line that is no metric.
   void Add(absl::string_view json);
 
   // "epoch 2/4 [=========>          ] step 512/1876  loss 0.412  5120 images/s", at most `columns`
   // wide. Empty before the first step.
   std::string Bar(int columns) const;
 
-  // On the whole test set, by the last evaluation.
+  // The accuracy on the whole test set in the last evaluation.
   std::optional<double> test_accuracy() const { return test_accuracy_; }
 
  private:

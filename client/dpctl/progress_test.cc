@@ -53,7 +53,7 @@ TEST(ProgressTest, TheEndCarriesTheAccuracyToo) {
   Progress progress;
   progress.Add(R"({"event":"end","step":400,"accuracy":0.9})");
   EXPECT_EQ(progress.test_accuracy(), 0.9);
-  progress.Add(R"({"event":"end","step":400})");  // of another rank
+  progress.Add(R"({"event":"end","step":400})");  // from another rank
   EXPECT_EQ(progress.test_accuracy(), 0.9);
 }
 

@@ -16,7 +16,7 @@
 namespace dp::ctl {
 namespace {
 
-// One line on why a job stands where it stands.
+// One line on why the job is in its state.
 std::string Reason(const v1::Job& job) {
   if (!Finished(job.state()) && !job.pending_reasons().empty())
     return absl::StrJoin(job.pending_reasons(), "; ");

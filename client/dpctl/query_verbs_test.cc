@@ -148,7 +148,7 @@ TEST_F(QueryVerbsTest, WhereThereAreNoGpusItIsSaidWhoCanTellWhy) {
   const Result result = Dpctl("workers --gpus");
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.err, HasSubstr("no worker has a GPU that ranks may use"));
-  EXPECT_EQ(Dpctl("workers").err, result.err);  // nothing more
+  EXPECT_EQ(Dpctl("workers").err, result.err);  // no new text
 }
 
 TEST_F(QueryVerbsTest, CancelAsksForTheEndOfEachJob) {

@@ -1,4 +1,4 @@
-// hold, release, requeue, priority, drain, undrain, events, and what submit says of when and where.
+// hold, release, requeue, priority, drain, undrain, events, and the scheduling flags of submit.
 
 #include <fstream>
 

@@ -18,7 +18,7 @@ void RankLabels::Learn(const v1::Job& job) {
   hosts_.clear();
   learned_ = job.generation();
   for (const v1::Rank& rank : job.ranks()) hosts_[rank.rank()] = rank.host();
-  if (job.ranks().empty()) return;  // it has no placement now
+  if (job.ranks().empty()) return;  // not placed now
   std::map<int, uint64_t> workers;
   for (const v1::Rank& rank : job.ranks()) workers[rank.rank()] = rank.worker_id();
   local_ranks_.clear();
@@ -59,7 +59,7 @@ void RankLabels::Ask() {
   if (asked_) return;
   asked_ = true;
   const absl::StatusOr<v1::Job> job = GetJob(context_, job_);
-  if (job.ok()) Learn(*job);  // else the line does without
+  if (job.ok()) Learn(*job);  // else the label has no host
 }
 
 }  // namespace dp::ctl

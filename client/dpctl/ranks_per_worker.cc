@@ -14,7 +14,7 @@
 namespace dp::ctl {
 namespace {
 
-// gpu, cpu or auto; empty where there is nothing to count.
+// gpu, cpu or auto; empty if there is nothing to count.
 std::string Unit(const v1::JobSpec& spec) {
   const std::string& each = RanksPerNodeField(spec);
   int number = 0;

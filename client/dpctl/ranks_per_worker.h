@@ -9,13 +9,13 @@
 
 namespace dp::ctl {
 
-// Makes a number of a command's nprocPerNode where it is gpu, cpu or auto, and the ranks of it. On
-// a coordinator's workers: the most that as many of them as the job has nodes can take, `cpu` being
-// their slots. Else nothing to do.
+// Replaces nprocPerNode of gpu, cpu or auto by a number, and sets the ranks to match. The number is
+// the most that as many of the coordinator's workers as the job has nodes can take; `cpu` counts
+// their slots. A no-op for a number.
 // Errors: InvalidArgument there are too few workers, or none with a GPU; as Context::Call.
 absl::Status CountRanks(Context& context, v1::JobSpec& spec);
 
-// The same on this machine.
+// The same on this machine; `cpu` counts its CPUs.
 absl::Status CountRanksHere(const Machine& machine, v1::JobSpec& spec);
 
 }  // namespace dp::ctl

@@ -7,7 +7,7 @@
 
 namespace dp::ctl {
 
-// Names one request for ever, so that the coordinator knows its repetition.
+// A unique name of one request, by which the coordinator recognizes a repetition.
 inline std::string NewRequestId() {
   return absl::StrFormat("dpctl-%016x%016x", EntropySeed(), EntropySeed());
 }

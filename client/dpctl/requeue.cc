@@ -14,7 +14,7 @@ class Requeue final : public JobVerb {
   const char* example() const override { return "dpctl requeue 7"; }
 
  private:
-  // Says which generation it means, so that an attempt that is repeated ends no second one.
+  // Names the generation, so that a repeated attempt does not end a second one.
   absl::StatusOr<v1::Job> Ask(Context& context, const v1::Job& job) const override {
     v1::RequeueRequest request;
     request.set_job(job.id());

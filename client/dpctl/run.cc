@@ -32,13 +32,13 @@
 namespace dp::ctl {
 namespace {
 
-// A second Ctrl-C within this time cancels the job, not only the view of it.
+// A second Ctrl-C within this time cancels the job; the first one only detaches from it.
 constexpr absl::Duration kSecondInterrupt = absl::Seconds(2);
-// A coordinator of our own that is silent for longer has died.
+// A coordinator of our own that is silent for longer is dead.
 constexpr absl::Duration kLocalPatience = absl::Seconds(10);
 
 // While it lives, the Ctrl-C of the given number (1 is the first) interrupts the context's calls.
-// At most one is destroyed before its Ctrl-C came: nobody can wait for interrupts after that.
+// At most one watch may be destroyed before its Ctrl-C: nobody can wait for interrupts after that.
 class InterruptWatch {
  public:
   InterruptWatch(Context& context, int number)
@@ -87,7 +87,7 @@ class RunJob final : public Command {
   const char* summary() const override { return verb_.summary; }
   const char* example() const override { return verb_.example; }
   bool TakesInterrupts() const override { return true; }
-  // Nothing of the job has run.
+  // On an error nothing of the job has run.
   int CodeOfFailure() const override { return kInfrastructure; }
 
   JobSource* source() override { return &source_; }
@@ -128,7 +128,7 @@ class RunJob final : public Command {
       context.Interrupt();
     });
     const absl::StatusOr<int> code = SubmitAndFollow(spec, context);
-    watch.reset();  // nothing is lost from here on
+    watch.reset();  // no loss is reported from here on
     if (!absl::IsCancelled(code.status())) return code;
     if (!lost.empty()) {
       context.err() << "dpctl: " << lost << '\n';
@@ -151,7 +151,7 @@ class RunJob final : public Command {
     id_ = submitted_->id();
     context.err() << "job " << id_ << " (" << spec.name() << ") submitted" << std::endl;
     if (context.flags().format == Format::kName) context.out() << id_ << std::endl;
-    // With another format than text, standard output is for the machine.
+    // With another format than text, standard output is for programs.
     std::ostream& lines = context.flags().format == Format::kTable ? context.out() : context.err();
     follower_.emplace(context, id_, lines, local_.on() ? kLocalPatience : kPatience,
                       SilenceAdvice(SpawnRemedy(spec, ScriptOf(spec.command()))));
@@ -159,8 +159,8 @@ class RunJob final : public Command {
     return Follow(context);
   }
 
-  // The files for lines that are not only shown. Without --log-dir the coordinator has the lines,
-  // unless it ends with the job.
+  // The files of --redirects and --tee. Without --log-dir only a local run writes them, because its
+  // coordinator, which has all lines, ends with the job.
   std::optional<LineFiles> FilesFor(const LineRules& rules, Context& context) const {
     const bool wanted = !rules.redirects.empty() || !rules.tee.empty();
     if (!wanted) return std::nullopt;
@@ -178,7 +178,7 @@ class RunJob final : public Command {
     return files;
   }
 
-  // The text of the program's script; empty where it is not here.
+  // The text of the program's script; empty if it is not on this machine.
   static std::string ScriptOf(const v1::CommandSpec& command) {
     const std::vector<std::string> argv(command.argv().begin(), command.argv().end());
     return argv.empty() ? "" : ScriptText(command.working_dir(), argv[ScriptIn(argv)]);
@@ -192,8 +192,8 @@ class RunJob final : public Command {
     return ExitCodeOf(job);
   }
 
-  // Cancels the job and shows what its ranks write while they shut down, until the Ctrl-C of this
-  // number. Precondition: follower_. Errors: Cancelled on that Ctrl-C.
+  // Cancels the job and shows the output of its ranks while they shut down, until the Ctrl-C of
+  // this number. Precondition: follower_ is set. Errors: Cancelled on that Ctrl-C.
   absl::StatusOr<int> CancelAndFollow(int number, const std::string& next, Context& context) {
     context.Reconnect();
     context.coordinator();
@@ -219,7 +219,7 @@ class RunJob final : public Command {
     }
   }
 
-  // The job is cancelled, so that its ranks can shut down and their last lines are seen.
+  // Cancels the job, so that its ranks can shut down and their last lines are shown.
   absl::StatusOr<int> StopLocal(LocalCluster& cluster, Context& context) {
     if (!follower_) return EndLocal(context);
     const absl::StatusOr<int> code =
@@ -234,7 +234,7 @@ class RunJob final : public Command {
     return kCancelled;
   }
 
-  // Nobody takes the lines of the ranks any more, so there is nothing left to follow for.
+  // Nobody reads the lines of the ranks any more, so there is no reason to follow the job.
   int OutputClosed(Context& context) const {
     if (local_.on()) {
       context.err() << "dpctl: standard output is closed; the job ends with its coordinator and "

@@ -205,7 +205,7 @@ TEST_F(RunTest, AThirdCtrlCNoLongerWaitsForTheEnd) {
     interrupts_.Raise();
   };
   coordinator_.on_cancel = [this] {
-    coordinator_.on_watch = [](v1::Job&) {};  // its ranks take their time
+    coordinator_.on_watch = [](v1::Job&) {};  // its ranks take long to end
     interrupts_.Raise();
   };
   const Result result = Dpctl("run " + file_);
@@ -216,7 +216,7 @@ TEST_F(RunTest, AThirdCtrlCNoLongerWaitsForTheEnd) {
                        "its end\n"));
 }
 
-// Says when it is gone, and by `lose` that its last worker is.
+// Records what happens to the cluster; `lose` reports that its last worker has ended.
 struct ClusterState {
   bool alive = false;
   bool ended_at_once = false;
@@ -271,7 +271,7 @@ TEST_F(LocalRunTest, AClusterOfItsOwnHoldsTheJobAndGoes) {
   EXPECT_EQ(Dpctl("run --local --workers 2 " + file_).code, 0);
   EXPECT_EQ(address_, "local:1");
   EXPECT_EQ(options_.workers, 2);
-  EXPECT_EQ(options_.slots, 2);  // for three ranks
+  EXPECT_EQ(options_.slots, 2);  // enough for three ranks
   EXPECT_EQ(options_.grace, absl::Seconds(30));
   EXPECT_FALSE(cluster_.alive);
 }
@@ -292,7 +292,7 @@ TEST_F(LocalRunTest, CtrlCCancelsTheJobAndShowsWhatRanksWriteWhileTheyShutDown) 
 }
 
 TEST_F(LocalRunTest, ASecondCtrlCEndsTheClusterAtOnce) {
-  coordinator_.on_idle = [this] { interrupts_.Raise(); };  // now, and while it is cancelled
+  coordinator_.on_idle = [this] { interrupts_.Raise(); };  // now, and during the cancellation
   coordinator_.on_cancel = [this] {
     coordinator_.on_watch = [](v1::Job& job) { job.set_state(v1::JOB_STATE_RUNNING); };
   };

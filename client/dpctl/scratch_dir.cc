@@ -24,8 +24,8 @@ bool TryLock(const FileDescriptor& file) {
   return file.valid() && flock(file.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
-// Of ours, and its process is gone. One without the file is being made, or of a release that had
-// none.
+// Whether the directory is ours and its process is gone. A directory without the lock file is being
+// made, or is of a release that had none.
 bool LeftBehind(const fs::path& directory) {
   struct stat info {};
   if (lstat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid())
@@ -34,7 +34,7 @@ bool LeftBehind(const fs::path& directory) {
   return TryLock(lock);
 }
 
-// What cannot be removed stays for the next time.
+// A directory that cannot be removed stays for the next time.
 void Sweep(const fs::path& parent) {
   std::vector<fs::path> left;
   std::error_code error;
@@ -48,7 +48,7 @@ void Sweep(const fs::path& parent) {
 }  // namespace
 
 ScratchDir::~ScratchDir() {
-  std::error_code ignored;  // what cannot be removed stays in the system's temporary directory
+  std::error_code ignored;  // a directory that cannot be removed stays
   if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
@@ -62,11 +62,12 @@ absl::Status ScratchDir::Make() {
         "--local can make no directory of its own in '", error ? getenv("TMPDIR") : parent.c_str(),
         "'; set TMPDIR to one that can be written"));
   path_ = name;
-  // Under its name only once it is locked, so that who sweeps never finds it free.
+  // The lock file gets its name only once it is locked, so that no other process's sweep finds it
+  // free.
   const std::string made = Of("lock.new");
   lock_ = FileDescriptor(open(made.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (TryLock(lock_)) fs::rename(made, Of(kLock), error);
-  return absl::OkStatus();  // unlocked, it is only not swept
+  return absl::OkStatus();  // without a lock it is just not swept
 }
 
 std::string ScratchDir::Of(absl::string_view name) const { return absl::StrCat(path_, "/", name); }

@@ -8,9 +8,9 @@
 
 namespace dp::ctl {
 
-// A directory in the system's temporary one, which goes with this object. One whose process died
-// without its destructors goes when the next is made: the file `lock` in it is locked by nobody
-// then. Not thread-safe.
+// A directory in the system's temporary one, removed with this object. If its process dies without
+// destructors, the next one to be made removes it: nobody locks its file `lock` then. Not
+// thread-safe.
 class ScratchDir {
  public:
   ScratchDir() = default;
@@ -18,7 +18,7 @@ class ScratchDir {
   ScratchDir(const ScratchDir&) = delete;
   ScratchDir& operator=(const ScratchDir&) = delete;
 
-  // Once. Errors: FailedPrecondition none can be made; the message says where.
+  // Call it once. Errors: FailedPrecondition no directory can be made; the message says where.
   absl::Status Make();
   std::string Of(absl::string_view name) const;
 

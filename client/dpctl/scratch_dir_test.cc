@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In a temporary directory of its own.
+// Each test has a temporary directory of its own.
 class ScratchDirTest : public ::testing::Test {
  protected:
   ScratchDirTest() {
@@ -30,7 +30,7 @@ class ScratchDirTest : public ::testing::Test {
     before_ ? setenv("TMPDIR", before_->c_str(), 1) : unsetenv("TMPDIR");
     fs::remove_all(parent_);
   }
-  // As a process left it that was killed.
+  // Makes a directory as a killed process leaves it.
   fs::path Leave(const std::string& name, bool with_lock) {
     const fs::path directory = parent_ / name;
     fs::create_directories(directory / "data");

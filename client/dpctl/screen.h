@@ -7,8 +7,8 @@
 
 namespace dp::ctl {
 
-// Lines above a bar that stays at the bottom while they pass. The bar is drawn on standard error,
-// only where that is a terminal, and not while a rank's line is open. Not thread-safe.
+// Shows lines above a bar that stays at the bottom. The bar is drawn on standard error, only if
+// that is a terminal, and not while a rank's line is open. Not thread-safe.
 class Screen {
  public:
   explicit Screen(Terminal& terminal) : terminal_(terminal) {}
@@ -18,9 +18,9 @@ class Screen {
   }
 
   void Line(std::ostream& stream, const std::string& text);
-  // A line of a rank, or a piece of it, behind `label`.
+  // Shows a line of a rank, or a piece of one, behind `label`.
   void Line(std::ostream& stream, const LogLine& line, const std::string& label);
-  // Ends a line of which only pieces have come.
+  // Ends a line of which only pieces were shown.
   void EndLine();
   void Bar(const std::string& text);
   int columns() const { return terminal_.columns; }

@@ -8,7 +8,7 @@
 namespace dp::ctl {
 namespace {
 
-// Far more than a script has; a data file under such a name is not worth reading.
+// Far more than a script has; a data file with such a name is not worth reading.
 constexpr size_t kScriptBytesMax = 4 << 20;
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 namespace dp::ctl {
 
-// The text of a script, as dpctl finds it in `dir`; empty where it is not there, too large, or no
-// Python script by its name.
+// The text of a script in `dir`. Empty if the file is missing or too large, or its name is not that
+// of a Python script.
 std::string ScriptText(const std::string& dir, const std::string& script);
 
 }  // namespace dp::ctl

@@ -21,7 +21,7 @@ void RaiseOnSignals(int signals, int stop, Interrupts& interrupts) {
     if (ready[1].revents != 0) return;
     signalfd_siginfo info;
     if (read(signals, &info, sizeof(info)) != sizeof(info)) continue;
-    // A terminal that closes, and `timeout`, send their signal twice; that is nobody's wish.
+    // A closing terminal and `timeout` send their signal twice; the second one means nothing.
     if (info.ssi_signo == SIGINT || interrupts.count() == 0) interrupts.Raise();
   }
 }

@@ -6,8 +6,8 @@
 
 namespace dp::ctl {
 
-// Turns SIGINT, SIGTERM and SIGHUP into Interrupts. Make it before any other thread: they inherit
-// the mask that keeps the signals for this one. One a program.
+// Turns SIGINT, SIGTERM and SIGHUP into Interrupts. Make it before any other thread: later threads
+// inherit the mask that keeps the signals for this one. One per program.
 class SignalThread {
  public:
   explicit SignalThread(Interrupts& interrupts);

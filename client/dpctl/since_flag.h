@@ -8,12 +8,12 @@
 
 namespace dp::ctl {
 
-// A flag that says from when on: so long ago, as "5m", or a time as RFC 3339 writes it, as
+// Adds a flag for a start time: a duration ago, as "5m", or a time in the form of RFC 3339, as
 // "2026-11-21T19:10:00Z". `value` is the text; ReadSince reads it.
 CLI::Option* AddSince(CLI::App& app, const std::string& flag, std::string& value,
                       const std::string& help);
 
-// The time that `text` says, where it is `now`. Errors: InvalidArgument names the text.
+// The time that `text` stands for at the time `now`. Errors: InvalidArgument names the text.
 absl::StatusOr<absl::Time> ReadSince(const std::string& text, absl::Time now);
 
 }  // namespace dp::ctl

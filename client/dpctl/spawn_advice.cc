@@ -10,7 +10,7 @@
 namespace dp::ctl {
 namespace {
 
-// Importing torch takes seconds, and a program that meets its peers then writes something.
+// Importing torch takes seconds; a program that meets its peers then writes something.
 constexpr absl::Duration kSilence = absl::Seconds(10);
 
 bool StartsProcesses(absl::string_view script) {

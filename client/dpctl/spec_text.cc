@@ -9,15 +9,16 @@
 namespace dp::ctl {
 namespace {
 
-// JSON is read in flow style; people read block style. An empty mapping has none.
+// YAML loaded from JSON has flow style; people read block style. An empty mapping has no block
+// style.
 void UseBlockStyle(YAML::Node node) {
   if (node.IsScalar() || node.size() == 0) return;
   node.SetStyle(YAML::EmitterStyle::Block);
   for (auto child : node) UseBlockStyle(node.IsMap() ? child.second : YAML::Node(child));
 }
 
-// Leaves out empty texts and lists, which say no more than their absence. An empty mapping may be
-// all that says of which kind a layer is.
+// Leaves out empty texts and lists, which mean the same as their absence. Keeps empty mappings: one
+// may be all that names a layer's kind.
 YAML::Node WithoutEmpty(const YAML::Node& node) {
   if (node.IsScalar()) return node;
   YAML::Node kept(node.Type());
@@ -47,7 +48,7 @@ std::string SpecJson(const v1::JobSpec& spec) {
 
 std::string SpecYaml(const v1::JobSpec& spec) {
   YAML::Node node = WithoutEmpty(YAML::Load(SpecJson(spec)));
-  // In an order, and with those that are set to nothing.
+  // Variables in a fixed order, including those with an empty value.
   YAML::Node variables(YAML::NodeType::Map);
   for (const auto& [name, value] : std::map(spec.env().begin(), spec.env().end())) {
     variables[name] = value;

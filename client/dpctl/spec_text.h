@@ -6,8 +6,8 @@
 
 namespace dp::ctl {
 
-// A job's spec as a job file again, which ParseJobFile reads back to the same message: every value
-// there is, with 0 and false; as JSON, also empty text and lists. Pure.
+// A job's spec as a job file, which ParseJobFile reads back to the same message. It has every
+// value, also 0 and false; as JSON, also empty texts and lists. Pure.
 std::string SpecYaml(const v1::JobSpec& spec);
 std::string SpecJson(const v1::JobSpec& spec);
 

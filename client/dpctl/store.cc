@@ -34,7 +34,7 @@ class StoreVerbs final : public Command {
   absl::StatusOr<int> Run(Context& context) override {
     for (const auto& verb : verbs_)
       if (app_->got_subcommand(verb->name())) return verb->Run(context);
-    DP_CHECK(false);  // one is required
+    DP_CHECK(false);  // CLI11 requires a verb
     return absl::InternalError("");
   }
 

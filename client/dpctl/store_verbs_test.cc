@@ -14,7 +14,7 @@ class StoreVerbsTest : public DpctlTest {
     AddJob(8, R"(state: JOB_STATE_PENDING spec { name: "big" ranks: 9 })");
   }
 
-  // The output of this command alone.
+  // Runs a command, and returns its output alone.
   Result Fresh(const std::string& words) {
     out_.str("");
     err_.str("");

@@ -23,7 +23,7 @@ class StoreWatch final : public Command {
     AddDuration(app, "--for", for_, "Stop after this long, with exit code 101");
   }
 
-  // Until the generation is over, which is no failure.
+  // Runs until the generation is over, which is no failure.
   absl::StatusOr<int> Run(Context& context) override {
     DP_ASSIGN_OR_RETURN(const auto opened, JobStore::Open(context, job_));
     const absl::Time until = context.surroundings().clock.Now() + for_;

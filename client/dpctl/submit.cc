@@ -75,7 +75,7 @@ class Submit final : public Command {
   }
 
  private:
-  // The flags win over the job file.
+  // The flags take precedence over the job file.
   absl::Status TakeFlags(Context& context, v1::JobSpec& spec) const {
     if (hold_) spec.set_hold(true);
     if (preemptible_) spec.set_preemptible(true);

@@ -6,8 +6,8 @@
 
 namespace dp::ctl {
 
-// Rows of text under headings, columns two blanks apart and as wide as their widest cell: nothing
-// is ever cut off. An empty cell shows as "-", and control characters as their escapes. Not
+// Rows of text under headings. Columns are two blanks apart and as wide as their widest cell;
+// nothing is cut off. An empty cell shows as "-", and control characters as their escapes. Not
 // thread-safe.
 class Table {
  public:

@@ -42,7 +42,7 @@ int TerminalColumns() {
   return known ? size.ws_col - 1 : 79;
 }
 
-// As the shell says; in a unit or a container, where nobody logs in, by the process.
+// The name from the shell; in a unit or a container, where nobody logs in, that of the process.
 std::string UserName() {
   for (const char* variable : {"USER", "LOGNAME"}) {
     const char* name = std::getenv(variable);
@@ -55,7 +55,7 @@ std::string UserName() {
 std::string WorkingDir() {
   std::error_code error;
   const std::string path = std::filesystem::current_path(error).string();
-  return error ? "/" : path;  // it has been removed
+  return error ? "/" : path;  // the directory was removed
 }
 
 }  // namespace
@@ -80,7 +80,8 @@ ThisMachine::ThisMachine()
           .clock = Clock::System(),
           .interrupts = interrupts_,
           .catch_signals = [this] { signals_ = std::make_unique<SignalThread>(interrupts_); }} {
-  // A reader that has had enough, as head, is an error of the stream then, and the command ends.
+  // A reader that closes the pipe early, as head does, then makes the stream fail, and the command
+  // ends.
   std::signal(SIGPIPE, SIG_IGN);
 }
 

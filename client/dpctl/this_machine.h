@@ -10,7 +10,7 @@
 namespace dp::ctl {
 
 // The Surroundings of a real dpctl: gRPC, the standard streams, this machine's processes and
-// signals. One a program, owned by main.
+// signals. One per program, owned by main.
 class ThisMachine {
  public:
   ThisMachine();

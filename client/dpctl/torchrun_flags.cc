@@ -16,9 +16,9 @@ namespace {
 
 enum class Use {
   kUsed,
-  kShown,  // by commands that show the lines of ranks; else not needed
+  kShown,  // by commands that show the lines of ranks; not needed by others
   kUnneeded,
-  kElsewhere,  // by another command; an error here
+  kElsewhere,  // another command does it; an error here
 };
 
 struct TorchrunFlag {
@@ -26,7 +26,7 @@ struct TorchrunFlag {
   const char* letter;      // "-r"; empty: none
   const char* value_name;  // null: a switch
   Use use;
-  const char* text;  // help; of an unneeded flag why it is, of one for elsewhere where
+  const char* text;  // help; if unneeded, why; if elsewhere, where
 };
 
 constexpr char kMeeting[] = "the coordinator brings the ranks together";
@@ -100,7 +100,7 @@ std::string AsItIs(std::string value) { return value; }
 // "-t=3" means "-t 3".
 std::string WithoutEquals(std::string value) { return std::string(absl::StripPrefix(value, "=")); }
 
-// Empty where it is not set.
+// Empty if it is not set.
 std::string ValueOf(const std::string& variable) {
   const char* value = std::getenv(variable.c_str());
   return value == nullptr ? "" : value;

@@ -14,7 +14,7 @@
 namespace dp::ctl {
 namespace {
 
-// The command at the end of those on the command line.
+// The last command on the command line.
 const CLI::App& Innermost(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
@@ -25,8 +25,8 @@ std::string DidYouMean(const std::string& name) {
   return name.empty() ? "" : absl::StrCat("; did you mean '", name, "'?");
 }
 
-// The flag that `word` is an abbreviation of, as torchrun takes them; else one that is spelled much
-// like it; empty: there is none.
+// The flag that `word` abbreviates, as torchrun allows; else a flag with similar spelling; empty if
+// there is none.
 std::string FlagLike(const std::string& word, const CLI::App& verb) {
   const std::string flag = word.substr(0, word.find('='));
   const auto folded = [](const std::string& name) {
@@ -38,7 +38,7 @@ std::string FlagLike(const std::string& word, const CLI::App& verb) {
     for (const CLI::Option* option : app->get_options()) {
       for (const std::string& name : option->get_lnames()) {
         names.push_back(absl::StrCat("--", name));
-        // In the user's spelling, of "--nproc-per-node" and "--nproc_per_node".
+        // Keeps the user's spelling, "--nproc-per-node" or "--nproc_per_node".
         if (!absl::StartsWith(folded(names.back()), folded(flag))) continue;
         std::string& whole = abbreviated[option];
         if (!absl::StartsWith(whole, flag)) whole = names.back();
@@ -58,8 +58,8 @@ std::string NoFlag(const std::string& word, const CLI::App& at, Command* verb) {
   return left_over.empty() ? no_flag : left_over;
 }
 
-// What is wrong where a command should stand, or with a word that has no place; empty where CLI11
-// says it better.
+// The error for a missing command, or for a word that has no place; empty if CLI11's message is
+// better.
 std::string NoPlace(const CLI::App& app, Command* verb) {
   const CLI::App& at = Innermost(app);
   std::vector<std::string> verbs;
@@ -81,7 +81,7 @@ std::string NoPlace(const CLI::App& app, Command* verb) {
 }  // namespace
 
 std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app, Command* verb) {
-  // Of the other errors, what they say is more to the point.
+  // For other errors CLI11's message says more.
   const bool names = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) ||
                      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   const std::string no_place = names ? NoPlace(app, verb) : "";

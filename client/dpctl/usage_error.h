@@ -5,14 +5,14 @@
 #include "CLI/CLI.hpp"
 #include "client/dpctl/command.h"
 
-// What to say of a command line that CLI11 refuses.
+// Messages about command lines that CLI11 rejects.
 
 namespace dp::ctl {
 
-// What is wrong, and the remedy. `verb` is the command of the command line; null: there is none.
+// The error, and the remedy. `verb` is the command of the command line; null: there is none.
 std::string WhatIsWrong(const CLI::ParseError& error, const CLI::App& app, Command* verb);
 
-// What shows the help of the command that stands there: "dpctl store get --help".
+// The command line that shows the help of the given command: "dpctl store get --help".
 std::string HelpCommand(const CLI::App& app);
 
 }  // namespace dp::ctl

@@ -4,7 +4,7 @@
 
 #include "client/dpctl/command.h"
 
-// One function a verb, each in the file of its name; torchrun and launch in that of run.
+// One function per verb, each in the file of its name; torchrun and launch are in run.cc.
 
 namespace dp::ctl {
 
@@ -29,7 +29,7 @@ std::unique_ptr<Command> MakeUndrain();
 std::unique_ptr<Command> MakeWait();
 std::unique_ptr<Command> MakeWorkers();
 
-// Below `store`.
+// The verbs of `store`.
 std::unique_ptr<Command> MakeStoreGet();
 std::unique_ptr<Command> MakeStoreLs();
 std::unique_ptr<Command> MakeStoreSet();

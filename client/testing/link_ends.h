@@ -13,10 +13,10 @@
 
 namespace dp::client {
 
-// Only a failing test waits for it.
+// Only a failing test waits this long.
 inline constexpr absl::Duration kLinkPatience = absl::Seconds(30);
 
-// How waits have ended, by their keys; each once. Thread-safe.
+// How waits have ended, by key; each wait ends once. Thread-safe.
 class LinkEnds {
  public:
   using Results = absl::StatusOr<std::vector<StoreResult>>;
@@ -35,7 +35,7 @@ class LinkEnds {
     }
     return ends_.at(key);
   }
-  // Awaits it, so that the key may be used again.
+  // Awaits the end and removes it, so that the key may be used again.
   void Take(const std::string& key) DP_EXCLUDES(mu_) {
     EXPECT_TRUE(Await(key).ok());
     MutexLock lock(mu_);

@@ -12,7 +12,7 @@
 #include "client/job_defaults.h"
 #include "client/job_file.h"
 
-// Job files as tests write them, with their defaults.
+// Job files as in tests, with their defaults filled in.
 
 namespace dp::client {
 

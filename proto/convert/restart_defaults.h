@@ -3,8 +3,8 @@
 #include "absl/time/time.h"
 #include "dp/v1/job_spec.pb.h"
 
-// What a job file that says nothing of restarts gets (docs/failures.md), for dpctl, which shows it,
-// and the coordinator, which records it. Pure.
+// Defaults for a job file without `restart` (docs/failures.md). dpctl shows them; the coordinator
+// records them. Pure.
 
 namespace dp {
 
@@ -13,8 +13,8 @@ inline constexpr int kHangRestarts = 3;
 inline constexpr int kStartupRestarts = 3;
 inline constexpr absl::Duration kRestartWindow = absl::Hours(1);
 
-// Fills in spec.restart, and makes it agree with command.max_restarts where one of them is not
-// given.
+// Sets the fields of spec.restart that are not set. If only one of restart.max_restarts and
+// command.max_restarts is set, copies it to the other.
 void FillRestart(v1::JobSpec& spec);
 
 }  // namespace dp

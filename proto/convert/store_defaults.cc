@@ -5,8 +5,8 @@
 namespace dp {
 namespace {
 
-// Whether every generation has one rank. One that is still to be counted (gpu, cpu, auto) may have
-// more.
+// Whether every generation has exactly one rank. False while nprocPerNode is a word (gpu, cpu,
+// auto): it may stand for several.
 bool HasOneRank(const v1::JobSpec& spec) {
   if (const auto ranks = RanksOf(spec); ranks.has_value()) return ranks->max == 1;
   return RanksPerNodeField(spec).empty() && NodesField(spec).empty() && spec.ranks() == 1;

@@ -24,7 +24,7 @@ StoreCheck ToCheck(v1::CheckOperation* proto) {
            std::make_move_iterator(proto->mutable_keys()->end())}};
 }
 
-// Takes the strings out of it.
+// Moves the strings out of `proto`.
 absl::StatusOr<StoreOperation> FromProto(v1::StoreOperation& proto) {
   switch (proto.verb_case()) {
     case v1::StoreOperation::kSet:
@@ -133,7 +133,7 @@ void ResultsToProto(const std::vector<StoreResult>& results, StoreResultProtos* 
   for (const StoreResult& result : results) {
     v1::StoreResult& proto = *protos->Add();
     proto.set_found(result.found);
-    if (!result.value.empty()) proto.set_value(result.value);  // an empty one costs memory, too
+    if (!result.value.empty()) proto.set_value(result.value);  // an empty field costs memory too
     proto.set_number(result.number);
     if (!result.keys.empty()) proto.mutable_keys()->Assign(result.keys.begin(), result.keys.end());
     proto.set_version(result.version);

@@ -7,22 +7,22 @@
 #include "base/store/operation.h"
 #include "dp/v1/store.pb.h"
 
-// Store operations and their answers between the wire and base/store, for coordinator and clients
-// alike. Pure; any thread.
+// Converts store operations and results between the wire and base/store, for the coordinator and
+// its clients. Pure; any thread.
 
 namespace dp {
 
 using StoreOperationProtos = google::protobuf::RepeatedPtrField<v1::StoreOperation>;
 using StoreResultProtos = google::protobuf::RepeatedPtrField<v1::StoreResult>;
 
-// Take the keys and values out of `protos`, or leave them there. Errors: InvalidArgument an
-// operation without a verb that this release knows.
+// The && overload moves keys and values out of `protos`.
+// Errors: InvalidArgument an operation has no verb that this release knows.
 absl::StatusOr<std::vector<StoreOperation>> OperationsFromProto(StoreOperationProtos&& protos);
 absl::StatusOr<std::vector<StoreOperation>> OperationsFromProto(const StoreOperationProtos& protos);
-// Replace what is there.
+// Both replace the contents of `protos`.
 void OperationsToProto(absl::Span<const StoreOperation> operations, StoreOperationProtos* protos);
 void ResultsToProto(const std::vector<StoreResult>& results, StoreResultProtos* protos);
-// Takes the values out of `protos`.
+// Moves the values out of `protos`.
 std::vector<StoreResult> ResultsFromProto(StoreResultProtos&& protos);
 
 }  // namespace dp

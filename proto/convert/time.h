@@ -6,7 +6,7 @@
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
 
-// Durations and times between absl and protobuf, for all sides. Pure.
+// Converts durations and times between absl and protobuf, for all sides. Pure.
 
 namespace dp {
 
@@ -17,7 +17,7 @@ inline google::protobuf::Duration ToProto(absl::Duration duration) {
   return proto;
 }
 
-// The nanoseconds count forward from the second, before 1970 too.
+// `nanos` counts forward from the second, before 1970 too, so it is never negative.
 inline google::protobuf::Timestamp ToProto(absl::Time time) {
   google::protobuf::Timestamp proto;
   const int64_t seconds = absl::ToUnixSeconds(time);

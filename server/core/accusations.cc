@@ -13,7 +13,7 @@
 namespace dp::core {
 namespace {
 
-// One whose host is gone comes before one that may hang because of it.
+// Prefers a suspect whose host is gone to one that may hang because of it.
 Failure FailureOfSuspect(const Job& job, const std::vector<int>& silent) {
   const std::set<int>& suspects = job.suspicion.suspects;
   const std::string& error = job.suspicion.error;

@@ -6,9 +6,9 @@
 
 namespace dp::core {
 
-// A rank's collective has failed because of its peers. The job fails with the one of them that is
-// left when those that speak up themselves are not counted; with several only where it `insists`.
-// Returns whether anything changed. Pure but for `job`.
+// Records that a rank's collective failed because of its peers. The job fails once a single suspect
+// is left: a rank that peers waited for and that has not reported itself. With several suspects it
+// fails only if the accusation has `insist`. Returns whether anything changed. Pure but for `job`.
 bool PeersAccused(Job& job, const AccusePeers& accusation, absl::Time at);
 
 }  // namespace dp::core

@@ -12,7 +12,7 @@ namespace dp::core {
 class JobRegistry;
 struct Worker;
 
-// The ranks of one generation on one worker. Their local rank is the index here.
+// The ranks of one generation on one worker, by local rank.
 struct HostRanks {
   std::string address;
   std::vector<int> slots;
@@ -27,22 +27,22 @@ struct AssignedRank {
   bool stop = false;   // the job is being stopped: end the process
   std::string spec;    // JobSpec::payload
   int store_port = 0;  // of its generation's TCPStore endpoint; 0: none
-  // Where all ranks of the generation are, in order of rank; none where a world tells them.
+  // The places of all ranks of the generation, in order of rank. Empty if a world lists them.
   std::vector<HostRanks> hosts = {};
-  // Its job is asked to save a checkpoint where it can, and to leave.
+  // The job's ranks are asked to save a checkpoint if they can, and to leave.
   bool hand_over = false;
-  absl::Time submitted_at = absl::InfinitePast();  // the job
+  absl::Time submitted_at = absl::InfinitePast();  // of the job
   bool on_gpu = false;                             // all ranks of the generation train on GPUs
 };
 
-// The desired state of one worker: what it should run, by RankKey. A rank that is not listed is
-// over.
+// The desired state of one worker: the ranks that it should run, by RankKey. A rank that is not
+// listed is over.
 struct Assignment {
   Revision version;
   std::vector<AssignedRank> ranks;
 };
 
-// What the slots of `worker` say, without the version.
+// The assignment that follows from the slots of `worker`, without the version.
 Assignment AssignmentOf(const Worker& worker, const JobRegistry& jobs);
 
 }  // namespace dp::core

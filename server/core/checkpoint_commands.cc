@@ -1,4 +1,4 @@
-// What the coordinator makes of commands about checkpoints, final weights and handing over.
+// The coordinator's commands about checkpoints, final weights and handovers.
 
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace dp::core {
 namespace {
 
-// What an ended job has left is not to change any more.
+// The record of a finished job does not change any more.
 absl::Status CheckNotOver(const Job& job) {
   if (!job.terminal()) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -48,7 +48,7 @@ absl::StatusOr<Reply> Coordinator::On(const AskHandover& command, absl::Time) {
                                                       Name(job->state),
                                                       ": it has no ranks that could hand over"));
   }
-  // The first reason stays.
+  // The first request stays.
   if (job->handover.has_value()) return Reply();
   job->handover = {command.reason, command.cause, command.preempted_by, command.leave_by,
                    /*names_checkpoint=*/command.version >= 2};

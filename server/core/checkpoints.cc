@@ -39,7 +39,7 @@ bool Checkpoints::Register(const RegisterCheckpoint& command, absl::Time at) {
   DP_CHECK(command.keep >= 1);
   const Generation generation = command.rank.generation;
   const Checkpoint* last = latest();
-  // A generation goes through its steps once and in order.
+  // A generation registers its steps once and in order.
   if (last != nullptr && last->generation == generation && last->step >= command.step) return false;
   const auto later = [&](const Checkpoint& one) { return one.step >= command.step; };
   all_.erase(std::remove_if(all_.begin(), all_.end(), later), all_.end());

@@ -13,7 +13,7 @@ namespace dp::core {
 
 class Digest;
 
-// A checkpoint as the coordinator knows it: where its files are, and what they must hash to.
+// A checkpoint as the coordinator knows it: where its files are, and which hash they must have.
 struct Checkpoint {
   int64_t step = 0;  // optimizer steps done
   Generation generation;
@@ -33,24 +33,24 @@ struct Weights {
   bool operator==(const Weights&) const = default;
 };
 
-// The checkpoints of one job that a generation may go on from, in the order of their steps. Bounded
-// by what registers them, at most kCheckpointsKeptMax. Not thread-safe; part of a job.
+// The checkpoints of one job from which a generation may resume, in the order of their steps. Each
+// registration bounds their number, to kCheckpointsKeptMax at most. Not thread-safe; part of a job.
 class Checkpoints {
  public:
-  // Makes it the latest. Those at its step or beyond go: the generation that made them is over, and
-  // this one has trained those steps again. Of the rest the oldest go, until `keep` are left.
-  // Returns whether anything changed; a repetition changes nothing, also where it comes late.
+  // Makes the checkpoint the latest. Drops those at its step or beyond: the generation that made
+  // them is over, and this one has trained those steps again. Then drops the oldest until `keep`
+  // are left. Returns whether anything changed: a repetition, even a late one, is a no-op.
   bool Register(const RegisterCheckpoint& command, absl::Time at);
 
   // Null while there is none.
   const Checkpoint* latest() const { return all_.empty() ? nullptr : &all_.back(); }
   const std::vector<Checkpoint>& all() const { return all_; }
   void AddTo(Digest& digest) const;
-  // For a snapshot: `all` as another one gave it.
+  // Restores the checkpoints of a snapshot.
   static Checkpoints Of(std::vector<Checkpoint> all);
 
  private:
-  std::vector<Checkpoint> all_;  // steps grow
+  std::vector<Checkpoint> all_;  // by ascending step
 };
 
 // Errors: InvalidArgument names the field.

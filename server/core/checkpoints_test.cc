@@ -50,7 +50,7 @@ TEST_F(CheckpointsTest, ARepetitionChangesNothingHoweverLate) {
   EXPECT_EQ(all(), "1/10 1/20");
 }
 
-// Generation 2 could not read step 20 or 30, and went on from 10.
+// Generation 2 could not read steps 20 and 30, and resumed from step 10.
 TEST_F(CheckpointsTest, ANewGenerationTakesThePlaceOfStepsThatItTrainedAgain) {
   for (const int step : {10, 20, 30}) Register(1, step);
   EXPECT_TRUE(Register(2, 20));

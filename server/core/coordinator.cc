@@ -31,9 +31,9 @@ RankEnd EndOf(const ReportRank& command, const Job& job, const WorkerTable& work
   RankEnd end{command.exit,    command.error,       command.last_lines,
               command.stopped, command.stop_reason, command.oom};
   if (command.version < 2) return end;
-  // dp's own trainers end with another code when they are told to end.
+  // dp's own trainers exit with another code when they are stopped.
   end.obeyed = command.stopped && job.spec.joins_by_running;
-  // Only for the first failure of a generation, as this looks at every rank.
+  // Only for the first failure of a generation, since the loop visits every rank.
   if (command.exit.success() || command.stopped || job.failure.has_value()) return end;
   for (const Rank& rank : job.ranks) {
     const Worker* const other = workers.Find(rank.worker_id);
@@ -57,15 +57,15 @@ Outcome Coordinator::Apply(const Command& command) {
   return outcome;
 }
 
-// A refusal must not have touched anything; a change makes a new revision, which becomes the
-// version of every topic it touched.
+// A rejected command must not have touched anything. A change makes a new revision, which becomes
+// the version of every touched topic.
 Outcome Coordinator::Finish(absl::StatusOr<Reply> reply) {
   Outcome outcome;
   outcome.status = reply.status();
   outcome.journal = recorded_ || !touched_.empty();
   if (!reply.ok()) {
-    // Only what is journalled is replayed: a refusal that had changed something would be missing
-    // after a restart, and every later command would meet another state.
+    // Replay applies journalled commands only. A rejected command that changed something would be
+    // missing after a restart, and every later command would meet another state.
     DP_CHECK(!outcome.journal);
     return outcome;
   }
@@ -82,7 +82,7 @@ Outcome Coordinator::Finish(absl::StatusOr<Reply> reply) {
 void Coordinator::Stamp(const Topic& topic) {
   if (topic.kind == Topic::Kind::kJob) {
     if (Job* job = state_.jobs.Find(JobId(topic.id))) job->version = state_.revision;
-  } else if (topic.kind != Topic::Kind::kWorldState) {  // whose version is kWorld's
+  } else if (topic.kind != Topic::Kind::kWorldState) {  // which has kWorld's version
     state_.versions[topic] = state_.revision;
   }
 }
@@ -136,7 +136,7 @@ absl::StatusOr<Reply> Coordinator::On(const LoseWorker& command, absl::Time at) 
   if (worker == nullptr) {
     return absl::NotFoundError(absl::StrCat("worker ", command.worker.ToString(), " is not known"));
   }
-  // The verdict is about a life that is over already.
+  // The verdict is about an incarnation that is gone already.
   if (!worker->ready() || worker->incarnation != command.incarnation) return Reply();
   Tell(*worker, "lost", command.reason);
   LoseRanks(state_.workers.Lose(command.worker, command.reason, at), command.reason, at);
@@ -223,7 +223,7 @@ absl::StatusOr<Reply> Coordinator::On(const JoinWorld& command, absl::Time at) {
 
 absl::StatusOr<Reply> Coordinator::On(const CompleteFirstStep& command, absl::Time at) {
   DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
-  // Nobody waits for it.
+  // No topic changes, since nobody waits for the first step.
   recorded_ = FirstStepDone(*job, at);
   return Reply();
 }
@@ -235,7 +235,7 @@ absl::StatusOr<Reply> Coordinator::On(const AccusePeers& command, absl::Time at)
   }
   const Sight before = See(*job);
   recorded_ = PeersAccused(*job, command, at);
-  // A suspicion alone is nothing that anybody can see.
+  // A suspicion alone is visible to nobody.
   if (job->state != before.state) Moved(*job, before);
   return Reply();
 }
@@ -262,10 +262,9 @@ Coordinator::Sight Coordinator::See(const Job& job) {
   return {job.state, job.world.state(), job.world.members().size()};
 }
 
-// Whoever waits for the job learns of every move. The list of jobs and the assignments hold less of
-// it, so they are touched only when that has changed: a job of 10,000 ranks moves as often, and
-// each move would wake every daemon. The store goes when its world closes, since nobody may write
-// then.
+// Watchers of the job see every move. The list of jobs and the assignments show less of the job, so
+// they are touched only when that part changes. A job of 10,000 ranks moves as often, and each move
+// would wake every daemon. The store goes when its world closes, since nobody may write then.
 void Coordinator::Moved(const Job& job, const Sight& before) {
   const Sight now = See(job);
   Touch({Topic::Kind::kJob, job.id.value()});
@@ -369,7 +368,7 @@ uint64_t Coordinator::StateHash() const {
   digest.Add(state_.epoch).Add(state_.revision).Add(state_.at);
   digest.Add(state_.store_limits.key_bytes).Add(state_.store_limits.value_bytes);
   digest.Add(state_.store_limits.keys).Add(state_.store_limits.total_bytes);
-  // Journals of releases without it keep their hashes.
+  // Left out for kWhole, so that journals of earlier releases keep their hashes.
   if (state_.kept_answers != KeptAnswers::kWhole) {
     digest.Add(static_cast<uint64_t>(state_.kept_answers));
   }

@@ -14,7 +14,7 @@
 
 namespace dp::core {
 
-// Why a job waits, in words.
+// The texts of the reasons why a job waits.
 inline std::vector<std::string> TextsOf(const Placement& placement, JobId job) {
   std::vector<std::string> texts;
   const auto waiting = placement.waiting.find(job);
@@ -24,7 +24,7 @@ inline std::vector<std::string> TextsOf(const Placement& placement, JobId job) {
 }
 
 // A small language for tests: a coordinator whose invariants are checked after every command. Each
-// command comes a second after the one before; the lives of workers are numbered 101, 102, ...
+// command comes a second after the last. Incarnations of workers are numbered 101, 102, ...
 class CoordinatorFixture : public testing::Test {
  protected:
   Outcome Apply(Action action) {
@@ -44,7 +44,7 @@ class CoordinatorFixture : public testing::Test {
   }
 
   JobId Submit(int ranks) { return SubmitSpec({"job", ranks, "spec"}); }
-  // A program that knows nothing of worlds, on so many workers.
+  // A program that makes no join call, on `nodes` workers.
   JobId SubmitCommand(int ranks, int nodes = 0) {
     return SubmitSpec({.name = "job", .ranks = ranks, .nodes = nodes, .joins_by_running = true});
   }
@@ -129,7 +129,7 @@ class CoordinatorFixture : public testing::Test {
       absl::StrAppend(out, rank.worker, "/", rank.slot);
     });
   }
-  // "rank 0, rank 1 stop": what the worker shall do.
+  // "rank 0, rank 1 stop": the worker's assignment.
   std::string assigned(WorkerId worker) const {
     return absl::StrJoin(coordinator_.assignment(worker, life(worker))->ranks, ", ",
                          [](std::string* out, const AssignedRank& rank) {
@@ -141,7 +141,7 @@ class CoordinatorFixture : public testing::Test {
   PlacementPolicy policy_;
   Coordinator coordinator_;
   Invariants invariants_;
-  std::vector<Command> journal_;  // what a shell would have written
+  std::vector<Command> journal_;  // the commands that a shell would have written
 
  private:
   uint64_t last_life_ = 100;

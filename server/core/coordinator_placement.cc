@@ -10,7 +10,7 @@
 namespace dp::core {
 namespace {
 
-// Whether anything but slots keeps it waiting.
+// Errors: FailedPrecondition the job waits for more than slots.
 absl::Status CheckTurn(const Job& job) {
   if (job.held) {
     return absl::FailedPreconditionError(absl::StrCat("job ", job.id.ToString(), " is held"));
@@ -42,7 +42,7 @@ absl::StatusOr<Reply> Coordinator::On(const PlaceJob& command, absl::Time at) {
   const Generation generation = NextGeneration(*job);
   std::map<WorkerId, int> ranks_on;
   std::vector<Rank> ranks;
-  // One rank that cannot keeps the others from it: they would not find a way to talk.
+  // One rank without a GPU keeps all ranks off GPUs: they could not communicate.
   bool on_gpus = job->spec.gpu_training;
   for (const PlaceJob::Slot& slot : command.slots) {
     const Worker& worker = *state_.workers.Find(slot.worker);

@@ -1,4 +1,4 @@
-// The coordinator's commands about the queue and its workers, and the history of all.
+// The coordinator's commands about the queue and the workers, and the history of events.
 
 #include <utility>
 
@@ -14,7 +14,7 @@ namespace {
 // A line for people.
 constexpr size_t kDrainReasonBytesMax = 1 << 10;
 
-// In one line; after so many the rest is counted.
+// A line names so many workers and counts the rest.
 constexpr size_t kWorkersNamedMax = 8;
 
 // Ranks of one worker are adjacent.

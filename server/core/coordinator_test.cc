@@ -388,7 +388,7 @@ TEST_F(CoordinatorTest, ReplayOfTheJournalGivesTheSameStateInANewEpoch) {
   EXPECT_EQ(Name(replayed.job(job)->state), "running");
 }
 
-// Two lives go on from the same copy: what one gave out before it was lost, the other never does.
+// Two coordinators continue from the same copy: neither gives out a number that the other has used.
 TEST_F(CoordinatorTest, NoEpochOrRevisionIsGivenTwiceFromAnOlderCopy) {
   now_ = absl::FromUnixSeconds(1'000'000);
   Apply(StartEpoch{});

@@ -8,8 +8,8 @@
 
 namespace dp::core {
 
-// FNV-1a (64 bits) over a sequence of values: the same on every platform and in every release, so
-// that the state after a replay can be compared with a number written down earlier. Strings carry
+// FNV-1a (64 bits) over a sequence of values: the same on every platform and in every release. The
+// state after a replay can therefore be compared with a number written down earlier. Strings carry
 // their length, so that ("ab", "c") differs from ("a", "bc").
 class Digest {
  public:

@@ -5,7 +5,7 @@
 namespace dp::core {
 namespace {
 
-// The published value of FNV-1a for eight zero bytes: what the number means never changes.
+// The published FNV-1a value for eight zero bytes: the meaning of the number never changes.
 TEST(DigestTest, IsFnv1aOverLittleEndianBytes) {
   EXPECT_EQ(Digest().value(), 0xcbf29ce484222325u);
   EXPECT_EQ(Digest().Add(uint64_t{0}).value(), 0xa8c7f832281a39c5u);

@@ -15,7 +15,7 @@ bool Runs(const Job& job) {
 
 absl::Time DeadlineOf(const Job& job) { return job.deadline.value_or(absl::InfiniteFuture()); }
 
-// InfiniteFuture where it is not to be asked, or was already.
+// InfiniteFuture if the job need not be asked, or was asked before.
 absl::Time AskAt(const Job& job) {
   if (!Runs(job) || !job.spec.saves || job.handover.has_value()) return absl::InfiniteFuture();
   return DeadlineOf(job) - SavesBefore(job.spec);
@@ -40,7 +40,7 @@ RequeueJob Requeue(const Job& job) {
 
 void Look(const Job& job, absl::Time now, DueJobs& due) {
   const auto wait = [&due](absl::Time at) { due.next_at = std::min(due.next_at, at); };
-  // While it is being stopped, all is said.
+  // A job that is being stopped needs no further verdict.
   if (job.state == JobState::kStopping) return;
   wait(std::min(DeadlineOf(job), LeaveBy(job)));
   if (AskAt(job) > now) wait(AskAt(job));

@@ -9,14 +9,13 @@ namespace dp::core {
 
 class Coordinator;
 
-// The jobs whose time has come, one way or the other. Pure: the verdicts are commands.
+// The jobs of which some time limit has expired. Pure: the verdicts are commands.
 struct DueJobs {
-  std::vector<AskHandover> ask;     // are to save before they have to be over
-  std::vector<ExpireJob> expire;    // have held their slots for as long as they may
-  std::vector<RequeueJob> requeue;  // were to leave by now, and have not
-  std::vector<ForgetJob> forget;    // have been over for as long as they wanted to stay on record
-  absl::Time next_at =
-      absl::InfiniteFuture();  // when the first one's comes; past: it has, and stands above
+  std::vector<AskHandover> ask;                 // must save, since their deadline is near
+  std::vector<ExpireJob> expire;                // have reached their deadline
+  std::vector<RequeueJob> requeue;              // had to leave by now, but have not
+  std::vector<ForgetJob> forget;                // have been on record for their ttlAfterFinish
+  absl::Time next_at = absl::InfiniteFuture();  // the next such time; past: a verdict stands above
 };
 
 DueJobs FindDueJobs(const Coordinator& coordinator, absl::Time now);

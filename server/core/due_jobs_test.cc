@@ -15,7 +15,7 @@ class DueJobsTest : public CoordinatorFixture {
     PlaceAll();
     return job;
   }
-  // Applies the verdicts; returns how many there were.
+  // Applies the verdicts. Returns their number.
   size_t Judge() {
     const DueJobs due = FindDueJobs(coordinator_, now_);
     for (const AskHandover& ask : due.ask) Apply(ask);
@@ -24,7 +24,7 @@ class DueJobsTest : public CoordinatorFixture {
     for (const ForgetJob& forget : due.forget) Apply(forget);
     return due.ask.size() + due.expire.size() + due.requeue.size() + due.forget.size();
   }
-  // On a worker of its own, with a minute to run and ten seconds of grace.
+  // Runs a job on a worker of its own, with a minute to run and ten seconds of grace.
   JobId RunForAMinute(bool saves) {
     Register("node", 1);
     const JobId job = SubmitSpec({.name = "job",
@@ -144,7 +144,7 @@ TEST_F(DueJobsTest, AJobThatIsOverGoesWhenItsTimeOnRecordIsUp) {
   Apply(CancelJob{other});
   ExitWith(job, 0, 0), Release(job, 0);
   now_ = *coordinator_.job(job)->finished_at + absl::Minutes(5);
-  EXPECT_EQ(FindDueJobs(coordinator_, now_ + absl::Hours(1)).next_at, now_);  // it has come
+  EXPECT_EQ(FindDueJobs(coordinator_, now_ + absl::Hours(1)).next_at, now_);  // it is due
   EXPECT_EQ(Judge(), 1u);
   EXPECT_EQ(coordinator_.job(job), nullptr);
   EXPECT_NE(coordinator_.job(other), nullptr);

@@ -1,5 +1,5 @@
-// Jobs whose generations differ in size: they shrink where a worker is lost, and grow where there
-// is room that nobody else wants.
+// Jobs whose generations differ in size: they shrink when a worker is lost, and grow when there is
+// room that nobody else wants.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ class ElasticJobsTest : public CoordinatorFixture {
     }
   }
   int size(JobId job) const { return coordinator_.job(job)->world_size(); }
-  // Whether it is asked to come back larger, once it has run for long enough.
+  // Whether a job is asked to come back larger, once it has run for long enough.
   bool Grows() {
     now_ += kGrowAfter;
     Decide();
@@ -123,7 +123,7 @@ TEST_F(ElasticJobsTest, ItDoesNotGrowWhereAnotherJobWantsSlots) {
   Register("b", 2);
   Decide();
   EXPECT_FALSE(Grows());
-  Apply(HoldJob{other});  // now it wants none
+  Apply(HoldJob{other});  // now it wants no slots
   EXPECT_TRUE(Grows());
 }
 
@@ -155,7 +155,7 @@ TEST_F(ElasticJobsTest, ALimitIsALimit) {
 TEST_F(ElasticJobsTest, OneGrowsAtATimeThoseOfHigherPriorityFirst) {
   Register("a", 2), Register("b", 2);
   JobSpec low = Elastic(), high = Elastic();
-  low.nodes_max = high.nodes_max = 1;  // so that both have one
+  low.nodes_max = high.nodes_max = 1;  // so that both get one worker
   low.scheduling.priority = 1, high.scheduling.priority = 2;
   low.nodes_max = 2;
   policy_.limits.each_user = Limit{.slots = 2, .jobs = 2};
@@ -167,7 +167,7 @@ TEST_F(ElasticJobsTest, OneGrowsAtATimeThoseOfHigherPriorityFirst) {
   ASSERT_TRUE(Grows());
   ASSERT_EQ(placement_.leave.size(), 1u);
   EXPECT_EQ(placement_.leave[0].job, second);
-  EXPECT_FALSE(Grows());  // while it leaves
+  EXPECT_FALSE(Grows());  // while the second leaves
   AllLeave(second);
   Decide();
   EXPECT_EQ(size(second), 4);
@@ -226,7 +226,7 @@ TEST_F(ElasticJobsTest, APreemptedOneLeavesNoMoreThanItHasTo) {
   AllLeave(job);
   Decide();
   EXPECT_EQ(state(head), "starting");
-  EXPECT_EQ(size(job), 2);  // it goes on beside the other
+  EXPECT_EQ(size(job), 2);  // the job continues beside the head
 }
 
 }  // namespace

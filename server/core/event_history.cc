@@ -29,7 +29,7 @@ void EventHistory::Add(Event event) {
   if (events_.size() > kEventsMax) Drop(oldest());
 }
 
-// The oldest of all is the oldest of its job.
+// The oldest event of all is also the oldest of its job.
 void EventHistory::Drop(uint64_t number) {
   const auto it = events_.find(number);
   if (const auto of = of_job_.find(it->second.job); of != of_job_.end()) {

@@ -15,7 +15,7 @@ class Digest;
 
 // Something that happened to a job or a worker, for people.
 struct Event {
-  uint64_t number = 0;  // counts all from 1
+  uint64_t number = 0;  // counts all events from 1
   absl::Time at = {};
   JobId job = {};           // not valid: it is about a worker
   std::string worker = {};  // empty: it is about a job
@@ -23,16 +23,16 @@ struct Event {
   std::string text = {};
 };
 
-// What happened last, of each job and in all. It follows from the commands, so it needs no place in
-// the journal of its own. Not thread-safe; owned by the Coordinator.
+// The latest events, of each job and in all. The history follows from the commands, so the journal
+// does not store it separately. Not thread-safe; owned by the Coordinator.
 class EventHistory {
  public:
-  // In all: a thousand jobs with a restart or two.
+  // In all: enough for a thousand jobs with a restart or two.
   static constexpr size_t kEventsMax = 10'000;
-  // Of one job, so that one that is restarted for ever does not push out the others.
+  // For one job: a job that restarts for ever must not push out the others.
   static constexpr size_t kOfJobMax = 100;
 
-  // What it can be made of again.
+  // All that the history can be rebuilt from.
   struct Contents {
     uint64_t last = 0;
     std::map<uint64_t, Event> events;  // by number
@@ -41,13 +41,13 @@ class EventHistory {
   EventHistory() = default;
   explicit EventHistory(Contents contents);
 
-  // The number is given here.
+  // Assigns the event's number.
   void Add(Event event);
-  // The events of a job go with its record.
+  // Drops the events of a job that leaves the record.
   void Forget(JobId job);
 
-  // Those with a number above `since`, of one job or, where it is not valid, all; the oldest first,
-  // at most `limit`.
+  // The events with a number above `since`, oldest first, at most `limit`. If `job` is valid, only
+  // those of the job.
   std::vector<const Event*> After(uint64_t since, JobId job, size_t limit) const;
   uint64_t last() const { return last_; }
   // By number.

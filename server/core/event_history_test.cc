@@ -10,7 +10,7 @@ namespace {
 class EventHistoryTest : public testing::Test {
  protected:
   void Add(uint64_t job) { history_.Add({.job = JobId(job), .kind = "placed"}); }
-  // Their numbers.
+  // The numbers of the events.
   std::string After(uint64_t since, uint64_t job = 0, size_t limit = 1000) const {
     return absl::StrJoin(
         history_.After(since, JobId(job), limit), " ",

@@ -27,7 +27,7 @@ absl::Status Gap(const StoreBatch& batch, uint64_t last) {
                                           batch.sequence, " does not follow its last, ", last));
 }
 
-// Sums in 64 bits, so that none wraps.
+// Adds in 64 bits, so that no sum wraps.
 bool GroupsFit(const StoreBatch& batch) {
   uint64_t operations = 0;
   for (const uint32_t size : batch.groups) {
@@ -37,7 +37,7 @@ bool GroupsFit(const StoreBatch& batch) {
   return batch.groups.empty() || operations == batch.operations.size();
 }
 
-// As it counts among all that are kept.
+// The bytes that count towards kept_bytes_; 0 for a small answer.
 size_t KeptBytesOf(const GenerationStore::LastAnswer& last) {
   size_t bytes = 0;
   for (const StoreResult& result : last.answer.results) bytes += BytesOf(result);
@@ -49,8 +49,8 @@ size_t KeptBytesOf(const GenerationStore::LastAnswer& last) {
 GenerationStore::GenerationStore(KeyValues values, Clients clients, KeptAnswers kept)
     : values_(std::move(values)), clients_(std::move(clients)), kept_(kept) {
   for (const auto& [client, last] : clients_) kept_bytes_ += KeptBytesOf(last);
-  // Does not compile with another member: it is an argument then, and a part of snapshots, unless
-  // it follows from the others.
+  // Does not compile if a member is added. A member that cannot be derived must become an argument
+  // and a part of snapshots.
   [[maybe_unused]] const auto& [a, b, c, follows] = *this;
 }
 
@@ -75,7 +75,7 @@ absl::StatusOr<GenerationStore::Applied> GenerationStore::Apply(const StoreBatch
     return absl::ResourceExhaustedError(
         absl::StrCat(clients_.size(), " clients have written to this store, which is the limit"));
   }
-  // A batch that fails is not remembered: nothing was applied, and it may be tried again.
+  // A batch that fails is not remembered: nothing was applied, and the client may retry.
   Answer answer;
   if (grouped) {
     answer = ApplyGroups(batch, /*only_reads=*/false);
@@ -109,8 +109,8 @@ std::string GenerationStore::WhyNoRoom() const {
                       "give the coordinator more with --store-bytes-max");
 }
 
-// An answer that has something is whole; else only reads were answered, and none of the writes
-// done.
+// A kept answer with results is complete. Without results, only the reads were answered and no
+// write was applied.
 GenerationStore::Applied GenerationStore::Repeat(const StoreBatch& batch,
                                                  const GroupResults& answer) {
   if (!answer.results.empty()) return Applied{answer};

@@ -75,8 +75,8 @@ TEST_F(GenerationStoreTest, AllThatIsKeptForClientsIsBoundedByTheStoresBytes) {
   EXPECT_THAT(compare(5, 1).message(), testing::HasSubstr("--store-bytes-max"));
   EXPECT_EQ(compare(5, 1).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(*store_.values().Find("n"), "3");
-  EXPECT_EQ(Apply(5, 1, {StoreAdd{"n", 1}})->answer.results.at(0).number, 4);  // small ones go on
-  EXPECT_EQ(compare(4, 2), absl::OkStatus());  // in the place of its own
+  EXPECT_EQ(Apply(5, 1, {StoreAdd{"n", 1}})->answer.results.at(0).number, 4);  // small: it is kept
+  EXPECT_EQ(compare(4, 2), absl::OkStatus());  // replaces the client's own answer
   Apply(2, 2, {StoreAdd{"n", 1}}).value();
   EXPECT_EQ(compare(5, 2), absl::OkStatus());
   EXPECT_LT(store_.kept_bytes(), size_t{25} << 20);
@@ -233,7 +233,7 @@ TEST_F(GroupsTest, WithoutRoomForItsAnswerABatchIsTakenInSmallerPartsAndALargeAn
   EXPECT_LT(part->answer.results.size(), adds.size());
   EXPECT_EQ(*store_.values().Find("n"), absl::StrCat(part->answer.results.size()));
   const auto large = Apply(3, {StoreCompareSet{"k", value, "new"}, StoreDelete{"k"}}, {2});
-  EXPECT_EQ(large->answer.refused.size(), 0u);  // its answer is small
+  EXPECT_EQ(large->answer.refused.size(), 0u);  // the answer is small
   store_.Apply({JobId(1), Generation(1), 1, 1, {StoreQueuePush{"q", value}}}).value();
   const auto popped = Apply(4, {StoreQueuePop{"q"}, StoreAdd{"n", 0}}, {1, 1});
   ASSERT_EQ(popped->answer.refused.size(), 1u);

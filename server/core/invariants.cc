@@ -10,7 +10,7 @@
 namespace dp::core {
 namespace {
 
-// Collects the sentences about one thing, each with the thing's name before it.
+// Collects sentences about one thing, each prefixed with the thing's name.
 class Findings {
  public:
   Findings(std::string thing, std::vector<std::string>& broken)
@@ -44,7 +44,7 @@ void CheckWorld(const Job& job, const Findings& findings) {
   }
 }
 
-// Only who has said that it may is preempted.
+// Only jobs that allow preemption are preempted.
 void CheckPreempted(const Job& job, const Findings& findings) {
   const bool preempted = (job.handover.has_value() && job.handover->preempted_by.valid()) ||
                          (job.failure.has_value() && job.failure->preempted_by.valid());
@@ -52,8 +52,7 @@ void CheckPreempted(const Job& job, const Findings& findings) {
                   "leaves its slots to another, and is not preemptible");
 }
 
-// The latest restarts that a budget paid for, as many as it has and one more, are not all within a
-// window.
+// The latest `limit` + 1 restarts that a budget paid for do not all lie within one window.
 void CheckBudget(const std::deque<absl::Time>& paid, int limit, absl::Duration window,
                  const Findings& findings) {
   if (paid.size() <= static_cast<size_t>(limit)) return;
@@ -89,7 +88,7 @@ void CheckEnd(const Job& job, const Findings& findings) {
   }
 }
 
-// What its place in the queue follows from.
+// The rules about a job's turn: dependencies, holds and deadlines.
 void CheckTurn(const Job& job, const Findings& findings) {
   const bool waits = std::any_of(job.after.begin(), job.after.end(), [](const AwaitedJob& awaited) {
     return awaited.state != AwaitedJob::State::kDone;
@@ -132,7 +131,7 @@ void CheckState(const Job& job, const Findings& findings) {
   if (job.terminal()) CheckEnd(job, findings);
 }
 
-// What a generation may go on from is ordered, and made by generations that there were.
+// Checkpoints are in order, and no generation that is yet to come has made one.
 void CheckCheckpoints(const Job& job, const Findings& findings) {
   const std::vector<Checkpoint>& all = job.checkpoints.all();
   for (size_t i = 0; i < all.size(); ++i) {
@@ -144,7 +143,7 @@ void CheckCheckpoints(const Job& job, const Findings& findings) {
   }
 }
 
-// Every slot is held by a live rank that says so too.
+// Each taken slot is held by a live rank that names it.
 void CheckSlots(const Worker& worker, const State& state, std::vector<std::string>& broken) {
   const Findings findings(absl::StrCat("worker ", worker.name), broken);
   for (size_t slot = 0; slot < worker.slots.size(); ++slot) {
@@ -175,7 +174,7 @@ void CheckPlaces(const Job& job, const State& state, const Findings& findings) {
   }
 }
 
-// What is looked at instead of all jobs is no other thing than what a look at all would find.
+// The indexes agree with a full scan.
 void CheckIndexes(const JobRegistry& jobs, std::vector<std::string>& broken) {
   const auto is_unfinished = [](const Job* job) { return !job->terminal(); };
   std::vector<const Job*> unfinished = jobs.jobs();
@@ -199,7 +198,7 @@ void CheckStores(const State& state, std::vector<std::string>& broken) {
   }
 }
 
-// Of two live generations none shares a port, and each holds the one that it names.
+// No two live generations share a port, and each holds the port that it names.
 void CheckStorePorts(const State& state, std::vector<std::string>& broken) {
   const auto& uses = state.store_ports.uses();
   for (const Job* job : state.jobs.jobs()) {

@@ -10,16 +10,16 @@
 
 namespace dp::core {
 
-// What must hold in every state of the machine, and from one state to the next. It remembers what
-// it saw last, so one of it follows one coordinator. For tests and the simulator: a look costs as
-// much as the state is large. Not thread-safe.
+// The rules for every state of the machine, and for the step from one state to the next. Remembers
+// the last state, so an Invariants belongs to one coordinator. For tests and the simulator: the
+// cost of a check grows with the state. Not thread-safe.
 class Invariants {
  public:
-  // One sentence for each that is broken; empty when all is well.
+  // One sentence for each broken rule; empty if all hold.
   std::vector<std::string> Broken(const State& state);
 
  private:
-  // What of a job may only move in one direction.
+  // The parts of a job that only move in one direction.
   struct Seen {
     Generation generation;
     Revision version;

@@ -15,7 +15,8 @@
 #include "server/core/failure_class.h"
 #include "server/core/rendezvous.h"
 
-// What the coordinator remembers of a job. Plain values: JobRegistry moves them, everybody reads.
+// The coordinator's record of a job. Plain values: job_lifecycle.h moves them, everybody reads
+// them.
 
 namespace dp::core {
 
@@ -29,45 +30,45 @@ enum class JobState {
   kCancelled,
 };
 
-// In the order in which a rank goes through them; it never goes back.
+// In the order in which a rank goes through the states. A rank never goes back.
 enum class RankState {
   kAssigned,  // its worker has not reported it started
   kStarted,   // the process runs
   kJoined,    // it has joined the world
-  kExited,    // how it ended is known; its logs may be on their way
+  kExited,    // how it ended is known; its logs may be in flight
   kReleased,  // process tree gone, logs stored, slot free
-  kLost,      // its worker was lost, and the slot with it
+  kLost,      // its worker was lost, and its slot too
 };
 
-// The first failure of a generation is its root cause; later ones are consequences and not
+// The first failure of a generation is its root cause. Later ones are consequences and are not
 // recorded.
 struct Failure {
   FailureClass failure_class = FailureClass::kUser;
-  std::optional<int> rank;  // absent when somebody cancelled; so are `worker` and `host`
+  std::optional<int> rank;  // absent, as `worker` and `host`, if no rank failed
   std::string worker;
   std::string host;
   std::optional<Exit> exit;
   std::string message;                  // one line for people
   std::vector<std::string> last_lines;  // of the rank's output
   absl::Time at;
-  Generation generation = {};                 // not valid where the job was never placed
-  std::optional<absl::Time> running_at = {};  // of its generation; absent: it never ran
-  JobId preempted_by = {};                    // who took its slots, with kPreempt
-  bool before_first_step = false;             // of its generation, where one of its ranks tells
+  Generation generation = {};                 // not valid if the job was never placed
+  std::optional<absl::Time> running_at = {};  // of `generation`; absent: it never ran
+  JobId preempted_by = {};                    // with kPreempt: the job that took its slots
+  bool before_first_step = false;  // a rank had announced a report of the first step; none came
 };
 
-// What ended a generation that had a successor.
+// The failure of a generation that has a successor.
 struct PastFailure {
   Failure failure;
-  std::optional<FailureClass> counted_as;  // whose budget paid; absent: none did
+  std::optional<FailureClass> counted_as;  // the class whose budget paid; absent: none did
 };
 
-// What ranks say of each other when a collective fails. A rank that speaks up is not the one that
-// is stuck, even if its peers have waited for it: it waited itself.
+// The accusations of ranks after a failed collective. A rank that reports is not the one that is
+// stuck, even if its peers waited for it: it waited itself.
 struct Suspicion {
   std::set<int> spoken;    // ranks whose collective failed because of others
-  std::set<int> suspects;  // ranks that were waited for in vain and have not spoken
-  std::string error;       // of the collective that raised it
+  std::set<int> suspects;  // ranks that peers waited for in vain and that have not reported
+  std::string error;       // of the first collective that waited for a rank in vain
 };
 
 // Why the ranks of a generation are asked to save and leave.
@@ -76,14 +77,14 @@ struct Handover {
   HandoverCause cause = HandoverCause::kMove;
   JobId preempted_by = {};
   absl::Time leave_by = absl::InfiniteFuture();
-  bool names_checkpoint = false;  // says which is on record, rather than that they have saved
+  bool names_checkpoint = false;  // the failure names the latest checkpoint
 };
 
-// More would only repeat what the latest say, each with up to 20 KiB of output.
+// Older failures add little to the latest ones, and each has up to 20 KiB of output.
 inline constexpr size_t kPastFailuresMax = 10;
 
-// The place of one rank and what became of it. Keeps the worker's name and host as they were, so
-// that the job can be described when the worker is long gone.
+// The place of one rank and its state. Keeps the name and host that its worker had, so that the job
+// can be described long after the worker is gone.
 struct Rank {
   RankState state = RankState::kAssigned;
   WorkerId worker_id;
@@ -91,19 +92,19 @@ struct Rank {
   std::string host;
   std::string address;
   int slot = 0;
-  int local_rank = 0;  // counts the ranks of this job on its worker
-  int port = 0;        // kept free on its host for it; 0 where its worker keeps none
+  int local_rank = 0;  // index among the ranks of this job on its worker
+  int port = 0;        // kept free for it on its host; 0 if its worker keeps none
   int64_t pid = 0;
   std::optional<Exit> exit;
 
-  // Holds its slot: its worker still has to do something for it.
+  // Whether it holds its slot: its worker still has work to do for it.
   bool live() const { return state < RankState::kReleased; }
   bool succeeded() const { return exit.has_value() && exit->success(); }
 };
 
-// What has become of a job that another waits for.
+// The state of a job that another job waits for.
 struct AwaitedJob {
-  enum class State { kUnfinished, kDone, kInVain };  // kInVain: it had to succeed, and did not
+  enum class State { kUnfinished, kDone, kInVain };  // kInVain: it had to succeed, but did not
   Dependency on;
   State state = State::kUnfinished;
 };
@@ -117,28 +118,28 @@ struct Job {
   Revision version;               // of the last change
   Generation generation;          // not valid before the first placement
   std::vector<Rank> ranks;        // empty before the first placement
-  int store_port = 0;             // of its TCPStore endpoint, until all its ranks are gone; 0: none
+  int store_port = 0;             // of its TCPStore endpoint, while a rank is live; 0: none
   bool on_gpus = false;           // the ranks of this generation train on GPUs
-  bool tells_first_step = false;  // so does a rank of this generation
-  std::optional<absl::Time> first_step_at = {};  // of this generation, once it was told
+  bool tells_first_step = false;  // a rank of this generation will report its first step
+  std::optional<absl::Time> first_step_at = {};  // of this generation, once reported
   Rendezvous world;
   Suspicion suspicion;
   Checkpoints checkpoints;
   std::optional<Weights> weights;  // the final ones
-  // Set once the ranks of this generation are asked to save and leave. A rank that does so exits
-  // with kHandedOverExitCode.
+  // Set once the ranks of this generation are asked to save and leave. A rank that obeys exits with
+  // kHandedOverExitCode.
   std::optional<Handover> handover;
   std::optional<Failure> failure;  // set from kStopping on, unless the job succeeds
   std::deque<PastFailure> past;  // of former generations, the latest kPastFailuresMax, oldest first
-  // When each budget paid for a restart, the latest kRestartsMax; by class.
+  // When each budget paid for a restart, by class: the latest kRestartsMax.
   std::map<FailureClass, std::deque<absl::Time>> restarts;
   int restart_count = 0;
   absl::Time not_before = absl::InfinitePast();  // while pending: not placed earlier
-  bool no_retry = false;      // was cancelled while it was stopping after a failure
-  std::string not_restarted;  // with kFailed: why there is no other generation
+  bool no_retry = false;                         // cancelled while it was stopping after a failure
+  std::string not_restarted;                     // with kFailed: why there is no other generation
   int priority = 0;
   bool held = false;
-  Revision queued;  // of those with the same priority, the one that was queued first goes first
+  Revision queued;  // among jobs of the same priority, the lowest goes first
   std::vector<AwaitedJob> after;
   absl::Duration time_left = absl::InfiniteDuration();  // of maxDuration, before this generation
   std::optional<absl::Time> deadline;                   // of this generation, while it holds slots
@@ -148,17 +149,17 @@ struct Job {
   std::optional<absl::Time> finished_at;
 
   bool terminal() const { return state >= JobState::kSucceeded; }
-  // A rank holds a slot.
+  // Whether a rank holds a slot.
   bool live() const;
-  // What ends its generation need not end the job: RetryJob or FinishJob decides when no rank is
-  // left.
+  // Whether the job may outlive the failure of its generation: RetryJob or FinishJob decides when
+  // no rank is left.
   bool may_retry() const;
   bool awaits_verdict() const { return state == JobState::kStopping && !live(); }
-  // Ranks of this generation; before the first one, how many it will have at least.
+  // The number of ranks of this generation; before the first one, the least number.
   int world_size() const { return ranks.empty() ? spec.ranks : static_cast<int>(ranks.size()); }
 };
 
-// Lower case, as people read them: "starting", "released".
+// Lower case: "starting", "released".
 absl::string_view Name(JobState state);
 absl::string_view Name(RankState state);
 

@@ -14,10 +14,10 @@
 namespace dp::core {
 namespace {
 
-// Names in one line are for people: after so many the rest is counted.
+// A line for people names so many ranks and counts the rest.
 constexpr size_t kRanksNamedMax = 16;
 
-// Why a daemon ends ranks that were not to end, where it does not say.
+// Why a daemon stops ranks that should run, if it gives no reason.
 constexpr char kShutDown[] = "its worker is shutting down";
 
 std::vector<std::string> Bounded(const std::vector<std::string>& lines) {
@@ -27,13 +27,13 @@ std::vector<std::string> Bounded(const std::vector<std::string>& lines) {
   return bounded;
 }
 
-// Only dp's own trainers say so; to another program the code may mean anything.
+// Only dp's own trainers exit so; another program may mean anything by the code.
 bool LostItsPeers(const Job& job, const RankEnd& end) {
   return !job.spec.joins_by_running && end.exit == Exit{Exit::How::kCode, kLostPeersExitCode};
 }
 
-// Where the job had asked for the end its failure is on record already, so that a rank that was
-// stopped before tells of its daemon's doing.
+// If the job itself ordered the stop, its failure is on record already. A `stopped` rank without
+// one was therefore stopped by its daemon.
 FailureClass ClassOf(const Job& job, const RankEnd& end) {
   if (end.stopped || LostItsPeers(job, end)) return FailureClass::kInfra;
   if (end.oom) return FailureClass::kOom;
@@ -56,13 +56,13 @@ std::string Circumstances(const Job& job, const RankEnd& end) {
 
 bool LeftAsAsked(const Exit& exit) { return exit == Exit{Exit::How::kCode, kHandedOverExitCode}; }
 
-// The rank leaves as its job was asked to. The others do so too: they are not to be stopped before
-// they have saved.
+// Whether the rank leaves as its job was asked to. The other ranks leave too, and must not be
+// stopped before they have saved.
 bool HandsOver(const Job& job, const RankEnd& end) {
   return job.handover.has_value() && !end.stopped && LeftAsAsked(end.exit);
 }
 
-// A world whose missing rank has ended well would keep the others waiting for ever.
+// A missing rank that has exited with 0 would keep the others waiting for ever.
 void StopIfNeverSealed(Job& job, absl::Time at) {
   if (job.world.state() != WorldState::kForming || job.world.members().empty()) return;
   for (const int rank : job.world.missing()) {
@@ -84,8 +84,7 @@ void StopForTime(Job& job, absl::string_view how, absl::Time at) {
   EndGeneration(job, std::move(failure), at);
 }
 
-// A rank that leaves tries to save before, where there is a place for it. Whether it could shows in
-// what is on record.
+// A leaving rank tries to save first, if its job saves. The record shows whether it could.
 std::string HowTheyLeft(const Job& job) {
   if (!job.spec.saves) {
     return "its ranks have left; nothing was saved, as the job has no train.checkpoint, so it "
@@ -98,7 +97,7 @@ std::string HowTheyLeft(const Job& job) {
                       latest->step);
 }
 
-// When the last rank has left as asked, the slots are free for others. The job goes on elsewhere,
+// Once the last rank has left as asked, the slots are free for others. The job continues elsewhere,
 // unless its time is up.
 void StopIfHandedOver(Job& job, absl::Time at) {
   if (job.failure.has_value() || !job.handover.has_value() || job.ranks.empty()) return;
@@ -127,7 +126,7 @@ void End(Job& job, absl::Time at) {
   job.finished_at = at;
 }
 
-// What is left of its time is for the next generation.
+// The next generation gets the time that is left.
 void StopClock(Job& job, absl::Time at) {
   if (!job.deadline.has_value()) return;
   job.time_left = std::max(*job.deadline - at, absl::ZeroDuration());
@@ -145,21 +144,21 @@ void SettleState(Job& job, absl::Time at) {
   if (!job.may_retry()) End(job, at);
 }
 
-// Draws the conclusions from what has become of the ranks.
+// Moves the job after its ranks have changed.
 void Settle(Job& job, absl::Time at) {
   StopIfNeverSealed(job, at);
   SettleState(job, at);
 }
 
-// Settle, after a rank has started or joined. If another rank had joined before, the exit of a
-// missing rank has closed the world already. So only the first join looks at all ranks, and n
-// arrivals take n steps rather than n * n.
+// Settle after a rank has started or joined. If another rank had joined before, the exit of a
+// missing rank has closed the world already. Only the first join therefore looks at all ranks, and
+// n arrivals take n steps rather than n * n.
 void SettleArrival(Job& job, bool was_empty, absl::Time at) {
   if (was_empty) StopIfNeverSealed(job, at);
   SettleState(job, at);
 }
 
-// A program that knows nothing of worlds has joined as soon as it is known to have run.
+// A program that makes no join call has joined once it is known to have run.
 void JoinByRunning(Job& job, int rank) {
   if (!job.spec.joins_by_running || job.world.state() == WorldState::kClosed) return;
   DP_CHECK(job.world.Join(rank).ok());
@@ -188,7 +187,7 @@ void Place(Job& job, std::vector<Rank> ranks, absl::Time at) {
 bool RankStarted(Job& job, int rank, int64_t pid, absl::Time at) {
   Rank& r = job.ranks.at(rank);
   if (r.state >= RankState::kExited) return false;
-  // A fast rank joins before its worker's report is here; then only the pid is news.
+  // A fast rank joins before its worker's report arrives; then only the pid is new.
   const bool changed = r.state == RankState::kAssigned || r.pid != pid;
   r.state = std::max(r.state, RankState::kStarted);
   r.pid = pid;
@@ -217,7 +216,7 @@ bool FirstStepDone(Job& job, absl::Time at) {
   const bool under_way = job.state == JobState::kRunning || job.state == JobState::kStopping;
   if (!under_way || job.first_step_at.has_value()) return false;
   job.first_step_at = at;
-  // A failure may have overtaken the word.
+  // The failure may have overtaken the report of the first step.
   if (job.failure.has_value()) job.failure->before_first_step = false;
   return true;
 }
@@ -233,7 +232,7 @@ bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at) {
         absl::StrCat(Whereabouts(job, rank), ": ", Describe(end.exit), Circumstances(job, end)));
     failure.last_lines = Bounded(end.last_lines);
     const bool done = end.exit.success() && !end.obeyed;
-    // Over so soon that its start was never reported.
+    // The process may end before its start is reported.
     if (done) JoinByRunning(job, rank);
     if (!done && !HandsOver(job, end)) EndGeneration(job, std::move(failure), at);
   } else {
@@ -250,7 +249,7 @@ bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at) {
 bool RankReleased(Job& job, int rank, absl::Time at) {
   Rank& r = job.ranks.at(rank);
   if (!r.live()) return false;
-  // Stopped before it had started, a rank has no exit to report.
+  // A rank that was stopped before its start has no exit to report.
   if (r.state < RankState::kExited) {
     EndGeneration(
         job,
@@ -267,7 +266,7 @@ bool RankLost(Job& job, int rank, const std::string& reason, absl::Time at) {
   Rank& r = job.ranks.at(rank);
   if (!r.live()) return false;
   r.state = RankState::kLost;
-  // A rank that was seen to end well needs its worker no more.
+  // A rank that is known to have succeeded no longer needs its worker.
   if (!r.succeeded()) {
     EndGeneration(job,
                   FailureOf(job, rank, FailureClass::kInfra,

@@ -72,7 +72,7 @@ void Add(Digest& digest, const Rank& rank) {
   Add(digest, rank.exit);
 }
 
-// Prose that the machine words itself is left out, here and in Failure: a better wording must not
+// Text that the machine words itself is left out, here and in Failure: a better wording must not
 // make an old journal look broken.
 void Add(Digest& digest, const Rendezvous& world) {
   digest.Add(static_cast<uint64_t>(world.state())).Add(static_cast<uint64_t>(world.size()));
@@ -86,7 +86,7 @@ void Add(Digest& digest, const Failure& failure) {
   digest.Add(failure.host).Add(failure.at).Add(failure.last_lines.size());
   digest.Add(failure.generation).Add(failure.preempted_by);
   Add(digest, failure.running_at);
-  // What older releases did not know is told only where there is something to tell, here and below.
+  // Fields that older releases lack count only if set, here and below.
   if (failure.before_first_step) digest.Add(absl::string_view("before the first step"));
   for (const std::string& line : failure.last_lines) digest.Add(line);
   Add(digest, failure.exit);
@@ -107,12 +107,12 @@ void Add(Digest& digest, const std::optional<RestartLimits>& limits) {
   Add(digest, limits->always_exit_codes);
 }
 
-// -1 where there is none.
+// -1 if there is none.
 void Add(Digest& digest, const std::optional<FailureClass>& failure_class) {
   digest.Add(failure_class.has_value() ? static_cast<uint64_t>(*failure_class) : ~uint64_t{0});
 }
 
-// What is left of generations that are over.
+// The history of earlier generations.
 void AddHistory(Digest& digest, const Job& job) {
   digest.Add(job.past.size()).Add(static_cast<uint64_t>(job.restart_count));
   for (const PastFailure& past : job.past) {
@@ -235,7 +235,7 @@ JobRegistry::JobRegistry(Contents contents)
       if (awaited.state == AwaitedJob::State::kUnfinished) awaiting_[awaited.on.job].insert(id);
     }
   }
-  // Does not compile with another member: one that cannot be derived belongs into Contents.
+  // Does not compile if a member is added: one that cannot be derived belongs into Contents.
   [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h] = *this;
 }
 

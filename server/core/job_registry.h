@@ -19,22 +19,21 @@ class Digest;
 // Errors: InvalidArgument.
 absl::Status CheckPriority(int priority);
 
-// NotFound, with the way to the jobs that there are.
+// NotFound; the message says how to list all jobs.
 absl::Status UnknownJob(JobId id);
-// NotFound: what was meant is another job of this number, of a coordinator that has lost it.
+// NotFound: the caller means another job of this number, of a coordinator that has lost it.
 absl::Status AnotherJob(const Job& job);
 
-// All jobs that the coordinator remembers. What moves a job is job_lifecycle.h's business.
-// Not thread-safe; owned by the Coordinator.
+// All jobs on record. job_lifecycle.h moves them. Not thread-safe; owned by the Coordinator.
 class JobRegistry {
  public:
-  // More would be a loop that submits; the placement looks at all of them.
+  // More would come from a submitting loop, and the placement looks at all of them.
   static constexpr size_t kUnfinishedMax = 10'000;
   // Finished jobs that stay on record; the one that finished first is forgotten first.
   static constexpr size_t kFinishedMax = 10'000;
   static constexpr size_t kRequestIdBytesMax = 128;
 
-  // What it can be made of again.
+  // All that the registry can be rebuilt from.
   struct Contents {
     uint64_t last_id = 0;
     std::map<JobId, Job> jobs;
@@ -49,17 +48,17 @@ class JobRegistry {
     bool made = false;  // false: an earlier command with this request id made it
   };
 
+  // `revision` is the one that the command will make. A job may only wait for known jobs.
   // Errors: InvalidArgument; ResourceExhausted kUnfinishedMax.
-  // `revision` will be that of the command. A job that waits for others names ones that are known.
   absl::StatusOr<Submitted> Submit(const SubmitJob& request, Revision revision, absl::Time at);
   // The job that Submit would make. Errors: as Submit.
   absl::StatusOr<Job> Draft(const SubmitJob& request, Revision revision, absl::Time at) const;
 
   struct Retired {
-    std::vector<JobId> went_on;      // those that waited for its end
+    std::vector<JobId> went_on;      // jobs that waited for its end
     std::optional<JobId> forgotten;  // to make room for it
   };
-  // Says that a job has become terminal.
+  // Records that a job has become terminal.
   Retired Retire(JobId id);
   // The job that an earlier command with this request id has made.
   std::optional<JobId> FindRequest(const std::string& request_id) const;
@@ -75,9 +74,10 @@ class JobRegistry {
   absl::StatusOr<Job*> Get(JobId id);
   // Oldest first.
   std::vector<const Job*> jobs() const;
-  // Those that are not terminal, oldest first: what decisions look at, however long the history is.
+  // The jobs that are not terminal, oldest first. Decisions look at these, however long the history
+  // is.
   std::vector<const Job*> unfinished() const;
-  // When each finished job's record is to go, soonest first.
+  // When the record of each finished job expires, soonest first.
   const std::set<std::pair<absl::Time, JobId>>& expiries() const { return expiries_; }
   uint64_t last_id() const { return last_id_; }
   // In the order in which they finished.
@@ -85,7 +85,7 @@ class JobRegistry {
   void AddTo(Digest& digest) const;
 
  private:
-  // Errors: InvalidArgument names a job that is not known.
+  // Errors: InvalidArgument `after` names an unknown job.
   absl::StatusOr<std::vector<AwaitedJob>> Await(const std::vector<Dependency>& after) const;
   static AwaitedJob::State EndOf(const Job& job, const Dependency& on);
   static std::pair<absl::Time, JobId> ExpiryOf(const Job& job);
@@ -97,7 +97,7 @@ class JobRegistry {
   std::set<JobId> unfinished_;
   std::set<std::pair<absl::Time, JobId>> expiries_;
   uint64_t spec_bytes_ = 0;
-  // By a job that is not over, those that wait for its end; some of them may be over.
+  // By unfinished job: the jobs that wait for its end. Some of these may be finished.
   std::map<JobId, std::set<JobId>> awaiting_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 bool Missing(const Rank& rank) { return rank.state == RankState::kStarted; }
 
-// Whether all that keeps its world from being sealed is that processes which run have not joined.
+// Whether the world waits only for processes that run to join.
 bool WaitsForRunning(const Job& job) {
   if (job.state != JobState::kStarting || job.spec.join_within == absl::InfiniteDuration()) {
     return false;

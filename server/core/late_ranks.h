@@ -13,18 +13,19 @@ class Coordinator;
 class Liveness;
 struct Job;
 
-// Watches generations that have all their processes and do not come together: a rank that stands
-// still before it has joined is waited for by no collective, so nobody accuses it. Soft state:
-// nothing here is journalled, so after a restart of the coordinator each wait begins anew; its
-// verdicts are. Not thread-safe; owned by the driver; takes the time as an argument.
+// Finds generations whose processes all run, but whose ranks do not all join. No collective waits
+// for a rank that hangs before it has joined, so no peer accuses it. Soft state: only the verdicts
+// are journalled, so a restart of the coordinator restarts each wait. Not thread-safe; owned by the
+// driver; takes the time as an argument.
 class LateRanks {
  public:
-  // One rank of each generation whose time to join has run out, the lowest that runs and has not.
-  // The time counts from when the last process was seen to run; anew when the coordinator itself
-  // stood still, or when the worker of a missing rank is silent: they may have waited for it.
+  // One rank of each generation whose time to join has expired: the lowest that runs and has not
+  // joined. The time counts from when the last process was seen to run. It starts anew when the
+  // coordinator itself has stalled, or while the worker of a missing rank is silent. The ranks may
+  // have waited for these.
   std::vector<GiveUpRank> Overdue(const Coordinator& coordinator, const Liveness& liveness,
                                   absl::Time now);
-  // When the next time runs out, as of the last Overdue.
+  // When the next time expires, as of the last Overdue.
   absl::Time next_at() const { return next_at_; }
 
  private:

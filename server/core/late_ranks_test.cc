@@ -28,7 +28,7 @@ class LateRanksTest : public CoordinatorFixture {
     PlaceAll();
     return job;
   }
-  // A second with a heartbeat, as all that are not told otherwise.
+  // Passes the time, with a heartbeat each second if `heard`.
   void Pass(absl::Duration time, bool heard = true) {
     for (const absl::Time end = now_ + time; now_ < end;) {
       now_ += absl::Seconds(1);
@@ -107,7 +107,7 @@ TEST_F(LateRanksTest, ACommandJoinsByRunningAndHasNoLimit) {
 TEST_F(LateRanksTest, WhoWaitedForACoordinatorThatStoodStillHasAllItsTimeAgain) {
   BothRun();
   Pass(kJoinWithin - absl::Seconds(1));
-  now_ += kLease;  // it does not look
+  now_ += kLease;  // the coordinator makes no look
   liveness_.Overdue(now_);
   EXPECT_TRUE(Look().empty());
   Pass(kJoinWithin - absl::Seconds(1));

@@ -51,7 +51,7 @@ TEST_F(LeasesTest, NobodyAsksForALongerOne) {
   EXPECT_EQ(offered(a_), absl::Seconds(5));
 }
 
-// Hosts that come under new names and go.
+// Hosts come under new names, and go.
 TEST_F(LeasesTest, WhoIsNoLongerListedIsNotKnownAnyMore) {
   for (size_t i = 0; i < WorkerTable::kLostMax + 100; ++i) {
     const WorkerId gone = Register(absl::StrCat("spot-", i), 1);

@@ -11,17 +11,17 @@
 
 namespace dp::core {
 
-// What one user, or one queue, may hold at a time.
+// How much one user, or one queue, may hold at a time.
 struct Limit {
   int slots = INT_MAX;
-  int jobs = INT_MAX;  // that hold slots
+  int jobs = INT_MAX;  // jobs that hold slots
 
   bool operator==(const Limit&) const = default;
 };
 
-// Who may hold how much. The placement's business: a journal replays whatever they were.
+// The limits of users and queues. They belong to the placement: a journal replays under any limits.
 struct Limits {
-  // What holds for those that are not named; none: no limit.
+  // The limits of those that are not named; none: no limit.
   std::optional<Limit> each_user;
   std::optional<Limit> each_queue;
   std::map<std::string, Limit> users;
@@ -31,28 +31,28 @@ struct Limits {
   Limit OfQueue(const std::string& queue) const;
 };
 
-// What a user or queue holds.
+// How much a user or queue holds.
 struct Use {
   int slots = 0;
   std::set<JobId> jobs;
 };
 
-// What is held against the limits, while a plan is made. Not thread-safe.
+// Counts what users and queues hold while a plan is made. Not thread-safe.
 class LimitLedger {
  public:
   explicit LimitLedger(const Limits& limits) : limits_(limits) {}
 
   void Add(const std::string& user, const std::string& queue, JobId job, int slots);
 
-  // A limit that keeps a job of so many slots waiting.
+  // A limit that keeps a job of `slots` slots waiting.
   struct Reached {
     std::string what;  // "user alice has 8 of 8 slots"
     std::vector<JobId> jobs;
-    bool never = false;  // the job alone is above it
+    bool never = false;  // the job alone exceeds the limit
   };
   std::vector<Reached> ReachedBy(const std::string& user, const std::string& queue,
                                  int slots) const;
-  // How many slots a job may take now.
+  // How many slots a job of this user and queue may take now.
   int Room(const std::string& user, const std::string& queue) const;
 
  private:

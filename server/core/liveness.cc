@@ -8,7 +8,7 @@
 namespace dp::core {
 namespace {
 
-// A lease has run out once more than its term has passed.
+// A lease has expired once more than its term has passed.
 constexpr absl::Duration kPast = absl::Milliseconds(1);
 
 }  // namespace
@@ -26,7 +26,7 @@ void Liveness::Welcome(WorkerId worker, Incarnation incarnation, absl::Time now)
   Hear(worker, incarnation, now);
   Heard& heard = heard_.at(worker);
   heard.term = lease_;
-  // What it was offered before it has forgotten.
+  // The new registration has forgotten the earlier offer, so the term is offered anew.
   if (heard.offered.term < lease_) Offer(heard, std::exchange(heard.offered.term, lease_), now);
 }
 
@@ -39,8 +39,8 @@ void Liveness::Hear(WorkerId worker, Incarnation incarnation, absl::Time now,
   if (lease_number == heard.offered.number) heard.term = heard.offered.term;
 }
 
-// Numbers grow over the lives of a coordinator, too: a heartbeat that comes late must not name by
-// chance a lease that its daemon does not know.
+// Numbers also grow from one coordinator process to the next. Otherwise a late heartbeat could name
+// by chance a lease that its daemon does not know.
 void Liveness::Offer(Heard& heard, absl::Duration term, absl::Time now) const {
   if (heard.offered.term == term) return;
   const auto by_time = static_cast<uint64_t>(absl::ToUnixMicros(now));
@@ -108,7 +108,7 @@ std::vector<LoseWorker> Liveness::Overdue(absl::Time now) {
 
 void Liveness::NoteTerm(const Heard& heard, absl::Time now) {
   shortest_ = std::min(shortest_, heard.term);
-  // A verdict that is held back is looked at again in its turn.
+  // A verdict that is held back is checked again at the next regular look.
   const absl::Time over = heard.at + heard.term + kPast;
   if (over > now) next_due_ = std::min(next_due_, over);
 }
@@ -128,8 +128,8 @@ std::optional<LoseWorker> Liveness::Verdict(WorkerId worker, const Heard& heard,
                     absl::StrCat("no heartbeat for ", absl::FormatDuration(shown))};
 }
 
-// One that has missed a heartbeat is silent already: where all fall silent in one moment, the
-// leases run out one after the other.
+// A worker that has missed a heartbeat counts as silent: if all fall silent in one moment, their
+// leases expire one after the other.
 bool Liveness::Silent(const Heard& heard, absl::Time now) const {
   return now - heard.at > heard.term / 2;
 }
@@ -150,8 +150,8 @@ bool Liveness::MostAreSilent(absl::Time now) const {
   return watched >= kCrowd && CountSilent(now) * 2 > watched;
 }
 
-// Those with a longer lease are not yet due when a short one runs out. Where all leases are the
-// same this says no more than MostAreSilent.
+// Workers with a longer lease are not due yet when a short one expires. If all leases are the same,
+// this says no more than MostAreSilent.
 bool Liveness::MayBeMost(const Heard& overdue) const {
   const absl::Time missed_at = overdue.at + overdue.term / 2;
   const size_t not_since = std::count_if(heard_.begin(), heard_.end(), [&](const auto& each) {

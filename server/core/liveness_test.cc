@@ -48,7 +48,7 @@ TEST_F(LivenessTest, SaysWhenTheNextLeaseWillHaveRunOut) {
   EXPECT_GT(liveness_.next_due(), over);
   EXPECT_LE(liveness_.next_due(), over + absl::Milliseconds(10));
   EXPECT_THAT(liveness_.Overdue(liveness_.next_due()), SizeIs(1));
-  EXPECT_GT(liveness_.next_due(), over + absl::Milliseconds(10));  // of the other worker
+  EXPECT_GT(liveness_.next_due(), over + absl::Milliseconds(10));  // for the other worker
 }
 
 TEST_F(LivenessTest, AHeartbeatExtendsTheLease) {
@@ -101,7 +101,7 @@ TEST_F(LivenessTest, AClockThatIsSetBackBlamesNobody) {
 
 class CrowdTest : public LivenessTest {
  protected:
-  // So many workers, of which the last ones have fallen silent a little after each other.
+  // Makes workers, of which the last `silent` have fallen silent a little after each other.
   void Crowd(int workers, int silent) {
     for (int i = 1; i <= workers; ++i) {
       const absl::Duration earlier = absl::Milliseconds(200) * i;
@@ -215,10 +215,10 @@ TEST_F(CrowdTest, WhoKnowsMoreMayAskWhetherALeaseHasRunOut) {
   EXPECT_FALSE(liveness_.lapsed(WorkerId(1), now_));
 }
 
-// Leases that jobs have made shorter.
+// Leases that jobs shorten.
 class OfferTest : public CrowdTest {
  protected:
-  // Offers a lease to the first `workers`; they take it with their next heartbeat.
+  // Offers a lease to the first `workers`. They accept it with Acknowledge.
   void Offer(int workers, absl::Duration term) {
     std::map<WorkerId, absl::Duration> terms;
     for (int i = 1; i <= workers; ++i) terms[WorkerId(i)] = term;
@@ -235,7 +235,7 @@ TEST_F(OfferTest, AShorterLeaseHoldsFromWhenTheDaemonSaysThatItKnows) {
   Offer(1, absl::Seconds(2));
   EXPECT_EQ(liveness_.offer(a_).term, absl::Seconds(2));
   EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
-  liveness_.Hear(a_, Incarnation(1), now_);  // sent before it was told
+  liveness_.Hear(a_, Incarnation(1), now_);  // sent before the offer arrived
   EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
   Acknowledge(1);
   EXPECT_EQ(liveness_.lease(a_), absl::Seconds(2));
@@ -256,7 +256,7 @@ TEST_F(OfferTest, ADaemonThatMayHaveTheLongerLeaseIsNotHeldToAnEarlierShortOne) 
   const uint64_t earlier = liveness_.offer(a_).number;
   Acknowledge(1);
   Offer(0, {}), Offer(1, absl::Seconds(2));
-  liveness_.Hear(a_, Incarnation(1), now_, earlier);  // it comes late
+  liveness_.Hear(a_, Incarnation(1), now_, earlier);  // arrives late
   EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
   Acknowledge(1);
   EXPECT_EQ(liveness_.lease(a_), absl::Seconds(2));
@@ -281,7 +281,7 @@ TEST_F(OfferTest, AnotherLifeOfTheWorkerKnowsOfNoOffer) {
   EXPECT_EQ(liveness_.offer(a_).term, absl::Seconds(5));
 }
 
-// The others are not late yet when the short one has run out.
+// The others are not late yet when the short lease expires.
 TEST_F(OfferTest, WhereAllFallSilentAShortLeaseDoesNotRunOutBeforeTheOthersShowIt) {
   Crowd(3, 3);
   Offer(1, absl::Seconds(2)), Acknowledge(1);

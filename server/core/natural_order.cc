@@ -7,7 +7,7 @@
 namespace dp::core {
 namespace {
 
-// Takes the run of digits at the front of `text` off, without its leading zeros.
+// Removes the run of digits at the front of `text`. Returns it without leading zeros.
 absl::string_view TakeNumber(absl::string_view& text) {
   size_t end = 0;
   while (end < text.size() && absl::ascii_isdigit(text[end])) ++end;
@@ -17,7 +17,7 @@ absl::string_view TakeNumber(absl::string_view& text) {
   return number;
 }
 
-// Below, at or above zero, as `a` stands before, with or behind `b`.
+// Negative, zero or positive: `a` comes before, with or after `b`.
 int Compare(absl::string_view a, absl::string_view b) {
   while (!a.empty() && !b.empty()) {
     if (absl::ascii_isdigit(a.front()) && absl::ascii_isdigit(b.front())) {

@@ -9,7 +9,7 @@
 #include "base/id.h"
 #include "base/store/operation.h"
 
-// What a command did: its answer, and the topics whose version it moved.
+// The result of a command: its answer, and the topics whose version it changed.
 
 namespace dp::core {
 
@@ -21,13 +21,13 @@ struct Topic {
     kWorld,
     kAssignment,
     kWorkers,
-    kStoreKey,  // the value of that name; told also where it was there for a moment only
+    kStoreKey,  // the value of that key; also if it existed only for a moment
     kLogs,
     kEvents,
-    // An element has entered the queue of that name: told once for each, and each is for one of
-    // those who wait.
+    // An element has entered the queue of that name; once for each element. Each element wakes one
+    // of those who wait.
     kStoreElement,
-    kStoreTaken,  // an element has left it: told once for each
+    kStoreTaken,  // an element has left the queue; once for each element
     // A world is placed, sealed, closed or asked to hand over. It shares kWorld's version, but does
     // not change when a rank joins: n ranks that wait are not woken n times each.
     kWorldState,
@@ -39,8 +39,8 @@ struct Topic {
   auto operator<=>(const Topic&) const = default;
 };
 
-// The answer to a batch of groups: the results of those that were taken, which may be fewer than
-// all; nothing was done of the others. Those of a refused group mean nothing.
+// The answer to a batch of groups: the results of the groups that were applied, perhaps not all.
+// The remaining groups had no effect. The results of a rejected group are meaningless.
 struct GroupResults {
   struct Refused {
     uint32_t group = 0;
@@ -54,18 +54,18 @@ struct GroupResults {
   bool operator==(const GroupResults&) const = default;
 };
 
-// The answer proper; monostate where the status says everything.
+// The reply; monostate if the status says everything.
 using Reply =
     std::variant<std::monostate, JobId, WorkerId, Epoch, std::vector<StoreResult>, GroupResults>;
 
-// In this order the shell must act: when `journal` is set, make the command durable; then reply;
-// then wake whoever waits on one of `changed`.
+// The shell acts in this order. It makes the command durable if `journal` is set, replies, and
+// wakes whoever waits on a topic of `changed`.
 struct Outcome {
   absl::Status status;
   Reply reply;
-  bool journal = false;  // false when nothing changed: a read, a repetition, a refusal
+  bool journal = false;  // false if nothing changed: a read, a repetition, a rejection
   std::vector<Topic> changed;
-  // Jobs that ended long ago and are no longer on record: whatever the shell keeps of them can go.
+  // Jobs that are no longer on record: the shell can drop what it keeps of them.
   std::vector<JobId> forgotten;
 };
 

@@ -56,7 +56,7 @@ std::string Needs(const SlotNeed& need, const Count& count) {
                       WithConstraints(need), " free for it");
 }
 
-// Slots that would do, were there not something wrong with what they are on.
+// Counts the slots that would do, but are unhealthy.
 std::string Unusable(const SlotNeed& need, const SlotSupply& supply) {
   size_t slots = 0;
   std::vector<std::string> names;
@@ -72,7 +72,7 @@ std::string Unusable(const SlotNeed& need, const SlotSupply& supply) {
                       ": 'dpctl workers' says why");
 }
 
-// Where workers have GPUs that nothing trains on, starting more of them would not help.
+// If workers have GPUs that no trainer can use, starting more of them would not help.
 std::string WithoutTrainer(const SlotNeed& need, const SlotSupply& supply) {
   SlotNeed with_gpus = need;
   with_gpus.kind = SlotKind::kGpu;
@@ -116,7 +116,7 @@ std::string Missing(const SlotNeed& need, const Count& count) {
                       " missing: start more, or submit with fewer nodes or ranks on each");
 }
 
-// Who holds what it could use.
+// The jobs that hold slots which this one could use.
 std::vector<JobId> Holders(const SlotNeed& need, const SlotSupply& supply,
                            const std::vector<RunningJob>& running) {
   std::vector<JobId> holders;
@@ -173,7 +173,7 @@ std::vector<PendingReason> WhyNotItsTurn(const Job& job, JobId same_name) {
   for (const AwaitedJob& awaited : job.after) {
     if (awaited.state == AwaitedJob::State::kDone) continue;
     PendingReason reason = WhyAwaits(awaited);
-    // One job may be named twice.
+    // `after` may name a job twice.
     if (!absl::c_linear_search(reasons, reason)) reasons.push_back(std::move(reason));
   }
   if (job.spec.scheduling.singleton && same_name.valid()) {
@@ -245,7 +245,7 @@ PendingReason WhyNoPort(const PortSupply& ports) {
                        " after one; give the coordinator more with --store-ports")};
 }
 
-// Without the time that is left: reasons are shown long after they were found.
+// Without the time that is left, since reasons are shown long after they were found.
 PendingReason WhyBackingOff() {
   return {Code::kBackOff, "its last generation failed soon, and the next one is not due yet"};
 }

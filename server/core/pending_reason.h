@@ -20,15 +20,15 @@ struct PendingReason {
   enum class Code {
     kResources,      // too few free slots
     kPriority,       // a job ahead of it waits for the same slots
-    kLimit,          // of its user or queue
-    kDependency,     // other jobs must be over first
-    kHeld,           // somebody has to release it
-    kUnsatisfiable,  // not even if these workers were idle; or what it waits for has failed
+    kLimit,          // it would break a limit of its user or queue
+    kDependency,     // other jobs must end first
+    kHeld,           // somebody must release it
+    kUnsatisfiable,  // would not fit on idle workers either; or a job that it needs has failed
     kStorePort,      // no port is left for its store
-    kDrain,          // workers that would do are drained
+    kDrain,          // suitable workers are drained
     kBackOff,        // it failed, and its next generation is not due yet
-    kPreemption,     // others leave their slots to it
-    kPreempted,      // another has taken its slots
+    kPreemption,     // other jobs leave their slots to it
+    kPreempted,      // another job has taken its slots
   };
   Code code = Code::kResources;
   std::string text;
@@ -38,17 +38,17 @@ struct PendingReason {
   bool operator==(const PendingReason&) const = default;
 };
 
-// Of the jobs or workers that a reason names; more would not be read.
+// The most jobs or workers that a reason names; nobody would read more.
 inline constexpr size_t kBlockersMax = 16;
 
-// What the job itself and those that it waits for say; empty where it has its turn. `same_name` is
-// the earliest unfinished job of its name and user, if that is another.
+// The reasons in the job itself and in the jobs that it waits for; empty if it has its turn.
+// `same_name` is the earliest unfinished job of its name and user, if that is another job.
 std::vector<PendingReason> WhyNotItsTurn(const Job& job, JobId same_name);
 
-// The limits that it would break.
+// The limits that the job would break.
 std::vector<PendingReason> WhyAboveLimit(const std::vector<LimitLedger::Reached>& reached);
 
-// Too few slots are free for it, or would ever be.
+// Too few slots are free for the job, or it would not fit on idle workers either.
 std::vector<PendingReason> WhyNoSlots(const SlotNeed& need, const SlotSupply& supply,
                                       const std::vector<RunningJob>& running);
 
@@ -56,10 +56,10 @@ PendingReason WhyBehind(JobId head);
 PendingReason WhyNoPort(const PortSupply& ports);
 PendingReason WhyBackingOff();
 
-// The jobs that it makes leave now, or has made leave before.
+// The jobs that leave for this one: asked now, or asked before.
 PendingReason WhyPreempts(std::vector<JobId> victims);
 PendingReason WhyAwaitsLeaving(std::vector<JobId> leaving);
-// Beside the reasons for which it goes on waiting.
+// Added to the other reasons of a preempted job.
 PendingReason WhyPreempted(JobId by);
 
 }  // namespace dp::core

@@ -13,10 +13,10 @@
 namespace dp::core {
 namespace {
 
-// Behind the head so many jobs are looked at: a queue that is longer waits for its turn.
+// The plan considers this many jobs behind the head; the rest of a longer queue waits.
 constexpr int kBackfillMax = 1'000;
 
-// One plan in the making.
+// A plan in the making.
 class Plan {
  public:
   explicit Plan(const PlacementInput& input)
@@ -38,7 +38,7 @@ class Plan {
     }
   }
 
-  // One at a time: its slots are free for the others meanwhile.
+  // Asks one job at a time: while it restarts, its slots are free for the others.
   void Grow(const std::vector<GrowingJob>& jobs) {
     if (wanted_ || std::any_of(running_.begin(), running_.end(), WillWantSlots)) return;
     for (const GrowingJob& job : jobs) {
@@ -67,7 +67,7 @@ class Plan {
   }
   static bool WillWantSlots(const RunningJob& job) { return job.leaving && job.returns; }
 
-  // How many workers the job would have more, were it placed now.
+  // How many more workers the job would get if it were placed now.
   int NodesMore(const GrowingJob& job) const {
     if (supply_.CountFor(job.need).free_workers == 0) return 0;
     const int each = static_cast<int>(job.need.each());
@@ -117,14 +117,14 @@ class Plan {
     return reasons;
   }
 
-  // Sends away whom the head may preempt.
+  // Makes the jobs leave that the head may preempt.
   void MakeRoom(const WaitingJob& head, std::vector<PendingReason>& reasons) {
     std::vector<JobId> leaving;
     for (const RunningJob& job : running_) {
       if (job.leaves_for == head.id) leaving.push_back(job.id);
     }
     std::vector<JobId> victims = ChooseVictims(supply_, running_, head.need, head.priority);
-    // Without a port it would not start, and they would have left in vain.
+    // Without a port the head would not start, and the victims would leave in vain.
     if (head.store_port && !PortSupply(ports_).Take(head.id).has_value()) victims.clear();
     for (const JobId victim : victims) {
       placement_.leave.push_back({victim, HandoverCause::kPreempt,
@@ -137,7 +137,7 @@ class Plan {
     if (!victims.empty()) reasons.push_back(WhyPreempts(std::move(victims)));
   }
 
-  // So that nobody goes ahead of the head where the job was, or where it adds to what is free.
+  // Makes the victim's slots count as free for the head, so that no job goes ahead of it there.
   void NoteLeaving(JobId victim) {
     for (RunningJob& job : running_) {
       if (job.id != victim) continue;
@@ -146,7 +146,7 @@ class Plan {
     }
   }
 
-  // Precondition: it fits.
+  // Precondition: the job fits.
   std::vector<PendingReason> Start(const WaitingJob& job) {
     const std::optional<SlotSupply::Slots> slots = Choose(job);
     if (!slots.has_value()) return {WhyBehind(head_id_)};
@@ -166,7 +166,7 @@ class Plan {
     return {};
   }
 
-  // None where it would delay the head.
+  // None if the job would delay the head.
   std::optional<SlotSupply::Slots> Choose(const WaitingJob& job) {
     SlotNeed need = job.need;
     if (need.nodes_max > need.nodes) {
@@ -190,13 +190,13 @@ class Plan {
     return std::nullopt;
   }
 
-  // Where the job was before, if it can have as many slots there; else as `fresh` has it.
+  // The slots that the job had before, if it gets as many there; else `fresh`.
   SlotSupply::Slots Settled(const WaitingJob& job, SlotSupply::Slots fresh) const {
     if (job.previous.size() != fresh.size()) return fresh;
     return StickyPlaces(supply_.OpenTo(job.need), job.previous).value_or(std::move(fresh));
   }
 
-  // Of many jobs that ask for the same, only the first costs a look at all workers.
+  // Only the first of many jobs with the same need costs a look at all workers.
   const Outlook& OutlookFor(const SlotNeed& need) {
     const auto [it, is_new] = outlooks_.try_emplace(need);
     if (!is_new) return it->second;
@@ -221,8 +221,8 @@ class Plan {
   std::optional<Reservation> head_;
   JobId head_id_;
   int behind_ = 0;
-  bool wanted_ = false;  // a job waits for slots that there are
-  int positions_ = 0;    // of the queue that are given; a job that is held has none
+  bool wanted_ = false;  // a job waits for slots that exist
+  int positions_ = 0;    // given so far; a held job has none
   Placement placement_;
 };
 

@@ -12,15 +12,15 @@
 #include "server/core/slot_supply.h"
 #include "server/core/store_ports.h"
 
-// Which pending jobs start now, and where (docs/scheduling.md). Pure and outside Apply: its
-// verdicts are PlaceJob commands, so a better policy never changes what a journal says.
+// Which pending jobs start now, and where (docs/scheduling.md). Pure and outside Apply: the
+// verdicts are PlaceJob commands, so a better policy never changes what a journal means.
 
 namespace dp::core {
 
 class Coordinator;
 struct Job;
 
-// What whoever runs the coordinator has decided.
+// The operator's settings.
 struct PlacementPolicy {
   StorePortRange ports = {};
   Limits limits = {};
@@ -33,14 +33,14 @@ struct WaitingJob {
   bool store_port = false;
   std::string user = {};
   std::string queue = {};
-  absl::Duration time_left = absl::InfiniteDuration();  // once it holds slots
-  // What keeps it waiting however many slots are free.
+  absl::Duration time_left = absl::InfiniteDuration();  // how long it may hold slots
+  // The reasons that keep it waiting even if enough slots are free.
   std::vector<PendingReason> not_its_turn = {};
-  // Of its last generation, by rank; empty where it had none.
+  // The slots of its last generation, by rank; empty if there was none.
   std::vector<PlaceJob::Slot> previous = {};
   absl::Time not_before = absl::InfinitePast();
   int priority = 0;
-  JobId preempted_by = {};  // who took the slots of its last generation
+  JobId preempted_by = {};  // the job that took the slots of its last generation
 };
 
 // An elastic job that runs with fewer workers than it may have.
@@ -51,16 +51,16 @@ struct GrowingJob {
   std::string user = {};
   std::string queue = {};
   SlotSupply::Slots slots = {};
-  absl::Time not_before = absl::InfinitePast();  // it may come back larger from then on
+  absl::Time not_before = absl::InfinitePast();  // from then on it may come back larger
 
   int nodes() const { return static_cast<int>(slots.size() / need.each()); }
 };
 
 struct PlacementInput {
   std::vector<WorkerSlots> workers = {};
-  std::vector<WaitingJob> queue = {};  // the next first
+  std::vector<WaitingJob> queue = {};  // in the order of their turn
   std::vector<RunningJob> running = {};
-  std::vector<GrowingJob> growing = {};  // whose turn is first in front
+  std::vector<GrowingJob> growing = {};  // in the order of their turn
   PortSupply ports;
   Limits limits = {};
   absl::Time now;
@@ -68,11 +68,11 @@ struct PlacementInput {
 
 // A job that goes on waiting.
 struct Waiting {
-  int position = 0;  // from 1, of those that are not held; 0: it is
+  int position = 0;  // from 1, among those not held; 0: held
   std::vector<PendingReason> reasons;
 };
 
-// A running job that is to leave its slots.
+// A running job that has to leave its slots.
 struct Departure {
   JobId job;
   HandoverCause cause = HandoverCause::kMove;
@@ -82,32 +82,31 @@ struct Departure {
 
 struct Placement {
   std::vector<PlaceJob> place;   // in the order to apply them
-  std::vector<Departure> leave;  // then
+  std::vector<Departure> leave;  // after `place`
   std::map<JobId, Waiting> waiting;
-  // When the plan may be another without any change: a job's back-off is over, a port that it
-  // waits for has rested, or an elastic job may grow.
+  // When the plan may differ although nothing has changed: a back-off ends, a store port has
+  // rested, or an elastic job may grow.
   absl::Time again_at = absl::InfiniteFuture();
 };
 
-// Places the jobs of the queue in order, each whole or not at all. The first one that fits these
-// workers, only not now, has a reservation, and those behind it go ahead only where that does not
-// delay it; and preemptible jobs of lower priority leave their slots to it (preemption.h). One that
-// would not fit even on idle workers lets them pass, and so does one for which
-// no port is left, or that is above a limit, or whose turn has not come for a reason of its own.
+// Places the jobs of the queue in order, each whole or not at all. The first job that fits these
+// workers, but not now, gets a reservation. Jobs behind it go ahead only if that does not delay it.
+// Preemptible jobs of lower priority leave their slots to it (preemption.h). Others pass a job that
+// would not fit even on idle workers. They also pass a job without a port, above a limit, or whose
+// own turn has not come.
 //
-// Where nobody wants the slots that are left, one elastic job that can have more workers, and has
-// run for long enough, is to leave and come back larger.
+// If nobody wants the slots that are left, one elastic job leaves and comes back larger. The job
+// must have run for long enough, and must get more workers.
 //
-// A job that ran before stays where it was: the ranks of a worker that can take them all again keep
-// it, and their slots where those are free; those of each other worker move together, to the
-// tightest one that the job is not on. Where that cannot be, all are placed afresh; so is a job
-// that can have more workers than it had.
+// A restarted job stays where it was. The ranks of a worker that can take all of them again stay
+// there, in their old slots if these are free. The ranks of each other worker move together, to the
+// tightest worker without ranks of the job. If that fails, or if the job can have more workers than
+// before, all ranks are placed afresh.
 Placement PlanPlacement(const PlacementInput& input);
 
-// The same for the coordinator's ready workers and its pending jobs: by priority, then in the order
-// in which they were queued. Slots that a job which may be restarted has freed already are kept for
-// it until its last rank is gone. `also` is a job that is not on record, to see what would become
-// of it.
+// The same for the coordinator's ready workers and pending jobs: by priority, then in the order in
+// which they were queued. Slots that a job with restarts has freed are kept for it until its last
+// rank is gone. `also` is a job that is not on record, to see how it would be placed.
 Placement PlanPlacement(const Coordinator& coordinator, const PlacementPolicy& policy,
                         absl::Time now, const Job* also = nullptr);
 

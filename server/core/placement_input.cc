@@ -20,7 +20,7 @@ WorkerSlots SlotsOf(const Worker& worker, const std::string& rack_label) {
                     .labels = worker.labels,
                     .drained = worker.drain.has_value()};
   for (const auto& [slot, reason] : worker.unhealthy) slots.unhealthy.push_back(slot);
-  // What every worker has, unless it says otherwise.
+  // Every worker has these labels, unless it sets them itself.
   slots.labels.emplace("worker", worker.name);
   slots.labels.emplace("host", worker.host);
   const auto rack = slots.labels.find(rack_label);
@@ -28,13 +28,13 @@ WorkerSlots SlotsOf(const Worker& worker, const std::string& rack_label) {
   return slots;
 }
 
-// By priority; of the same one in the order in which they were queued.
+// By priority, then in the order in which they were queued.
 bool GoesBefore(const Job* a, const Job* b) {
   const auto turn = [](const Job& job) { return std::tuple(-job.priority, job.queued, job.id); };
   return turn(*a) < turn(*b);
 }
 
-// The earliest job of each name and user that is not over.
+// The earliest unfinished job of each name and user.
 using Earliest = std::map<std::pair<std::string, std::string>, JobId>;
 
 SlotNeed NeedOf(const JobSpec& spec) {
@@ -59,7 +59,7 @@ WaitingJob WaitingOf(const Job& job, const Earliest& earliest) {
   return waiting;
 }
 
-// Slots that a job has freed which is likely to want them again in a moment.
+// Slots that a job has freed, but will probably need again in a moment.
 std::map<PlaceJob::Slot, JobId> KeptSlots(const Coordinator& coordinator) {
   std::map<PlaceJob::Slot, JobId> kept;
   for (const Job* job : coordinator.unfinished_jobs()) {
@@ -69,7 +69,7 @@ std::map<PlaceJob::Slot, JobId> KeptSlots(const Coordinator& coordinator) {
   return kept;
 }
 
-// What follows for others from its being stopped, or asked to leave.
+// Adds the effects of a stop, or of a request to leave, on other jobs.
 void AddLeaving(const Job& job, absl::Time now, RunningJob& running) {
   const bool stopping = job.state == JobState::kStopping;
   if (!stopping && !job.handover.has_value()) return;
@@ -81,11 +81,11 @@ void AddLeaving(const Job& job, absl::Time now, RunningJob& running) {
     running.returns = job.handover->cause != HandoverCause::kDeadline;
     running.leaves_for = job.handover->preempted_by;
   }
-  // Who is to go on elsewhere may take as long as it likes.
+  // A job that moves elsewhere may take as long as it likes.
   if (stopping || job.handover->cause != HandoverCause::kMove) running.until = now;
 }
 
-// Nothing where it holds no slot.
+// Without slots if the job holds none.
 RunningJob RunningOf(const Job& job, absl::Time now) {
   RunningJob running{.id = job.id, .user = job.user, .queue = job.spec.scheduling.queue};
   for (const Rank& rank : job.ranks) {
@@ -99,7 +99,7 @@ RunningJob RunningOf(const Job& job, absl::Time now) {
   return running;
 }
 
-// Not while it comes to its end.
+// False while the job is ending.
 bool MayGrow(const Job& job) {
   const bool runs = job.state == JobState::kRunning && !job.handover.has_value() &&
                     std::all_of(job.ranks.begin(), job.ranks.end(),

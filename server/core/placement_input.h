@@ -5,7 +5,7 @@
 
 namespace dp::core {
 
-// What a plan is made of, as the coordinator stands. Pure.
+// The input of a plan, from the state of the coordinator. Pure.
 PlacementInput InputOf(const Coordinator& coordinator, const PlacementPolicy& policy,
                        absl::Time now, const Job* also);
 

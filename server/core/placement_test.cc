@@ -119,7 +119,7 @@ class StorePortTest : public CoordinatorFixture {
   JobId Submit() {
     return SubmitSpec({.name = "job", .ranks = 1, .payload = "", .store_port = true});
   }
-  // Applies the placement's verdicts; returns what is known of those that wait.
+  // Applies the placement's verdicts. Returns the whole placement.
   Placement Place() {
     Placement placement = PlanPlacement(coordinator_, {.ports = ports_}, now_);
     for (const PlaceJob& place : placement.place) {

@@ -10,9 +10,9 @@ namespace {
 constexpr char kReplaced[] = "its daemon died and was started again";
 constexpr char kSilent[] = "its lease expired, and another daemon registered under its name";
 
-// Null where nobody holds the name with another life.
+// Null if no other incarnation holds the name.
 const Worker* HolderOf(const RegisterWorker& registered, const WorkerTable& workers) {
-  if (registered.name.empty()) return nullptr;  // gets a name that is free
+  if (registered.name.empty()) return nullptr;  // it gets a free name
   const auto id = workers.IdOf(registered.name);
   if (!id.ok()) return nullptr;
   const Worker* holder = workers.Find(*id);

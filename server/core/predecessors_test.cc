@@ -16,7 +16,7 @@ class PredecessorsTest : public CoordinatorFixture {
  protected:
   PredecessorsTest() { liveness_.Welcome(a_, life(a_), now_); }
 
-  // The lives that end when a new daemon comes.
+  // The incarnations that are lost when a new daemon registers.
   std::vector<LoseWorker> Come(const std::string& name, std::vector<Incarnation> replaces) {
     RegisterWorker worker{name, "host", "address", Incarnation(999), 1};
     worker.replaces = std::move(replaces);

@@ -1,5 +1,4 @@
-// Preemption as the coordinator goes through with it: who is asked, when it has left, what becomes
-// of it.
+// Preemption in the whole machine: which jobs must leave, when they have left, how they continue.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +26,7 @@ class PreemptedJobsTest : public CoordinatorFixture {
                        .restart = RestartLimits{.infra = 0},
                        .scheduling = {.priority = priority, .preemptible = preemptible}});
   }
-  // As the driver does.
+  // Decides as the driver does.
   Placement Decide() {
     const DueJobs due = FindDueJobs(coordinator_, now_);
     for (const RequeueJob& requeue : due.requeue) Expect(requeue);
@@ -71,7 +70,7 @@ TEST_F(PreemptedJobsTest, TrainingIsAskedToSaveAndComesBackAfterwards) {
   EXPECT_EQ(places(head), "node/0");
   EXPECT_EQ(state(victim), "pending");
   EXPECT_EQ(coordinator_.job(victim)->past.back().failure.preempted_by, head);
-  EXPECT_TRUE(coordinator_.job(victim)->restarts.empty());  // no budget paid
+  EXPECT_TRUE(coordinator_.job(victim)->restarts.empty());  // no budget pays
   EXPECT_THAT(TextsOf(Decide(), victim), Contains("job 2 of higher priority took its slots"));
   EXPECT_THAT(events(victim),
               ElementsAre("submitted", "placed", "running", "preempted", "stopping", "retried"));
@@ -122,7 +121,7 @@ TEST_F(PreemptedJobsTest, ItKeepsItsPlaceAmongItsEquals) {
   EXPECT_LT(placement.waiting.at(victim).position, placement.waiting.at(equal).position);
 }
 
-// Those that have left already wait, and do not go back into the slots that the head needs.
+// A victim that has left waits, and does not go back into the slots that the head needs.
 TEST_F(PreemptedJobsTest, VictimsDoNotTakeTheirSlotsBackWhileOthersLeave) {
   Register("node", 2);
   const JobId a = Run(1, 0, /*preemptible=*/true), b = Run(1, 0, /*preemptible=*/true);
@@ -137,7 +136,7 @@ TEST_F(PreemptedJobsTest, VictimsDoNotTakeTheirSlotsBackWhileOthersLeave) {
   EXPECT_EQ(state(head), "starting");
 }
 
-// Half of a job has left: the slots are kept for it, and nobody else is asked for them.
+// Half of a victim has left: its slots are kept for it, and no other job is asked to leave.
 TEST_F(PreemptedJobsTest, NobodyElseIsAskedWhileAVictimLeavesRankByRank) {
   Register("node", 3);
   Run(1, 0, /*preemptible=*/true);

@@ -22,7 +22,7 @@ bool FitsWithout(const SlotNeed& head, SlotSupply supply, const JobList& gone) {
   return Fits(head, supply);
 }
 
-// What is free once those are gone that leave already. `for_good`: without those that come back
+// The supply once the leaving jobs have gone. `for_good`: without the slots of jobs that come back
 // before the head has its turn.
 SlotSupply WhenTheyAreGone(SlotSupply supply, const std::vector<RunningJob>& running, int priority,
                            bool for_good) {
@@ -33,7 +33,7 @@ SlotSupply WhenTheyAreGone(SlotSupply supply, const std::vector<RunningJob>& run
   return supply;
 }
 
-// Those that may be asked, whom to ask first in front.
+// The jobs that may be asked to leave, in the order to ask them.
 JobList MayBeAsked(const SlotSupply& supply, const std::vector<RunningJob>& running,
                    const SlotNeed& head, int priority) {
   JobList candidates;
@@ -50,7 +50,7 @@ JobList MayBeAsked(const SlotSupply& supply, const std::vector<RunningJob>& runn
   return candidates;
 }
 
-// The first of them that make room together.
+// The first candidates that together make room.
 JobList FirstThatDo(const SlotNeed& head, SlotSupply supply, const JobList& candidates) {
   JobList chosen;
   for (const RunningJob* job : candidates) {
@@ -61,7 +61,7 @@ JobList FirstThatDo(const SlotNeed& head, SlotSupply supply, const JobList& cand
   return chosen;
 }
 
-// Lets off those that the others make unnecessary, the most important first.
+// Spares the jobs that the others make unnecessary, the most important first.
 JobList Needed(const SlotNeed& head, const SlotSupply& supply, JobList chosen) {
   for (size_t i = chosen.size(); i-- > 0;) {
     JobList others = chosen;

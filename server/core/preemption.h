@@ -8,10 +8,11 @@
 
 namespace dp::core {
 
-// The running jobs that have to leave so that the head of the queue, of that priority, can start:
-// preemptible ones of lower priority, the lowest first, of the same one those that began last, and
-// none that the head does not need. Empty where it can start once those have gone that are leaving
-// already; and where it could not even if all that may be asked went: nobody leaves in vain. Pure.
+// The running jobs that have to leave so that the head of the queue, of `priority`, can start. They
+// are preemptible and of lower priority. The lowest go first, and among equals the latest started.
+// Jobs that the head does not need stay. Empty if the head can start once the jobs that are already
+// leaving have gone. Empty too if it could not start even without all candidates: nobody leaves in
+// vain. Pure.
 std::vector<JobId> ChooseVictims(const SlotSupply& supply, const std::vector<RunningJob>& running,
                                  const SlotNeed& head, int priority);
 

@@ -93,7 +93,7 @@ TEST_F(PreemptionTest, WhatALeavingJobHasFreedCountsToo) {
   EXPECT_THAT(Victims({.ranks = 2}), IsEmpty());
 }
 
-// It stops for a moment only, and has its turn before the head.
+// The job stops only for a moment, and has its turn before the head.
 TEST_F(PreemptionTest, TheSlotsOfOneThatComesBackFirstAreNotThere) {
   AddWorker(2);
   RunningJob& back = AddJob(20, {At(1, 0)});
@@ -128,7 +128,7 @@ TEST_F(PreemptionTest, SlotsOfNoUseToTheHeadArePassedOver) {
   EXPECT_THAT(Victims({.ranks = 1, .kind = SlotKind::kGpu}), ElementsAre(JobId(2)));
 }
 
-// Against all choices that there are.
+// Compares with all possible choices.
 class RandomPreemptionTest : public PreemptionTest {
  protected:
   void Draw(uint64_t seed) {
@@ -148,7 +148,7 @@ class RandomPreemptionTest : public PreemptionTest {
     }
     return SlotSupply::Fits(head_, supply.CountFor(head_));
   }
-  // The lowest of the priorities with which one can make room; none where one cannot.
+  // The lowest priority up to which jobs must leave to make room; none if there is no way.
   std::optional<int> CeilingByBruteForce() const {
     std::optional<int> best;
     for (unsigned subset = 0; subset < 1u << running_.size(); ++subset) {
@@ -171,7 +171,7 @@ class RandomPreemptionTest : public PreemptionTest {
 
  private:
   int Below(int bound) { return static_cast<int>(NextRandom(random_) % bound); }
-  // By a new job, or by one that is there.
+  // Gives the slot to a new or an existing job, or leaves it free.
   void Hold(int slot) {
     WorkerSlots& worker = workers_.back();
     if (Below(6) == 0) return worker.free.push_back(slot);

@@ -1,4 +1,4 @@
-// What commands about the queue leave behind: in the history, and for those who watch.
+// The traces of commands about the queue: in the history, and for watchers.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using testing::ElementsAre;
 
 class QueueCommandsTest : public CoordinatorFixture {
  protected:
-  // "kind: text" of each event, of a job or, with none, of all.
+  // "kind: text" of each event, of `job` or, if it is not valid, of all.
   std::vector<std::string> Told(JobId job = {}) const {
     std::vector<std::string> told;
     for (const Event* event : coordinator_.state().events.After(0, job, 1000)) {

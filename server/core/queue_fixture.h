@@ -11,7 +11,7 @@
 
 namespace dp::core {
 
-// Jobs that wait for each other, for people and for room.
+// Jobs that wait for other jobs, for people and for slots.
 class QueueFixture : public CoordinatorFixture {
  protected:
   JobId Submit(const Scheduling& scheduling, int ranks = 1, const std::string& name = "job") {

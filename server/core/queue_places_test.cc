@@ -1,4 +1,4 @@
-// Where the jobs of a queue go: labels, kinds of slots, racks, sizes, and gaps before the head.
+// The places of queued jobs: labels, kinds of slots, racks, sizes, and gaps before the head.
 
 #include "server/core/handovers.h"
 #include "server/core/queue_fixture.h"

@@ -1,4 +1,4 @@
-// Whose turn it is: priority, holds, dependencies, limits and drains.
+// The order of the queue: priority, holds, dependencies, limits and drains.
 
 #include "server/core/handovers.h"
 #include "server/core/queue_fixture.h"
@@ -175,7 +175,7 @@ TEST_F(QueueTest, ADrainEndsOnlyForTheReasonThatIsNamed) {
   EXPECT_TRUE(absl::IsFailedPrecondition(refused.status)) << refused.status;
   EXPECT_FALSE(refused.journal);
   EXPECT_TRUE(Apply(UndrainWorker{"node", "new disks"}).journal);
-  EXPECT_TRUE(Apply(UndrainWorker{"node", "its pod ends"}).status.ok());  // there is none
+  EXPECT_TRUE(Apply(UndrainWorker{"node", "its pod ends"}).status.ok());  // there is no drain
 }
 
 TEST_F(QueueTest, AJobThatIsNamedTwiceIsToldOnce) {
@@ -232,7 +232,7 @@ TEST_F(QueueTest, AJobThatRunsIsQueuedAgainAsItsNextGenerationWithTheTimeThatIsL
   EXPECT_EQ(state(job), "starting");
   Apply(RequeueJob{job, Generation(1)});
   EXPECT_EQ(state(job), "stopping");
-  EXPECT_TRUE(Apply(RequeueJob{job, Generation(1)}).status.ok());  // its answer was lost
+  EXPECT_TRUE(Apply(RequeueJob{job, Generation(1)}).status.ok());  // a retry: the answer was lost
   now_ = placed + absl::Seconds(19);
   Release(job, 0);
   for (const Action& verdict : PlanRetries(coordinator_, now_)) Apply(verdict);

@@ -17,8 +17,8 @@ Rendezvous::Rendezvous(WorldState state, int size, std::set<int> members,
   for (int rank = 0; rank < size_; ++rank) {
     if (!joined(rank)) missing_.insert(missing_.end(), rank);
   }
-  // Does not compile with another member: one that cannot be derived is an argument, and a part of
-  // snapshots.
+  // Does not compile if a member is added. A member that cannot be derived must become an argument
+  // and a part of snapshots.
   [[maybe_unused]] const auto& [a, b, c, d, e] = *this;
 }
 

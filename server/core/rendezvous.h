@@ -10,20 +10,20 @@ namespace dp::core {
 
 enum class WorldState { kForming, kSealed, kClosed };
 
-// The meeting of one generation's ranks: it forms while they join, is sealed when ranks 0..size-1
-// have all joined, and is closed when the generation is over. A sealed world never forms again; a
+// The meeting of one generation's ranks. It forms while they join, is sealed when ranks 0..size-1
+// have all joined, and is closed when the generation ends. A sealed world never forms again; a
 // closed one never opens. Not thread-safe; part of a job.
 class Rendezvous {
  public:
   Rendezvous() = default;
   explicit Rendezvous(int size);
-  // As it was, from its own answers.
+  // Restores an earlier one from its own answers.
   Rendezvous(WorldState state, int size, std::set<int> members, std::string closing_reason);
 
-  // Joins a rank; the last one seals the world. Returns whether anything changed: joining twice
-  // does not. Errors: InvalidArgument no such rank; FailedPrecondition closed.
+  // Joins a rank; the last one seals the world. Returns whether anything changed: a repeated join
+  // is a no-op. Errors: InvalidArgument no such rank; FailedPrecondition closed.
   absl::StatusOr<bool> Join(int rank);
-  // The first reason stays.
+  // Keeps the first reason.
   void Close(std::string reason);
 
   WorldState state() const { return state_; }
@@ -39,7 +39,7 @@ class Rendezvous {
   WorldState state_ = WorldState::kForming;
   int size_ = 0;
   std::set<int> joined_;
-  std::set<int> missing_;  // kept, because each join asks for it and a world may have 10,000 ranks
+  std::set<int> missing_;  // kept, since each join asks for it and a world may have 10,000 ranks
   std::string reason_;
 };
 

@@ -15,33 +15,33 @@ struct RunningJob {
   std::string user = {};
   std::string queue = {};
   SlotSupply::Slots slots = {};
-  // By when it has to be over; InfiniteFuture where it may run for ever. Now or before: it is being
-  // stopped, or has to be.
+  // By when it must end; InfiniteFuture if it may run for ever. Now or earlier: it is being
+  // stopped, or must be.
   absl::Time until = absl::InfiniteFuture();
-  // It has freed them already, and is likely to want them again in a moment.
+  // Slots that it has freed, but will probably need again in a moment.
   SlotSupply::Slots kept = {};
   int priority = 0;
   absl::Time since = absl::InfinitePast();  // when it got its slots
   bool preemptible = false;
-  bool leaving = false;   // it is asked to leave, or being stopped
-  bool returns = false;   // with `leaving`: then it waits for slots again
-  JobId leaves_for = {};  // with `leaving`: for that job
+  bool leaving = false;   // it was asked to leave, or is being stopped
+  bool returns = false;   // with `leaving`: it will wait for slots again
+  JobId leaves_for = {};  // with `leaving`: the job that gets its slots
 };
 
-// What the first job that has to wait, the head, can count on: it starts at the latest when, of the
-// jobs that hold slots, all have reached the end of their time whose slots it needs. Others may go
-// before it where that stays as it is (docs/scheduling.md). Not thread-safe.
+// The reservation of the head, the first job that has to wait. The head starts at the latest when
+// all jobs whose slots it needs have reached the end of their time. Other jobs may go ahead if they
+// keep that time (docs/scheduling.md). Not thread-safe.
 class Reservation {
  public:
   Reservation(const SlotSupply& now, const std::vector<RunningJob>& running, const SlotNeed& head,
               absl::Time time);
 
-  // When the head can start, at the latest; InfiniteFuture where that is in the hands of jobs that
-  // may run for ever.
+  // The latest time at which the head starts; InfiniteFuture if that depends on jobs that may run
+  // for ever.
   absl::Time start() const { return start_; }
-  // Whether a job may take these slots now, and hold them until then, without delaying the head.
+  // Whether a job may take these slots now, and hold them until `until`, without delaying the head.
   bool Spares(const SlotSupply::Slots& slots, absl::Time until) const;
-  // One that Spares said yes to has done so.
+  // Records that a job accepted by Spares took these slots.
   void Concede(const SlotSupply::Slots& slots, absl::Time until);
   const SlotNeed& head() const { return head_; }
 
@@ -50,7 +50,7 @@ class Reservation {
 
   const SlotNeed head_;
   absl::Time start_ = absl::InfiniteFuture();
-  SlotSupply then_;  // what is free at that time
+  SlotSupply then_;  // the slots that are free at start_
 };
 
 }  // namespace dp::core

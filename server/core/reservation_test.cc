@@ -1,4 +1,4 @@
-// Backfill against brute force: what goes ahead of the first job that waits must not delay it.
+// Compares backfill with brute force: jobs that go ahead of the head must not delay it.
 
 #include "server/core/reservation.h"
 
@@ -20,7 +20,7 @@ const absl::Time kNow = absl::FromUnixSeconds(1'000);
 // A slot as (worker, number).
 using Held = std::set<std::pair<uint64_t, int>>;
 
-// A random cluster with a queue before it.
+// A random cluster with a queue.
 class Cluster {
  public:
   explicit Cluster(uint64_t seed) : random_(seed) {
@@ -84,7 +84,7 @@ class Cluster {
   std::vector<WaitingJob> queue_;
 };
 
-// Slot by slot, with no cleverness.
+// Brute force, slot by slot.
 bool Fits(const SlotNeed& need, const Cluster& cluster, const Held& held) {
   int workers = 0, slots = 0;
   for (const WorkerSlots& worker : cluster.workers()) {
@@ -106,7 +106,7 @@ bool Fits(const SlotNeed& need, const Cluster& cluster, const Held& held) {
   return need.nodes > 0 ? workers >= need.nodes : slots >= need.ranks;
 }
 
-// All that is held when, of the jobs, those have ended that `ended` says.
+// All slots that are held once the jobs of which `ended` is true have ended.
 template <typename Ended>
 Held HeldUnless(const std::vector<RunningJob>& jobs, Ended ended) {
   Held held;
@@ -117,7 +117,7 @@ Held HeldUnless(const std::vector<RunningJob>& jobs, Ended ended) {
   return held;
 }
 
-// When the job fits at the latest, if every job runs for as long as it may.
+// The latest time at which the job fits, if every job runs for as long as it may.
 absl::Time StartOf(const SlotNeed& need, const Cluster& cluster,
                    const std::vector<RunningJob>& jobs) {
   std::set<absl::Time> times;
@@ -130,12 +130,12 @@ absl::Time StartOf(const SlotNeed& need, const Cluster& cluster,
 }
 
 struct Round {
-  std::vector<RunningJob> before;  // the head had to wait: what held slots then
-  std::vector<RunningJob> after;   // with those that went ahead of it
+  std::vector<RunningJob> before;  // the jobs that held slots when the head had to wait
+  std::vector<RunningJob> after;   // the same, and the jobs that went ahead of it
   const WaitingJob* head = nullptr;
 };
 
-// Follows the queue: what was placed before the head has its slots by right.
+// Follows the queue: jobs placed before the head have their slots by right.
 Round RoundOf(const Cluster& cluster, const PlacementInput& input, const Placement& placement) {
   Round round{cluster.running(), {}, nullptr};
   std::map<JobId, SlotSupply::Slots> placed;
@@ -153,7 +153,7 @@ Round RoundOf(const Cluster& cluster, const PlacementInput& input, const Placeme
   return round;
 }
 
-// What is free by now.
+// Copies the free slots of `supply`.
 void Note(const SlotSupply& supply, PlacementInput& input) {
   for (WorkerSlots& worker : input.workers) worker.free = supply.Find(worker.id)->free;
 }
@@ -187,7 +187,7 @@ TEST(ReservationTest, WhatGoesAheadDoesNotMoveTheLatestStartOfTheHead) {
               StartOf(round.head->need, cluster, round.before))
         << "seed " << seed;
   }
-  // Else nothing was tried.
+  // Otherwise the test tried nothing.
   EXPECT_GT(heads, 500);
   EXPECT_GT(ahead, 100);
 }
@@ -203,7 +203,7 @@ TEST(ReservationTest, AJobThatEndsInTheMomentThatTheHeadStartsDoesNotDelayIt) {
   EXPECT_FALSE(reservation.Spares({free}, end + absl::Nanoseconds(1)));
 }
 
-// Where jobs that may run for ever are in the way, they may as well end at once: any of them.
+// Jobs that may run for ever stand in the way. Any subset of the jobs may also end at once.
 TEST(ReservationTest, WhereNobodyKnowsWhenTheHeadStartsNothingGoesAheadThatItCouldUse) {
   int checked = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -217,7 +217,7 @@ TEST(ReservationTest, WhereNobodyKnowsWhenTheHeadStartsNothingGoesAheadThatItCou
       const bool without = Fits(round.head->need, cluster, HeldUnless(round.before, over));
       if (!without) continue;
       ++checked;
-      // Those before the head come in another order in `after`; a job is known by its id.
+      // In `after` the jobs before the head have another order, so jobs are compared by id.
       std::set<JobId> gone;
       for (size_t i = 0; i < round.before.size(); ++i) {
         if (over(i)) gone.insert(round.before[i].id);
@@ -230,12 +230,12 @@ TEST(ReservationTest, WhereNobodyKnowsWhenTheHeadStartsNothingGoesAheadThatItCou
   EXPECT_GT(checked, 100);
 }
 
-// A cluster over many minutes, in which jobs end at their time, or before it by chance.
+// A cluster over many minutes, in which jobs end at their time, or earlier by chance.
 class QueueOverTime {
  public:
   explicit QueueOverTime(uint64_t seed) : random_(seed * 7919), input_(Cluster(seed).Input()) {}
 
-  // One minute, in which jobs are placed. Returns false when none waits any more.
+  // Lets a minute pass and places jobs. Returns false when no job waits any more.
   bool Next() {
     if (input_.queue.empty()) return false;
     input_.now = kNow + absl::Minutes(minute_++);
@@ -247,9 +247,9 @@ class QueueOverTime {
     return FindHead(supply);
   }
 
-  // Whether the first that waits should have started by now, as it was promised.
+  // Whether the head should have started by now, according to its reservation.
   bool was_late() const { return was_late_; }
-  // How many were placed that had been promised a time.
+  // How many jobs were placed that had a reservation.
   int kept() const { return kept_; }
 
  private:
@@ -290,7 +290,7 @@ class QueueOverTime {
   int kept_ = 0;
 };
 
-// The head starts by when it was promised.
+// The head starts within its reservation.
 TEST(ReservationTest, APromiseIsKeptWhateverHappensInBetween) {
   int kept = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {

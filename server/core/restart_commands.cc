@@ -1,4 +1,4 @@
-// What the coordinator makes of verdicts on ranks that do not come, and on jobs that have failed.
+// The coordinator's commands for verdicts on late ranks and on failed jobs.
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"

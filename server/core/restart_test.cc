@@ -4,7 +4,7 @@
 #include "server/core/coordinator_fixture.h"
 #include "server/core/retry_policy.h"
 
-// What becomes of a job that may be restarted, and of its slots, in the whole machine.
+// Restarts in the whole machine: the job, and its slots.
 
 namespace dp::core {
 namespace {
@@ -37,7 +37,7 @@ class RestartTest : public CoordinatorFixture {
   void JoinAll(JobId job) {
     for (int rank = 0; rank < coordinator_.job(job)->spec.ranks; ++rank) Join(job, rank);
   }
-  // Its ranks end and are released, the first one by itself.
+  // The ranks end and are released; `first` fails by itself.
   void Fail(JobId job, int first = 0) {
     ExitWith(job, first, 3);
     for (int rank = 0; rank < coordinator_.job(job)->spec.ranks; ++rank) {
@@ -82,7 +82,7 @@ TEST_F(RestartTest, ARestartIsTheNextGenerationOnTheSamePlaces) {
   EXPECT_EQ(rank_state(job, 0), "assigned");
 }
 
-// As while the coordinator was away, or holds back who is to be given up.
+// The blame is unknown if the coordinator was away, or held back its verdicts.
 TEST_F(RestartTest, ARankThatHasLostItsPeersIsNotTheOneToBlame) {
   Register("a", 2);
   const JobId job = SubmitAndRun(2);
@@ -263,7 +263,7 @@ TEST_F(RestartTest, AWorkerThatIsShutDownIsItsHostsFailure) {
   EXPECT_EQ(state(job), "pending");
 }
 
-// Programs save and exit with 0 when they are told to end.
+// A program may save and exit with 0 when it is stopped.
 TEST_F(RestartTest, AProgramThatObeyedTheShutdownOfItsWorkerIsNotDone) {
   Register("a", 1);
   const JobId job = RunProgram(1);

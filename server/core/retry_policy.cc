@@ -12,7 +12,7 @@
 namespace dp::core {
 namespace {
 
-// As shells and dpctl number the end of a process.
+// Signal N counts as exit code 128 + N, as in shells and dpctl.
 constexpr int kSignalBase = 128;
 
 std::optional<int> CodeOf(const Failure& failure) {
@@ -25,7 +25,7 @@ bool Contains(const std::vector<int>& codes, std::optional<int> code) {
   return code.has_value() && std::find(codes.begin(), codes.end(), *code) != codes.end();
 }
 
-// The budget that pays for a restart after such a failure; none where it is free.
+// The budget that pays for a restart after this failure; none if the restart is free.
 std::optional<FailureClass> PayerOf(const Failure& failure, const RestartLimits& limits) {
   switch (failure.failure_class) {
     case FailureClass::kUser:
@@ -69,7 +69,7 @@ RestartBudget BudgetOf(const Job& job, FailureClass payer, absl::Time now) {
   return budget;
 }
 
-// The field of the job file.
+// The budget's field in the job file.
 absl::string_view FieldOf(FailureClass payer) {
   switch (payer) {
     case FailureClass::kInfra:
@@ -93,7 +93,7 @@ std::string UsedUp(const RestartBudget& budget) {
                       within);
 }
 
-// How many generations in a row, this one included, have ended in such a way.
+// How many generations in a row, the last one included, have ended in such a way.
 template <typename Such>
 int InARow(const Job& job, Such such) {
   if (!such(*job.failure)) return 0;
@@ -108,8 +108,7 @@ bool HasCheckpointOf(const Job& job, Generation generation) {
                      [&](const Checkpoint& one) { return one.generation == generation; });
 }
 
-// Word of a step may have been lost with the rank that sent it; that of a checkpoint counts as
-// well.
+// The report of the first step may have been lost with its rank, so a checkpoint counts as well.
 bool NeverStepped(const Job& job, const Failure& failure) {
   if (failure.failure_class == FailureClass::kPreempt) return false;
   if (!failure.running_at.has_value()) return true;
@@ -149,7 +148,7 @@ Action DecideRetry(const Job& job, absl::Time now) {
   const auto finish = [&](std::string reason) {
     return FinishJob{job.id, job.generation, std::move(reason)};
   };
-  // What a rank said by its exit; a worker that stopped it said nothing of the program.
+  // The exit code of the rank. With kInfra it says nothing about the program.
   const std::optional<int> code =
       failure.failure_class == FailureClass::kInfra ? std::nullopt : CodeOf(failure);
   if (Contains(limits.never_exit_codes, code)) {

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A job whose generations fail, one every `ran` and a second; what the policy says of each.
+// A job whose generations fail, each after `ran` and a second, and the policy's verdict on each.
 class RetryPolicyTest : public testing::Test {
  protected:
   RetryPolicyTest() {
@@ -23,7 +23,7 @@ class RetryPolicyTest : public testing::Test {
 
   RestartLimits& limits() { return *job_.spec.restart; }
 
-  // Another generation ends; returns "after 1s as infra" or why there is no other one.
+  // Ends another generation. Returns "after 1s as infra", or why there is no restart.
   std::string Fail(FailureClass failure_class, absl::Duration ran = absl::Hours(1),
                    Exit exit = {Exit::How::kCode, 1}) {
     now_ += ran + absl::Seconds(1);
@@ -35,7 +35,7 @@ class RetryPolicyTest : public testing::Test {
     job_.failure = failure;
     return Take(DecideRetry(job_, now_));
   }
-  // All its ranks were there, and one was to tell of the first step.
+  // All ranks had joined, and one was to report the first step.
   std::string FailBeforeTheFirstStep(absl::Duration ran = absl::Hours(1)) {
     before_first_step_ = true;
     std::string verdict = Fail(FailureClass::kInfra, ran);

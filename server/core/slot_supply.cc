@@ -14,7 +14,7 @@ bool Suits(const WorkerSlots& worker, const SlotNeed& need) {
                      [&worker](const auto& each) { return Satisfies(worker.labels, each); });
 }
 
-// The slots below this number are of the kind, or, for kCpu, of another.
+// The slots below this number are GPU slots for a job of this kind.
 int GpuSlots(const WorkerSlots& worker, SlotKind kind) {
   return kind == SlotKind::kTrainingGpu && !worker.trains_on_gpus ? 0 : worker.gpus;
 }
@@ -23,7 +23,7 @@ bool IsOfKind(const WorkerSlots& worker, int slot, SlotKind kind) {
   return kind == SlotKind::kAny || (slot < GpuSlots(worker, kind)) == (kind != SlotKind::kCpu);
 }
 
-// Of the worker's free slots those of a kind, [first, last): the ones with a GPU come first.
+// The range [first, last) of the worker's free slots that are of the kind. GPU slots come first.
 std::pair<size_t, size_t> FreeOfKind(const WorkerSlots& worker, SlotKind kind) {
   if (kind == SlotKind::kAny) return {0, worker.free.size()};
   const size_t gpus =
@@ -59,8 +59,8 @@ bool LessFree(const Candidate& a, const Candidate& b) {
   return a.free.size() != b.free.size() ? a.free.size() < b.free.size() : NameLess(a, b);
 }
 
-// As few workers as will do: the emptiest ones, and last the tightest that holds the rest, so that
-// large gaps stay for jobs that need them.
+// As few workers as possible: the emptiest ones, and last the tightest that holds the rest. Large
+// gaps thus stay for jobs that need them.
 Candidates Fewest(Candidates by_free, size_t ranks) {
   std::sort(by_free.begin(), by_free.end(), MoreFree);
   Candidates chosen;
@@ -81,15 +81,14 @@ Candidates Fewest(Candidates by_free, size_t ranks) {
   return chosen;
 }
 
-// The `nodes` tightest workers; each has slots enough.
+// The `nodes` tightest workers. Precondition: each has enough slots.
 Candidates Tightest(Candidates candidates, size_t nodes) {
   std::sort(candidates.begin(), candidates.end(), LessFree);
   candidates.resize(nodes);
   return candidates;
 }
 
-// One request: `target` units, where a unit is a worker for a job that names their number, else a
-// slot.
+// A request for `units`. A unit is a worker if the job names the number of workers, else a slot.
 struct Target {
   bool by_worker = false;
   size_t units = 0;
@@ -100,7 +99,7 @@ struct Target {
     for (const Candidate& candidate : candidates) units += UnitsOf(candidate);
     return units;
   }
-  // Precondition: the candidates have so many units.
+  // Precondition: the candidates have that many units.
   Candidates Of(Candidates candidates) const {
     return by_worker ? Tightest(std::move(candidates), units)
                      : Fewest(std::move(candidates), units);
@@ -126,8 +125,8 @@ std::vector<Rack> ByRack(Candidates candidates, const Target& target) {
   return racks;
 }
 
-// Of the racks that hold the whole job the one where it takes the fewest workers, then the
-// tightest. Null where none does.
+// Among the racks that hold the whole job: the rack where it takes the fewest workers, then the
+// tightest. Null if there is none.
 const Rack* OneRack(const std::vector<Rack>& racks, const Target& target) {
   const Rack* best = nullptr;
   size_t best_workers = 0;
@@ -143,8 +142,8 @@ const Rack* OneRack(const std::vector<Rack>& racks, const Target& target) {
   return best;
 }
 
-// The workers of the fewest racks that hold the job together: the largest, and last the smallest
-// that holds the rest.
+// The workers of the fewest racks that together hold the job: the largest racks, and last the
+// smallest that holds the rest.
 Candidates OfFewestRacks(std::vector<Rack> racks, const Target& target) {
   std::sort(racks.begin(), racks.end(), [](const Rack& a, const Rack& b) {
     return a.units != b.units ? a.units > b.units : NaturallyLess(a.name, b.name);

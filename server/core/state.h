@@ -13,7 +13,7 @@
 
 namespace dp::core {
 
-// Everything that commands have made, and nothing else: what a snapshot has to hold.
+// The whole state that commands make, and nothing else. A snapshot holds exactly this.
 struct State {
   Epoch epoch;
   Revision revision;

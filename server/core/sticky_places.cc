@@ -30,7 +30,7 @@ bool Holds(const WorkerSlots& worker, const Group& group) {
   return worker.free.size() >= group.slots.size();
 }
 
-// Of those that have none of the job yet.
+// The tightest of the workers without ranks of the job that hold the group; null if none does.
 const WorkerSlots* Tightest(const std::vector<WorkerSlots>& workers, const Group& group,
                             const std::set<WorkerId>& taken) {
   const WorkerSlots* tightest = nullptr;
@@ -68,7 +68,7 @@ std::optional<Slots> StickyPlaces(const std::vector<WorkerSlots>& workers, const
     });
     if (there == workers.end()) continue;
     group.on = &*there;
-    if (!taken.insert(there->id).second) return std::nullopt;  // not adjacent: another made that
+    if (!taken.insert(there->id).second) return std::nullopt;  // its ranks are not adjacent
   }
   Slots places;
   for (Group& group : groups) {

@@ -9,13 +9,13 @@
 namespace dp::core {
 namespace {
 
-// Nobody tells when another program gives a port back.
+// Nothing reports that another program has given a port back, so the plan looks again.
 constexpr absl::Duration kLookAgain = absl::Seconds(1);
 
 }  // namespace
 
 StorePorts::StorePorts(std::map<int, Use> uses) : uses_(std::move(uses)) {
-  // Does not compile with another member: it is an argument then, and a part of snapshots.
+  // Does not compile if a member is added: it must become an argument and a part of snapshots.
   [[maybe_unused]] const auto& [a] = *this;
 }
 

@@ -14,26 +14,27 @@ namespace dp::core {
 
 class Digest;
 
-// Which ports the TCPStore endpoints of commands get, and how long each rests after its generation:
-// a program of the old one that still runs somewhere must not find the new one's store. Where none
-// has rested for so long, as after a thousand short jobs, the one that has longest is taken, if it
-// has for `rest_min`: jobs do not wait for a precaution.
+// Which ports the TCPStore endpoints of command jobs get, and how long a port rests after its
+// generation. A program of the old generation that still runs must not find the new one's store. If
+// no port has rested long enough, as after a thousand short jobs, the placement takes the one that
+// has rested longest, at least `rest_min`. The rest is a precaution, so jobs do not wait for all of
+// it.
 struct StorePortRange {
   int first = 29500;
   int last = 30499;
   absl::Duration rest = absl::Minutes(10);
-  absl::Duration rest_min = absl::Seconds(10);  // or `rest`, where that is shorter
-  // Whether the job could be served at that port now; null: all can. Who says so may keep it for
-  // the job from then on, also where a placement is only tried and the job goes on waiting.
+  absl::Duration rest_min = absl::Seconds(10);  // or `rest`, if shorter
+  // Whether the job could be served at that port now; null: all ports can. The function may reserve
+  // a port that it approves, even if the placement was only a trial and the job goes on waiting.
   std::function<bool(JobId, int port)> usable = {};
 
   int size() const { return last - first + 1; }
   absl::Duration least_rest() const { return std::min(rest, rest_min); }
 };
 
-// Who holds each port of the TCPStore endpoints, and since when it is free. What the range is and
-// how long a port rests is the placement's business (PortSupply), so that a journal replays
-// whatever they were. Not thread-safe; owned by the Coordinator.
+// The holder of each port of the TCPStore endpoints, and since when a port is free. The range and
+// the rest belong to the placement (PortSupply), so a journal replays whatever they were. Not
+// thread-safe; owned by the Coordinator.
 class StorePorts {
  public:
   static constexpr int kPortMax = 65'535;
@@ -44,7 +45,7 @@ class StorePorts {
   };
 
   StorePorts() = default;
-  // As they were, from uses().
+  // Restores the ports from uses().
   explicit StorePorts(std::map<int, Use> uses);
 
   // Precondition: !held(port).
@@ -53,7 +54,7 @@ class StorePorts {
   void Release(int port, JobId job, absl::Time at);
 
   bool held(int port) const;
-  // Those that were ever held, by number.
+  // All ports that were ever held, by number.
   const std::map<int, Use>& uses() const { return uses_; }
   void AddTo(Digest& digest) const;
 
@@ -61,19 +62,19 @@ class StorePorts {
   std::map<int, Use> uses_;
 };
 
-// The ports of a range, as one round of placement hands them out: the lowest that has rested first,
-// then the one that has rested longest. Not thread-safe.
+// The ports of a range as one round of placement hands them out. The lowest port that has rested
+// goes first, then the one that has rested longest. Not thread-safe.
 class PortSupply {
  public:
   PortSupply(const StorePorts& ports, const StorePortRange& range, absl::Time now);
 
-  // For the job. None: all are held, rest, or cannot be used.
+  // Takes a port for the job. None if all are held, resting or unusable.
   std::optional<int> Take(JobId job);
-  // After a Take that found none, when there may be one: the next has rested, or is to be looked at
-  // again.
+  // After a Take that found none: when to try again. By then the next port has rested, or may have
+  // become usable.
   absl::Time next_at() const;
   const StorePortRange& range() const { return range_; }
-  // One that it would have handed out was.
+  // Whether Take has skipped a port that was not usable.
   bool some_unusable() const { return unusable_; }
 
  private:
@@ -86,7 +87,7 @@ class PortSupply {
   const StorePortRange range_;
   const absl::Time now_;
   int next_;
-  std::set<std::pair<absl::Time, int>> resting_;  // that can be taken; by since when they are free
+  std::set<std::pair<absl::Time, int>> resting_;  // not held and not yet rested; by free_since
   bool unusable_ = false;
 };
 

@@ -60,7 +60,7 @@ WorkerTable::WorkerTable(Contents contents)
     by_name_.emplace(worker.name, id);
     if (worker.ready()) by_incarnation_.emplace(worker.incarnation, id);
   }
-  // Does not compile with another member: one that cannot be derived belongs into Contents.
+  // Does not compile if a member is added: one that cannot be derived belongs into Contents.
   [[maybe_unused]] const auto& [a, b, c, d, e, f] = *this;
 }
 
@@ -243,7 +243,7 @@ void WorkerTable::DropLongLost(absl::Time now) {
     return *a->lost_at != *b->lost_at ? *a->lost_at > *b->lost_at : a->id > b->id;
   });
   for (size_t i = 0; i < lost.size(); ++i) {
-    // The next life of one that is drained must find that it is.
+    // A drained worker stays: its next incarnation must find the drain.
     const bool kept = lost[i]->drain.has_value() || now - *lost[i]->lost_at <= kLostKeptFor;
     if (i < kLostMax && kept) continue;
     by_name_.erase(lost[i]->name);
@@ -265,7 +265,7 @@ void WorkerTable::AddTo(Digest& digest) const {
     digest.Add(static_cast<uint64_t>(worker.gpus)).Add(worker.interface);
     digest.Add(worker.labels.size());
     for (const auto& [key, value] : worker.labels) digest.Add(key).Add(value);
-    // What older releases did not know is told only where there is something to tell.
+    // Fields that older releases lack count only if set, so that old journals keep their hashes.
     if (!worker.process_tracking.empty()) digest.Add(worker.process_tracking);
     if (worker.slot_report > 0) digest.Add(worker.slot_report);
     if (worker.trains_on_gpus) digest.Add(absl::string_view("trains on GPUs"));

@@ -15,19 +15,19 @@ namespace dp::core {
 
 class Digest;
 
-// Who has slots, and which rank holds which. A worker is a name; one life of its daemon is an
-// incarnation, and a lost life never comes back. Not thread-safe; owned by the Coordinator.
+// The workers, their slots, and the rank that holds each slot. A worker is a name. Each process of
+// its daemon is an incarnation, and a lost incarnation never comes back. Not thread-safe; owned by
+// the Coordinator.
 class WorkerTable {
  public:
-  // Lost workers stay listed for an hour, those that are drained until they are undrained, and no
-  // more than so many of them.
+  // Lost workers stay listed for an hour, drained ones until they are undrained; at most this many.
   static constexpr absl::Duration kLostKeptFor = absl::Hours(1);
   static constexpr size_t kLostMax = 1000;
-  // Lost lives that are remembered, to refuse them. An older one would have to have been cut off
-  // while so many others died.
+  // Lost incarnations that are remembered, to reject them. A forgotten one would have been cut off
+  // while this many others died.
   static constexpr size_t kLostLivesMax = 10'000;
 
-  // What it can be made of again.
+  // All that the table can be rebuilt from.
   struct Contents {
     uint64_t last_id = 0;
     std::map<WorkerId, Worker> workers;
@@ -39,41 +39,42 @@ class WorkerTable {
 
   struct Registered {
     WorkerId id;
-    bool changed = false;  // false: this life was registered before
+    bool changed = false;  // false: this incarnation was registered before
   };
 
-  // Makes this life the current one of its name. Without a name it takes the host's, or host-2,
-  // host-3, ..., whichever no ready worker has. Idempotent by incarnation.
-  // Errors: InvalidArgument; FailedPrecondition this life was lost; AlreadyExists the name's life
-  // has its lease, unless it is leaving and no rank holds a slot of it.
+  // Makes this incarnation the current one of its name. Without a name, the worker gets its host's
+  // name, or the first of host-2, host-3, ... that no ready worker has. Idempotent by incarnation.
+  // Errors: InvalidArgument; FailedPrecondition this incarnation was lost; AlreadyExists a ready
+  // worker has the name. A worker that is leaving and has no rank left gives up its name.
   absl::StatusOr<Registered> Register(const RegisterWorker& request, absl::Time at);
 
-  // Gives up on a worker's current life; its slots are gone. Returns the ranks that held them.
+  // Gives up the current incarnation of a worker, and its slots. Returns the ranks that held them.
   std::vector<RankKey> Lose(WorkerId id, const std::string& reason, absl::Time at);
-  // Takes its daemon's word on its slots; returns whether that is news. Precondition: it is ready.
+  // Records which slots the daemon reports as unhealthy. Returns false for an old report.
+  // Precondition: the worker is ready.
   // Errors: InvalidArgument it has no such slot.
   absl::StatusOr<bool> SetUnhealthy(const ReportSlots& report);
 
-  // Gives no more slots of the current life away. Returns whether that is news.
+  // Stops giving out slots of the current incarnation. Returns whether anything changed.
   bool Leave(WorkerId id);
 
-  // Gives no slots of the worker away, whatever its life, until EndDrain. Each returns whether that
-  // is news.
+  // Stops giving out slots of the worker, whatever its incarnation, until EndDrain. Both return
+  // whether anything changed.
   bool SetDrain(WorkerId id, Drain drain);
   bool EndDrain(WorkerId id);
 
-  // The slot exists and is free.
+  // Precondition: the slot exists and is free.
   void Occupy(WorkerId id, int slot, const RankKey& rank);
   // Frees the slot if this rank still holds it.
   void Vacate(WorkerId id, int slot, const RankKey& rank);
 
   // Null when unknown.
   const Worker* Find(WorkerId id) const;
-  // The ready worker with this current life; null when there is none.
+  // The ready worker with this incarnation; null if there is none.
   const Worker* FindLife(Incarnation incarnation) const;
   // Errors: NotFound.
   absl::StatusOr<WorkerId> IdOf(const std::string& name) const;
-  // Errors: NotFound unknown; FailedPrecondition lost, or another life has taken over.
+  // Errors: NotFound unknown; FailedPrecondition lost, or replaced by another incarnation.
   absl::Status Check(WorkerId id, Incarnation incarnation) const;
   // By name, in natural order.
   std::vector<const Worker*> workers() const;

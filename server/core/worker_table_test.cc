@@ -16,7 +16,7 @@ class WorkerTableTest : public testing::Test {
                                                    uint64_t life) {
     return table_.Register({name, host, "", Incarnation(life), 2}, now_);
   }
-  // The name it got.
+  // Registers an incarnation without a name. Returns the name that it got.
   std::string NameOf(const std::string& host, uint64_t life) {
     return table_.Find(Register("", host, life)->id)->name;
   }

@@ -26,17 +26,17 @@ struct World {
   int size = 0;
   std::vector<Member> members;  // those that have joined, by rank; empty with MemberTable::kNone
   std::string reason;           // why it is not sealed, or why it was closed
-  std::string handover;         // why its ranks are asked to save and leave; empty when not
+  std::string handover;         // why its ranks are asked to save and leave; empty if they are not
 };
 
-// Without the version.
+// The world of a job, without the version.
 World WorldOf(const Job& job, MemberTable table = MemberTable::kWhole);
 
-// The rank of the current generation as its peers see it, whether or not it has joined.
+// A rank of the current generation as its peers see it, whether or not it has joined.
 Member MemberOf(const Job& job, int rank);
 
-// Whether a rank of `generation` can act on the job's world: it is sealed or closed, or a later
-// generation has begun. A rank in a forming world does nothing when a peer joins.
+// Whether a rank of `generation` can act on the job's world: the world is sealed or closed, or a
+// later generation has begun. A rank in a forming world ignores the joins of its peers.
 bool ConcernsItsRanks(const Job& job, Generation generation);
 
 }  // namespace dp::core

@@ -14,7 +14,7 @@
 namespace dp::server {
 namespace {
 
-// The one that ended first comes first.
+// Sorted by the time at which the jobs ended.
 std::vector<JobId> EndedJobs(const core::Coordinator& coordinator) {
   std::vector<std::pair<absl::Time, JobId>> ended;
   for (const core::Job* job : coordinator.jobs()) {
@@ -27,7 +27,7 @@ std::vector<JobId> EndedJobs(const core::Coordinator& coordinator) {
   return jobs;
 }
 
-// So that what a daemon has kept of another coordinator's job of that number does not get in.
+// Rejects output of a job that had the same number under another coordinator.
 absl::Status CheckSame(const v1::AppendLogsRequest& request, const core::Job& job) {
   if (!request.has_job_submitted_at() ||
       FromProto(request.job_submitted_at()) == job.submitted_at) {
@@ -53,7 +53,7 @@ absl::Status AppendLogsCall::Check(const View& view) {
   }
   DP_RETURN_IF_ERROR(CheckSame(request_, *job));
   const core::Worker* from = view.coordinator.worker(WorkerId(request_.worker_id()));
-  DP_CHECK(from != nullptr);  // CheckWorker knows it
+  DP_CHECK(from != nullptr);  // CheckWorker found the worker
   DP_ASSIGN_OR_RETURN(LogBatch batch, FromProto(request_, *job, *from));
   return logs_.Append(job->id, std::move(batch),
                       [this](const absl::StatusOr<LogThread::Appended>& appended) {
@@ -69,14 +69,14 @@ absl::Status AppendLogsCall::Written(const absl::StatusOr<LogThread::Appended>& 
   for (const LogPosition& end : appended->acknowledged) {
     *response_.add_acknowledged() = ToProto(end);
   }
-  // Where this is refused, the worker sends again, and the readers are woken then.
+  // If the driver rejects this, the worker sends the batch again, which wakes the readers.
   return driver_.TellLogs(
       JobId(request_.job()), appended->version,
       [this](const absl::Status& status, const View& view) { Told(status, view); });
 }
 
 void AppendLogsCall::MakeRoom() {
-  // Where this is refused, the next append that finds no room asks again.
+  // If the driver rejects this, the next append that finds no room asks again.
   (void)driver_.Ask([logs = &logs_](const absl::Status& status, const View& view) {
     if (status.ok()) (void)logs->MakeRoom(EndedJobs(view.coordinator));
   });

@@ -8,8 +8,8 @@
 
 namespace dp::server {
 
-// One Append, from thread to thread: the driver checks who asks, the log thread writes and syncs,
-// the driver wakes the readers and finishes the call. Deletes itself when gRPC is done with it.
+// One Append. The driver checks the caller, the log thread writes and syncs, then the driver wakes
+// the readers and finishes the call. Deletes itself when gRPC is done with it.
 class AppendLogsCall final : public grpc::ServerUnaryReactor {
  public:
   AppendLogsCall(Driver& driver, LogThread& logs, const v1::AppendLogsRequest& request,
@@ -20,11 +20,11 @@ class AppendLogsCall final : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 
  private:
-  // In this order; each ends the call on an error, or hands it to the next.
+  // The steps, in this order. Each ends the call on an error, or starts the next step.
   absl::Status Check(const View& view);
   absl::Status Written(const absl::StatusOr<LogThread::Appended>& appended);
   void Told(const absl::Status& status, const View& view);
-  // Has the logs of jobs that have ended removed, the one that ended first before the others.
+  // Removes the logs of terminal jobs, of the job that ended first before the others.
   void MakeRoom();
 
   Driver& driver_;

@@ -25,7 +25,8 @@ std::vector<std::string> NamesOf(const StoreOperation& read) {
   return AwaitedKeys(absl::MakeConstSpan(&read, 1)).value();
 }
 
-// Only that a key was there is ever asked of it: a value that has gone cannot be answered.
+// True if a read asks only whether one key exists. If a read needs the value, it cannot be answered
+// once the value is gone.
 bool AsksForPresence(const StoreOperation& read) {
   const auto* check = std::get_if<StoreCheck>(&read);
   return check != nullptr && check->keys.size() == 1;
@@ -38,7 +39,7 @@ bool FoundOutsideQueues(const StoreOperation& read, const KeyValues& store) {
   return check != nullptr && absl::c_all_of(check->keys, has_value);
 }
 
-// Of the one key that relays' reads have.
+// The one key of a read: relays send reads of one key each.
 absl::string_view KeyIn(const StoreOperation& read) {
   return std::visit(
       Overloaded{[](const StoreCheck& check) -> absl::string_view {
@@ -66,14 +67,14 @@ bool AwaitedReads::AllFound(const KeyValues& store, Waiters::Changed changed) {
   for (const core::Topic* topic : changed) {
     const auto named = by_name_.find(topic->key);
     if (named == by_name_.end()) continue;
-    // It was absent: the first thing that can have happened to it is to be set.
+    // The key was absent, so its first change must have set it.
     for (const size_t read : named->second) LookAt(read, store, topic->kind == Kind::kStoreKey);
   }
   return unmet_ == 0;
 }
 
-// A wait for many keys is asked again at each of them: looking first at the one that was missing
-// last makes that one look, not many.
+// A wait for many keys is asked again at each change. The key that was missing last is checked
+// first, so that most calls check one key only.
 bool AwaitedReads::AllThere(const KeyValues& store) {
   const auto missing = [&](size_t read) { return !store.Found(reads_[read]); };
   if (missing_ < reads_.size() && missing(missing_)) return false;
@@ -82,7 +83,7 @@ bool AwaitedReads::AllThere(const KeyValues& store) {
   return missing_ == reads_.size();
 }
 
-// What is in queues may be promised to others.
+// Ignores elements of queues, which may be offered to other callers.
 void AwaitedReads::LookAtAll(const KeyValues& store) {
   for (size_t i = 0; i < reads_.size(); ++i) {
     if (FoundOutsideQueues(reads_[i], store)) LookAt(i, store, /*was_there=*/false);

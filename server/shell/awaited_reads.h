@@ -15,22 +15,22 @@
 
 namespace dp::server {
 
-// Reads that somebody waits for, asked again whenever one of them may have been found. Not
-// thread-safe; owned by the question of a parked call.
+// Reads that a caller waits for, retried whenever one of them may have been found. Not thread-safe;
+// owned by the question of a parked call.
 class AwaitedReads {
  public:
-  // Whether they are to be found all at one moment, or each once: then what was found counts, even
-  // when it has gone since, and an element of a queue is found only when it is offered, as a
-  // change.
+  // kTogether: all reads must be found at the same moment. kEach: each read must be found once. A
+  // key then counts as found even if it is deleted later. A queue's element is found only when a
+  // change offers it.
   enum class Mode { kTogether, kEach };
 
   AwaitedReads(std::vector<StoreOperation> reads, Mode mode);
   AwaitedReads(const AwaitedReads&) = delete;
   AwaitedReads& operator=(const AwaitedReads&) = delete;
 
-  // Looks again; `changed` since it looked last.
+  // Looks again. `changed` are the topics that changed since the last look.
   bool AllFound(const KeyValues& store, Waiters::Changed changed);
-  // As they are in the store; with kEach, those that were found as they were then.
+  // The present results; with kEach, the results from when each read was found.
   std::vector<StoreResult> Results(const KeyValues& store) const;
   Mode mode() const { return mode_; }
 
@@ -41,16 +41,16 @@ class AwaitedReads {
 
   const std::vector<StoreOperation> reads_;
   const Mode mode_;
-  size_t missing_ = 0;  // kTogether: the read that was missing when asked last
+  size_t missing_ = 0;  // kTogether: the read that was missing in the last look
   // kEach:
-  std::vector<StoreResult> results_;  // of those that were found
+  std::vector<StoreResult> results_;  // of the reads that were found
   size_t unmet_ = 0;
   bool looked_ = false;
   absl::flat_hash_map<absl::string_view, std::vector<size_t>> by_name_;  // into reads_
 };
 
-// What an await of the reads depends on: their names, and the world, with which the store ends.
-// Precondition: all of them can be awaited (AwaitedKeys).
+// The topics that an await of the reads depends on: their names, and the world, whose end also ends
+// the store. Precondition: all reads can be awaited (AwaitedKeys).
 std::vector<core::Topic> StoreTopics(JobId job, absl::Span<const StoreOperation> reads);
 
 }  // namespace dp::server

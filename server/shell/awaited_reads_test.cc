@@ -12,14 +12,14 @@ namespace {
 using core::Topic;
 using Mode = AwaitedReads::Mode;
 
-// A store, and one who waits in it and is told of its changes as they come.
+// A store, and a caller that waits in it and learns each change at once.
 class AwaitedReadsTest : public ::testing::Test {
  protected:
   void Await(std::vector<StoreOperation> reads, Mode mode) {
     reads_ = std::make_unique<AwaitedReads>(std::move(reads), mode);
     Look();
   }
-  // Each of the groups, then tells of all of them at once.
+  // Applies each group, then passes on the changes of all groups at once.
   void Do(const std::vector<StoreOperation>& groups) {
     std::vector<Topic> topics;
     for (const StoreOperation& group : groups) {

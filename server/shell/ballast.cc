@@ -13,7 +13,7 @@ namespace dp::server {
 
 Ballast::Ballast(std::filesystem::path path, uint64_t bytes, Available available)
     : path_(std::move(path)), bytes_(bytes), available_(std::move(available)) {
-  // A crash may have left a part of it.
+  // A crash may have left a partial file.
   std::error_code error;
   there_ = std::filesystem::file_size(path_, error) >= bytes_ && !error;
 }
@@ -38,7 +38,7 @@ void Ballast::Restore() {
   const bool failed_before = std::exchange(failed_, !there_);
   if (there_) return;
   std::error_code ignored;
-  std::filesystem::remove(path_, ignored);  // a part of it would only take room
+  std::filesystem::remove(path_, ignored);  // a partial file would only waste space
   if (failed_before) return;
   Log(Severity::kWarning, "ballast_not_made",
       {{"file", path_.string()}, {"error", std::generic_category().message(error)}});

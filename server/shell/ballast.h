@@ -6,21 +6,21 @@
 
 namespace dp::server {
 
-// A file of no content beside the journal, which is removed when the disk is full: its room is
-// enough to start, to answer, and to cancel jobs. It is made again once there is room. Failures are
-// logged, once; a coordinator without ballast works. Not thread-safe.
+// A preallocated file beside the journal, removed when the disk is full. Its space is enough to
+// start, to answer, and to cancel jobs. The file is made again once there is space. Failures are
+// logged once; a coordinator without ballast works. Not thread-safe.
 class Ballast {
  public:
-  // Bytes that anybody may still write on the disk.
+  // Bytes that any user may still write on the disk.
   using Available = std::function<uint64_t()>;
 
   Ballast(std::filesystem::path path, uint64_t bytes, Available available);
 
-  // Gives it up where less than twice its size is free: a write-ahead log may be longer than usual.
-  // Before the journal is opened.
+  // Removes the file if less than twice its size is free, because a write-ahead log may be longer
+  // than usual. Call this before opening the journal.
   void ReleaseWhenFull();
-  // Makes it where it is missing and four times its size is free: so that it does not fill the
-  // disk, and does not come and go.
+  // Makes the file if it is missing and four times its size is free. The margin keeps the file from
+  // filling the disk, and from coming and going.
   void Restore();
 
  private:
@@ -28,7 +28,7 @@ class Ballast {
   const uint64_t bytes_;
   const Available available_;
   bool there_;
-  bool failed_ = false;  // the latest try to make it; it was logged
+  bool failed_ = false;  // the latest attempt to make the file failed and was logged
 };
 
 }  // namespace dp::server

@@ -55,7 +55,7 @@ TEST_F(BallastTest, ComesBackOnceThereIsRoomForMore) {
   EXPECT_GE(Blocks(), kBallastBytes);
 }
 
-// Files of this process may not become larger.
+// Limits the size of the files that this process writes.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(uint64_t bytes) {

@@ -13,18 +13,18 @@
 
 namespace dp::server {
 
-// Which ranks have been seen waiting at a barrier: the store itself only counts them. For people;
-// forgotten with the process, learned again from the waits that are made anew.
+// Records which ranks have been seen waiting at a barrier; the store itself only counts them. For
+// people only. Lost with the process, and learned again when the ranks wait again.
 //
 // Not thread-safe; owned by the coordinator's server, touched on the driver's thread only.
 class BarrierArrivals {
  public:
-  // Barriers that nobody passes any more go, the oldest jobs first.
+  // Bounds the barriers that nobody passes any more; those of the oldest jobs are forgotten first.
   static constexpr size_t kBarriersMax = 10'000;
-  // Of one barrier: each of 10,000 ranks, and as many that have come by a second connection. One
-  // that has more, as where a client comes again and again, begins anew.
+  // Per barrier: each of 10,000 ranks, and a second connection of each. A barrier with more
+  // arrivals, as when a client reconnects again and again, is forgotten and begins anew.
   static constexpr size_t kArrivalsMax = 20'000;
-  // Of all barriers, as they go: tens of MB.
+  // Over all barriers, as they accumulate: tens of MB.
   static constexpr size_t kAllArrivalsMax = 200'000;
 
   struct Barrier {
@@ -34,21 +34,21 @@ class BarrierArrivals {
     auto operator<=>(const Barrier&) const = default;
   };
 
-  // The call begins to wait: it stands at those of its barriers that have not been passed.
+  // Records that the call waits at each of its barriers that has not been passed.
   void Saw(const BlockedCall& call, const KeyValues& store);
-  // It is answered: those that have been passed are of no interest any more.
+  // The call was answered: forgets those of its barriers that have been passed.
   void Answered(const BlockedCall& call, const KeyValues& store);
-  // The ranks of the job that have not come, where that can be told: all of the job's ranks meet
-  // there, and each of the `arrived` was seen.
+  // The ranks of the job that have not arrived. Empty if they are unknown: all of the job's ranks
+  // must meet at the barrier, and each of the `arrived` must have been seen.
   std::set<int> Missing(const core::Job& job, const std::string& key, int64_t arrived,
                         int64_t count, const CallerNames& names) const;
-  // How many are remembered, of all barriers.
+  // How many arrivals are remembered, over all barriers.
   size_t size() const { return size_; }
 
  private:
   struct Seen {
     std::set<int> ranks;
-    std::set<std::string> peers;  // of those whose rank was not known then
+    std::set<std::string> peers;  // of arrivals whose rank was not known then
     size_t size() const { return ranks.size() + peers.size(); }
   };
 

@@ -9,16 +9,16 @@
 
 namespace dp::server {
 
-// What a call that waits in a store tells of itself, for who asks why a job does not go on.
+// Describes a call that waits in a store, for users who ask why a job does not go on.
 struct BlockedCall {
   JobId job;
   Generation generation;
   std::string who;
-  int rank = -1;                      // none, or not known to who serves the caller
-  std::string peer = {};              // then the caller's end of its connection, where it has one
+  int rank = -1;                      // none, or unknown to the server of the caller
+  std::string peer = {};              // if rank is -1: the caller's end of its connection, if any
   absl::Duration waited;              // in earlier calls, before this one was parked
-  std::vector<StoreOperation> reads;  // what it waits for
-  absl::Time since;                   // when it was parked, less `waited`; set then
+  std::vector<StoreOperation> reads;  // what the call waits for
+  absl::Time since;                   // when the call was parked, less `waited`; set at that time
 };
 
 }  // namespace dp::server

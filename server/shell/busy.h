@@ -7,7 +7,7 @@
 
 namespace dp::server {
 
-// The answer of a full queue: `queued` says how much it holds.
+// The answer of a full queue. `queued` says how much the queue holds.
 inline absl::Status Busy(const std::string& queued) {
   return absl::UnavailableError(
       absl::StrCat("the coordinator has ", queued, " queued; try again later"));

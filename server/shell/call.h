@@ -20,26 +20,27 @@ namespace dp::server {
 grpc::ServerUnaryReactor* Ask(Driver& driver, grpc::CallbackServerContext* context,
                               std::function<absl::Status(const View&)> answer);
 
-// A call that changes: applies the command; `answer` follows only where it was accepted.
+// A call that changes: applies the command, and calls `answer` only if the command was accepted.
 grpc::ServerUnaryReactor* Apply(
     Driver& driver, grpc::CallbackServerContext* context, core::Action action,
     std::function<absl::Status(const core::Outcome&, const View&)> answer);
 
-// A call that waits: `answer` is asked again whenever a topic changes, until it gives a status, and
-// must give one when it is asked for the `last` time.
+// A call that waits. `answer` runs again whenever a topic changes, until it returns a status. When
+// `last` is true, it must return one.
 grpc::ServerUnaryReactor* Wait(
     Driver& driver, std::vector<core::Topic> topics, absl::Duration timeout,
     std::function<std::optional<absl::Status>(const View&, bool last)> answer,
     std::optional<BlockedCall> blocked = {});
 
-// A call that is refused as it stands.
+// Rejects a call at once.
 grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const absl::Status& status);
 
-// Ends a call of several steps that cannot go on. With OK, `call` belongs to its next step, which
-// may be over by now: it is not touched.
+// On an error, finishes a call of several steps. With OK, does not touch `call`: it belongs to its
+// next step, which may already have finished it.
 void FinishOnError(grpc::ServerUnaryReactor* call, const absl::Status& status);
 
-// The status of a wait that ends without its answer; kDeadline has one. `failure` is the view's.
+// The status of a wait that ended without an answer; not for kDeadline, which has an answer.
+// `failure` is the view's.
 absl::Status EndOfWait(Waiters::Wake wake, const absl::Status& failure = {});
 
 }  // namespace dp::server

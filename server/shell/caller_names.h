@@ -9,22 +9,22 @@
 
 namespace dp::server {
 
-// Who the callers are that wait in a job's store, as well as that can be told now: PyTorch's
-// protocol carries no identity, so of some only the end of their connection is known. A value;
-// the job outlives it.
+// Names the callers that wait in a job's store, as far as they are known now. PyTorch's protocol
+// carries no identity, so for some callers only their end of the connection is known. A value; the
+// job outlives it.
 class CallerNames {
  public:
-  // `ranks` by their ends of connections (ClientTable::Of).
+  // `ranks`: each rank by its end of the connection (ClientTable::Of).
   CallerNames(const core::Job& job, std::map<std::string, int> ranks)
       : job_(job), ranks_(std::move(ranks)) {}
 
   std::optional<int> rank_at(const std::string& peer) const;
-  // "rank 3 on node2"; "a rank on node2", where it is only known that its address is that of one
-  // worker of the job; else what the caller's server says.
+  // "rank 3 on node2" if the rank is known. "a rank on node2" if only the address is known, and
+  // belongs to exactly one worker of the job. Else the name that the caller's server gave.
   std::string who(const BlockedCall& call) const;
 
  private:
-  // Of the one worker that has registered with the address; empty: none has, or several have.
+  // The one worker that has registered with the address; empty if none has, or several have.
   std::string WorkerAt(const std::string& peer) const;
 
   const core::Job& job_;

@@ -5,7 +5,7 @@
 
 namespace dp::server {
 
-// proto/dp/v1/checkpoints.proto over the driver. Thread-safe.
+// Serves proto/dp/v1/checkpoints.proto through the driver. Thread-safe.
 class CheckpointsService final : public v1::Checkpoints::CallbackService {
  public:
   explicit CheckpointsService(Driver& driver) : driver_(driver) {}

@@ -22,7 +22,7 @@ void ClientTable::Report(WorkerId worker, Incarnation incarnation,
 }
 
 void ClientTable::TakeNews(const View& view) {
-  // No more than there are workers.
+  // Leaves at most one report per worker.
   std::erase_if(told_, [&view](const auto& each) { return !Alive(each.first, each.second, view); });
   for (auto& [worker, told] : news_.Take()) {
     if (Alive(worker, told, view)) told_[worker] = std::move(told);
@@ -64,7 +64,7 @@ bool ClientTable::Holds(WorkerId worker, const core::Job& job, const Client& cli
          job.ranks[client.rank].worker_id == worker;
 }
 
-// A life that is over has no connections.
+// An incarnation that has ended has no connections.
 bool ClientTable::Alive(WorkerId worker, const Told& told, const View& view) {
   const core::Worker* known = view.coordinator.worker(worker);
   return known != nullptr && known->ready() && known->incarnation == told.by;

@@ -12,22 +12,23 @@
 
 namespace dp::server {
 
-// Which rank holds which connection to a store, as the daemons have reported last. It is shown and
-// never decided upon, so it is in no journal: a coordinator that was restarted hears of it anew.
+// Which rank holds which connection to a store, as the daemons last reported. The table is for
+// display and never for decisions, so no journal holds it: a restarted coordinator gets new
+// reports.
 //
-// Report is for any thread, the other methods for the driver's.
+// Report may be called on any thread, the other methods on the driver's.
 class ClientTable {
  public:
-  // Reported with a heartbeat that renewed a lease: all connections of the worker's ranks. Keeps a
-  // bounded part of them.
+  // Takes all connections of the worker's ranks, reported with a heartbeat that renewed the lease.
+  // Keeps a bounded part of them.
   void Report(WorkerId worker, Incarnation incarnation, const v1::StoreClients& clients);
-  // Takes what Report has brought, unless its life is over. Whoever reads the table does so, and
-  // every registration: what has been reported is thus bounded by the number of workers.
+  // Takes in the reports, except those of incarnations that have ended. Every reader of the table
+  // and every registration calls this, so the number of workers bounds the pending reports.
   void TakeNews(const View& view);
-  // The ranks of the job's present generation by their ends of connections, as told by the workers
-  // that have them; two that are said to have the same one are not among them.
+  // The ranks of the job's present generation by their ends of connections, as reported by the
+  // workers that run them. An end that is reported for two ranks is left out.
   std::map<std::string, int> Of(const core::Job& job, const View& view);
-  // Its ranks that have a connection.
+  // The job's ranks that have a connection.
   std::set<int> Connected(const core::Job& job, const View& view);
 
  private:
@@ -38,10 +39,10 @@ class ClientTable {
   };
   using Clients = std::map<JobId, std::vector<Client>>;
   using Told = LatestNews<Clients>::Told;
-  // Calls `visit` with each client that a worker of the job has told of.
+  // Calls `visit` with each client that the job's workers reported for its present generation.
   template <typename Visit>
   void ForEach(const core::Job& job, const View& view, Visit visit);
-  // Whether it is a rank of the present generation, and the worker's.
+  // True if the client is a rank of the present generation, and the worker runs it.
   static bool Holds(WorkerId worker, const core::Job& job, const Client& client);
   static bool Alive(WorkerId worker, const Told& told, const View& view);
 

@@ -16,7 +16,7 @@
 #include "grpcpp/grpcpp.h"
 
 // For tests: the services of one coordinator as a small language. Every call has a deadline, and
-// answers a pair of status and response. Thread-safe.
+// returns its status and response. Thread-safe.
 
 namespace dp::server {
 
@@ -129,7 +129,7 @@ class ClusterClient {
     request.mutable_timeout()->set_seconds(absl::ToInt64Seconds(timeout));
     return Call(*store_, &v1::Store::Stub::Await, request);
   }
-  // One client a rank.
+  // Each rank is a client of its own.
   Answered<v1::ExecuteResponse> Arrive(uint64_t job, const std::string& barrier, int rank) {
     v1::ExecuteRequest request;
     request.set_job(job);
@@ -141,7 +141,7 @@ class ClusterClient {
     add->set_amount(1);
     return Call(*store_, &v1::Store::Stub::Execute, request);
   }
-  // As a relay waits for a caller of which it knows this end of a connection only.
+  // Waits as a relay does for a caller of which it knows only this end of the connection.
   Answered<v1::AwaitResponse> AwaitBarrierFrom(uint64_t job, const std::string& barrier, int count,
                                                const std::string& peer, absl::Duration timeout) {
     v1::AwaitRequest request;
@@ -155,7 +155,7 @@ class ClusterClient {
     request.mutable_timeout()->set_seconds(absl::ToInt64Seconds(timeout));
     return Call(*store_, &v1::Store::Stub::Await, request);
   }
-  // A daemon tells that the rank has this end of a connection to its store.
+  // Reports, as a daemon, that the rank has this end of a connection to its store.
   Answered<v1::HeartbeatResponse> TellClient(uint64_t worker, uint64_t job, int rank,
                                              const std::string& end) {
     v1::HeartbeatRequest request;
@@ -168,7 +168,7 @@ class ClusterClient {
     client->set_end(end);
     return Call(*workers_, &v1::Workers::Stub::Heartbeat, request);
   }
-  // As one who has polled for a minute already.
+  // Waits as a rank that has polled for a minute already.
   Answered<v1::AwaitResponse> AwaitBarrier(uint64_t job, const std::string& barrier, int count,
                                            int rank, absl::Duration timeout) {
     v1::AwaitRequest request;
@@ -206,7 +206,7 @@ class ClusterClient {
     chunk->set_data(data);
     return request;
   }
-  // Goes on behind `after`, as a follower does.
+  // Reads on behind `after`, as a follower does.
   Answered<v1::ReadLogsResponse> ReadLogs(uint64_t job, absl::Duration timeout,
                                           const v1::ReadLogsResponse& after = {}) {
     v1::ReadLogsRequest request;

@@ -6,9 +6,9 @@
 #include "absl/status/status.h"
 #include "server/shell/journal_record.pb.h"
 
-// What the commands in a journal mean may change with a release; what those on record mean may not.
-// So each record says which version of its command it holds, and the machine keeps every meaning
-// that a journal may ask for (docs/journal.md). Pure; any thread.
+// A release may change the meaning of a command, but not of the commands on record. Each record
+// therefore holds the version of its command, and the machine keeps every meaning that a journal
+// may need (docs/journal.md). Pure; any thread.
 
 namespace dp::server {
 
@@ -16,10 +16,11 @@ namespace dp::server {
 using CommandVersions = std::map<journal::JournalRecord::ActionCase, uint32_t>;
 const CommandVersions& KnownVersions();
 
-// Of the command in `record`, from 1.
+// The version of the command in `record`, from 1.
 uint32_t VersionOf(const journal::JournalRecord& record);
 
-// Errors: FailedPrecondition it is above what `known` has, with what to do.
+// Errors: FailedPrecondition the version is above the newest in `known`; the message says what to
+// do.
 absl::Status CheckVersion(const journal::JournalRecord& record,
                           const CommandVersions& known = KnownVersions());
 

@@ -3,7 +3,7 @@
 #include "dp/v1/checkpoints.pb.h"
 #include "server/core/checkpoints.h"
 
-// Checkpoints and weights between the wire and the core. Pure; any thread.
+// Converts checkpoints and weights between the wire and the core. Pure; any thread.
 
 namespace dp::server {
 

@@ -15,8 +15,8 @@ namespace {
 
 using Record = journal::JournalRecord;
 
-// Every field of a command is written, those that nothing reads today too: what is missing from the
-// journal can never be replayed.
+// Every field of a command is written, even if nothing reads the field today: a field missing from
+// the journal can never be replayed.
 
 void Fill(const core::RankKey& key, journal::RankKey* proto) {
   proto->set_job(key.job.value());

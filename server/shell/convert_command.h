@@ -4,15 +4,15 @@
 #include "server/core/command.h"
 #include "server/shell/journal_record.pb.h"
 
-// Commands between the core and the journal: convert_command.cc writes, convert_record.cc reads.
-// Pure; any thread.
+// Converts commands between the core and the journal: convert_command.cc writes, convert_record.cc
+// reads. Pure; any thread.
 
 namespace dp::server {
 
 journal::JournalRecord ToRecord(const core::Command& command);
 core::KeptAnswers KeptAnswersOf(const journal::StartEpoch& start);
-// Errors: DataLoss a record that says nothing this release knows; FailedPrecondition a later
-// version of a command than it knows (command_versions.h).
+// Errors: DataLoss the record holds nothing that this release knows; FailedPrecondition the command
+// has a later version than this release knows (command_versions.h).
 absl::StatusOr<core::Command> FromRecord(const journal::JournalRecord& record);
 
 }  // namespace dp::server

@@ -25,7 +25,7 @@ core::Scheduling Scheduling() {
           /*grow_after=*/absl::Minutes(7)};
 }
 
-// One of each, every field set.
+// One action of each kind, every field set.
 std::vector<core::Action> AllActions() {
   return {
       core::StartEpoch{{.key_bytes = 1, .value_bytes = 2, .keys = 3, .total_bytes = 4}},
@@ -113,7 +113,7 @@ std::vector<core::Action> AllActions() {
   };
 }
 
-// Those of one kind.
+// The actions of one kind.
 template <typename Kind>
 std::vector<Kind> All() {
   std::vector<Kind> found;

@@ -6,7 +6,8 @@
 
 namespace dp::server {
 
-// The journal's form. Pure; any thread. Errors: DataLoss one that this release does not know.
+// To and from the journal's form. Pure; any thread. Errors: DataLoss this release does not know the
+// cause.
 journal::AskHandover::Cause ToProto(core::HandoverCause cause);
 absl::StatusOr<core::HandoverCause> FromProto(journal::AskHandover::Cause cause);
 

@@ -69,7 +69,7 @@ void FillRestarts(const core::Job& job, absl::Time now, v1::Job* proto) {
 
 v1::JobSpec ParseSpec(const std::string& payload) {
   v1::JobSpec spec;
-  DP_CHECK(spec.ParseFromString(payload));  // it was serialized here before it was journalled
+  DP_CHECK(spec.ParseFromString(payload));  // serialized here before it was journalled
   return spec;
 }
 

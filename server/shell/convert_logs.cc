@@ -13,9 +13,9 @@ namespace {
 
 using Kind = LogStreamKey::Kind;
 
-// As long as a file may be on the disks that there are.
+// Above the size of any file on present disks.
 constexpr uint64_t kStreamBytesMax = uint64_t{1} << 60;
-// As long as a path may be on Linux.
+// The longest path on Linux.
 constexpr size_t kSpoolPathBytesMax = 4096;
 
 absl::StatusOr<Kind> ToKind(v1::LogStream stream) {
@@ -67,8 +67,8 @@ std::vector<LogTime> TimesFrom(const v1::LogChunk& proto) {
   return times;
 }
 
-// So that nobody makes files for ranks that never were. How many an earlier generation had, the job
-// does not remember; it may have been more than now.
+// Keeps daemons from making files for ranks that never existed. The job does not remember how many
+// ranks an earlier generation had; it may have been more than now.
 absl::Status CheckRank(Generation generation, int rank, const core::Job& job) {
   if (!generation.valid() || generation > job.generation) {
     return absl::InvalidArgumentError(absl::StrCat("job ", job.id.value(), " has no generation ",
@@ -83,7 +83,7 @@ absl::Status CheckRank(Generation generation, int rank, const core::Job& job) {
   return absl::OkStatus();
 }
 
-// Of those that a daemon tells of, and of those whose bytes it sends.
+// The ranks that the daemon reports, and the ranks whose bytes it sends.
 absl::StatusOr<std::vector<RankOutput>> RanksFrom(const v1::AppendLogsRequest& request,
                                                   const std::vector<LogChunk>& chunks,
                                                   const core::Job& job, const core::Worker& from) {

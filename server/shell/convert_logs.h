@@ -8,18 +8,18 @@
 #include "server/core/worker.h"
 #include "server/shell/log_chunk.h"
 
-// Log chunks and positions between the wire and the store. Pure; any thread.
+// Converts log chunks and positions between the wire and the store. Pure; any thread.
 
 namespace dp::server {
 
-// What one request may bring, so that what waits for the disk is bounded.
+// The most bytes of one request, which bounds what waits for the disk.
 inline constexpr size_t kAppendBytesMax = 4 << 20;
 
-// What `from` brings. Errors: InvalidArgument names a stream that the job does not have, or the
-// size.
+// The batch that worker `from` sends. Errors: InvalidArgument the job does not have a stream, or a
+// size is too large.
 absl::StatusOr<LogBatch> FromProto(const v1::AppendLogsRequest& request, const core::Job& job,
                                    const core::Worker& from);
-// Errors: InvalidArgument an unknown kind of stream.
+// Errors: InvalidArgument the kind of a stream is unknown.
 absl::StatusOr<LogQuery> FromProto(const v1::ReadLogsRequest& request);
 v1::LogChunk ToProto(LogChunk chunk);
 v1::LogPosition ToProto(const LogPosition& position);

@@ -6,7 +6,8 @@
 #include "server/core/placement.h"
 #include "server/shell/driver.h"
 
-// Plans and events on their way to clients. Pure; any thread, but for what looks at a View.
+// Converts plans and events for clients. Pure; any thread, but functions that take a View run on
+// the driver's.
 
 namespace dp::server {
 

@@ -120,8 +120,8 @@ absl::StatusOr<core::Action> ToCommand(const journal::ReportRank& proto, uint32_
     case journal::ReportRank::WHAT_RELEASED:
       report.what = What::kReleased;
       return report;
-    // Without it the rank's place in its life is unknown, and whatever is chosen for it would make
-    // another state than the one that was acknowledged.
+    // Without this field the rank's state is unknown. Any guess could make a state that differs
+    // from the acknowledged one.
     default:
       return absl::DataLossError("a report says nothing of a rank that this release knows");
   }
@@ -236,8 +236,8 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
       return core::GiveUpRank{ToKey(record.give_up_rank().rank()), record.give_up_rank().reason()};
     case Record::kReportSlots:
       return ToCommand(record.report_slots());
-    // A later release's command too: protobuf keeps a field that it does not know, and sets
-    // nothing.
+    // Includes a command of a later release: protobuf keeps the unknown field, and leaves the
+    // action unset.
     case Record::ACTION_NOT_SET:
       break;
   }

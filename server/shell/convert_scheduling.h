@@ -4,12 +4,12 @@
 #include "server/core/command.h"
 #include "server/shell/journal_record.pb.h"
 
-// When and where a job may run, as the journal keeps it. Pure; any thread.
+// Converts when and where a job may run to and from the journal's form. Pure; any thread.
 
 namespace dp::server {
 
 journal::Scheduling ToProto(const core::Scheduling& scheduling);
-// Errors: DataLoss.
+// Errors: DataLoss the proto holds something that this release does not know.
 absl::StatusOr<core::Scheduling> FromProto(const journal::Scheduling& proto);
 
 }  // namespace dp::server

@@ -8,18 +8,19 @@
 #include "server/core/state.h"
 #include "server/shell/journal_snapshot.pb.h"
 
-// The machine's state between the core and the journal (journal_snapshot.proto). Pure; any thread.
+// Converts the machine's state to and from the journal's form (journal_snapshot.proto). Pure; any
+// thread.
 
 namespace dp::server {
 
-// The state as bytes, in pieces of about so many: a journal writes them one by one. One key, job or
-// worker is never divided.
+// The state as bytes, in pieces of about `piece_bytes`, which a journal writes one by one. A key,
+// job or worker is never divided.
 std::vector<std::string> ToPieces(const core::State& state, size_t piece_bytes);
-// Errors: DataLoss a piece is damaged, or says something that this release does not know.
+// Errors: DataLoss a piece is damaged, or holds something that this release does not know.
 absl::StatusOr<core::State> FromPieces(absl::Span<const std::string> pieces);
 
-// 0 for topics whose version is kept elsewhere: jobs and keys carry their own, logs have one in the
-// shell.
+// 0 for topics whose version is kept elsewhere: jobs and keys hold their own, and the shell holds
+// that of logs.
 journal::SavedVersion::Kind ToJournal(core::Topic::Kind kind);
 journal::SavedAwaitedJob::State ToJournal(core::AwaitedJob::State state);
 

@@ -6,7 +6,7 @@
 namespace dp::server {
 
 grpc::Status ToGrpc(const absl::Status& status) {
-  // Both sides number the codes alike.
+  // absl and gRPC number the codes alike.
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
 

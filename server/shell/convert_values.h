@@ -8,19 +8,20 @@
 #include "server/core/command.h"
 #include "server/shell/driver.h"
 
-// Small values between the wire and the core. Pure; any thread.
+// Converts small values between the wire and the core. Pure; any thread.
 
 namespace dp::server {
 
-// How long one call may wait at most. Clients ask again; what went away unseen is noticed then.
+// The longest wait of one call. Clients ask again, so a client that went away unnoticed holds no
+// call for longer.
 inline constexpr absl::Duration kWaitMax = absl::Seconds(60);
 
 grpc::Status ToGrpc(const absl::Status& status);
 
-// Beside the overloads of this folder, which would hide those for times.
+// Makes the overloads for times visible, which the overloads of this namespace would hide.
 using dp::FromProto;
 using dp::ToProto;
-// How long a call waits: what it asks for, between zero and kWaitMax.
+// The wait that the call asks for, bounded to between zero and kWaitMax.
 absl::Duration BoundedWait(const google::protobuf::Duration& timeout);
 
 v1::Exit ToProto(const core::Exit& exit);

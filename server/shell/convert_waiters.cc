@@ -13,8 +13,8 @@ namespace dp::server {
 namespace {
 
 constexpr size_t kRanksNamed = 20;           // in an error; a status travels in a header of 8 KiB
-constexpr size_t kRanksListed = 100;         // with each waiter, of which there may be thousands
-constexpr size_t kKeyBytesListed = 1 << 10;  // likewise; a key may have a MiB
+constexpr size_t kRanksListed = 100;         // per waiter; there may be thousands of waiters
+constexpr size_t kKeyBytesListed = 1 << 10;  // per waiter; a key may have 1 MiB
 
 v1::Waiter::Kind KindOf(Unmet::What what) {
   switch (what) {
@@ -30,7 +30,7 @@ v1::Waiter::Kind KindOf(Unmet::What what) {
   return v1::Waiter::KIND_UNSPECIFIED;
 }
 
-// Of one job.
+// Names the callers of one job.
 struct Naming {
   Naming(const core::Job& job, const View& view, StoreCallers& callers)
       : job(job),
@@ -38,7 +38,8 @@ struct Naming {
         names(job, callers.clients.Of(job, view)),
         absent(Absent(job, callers.clients.Connected(job, view))) {}
 
-  // Who has never come to the store has not set the key; where all have, nobody can tell.
+  // A rank without a connection to the store is presumed not to have set the key. If all ranks are
+  // connected, the missing rank is unknown.
   static std::set<int> Absent(const core::Job& job, const std::set<int>& connected) {
     std::set<int> absent;
     if (connected.empty()) return absent;
@@ -58,7 +59,7 @@ struct Naming {
   const core::Job& job;
   const BarrierArrivals& arrivals;
   const CallerNames names;
-  const std::set<int> absent;  // have no connection to the store
+  const std::set<int> absent;  // ranks without a connection to the store
 };
 
 void ListMissing(const std::set<int>& ranks, v1::Waiter& waiter) {
@@ -83,7 +84,7 @@ v1::Waiter StoreWaiter(const BlockedCall& call, const std::vector<Unmet>& unmet,
   return waiter;
 }
 
-// Each rank that has joined a world which still forms waits for the others.
+// Each rank that has joined a forming world waits for the others.
 void FillRendezvous(const core::Job& job, const View& view, v1::ListWaitersResponse* response) {
   if (job.world.state() != core::WorldState::kForming) return;
   const std::set<int>& missing = job.world.missing();
@@ -117,7 +118,7 @@ void FillWaiters(const core::Job& job, const View& view, StoreCallers& callers,
   const auto store = view.coordinator.store(job.id, job.generation);
   const Naming naming(job, view, callers);
   for (const BlockedCall* call : calls) {
-    if (!store.ok()) break;  // it has just ended, and with it these waits
+    if (!store.ok()) break;  // the store has just ended, and with it these waits
     const std::vector<Unmet> unmet = (*store)->Missing(call->reads);
     if (!unmet.empty()) *response->add_waiters() = StoreWaiter(*call, unmet, view, naming);
   }

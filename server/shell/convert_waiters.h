@@ -5,15 +5,16 @@
 #include "server/shell/driver.h"
 #include "server/shell/store_callers.h"
 
-// Who is blocked in a job's store and rendezvous, for people. On the driver's thread.
+// Lists who is blocked in a job's store and rendezvous, for people. On the driver's thread.
 
 namespace dp::server {
 
-// Of the job's store, then of its rendezvous; in each the longest wait first.
+// The waits in the job's store, the longest first, then those in its rendezvous.
 void FillWaiters(const core::Job& job, const View& view, StoreCallers& callers,
                  v1::ListWaitersResponse* response);
 
-// What `call` hears at its deadline: what is missing, and of a barrier which ranks.
+// The error of `call` at its deadline. It names what is missing, and if known the ranks that have
+// not come.
 absl::Status StillBlocked(const BlockedCall& call, const KeyValues& store, const View& view,
                           StoreCallers& callers);
 

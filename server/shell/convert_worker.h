@@ -9,16 +9,16 @@
 #include "server/core/worker.h"
 #include "server/shell/driver.h"
 
-// Workers and their assignments between the wire and the core. Pure; any thread.
+// Converts workers and their assignments between the wire and the core. Pure; any thread.
 
 namespace dp::server {
 
 v1::Worker ToProto(const core::Worker& worker, const View& view);
-// `store_host` is told to the ranks whose store the coordinator serves, the limits to all that have
-// one.
+// Ranks whose store the coordinator serves get `store_host`; all ranks that have a store get the
+// limits.
 v1::Assignment ToProto(const core::Assignment& assignment, const std::string& store_host,
                        const KeyValueLimits& store_limits);
-// Errors: InvalidArgument a state that is not for workers to report.
+// Errors: InvalidArgument workers do not report this state.
 absl::StatusOr<core::ReportRank> FromProto(const v1::ReportRankRequest& request);
 core::ReportSlots FromProto(const v1::ReportSlotsRequest& request);
 

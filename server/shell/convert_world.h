@@ -8,8 +8,7 @@ namespace dp::server {
 v1::WorldState ToProto(core::WorldState state);
 v1::Member ToProto(const core::Member& member);
 core::MemberTable FromProto(v1::MemberTable table);
-// What clients see of a world: its members in order of rank, and why it is not sealed or was
-// closed.
+// A world as clients see it: its members in order of rank, and why it is not sealed or was closed.
 v1::World ToProto(const core::World& world);
 
 }  // namespace dp::server

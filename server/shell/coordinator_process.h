@@ -6,30 +6,30 @@
 
 namespace dp::server {
 
-// For tests: the real dp-coordinator as a child process on a port that the system chose. Killed and
-// reaped by the destructor.
+// For tests: the real dp-coordinator as a child process, on a port that the system chose. The
+// destructor kills and reaps the process.
 class CoordinatorProcess {
  public:
-  // How a process ended, and what it wrote to standard error.
+  // How the process exited, and what it wrote to standard error.
   struct Ended {
-    int exit_code = -1;  // -1: a signal
+    int exit_code = -1;  // -1: killed by a signal
     std::string error;
   };
 
-  // Starts it and returns once it listens, or once it has ended.
+  // Starts the process; returns once it listens, or once it has exited.
   explicit CoordinatorProcess(std::vector<std::string> arguments);
-  // On a data directory, port 0.
+  // With this data directory, on port 0.
   explicit CoordinatorProcess(const std::filesystem::path& data_dir);
   ~CoordinatorProcess();
   CoordinatorProcess(const CoordinatorProcess&) = delete;
   CoordinatorProcess& operator=(const CoordinatorProcess&) = delete;
 
-  // host:port; empty when it has ended instead.
   int pid() const { return pid_; }
+  // host:port; empty if the process has exited instead.
   const std::string& address() const { return address_; }
-  // Sends the signal and waits for the end.
+  // Sends the signal and waits for the exit.
   Ended Kill(int signal);
-  // Waits for an end that comes by itself.
+  // Waits for the process to exit by itself.
   Ended Wait();
 
  private:

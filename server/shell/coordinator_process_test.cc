@@ -13,7 +13,7 @@
 #include "server/shell/cluster_client.h"
 #include "server/shell/scratch_dir.h"
 
-// The program as it is installed: what survives kill -9, and what it says when it cannot start.
+// Tests the program as it is installed: what survives kill -9, and the errors of a failed start.
 
 namespace dp::server {
 namespace {
@@ -44,7 +44,7 @@ class CoordinatorProcessTest : public ::testing::Test {
     ASSERT_TRUE(client_->Set(job_, "key", "value", 1).ok());
     ASSERT_TRUE(client_->AppendLog(worker_, job_, 0, "line\n").ok());
   }
-  // Runs with arguments that end it at once.
+  // Runs the program with arguments that make it exit at once.
   CoordinatorProcess::Ended RunToEnd(std::vector<std::string> arguments) {
     CoordinatorProcess process(std::move(arguments));
     EXPECT_TRUE(process.address().empty());
@@ -118,7 +118,7 @@ TEST_F(CoordinatorProcessTest, EveryStartIsAnEpoch) {
   }
 }
 
-// Every write and every growth of a file fails from now on.
+// RLIMIT_FSIZE makes every write and every growth of a file fail.
 TEST_F(CoordinatorProcessTest, ADiskThatTakesNoMoreEndsItAndWhatWasAcknowledgedIsThere) {
   Start();
   RunAJob();
@@ -177,7 +177,7 @@ TEST_F(CoordinatorProcessTest, ATakenPortIsRefusedByName) {
   EXPECT_THAT(ended.error, HasSubstr("cannot listen on " + process_->address()));
 }
 
-// Exit code 1, after which a service manager tries again: the network may come up later.
+// Exit code 1 makes a service manager try again: the network may come up later.
 TEST_F(CoordinatorProcessTest, AnAddressThatThisHostDoesNotHaveYetIsNoBadUsageAndLeavesTheJournal) {
   const std::filesystem::path data = scratch_.path() / "data";
   const std::vector<std::string> others[] = {
@@ -196,7 +196,7 @@ TEST_F(CoordinatorProcessTest, AnAddressThatThisHostDoesNotHaveYetIsNoBadUsageAn
 }
 
 TEST_F(CoordinatorProcessTest, ANameThatDoesNotResolveYetIsNoBadUsage) {
-  // No name server has to be asked of this one.
+  // The resolver rejects this name without asking a name server.
   const auto ended = RunToEnd({"--listen", "127.0.0.1:0", "--tcpstore-listen", "no..host:0",
                                "--insecure", "--data-dir", (scratch_.path() / "data").string()});
   EXPECT_EQ(ended.exit_code, 1);
@@ -240,7 +240,7 @@ TEST_F(CoordinatorProcessTest, AJournalWithoutItsWalIsRefusedUntilTheLossIsAccep
   process_ = std::make_unique<CoordinatorProcess>(start);
   client_ = std::make_unique<ClusterClient>(process_->address());
   EXPECT_EQ(client_->GetJob(job_).status.error_code(), grpc::StatusCode::NOT_FOUND);
-  // The next job has the number of the one that was lost, but not its logs.
+  // The next job gets the number of the lost job, but not its logs.
   EXPECT_TRUE(std::filesystem::exists(data / "lost-logs" / std::to_string(job_)));
   RunAJob();
   KillAndRestart();

@@ -26,7 +26,7 @@ absl::Status NotWritable(const std::filesystem::path& path, const std::string& w
                                                   "; choose a writable one with --data-dir"));
 }
 
-// Who holds the lock, as it wrote down itself. Only for people.
+// Names the holder of the lock by the number in the file. Only for people.
 std::string Holder(int lock_fd) {
   char text[32] = {};
   const ssize_t size = pread(lock_fd, text, sizeof(text) - 1, 0);
@@ -35,7 +35,7 @@ std::string Holder(int lock_fd) {
                                                   : std::string("another coordinator");
 }
 
-// `name`, or where that is taken `name`-2, and so on.
+// `name`; if `name` is taken, `name`-2, and so on.
 std::filesystem::path FreeName(const std::filesystem::path& folder, const std::string& name) {
   std::filesystem::path free = folder / name;
   std::error_code error;
@@ -47,7 +47,7 @@ std::filesystem::path FreeName(const std::filesystem::path& folder, const std::s
 
 absl::Status SyncFolder(const std::filesystem::path& path) {
   const FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // A parent that may not be read was there before.
+  // A parent that this process may not read existed before.
   if (!directory.valid() && errno == EACCES) return absl::OkStatus();
   if (directory.valid() && fsync(directory.get()) == 0) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("data directory ", path.string(), ": ",
@@ -69,7 +69,8 @@ absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path, bool ac
         absl::StrCat("data directory ", path.string(), " is in use by ", Holder(held.get()),
                      "; stop it or choose another directory with --data-dir"));
   }
-  // Over what is there, so that a full disk has room for it; without it, all is well too.
+  // Overwrites the content, so that a full disk has room for it. The lock works without the number
+  // too.
   const std::string pid = absl::StrCat(getpid(), "\n");
   const bool named = pwrite(held.get(), pid.data(), pid.size(), 0) >= 0 &&
                      ftruncate(held.get(), static_cast<off_t>(pid.size())) == 0;
@@ -79,9 +80,9 @@ absl::StatusOr<DataDir> DataDir::Open(const std::filesystem::path& path, bool ac
   return dir;
 }
 
-// A new journal would overwrite the write-ahead log of the one that is gone, and know no job of
-// those whose logs are here. The first start never leaves that behind: both are made after the
-// journal has its first page, synced with its name.
+// A new journal would overwrite the write-ahead log of the lost journal, and would not know the
+// jobs whose logs are here. A first start never leaves these files without a journal: it makes them
+// after the journal's first page is synced, with the journal's name.
 absl::Status DataDir::CheckJournalIsThere() const {
   std::error_code error;
   const bool exists = std::filesystem::exists(path_ / kJournal, error);
@@ -126,7 +127,7 @@ absl::Status DataDir::SetLogsAside(const std::vector<JobId>& jobs) const {
     }
     Log(Severity::kWarning, "logs_set_aside", {{"job", job.value()}, {"folder", to.string()}});
   }
-  // New jobs take these numbers: a crash must not bring the old logs back to them.
+  // New jobs get these numbers: a crash must not bring the old logs back to them.
   for (const std::filesystem::path& path : {aside, logs(), path_}) {
     DP_RETURN_IF_ERROR(SyncFolder(path));
   }

@@ -35,7 +35,7 @@ TEST(DataDirTest, IsFreeAgainOnceLetGo) {
   EXPECT_TRUE(DataDir::Open(scratch.path()).ok());
 }
 
-// What is left of a directory whose journal is gone, or was cut to nothing.
+// Expects that Open rejects a directory whose journal is missing or empty.
 void ExpectRefused(const std::filesystem::path& path, const std::string& reason) {
   const absl::Status status = DataDir::Open(path).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);

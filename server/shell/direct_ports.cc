@@ -14,7 +14,7 @@ bool IsDirect(const core::Job& job) {
 
 bool DirectPorts::Keep(const core::Job& job, int port) {
   const bool direct = IsDirect(job);
-  // A daemon on this host may be going to serve it.
+  // A daemon on this host may have to serve on the port.
   if (!direct) kept_.erase(port);
   if (!direct || kept_.contains(port)) return true;
   auto listener = wire::Listen(address_, static_cast<uint16_t>(port));

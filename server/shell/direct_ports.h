@@ -8,25 +8,26 @@
 
 namespace dp::server {
 
-// Whether the job's store is the coordinator's to serve.
+// Whether the coordinator serves the job's store.
 bool IsDirect(const core::Job& job);
 
-// The ports of stores that the coordinator is going to serve: each is listened at from the moment
-// of its choice on, so that no other program can take it before its store is served, and ranks that
-// are there earlier wait instead of being refused. Owned by main; used on the driver's thread only.
+// The ports of stores that the coordinator is going to serve. It listens on each port as soon as
+// the port is chosen. No other program can take the port before the store is served, and ranks that
+// connect early wait instead of being rejected. Owned by main; used on the driver's thread only.
 class DirectPorts {
  public:
-  // All are at this address, as numbers: nothing is looked up here.
+  // All ports are at this numeric address: nothing is resolved here.
   explicit DirectPorts(std::string address) : address_(std::move(address)) {}
   DirectPorts(const DirectPorts&) = delete;
   DirectPorts& operator=(const DirectPorts&) = delete;
 
-  // Whether the job could have the port for its store, which may be another's to serve; else it is
-  // kept for it, until somebody takes it or drops it, or another job could have it.
+  // Whether the job can use the port for its store. If the coordinator serves the store, the port
+  // is kept until it is taken or dropped. If a daemon serves the store, the answer is yes, and the
+  // port is no longer kept.
   bool Keep(const core::Job& job, int port);
-  // The listening socket; not valid where the port is not kept.
+  // The listening socket; invalid if the port is not kept.
   FileDescriptor Take(int port);
-  // Gives up what was kept and not taken: its job was placed otherwise, or not at all.
+  // Closes the ports that were kept and not taken: their jobs were placed otherwise, or not at all.
   void DropOthers() { kept_.clear(); }
 
   const std::string& address() const { return address_; }

@@ -14,9 +14,9 @@
 namespace dp::server {
 namespace {
 
-// The list is then asked for again; nothing depends on how long that is.
+// The list is requested again after this time; nothing depends on its length.
 constexpr absl::Duration kLook = absl::Minutes(10);
-// Where the driver has too much to do to be asked.
+// How soon to ask again if the driver's queue was full.
 constexpr absl::Duration kAskAgain = absl::Seconds(1);
 
 }  // namespace
@@ -25,18 +25,18 @@ struct DirectStores::Endpoint {
   std::unique_ptr<DriverStoreLink> link;
   std::unique_ptr<StoreRelay> relay;
   std::unique_ptr<wire::Server> server;  // last: it uses the relay. Null: not served yet
-  bool warned = false;                   // of that
+  bool warned = false;                   // that it is not served
 };
 
 struct DirectStores::News {
   std::vector<Wanted> wanted;
-  std::map<int, FileDescriptor> listeners;  // by port, of those that were kept
-  bool refused = false;                     // nothing is known: the driver has too many waits
+  std::map<int, FileDescriptor> listeners;  // by port; those that were kept
+  bool refused = false;                     // `wanted` is unknown: the driver has too many waits
 };
 
-// Between the driver's thread and this one; outlives a question that is asked late.
+// Shared by the driver's thread and this one; outlives a question that is asked late.
 struct DirectStores::Outlook {
-  // What the driver's thread knows of jobs that hold a port; of that thread.
+  // Whether each job that holds a port is direct. For the driver's thread only.
   std::map<JobId, bool> direct;
   BoundedQueue<News> inbox{16};
 
@@ -52,7 +52,7 @@ struct DirectStores::Outlook {
     direct = std::move(now);
     return wanted;
   }
-  // What was placed is in the list by now.
+  // The list holds every job that was placed by now, so the other ports are dropped.
   static std::map<int, FileDescriptor> TakeKept(const std::vector<Wanted>& wanted,
                                                 DirectPorts& ports) {
     std::map<int, FileDescriptor> listeners;
@@ -98,7 +98,7 @@ void DirectStores::Run() {
       Serve(std::move(news));
     }
     for (auto& [wanted, endpoint] : endpoints_) Listen(wanted, {}, *endpoint);
-    // One question at a time.
+    // Only one question is in flight.
     if (refused || !inbox.empty() || !asked) asked = !refused && AskForOtherThan(served);
   }
 }
@@ -116,7 +116,7 @@ bool DirectStores::AskForOtherThan(std::vector<Wanted> known) {
     if (!news.refused) news.wanted = outlook->Look(view);
     const bool tell = news.wanted != known || wake != Waiters::Wake::kChanged;
     if (tell && !news.refused) news.listeners = Outlook::TakeKept(news.wanted, ports);
-    if (tell) (void)outlook->inbox.TryPush(news);  // refused only when this is ending
+    if (tell) (void)outlook->inbox.TryPush(news);  // rejected only during shutdown
     return tell;
   };
   const absl::Status queued =

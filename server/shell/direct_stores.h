@@ -20,14 +20,14 @@
 
 namespace dp::server {
 
-// The TCPStore endpoints that the coordinator serves itself, for jobs with `store: direct`: each on
-// its generation's port, from its placement until its last rank has gone (docs/tcpstore.md). Has
-// one thread, which follows the list of jobs. A port is kept from its choice on (DirectPorts); one
-// that another program has all the same, as after a restart of the coordinator, is tried again for
-// as long as the generation lives. The driver, the ports, the callers and the memory outlive it.
+// Serves the TCPStores of jobs with `store: direct`. Each store listens on its generation's port,
+// from its placement until its last rank has gone (docs/tcpstore.md). One thread follows the list
+// of jobs. DirectPorts keeps a port from its choice on. If another program has the port all the
+// same, as after a restart of the coordinator, the thread retries as long as the generation exists.
+// The driver, the ports, the callers and the memory outlive this object.
 class DirectStores {
  public:
-  // `limits` are those of the jobs' stores; `memory` is for what their clients send.
+  // `limits` are those of the jobs' stores; `memory` bounds what their clients send.
   DirectStores(Driver& driver, DirectPorts& ports, StoreCallers& callers,
                const KeyValueLimits& limits, wire::MessageMemory& memory,
                absl::Duration try_again = absl::Seconds(1));
@@ -47,19 +47,19 @@ class DirectStores {
   struct News;
   struct Outlook;
 
-  // All below: the thread.
+  // All below run on the thread.
   void Run();
-  // Has the next list that differs from this one sent to the inbox; false when the driver has no
-  // room for the question.
+  // Requests the next list that differs from `known`; the list goes to the inbox. False if the
+  // driver has no room for the question.
   bool AskForOtherThan(std::vector<Wanted> known);
   void Serve(News news);
   std::unique_ptr<Endpoint> Open(const Wanted& wanted);
-  // On the socket, or where it is not valid on one that is opened now.
+  // Listens on the socket, or on a new one if the socket is not valid.
   void Listen(const Wanted& wanted, FileDescriptor listener, Endpoint& endpoint);
   bool some_wait() const;
 
   Driver& driver_;
-  DirectPorts& ports_;  // of the driver's thread, as the next
+  DirectPorts& ports_;  // used on the driver's thread, as callers_
   StoreCallers& callers_;
   const wire::Limits limits_;
   wire::MessageMemory& memory_;

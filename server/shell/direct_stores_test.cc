@@ -19,7 +19,7 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// A driver with a worker, and ports for stores that the coordinator is to serve.
+// A driver with a worker, and ports for stores that the coordinator will serve.
 class DirectStoresTest : public ::testing::Test {
  protected:
   explicit DirectStoresTest(absl::Duration try_again = absl::Milliseconds(1))
@@ -43,7 +43,7 @@ class DirectStoresTest : public ::testing::Test {
     stores_.reset();
   }
 
-  // Returns the port of its store.
+  // Returns the port of the job's store.
   int SubmitJob(const std::string& request) {
     v1::JobSpec spec;
     spec.mutable_command()->set_store("direct");
@@ -70,7 +70,7 @@ class DirectStoresTest : public ::testing::Test {
             .ok());
     ASSERT_TRUE(done.get_future().get().ok());
   }
-  // What a rank that connects hears of the store.
+  // The result for a rank that connects to the store.
   static absl::Status Use(int port) {
     const auto store = wire::TcpStore::Open(
         {.server = {"127.0.0.1", static_cast<uint16_t>(port)}, .timeout = kPatience});
@@ -88,7 +88,7 @@ class DirectStoresTest : public ::testing::Test {
   std::unique_ptr<DirectStores> stores_;
 };
 
-// Where nothing is tried a second time.
+// With an hour between retries, so that nothing is retried.
 class DirectStoresAtOnceTest : public DirectStoresTest {
  protected:
   DirectStoresAtOnceTest() : DirectStoresTest(absl::Hours(1)) {}
@@ -118,7 +118,7 @@ TEST_F(DirectStoresTest, APortThatAnotherProgramHasIsTriedAgainUntilItIsFree) {
   not_kept_ = first_port_;  // as after a restart of the coordinator
   std::optional<FileDescriptor> other = *wire::Listen("127.0.0.1", not_kept_);
   ASSERT_EQ(SubmitJob("r"), not_kept_);
-  EXPECT_EQ(Use(SubmitJob("s")), absl::OkStatus());  // so the first has been tried
+  EXPECT_EQ(Use(SubmitJob("s")), absl::OkStatus());  // so the first was tried before
   other.reset();
   const absl::Time deadline = Clock::Steady().Now() + kPatience;
   while (!Use(not_kept_).ok()) ASSERT_LT(Clock::Steady().Now(), deadline);

@@ -9,12 +9,12 @@
 namespace dp::server {
 namespace {
 
-// Estimates of what a job takes besides its spec, and of everything that is no job: generous, since
-// most jobs are small.
+// Estimates of a job's size besides its spec, and of all state that is no job. They are generous,
+// since most jobs are small.
 constexpr uint64_t kJobBytes = 1024;
 constexpr uint64_t kOtherBytes = uint64_t{1} << 20;
 
-// Addresses, by which ranks meet, and counters are smaller: jobs that run go on with these.
+// Addresses by which ranks meet and counters are smaller, so jobs that run go on with these.
 constexpr uint64_t kSmallWrites = 1024;
 
 // A record goes to the write-ahead log, and from there into the database.
@@ -28,7 +28,7 @@ uint64_t BytesWritten(const core::StoreBatch& batch) {
   return bytes;
 }
 
-// A relay's batch has the calls of many ranks, one a group.
+// A relay's batch holds the calls of many ranks, one per group.
 bool IsSmall(const core::StoreBatch& batch, uint64_t bytes) {
   return bytes <= kSmallWrites * std::max<uint64_t>(1, batch.groups.size());
 }
@@ -89,7 +89,7 @@ uint64_t SnapshotBytes(const core::Coordinator& coordinator) {
 }
 
 bool HasRoomForSnapshot(const core::Coordinator& coordinator, uint64_t room) {
-  // Its pages go through the write-ahead log, a share at a time.
+  // The snapshot's pages go through the write-ahead log, a share at a time.
   return room >= SnapshotBytes(coordinator) + 8 * kOtherBytes;
 }
 

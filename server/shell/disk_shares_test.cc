@@ -19,7 +19,7 @@ TEST(DiskSharesTest, AllThatIsGrantedFitsTheDisk) {
   }
 }
 
-// The claim that the Kubernetes manifests ask for.
+// The volume that the Kubernetes manifests claim.
 TEST(DiskSharesTest, AVolumeOfTenGiB) {
   const DiskShares shares = SharesOf(10 * kShareGiB);
   EXPECT_EQ(shares.logs_bytes_max, 5 * kShareGiB);
@@ -35,7 +35,7 @@ TEST(DiskSharesTest, ALargeDiskIsNotTakenForNoReason) {
   EXPECT_EQ(shares.ballast_bytes, 32 * kShareMiB);
 }
 
-// Logs stop first, then jobs; a disk that has just the ballast takes values, but no job.
+// Logs stop first, then jobs. A disk that has just the ballast takes values, but no job.
 TEST(DiskSharesTest, WhatStopsFirst) {
   for (const uint64_t disk : {50 * kShareMiB, 220 * kShareMiB, 10 * kShareGiB, 1000 * kShareGiB}) {
     const DiskShares shares = SharesOf(disk);

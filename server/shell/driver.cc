@@ -22,13 +22,13 @@
 namespace dp::server {
 namespace {
 
-// Liveness wants to be asked at least every half lease; twice as often leaves room for a slow disk.
+// Liveness must be asked at least every half lease; twice as often leaves time for a slow disk.
 constexpr int kLooksPerLease = 4;
 
-// Who is told of an element takes it at once, unless it has gone.
+// A caller that is offered an element takes it at once, unless the caller has gone.
 constexpr absl::Duration kPromise = absl::Seconds(10);
 
-// Often enough for a disk that fills, and is cleared, by hand.
+// Often enough for a disk that is filled and cleared by hand.
 constexpr absl::Duration kTendDiskEvery = absl::Seconds(5);
 
 }  // namespace
@@ -101,7 +101,7 @@ void Driver::Cancel(std::vector<Waiters::Ticket> tickets) {
     MutexLock lock(mu_);
     cancelled_.insert(cancelled_.end(), tickets.begin(), tickets.end());
   }
-  (void)Push(CancelItem{});  // refused: the thread is going to turn again, or ends all waits
+  (void)Push(CancelItem{});  // rejected: the thread is going to turn again, or ends all waits
 }
 
 std::vector<Waiters::Ticket> Driver::TakeCancelled() {
@@ -123,13 +123,14 @@ absl::Status Driver::Push(Item item) {
   return Busy(absl::StrCat(options_.queue_capacity, " requests"));
 }
 
-// A clock that is set back stands still rather than go back; see `behind_` for one that begins so.
+// If the clock is set back, time pauses rather than go back. `behind_` is for a clock that is
+// behind at the start.
 absl::Time Driver::Now() const { return std::max(now_, clock_.Now() + behind_); }
 
 void Driver::Run() {
   pthread_setname_np(pthread_self(), "dp-driver");
   while (failure_.ok()) {
-    // Taken before the queue: so the waits that they mean are queued by then.
+    // Taken before the queue is drained: the waits of these tickets are queued by then.
     cancelled_waits_.Add(TakeCancelled());
     const bool cancels = !cancelled_waits_.empty();
     const absl::Duration patience = cancels ? absl::ZeroDuration() : UntilNextWake();
@@ -148,25 +149,26 @@ void Driver::Run() {
 }
 
 void Driver::Serve(std::vector<Item>& items) {
-  // One time for the batch, so that no command of it is older than the one before.
+  // One time for the batch, so that no command is older than the one before.
   now_ = Now();
   available_.reset();
   heartbeats_.TellLiveness(coordinator_, liveness_, now_);
   for (Item& item : items) Take(item);
-  // After the heartbeats of this batch: one that waited in the queue still counts. Before the sync,
-  // so that the verdicts share it.
+  // After the heartbeats of this batch: a heartbeat that waited in the queue still counts. Before
+  // the sync, so that the verdicts share it.
   ApplyVerdicts();
   Fail(Persist());
   if (!failure_.ok()) {
     AnswerAllEnded(items);
     return;
   }
-  // Whoever made a change hears of it before those who wait for it.
+  // The caller that made a change is answered before those that wait for the change.
   for (Item& item : items) Answer(item);
   const std::vector<core::Topic> changed = std::exchange(changed_, {});
   waiters_.WakeChanged(changed);
   for (const core::Topic& topic : changed) offers_.OnChange(topic);
-  // After that: a call that waits is told of changes since, not of those it has seen.
+  // After the wake-ups: a wait learns of changes after its first look, not of those that it has
+  // seen.
   for (Item& item : items) Attend(item);
   cancelled_waits_.Cancel(waiters_, items.size(), items.size() == options_.batch_max);
   OfferElements();
@@ -196,7 +198,7 @@ core::Outcome Driver::Apply(core::Action action) {
     const auto* worker = std::get_if<WorkerId>(&outcome.reply);
     if (outcome.status.ok() && worker) Welcome(*worker, registered->incarnation);
   } else if (const auto* leaving = std::get_if<core::LeaveWorker>(&command.action)) {
-    // It came by heartbeat, and is one.
+    // LeaveWorker came by heartbeat, and counts as one.
     if (outcome.status.ok()) {
       liveness_.Hear(leaving->worker, leaving->incarnation, now_);
       liveness_.Leave(leaving->worker);
@@ -211,8 +213,8 @@ core::Outcome Driver::Apply(core::Action action) {
   return outcome;
 }
 
-// A repeated registration changes nothing in the machine, but the worker's lease is offered anew,
-// and the daemon must hear the number of this offer.
+// A repeated registration does not change the machine, but offers the worker's lease anew. The
+// daemon must learn the number of this offer.
 void Driver::Welcome(WorkerId worker, Incarnation incarnation) {
   liveness_.Welcome(worker, incarnation, now_);
   publish_ = true;
@@ -220,11 +222,11 @@ void Driver::Welcome(WorkerId worker, Incarnation incarnation) {
 
 bool Driver::Lose(core::LoseWorker verdict) {
   if (!heartbeats_.Revoke(verdict.worker)) return false;
-  (void)Apply(std::move(verdict));  // on record: a loss by other ways has been forgotten here
+  (void)Apply(std::move(verdict));  // accepted: liveness_ has forgotten workers lost in other ways
   return true;
 }
 
-// The policies' decisions become commands of the same batch: first who is lost, then the others.
+// The policies' decisions become commands of the same batch: lost workers first, then the rest.
 void Driver::ApplyVerdicts() {
   const size_t held_before = liveness_.held_back();
   for (core::LoseWorker& verdict : liveness_.Overdue(now_)) (void)Lose(std::move(verdict));
@@ -235,7 +237,7 @@ void Driver::ApplyVerdicts() {
   if (look == core::Look::kSoon) plan_again_at_ = std::min(plan_again_at_, now_ + kLookSoon);
   if (now_ < plan_again_at_ && look != core::Look::kAtOnce) return;
   ApplyPolicies();
-  look_ = core::Look::kNever;  // the verdicts' own changes are part of this look
+  look_ = core::Look::kNever;  // this look includes the verdicts' own changes
   publish_ = true;
 }
 
@@ -248,7 +250,7 @@ void Driver::ApplyPolicies() {
   }
   core::OfferLeases(coordinator_, liveness_, now_);
   waiting_ = std::move(placement.waiting);
-  // With the deadlines of those that were placed just now.
+  // Includes the deadlines of the jobs that were placed just now.
   const absl::Time next_due = core::FindDueJobs(coordinator_, now_).next_at;
   plan_again_at_ = std::min({placement.again_at, next_due, late_ranks_.next_at()});
 }

@@ -26,7 +26,7 @@ class DriverDiskTest : public DriverTest {
     submit.spec.payload.assign(bytes, 'x');
     return submit;
   }
-  // A batch on the store of job 1, as the next of its only client.
+  // A batch on the store of job 1, by its only client, with the next sequence number.
   core::StoreBatch ABatch(std::vector<StoreOperation> operations) {
     core::StoreBatch batch{JobId(1), Generation(1), /*client=*/1, ++sequence_};
     batch.operations = std::move(operations);
@@ -35,7 +35,7 @@ class DriverDiskTest : public DriverTest {
   core::StoreBatch AValue(size_t bytes) {
     return ABatch({StoreSet{"key", std::string(bytes, 'x')}});
   }
-  // Job 1 with its store.
+  // Places job 1, which has a store.
   void PlaceAJob() {
     ASSERT_TRUE(Submit(AWorker()).get().ok());
     ASSERT_TRUE(Submit(AJobOf("a", 10)).get().ok());
@@ -44,7 +44,7 @@ class DriverDiskTest : public DriverTest {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(reason));
   }
-  // Whether the driver still works.
+  // Expects that the driver still works.
   void ExpectRuns() { EXPECT_TRUE(Submit(core::RegisterWorker(AWorker())).get().ok()); }
 
   std::atomic<uint64_t> available_ = 100 * kMiB;
@@ -56,7 +56,7 @@ TEST_F(DriverDiskTest, BelowTheReserveNoJobIsTakenAndAllElseGoesOn) {
   ASSERT_TRUE(Submit(AJobOf("a", 10)).get().ok());
   available_ = 9 * kMiB;
   ExpectRefused(Submit(AJobOf("b", 10)).get(), "has 9 MiB left");
-  EXPECT_TRUE(Submit(AJobOf("a", 10)).get().ok());  // repeated: it has been taken
+  EXPECT_TRUE(Submit(AJobOf("a", 10)).get().ok());  // repeated: it was accepted before
   EXPECT_TRUE(Submit(core::CancelJob{JobId(1)}).get().ok());
   available_ = 11 * kMiB;
   EXPECT_TRUE(Submit(AJobOf("b", 10)).get().ok());

@@ -12,17 +12,17 @@
 #include "server/shell/driver.h"
 #include "server/shell/memory_journal.h"
 
-// For tests: a driver whose journal can be held up.
+// For tests: a driver whose journal can be blocked.
 
 namespace dp::server {
 
-// For another thread. It shares nothing with `status`: the distribution's absl counts who shares a
-// status without the thread sanitizer seeing it.
+// A copy for another thread, which shares nothing with `status`. The thread sanitizer does not see
+// how the distribution's absl counts the owners of a status.
 inline absl::Status Unshared(const absl::Status& status) {
   return {status.code(), status.message()};
 }
 
-// A journal whose appends can be held up, and which tells when one has begun.
+// A journal whose appends can be blocked, and which signals when one has begun.
 class GatedJournal final : public Journal {
  public:
   absl::Status Replay(Restore restore, Apply apply) override {
@@ -48,7 +48,7 @@ class GatedJournal final : public Journal {
 
   MemoryJournal memory;
   absl::Status maintained;
-  uint64_t bytes = 0;  // that it says it has
+  uint64_t bytes = 0;  // as tail() reports
   std::vector<std::string> events;
   std::shared_ptr<std::promise<void>> gate, begun;
 };
@@ -72,7 +72,7 @@ class DriverTest : public ::testing::Test {
     ASSERT_TRUE(driver.ok()) << driver.status();
     driver_ = *std::move(driver);
   }
-  // Submits and notes the answer among the journal's events, on the driver's thread.
+  // Submits, and records the answer among the journal's events, on the driver's thread.
   std::future<absl::Status> Submit(core::Action action) {
     auto answer = std::make_shared<std::promise<absl::Status>>();
     const absl::Status status =
@@ -83,7 +83,7 @@ class DriverTest : public ::testing::Test {
     if (!status.ok()) answer->set_value(status);
     return answer->get_future();
   }
-  // Runs `look` on the driver's thread; one round of its loop at least has passed then.
+  // Runs `look` on the driver's thread. On return at least one round of its loop has passed.
   void Look(std::function<void(const View&)> look = [](const View&) {}) {
     std::promise<absl::Status> done;
     const absl::Status status = driver_->Ask([&](const absl::Status& status, const View& view) {
@@ -98,7 +98,7 @@ class DriverTest : public ::testing::Test {
     Look([&](const View& view) { epoch = view.coordinator.epoch(); });
     return epoch;
   }
-  // A wait that is answered once there are `jobs` jobs, or when it is ended.
+  // A wait that is answered once there are `jobs` jobs, or when the wait ends.
   std::future<Wake> WaitForJobs(Waiters::Ticket ticket, size_t jobs,
                                 absl::Duration timeout = absl::Seconds(60)) {
     auto answer = std::make_shared<std::promise<Wake>>();
@@ -112,7 +112,7 @@ class DriverTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status;
     return answer->get_future();
   }
-  // Holds up the driver inside its next sync, until the returned promise is set.
+  // Blocks the driver inside its next sync, until the returned promise is set.
   std::shared_ptr<std::promise<void>> HoldNextSync(core::Action action) {
     auto gate = std::make_shared<std::promise<void>>();
     auto begun = std::make_shared<std::promise<void>>();

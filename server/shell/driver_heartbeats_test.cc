@@ -49,7 +49,7 @@ TEST_F(DriverTest, ARenewalWaitsNeitherForTheDiskNorForOtherCalls) {
   auto queued = Submit(AJob("b"));
   const auto renewal = driver_->Renew(WorkerId(1), Incarnation(1));
   ASSERT_TRUE(renewal.has_value());
-  EXPECT_EQ(renewal->revision, before);  // not that of the job, which is not on the disk
+  EXPECT_EQ(renewal->revision, before);  // without the job, which is not on the disk
   EXPECT_EQ(renewal->lease.term, absl::Seconds(5));
   gate->set_value();
   EXPECT_TRUE(queued.get().ok());
@@ -97,7 +97,7 @@ TEST_F(DriverTest, AWorkerOfAnEarlierEpochRenewsItsLeaseAtOnce) {
   Start();
   const auto renewal = driver_->Renew(WorkerId(1), Incarnation(1));
   ASSERT_TRUE(renewal.has_value());
-  EXPECT_GT(renewal->epoch, first);  // by which the daemon knows that it must register
+  EXPECT_GT(renewal->epoch, first);  // tells the daemon to register
 }
 
 TEST_F(DriverTest, AShortLeaseIsInForceAgainAfterARestart) {

@@ -1,4 +1,4 @@
-// What the driver does with one item of its queue, before and after the batch is on record.
+// How the driver handles one item of its queue, before and after the batch is on record.
 
 #include <algorithm>
 #include <optional>
@@ -42,7 +42,7 @@ void Driver::Take(Item& item) {
     if (!command->outcome.status.ok()) return;
     if (const auto* worker = std::get_if<core::RegisterWorker>(&command->action)) {
       for (core::LoseWorker& lost : core::PredecessorsOf(*worker, coordinator_, liveness_, now_)) {
-        (void)Lose(std::move(lost));  // a second verdict on one life changes nothing
+        (void)Lose(std::move(lost));  // a second verdict on one incarnation is a no-op
       }
     }
     if (auto* accusation = std::get_if<core::AccusePeers>(&command->action)) {
@@ -54,7 +54,7 @@ void Driver::Take(Item& item) {
       liveness_.Hear(hear->worker, hear->incarnation, now_, hear->lease_number);
     }
   } else if (auto* logs = std::get_if<LogsItem>(&item)) {
-    // An append that was under way while its job was forgotten must not bring it back.
+    // An append that was in flight while its job was forgotten must not bring the job back.
     if (coordinator_.job(logs->job) == nullptr) return;
     log_versions_[logs->job] = std::max(log_versions_[logs->job], logs->version);
     changed_.push_back({.kind = core::Topic::Kind::kLogs, .id = logs->job.value()});
@@ -70,7 +70,7 @@ absl::Status Driver::Admit(const core::Action& action) {
   return options_.disk.CheckWrites(room, *batch, unsynced_bytes_);
 }
 
-// Jobs are forgotten last: a submission that is refused must not delete the history of others.
+// Forgets jobs last: a rejected submission must not delete the history of others.
 absl::Status Driver::AdmitJob(const core::SubmitJob& submit) {
   const core::JobRegistry& jobs = coordinator_.state().jobs;
   if (jobs.FindRequest(submit.request_id).has_value()) return absl::OkStatus();  // a repetition
@@ -93,18 +93,18 @@ void Driver::ForgetDownTo(uint64_t spec_bytes, const core::SubmitJob& submit) {
       ++oldest;
       continue;
     }
-    (void)Apply(core::ForgetJob{job});  // terminal, and on record
+    (void)Apply(core::ForgetJob{job});  // accepted: terminal, and on record
     forgot_for_room_ = true;
   }
 }
 
-// The disk is asked once a batch: the driver itself writes nothing in between.
+// Reads the disk's free space once per batch: the driver itself writes nothing in between.
 uint64_t Driver::Room(uint64_t enough) {
   if (!available_.has_value()) available_ = options_.disk_available();
   return *available_ >= enough ? *available_ : *available_ + journal_.spare_bytes();
 }
 
-// The machine has no clock; who is silent is a part of what was decided.
+// The machine has no clock, so the command records which peers are silent.
 void Driver::NoteSilent(core::AccusePeers& accusation) const {
   const core::Job* job = coordinator_.job(accusation.rank.job);
   if (job == nullptr || job->generation != accusation.rank.generation) return;

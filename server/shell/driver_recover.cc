@@ -1,5 +1,5 @@
-// What the driver does before its thread starts: it replays the journal, checks it against the logs
-// that there are, and begins an epoch.
+// The driver before its thread starts: it replays the journal, checks it against the logs on disk,
+// and begins an epoch.
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,7 @@
 namespace dp::server {
 namespace {
 
-// Clocks of hosts that are kept in time differ by less.
+// Synchronized clocks of hosts differ by less.
 constexpr absl::Duration kClockSlack = absl::Seconds(1);
 
 }  // namespace
@@ -27,7 +27,7 @@ absl::Status Driver::Recover() {
   };
   const auto apply = [&](const core::Command& command) {
     now_ = std::max(now_, command.at);
-    const core::Outcome outcome = coordinator_.Apply(command);  // answered in an earlier life
+    const core::Outcome outcome = coordinator_.Apply(command);  // answered in an earlier run
     if (!outcome.journal && refused.ok()) {
       refused = absl::DataLossError(
           absl::StrCat("record ", replayed, " of the journal is refused by this release (",
@@ -38,13 +38,13 @@ absl::Status Driver::Recover() {
   DP_RETURN_IF_ERROR(journal_.Replay(restore, apply));
   DP_RETURN_IF_ERROR(refused);
   DP_RETURN_IF_ERROR(options_.set_logs_aside ? SetLostLogsAside() : CheckLogsAreOurs());
-  // Those of lost jobs were set aside, and their numbers are given again.
+  // Skips lost jobs: their logs were set aside, and new jobs get their numbers.
   for (const JobId job : options_.logged) {
     const bool lost = job.value() > coordinator_.state().jobs.last_id();
     if (!lost && coordinator_.job(job) == nullptr) forgotten_.push_back(job);
   }
   CatchUpWithTheJournal();
-  (void)Apply(core::StartEpoch{options_.store_limits});  // is never refused
+  (void)Apply(core::StartEpoch{options_.store_limits});  // never rejected
   for (const core::Worker* worker : coordinator_.workers()) {
     if (!worker->ready()) continue;
     liveness_.Expect(worker->id, worker->incarnation, now_);
@@ -67,8 +67,8 @@ void Driver::CatchUpWithTheJournal() {
   Log(Severity::kWarning, "clock_is_behind", {{"by", absl::FormatDuration(behind_)}});
 }
 
-// A registry that knows nothing does not say of any job that it was forgotten, nor one that has
-// lost its end: nothing is logged of a job before it is on record.
+// Rejects a journal that does not know a job with logs. Nothing is logged of a job before it is on
+// record. The journal is therefore new or has lost its end, and the job was not forgotten.
 absl::Status Driver::CheckLogsAreOurs() const {
   if (options_.logged.empty()) return absl::OkStatus();
   const JobId last = *absl::c_max_element(options_.logged);
@@ -87,7 +87,7 @@ absl::Status Driver::CheckLogsAreOurs() const {
       "empty one by --data-dir, or with --accept-data-loss to go on without these jobs"));
 }
 
-// New jobs take the numbers of those that were lost.
+// New jobs get the numbers of the lost ones.
 absl::Status Driver::SetLostLogsAside() {
   std::vector<JobId> lost;
   for (const JobId job : options_.logged) {

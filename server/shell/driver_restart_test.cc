@@ -1,4 +1,4 @@
-// What the driver makes of policies that take time: restarts and their back-off, silent workers.
+// Tests the driver with policies that take time: restarts and their back-off, silent workers.
 
 #include <atomic>
 #include <functional>
@@ -70,7 +70,7 @@ class DriverRestartTest : public ::testing::Test {
     spec.restart = core::RestartLimits{.user = 9};
     Submit(core::SubmitJob{"request", spec});
   }
-  // Its only rank runs, fails and is released.
+  // The job's only rank runs, fails and is released.
   void Fail(uint64_t generation) {
     using What = core::ReportRank::What;
     core::ReportRank report{WorkerId(1), Incarnation(1), {JobId(1), Generation(generation), 0}};
@@ -121,7 +121,7 @@ TEST_F(DriverRestartTest, AVerdictThatWasDueAtTheEndIsGivenAtTheStart) {
   Fail(1);
   driver_.reset();
   const auto& all = journal_.commands();
-  MemoryJournal cut({all.begin(), all.end() - 2});  // without its verdict and its placement
+  MemoryJournal cut({all.begin(), all.end() - 2});  // without the verdict and the placement
   Start(cut);
   EXPECT_EQ(Job(), "starting, generation 2");
   driver_.reset();
@@ -155,7 +155,7 @@ TEST_F(DriverRestartTest, ADaemonThatComesBackTakesItsPlaceWhereAllOthersAreSile
   Look([](const View& view) { EXPECT_TRUE(view.coordinator.workers()[4]->ready()); });
 }
 
-// Also where the coordinator was restarted meanwhile, and gives every worker time to return.
+// Holds even if the coordinator was restarted meanwhile, and gives every worker time to return.
 TEST_F(DriverRestartTest, ADaemonThatProvesItsPredecessorDeadTakesItsPlaceAtOnce) {
   Register("a", 1);
   SubmitRestartable();
@@ -174,7 +174,7 @@ TEST_F(DriverRestartTest, ADaemonThatProvesItsPredecessorDeadTakesItsPlaceAtOnce
   EXPECT_EQ(Submit(next).status, absl::OkStatus());
 }
 
-// Most others are silent at the same time, which says nothing of those that shut down.
+// Most others are silent at the same time, which says nothing about workers that shut down.
 TEST_F(DriverRestartTest, AWorkerThatWasLeavingIsGivenUpInTimeAfterARestart) {
   for (uint64_t worker : {1, 2, 3}) Register("w" + std::to_string(worker), worker);
   for (uint64_t worker : {1, 2}) {

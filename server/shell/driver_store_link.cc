@@ -20,7 +20,7 @@ RelayLedger::Reply ToReply(const core::GroupResults& answer) {
   return reply;
 }
 
-// A batch is soon answered.
+// Cancel is a no-op: a batch is answered soon.
 class BatchCall final : public StoreLink::Call {
  public:
   void Cancel() override {}
@@ -37,7 +37,7 @@ class ParkedCall final : public StoreLink::Call {
   const Waiters::Ticket ticket_;
 };
 
-// What is still to be said to the relay, and how that is found out.
+// A wait that the relay has no answer to yet, and the reads that find the answer.
 struct Awaiting {
   Awaiting(BlockedCall blocked, StoreCallers& callers,
            StoreLink::Done<std::vector<StoreResult>> done)
@@ -52,7 +52,7 @@ struct Awaiting {
   StoreLink::Done<std::vector<StoreResult>> done;
   bool asked = false;
 
-  // Nothing: not yet.
+  // nullopt: not yet.
   std::optional<AsyncStore::Results> Answer(Waiters::Wake wake, const View& view) {
     const bool last = wake == Waiters::Wake::kDeadline;
     if (wake == Waiters::Wake::kRefused) return view.waiters.CheckRoomInStore(call.job);

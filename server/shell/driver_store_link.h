@@ -11,14 +11,14 @@
 
 namespace dp::server {
 
-// The link of a relay that lives in the coordinator itself. The driver outlives it and its calls,
-// as do the callers. Thread-safe.
+// The store link of a relay inside the coordinator. The driver and the callers outlive the link and
+// its calls. Thread-safe.
 class DriverStoreLink final : public StoreLink {
  public:
   struct Options {
     JobId job;
     Generation generation;
-    uint64_t incarnation = 0;  // names the relay to the machine; drawn at random, not 0
+    uint64_t incarnation = 0;  // names the relay to the machine; random, not 0
   };
 
   DriverStoreLink(Driver& driver, StoreCallers& callers, Options options);
@@ -30,7 +30,7 @@ class DriverStoreLink final : public StoreLink {
 
  private:
   Driver& driver_;
-  StoreCallers& callers_;  // of the driver's thread
+  StoreCallers& callers_;  // used on the driver's thread
   const Options options_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Generation kFirst(1);
 
-// Relays' links to the store of a job that is placed.
+// A relay's link to the store of a placed job.
 class DriverStoreLinkTest : public ::testing::Test {
  protected:
   using Found = std::future<AsyncStore::Results>;
@@ -48,7 +48,7 @@ class DriverStoreLinkTest : public ::testing::Test {
     link_->Execute(batch, [&](const auto& reply) { done.set_value(reply.status()); });
     EXPECT_EQ(done.get_future().get(), absl::OkStatus());
   }
-  // Parks a wait for the queue; it stands where it belongs when this returns.
+  // Parks a wait for the queue; on return the wait is parked.
   Found Await() {
     auto found = std::make_shared<std::promise<AsyncStore::Results>>();
     link_->Await({StoreCheck{{"q"}}}, {},
@@ -56,7 +56,7 @@ class DriverStoreLinkTest : public ::testing::Test {
     AwaitTurn();
     return found->get_future();
   }
-  // The driver has done all that it was asked before.
+  // On return the driver has done all that was requested before.
   void AwaitTurn() {
     for (int turn = 0; turn < 2; ++turn) {
       std::promise<void> done;

@@ -22,7 +22,7 @@ TEST_F(DriverTest, ACommandIsDurableBeforeItIsAnsweredAndWatchersWakeLast) {
   Start();
   journal_.events.clear();
   std::future<Wake> waiting = WaitForJobs(driver_->NewTicket(), 1);
-  Look();  // it is parked
+  Look();  // the wait is parked
   ASSERT_TRUE(Submit(AJob("a")).get().ok());
   EXPECT_EQ(waiting.get(), Wake::kChanged);
   driver_->Stop();
@@ -78,7 +78,7 @@ TEST_F(DriverTest, AFailingJournalEndsTheDriverAndNobodyIsToldOfSuccess) {
             "took effect is not known");
   EXPECT_EQ(waiting.get(), Wake::kStopping);
   EXPECT_THAT(std::string(ended_.get_future().get().message()), HasSubstr("disk on fire"));
-  // Whoever comes later learns why, too.
+  // Later calls report the reason too.
   const absl::Status late = Submit(AJob("b")).get();
   EXPECT_EQ(late.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(late.message(), "the coordinator is stopping: its journal failed: disk on fire");
@@ -110,7 +110,7 @@ TEST_F(DriverTest, RequestsOfManyBytesFillTheQueueToo) {
   gate->set_value();
   EXPECT_TRUE(b.get().ok());
   EXPECT_TRUE(small.get().ok());
-  Look();  // what these held is free again
+  Look();  // the bytes of these are free again
   EXPECT_TRUE(Submit(a_job_of("e", 5000)).get().ok());
 }
 
@@ -173,7 +173,7 @@ TEST_F(DriverTest, ARankThatRunsAndDoesNotJoinIsGivenUpWhenItsTimeHasRunOut) {
   ASSERT_TRUE(Submit(job).get().ok());
   const RankKey rank{JobId(1), Generation(1), 0};
   ASSERT_TRUE(Submit(core::ReportRank{WorkerId(1), Incarnation(1), rank}).get().ok());
-  clock_.Advance(Driver::kLookSoon);  // the time begins when LateRanks has looked
+  clock_.Advance(Driver::kLookSoon);  // the time begins at LateRanks' next look
   for (int look = 0; look < 3; ++look) {
     Look([](const View& view) {
       EXPECT_EQ(view.coordinator.job(JobId(1))->state, core::JobState::kStarting);

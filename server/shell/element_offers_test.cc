@@ -19,12 +19,12 @@ constexpr absl::Duration kPromise = absl::Seconds(10);
 
 absl::Time Second(int second) { return absl::UnixEpoch() + absl::Seconds(second); }
 
-// Queues of two jobs, calls that wait for their elements, and what happens in one turn of a driver.
+// Queues of two jobs, calls that wait for their elements, and the steps of a driver's turn.
 class ElementOffersTest : public ::testing::Test {
  protected:
   static Topic Queue(uint64_t job = 1) { return {Kind::kStoreElement, job, "q"}; }
 
-  // A call that any element answers.
+  // Parks a call that any element answers.
   void Park(Waiters::Ticket ticket) {
     const auto question = [this, ticket](Wake wake, Waiters::Changed changed) {
       if (wake == Wake::kChanged && changed.empty()) return false;
@@ -42,7 +42,7 @@ class ElementOffersTest : public ::testing::Test {
     --elements_;
     offers_.OnChange({Kind::kStoreTaken, 1, "q"});
   }
-  // Returns whom it told.
+  // Returns the calls that got an offer.
   std::vector<Waiters::Ticket> Offer(int at = 0) {
     told_.clear();
     const auto length = [this](const Topic& queue) -> size_t {

@@ -30,8 +30,8 @@ void LogPlaced(const core::Job& job, absl::Time at) {
        {"waited", Since(job.submitted_at, at)}});
 }
 
-// A join, or the report of a rank that joins by running, touches one job; the list of jobs is
-// touched with it when its state has changed.
+// A join, or the report of a rank that joins by running, touches one job. The list of jobs changes
+// only if the job's state has changed.
 void LogSealed(JobId id, const core::Outcome& outcome, const core::Coordinator& coordinator,
                absl::Time at) {
   const core::Job* job = coordinator.job(id);
@@ -110,7 +110,7 @@ void LogQueued(const char* event, JobId job) {
   Log(Severity::kInfo, event, {{"job", job.value()}});
 }
 
-// A worker that was lost may be off the record already, where many were lost at once.
+// A lost worker may be off the record already, if many were lost at once.
 std::string NameOf(const core::Coordinator& coordinator, WorkerId id) {
   const core::Worker* worker = coordinator.worker(id);
   return worker == nullptr ? id.ToString() : worker->name;
@@ -123,7 +123,7 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
   if (!outcome.status.ok() || !outcome.journal) return;
   std::visit(
       Overloaded{
-          [](const core::StartEpoch&) {},  // the driver does, with what it has replayed
+          [](const core::StartEpoch&) {},  // the driver logs it, with the commands replayed
           [&](const core::SubmitJob&) {
             LogSubmitted(*coordinator.job(std::get<JobId>(outcome.reply)));
           },
@@ -162,7 +162,7 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
                  {"reason", give_up.reason}});
           },
           [&](const core::RetryJob& retry) { LogRetried(*coordinator.job(retry.job), command.at); },
-          [](const core::FinishJob&) {},  // the job has ended, which is told below
+          [](const core::FinishJob&) {},  // the job has ended, which is logged below
           [](const core::HoldJob& hold) { LogQueued("job_held", hold.job); },
           [](const core::ReleaseJob& release) { LogQueued("job_released", release.job); },
           [](const core::PrioritizeJob& prioritize) {
@@ -186,7 +186,7 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
             Log(Severity::kInfo, "worker_undrained", {{"worker", undrain.worker}});
           }},
       command.action);
-  // A job that has ended never moves again, so each is told once.
+  // A terminal job never changes again, so each end is logged once.
   for (const core::Topic& topic : outcome.changed) {
     if (topic.kind != Kind::kJob) continue;
     const core::Job* job = coordinator.job(JobId(topic.id));

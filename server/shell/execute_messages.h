@@ -6,8 +6,8 @@
 
 namespace dp::server {
 
-// Where the messages of one Store.Execute live: on an arena of their own, since they have several
-// parts for each operation. Owned by gRPC, from the call's begin to its end.
+// Holds the messages of one Store.Execute on an arena of their own, because each operation has
+// several parts. Owned by gRPC, from the beginning of the call to its end.
 class ExecuteMessages final : public grpc::MessageHolder<v1::ExecuteRequest, v1::ExecuteResponse> {
  public:
   ExecuteMessages() {
@@ -18,7 +18,7 @@ class ExecuteMessages final : public grpc::MessageHolder<v1::ExecuteRequest, v1:
   void Release() override { delete this; }
 
  private:
-  // A batch of about a hundred small operations with its answer.
+  // Holds a batch of about a hundred small operations and its answer.
   static constexpr size_t kFirstBlockBytes = size_t{32} << 10;
 
   alignas(8) char first_block_[kFirstBlockBytes];

@@ -39,7 +39,7 @@ GpuTable::Gpus BoundedGpus(const GpuTable::Gpus& gpus) {
 }  // namespace
 
 GpuTable::Told& GpuTable::ToldBy(WorkerId worker, Incarnation incarnation, const View& view) {
-  // No more than there are workers.
+  // Leaves at most one entry per worker.
   std::erase_if(
       told_, [&view](const auto& each) { return view.coordinator.worker(each.first) == nullptr; });
   Told& told = told_[worker];
@@ -48,7 +48,7 @@ GpuTable::Told& GpuTable::ToldBy(WorkerId worker, Incarnation incarnation, const
 }
 
 void GpuTable::Register(WorkerId worker, const v1::RegisterRequest& request, const View& view) {
-  TakeNews(view);  // these are older
+  TakeNews(view);  // these reports are older
   const Incarnation incarnation(request.incarnation());
   if (!request.no_gpu_trainer().empty()) {
     ToldBy(worker, incarnation, view).no_trainer =

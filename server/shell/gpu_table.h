@@ -11,19 +11,21 @@
 
 namespace dp::server {
 
-// The GPUs that each daemon has reported last. They are shown and never decided upon, so they are
-// in no journal: a coordinator that was restarted hears of them anew, with the registrations.
+// The GPUs that each daemon last reported. The table is for display and never for decisions, so no
+// journal holds it: a restarted coordinator gets new reports, with the registrations.
 //
-// Report is for any thread, the other methods for the driver's.
+// Report may be called on any thread, the other methods on the driver's.
 class GpuTable {
  public:
   using Gpus = google::protobuf::RepeatedPtrField<v1::Gpu>;
 
-  // Reported with its registration. Keeps bounded parts of it.
+  // Takes the GPUs reported with a registration. Keeps bounded parts of them.
   void Register(WorkerId worker, const v1::RegisterRequest& request, const View& view);
-  // Reported with a heartbeat that renewed a lease; none: as before. Keeps bounded parts of it.
+  // Takes the GPUs reported with a heartbeat that renewed the lease; empty: no change. Keeps
+  // bounded parts of them.
   void Report(WorkerId worker, Incarnation incarnation, const Gpus& gpus);
-  // Nothing where another life than the current one has reported it, or the current one is lost.
+  // Shows nothing if the worker is lost, or if another incarnation than its current one reported
+  // the GPUs.
   void Show(const core::Worker& worker, const View& view, v1::Worker* proto);
 
  private:
@@ -33,7 +35,7 @@ class GpuTable {
     std::string no_trainer;
   };
   Told& ToldBy(WorkerId worker, Incarnation incarnation, const View& view);
-  // Takes what Report has brought, unless its life is over.
+  // Takes in the reports, except those of incarnations that have ended.
   void TakeNews(const View& view);
 
   LatestNews<Gpus> news_;

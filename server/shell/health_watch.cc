@@ -44,7 +44,7 @@ bool HealthWatch::Answered() {
   }
   if (answers_->DrainFor(options_.interval).empty()) return false;
   asked_ = false;
-  (void)answers_->DrainFor(options_.interval);  // a pause; nothing comes unasked
+  (void)answers_->DrainFor(options_.interval);  // a pause; nothing arrives unasked
   return true;
 }
 

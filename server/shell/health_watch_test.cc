@@ -10,7 +10,7 @@
 namespace dp::server {
 namespace {
 
-// A driver that answers at once, keeps the question, or takes none.
+// A driver that answers at once, keeps the question, or rejects it.
 class HealthWatchTest : public testing::Test {
  protected:
   enum class Mood { kAnswers, kHangs, kFull };
@@ -27,7 +27,7 @@ class HealthWatchTest : public testing::Test {
     mood_ = mood;
     if (mood == Mood::kAnswers && kept_) std::exchange(kept_, nullptr)();
   }
-  // What is told next, after a while.
+  // The next report, within a minute.
   std::string Told() {
     const std::vector<Health> told = told_.DrainFor(absl::Minutes(1));
     if (told.size() != 1) return "nothing, or too much";

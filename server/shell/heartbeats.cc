@@ -18,7 +18,7 @@ std::optional<Heartbeats::Renewal> Heartbeats::Note(const Beat& beat) {
 void Heartbeats::Publish(const core::Coordinator& coordinator, const core::Liveness& liveness) {
   std::map<WorkerId, Known> fresh;
   for (const auto& [id, worker] : coordinator.state().workers.by_id()) {
-    // A daemon that leaves says so with every heartbeat, which are commands then.
+    // A daemon that leaves says so with every heartbeat, so its heartbeats are commands.
     if (!worker.ready() || worker.leaving) continue;
     fresh.emplace_hint(fresh.end(), id, Known{worker.incarnation, liveness.offer(id), {}});
   }

@@ -14,11 +14,11 @@
 namespace dp::server {
 
 // Renews leases on the thread that receives the heartbeat, so that a renewal waits neither for the
-// driver's queue nor for its journal. The driver publishes which workers it knows, passes the beats
-// that have come since to Liveness, and only then asks who is overdue. Liveness still decides
-// alone.
+// driver's queue nor for its journal. The driver publishes which workers it knows. It passes the
+// heartbeats since the last batch to Liveness, and only then asks which workers are overdue. Only
+// Liveness decides.
 //
-// Note is for any thread, the other methods for the driver's. Time is an argument.
+// Note may be called on any thread, the other methods on the driver's. Time is an argument.
 class Heartbeats {
  public:
   // The latest heartbeat of a worker.
@@ -35,25 +35,25 @@ class Heartbeats {
     core::Liveness::Lease lease;
   };
 
-  // Notes a heartbeat. No value: only the driver can answer it, because the worker is not known
-  // here, or not with this incarnation.
+  // Notes a heartbeat. nullopt: only the driver can answer it, because the worker, or this
+  // incarnation of it, is not published here.
   std::optional<Renewal> Note(const Beat& beat) DP_EXCLUDES(mu_);
 
-  // Makes the workers that hold a lease known, with the leases that are offered to them. What the
-  // coordinator knows of them must be durable.
+  // Publishes the workers that hold a lease, with the leases that are offered to them. The
+  // coordinator's state must be durable by now.
   void Publish(const core::Coordinator& coordinator, const core::Liveness& liveness)
       DP_EXCLUDES(mu_);
   // For changes that concern no worker.
   void Advance(Revision revision) DP_EXCLUDES(mu_);
-  // Passes on the beats that came since the last call. None counts as earlier than that call or
-  // later than `now`, whatever was done to the clock.
+  // Passes on the heartbeats that came since the last call. Their times are bounded to between that
+  // call and `now`, even if the clock was set.
   void TellLiveness(const core::Coordinator& coordinator, core::Liveness& liveness, absl::Time now)
       DP_EXCLUDES(mu_);
-  // Forgets the worker, so that the driver answers its heartbeats. Refuses (false) if one has come
-  // since TellLiveness: a daemon that was told that its lease holds must not lose it by a verdict
-  // that did not count this heartbeat.
+  // Forgets the worker, so that the driver answers its heartbeats. Returns false if a heartbeat has
+  // come since TellLiveness. The answer to this heartbeat said that the lease holds, so a verdict
+  // that did not count the heartbeat must not end the lease.
   bool Revoke(WorkerId worker) DP_EXCLUDES(mu_);
-  // Forgets all workers, for good.
+  // Forgets all workers for good.
   void Close() DP_EXCLUDES(mu_);
 
  private:
@@ -71,7 +71,7 @@ class Heartbeats {
   Epoch epoch_ DP_GUARDED_BY(mu_);
   Revision revision_ DP_GUARDED_BY(mu_);
   std::map<WorkerId, Known> known_ DP_GUARDED_BY(mu_);
-  std::vector<WorkerId> beating_ DP_GUARDED_BY(mu_);  // those with a beat
+  std::vector<WorkerId> beating_ DP_GUARDED_BY(mu_);  // workers with a beat
 };
 
 }  // namespace dp::server

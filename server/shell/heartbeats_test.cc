@@ -24,7 +24,7 @@ class HeartbeatsTest : public core::CoordinatorFixture {
     heartbeats_.TellLiveness(coordinator_, liveness_, now);
     return !liveness_.Overdue(now).empty();
   }
-  // Looks often enough not to seem to have stood still, until `now` is not yet reached.
+  // Asks often enough that Liveness sees no pause of the coordinator, up to but not at `until`.
   void Look(absl::Time until) {
     for (; now_ < until; now_ += kLease / 4) EXPECT_FALSE(Overdue(now_));
   }

@@ -74,7 +74,7 @@ absl::Status CheckHead(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
-// A rank's working directory is its daemon's, which is nobody's choice.
+// Users do not choose a rank's working directory, which is its daemon's, so paths must be absolute.
 absl::Status CheckPath(absl::string_view field, const std::string& path) {
   if (path.empty() || path.front() == '/') return absl::OkStatus();
   return Invalid(field, absl::StrCat("\"", path, "\""),
@@ -149,7 +149,7 @@ core::RestartLimits LimitsOf(const v1::RestartSpec& restart) {
   return limits;
 }
 
-// Clients of earlier releases know of images alone and do not say so.
+// Clients of earlier releases know only images, and leave the kind empty.
 absl::Status CheckData(const v1::DataSpec& data) {
   if (data.kind().empty() || data.kind() == "images") {
     if (data.dir().empty()) return Invalid("train.data.dir", "", "it must name a directory");
@@ -167,7 +167,7 @@ absl::Status CheckData(const v1::DataSpec& data) {
   return CheckRange("train.data.vocabulary", data.vocabulary(), 0, kVocabularyMax);
 }
 
-// Whether only GPUs compute with it.
+// Whether only GPUs compute in this precision.
 bool OfGpus(const std::string& precision) { return precision == "bf16" || precision == "tf32"; }
 
 absl::Status CheckTrain(const v1::TrainSpec& train) {
@@ -229,14 +229,14 @@ absl::Status CheckCommand(const v1::CommandSpec& command) {
   return CheckRange("command.maxRestarts", command.max_restarts(), 0, kRestartsMax);
 }
 
-// Workers and ranks on each; no workers where the job leaves that to the placement.
+// Workers, and ranks on each; 0 workers if the job leaves the number to the placement.
 struct Shape {
   int nodes = 0;
   int each = 1;
   int nodes_max = 0;
 };
 
-// Of `section`, which is train or command.
+// The shape in `section`, which is train or command.
 absl::StatusOr<Shape> ShapeOf(const v1::JobSpec& spec, absl::string_view section) {
   const std::string &nodes = NodesField(spec), &each = RanksPerNodeField(spec);
   if (nodes.empty() && each.empty()) return Shape{};
@@ -258,7 +258,7 @@ absl::StatusOr<Shape> ShapeOf(const v1::JobSpec& spec, absl::string_view section
   return shape;
 }
 
-// The ranks of the job, which `spec` says from now on, and how its workers share them.
+// Sets the ranks of the job in `spec`, and returns how its workers share them.
 absl::StatusOr<core::JobSpec> Shaped(v1::JobSpec& spec) {
   const std::string section = spec.has_train() ? "train" : "command";
   DP_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(spec, section));
@@ -267,7 +267,7 @@ absl::StatusOr<core::JobSpec> Shaped(v1::JobSpec& spec) {
   const std::string product = absl::StrCat(section, ".nodes times ", section, ".nprocPerNode");
   DP_RETURN_IF_ERROR(CheckRange("ranks", static_cast<double>(ranks), 1, kRanksMax));
   DP_RETURN_IF_ERROR(CheckRange(product, static_cast<double>(ranks_max), 0, kRanksMax));
-  // One rank is what a job has that does not say.
+  // A job that does not give its ranks has 1.
   if (spec.ranks() != 1 && spec.ranks() != ranks) {
     return Invalid("ranks", spec.ranks(), absl::StrCat(product, " is ", ranks, "; leave it out"));
   }
@@ -302,13 +302,13 @@ absl::StatusOr<core::JobSpec> CheckedTrain(v1::JobSpec spec) {
   return checked;
 }
 
-// So there it is not for the placement to choose.
+// Only a GPU computes in these precisions, so the placement must not choose the device.
 void FillDevice(v1::TrainSpec& train) {
   if (train.device().empty()) train.set_device("auto");
   if (train.device() == "auto" && OfGpus(train.precision())) train.set_device("cuda");
 }
 
-// Recorded with the job, so that no later default changes what it does.
+// The defaults are recorded with the job, so that no later default changes what the job does.
 v1::JobSpec WithDefaults(v1::JobSpec spec) {
   if (spec.api_version().empty()) spec.set_api_version("dp/v1");
   if (spec.kind().empty()) spec.set_kind("Job");

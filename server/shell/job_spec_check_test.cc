@@ -23,7 +23,7 @@ v1::JobSpec Valid() {
   return spec;
 }
 
-// The message with which a valid spec is refused once `change` has been made.
+// The error message for a valid spec after `change`.
 std::string Refusal(const std::function<void(v1::JobSpec&)>& change) {
   v1::JobSpec spec = Valid();
   change(spec);

@@ -17,10 +17,11 @@
 namespace dp::server {
 namespace {
 
-// One answer stays far below what a message may have.
+// Keeps one answer far below the size limit of a message.
 constexpr size_t kEventsInAnswerMax = 1'000;
 
-// A page ends with the job that passes it: far below what one message may hold, whatever its size.
+// A page ends with the job that passes this size. Whatever the job's size, the page stays far below
+// the size limit of a message.
 constexpr size_t kPageBytes = 1 << 20;
 
 // Fills in header and job. Errors: NotFound.
@@ -91,7 +92,7 @@ grpc::ServerUnaryReactor* JobsService::Watch(uint64_t job, uint64_t since, absl:
 grpc::ServerUnaryReactor* JobsService::Get(grpc::CallbackServerContext*,
                                            const v1::GetJobRequest* request,
                                            v1::GetJobResponse* response) {
-  // Every version is above 0: the answer comes at once.
+  // Every version is above 0, so the answer comes at once.
   return Watch(request->job(), /*since=*/0, absl::ZeroDuration(), response);
 }
 

@@ -6,11 +6,11 @@
 
 namespace dp::server {
 
-// proto/dp/v1/jobs.proto over the driver; a failure's last lines may come from the logs.
+// Serves proto/dp/v1/jobs.proto through the driver; a failure's last lines may come from the logs.
 // Thread-safe.
 class JobsService final : public v1::Jobs::CallbackService {
  public:
-  // `direct_stores`: whether the coordinator serves the stores of jobs itself.
+  // `direct_stores`: whether the coordinator itself serves stores of jobs.
   JobsService(Driver& driver, LogThread& logs, bool direct_stores)
       : driver_(driver), logs_(logs), direct_stores_(direct_stores) {}
 
@@ -49,13 +49,13 @@ class JobsService final : public v1::Jobs::CallbackService {
                                         v1::WatchEventsResponse* response) override;
 
  private:
-  // Errors: those of CheckJobSpec; InvalidArgument nobody would serve its store.
+  // Errors: those of CheckJobSpec; InvalidArgument nobody would serve the job's store.
   absl::StatusOr<core::JobSpec> Check(const v1::JobSpec& spec) const;
-  // Applies the command to a job and answers it.
+  // Applies the command to a job, and answers with the job.
   template <typename Response>
   grpc::ServerUnaryReactor* Change(grpc::CallbackServerContext* context, uint64_t job,
                                    core::Action action, Response* response);
-  // Answers when the job's version is above `since`.
+  // Answers once the job's version is no longer `since`.
   template <typename Response>
   grpc::ServerUnaryReactor* Watch(uint64_t job, uint64_t since, absl::Duration timeout,
                                   Response* response);

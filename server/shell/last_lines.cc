@@ -17,12 +17,12 @@ std::vector<std::string> LinesOf(const LogPage& page, Generation generation, Kin
   for (const LogChunk& chunk : page.chunks) {
     if (chunk.stream.generation != generation || chunk.stream.kind != kind) continue;
     for (absl::string_view line : absl::StrSplit(chunk.data, '\n')) lines.emplace_back(line);
-    if (!lines.empty() && lines.back().empty()) lines.pop_back();  // behind the last newline
+    if (!lines.empty() && lines.back().empty()) lines.pop_back();  // after the last newline
   }
   return lines;
 }
 
-// At most kLastLineBytesMax of it.
+// At most kLastLineBytesMax bytes of the line, as UTF-8.
 std::string Printable(const std::string& line) {
   std::string printable;
   for (std::string_view rest = line; !rest.empty();) {

@@ -7,8 +7,8 @@
 
 namespace dp::server {
 
-// The last lines of a page of one rank, as a failure keeps them: of standard error, with those of
-// standard output before them while there is room; what is not UTF-8 as '?'. Pure.
+// The last lines of one rank's page, as a failure keeps them: standard output, then standard error.
+// If there are too many, the first are dropped. Bytes that are not UTF-8 become '?'. Pure.
 std::vector<std::string> LastLines(const LogPage& page, Generation generation);
 
 }  // namespace dp::server

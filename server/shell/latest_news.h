@@ -8,9 +8,9 @@
 
 namespace dp::server {
 
-// Hands news of workers from the threads that receive heartbeats to the driver's thread. Later news
-// of a worker replace the earlier, so Put never has to refuse; there is one entry a worker at most.
-// Thread-safe.
+// Passes news of workers from the threads that receive heartbeats to the driver's thread. A
+// worker's later news replaces its earlier news. Put therefore never fails, and there is at most
+// one entry per worker. Thread-safe.
 template <typename News>
 class LatestNews {
  public:

@@ -11,14 +11,14 @@
 namespace dp::server {
 namespace {
 
-// A message of 20 MiB holds a key and two values, as a compare_set has.
+// A message of 20 MiB holds a key and two values, as a compare_set needs.
 constexpr uint64_t kKeyBytesMax = 1 << 20;
 constexpr uint64_t kValueBytesMax = 8 << 20;
-// More than any memory holds; the first that no count overflows at.
+// More than any memory holds, but no count overflows.
 constexpr uint64_t kKeysMax = uint64_t{1} << 32;
 constexpr uint64_t kStoreBytesMax = uint64_t{1} << 40;
 
-// Less would not keep what one rank writes in a moment.
+// Less would not hold what one rank writes in a moment.
 constexpr uint64_t kLogBytesMin = uint64_t{1} << 20;
 constexpr uint64_t kLogBytesMax = uint64_t{1} << 50;
 
@@ -33,7 +33,7 @@ void AddCount(CLI::App& app, const char* flag, size_t& limit, uint64_t max, cons
       ->type_name("N");
 }
 
-// As such flags may be written: 1MiB for 1048576.
+// In the units of these flags: 1MiB for 1048576.
 std::string InUnits(uint64_t bytes) {
   static constexpr const char* kUnits[] = {"", "KiB", "MiB", "GiB", "TiB", "PiB"};
   size_t unit = 0;
@@ -41,7 +41,7 @@ std::string InUnits(uint64_t bytes) {
   return absl::StrCat(bytes, kUnits[unit]);
 }
 
-// `limit` is a number, or one that need not be given.
+// `limit` is a number or an optional number.
 template <typename Bytes>
 CLI::Option* AddBytes(CLI::App& app, const char* flag, Bytes& limit, uint64_t min,
                       const char* help) {

@@ -11,10 +11,10 @@
 
 namespace dp::server {
 
-// The flags of dp-coordinator for what its clients may have it keep. Both outlive the parsing. What
-// is no number, or out of range, is a CLI::ValidationError with the range.
+// The flags of dp-coordinator that limit what clients may store. Both arguments outlive the
+// parsing. A value that is no number, or out of range, is a CLI::ValidationError with the range.
 
-// What the store of one job may hold.
+// Adds the limits of one job's store.
 void AddStoreLimits(CLI::App& app, KeyValueLimits& limits);
 
 // Adds the flag that limits the memory of requests, beside the state.

@@ -8,14 +8,15 @@
 
 namespace dp::server {
 
-// What users and queues may hold, a line each; '*' stands for those without a line of their own:
+// The limits of users and queues, one line each; '*' is for names without a line of their own:
 //
 //   # at a time
 //   user *       slots=16 jobs=4
 //   user alice   slots=32
 //   queue batch  slots=64
 //
-// Errors: InvalidArgument names file, line and what is expected; of ReadLimits also NotFound.
+// Errors: InvalidArgument names file, line and what is expected; NotFound (only ReadLimits) the
+// file cannot be read.
 absl::StatusOr<core::Limits> ParseLimits(absl::string_view text, const std::string& name);
 absl::StatusOr<core::Limits> ReadLimits(const std::string& file);
 

@@ -5,7 +5,7 @@
 namespace dp::server {
 namespace {
 
-// Where the first line begins at or behind `at`; none where that is not among these bytes.
+// The first line that begins at or after `at`; nullopt if it does not begin in these bytes.
 std::optional<uint64_t> NextLine(const NewBytes& bytes, uint64_t at) {
   const uint64_t skip = std::max(at, bytes.offset) - bytes.offset;
   if (skip == 0 && bytes.begins_line) return bytes.offset;
@@ -25,7 +25,7 @@ std::vector<LogIndex::Entry> LineTimes(const NewBytes& bytes, const std::vector<
     const uint64_t value = ToIndexValue(time.time);
     if (!line || value <= latest) continue;
     latest = value;
-    // The line begins behind both: the later one found it.
+    // Both times moved to the same line, so the later one counts.
     if (!entries.empty() && entries.back().offset == *line) {
       entries.back().value = value;
     } else {

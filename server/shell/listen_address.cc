@@ -17,7 +17,7 @@
 namespace dp::server {
 namespace {
 
-// The errno of binding one address, zero where it can be bound.
+// The errno of binding one address and listening there; 0 if both succeed.
 int TryBind(const addrinfo& address) {
   const FileDescriptor fd(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return errno;

@@ -13,16 +13,16 @@ struct ListenAddress {
   std::string host;
   int port = 0;
 
-  // Errors: InvalidArgument.
+  // Errors: InvalidArgument the text is not host:port, or the port is out of range.
   static absl::StatusOr<ListenAddress> Parse(absl::string_view text);
 
-  // Whether only this machine can reach it, as far as the text tells.
+  // Whether only this machine can reach the address, judged by the text alone.
   bool loopback() const;
   std::string ToString() const;
-  // Binds the address once, because the system gives the reason where gRPC does not; `flag` gave
-  // the address. Errors: Unavailable the name does not resolve, or this host does not have the
-  // address, or it is taken: each may change while a host starts. The message names address and
-  // remedy.
+  // Binds the address once, because the system reports a reason and gRPC does not. `flag` gave the
+  // address.
+  // Errors: Unavailable the name does not resolve, or this host does not have the address, or it is
+  // taken. Each may change while a host starts. The message names address and remedy.
   absl::Status CheckFree(const char* flag) const;
 };
 

@@ -28,7 +28,7 @@ TEST(ListenAddressTest, WhatIsNoAddressIsRefused) {
 }
 
 TEST(ListenAddressTest, AnAddressThatThisHostDoesNotHaveYetIsUnavailableByFlag) {
-  // One for documentation, which nobody has (RFC 5737).
+  // An address for documentation, which no host has (RFC 5737).
   const absl::Status status = ListenAddress{"192.0.2.1", 0}.CheckFree("--tcpstore-listen");
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("192.0.2.1:0: this host has no such"));

@@ -24,8 +24,8 @@ std::optional<absl::Time> LoadTime(bool has, const Timestamp& (Message::*field)(
   return FromProto((of.*field)());
 }
 
-// The other direction of a function from an enum of the core to one of a protobuf; nothing where
-// this release knows no such value.
+// Inverts a function from an enum of the core to one of a protobuf; nullopt if this release knows
+// no such value.
 template <typename Core, typename Proto>
 std::optional<Core> Inverse(Proto (*function)(Core), Proto proto) {
   constexpr int kValuesMax = 64;
@@ -259,11 +259,11 @@ core::GroupResults LoadAnswer(journal::SavedClient& proto) {
   return answer;
 }
 
-// Puts pieces together again.
+// Merges the pieces of a snapshot.
 class LoadedState {
  public:
   absl::Status Add(journal::Snapshot& piece) {
-    if (piece.has_store_limits()) AddNumbers(piece);  // the first one
+    if (piece.has_store_limits()) AddNumbers(piece);  // only in the first piece
     for (const journal::SavedWorker& saved : piece.workers()) {
       workers_.workers.emplace(saved.id(), Load(saved));
     }

@@ -7,8 +7,8 @@
 
 namespace dp::server {
 
-// proto/dp/v1/logs.proto over the driver and the log thread. Thread-safe. Read answers in bytes, so
-// that followers of a job share those of a page.
+// Serves proto/dp/v1/logs.proto through the driver and the log thread. Thread-safe. Read answers
+// with bytes, so that followers of a job share the bytes of a page.
 class LogsService final : public v1::Logs::WithCallbackMethod_Append<
                               v1::Logs::WithRawCallbackMethod_Read<v1::Logs::Service>> {
  public:

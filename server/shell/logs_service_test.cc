@@ -1,7 +1,7 @@
 #include "gmock/gmock.h"
 #include "server/shell/services_fixture.h"
 
-// Logs through a real channel: what the wire adds to log_store_test.
+// Tests logs through a real channel: what the wire adds to log_store_test.
 
 namespace dp::server {
 namespace {
@@ -138,7 +138,7 @@ TEST_F(LogsServiceTest, WhatHasNotArrivedOfAJobThatIsOverIsToldUntilItsWorkerSay
 
 class OutstandingOutputTest : public LogsServiceTest {
  protected:
-  // A job that has ended and whose worker still has output of it.
+  // A terminal job whose worker still has output of it.
   void SetUp() override {
     LogsServiceTest::SetUp();
     job_ = PlacedJob();
@@ -156,7 +156,7 @@ class OutstandingOutputTest : public LogsServiceTest {
     told->set_whole(whole);
     ASSERT_TRUE(client_->Call(client_->logs(), &v1::Logs::Stub::Append, append).ok());
   }
-  // Reads on as a follower that waits for what is outstanding.
+  // Reads on as a follower that waits for outstanding output.
   std::future<Answered<v1::ReadLogsResponse>> Await() {
     v1::ReadLogsRequest read;
     read.set_job(job_);

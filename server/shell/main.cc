@@ -50,8 +50,8 @@ namespace dp::server {
 namespace {
 
 constexpr int kExitFailed = 1;
-// No later try would succeed, and the unit makes none. The outside world is not part of this: an
-// address or a name may be there soon.
+// For errors that every later start would repeat, so the unit makes none. The outside world causes
+// no such error: an address or a name may exist soon.
 constexpr int kExitUsage = 2;
 
 struct Flags {
@@ -159,7 +159,7 @@ sigset_t EndSignals() {
   return set;
 }
 
-// Renamed into place, so that nobody reads half of it.
+// Renames the finished file into place, so that nobody reads half of it.
 absl::Status WritePortFile(const std::string& file, int port) {
   const std::string draft = file + ".new";
   std::error_code error;
@@ -171,7 +171,7 @@ absl::Status WritePortFile(const std::string& file, int port) {
   return absl::UnavailableError(absl::StrCat("--port-file ", file, ": ", error.message()));
 }
 
-// The line on standard output comes last: scripts wait for it, and find all else in place then.
+// Prints the line on standard output last: scripts wait for it, and then find all else in place.
 absl::Status Announce(const Options& options, const ListenAddress& address) {
   if (!options.port_file.empty()) {
     DP_RETURN_IF_ERROR(WritePortFile(options.port_file, address.port));
@@ -182,18 +182,19 @@ absl::Status Announce(const Options& options, const ListenAddress& address) {
   return absl::OkStatus();
 }
 
-// What the wildcard address stands for, ranks learn from how they reach the coordinator.
+// Where ranks find direct stores; empty for a wildcard address: where their worker finds the
+// coordinator. nullopt: no direct stores.
 std::optional<std::string> DirectStoreHost(const Options& options) {
   if (!options.tcpstore_listen.has_value()) return std::nullopt;
   const std::string& host = options.tcpstore_listen->host;
   return host == "0.0.0.0" || host == "::" ? "" : host;
 }
 
-// What TcpStores serves on. Its address is looked up here and never again; so a name that is
-// nobody's is an error at the start, and a slow one holds nobody up later.
+// The sockets that TcpStores serves on. The address is resolved only here. A name that does not
+// resolve is an error at the start, and slow resolution holds nobody up later.
 struct TcpStoreSockets {
   FileDescriptor listener;
-  std::unique_ptr<DirectPorts> ports;  // null: nothing is to be served
+  std::unique_ptr<DirectPorts> ports;  // null: no stores of jobs are served
 
   // Errors: those of wire::Listen.
   static absl::StatusOr<TcpStoreSockets> Open(const Options& options) {
@@ -209,8 +210,8 @@ struct TcpStoreSockets {
   }
 };
 
-// PyTorch's protocol at an address: a store of no job, which lives and ends with the process, and
-// beside it, on their own ports, the stores of jobs that want the coordinator to serve them.
+// Serves PyTorch's protocol at an address: a store of no job, which exists as long as the process.
+// Also serves, on their own ports, the stores of jobs with `store: direct`.
 class TcpStores {
  public:
   // Errors: those of wire::Server::StartOn.
@@ -236,13 +237,14 @@ class TcpStores {
       : memory_(options.memory.tcpstore, "raise dp-coordinator --memory-max"),
         store_(options.store) {}
 
-  wire::MessageMemory memory_;  // of all servers
+  wire::MessageMemory memory_;  // shared by all servers
   AsyncHashStore store_;
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<DirectStores> jobs_;
 };
 
-// Before the journal is touched: an epoch that nobody could reach is not begun.
+// Checks the addresses before the journal is touched, so that no epoch begins that nobody could
+// reach.
 // Errors: those of ListenAddress::CheckFree.
 absl::Status CheckAddresses(const Options& options) {
   DP_RETURN_IF_ERROR(options.listen.CheckFree("--listen"));
@@ -250,9 +252,9 @@ absl::Status CheckAddresses(const Options& options) {
                                  : absl::OkStatus();
 }
 
-// Serves until a signal comes (OK) or something fails.
+// Serves until a signal arrives (OK) or something fails.
 absl::Status Serve(const Options& options, NotifySocket& notify) {
-  // Whatever ends the process puts its reason in here: a signal, the driver, or the log thread.
+  // Gets the reason why the process ends, from a signal, the driver, or the log thread.
   BoundedQueue<absl::Status> ends(8);
   const auto end = [&ends](absl::Status why) { (void)ends.TryPush(why); };
 
@@ -315,7 +317,7 @@ absl::Status Serve(const Options& options, NotifySocket& notify) {
   while (why.empty()) why = ends.DrainFor(absl::InfiniteDuration());
   Log(Severity::kInfo, "stopping", {{"reason", why[0].ok() ? "signal" : why[0].ToString()}});
   notify.Stopping();
-  // Stopping the driver answers all who wait; then no call is left for the server to wait for.
+  // Stopping the driver answers all waits; then the server has no call left to wait for.
   driver->Stop();
   logs.Stop();
   server->Stop();
@@ -336,7 +338,7 @@ int Run(int argc, char** argv) {
                  "Journal and logs; created where it is missing (required)")
       ->check([](const std::string& path) {
         return path.empty() ? "it is empty; name a directory" : std::string();
-      });  // Check requires it: CLI11 would, too, but before it names an unknown flag
+      });  // Check() requires the flag; CLI11 would do so before it names an unknown flag
   app.add_option("--lease", flags.lease, "A worker that is silent for longer is lost")
       ->capture_default_str();
   app.add_option("--store-ports", flags.store_ports,
@@ -380,15 +382,15 @@ int Run(int argc, char** argv) {
 }  // namespace dp::server
 
 int main(int argc, char** argv) {
-  // Before any thread starts: threads inherit the mask, and one of them waits for the signals.
+  // Before any thread starts: threads inherit the mask, and one thread waits for the signals.
   const sigset_t set = dp::server::EndSignals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);  // the write fails instead, and says so
-  // gRPC's own messages repeat what ours say; GRPC_VERBOSITY brings them back.
+  signal(SIGXFSZ, SIG_IGN);  // the write fails instead, and reports it
+  // gRPC's own messages repeat ours; GRPC_VERBOSITY brings them back.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
-  // Jobs and what their ranks print are nobody else's to read: files 0600, directories 0700.
+  // Nobody else may read jobs and the output of their ranks: files 0600, directories 0700.
   umask(0077);
-  dp::RaiseDescriptorLimit();  // one connection a worker and rank
+  dp::RaiseDescriptorLimit();  // one connection per worker and rank
   return dp::server::Run(argc, argv);
 }

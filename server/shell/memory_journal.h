@@ -9,7 +9,7 @@
 
 namespace dp::server {
 
-// A journal that lasts as long as the process: for tests, which may look at it while no driver
+// For tests: a journal that exists as long as the process. Tests may look at it while no driver
 // runs, and may make it fail.
 class MemoryJournal final : public Journal {
  public:
@@ -37,10 +37,10 @@ class MemoryJournal final : public Journal {
   bool compacting() const override { return false; }
   JournalTail tail() const override { return {.commands = commands_.size()}; }
 
-  // Every later Append fails with this.
+  // Every later Append fails with `failure`.
   void FailWith(absl::Status failure) { failure_ = std::move(failure); }
 
-  // Since the last snapshot.
+  // The commands since the last snapshot.
   const std::vector<core::Command>& commands() const { return commands_; }
   const std::optional<core::State>& snapshot() const { return snapshot_; }
   // How many appends succeeded; each stands for one sync of the disk.

@@ -5,17 +5,17 @@
 
 namespace dp::server {
 
-// Memory for requests, beside the state, by default. It holds the requests of 10,000 ranks that
+// The default memory for requests, beside the state. It holds the requests of 10,000 ranks that
 // meet, many times over.
 inline constexpr uint64_t kMemoryMax = uint64_t{1} << 30;
-// The smallest budget. TCPStore clients share 64 MiB of it: several requests with the largest
-// value at a time. gRPC has 128 MiB, and the driver's queue 32 MiB: one message of the largest
-// size, 20 MiB, at a time.
+// The smallest budget. TCPStore clients share 64 MiB of it: several requests with the largest value
+// at a time. gRPC has 128 MiB. The driver's queue has 32 MiB: one message of the largest size, 20
+// MiB, at a time.
 inline constexpr uint64_t kMemoryMaxMin = uint64_t{256} << 20;
 
-// The shares of --memory-max. The rest, an eighth, is for the copies that are made on the way:
-// records of the journal, answers, pages of logs. Keys that TCPStore clients wait for are counted
-// apart (base/store/wire/message_memory), and may take as much again as the flag.
+// The shares of --memory-max. The rest, an eighth, is for copies on the way: records of the
+// journal, answers, pages of logs. Keys that TCPStore clients wait for are counted separately
+// (base/store/wire/message_memory), and may take as much again as the flag.
 struct MemoryShares {
   size_t tcpstore;  // requests of TCPStore clients until they are answered
   size_t grpc;      // buffers and open calls of gRPC, a few KiB each

@@ -9,11 +9,11 @@
 
 namespace dp::server {
 
-// Pages as bytes of a v1::ReadLogsResponse without its header, so that a page is encoded once for
-// all followers of a job. Not thread-safe; used on the log thread.
+// Encodes pages as the bytes of a v1::ReadLogsResponse without its header, once for all followers
+// of a job. Not thread-safe; used on the log thread.
 class PageBytes {
  public:
-  // `finished` belongs to the query that `page` answers. The slice shares its memory.
+  // `finished` belongs to the query that `page` answers. Copies of the slice share its memory.
   grpc::Slice Of(const std::shared_ptr<const LogPage>& page, bool finished);
 
  private:
@@ -21,7 +21,7 @@ class PageBytes {
     std::shared_ptr<const LogPage> page;  // kept, so that no other page gets its address
     grpc::Slice bytes;
   };
-  std::deque<Entry> entries_;  // the oldest first, at most RecentPages::kPagesMax
+  std::deque<Entry> entries_;  // oldest first, at most RecentPages::kPagesMax
 };
 
 }  // namespace dp::server

@@ -9,7 +9,7 @@
 namespace dp::server {
 namespace {
 
-// Answers that make one message; one alone may have more.
+// Bytes of the answers in one message; a single answer may have more.
 constexpr size_t kAnswerBytesPerMessage = size_t{1} << 20;
 
 absl::Duration TimeoutOf(const v1::AwaitRequest& request) {
@@ -59,7 +59,7 @@ void ParkCall::OnReadDone(bool ok) {
   {
     MutexLock lock(mu_);
     if (too_many) BeginEnd(absl::InvalidArgumentError("a message has too many waits"));
-    // Also those that have come to the driver behind their cancellation.
+    // Includes waits that reached the driver after their cancellation.
     if (ending_) given_up = OpenTickets();
     reading_ = false;
     act = MayAct();
@@ -148,8 +148,8 @@ bool ParkCall::Asked(Parked& parked, const StoreWait::Answer& answer, Waiters::W
   const bool last = wake == Waiters::Wake::kDeadline;
   const bool asks = wake == Waiters::Wake::kChanged || last;
   std::optional<absl::Status> status = asks ? answer(view, last) : EndOfWait(wake, view.failure);
-  // Not the coordinator's overload: the client is to let this one rest, and goes on with the
-  // others.
+  // This is no overload of the coordinator: the client retries this wait later, and goes on with
+  // the others.
   if (wake == Waiters::Wake::kRefused) status = view.waiters.CheckRoomInStore(parked.job);
   bool act;
   {
@@ -170,11 +170,11 @@ bool ParkCall::AskedForEnd(Waiters::Wake wake, const View& view) {
     MutexLock lock(mu_);
     own_open_ = false;
     BeginEnd(EndOfWait(wake, view.failure));
-    // The coordinator has no room for another wait, and goes on.
+    // If refused, the coordinator has no room for another wait, and goes on.
     if (wake == Waiters::Wake::kRefused) given_up = OpenTickets();
     act = MayAct();
   }
-  if (!given_up.empty()) driver_.Cancel(std::move(given_up));  // till then they are open
+  if (!given_up.empty()) driver_.Cancel(std::move(given_up));  // until then they are open
   if (act) Act();
   return true;
 }
@@ -194,7 +194,7 @@ void ParkCall::Stands(Parked& parked) {
 
 void ParkCall::Settle(Parked& parked, const absl::Status& status, Waiters::Wake wake) {
   open_bytes_ -= parked.bytes;
-  open_.erase(parked.id);  // its question still has it
+  open_.erase(parked.id);  // its question still owns it
   if (wake == Waiters::Wake::kStopping) BeginEnd(status);
   if (wake != Waiters::Wake::kCancelled && !ending_) Tell(parked.id, status, &parked.response);
 }

@@ -21,7 +21,7 @@ namespace dp::server {
 
 // A wait in a store, before it is parked.
 struct StoreWait {
-  // As Wait's (call.h); fills in a response.
+  // As the answer of Wait (call.h); fills in a response.
   using Answer = std::function<std::optional<absl::Status>(const View&, bool last)>;
 
   BlockedCall blocked;
@@ -29,29 +29,30 @@ struct StoreWait {
   Answer answer;
 };
 
-// One Park: many waits over one stream. Bounded: the waits that are open, and the answers that the
-// client has not taken. The next message is read when the waits of the last stand where they
-// belong: a client with many does not fill the driver's queue. One wait more, without a topic, is
-// the stream's own: it learns of the coordinator's end.
+// One Park: many waits over one stream. Limits bounds the open waits, and the answers that the
+// client has not taken. The next message is read once the driver has taken the waits of the last
+// one. A client with many waits therefore does not fill the driver's queue. The stream has one more
+// wait, without a topic, which reports the coordinator's end.
 //
-// Reactions come on gRPC's threads, questions on the driver's. One thread at a time acts on the
-// stream; it ends when it is to and no wait is open. Deletes itself when gRPC is done with it.
+// Reactions run on gRPC's threads, questions on the driver's. One thread at a time acts on the
+// stream. The call finishes once it must end and no wait is open. Deletes itself when gRPC is done
+// with it.
 class ParkCall final : public grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkResponse> {
  public:
   struct Limits {
-    // A daemon with 10,000 connections, and room; as many as one job may have (Waiters).
+    // A daemon with 10,000 connections, and more; as many as one job may have (Waiters).
     size_t waits = 16'384;
-    size_t bytes = size_t{64} << 20;  // of their requests
-    // Of answers that were not taken: more than a batch's may have, less than a message's.
+    size_t bytes = size_t{64} << 20;  // of the requests of these waits
+    // Bytes of the answers not yet taken: above the limit of a batch, below the limit of a message.
     size_t unsent_bytes = size_t{16} << 20;
   };
-  // Of a request, and the response to be filled in, which outlives the wait.
+  // Turns a request into a wait. The wait fills in the response, which outlives it.
   using Prepare =
       std::function<absl::StatusOr<StoreWait>(const v1::AwaitRequest&, v1::AwaitResponse*)>;
 
   ParkCall(Driver& driver, Prepare prepare, const Limits& limits);
 
-  // Called once, before gRPC has it.
+  // Called once, before gRPC has the call.
   void Start() DP_EXCLUDES(mu_);
 
   void OnReadDone(bool ok) override DP_EXCLUDES(mu_);
@@ -65,8 +66,8 @@ class ParkCall final : public grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkR
     JobId job;
     Waiters::Ticket ticket = 0;
     size_t bytes = 0;
-    bool standing = false;       // it has been asked once
-    v1::AwaitResponse response;  // of the driver's thread
+    bool standing = false;       // its question has been asked once
+    v1::AwaitResponse response;  // used on the driver's thread
   };
   struct Unsent {
     v1::ParkedAnswer answer;
@@ -78,7 +79,7 @@ class ParkCall final : public grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkR
   bool Admit(const std::shared_ptr<Parked>& parked, const absl::Status& prepared) DP_EXCLUDES(mu_);
   void GiveUp(const v1::ParkRequest& request) DP_EXCLUDES(mu_);
   void ClientGone() DP_EXCLUDES(mu_);
-  // The question of a wait, and that of the stream's own.
+  // The question of a wait, and that of the stream's own wait.
   bool Asked(Parked& parked, const StoreWait::Answer& answer, Waiters::Wake wake, const View& view)
       DP_EXCLUDES(mu_);
   bool AskedForEnd(Waiters::Wake wake, const View& view) DP_EXCLUDES(mu_);
@@ -87,12 +88,12 @@ class ParkCall final : public grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkR
   void Stands(Parked& parked) DP_REQUIRES(mu_);
   void Settle(Parked& parked, const absl::Status& status, Waiters::Wake wake) DP_REQUIRES(mu_);
   void Tell(uint64_t id, const absl::Status& status, v1::AwaitResponse* response) DP_REQUIRES(mu_);
-  // No wait is begun any more; those that are open are to be cancelled.
+  // Begins the end of the stream: no wait begins any more. The caller cancels the open waits.
   void BeginEnd(const absl::Status& status) DP_REQUIRES(mu_);
   std::vector<Waiters::Ticket> OpenTickets() const DP_REQUIRES(mu_);
 
-  // Whether this thread is to act now. Where it is not another does, and the call may be gone as
-  // soon as the lock is free.
+  // Whether this thread must act now. If not, another thread acts, and the call may be gone as soon
+  // as the lock is free.
   bool MayAct() DP_REQUIRES(mu_) { return !std::exchange(acting_, true); }
   void Act() DP_EXCLUDES(mu_);
   Step NextStep() DP_REQUIRES(mu_);
@@ -104,8 +105,8 @@ class ParkCall final : public grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkR
   const Prepare prepare_;
   const Limits limits_;
   const Waiters::Ticket own_ticket_;
-  v1::ParkRequest request_;    // of the read under way, then of its reaction
-  v1::ParkResponse response_;  // of the write under way
+  v1::ParkRequest request_;    // of the read in flight, then of its reaction
+  v1::ParkResponse response_;  // of the write in flight
 
   Mutex mu_;
   absl::flat_hash_map<uint64_t, std::shared_ptr<Parked>> open_ DP_GUARDED_BY(mu_);
@@ -113,11 +114,11 @@ class ParkCall final : public grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkR
   size_t not_standing_ DP_GUARDED_BY(mu_) = 0;  // of those in open_
   bool own_open_ DP_GUARDED_BY(mu_) = true;
   std::deque<Unsent> unsent_ DP_GUARDED_BY(mu_);
-  size_t unsent_bytes_ DP_GUARDED_BY(mu_) = 0;   // with those of the write under way
-  size_t writing_bytes_ DP_GUARDED_BY(mu_) = 0;  // these
+  size_t unsent_bytes_ DP_GUARDED_BY(mu_) = 0;   // includes the write in flight
+  size_t writing_bytes_ DP_GUARDED_BY(mu_) = 0;  // of the write in flight
   bool reading_ DP_GUARDED_BY(mu_) = false;
   bool writing_ DP_GUARDED_BY(mu_) = false;
-  bool acting_ DP_GUARDED_BY(mu_) = false;  // stays so when it has been finished
+  bool acting_ DP_GUARDED_BY(mu_) = false;  // stays true once the call is finished
   bool ending_ DP_GUARDED_BY(mu_) = false;
   absl::Status end_ DP_GUARDED_BY(mu_);
 };

@@ -7,14 +7,14 @@
 #include "gmock/gmock.h"
 #include "server/shell/services_fixture.h"
 
-// Waits over a stream, through a real channel. The stream's own wait is parked beside them.
+// Tests waits over a stream, through a real channel. The stream's own wait is parked beside them.
 
 namespace dp::server {
 namespace {
 
 using ::testing::HasSubstr;
 
-// A client of Park with one thread, that of the test.
+// A client of Park, used on the test's thread only.
 class Stream {
  public:
   explicit Stream(v1::Store::Stub& store) {
@@ -40,7 +40,7 @@ class Stream {
   bool Begin(uint64_t id, uint64_t job, const std::string& key) {
     return Begin(Wait(id, job, key));
   }
-  // From 1, so many to a message as the driver has room for.
+  // Begins waits with ids from 1, as many per message as the driver has room for.
   void BeginAll(size_t waits, uint64_t job, const std::string& key) {
     for (size_t id = 1; id <= waits;) {
       v1::ParkRequest some;
@@ -53,7 +53,7 @@ class Stream {
     request.add_cancelled(id);
     return stream_->Write(request);
   }
-  // The next answers, until there are so many by their ids.
+  // Reads until there are `count` answers; returns them by id.
   std::map<uint64_t, v1::ParkedAnswer> Read(size_t count = 1) {
     std::map<uint64_t, v1::ParkedAnswer> answers;
     v1::ParkResponse response;
@@ -66,7 +66,7 @@ class Stream {
     EXPECT_EQ(answers.size(), count);
     return answers;
   }
-  // The next answers, up to that of wait `id`.
+  // Reads up to the answer of wait `id`.
   std::map<uint64_t, v1::ParkedAnswer> ReadUpTo(uint64_t id) {
     std::map<uint64_t, v1::ParkedAnswer> answers;
     v1::ParkResponse response;
@@ -80,7 +80,7 @@ class Stream {
   }
   void Leave() { context_.TryCancel(); }
   void SayNoMore() { stream_->WritesDone(); }
-  // What it ends with, when what was answered has been read.
+  // The status that ends the stream, after all answers have been read.
   grpc::Status End() {
     v1::ParkResponse response;
     while (stream_->Read(&response)) {
@@ -250,7 +250,7 @@ TEST_F(ParkCallTest, OneWaitMoreThanThereIsRoomForIsToldSo) {
   AwaitParked(0);
 }
 
-// A request of about 1 MiB: the longest keys, the last of which is named.
+// A request of about 1 MiB: the longest keys, then `last`.
 v1::ParkedWait LargeWait(uint64_t id, uint64_t job, const std::string& last) {
   v1::ParkedWait wait = Stream::Wait(id, job, std::string(8000, 'a'));
   for (int i = 0; i < 130; ++i) {
@@ -271,7 +271,7 @@ TEST_F(ParkCallTest, WaitsOfTooManyBytesAreRefusedAndThoseThatEndMakeRoom) {
       ASSERT_LT(open, 70u);  // 64 MiB
       v1::ParkRequest request;
       *request.add_waits() = LargeWait(++id, job, "never");
-      v1::ParkedWait& probe = *request.add_waits();  // is answered after it
+      v1::ParkedWait& probe = *request.add_waits();  // answered after the large one
       probe = Stream::Wait(1'000'000 + id, job, "never");
       probe.mutable_await()->mutable_timeout();
       stream->Begin(request);
@@ -297,7 +297,8 @@ TEST_F(ParkCallTest, AnswersThatAreTakenMakeRoomForMore) {
   }
 }
 
-// Its answers do not pile up at the coordinator: those without room are asked for again.
+// A slow reader's answers do not pile up at the coordinator: those without room are requested
+// again.
 TEST_F(ParkCallTest, ASlowReaderGetsEachValueAtTheSecondTimeOfAsking) {
   constexpr uint64_t kWaits = 100;
   const uint64_t job = PlacedJob();
@@ -312,7 +313,7 @@ TEST_F(ParkCallTest, ASlowReaderGetsEachValueAtTheSecondTimeOfAsking) {
     EXPECT_EQ(answer.code(), grpc::StatusCode::DEADLINE_EXCEEDED) << answer.message();
     later.push_back(id);
   }
-  // 16 MiB are kept, beside what gRPC had taken over meanwhile.
+  // The coordinator keeps 16 MiB, beside what gRPC has taken over meanwhile.
   EXPECT_GE(later.size(), kWaits / 2);
   EXPECT_LE(later.size(), kWaits - 15);
   for (const uint64_t id : later) {

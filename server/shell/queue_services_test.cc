@@ -4,7 +4,7 @@
 #include "proto/convert/time.h"
 #include "server/shell/services_fixture.h"
 
-// What the queue, plans, events and drains look like through a real channel.
+// Tests the queue, plans, events and drains through a real channel.
 
 namespace dp::server {
 namespace {
@@ -105,7 +105,7 @@ TEST_F(QueueServicesTest, APlanHasTheLeaseThatTheJobAsksFor) {
   };
   EXPECT_EQ(lease(4), absl::Seconds(3.2));
   EXPECT_EQ(lease(60), absl::Seconds(48));
-  EXPECT_EQ(lease(3600), absl::Minutes(10));  // the coordinator's
+  EXPECT_EQ(lease(3600), absl::Minutes(10));  // the coordinator's own lease
 }
 
 TEST_F(QueueServicesTest, APlanSaysWhyAJobWouldWait) {

@@ -34,7 +34,7 @@ void ReadLogsCall::Start(const grpc::ByteBuffer& request) {
 
 absl::Status ReadLogsCall::Check(const View& view) {
   DP_ASSIGN_OR_RETURN(query_, FromProto(request_));
-  request_.clear_from();  // one for each stream of a large job; the query has them
+  request_.clear_from();  // one per stream of a large job; the query has them
   deadline_ = view.now + BoundedWait(request_.timeout());
   return ReadPage(view);
 }
@@ -82,7 +82,7 @@ absl::Status ReadLogsCall::AwaitMore(uint64_t version) {
 }
 
 bool ReadLogsCall::Woken(Waiters::Wake wake, const View& view, uint64_t version) {
-  // A client that left before the wait was queued has cancelled a ticket that stood for nothing.
+  // A client that left before the wait was queued has cancelled a ticket of no wait.
   if (context_.IsCancelled()) wake = Waiters::Wake::kCancelled;
   if (wake != Waiters::Wake::kChanged && wake != Waiters::Wake::kDeadline) {
     Finish(ToGrpc(EndOfWait(wake, view.failure)));
@@ -99,7 +99,7 @@ bool ReadLogsCall::Woken(Waiters::Wake wake, const View& view, uint64_t version)
 }
 
 void ReadLogsCall::Answer(const LogThread::Page& page) {
-  // Two parts of one message: each reader has its own header, and all share the page.
+  // One message of two parts: each reader has its own header, and all share the page.
   const grpc::Slice parts[] = {grpc::Slice(header_.SerializeAsString()),
                                pages_.Of(page, query_.finished)};
   grpc::ByteBuffer message(parts, std::size(parts));

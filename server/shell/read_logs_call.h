@@ -10,8 +10,9 @@
 
 namespace dp::server {
 
-// One Read: the driver says whether the job has ended, the log thread reads a page. An empty page
-// waits on the driver for more and is read again. Deletes itself when gRPC is done with it.
+// One Read. The driver says whether the job has ended, and the log thread reads a page. If the page
+// is empty, the call waits on the driver for more, and reads again. Deletes itself when gRPC is
+// done with it.
 class ReadLogsCall final : public grpc::ServerUnaryReactor {
  public:
   ReadLogsCall(Driver& driver, LogThread& logs, PageBytes& pages,
@@ -24,13 +25,13 @@ class ReadLogsCall final : public grpc::ServerUnaryReactor {
  private:
   absl::Status Check(const View& view);
   absl::Status ReadPage(const View& view);
-  // Nothing more will be written of what is asked for.
+  // Whether nothing more will be written of what the query selects.
   bool Over(const core::Job& job) const;
   absl::Status HasRead(const absl::StatusOr<LogThread::Page>& page);
   // Whether the client would rather wait than get this page.
   bool AwaitsMoreThan(const LogPage& page) const;
   absl::Status AwaitMore(uint64_t version);
-  // Returns false where there is still nothing to read.
+  // Returns false if there is still nothing to read.
   bool Woken(Waiters::Wake wake, const View& view, uint64_t version);
   void Answer(const LogThread::Page& page);
 
@@ -40,7 +41,7 @@ class ReadLogsCall final : public grpc::ServerUnaryReactor {
   const grpc::CallbackServerContext& context_;
   grpc::ByteBuffer& response_;
   v1::ReadLogsRequest request_;
-  v1::ReadLogsResponse header_;  // without anything else
+  v1::ReadLogsResponse header_;  // only the header is set
   const Waiters::Ticket ticket_;
   LogQuery query_;
   absl::Time deadline_;

@@ -1,4 +1,4 @@
-// How much a restart has to replay, as a count: what it takes is measured by `make bench-journal`.
+// Counts what a restart has to replay; `make bench-journal` measures the time.
 
 #include <cstdint>
 #include <future>
@@ -17,10 +17,10 @@ namespace dp::server {
 namespace {
 
 constexpr int kKeys = 100'000;
-// Of one wave, which is answered before the next: less than may be queued.
+// Commands of one wave, which is answered before the next: fewer than the queue holds.
 constexpr int kWave = 1000;
 
-// A driver over a journal on disk, whose one job holds a store of many keys.
+// A driver over a journal on disk. Its one job has a store of many keys.
 class RestartBoundTest : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -46,7 +46,7 @@ class RestartBoundTest : public ::testing::TestWithParam<int> {
   }
   void Submit(core::Action action) { EXPECT_EQ(Begin(std::move(action)).get(), absl::OkStatus()); }
 
-  // One command for each key.
+  // Sets keys, one command per key.
   void Put(int first, int count) {
     for (int wave = first; wave < first + count; wave += kWave) {
       std::vector<std::future<absl::Status>> puts;
@@ -62,7 +62,7 @@ class RestartBoundTest : public ::testing::TestWithParam<int> {
     }
   }
 
-  // What the next life finds: commands to replay, and keys.
+  // The commands and keys that the next process finds.
   struct Found {
     uint64_t replayed = 0;
     uint64_t keys_in_snapshot = 0;
@@ -90,8 +90,8 @@ class RestartBoundTest : public ::testing::TestWithParam<int> {
   uint64_t sequence_ = 0;  // of the one client
 };
 
-// Wherever it ends: a snapshot is begun when so many commands have come, and written while about as
-// many again come at the most.
+// Holds wherever the run ends. A snapshot begins after SnapshotPolicy::commands commands, and at
+// most about as many more come while it is written.
 TEST_P(RestartBoundTest, OfAHundredThousandKeysMostComeOutOfTheSnapshot) {
   constexpr uint64_t kMax = 2 * SnapshotPolicy{}.commands;
   Put(0, kKeys);

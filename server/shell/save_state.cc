@@ -17,9 +17,9 @@ namespace {
 
 using google::protobuf::Timestamp;
 
-// Every struct is taken apart by structured bindings when it is written. A member that somebody
-// adds to the state does not compile here: it belongs into journal_snapshot.proto, into the Save
-// and the Load of its struct, and into the state's digest (AddTo).
+// Each struct is written through structured bindings, so that a new member of the state does not
+// compile here. The member also belongs into journal_snapshot.proto, into the Save and the Load of
+// its struct, and into the state's digest (AddTo).
 
 template <typename Message>
 void SaveTime(const std::optional<absl::Time>& time, Timestamp* (Message::*field)(), Message* of) {
@@ -120,7 +120,7 @@ void Save(const core::Failure& failure, journal::SavedFailure* proto) {
 void Save(const core::Handover& handover, journal::SavedJob* proto) {
   const auto& [reason, cause, preempted_by, leave_by, names_checkpoint] = handover;
   proto->set_handover(reason);
-  // All that older releases knew.
+  // Older releases knew only this kind.
   const bool plain = cause == core::HandoverCause::kMove && !preempted_by.valid() &&
                      leave_by == absl::InfiniteFuture() && !names_checkpoint;
   if (plain) return;
@@ -235,14 +235,14 @@ void Save(const core::GroupResults& answer, journal::SavedClient* proto) {
   }
 }
 
-// Fills pieces one after the other.
+// Fills one piece after the other.
 class Pieces {
  public:
   explicit Pieces(size_t piece_bytes) : piece_bytes_(piece_bytes) {}
 
-  // The piece in hand; a new one once it is full.
+  // The current piece; a new one once it is full.
   journal::Snapshot* operator->() { return &piece_; }
-  // Says that `message`, in the piece in hand, is complete.
+  // Reports that `message`, in the current piece, is complete.
   template <typename Message>
   void Added(const Message& message) {
     bytes_ += message.ByteSizeLong();
@@ -255,7 +255,7 @@ class Pieces {
 
  private:
   void End() {
-    // Labels are a map, whose order differs from message to message unless it is asked for.
+    // Labels are a map, whose order differs from message to message without this option.
     google::protobuf::io::StringOutputStream stream(&pieces_.emplace_back());
     google::protobuf::io::CodedOutputStream out(&stream);
     out.SetSerializationDeterministic(true);

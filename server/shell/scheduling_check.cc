@@ -50,7 +50,7 @@ absl::Status CheckDurations(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
-// Infinite: never.
+// Infinite: the job never grows.
 absl::StatusOr<absl::Duration> GrowAfter(const v1::JobSpec& spec) {
   const absl::Duration after = FromProto(spec.grow_after());
   if (after == absl::ZeroDuration()) return absl::InfiniteDuration();

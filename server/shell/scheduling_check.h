@@ -6,7 +6,7 @@
 
 namespace dp::server {
 
-// What a job says of when and where it may run. Pure; any thread.
+// Checks what a job's spec says of when and where the job may run. Pure; any thread.
 // Errors: InvalidArgument names the field, its value and what is allowed.
 absl::StatusOr<core::Scheduling> CheckScheduling(const v1::JobSpec& spec);
 

@@ -7,7 +7,7 @@
 
 namespace dp::server {
 
-// A directory of a test's own, gone with it.
+// A directory of a test's own, removed by the destructor.
 class ScratchDir {
  public:
   ScratchDir() {

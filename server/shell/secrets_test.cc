@@ -1,6 +1,6 @@
-// Whoever presents a foreign or outdated identity learns nothing from the refusal that would let it
-// act as another party: no status, answer, event or log line holds another party's incarnation,
-// request id or store client.
+// A caller with a foreign or outdated identity must learn nothing that would let it act as another
+// party. No status, answer, event or log line may hold another party's incarnation, request id or
+// store client.
 
 #include <functional>
 #include <set>
@@ -27,7 +27,7 @@ using google::protobuf::Reflection;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Numbers and words that stand in an output only if the coordinator gave them away.
+// Values that are in an output only if the coordinator leaked them.
 constexpr uint64_t kLostIncarnation = 8'114'000'000'000'000'017;
 constexpr uint64_t kIncarnation = 8'114'000'000'000'000'029;
 constexpr uint64_t kStoreClient = 8'114'000'000'000'000'043;
@@ -62,7 +62,7 @@ std::vector<const MethodDescriptor*> UnaryMethods() {
   return methods;
 }
 
-// A stranger can know names and numbers that `dpctl` shows.
+// A stranger may know names and numbers that `dpctl` shows.
 struct Guess {
   uint64_t incarnation = kStranger;
   uint64_t worker = 1;
@@ -111,8 +111,8 @@ class SecretsTest : public ServicesFixture {
  protected:
   SecretsTest() { options_.lease = absl::Minutes(10); }
 
-  // A worker whose first daemon was lost and whose second one runs a job that has failed once,
-  // beside another user's pending job.
+  // A worker whose first daemon was lost and whose second daemon runs a job, beside a pending job
+  // of another request.
   void MakeVictims() {
     ASSERT_TRUE(client_->Register("w", 1, kLostIncarnation).ok());
     Lose(WorkerId(1), Incarnation(kLostIncarnation));
@@ -138,7 +138,8 @@ class SecretsTest : public ServicesFixture {
     ASSERT_TRUE(done.get_future().get().ok());
   }
 
-  // Calls the method and looks at all that comes back. Returns whether it was refused.
+  // Calls the method and checks all that comes back for secrets. Returns whether the call was
+  // rejected.
   bool CallAsStranger(const MethodDescriptor* method, const Guess& guess) {
     const Message* prototype =
         google::protobuf::MessageFactory::generated_factory()->GetPrototype(method->input_type());

@@ -12,13 +12,13 @@
 namespace dp::server {
 namespace {
 
-// How long calls that nobody answers any more may hold up the end.
+// How long calls that nobody answers any more may delay the end.
 constexpr std::chrono::seconds kStopWithin(1);
 
 constexpr char kLogsService[] = "dp.v1.Logs";
 
-// Calls that are open on one connection. A daemon has tens of them, a program that follows many
-// jobs hundreds; further calls wait at the client.
+// Open calls on one connection. A daemon has tens of them, and a program that follows many jobs has
+// hundreds; further calls wait at the client.
 constexpr int kStreamsMax = 4096;
 
 void SetTransport(grpc::ServerBuilder& builder, size_t bytes_max) {
@@ -28,12 +28,12 @@ void SetTransport(grpc::ServerBuilder& builder, size_t bytes_max) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   builder.SetMaxSendMessageSize(kMessageBytesMax);
-  // Else two coordinators could listen on one port, each getting a part of the calls.
+  // Otherwise two coordinators could listen on one port, and each would get a part of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Clients may ping during their long polls, and between calls, every 5 s.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
-  // A peer that is gone without a word holds its parked calls no longer than this.
+  // A peer that vanished holds its parked calls no longer than this.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const ListenAddress& address, Driver& driver, LogThread& logs,
     const std::optional<std::string>& direct_stores, size_t grpc_bytes_max) {
   DP_RETURN_IF_ERROR(address.CheckFree("--listen"));
-  // gRPC's locks are absl's, which as Debian builds them look for deadlocks whenever they are
+  // gRPC's locks are absl's. As Debian builds these, they look for deadlocks whenever they are
   // taken.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   std::unique_ptr<Server> server(new Server(address, driver, logs, direct_stores));
@@ -87,7 +87,7 @@ void Server::WatchHealth(Driver& driver, const LogThread& logs) {
     return driver.Ask([answered](const absl::Status&, const View&) { answered(); }).ok();
   };
   const auto logs_are_stored = [&logs] { return logs.room().ok(); };
-  // A coordinator without room for logs does all else; only who asks for that service is told.
+  // A coordinator without room for logs does all else, so only the Logs service is unhealthy.
   const auto tell = [service = server_->GetHealthCheckService()](const Health& health) {
     service->SetServingStatus(health.driver);
     service->SetServingStatus(kLogsService, health.driver && health.logs);

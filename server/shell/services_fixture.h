@@ -44,7 +44,7 @@ class ServicesFixture : public ::testing::Test {
     client_->Report(worker_, job, 0, v1::RANK_STATE_EXITED);
     client_->Report(worker_, job, 0, v1::RANK_STATE_RELEASED);
   }
-  // Returns when so many calls are parked with the driver.
+  // Returns once so many calls are parked with the driver.
   void AwaitParked(size_t calls) {
     const absl::Time deadline = absl::Now() + kLong;
     for (size_t parked = ~size_t{0}; parked != calls;) {
@@ -66,7 +66,7 @@ class ServicesFixture : public ::testing::Test {
     return client_->Call(client_->jobs(), &v1::Jobs::Stub::Watch, request);
   }
 
-  Driver::Options options_;  // for a test's constructor to fill in
+  Driver::Options options_;  // a test's constructor may change them
   const ScratchDir scratch_;
   MemoryJournal journal_;
   std::unique_ptr<Driver> driver_;

@@ -6,7 +6,7 @@
 #include "proto/convert/time.h"
 #include "server/shell/services_fixture.h"
 
-// Every service through a real channel: what the wire adds to driver_test and log_store_test.
+// Tests every service through a real channel: what the wire adds to driver_test and log_store_test.
 
 namespace dp::server {
 namespace {
@@ -294,7 +294,7 @@ TEST_F(ServicesTest, ARegistrationTellsOfGpusToo) {
   ASSERT_EQ(all->workers(0).gpu_list_size(), 1);
   EXPECT_EQ(all->workers(0).gpu_list(0).name(), "GPU-a");
   EXPECT_EQ(all->workers(0).no_gpu_trainer(), std::string(kLastLineBytesMax, 'n'));
-  v1::HeartbeatRequest beat;  // says nothing of it, and so changes nothing
+  v1::HeartbeatRequest beat;  // without no_gpu_trainer, which stays
   beat.set_worker_id(all->workers(0).id());
   beat.set_incarnation(1);
   beat.add_gpu_list()->set_name("GPU-b");

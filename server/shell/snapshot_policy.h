@@ -4,16 +4,16 @@
 
 namespace dp::server {
 
-// When the tail of the journal is long enough for a snapshot. A snapshot pays twice: a restart
-// loads it instead of replaying, and the commands that it replaces free their room; it costs
-// writing the whole state. Pure.
+// When the tail of the journal is long enough for a snapshot. A restart loads the snapshot instead
+// of replaying commands, and the replaced commands free their room. The cost is writing the whole
+// state. Pure.
 struct SnapshotPolicy {
-  // Replayed within 0.1 s or so.
+  // Replayed within about 0.1 s.
   uint64_t commands = 20'000;
-  // A tail of few but large commands.
+  // For a tail of few but large commands.
   uint64_t bytes = uint64_t{16} << 20;
-  // A large state is not written again for each small tail: snapshots at most multiply what is
-  // written by so much.
+  // A large state is not written again for each small tail. Snapshots multiply what is written at
+  // most by this factor.
   uint64_t written_again_max = 4;
 
   bool Due(const JournalTail& tail) const {

@@ -7,7 +7,7 @@
 
 namespace dp::server {
 
-// CRC-32 of a record and of what it is called, so that records do not change places unnoticed.
+// CRC-32 of a record and its name, so that records that changed places are noticed.
 int64_t Checksum(const std::string& name, absl::string_view record);
 
 }  // namespace dp::server

@@ -14,7 +14,7 @@
 namespace dp::server {
 namespace {
 
-// Of a WAL that begins anew: as much as it is usual to have.
+// Bytes kept of a WAL that begins anew: the usual size.
 constexpr int64_t kWalBytesKept = int64_t{64} << 20;
 
 bool IsDamage(int code) { return code == SQLITE_CORRUPT || code == SQLITE_NOTADB; }
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::
   return database;
 }
 
-// SQLite ends a damaged WAL before the damage: who accepts the loss gets what is before it.
+// SQLite ends a damaged WAL before the damage. If the loss is accepted, that part is used.
 absl::Status SqliteDatabase::FindWal() {
   const absl::StatusOr<bool> found = CheckWal(file_, options_.vfs);
   if (!absl::IsDataLoss(found.status()) || !options_.accept_data_loss) {
@@ -60,21 +60,22 @@ absl::Status SqliteDatabase::FindWal() {
 
 absl::Status SqliteDatabase::Prepare(int64_t application) {
   GiveUp();  // until the WAL may be moved into the file
-  // Exclusive, before anything is read: no shared-memory file, and a process that slipped past the
-  // lock cannot write.
+  // Exclusive before anything is read: there is no shared-memory file, and a process that slipped
+  // past the lock cannot write.
   DP_RETURN_IF_ERROR(Execute("PRAGMA locking_mode = EXCLUSIVE"));
-  // Every commit is synced; and so is the directory once the first transaction, which is not in the
-  // WAL yet, has deleted its rollback journal: else a crash could bring that back, and undo all.
+  // Syncs every commit. Also syncs the directory when the first transaction, which is not in the
+  // WAL yet, has deleted its rollback journal. Otherwise a crash could bring the rollback journal
+  // back, which would undo all.
   DP_RETURN_IF_ERROR(Execute("PRAGMA synchronous = EXTRA"));
   DP_ASSIGN_OR_RETURN(const int64_t schema, Number("PRAGMA schema_version"));
   DP_ASSIGN_OR_RETURN(const int64_t owner, Number("PRAGMA application_id"));
   if (schema != 0 && owner != application) return Damaged("it is the database of another program");
   DP_RETURN_IF_ERROR(UseWal());
-  // What is deleted is replaced by a snapshot that says the same: nothing to hide with zeros.
+  // A snapshot with the same content replaces what is deleted, so zeros would hide nothing.
   DP_RETURN_IF_ERROR(Execute("PRAGMA secure_delete = OFF"));
-  // One large batch does not leave a large file for good.
+  // One large batch must not leave a large file for good.
   DP_RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA journal_size_limit = ", kWalBytesKept)));
-  // SQLite's own checkpoints pass over an error, and try again after the next commit.
+  // SQLite's own checkpoints ignore an error, and try again after the next commit.
   const auto count_pages = [](void* pages, sqlite3*, const char*, int count) {
     *static_cast<int*>(pages) = count;
     return SQLITE_OK;
@@ -84,14 +85,14 @@ absl::Status SqliteDatabase::Prepare(int64_t application) {
   return Execute(absl::StrCat("PRAGMA application_id = ", application));
 }
 
-// The pragma is no error where it fails: it answers the mode that there is.
+// If the pragma fails, it reports no error, but answers the present mode.
 absl::Status SqliteDatabase::UseWal() {
   DP_ASSIGN_OR_RETURN(const Statement statement, Compile("PRAGMA journal_mode = WAL"));
   if (sqlite3_step(statement.get()) != SQLITE_ROW) return Error();
   const auto* mode = reinterpret_cast<const char*>(sqlite3_column_text(statement.get(), 0));
   const bool is_wal = mode != nullptr && absl::string_view(mode) == "wal";
   if (sqlite3_step(statement.get()) != SQLITE_DONE) return Error();
-  // The first read opens it; a checkpoint that came before would pass over an error.
+  // The first read opens the WAL; a checkpoint before it would ignore an error.
   if (is_wal) return Number("PRAGMA schema_version").status();
   return absl::InternalError(absl::StrCat("journal ", file_,
                                           ": its write-ahead log cannot be opened; see to the "
@@ -172,8 +173,8 @@ absl::Status SqliteDatabase::Error() {
   if (code == SQLITE_IOERR && cause != 0) {
     absl::StrAppend(&what, " (", std::generic_category().message(cause), ")");
   }
-  // Closing would move the WAL into the file: after a write that failed, nobody knows what is on
-  // the disk, and the next start finds out from what is there.
+  // Closing would move the WAL into the file. After a failed write nobody knows what is on the
+  // disk, so the next start must find out from the files.
   GiveUp();
   if (IsDamage(code)) return Damaged(what);
   if (code == SQLITE_BUSY) {
@@ -190,7 +191,7 @@ absl::Status SqliteDatabase::Error() {
                                           "acknowledged is in the journal"));
 }
 
-// SQLite notes it with the file, and for a commit nowhere else.
+// SQLite keeps the errno with each file; for a commit it is nowhere else.
 int SqliteDatabase::SystemError() const {
   int number = 0;
   sqlite3_file* wal = nullptr;

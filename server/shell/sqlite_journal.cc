@@ -17,7 +17,7 @@ namespace {
 // Marks the file as ours: "dpjl".
 constexpr int64_t kApplicationId = 0x64706a6c;
 
-// A table without rows says that the journal has a mark: earlier releases pass over it.
+// A table without rows says that the journal has a mark; earlier releases ignore it.
 constexpr char kCountMarks[] = "SELECT count(*) FROM sqlite_master WHERE name = 'has_mark'";
 constexpr char kNoteMark[] = "CREATE TABLE IF NOT EXISTS has_mark (unused)";
 
@@ -38,7 +38,7 @@ absl::Status SqliteJournal::Prepare() {
   DP_ASSIGN_OR_RETURN(const int64_t marks, database_->Number(kCountMarks));
   had_mark_ = marks > 0;
   const bool new_to_marks = !had_mark_ && !mark_->sequence().has_value() && !mark_->damaged();
-  // A journal that knows marks has all its tables, so nothing is written before the comparison.
+  // Nothing is written before the comparison: a journal that knows marks has all its tables.
   if (new_to_marks) DP_RETURN_IF_ERROR(database_->EmptyWal());
   DP_RETURN_IF_ERROR(database_->Execute(
       "CREATE TABLE IF NOT EXISTS journal ("
@@ -130,7 +130,7 @@ absl::Status SqliteJournal::ReplayRow(sqlite3_stmt* row, Apply apply) {
     return database_->Damaged(absl::StrCat("record ", sequence, " does not match its checksum"));
   }
   const auto command = FromRecord(record);
-  // Nothing is wrong with the file.
+  // The file itself is in order.
   if (absl::IsFailedPrecondition(command.status())) {
     return absl::FailedPreconditionError(absl::StrCat("journal ", database_->file(), ": record ",
                                                       sequence, ": ", command.status().message()));
@@ -178,7 +178,7 @@ absl::Status SqliteJournal::Maintain() {
   return database_->CheckpointWhenDue();
 }
 
-// Where it cannot be read, the next append finds that out.
+// If the pragmas fail, the next append reports the error.
 uint64_t SqliteJournal::spare_bytes() {
   const auto pages = database_->Number("PRAGMA freelist_count");
   const auto page_bytes = database_->Number("PRAGMA page_size");

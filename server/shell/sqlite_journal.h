@@ -13,25 +13,26 @@
 
 namespace dp::server {
 
-// The journal in an SQLite file: a table of (sequence, record, checksum), one transaction a batch,
-// synced before it returns (docs/journal.md). A batch torn by a crash is rolled back by SQLite; a
-// record that is there but damaged is refused, since acknowledged work would be lost silently; so
-// is a journal that ends before its mark (SqliteMark). The caller keeps other processes away
-// (DataDir).
+// The journal in an SQLite file: a table of (sequence, record, checksum), one transaction per
+// batch, synced before it returns (docs/journal.md). SQLite rolls back a batch that a crash tore. A
+// damaged record is rejected, because acknowledged work would be lost silently. A journal that ends
+// before its mark (SqliteMark) is rejected for the same reason. The caller keeps other processes
+// away (DataDir).
 //
-// A file of an earlier format becomes one of this with the first Append: until then, as where its
-// replay is refused, the release that wrote it can go on with it.
+// The first Append converts a file of an earlier format. Until then, and if its replay is rejected,
+// the release that wrote the file can go on with it.
 class SqliteJournal final : public Journal {
  public:
-  // Raised when an older release could not read what this one writes. 2 has snapshots.
+  // Raised when an older release could not read what this one writes. Format 2 added snapshots.
   static constexpr int kFormatVersion = 4;
 
-  // Creates the file where it is missing. Errors: DataLoss it is no journal, or damaged;
-  // FailedPrecondition a later format; Internal the storage.
+  // Creates the file if it is missing.
+  // Errors: DataLoss the file is no journal, or damaged; FailedPrecondition a later format, or
+  // another process has it open; Internal the storage failed.
   static absl::StatusOr<std::unique_ptr<SqliteJournal>> Open(const std::string& file,
                                                              const SqliteOptions& options = {});
 
-  // Errors also: DataLoss acknowledged commands are missing. The files are then as they were.
+  // Errors also: DataLoss acknowledged commands are missing. The files are then unchanged.
   absl::Status Replay(Restore restore, Apply apply) override;
   absl::Status Append(absl::Span<const core::Command> commands) override;
   absl::Status Maintain() override;
@@ -49,11 +50,11 @@ class SqliteJournal final : public Journal {
   absl::Status ReplayAll(Restore restore, Apply apply);
   // Compares what was replayed with the mark. Errors: DataLoss says what is missing.
   absl::Status CheckMark() const;
-  // From now on the journal is written to.
+  // Makes the journal ready for writes.
   absl::Status TakeOver();
-  // After an error of the mark nothing more is written to the journal either.
+  // After an error of the mark, nothing more is written to the journal either.
   absl::Status Marked(absl::Status status);
-  // In the transaction that is open.
+  // The next two run in the open transaction.
   absl::Status ClaimFormat();
   absl::Status Insert(const core::Command& command);
   absl::Status ReplayRow(sqlite3_stmt* row, Apply apply);

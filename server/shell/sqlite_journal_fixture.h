@@ -22,7 +22,7 @@
 #include "server/shell/sqlite_checksum.h"
 #include "server/shell/sqlite_journal.h"
 
-// For tests: a journal on the disk, whose files a test may change, and its refusals.
+// For tests: a journal on disk whose files a test may change, and checks of its errors.
 
 namespace dp::server {
 
@@ -60,8 +60,8 @@ class SqliteJournalTest : public ::testing::Test {
     while ((*journal)->compacting()) EXPECT_TRUE((*journal)->Maintain().ok());
     return *std::move(journal);
   }
-  // Takes a snapshot of a state with `jobs` jobs, and goes on for so many shares of the work; by
-  // default to its end.
+  // Takes a snapshot of a state with `jobs` jobs, and does `shares` shares of its work; by default
+  // all.
   void TakeSnapshot(int jobs, int shares = 1000) {
     const auto journal = OpenReplayed();
     journal->TakeSnapshot(StateOf(jobs).state());
@@ -76,13 +76,13 @@ class SqliteJournalTest : public ::testing::Test {
     coordinator.Apply({absl::UnixEpoch(), core::StartEpoch{}});
     for (int i = 0; i < jobs; ++i) {
       const std::string name = "job " + std::to_string(i);
-      // Each fills a piece of the snapshot.
+      // Each job fills a piece of the snapshot.
       const core::JobSpec spec{.name = name, .payload = std::string(300'000, 'x')};
       coordinator.Apply({absl::UnixEpoch(), core::SubmitJob{name, spec}});
     }
     return coordinator;
   }
-  // Appends one command after the other, and leaves the files as kill -9 would.
+  // Appends commands one by one, and leaves the files as kill -9 would.
   void AppendAndCrash(uint64_t commands) {
     const auto journal = OpenReplayed();
     for (uint64_t job = 1; job <= commands; ++job) ASSERT_TRUE(journal->Append({Cancel(job)}).ok());
@@ -94,24 +94,24 @@ class SqliteJournalTest : public ::testing::Test {
   }
   std::string wal() const { return file_ + "-wal"; }
   std::string mark() const { return file_ + "-mark"; }
-  // As where fewer had been acknowledged.
+  // Sets the mark, as if fewer commands had been acknowledged.
   void SetMark(uint64_t sequence) {
     const auto mark = SqliteMark::Open(file_, nullptr, SqliteMark::Sync::kAtOnce);
     ASSERT_TRUE(mark.ok()) << mark.status();
     ASSERT_TRUE((*mark)->Create(sequence).ok());
   }
-  // All files of the journal.
+  // The contents of the journal's files.
   std::map<std::string, std::string> Files() const {
     std::map<std::string, std::string> files;
     for (const std::string& file : {file_, wal(), mark()}) {
       std::ifstream in(file, std::ios::binary);
       std::string content{std::istreambuf_iterator<char>(in), {}};
-      // SQLite makes a WAL of no bytes where there is none.
+      // SQLite makes an empty WAL if there is none.
       if (!content.empty()) files[file] = std::move(content);
     }
     return files;
   }
-  // What a start says that goes on without what is missing.
+  // The log of a start that accepts the loss.
   std::string AcceptDataLoss() {
     ::testing::internal::CaptureStderr();
     const auto journal = SqliteJournal::Open(file_, {.accept_data_loss = true});
@@ -127,7 +127,7 @@ class SqliteJournalTest : public ::testing::Test {
     ExpectRefused(absl::StatusCode::kDataLoss, "--accept-data-loss");
     EXPECT_TRUE(Files() == files) << "a refused start has changed the files";
   }
-  // So far from the end of the WAL.
+  // Flips a bit of the byte that is `from_end` bytes before the end.
   void FlipAByteOfTheWal(int64_t from_end) {
     std::fstream file(wal(), std::ios::in | std::ios::out | std::ios::binary);
     file.seekg(-from_end, std::ios::end);
@@ -148,7 +148,7 @@ class SqliteJournalTest : public ::testing::Test {
     return number;
   }
   int64_t Count(const std::string& table) { return Number("SELECT count(*) FROM " + table); }
-  // Changes the file behind the journal's back.
+  // Changes the file while no journal has it open.
   void Tamper(const std::string& sql) {
     sqlite3* database = nullptr;
     ASSERT_EQ(sqlite3_open(file_.c_str(), &database), SQLITE_OK);
@@ -156,7 +156,7 @@ class SqliteJournalTest : public ::testing::Test {
         << sqlite3_errmsg(database);
     sqlite3_close(database);
   }
-  // As one of a later release, which gives its command another meaning.
+  // Makes record 2 one of a later release, which gives its command another meaning.
   void RaiseVersionOfRecord2() {
     journal::JournalRecord record = ToRecord(Cancel(2));
     record.set_version(2);

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "server/shell/sqlite_journal_fixture.h"
 
-// Journals whose write-ahead log or mark is torn, cut, damaged or missing.
+// Tests journals whose write-ahead log or mark is torn, cut, damaged or missing.
 
 namespace dp::server {
 namespace {
@@ -65,7 +65,7 @@ TEST_F(SqliteJournalTest, AnOlderWalIsRefusedWithWhatIsMissing) {
   AppendAndCrash(2);
   const std::string older = wal();
   file_ = (scratch_.path() / "journal.sqlite").string();
-  Append({Cancel(3)});  // to the file that the copy was taken of
+  Append({Cancel(3)});  // to the file that was copied
   std::filesystem::copy_file(older, wal());
   ExpectRefusedAndUnchanged("1 acknowledged commands are missing (3 to 3): " + wal() +
                             " is older or was cut");
@@ -78,7 +78,7 @@ TEST_F(SqliteJournalTest, ALossThatIsAcceptedIsLoggedAndTheNextStartNeedsNoFlag)
   EXPECT_THAT(Replay().value(), IsEmpty());
   Append({Cancel(4)});
   EXPECT_THAT(Replay().value(), ElementsAre(4));
-  EXPECT_EQ(AcceptDataLoss(), "");  // there was none
+  EXPECT_EQ(AcceptDataLoss(), "");  // nothing was lost this time
 }
 
 TEST_F(SqliteJournalTest, OfADamagedWalTheAcceptedPartIsWhatComesBeforeTheDamage) {
@@ -106,14 +106,14 @@ TEST_F(SqliteJournalTest, AMarkThatIsDamagedIsRefused) {
   ExpectRefusedAndUnchanged(mark() + " is damaged");
 }
 
-// Its tail is one that a crash has torn, and the mark knows nothing of it.
+// Commands above the mark were not acknowledged: a crash may have torn them.
 TEST_F(SqliteJournalTest, WhatTheMarkDoesNotKnowMayBeThereOrNot) {
   AppendAndCrash(3);
   SetMark(1);
   EXPECT_THAT(Replay().value(), ElementsAre(1, 2, 3));
 }
 
-// What follows its last frame is not of it.
+// Bytes behind the last frame are no part of the WAL.
 TEST_F(SqliteJournalTest, AWalOfMoreThanTwoGiBIsRead) {
   AppendAndCrash(3);
   std::filesystem::resize_file(wal(), uintmax_t{2200} << 20);
@@ -146,7 +146,7 @@ TEST_F(SqliteJournalTest, AWalThatWasTornBeforeItsFirstFrameIsAsNone) {
   }
 }
 
-// Of a file system that cannot say whether a file is there.
+// A file system that cannot say whether a file exists.
 TEST_F(SqliteJournalTest, AWalThatCannotBeLookedForIsAnError) {
   AppendAndCrash(1);
   sqlite3_vfs blind = *sqlite3_vfs_find(nullptr);

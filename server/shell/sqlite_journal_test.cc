@@ -120,7 +120,7 @@ TEST_F(SqliteJournalTest, TheNextSnapshotReplacesTheOneBefore) {
   EXPECT_THAT(Replay().value(), IsEmpty());
   EXPECT_EQ(restored_->jobs().size(), 2u);
   EXPECT_EQ(Count("snapshot"), 1);
-  EXPECT_EQ(Count("snapshot_piece"), 3);  // one a job, and the rest
+  EXPECT_EQ(Count("snapshot_piece"), 3);  // one per job, and the rest
 }
 
 TEST_F(SqliteJournalTest, AnUnfinishedSnapshotIsAsIfItHadNeverBegun) {
@@ -130,7 +130,7 @@ TEST_F(SqliteJournalTest, AnUnfinishedSnapshotIsAsIfItHadNeverBegun) {
   TakeSnapshot(9, /*shares=*/5);
   EXPECT_THAT(Replay().value(), ElementsAre(2));
   EXPECT_EQ(restored_->jobs().size(), 2u);
-  (void)OpenReplayed();  // tidies up
+  (void)OpenReplayed();  // drops the unfinished snapshot
   EXPECT_EQ(Count("snapshot_piece"), 3);
 }
 

@@ -26,8 +26,8 @@ constexpr size_t kRecordBytes = 512;
 constexpr absl::string_view kTitle = "dp journal mark\nacknowledged ";
 constexpr size_t kDigits = 20;
 
-// Between two syncs, so that they take little from those of the journal: a writer that waited
-// for a sync of the mark with each batch was up to five times slower where the cores were busy.
+// The pause between two syncs, so that they take little from the journal's syncs. When a writer
+// waited for a sync of the mark with each batch, it was up to five times slower on busy cores.
 constexpr absl::Duration kPause = absl::Milliseconds(50);
 
 std::string RecordOf(uint64_t sequence) {
@@ -73,21 +73,21 @@ absl::Status SqliteMark::Load() {
   std::string bytes(kRecordBytes, '\0');
   const int read = file_->pMethods->xRead(file_.get(), bytes.data(), kRecordBytes, 0);
   if (read != SQLITE_IOERR_SHORT_READ) DP_RETURN_IF_ERROR(Check(read, "read"));
-  // A crash while the first mark was made leaves zeros, or nothing.
+  // A crash during the first write leaves zeros, or an empty file.
   if (bytes.find_first_not_of('\0') == bytes.npos) return absl::OkStatus();
   sequence_ = ParseRecord(bytes);
   damaged_ = !sequence_.has_value();
   return absl::OkStatus();
 }
 
-// A file of this kind syncs its directory with its first sync, when it is new.
+// A new file of this kind syncs its directory with its first sync.
 absl::Status SqliteMark::OpenFile(int more_flags) {
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_WAL | more_flags;
   return Check(OpenSqliteFile(vfs_, path_, flags, &file_), "opened");
 }
 
 absl::Status SqliteMark::Create(uint64_t sequence) {
-  DP_CHECK(!thread_.joinable());  // it would sync at the same time
+  DP_CHECK(!thread_.joinable());  // the thread would sync at the same time
   if (file_ == nullptr) DP_RETURN_IF_ERROR(OpenFile(SQLITE_OPEN_CREATE));
   std::string bytes = RecordOf(sequence);
   bytes.resize(kFileBytes);
@@ -142,7 +142,7 @@ void SqliteMark::Run() {
     }
     const absl::Status synced = SyncFile();
     MutexLock lock(mu_);
-    // After one that failed the system says of a later one that all is well.
+    // The first failure stays: after a failed sync, the system reports later ones as successful.
     if (synced_.ok()) synced_ = synced;
     changed_.WaitFor(mu_, kPause, [this]() DP_REQUIRES(mu_) { return stopping_; });
   }

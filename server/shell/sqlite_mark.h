@@ -13,21 +13,22 @@
 
 namespace dp::server {
 
-// The mark of a journal: a file beside it with the sequence of the last acknowledged command, so
-// that a start notices when commands are missing (docs/journal.md). The mark never runs ahead of
+// The mark of a journal: a file beside it with the sequence of the last acknowledged command. A
+// start compares both, and notices missing commands (docs/journal.md). The mark never runs ahead of
 // the journal: the caller raises it after the commit and before the answer.
 //
-// Raise writes in place, and leaves the sync to a thread, which nobody waits for. So the mark is
-// exact after any end of the process; after a power failure it may lack what was acknowledged in
-// the last twentieth of a second or so. Not thread-safe, but for that thread; owned by the journal.
+// Raise writes in place, and leaves the sync to a thread that nobody waits for. The mark is
+// therefore exact after any end of the process. After a power failure it may lack what was
+// acknowledged in about the last twentieth of a second. Not thread-safe, except for that thread;
+// owned by the journal.
 //
-// Errors: Internal, which names the file. After one the mark is not to be used again.
+// Errors: Internal names the file. After an error the mark must not be used again.
 class SqliteMark {
  public:
   // How Raise syncs.
   enum class Sync {
     kBeside,  // by a thread, soon after
-    kAtOnce,  // before Raise returns: for tests, whose disk sees one order of operations
+    kAtOnce,  // before Raise returns: for tests whose disk sees one order of operations
   };
 
   // Reads the mark of the journal `file`; `vfs` as for SQLite. Creates nothing.
@@ -39,13 +40,13 @@ class SqliteMark {
 
   // nullopt: there is no mark, or its first write never reached the disk.
   std::optional<uint64_t> sequence() const { return sequence_; }
-  // The mark is there, but it cannot be read as one.
+  // The mark exists, but cannot be read as one.
   bool damaged() const { return damaged_; }
   const std::string& path() const { return path_; }
 
-  // Writes a whole new mark and syncs it with its name. Also sets a mark back.
+  // Writes a whole new mark, and syncs it with its name. May also set a mark back.
   absl::Status Create(uint64_t sequence);
-  // Precondition: sequence().has_value(). Errors also: a sync before this one has failed.
+  // Precondition: sequence().has_value(). Errors also: an earlier sync has failed.
   absl::Status Raise(uint64_t sequence);
 
  private:
@@ -55,7 +56,7 @@ class SqliteMark {
   absl::Status OpenFile(int more_flags);
   absl::Status Write(const std::string& bytes);
   absl::Status SyncFile();
-  // Has the thread sync what was written. Errors: the last sync's.
+  // Makes the thread sync what was written. Errors: those of the last sync.
   absl::Status SyncBeside() DP_EXCLUDES(mu_);
   void Run() DP_EXCLUDES(mu_);
   absl::Status Check(int code, const char* what) const;
@@ -73,7 +74,7 @@ class SqliteMark {
   bool idle_ DP_GUARDED_BY(mu_) = false;  // the thread waits for something to sync
   bool stopping_ DP_GUARDED_BY(mu_) = false;
   absl::Status synced_ DP_GUARDED_BY(mu_);
-  std::jthread thread_;  // runs once there is something to sync
+  std::jthread thread_;  // starts once there is something to sync
 };
 
 }  // namespace dp::server

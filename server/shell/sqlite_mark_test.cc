@@ -15,7 +15,7 @@
 namespace dp::server {
 namespace {
 
-// The system's files, but their syncs are counted, and fail when told to.
+// The system's files, with syncs that are counted and can be made to fail.
 class CountedSyncs {
  public:
   CountedSyncs() {
@@ -30,7 +30,7 @@ class CountedSyncs {
   ~CountedSyncs() { sqlite3_vfs_unregister(&vfs_); }
 
   static int count() { return count_; }
-  // Ends when so many have begun.
+  // Returns once `count` syncs have begun.
   static void Await(int count) {
     for (int now = count_; now < count; now = count_) count_.wait(now);
   }

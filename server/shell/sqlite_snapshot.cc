@@ -13,7 +13,7 @@
 namespace dp::server {
 namespace {
 
-// Some hundred pages of the file: about what a piece of a snapshot takes.
+// Some hundred pages of the file, about as many as a piece of a snapshot takes.
 constexpr const char* kDropCommands =
     "DELETE FROM journal WHERE sequence <= "
     "min(?, (SELECT min(sequence) FROM journal) + 4999)";

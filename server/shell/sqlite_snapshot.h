@@ -11,29 +11,29 @@
 
 namespace dp::server {
 
-// The snapshots in a journal's database. A new one is written a piece at a time and counts once all
-// of it is there; then the one before and the commands that it replaces go, a share at a time. Not
-// thread-safe; owned by the journal.
+// The snapshots in a journal's database. A new snapshot is written a piece at a time, and is valid
+// once it is complete. Then the previous snapshot and the replaced commands are dropped, a share at
+// a time. Not thread-safe; owned by the journal.
 class SqliteSnapshot {
  public:
   struct Loaded {
-    uint64_t sequence = 0;  // of the last command that made the state; 0: there is no snapshot
+    uint64_t sequence = 0;  // of the last command in the state; 0: there is no snapshot
     uint64_t bytes = 0;
     core::State state;
   };
 
   explicit SqliteSnapshot(SqliteDatabase& database) : database_(database) {}
 
-  // Makes the tables where they are missing. First of all.
+  // Makes the tables if they are missing. Call first.
   absl::Status Prepare();
-  // The one that counts. Errors: DataLoss a piece is damaged or missing.
+  // Loads the valid snapshot. Errors: DataLoss a piece is damaged or missing.
   absl::StatusOr<Loaded> Load();
 
-  // Begins one of `state`, which the command `sequence` was the last to change. Returns its size.
-  // Precondition: !busy().
+  // Begins a snapshot of `state`, which command `sequence` was the last to change. Returns its size
+  // in bytes. Precondition: !busy().
   uint64_t Take(const core::State& state, uint64_t sequence);
   bool busy() const { return step_ != Step::kNone; }
-  // Writes a piece, or drops a share of what is replaced; a transaction of its own.
+  // Writes a piece, or drops a share of what is replaced, in a transaction of its own.
   absl::Status Advance();
 
  private:
@@ -46,11 +46,11 @@ class SqliteSnapshot {
 
   SqliteDatabase& database_;
   SqliteDatabase::Statement insert_piece_, insert_, drop_older_, drop_piece_, drop_commands_;
-  Step step_ = Step::kDropPieces;  // what a crash has left
-  uint64_t sequence_ = 0;          // of the one that counts or is being written
+  Step step_ = Step::kDropPieces;  // drops what a crash has left
+  uint64_t sequence_ = 0;          // of the snapshot that is valid or being written
   uint64_t bytes_ = 0;
-  std::vector<std::string> pieces_;  // of the one being written
-  size_t written_ = 0;               // of these
+  std::vector<std::string> pieces_;  // of the snapshot that is being written
+  size_t written_ = 0;               // of pieces_
 };
 
 }  // namespace dp::server

@@ -20,7 +20,7 @@ namespace {
 // https://www.sqlite.org/fileformat2.html#walformat
 constexpr int64_t kHeaderBytes = 32;
 constexpr int64_t kFrameHeaderBytes = 24;
-constexpr uint32_t kMagic = 0x377f0682;  // its last bit: checksums are of big-endian words
+constexpr uint32_t kMagic = 0x377f0682;  // last bit set: checksums of big-endian words
 
 constexpr int64_t kPieceBytes = int64_t{1} << 20;  // read at a time
 
@@ -56,7 +56,7 @@ class WalChecksum {
   uint32_t second_ = 0;
 };
 
-// A WAL on its disk. It may be larger than the memory: only what is asked for is read.
+// A WAL on its disk. The WAL may be larger than the memory, so only the requested bytes are read.
 class WalFile {
  public:
   // `path` must outlive the file.
@@ -72,8 +72,8 @@ class WalFile {
   }
 
   const std::string& path() const { return path_; }
-  int64_t size() const { return size_; }  // 0 where there is no such file
-  // All of them are in it. Valid until the next call.
+  int64_t size() const { return size_; }  // 0 if there is no file
+  // Precondition: the file has these bytes. The result is valid until the next call.
   absl::StatusOr<absl::string_view> Read(int64_t at, int64_t bytes) {
     bytes_.resize(static_cast<size_t>(bytes));
     DP_RETURN_IF_ERROR(
@@ -116,7 +116,7 @@ absl::StatusOr<bool> OnlyZeros(WalFile& wal) {
   return true;
 }
 
-// The frames of a WAL whose header is in order.
+// The frames of a WAL with a valid header.
 class Frames {
  public:
   Frames(WalFile& wal, std::string header, WalChecksum checksum)
@@ -127,7 +127,7 @@ class Frames {
 
   int64_t size() const { return (wal_.size() - kHeaderBytes) / frame_bytes_; }
 
-  // Those of this WAL behind the last transaction that is whole. After FirstBad.
+  // Frames of this WAL behind the last whole transaction. Call after FirstBad.
   absl::StatusOr<int64_t> CountTorn() {
     int64_t torn = 0;
     for (int64_t i = whole_; i < size(); ++i) {
@@ -137,7 +137,7 @@ class Frames {
     return torn;
   }
 
-  // The first that is not as it was written, or size().
+  // The first frame that is not as it was written, or size().
   absl::StatusOr<int64_t> FirstBad() {
     for (int64_t i = 0; i < size(); ++i) {
       DP_ASSIGN_OR_RETURN(const absl::string_view frame, Read(i, frame_bytes_));
@@ -149,7 +149,7 @@ class Frames {
     return size();
   }
 
-  // Whether frames of this WAL follow the end of the transaction that the frame belongs to.
+  // Whether frames of this WAL follow the end of the transaction of frame `bad`.
   absl::StatusOr<bool> MoreFollows(int64_t bad) {
     bool ended = false;
     for (int64_t i = bad; i < size(); ++i) {
@@ -165,7 +165,7 @@ class Frames {
   absl::StatusOr<absl::string_view> Read(int64_t frame, int64_t bytes) {
     return wal_.Read(kHeaderBytes + frame * frame_bytes_, bytes);
   }
-  // Not left over from before the WAL was begun anew.
+  // False for a frame from before the WAL began anew.
   bool IsOfThisWal(absl::string_view frame) const {
     return frame.substr(8, 8) == absl::string_view(header_).substr(16, 8);
   }
@@ -174,10 +174,10 @@ class Frames {
   const std::string header_;
   const int64_t frame_bytes_;
   WalChecksum checksum_;
-  int64_t whole_ = 0;  // frames of transactions that are whole
+  int64_t whole_ = 0;  // frames of whole transactions
 };
 
-// It had been acknowledged to nobody, and SQLite drops it.
+// Logs the torn frames, which were acknowledged to nobody and which SQLite drops.
 absl::Status TellTorn(const WalFile& wal, Frames& frames) {
   DP_ASSIGN_OR_RETURN(const int64_t torn, frames.CountTorn());
   if (torn == 0) return absl::OkStatus();
@@ -193,7 +193,7 @@ absl::Status TellTorn(const WalFile& wal, Frames& frames) {
 absl::StatusOr<bool> CheckWal(const std::string& file, const char* vfs) {
   const std::string path = file + "-wal";
   DP_ASSIGN_OR_RETURN(WalFile wal, WalFile::Open(path, vfs));
-  // A new one, whose header had not reached the disk. It is synced before the first frame.
+  // A new WAL whose header has not reached the disk; the header is synced before the first frame.
   if (wal.size() < kHeaderBytes) return false;
   DP_ASSIGN_OR_RETURN(const absl::string_view first, wal.Read(0, kHeaderBytes));
   const std::string header(first);

@@ -5,7 +5,7 @@
 
 namespace dp::server {
 
-// Who waits in stores, for people. Owned by the server; for the driver's thread, but for
+// Shows who waits in stores, for people. Owned by the server; used on the driver's thread, except
 // ClientTable::Report.
 struct StoreCallers {
   ClientTable clients;

@@ -20,14 +20,14 @@
 namespace dp::server {
 namespace {
 
-// Of what a caller says of itself: a name, kept with each parked call.
+// Bytes of the name that a caller gives, which is kept with each parked call.
 constexpr size_t kWhoBytesMax = 100;
 
 std::string PeerIn(const v1::AwaitRequest& request) {
   return request.has_rank() ? "" : request.peer().substr(0, kSocketEndBytesMax);
 }
 
-// Takes the operations out of it.
+// Takes the operations out of the request.
 absl::StatusOr<core::StoreBatch> ToBatch(v1::ExecuteRequest& request) {
   DP_ASSIGN_OR_RETURN(std::vector<StoreOperation> operations,
                       OperationsFromProto(std::move(*request.mutable_operations())));
@@ -63,7 +63,7 @@ void Fill(const core::Reply& reply, v1::ExecuteResponse* response) {
   }
 }
 
-// The store was there when the wait began, so that its end is news: Aborted.
+// The store existed when the wait began, so its end is news: Aborted.
 absl::Status GoneWhileWaiting(const absl::Status& status) {
   const bool ended = status.code() == absl::StatusCode::kFailedPrecondition;
   return ended ? absl::AbortedError(status.message()) : status;

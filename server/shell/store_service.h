@@ -9,10 +9,10 @@
 
 namespace dp::server {
 
-// proto/dp/v1/store.proto over the driver. Thread-safe.
+// Serves proto/dp/v1/store.proto through the driver. Thread-safe.
 class StoreService final : public v1::Store::CallbackService {
  public:
-  // Both outlive it.
+  // Driver and callers outlive the service.
   StoreService(Driver& driver, StoreCallers& callers) : driver_(driver), callers_(callers) {
     SetMessageAllocatorFor_Execute(&execute_messages_);
   }
@@ -33,11 +33,11 @@ class StoreService final : public v1::Store::CallbackService {
   // One await, on the driver's thread.
   class ParkedAwait;
 
-  // Errors: InvalidArgument it cannot be awaited.
+  // Errors: InvalidArgument the request cannot be awaited.
   absl::StatusOr<StoreWait> ToWait(const v1::AwaitRequest& request, v1::AwaitResponse* response);
 
   Driver& driver_;
-  StoreCallers& callers_;  // of the driver's thread
+  StoreCallers& callers_;  // used on the driver's thread
   ExecuteMessageAllocator execute_messages_;
 };
 

@@ -1,7 +1,7 @@
 #include "gmock/gmock.h"
 #include "server/shell/services_fixture.h"
 
-// The store through a real channel: awaits, barriers, who is blocked.
+// Tests the store through a real channel: awaits, barriers, blocked callers.
 
 namespace dp::server {
 namespace {
@@ -52,7 +52,7 @@ TEST_F(StoreServiceTest, WhoIsBlockedAndWhichRanksABarrierLacksIsListed) {
   EXPECT_EQ(waiter.kind(), v1::Waiter::KIND_BARRIER);
   EXPECT_EQ(waiter.key(), "meet");
   EXPECT_EQ(waiter.who(), "rank 1");
-  EXPECT_GE(waiter.waiting().seconds(), 60);  // the minute of its earlier calls included
+  EXPECT_GE(waiter.waiting().seconds(), 60);  // includes the minute of its earlier calls
   EXPECT_EQ(waiter.arrived(), 1);
   EXPECT_THAT(waiter.missing_ranks(), ElementsAre(0));
   ASSERT_TRUE(client_->Arrive(job, "meet", /*rank=*/0).ok());
@@ -151,7 +151,7 @@ TEST_F(StoreServiceTest, WhatChangesTheStoreCannotBeAwaited) {
 TEST_F(StoreServiceTest, AWaitOnAStoreOfAJobThatEndsIsAborted) {
   const uint64_t job = PlacedJob();
   auto waiting = std::async(std::launch::async, [&] { return client_->Await(job, "key", kLong); });
-  // It must be parked before the end: an await that comes later is FAILED_PRECONDITION.
+  // Parked before the job ends: a later await would fail with FAILED_PRECONDITION.
   AwaitParked(1);
   FinishJob(job);
   EXPECT_EQ(waiting.get().status.error_code(), grpc::StatusCode::ABORTED);

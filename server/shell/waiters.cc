@@ -57,7 +57,7 @@ void Waiters::Uncount(const Call& call) {
 bool Waiters::Cancel(Ticket ticket) { return End(ticket, Wake::kCancelled); }
 
 void Waiters::WakeChanged(absl::Span<const core::Topic> changed) {
-  // Each call once, however many of its topics changed.
+  // Asks each call once, however many of its topics changed.
   std::map<Place, std::vector<const core::Topic*>> woken;
   for (const core::Topic& topic : changed) {
     if (topic.kind == core::Topic::Kind::kStoreElement) continue;
@@ -76,7 +76,7 @@ bool Waiters::WakeOne(const core::Topic& element) {
   const auto parked = by_topic_.find(element);
   if (parked == by_topic_.end()) return false;
   for (const Place& place : parked->second) {
-    if (Answered(place.second, {&element})) return true;  // the places may be gone
+    if (Answered(place.second, {&element})) return true;  // `parked` may be gone
   }
   return false;
 }

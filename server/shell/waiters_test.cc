@@ -27,7 +27,7 @@ Topic Element(const std::string& queue) {
 
 class WaitersTest : public ::testing::Test {
  protected:
-  // Parks a call which is answered by a change once `satisfied_`, and by any other wake.
+  // Parks a call that a change answers once `satisfied_`, and that any other wake answers.
   void Park(Waiters::Ticket ticket, std::vector<Topic> topics, absl::Time deadline = At(60),
             std::optional<BlockedCall> blocked = {}) {
     auto question = [this, ticket](Wake wake, Waiters::Changed changed) {

@@ -13,7 +13,7 @@
 namespace dp::server {
 namespace {
 
-// The job's last failure, where it is one of a rank and lacks that rank's lines; else null.
+// The job's last failure, if it is a rank's and lacks the rank's last lines; else null.
 const core::Failure* LacksLastLines(const core::Job& job) {
   const core::Failure* last = job.failure.has_value() ? &*job.failure
                               : job.past.empty()      ? nullptr
@@ -27,7 +27,7 @@ LogQuery LastLinesOf(const core::Failure& failure) {
   query.generation = failure.generation;
   query.ranks = {*failure.rank};
   query.tail_lines = static_cast<int>(kLastLinesMax);
-  query.finished = true;  // nobody is left to end the last line
+  query.finished = true;  // nobody will end the last line
   return query;
 }
 
@@ -73,7 +73,7 @@ void WatchJobCall::Answer(const core::Job& job, const View& view) {
   const absl::Status asked =
       logs_.Read(job.id, LastLinesOf(*lacking),
                  [this](const absl::StatusOr<LogThread::Page>& page) { AddLastLines(page); });
-  if (!asked.ok()) Finish(grpc::Status::OK);  // the answer stands without
+  if (!asked.ok()) Finish(grpc::Status::OK);  // the answer is good without them
 }
 
 void WatchJobCall::AddLastLines(const absl::StatusOr<LogThread::Page>& page) {

@@ -11,9 +11,9 @@
 
 namespace dp::server {
 
-// One answer about a job: at once, or when its version is above `since`. Where it has failed with a
-// rank whose daemon could not give the last lines, as one that died itself, they come from the log
-// store. Deletes itself when gRPC is done with it.
+// One answer about a job: at once, or once its version is no longer `since`. A job may have failed
+// with a rank whose daemon could not give the last lines, for example because it died. The lines
+// then come from the log store. Deletes itself when gRPC is done with it.
 class WatchJobCall final : public grpc::ServerUnaryReactor {
  public:
   // Header and answer belong to the response.
@@ -25,7 +25,7 @@ class WatchJobCall final : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 
  private:
-  // Returns false where there is still nothing to tell.
+  // Returns false if there is nothing new.
   bool Woken(Waiters::Wake wake, const View& view);
   void Answer(const core::Job& job, const View& view);
   void AddLastLines(const absl::StatusOr<LogThread::Page>& page);

@@ -1,15 +1,15 @@
 #include "gtest/gtest.h"
 #include "server/shell/services_fixture.h"
 
-// A watch waits at the version that its caller has only while that is the version now. After a
-// start on an older copy of the data directory callers have versions of what is lost.
+// A watch waits only if its caller's version is the present one. After a start on an older copy of
+// the data directory, callers have versions that are lost.
 
 namespace dp::server {
 namespace {
 
 constexpr uint64_t kLost = uint64_t{1} << 60;  // above every version of these tests
 
-// A call that waited would have its deadline pass.
+// A call that waited would exceed its deadline.
 template <typename Request>
 Request Since(uint64_t version) {
   Request request;

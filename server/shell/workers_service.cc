@@ -26,7 +26,7 @@ void SetLease(const core::Liveness::Lease& lease, v1::HeartbeatResponse* respons
   response->set_lease_number(lease.number);
 }
 
-// Of a drain, or its end, which was accepted: so there is such a worker.
+// Answers an accepted drain or undrain, so the worker exists.
 template <typename Response>
 absl::Status AnswerWorker(const std::string& name, const View& view, GpuTable& gpus,
                           Response* response) {
@@ -39,7 +39,7 @@ absl::Status AnswerWorker(const std::string& name, const View& view, GpuTable& g
   return absl::OkStatus();
 }
 
-// Bounds on what stays in the machine's state for as long as the worker does.
+// Bounds what stays in the machine's state for as long as the worker does.
 absl::Status Check(const v1::RegisterRequest& request) {
   if (request.ByteSizeLong() > kRegistrationBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("a registration has ", request.ByteSizeLong(),
@@ -103,7 +103,7 @@ grpc::ServerUnaryReactor* WorkersService::Heartbeat(grpc::CallbackServerContext*
   return reactor;
 }
 
-// The driver refuses the heartbeat, or renews the lease of a worker that was not known before.
+// The driver rejects the heartbeat, or renews the lease of a worker that was not published yet.
 void WorkersService::BeatInTurn(const v1::HeartbeatRequest& request,
                                 v1::HeartbeatResponse* response,
                                 grpc::ServerUnaryReactor* reactor) {

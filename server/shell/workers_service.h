@@ -10,11 +10,11 @@
 
 namespace dp::server {
 
-// proto/dp/v1/workers.proto over the driver. Thread-safe.
+// Serves proto/dp/v1/workers.proto through the driver. Thread-safe.
 class WorkersService final : public v1::Workers::CallbackService {
  public:
   // `store_host` is where ranks find stores that the coordinator serves; empty: where their worker
-  // finds the coordinator. Driver and table outlive it.
+  // finds the coordinator. Driver and table outlive the service.
   WorkersService(Driver& driver, ClientTable& clients, std::string store_host)
       : driver_(driver), clients_(clients), store_host_(std::move(store_host)) {}
 

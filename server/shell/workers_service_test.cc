@@ -10,7 +10,7 @@ class BusyDriverTest : public ServicesFixture {
  protected:
   BusyDriverTest() { options_.queue_capacity = 1; }
 
-  // Occupies the driver, and fills its queue, until the promise is kept.
+  // Occupies the driver and fills its queue, until the promise is set.
   std::promise<void> Occupy() {
     std::promise<void> release, occupied;
     const auto wait = [&occupied, released = release.get_future().share()](const auto&...) {
@@ -24,7 +24,7 @@ class BusyDriverTest : public ServicesFixture {
     }
     return release;
   }
-  // Calls until the driver has room for the call.
+  // Retries until the driver has room for the call.
   template <typename Call>
   static auto Insist(Call call) {
     auto answered = call();

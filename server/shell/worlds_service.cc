@@ -15,7 +15,8 @@ namespace dp::server {
 
 namespace {
 
-// A later command of the same batch may have placed the next generation, of another size.
+// Sets nothing if a later command of the same batch has placed the next generation, which may have
+// another size.
 void SetPlace(const core::Job& job, const core::RankKey& rank, v1::JoinResponse* response) {
   if (job.generation != rank.generation) return;
   *response->mutable_member() = ToProto(core::MemberOf(job, rank.rank));
@@ -29,7 +30,7 @@ core::Topic AwaitedTopic(const v1::WatchWorldRequest& request) {
           .id = request.job()};
 }
 
-// Whether the world has news for the caller. The job exists.
+// Whether the world has news for the caller. Precondition: the job exists.
 bool HasNews(const View& view, const v1::WatchWorldRequest& request) {
   const core::Topic world{.kind = core::Topic::Kind::kWorld, .id = request.job()};
   if (view.coordinator.version(world).value() == request.since()) return false;

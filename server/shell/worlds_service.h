@@ -5,7 +5,7 @@
 
 namespace dp::server {
 
-// proto/dp/v1/worlds.proto over the driver. Thread-safe.
+// Serves proto/dp/v1/worlds.proto through the driver. Thread-safe.
 class WorldsService final : public v1::Worlds::CallbackService {
  public:
   explicit WorldsService(Driver& driver) : driver_(driver) {}

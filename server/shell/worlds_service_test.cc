@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 class WorldsServiceTest : public ServicesFixture {
  protected:
-  // The request with which a rank of the first generation watches.
+  // The request of a rank of the first generation that watches its world.
   v1::WatchWorldRequest RanksWatch(uint64_t job, uint64_t since) const {
     v1::WatchWorldRequest request;
     request.set_job(job);
@@ -85,7 +85,8 @@ TEST_F(WorldsServiceTest, ARankThatWatchesAFormingWorldTooLateLearnsWhoIsMissing
   EXPECT_THAT(answer->world().reason(), HasSubstr("missing: rank 1 on w"));
 }
 
-// Trainers of earlier releases ask like this: they expect the table, and an answer to every join.
+// Trainers of earlier releases send such requests: they expect the table, and an answer to every
+// join.
 TEST_F(WorldsServiceTest, AClientThatSaysNothingOfTheMemberTableGetsItAtEveryJoin) {
   const uint64_t job = PlacedJob(3);
   auto watch = JoinAndWatch(job);

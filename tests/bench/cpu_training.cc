@@ -1,9 +1,9 @@
-// Trains a preset in one process and prints one JSON object a line: after each epoch its
-// throughput, loss and test accuracy.
+// Trains a preset in one process. After each epoch, prints throughput, loss and test accuracy as
+// one JSON object a line.
 //
-//   cpu_training [--preset cnn] [--epochs 1] [--batch 64] [--threads 1] [--lr 0.05] [--momentum
-//   0.9]
-//                [--decay 0] [--mean 0] [--std 1] [--data DIR] [--seed 0] [--order-seed 1]
+//    cpu_training [--preset cnn] [--epochs 1] [--batch 64] [--threads 1] [--lr 0.05]
+//                 [--momentum 0.9] [--decay 0] [--mean 0] [--std 1] [--data DIR] [--seed 0]
+//                 [--order-seed 1]
 
 #include <cstdio>
 #include <map>

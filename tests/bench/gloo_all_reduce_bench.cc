@@ -1,6 +1,7 @@
 // Sums over two processes on this host, by our ordered all-reduce and by Gloo's own ring over the
-// same transport, in turns; prints one JSON object a line. Bandwidths are nccl-tests': algbw is
-// bytes over time, busbw is algbw x 2 (n - 1) / n, what the wires of a perfect ring carry.
+// same transport, in turns. Prints one JSON object a line. Bandwidths are those of nccl-tests.
+// algbw is bytes over time. busbw is algbw x 2 (n - 1) / n, the traffic on the wires of a perfect
+// ring.
 //
 //   all_reduce_bench [ROUNDS]
 
@@ -31,7 +32,7 @@ namespace {
 constexpr int kRanks = 2;
 constexpr const char* kLoopback = "127.0.0.1";
 
-// What Gloo's rendezvous asks of a store.
+// The interface that Gloo's rendezvous needs.
 class GlooStore : public gloo::rendezvous::Store {
  public:
   explicit GlooStore(dp::Store& store) : store_(store) {}
@@ -95,7 +96,7 @@ void Measure(Group& group, const std::shared_ptr<gloo::Context>& context, size_t
     gloo::allreduce(options);
   };
   const int repetitions = static_cast<int>(std::clamp<size_t>((size_t{32} << 20) / bytes, 3, 100));
-  Seconds(repetitions / 4 + 1, ours);  // warm
+  Seconds(repetitions / 4 + 1, ours);  // warm up
   Seconds(repetitions / 4 + 1, peer);
   std::vector<double> our_seconds, peer_seconds;
   for (int round = 0; round < rounds; ++round) {

@@ -1,10 +1,10 @@
 // Batches of 64 operations, half set and half get, on the store of a coordinator in this process,
-// through gRPC over loopback. Prints a JSON object: operations a second, and the batches' times.
+// through gRPC over loopback. Prints operations per second and batch times as a JSON object.
 //
 //   grpc_store_bench memory|sqlite SECONDS [CLIENTS]
 //
-// "memory" keeps the coordinator's journal in memory, "sqlite" on disk, in the directory for
-// temporary files. Each client has one batch outstanding, as the protocol wants it.
+// "memory" keeps the coordinator's journal in memory; "sqlite" keeps it on disk, in the directory
+// for temporary files. Each client has one batch outstanding, as the protocol requires.
 
 #include <algorithm>
 #include <cstdio>
@@ -29,10 +29,10 @@ namespace {
 
 constexpr int kOperationsPerBatch = 64;
 constexpr size_t kValueBytes = 64;
-// Of a client, half of them set in a batch in turn.
+// Per client; batches take them in turn, and half of a batch's keys are set.
 constexpr int kKeysPerClient = 1024;
 
-// With one placed job, whose store is used.
+// A coordinator with one placed job, whose store is used.
 class CoordinatorWithJob {
  public:
   static absl::StatusOr<std::unique_ptr<CoordinatorWithJob>> Start(bool on_disk) {
@@ -69,8 +69,8 @@ class CoordinatorWithJob {
   std::unique_ptr<server::Server> server_;
 };
 
-// One client of the store: sends its next batch when the last one is answered, until the time is
-// over. Its calls are on gRPC's threads, one at a time.
+// One client of the store. It sends its next batch when the last one is answered, until the time is
+// over. Its callbacks run on gRPC's threads, one at a time.
 class BatchClient {
  public:
   BatchClient(const std::string& address, uint64_t job, uint64_t id)
@@ -102,7 +102,7 @@ class BatchClient {
   const std::vector<int64_t>& latencies_us() const { return latencies_us_; }
 
  private:
-  // Of its own connection, or gRPC would share one among all.
+  // A separate connection; otherwise gRPC would share one among all clients.
   static std::shared_ptr<grpc::Channel> Channel(const std::string& address, uint64_t id) {
     grpc::ChannelArguments arguments;
     arguments.SetInt("dp.client", static_cast<int>(id));

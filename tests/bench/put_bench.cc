@@ -1,15 +1,15 @@
-// Durable puts of one key each, in the store of a job of dp-coordinator or in etcd, over gRPC: the
-// same client code but for the message. Prints JSON objects.
+// Durable puts of one key each over gRPC, in the store of a dp-coordinator's job or in etcd. Only
+// the messages differ; the client code is the same. Prints JSON objects.
 //
-//   put_bench dp|etcd ADDRESS rate OUTSTANDING CONNECTIONS SECONDS [GROUP]
-//   put_bench dp|etcd ADDRESS fill KEYS
-//   put_bench dp ADDRESS history JOBS     jobs of two ranks that have ended
-//   put_bench dp|etcd ADDRESS first       a line of input; then puts once and prints the time
+//    put_bench dp|etcd ADDRESS rate OUTSTANDING CONNECTIONS SECONDS [GROUP]
+//    put_bench dp|etcd ADDRESS fill KEYS
+//    put_bench dp ADDRESS history JOBS     jobs of two ranks that have ended
+//    put_bench dp|etcd ADDRESS first       a line of input; then puts once and prints the time
 //
-// Each outstanding put is a client of its own: it sends the next one when the last is answered.
-// With GROUP, for dp, a client is a daemon's relay instead, which sends the puts of so many ranks
-// in one call, each of them a group that is applied and answered for itself. A coordinator of this
-// benchmark needs --lease 1h, since no daemon keeps the job's worker alive.
+// Each outstanding put is a separate client: it sends the next put when the last one is answered.
+// With GROUP (dp only) a client acts as a daemon's relay. The relay sends the puts of GROUP ranks
+// in one call; each put is a group that is applied and answered separately. The coordinator needs
+// --lease 1h, because no daemon keeps the job's worker alive.
 
 #include <algorithm>
 #include <atomic>
@@ -41,16 +41,16 @@ constexpr int kFillConnections = 16;
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address, int number) {
   grpc::ChannelArguments arguments;
-  arguments.SetInt("dp.bench", number);  // or gRPC would share one connection among all
+  arguments.SetInt("dp.bench", number);  // else gRPC would share one connection
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
 std::string KeyOf(uint64_t number) { return absl::StrFormat("bench/%08d", number); }
 
-// The job whose store is used; made by whoever comes first.
+// The job whose store is used. The first caller creates it.
 uint64_t BenchJob(const std::string& address) {
   server::ClusterClient client(address);
-  (void)client.Register("w", /*slots=*/2);  // again: the same
+  (void)client.Register("w", /*slots=*/2);  // idempotent
   const auto job = client.Submit(server::ClusterClient::AJob("bench"), "bench");
   DP_CHECK(job.ok());
   return job->job().id();
@@ -71,13 +71,13 @@ class DpPuts {
   void Init(uint64_t client, Request* request) const {
     request->set_job(job_);
     request->set_generation(1);
-    request->set_client(first_client_ + client);  // no run is taken for the one before
+    request->set_client(first_client_ + client);  // runs must not share client ids
     for (int i = 0; i < group_; ++i) {
       request->add_operations()->mutable_set()->set_value(std::string(kValueBytes, 'v'));
       if (group_ > 1) request->add_groups(1);
     }
   }
-  // The keys of the puts `first` and following.
+  // Sets the keys for put number `first` and the puts after it.
   static void Next(uint64_t first, uint64_t keys, Request* request) {
     request->set_sequence(request->sequence() + 1);
     for (v1::StoreOperation& operation : *request->mutable_operations()) {
@@ -118,7 +118,7 @@ class EtcdPuts {
   }
 };
 
-// When the clients stop, and which key is next.
+// When the clients stop, and the next key.
 struct Plan {
   absl::Time until = absl::InfiniteFuture();
   uint64_t puts_max = ~uint64_t{0};
@@ -135,7 +135,7 @@ class Client {
     puts.Init(number, &request_);
   }
 
-  // False once the plan is fulfilled.
+  // Returns false once the plan is fulfilled.
   bool Send() {
     const uint64_t put = plan_.put.fetch_add(plan_.group);
     began_ = absl::Now();

@@ -1,8 +1,8 @@
 """The peer of the training benchmarks: the same models, data and batches in PyTorch DDP over Gloo.
 
-Started once per rank with torchrun's environment. Data lies ready as normalised tensors, so nothing
-but training is timed. Rank 0 prints one JSON line an epoch with images per second over all ranks, and
-"first step" after the first optimizer step.
+torchrun's environment starts one process per rank. The data is normalised in advance, so only
+training is timed. Rank 0 prints one JSON line an epoch with images per second over all ranks,
+and "first step" after the first optimizer step.
 """
 
 import argparse

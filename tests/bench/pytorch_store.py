@@ -1,4 +1,4 @@
-"""Hosts PyTorch's own TCPStore server: prints its port, and ends with the standard input.
+"""Hosts PyTorch's own TCPStore server. Prints its port, and exits when its standard input ends.
 
     pytorch_store.py legacy|libuv
 """

@@ -5,7 +5,7 @@ import sys
 
 
 def pytorch_venv(build):
-    """Its folder in BUILD_DIR; installed on the first call."""
+    """The environment's folder in BUILD_DIR; installed on the first call."""
     venv = build / "bench-venv"
     if not (venv / "bin" / "torchrun").exists():
         print("bench: installing PyTorch, once", file=sys.stderr)

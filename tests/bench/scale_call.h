@@ -11,8 +11,8 @@
 
 namespace dp::bench {
 
-// Begins an asynchronous call: `send(context, request, response, done)` hands it to a stub. `done`
-// gets status and response, on a thread of gRPC's.
+// Begins an asynchronous call. `send(context, request, response, done)` passes the call to a stub.
+// `done` receives status and response on a gRPC thread.
 template <typename Response, typename Request, typename Send, typename Done>
 void Call(Request request, absl::Duration deadline_in, Send send, Done done) {
   struct State {

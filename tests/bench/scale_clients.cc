@@ -29,7 +29,7 @@ constexpr absl::Duration kStorePatience = absl::Seconds(60);
 
 double SecondsSince(absl::Time began) { return absl::ToDoubleSeconds(absl::Now() - began); }
 
-// Reads a log from its beginning to its end, each page as soon as there is one.
+// Reads a log from beginning to end, each page as soon as it exists.
 class Follower {
  public:
   Follower(v1::Logs::Stub& stub, uint64_t job, Timer& timer, absl::BlockingCounter& ended,
@@ -90,7 +90,7 @@ uint16_t StorePortOf(server::ClusterClient& client) {
   return static_cast<uint16_t>(assigned->assignment().ranks(0).store_port());
 }
 
-// Lists all jobs, page by page, as dpctl ps does.
+// Lists all jobs page by page, like dpctl ps.
 int CountJobs(server::ClusterClient& client) {
   v1::ListJobsRequest request;
   for (int jobs = 0;;) {
@@ -150,7 +150,7 @@ Figures FollowFigures(const std::string& address, int followers, int lines) {
   std::vector<std::unique_ptr<server::ClusterClient>> clients;
   std::vector<std::unique_ptr<Follower>> all;
   for (int i = 0; i < followers; ++i) {
-    // A process each, so a connection each.
+    // A real follower is a process of its own, with its own connection.
     clients.push_back(std::make_unique<server::ClusterClient>(address));
     all.push_back(std::make_unique<Follower>(clients.back()->logs(), job, timer, ended, refused));
     all.back()->Read();

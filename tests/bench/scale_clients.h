@@ -10,19 +10,19 @@ namespace dp::bench {
 
 using Figures = std::vector<std::pair<std::string, double>>;
 
-// Prints `at NAME` and waits for a line of input, which it returns: somebody looks at the
-// coordinator meanwhile.
+// Prints `at NAME`, waits for a line of input, and returns the line. Meanwhile the reader inspects
+// the coordinator.
 std::string Stage(const std::string& name);
 
-// Jobs that find no slot: how long it takes to submit `jobs`, and to list them.
+// Submits jobs that find no slot. Measures how long submitting `jobs` and listing them takes.
 Figures QueueFigures(const std::string& address, int jobs);
 
-// Followers of one log, which grows while they read: how long after the last line was stored until
-// the last follower has all, and how many calls were refused on the way.
+// Many followers read one log while it grows. Measures the time from storing the last line until
+// the last follower has everything, and counts rejected calls.
 Figures FollowFigures(const std::string& address, int followers, int lines);
 
-// Connections to the store of one job: how long it takes to open them, and then to put a key on
-// each. Errors: those of StoreLoad; NotFound the coordinator has no --tcpstore-listen.
+// Opens `connections` connections to the store of one job, then puts a key on each. Measures both
+// times. Errors: those of StoreLoad; NotFound the coordinator has no --tcpstore-listen.
 absl::StatusOr<Figures> StoreFigures(const std::string& address, int connections);
 
 }  // namespace dp::bench

@@ -13,7 +13,7 @@
 namespace dp::bench {
 namespace {
 
-// As worker/agent/lease.cc has them.
+// The same as in worker/agent/lease.cc.
 constexpr absl::Duration kLeaseDeadline = absl::Seconds(5);
 constexpr int kBeatsPerLease = 4;
 
@@ -53,7 +53,7 @@ void Host::TakeRegistration(const v1::RegisterResponse& response) {
   lease_number_ = 0;
   between_beats_ = FromProto(response.lease()) / kBeatsPerLease;
   fleet_.NoteRegistered(epoch_);
-  // The first ones are spread, as those of daemons are that were started one after another.
+  // Spreads the first heartbeats, like those of daemons that were started one after another.
   BeatAt(absl::Now() + between_beats_ * (number_ % 97) / 97);
 }
 

@@ -19,23 +19,23 @@ namespace dp::bench {
 
 class Fleet;
 
-// A daemon as the coordinator sees it: one connection, on which it registers, beats four times a
-// lease, watches its assignment, and reports its ranks. It backs off and comes back as
+// A daemon as the coordinator sees it. On one connection it registers, sends four heartbeats per
+// lease, watches its assignment and reports its ranks. It backs off and registers again as
 // worker/agent/lease.cc does.
 //
-// At any time one callback at most runs for its lease and one for its watch; each has its own
+// At most one callback runs for the lease and one for the watch at any time; each uses its own
 // members.
 class Host {
  public:
   Host(Fleet& fleet, int number);
 
-  // Registers, then beats until the process ends. Fleet::registered() counts it.
+  // Registers, then sends heartbeats until the process ends. The fleet counts the registration.
   void Register();
-  // Watches until the process ends; Fleet::AwaitAssigned counts it once it has been given `ranks`
-  // ranks. Call it once it is registered.
+  // Watches until the process ends. Fleet::AwaitAssigned counts the host once it has `ranks` ranks.
+  // Call it after registration.
   void WatchFor(int ranks);
-  // Reports each rank of its assignment started; `reported` is called as often as it has ranks.
-  // Call it once its assignment is counted, which stays as it is while no rank of the job ends.
+  // Reports each rank of its assignment as started; calls `reported` once per rank. Call it once
+  // the assignment is counted. The assignment does not change while no rank of the job ends.
   void ReportStarted(std::function<void()> reported);
 
  private:
@@ -60,26 +60,26 @@ class Host {
   bool assigned_ = false;
 };
 
-// Many hosts, and what happened to them. It must outlive every call, so the load never destroys it.
+// Many hosts, and what happened to them. Must outlive every call, so the load never destroys it.
 class Fleet {
  public:
   Fleet(std::string address, int hosts, int slots);
 
-  // Each returns when all hosts have got so far.
+  // Each of these returns when all hosts are done.
   void Register();
   void AwaitAssigned(int ranks_each);
   void ReportStarted();
-  // Registrations that the coordinator of `epoch` has answered.
+  // Waits until all hosts have registered in `epoch` or later.
   void AwaitRegistered(uint64_t epoch);
 
   const std::string& address() const { return address_; }
   int slots() const { return slots_; }
   Timer& timer() { return timer_; }
 
-  // How long the heartbeats took that were due from `begin` to `end`, ascending: from then until
-  // they were answered or given up. Returns once all of them are.
+  // The durations of the heartbeats that were due from `begin` to `end`, ascending. A duration
+  // lasts from the due time until the answer or failure. Returns once all of them have ended.
   std::vector<absl::Duration> BeatsDue(absl::Time begin, absl::Time end) DP_EXCLUDES(mu_);
-  // Heartbeats that the coordinator refused: it had given up their worker.
+  // Heartbeats that the coordinator rejected because it had given up their worker.
   int refused_beats() const { return refused_beats_; }
 
   // For hosts.
@@ -94,15 +94,15 @@ class Fleet {
   const int slots_;
   Mutex mu_;
   CondVar changed_;
-  std::multiset<absl::Time> open_beats_ DP_GUARDED_BY(mu_);  // due, not yet answered or given up
+  std::multiset<absl::Time> open_beats_ DP_GUARDED_BY(mu_);  // due, not yet answered or failed
   // When each was due, and how long it took.
   std::vector<std::pair<absl::Time, absl::Duration>> beats_ DP_GUARDED_BY(mu_);
-  uint64_t epoch_ DP_GUARDED_BY(mu_) = 0;     // the latest that a registration was answered in
+  uint64_t epoch_ DP_GUARDED_BY(mu_) = 0;     // the latest epoch of a registration's answer
   size_t registered_ DP_GUARDED_BY(mu_) = 0;  // in that epoch
   size_t assigned_ DP_GUARDED_BY(mu_) = 0;
   std::atomic<int> refused_beats_ = 0;
   std::vector<std::unique_ptr<Host>> hosts_;
-  Timer timer_;  // last: it calls hosts
+  Timer timer_;  // last: its callbacks use hosts
 };
 
 }  // namespace dp::bench

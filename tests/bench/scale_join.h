@@ -14,8 +14,8 @@
 
 namespace dp::bench {
 
-// Plays all ranks of the first generation of a job until they know that their world is sealed. The
-// ranks of a host share a connection: one for each would take more descriptors than a test machine
+// Acts as all ranks of a job's first generation until they know that their world is sealed. The
+// ranks of a host share a connection: one for each would need more descriptors than a test machine
 // has.
 class Assembly {
  public:
@@ -23,24 +23,24 @@ class Assembly {
 
   // Opens the connections; returns when all are open.
   void Connect();
-  // Every rank joins, all at once, and watches until the world is sealed. Returns once the last
-  // one knows. Call it once.
+  // All ranks join at once, and watch until the world is sealed. Returns when the last rank knows.
+  // Call it once.
   void Join();
 
   int refused() const { return refused_; }
-  // Bytes of all answers, without the transport's own.
+  // The size of all answers, without the transport's overhead.
   uint64_t answer_bytes() const { return answer_bytes_; }
 
  private:
   struct Place {
     v1::Worlds::Stub* worlds;
     v1::JoinRequest join;
-    Backoff pause;  // after a refusal, as ranks back off
+    Backoff pause;  // after a rejected call, as ranks back off
   };
 
   void JoinOne(Place& place);
   void Watch(Place& place, uint64_t since);
-  // Goes on after an answer of either call.
+  // Handles an answer of either call.
   void Take(Place& place, const v1::World& world, uint64_t answer_bytes);
 
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
@@ -48,8 +48,8 @@ class Assembly {
   std::vector<Place> places_;
   std::atomic<int> refused_ = 0;
   std::atomic<uint64_t> answer_bytes_ = 0;
-  absl::BlockingCounter unsealed_;  // ranks that do not know it yet
-  Timer timer_;                     // last: it calls the others
+  absl::BlockingCounter unsealed_;  // ranks that do not know that the world is sealed
+  Timer timer_;                     // last: its callbacks use the others
 };
 
 }  // namespace dp::bench

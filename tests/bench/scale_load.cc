@@ -1,17 +1,17 @@
-// Simulates many daemons, ranks or clients of one coordinator from one process; tests/bench/scale
-// starts the coordinator and makes rows of what this prints.
+// Simulates many daemons, ranks or clients of one coordinator in one process. tests/bench/scale
+// starts the coordinator and makes rows of this program's output.
 //
-//   scale_load ADDRESS hosts HOSTS SLOTS       daemons of a job that has a rank for every slot
-//   scale_load ADDRESS join HOSTS SLOTS        the ranks of that job, which join their world
-//   scale_load ADDRESS idle HOSTS SECONDS      daemons that only beat
-//   scale_load ADDRESS restart HOSTS           daemons that meet a restarted coordinator
-//   scale_load ADDRESS queue JOBS              submits jobs that find no slot, then lists them
-//   scale_load ADDRESS follow FOLLOWERS LINES  reads a log while a rank writes it
-//   scale_load ADDRESS tcpstore CONNECTIONS    opens them to the store of one job, which needs
-//                                              --tcpstore-listen
+//    scale_load ADDRESS hosts HOSTS SLOTS       daemons of a job that has a rank for every slot
+//    scale_load ADDRESS join HOSTS SLOTS        the ranks of that job, which join their world
+//    scale_load ADDRESS idle HOSTS SECONDS      daemons that only beat
+//    scale_load ADDRESS restart HOSTS           daemons that meet a restarted coordinator
+//    scale_load ADDRESS queue JOBS              submits jobs that find no slot, then lists them
+//    scale_load ADDRESS follow FOLLOWERS LINES  reads a log while a rank writes it
+//    scale_load ADDRESS tcpstore CONNECTIONS    opens them to the store of one job, which needs
+//                                               --tcpstore-listen
 //
-// It prints `at STAGE` where somebody may look at the coordinator, then waits for a line of input;
-// at the end one JSON object. The process then ends without closing its connections one by one.
+// Prints `at STAGE` when the reader may inspect the coordinator, then waits for a line of input.
+// Prints one JSON object at the end, and exits without closing its connections one by one.
 
 #include <unistd.h>
 
@@ -67,7 +67,7 @@ int LostWorkers(const std::string& address) {
                        [](const auto& worker) { return worker.state() == v1::WORKER_STATE_LOST; });
 }
 
-// Whoever reads `at assigned` lets the ranks join, and answers with the times of JoinFigures.
+// The reader of `at assigned` lets the ranks join, and answers with the times of JoinFigures.
 Figures HostsFigures(const std::string& address, int hosts, int slots) {
   Fleet& fleet = *new Fleet(address, hosts, slots);
   Stage("start");
@@ -117,7 +117,7 @@ Figures IdleFigures(const std::string& address, int hosts, int seconds) {
   return figures;
 }
 
-// Whoever reads `at up` kills the coordinator and starts it at the same address; the time counts
+// The reader of `at up` kills the coordinator and restarts it at the same address. The time counts
 // from the kill.
 Figures RestartFigures(const std::string& address, int hosts) {
   Fleet& fleet = *new Fleet(address, hosts, 8);

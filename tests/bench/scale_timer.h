@@ -10,7 +10,7 @@
 
 namespace dp::bench {
 
-// Runs functions at their time, on one thread of its own. They must not block. Thread-safe.
+// Runs functions at their time on one thread. Functions must not block. Thread-safe.
 class Timer {
  public:
   Timer() : thread_([this] { Run(); }) {}
@@ -37,7 +37,7 @@ class Timer {
   void Run() DP_EXCLUDES(mu_) {
     for (std::function<void()> run; (run = Next()) != nullptr;) run();
   }
-  // Blocks until the next one is due; null after the end.
+  // Blocks until the next function is due; null after the end.
   std::function<void()> Next() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (!stopped_) {

@@ -1,12 +1,12 @@
-// Puts one load on a server of the TCPStore protocol, and prints what came of it as a JSON object.
+// Puts one load on a server of the TCPStore protocol, and prints the result as a JSON object.
 //
 //   store_bench PORT PID set|get|add|wait CONNECTIONS SECONDS
 //   store_bench PORT PID fill KEYS
 //   store_bench PORT PID idle CONNECTIONS
 //   store_bench PORT PID gloo RANKS SECONDS_MAX
 //
-// PID is the server's process, whose CPU time and peak memory are read from /proc.
-// docs/benchmarks.md says what each load is.
+// PID is the server's process; CPU time and peak memory are read from its /proc. docs/benchmarks.md
+// describes each load.
 
 #include <sys/resource.h>
 
@@ -31,7 +31,7 @@ using wire::Verb;
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
 constexpr size_t kValueBytes = 64;
-// Sets that travel together when the store is filled.
+// Sets that are sent together when the store is filled.
 constexpr size_t kFillBatch = 100;
 
 struct Target {
@@ -39,7 +39,7 @@ struct Target {
   std::string pid;
 };
 
-// CPU time of all threads, from the scheduler's own books.
+// The CPU time of all threads, from the scheduler's statistics.
 int64_t CpuNs(const Target& target) {
   int64_t total = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/" + target.pid + "/task")) {
@@ -59,7 +59,7 @@ int64_t PeakBytes(const Target& target) {
   return 0;
 }
 
-// Lets the peak begin anew from what is in use now.
+// Resets the peak to the memory in use now.
 void ResetPeak(const Target& target) { std::ofstream("/proc/" + target.pid + "/clear_refs") << 5; }
 
 void Append(Verb verb, wire::Fields fields, std::string* out) {
@@ -68,7 +68,7 @@ void Append(Verb verb, wire::Fields fields, std::string* out) {
 
 std::string KeyOf(size_t number) { return absl::StrCat("/bench/", number); }
 
-// A set is not answered: the ping behind it, in the same segment, is.
+// A set has no answer, but the ping behind it in the same segment has one.
 Exchange Set(std::string key, std::string value) {
   Exchange set{.reply_bytes = 4};
   Append(Verb::kSet, {{std::move(key), std::move(value)}}, &set.request);
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<Exchange>> ExchangesOf(const std::string& verb, size_
   return exchanges;
 }
 
-// Every connection repeats its exchange until the time is over.
+// Every connection repeats its exchange for `duration`.
 absl::Status Repeat(StoreLoad& load, const std::vector<Exchange>& exchanges,
                     absl::Duration duration) {
   const absl::Time end = absl::Now() + duration;
@@ -144,7 +144,7 @@ absl::StatusOr<std::string> Verbs(const Target& target, const std::string& verb,
                       ", \"cpu\": ", cpu / count / 1e3, "}");
 }
 
-// How much the peak is above what it was before.
+// The growth of the peak since `before`.
 std::string Growth(const Target& target, int64_t before) {
   return absl::StrCat("\"bytes\": ", PeakBytes(target) - before);
 }
@@ -177,8 +177,8 @@ absl::StatusOr<std::string> Idle(const Target& target, size_t connections) {
   return absl::StrCat("{", Growth(target, before), "}");
 }
 
-// What PyTorch 2.14 asks for to connect a Gloo group: every rank publishes its addresses, and
-// waits twice for, then gets, those of each rank.
+// The requests of PyTorch 2.14 when it connects a Gloo group. Every rank publishes its addresses;
+// for each rank it waits twice, then gets that rank's addresses.
 absl::StatusOr<std::string> Gloo(const Target& target, size_t ranks, double seconds_max) {
   const absl::Time began = absl::Now();
   const absl::Time end = began + absl::Seconds(seconds_max);
@@ -226,7 +226,7 @@ void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &limit);  // connecting says what is wrong
+  (void)setrlimit(RLIMIT_NOFILE, &limit);  // connecting reports the failure
 }
 
 }  // namespace

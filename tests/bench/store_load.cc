@@ -25,7 +25,7 @@ int64_t NowNs() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// A greeting and a ping, as clients since PyTorch 2.5 open a connection.
+// A greeting and a ping, with which clients since PyTorch 2.5 open a connection.
 Exchange Handshake() {
   Exchange handshake{.reply_bytes = 4};
   wire::AppendRequest(wire::Dialect::kC, {wire::Verb::kValidate, {{}, wire::kMagic}},

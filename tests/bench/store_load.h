@@ -13,40 +13,39 @@
 
 namespace dp::bench {
 
-// Requests that are sent in one piece, and how many bytes the server answers altogether.
+// Requests that are sent in one piece, and the total size of the server's answers.
 struct Exchange {
   std::string request;
   size_t reply_bytes = 0;
 };
 
 // Connections to a server of the TCPStore protocol, dialect C, each with one exchange outstanding.
-// It looks at the length of an answer only, so that the load costs less than what it measures.
+// Checks only the length of an answer, so that the load costs less than the server.
 //
-// One thread, which it blocks. Not thread-safe.
+// Blocks the one thread that uses it. Not thread-safe.
 class StoreLoad {
  public:
-  // What a connection is to send next; null when it has no more. The exchange must outlive its
-  // answer.
+  // The connection's next exchange; null when it has no more. The exchange must outlive its answer.
   using Next = std::function<const Exchange*(size_t connection)>;
 
-  // Opens the connections, one after another, and shakes hands on all of them.
-  // Errors: those of wire::Connect; Unavailable the server closes.
+  // Opens the connections one after another, then performs all handshakes. Errors: those of
+  // wire::Connect; Unavailable the server closed a connection.
   static absl::StatusOr<std::unique_ptr<StoreLoad>> Open(uint16_t port, size_t connections);
 
-  // Lets every connection run until it has no more to send, and notes the time of each exchange.
-  // Errors: Unavailable the server has closed a connection; DeadlineExceeded it has not answered;
-  // Internal it has answered more than was asked.
+  // Runs every connection until it has nothing more to send, and records the time of each exchange.
+  // Errors: Unavailable the server closed a connection; DeadlineExceeded no answer within
+  // `patience`; Internal an answer was longer than expected.
   absl::Status Run(const Next& next, absl::Duration patience);
 
-  // Of the exchanges of the last Run, in nanoseconds, in the order in which they ended.
+  // The times of the last Run's exchanges, in nanoseconds, in the order in which they ended.
   const std::vector<int64_t>& latencies_ns() const { return latencies_ns_; }
 
  private:
   struct Connection {
     FileDescriptor socket;
     const Exchange* exchange = nullptr;
-    size_t sent = 0;      // of the request
-    size_t answered = 0;  // of the reply
+    size_t sent = 0;      // request bytes
+    size_t answered = 0;  // reply bytes
     int64_t began_ns = 0;
     bool blocked = false;  // waits for room to send
   };
@@ -57,13 +56,13 @@ class StoreLoad {
   // Starts the connection's next exchange, if it has one.
   absl::Status Begin(size_t index, const Next& next);
   absl::Status Send(size_t index);
-  // Takes what has come; goes on with the next exchange when the answer is whole.
+  // Reads what has arrived. Begins the next exchange when the answer is complete.
   absl::Status Receive(size_t index, const Next& next);
   absl::Status Watch(size_t index, bool blocked);
 
   const FileDescriptor epoll_;
   std::vector<Connection> connections_;
-  size_t running_ = 0;  // connections with an exchange
+  size_t running_ = 0;  // connections with an exchange in flight
   std::vector<int64_t> latencies_ns_;
 };
 

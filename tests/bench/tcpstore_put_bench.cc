@@ -1,12 +1,13 @@
-// Durable puts as a rank of an unmodified PyTorch program makes them: over TCPStore's protocol, in
-// the store of a job whose store the coordinator serves itself. Prints a JSON object.
+// Durable puts by a rank of an unmodified PyTorch program: over TCPStore's protocol, in the store
+// of a job that the coordinator itself serves. Prints a JSON object.
 //
 //   tcpstore_put_bench ADDRESS CONNECTIONS SECONDS
 //
-// ADDRESS is the coordinator's, which needs --tcpstore-listen on 127.0.0.1, and --lease 1h, since
-// no daemon keeps the job's worker alive. Each connection is a client of its own: a set, which that
-// protocol does not answer, and in the same segment a check of the key, whose answer says that the
-// coordinator has the value on its disk; then the next one. Sizes and keys are put_bench's.
+// ADDRESS is the coordinator's. The coordinator needs --tcpstore-listen on 127.0.0.1, and --lease
+// 1h, because no daemon keeps the job's worker alive. Each connection is a separate client. A
+// client sends a set, which the protocol does not answer, and in the same segment a check of the
+// key. The check's answer means that the coordinator has the value on its disk; then the client
+// sends the next pair. Sizes and keys are put_bench's.
 
 #include <algorithm>
 #include <cstdio>
@@ -30,10 +31,10 @@ constexpr size_t kValueBytes = 256;
 constexpr size_t kKeys = 10'000;
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// The store of a job that is made by whoever comes first.
+// The store port of the benchmark's job. The first caller creates the job.
 absl::StatusOr<uint16_t> StorePort(const std::string& address) {
   server::ClusterClient client(address);
-  const auto worker = client.Register("w", /*slots=*/2);  // again: the same
+  const auto worker = client.Register("w", /*slots=*/2);  // idempotent
   v1::JobSpec spec;
   spec.set_name("bench-tcpstore");
   spec.set_ranks(1);

@@ -1,4 +1,4 @@
-"""tests/beside/run, on ports of this test's own."""
+"""Tests tests/beside/run on ports of its own."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ class BesideTest(unittest.TestCase):
         self.ports = (first, first + 1)
 
     def run_beside(self, command, *arguments, busy=2):
-        """Runs a line of shell beside a cluster; {dpctl} calls it."""
+        """Runs a shell line beside a cluster. {dpctl} stands for dpctl at this cluster."""
         address = f"127.0.0.1:{self.ports[0]}"
         line = command.format(dpctl=f"{BIN}/dpctl --coordinator {address}")
         return subprocess.run(
@@ -33,7 +33,7 @@ class BesideTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for found in ("beside.* RUNNING", "beside-0 +READY", "beside-1 +READY"):
             self.assertRegex(done.stdout, found)
-        # Coordinator, workers, load and the shell itself.
+        # The coordinator, the workers, the load and the shell itself.
         self.assertEqual(done.stdout.split()[-1], "7", done.stdout)
 
     def test_it_ends_with_the_commands_exit_code_and_leaves_nothing_behind(self):

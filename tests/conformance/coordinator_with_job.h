@@ -39,7 +39,7 @@ class CoordinatorWithJob {
 
   std::string address() const { return server_->address().ToString(); }
   JobId job() const { return job_; }
-  // Waits of all kinds, each parked call and stream among them.
+  // The number of waits of all kinds; each parked call and each stream is one.
   size_t parked() const {
     std::promise<size_t> parked;
     DP_CHECK(driver_

@@ -1,5 +1,5 @@
-// Two look at a job: dpctl before it is sent, the coordinator at whatever is sent. What passes the
-// one must pass the other; at each bound they turn together.
+// dpctl checks a job before it sends the job; the coordinator checks every job that it receives.
+// Both must accept the same jobs. At each bound both verdicts change together.
 
 #include <string>
 #include <utility>

@@ -11,14 +11,14 @@
 #include "worker/engine/collectives/nccl_group.h"
 #include "worker/engine/collectives/testing/fake_nccl.h"
 
-// NCCL's ranks find each other, and miss each other, through the real coordinator.
+// NCCL ranks find each other, and notice a lost peer, through the real coordinator.
 
 namespace dp {
 namespace {
 
 constexpr int kRanks = 4;
 
-// One rank: a connection and a store of its own, as a process has them.
+// One rank with its own connection and store, like a process.
 struct Rank {
   Rank(engine::FakeNccl& nccl, const CoordinatorWithJob& coordinator, int rank)
       : connection(coordinator.address()),

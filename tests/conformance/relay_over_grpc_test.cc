@@ -21,7 +21,7 @@ namespace {
 constexpr absl::Duration kPatience = absl::Seconds(30);
 constexpr size_t kRanks = 8;
 
-// Answers that a test waits for. Thread-safe.
+// Collects answers for a test. Thread-safe.
 class Answers {
  public:
   AsyncStore::Done Take() {
@@ -48,7 +48,7 @@ class Answers {
 // A daemon's relay for the ranks of its host.
 class RelayOverGrpcTest : public testing::Test {
  protected:
-  // It is seen whose connection it is after the first look at each.
+  // The first lookup of each rank's connection finds no rank; later ones do.
   void Serve(absl::Duration parking) {
     const auto rank_at = [this](const std::string& peer) {
       const bool seen = ++looks_ > kRanks;
@@ -63,7 +63,7 @@ class RelayOverGrpcTest : public testing::Test {
                                                     .parking = parking});
     relay_ = std::make_unique<StoreRelay>(*link_, StoreRelayOptions{.job = coordinator_.job()});
   }
-  // Each of the ranks waits for the key.
+  // Every rank waits for `key`.
   void Wait(const std::string& key) {
     for (size_t rank = 0; rank < kRanks; ++rank) {
       relay_->Await({StoreGet{key}}, answers_.Take(), absl::StrCat(rank));
@@ -83,10 +83,10 @@ class RelayOverGrpcTest : public testing::Test {
   client::GrpcConnection connection_{coordinator_.address()};
   std::unique_ptr<client::GrpcStoreLink> link_;
   Answers answers_;
-  std::unique_ptr<StoreRelay> relay_;  // first to go
+  std::unique_ptr<StoreRelay> relay_;  // destroyed first
 };
 
-// What is parked beside the ranks' waits is one for each stream.
+// Each stream is parked too, in addition to the ranks' waits.
 TEST_F(RelayOverGrpcTest, RanksThatWaitCostTheCoordinatorOneStream) {
   Serve(absl::Hours(1));
   Wait("one");

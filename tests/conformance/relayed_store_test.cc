@@ -1,5 +1,5 @@
-// The Store contract for a client of PyTorch's protocol, in every dialect, over the way that a
-// rank's requests go: a wire server, a relay, one gRPC connection, the coordinator.
+// The Store contract for clients of PyTorch's protocol, in every dialect. Requests take the path of
+// a rank's: a wire server, a relay, one gRPC connection, the coordinator.
 
 #include <memory>
 

@@ -1,4 +1,4 @@
-"""The completions that dpctl writes, asked as the shells ask them."""
+"""The completions that dpctl writes, called as the shells call them."""
 
 import os
 import pathlib
@@ -15,14 +15,14 @@ def script(shell):
 
 
 def verbs():
-    """Those that the help lists."""
+    """The verbs that the help lists."""
     text = subprocess.run([DPCTL, "--help"], check=True, capture_output=True, text=True).stdout
     return [line.split()[0] for line in text.split("Subcommands:")[1].splitlines() if line.strip()]
 
 
 class BashTest(unittest.TestCase):
     def complete(self, *words):
-        """What bash offers at the end of these words."""
+        """The words that bash offers after these words."""
         ask = 'COMP_WORDS=(dpctl "$@"); COMP_CWORD=$#; _dpctl; printf "%s\\n" "${COMPREPLY[@]}"'
         done = subprocess.run(["bash", "-c", f"{script('bash')}\n{ask}", "bash", *words], check=True,
                               capture_output=True, text=True)

@@ -1,5 +1,5 @@
-"""The tarball of `make dist`: what is in it, what it asks of its host, and that it runs where there is
-nothing but glibc.
+"""The tarball of `make dist`: its contents, its requirements, and that it runs on a host with only
+glibc.
 
     DP_BIN=build-dist/bin dist_test.py
 """
@@ -26,11 +26,11 @@ VERSION = re.search(r"project\(dp VERSION ([\d.]+)", (TOP / "CMakeLists.txt").re
 NAME = f"dp-{VERSION}-linux-x86_64"
 ARCHIVE = TOP / "dist" / f"{NAME}.tar.gz"
 PROGRAMS = {"dp-coordinator", "dp-worker", "dp-guard", "dp-trainer", "dpctl"}
-# Of a build with CUDA, and what that asks of its host.
+# Only in a build with CUDA, with the libraries that it needs on its host.
 GPU_TRAINER = "dp-trainer-cuda"
 CUDA = re.compile(r"lib(cudart|cublas|cublasLt|cudnn\w*)\.so\.\d+$")
 GLIBC_MAX = (2, 36)
-# Of these there are archives; a program that asks for one was linked wrongly.
+# These libraries are linked statically. A program that needs one of them was linked wrongly.
 STATIC = re.compile(r"lib(grpc|gpr|upb|protobuf|absl|sqlite3|yaml-cpp|ssl|crypto|cares|re2|z)\b")
 
 
@@ -129,7 +129,7 @@ REASON = own_root.why_not()
 
 @unittest.skipIf(REASON, REASON)
 class EmptyRoot(unittest.TestCase):
-    """A root tree with the tarball, glibc, /proc, a /tmp, and nothing else: not even a shell."""
+    """A root tree with the tarball, glibc, /proc and a /tmp, but not even a shell."""
 
     @classmethod
     def setUpClass(cls):
@@ -143,7 +143,7 @@ class EmptyRoot(unittest.TestCase):
         write_idx(cls.tree.path / "srv/data")
         cls.tree.write("srv/train.json", json.dumps(
             train_job("/srv/data", output={"weights": "/tmp/weights.safetensors"})))
-        # Whatever runs as process 1 keeps the tree's namespaces.
+        # Process 1 keeps the tree's namespaces alive.
         cls.tree.boot(["/opt/dp/bin/dp-coordinator", "--listen", "127.0.0.1:7070", "--data-dir",
                        "/var/coordinator"])
 
@@ -168,9 +168,9 @@ class EmptyRoot(unittest.TestCase):
 
 @unittest.skipIf(REASON, REASON)
 class Image(unittest.TestCase):
-    """The tree that the Containerfile describes, run as Kubernetes would run it: as the user of the
-    manifests, on a read-only root, with nothing but the volumes to write to. Nothing is replaced: the
-    name of the service is one of this host."""
+    """The Containerfile's tree, run as Kubernetes would run it: as the manifests' user, on a
+    read-only root, with only the volumes to write to. The manifests are used unchanged: the
+    service's name is a name of this host."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,4 +1,4 @@
-"""The firewall lines of the guide, loaded on a host of the test's own and tried from two others."""
+"""The guide's firewall rules, loaded on a test host and tried from two others."""
 
 import pathlib
 import shutil
@@ -15,7 +15,7 @@ from cluster import BIN, TIMEOUT_S, Cluster  # noqa: E402
 RULES = TOP / "deploy" / "systemd" / "dp.nft"
 REASON = test_hosts.why_not() or ("" if shutil.which("nft") else "needs nft, of the package nftables")
 COORDINATOR, INSIDE, OUTSIDE = range(3)
-UNREACHABLE = 104  # of dpctl
+UNREACHABLE = 104  # a dpctl exit code
 TORCHRUN, STORE, RANK = 29400, 29500, 41234  # --tcpstore-listen, one of --store-ports, one of the kernel's
 ELSEWHERE = 8080
 SERVE = """
@@ -69,7 +69,7 @@ class FirewalledCluster(Cluster):
                             prefix=self.hosts.prefix(COORDINATOR))
 
     def serve(self, host, port):
-        """Something that listens there."""
+        """Starts a process that listens there."""
         self.program(sys.executable, "-c", SERVE, self.hosts.address(host), port,
                      prefix=self.hosts.prefix(host))
 
@@ -85,7 +85,7 @@ class FirewalledCluster(Cluster):
         subprocess.run([*self.hosts.prefix(COORDINATOR), "nft", "-f", rules], check=True)
 
     def dpctl_from(self, host, within=f"{TIMEOUT_S}s"):
-        """The exit code of a question that is asked there."""
+        """Runs `dpctl workers` on this host and returns its exit code."""
         return subprocess.run([*self.hosts.prefix(host), *self.dpctl_command(), "--timeout", within,
                                "workers"], capture_output=True).returncode
 

@@ -1,5 +1,5 @@
-"""The guide for hosts with systemd, followed to the letter: its commands are taken from the page and run,
-in a root tree with a systemd of its own, from the tarball of `make dist`."""
+"""Follows the guide for hosts with systemd to the letter. Its commands come from the page and
+run in a root tree with its own systemd, on the tarball of `make dist`."""
 
 import json
 import pathlib
@@ -17,9 +17,9 @@ from cluster import eventually  # noqa: E402
 from systemd_root import SystemdRoot  # noqa: E402
 
 GUIDE = (TOP / "docs/deploy-systemd.md").read_text()
-# What the commands of the guide use beside what systemd brings.
+# Packages that the guide's commands need in addition to systemd's.
 PACKAGES = ("tar", "gzip", "sed", "iproute2", "nftables")
-# As the guide calls the release to come.
+# The guide's name for the next release.
 NEW = "dp-NEW-linux-x86_64"
 
 
@@ -30,18 +30,18 @@ def setUpModule():
 
 
 def section(title):
-    """The text from its heading to the next."""
+    """The text from the section's heading to the next heading."""
     return re.search(rf"^## {re.escape(title)}.*?(?=^## )", GUIDE, re.MULTILINE | re.DOTALL).group(0)
 
 
 def commands(title):
-    """Those that stand behind a prompt, in order; what stands without one is their output."""
+    """The commands behind a prompt, in order; lines without a prompt are output."""
     blocks = re.findall(r"^```console\n(.*?)^```", section(title), re.MULTILINE | re.DOTALL)
     return [line[2:] for block in blocks for line in block.splitlines() if re.match(r"[#$] ", line)]
 
 
 def repack(archive, name, folder):
-    """Writes the tarball into the folder as that of another release."""
+    """Writes the tarball into the folder as another release's tarball."""
     with tarfile.open(archive) as old, tarfile.open(folder / f"{name}.tar.gz", "w:gz", compresslevel=1) as new:
         for entry in old:
             content = old.extractfile(entry) if entry.isfile() else None
@@ -52,7 +52,7 @@ def repack(archive, name, folder):
 class GuideTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        """A host that has followed the guide up to the first job."""
+        """Sets up a host by following the guide up to the first job."""
         try:
             cls.tree = cls.enterClassContext(SystemdRoot(*PACKAGES))
         except LookupError as missing:
@@ -61,7 +61,7 @@ class GuideTest(unittest.TestCase):
             shutil.copy(each, cls.tree.path / "root")
         repack(next((TOP / "dist").glob("dp-*-linux-x86_64.tar.gz")), NEW, cls.tree.path / "root")
         cls.tree.start()
-        # The address that the guide gives to the coordinator's host, which is this one.
+        # The guide's address of the coordinator's host, which is this host.
         cls.follow(["ip address add 10.0.0.1/24 dev lo"])
         for title in ("1. Unpack", "2. Close the port", "3. The coordinator", "4. A worker"):
             cls.follow(commands(title))
@@ -69,7 +69,8 @@ class GuideTest(unittest.TestCase):
 
     @classmethod
     def follow(cls, lines):
-        """All in one shell, as somebody would type them; the first that fails ends it."""
+        """Runs all lines in one shell, as a reader would type them. The first failure stops the
+        shell."""
         text = "\n".join(line.replace("--nnodes 2", "--nnodes 1") for line in lines)
         done = cls.tree.run("bash", "-exc", f"cd /root\n{text}", check=False)
         if done.returncode != 0:
@@ -96,7 +97,7 @@ class GuideTest(unittest.TestCase):
         self.follow(["rm -r /opt/dp-[0-9]*", self.use, self.first_jobs[1]])
 
     def start_job(self):
-        """One that runs until a line comes; returns its id when it does."""
+        """Starts a job that runs until a line arrives; returns its id once it runs."""
         self.tree.run("mkfifo", "-m", "644", "/srv/go")
         self.tree.write("srv/waits.json", json.dumps({
             "apiVersion": "dp/v1", "kind": "Job", "name": "waits",
@@ -110,7 +111,7 @@ class GuideTest(unittest.TestCase):
         return described["state"], described["generation"]
 
     def folder_of(self, unit):
-        """Of the program that it runs."""
+        """The folder of the program that the unit runs."""
         program = self.tree.run("readlink", f"/proc/{self.tree.shown(unit, 'MainPID')}/exe").stdout
         return str(pathlib.Path(program.strip()).parent)
 

@@ -1,6 +1,7 @@
-"""The Containerfile, built by buildah on a base made of installed packages, as no registry is asked.
+"""Builds the Containerfile with buildah, on a base made of installed packages, so no registry is
+needed.
 
-buildah keeps everything in a folder of the test's own; mounts and network are its own, too.
+buildah keeps everything in the test's own folder, and has its own mounts and network.
 """
 
 import os
@@ -31,7 +32,7 @@ class ImageTest(unittest.TestCase):
             subprocess.run(["tar", "-C", base.path, "-cf", self.dir / "base.tar", "."], check=True)
 
     def buildah(self, script):
-        """Runs lines in which $B is buildah; returns what they print."""
+        """Runs shell lines in which $B is buildah; returns their output."""
         text = f"""set -e
             mount -t tmpfs tmpfs /run
             B='buildah --root {self.dir}/root --runroot {self.dir}/run --storage-driver vfs'

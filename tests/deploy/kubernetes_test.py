@@ -1,7 +1,7 @@
-"""The Kubernetes manifests: rendered by kustomize, held against the schemas, and what their pods run.
+"""The Kubernetes manifests: rendered by kustomize, checked against the schemas, and run.
 
-No cluster is needed: the programs of the pods are started here, on loopback, with the arguments and the
-environment that the manifests give them.
+No cluster is needed. The pods' programs are started here, on loopback, with the manifests'
+arguments and environment.
 """
 
 import json
@@ -19,7 +19,7 @@ import kubernetes_tools  # noqa: E402
 from cluster import BIN, Cluster, eventually  # noqa: E402
 
 MANIFESTS = TOP / "deploy" / "kubernetes"
-# The oldest that knows all that the manifests use, and the newest there is a schema of.
+# The oldest release that knows everything in the manifests, and the newest that has a schema.
 RELEASES = ("1.27", "1.37")
 
 
@@ -42,7 +42,7 @@ def render(overlay):
 
 
 def pods(objects):
-    """The pod templates, by the name of what makes them."""
+    """The pod templates, by the name of the object that creates the pods."""
     return {each["metadata"]["name"]: each["spec"]["template"] for each in objects
             if "template" in each.get("spec", {})}
 
@@ -204,7 +204,7 @@ class EachOverlay(unittest.TestCase):
             fifo = cluster.dir / "fifo"
             os.mkfifo(fifo)
             job = cluster.dpctl("submit", "-o", "name", "--", "cat", fifo, check=0).stdout.strip()
-            with open(fifo, "wb"):  # once the rank reads
+            with open(fifo, "wb"):  # opens once the rank reads
                 cluster.dpctl("drain", "dp-worker-0", "--reason", "new disks", check=0)
                 hook = worker.start_hook("preStop")
                 with self.assertRaises(subprocess.TimeoutExpired):
@@ -259,8 +259,8 @@ class Gpu(EachOverlay):
 
 
 class PodProgram:
-    """The program of a pod, as the kubelet would start it, but with the folders of its volumes and the
-    addresses that it cannot have here replaced."""
+    """A pod's program, started as the kubelet would start it. Only the folders of its volumes
+    and unavailable addresses are replaced."""
 
     def __init__(self, objects, name, cluster, number=0):
         self._container = container_of(pods(objects)[name])
@@ -278,7 +278,8 @@ class PodProgram:
         return {name: self._replaced.get(value, value) for name, value in self._values.items()}
 
     def command(self, replaced):
-        """Every replacement must be of something that is there."""
+        """Replaces words of the command. Each replaced word must occur in it or in the
+        environment."""
         self._replaced = replaced
         words = [re.sub(r"\$\((\w+)\)", lambda match: self._values[match.group(1)], word)
                  for word in [*self._container["command"], *self._container["args"]]]
@@ -293,7 +294,7 @@ class PodProgram:
         return self.start_hook(name).wait()
 
     def start_hook(self, name):
-        """With the programs here, as those of the image have another place."""
+        """Starts the hook with the programs here instead of the image's."""
         command = self._container["lifecycle"][name]["exec"]["command"]
         text = command[-1].replace("/opt/dp/bin", str(BIN))
         return subprocess.Popen([*command[:-1], text], env={**os.environ, **self.environment})
@@ -308,7 +309,7 @@ class PodProgram:
 
 
 class Image(unittest.TestCase):
-    """The Containerfile, line by line: nothing here can build it."""
+    """Checks the Containerfile line by line, without building it."""
 
     @classmethod
     def setUpClass(cls):
@@ -333,7 +334,7 @@ class Image(unittest.TestCase):
 
 
 def load_tests(loader, _, pattern):
-    """EachOverlay itself is none."""
+    """EachOverlay itself is no test case."""
     cases = [loader.loadTestsFromTestCase(case) for case in (Cpu, Gpu, Image)]
     return unittest.TestSuite(cases)
 

@@ -1,4 +1,5 @@
-"""kubectl with kustomize, and the schemas of Kubernetes, in a virtual environment in the build folder."""
+"""kubectl with kustomize and the Kubernetes schemas, in a virtual environment in the build
+folder."""
 
 import pathlib
 import subprocess
@@ -8,7 +9,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def install(build):
-    """Its folder; installed on the first call. subprocess.CalledProcessError where it cannot be."""
+    """Returns the environment's folder; installs it on the first call. Raises
+    subprocess.CalledProcessError if it cannot be installed."""
     wanted = (HERE / "requirements.txt").read_text()
     venv = build / "deploy-venv"
     ready = venv / "installed"

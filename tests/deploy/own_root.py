@@ -1,9 +1,9 @@
 """A root tree of a test's own, and a way to run a program as process 1 in it.
 
-Everything that such a program does stays there: it lives in user, mount, process, network, host name,
-IPC and cgroup namespaces of its own; its users are numbers that own nothing on this machine; its tree
-is a folder that is deleted afterwards. Of the machine's /dev it sees null, zero, full and the random
-numbers; of its /run, /var and /tmp nothing.
+All effects of the program stay inside. It has its own user, mount, process, network, host name,
+IPC and cgroup namespaces. Its users are numbers that own nothing on this machine. The tree is a
+folder that is deleted afterwards. The program sees null, zero, full and the random numbers of
+the machine's /dev, and nothing of its /run, /var and /tmp.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import struct
 import subprocess
 import tempfile
 
-FIRST_UID = 1_000_000  # what is root inside; 65536 numbers from here on
+FIRST_UID = 1_000_000  # root inside; 65536 numbers from here on
 UIDS = 65536
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
@@ -45,7 +45,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def why_not():
-    """Why no program can be run like that here; empty when it can."""
+    """Why no program can be run in its own tree here; empty if it can."""
     if os.geteuid() != 0:
         return "needs root, to give the numbers of the tree's users"
     if unified_cgroups() is None:
@@ -57,7 +57,7 @@ def why_not():
 
 
 def unified_cgroups():
-    """Where cgroup v2 is mounted, alone or beside v1; None where it is not."""
+    """The mount point of cgroup v2, alone or beside v1; None if it is not mounted."""
     for folder in (CGROUPS, CGROUPS / "unified"):
         if (folder / "cgroup.procs").exists() and (folder / "cgroup.controllers").exists():
             return folder
@@ -65,7 +65,8 @@ def unified_cgroups():
 
 
 def packages_with_dependencies(names):
-    """The installed packages that these need to run; LookupError when one is not installed."""
+    """The installed packages that `names` need to run. Raises LookupError if one is not
+    installed."""
     format_ = "${Package}\t${Status}\t${Provides}\t${Pre-Depends}, ${Depends}\n"
     listing = subprocess.run(["dpkg-query", "-W", f"-f={format_}"], check=True, text=True,
                              capture_output=True).stdout
@@ -95,7 +96,7 @@ def _bare(dependency):
 
 
 def files_of(packages):
-    """What they installed, less what only people read."""
+    """The files that the packages installed, without documentation and translations."""
     listing = subprocess.run(["dpkg-query", "-L", *packages], check=True, text=True,
                              capture_output=True).stdout
     unneeded = re.compile(r"/usr/share/(doc|man|info|locale|lintian|bug)\b")
@@ -105,14 +106,14 @@ def files_of(packages):
 
 @dataclasses.dataclass
 class Container:
-    """How a tree is run as a container's: its user, who may write to the volumes and nowhere else."""
+    """Runs a tree like a container: as this user, who may write only to the volumes."""
 
     user: int
     volumes: tuple
 
 
 class OwnRoot(contextlib.ExitStack):
-    """A folder that becomes the root of a program; gone with it when left.
+    """A folder that becomes the root of a program. Leaving the context deletes it.
 
     with OwnRoot() as root:
         root.add_packages("systemd", "bash")
@@ -123,7 +124,7 @@ class OwnRoot(contextlib.ExitStack):
 
     def __init__(self):
         super().__init__()
-        # Others may pass through it: the users of the tree are nobody's here.
+        # Other users may pass through the folder: the tree's users own nothing on this machine.
         outer = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory(prefix="dp-root-")))
         outer.chmod(0o711)
         self.path = outer / "root"
@@ -140,7 +141,7 @@ class OwnRoot(contextlib.ExitStack):
         self.add_files(files_of(packages_with_dependencies(names)))
 
     def add_files(self, paths):
-        """Copies files of this machine to where they are here."""
+        """Copies files of this machine to the same paths in the tree."""
         for path in paths:
             source = pathlib.Path(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
             target = self.path / str(source)[1:]
@@ -158,7 +159,7 @@ class OwnRoot(contextlib.ExitStack):
                 shutil.copy(source, target)
 
     def add_libraries_of(self, programs):
-        """What the loader would take for them on this machine."""
+        """Copies the libraries that the loader would use for these programs on this machine."""
         listing = subprocess.run(["ldd", *programs], check=True, capture_output=True, text=True).stdout
         self.add_files(sorted(set(re.findall(r"(?:=> |^\s+)(/\S+) \(", listing, re.MULTILINE))))
 
@@ -169,8 +170,8 @@ class OwnRoot(contextlib.ExitStack):
         target.chmod(mode)
 
     def boot(self, command, environment=None, container=None):
-        """Runs the command as process 1 of the tree; its output goes to self.console. Returns when it
-        runs."""
+        """Runs the command as process 1 of the tree; its output goes to self.console. Returns
+        when the command runs."""
         cgroup = self._make_cgroup()
         self._give_away(self.path)
         trouble, tell = os.pipe()
@@ -182,13 +183,13 @@ class OwnRoot(contextlib.ExitStack):
                              console.fileno(), tell)
         self.callback(self._end)
         os.close(tell)
-        with open(trouble) as told:  # ends when the command is run
+        with open(trouble) as told:  # ends when the command is executed
             reason = told.read()
         if reason:
             raise OSError(f"{command[0]} cannot be run in a tree of its own: {reason}")
 
     def inside(self, *command, user=0):
-        """What to call on this machine so that the command runs in the tree."""
+        """Returns the words that, run on this machine, run the command in the tree."""
         return ["/usr/bin/nsenter", "--target", str(self.pid()), "--all", "--setuid", str(user),
                 "--setgid", str(user), *map(str, command)]
 
@@ -202,7 +203,7 @@ class OwnRoot(contextlib.ExitStack):
         return done
 
     def pid(self):
-        """Of process 1, as this machine counts."""
+        """The process id of process 1, as this machine counts."""
         children = pathlib.Path(f"/proc/{self._process}/task/{self._process}/children")
         return int(children.read_text().split()[0])
 
@@ -226,7 +227,7 @@ class OwnRoot(contextlib.ExitStack):
 
 
 def _remove_cgroups(top):
-    """Of processes that are all on their way out."""
+    """Removes the cgroups of processes that are all exiting."""
     kill = top / "cgroup.kill"
     if kill.exists():
         kill.write_text("1")
@@ -240,7 +241,7 @@ def _remove_cgroups(top):
 
 
 def _wait_empty(folder):
-    """Until the kernel says that nobody is in it; its file of events can be polled."""
+    """Waits until the kernel reports the cgroup as empty; its events file can be polled."""
     with open(f"{folder}/cgroup.events") as events:
         poll = select.poll()
         poll.register(events, select.POLLPRI)
@@ -265,7 +266,8 @@ def _mount(source, target, kind=None, flags=0, options=None):
 
 
 def _become_init(root, cgroup, command, environment, container, console, trouble):
-    """In a forked process: never returns. The child of the one that enters the namespaces is 1."""
+    """Runs in a forked process and never returns. Process 1 is the child of the process that
+    enters the namespaces."""
     try:
         os.setsid()
         (cgroup / "cgroup.procs").write_text(str(os.getpid()))
@@ -292,13 +294,13 @@ def _become_init(root, cgroup, command, environment, container, console, trouble
                                             **environment})
         os.close(trouble)
         os._exit(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]) & 0xff)
-    except BaseException as error:  # no test framework must go on in a copy of the process
+    except BaseException as error:  # the test framework must not continue in a forked copy
         os.write(trouble, f"{error}\n".encode())
         os._exit(125)
 
 
 def _map_users(pid, ready, go):
-    """From outside the namespace, as its first user may not give itself numbers of others."""
+    """Runs outside the namespace, whose first user may not map other users' numbers."""
     os.read(ready, 1)
     for name in ("uid_map", "gid_map"):
         pathlib.Path(f"/proc/{pid}/{name}").write_text(f"0 {FIRST_UID} {UIDS}")
@@ -307,7 +309,8 @@ def _map_users(pid, ready, go):
 
 
 def _raise_loopback():
-    """In a network of its own, nobody else does before the first program runs."""
+    """Brings up loopback: in a new network namespace nobody else does so before the first
+    program."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
 
@@ -321,7 +324,7 @@ def _enter(root, container):
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
     _mount(root, root, None, _MS_BIND)
     _mount("proc", root / "proc", "proc", safe | _MS_NOEXEC)
-    # Process 1 must not turn the kernel's knobs.
+    # Process 1 must not change kernel settings.
     _mount(root / "proc/sys", root / "proc/sys", None, _MS_BIND)
     _mount(None, root / "proc/sys", None, _MS_BIND | _MS_REMOUNT | _MS_RDONLY | safe | _MS_NOEXEC)
     _mount("sysfs", root / "sys", "sysfs", safe | _MS_NOEXEC | _MS_RDONLY)

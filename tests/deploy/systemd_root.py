@@ -4,14 +4,14 @@ import own_root
 from cluster import eventually
 
 PACKAGES = ("systemd", "systemd-sysv", "bash", "coreutils", "dash", "grep", "procps", "util-linux")
-# What wants hardware, or the kernel's own file systems.
+# Units that need hardware, or the kernel's own file systems.
 MASKED = ("sys-kernel-debug.mount", "sys-kernel-tracing.mount", "systemd-udevd.service",
           "dev-hugepages.mount", "systemd-logind.service")
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
 
 
 class SystemdRoot(own_root.OwnRoot):
-    """LookupError when a package that it is made of is not installed here."""
+    """Raises LookupError if one of its packages is not installed here."""
 
     def __init__(self, *more_packages):
         super().__init__()
@@ -29,7 +29,7 @@ class SystemdRoot(own_root.OwnRoot):
             (units / unit).symlink_to("/dev/null")
 
     def start(self):
-        """Boots; returns when it is up."""
+        """Boots; returns when systemd is up."""
         self.boot(["/lib/systemd/systemd", "--log-target=console", "--show-status=no",
                    "--unit=multi-user.target"])
         if not eventually(self._up):

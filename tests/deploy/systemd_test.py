@@ -1,7 +1,7 @@
 """dp under a real systemd, which is process 1 of a root tree of the test's own (systemd_root.py).
 
-The tree holds the files of the packages that systemd needs and what `make install` installs. All tests
-share it: they leave both services running.
+The tree holds the files of systemd's packages and the files that `make install` installs. All
+tests share the tree. Each test leaves both services running.
 """
 
 import json
@@ -20,7 +20,7 @@ from cluster import BIN, eventually  # noqa: E402
 from idx_data import train_job, write_idx  # noqa: E402
 from systemd_root import SystemdRoot  # noqa: E402
 
-# Where `make install` puts the programs and looks for settings; another prefix is not systemd's to search.
+# The install prefix, for programs and settings. systemd searches no other prefix.
 PREFIX = re.search(r"^CMAKE_INSTALL_PREFIX:PATH=(.*)$", (BIN.parent / "CMakeCache.txt").read_text(),
                    re.MULTILINE).group(1)
 
@@ -48,14 +48,14 @@ def setUpModule():
     unittest.addModuleCleanup(ROOT.close)
     install(ROOT)
     write_idx(ROOT.path / "srv/data")
-    # A coordinator on a real host listens beyond it.
+    # Listens beyond loopback, like a coordinator on a real host.
     ROOT.write("usr/local/etc/dp/coordinator.env", "DP_LISTEN=0.0.0.0:7070\n")
     ROOT.write("usr/local/etc/dp/worker.env", "DP_WORKER_OPTIONS=--name w --slots 2\n")
-    # The leak check of a build under the address sanitizer needs ptrace, which the hardening denies: the programs
-    # would end with the check's own status.
+    # The leak check of the address sanitizer needs ptrace, which the hardening denies. Without this
+    # line the programs would exit with the leak check's status.
     ROOT.write("etc/systemd/system.conf.d/leaks.conf",
                "[Manager]\nDefaultEnvironment=ASAN_OPTIONS=detect_leaks=0\n")
-    # The rules of a host that was set up before this boot; no test comes from beyond loopback.
+    # The rules of a host that was set up before this boot. No test connects from beyond loopback.
     ROOT.write(RULES, (TOP / "deploy/systemd/dp.nft").read_text())
     for unit in ("dp-coordinator", "dp-worker"):
         wanted = ROOT.path / f"etc/systemd/system/multi-user.target.wants/{unit}.service"
@@ -78,7 +78,7 @@ def worker_state():
 
 
 def serving():
-    """The daemon that runs now is the one that the coordinator counts on."""
+    """Whether the running daemon is the one that the coordinator counts on."""
     return shown("dp-worker", "StatusText") == "registered as w" and worker_state() == ["READY"]
 
 
@@ -101,7 +101,7 @@ class ServicesTest(unittest.TestCase):
         self.assertEqual(shown("dp-worker", "StatusText"), "registered as w")
 
     def test_the_firewall_rules_are_there_after_a_boot(self):
-        self.assertEqual(shown("nftables", "ActiveState"), "inactive")  # as Debian leaves it
+        self.assertEqual(shown("nftables", "ActiveState"), "inactive")  # Debian's default
         self.assertRegex(shell("nft list table inet dp"), r"tcp dport \{ 7070, .*drop")
 
     def test_where_the_firewall_rules_cannot_be_loaded_nothing_starts(self):
@@ -123,7 +123,7 @@ class ServicesTest(unittest.TestCase):
         self.assertEqual(self.processes(), processes)
 
     def load(self, rules):
-        """Puts the rules in the place of the host's, and says how the command of the guide ended."""
+        """Replaces the host's rules, and returns the exit code of the guide's reload command."""
         ROOT.write(RULES, rules)
         return ROOT.run("systemctl", "reload-or-restart", "dp-firewall", check=False).returncode
 
@@ -167,7 +167,8 @@ class ServicesTest(unittest.TestCase):
         dpctl("run", "--name", "kept", "--", "echo", "what it wrote")
         self.while_stopped("cp -a /var/lib/dp-coordinator /root/backup")
         dpctl("run", "--name", "later", "--", "true")
-        # The numbers of lost jobs are given again, and a daemon that goes on knows what it did for them.
+        # The restored registry gives the numbers of lost jobs again. A daemon that keeps running
+        # remembers its work for those jobs.
         ROOT.run("systemctl", "stop", "dp-worker")
         self.while_stopped("mv /var/lib/dp-coordinator /root/old && "
                            "cp -a /root/backup /var/lib/dp-coordinator")
@@ -190,7 +191,7 @@ class ServicesTest(unittest.TestCase):
         self.assertTrue(said, dpctl("describe", name).stdout)
 
     def end(self, name):
-        """It would start again where its worker went, and keep the slots from others."""
+        """Ends a job, which would otherwise restart after its worker went and keep its slots."""
         dpctl("cancel", name, check=False)
         dpctl("wait", name, check=False)
 
@@ -248,7 +249,7 @@ class ServicesTest(unittest.TestCase):
         self.assertTrue(eventually(lambda: shown("dp-coordinator", "StatusText") == "listening on 10.99.0.1:7070"))
 
     def with_rules(self, text):
-        """Stops all, and puts these firewall rules in the place of the host's, for this test alone."""
+        """Stops everything and replaces the host's firewall rules, for this test only."""
         path = ROOT.path / RULES
         before = path.read_text()
 
@@ -266,7 +267,7 @@ class ServicesTest(unittest.TestCase):
         put(text)
 
     def change(self, unit, *lines):
-        """Restarts the service with these lines in a drop-in, for this test alone."""
+        """Restarts the service with these lines in a drop-in, for this test only."""
         folder = f"/run/systemd/system/{unit}.service.d"
         self.restart_with(unit, f"mkdir -p {folder} && (echo [Service]; printf '%s\\n' "
                           f"{' '.join(lines)}) > {folder}/test.conf")

@@ -1,4 +1,4 @@
-"""The systemd units, held against systemd itself without starting it."""
+"""Checks the systemd units with systemd's own tools, without starting systemd."""
 
 import os
 import pathlib
@@ -10,8 +10,9 @@ import unittest
 
 BIN = pathlib.Path(os.environ["DP_BIN"])
 UNITS = BIN.parent / "systemd"
-# Of 10; what `systemd-analyze security` calls OK is below 5. The worker runs programs of others, and
-# what they may need (devices, code that they generate) it cannot give up.
+# The maximum exposure, of 10; `systemd-analyze security` calls values below 5 OK. The worker runs
+# other people's programs. It cannot give up what these may need, such as devices and generated
+# code.
 EXPOSURE_MAX = {"dp-coordinator": 1.6, "dp-firewall": 7.0, "dp-worker": 3.0}
 
 
@@ -22,7 +23,8 @@ def analyze(*arguments):
 @unittest.skipUnless(shutil.which("systemd-analyze"), "needs systemd-analyze, of the package systemd")
 class UnitsTest(unittest.TestCase):
     def verify(self, units):
-        """What systemd says to the units, installed in a tree with the programs that they name."""
+        """Returns systemd's verdict on the units, installed in a tree with the programs that
+        they name."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / "etc/systemd/system").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What a user gets wrong, and what dpctl and the servers answer."""
+"""Users' mistakes, and the answers of dpctl and the servers."""
 
 import json
 import struct
@@ -10,7 +10,7 @@ from idx_data import train_job, write_idx
 
 
 class JobFileTest(unittest.TestCase):
-    """Checked by dpctl alone: no coordinator runs."""
+    """dpctl alone checks these: no coordinator runs."""
 
     def refuse(self, text, *expected):
         done = subprocess.run([BIN / "dpctl", "submit", "--dry-run", "/dev/stdin"], input=text,
@@ -187,7 +187,7 @@ class ServersTest(unittest.TestCase):
 
 
 class DataTest(unittest.TestCase):
-    """Found by the ranks; the job fails with the reason in its last lines."""
+    """The ranks find these errors; the job fails with the reason in its last lines."""
 
     def fail_with(self, spoil, *expected):
         with Cluster() as cluster:

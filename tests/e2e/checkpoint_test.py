@@ -45,7 +45,7 @@ class CheckpointTest(unittest.TestCase):
     def test_a_job_leaves_checkpoints_and_its_weights_with_their_hash(self):
         job = self.run_job(self.saving("saves", 7))
         steps = [one["step"] for one in self.checkpoints(job)]
-        self.assertEqual(steps[0], 30)  # the end is one more
+        self.assertEqual(steps[0], 30)  # the end is saved too
         self.assertEqual(steps, sorted(set(steps), reverse=True))
         self.assertGreater(len(steps), 1)
         self.assertLessEqual(len(steps), 3)
@@ -80,7 +80,8 @@ class CheckpointTest(unittest.TestCase):
 
     def test_a_job_saves_before_its_deadline_and_another_one_goes_on_from_there(self):
         job = self.saving("long", 10**9, epochs=10**6, evaluateEvery=0)
-        # Asked after half of its time, it has the other half to start, save and leave.
+        # Asked to leave after half of its time, the job has the other half to start, save and
+        # leave.
         first = self.cluster.submit({**job, "maxDuration": "24s", "grace": "1h"})
         self.assertNotEqual(self.cluster.wait(first), 0)
         described = self.cluster.describe(first)

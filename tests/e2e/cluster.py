@@ -1,7 +1,8 @@
 """Real processes for end-to-end tests: a coordinator, worker daemons and dpctl, on loopback.
 
-A Cluster starts each program as a user would, waits for the line that says it is ready, and on leaving
-kills whatever it started. Nothing sleeps: waiting is reading a line, or a process's end.
+A Cluster starts each program as a user would, and waits for the line that reports it as ready.
+On leaving, it kills everything that it started. Nothing sleeps: waiting means reading a line, or
+a process's end.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ BIN = pathlib.Path(os.environ["DP_BIN"])
 
 
 class Program:
-    """One running server; `line` is what it printed when it was ready."""
+    """One running server; `line` is the line that it printed when it was ready."""
 
     def __init__(self, args, log_path, prefix=(), env=None, wait=True):
         self.log_path = pathlib.Path(log_path)
@@ -60,7 +61,8 @@ class Program:
         self.process.send_signal(number)
 
     def freeze(self):
-        """SIGSTOP; returns when every thread of it stands, which the signal's sending alone does not tell."""
+        """SIGSTOP; returns when every thread has stopped, because sending the signal alone does
+        not ensure this."""
         self.send(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED)
 
@@ -68,7 +70,7 @@ class Program:
         self.send(signal.SIGCONT)
 
     def kill(self):
-        """kill -9; returns when it is gone."""
+        """SIGKILL; returns when the process is gone."""
         self.process.kill()
         self.process.wait(TIMEOUT_S)
 
@@ -105,7 +107,7 @@ class Cluster(contextlib.ExitStack):
         return program
 
     def set_coordinator_option(self, name, value):
-        """From its next start on."""
+        """Takes effect at the coordinator's next start."""
         self._coordinator_options[name] = value
 
     def start_coordinator(self, listen, **how):
@@ -115,12 +117,12 @@ class Cluster(contextlib.ExitStack):
                             "--data-dir", self.dir / "coordinator", *options, **how)
 
     def restart_coordinator(self):
-        """kill -9, then a new process on the same address and data."""
+        """SIGKILL, then a new process on the same address and data."""
         self.coordinator.kill()
         self.coordinator = self.start_coordinator(self.address)
 
     def worker(self, slots=1, name=None, options=(), prefix=(), **how):
-        """A daemon with a user's default settings, on a host with the cluster's cgroups."""
+        """A daemon with default settings, on a host with the cluster's cgroups."""
         args = [BIN / "dp-worker", "--coordinator", self.address, "--slots", slots,
                 "--state-dir", self.dir / f"state-{name or self._programs}", *options]
         if name:
@@ -135,7 +137,8 @@ class Cluster(contextlib.ExitStack):
         return [BIN / "dpctl", "--coordinator", self.address]
 
     def dpctl(self, *args, timeout_s=TIMEOUT_S, check=None, cwd=None, env=None):
-        """Runs dpctl, with `env` beside its variables; with `check`, its exit code must be that."""
+        """Runs dpctl with `env` added to its environment; with `check`, its exit code must be
+        equal."""
         done = subprocess.run([*self.dpctl_command(), *map(str, args)],
                               capture_output=True, text=True, timeout=timeout_s, cwd=cwd, env={**os.environ, **(env or {})})
         if check is not None and done.returncode != check:
@@ -154,7 +157,7 @@ class Cluster(contextlib.ExitStack):
         return json.loads(self.dpctl("describe", job, "-o", "json", check=0).stdout)
 
     def wait(self, job, timeout_s=TIMEOUT_S):
-        """Waits for the job's end; returns dpctl's exit code."""
+        """Waits until the job ends; returns dpctl's exit code."""
         return self.dpctl("wait", job, "--timeout", f"{timeout_s}s",
                           timeout_s=timeout_s + 10).returncode
 
@@ -162,15 +165,15 @@ class Cluster(contextlib.ExitStack):
         return self.describe(job)["ranks"][rank]["pid"]
 
     def resume_rank(self, job, rank):
-        """Ends the stop of a rank, as one at a fault point."""
+        """Continues a stopped rank, for example at a fault point."""
         os.kill(self.rank_pid(job, rank), signal.SIGCONT)
 
     def follow_until(self, job, text, timeout_s=TIMEOUT_S):
-        """Follows the job's log until a line holds `text`."""
+        """Follows the job's log until a line contains `text`."""
         return self.follow_until_each(job, text, 1, timeout_s)[0]
 
     def follow_until_each(self, job, text, ranks, timeout_s=TIMEOUT_S):
-        """Follows the job's log until so many lines hold `text`; returns them."""
+        """Follows the job's log until `ranks` lines contain `text`; returns these lines."""
         found = []
         with subprocess.Popen([*self.dpctl_command(), "logs", "-f", job],
                               stdout=subprocess.PIPE, text=True) as logs:
@@ -188,21 +191,21 @@ class Cluster(contextlib.ExitStack):
         raise AssertionError(f"no '{text}' in the log of job {job}")
 
 
-# Below the ports that the kernel chooses from, and below the default of --store-ports.
+# Below the kernel's ephemeral ports, and below the default of --store-ports.
 PORTS = range(15000, 29000)
 PORTS_PER_CLAIM = 20
 _claims = []
 
 
 def free_ports(count):
-    """A range of loopback ports that nobody uses, as --store-ports takes it. No other process gets them
-    from this function until this one ends."""
+    """A range of unused loopback ports, in the format of --store-ports. No other process gets
+    these ports from this function until this process ends."""
     assert count <= PORTS_PER_CLAIM
     while True:
         first = random.randrange(PORTS.start, PORTS.stop, PORTS_PER_CLAIM)
         claim = socket.socket(socket.AF_UNIX)
         try:
-            claim.bind(f"\0dp-test-ports-{first}")  # an abstract name goes with its process
+            claim.bind(f"\0dp-test-ports-{first}")  # an abstract name ends with its process
             with contextlib.ExitStack() as sockets:
                 for port in range(first, first + count):
                     sockets.enter_context(socket.create_server(("127.0.0.1", port)))

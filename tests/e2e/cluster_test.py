@@ -6,7 +6,7 @@ from cluster import Cluster, alive
 
 
 class Broken(Cluster):
-    """Starts a program, and then nothing more."""
+    """Starts a program, then fails."""
 
     def start_coordinator(self, listen, **how):
         self.started.append(self)

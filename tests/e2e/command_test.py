@@ -1,4 +1,4 @@
-"""Any program as a job: its environment, directory, output and end; without PyTorch."""
+"""Any program as a job, without PyTorch: its environment, directory, output and exit."""
 
 import json
 import pathlib
@@ -8,7 +8,7 @@ from cluster import Cluster, alive, eventually
 
 
 def lines_of(output):
-    """[(rank, text)] of lines as "[0 host] text"."""
+    """Parses lines such as "[0 host] text" into [(rank, text)]."""
     pairs = []
     for line in output.splitlines():
         if line.startswith("["):
@@ -26,7 +26,7 @@ class CommandTest(unittest.TestCase):
             self.cluster.worker(slots=slots, name=name)
 
     def environments(self, *flags):
-        """What each rank of two on each of two workers finds, by rank."""
+        """The environments of two ranks on each of two workers, by rank."""
         self.two_workers(slots=3)
         done = self.cluster.dpctl("run", "--nnodes", 2, "--nproc-per-node", 2, *flags, "--", "env",
                                   check=0)
@@ -82,7 +82,7 @@ class CommandTest(unittest.TestCase):
         self.cluster.worker()
         done = self.cluster.dpctl("run", "--", "no-such-program", check=100)
         self.assertIn("cannot run no-such-program", done.stderr)
-        self.assertNotIn("did not all arrive", done.stderr)  # there is none
+        self.assertNotIn("did not all arrive", done.stderr)  # there is no output
 
     def test_exit_codes_and_signals_pass_through(self):
         self.cluster.worker()
@@ -133,7 +133,8 @@ class CommandTest(unittest.TestCase):
         self.cluster.dpctl("cancel", job, check=0)
         self.assertEqual(self.cluster.wait(job), 103)
         self.assertFalse(alive(child))
-        # The daemon drops it once the coordinator, which has answered the wait by then, knows of the end.
+        # The coordinator answers the wait first. Once it knows of the exit, the daemon drops the
+        # spool.
         spools = lambda: list(pathlib.Path(self.cluster.dir).glob("state-*/spool/*"))
         self.assertTrue(eventually(lambda: not spools()), spools())
 

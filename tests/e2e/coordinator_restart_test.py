@@ -1,4 +1,4 @@
-"""The coordinator is killed with -9 and started again while jobs run: nobody notices."""
+"""The coordinator is killed and restarted while jobs run: nobody notices."""
 
 import json
 import os
@@ -12,7 +12,7 @@ LINES = 6
 
 
 class RestartTest(unittest.TestCase):
-    """A rank that prints a line each time it is told to, and what follows it meanwhile."""
+    """A rank prints a line on each request, while commands follow it."""
 
     def setUp(self):
         self.cluster = self.enterContext(Cluster())
@@ -27,7 +27,7 @@ class RestartTest(unittest.TestCase):
         }))
         self.run_ = self.dpctl("run", path)
         self.job = self.running_job()
-        # Kept open: a reader that finds no writer left would take that for a line.
+        # Kept open: without a writer, the rank would read an end of file as a line.
         self.rank = self.enterContext(open(self.fifo, "w"))
 
     def running_job(self):
@@ -38,7 +38,7 @@ class RestartTest(unittest.TestCase):
         return eventually(look)[0]
 
     def dpctl(self, *args):
-        """One that goes on beside the test."""
+        """A dpctl that runs beside the test."""
         process = subprocess.Popen([*self.cluster.dpctl_command(), *map(str, args)],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -54,7 +54,7 @@ class RestartTest(unittest.TestCase):
         self.rank.flush()
 
     def told(self, process):
-        """What it printed until its end, which is a success."""
+        """The lines that the process printed until it exited with success."""
         out, err = process.communicate(timeout=TIMEOUT_S)
         self.assertEqual(process.returncode, 0, f"{process.args}\n{out}\n{err}")
         return re.findall(r"line \d+", out)
@@ -80,7 +80,7 @@ class RestartTest(unittest.TestCase):
 
 
 class StoppedTest(unittest.TestCase):
-    """The coordinator takes calls and answers none."""
+    """The coordinator accepts calls and answers none."""
 
     def test_commands_end_in_time_where_nobody_answers(self):
         cluster = self.enterContext(Cluster())

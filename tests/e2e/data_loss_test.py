@@ -1,4 +1,4 @@
-"""The coordinator goes on without what it has lost, while a worker still runs it."""
+"""A coordinator that has lost data continues while a worker still runs the lost job."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ class DataLossTest(unittest.TestCase):
         return job
 
     def run_a_job(self):
-        """Its number and its process, which goes on."""
+        """Starts a job that keeps running; returns its number and its process."""
         job = self.cluster.submit(command("runs", "sleep", "1000"))
         self.assertTrue(eventually(lambda: self.cluster.describe(job)["state"] == "RUNNING"))
         return job, self.cluster.describe(job)["ranks"][0]["pid"]
@@ -41,7 +41,7 @@ class DataLossTest(unittest.TestCase):
         self.assertTrue(eventually(lambda: not os.path.exists(f"/proc/{pid}")))
 
     def test_a_lost_log_is_refused_and_accepted_and_new_jobs_run(self):
-        self.cluster.coordinator.stop()  # all so far goes from the log into the file
+        self.cluster.coordinator.stop()  # moves everything from the log into the file
         self.start_again()
         number, pid = self.run_a_job()
         self.cluster.coordinator.kill()

@@ -1,4 +1,5 @@
-"""A coordinator on a small disk: it refuses before the disk is full, and starts on one that is."""
+"""A coordinator on a small disk: it rejects writes before the disk is full, and starts on a full
+disk."""
 
 import unittest
 
@@ -6,13 +7,14 @@ import small_disk
 from cluster import Cluster, eventually
 
 MIB = 1 << 20
-# A disk of 100 MiB has room for so many specs of 900 KiB, each in the journal and in its snapshot.
+# A disk of 100 MiB holds this many specs of 900 KiB, each in the journal and in its snapshot.
 JOBS_THAT_FILL = 58
-# --job-specs-bytes-max, an eighth of that disk, has room for 14; other records may take some of it.
+# --job-specs-bytes-max, an eighth of that disk, has room for 14 specs; other records may use some
+# of it.
 JOBS_MIN = 8
-# --disk-reserve of either disk: below it no job is taken.
+# --disk-reserve of either disk: below it every job is rejected.
 DISK_RESERVE = 12 * MIB
-# --log-disk-reserve of a disk of 64 MiB, and the room above it. Logs of six jobs take 36 MiB.
+# --log-disk-reserve of a disk of 64 MiB, and the room above it. The logs of six jobs take 36 MiB.
 LOG_DISK_RESERVE = 24 * MIB
 ROOM_FOR_LOGS = 12 * MIB
 
@@ -31,12 +33,12 @@ class OnSmallDisk(Cluster):
         return super().start_coordinator(listen, prefix=self.disk.prefix, **how)
 
     def job(self, name, kib=1, **fields):
-        """Its spec has about so many KiB."""
+        """A job whose spec has about `kib` KiB."""
         argv = ["true", *("x" * 1000 for _ in range(kib))]
         return {"apiVersion": "dp/v1", "kind": "Job", "name": name, "command": {"argv": argv}, **fields}
 
     def try_submit(self, name, **how):
-        """None, or why the job was refused."""
+        """Returns None, or why the job was rejected."""
         try:
             self.submit(self.job(name, **how))
         except AssertionError as refused:
@@ -62,9 +64,9 @@ class DiskTest(unittest.TestCase):
             self.assertEqual(len(cluster.states()), jobs)
             for number in range(1, jobs + 1):
                 cluster.dpctl("cancel", number, check=0)
-            # Those that have ended make room.
+            # Jobs that have ended make room.
             self.assertIsNone(cluster.try_submit("next", kib=900, hold=True))
-            self.assertGreater(cluster.disk.available(), DISK_RESERVE + 4 * MIB)  # the next jobs are taken, too
+            self.assertGreater(cluster.disk.available(), DISK_RESERVE + 4 * MIB)  # the next jobs fit too
 
     def test_it_starts_on_a_full_disk_and_its_jobs_can_be_read_and_removed(self):
         with OnSmallDisk("100m") as cluster:
@@ -83,7 +85,7 @@ class DiskTest(unittest.TestCase):
             self.assertTrue(eventually(lambda: (cluster.disk.path / "ballast").exists()))
 
     def test_logs_of_jobs_that_have_ended_make_room_at_the_reserve_of_the_disk(self):
-        # Logs of all jobs may take 32 MiB; the disk has less room than that above the reserve.
+        # Logs of all jobs may take 32 MiB; the disk has less room above the reserve.
         with OnSmallDisk("64m", lease="2s") as cluster:
             self.assertTrue(eventually(lambda: (cluster.disk.path / "ballast").exists()))
             cluster.disk.fill(leave=LOG_DISK_RESERVE + ROOM_FOR_LOGS)

@@ -1,4 +1,5 @@
-"""An elastic training with real processes: it shrinks where a host is lost, and grows where one comes."""
+"""An elastic training with real processes: it shrinks when a host is lost, and grows when one
+comes."""
 
 import json
 import unittest
@@ -8,7 +9,7 @@ from idx_data import train_job, write_idx
 
 LEASE = "2s"
 BATCH = 60
-# So that what both runs print can be compared: their sums are not taken in the same order.
+# Compares losses to this many places, because the two runs sum in different orders.
 PLACES = 3
 COMPARED = 100
 
@@ -40,7 +41,8 @@ class ElasticTest(unittest.TestCase):
         return [json.loads(json.loads(line)["line"]) for line in lines]
 
     def history(self, job):
-        """The committed history: {step: (loss, samples)}; what a later generation did again counts."""
+        """The committed history: {step: (loss, samples)}. A step repeated by a later generation
+        counts as the later one."""
         return {metric["step"]: (metric["loss"], metric["samples"])
                 for generation in range(1, self.cluster.describe(job)["generation"] + 1)
                 for metric in self.metrics(job, generation) if metric["event"] == "step"}
@@ -67,7 +69,7 @@ class ElasticTest(unittest.TestCase):
         self.assert_like_undisturbed(history)
 
     def assert_like_undisturbed(self, history):
-        """The same global batches in the same order give the same losses, but for rounding."""
+        """Equal global batches in equal order give equal losses, up to rounding."""
         steps = min(COMPARED, max(history))
         job = self.cluster.submit(self.job("undisturbed", "3", maxSteps=steps))
         self.assertEqual(self.cluster.wait(job), 0, self.cluster.dpctl("logs", job).stdout)

@@ -1,4 +1,4 @@
-"""What happens when parts die, are told to stop, or misbehave, in the middle of a job."""
+"""Parts die, are stopped, or misbehave, in the middle of a job."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import unittest
 from cluster import Cluster, alive, eventually
 from idx_data import train_job, write_idx
 
-# Longer than any test waits: a job that fails does so for what was seen, not for a time limit of its own.
+# Longer than any test waits, so no job fails by its own time limit.
 DETECT_WITHIN = "1h"
 
 
@@ -20,7 +20,7 @@ class FaultsTest(unittest.TestCase):
         self.cluster = self.enterContext(Cluster())
 
     def long_job(self, ranks=2):
-        """A job that trains until it is stopped, with two workers to run on; returns its id once
+        """Submits a job that trains until it is stopped, on two workers; returns its id once
         every rank trains."""
         data = write_idx(self.cluster.dir / "data")
         job = self.cluster.submit({**train_job(data, ranks=ranks, epochs=100000, evaluateEvery=0),
@@ -71,7 +71,7 @@ class FaultsTest(unittest.TestCase):
 
     def test_a_training_that_never_comes_to_its_first_step_is_not_tried_for_ever(self):
         self.cluster.worker(slots=1, name="worker-a")
-        # Its one rank joins, so that the job runs, and then finds no data.
+        # The job's one rank joins, so the job runs; then the rank finds no data.
         job = self.cluster.submit({**train_job(self.cluster.dir / "missing", ranks=1),
                                    "restart": {"maxRestarts": 9, "startup": 1}})
         self.assertNotEqual(self.cluster.wait(job), 0)

@@ -2,8 +2,8 @@
 
     python3 flood_client.py HOST PORT
 
-floods that store until its standard input ends: with values that are one byte short, then with whole ones, and
-so on. At its end it prints how many bytes it has sent.
+Floods the store until standard input ends: with values that are one byte short, then with whole
+values, in turns. At the end it prints the number of bytes sent.
 """
 
 import select
@@ -13,7 +13,7 @@ import sys
 import time
 
 MIB = 1 << 20
-VALUE = 8 * MIB  # the largest that a store takes
+VALUE = 8 * MIB  # the largest value that a store takes
 HANDSHAKE = b"\0" + struct.pack("<I", 0x3C85F7CE)
 CLIENTS = 300
 TURN_S = 5
@@ -36,14 +36,14 @@ class FloodClient:
 
     def __init__(self, address, unsent=b""):
         self.socket = socket.create_connection(address)
-        # Bytes that the server does not read stay here, not in the kernel.
+        # Keeps bytes that the server does not read in this process, not in the kernel.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 128 << 10)
         self.socket.sendall(HANDSHAKE)
         self.unsent = memoryview(unsent)
         self.sent = 0
 
     def send_some(self):
-        """Until the server takes no more for now, or has closed."""
+        """Sends until the server takes no more for now, or has closed."""
         self.socket.setblocking(False)
         try:
             while self.sent < len(self.unsent):
@@ -52,7 +52,7 @@ class FloodClient:
             pass
 
     def ask(self, request, size):
-        """The next bytes that come after the request."""
+        """Sends the request and returns the next `size` bytes."""
         self.socket.setblocking(True)
         self.socket.sendall(request)
         answer = b""
@@ -65,8 +65,8 @@ class FloodClient:
 
 
 def flood(address, request):
-    """One turn: every client sends the request as far as the server takes it, and stays. Returns the bytes sent,
-    and whether standard input has ended."""
+    """One turn: every client sends the request as far as the server takes it, and stays
+    connected. Returns the bytes sent, and whether standard input has ended."""
     clients = [FloodClient(address, request) for _ in range(CLIENTS)]
     unsent = {client.socket: client for client in clients}
     ends = time.monotonic() + TURN_S
@@ -76,7 +76,8 @@ def flood(address, request):
         for client in [unsent[each] for each in ready]:
             before = client.sent
             client.send_some()
-            # One that could send and has not was closed by the server, which had no room for so long.
+            # A writable client that sent nothing was closed by the server, which had no memory for
+            # it for so long.
             if client.sent in (before, len(request)):
                 del unsent[client.socket]
     for client in clients:

@@ -1,4 +1,5 @@
-"""A GPT on text, with real processes: ranks agree, training goes on bit by bit, files are checked."""
+"""A GPT on text, with real processes: ranks agree, resumed training matches bit by bit, files
+are checked."""
 
 import json
 import struct
@@ -6,7 +7,7 @@ import unittest
 
 from cluster import Cluster
 
-# Small enough for seconds: a block of attention and one of a linear layer, with residuals.
+# Small enough to take seconds: a block of attention and a block of linear layers, with residuals.
 MODEL = {"layers": [
     {"name": "wte", "embedding": {"features": 16, "initStd": 0.02}},
     {"name": "wpe", "positions": {"initStd": 0.02}},
@@ -17,7 +18,7 @@ MODEL = {"layers": [
 
 
 def text():
-    """Words in an order that is the same again and again, so that there is something to learn."""
+    """Words in a repeating order, so that there is something to learn."""
     words = ["rank", "world", "step", "store", "bucket"]
     return " ".join(words[i * i % len(words)] for i in range(1200)).encode()
 

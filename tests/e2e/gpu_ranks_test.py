@@ -1,5 +1,5 @@
-"""Jobs of several ranks on GPUs, each a process, whose kernels run on the host, with libraries under the names of CUDA's
-and NCCL's that are not real: whole steps, and what becomes of them where a rank dies or hangs."""
+"""Jobs of several ranks on GPUs. Each rank is a process whose kernels run on the host, with
+fakes of the libraries of CUDA and NCCL. Tests whole steps, and ranks that die or hang."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ class GpuRanksTest(unittest.TestCase):
         run = f"export LD_LIBRARY_PATH={LIBRARIES}\nexec {TRAINER_ON_HOST}"
         trainer.write_text(TRAINER.format(check=PASSES, run=run))
         trainer.chmod(0o755)
-        # Two daemons, as on two hosts with a GPU each.
+        # Two daemons, like two hosts with a GPU each.
         for name, card in (("gpu-a", CARD), ("gpu-b", "NVIDIA A100" if self.on_different_cards() else CARD)):
             self.cluster.worker(
                 name=name, options=("--trainer", programs / "dp-trainer"),
@@ -50,13 +50,13 @@ class GpuRanksTest(unittest.TestCase):
 
     def job(self, name, device="cuda", job=None, **train):
         weights = {"weights": str(self.cluster.dir / f"{name}.safetensors")}
-        # Of several buckets, between which a step is cut.
+        # Several buckets, between which a step is cut.
         described = train_job(self.data, name=name, device=device, maxSteps=STEPS, evaluateEvery=0, bucketCapMb=0.2,
                               output=weights, **train)
         return {**described, **(job or {})}
 
     def saving(self, name, stops_at, **job):
-        """A job that saves its state on the way, one of whose ranks stops in its first generation."""
+        """A job that saves its state, and one of whose ranks stops in its first generation."""
         saves = {"dir": str(self.cluster.dir / "saved"), "everySteps": 2}
         return self.job(name, checkpoint=saves, job={**job, "env": {"TRAINER_STOPS_AT": stops_at}})
 
@@ -72,7 +72,7 @@ class GpuRanksTest(unittest.TestCase):
         return self.cluster.dpctl("logs", job, "--generation", "all").stdout
 
     def steps(self, job, generation):
-        """Those that its rank 0 has told of."""
+        """The steps that rank 0 has reported."""
         lines = self.cluster.dpctl("logs", job, "--metrics", "--generation", generation, "--rank", "0", "-o", "json",
                                    check=0).stdout.splitlines()
         told = [json.loads(json.loads(line)["line"]) for line in lines]
@@ -113,7 +113,8 @@ class GpuRanksTest(unittest.TestCase):
         self.cluster.dpctl("drain", "gpu-b", "--reason", "later", check=0)
         described = self.job("grows", nodes="1:2", epochs=10**6, job={"growAfter": "1s"},
                              checkpoint={"dir": str(self.cluster.dir / "saved"), "everySteps": 100})
-        # Without a last step it is still at work when it is asked to leave, however fast it is.
+        # Without a last step, the job is still training when it is asked to leave, however fast it
+        # is.
         del described["train"]["maxSteps"], described["ranks"]
         job = self.cluster.submit(described)
         self.cluster.follow_until(job, "training starts")
@@ -124,7 +125,7 @@ class GpuRanksTest(unittest.TestCase):
         self.cluster.wait(job)
         (left,) = self.cluster.describe(job)["pastFailures"]
         self.assertEqual((left["failureClass"], left["countedAs"]), ("preempt", None), left["message"])
-        # It has left no step behind that it had not saved.
+        # The job has saved every step before it left.
         steps = self.steps(job, 1) + self.steps(job, 2)
         self.assertEqual(steps, list(range(1, len(steps) + 1)))
         self.assertIn("rank 0 of 1: training starts on NVIDIA H100 in float32, backend local", self.logs(job))

@@ -1,5 +1,5 @@
-"""A GPU's slot is given back when the driver says that its memory is free, not when its rank has ended;
-with a library that stands for the driver's."""
+"""A GPU's slot becomes free when the driver reports its memory free, not when its rank has
+exited; tested with a fake driver library."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class GpuReturnTest(unittest.TestCase):
         self.use(0)
 
     def use(self, mib):
-        """So much of the GPU's memory is in use."""
+        """Makes the fake report this much GPU memory in use."""
         changed = self.cluster.dir / "memory.new"
         changed.write_text(str(mib * MIB))
         changed.rename(self.memory)

@@ -1,5 +1,5 @@
-"""Which trainer a rank gets on a host with a GPU; with a driver's library that is not real and a trainer that only says
-where it would compute."""
+"""Tests which trainer a rank gets on a host with a GPU. The driver library is a fake, and the
+trainer only prints where it would compute."""
 
 import ctypes
 import json
@@ -15,12 +15,12 @@ TRAINER = """#!/bin/sh
 if [ "$1" = --self-check ]; then {check}; fi
 {run}
 """
-# The CPU stands for the GPU.
+# The CPU stands in for the GPU.
 ON_CPU = f"""echo "computes on $DP_DEVICE with $CUDA_VISIBLE_DEVICES"
 unset DP_DEVICE
 exec {BIN / 'dp-trainer'}"""
 CUDA_TRAINER = BIN / "dp-trainer-cuda"
-# The same with a device whose kernels run on the host.
+# The real trainer, with a device whose kernels run on the host.
 TRAINER_ON_HOST = BIN.parent / "tests/dp_trainer_on_host"
 
 
@@ -39,7 +39,7 @@ def why_no_trainer_without_driver():
 
 
 def losses(cluster, job):
-    """Of each step of its latest generation."""
+    """The loss of each step of the job's latest generation."""
     lines = cluster.dpctl("logs", job, "--metrics").stdout.splitlines()
     told = [json.loads(line[line.index("{"):]) for line in lines]
     return [metric["loss"] for metric in told if metric["event"] == "step"]
@@ -130,7 +130,7 @@ class GpuTrainerTest(unittest.TestCase):
     def test_a_run_on_this_machine_alone_does_not_wait_for_a_gpu_or_a_trainer_that_is_not_here(self):
         job = self.cluster.dir / "job.json"
         job.write_text(json.dumps(train_job(self.data, ranks=1, device="cuda")))
-        # Whatever driver this host has is hidden.
+        # Hides any driver of this host.
         nothing = self.cluster.dpctl("run", "--local", job, check=100,
                                      env={"LD_LIBRARY_PATH": str(NVML), "FAKE_NVML": "/dev/null",
                                           "CUDA_VISIBLE_DEVICES": ""})
@@ -159,7 +159,7 @@ class GpuTrainerTest(unittest.TestCase):
         for loss, other in zip(losses(self.cluster, on_gpu), expected, strict=True):
             self.assertAlmostEqual(loss, other, delta=1e-4 * other)
 
-        # Other bits than these are sound, and told.
+        # A device or precision that changes the bits is accepted, and reported.
         for train, told in (({"device": "cpu"}, "the device was a GPU of unknown model and is cpu"),
                             ({"precision": "bf16"}, "train.precision was float32 and is bf16")):
             job = self.resume(on_gpu, maxSteps=10, evaluateEvery=0, **train)

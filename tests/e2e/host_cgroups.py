@@ -1,8 +1,8 @@
 """The cgroups that a cluster's daemons find on their host.
 
-By default the host is one where cgroups of v2 may be written, wherever the tests can make any: then each
-daemon gives each of its ranks a cgroup, as it does for a user. DP_TEST_CGROUPS=none, as in the tests whose
-names end with _without_cgroups, hides all cgroups, so that daemons rely on their guards.
+By default v2 cgroups are writable wherever the tests can make any. Each daemon then gives each
+of its ranks a cgroup, as on a user's host. DP_TEST_CGROUPS=none hides all cgroups, so daemons
+rely on their guards. Tests whose names end with _without_cgroups set it.
 """
 
 import contextlib
@@ -15,12 +15,13 @@ HIDDEN = os.environ.get("DP_TEST_CGROUPS") == "none"
 
 
 def tracking():
-    """How a daemon with default settings tracks processes there."""
+    """How a daemon with default settings tracks processes on such a host."""
     return "guard" if HIDDEN or own_cgroups.why_not("cgroup2") else "cgroup2"
 
 
 class HostCgroups(contextlib.ExitStack):
-    """with HostCgroups() as cgroups: a daemon started with prefix=cgroups.prefix is on such a host."""
+    """with HostCgroups() as cgroups: a daemon started with prefix=cgroups.prefix is on such a
+    host."""
 
     def __init__(self):
         super().__init__()

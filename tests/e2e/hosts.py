@@ -1,4 +1,4 @@
-"""Hosts of a test's own: network namespaces with an address and a host name each, on one bridge."""
+"""Hosts for a test: network namespaces with an address and a host name each, on one bridge."""
 
 import contextlib
 import itertools
@@ -11,7 +11,7 @@ _made = itertools.count()
 
 
 def why_not():
-    """Why hosts cannot be made here; empty when they can."""
+    """Why hosts cannot be made here; empty if they can."""
     if os.geteuid() != 0:
         return "needs root to make network namespaces"
     for program in ("ip", "unshare"):
@@ -29,9 +29,9 @@ def _run(*args):
 
 
 class Hosts(contextlib.ExitStack):
-    """with Hosts(2) as hosts: a program started with prefix=hosts.prefix(0) runs on the first host,
-    whose address is hosts.address(0). Names carry this process's number and a count, so that tests run
-    side by side."""
+    """with Hosts(2) as hosts: a program started with prefix=hosts.prefix(0) runs on the first
+    host, whose address is hosts.address(0). Names contain this process's id and a count, so that
+    tests can run side by side."""
 
     def __init__(self, count):
         super().__init__()
@@ -71,7 +71,7 @@ class Hosts(contextlib.ExitStack):
         return f"10.77.0.{number + 1}"
 
     def prefix(self, number):
-        """What to put before a command so that it runs on this host."""
+        """The words before a command that run it on this host."""
         return ["ip", "netns", "exec", self._host(number), "unshare", "--uts", "sh", "-c",
                 f'hostname {self.name(number)} && exec "$@"', "sh"]
 
@@ -83,7 +83,8 @@ class Hosts(contextlib.ExitStack):
         self._in(self._host(number), "ip", "link", "set", "eth0", "up")
 
     def unplug(self, number):
-        """Takes the switch's end down: the host cannot tell, and still reaches itself by its address."""
+        """Takes the switch's end of the link down. The host cannot detect this, and still
+        reaches itself by its address."""
         self._in(self._switch, "ip", "link", "set", f"port{number}", "down")
 
     def plug(self, number):

@@ -1,4 +1,4 @@
-"""The main job across two hosts with addresses and names of their own."""
+"""The main job across two hosts with their own addresses and names."""
 
 import json
 import unittest
@@ -23,7 +23,7 @@ class HostsTest(unittest.TestCase):
 
 
     def three_workers(self, hosts, cluster):
-        """One each on hosts 1, 2 and 3; the coordinator is on host 0."""
+        """One worker each on hosts 1, 2 and 3; the coordinator is on host 0."""
         for number in (1, 2, 3):
             cluster.worker(slots=1, name=f"worker-{number}", prefix=hosts.prefix(number))
 

@@ -1,4 +1,5 @@
-"""The cost of an idle job: nobody uses processor time, or wakes up, to find out that there is nothing to do."""
+"""The cost of an idle job: no process uses CPU time, or wakes up, to find that there is nothing
+to do."""
 
 import dataclasses
 import os
@@ -14,7 +15,7 @@ from relay_test import wire_job
 RANKS = 4
 WATCH_S = 5
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-# At most 3 % of one processor for each server. The daemons look at their spools ten times a second, and
+# At most 3 % of one processor for each server. Daemons read their spools ten times a second, and
 # send heartbeats.
 TICKS_MAX = 0.03 * TICKS_A_SECOND * WATCH_S
 WAKE_UPS_MAX = 100 * WATCH_S
@@ -24,7 +25,7 @@ SLEEPER = "import signal; print('asleep', flush=True); signal.pause()"
 
 @dataclasses.dataclass
 class Use:
-    """Processor time that the threads of a process have taken so far, and how often they woke up."""
+    """The CPU time that a process's threads have used so far, and their number of wake-ups."""
     ticks: int
     wake_ups: int
 
@@ -45,7 +46,7 @@ def children_of(pid):
 
 
 class IdleTest(unittest.TestCase):
-    """Two hosts, as many ranks on each, under a user's default settings."""
+    """Two hosts with an equal number of ranks, under default settings."""
 
     def setUp(self):
         self.cluster = self.enterContext(Cluster())
@@ -55,7 +56,8 @@ class IdleTest(unittest.TestCase):
         return [guard for daemon in self.daemons for guard in children_of(daemon.pid)]
 
     def watch(self, job):
-        """{who: what it used} over the time in which the coordinator has nothing to say of the job."""
+        """{process: its usage} over a period in which the coordinator has nothing to report
+        about the job."""
         ranks = [rank["pid"] for rank in self.cluster.describe(job)["ranks"]]
         guards = self.guards()
         self.assertEqual(len(guards), RANKS)
@@ -73,7 +75,7 @@ class IdleTest(unittest.TestCase):
         return used
 
     def await_rest(self, job, pids):
-        """Returns when none of the processes has run while the coordinator has answered a question."""
+        """Returns when no process has run while the coordinator answered a question."""
         def rest():
             before = [use_of(pid) for pid in pids]
             self.cluster.describe(job)
@@ -82,7 +84,7 @@ class IdleTest(unittest.TestCase):
 
     def dpctl_wait(self, job):
         done = self.cluster.dpctl("wait", job, "--timeout", f"{WATCH_S}s")
-        self.assertEqual(done.returncode, 101, done.stderr)  # not over
+        self.assertEqual(done.returncode, 101, done.stderr)  # still running
 
     def assert_idle(self, job):
         for who, use in self.watch(job).items():

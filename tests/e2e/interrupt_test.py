@@ -1,11 +1,12 @@
-"""Ctrl-C at the terminal of `dpctl run`: it detaches, cancels or ends a local cluster, and shows what ranks still write."""
+"""Ctrl-C at the terminal of `dpctl run` detaches, cancels or ends a local cluster. Last output
+of ranks is still shown."""
 
 import unittest
 
 from cluster import Cluster, alive, eventually
 from terminal import CTRL_C, Terminal
 
-# Says who it is, then waits for SIGTERM, at which it writes once more.
+# Prints its pid, then waits for SIGTERM, on which it writes once more.
 POLITE = "trap 'echo saving; exit 3' TERM; echo pid $$; tail -f /dev/null & wait"
 # Ignores SIGTERM.
 STUBBORN = "trap '' TERM; echo pid $$; tail -f /dev/null & wait"

@@ -1,7 +1,8 @@
-"""The coordinator on the journals of earlier formats (tests/journals): it starts, answers and goes on, twice.
+"""The coordinator on journals of earlier formats (tests/journals): it starts, answers and
+continues, twice.
 
-Jobs of the earlier ones hold no real specification: there, what is asked is about workers, and jobs of the
-test's own.
+Jobs of the older journals hold no real specification. There the tests look only at workers and
+at their own jobs.
 """
 
 import json
@@ -19,7 +20,8 @@ EPOCH = re.compile(r"event=epoch_started epoch=(\d+) ")
 
 
 class OnJournal(Cluster):
-    """A coordinator on a copy of a journal. No worker comes, and none of the journal's is given up."""
+    """A coordinator on a copy of a journal. No worker registers, and none of the journal's
+    workers is given up."""
 
     def __init__(self, journal):
         self.journal = journal
@@ -30,7 +32,7 @@ class OnJournal(Cluster):
         if not folder.exists():
             folder.mkdir()
             shutil.copy(self.journal, folder / "journal.sqlite")
-            mark = self.journal.with_name(self.journal.name + "-mark")  # earlier releases made none
+            mark = self.journal.with_name(self.journal.name + "-mark")  # earlier releases wrote none
             if mark.exists():
                 shutil.copy(mark, folder / "journal.sqlite-mark")
         return super().start_coordinator(listen, **how)
@@ -60,7 +62,7 @@ class JournalsTest(unittest.TestCase):
     def test_what_it_holds_is_told_and_stays_over_restarts(self):
         for journal in JOURNALS:
             with self.subTest(journal.name), OnJournal(journal) as cluster:
-                epoch = 2  # of the release that wrote it
+                epoch = 2  # the epoch of the release that wrote it
                 for _ in range(2):
                     self.assertEqual(cluster.states(), {"a": "READY", "b": "LEAVING", "host-c": "LOST"})
                     before, epoch = epoch, int(EPOCH.search(cluster.coordinator.log())[1])
@@ -88,7 +90,7 @@ class JournalsTest(unittest.TestCase):
                 self.assertEqual(int(jobs[1]), int(jobs[0]) + 1)
 
     def write(self, cluster, life):
-        """Two things, which the next life must have; returns the job."""
+        """Writes two things, which the next run must have; returns the job."""
         job = cluster.submit_held(life)
         cluster.dpctl("drain", "a", "--reason", life, check=0)
         cluster.restart_coordinator()

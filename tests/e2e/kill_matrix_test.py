@@ -1,9 +1,9 @@
-"""Each part of a training job is killed, stopped or cut off in each phase of the training; the job ends
-with the bits of one that nothing happened to.
+"""Kills, stops or cuts off each part of a training job in each phase of the training. The job must
+end with the bits of an undisturbed job.
 
-A rank stops itself at the phase (worker/trainer/fault_point.h), so that the blow falls exactly there.
-KILL_MATRIX=full runs every case with 3 ranks and with 4; otherwise a choice of them in which each part
-is struck in each phase that every job goes through, and each blow and phase comes.
+A rank stops itself at the phase (worker/trainer/fault_point.h), so the blow falls exactly there.
+KILL_MATRIX=full runs every case with 3 ranks and with 4. By default a selection runs: it strikes
+each part in each phase of every job, and contains each blow and phase.
 """
 
 import concurrent.futures
@@ -16,7 +16,8 @@ import testbed
 from cluster import eventually
 
 LAST_STEP = testbed.EPOCHS * testbed.STEPS_PER_EPOCH
-# By name: fault point, step, rank. Rank 0 saves; in the last three all others have nothing left to do.
+# By name: fault point, step, rank. Rank 0 saves. In the last three phases the other ranks have no
+# work left.
 PHASES = {
     "join": ("join", 0, 1), "load": ("load", 0, 1), "step": ("step", 10, 1),
     "all-reduce": ("all-reduce", 10, 1), "write": ("write", 8, 0), "register": ("register", 8, 0),
@@ -26,7 +27,8 @@ PHASES = {
 RANKS = (3, 4)
 AT_ONCE = 4
 
-# The choice: blow by phase, for each part. The first four and one around a checkpoint are every part's.
+# The selection: blow by phase, for each part. Each part has the first four phases and one around a
+# checkpoint.
 CHOICE = {
     "rank": {"join": "kill", "load": "stop", "step": "kill", "all-reduce": "stop",
              "register": "kill", "last write": "stop"},
@@ -40,14 +42,14 @@ FULL = os.environ.get("KILL_MATRIX") == "full"
 
 
 class Blow:
-    """What is done to a job at a phase."""
+    """One fault of a job at a phase."""
 
     def __init__(self, phase, ranks):
         self.phase, self.ranks = phase, ranks
         self.point, self.step, self.rank = PHASES[phase]
 
     def begin(self, bed):
-        """Returns the job, which stands at the phase, and its struck rank."""
+        """Returns the job, stopped at the phase, and the rank to strike."""
         job = bed.submit(bed.job(stops_at=f"{self.rank}:{self.point}:{self.step}"))
         bed.follow_until(job, "fault point")
         return job, bed.describe(job)["ranks"][self.rank]
@@ -56,7 +58,7 @@ class Blow:
         return f"{self}: {bed.dpctl('describe', job).stdout}{bed.dpctl('logs', job).stdout}"
 
     def judge(self, bed, job, expected, all_logs=True):
-        """Returns what is wrong; empty: nothing."""
+        """Returns what is wrong; empty if nothing is."""
         weights, history = expected
         if bed.weights_hash() != weights:
             return f"{self}: other weights"
@@ -91,7 +93,7 @@ class Case(Blow):
                 return self.told(bed, job)
             if heal:
                 heal()
-            # What a daemon had not sent when it died is not in the log.
+            # Output that a daemon had not sent when it died is not in the log.
             wrong = self.judge(bed, job, expected[self.ranks], all_logs=self.part != "daemon")
             return wrong or self.judge_generation(bed, job, struck)
 
@@ -108,13 +110,13 @@ class Case(Blow):
         os.kill(struck["pid"], signal.SIGKILL)
 
     def stop_rank(self, bed, job, struck):
-        """It stands still already."""
+        """Does nothing: the rank has stopped already."""
 
     def kill_daemon(self, bed, job, struck):
         bed.daemons[struck["worker"]].kill()
 
     def stop_daemon(self, bed, job, struck):
-        """Its rank goes on with what it was at, once others have taken its place."""
+        """The stopped daemon's rank continues only after other ranks have taken its place."""
         daemon = bed.daemons[struck["worker"]]
         daemon.freeze()
 
@@ -138,7 +140,7 @@ class Case(Blow):
 
 
 class Cut(Blow):
-    """The host of a rank, or that of the coordinator, loses its link."""
+    """The host of a rank, or of the coordinator, loses its link."""
 
     def __init__(self, part, phase, ranks):
         super().__init__(phase, ranks)
@@ -155,7 +157,7 @@ class Cut(Blow):
             return wrong or self.judge(bed, job, expected[self.ranks], all_logs=self.part != "rank")
 
     def cut_rank(self, hosts, bed, job, struck):
-        """It has its link back when others have brought the job to its end."""
+        """Restores the link once other ranks have finished the job."""
         number = bed.number_of(struck["worker"])
         hosts.cut(number)
         testbed.resume(struck["pid"])
@@ -173,7 +175,7 @@ class Cut(Blow):
         return ""
 
     def cut_coordinator(self, hosts, bed, job, struck):
-        """None of the workers is given up, and the job's generation goes on."""
+        """No worker is given up, and the job's generation continues."""
         hosts.unplug(0)
         testbed.resume(struck["pid"])
         if not eventually(lambda: "evictions_held" in bed.coordinator.log()):

@@ -1,4 +1,5 @@
-"""A rank has exited, and its daemon dies before the coordinator knows: the next daemon reports the exit."""
+"""A rank has exited, and its daemon dies before the coordinator knows. The next daemon reports
+the exit."""
 
 import os
 import signal
@@ -10,7 +11,7 @@ from orphans_test import guards_of
 
 class LostExitTest(unittest.TestCase):
     def setUp(self):
-        # No lease expires in a test, however slow the host is.
+        # No lease expires during a test, however slow the host is.
         self.cluster = self.enterContext(Cluster(lease="10m"))
         self.start_daemon()
         self.runs = self.cluster.dir / "runs"
@@ -20,7 +21,7 @@ class LostExitTest(unittest.TestCase):
             "apiVersion": "dp/v1", "kind": "Job", "name": "exits", "detectWithin": "10m", "grace": "10m",
             "command": {"argv": ["sh", "-c", f"echo run >> {self.runs}; read code < {self.fifo}; exit $code"]}})
         self.assertTrue(eventually(lambda: self.cluster.describe(self.job)["state"] == "RUNNING"))
-        # The rank reads once somebody writes.
+        # The rank's read ends once somebody writes.
         self.rank = self.cluster.rank_pid(self.job, 0)
 
     def start_daemon(self):
@@ -33,7 +34,7 @@ class LostExitTest(unittest.TestCase):
         self.fifo.write_text(f"{code}\n")
 
     def exit_rank_unseen(self, code):
-        """The rank exits when the daemon is dead, and before the guard knows."""
+        """The rank exits after the daemon has died, and before the guard notices."""
         guard, = guards_of(self.daemon)
         os.kill(guard, signal.SIGSTOP)
         self.daemon.kill()

@@ -1,4 +1,4 @@
-"""What a rank may have of its host's memory."""
+"""The memory limit of a rank."""
 
 import unittest
 

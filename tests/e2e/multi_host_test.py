@@ -1,4 +1,5 @@
-"""Three workers on hosts of their own, which are cut off, healed, drained and restarted under jobs."""
+"""Three workers on hosts of their own that are cut off, healed, drained and restarted during
+jobs."""
 
 import json
 import os
@@ -17,19 +18,19 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 PYTHON = os.environ.get("DP_PYTHON", "/usr/bin/python3")
 # Importing torch alone takes seconds on a busy machine.
 WITHIN_S = 240
-# Enough for some blows, each of which comes some steps after the one before.
+# Enough epochs for several blows, each some steps after the one before.
 LONG = 60
 
 
 class MultiHostCase(unittest.TestCase):
-    """Ranks on hosts 1 to 3, the coordinator on host 0, and so many hosts to spare."""
+    """Ranks on hosts 1 to 3, the coordinator on host 0, and `spare` spare hosts."""
 
     def start(self, spare=0, **options):
         self.hosts = self.enterContext(test_hosts.Hosts(testbed.RANKS + spare + 1))
         self.bed = self.enterContext(testbed.TestbedOnHosts(self.hosts, spare=spare, **options))
 
     def generation(self, job, number):
-        """The job, once all ranks of that generation or a later one are there."""
+        """The job, once all ranks of that generation or a later one run."""
         def there():
             described = self.bed.describe(job)
             at_work = described["state"] == "RUNNING" and described["generation"] >= number
@@ -39,7 +40,7 @@ class MultiHostCase(unittest.TestCase):
         return described
 
     def at_step(self, step, **job):
-        """A job whose rank 1 stands at that step, and where that rank is."""
+        """Returns a job whose rank 1 is stopped at that step, and that rank's description."""
         name = self.bed.submit(self.bed.job(stops_at=f"1:step:{step}", **job))
         self.bed.follow_until(name, "fault point")
         return name, self.bed.describe(name)["ranks"][1]
@@ -92,7 +93,7 @@ class TrainingTest(MultiHostCase):
         self.assertEqual(after["pastFailures"][0]["failureClass"], "preempt")
         self.bed.dpctl("drain", struck["worker"], "--reason", "new disks", "--wait", check=0)
         self.assert_undisturbed(job, epochs=LONG)
-        # Its lines of then name the host that it has left.
+        # The lines of generation 1 still name the host that the rank has left.
         told = [json.loads(line) for line in
                 self.bed.dpctl("logs", job, "--generation", 1, "--rank", 1, "-o", "json", check=0).stdout.splitlines()]
         self.assertEqual({line["host"] for line in told}, {struck["host"]})
@@ -128,7 +129,7 @@ def why_no_torch():
 @unittest.skipIf(why_no_torch(), why_no_torch())
 class PytorchTest(MultiHostCase):
     def awaited(self, job):
-        """The key that each waiting rank waits for, as PyTorch's prefixes name it."""
+        """The key that each waiting rank waits for, with PyTorch's prefixes."""
         lines = self.bed.dpctl("store", "waiters", job, check=0).stdout.splitlines()[1:]
         return [line.split()[1] for line in lines if not line.startswith("rendezvous")]
 
@@ -143,7 +144,7 @@ class PytorchTest(MultiHostCase):
         cut = self.bed.number_of(before["ranks"][2]["worker"])
         self.hosts.unplug(cut)
         self.bed.dpctl("store", "set", job, go, "now", check=0)
-        # Those that hear it go on, and wait for the third in vain.
+        # Ranks that see the key continue, and wait for the third rank in vain.
         self.bed.follow_until_each(job, "going", 2, WITHIN_S)
         self.hosts.plug(cut)
         self.assertEqual(self.bed.wait(job, WITHIN_S), 0, self.bed.dpctl("logs", job).stdout)

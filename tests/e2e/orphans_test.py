@@ -1,4 +1,5 @@
-"""Nothing that a rank has started survives it, whatever ends it and whatever it does to stay."""
+"""No process that a rank has started survives the rank, however the rank ends and whatever the
+process does."""
 
 import json
 import os
@@ -20,7 +21,8 @@ def guards_of(daemon):
 
 
 def freeze_and_kill(guards, daemon):
-    """All at once: no guard gets to act on the daemon's end."""
+    """Kills the daemon and its guards. The guards are stopped first, so that none reacts to the
+    daemon's end."""
     for guard in guards:
         os.kill(guard, signal.SIGSTOP)
     daemon.kill()
@@ -29,7 +31,7 @@ def freeze_and_kill(guards, daemon):
 
 
 class OrphansTest:
-    """For each way to keep track of what a rank has started."""
+    """Tests for each way to track a rank's processes."""
 
     tracking = "auto"
     daemons = 0
@@ -47,7 +49,7 @@ class OrphansTest:
                                    options=["--process-tracking", self.tracking])
 
     def family(self):
-        """A job whose rank is a stubborn family that runs; the numbers of its processes."""
+        """A job whose rank is a running stubborn family, and the pids of its processes."""
         folder = self.cluster.dir / f"family-{self.daemons}"
         folder.mkdir()
         job = self.cluster.submit({
@@ -120,7 +122,7 @@ class CgroupTest(OrphansTest, unittest.TestCase):
     def test_what_survives_a_daemon_and_its_guards_is_ended_by_the_next_daemon(self):
         _, pids = self.family()
         freeze_and_kill(guards_of(self.daemon), self.daemon)
-        self.assertTrue(any(map(alive, pids)))  # nobody was left to end them
+        self.assertTrue(any(map(alive, pids)))  # nobody was left to kill them
         self.daemon = self.start_daemon()
         self.assertEqual([pid for pid in pids if alive(pid)], [])
         self.assertIn("event=stale_cgroup_killed", self.daemon.log())

@@ -1,4 +1,4 @@
-"""A coordinator under load that would fill its memory: what it holds is bounded, and given back."""
+"""A coordinator under a load that would fill its memory: its memory is bounded, and is returned."""
 
 import pathlib
 import re
@@ -9,8 +9,8 @@ from cluster import TIMEOUT_S, Cluster, eventually
 from flood_client import MIB, VALUE, FloodClient, getting, setting, text
 
 MEMORY_MAX = 256 * MIB
-# A quarter of it is for requests of TCPStore clients; beside them are connections, and values on their way into
-# the store, which is the state.
+# A quarter is for requests of TCPStore clients. The rest covers connections, and values on their
+# way into the store, which is part of the state.
 BOUND = MEMORY_MAX // 4 + 64 * MIB
 
 
@@ -30,11 +30,11 @@ class MemoryTest(unittest.TestCase):
         return int(status.split(f"{name}:")[1].split()[0]) * 1024
 
     def talk(self):
-        """Somebody else's few words pass whatever the others do."""
+        """A small request of another client always gets through."""
         self.assertEqual(self.honest.ask(setting(b"small", b"word") + getting(b"small"), 12), text(b"word"))
 
     def send_while(self, clients, wanted):
-        """Sends what the server takes while that is `wanted`."""
+        """Sends as much as the server takes while wanted() holds."""
         deadline = time.monotonic() + TIMEOUT_S
         while wanted():
             self.assertLess(time.monotonic(), deadline)
@@ -55,7 +55,8 @@ class MemoryTest(unittest.TestCase):
         short = setting(b"k", bytes(VALUE))[:-1]
         clients = [FloodClient(self.address, short) for _ in range(300)]
         self.addCleanup(lambda: [client.socket.close() for client in clients])
-        # Those that hold memory for long, while others wait, are closed, and the next ones get it.
+        # Clients that hold memory for long while others wait are closed; the next ones get the
+        # memory.
         self.send_while(clients, lambda: not self.refused())
         self.assert_bounded()
         for client in clients:

@@ -1,4 +1,4 @@
-"""Cgroups of a test's own, below those that the test runs in; a daemon may do there what it likes."""
+"""Cgroups of a test's own, below the test's own cgroup. A daemon may change them freely."""
 
 import contextlib
 import itertools
@@ -10,18 +10,19 @@ from leftovers import closed_on_error
 from waiting import eventually
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
-# As the daemon names hierarchies: where each is mounted, on a host of v2 alone and on a hybrid one.
+# Hierarchies by the daemon's names. Each may be mounted at these places, on a host with only v2 and
+# on a hybrid host.
 MOUNTS = {"cgroup2": (CGROUPS, CGROUPS / "unified"), "freezer": (CGROUPS / "freezer",),
           "name=systemd": (CGROUPS / "systemd",), "memory": (CGROUPS / "memory",)}
 JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs"; shift; done; shift; exec "$@"'
-# Before a command: it runs as on a host without cgroups.
+# Put before a command, this runs the command as on a host without cgroups.
 WITHOUT_CGROUPS = ["unshare", "-m", "sh", "-c", 'umount -R /sys/fs/cgroup; exec "$@"', "sh"]
 _made = itertools.count()
 HIDE = 'while [ "$1" != -- ]; do umount "$1"; shift; done; shift; exec "$@"'
 
 
 def mount_of(hierarchy):
-    """None where it is not mounted."""
+    """The hierarchy's mount point; None if it is not mounted."""
     for folder in MOUNTS[hierarchy]:
         is_v2 = (folder / "cgroup.controllers").exists()
         if (folder / "cgroup.procs").exists() and is_v2 == (hierarchy == "cgroup2"):
@@ -38,7 +39,7 @@ def _own_path(hierarchy):
 
 
 def why_not(hierarchy):
-    """Why a daemon cannot have cgroups of that hierarchy here; empty when it can."""
+    """Why a daemon cannot have cgroups of that hierarchy here; empty if it can."""
     if os.geteuid() != 0:
         return "needs root to make cgroups"
     if mount_of(hierarchy) is None:
@@ -49,15 +50,15 @@ def why_not(hierarchy):
 
 
 def why_not_hidden():
-    """Why cgroups cannot be hidden from a daemon here; empty when they can."""
+    """Why cgroups cannot be hidden from a daemon here; empty if they can."""
     if os.geteuid() != 0:
         return "needs root to hide cgroups"
     return "" if shutil.which("unshare") else "needs the program unshare"
 
 
 class OwnCgroups(contextlib.ExitStack):
-    """with OwnCgroups("freezer") as own: a program started with prefix=own.prefix finds the freezer as
-    the best hierarchy to track processes by, and its own cgroups in own.dir."""
+    """with OwnCgroups("freezer") as own: a program started with prefix=own.prefix finds the
+    freezer as the best hierarchy to track processes by. Its cgroups are below own.dir."""
 
     def __init__(self, hierarchy):
         super().__init__()
@@ -66,7 +67,7 @@ class OwnCgroups(contextlib.ExitStack):
         with closed_on_error(self):
             for each in MOUNTS:
                 if each == hierarchy:
-                    hierarchy = None  # those after it stay to be seen
+                    hierarchy = None  # hierarchies after this one stay visible
                 elif hierarchy and mount_of(each):
                     hidden.append(mount_of(each))
                     continue
@@ -81,18 +82,18 @@ class OwnCgroups(contextlib.ExitStack):
         made = _own_path(hierarchy) / f"dp-test-{os.getpid()}-{next(_made)}"
         made.mkdir()
         self.callback(remove, made)
-        with contextlib.suppress(OSError):  # as systemd marks what is a service's own; not on v1
+        with contextlib.suppress(OSError):  # systemd's mark of a service's own cgroup; not on v1
             os.setxattr(made, "trusted.delegate", b"1")
         self._made[hierarchy] = made
 
     def below(self, hierarchy=None):
-        """The names of the cgroups that were made there."""
+        """The names of the cgroups made below own.dir, or below the one of `hierarchy`."""
         folder = self._made[hierarchy] if hierarchy else self.dir
         return sorted(each.name for each in folder.iterdir() if each.is_dir())
 
 
 def remove(folder):
-    """Programs in it have been ended by their owners, or are ended here."""
+    """Kills programs that are left in the cgroups, and removes the cgroups."""
     def empty():
         for procs in folder.rglob("cgroup.procs"):
             for pid in procs.read_text().split():

@@ -1,4 +1,4 @@
-"""How far a training has come, as it tells."""
+"""The progress of a training, from its metrics."""
 
 import datetime
 import json
@@ -9,7 +9,7 @@ from cluster import TIMEOUT_S
 
 
 class Progress:
-    """Follows the steps of a job, as they are told."""
+    """Follows the reported steps of a job."""
 
     def __init__(self, bed, job):
         self._changed = threading.Condition()
@@ -38,14 +38,14 @@ class Progress:
             self._changed.notify_all()
 
     def wait(self, reached):
-        """None when the job is over before."""
+        """Returns the latest position once `reached` holds; None if the job ends before."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.over or reached(self.latest), TIMEOUT_S):
                 raise TimeoutError(f"no progress beyond {self.latest}")
             return self.latest if reached(self.latest) else None
 
     def first(self, holds):
-        """The time at which the first step was done of which `holds`; None when the job is over before."""
+        """Returns the time of the first step for which `holds`; None if the job ends before."""
         def found():
             return min((at for step, at in self._told if holds(step, at)), default=None)
         with self._changed:

@@ -1,4 +1,5 @@
-"""A line that is not over yet is shown as far as it goes where carriage returns redraw it, and no byte of it is lost."""
+"""An unfinished line that carriage returns redraw is shown as far as it goes. No byte of it is
+lost."""
 
 import json
 import os
@@ -30,7 +31,7 @@ class ProgressBarTest(unittest.TestCase):
         self.cluster.worker(slots=1, name="worker-a")
         self.fifo = self.cluster.dir / "go"
         os.mkfifo(self.fifo)
-        # Kept open, so that neither side waits for the other to open it, nor finds an end.
+        # Kept open: neither side then waits for the other to open it, or sees its end.
         self.go_on = os.open(self.fifo, os.O_RDWR)
         self.addCleanup(os.close, self.go_on)
 
@@ -41,7 +42,7 @@ class ProgressBarTest(unittest.TestCase):
         os.write(self.go_on, b"g")
 
     def records(self, job):
-        """What the job wrote to each stream, from its pieces, and how many pieces there are."""
+        """The text that the job wrote, joined from its pieces, and the number of pieces."""
         text, pieces = "", 0
         for line in self.cluster.dpctl("logs", job, "-o", "json", check=0).stdout.splitlines():
             record = json.loads(line)

@@ -11,10 +11,11 @@ from cluster import Cluster, alive, eventually, free_ports
 from command_test import lines_of
 from terminal import Terminal
 
-# The interpreter of the distribution's python3-torch, unless another PyTorch is to be tried.
+# The interpreter of the distribution's python3-torch, unless DP_PYTHON names another one.
 PYTHON = os.environ.get("DP_PYTHON", "/usr/bin/python3")
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
-# For PYTHONPATH: an interpreter that shuts down aborts. Programs with DistributedDataParallel must not get that far.
+# For PYTHONPATH: makes an interpreter abort at shutdown. Programs with DistributedDataParallel must
+# exit before.
 ABORTS_AT_EXIT = PROGRAMS / "abort_at_exit"
 TOP = pathlib.Path(__file__).parent.parent.parent
 # Importing torch alone takes seconds on a busy machine.
@@ -27,7 +28,7 @@ def why_not():
 
 
 def training():
-    """The program that trains; behind end_at_once.py where this PyTorch may abort it after its end."""
+    """The training program; run by end_at_once.py if this PyTorch may abort it at its end."""
     version = subprocess.run([PYTHON, "-c", "import torch; print(torch.__version__)"], capture_output=True,
                              text=True, check=True).stdout
     return [PROGRAMS / name for name in ("end_at_once.py", "ddp.py")[int(version.startswith("1.")):]]
@@ -90,12 +91,12 @@ class PytorchTest(unittest.TestCase):
         return self.cluster.describe(job)["state"] in ("SUCCEEDED", "FAILED")
 
     def keys(self, job):
-        """How many keys the job's store has; None when it is over."""
+        """The number of keys in the job's store; None when the job is over."""
         done = self.cluster.dpctl("store", "ls", job)
         return len(done.stdout.splitlines()) if done.returncode == 0 else None
 
     def test_torchruns_own_agents_meet_at_the_coordinator(self):
-        # With Python 3.11, PyTorch 1.13 knows no value of --redirects and --tee but 1 and 2.
+        # With Python 3.11, PyTorch 1.13 accepts only 1 and 2 for --redirects and --tee.
         agents = [subprocess.Popen(
             [PYTHON, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1", "--rdzv_backend", "c10d",
              "--rdzv_endpoint", self.rendezvous, "--rdzv_conf", "is_host=false", "--rdzv_id", "one",
@@ -111,7 +112,8 @@ class PytorchTest(unittest.TestCase):
         self.assertEqual(everything.count("weights equal"), 2, everything)
 
     def output_of(self, agent, agents):
-        """All that it prints. Where it fails the others are ended: they would wait for it for minutes."""
+        """All output of the agent. If it fails, kills the others, which would wait for it for
+        minutes."""
         try:
             output, _ = agent.communicate(timeout=WITHIN_S)
         except subprocess.TimeoutExpired:
@@ -134,7 +136,7 @@ class PytorchTest(unittest.TestCase):
         failure = self.cluster.describe("crash")["failure"]
         self.assertEqual(failure["rank"], 1)
         self.assertTrue(any("crash.py" in line for line in failure["lastLines"]), failure)
-        # Current PyTorch puts the rank before each line.
+        # Current PyTorch prefixes each line with the rank.
         self.assertTrue(any(line.endswith("ValueError: no such layer: conv7")
                             for line in failure["lastLines"]), failure)
 

@@ -27,7 +27,7 @@ class QueueTest(unittest.TestCase):
         return self.cluster.dpctl("submit", path, "-o", "name", *flags, check=0).stdout.strip()
 
     def gate(self):
-        """What `cat` of it waits for until the test writes there."""
+        """A named pipe. `cat` of it waits until the test writes to it."""
         path = self.cluster.dir / "gate"
         os.mkfifo(path)
         return path
@@ -173,7 +173,7 @@ class QueueTest(unittest.TestCase):
         self.cluster.dpctl("drain", "n1", "--reason", "new disks", "--wait", check=0)
         self.assertEqual(self.cluster.wait(job), 0)
         self.assertEqual(self.codes(waits)["drain"]["workers"], ["n1"])
-        # It stays so over restarts of either side.
+        # The drain survives restarts of either side.
         self.cluster.restart_coordinator()
         worker.stop()
         self.cluster.worker(name="n1")

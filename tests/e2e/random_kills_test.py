@@ -1,8 +1,10 @@
-"""Random parts of training jobs are killed or stopped again and again; each job ends with the bits of one that
-nothing happened to, and no daemon ends by itself. Prints for each kind of blow how long the training took to
-the next step: counted from the restart of what was killed, or, where nothing is restarted, from the blow.
+"""Kills or stops random parts of training jobs again and again. Each job must end with the bits of
+an undisturbed job, and no daemon may exit by itself. Prints for each kind of blow the time to the
+training's next step. The time counts from the restart of the killed part or, if nothing is
+restarted, from the blow.
 
-KILLS (24) is how many blows, JOBS_AT_ONCE (2) over how many jobs, SEED (the time) which ones.
+KILLS (24) is the number of blows, JOBS_AT_ONCE (2) the number of concurrent jobs, SEED (the
+time) selects the blows.
 """
 
 import concurrent.futures
@@ -24,14 +26,15 @@ from progress import Progress
 KILLS = int(os.environ.get("KILLS", "24"))
 SEED = int(os.environ.get("SEED", str(int(time.time()))))
 JOBS_AT_ONCE = int(os.environ.get("JOBS_AT_ONCE", "2"))
-# Each of two daemons has a rank, and there is no spare one; lease and detectWithin are the defaults.
+# Two daemons with one rank each, and no spare one. Lease and detectWithin have their default
+# values.
 CLUSTER = {"ranks": 2, "spare": 0, "lease": "5s"}
 DETECT_WITHIN = "30s"
-# Enough for most of the blows, each of which waits for some steps; another job takes the rest.
+# Enough for most blows, each of which waits for some steps; another job takes the rest.
 EPOCHS_PER_BLOW = 12
 JOBS_MAX = 8
 STEPS_BETWEEN_BLOWS = (1, 40)
-# Shorter and longer than a lease.
+# Shorter and longer than the lease.
 STOP_S = (0.1, 8)
 
 
@@ -44,10 +47,10 @@ class Storm:
         self.took = []  # (kind, seconds to the next step)
         kinds = list(KINDS)
         self.random.shuffle(kinds)
-        self.kinds = itertools.cycle(kinds)  # so that a few blows are of all kinds
+        self.kinds = itertools.cycle(kinds)  # a few blows already cover all kinds
 
     def run(self):
-        """How each of the jobs has ended: (SHA-256 of the weights or what is wrong, the steps told)."""
+        """The end of each job: (SHA-256 of the weights or an error, the reported steps)."""
         ends = []
         while len(self.took) < self.blows and len(ends) < JOBS_MAX:
             ends.append(self.run_job())
@@ -65,7 +68,7 @@ class Storm:
                 pause = self.random.randint(*STEPS_BETWEEN_BLOWS)
                 before = self.progress.wait(lambda now: now >= (generation, step + pause))
                 if before is None or not self.blow(before):
-                    break  # it was faster
+                    break  # the job was faster
             if self.bed.wait(self.job, testbed.LONG_S) != 0:
                 return self.bed.dpctl("describe", self.job).stdout, None
             for daemon in self.bed.daemons.values():
@@ -82,7 +85,7 @@ class Storm:
             self.took.append((kind, news - began))
         return news is not None
 
-    # Each returns when the time begins to count.
+    # Each returns the time from which to count, or None.
 
     def rank(self):
         self.kill_ranks([self.random.randrange(self.bed.ranks)])
@@ -110,9 +113,9 @@ class Storm:
         pid = self.random.choice([self.pid_of(self.random.randrange(self.bed.ranks)),
                                   self.bed.coordinator.pid,
                                   self.random.choice(list(self.bed.daemons.values())).pid])
-        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+        with contextlib.suppress(ProcessLookupError):  # it has just exited
             os.kill(pid, signal.SIGSTOP)
-        threading.Event().wait(self.random.uniform(*STOP_S))  # how long the fault lasts
+        threading.Event().wait(self.random.uniform(*STOP_S))  # the duration of the fault
         began = time.time()
         testbed.resume(pid)
         return began
@@ -123,7 +126,7 @@ class Storm:
                 os.kill(pid, signal.SIGKILL)
 
     def pid_of(self, rank):
-        """Once the rank has one: the blow before may have ended its generation only now."""
+        """Waits for the rank's pid: the generation of the blow before may be ending only now."""
         def found():
             ranks = self.bed.describe(self.job)["ranks"]
             return ranks[rank]["pid"] if rank < len(ranks) else 0
@@ -144,7 +147,7 @@ class Storm:
         return began
 
 
-# Whether the next step is one of a later generation.
+# Whether the next step belongs to a later generation.
 KINDS = {"rank": True, "all_ranks": True, "guard": True, "daemon": True, "all_daemons": True,
          "coordinator": False, "daemon_and_coordinator": True, "stop_and_cont": False}
 

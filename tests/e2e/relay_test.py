@@ -1,4 +1,5 @@
-"""The TCPStore of command jobs, by a client of the wire protocol: who serves it, and coordinators that are killed."""
+"""The TCPStore of command jobs, tested by a wire-protocol client: each way to serve it, and
+killed coordinators."""
 
 import pathlib
 import re
@@ -20,7 +21,8 @@ def wire_job(verb, *arguments, ranks, store="relay"):
 
 
 class StoreTest(unittest.TestCase):
-    """Two workers, and a range of ports that no other test has: rank0 and direct share one address."""
+    """Two workers, and a range of ports that no other test has: rank0 and direct share one
+    address."""
 
     def setUp(self):
         self.cluster = self.enterContext(Cluster(store_ports=free_ports(20), tcpstore_listen="127.0.0.1:0"))
@@ -44,7 +46,8 @@ class StoreTest(unittest.TestCase):
         return int(done.stdout.strip() or 0) if done.returncode == 0 else 0
 
     def count_through_kills(self, store):
-        """8 clients change what they share; the coordinator is killed whenever they have got on."""
+        """8 clients change shared keys. The coordinator is killed each time they have made
+        progress."""
         job = self.cluster.submit(wire_job("count", 150, ranks=8, store=store))
         self.cluster.follow_until(job, "counting")
         for _ in range(6):
@@ -55,18 +58,19 @@ class StoreTest(unittest.TestCase):
         self.assert_counted(job, ranks=8, times=150)
 
     def waiters(self, job):
-        """The keys that ranks wait for who are named."""
+        """The awaited keys, one for each named rank."""
         named = r"(?m)^(?:key|queue|barrier) +(\S+)(?: and \d+ more)? +rank \d+ on worker-\d "
         return re.findall(named, self.cluster.dpctl("store", "waiters", job).stdout)
 
     def named_at_the_barrier(self, job):
-        """(rank, worker) of those that wait for rank 1, seven of eight."""
+        """(rank, worker) of the seven ranks that wait for rank 1 at the barrier."""
         named = r"(?m)^barrier +meet +rank (\d) on (worker-\d) +\S+ +7 of 8 +1$"
         found = re.findall(named, self.cluster.dpctl("store", "waiters", job).stdout)
         return sorted((int(rank), worker) for rank, worker in found)
 
     def name_who_waits(self, store, restarts=0):
-        """Each with its own worker, whoever serves it; and with them the rank that has not come."""
+        """Waiting ranks are named with their workers, whoever serves the store. The missing rank
+        is named too."""
         job = self.cluster.submit(wire_job("late", ranks=8, store=store))
         self.cluster.follow_until(job, "holding")
         ranks = [(rank["rank"], rank["worker"]) for rank in self.cluster.describe(job)["ranks"]]
@@ -80,26 +84,28 @@ class StoreTest(unittest.TestCase):
         self.let_go(job, "go", *7 * ["meet"])
 
     def let_go(self, job, *keys):
-        """Once ranks wait for these and for nothing else."""
+        """Waits until ranks wait for exactly these keys, then lets the job go and succeed."""
         self.assertTrue(eventually(lambda: sorted(self.waiters(job)) == sorted(keys)), self.waiters(job))
         self.cluster.dpctl("store", "set", job, "go", "now", check=0)
         self.assert_succeeds(job)
 
     def share_elements(self, store):
-        """What enters a queue wakes one who waits for it, so that each finds its own."""
+        """A pushed element wakes one waiting rank, so each rank gets an element of its own."""
         job = self.cluster.submit(wire_job("share", ranks=8, store=store))
         self.let_go(job, "go", *7 * ["jobs"])
         self.assertEqual(sorted(self.texts(job)), [f"popped {str(n).encode()}" for n in range(1, 8)])
 
     def glimpse_keys(self, store):
-        """What was there counts for a wait, also when it has gone before the rest has come."""
+        """A key that was set counts for a wait, even if it is deleted before the other keys are
+        set."""
         job = self.cluster.submit(wire_job("glimpse", ranks=2, store=store))
         self.let_go(job, "go", "first")
         self.assertEqual(self.texts(job), ["saw both"])
 
 
     def name_who_has_not_come(self, store):
-        """Ranks that have no connection to the store yet, as where a rank is late for its rendezvous."""
+        """Ranks without a connection to the store are named, for example ranks late for their
+        rendezvous."""
         late = wire_job("hold", ranks=6, store=store)
         argv = late["command"]["argv"]
         late["command"]["argv"] = ["sh", "-c", 'test "$RANK" = 1 -o "$RANK" = 4 && exec sleep 600; exec "$0" "$@"',

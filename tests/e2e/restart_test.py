@@ -1,4 +1,5 @@
-"""Jobs that outlive failures: the next generation, where its ranks are, and what is told of it."""
+"""Jobs that survive failures: the next generation, the places of its ranks, and the reports
+about it."""
 
 import os
 import pathlib
@@ -29,7 +30,7 @@ class RestartCase(unittest.TestCase):
         return {name: self.cluster.worker(slots=1, name=name) for name in names}
 
     def placed(self, job):
-        """(generation, worker of each rank) once all its ranks have joined."""
+        """(generation, worker of each rank) once all ranks have joined."""
         described = self.cluster.describe(job)
         if described["state"] != "RUNNING":
             return None
@@ -96,7 +97,7 @@ class RestartTest(RestartCase):
     def test_a_training_that_fails_right_after_its_first_step_has_got_going(self):
         self.workers("worker-a", "worker-b")
         data = write_idx(self.cluster.dir / "data")
-        # The loss of step 2 is no number on any rank.
+        # The loss of step 2 is not finite on any rank.
         optimizer = {"sgd": {"learningRate": 1e30, "momentum": 0.9}}
         job = self.cluster.submit({**train_job(data, epochs=2, evaluateEvery=0, optimizer=optimizer),
                                    "restart": {"maxRestarts": 4, "startup": 0}})
@@ -201,7 +202,8 @@ class IsolationTest(RestartCase):
     OPTIONS = {"lease": "2s"}
 
     def counting_job(self, **command):
-        """A command that counts into a file; returns the job and a function that reads the count."""
+        """A command that counts into a file. Returns the job and a function that reads the
+        count."""
         path = self.cluster.dir / "count"
         script = f"i=0; while :; do i=$((i+1)); echo $i > {path}.new; mv {path}.new {path}; sleep 0.1; done"
         job = self.cluster.submit(command_job("sh", "-c", script, **command))

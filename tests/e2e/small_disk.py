@@ -1,4 +1,4 @@
-"""A small disk of a test's own: a tmpfs of bounded size in a mount namespace of its own."""
+"""A small disk for a test: a tmpfs of bounded size in a mount namespace of its own."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ HOLD = 'mount -t tmpfs -o "size=$1" disk "$2" && echo ready && exec cat'
 
 
 def why_not():
-    """Why a small disk cannot be made here; empty when it can."""
+    """Why a small disk cannot be made here; empty if it can."""
     if os.geteuid() != 0:
         return "needs root to mount a file system"
     for program in ("unshare", "nsenter"):
@@ -25,13 +25,13 @@ def why_not():
 
 
 class SmallDisk(contextlib.ExitStack):
-    """with SmallDisk(folder, "100m") as disk: a program started with prefix=disk.prefix sees a disk of
-    that size at `folder`; the test sees it at disk.path."""
+    """with SmallDisk(folder, "100m") as disk: a program started with prefix=disk.prefix sees a
+    disk of that size at `folder`; the test sees it at disk.path."""
 
     def __init__(self, folder, size):
         super().__init__()
         folder.mkdir(parents=True, exist_ok=True)
-        # The namespace lasts as long as this process; it ends when its standard input does.
+        # The namespace lasts as long as this process, which ends when its standard input does.
         self._holder = subprocess.Popen(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", HOLD, "sh", size, folder],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -52,8 +52,8 @@ class SmallDisk(contextlib.ExitStack):
         return usage.f_bavail * usage.f_frsize
 
     def fill(self, leave=0):
-        """Takes all room but `leave` bytes, in a file beside what is there."""
-        # Without a buffer: one that a full disk does not take would raise again when the file is closed.
+        """Fills the disk up to `leave` bytes, with a file beside the existing ones."""
+        # Unbuffered: a buffer that a full disk rejects would raise again on close.
         with open(self.path / "filler", "ab", buffering=0) as filler:
             while (room := self.available() - leave) > 0:
                 try:

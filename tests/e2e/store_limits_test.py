@@ -1,5 +1,5 @@
-"""What the stores of command jobs take, by a client of the wire protocol: limits other than the defaults reach
-whoever serves it, and what is too large for a message harms nobody else."""
+"""Limits of the stores of command jobs, tested by a wire-protocol client. Limits other than the
+defaults reach every server of a store. A request too large for a message harms no other client."""
 
 import re
 import subprocess

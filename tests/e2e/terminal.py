@@ -1,4 +1,4 @@
-"""dpctl at a terminal of its own, where Ctrl-C is a key and not a signal that the test sends."""
+"""dpctl at a terminal of its own, where Ctrl-C is a key and no signal that the test sends."""
 
 import fcntl
 import os
@@ -50,14 +50,15 @@ class Terminal:
         return match
 
     def end(self):
-        """Reads to the end of the program; returns its exit code."""
+        """Reads until the program ends; returns its exit code."""
         deadline = time.monotonic() + TIMEOUT_S
         while self._read(deadline):
             pass
         return self.process.wait(max(0, deadline - time.monotonic()))
 
     def _read(self, deadline):
-        """Whether there was more before the program closed its terminal or the deadline passed."""
+        """Returns whether more came before the program closed its terminal or the deadline
+        passed."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._master, selectors.EVENT_READ)
             if not selector.select(max(0, deadline - time.monotonic())):

@@ -1,4 +1,4 @@
-"""A cluster for tests that break things while a job trains, and the job whose end is known beforehand."""
+"""A cluster for tests that break things while a job trains, and a job with a known result."""
 
 import functools
 import hashlib
@@ -17,7 +17,7 @@ LEASE = "2s"
 EPOCHS = 6
 # For a job of many blows.
 LONG_S = 900
-# So slow that thousands of steps do not learn the labels by heart.
+# Too slow to memorise the labels, even in thousands of steps.
 OPTIMIZER = {"sgd": {"learningRate": 0.01, "momentum": 0.9}}
 MODEL = {"layers": [
     {"conv2d": {"out": 4, "kernel": 3, "padding": 1}}, {"relu": {}}, {"maxPool2d": {"kernel": 2}},
@@ -25,7 +25,7 @@ MODEL = {"layers": [
 
 
 class Testbed(Cluster):
-    """A worker of one slot for each rank, and so many to spare."""
+    """One worker of one slot for each rank, and `spare` more."""
 
     def __init__(self, ranks=RANKS, spare=1, **options):
         super().__init__(**{"lease": LEASE, **options})
@@ -64,7 +64,8 @@ class Testbed(Cluster):
         return self.daemons[self.describe(job)["ranks"][rank]["worker"]]
 
     def metrics(self, job):
-        """(generation, metric) of everything that rank 0 has told, in the order of generations."""
+        """(generation, metric) of everything that rank 0 has reported, in the order of
+        generations."""
         told = []
         for generation in range(1, self.describe(job)["generation"] + 1):
             lines = self.dpctl("logs", job, "--metrics", "--generation", generation, "--rank", "0",
@@ -73,8 +74,8 @@ class Testbed(Cluster):
         return told
 
     def history(self, job):
-        """The committed history: {step: (loss, samples)}. A step that a later generation has trained
-        again counts as that one did it."""
+        """The committed history: {step: (loss, samples)}. A step repeated by a later generation
+        counts as the later one."""
         return {metric["step"]: (metric["loss"], metric["samples"])
                 for _, metric in self.metrics(job) if metric["event"] == "step"}
 
@@ -93,7 +94,7 @@ class Testbed(Cluster):
 
 
 class TestbedOnHosts(Testbed):
-    """The same with a host for each worker and, as host 0, one for the coordinator and dpctl."""
+    """The same with a host for each worker; host 0 is for the coordinator and dpctl."""
 
     def __init__(self, hosts, **options):
         self.hosts = hosts
@@ -114,13 +115,13 @@ class TestbedOnHosts(Testbed):
         self.daemons[name] = self.worker(slots=1, name=name, prefix=prefix)
 
     def number_of(self, name):
-        """The host of a worker."""
+        """The number of a worker's host."""
         return int(name.removeprefix("node"))
 
 
 @functools.cache
 def undisturbed(epochs=EPOCHS, **options):
-    """What the job leaves where nothing breaks: hash of its weights, and history."""
+    """The result of the undisturbed job: the hash of its weights, and its history."""
     with Testbed(**options) as bed:
         job = bed.submit(bed.job(epochs=epochs))
         assert bed.wait(job, LONG_S) == 0, bed.dpctl("logs", job).stdout
@@ -130,7 +131,7 @@ def undisturbed(epochs=EPOCHS, **options):
 
 
 def check_samples(history, epochs):
-    """Every sample is used once an epoch. Which ones a step has taken shows in its loss, to the last bit."""
+    """Every sample is used once an epoch. A step's loss identifies its samples, to the last bit."""
     assert sorted(history) == list(range(1, epochs * STEPS_PER_EPOCH + 1)), sorted(history)
     for epoch in range(epochs):
         steps = range(epoch * STEPS_PER_EPOCH + 1, (epoch + 1) * STEPS_PER_EPOCH + 1)
@@ -139,7 +140,7 @@ def check_samples(history, epochs):
 
 
 def resume(pid):
-    """Ends a stop; the process may be gone."""
+    """Continues a stopped process, which may be gone."""
     try:
         os.kill(pid, signal.SIGCONT)
     except ProcessLookupError:

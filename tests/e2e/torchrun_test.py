@@ -1,4 +1,4 @@
-"""Commands as users of torchrun and torch.distributed.launch write them; without PyTorch."""
+"""Command lines of torchrun and torch.distributed.launch users, without PyTorch."""
 
 import pathlib
 import sys
@@ -8,7 +8,7 @@ from cluster import Cluster
 from command_test import lines_of
 
 WIRE_CLIENT = pathlib.Path(__file__).parent / "wire_client.py"
-# Prints its place, its arguments and the interpreter's flags.
+# Prints its rank, its arguments and the interpreter's flags.
 PLACE = """import os, sys
 print(os.environ["RANK"], os.environ["LOCAL_RANK"], os.environ["TORCHELASTIC_RUN_ID"], sys.argv[1:], "-u" in sys.orig_argv)
 """

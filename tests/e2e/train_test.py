@@ -12,7 +12,8 @@ from idx_data import train_job, write_idx
 
 class TrainTest(unittest.TestCase):
     def train(self, name, slots, **train):
-        """Trains on a cluster with these slots, one worker each number; returns the weights."""
+        """Trains on one worker for each number in `slots`, with that many slots; returns the
+        weights."""
         with Cluster() as cluster:
             for count in slots:
                 cluster.worker(slots=count)
@@ -80,7 +81,7 @@ class TrainTest(unittest.TestCase):
             self.assertEqual(len(list(scratch.iterdir())), 1)
             done = subprocess.run([*run, "ls", scratch], env=env, capture_output=True, text=True, timeout=240)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(len(done.stdout.splitlines()), 1)  # its own alone
+            self.assertEqual(len(done.stdout.splitlines()), 1)  # only its own
             self.assertEqual(list(scratch.iterdir()), [])
 
     def test_run_local_takes_relative_paths_from_where_it_was_called(self):
@@ -95,7 +96,7 @@ class TrainTest(unittest.TestCase):
 
 
 def processes_with(text):
-    """Command lines of running processes that hold `text`."""
+    """Command lines of running processes that contain `text`."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:

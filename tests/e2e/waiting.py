@@ -16,7 +16,8 @@ def alive(pid):
 
 
 def eventually(question, timeout_s=TIMEOUT_S):
-    """Asks until the answer is true; each question is itself a round trip. Returns the answer."""
+    """Repeats the question until its answer is true, and returns the answer. Each question is a
+    round trip."""
     deadline = time.monotonic() + timeout_s
     while True:
         answer = question()

@@ -1,5 +1,5 @@
-"""A client of PyTorch's TCPStore protocol, dialect C, in the standard library: what the end-to-end tests
-need where there is no torch. `python3 wire_client.py VERB ...` is the program of command jobs."""
+"""A client of PyTorch's TCPStore protocol, dialect C, in the standard library, for end-to-end
+tests without torch. `python3 wire_client.py VERB ...` is the program of command jobs."""
 
 import os
 import resource
@@ -9,7 +9,8 @@ import sys
 
 
 class WireClient:
-    """One connection; like PyTorch's, it never reconnects: a store that drops it fails the program."""
+    """One connection. Like PyTorch's client it never reconnects: a store that drops it fails the
+    program."""
 
     def __init__(self, host, port):
         self._socket = socket.create_connection((host, int(port)), timeout=240)
@@ -59,7 +60,7 @@ class WireClient:
         self._send(b"\x0e" + _blob(key) + _blob(value))
 
     def queue_pop(self, key):
-        """The head, or None; does not wait."""
+        """Returns the head, or None; does not wait."""
         self._send(b"\x0f" + _blob(key))
         length = struct.unpack("<q", self._take(8))[0]
         return self._take_blob() if length > 0 else None
@@ -95,17 +96,18 @@ def _blob(data):
 
 
 def count(client, times):
-    """Adds to what all share, by every verb that must take effect exactly once."""
+    """Adds to shared keys by every verb that must take effect exactly once."""
     for i in range(times):
         client.add("sum", 1)
         client.append("text", "x")
         client.queue_push("queue", str(i))
-        client.queue_pop("queue")  # never empty: each pushes before it pops
+        client.queue_pop("queue")  # never empty: each rank pushes before it pops
         swap(client, f"{os.getpid()}-{i}")
 
 
 def swap(client, token):
-    """Counts one up by compare_set; the token tells this change from another's to the same number."""
+    """Counts up by compare_set. The token distinguishes this change from another rank's change
+    to the same number."""
     value = client.compare_set("swapped", "", "0").decode()
     while True:
         desired = f"{int(value.split()[0]) + 1} {token}"
@@ -126,7 +128,8 @@ def hold(client):
 
 
 def share(client, rank, ranks):
-    """Rank 0 pushes one element for each of the others, who all wait, and the next when it was popped."""
+    """Rank 0 pushes an element for each of the other ranks, which all wait. It pushes the next
+    one when the last was popped."""
     if rank == 0:
         client.wait("go")
         for number in range(1, ranks):
@@ -142,7 +145,7 @@ def share(client, rank, ranks):
 
 
 def glimpse(client, rank):
-    """Rank 1 waits for keys that are never there together."""
+    """Rank 1 waits for keys that never exist at the same time."""
     if rank == 1:
         client.wait("first", "second")
         print("saw both", flush=True)
@@ -155,7 +158,7 @@ def glimpse(client, rank):
 
 
 def use(client, key_bytes):
-    """A key of so many bytes, by every verb that has one."""
+    """Uses a key of `key_bytes` bytes with every verb that takes a key."""
     key = os.environ["RANK"] + "k" * (key_bytes - 1)
     client.set(key, "v")
     client.append(key, "w")
@@ -169,7 +172,7 @@ def use(client, key_bytes):
 
 
 def wide(client, key_bytes):
-    """Looks for the limit of keys, from both sides."""
+    """Tests the limit on keys from both sides."""
     for size in (key_bytes, key_bytes + 1):
         try:
             one = WireClient.from_environment()
@@ -181,7 +184,7 @@ def wide(client, key_bytes):
 
 
 def flood(client):
-    """Asks for more at once than the coordinator takes in a message."""
+    """Sends a request that is too large for a message to the coordinator."""
     client.barrier("begin", int(os.environ["WORLD_SIZE"]))
     try:
         print("answered", WireClient.from_environment().check(*3000 * ["k" * 8192]), flush=True)
@@ -192,7 +195,7 @@ def flood(client):
 
 
 def crowd(client, count):
-    """Holds so many connections that say nothing, the last of them until the first has been heard."""
+    """Holds `count` silent connections. The last one must answer after the first has been used."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     print("may have", resource.getrlimit(resource.RLIMIT_NOFILE)[0], "of", hard, flush=True)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,5 +1,5 @@
-// The parser of requests, and that of replies, under any bytes: what is taken for a request must be
-// the same however the bytes are cut, and after having been written again.
+// The request parser and the reply parser on arbitrary bytes. The parsed requests must not depend
+// on how the bytes are cut, and must survive encoding and parsing again.
 
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +38,7 @@ Parsed ParseInPieces(absl::string_view bytes, size_t piece) {
 }
 
 void CheckWrittenAgain(const Request& request, Dialect dialect) {
-  if (!CodeOf(request.verb, dialect)) return;  // it came before the dialect was known better
+  if (!CodeOf(request.verb, dialect)) return;  // it was sent before the dialect was known
   std::string fields;
   AppendFields(RequestShape(request.verb), request.fields, &fields);
   FieldParser parser(kLimits);

@@ -1,9 +1,9 @@
-// Three clients say anything to a server over real sockets, in pieces and in turns, and go when
-// they like; the server must live on, answer another client all the while, and close each
-// connection whose bytes it cannot follow.
+// Three clients send arbitrary bytes to a server over real sockets, in pieces and in turns, and
+// leave at any time. The server must survive, answer another client all the while, and close each
+// connection whose bytes it cannot parse.
 //
-// The input is a row of pieces, as of server_fuzz: a byte for who speaks (or goes), a byte for how
-// long, the bytes.
+// The input is a sequence of pieces as in server_fuzz: a byte for the client (with a flag to
+// leave), the length, the bytes.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -28,9 +28,9 @@ constexpr size_t kClients = 3;
 constexpr uint8_t kGo = 0x80;
 constexpr uint8_t kDeaf = 0x40;  // does not read what is sent to it, until the end
 constexpr absl::Duration kPatience = absl::Seconds(60);
-// A session with much in the store's hands, or notices to send of what others have changed, looks
-// no further until its client has been answered, which behind a wait may be never. Here it has not
-// yet.
+// A session with many requests in the store, or with notices left to send, does not parse further
+// until its client gets its answers. Behind a wait this may be never. Fewer requests than this do
+// not block a session.
 constexpr size_t kRequestsFew = 32;
 
 const RequestOptions kRequests{
@@ -38,10 +38,10 @@ const RequestOptions kRequests{
 
 class Stranger {
  public:
-  // Counts what it asks among the `requests` of all.
+  // Adds its requests to `requests`, the count of all clients.
   Stranger(uint16_t port, size_t& requests)
       : socket_(*Connect("127.0.0.1", port, kPatience)), requests_(requests) {
-    // Gone without a trace, so that none of thousands of inputs leaves a socket to linger.
+    // Closes without lingering: thousands of inputs must not leave sockets behind.
     const linger at_once{1, 0};
     DP_CHECK(setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
   }
@@ -53,11 +53,11 @@ class Stranger {
       if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
       if (sent < 0 && errno != EAGAIN) open_ = false;
       if (sent >= 0 || !open_) continue;
-      Hear();                                                // who does not is not read from
-      (void)AwaitSocket(socket_.get(), POLLOUT, kPatience);  // the next send tells
+      Hear();                                                // else the server reads no more
+      (void)AwaitSocket(socket_.get(), POLLOUT, kPatience);  // the next send reports an error
     }
   }
-  // Takes what has come.
+  // Reads what has arrived.
   void Hear() {
     char bytes[4096];
     ssize_t got = 1;
@@ -73,7 +73,7 @@ class Stranger {
   }
 
  private:
-  // What the server must make of the bytes.
+  // Parses the bytes as the server must.
   void Follow(absl::string_view bytes) {
     bytes_ += bytes.size();
     Request request;

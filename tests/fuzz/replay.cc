@@ -1,9 +1,9 @@
-// Runs a fuzz target without a fuzzer: on what real clients send, and on that with bytes changed.
+// Runs a fuzz target without a fuzzer, on requests of real clients and on mutations of these.
 //
-//   x_replay [--seed=N] [--rounds=N]    prints its seed, which is another each time
-//   x_replay --write=DIRECTORY          writes what it begins from, as a corpus for libFuzzer
+//   x_replay [--seed=N] [--rounds=N]    prints its seed, which differs from run to run
+//   x_replay --write=DIRECTORY          writes its initial inputs, as a corpus for libFuzzer
 //
-// DP_FUZZ_SEED=N stands for --seed=N, as for `DP_FUZZ_SEED=42 ctest -R fuzz`.
+// DP_FUZZ_SEED=N is the same as --seed=N, as in `DP_FUZZ_SEED=42 ctest -R fuzz`.
 
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,7 @@ void Run(const std::string& input) {
 std::vector<std::string> Inputs() {
   std::vector<std::string> inputs = WireSeeds();
   const size_t plain = inputs.size();
-  // For the server: the same as pieces of two clients, in turns.
+  // For the server: the same inputs as pieces of two clients, in turns.
   for (size_t i = 0; i < plain; ++i) {
     std::string pieces;
     for (size_t at = 0; at < inputs[i].size(); at += 40) {
@@ -74,7 +74,7 @@ uint64_t Seed() {
 
 void Replay(uint64_t seed, int rounds) {
   std::printf("seed=%llu, which DP_FUZZ_SEED gives again\n", static_cast<unsigned long long>(seed));
-  std::fflush(stdout);  // the input that fails may end the process
+  std::fflush(stdout);  // a failing input may end the process
   const std::vector<std::string> inputs = Inputs();
   for (const std::string& input : inputs) Run(input);
   uint64_t random = seed;

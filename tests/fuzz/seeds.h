@@ -5,8 +5,8 @@
 
 namespace dp::fuzz {
 
-// What real clients send: every verb of every dialect, from the first byte of a connection on.
-// Inputs to begin from.
+// The requests of real clients: every verb of every dialect, from a connection's first byte on.
+// Initial inputs for fuzzing.
 std::vector<std::string> WireSeeds();
 
 }  // namespace dp::fuzz

@@ -1,7 +1,8 @@
-// Three clients of one store say anything, in pieces and in turns; none may make the server keep
-// more than its limits allow, and none may leave a wait behind.
+// Three clients of one store send arbitrary bytes, in pieces and in turns. No client may make the
+// server keep more than its limits allow, or leave a wait behind.
 //
-// The input is a row of pieces: a byte for who speaks (or goes), a byte for how long, the bytes.
+// The input is a sequence of pieces: a byte for the client (with a flag to leave), the length, the
+// bytes.
 
 #include <algorithm>
 #include <array>
@@ -31,7 +32,7 @@ class Room {
       ids_[who % kClients] = ++last_id_;
       session = std::make_unique<Session>(last_id_, store_, options_, mailbox_, memory_);
     }
-    // A server reads nothing from one that is not readable: the bytes stay in the network.
+    // A server does not read from a session that is not readable: the bytes stay in the network.
     if (session->readable() && !session->Consume(bytes).ok()) session.reset();
     Deliver();
     if (session != nullptr && (who & kDeaf) == 0 && !Send(*session)) session.reset();

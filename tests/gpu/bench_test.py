@@ -1,4 +1,4 @@
-"""tests/gpu/bench itself, small and on CPUs, beside a peer that stands for PyTorch.
+"""Tests tests/gpu/bench, small and on CPUs, with a peer that stands in for PyTorch.
 
     bench_test.py BUILD_DIR
 """
@@ -17,7 +17,7 @@ from idx_data import write_idx  # noqa: E402
 
 BUILD = sys.argv.pop(1)
 BENCH = pathlib.Path(__file__).with_name("bench")
-# What the peers' scripts print, by how they are called.
+# The output of the peers' scripts, by command line.
 PEER = """#!/bin/sh
 case "$*" in
   *"import torch"*) echo "a warning" >&2; echo 1.2.3 ;;
@@ -43,7 +43,7 @@ COSTS = ["ddp_overhead_1_rank", "first_step_cold", "first_step_warm"]
 
 class RehearsalTest(unittest.TestCase):
     def rows(self, peer, *names):
-        """By name, in their order."""
+        """Runs bench with this peer; returns its rows by name, in their order."""
         folder = self.enterContext(tempfile.TemporaryDirectory())
         python = pathlib.Path(folder) / "python"
         python.write_text(peer)
@@ -66,7 +66,7 @@ class RehearsalTest(unittest.TestCase):
                 continue
             self.assertIsNotNone(row["peer"], row)
             self.assertEqual(row["peer_torch"], "1.2.3")
-            if name != "ddp_overhead_1_rank":  # what cannot be told from noise has no ratio
+            if name != "ddp_overhead_1_rank":  # a cost within the noise has no ratio
                 self.assertGreater(row["ratio"], 0)
         self.assertEqual((rows["gpt2_124m_best"]["ours_batch"], rows["gpt2_124m_best"]["peer_batch"]), (4, 4))
         self.assertEqual([rows[f"cnn_128_{each}_eager"]["peer_precision"] for each in ("float32", "tf32", "bf16")],
@@ -97,7 +97,7 @@ class RehearsalTest(unittest.TestCase):
 
 
 class JobsForGpusTest(unittest.TestCase):
-    """No rehearsal submits what is sent where there is a GPU; dpctl at least takes it."""
+    """No rehearsal submits the jobs for GPUs; this checks that dpctl at least accepts them."""
 
     def expect_taken(self, job):
         path = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "job.json"

@@ -1,5 +1,4 @@
-"""Runs checks one after another, each within a time limit, and says of each whether it passed, failed or
-could not run here."""
+"""Runs checks one after another, each within a time limit, and reports each as passed, failed or skipped."""
 
 import pathlib
 import subprocess
@@ -7,27 +6,27 @@ import sys
 import time
 import traceback
 
-# What a run ends with that has checked nothing.
+# Exit code of a run that checked nothing.
 CANNOT_RUN = 77
-# How long a program may take to end after SIGTERM.
+# How long a program may take to exit after SIGTERM.
 GRACE_S = 20
-# Of what a program printed, so that the reports of many failures can be read together.
+# Bounds on the shown output of a program, so that the reports of many failures can be read together.
 LINES_SHOWN = 15
 LINE_BYTES_SHOWN = 240
-# What is left of the time for all checks must suffice for a program to start.
+# The time in which a program can at least start. With less time left, a check is skipped.
 WORTH_STARTING_S = 5
 
 
 class Failed(Exception):
-    """What is wrong."""
+    """A check failed; the message says what is wrong."""
 
 
 class Skipped(Exception):
-    """Why a check cannot run here."""
+    """A check cannot run here; the message says why."""
 
 
 class Limit:
-    """The time that a check has."""
+    """The time limit of a check."""
 
     def __init__(self, seconds, clock=time.monotonic):
         self.seconds, self._clock = seconds, clock
@@ -37,7 +36,7 @@ class Limit:
         return self._end - self._clock()
 
     def left(self):
-        """Fails the check where nothing is."""
+        """The seconds that remain; fails the check if there are none."""
         left = self.remaining()
         if left <= 0:
             raise Failed(f"not done within {self.seconds:.0f} s")
@@ -45,8 +44,8 @@ class Limit:
 
 
 class Report:
-    """One line a check, PASS, FAIL or SKIP, with its time and a reason; then the summary. Checks for which no time
-    is left, of the seconds that all of them have, are skipped."""
+    """Prints one line per check (PASS, FAIL or SKIP) with its time and a reason; then the summary. Skips the checks
+    that are left when `seconds_max`, the time for all checks, has passed."""
 
     def __init__(self, out=sys.stdout, clock=time.monotonic, seconds_max=None):
         self._out, self._clock = out, clock
@@ -55,8 +54,8 @@ class Report:
         self._late = []
 
     def check(self, name, seconds_max, body, others_wait=False):
-        """`body(limit)` returns what is worth a note. Returns whether it passed. Where others wait, it has half of the
-        time that is left for all: one that hangs must not be all that is learnt."""
+        """Runs `body(limit)`, which may return a note. Returns whether the check passed. With `others_wait` the check
+        gets at most half of the time left for all, so that a check that hangs leaves time for the others."""
         if self._all:
             seconds_max = min(seconds_max, self._all.remaining() / (2 if others_wait else 1))
             if seconds_max < WORTH_STARTING_S:
@@ -69,7 +68,7 @@ class Report:
             verdict, note = "SKIP", str(why)
         except Failed as why:
             verdict, note = "FAIL", str(why)
-        except Exception:  # the rest of the checks are worth their time
+        except Exception:  # the other checks must still run
             verdict, note = "FAIL", traceback.format_exc()
         return self._tell(verdict, name, self._clock() - began, note)
 
@@ -85,12 +84,12 @@ class Report:
         return verdict == "PASS"
 
     def say(self, line):
-        """Here and in the log, if there is one."""
+        """Prints the line and, if there is a log, logs it."""
         print(line, file=self._out, flush=True)
         to_log(f"{line}\n")
 
     def summary(self):
-        """Prints it, with what to look at and what to run next; returns the exit code."""
+        """Prints the failed checks, the late ones and the counts; returns the exit code."""
         count = {verdict: len(names) for verdict, names in self.names.items()}
         if self.names["FAIL"]:
             self.say(" ".join(["failed:", *self.names["FAIL"]]))
@@ -103,8 +102,8 @@ class Report:
 
 
 def wanted(names, given):
-    """Those of the names that are given, each by itself or, where there is none, by its beginning; all where
-    nothing is given."""
+    """The selected names. Each given word selects the name that equals it or, if there is none, the names that
+    begin with it. Without given words, all names."""
     if not given:
         return set(names)
     return {name for name in names for each in given
@@ -123,7 +122,7 @@ _log_path = None
 
 
 def log_to(path):
-    """All that programs print goes to this file, and what is said of them; to none with None."""
+    """Logs the output of all programs, and the reports, to this file; None stops the log."""
     global _log_path
     _log_path = path and pathlib.Path(path).resolve()
     if path:
@@ -137,12 +136,12 @@ def to_log(text):
 
 
 def keep(command, ending, output):
-    """In the log, if there is one: what a program printed, and how it ended."""
+    """Logs, if there is a log, what a program printed and how it ended."""
     to_log(f"$ {' '.join(map(str, command))}\n{output.rstrip()}\n-> {ending}\n\n")
 
 
 def stop(process):
-    """SIGTERM, for what it has started to be ended too; SIGKILL where that does not help."""
+    """Sends SIGTERM, so that the program also ends what it started; SIGKILL if it does not exit."""
     if process.poll() is not None:
         return
     process.terminate()
@@ -154,7 +153,7 @@ def stop(process):
 
 
 def run(command, limit, env=None):
-    """Runs a command within the limit; returns (exit code, output with errors)."""
+    """Runs a command within the limit; returns (exit code, standard output and errors)."""
     command = [str(word) for word in command]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", env=env)
@@ -172,7 +171,7 @@ def run(command, limit, env=None):
 
 
 def succeed(command, limit, env=None):
-    """Its output; anything but exit code 0 fails the check."""
+    """Runs a command and returns its output; any exit code but 0 fails the check."""
     code, output = run(command, limit, env)
     if code != 0:
         raise Failed(f"{command[0]} ended with {code}\n{last_lines(output)}")

@@ -1,4 +1,4 @@
-"""What tests/gpu/run says of its checks, and what it ends with."""
+"""What tests/gpu/run reports of its checks, and how it exits."""
 
 import io
 import json
@@ -157,7 +157,7 @@ class ReadingTest(unittest.TestCase):
         self.assertRaises(checks.Failed, product_checks.same_bits, "aa", "ab")
 
 
-# In the place of a GoogleTest program: it takes its tests one by one, each as it is told in TESTS.
+# Stands in for a GoogleTest program: takes its tests one by one, each as TESTS says.
 PROGRAM = """
 import json, os, sys
 report, given = (word.split('=', 1)[1] for word in sys.argv[1:])
@@ -325,7 +325,7 @@ class DriverTest(unittest.TestCase):
 
 
 class WithoutGpuTest(unittest.TestCase):
-    """On a host with a driver the checks themselves run, which is no unit test."""
+    """On a host with a GPU the checks themselves would run, which is no unit test."""
 
     def test_every_check_is_skipped_with_what_is_missing(self):
         try:

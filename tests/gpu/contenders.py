@@ -1,5 +1,5 @@
 """The two sides of the GPU benchmarks: dp through dpctl, and PyTorch in processes of its own. Each method
-measures once and returns (value, with what); it raises Missing, with the reason, where there is no figure."""
+measures once and returns (value, conditions). If there is no figure, it raises Missing with the reason."""
 
 import json
 import os
@@ -20,14 +20,14 @@ from sample_data import write_noise_images, write_tokens
 PEERS = pathlib.Path(__file__).resolve().parent / "peers"
 SECONDS_MAX = 600
 OUT_OF_MEMORY = 3
-# The first that fits; each side has its own.
+# The first batch that fits counts; each side has its own.
 BATCHES = (64, 48, 32, 16, 8)
-# Of the CNN, for what is measured of one batch only.
+# The batch of the CNN where only one batch is measured.
 SMALL_BATCH = 128
 
 
 class Sizes:
-    """What is measured: the real thing, or what proves the scripts on CPUs. And how long all of it may take."""
+    """What is measured: the real thing, or tiny sizes that try the scripts on CPUs. Also how long all of it may take."""
 
     def __init__(self, rehearse, minutes=None):
         self._all = None if minutes is None else Limit(60 * minutes)
@@ -40,22 +40,22 @@ class Sizes:
         self.images = 640 if rehearse else 60000
 
     def limit(self):
-        """Of one measurement."""
+        """The limit of one measurement."""
         return Limit(min(SECONDS_MAX, max(0, self._all.remaining())) if self._all else SECONDS_MAX)
 
     def precision(self, wanted):
-        """Of ours: CPUs have one."""
+        """The precision of our side: CPUs have only one."""
         return "float32" if self.tiny else wanted
 
 
 def no_caches(folder):
-    """Variables with which nothing is found that earlier runs have kept: plans, compiled kernels."""
+    """Variables with fresh cache folders: no plan and no compiled kernel of an earlier run is found."""
     return {name: tempfile.mkdtemp(dir=folder)
             for name in ("XDG_CACHE_HOME", "CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR")}
 
 
 def first_that_fits(batches, measure):
-    """`measure(batch)` answers None where the memory does not do. Returns (batch, figure)."""
+    """`measure(batch)` returns None if the memory does not suffice. Returns (batch, figure)."""
     for batch in batches:
         figure = measure(batch)
         if figure is not None:
@@ -64,7 +64,7 @@ def first_that_fits(batches, measure):
 
 
 class Ours:
-    """dpctl run --local."""
+    """dp, by dpctl run --local."""
 
     def __init__(self, programs, folder, sizes):
         self.programs, self.sizes = programs, sizes
@@ -75,8 +75,8 @@ class Ours:
         self.batches, self.warm = sizes.batches, False
 
     def _rate(self, job):
-        """Images or tokens a second, the median of the epochs but the first, which warms up; None where memory does
-        not do."""
+        """Images or tokens a second, the median of the epochs after the first, which warms up. None if the memory
+        does not suffice."""
         try:
             output, _ = self.product.run(job, self.sizes.limit())
         except Failed as why:
@@ -127,8 +127,8 @@ class Ours:
         return 100 * (times["with_ddp_ms"] / times["without_ms"] - 1)
 
     def ddp_overhead_percent(self):
-        """Beside it the steps that the product itself takes, in two jobs: alone it goes without the machinery, but where
-        a trace is wanted."""
+        """Also returns the steps of the product itself, from two jobs: a rank alone uses the machinery only if a trace
+        is wanted."""
         traced = str(self.product.folder / "trace.jsonl")
         step, reduced = (1000 * SMALL_BATCH / self._cnn_rate(f"cnn-{name}", SMALL_BATCH, **train)
                          for name, train in (("alone", {}), ("traced", {"trace": traced})))
@@ -154,17 +154,17 @@ class Ours:
 
 
 def version_of_torch(python):
-    """(version, None), or (None, why there is none)."""
+    """(version, None), or (None, the reason)."""
     try:
         code, output = run([python, "-c", "import torch; print(torch.__version__)"], Limit(SECONDS_MAX))
     except (Failed, OSError) as why:
         return None, f"{python} cannot be asked for PyTorch: {why}"
-    said = (output.strip().splitlines() or ["no reason"])[-1]  # behind its warnings
+    said = (output.strip().splitlines() or ["no reason"])[-1]  # after any warnings
     return (said, None) if code == 0 else (None, f"{python} has no PyTorch: {said}")
 
 
 class PyTorch:
-    """Its processes see the environment as it is, and find CUDA by themselves."""
+    """PyTorch's processes get this process's environment unchanged, and find CUDA by themselves."""
 
     def __init__(self, python, folder, sizes):
         self.python, self.folder, self.sizes = python, folder, sizes
@@ -172,7 +172,7 @@ class PyTorch:
         self.batches = {}
 
     def _ask(self, script, *options):
-        """What the script measured; None where memory does not do."""
+        """The figures that the script measured; None if the memory does not suffice."""
         if self.missing:
             raise Missing(self.missing)
         command = [self.python, PEERS / script, "--device", self.sizes.device, "--rounds", self.sizes.rounds,
@@ -222,7 +222,7 @@ class PyTorch:
 
 
 def seconds_until(command, text, env, limit):
-    """From starting a program until it prints `text`; it is let come to its end."""
+    """The seconds from starting a program until it prints `text`; the program then runs to its end."""
     began = time.perf_counter()
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, env=env)

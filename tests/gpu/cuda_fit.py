@@ -1,5 +1,5 @@
-"""Whether the programs under test, this host's driver and its CUDA libraries fit together; asked before
-anything else, as a loader's complaint of each program says little."""
+"""Whether the programs under test, this host's driver and its CUDA libraries fit together. Checked before
+anything else, since the loader's complaints about single programs say little."""
 
 import re
 
@@ -13,13 +13,13 @@ LOADER_FAILED = 127
 
 
 def linked_major(path):
-    """Of the CUDA that a program is linked to; None of one that is not."""
+    """The major version of the CUDA that a program is linked to; None if it is not linked to CUDA."""
     found = re.search(rb"\0libcublasLt\.so\.(\d+)\0", path.read_bytes())
     return int(found.group(1)) if found else None
 
 
 def why_driver_is_too_old(major, gpu):
-    """None where it is not."""
+    """None if the driver is recent enough."""
     if gpu.cuda[0] >= major:
         return None
     driver = f", {DRIVERS[major]} or newer" if major in DRIVERS else ""
@@ -28,7 +28,7 @@ def why_driver_is_too_old(major, gpu):
 
 
 def why_not_loaded(command, major):
-    """None where the loader finds all of a program's libraries."""
+    """None if the loader finds all of a program's libraries."""
     try:
         code, output = run(command, Limit(SECONDS_MAX), gpu_host.environment())
     except Failed as why:
@@ -41,9 +41,9 @@ def why_not_loaded(command, major):
 
 
 def why_not(gpu, programs):
-    """What keeps the programs from this host's GPU, or None."""
+    """The reason why the programs cannot use this host's GPU, or None."""
     for command in programs.of_cuda():
         major = linked_major(command[0])
         if major is not None:
             return why_driver_is_too_old(major, gpu) or why_not_loaded(command, major)
-    return None  # there is none: its checks say so
+    return None  # no such program: its checks report that

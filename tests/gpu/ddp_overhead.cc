@@ -1,11 +1,11 @@
-// What the machinery of data parallelism costs a single rank: whole training steps of a preset with
-// and without the reducer, in turns. Without it a device takes a step as one piece; with it the
-// step is cut at the buckets, each of which is given to a group of one, waited for on the device's
-// stream and updated by itself.
+// Measures what the machinery of data parallelism costs a single rank: whole training steps of a
+// preset with and without the reducer, in turns. Without the reducer, a device takes a step as one
+// piece. With it, the step is cut at the buckets. Each bucket goes to a group of one, is waited for
+// on the device's stream, and is updated by itself.
 //
 //   ddp_overhead [--device cuda] [--preset cnn] [--batch 128] [--steps 200] [--rounds 7]
 //
-// Prints {"with_ddp_ms": a, "without_ms": b}, the medians over rounds of the time of a step.
+// Prints {"with_ddp_ms": a, "without_ms": b}: medians over the rounds of the time of a step.
 
 #include <algorithm>
 #include <cstdio>
@@ -74,7 +74,7 @@ class Images final : public Dataset {
     }
   }
 
-  // All of them, by their numbers.
+  // All images, by their numbers.
   Batch batch() const { return {.samples = numbers_, .count = static_cast<int>(numbers_.size())}; }
 
  private:

@@ -1,4 +1,4 @@
-"""How a host is asked for its GPU, where the driver is none or a bad one. Drivers are stand-ins, compiled here."""
+"""How a host's GPU is found if its driver is missing or bad. The drivers are stand-ins, compiled here."""
 
 import os
 import pathlib

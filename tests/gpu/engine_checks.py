@@ -9,20 +9,20 @@ import tempfile
 import gpu_host
 from checks import Failed, Skipped, first_lines, last_lines, run, succeed
 
-# The CUDA device's tests that need a GPU: kernels and runtime, and the whole device, each held against its
-# twin on the CPU.
+# The CUDA device's tests that need a GPU: kernels and runtime, and the whole device, each compared with its twin on the
+# CPU.
 CONFORMANCE = {"kernels": "dp_cuda_conformance", "device": "dp_cuda_device_test"}
-# What each tool watches. cuBLASLt and cuDNN are watched by memcheck alone: what the others say of their
-# kernels is nothing that we could mend.
+# The tests that each tool watches. Only memcheck watches cuBLASLt and cuDNN: we could not fix what the other tools
+# report about their kernels.
 SANITIZERS = (("memcheck", "kernels"), ("memcheck", "device"), ("racecheck", "kernels"), ("initcheck", "kernels"))
 SANITIZER_FOUND = 99
-# Under a sanitizer a kernel takes up to a thousand times as long: what takes hundreds of steps, as the list
-# `minutes_long` of the device's CMakeLists.txt has it, is no case for one.
+# Under a sanitizer a kernel takes up to a thousand times as long. Sanitizers therefore leave out tests of hundreds of
+# steps; all of `minutes_long` in the device's CMakeLists.txt must be here.
 TOO_LONG = ("*.GradientsOfAGptAreTheSlopesOfTheLoss/*", "*.TrainingLowersTheLossWithTheSameBitsEachTime/*",
             "*.AProgramOverATextTakesTheStepsOfItsParts/*", "*.GradientsFlowThroughAttention/*")
-# An allocation that must fail.
+# This test makes an allocation that must fail.
 FAILS_ON_PURPOSE = ("CudaTest.MemoryThatIsNotThere*",)
-# After so many tests that end their program, the rest is not tried; and of those that fail so many are, alone.
+# The most tests that may end their program before the rest is given up, and the most failed tests that are tried alone.
 BREAKS_MAX, ALONE_MAX = 3, 8
 OF_LIBRARIES = ("*Cudnn*", "*Gemm*", "*Convolution*", "*AttentionPlan*")
 
@@ -34,25 +34,25 @@ def self_check(programs, limit):
 
 @dataclasses.dataclass
 class Ran:
-    """What a test program did."""
+    """The result of a test program."""
     code: int
     output: str
     passed: list
     skipped: list
-    failed: dict  # by name, what the test said first
-    broke_in: str  # the test in which the program itself ended; empty where it came to its end
+    failed: dict  # by name, the test's first message
+    broke_in: str  # the test in which the program itself ended; empty if it ran to its end
 
     def __str__(self):
         return f"{len(self.passed)} tests" + (f", {len(self.skipped)} skipped" if self.skipped else "")
 
     def said(self):
-        """What is worth reading of it: a sanitizer's first complaint, or the end."""
+        """The part of its output worth reading: a sanitizer's first complaint, or the end."""
         complaints = [line for line in self.output.splitlines() if line.startswith("=========")]
         return first_lines("\n".join(complaints)) or last_lines(self.output)
 
 
 def outcomes(report):
-    """(passed, skipped, {failed: what it said first}) by names, of a GoogleTest report."""
+    """(passed, skipped, {failed: first message}) by name, of a GoogleTest report."""
     passed, skipped, failed = [], [], {}
     for suite in report["testsuites"]:
         for test in suite["testsuite"]:
@@ -67,7 +67,7 @@ def outcomes(report):
 
 
 def attempt(command, limit, filter_):
-    """Runs a test program."""
+    """Runs a test program once."""
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
         code, output = run([*command, f"--gtest_output=json:{report}", f"--gtest_filter={filter_}"], limit,
@@ -81,8 +81,8 @@ def attempt(command, limit, filter_):
 
 
 def googletest(command, limit, without=(), alone=ALONE_MAX):
-    """Runs a test program of which at least one test must run; returns what it did. Where it ends in the middle
-    of a test, it is run again without that one."""
+    """Runs a test program, of which at least one test must run; returns its result. If the program ends in the middle
+    of a test, runs it again without that test."""
     wrong = {}
     ran = attempt(command, limit, f"-{':'.join(without)}")
     while ran.broke_in and len(wrong) < BREAKS_MAX:
@@ -104,7 +104,7 @@ def googletest(command, limit, without=(), alone=ALONE_MAX):
 
 
 def again(command, limit, failed, most):
-    """Which of those that failed do so alone: an error of the device is found again by all tests behind it."""
+    """Which of the failed tests also fail alone: an error of the device fails all tests after it, too."""
     rest = list(failed)[1:1 + most]
     if not rest:
         return ""
@@ -123,13 +123,13 @@ def conformance(programs, part, limit):
 
 
 def left_out(tool):
-    """Tests that are not for this sanitizer."""
+    """The tests that this sanitizer leaves out."""
     return [*TOO_LONG, *FAILS_ON_PURPOSE, *(() if tool == "memcheck" else OF_LIBRARIES)]
 
 
 def sanitizer_command(sanitizer, tool, test):
-    """memcheck would count each call of the runtime that fails, with which programs and libraries also ask
-    what there is: their own answers to that are tested without it."""
+    """Without --report-api-errors no, memcheck would count each failing call of the runtime. Programs and libraries
+    also use failing calls to find out what is there; tests without a sanitizer cover how they react."""
     options = ["--report-api-errors", "no"] if tool == "memcheck" else []
     return [sanitizer, "--tool", tool, *options, "--error-exitcode", SANITIZER_FOUND, "--target-processes", "all", test]
 

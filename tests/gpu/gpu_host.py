@@ -18,14 +18,14 @@ import sys
 
 CUDA_DIRS = ("/usr/local/cuda", "/usr/local/cuda-*", "/opt/cuda", "/usr/local/nvidia")
 LIBRARY_FOLDERS = ("lib64", "lib", "targets/x86_64-linux/lib")
-# What our programs load; the host's own, never packed with them. The driver's may lie apart, as in containers; NVRTC is what
-# cuDNN compiles its attention with.
+# The libraries that our programs load from the host; they are never packed with the programs. The driver's may lie
+# apart, as in containers. cuDNN compiles its attention with NVRTC.
 DRIVER = "libcuda.so.1"
 LIBRARIES = ("libcudart.so", "libcublasLt.so", "libcudnn.so", "libnccl.so", "libnvrtc.so", DRIVER)
 COMPUTE_MODE = 20  # cuDeviceGetAttribute
 CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76
 SHARED = 0  # the compute mode in which several processes may use the device
-# How long a driver, or another interpreter, may take to answer; some seconds where many GPUs wake up.
+# How long a driver, or another interpreter, may take to answer; it takes some seconds if many GPUs wake up.
 ANSWER_S = 30
 
 
@@ -34,7 +34,7 @@ class Gpu:
     name: str
     memory_bytes: int
     capability: tuple
-    cuda: tuple  # the version of it that the driver knows
+    cuda: tuple  # the CUDA version that the driver knows
     shared: bool
 
     @property
@@ -47,7 +47,7 @@ class Gpu:
 
 
 class NoGpu(Exception):
-    """What is missing."""
+    """There is no usable GPU; the message says what is missing."""
 
 
 def ask(driver, function, *arguments):
@@ -60,7 +60,7 @@ def ask(driver, function, *arguments):
 
 
 def load_driver():
-    """Where the loader finds it, or in the folders that our programs are given."""
+    """Loads the driver where the loader finds it, else from the folders that our programs get."""
     errors = []
     for path in [DRIVER, *(folder / DRIVER for folder in library_dirs() if (folder / DRIVER).exists())]:
         try:
@@ -71,7 +71,7 @@ def load_driver():
 
 
 def first_gpu():
-    """Raises NoGpu. A process of its own asks: a driver that crashes or stands still takes no more with it."""
+    """Raises NoGpu. A separate process asks the driver: if the driver crashes or hangs, nothing else does."""
     asked = subprocess.Popen([sys.executable, "-B", __file__, *packages_of_others], stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, errors="replace")
     try:
@@ -85,7 +85,7 @@ def first_gpu():
 
 
 def answer(code, output):
-    """What the process of first_gpu has told, as `tell_first_gpu` does."""
+    """The GPU of which `tell_first_gpu`, in the process of first_gpu, printed `output`."""
     if code < 0:
         raise NoGpu(f"the driver, {DRIVER}, crashed as it was asked: {signal.Signals(-code).name}")
     lines = output.strip().splitlines() or ["no reason"]
@@ -106,7 +106,7 @@ def tell_first_gpu():
 
 
 def gpu_of_driver():
-    """Raises NoGpu. Only for a process that may end with it."""
+    """Raises NoGpu. Only for a process that a bad driver may end."""
     driver = load_driver()
     ask(driver, "cuInit", 0)
     count, device, version, value = ctypes.c_int(), ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
@@ -130,7 +130,7 @@ def gpu_of_driver():
 
 
 def cuda_tops(patterns=CUDA_DIRS, env=os.environ):
-    """Folders that may hold a toolkit, in the order of belief: those of later versions before earlier ones."""
+    """Folders that may hold a toolkit, the most trusted first: later versions before earlier ones."""
     named = [env[name] for name in ("CUDA_HOME", "CUDA_PATH") if env.get(name)]
     found = [sorted(glob.glob(pattern), key=version_in, reverse=True) for pattern in patterns]
     return [pathlib.Path(top) for top in dict.fromkeys(itertools.chain(named, *found))]
@@ -140,21 +140,21 @@ def version_in(path):
     return [int(number) for number in re.findall(r"\d+", path)]
 
 
-# Of interpreters other than this one.
+# Module paths of interpreters other than this one.
 packages_of_others = []
 
 
 def search_packages_of(python):
-    """PyTorch's packages bring CUDA's libraries: those of an interpreter serve our programs, too."""
+    """Adds the packages of an interpreter: PyTorch's bring CUDA's libraries, which serve our programs, too."""
     ask = [python, "-c", "import sys; print('\\n'.join(sys.path))"]
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # who needs it says so
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # a program that lacks them reports that
         told = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=ANSWER_S)
         packages_of_others.extend(path for path in told.stdout.splitlines() if path)
     environment.cache_clear()
 
 
 def library_dirs(paths=None):
-    """Folders with CUDA's libraries: the toolkits', then those that PyTorch's wheels bring."""
+    """Folders with CUDA's libraries: first the toolkits', then those of PyTorch's wheels."""
     folders = [top / name for top in cuda_tops() for name in LIBRARY_FOLDERS]
     for path in dict.fromkeys([*sys.path, *packages_of_others] if paths is None else paths):
         folders += sorted(pathlib.Path(path or ".").glob("nvidia/*/lib"))
@@ -164,7 +164,7 @@ def library_dirs(paths=None):
 
 @functools.cache
 def environment():
-    """Of our programs: this process's, with CUDA's libraries where the loader finds them."""
+    """The environment of our programs: this process's, with CUDA's libraries where the loader finds them."""
     given = os.environ.get("LD_LIBRARY_PATH", "")
     path = [each for each in given.split(":") if each] + [str(each) for each in library_dirs()]
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(path)}

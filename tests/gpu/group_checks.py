@@ -1,4 +1,4 @@
-"""Checks of Group with ranks that are processes, all of them on one GPU: how they work, never how fast."""
+"""Checks of Group with ranks that are processes, all on one GPU: whether they work, never how fast."""
 
 import contextlib
 import os
@@ -10,28 +10,27 @@ import gpu_host
 from checks import CANNOT_RUN, Failed, Skipped, keep, last_lines, stop
 from reading import until
 
-# NCCL refuses two ranks on one GPU unless they seem to be on different hosts. Then they have nothing
-# but the network between them, which is loopback here; small buffers and few blocks, as all of them
-# share the GPU.
+# NCCL rejects two ranks on one GPU unless they seem to be on different hosts. Only the network, here loopback, then
+# connects them. Buffers are small and blocks few, since all ranks share the GPU.
 ONE_GPU = {
     "NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_NVLS_ENABLE": "0",
     "NCCL_MNNVL_ENABLE": "0", "NCCL_RAS_ENABLE": "0", "NCCL_MAX_CTAS": "2", "NCCL_ALGO": "Ring",
     "NCCL_PROTO": "Simple", "NCCL_BUFFSIZE": str(1 << 20),
 }
 TIMEOUT_S = 60
-# Longer than a survivor may take to notice, which is at most the deadline of the operation.
+# The deadline of an operation, by which a survivor notices at the latest.
 NOTICE_S = 20
 ENDED_BY_ERROR = 3
 
 
 def place(number):
-    """What rank `number` needs in its environment to share the GPU with others."""
+    """The environment in which rank `number` can share the GPU with others."""
     return {**ONE_GPU, "NCCL_HOSTID": f"dp-test-{os.getpid()}-{number}"}
 
 
 @contextlib.contextmanager
 def ranks(programs, size, backend, *options):
-    """The processes of a group; whatever still runs is ended afterwards."""
+    """The processes of a group; those that still run are stopped afterwards."""
     with tempfile.TemporaryDirectory(prefix="dp-group-") as folder, contextlib.ExitStack() as started:
         yield [start(programs, folder, rank, size, backend, options, started) for rank in range(size)]
 
@@ -48,7 +47,7 @@ def start(programs, folder, rank, size, backend, options, started):
 
 
 def ending(rank, process, limit):
-    """(exit code, output) of a rank that ends by itself."""
+    """(exit code, output) of a rank that must exit by itself."""
     try:
         output = process.communicate(timeout=limit.left())[0]
     except subprocess.TimeoutExpired:
@@ -72,7 +71,7 @@ def conformance(programs, size, limit, backend="nccl"):
 
 
 def killed_rank(programs, limit, backend="nccl"):
-    """The others must end with an error, not hang."""
+    """The others must exit with an error, not hang."""
     with ranks(programs, 3, backend, "--until", "error", "--timeout-s", NOTICE_S) as processes:
         for process in processes:
             until("reducing", process, limit)

@@ -1,11 +1,13 @@
-// One rank of a group in a process of its own, for tests whose ranks cannot be threads: NCCL takes
-// several ranks on one GPU only from processes that seem to be on different hosts (NCCL_HOSTID).
+// One rank of a group in a process of its own, for tests whose ranks cannot be threads. NCCL
+// accepts several ranks on one GPU only from processes that seem to be on different hosts
+// (NCCL_HOSTID).
 //
 //   group_rank --store FILE --rank R --size N [--backend nccl] [--timeout-s 60] [--until error]
 //
-// Memory is the GPU's with nccl, the host's with gloo. Prints a line for each thing that a group
-// must do and ends with 0; the first that is wrong ends it with 1. With `--until error` it reduces
-// until an error, which it prints, and ends with 3. Built without the backend it ends with 77.
+// Memory is the GPU's with nccl, the host's with gloo. Prints a line for each property of a group
+// that holds, and exits with 0; exits with 1 at the first that does not hold. With `--until error`
+// it reduces until an error, prints the error and exits with 3. Built without the backend it exits
+// with 77.
 
 #include <algorithm>
 #include <cmath>
@@ -30,10 +32,10 @@ namespace {
 constexpr int kWrong = 1;
 constexpr int kEndedByError = 3;
 constexpr int kCannotRun = 77;
-// 1 KiB and 8 MiB among them: below and above what NCCL cuts into pieces.
+// 1 KiB and 8 MiB are among them: below and above the size that NCCL cuts into pieces.
 constexpr int64_t kCounts[] = {1, 17, 256, 70001, int64_t{1} << 21};
 constexpr int64_t kFloatsMax = int64_t{1} << 21;
-// A rounding of each rank's value and of each sum.
+// Allows for a rounding of each rank's value and of each sum.
 constexpr float kMeanTolerance = 1e-6f;
 
 struct Options {
@@ -49,7 +51,7 @@ struct Options {
   }
 };
 
-// Memory of the device with a copy on the host.
+// Memory of the device, with copies from and to the host.
 class Memory {
  public:
   Memory(Device& device, int64_t floats) : device_(device), array_(*device.Allocate(floats)) {}
@@ -70,7 +72,8 @@ class Memory {
   std::unique_ptr<Array> array_;
 };
 
-// What must hold on each rank; every rank asks for the same in the same order.
+// The properties that must hold on each rank. Every rank calls the same operations in the same
+// order.
 class Conformance {
  public:
   Conformance(Group& group, Device& device)
@@ -108,7 +111,7 @@ class Conformance {
     return values;
   }
 
-  // Of whole numbers so small that no order of adding them rounds.
+  // The values are whole numbers so small that no order of adding them rounds.
   absl::Status Sums() {
     for (const int64_t count : kCounts) {
       data_.Write(Filled(count, group_.rank() + 1));
@@ -120,7 +123,7 @@ class Conformance {
     return absl::OkStatus();
   }
 
-  // What gradients are reduced by. Each value may be scaled before it is added, which rounds.
+  // Gradients are reduced to their mean. Each value may be scaled before it is added, which rounds.
   absl::Status Means() {
     const int size = group_.size();
     for (const int64_t count : kCounts) {
@@ -147,7 +150,7 @@ class Conformance {
       if (turn == 0) first = data_.Read(kCount);
     }
     DP_RETURN_IF_ERROR(Expect(data_.Read(kCount) == first, "the second sum differs"));
-    if (group_.size() == 1) return absl::OkStatus();  // it is no business of NCCL's
+    if (group_.size() == 1) return absl::OkStatus();  // NCCL has no part in it
     constexpr size_t kBytes = kCount * sizeof(float);
     DP_RETURN_IF_ERROR(
         group_.AllGather(data_.bytes(kBytes), gathered_.bytes(kBytes * group_.size()))->Wait());
@@ -182,7 +185,7 @@ class Conformance {
     return absl::OkStatus();
   }
 
-  // On the same memory, so each sees what the one before it left.
+  // All operations use the same memory, so each sees what its predecessor left.
   absl::Status InFlight() {
     constexpr int kOperations = 20;
     data_.Write(Filled(1000, group_.rank() + 1));
@@ -195,7 +198,7 @@ class Conformance {
     return Expect(data_.Read(1000) == Filled(1000, size * size), "they did not run in order");
   }
 
-  // Of more than goes through the device in one piece.
+  // Reduces more than goes through the device in one piece.
   absl::Status OnHost() {
     Group& group = group_.on_host();
     const int size = group.size();
@@ -249,7 +252,7 @@ int Say(int exit_code, const absl::Status& status) {
   return exit_code;
 }
 
-// What it is not built with is nothing that is wrong here.
+// A build without the backend is no failure.
 int SayAtStart(const absl::Status& status) {
   return Say(absl::IsUnimplemented(status) ? kCannotRun : kWrong, status);
 }

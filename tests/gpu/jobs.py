@@ -1,4 +1,4 @@
-"""Job files for a GPU, as dicts; and the same small and on CPUs, to try the tests themselves without one."""
+"""Job files for a GPU, as dicts, and small ones for CPUs, to try the tests themselves without a GPU."""
 
 GPU, CPU = "gpu", "cpu"
 ADAMW = {"adamw": {"learningRate": 6e-4, "beta1": 0.9, "beta2": 0.95, "weightDecay": 0.1}}
@@ -19,7 +19,7 @@ def cnn(name, data, slots, ranks=1, **train):
 
 
 def gpt(name, tokens, slots, batch, size=None, **train):
-    """`tokens`: the file to train on, which is the test, too."""
+    """`tokens`: the file to train on and to test on."""
     size = size or (GPT2 if slots == GPU else SMALL_GPT)
     return job(name, slots, **{
         "globalBatchSize": batch, "evaluateEvery": 0, "model": {"preset": size["preset"]},

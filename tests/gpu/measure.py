@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmarks: medians of rounds by turns, rows, and shares of a card's peak."""
+"""The arithmetic of the benchmarks: medians of rounds in turns, rows, and shares of a card's peak."""
 
 import dataclasses
 import json
@@ -8,12 +8,12 @@ import traceback
 
 from checks import Failed, Skipped
 
-# GPT-2 124M as llm.c counts its work: 6 N for the matrices forward and backward, N with the vocabulary
-# padded to 50304, and 6 L C T for causal attention. 803.5 MFLOP a token of 1024.
+# GPT-2 124M as llm.c counts its work. The matrices take 6 N forward and backward, where N has the vocabulary padded to
+# 50304. Causal attention takes 6 L C T. This gives 803.5 MFLOP a token of 1024.
 PARAMETERS = 124_475_904
 BLOCKS, FEATURES, CONTEXT = 12, 768, 1024
-# Dense bf16 in FLOP/s, from the vendor's data sheets, by a part of the card's name. Those that are part
-# of another's stand behind it.
+# Dense bf16 in FLOP/s, from the vendor's data sheets, by a part of the card's name. A name that is part of another
+# comes after it, unless both have the same peak.
 PEAKS = (("H100 PCIe", 756e12), ("H100 NVL", 835e12), ("H100", 989.4e12), ("H200", 989.4e12),
          ("GH200", 989.4e12), ("B200", 2250e12), ("A100", 312e12))
 
@@ -23,12 +23,12 @@ def flops_per_token(parameters=PARAMETERS, blocks=BLOCKS, features=FEATURES, con
 
 
 def peak(card):
-    """FLOP/s, or None of a card that is not known."""
+    """FLOP/s; None for an unknown card."""
     return next((flops for name, flops in PEAKS if name in card), None)
 
 
 def mfu(tokens_per_second, card):
-    """The share of the card's peak that the model's own arithmetic takes; None where the peak is unknown."""
+    """The share of the card's peak that the model's own arithmetic takes; None if the peak is unknown."""
     most = peak(card)
     return tokens_per_second * flops_per_token() / most if most else None
 
@@ -39,20 +39,20 @@ def rounded(value):
 
 @dataclasses.dataclass
 class Figure:
-    """What was measured, `about` says with what (the batch, the precision); None, and why, where nothing was."""
+    """A measured value; `about` says with what (the batch, the precision). None, and why, if nothing was measured."""
     value: object = None
     about: dict = dataclasses.field(default_factory=dict)
     why: str = ""
 
 
 def cost(value):
-    """As a figure is told: one below zero is nothing that could be told from noise."""
+    """The cost as a figure reports it: a cost below zero cannot be told from noise."""
     return None if value is None else max(0.0, value)
 
 
 def row(name, ours, peer, unit, more_is_better=True, **more):
-    """Of two figures. A ratio above 1 is better than the peer, for times as for rates; None where one is missing,
-    or costs nothing that could be measured."""
+    """A row of two figures. A ratio above 1 is better than the peer, for times as for rates; None if a figure is
+    missing, or is a cost too small to be measured."""
     ratio = None
     if ours.value is not None and peer.value is not None and min(ours.value, peer.value) > 0:
         ratio = ours.value / peer.value if more_is_better else peer.value / ours.value
@@ -70,23 +70,23 @@ def tell(row):
 
 
 class Missing(Exception):
-    """Why there is no figure."""
+    """There is no figure; the message says why."""
 
 
 def measured(measure):
-    """What it measured as (value, about); whatever keeps it from that is Missing."""
+    """The (value, about) of `measure`; any failure of it becomes Missing."""
     try:
         return measure()
     except (Missing, Failed, Skipped) as why:
         raise Missing(str(why)) from None
-    except Exception as error:  # the other rows are worth their time
+    except Exception as error:  # the other rows must still run
         raise Missing(f"{type(error).__name__}: {error}\n{traceback.format_exc()}") from None
 
 
 def by_turns(contenders, rounds, complain=lambda text: print(text, file=sys.stderr)):
-    """`contenders`: functions by name, each of which measures once and returns (value, about). One after the other
-    in each round; the Figure of each by name, which is the median of the rounds. Who could not be measured is asked
-    no more: its figure is that of the rounds before, if any, and says why."""
+    """`contenders`: functions by name, each of which measures once and returns (value, about). Calls all of them in
+    turn in each round. Returns a Figure by name: the median of the rounds. A contender that fails is not called
+    again: its figure is that of the rounds before, if any, with the reason."""
     values, figures = {name: [] for name in contenders}, {name: Figure() for name in contenders}
     for _ in range(rounds):
         for name, measure in contenders.items():
@@ -104,7 +104,7 @@ def by_turns(contenders, rounds, complain=lambda text: print(text, file=sys.stde
 
 
 def best(figures):
-    """The highest; where there is none, why."""
+    """The highest figure; if there is none, the reasons."""
     there = [figure for figure in figures.values() if figure.value is not None]
     if there:
         return max(there, key=lambda figure: figure.value)

@@ -1,4 +1,4 @@
-"""The benchmarks' arithmetic."""
+"""Tests of the benchmarks' arithmetic."""
 
 import statistics
 import unittest

@@ -22,19 +22,19 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 GPT_EPOCHS, GPT_STEPS_PER_EPOCH = 6, 5
 GPT_BATCH = 8
-# By how much the mean loss of the last epoch is below that of the first at least, in nats.
+# The mean loss must fall by at least this much from the first epoch to the last, in nats.
 GPT_LOSS_FALLS = 1.0
 KILLED_AT_STEP = 10
-# How far the losses of two ranks may be from those of one that takes the same batches, as a share: both are float32's,
-# added in other orders, which so few steps do not blow up.
+# How far the losses of two ranks may be from those of one that takes the same batches, as a share. Both are float32's,
+# added in different orders; so few steps do not amplify the difference.
 FIRST_STEPS, AS_ONE_TOLERANCE = 10, 1e-3
-# A GPU that two daemons share is never free of the other's memory.
+# A GPU that two daemons share is never free of the other daemon's memory.
 ANY_MEMORY_MIB = 1 << 20
 
 
 @dataclasses.dataclass
 class Worker:
-    """What a daemon of this host, left to itself, says of its GPUs."""
+    """What a daemon of this host, without options, reports of its GPUs."""
     gpus: int
     trains_on_gpus: bool
     log: str
@@ -46,8 +46,8 @@ class Worker:
 
 @functools.cache
 def worker_of(programs):
-    """Asked once: no job is worth its time where the daemon has no GPU to train on."""
-    from cluster import Cluster  # it asks for the programs, which are known by now
+    """The daemon is asked once: jobs are pointless if it has no GPU to train on."""
+    from cluster import Cluster  # needs the programs' folder, which is set by now
     with Cluster() as cluster:
         worker = cluster.worker(slots=1, env=gpu_host.environment())
         [told] = json.loads(cluster.dpctl("workers", "-o", "json", check=0).stdout)["items"]
@@ -55,8 +55,8 @@ def worker_of(programs):
 
 
 class Product:
-    """Runs jobs with the programs under test, on slots of one kind. The plans that a GPU's library was fastest with
-    are kept in the folder: what earlier runs have left on this host decides nothing."""
+    """Runs jobs with the programs under test, on slots of one kind. The ranks keep the fastest plans of a GPU's library
+    in `folder`: earlier runs on this host decide nothing."""
 
     def __init__(self, programs, folder, slots=jobs.GPU):
         for name in ("dpctl", "dp-coordinator", "dp-worker"):
@@ -69,14 +69,14 @@ class Product:
         self.dpctl, self.folder, self.slots = programs.program("dpctl"), pathlib.Path(folder), slots
 
     def environment(self, cache="cache"):
-        """Of a cluster; its ranks keep their plans in the folder so named."""
+        """The environment of a cluster whose ranks keep their plans in the folder of this name."""
         return {**gpu_host.environment(), "XDG_CACHE_HOME": str(self.folder / cache)}
 
     def weights(self, name):
         return self.folder / f"{name}.safetensors"
 
     def run(self, job, limit):
-        """dpctl run --local; returns (what it printed, SHA-256 of the weights)."""
+        """Runs dpctl run --local; returns (its output, SHA-256 of the weights)."""
         name = job["name"]
         job["train"]["output"] = {"weights": str(self.weights(name))}
         path = self.folder / f"{name}.json"
@@ -87,8 +87,8 @@ class Product:
         return output, digest(self.weights(name))
 
     def warm_up(self, job, limit):
-        """Runs a part of the job: which plans are the fastest is asked of the clock once, so that runs after it
-        take the same and have the same bits."""
+        """Runs a part of the job. It chooses the fastest plans by the clock, once, so that later runs take the same
+        plans and have the same bits."""
         train = {**job["train"], "epochs": 1}
         self.run({**job, "name": f"{job['name']}-warm-up", "train": train}, limit)
 
@@ -118,7 +118,7 @@ def digest(path):
 
 
 def losses(output):
-    """Of the epochs that rank 0 told of, in their order."""
+    """The losses of the epochs that rank 0 reported, in order."""
     return [float(loss) for loss in re.findall(r"epoch \d+/\d+\s+loss (\S+)", output)]
 
 
@@ -128,7 +128,7 @@ def same_bits(first, second):
 
 
 def worker_trains(programs, limit, slots=jobs.GPU):
-    """The daemon of this host says that it trains on GPUs."""
+    """The daemon of this host reports that it trains on GPUs."""
     with product(programs, slots):
         return str(worker_of(programs))
 
@@ -140,7 +140,7 @@ def step_losses(cluster, job):
 
 
 def trained_as_one(losses_of_two, losses_of_one):
-    """Gradients that are not averaged, or are added up instead, show from the second step on."""
+    """Gradients that are not averaged, or that are added up instead, show from the second step on."""
     first = list(zip(losses_of_two[:FIRST_STEPS], losses_of_one[:FIRST_STEPS]))
     if len(first) < FIRST_STEPS or len(losses_of_two) != len(losses_of_one):
         raise Failed(f"losses of {len(losses_of_two)} steps on two ranks, of {len(losses_of_one)} on one")
@@ -150,7 +150,7 @@ def trained_as_one(losses_of_two, losses_of_one):
 
 
 def captured(output, ranks=1):
-    """How ranks tell that their steps are graphs."""
+    """Fails unless all ranks report that their steps are graphs."""
     refused = [line for line in output.splitlines() if "gpu_graph_refused" in line]
     if refused or output.count("gpu_graph_captured") < ranks:
         raise Failed("\n".join(["steps are not taken as a graph", *refused]))
@@ -158,7 +158,7 @@ def captured(output, ranks=1):
 
 
 def fused(output):
-    """Attention in bf16 is cuDNN's; where it has none, a rank says why and goes on with a slow one."""
+    """Fails if cuDNN did not compute attention in bf16: a rank then logs the reason and uses a slower one."""
     missing = [line for line in output.splitlines() if "gpu_attention_not_fused" in line]
     if missing:
         raise Failed("\n".join(["attention is not cuDNN's", *missing]))
@@ -191,8 +191,8 @@ def gpt_learns(programs, limit, slots=jobs.GPU, **train):
 
 @contextlib.contextmanager
 def two_daemons(dp):
-    """A cluster whose two daemons share the GPU, each a host of its own to NCCL."""
-    from cluster import Cluster  # it asks for the programs, which Product has made known
+    """A cluster of two daemons that share the GPU; to NCCL each is a host of its own."""
+    from cluster import Cluster  # needs the programs' folder, which Product has set
     with Cluster(lease="2s") as cluster:
         for number in range(2):
             cluster.worker(slots=1, name=f"node{number}", env={**dp.environment(), **place(number)},
@@ -202,7 +202,7 @@ def two_daemons(dp):
 
 def two_rank_job(dp, name, stops_at=None, ranks=2):
     job = jobs.cnn(name, dp.images(), dp.slots, ranks=ranks, epochs=1,
-                   bucketCapMb=0.2,  # several, between which a step is cut
+                   bucketCapMb=0.2,  # several buckets, so that a step is cut
                    output={"weights": str(dp.weights(name))},
                    checkpoint={"dir": str(dp.folder / "checkpoints"), "everySteps": 4})
     job.update(grace="1s", detectWithin="10s", restart={"maxRestarts": 10})
@@ -219,8 +219,8 @@ def wait(cluster, job, limit):
 
 
 def kill_in_all_reduce(programs, limit, slots=jobs.GPU):
-    """Two ranks train as one does. One of them is killed while the other is in an all-reduce with it; the job goes on
-    from its checkpoint and ends with the weights of one that nothing happened to."""
+    """Two ranks train as one does. One of them is killed while the other is in an all-reduce with it. The job resumes
+    from its checkpoint and ends with the weights of an undisturbed job."""
     with product(programs, slots) as dp, two_daemons(dp) as cluster:
         told = {}
         for name, ranks in (("alone", 1), ("warm-up", 2), ("undisturbed", 2)):

@@ -17,7 +17,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Programs:
-    """`origin` says to people where they are from."""
+    """The programs of one origin; messages name `origin`."""
 
     def __init__(self, root, origin):
         self.bin, self.tests, self.origin = root / "bin", root / "tests", origin
@@ -28,21 +28,21 @@ class Programs:
         return path
 
     def program(self, name):
-        """Raises Skipped where it is not there."""
+        """Raises Skipped if the program is missing."""
         return self._find(self.bin / name)
 
     def test(self, name):
         return self._find(self.tests / name)
 
     def of_cuda(self):
-        """For each program that loads CUDA's libraries, of those that are there: a command that does no more."""
+        """For each existing program that loads CUDA's libraries: a command that only starts it."""
         commands = ((self.bin / "dp-trainer-cuda", "--version"),
                     (self.tests / "dp_cuda_device_test", "--gtest_list_tests"))
         return [command for command in commands if command[0].exists()]
 
 
 def chosen(options, scratch):
-    """By --tarball, --build or, where there is that option, --engine-only."""
+    """The programs chosen by --tarball, --build or, if the command has it, --engine-only."""
     if getattr(options, "engine_only", False):
         return engine_alone()
     if options.build:
@@ -59,7 +59,7 @@ def newest_tarball():
 
 
 def unpacked(tarball, folder):
-    """Exits with 2 where it is not what `make dist` makes."""
+    """Exits with 2 if the file is not what `make dist` makes."""
     try:
         with tarfile.open(tarball) as tar:
             tar.extractall(folder)
@@ -73,7 +73,7 @@ def unpacked(tarball, folder):
 
 
 def engine_alone():
-    """Builds it here. Needs CMake, ninja and what the option DP_ENGINE_ONLY names."""
+    """Builds the engine here. Needs CMake, ninja and what the option DP_ENGINE_ONLY names."""
     try:
         for command in (["--preset", "engine"], ["--build", "build-engine", "--target", "gpu-tests"]):
             subprocess.run(["cmake", *command], cwd=TOP, check=True, timeout=BUILD_SECONDS_MAX)

@@ -1,4 +1,4 @@
-"""Waits for what a running program prints."""
+"""Waits for the output of a running program."""
 
 import os
 import select
@@ -7,12 +7,12 @@ from checks import CANNOT_RUN, Failed, Skipped, last_lines
 
 
 def until(text, process, limit):
-    """Reads what the program prints until `text` is in it; returns all of it."""
+    """Reads the program's output until `text` is in it; returns all that was read."""
     said = ""
     while text not in said:
         if not select.select([process.stdout], [], [], limit.left())[0]:
             continue
-        # Past the stream's own buffer, in which select sees nothing.
+        # Reads past the stream's own buffer, whose contents select does not see.
         piece = os.read(process.stdout.fileno(), 1 << 16)
         said += piece.decode(errors="replace")
         if piece:

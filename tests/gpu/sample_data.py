@@ -1,5 +1,4 @@
-"""Data that tests and benchmarks make themselves: token files, and images for which nothing matters but
-their number."""
+"""Data that tests and benchmarks make themselves: token files, and images of which only the number matters."""
 
 import array
 import pathlib
@@ -7,14 +6,14 @@ import random
 import struct
 import sys
 
-HEADER = (20240520, 1)  # llm.c's: what it is, and the version; the count of tokens follows
+HEADER = (20240520, 1)  # llm.c's magic number and version; the count of tokens follows
 HEADER_NUMBERS = 256
 SIDE, CLASSES = 28, 10
 
 
 def write_tokens(path, count, vocabulary, kinds=64, seed=1):
-    """A file of 16-bit tokens with llm.c's header. So few kinds of them occur that a model soon learns
-    which: the loss falls from log(vocabulary) towards log(kinds) within a few steps."""
+    """Writes 16-bit tokens with llm.c's header. Only `kinds` different ones occur, which a model soon learns: the loss
+    falls from log(vocabulary) towards log(kinds) within a few steps."""
     draw = random.Random(seed)
     chosen = draw.sample(range(vocabulary), min(kinds, vocabulary))
     tokens = array.array("H", draw.choices(chosen, k=count))
@@ -26,7 +25,7 @@ def write_tokens(path, count, vocabulary, kinds=64, seed=1):
 
 
 def write_noise_images(directory, train, test=1000, seed=1):
-    """An IDX data set of random pixels and labels."""
+    """Writes an IDX data set of random pixels and labels."""
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     draw = random.Random(seed)

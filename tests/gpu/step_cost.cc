@@ -1,10 +1,10 @@
-// What a training step must move and compute, and how long a card of given rates would take at
-// least: an expectation to hold measurements against. Needs no GPU.
+// Prints what a training step must move and compute, and the least time that it takes on a card of
+// given rates. Measurements are compared with that expectation. Needs no GPU.
 //
 //   step_cost [--preset gpt2-124m] [--batch 64] [--tokens 1024] [--precision bf16]
 //             [--gb-per-second 3000] [--tflops 700] [--attention-tflops 280]
 //
-// The defaults are what an H100 is known to reach, not what it promises.
+// The defaults are what an H100 is known to reach, not its nominal rates.
 
 #include "worker/engine/device/cuda/cuda_step_cost.h"
 

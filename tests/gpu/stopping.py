@@ -1,5 +1,5 @@
-"""What a command leaves behind: nothing, however it ends. Signals that end it are an exception, so that whatever was
-started is ended in its order; what is left then is killed, and the folders of all of it go with one."""
+"""A command leaves nothing behind, however it ends. A signal that ends it raises an exception, so that whatever was
+started ends in order. Anything left then is killed, and the one folder that holds all others is removed."""
 
 import contextlib
 import ctypes
@@ -13,23 +13,23 @@ import time
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_CHILD_SUBREAPER = 36
-# How long the kernel may take to end what was killed; a process that waits for a broken device never ends.
+# How long the kernel may take to end killed processes; a process that waits for a broken device never ends.
 KILLED_S = 20
 
 
 class Stopped(BaseException):
-    """By a signal; no `except Exception` takes it for an error of one check."""
+    """Raised by a signal. No `except Exception` takes it for a failure of one check."""
 
 
 class Signals:
-    """The first that arrives raises Stopped, while that is wanted; those after it do nothing, as the end has begun."""
+    """The first signal raises Stopped, while that is wanted. Later ones do nothing, since the end has begun."""
 
     def __init__(self):
         self.number, self._raises = None, True
 
     def listen(self):
         for number in SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells have it
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and shells ignore some
                 signal.signal(number, self._take)
 
     def _take(self, number, _frame):
@@ -42,12 +42,12 @@ class Signals:
 
 
 def adopt_orphans():
-    """What our children have started becomes ours where they end before it."""
+    """If a child of this process ends before its own children, this process becomes their parent."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants(of):
-    """Their process ids."""
+    """The process ids of all descendants of `of`."""
     children = {}
     for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended since
@@ -60,7 +60,7 @@ def descendants(of):
 
 
 def kill_the_rest(seconds=KILLED_S):
-    """Of what this process has started, and what that has. A process forked meanwhile is found as its parent ends."""
+    """Kills all descendants of this process. A process that is forked meanwhile is found when its parent ends."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     end = time.monotonic() + seconds
     while True:
@@ -76,15 +76,15 @@ def kill_the_rest(seconds=KILLED_S):
 
 
 def leaving_nothing(name, main):
-    """`main(scratch)` returns an exit code, and makes its folders with `tempfile`. Returns that code, or where a signal
-    ended it 128 and the signal's number."""
+    """`main(scratch)` returns an exit code, and makes its folders with `tempfile`. Returns that code; if a signal ended
+    it, 128 plus the signal's number."""
     signals, scratch, code = Signals(), None, None
     try:
         signals.listen()
         adopt_orphans()
         scratch = tempfile.tempdir = tempfile.mkdtemp(prefix="dp-gpu-")
         code = main(pathlib.Path(scratch))
-    except BaseException:  # also what ending things in a hurry has raised
+    except BaseException:  # including whatever ending in a hurry raised
         if signals.number is None:
             raise
     finally:

@@ -1,4 +1,4 @@
-"""What tests/gpu/run and tests/gpu/bench leave behind where a signal ends them: nothing."""
+"""Tests that a signal which ends tests/gpu/run or tests/gpu/bench leaves nothing behind."""
 
 import json
 import os
@@ -10,8 +10,8 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-# In the place of dpctl: tells its process ids and those of what it has started, and waits. What it has started is in a
-# session of its own, and takes no SIGTERM; SIGTERM ends it alone.
+# Stands in for dpctl: writes its own process id and its child's, and waits. The child has a session of its own and
+# ignores SIGTERM, so that SIGTERM ends only the parent.
 DPCTL = f"""#!{sys.executable}
 import json, os, signal, subprocess, sys
 left = subprocess.Popen([sys.executable, "-c",
@@ -37,7 +37,7 @@ class StoppingTest(unittest.TestCase):
         os.mkfifo(self.folder / "started")
 
     def start(self, command, *arguments, **how):
-        """(the process, the ids of what it has started)."""
+        """(the process, the ids of the stand-in and its child)."""
         process = subprocess.Popen(
             [HERE / command, "--rehearse", "--build", self.folder, *arguments], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, **how,

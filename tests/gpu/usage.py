@@ -1,5 +1,5 @@
-"""Arguments of tests/gpu/run and tests/gpu/bench, each refused before anything is done where it cannot be meant: with the
-thing, its value and what to give instead, and exit code 2."""
+"""Arguments of tests/gpu/run and tests/gpu/bench. All are checked before anything else is done. A bad argument exits
+with 2, and with a message that has its name, its value and a valid alternative."""
 
 import argparse
 import math
@@ -12,7 +12,7 @@ BAD_USAGE = 2
 
 
 class BadUsage(SystemExit):
-    """Ends the command with its reason."""
+    """Ends the command with the reason and exit code 2."""
 
     def __init__(self, why):
         print(f"{pathlib.Path(sys.argv[0]).name}: {why}", file=sys.stderr, flush=True)
@@ -59,7 +59,7 @@ def build(text):
 
 
 def tarball(text):
-    """Its end is seen as it is unpacked."""
+    """Whether the file is cut short shows only when it is unpacked."""
     remedy = "give the file that `make dist` has made, as dist/dp-VERSION-linux-x86_64.tar.gz"
     path = pathlib.Path(text)
     if not path.is_file():
@@ -82,7 +82,7 @@ def log(text):
 
 
 def known(names, given, what):
-    """Ends the command where one that is given is neither of the names nor the beginning of any."""
+    """Ends the command if a given word is neither one of the names nor the beginning of one."""
     unknown = [each for each in given if not each or not any(name.startswith(each) for name in names)]
     if unknown:
         raise BadUsage(f"unknown {what}: {', '.join(map(repr, unknown))}; give names or their beginnings, of "

@@ -1,4 +1,4 @@
-"""What tests/gpu/run and tests/gpu/bench refuse before they do anything, wherever they run."""
+"""What tests/gpu/run and tests/gpu/bench reject before they do anything, on any host."""
 
 import pathlib
 import subprocess

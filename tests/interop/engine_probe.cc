@@ -1,25 +1,26 @@
-// Lets a script drive the engine: tensors come and go as raw files in a directory.
+// Lets a script drive the engine. Tensors are raw files in a directory.
 //
-//   engine_probe sampler                       lines "n replicas rank shuffle seed epoch drop_last"
-//   on
-//                                              stdin; the indices of each, one line, on stdout
-// PRESET is of images, as "cnn", or of tokens, as "gpt/64/256": 64 tokens below 256. Of tokens,
-// images.f32 has their numbers.
+//    engine_probe sampler                       reads lines "n replicas rank shuffle seed epoch
+//                                               drop_last" from stdin; writes the indices of each,
+//                                               one line, to stdout
 //
-//   engine_probe layout PRESET                 name and shape of each parameter, one a line
-//   engine_probe initialize PRESET DIR SEED    writes DIR/NAME.f32
-//   engine_probe train PRESET DIR BATCH STEPS LR MOMENTUM DECAY
-//                                              from DIR/NAME.f32, images.f32 and labels.i32 of all
-//                                              steps; writes losses.f32 (mean of each step) and the
-//                                              final NAME.f32
-//   engine_probe adamw PRESET DIR BATCH STEPS LR DECAY matrices|all
-//                                              the same
-//   engine_probe gradients PRESET DIR BATCH    of the mean loss; writes DIR/NAME.gradient.f32,
-//                                              logits.f32 and losses.f32
-//   engine_probe update PRESET DIR STEPS LR DECAY matrices|all
-//                                              AdamW alone: from DIR/NAME.f32 and the gradients
-//                                              DIR/NAME.STEP.f32, STEP from 1 on; writes the final
-//                                              NAME.f32
+// PRESET is for images, such as "cnn", or for tokens, such as "gpt/64/256": 64 tokens below 256.
+// For tokens, images.f32 holds the token numbers.
+//
+//    engine_probe layout PRESET                 name and shape of each parameter, one a line
+//    engine_probe initialize PRESET DIR SEED    writes DIR/NAME.f32
+//    engine_probe train PRESET DIR BATCH STEPS LR MOMENTUM DECAY
+//                                               from DIR/NAME.f32, images.f32 and labels.i32 of all
+//                                               steps; writes losses.f32 (mean of each step) and
+//                                               the final NAME.f32
+//    engine_probe adamw PRESET DIR BATCH STEPS LR DECAY matrices|all
+//                                               the same
+//    engine_probe gradients PRESET DIR BATCH    of the mean loss; writes DIR/NAME.gradient.f32,
+//                                               logits.f32 and losses.f32
+//    engine_probe update PRESET DIR STEPS LR DECAY matrices|all
+//                                               AdamW alone: from DIR/NAME.f32 and the gradients
+//                                               DIR/NAME.STEP.f32, STEP from 1 on; writes the final
+//                                               NAME.f32
 
 #include <cstdlib>
 #include <fstream>
@@ -60,11 +61,11 @@ std::vector<model::CheckedLayer> Layers(const std::string& preset) {
   return *model::CheckLanguageModel(*model::Preset(name), std::stoi(tokens), std::stoi(vocabulary));
 }
 
-// Makes the optimizer of a model's parameters.
+// Makes an optimizer for a model's parameters.
 using MakeOptimizer = std::function<absl::StatusOr<std::unique_ptr<Optimizer>>(
     Device&, const ParameterLayout&, absl::Span<float>, absl::Span<const float>)>;
 
-// A preset on the CPU whose parameters are files of a directory.
+// A preset on the CPU. Its parameters are files in a directory.
 class Model {
  public:
   Model(const std::string& preset, std::string dir)

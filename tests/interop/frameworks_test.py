@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Programs of today's PyTorch, JAX and TensorFlow, as their own documentation writes them, on dp.
+"""Programs of current PyTorch, JAX and TensorFlow on dp, written as their documentation shows.
 
     frameworks_test.py SERVER       with DP_BIN, DP_TORCH and DP_FRAMEWORKS set, as by tests/interop/run
 
-SERVER is the TCPStore server, which prints its port and ends with its standard input. DP_TORCH is a
-python3 with PyTorch, DP_FRAMEWORKS one with JAX and TensorFlow.
+SERVER is the TCPStore server, which prints its port and exits when its standard input ends.
+DP_TORCH is a python3 with PyTorch, DP_FRAMEWORKS one with JAX and TensorFlow.
 """
 
 import os
@@ -37,7 +37,7 @@ class CommandJobsTest(unittest.TestCase):
             self.cluster.worker(slots=1, name=name)
 
     def run_program(self, contract, name):
-        """What each of two ranks prints last."""
+        """The last line that each of two ranks prints."""
         done = self.cluster.dpctl("run", "--nnodes", 2, "--contract", contract, "--", FRAMEWORKS,
                                   PROGRAMS / name, check=0, timeout_s=WITHIN_S)
         return [text for _, text in sorted(lines_of(done.stdout)) if text.startswith("rank ")]
@@ -58,7 +58,7 @@ class CommandJobsTest(unittest.TestCase):
 
 
 class TorchrunTest(unittest.TestCase):
-    """torchrun's own agents, with our server in the place of their rendezvous host."""
+    """torchrun's own agents, with our server in place of their rendezvous host."""
 
     def setUp(self):
         self.port = self.serve()
@@ -76,8 +76,9 @@ class TorchrunTest(unittest.TestCase):
         self.server.stdout.close()
 
     def agent(self, log, crashed):
-        # The agents' own store for their ranks keeps the keys of the attempt before, which Gloo then
-        # takes for its peers' addresses. Ours is the one in which the agents meet.
+        # The agents share a store with their ranks, which keeps the keys of the previous attempt.
+        # Gloo then reads old addresses of its peers. Our server is the store in which the agents
+        # meet.
         environment = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         agent = subprocess.Popen(
             [*self.prefix, TORCH.parent / "torchrun", "--nnodes", "2", "--nproc-per-node", "1",
@@ -86,7 +87,7 @@ class TorchrunTest(unittest.TestCase):
              "--local-addr", "127.0.0.1", PROGRAMS / "restart.py", crashed],
             env=environment, stdout=log, stderr=subprocess.STDOUT)
         self.addCleanup(agent.wait)
-        self.addCleanup(agent.terminate)  # it ends its rank, too
+        self.addCleanup(agent.terminate)  # it ends its rank too
         return agent
 
     def ended(self, agent):
@@ -108,7 +109,7 @@ class TorchrunTest(unittest.TestCase):
 
 
 class CoordinatorTorchrunTest(TorchrunTest):
-    """Likewise, with the store that the coordinator itself serves."""
+    """The same with the store that the coordinator serves."""
 
     def serve(self):
         cluster = self.enterContext(Cluster(tcpstore_listen="127.0.0.1:0"))

@@ -5,9 +5,9 @@
 Norms are Euclidean, over a tensor; every bound is 1e-5.
 - Ten steps of AdamW, each from the reference's weights: logits, loss, and the gradient of every
   parameter: ||ours - theirs|| <= 1e-5 ||theirs||.
-- AdamW alone, from the reference's ten gradients: every parameter after the tenth step; likewise
-  where biases and norms decay too.
-- Both training on their own: the loss of each of the ten steps.
+- AdamW alone, from the reference's ten gradients: every parameter after the tenth step, with and
+  without decay of biases and norms.
+- Two independent trainings: the loss of each of the ten steps.
 - Initial weights of one seed: the numbers that torch.manual_seed and torch.nn.init.normal_ give.
 """
 
@@ -95,7 +95,7 @@ class Gpt(nn.Module):
         return functional.linear(self.ln_f(x), self.wte.weight)
 
     def disturb(self):
-        """So that no gradient is zero or the same everywhere: biases and norms begin so."""
+        """Disturbs biases and norms, which start equal, so that no gradient is zero or uniform."""
         with torch.no_grad():
             for parameter in self.parameters():
                 if parameter.dim() == 1:
@@ -199,7 +199,7 @@ def main():
     context, vocabulary, batch = map(int, numbers)
     preset = f"{name}/{context}/{vocabulary}"
     generator = numpy.random.RandomState(3)
-    # What follows a token is half decided by it, so that there is something to learn.
+    # Each token determines half of its successors, so there is something to learn.
     shape = STEPS, batch, context
     tokens = generator.randint(0, vocabulary, shape).astype("int32")
     labels = numpy.where(generator.rand(*shape) < 0.5, (tokens * 7 + 1) % vocabulary,

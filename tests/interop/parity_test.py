@@ -2,8 +2,8 @@
 
     parity_test.py PROBE PRESET DATA_DIR
 
-- Loss of each of 50 steps, both training on their own: |ours - theirs| <= 1e-4 theirs.
-- Gradient of every parameter, at the reference's weights of each step:
+- Two independent trainings: the loss of each of 50 steps: |ours - theirs| <= 1e-4 theirs.
+- The gradient of every parameter, at the reference's weights of each step:
   ||ours - theirs|| <= 1e-5 ||theirs||, Euclidean norms over the tensor.
 - Initial weights of one seed: the numbers that torch.manual_seed and the modules' defaults give.
 """
@@ -16,8 +16,8 @@ import tempfile
 from pytorch import SKIPPED, Probe, numpy, preset, torch
 
 STEPS, BATCH = 50, 64
-# At larger rates the first steps are unstable: a ReLU or a pooling window that is almost undecided
-# goes one way or the other with the last bit, and the curves part (docs/engine.md).
+# Larger rates make the first steps unstable. The last bit decides an almost undecided ReLU or
+# pooling window, and the curves part (docs/engine.md).
 LEARNING_RATE, MOMENTUM, DECAY = 0.01, 0.9, 5e-4
 
 

@@ -1,4 +1,4 @@
-"""What the scripts that compare with PyTorch share: the reference, the probe, and how to skip."""
+"""Shared by the scripts that compare with PyTorch: the reference, the probe, and how to skip."""
 
 import pathlib
 import subprocess

@@ -1,6 +1,6 @@
-// Our client against servers of PyTorch's own, by the contract that every store keeps:
-// pytorch_server_test.py runs it and hosts them. DP_PYTORCH_SERVERS is a port of loopback where
-// each connection is answered by the port of a new, empty server.
+// Our client against PyTorch's own servers, by the contract of every store. pytorch_server_test.py
+// hosts the servers and runs this. DP_PYTORCH_SERVERS is a loopback port that answers each
+// connection with the port of a new, empty server.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -43,7 +43,7 @@ OpenStore Client(Dialect dialect) {
 
 // PyTorch 1.13 and 2.0.
 INSTANTIATE_TEST_SUITE_P(A, StoreConformance, ::testing::Values(Client(Dialect::kA)));
-// 2.2 and later: the legacy server, and libuv's, which has queues.
+// 2.2 and later: the legacy server and libuv's server, which has queues.
 INSTANTIATE_TEST_SUITE_P(C, StoreConformance, ::testing::Values(Client(Dialect::kC)));
 INSTANTIATE_TEST_SUITE_P(C, StoreAppendConformance, ::testing::Values(Client(Dialect::kC)));
 INSTANTIATE_TEST_SUITE_P(C, StoreLaterVerbsConformance, ::testing::Values(Client(Dialect::kC)));

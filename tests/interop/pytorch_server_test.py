@@ -1,8 +1,8 @@
-"""Our TCPStore client against PyTorch's own servers, by the contract that every store keeps.
+"""Our TCPStore client against PyTorch's own servers, by the contract of every store.
 
     pytorch_server_test.py TEST     with the python3 whose torch is to be the server
 
-TEST is pytorch_server_test. It asks for a server for each of its cases.
+TEST is pytorch_server_test. It asks for a new server for each of its cases.
 """
 
 import datetime
@@ -20,15 +20,15 @@ except ImportError:
     sys.exit(77)
 
 MAJOR = int(torch.__version__.split(".")[0])
-# What hosts each of them, and the cases that it can pass: queues came with libuv's server.
+# The options of each server, and the cases that it can pass: only libuv's server has queues.
 SERVERS = ([({}, "A/StoreConformance.*")] if MAJOR < 2 else
            [({"use_libuv": False}, "C/StoreConformance.*:C/StoreAppendConformance.*"),
             ({"use_libuv": True}, "C/*")])
 
 
 def host(listener, options):
-    """Answers each connection with the port of a new server, until it is closed."""
-    servers = []  # of 1.13, each burns a core once it has been closed while its client lives
+    """Answers each connection with the port of a new server, until the listener is closed."""
+    servers = []  # kept: 1.13's server burns a core if it is closed before its client
     while True:
         try:
             asker, _ = listener.accept()
@@ -53,7 +53,7 @@ def passes(options, cases):
 def main():
     failed = [options for options, cases in SERVERS if not passes(options, cases)]
     print(f"torch {torch.__version__}: servers that failed: {failed or 'none'}", flush=True)
-    os._exit(1 if failed else 0)  # the servers' clients need not part from them
+    os._exit(1 if failed else 0)  # exit without waiting for the servers' clients
 
 
 if __name__ == "__main__":

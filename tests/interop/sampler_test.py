@@ -14,7 +14,7 @@ EPOCHS = (0, 1, 9)
 
 def worth_trying(n, replicas, shuffle, seed, epoch, drop_last):
     if drop_last and n < replicas:
-        return False  # a share of nothing, on which PyTorch fails an assertion
+        return False  # an empty share, for which PyTorch fails an assertion
     if not shuffle:
         return (seed, epoch) == (0, 0)  # neither matters
     return n < 60000 or (seed in (0, 2**32 + 5) and epoch != 9)  # large sets take time

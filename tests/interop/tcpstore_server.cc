@@ -1,5 +1,5 @@
-// Serves an empty store in memory to clients of the TCPStore protocol: prints the port, and ends
-// with its standard input.
+// Serves an empty in-memory store to clients of the TCPStore protocol. Prints the port, and exits
+// when its standard input ends.
 //
 //   tcpstore_server [HOST [PORT]]
 

@@ -4,7 +4,7 @@
     tcpstore_verbs.py SERVER        with the python3 whose torch is to be the client
     tcpstore_verbs.py MASTER        against the server at MASTER_ADDR and MASTER_PORT, as a job's rank
 
-SERVER prints the port it serves on and ends with its standard input.
+SERVER prints its port and exits when its standard input ends.
 """
 
 import datetime
@@ -39,7 +39,7 @@ def has(verb):
 
 
 def await_answer_of_network(thread):
-    """Until the thread stands in poll or recvfrom, as the kernel numbers them on x86-64."""
+    """Waits until the thread blocks in poll or recvfrom: system calls 7 and 45 on x86-64."""
     deadline = time.monotonic() + 20
     while pathlib.Path(f"/proc/self/task/{thread.native_id}/syscall").read_text().split()[0] not in ("7", "45"):
         assert time.monotonic() < deadline, "the thread waits for nobody"
@@ -47,8 +47,8 @@ def await_answer_of_network(thread):
 
 
 def await_acceptance(host, port):
-    """Until the server has taken all connections that were opened before: it takes them in their order, and ends
-    one that speaks another protocol."""
+    """Waits until the server has accepted all earlier connections. The server accepts in order,
+    and closes a connection that speaks another protocol."""
     with socket.create_connection((host, port), timeout=20) as last:
         last.sendall(b"\xff")
         assert last.recv(1) == b""
@@ -67,7 +67,7 @@ class TcpStoreTest(unittest.TestCase):
         self.store = self.connect()
 
     def clear(self):
-        """For the next test; each leaves its queues empty."""
+        """Clears the store for the next test; each test leaves its queues empty."""
         for key in self.store.list_keys():
             self.store.delete_key(key)
 
@@ -169,14 +169,15 @@ class TcpStoreTest(unittest.TestCase):
                 failed.append(error)
         waiting = threading.Thread(target=get)
         waiting.start()
-        # PyTorch 1.13's client ends its process where it cannot even ask, and where its second connection, on which
-        # it waits for changes, is reset: the kernel resets one that the server has not taken yet.
+        # PyTorch 1.13's client ends its process if it cannot even send its request. It also ends if
+        # its second connection, on which it waits for changes, is reset. The kernel resets a
+        # connection that the server has not accepted yet.
         await_answer_of_network(waiting)
         await_acceptance(self.host, self.port)
         self.server.stdin.close()
         waiting.join()
         self.assertEqual(len(failed), 1)
-        # The client's own words for a connection that the server closed, in every release.
+        # Each release's own words for a connection that the server closed.
         self.assertRegex(str(failed[0]), "(?i)connection|recv|broken pipe|end of file")
         self.assertNotRegex(str(failed[0]), "(?i)timeout|timed out")
 
@@ -316,7 +317,7 @@ class TcpStoreTest(unittest.TestCase):
         setter.start()
         try:
             self.store.wait(["late"], PATIENCE)
-            self.assertEqual(self.store.add("late", 0), 7)  # 0 where nobody has set the key yet
+            self.assertEqual(self.store.add("late", 0), 7)  # 0 if nobody has set the key yet
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             setter.join()

@@ -17,10 +17,10 @@
 #include "server/shell/sqlite_journal.h"
 #include "tests/journals/life.h"
 
-// A journal of each release, and of each format of the journal, beside the state that its replay
-// must give. `--write=VERSION` makes those of a release; `--rewrite` writes down the states anew:
-// read the difference before you commit it. The first line changes whenever the digest takes in
-// more; anything else says that this release makes something else of the past.
+// A journal of each release and of each journal format, beside the state that its replay must give.
+// `--write=VERSION` writes the files of a release. `--rewrite` writes the states anew: read the
+// difference before you commit it. The first line changes whenever the digest covers more. Any
+// other change means that this release interprets the past differently.
 
 namespace dp::journals {
 
@@ -49,8 +49,8 @@ std::vector<fs::path> Journals() {
 
 fs::path StateFile(fs::path journal) { return journal.replace_extension(".state"); }
 
-// As a snapshot has it; protobuf leaves out what is zero, so that a field which later releases add
-// does not show. What the machine words itself may be worded better.
+// The state as a snapshot stores it. Protobuf omits zeros, so a field that a later release adds
+// does not show. Messages worded by the coordinator are left out, since their wording may improve.
 std::string Describe(const core::Coordinator& coordinator) {
   const std::vector<std::string> pieces =
       server::ToPieces(coordinator.state(), /*piece_bytes=*/size_t{1} << 30);
@@ -80,7 +80,7 @@ core::Coordinator Replay(const fs::path& file) {
   return coordinator;
 }
 
-// Its first two thirds are a snapshot.
+// Writes ALife() as a journal. The first two thirds become a snapshot.
 void Write(const fs::path& file) {
   const std::vector<core::Command> life = ALife();
   const size_t taken = life.size() * 2 / 3;
@@ -97,14 +97,14 @@ void Write(const fs::path& file) {
 }
 
 class JournalTest : public testing::TestWithParam<fs::path> {};
-// Before the first release there is none.
+// Before the first release there are no journals.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(JournalTest);
 
 TEST_P(JournalTest, AnEarlierReleasesJournalReplaysToItsState) {
   const server::ScratchDir scratch;
   const fs::path copy = scratch.path() / "journal.sqlite";
   fs::copy_file(GetParam(), copy);
-  const std::string mark = GetParam().string() + "-mark";  // earlier releases made none
+  const std::string mark = GetParam().string() + "-mark";  // earlier releases wrote none
   if (fs::exists(mark)) fs::copy_file(mark, copy.string() + "-mark");
   const std::string state = Describe(Replay(copy));
   if (rewrite) std::ofstream(StateFile(GetParam())) << state;

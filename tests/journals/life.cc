@@ -22,7 +22,7 @@ ReportRank Report(uint64_t job, int rank, ReportRank::What what, uint64_t worker
   return {.worker = WorkerId(worker), .incarnation = life, .rank = Rank(job, rank), .what = what};
 }
 
-// As the coordinator makes it of a job file.
+// The payload that the coordinator makes from a job file.
 std::string PayloadOf(const core::JobSpec& job) {
   v1::JobSpec spec;
   spec.set_name(job.name);
@@ -41,7 +41,7 @@ class Life {
     commands_.push_back({now_, std::move(action)});
   }
 
-  // Places the job on slot 0 of each worker, and joins its ranks.
+  // Places the job on slot 0 of each worker, and starts its ranks.
   void Run(uint64_t job, int store_port) {
     Add(core::PlaceJob{JobId(job), {{WorkerId(1), 0}, {WorkerId(2), 0}}, store_port});
     for (const int rank : {0, 1}) {
@@ -58,7 +58,7 @@ class Life {
     Add(Report(job, rank, ReportRank::What::kReleased, rank + 1, rank ? kB : kA));
   }
 
-  // Slot 1 of the first worker, for a job of one rank: one generation after the other.
+  // Runs one generation of a job of one rank, on slot 1 of the first worker.
   void RunAlone(uint64_t job, uint64_t generation = 1) {
     StartAlone(job, generation);
     Add(core::JoinWorld{{JobId(job), Generation(generation), 0}});
@@ -112,7 +112,7 @@ void Hang(Life& life) {
   for (const int rank : {0, 1}) life.End(3, rank, {Exit::How::kSignal, 15});
 }
 
-// One is to have another generation when the journal ends; one has none left.
+// When the journal ends, job 4 awaits its next generation; job 5 has no restart left.
 void Retry(Life& life) {
   const core::RestartLimits limits{.user = 2, .oom = 1, .never_exit_codes = {2}};
   for (const uint64_t job : {4, 5}) {
@@ -154,7 +154,7 @@ void Checkpoint(Life& life) {
 
 const Exit kLeft = {Exit::How::kCode, kHandedOverExitCode};
 
-// A training that saves, with everything that a job can say of when and where it runs.
+// A training that saves, with every setting of when and where it runs.
 core::JobSpec Saving(const std::string& name, core::Scheduling scheduling) {
   return {.name = name,
           .nodes = 1,
@@ -166,7 +166,8 @@ core::JobSpec Saving(const std::string& name, core::Scheduling scheduling) {
           .gpu_training = true};
 }
 
-// Job 7 leaves its slot to job 8, which goes from record, comes back, and is requeued.
+// Job 7 hands its slot to job 8, which ends and is forgotten. Job 7 then comes back and is
+// requeued.
 void Preempt(Life& life) {
   life.Add(core::SubmitJob{"request 7",
                            Saving("victim", {.queue = "batch",
@@ -221,7 +222,7 @@ void GiveUp(Life& life) {
   life.EndAlone(11, {Exit::How::kSignal, 15});
 }
 
-// Job 12 is to come back larger when the journal ends.
+// When the journal ends, job 12 is about to come back larger.
 void Grow(Life& life) {
   life.Add(core::SubmitJob{"request 12", Saving("grows", {})});
   life.RunAlone(12);
@@ -234,7 +235,7 @@ void Drain(Life& life) {
   life.Add(core::DrainWorker{"b", "new disks again"});
 }
 
-// After the snapshot, where there is one.
+// These commands come after the snapshot, if there is one.
 void Later(Life& life) {
   life.Add(
       core::StartEpoch{{.key_bytes = 100, .value_bytes = 200, .keys = 300, .total_bytes = 4000}});

@@ -4,8 +4,8 @@
 
 namespace dp::reload {
 
-// The state as the coordinator's next life would find it in a snapshot. Tests that call it between
-// commands show that a snapshot forgets nothing. A plain copy where there is no protobuf.
+// The state as the coordinator's next run would load it from a snapshot. Tests call this between
+// commands to show that a snapshot loses nothing. A plain copy in builds without protobuf.
 core::State Reload(const core::State& state);
 
 }  // namespace dp::reload

@@ -5,11 +5,11 @@
 namespace dp::reload {
 
 core::State Reload(const core::State& state) {
-  constexpr size_t kPieceBytes = 64;  // several, however small the state
+  constexpr size_t kPieceBytes = 64;  // several pieces even for a small state
   const std::vector<std::string> pieces = server::ToPieces(state, kPieceBytes);
   absl::StatusOr<core::State> loaded = server::FromPieces(pieces);
   DP_CHECK(loaded.ok());
-  // What is written but not read would be missing from the second snapshot.
+  // A field that is written but not read would be missing from the second snapshot.
   DP_CHECK(server::ToPieces(*loaded, kPieceBytes) == pieces);
   return *std::move(loaded);
 }

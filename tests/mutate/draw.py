@@ -1,4 +1,4 @@
-"""Which mutations make the set: so many of each area, drawn by a seed."""
+"""Selects the mutations of the set: a number for each area, drawn by a seed."""
 
 import hashlib
 import itertools
@@ -18,8 +18,8 @@ AREAS = {
     "engine": (("worker/engine/**/*.cc",), 12),
     "trainer": (("worker/trainer/*.cc",), 12),
 }
-# Not for the tests that are run here: flags of programs are end-to-end tests' matter, and GPUs and their
-# libraries are not here.
+# Outside the tests that run here: program flags belong to end-to-end tests, and there are no GPUs
+# or GPU libraries.
 LEFT_OUT = re.compile(r"_test\.cc$|/testing/|(^|/)(guard_)?main\.cc$|cuda|nccl|nvml|nvidia|gpu|/no_|_on_host")
 EQUIVALENT = pathlib.Path(__file__).parent / "equivalent.txt"
 
@@ -29,7 +29,8 @@ def _named(top, area):
 
 
 def sources(top, area, is_production=lambda path: True):
-    """The files of an area, sorted. `is_production` leaves out what only test programs hold."""
+    """The files of an area, sorted. `is_production` leaves out files that only test programs
+    contain."""
     earlier = itertools.takewhile(lambda each: each != area, AREAS)
     paths = _named(top, area).difference(*(_named(top, each) for each in earlier))
     return sorted(path for path in paths if not LEFT_OUT.search(path) and is_production(path))
@@ -49,9 +50,10 @@ def read_equivalent(path=EQUIVALENT):
 
 
 def order(candidates, seed):
-    """The candidates in the order in which they are drawn: each operator has its turn, and within an operator each
-    file, so that neither a frequent operator nor a long file crowds the others out. Each place follows from the
-    seed and the candidate's own identity, so that an edit leaves the rest of the set as it was."""
+    """The candidates in the order of the draw. Operators take turns, and within an operator
+    files take turns, so that neither a frequent operator nor a long file dominates. Each place
+    follows from the seed and the candidate's own identity, so an edit does not change the rest
+    of the set."""
     lots = {each.id: hashlib.sha256(f"{seed} {each.id}".encode()).digest() for each in candidates}
     by_operator, of_file = {}, {}
     for each in sorted(candidates, key=lambda each: lots[each.id]):
@@ -60,7 +62,7 @@ def order(candidates, seed):
     rounds = itertools.zip_longest(*(sorted(by_operator[operator]) for operator in sorted(by_operator)))
     drawn = {}
     for _, _, each in filter(None, itertools.chain.from_iterable(rounds)):
-        drawn.setdefault((each.path, each.line), each)  # one mutant a line
+        drawn.setdefault((each.path, each.line), each)  # one mutant per line
     return list(drawn.values())
 
 
@@ -69,7 +71,8 @@ def all_of(top, area, is_production=lambda path: True):
 
 
 def draw(top, area, seed, is_production=lambda path: True):
-    """All mutations of an area in the order of this seed: the first that compile make the set."""
+    """All mutations of an area in the order of this seed. The first ones that compile make the
+    set."""
     return order(all_of(top, area, is_production), f"{seed}:{area}")
 
 

@@ -3,7 +3,7 @@
 import os
 import re
 
-# Kernels take minutes to compile, and the files that are mutated hold none.
+# Kernels take minutes to compile, and the mutated files contain none.
 TEST_PROGRAM = re.compile(r"^tests/(?!\w*(?:cuda|on_device))\w+_test$")
 # The installed programs. A source in none of them serves only tests.
 PROGRAMS = ("bin/dp-coordinator", "bin/dp-worker", "bin/dp-guard", "bin/dp-trainer", "bin/dpctl")
@@ -11,7 +11,7 @@ PROGRAMS = ("bin/dp-coordinator", "bin/dp-worker", "bin/dp-guard", "bin/dp-train
 
 class Graph:
     def __init__(self, text, top):
-        """`text` is a build.ninja; `top` is the folder of the sources, as it is named there."""
+        """`text` is a build.ninja; `top` is the source folder as build.ninja names it."""
         self._top = str(top)
         self._users = {}  # {input: {output}}
         for line in text.replace("$\n", "").splitlines():
@@ -23,12 +23,12 @@ class Graph:
     def _add(self, outputs, inputs):
         outputs = [each for each in outputs if each != "|"]
         for each in inputs:
-            # Only says when objects may be compiled.
+            # Order-only inputs only say when objects may be compiled.
             if not each.startswith(("|", "cmake_object_order_depends_target")):
                 self._users.setdefault(each, set()).update(outputs)
 
     def _reaches(self, path):
-        """All that is made of the source, directly or not."""
+        """Everything built from the source, directly or indirectly."""
         source = os.path.join(self._top, path)
         if source not in self._reached:
             reached, left = set(), [source]
@@ -43,12 +43,13 @@ class Graph:
         return any(program in self._reaches(path) for program in PROGRAMS)
 
     def test_programs(self, path):
-        """Those that hold the source, or run a program that does; the nearest first."""
+        """The test programs that contain the source, or run a program that does; the nearest
+        first."""
         programs = {each for each in self._reaches(path) if TEST_PROGRAM.match(each)}
         return sorted(programs, key=lambda each: (self._distance(path, each), each))
 
     def _distance(self, path, program):
-        """In folders, between the source and the nearest source of the test program."""
+        """The distance in folders between the source and the test program's nearest source."""
         folder = os.path.dirname(path)
         return min((len(os.path.relpath(home, folder).split(os.sep)) if home != folder else 0
                     for home in self._homes(program)), default=99)

@@ -1,7 +1,7 @@
 """Single-line mutations of C++ text, as `mutations(path, text)` finds them.
 
-The text is not parsed. Comments and the contents of literals are blanked first, so that an operator never
-matches there; what does not compile after all is for the caller to notice.
+The text is not parsed. Comments and the contents of literals are blanked first, so that no
+operator matches there. Some mutations still do not compile; the caller must handle them.
 """
 
 import dataclasses
@@ -29,12 +29,12 @@ class Mutation:
 
 
 _LITERAL_OR_COMMENT = re.compile(r'R"\((?:.|\n)*?\)"|//[^\n]*|/\*(?:.|\n)*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')
-# A digit separator is no character literal.
+# A digit separator does not begin a character literal.
 _SEPARATOR = re.compile(r"(?<=\d)'(?=\d)")
 
 
 def masked(text):
-    """The text with comments and the contents of literals blanked; every column stays where it is."""
+    """The text with comments and the contents of literals blanked; every column keeps its place."""
     def blank(match):
         found = match.group(0)
         inside = re.sub(r"[^\n]", " ", found)
@@ -42,8 +42,8 @@ def masked(text):
     return _LITERAL_OR_COMMENT.sub(blank, _SEPARATOR.sub("_", text))
 
 
-# Lines that decide nothing: checks of invariants that no test can break, logs, names of threads, room made in
-# advance, and what the compiler computes.
+# Lines that decide nothing: invariant checks that no test can break, logs, thread names, reserved
+# memory, and whatever the compiler computes.
 _NO_DECISION = re.compile(r"^\s*(#|using |template|static_assert|DP_CHECK|Log\(|LogRank\(|namespace|friend |pthread_setname_np)"
                           r"|\boperator\b|(\.|->)reserve\(")
 _STATEMENT = r"^(?P<indent>\s*)(?P<body>{})(?P<end>;\s*)$"
@@ -54,7 +54,7 @@ _GUARD = re.compile(r"^(?P<indent>\s*)if \(.*\) (?:return\b.*|continue|break);\s
 _JUMP = re.compile(r"^(?P<indent>\s*)(?:return|continue|break);\s*$")
 _RETURN_IF_ERROR = re.compile(r"^(?P<indent>\s*)DP_RETURN_IF_ERROR\((?P<inside>.*)\);\s*$")
 _CONDITION = re.compile(r"\b(?:if|while) \(")
-# In place, by operator: what is found, and what is put there.
+# Replacements within a line, by operator: the old text and the new text.
 _EXCHANGES = {
     "compare": {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " == ": " != ", " != ": " == "},
     "logic": {" && ": " || ", " || ": " && "},
@@ -65,7 +65,8 @@ _EXCHANGES = {
 
 
 def _closing(text, start):
-    """The index of the parenthesis that closes the one before `start`; -1: it is on another line."""
+    """The index of the parenthesis that closes the one before `start`; -1 if it is on another
+    line."""
     depth = 1
     for index in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[index], 0)
@@ -79,7 +80,7 @@ def _balanced(text):
 
 
 def _drops(raw, code):
-    """Statements that are left out."""
+    """Yields mutations that drop a statement."""
     for operator, pattern in (("drop-call", _CALL), ("drop-update", _UPDATE)):
         match = pattern.match(code)
         if match and _balanced(code) and not match["body"].startswith(("return", "co_", "DP_", "throw")):
@@ -98,7 +99,7 @@ def _negations(raw, code):
         end = _closing(code, match.end())
         if end == -1:
             continue
-        start = code.rfind(";", match.end(), end) + 1 or match.end()  # behind `if (init; `
+        start = code.rfind(";", match.end(), end) + 1 or match.end()  # after `if (init; `
         yield "negate", f"{raw[:start]}!({raw[start:end].strip()}){raw[end:]}"
 
 
@@ -122,19 +123,19 @@ def _takes_part(operator, old, code, match):
     if operator == "off-by-one":
         return not code[match.end():match.end() + 1].isalnum()
     if old in (" + ", " - "):
-        return not re.match(r"1\b", code[match.end():]) and '"' not in code  # text is joined with +, too
+        return not re.match(r"1\b", code[match.end():]) and '"' not in code  # + also joins text
     return True
 
 
 def _identity(path, operator, context, before, after):
-    """It stays when other lines of the file change."""
+    """The identity does not change when other lines of the file change."""
     digest = hashlib.sha256("\n".join([context, before.strip(), after.strip()]).encode()).hexdigest()[:8]
     return f"{path}:{operator}:{digest}"
 
 
 def mutations(path, text):
-    """All of them, in order. An identity holds the file, the operator, and a hash of the line, of what becomes
-    of it, and of the head of the function that it is in."""
+    """All mutations, in order. An identity consists of the file, the operator and a hash. The
+    hash covers the line, its replacement, and the head of the enclosing function."""
     lines, codes = text.split("\n"), masked(text).split("\n")
     context, seen, found = "", {}, []
     for number, (raw, code) in enumerate(zip(lines, codes)):

@@ -1,4 +1,5 @@
-"""Which parts of a line are mutated, which are not, and which mutants keep their id when a file is edited."""
+"""Tests which parts of a line are mutated, and which mutants keep their id when a file is
+edited."""
 
 import pathlib
 import runpy
@@ -11,7 +12,7 @@ from mutations import masked, mutations
 
 
 def after(line, operator):
-    """The mutants that the operator makes of a line of a function, stripped."""
+    """The operator's mutants of a line in a function, stripped."""
     found = mutations("x.cc", f"void F() {{\n  {line}\n}}")
     return [each.after.strip() for each in found if each.operator == operator]
 
@@ -40,7 +41,7 @@ class OperatorsTest(unittest.TestCase):
         self.assertEqual(after("if (auto* job = Find(id); job != nullptr) {", "negate"),
                          ["if (auto* job = Find(id);!(job != nullptr)) {"])
         self.assertEqual(after("while (Step())", "negate"), ["while (!(Step()))"])
-        self.assertEqual(after("if (a &&", "negate"), [])  # it ends on another line
+        self.assertEqual(after("if (a &&", "negate"), [])  # the condition ends on another line
 
     def test_operators_and_constants_are_exchanged(self):
         self.assertEqual(after("x = a < b && c >= d;", "compare"), ["x = a <= b && c >= d;", "x = a < b && c > d;"])

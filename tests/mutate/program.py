@@ -1,4 +1,4 @@
-"""Runs one test program within bounds of time, memory and disk, and leaves no process behind."""
+"""Runs one test program with limits on time, memory and disk, and leaves no process behind."""
 
 import ctypes
 import dataclasses
@@ -12,10 +12,10 @@ import tempfile
 import time
 
 _PR_SET_CHILD_SUBREAPER = 36
-# Bounds of one test program. A mutant that exceeds them counts as caught.
+# Limits of one test program. A mutant that exceeds them counts as caught.
 MEMORY_MAX = 4 << 30
 FILE_MAX = 16 << 30
-# A bound of seeds: the simulation's planted bugs and its fixed seeds find most of what it can find.
+# Fewer seeds: planted bugs and fixed seeds find most of what the simulation can find.
 OPTIONS = {"tests/dp_simulation_test": ["--seeds=80"], "tests/dp_replay_test": []}
 _FAILED_TEST = re.compile(r"^\[  FAILED  \] (\w+\S*)", re.MULTILINE)
 
@@ -23,12 +23,12 @@ _FAILED_TEST = re.compile(r"^\[  FAILED  \] (\w+\S*)", re.MULTILINE)
 @dataclasses.dataclass(frozen=True)
 class Ended:
     passed: bool
-    why: str  # the test that failed, or how the program ended
+    why: str  # the failed test, or how the program ended
     seconds: float
 
 
 def adopt_orphans():
-    """Processes whose parents end become children of this one from now on, to be ended with `end_orphans`."""
+    """Orphans become children of this process from now on. End them with `end_orphans`."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -38,8 +38,8 @@ def _children():
 
 
 def end_orphans():
-    """Kills, by their ids, what a test program has left; their children come next. This process must have no
-    other children."""
+    """Kills the processes that a test program has left, by their ids, and then their children.
+    This process must have no other children."""
     while children := _children():
         for pid in children:
             os.kill(pid, signal.SIGKILL)
@@ -55,7 +55,7 @@ def _bound():
 
 
 def run(program, options, within_s):
-    """The program is one of GoogleTest; it stops at the first test that fails."""
+    """Runs a GoogleTest program, which stops at its first failure."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="dp-mutate-") as folder, open(f"{folder}/output", "w+b") as output:
         process = subprocess.Popen([program, "--gtest_fail_fast", *options], stdin=subprocess.DEVNULL, stdout=output,

@@ -1,4 +1,4 @@
-"""Whether the tests notice a mutant, and what is known of it from earlier runs."""
+"""Judges whether the tests notice a mutant, and keeps results of earlier runs."""
 
 import json
 import os
@@ -6,17 +6,17 @@ import time
 
 import program
 
-# Time limit of one test program: ten times its duration without a mutant, at least this.
+# Time limit of one test program: ten times its duration without a mutant, and at least this.
 PROGRAM_WITHIN_S = 60
 SLOWER = 10
 
 
 class Unusable(Exception):
-    """The tree gives no verdict on any mutant."""
+    """The tree cannot judge any mutant."""
 
 
 class Results:
-    """A line of JSON a mutant, with the tree that it was judged in."""
+    """One line of JSON per mutant, with a digest of the tree in which it was judged."""
 
     def __init__(self, path, digest, again=False, keep_caught=False):
         self._path, self._digest, self._known = path, digest, {}
@@ -42,7 +42,7 @@ class Trial:
         self._baseline = {}  # {test program: seconds}
 
     def judge(self, mutant):
-        """An entry of the results; `outcome` is caught, survived, or not-compiled."""
+        """Returns an entry of the results; `outcome` is caught, survived, or not-compiled."""
         began = time.monotonic()
         original = self._workshop.original(mutant.path)
         try:
@@ -67,7 +67,8 @@ class Trial:
         return "survived", "", f"passed: {', '.join(map(os.path.basename, programs)) or 'there is no test program'}"
 
     def _try_unbroken(self, each):
-        """A test that fails by itself would seem to catch everything."""
+        """Runs the program without a mutant. A test that always fails would seem to catch
+        everything."""
         if not self._workshop.build(each):
             raise Unusable(f"{each} cannot be built without a mutant:\n{self._workshop.log()[-4000:]}")
         ended = self._run(each, 10 * PROGRAM_WITHIN_S)

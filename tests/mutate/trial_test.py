@@ -1,4 +1,5 @@
-"""Mutants of a small project, from its build graph to the verdict, and how a test program is bounded."""
+"""Mutants of a small project, from its build graph to the verdict, and the limits of a test
+program."""
 
 import os
 import pathlib
@@ -159,7 +160,8 @@ class ResultsTest(unittest.TestCase):
 
 class ProgramTest(unittest.TestCase):
     def run_script(self, text, within_s=60):
-        """In a process of its own, whose orphans are not this one's."""
+        """Runs the script in another process, so that its orphans do not become this process's
+        children."""
         script = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "fake_test"
         script.write_text(f"#!/bin/sh\n{text}\n")
         script.chmod(0o755)

@@ -8,15 +8,17 @@ import subprocess
 
 from graph import Graph
 
-# File by file, so that one object is compiled for a mutant; not optimised and without warnings, for speed.
+# Compiles file by file, so that a mutant needs one object; without optimisation and warnings, for
+# speed.
 CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Mutate", "-DCMAKE_UNITY_BUILD=OFF", "-DCMAKE_CXX_FLAGS=-O0 -w"]
-# A source takes seconds at -O0, but the first build compiles all that the test programs hold.
+# A source takes seconds at -O0, but the first build compiles everything that the test programs
+# contain.
 BUILD_WITHIN_S = 2 * 3600
 DECIDING = (".cc", ".h", ".cu", ".proto", ".txt", ".cmake", ".scenario")
 
 
 class Workshop:
-    """`folder` holds the copy in tree/ and its build in build/, for the next run, too."""
+    """`folder` holds the copy in tree/ and its build in build/. The next run uses both again."""
 
     def __init__(self, top, folder, jobs):
         self._top, self._jobs = pathlib.Path(top), jobs
@@ -40,7 +42,7 @@ class Workshop:
         return Graph((self.build_folder / "build.ninja").read_text(), self.tree)
 
     def _take_over(self, name):
-        """Leaves a file alone that is the same, so that nothing is built again."""
+        """Copies a file only if it differs, so that nothing is rebuilt needlessly."""
         source, target = self._top / name, self.tree / name
         if target.is_file() and target.read_bytes() == source.read_bytes():
             return
@@ -64,17 +66,17 @@ class Workshop:
 
     def put(self, path, text):
         target = self.tree / path
-        if target.read_text() != text:  # else it would be compiled again
+        if target.read_text() != text:  # unchanged files must not be compiled again
             target.write_text(text)
 
     def original(self, path):
-        """As `prepare` found it; the tree may change meanwhile."""
+        """The text that `prepare` found; the tree may change meanwhile."""
         if path not in self._originals:
             self._originals[path] = (self.tree / path).read_text()
         return self._originals[path]
 
     def build(self, target):
-        """Whether it could be built; what the tools said is in build.log."""
+        """Returns whether the build succeeded; the tools' output is in build.log."""
         with open(self._log, "wb") as log:
             done = subprocess.run(["ninja", "-C", self.build_folder, f"-j{self._jobs}", target], stdout=log,
                                   stderr=subprocess.STDOUT, timeout=BUILD_WITHIN_S, env=self._variables)

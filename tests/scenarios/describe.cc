@@ -7,7 +7,7 @@
 namespace dp::scenarios {
 namespace {
 
-// What it says beyond the defaults; "-" when nothing.
+// The parts that differ from the defaults; "-" if none does.
 std::string DescribeResult(const StoreResult& result) {
   std::vector<std::string> parts;
   if (result.found) parts.push_back("found");

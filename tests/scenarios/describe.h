@@ -14,7 +14,7 @@ std::string DescribeTopic(const core::Topic& topic);
 // "job 1 on node1/0 node1/1": worker and slot of each rank.
 std::string DescribePlaces(const core::Job& job);
 
-// Of the retry policy, taken at `now`.
+// A verdict of the retry policy, taken at `now`.
 std::string DescribeVerdict(const core::Action& verdict, absl::Time now);
 std::vector<std::string> DescribeJob(const core::Job& job);
 std::vector<std::string> DescribeWorld(const core::World& world);

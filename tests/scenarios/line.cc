@@ -5,7 +5,7 @@
 namespace dp::scenarios {
 namespace {
 
-// Takes the next word off `text`; quotes keep spaces together and are dropped.
+// Removes the next word from `text` and returns it. Quotes keep spaces together and are dropped.
 std::string TakeWord(absl::string_view& text) {
   std::string word;
   bool quoted = false;

@@ -8,7 +8,7 @@
 
 namespace dp::scenarios {
 
-// One line of a script: words, and key=value options (a value may stand in double quotes).
+// One line of a script: words, and key=value options (a value may be in double quotes).
 struct Line {
   std::vector<std::string> words;
   std::map<std::string, std::string> options;

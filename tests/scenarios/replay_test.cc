@@ -15,9 +15,9 @@
 #include "server/core/retry_policy.h"
 #include "tests/journals/reload.h"
 
-// Random commands, sensible and not, against the machine: its invariants hold after each, and the
-// journal replays to the same state and the same answers, also when the state goes through a
-// snapshot between any two of them. `--seed=N` runs one seed.
+// Applies random commands, sensible and not, to the machine. Its invariants hold after each. The
+// journal replays to the same state and the same answers, even through a snapshot between any two
+// commands. `--seed=N` runs one seed.
 
 namespace dp::core {
 
@@ -27,7 +27,7 @@ uint64_t only_seed = 0;
 
 namespace {
 
-// Draws commands over few names, so that they meet often. Follows no protocol.
+// Draws commands over few names, so that they often meet. Follows no protocol.
 class CommandSource {
  public:
   explicit CommandSource(uint64_t seed) : random_(seed) {}
@@ -108,7 +108,7 @@ class CommandSource {
     return DrainWorker{worker, Below(5) == 0 ? "" : "disks", Below(2) == 0};
   }
 
-  // Mostly what the retry policy says, where a verdict is due.
+  // Mostly the retry policy's verdict, if one is due.
   Action Verdict(const Coordinator& coordinator) {
     if (Below(4) == 0) return GiveUpRank{Rank(coordinator), "it has not joined"};
     const std::vector<Action> verdicts =
@@ -118,14 +118,14 @@ class CommandSource {
     return RetryJob{Job(), Generation(Below(3)), absl::UnixEpoch(), {}};
   }
 
-  // Mostly what the placement says, sometimes nonsense.
+  // Mostly the placement's verdict, sometimes nonsense.
   Action Place(const Coordinator& coordinator) {
     const Placement placement = PlanPlacement(coordinator, {}, absl::InfiniteFuture());
     if (!placement.place.empty() && Below(4) != 0) return placement.place.front();
     return PlaceJob{Job(), {{WorkerId(Below(6)), Below(4)}}};
   }
 
-  // Mostly a rank of a job that is not over.
+  // Mostly a rank of an unfinished job.
   RankKey Rank(const Coordinator& coordinator) {
     for (const core::Job* job : coordinator.jobs()) {
       if (job->terminal() || job->ranks.empty() || Below(3) == 0) continue;
@@ -134,7 +134,7 @@ class CommandSource {
     return {Job(), Generation(Below(3)), Below(4)};
   }
 
-  // A checkpoint, final weights, or the wish for one; sometimes with nonsense.
+  // A checkpoint, final weights, or a request to hand over; sometimes nonsense.
   Action Files(const Coordinator& coordinator) {
     const RankKey rank = Rank(coordinator);
     const std::string hash(64, Below(2) ? 'a' : 'b');
@@ -249,7 +249,7 @@ TEST(ReplayTest, TheJournalOfRandomCommandsReplaysToTheSameState) {
     CheckReplay(history);
     journalled += history.journal.size();
   }
-  // The random walk must get somewhere: many of its commands are accepted.
+  // The random walk must get somewhere: the machine accepts many of its commands.
   EXPECT_GT(journalled, (last - first + 1) * kCommands / 5);
 }
 

@@ -10,8 +10,8 @@
 #include "absl/strings/match.h"
 #include "tests/scenarios/script.h"
 
-// Runs every script of this folder and compares the machine's reactions with those in the file.
-// `dp_scenarios_test --rewrite` writes them down anew: read the difference before you commit it.
+// Runs every script of this folder and compares the machine's answers with those in the file.
+// `dp_scenarios_test --rewrite` writes the new answers: read the difference before you commit it.
 
 namespace dp::scenarios {
 

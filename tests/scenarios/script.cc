@@ -25,7 +25,7 @@ std::string Script::Annotate(absl::string_view file) {
       absl::StrAppend(&annotated, "  ", line, "\n");
     }
   }
-  annotated.pop_back();  // the last line of the file has one already
+  annotated.pop_back();  // the last line of the file already ends with one
   return annotated;
 }
 
@@ -116,8 +116,8 @@ Script::Lines Script::Apply(core::Action action) {
   if (outcome.changed.empty()) return lines;
   std::vector<std::string> moved;
   for (const core::Topic& topic : outcome.changed) {
-    // The history moves with the states of jobs and workers, a world's state with the world: both
-    // are here.
+    // The history moves with the states of jobs and workers, and a world's state with the world.
+    // Both are listed already.
     using Kind = core::Topic::Kind;
     if (topic.kind == Kind::kEvents || topic.kind == Kind::kWorldState) continue;
     moved.push_back(Describe(topic));
@@ -207,7 +207,7 @@ core::SubmitJob Script::Submission(const Line& line) {
           line.option("by", "")};
 }
 
-// Kills the coordinator and starts one from the journal.
+// Kills the coordinator and starts a new one from the journal.
 Script::Lines Script::Restart() {
   const uint64_t before = coordinator_.StateHash();
   coordinator_ = core::Coordinator();
@@ -241,8 +241,7 @@ core::RegisterWorker Script::Register(const Line& line) {
   return worker;
 }
 
-// The report comes from the worker that the rank belongs to, in its current life, unless the line
-// says otherwise.
+// By default the report comes from the rank's worker, in its current incarnation.
 core::ReportRank Script::Report(const Line& line, core::ReportRank::What what) const {
   core::ReportRank report;
   report.rank = Rank(line);
@@ -276,7 +275,6 @@ core::AccusePeers Script::Accusation(const Line& line) const {
   return accusation;
 }
 
-// "checkpoint JOB/RANK step=10" and "weights JOB/RANK": files with a name and hash by formula.
 core::ReportSlots Script::SlotsReport(const Line& line) const {
   const core::Worker& worker = Named(line.word(1));
   core::ReportSlots report{
@@ -287,6 +285,7 @@ core::ReportSlots Script::SlotsReport(const Line& line) const {
   return report;
 }
 
+// "checkpoint JOB/RANK step=10" and "weights JOB/RANK": files with derived names and hashes.
 core::Action Script::Made(const Line& line) const {
   const std::string hash(64, line.option("hash", "a").front());
   const core::RankKey rank = Rank(line);
@@ -296,7 +295,7 @@ core::Action Script::Made(const Line& line) const {
                                   hash, 100,  line.number("keep", 2)};
 }
 
-// "JOB/RANK", of the first generation unless the line says otherwise.
+// "JOB/RANK", of the first generation unless the line names another.
 core::RankKey Script::Rank(const Line& line) const {
   const std::vector<std::string> parts = absl::StrSplit(line.word(1), '/');
   return {JobId(ToNumber(parts.at(0))), Generation(line.number("generation", 1)),

@@ -12,12 +12,12 @@
 
 namespace dp::scenarios {
 
-// Speaks to a coordinator in the language of the scenario files (README.md) and writes down its
-// reactions. A second passes before each command. Not thread-safe.
+// Runs commands in the language of the scenario files (README.md) on a coordinator and writes down
+// its answers. A second passes before each command. Not thread-safe.
 class Script {
  public:
-  // The whole file again, each command followed by what the machine answers to it, two spaces in.
-  // What was written there before is dropped.
+  // Returns the whole file, each command followed by the machine's answers, indented by two spaces.
+  // Drops the answers that were there before.
   std::string Annotate(absl::string_view file);
 
  private:

@@ -11,7 +11,7 @@ namespace dp::sim {
 namespace {
 
 constexpr absl::Duration kGrace = absl::Seconds(3);
-// A guard sees the end of its daemon at once; the rest is for a busy host.
+// A guard notices the end of its daemon at once; the rest is for a busy host.
 constexpr absl::Duration kGuardTakes = absl::Milliseconds(200);
 
 }  // namespace
@@ -120,8 +120,7 @@ void Daemon::Heartbeat() {
       [this, sent](const absl::StatusOr<Lease>& beat) {
         Lapse(beat.status());
         if (beat.ok() && beat->number > lease_.number) lease_ = *beat;
-        // Where nobody listens nobody gives the lease up, and whoever comes later waits a full
-        // term.
+        // If no coordinator runs, none gives up the lease, and the next one waits a full term.
         if (beat.ok() || absl::IsUnavailable(beat.status())) HoldLease(sent);
         Reconcile();
         if (serving_) Later(lease_.term / 4, [this] { Heartbeat(); });
@@ -147,7 +146,7 @@ void Daemon::Watch() {
       });
 }
 
-// What an answer says about the coordinator and this life's standing with it.
+// Records what an answer shows of the coordinator and of this incarnation.
 void Daemon::Lapse(const absl::Status& status) {
   if (!serving_) return;
   if (absl::IsFailedPrecondition(status) || absl::IsNotFound(status)) return Abandon();
@@ -155,7 +154,7 @@ void Daemon::Lapse(const absl::Status& status) {
 }
 
 void Daemon::Take(const core::Assignment& assignment) {
-  // One watch at a time, and versions grow: no late answer brings back ranks that are over.
+  // One watch at a time, and versions grow: a late answer never brings back ranks that are over.
   env_.Expect(assignment.version >= version_, "the version of an assignment went back");
   version_ = assignment.version;
   desired_.ranks.clear();
@@ -290,7 +289,7 @@ void Daemon::SlotIs(int slot, worker::SlotFitness::State state) {
   Reconcile();
 }
 
-// Tries until it is heard, or there is something newer to tell.
+// Retries until the report is acknowledged, or a newer report replaces it.
 void Daemon::ReportSlots() {
   const core::ReportSlots request{id_, incarnation_, ++slot_reports_, unhealthy_};
   Call<Done>(
@@ -334,7 +333,7 @@ void Daemon::Reported(const worker::Report& report, const absl::Status& status) 
     });
     return;
   }
-  // A report that is refused is not wanted; the heartbeat says whether this life still is.
+  // A rejected report is not wanted. The heartbeat shows whether this incarnation still is.
   reporting_ = false;
   observed_.Acknowledged(report.key, report.milestone);
   Reconcile();
@@ -353,7 +352,7 @@ void Daemon::Later(absl::Duration delay, std::function<void()> event) {
 template <typename T>
 void Daemon::Call(absl::Duration deadline, std::function<void(Service&, Reply<T>)> serve,
                   Reply<T> done) {
-  // The answer is one more event in the daemon's life.
+  // The answer is one more event of this incarnation.
   network_.Call<T>(node_, deadline, std::move(serve),
                    [self = shared_from_this(), incarnation = incarnation_,
                     done = std::move(done)](absl::StatusOr<T> answer) {

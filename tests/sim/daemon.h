@@ -14,7 +14,7 @@
 
 namespace dp::sim {
 
-// The state that a daemon leaves to the next one on its node.
+// The state that a daemon leaves to its successor on the node.
 struct StateDir {
   std::vector<Incarnation> incarnations;
   std::vector<std::shared_ptr<Process>> left;  // by daemons that were killed; some may still run
@@ -22,17 +22,17 @@ struct StateDir {
   bool AllGone() const;
 };
 
-// A dp-worker in virtual time: the real supervisor and its knowledge, with fake processes, and
-// around them what the agent does: register, heartbeat, watch, report.
+// A dp-worker in virtual time: the real supervisor and its knowledge, with fake processes. Around
+// them it does the agent's work: register, heartbeat, watch, report.
 class Daemon : public std::enable_shared_from_this<Daemon> {
  public:
   Daemon(Environment& environment, Network& network, ProcessTable& table, Node node,
          std::string name, int slots, std::shared_ptr<StateDir> state_dir);
 
   void Start() { Register(); }
-  // kill -9: the guards of its rank processes see it, and kill them.
+  // kill -9: the guards of its rank processes notice, and kill them.
   void Crash();
-  // SIGSTOP for so long; its ranks run on.
+  // SIGSTOP for `duration`; its ranks run on.
   void Freeze(absl::Duration duration);
   bool alive() const { return alive_; }
   Node node() const { return node_; }
@@ -45,27 +45,27 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   void NotRegistered(const absl::Status& status);
   void Serve(WorkerId id);
   void Heartbeat();
-  // The coordinator was heard by what was sent at `sent`, or seen to be none.
+  // A message sent at `sent` has reached the coordinator, or has found that none runs.
   void HoldLease(absl::Time sent);
   void Watch();
   void Take(const core::Assignment& assignment);
-  // This life of the worker is over, for the coordinator.
+  // The coordinator has given up this incarnation.
   void Abandon();
   void Lapse(const absl::Status& status);
 
   void Reconcile();
-  // Returns whether anything was done but reporting.
+  // Returns whether the action was more than a report.
   bool CarryOut(const worker::Action& action);
   void Start(const worker::AssignedRank& rank);
   void Exited(const worker::RankKey& key, const core::Exit& exit);
-  // For a while something holds on to the slot's GPU.
+  // Something holds on to the slot's GPU for a while.
   void Afflict(int slot);
   void SlotIs(int slot, worker::SlotFitness::State state);
   void ReportSlots();
   void Report(const worker::Report& report);
   void Reported(const worker::Report& report, const absl::Status& status);
 
-  // Runs `event` after `delay` in this life of the daemon, later where it is frozen then.
+  // Runs `event` after `delay` in this incarnation; later if the daemon is frozen then.
   void Later(absl::Duration delay, std::function<void()> event);
   template <typename T>
   void Call(absl::Duration deadline, std::function<void(Service&, Reply<T>)> serve, Reply<T> done);
@@ -79,12 +79,12 @@ class Daemon : public std::enable_shared_from_this<Daemon> {
   const std::shared_ptr<StateDir> state_dir_;
 
   bool alive_ = true;
-  // With the plant kEndOnTakenName.
+  // For the plant kEndOnTakenName.
   absl::Duration holder_silent_for_;
   int holder_beats_ = 0;
   absl::Time frozen_until_ = absl::InfinitePast();
 
-  // Of one incarnation.
+  // The state of one incarnation.
   Incarnation incarnation_;
   std::vector<Incarnation> earlier_;
   WorkerId id_;

@@ -13,10 +13,10 @@
 
 namespace dp::sim {
 
-// How many jobs a run submits; the first are numbered so.
+// The number of jobs that a run submits. Their ids begin at 1.
 inline constexpr int kJobs = 6;
 
-// Random choices; the same seed makes the same ones.
+// Random choices; the same seed gives the same choices.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : state_(seed) {}
@@ -24,7 +24,7 @@ class Dice {
   uint64_t Seed() { return NextRandom(state_); }
   int Below(int bound) { return static_cast<int>(NextRandom(state_) % bound); }
   bool Chance(double probability) { return UnitInterval(NextRandom(state_)) < probability; }
-  // In whole nanoseconds, as the system's clock goes and the journal keeps times.
+  // In whole nanoseconds, like the system's clock and the times in the journal.
   absl::Duration Between(absl::Duration low, absl::Duration high) {
     return absl::Trunc(low + (high - low) * UnitInterval(NextRandom(state_)), absl::Nanoseconds(1));
   }
@@ -33,18 +33,18 @@ class Dice {
   uint64_t state_;
 };
 
-// Virtual time: it moves to the next event, and nothing else takes any.
+// Virtual time: it jumps to the next event, and nothing else takes time.
 class EventQueue {
  public:
   using Event = std::function<void()>;
 
-  // Events of the same time happen in the order in which they were asked for. In whole nanoseconds,
-  // as the system's clock goes: what a snapshot keeps of a time is then all of it.
+  // Events of the same time run in the order in which they were added. Times are whole nanoseconds,
+  // like the system's clock, so that snapshots keep them exactly.
   void After(absl::Duration delay, Event event) {
     const absl::Duration whole = absl::Trunc(delay, absl::Nanoseconds(1));
     events_.emplace(std::pair(now_ + whole, ++last_), std::move(event));
   }
-  // Returns false, and does nothing, when the next event is later than `end`.
+  // Returns false, and does nothing, if the next event is later than `end`.
   bool RunOne(absl::Time end) {
     if (events_.empty() || events_.begin()->first.first > end) return false;
     auto node = events_.extract(events_.begin());
@@ -61,28 +61,28 @@ class EventQueue {
   std::map<std::pair<absl::Time, uint64_t>, Event> events_;
 };
 
-// A bug put into the simulated shell or daemon on purpose, to see that the checks find it.
+// A bug planted in the simulated shell or daemon, to see that the checks find it.
 enum class Plant {
   kNone,
   kReplyBeforeSync,    // the shell answers what a crash can undo
-  kIgnoreIncarnation,  // the shell takes any life of a worker for the current one
+  kIgnoreIncarnation,  // the shell accepts any incarnation of a worker as the current one
   kLoseWakes,          // the shell forgets to wake the watchers of worlds
-  kForgetRetries,      // the shell takes a repeated store batch for a new one
-  kTakeSignalForEnd,   // the daemon takes SIGTERM for the end of the process
-  kOutliveTouch,       // the daemon leaves commands alone when it is cut off
-  kShortenAtOnce,      // a shorter lease holds, and the daemon does not know of it
-  kEndOnTakenName,     // the daemon proves nothing, and ends where its name's holder seems to beat
-  kReplaceTooSoon,     // the daemon names a life dead whose ranks still run
+  kForgetRetries,      // the shell applies a repeated store batch again
+  kTakeSignalForEnd,   // the daemon counts SIGTERM as the end of the process
+  kOutliveTouch,       // the daemon does not stop commands when it is cut off
+  kShortenAtOnce,      // a shorter lease counts before the daemon knows of it
+  kEndOnTakenName,     // the daemon proves nothing, and exits if its name's holder seems to beat
+  kReplaceTooSoon,     // the daemon names an incarnation dead whose ranks still run
 };
 
-// What all parts of one simulation share.
+// The state that all parts of one simulation share.
 struct Environment {
   Environment(uint64_t seed, Plant planted, bool is_verbose)
       : dice(seed), plant(planted), verbose(is_verbose) {}
 
-  // Records a broken promise when `holds` is false.
+  // Records a broken promise if `holds` is false.
   void Expect(bool holds, absl::string_view promise);
-  // One line of the story, printed when verbose.
+  // Prints one line of the story, if verbose.
   void Tell(absl::string_view what) const;
 
   EventQueue events;

@@ -13,22 +13,22 @@
 
 namespace dp::sim {
 
-// A host, as far as partitions go; the coordinator is on one of its own.
+// A host, for partitions; the coordinator has one of its own.
 using Node = int;
 
 inline const client::RetryOptions kForever = {.deadline = absl::InfiniteDuration()};
 
-// What happens to a message.
+// How messages are lost, duplicated and delayed.
 struct Weather {
   double drop = 0;
   double duplicate = 0;
-  double slow = 0;  // takes up to slow_max instead of delay_max, and is overtaken by others
+  double slow = 0;  // takes up to slow_max, not delay_max; others overtake it
   absl::Duration delay_max = absl::Milliseconds(5);
   absl::Duration slow_max = absl::Seconds(4);
 };
 
-// Carries calls to the coordinator and their answers, badly. Every call is answered once, if by its
-// deadline; its request and its answer may arrive late, twice, or not at all.
+// Carries calls to the coordinator and their answers, badly. Every call is answered once, by its
+// deadline at the latest. Its request and its answer may arrive late, twice, or not at all.
 class Network {
  public:
   Network(Environment& environment, Service& service) : env_(environment), service_(service) {}
@@ -65,7 +65,7 @@ class Network {
   std::set<Node> cut_off_;
 };
 
-// client/retry_loop.h without a thread that waits: the same policy decides.
+// client/retry_loop.h without a waiting thread: the same policy decides.
 template <typename T>
 void Retry(Environment& env, const client::RetryOptions& options,
            std::function<void(absl::Duration deadline, Reply<T>)> attempt, Reply<T> done) {

@@ -8,7 +8,7 @@
 namespace dp::sim {
 namespace {
 
-// The first nodes call their workers so, or the machine does.
+// The first nodes name their workers worker-1 to worker-3, or let the machine name them.
 constexpr int kWorkers = 3;
 
 }  // namespace

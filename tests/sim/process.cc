@@ -9,7 +9,7 @@ namespace dp::sim {
 namespace {
 
 constexpr absl::Duration kDetectWithin = absl::Seconds(10);
-// A trainer does not wait longer for its peers to join, or to say where they are.
+// How long a trainer waits for its peers to join, or to give their addresses.
 constexpr absl::Duration kMeetWithin = absl::Minutes(1);
 // A rank rides out any absence of the coordinator that these tests make.
 const client::RetryOptions kPatient = {.deadline = absl::Minutes(2)};
@@ -75,8 +75,8 @@ void ProcessTable::CheckReleased(const core::Coordinator& coordinator) const {
   }
 }
 
-// A command cannot be fenced: its daemon ends it before the coordinator may give its place away,
-// unless that daemon stands still.
+// A command cannot be fenced. Its daemon ends it before the coordinator may place it elsewhere,
+// unless the daemon is frozen.
 void ProcessTable::CheckOldGeneration(const Process& process,
                                       const core::Coordinator& coordinator) const {
   const Process::Parent& parent = process.parent();
@@ -133,7 +133,7 @@ void Process::Begin(std::function<void(const core::Exit&)> on_exit) {
         [this] { command_ ? Work(1) : Join(); });
 }
 
-// Long enough that some outlive the lease of a worker that is cut off.
+// Long enough that some commands outlive the lease of a worker that is cut off.
 void Process::Work(int step) {
   if (step > kSteps) return End({core::Exit::How::kCode, 0});
   Later(env_.dice.Between(absl::Milliseconds(1), absl::Seconds(8)),
@@ -173,7 +173,7 @@ void Process::Watch(Revision since) {
           return;
         }
         self->env_.Expect(world->version >= since, "the version of a world went back");
-        // A later generation has begun: its own is over.
+        // A later generation has begun: this one is over.
         if (world->generation > self->key_.generation) return self->WaitToBeStopped();
         if (world->state == core::WorldState::kClosed) return self->WaitToBeStopped();
         self->asked_to_leave_ |= !world->handover.empty();
@@ -232,7 +232,7 @@ void Process::TellFirstStep() {
             },
             std::move(done));
       },
-      [](const auto&) {});  // refused where its generation is over
+      [](const auto&) {});  // rejected if its generation is over
 }
 
 void Process::SaveCheckpoint(int step) {
@@ -248,10 +248,10 @@ void Process::SaveCheckpoint(int step) {
             },
             std::move(done));
       },
-      [](const auto&) {});  // one more or less; the invariants look at what is on record
+      [](const auto&) {});  // one more or less; the invariants look at the record
 }
 
-// Each rank has pushed as many as it pops, so that there is always one.
+// Each rank has pushed as many elements as it pops, so the queue is never empty.
 void Process::Pop(int step) {
   Execute({StoreQueuePop{"queue"}}, [this, step](const std::vector<StoreResult>& results) {
     env_.Expect(results.at(0).found, "a queue has lost an element");
@@ -286,7 +286,7 @@ void Process::Accuse() {
       network_.Call<Done>(
           node_, absl::Seconds(2),
           [accusation](Service& service, auto reply) { service.Accuse(accusation, reply); },
-          [](const auto&) {});  // where it gets lost, the rank ends itself after a while
+          [](const auto&) {});  // if lost, the rank ends itself after a while
     });
   }
 }
@@ -316,7 +316,7 @@ void Process::Execute(std::vector<StoreOperation> operations,
 }
 
 void Process::Terminate() {
-  if (env_.dice.Chance(0.1)) return;  // does not listen, and will be killed
+  if (env_.dice.Chance(0.1)) return;  // ignores the signal, and will be killed
   Later(env_.dice.Between(absl::ZeroDuration(), absl::Seconds(2)), [this] {
     End({core::Exit::How::kSignal, 15});
   });

@@ -21,22 +21,22 @@ class ProcessTable {
   void Began(std::shared_ptr<Process> process);
   // Whether a peer of the rank has died or hangs, so that a collective with it would block.
   bool PeerBroken(const core::RankKey& key) const;
-  // The ranks of the same generation that run and hang.
+  // The ranks of the same generation that run, but hang.
   std::vector<int> Hung(const core::RankKey& key) const;
   // Whether the rank has ever hung.
   bool HasHung(const core::RankKey& key) const;
-  // Whether no other rank of its job runs, or all that do hang.
+  // Whether all running ranks of its generation hang.
   bool Alone(const core::RankKey& key) const;
-  // A slot is free only when nothing runs in it, and the next generation is placed only when
-  // nothing runs of the one before, but where a lost worker could not end it.
+  // A slot is free only if nothing runs in it. The next generation is placed only if nothing of the
+  // last one runs, unless a lost worker could not end it.
   void CheckReleased(const core::Coordinator& coordinator) const;
-  // Those that have not ended.
+  // The processes that have not ended.
   std::vector<Process*> alive() const;
 
-  // The sums that the ranks of a job were told by the store's add; each once.
+  // Records a sum that a rank got from the store's add; each sum may come once.
   void ToldSum(const core::RankKey& rank, int64_t sum);
   size_t sums(JobId job, Generation generation) const;
-  // The elements that the ranks of a generation took from the store's queue; each once.
+  // Records an element that a rank took from the store's queue; each element may come once.
   void ToldElement(const core::RankKey& rank, const std::string& element);
 
  private:
@@ -50,15 +50,15 @@ class ProcessTable {
   std::map<World, std::set<std::string>> elements_;
 };
 
-// A fake dp-trainer: joins its world, exchanges addresses and passes a barrier in the store,
-// counts its steps there, takes an element of its queue at each, works a while and exits. It never
-// ends well while a peer is broken. Or a command, which only works and exits.
+// A fake dp-trainer. It joins its world, exchanges addresses and passes a barrier in the store. At
+// each step it counts there, takes an element of its queue and works a while. It never ends well
+// while a peer is broken. A command only works and exits.
 class Process : public std::enable_shared_from_this<Process> {
  public:
-  // Adds to the store's counter that each rank makes.
+  // How often each rank adds to the store's counter.
   static constexpr int kSteps = 3;
 
-  // The life of a daemon that starts it.
+  // The daemon incarnation that starts the process.
   struct Parent {
     Node node = 0;
     WorkerId worker;
@@ -84,7 +84,7 @@ class Process : public std::enable_shared_from_this<Process> {
   bool broken() const { return alive_ ? hung_ : !exit_.success() && !LeftAsAsked(); }
   const core::RankKey& key() const { return key_; }
   const Parent& parent() const { return parent_; }
-  // Its daemon stood still for a while, and could not look after it.
+  // The daemon was frozen for a while, and could not look after the process.
   void Neglect() { neglected_ = true; }
   bool neglected() const { return neglected_; }
 
@@ -94,17 +94,17 @@ class Process : public std::enable_shared_from_this<Process> {
   void Exchange();
   void Step(int step);
   void Pop(int step);
-  // Beside the steps; rank 0 does, as in production, the next two.
+  // The next two run beside the steps, on rank 0 as in production.
   void TellFirstStep();
   void SaveCheckpoint(int step);
   void Work(int step);
   void Finish();
-  // Saves, as the job's ranks are asked to, and ends.
+  // Saves and exits, as the job's ranks were asked to.
   void Leave(int steps_done);
   bool LeftAsAsked() const;
-  // Says which peers it waited for until its deadline.
+  // Reports the peers that it waited for until its deadline.
   void Accuse();
-  // What a trainer does whose peers are gone: it waits for its daemon to stop it, but not for ever.
+  // Waits for its daemon to stop it, but not for ever, as a trainer does whose peers are gone.
   void WaitToBeStopped();
   void Execute(std::vector<StoreOperation> operations,
                std::function<void(const std::vector<StoreResult>&)> then);
@@ -126,8 +126,8 @@ class Process : public std::enable_shared_from_this<Process> {
   bool alive_ = true;
   bool hung_ = false;
   bool working_ = false;  // its world was sealed
-  bool met_ = false;      // knows where its peers are
-  bool idle_ = false;     // waits to be stopped
+  bool met_ = false;      // it knows where its peers are
+  bool idle_ = false;     // it waits to be stopped
   bool asked_to_leave_ = false;
   bool neglected_ = false;
   core::Exit exit_;

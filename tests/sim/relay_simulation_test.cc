@@ -1,5 +1,5 @@
 // Two relays and the coordinator's store of one generation, under lost, late and repeated messages
-// and restarts: what callers ask takes effect exactly once, and every wait ends.
+// and restarts. Every operation takes effect exactly once, and every wait ends.
 
 #include <gtest/gtest.h>
 
@@ -18,14 +18,14 @@ namespace dp::sim {
 namespace {
 
 constexpr int kHosts = 2;
-constexpr int kCallers = 4;     // of each host
+constexpr int kCallers = 4;     // on each host
 constexpr int kStages = 6;      // of a round
 constexpr int kRounds = 12;     // of each caller
 constexpr int kSteps = 100000;  // more than any seed needs
-// Of a value: the answer to a batch keeps one, and not two.
+// The size of a value: the answer to a batch keeps one such value, but not two.
 constexpr size_t kBook = core::GenerationStore::kKeptReadBytesMax * 2 / 3;
 
-// What stands on the wire between one relay and the coordinator.
+// A batch in flight from a relay to the coordinator, and its answer.
 struct Request {
   int attempt = 0;
   RelayLedger::Batch batch;
@@ -35,7 +35,7 @@ struct Response {
   absl::StatusOr<core::GroupResults> results;
 };
 
-// What a parked wait has found; on its way to the relay.
+// The result of a parked wait, in flight to the relay.
 struct Found {
   uint64_t caller = 0;
   std::vector<StoreResult> results;
@@ -44,16 +44,16 @@ struct Found {
 struct Host {
   uint64_t incarnation = 0;
   RelayLedger ledger{{.operations = 6, .bytes = 200}};
-  int attempt = 0;       // the last one
-  bool waiting = false;  // for the answer to it
+  int attempt = 0;       // the latest one
+  bool waiting = false;  // for the answer to the latest
   std::vector<Request> requests;
   std::vector<Response> responses;
-  // Its stream of waits: those that the coordinator has, and answers of it that come late.
+  // The stream of waits: those that the coordinator has parked, and answers in flight.
   std::map<uint64_t, std::vector<StoreOperation>> parked;
   std::vector<Found> found;
 };
 
-// Adds, pushes, reads, meets the others of its round and pops, again and again.
+// In each round it adds, pushes, reads, meets the other callers and pops.
 struct Caller {
   int round = 0;
   int stage = 0;
@@ -68,7 +68,7 @@ class World {
         .value();
   }
 
-  // Returns what is wrong.
+  // Returns the problem; empty if there is none.
   std::string Run() {
     for (int step = 0; step < kSteps; ++step) {
       if (AllDone()) return Verdict();
@@ -101,7 +101,7 @@ class World {
     }
   }
 
-  // One that is idle asks for the next thing of its round.
+  // An idle caller asks for the next operation of its round.
   void Call(Host& host, int index) {
     Caller& caller = callers_[IndexOf(host)][index];
     if (caller.busy || caller.round == kRounds) return;
@@ -123,7 +123,7 @@ class World {
     }
   }
 
-  // Sends the batch, also again where its answer takes long.
+  // Sends the batch, sometimes again while its answer is outstanding.
   void Send(Host& host) {
     if (host.waiting && Pick(4) != 0) return;
     const RelayLedger::Batch* batch = host.ledger.batch();
@@ -132,7 +132,7 @@ class World {
     host.requests.push_back({++host.attempt, *batch});
   }
 
-  // The coordinator takes one of the requests that are on their way, not always the oldest.
+  // The coordinator takes one of the requests in flight, not always the oldest.
   void Receive(Host& host) {
     if (host.requests.empty()) return;
     const Request request = Take(host.requests);
@@ -164,7 +164,7 @@ class World {
     for (auto& parking : host.ledger.TakeParkings()) host.parked[parking.caller] = parking.reads;
   }
 
-  // A parked wait is answered where it can be, and else sometimes ends without.
+  // Answers a parked wait if possible; otherwise sometimes ends the wait without an answer.
   void WakeOrTimeOut(Host& host) {
     if (host.parked.empty()) return;
     const auto it = std::next(host.parked.begin(), Pick(host.parked.size()));
@@ -184,7 +184,7 @@ class World {
     if (answer.has_value()) Told(host, *answer);
   }
 
-  // Every wait on it ends, those included whose answers were on their way.
+  // Every wait on the stream ends, even if its answer was in flight.
   void LoseStream(Host& host) {
     for (const auto& [caller, reads] : std::exchange(host.parked, {})) {
       host.ledger.OnUnparked(caller);
@@ -192,7 +192,7 @@ class World {
     for (const Found& lost : std::exchange(host.found, {})) host.ledger.OnUnparked(lost.caller);
   }
 
-  // Every connection is gone, with what was on its way; what was applied stays.
+  // Every connection is lost, with all that was in flight. Applied batches stay.
   void Restart() {
     for (Host& host : hosts_) {
       host.requests.clear();

@@ -13,7 +13,7 @@ namespace dp::sim {
 template <typename T>
 using Reply = std::function<void(absl::StatusOr<T>)>;
 
-// An answer that says nothing more than OK.
+// An answer without a value.
 struct Done {};
 
 // The RPCs of proto/dp/v1 on a simulated coordinator, with the core's values as messages.
@@ -42,7 +42,7 @@ class Service {
   void Accuse(const core::AccusePeers& request, Reply<Done> reply);
 
   void RegisterCheckpoint(const core::RegisterCheckpoint& request, Reply<Done> reply);
-  // A command of somebody with dpctl.
+  // A command from a user of dpctl.
   void Act(core::Action action, Reply<Done> reply);
 
   void Execute(const core::StoreBatch& batch, Reply<std::vector<StoreResult>> reply);
@@ -50,7 +50,8 @@ class Service {
              absl::Duration timeout, Reply<Done> reply);
 
  private:
-  // The incarnation that the fence compares: the caller's own.
+  // The incarnation that the fence compares: the caller's own, unless kIgnoreIncarnation is
+  // planted.
   Incarnation Fence(WorkerId worker, Incarnation incarnation) const;
   const core::Coordinator& coordinator() const { return shell_.coordinator(); }
 

@@ -26,7 +26,7 @@ void Shell::Start() {
   heartbeats_.emplace();
   late_ranks_ = {};
   waiters_.emplace(kWaitersMax);
-  // What was not acknowledged may be lost; from what was, nothing goes back.
+  // Commands that were not acknowledged may be lost. Acknowledged state never goes back.
   invariants_ = {};
   bool acknowledged_seen = !acknowledged_.valid();
   for (const core::Command& command : disk_) {
@@ -38,7 +38,7 @@ void Shell::Start() {
                 "replay gives another state than the one that was acknowledged");
   }
   env_.Expect(acknowledged_seen, "an acknowledged command did not survive a crash");
-  // As a life does that begins with a snapshot.
+  // Continues from a snapshot, as a real process may.
   const uint64_t hash = coordinator_->StateHash();
   coordinator_.emplace(reload::Reload(coordinator_->state()));
   env_.Expect(coordinator_->StateHash() == hash, "a snapshot holds another state");
@@ -83,7 +83,7 @@ void Shell::Submit(core::Action action, std::function<void(const core::Outcome&)
   Push(CommandItem{std::move(action), std::move(done), {}});
 }
 
-// A disk that takes long holds up the driver, but not the threads that take heartbeats.
+// A slow disk holds up the driver, but not the threads that answer heartbeats.
 void Shell::Hear(WorkerId worker, Incarnation incarnation, uint64_t lease_number, OnHeard done) {
   const absl::Time now = env_.events.now();
   if (up_ && now >= frozen_until_ && env_.plant != Plant::kShortenAtOnce) {
@@ -138,7 +138,7 @@ void Shell::Serve() {
 }
 
 void Shell::Lose(core::LoseWorker verdict) {
-  // One event at a time: nothing can have come since the heartbeats were told.
+  // One event at a time: no heartbeat can have come since TellLiveness.
   env_.Expect(heartbeats_->Revoke(verdict.worker), "a worker that was heard of is lost");
   Apply(std::move(verdict));
 }
@@ -193,8 +193,8 @@ void Shell::CheckDepartures(const std::vector<core::Departure>& departures) {
   }
 }
 
-// Whoever was preempted has not left in vain: with what is free and what is going to be, the other
-// job can start.
+// A preempted job does not leave in vain: the other job can start with the slots that are free or
+// will be.
 void Shell::CheckRoom(const std::vector<core::Departure>& departures) {
   for (const core::Departure& departure : departures) {
     if (!departure.preempted_by.valid()) continue;

@@ -19,9 +19,9 @@
 
 namespace dp::sim {
 
-// The coordinator process in virtual time: the real machine, placement, liveness and waiters,
-// around them what the driver does (server/shell/driver.h) with a disk that takes time to sync and
-// may be cut off in the middle of it. Answers are given after the sync; a batch at a time.
+// The coordinator process in virtual time: the real machine, placement, liveness and waiters.
+// Around them it does the driver's work (server/shell/driver.h), with a disk that takes time to
+// sync and may be cut off in the middle. Serves a batch at a time, and answers after the sync.
 class Shell {
  public:
   static constexpr absl::Duration kLease = absl::Seconds(5);
@@ -34,27 +34,27 @@ class Shell {
 
   // Replays the disk and starts an epoch.
   void Start();
-  // kill -9: of what was not synced, any beginning may have reached the disk.
+  // kill -9: any prefix of the commands that are not synced may have reached the disk.
   void Crash();
-  // The same, the next time something is on its way to the disk.
+  // Crashes the next time that commands are in flight to the disk.
   void CrashInNextSync();
-  // SIGSTOP for so long.
+  // SIGSTOP for `duration`.
   void Freeze(absl::Duration duration);
   bool up() const { return up_; }
   absl::Time now() const { return env_.events.now(); }
 
-  // As in the driver, each is answered in its turn, or never when the process dies before.
+  // As in the driver, each item is answered in its turn, or never if the process dies before.
   void Submit(core::Action action, std::function<void(const core::Outcome&)> done);
-  // `done` gets the lease that is renewed at once; nothing where the driver has to look.
+  // `done` gets the lease if it is renewed at once; nothing if the driver had to look.
   using OnHeard = std::function<void(std::optional<core::Liveness::Lease>)>;
   void Hear(WorkerId worker, Incarnation incarnation, uint64_t lease_number, OnHeard done);
-  // Answers once `ready`, or when `timeout` has passed. `ready` may only change with the topics.
+  // Answers once `ready` is true, or after `timeout`. `ready` may only change with the topics.
   void Wait(std::vector<core::Topic> topics, absl::Duration timeout, std::function<bool()> ready,
             std::function<void()> answer);
 
   const core::Coordinator& coordinator() const { return *coordinator_; }
   const core::Liveness& liveness() const { return *liveness_; }
-  // How many times a worker was lost whose lease was a short one.
+  // How many workers with a short lease were lost.
   int short_leases_lost() const { return short_leases_lost_; }
   // How many jobs were made to leave.
   int departures() const { return departures_; }
@@ -87,22 +87,22 @@ class Shell {
   core::Outcome Apply(core::Action action);
   void Lose(core::LoseWorker verdict);
   void ApplyVerdicts();
-  // Of a policy: it is never refused.
+  // Applies a policy's verdict, which must be accepted.
   void ApplyVerdict(core::Action verdict);
   void Sync(std::vector<Item> items);
   void Answer(std::vector<Item>& items);
   void Park(WaitItem wait);
   void Acknowledge();
   void CheckState();
-  // Of jobs that have to leave for others.
+  // Checks the jobs that have to leave for others.
   void CheckDepartures(const std::vector<core::Departure>& departures);
   void CheckRoom(const std::vector<core::Departure>& departures);
   int RoomOn(const core::Worker& worker) const;
-  // A job that names workers has as many ranks on each.
+  // Checks that a job that names workers has equally many ranks on each.
   void CheckGangs();
-  // Nobody holds more than the policy allows.
+  // Checks that nobody holds more than the policy allows.
   void CheckLimits();
-  // Runs `event` after `delay` if this life of the process lasts so long.
+  // Runs `event` after `delay`, unless the process dies before.
   void Later(absl::Duration delay, std::function<void()> event);
 
   Environment& env_;
@@ -111,14 +111,14 @@ class Shell {
 
   // On disk.
   std::vector<core::Command> disk_;
-  // What the world has been told, by all lives.
+  // All that clients have seen, of all incarnations.
   Revision acknowledged_;
   uint64_t acknowledged_hash_ = 0;
   core::Invariants invariants_;
   int departures_ = 0;
   int short_leases_lost_ = 0;
 
-  // In the memory of this life.
+  // In the memory of the current process.
   uint64_t life_ = 0;
   bool up_ = false;
   bool busy_ = false;  // syncing or frozen

@@ -6,13 +6,12 @@ namespace dp::sim {
 namespace {
 
 constexpr absl::Duration kTrouble = absl::Seconds(60);
-// Every time limit in the system, one after the other, is well below this: the longest is
-// Liveness::kHoldMax.
+// Well above all time limits in the system, one after the other. The longest is Liveness::kHoldMax.
 constexpr absl::Duration kPeace = absl::Minutes(15);
-// Longer than a rank tries to reach a coordinator that is frozen or away.
+// Longer than a rank needs to reach a coordinator that is frozen or away.
 constexpr absl::Duration kJoinWithin = absl::Seconds(20);
 constexpr int kFaultKinds = 8;
-// A daemon that is started again so soon may find guards of the one before.
+// A daemon that starts again so soon may find guards of its predecessor.
 constexpr absl::Duration kAtOnce = absl::Milliseconds(100);
 constexpr int kDaemons = 3;
 constexpr int kSlots = 2;
@@ -60,7 +59,7 @@ Report Simulation::Run() {
                 shell_.short_leases_lost()};
   for (const auto& [job, state] : user_.jobs()) {
     report.succeeded += state == core::JobState::kSucceeded;
-    // Null where it was to go from record some time after its end.
+    // Null if the record has expired.
     const core::Job* record = shell_.up() ? shell_.coordinator().job(job) : nullptr;
     if (record != nullptr) report.restarts += record->restart_count;
   }
@@ -79,13 +78,13 @@ void Simulation::SubmitJobs() {
     env_.events.After(env_.dice.Between(absl::ZeroDuration(), absl::Seconds(50)), [this] {
       const int ranks = 1 + env_.dice.Below(kDaemons * kSlots + 1);
       const std::string user = env_.dice.Chance(0.3) ? "ann" : "bob";
-      // What fits nowhere waits for ever, so somebody gives it up.
+      // A job that fits nowhere would wait for ever, so its owner cancels it.
       const bool never = ranks > (user == "ann" ? Shell::kAnnSlotsMax : kDaemons * kSlots);
       const bool cancel = never || env_.dice.Chance(0.15);
       core::JobSpec spec{.name = "job", .ranks = ranks};
       spec.joins_by_running = env_.dice.Chance(0.5);
       if (!spec.joins_by_running) spec.join_within = kJoinWithin;
-      // Those that ask for less than the lease.
+      // Some jobs ask for less than the lease.
       if (env_.dice.Chance(0.4)) {
         spec.detect_within = env_.dice.Between(absl::Seconds(1), absl::Seconds(6));
       }
@@ -121,7 +120,7 @@ core::Scheduling Simulation::DrawScheduling() {
   }
   if (env_.dice.Chance(0.2)) scheduling.ttl_after_finish = absl::Seconds(env_.dice.Below(30));
   if (!user_.jobs().empty() && env_.dice.Chance(0.2)) {
-    // One that may be forgotten already could not be waited for.
+    // A job that may be forgotten already cannot be waited for.
     const JobId last = user_.jobs().rbegin()->first;
     if (user_.Lasting(last)) scheduling.after = {{last, env_.dice.Chance(0.5)}};
   }
@@ -137,8 +136,8 @@ void Simulation::ScheduleFault() {
   });
 }
 
-// Half of the runs have some kinds of faults only: what takes several of one kind in a row is rare
-// among all.
+// Half of the runs have only some kinds of faults. Several faults of one kind in a row are rare
+// among all kinds.
 void Simulation::DrawFaultKinds() {
   const bool all = env_.dice.Chance(0.5);
   for (int kind = 0; kind < kFaultKinds; ++kind) {
@@ -183,7 +182,7 @@ void Simulation::CrashCoordinator() {
   env_.dice.Chance(0.5) ? shell_.Crash() : shell_.CrashInNextSync();
 }
 
-// systemd starts it again.
+// Restarts the coordinator, as systemd does.
 void Simulation::WatchCoordinator() {
   if (shell_.up()) return env_.events.After(absl::Milliseconds(50), [this] { WatchCoordinator(); });
   env_.events.After(env_.dice.Between(absl::ZeroDuration(), absl::Seconds(6)), [this] {
@@ -195,7 +194,7 @@ void Simulation::WatchCoordinator() {
 void Simulation::CrashDaemon(Daemon& daemon) {
   if (!daemon.alive()) return;
   daemon.Crash();
-  // Some have it in memory, or on a disk that is gone.
+  // Some state directories are in memory, or on a disk that is gone.
   const bool kept = env_.dice.Chance(0.7);
   const absl::Duration away_max = env_.dice.Chance(0.5) ? kAtOnce : absl::Seconds(10);
   env_.events.After(env_.dice.Between(absl::Milliseconds(10), away_max),
@@ -218,7 +217,7 @@ void Simulation::BreakProcess() {
   Process& process = *alive[env_.dice.Below(static_cast<int>(alive.size()))];
   if (env_.dice.Chance(0.6)) return process.Crash({core::Exit::How::kSignal, 9});
   process.Hang();
-  // Its peers will find that it hangs. Where there is none, or they do not look, its owner does.
+  // Its peers notice the hang. If there are none, or they do not look, its owner cancels the job.
   if (process.command() || processes_.Alone(process.key())) user_.Cancel(process.key().job);
 }
 
@@ -243,7 +242,7 @@ void Simulation::LookWhetherSettled() {
   env_.events.After(absl::Seconds(1), [this] { LookWhetherSettled(); });
 }
 
-// What has not come to its end.
+// Everything that has not come to its end.
 std::vector<std::string> Simulation::Unsettled() const {
   std::vector<std::string> unsettled;
   const auto expect = [&](bool holds, std::string otherwise) {

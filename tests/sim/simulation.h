@@ -26,8 +26,8 @@ struct Report {
   int short_leases_lost = 0;
 };
 
-// One cluster, one seed: a minute of work under faults, then peace, in which everything must come
-// to its end. Everything that happens follows from the seed.
+// One cluster, one seed: a minute of work under faults, then peace, in which everything must end.
+// All events follow from the seed.
 class Simulation {
  public:
   Simulation(uint64_t seed, Plant plant, bool verbose);
@@ -38,7 +38,7 @@ class Simulation {
  private:
   void StartDaemon(Node node, const std::string& name, std::shared_ptr<StateDir> state_dir);
   void SubmitJobs();
-  // When and where a job may run.
+  // Draws when and where a job may run.
   core::Scheduling DrawScheduling();
   void DrawFaultKinds();
   void ScheduleFault();
@@ -50,13 +50,13 @@ class Simulation {
   void CrashDaemon(Daemon& daemon);
   void CutOff(Node node);
   void BreakProcess();
-  // A second daemon comes under the name of one that is cut off but alive. Both go on; the one that
-  // does not hold the name waits for it.
+  // Starts a second daemon under the name of one that is cut off but alive. Both go on; the one
+  // without the name waits for it.
   void ReplaceDaemon(Daemon& daemon);
   void MakePeace();
   void LookWhetherSettled();
   std::vector<std::string> Unsettled() const;
-  // A rank that is said to have hung has.
+  // Checks that a rank which is blamed for a hang has hung.
   void CheckBlame(const core::Job& job, const core::Failure& failure);
   void CheckEnd();
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
-// `--seed=N` runs one seed, `--verbose` tells its story, `--seeds=N` runs so many.
+// `--seed=N` runs one seed, `--verbose` prints its story, `--seeds=N` runs so many seeds.
 
 namespace dp::sim {
 
@@ -41,7 +41,7 @@ TEST(SimulationTest, AllPromisesHoldUnderFaults) {
             << " restarts, " << departures << " made to leave, " << short_leases
             << " workers lost by a short lease\n";
   if (only_seed != 0) return;
-  // The faults must neither spare the jobs nor leave none alive.
+  // The faults must neither spare the jobs nor kill them all.
   EXPECT_GT(succeeded, jobs / 5);
   EXPECT_LT(succeeded, jobs * 4 / 5);
   EXPECT_GT(restarts, jobs / 10);
@@ -57,7 +57,7 @@ TEST(SimulationTest, TheSameSeedTellsTheSameStory) {
   EXPECT_EQ(first.faults, second.faults);
 }
 
-// Each bug that is planted must be found within the seeds of a normal run.
+// Each planted bug must be found within twice the seeds of a normal run.
 class PlantTest : public testing::Test {
  protected:
   static std::string Found(Plant plant) {
@@ -69,7 +69,7 @@ class PlantTest : public testing::Test {
     }
     return "nothing";
   }
-  // Whether one of those seeds breaks this very promise: a bug may break several.
+  // Whether a seed of a normal run breaks this very promise: a bug may break several.
   static bool Breaks(Plant plant, const std::string& promise) {
     for (uint64_t seed = 1; seed <= 200; ++seed) {
       const Report report = Simulation(seed, plant, false).Run();
@@ -113,8 +113,8 @@ TEST_F(PlantTest, ALeaseThatIsShortenedBehindItsDaemonsBackIsFound) {
   EXPECT_THAT(Found(Plant::kShortenAtOnce), HasSubstr("runs beside a later generation"));
 }
 
-// The coordinator is restarted, or releases evictions that it held: each makes the holder of the
-// name, which is this daemon's own predecessor, look as if it had beaten.
+// The coordinator restarts, or releases evictions that it held back. Each makes the holder of the
+// name, this daemon's own predecessor, look as if it had sent a heartbeat.
 TEST_F(PlantTest, ADaemonThatEndsBecauseItsNameIsTakenIsFound) {
   EXPECT_THAT(Found(Plant::kEndOnTakenName), HasSubstr("slots are free at the end"));
 }

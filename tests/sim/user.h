@@ -8,20 +8,20 @@
 
 namespace dp::sim {
 
-// Somebody with dpctl: submits jobs, follows each to its end, cancels some.
+// A user of dpctl: submits jobs, follows each to its end, cancels some.
 class User {
  public:
   static constexpr Node kNode = 100;
 
   User(Environment& environment, Network& network) : env_(environment), network_(network) {}
 
-  // Submits a job, and cancels it after `cancel_after` where that is finite.
+  // Submits a job, and cancels it after `cancel_after` if that is finite.
   void Submit(const core::JobSpec& spec, const std::string& name, absl::Duration cancel_after);
   void Cancel(JobId job);
 
-  // The jobs whose submission was acknowledged, with the end that was seen, if any.
+  // The jobs whose submission was acknowledged: the end that was seen, else kPending.
   const std::map<JobId, core::JobState>& jobs() const { return jobs_; }
-  // Whether it stays on record after its end.
+  // Whether the job stays on record after its end.
   bool Lasting(JobId job) const { return passing_.count(job) == 0; }
   bool answered() const { return submissions_ == static_cast<int>(jobs_.size()); }
 

@@ -15,10 +15,10 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
-# All output, the file's name behind them.
+# Keeps all output of the tests. The results file's name follows.
 CTEST = ["ctest", "--test-output-size-passed", "100000000", "--test-output-size-failed", "100000000",
          "--output-junit"]
-# What is looked for in a reason.
+# Patterns that are searched for in a reason.
 OPTIONAL = {
     "a GPU, or a host without one": r"GPU|CUDA|NVML|NCCL|cuDNN|this host has a driver",
     "wheels from the network": r"^kubectl and the schemas cannot be installed",
@@ -32,7 +32,7 @@ GTEST = re.compile(r"^\S+:\d+: Skipped\n(?P<reason>.*)$", re.MULTILINE)
 
 
 def reasons_of(case):
-    """Of one program: why its cases, or all of it, were skipped."""
+    """Why a program's cases, or the whole program, were skipped."""
     output = case.findtext("system-out") or ""
     reasons = [match["reason"] for form in (UNITTEST, GTEST) for match in form.finditer(output)]
     if case.find("skipped") is not None and not reasons:
@@ -41,7 +41,7 @@ def reasons_of(case):
 
 
 def find(results):
-    """{reason: [program, ...]}, a program for each of its cases."""
+    """{reason: [program, ...]}, with the program once for each of its cases."""
     programs = collections.defaultdict(list)
     for case in xml.etree.ElementTree.parse(results).iter("testcase"):
         for reason in reasons_of(case):
@@ -58,7 +58,7 @@ def line(reason, programs):
 
 
 def report(results):
-    """Prints all; returns the exit code."""
+    """Prints all reasons; returns the exit code."""
     skipped = find(results)
     for reason in sorted(skipped, key=lambda reason: (not is_optional(reason), reason)):
         print(line(reason, skipped[reason]))

@@ -1,4 +1,4 @@
-"""What the report of skipped tests reads out of results, and when it is an error."""
+"""Tests how the report reads ctest's results, and when a skip is an error."""
 
 import contextlib
 import io
@@ -42,7 +42,8 @@ class SkipsTest(unittest.TestCase):
         self.addCleanup(os.environ.pop, "DP_REQUIRE_ALL", None)
 
     def results(self, *cases):
-        """A file with these (name, output), the names of skipped programs with a ! behind."""
+        """Writes a results file with these (name, output). A "!" after a name marks a skipped
+        program."""
         tags = []
         for name, output in cases:
             skipped = "<skipped/>" if name.endswith("!") else ""

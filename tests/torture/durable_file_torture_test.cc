@@ -7,8 +7,8 @@
 #include "tests/torture/fault_files.h"
 #include "worker/trainer/durable_file.h"
 
-// The trainer's files, crashed and failed at every operation: each is there as a whole, the old one
-// or the new one, and the new one where its writer was told of success.
+// The trainer's files, with a crash or an error at every operation. Each file is there as a whole,
+// old or new, and new if its writer reported success.
 
 namespace dp::torture {
 namespace {
@@ -18,8 +18,8 @@ using How = FaultFiles::How;
 const std::string kOld(5000, 'o');
 const std::string kNew(7000, 'n');
 
-// A checkpoint in a folder that is made for it, then a second one in its place. Returns how many
-// of the two were reported as written.
+// Writes a checkpoint into a new folder, then a second one in its place. Returns how many of the
+// two were reported as written.
 int WriteTwice(const std::string& folder) {
   if (!trainer::CreateDirectoriesDurably(folder + "/runs/1").ok()) return 0;
   int written = 0;
@@ -64,7 +64,7 @@ TEST(DurableFileTortureTest, AFileIsThereAsAWholeAfterEveryCrashAndError) {
   }
 }
 
-// A file system may give the inode of the replaced file to the next new file.
+// A file system may reuse the inode of the replaced file for the next new file.
 TEST(DurableFileTortureTest, AFileThatWasReplacedLendsItsContentToNoOther) {
   const server::ScratchDir scratch;
   const std::string folder = scratch.path();
@@ -78,7 +78,7 @@ TEST(DurableFileTortureTest, AFileThatWasReplacedLendsItsContentToNoOther) {
   EXPECT_EQ(*trainer::ReadWholeFile(folder + "/unsynced", 10'000), "");
 }
 
-// A file that is written in place, as a part of a checkpoint whose folder is renamed later.
+// A file written in place, like one of a checkpoint whose folder is renamed later.
 TEST(DurableFileTortureTest, WhatIsRenamedIntoPlaceHasItsNameAfterACrash) {
   const server::ScratchDir scratch;
   const std::string folder = scratch.path();

@@ -89,7 +89,7 @@ void FaultFiles::Build(uint64_t folder, const fs::path& to) const {
   }
 }
 
-// Odd for a folder.
+// An odd identity means a folder.
 uint64_t FaultFiles::IdentityOf(const fs::path& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) return 0;
@@ -142,7 +142,8 @@ void FaultFiles::SyncFailed(const fs::path& path) {
   if (!dead_) unsyncable_.insert(IdentityOf(path));
 }
 
-// The calls of the code under test: whether each may happen, and what it leaves.
+// Intercepts the calls of the code under test: decides whether each one happens, and records its
+// effect.
 class Calls {
  public:
   // `gone` is a path whose file, if there is one, loses its last name by the change.
@@ -224,13 +225,13 @@ class Calls {
 
 }  // namespace dp::torture
 
-// The calls of this program, and of the libraries that it links, below. They shadow the C library's
-// names; what they cover goes to the kernel directly.
+// The calls of this program and of the libraries that it links follow. They shadow the C library's
+// functions and go to the kernel directly.
 using dp::torture::Calls;
 
 namespace {
 
-// O_TMPFILE has more than one bit, of which O_DIRECTORY is one.
+// O_TMPFILE has several bits; O_DIRECTORY is one of them.
 bool HasMode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
 
 }  // namespace

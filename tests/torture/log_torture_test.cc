@@ -17,8 +17,8 @@
 #include "server/shell/scratch_dir.h"
 #include "tests/torture/fault_files.h"
 
-// The log thread on files that crash and fail at every operation: what it has acknowledged is
-// there, with its gaps, its times, and what is known of its ranks.
+// The log thread on files with a crash or an error at every operation. Everything acknowledged is
+// there: lines, gaps, times, and the ranks' roster.
 
 namespace dp::torture {
 namespace {
@@ -32,9 +32,9 @@ using server::LogThread;
 constexpr JobId kJob(3);
 constexpr int kBatches = 24;
 
-// The bytes that ranks have written, and how many were acknowledged.
+// The bytes that a rank has written, and how many were acknowledged.
 struct Stream {
-  std::string bytes;  // those of a gap are zeros
+  std::string bytes;  // zeros within a gap
   std::vector<std::pair<uint64_t, uint64_t>> gaps;
   uint64_t acknowledged = 0;
 };
@@ -46,14 +46,14 @@ class LogTorture {
   FaultFiles& files() { return files_; }
   const std::string& broken() const { return broken_; }
 
-  // A run of the log thread: it ends with its batches or with the first answer that is an error.
+  // A run of the log thread. It ends after its batches or at the first error.
   void Live() {
     bool told_failure = false;
     LogThread thread(server::LogStore(scratch_.path() / "logs"),
                      [&](const absl::Status&) { told_failure = true; });
     absl::Status status;
     for (int batch = 0; batch < kBatches && status.ok(); ++batch) status = Append(thread);
-    // A thread that has lost its files does not go on as if it had them.
+    // A thread whose files failed must not continue as if it had them.
     if (told_failure && Append(thread).ok()) Break("an append was taken after a sync had failed");
     thread.Stop();
     if (!status.ok() && !files_.failed())
@@ -73,7 +73,7 @@ class LogTorture {
   }
 
  private:
-  // As the coordinator's start leaves it.
+  // The folder as the coordinator's start leaves it.
   static std::filesystem::path Root(const std::filesystem::path& path) {
     std::filesystem::create_directory(path / "logs");
     return path;
@@ -84,7 +84,7 @@ class LogTorture {
     if (broken_.empty()) broken_ = what;
   }
 
-  // Sends what is not acknowledged of a stream, and something new, as a daemon does.
+  // Sends a stream's unacknowledged bytes and some new ones, as a daemon does.
   absl::Status Append(LogThread& thread) {
     const LogStreamKey key{Generation(1), static_cast<int>(Below(2)), LogStreamKey::Kind::kStdout};
     Stream& stream = streams_[key];
@@ -163,7 +163,7 @@ class LogTorture {
   std::string broken_;
 };
 
-// A life that ends at the fault, then one without, on a machine that has crashed in between or not.
+// A run that ends at the fault, then a run without one. In between the machine may crash.
 std::string Try(uint64_t seed, FaultFiles::Fault fault, bool crash) {
   LogTorture torture(seed);
   torture.files().Restart(fault);
@@ -179,7 +179,7 @@ std::string Try(uint64_t seed, FaultFiles::Fault fault, bool crash) {
                       ", fault ", static_cast<int>(fault.how), crash ? ", crash)" : ")");
 }
 
-// How many operations a life without faults has.
+// The number of file operations in a run without faults.
 int64_t LogOperations(uint64_t seed) {
   LogTorture torture(seed);
   torture.Live();
@@ -195,7 +195,7 @@ TEST(LogTortureTest, WhatWasAcknowledgedSurvivesEveryCrashAndError) {
   const int64_t operations = LogOperations(kSeed);
   ASSERT_GE(operations, 100);
   constexpr How kHows[] = {How::kCrashBefore, How::kCrashAfter, How::kError, How::kFull};
-  // Each operation fails in two of the eight ways, the next one in others.
+  // Each operation fails in two of the eight ways, the next operation in others.
   for (int64_t operation = 0; operation < operations; ++operation) {
     for (const int64_t way : {operation % 8, (operation * 5 + 3) % 8}) {
       ASSERT_EQ(Try(kSeed, {operation, kHows[way / 2]}, way % 2 == 0), "");

@@ -18,7 +18,7 @@ using core::JobState;
 using MaybeAction = std::optional<Action>;
 
 constexpr size_t kWorkersMax = 4;
-constexpr size_t kJobsMax = 12;  // that are not over
+constexpr size_t kJobsMax = 12;  // not terminal
 constexpr size_t kValueBytesMax = 1500;
 constexpr int kCommonPercent = 70;
 
@@ -151,7 +151,7 @@ MaybeAction RandomCommands::Make(Of<core::LeaveWorker>) {
   return core::LeaveWorker{worker->id, worker->incarnation};
 }
 
-// The next milestone of some rank; mostly it ends well, or as it was asked to.
+// The next milestone of some rank. Ranks mostly exit well, or as they were asked to.
 MaybeAction RandomCommands::Make(Of<core::ReportRank>) {
   using What = core::ReportRank::What;
   const auto key = AnyRank();

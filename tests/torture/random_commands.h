@@ -7,10 +7,10 @@
 
 namespace dp::torture {
 
-// Draws commands of every kind, with arguments that suit the state as it is, so that jobs are
-// placed, run, save, fail, are restarted, leave and are forgotten, and workers come, are drained
-// and go. What is drawn may still be refused, or change nothing. A kind that is added does not
-// compile here until there is a draw for it. Everything follows from the seed. Not thread-safe.
+// Draws commands of every kind, with arguments that suit the current state. Jobs are placed, run,
+// save, fail, restart, leave and are forgotten; workers come, are drained and go. A drawn command
+// may still be rejected or change nothing. A new kind of command does not compile here until it has
+// a draw. Everything follows from the seed. Not thread-safe.
 class RandomCommands {
  public:
   explicit RandomCommands(uint64_t seed) : random_(seed) {}
@@ -20,7 +20,7 @@ class RandomCommands {
  private:
   template <typename Kind>
   struct Of {};
-  // By kind; nothing where the state has nothing to apply it to.
+  // Draws the kind with this index. Nullopt if the state has nothing to apply it to.
   template <size_t kIndex>
   static std::optional<core::Action> DrawKind(RandomCommands& draws);
 
@@ -52,21 +52,21 @@ class RandomCommands {
   std::optional<core::Action> Make(Of<core::ReportSlots>);
   std::optional<core::Action> Make(Of<core::CompleteFirstStep>);
 
-  // What keeps the cluster going, and is drawn more often than the rest: workers, placements, what
-  // becomes of ranks, and the stores.
+  // Draws what keeps the cluster going, more often than the rest: workers, placements, rank reports
+  // and the stores.
   std::optional<core::Action> DrawCommon();
   size_t Below(size_t bound);
   bool Chance(int percent) { return Below(100) < static_cast<size_t>(percent); }
-  // Null where there is none.
+  // Null if there is none.
   template <typename Suits>
   const core::Job* AnyJob(Suits suits);
   const core::Worker* AnyWorker();
-  // Of a job that has ranks.
+  // A rank of a job that has ranks.
   std::optional<core::RankKey> AnyRank();
 
   uint64_t random_;
   uint64_t drawn_ = 0;
-  const core::Coordinator* coordinator_ = nullptr;  // of the draw in hand
+  const core::Coordinator* coordinator_ = nullptr;  // during a draw
 };
 
 }  // namespace dp::torture

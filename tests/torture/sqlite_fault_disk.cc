@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kSector = 512;
 
-// SQLite's idea of an open file.
+// An open file in SQLite's terms.
 struct OpenFile {
   sqlite3_file base;
   FaultDisk* disk;
@@ -49,7 +49,7 @@ int CheckReservedLock(sqlite3_file*, int* reserved) {
 }
 int FileControl(sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; }
 int SectorSize(sqlite3_file*) { return 4096; }
-// As SQLite takes it for every disk under Linux: a torn write harms no byte that it did not write.
+// SQLite assumes this for every disk on Linux: a torn write harms only bytes that it was to write.
 int Characteristics(sqlite3_file*) { return SQLITE_IOCAP_POWERSAFE_OVERWRITE; }
 
 const sqlite3_io_methods kMethods = {
@@ -91,7 +91,7 @@ int FullPathname(sqlite3_vfs*, const char* path, int size, char* full) {
   return SQLITE_OK;
 }
 
-// A name for each, since tests may run several.
+// Each disk has its own name, because a test may use several.
 int last_disk = 0;
 
 }  // namespace
@@ -147,7 +147,7 @@ void FaultDisk::ApplySome(const std::vector<Change>& changes, std::optional<std:
   }
 }
 
-// Some sectors of it: those between keep what is there.
+// A run of sectors of the write. The other sectors keep their old content.
 FaultDisk::Change FaultDisk::Torn(const Bytes& bytes) {
   const int64_t end = bytes.offset + static_cast<int64_t>(bytes.data.size());
   const int64_t sectors = end / kSector - bytes.offset / kSector + 1;
@@ -200,7 +200,7 @@ int FaultDisk::Write(const std::string& path, const void* data, int size, int64_
                         fault_->operation == operations_ - 1;
   if (code != SQLITE_OK && !is_short) return code;
   File& file = files_.at(path);
-  // A write that ends early does so between two sectors.
+  // A short write ends between two sectors.
   const int64_t half = (offset + size / 2) / kSector * kSector - offset;
   const std::string bytes(static_cast<const char*>(data),
                           is_short ? std::max<int64_t>(half, 0) : size);
@@ -226,7 +226,7 @@ int FaultDisk::Sync(const std::string& path) {
   if (dead_) return code;
   File& file = files_.at(path);
   if (code != SQLITE_OK) {
-    // From now on the system takes for written what is not, and later syncs leave it out.
+    // The kernel now treats the changes as written, so later syncs skip them.
     ApplySome(std::exchange(file.unsynced, {}), &file.durable);
     return code;
   }

@@ -11,28 +11,28 @@
 
 namespace dp::torture {
 
-// A disk for SQLite, in memory, which knows what has been synced: a crash of the machine may keep,
-// drop or tear the rest. It counts what changes it (writes, syncs, truncations, deletions, the
-// creation of files) and fails where it was told to. Everything follows from the seed. Not
-// thread-safe; SQLite finds it under name() as long as it lives.
+// An in-memory disk for SQLite that knows what has been synced. A crash of the machine may keep,
+// drop or tear the rest. Counts the operations that change it (writes, syncs, truncations,
+// deletions, file creations) and fails one on request. Everything follows from the seed. Not
+// thread-safe. SQLite finds it under name() during its lifetime.
 class FaultDisk {
  public:
   enum class How {
-    kCrashBefore,  // the process dies: the operation and all that follow do not happen
-    kCrashAfter,   // it does happen, and the process dies
-    kError,        // EIO; what a sync should have written never reaches the disk
-    kFull,         // ENOSPC, for a write; a sync fails with EIO
-    kShort,        // ENOSPC after the sectors of half of a write
+    kCrashBefore,  // the process dies; this and all later operations do not happen
+    kCrashAfter,   // the operation happens, then the process dies
+    kError,        // EIO; the changes of a failed sync may never reach the disk
+    kFull,         // ENOSPC for a write; a sync fails with EIO
+    kShort,        // ENOSPC after about half of a write's sectors
   };
   struct Fault {
     int64_t operation = 0;  // counted from 0 since the last Restart
     How how = How::kCrashBefore;
   };
-  // What becomes of that which was written but not synced.
+  // The fate of changes that were written but not synced.
   enum class Loss {
     kNothing,  // only the process died
     kAll,
-    kSome,  // each write is kept, dropped, or torn by sectors, as the seed has it
+    kSome,  // the seed decides whether each write is kept, dropped or torn by sectors
   };
 
   explicit FaultDisk(uint64_t seed);
@@ -42,28 +42,28 @@ class FaultDisk {
 
   const char* name() const { return name_.c_str(); }
 
-  // The next life of the process, or of the machine.
+  // Begins the next run of the process, or of the machine.
   void Restart(Loss loss, std::optional<Fault> fault);
-  // A disk that lies: syncs from now on do nothing.
+  // Makes the disk lie: syncs do nothing from now on.
   void IgnoreSyncs() { ignore_syncs_ = true; }
 
-  // fsync of the directory, as the program does once the journal is open: names that were made or
-  // deleted stay so. False: it failed, or the process is dead.
+  // An fsync of the directory, as the program does it once the journal is open. Created and deleted
+  // names are durable from then on. Returns false if it failed or the process is dead.
   bool SyncDirectory();
 
-  // The content of the files, and a disk with just these, all synced.
+  // The contents of all files; and a disk with exactly these files, all synced.
   std::map<std::string, std::string> Contents() const;
   void Replace(const std::map<std::string, std::string>& contents);
 
   // Since the last Restart.
   int64_t operations() const { return operations_; }
   bool failed() const { return failed_; }  // the fault has happened
-  // It was an error, which somebody had to notice; not a crash.
+  // The fault was an error, which the program must notice, rather than a crash.
   bool erred() const { return failed_ && fault_->how >= How::kError; }
-  // Operations that were tried after an error; after a crash there is nobody to try.
+  // Operations tried after an error. A crashed process tries none.
   int64_t tried_after_error() const { return tried_after_error_; }
 
-  // SQLite's calls. Each answers one of its codes.
+  // SQLite's calls. Each returns one of SQLite's codes.
   int Open(const char* path, int flags);
   int Write(const std::string& path, const void* data, int size, int64_t offset);
   int Truncate(const std::string& path, int64_t size);
@@ -88,11 +88,11 @@ class FaultDisk {
     std::vector<Change> unsynced;
   };
 
-  // Counts an operation. SQLITE_OK: it is to be done; *dies: and then the process dies.
+  // Counts an operation. SQLITE_OK means do it; with *dies, the process dies afterwards.
   int Begin(int error, bool* dies);
   static void Apply(const Change& change, std::string* content);
   void Settle(File& file, Loss loss);
-  // What the disk has of the changes when nobody knows.
+  // Lets some of the changes reach the disk, and tears some.
   void ApplySome(const std::vector<Change>& changes, std::optional<std::string>* durable);
   Change Torn(const Bytes& bytes);
   uint64_t Below(uint64_t bound);
@@ -101,7 +101,7 @@ class FaultDisk {
   sqlite3_vfs vfs_{};
   uint64_t random_;
   std::map<std::string, File> files_;
-  std::map<std::string, File> deleted_;  // and the directory was not synced since
+  std::map<std::string, File> deleted_;  // no directory sync since
   std::optional<Fault> fault_;
   int64_t operations_ = 0;
   bool failed_ = false;

@@ -13,7 +13,7 @@ namespace dp::torture {
 namespace {
 
 constexpr server::SnapshotPolicy kSnapshots = {.commands = 12, .written_again_max = 1000};
-// So small that a short life sees checkpoints, and snapshots of several pieces.
+// Small enough that a short run has checkpoints, and snapshots of several pieces.
 constexpr int kWalPages = 12;
 constexpr size_t kPieceBytes = 2000;
 
@@ -35,7 +35,7 @@ void Torture::Live(int batches) {
   const absl::Status status = Work(batches);
   if (!status.ok() && !disk_.failed()) Break(absl::StrCat("without a fault: ", status.ToString()));
   if (status.ok() && disk_.erred()) Break("a fault of the disk went unnoticed");
-  // A journal that is just being made is rolled back by SQLite itself; nothing is in it yet.
+  // If creating the journal failed, journal_ is null: SQLite itself rolls an empty journal back.
   const bool failed = disk_.failed() && journal_ != nullptr;
   const int64_t tried = disk_.tried_after_error();
   journal_.reset();
@@ -69,7 +69,7 @@ absl::Status Torture::Recover() {
                                              .piece_bytes = kPieceBytes,
                                              .mark_sync = server::SqliteMark::Sync::kAtOnce}));
   if (!disk_.SyncDirectory()) {
-    journal_.reset();  // not its own failure: it may close as always
+    journal_.reset();  // the journal has not failed, so it may close normally
     return absl::InternalError("the directory cannot be synced");
   }
   DP_RETURN_IF_ERROR(journal_->Replay(
@@ -123,7 +123,7 @@ absl::Status Torture::Append(const std::vector<core::Command>& batch) {
   return absl::OkStatus();
 }
 
-// The first of a life is its epoch. What would change nothing is drawn again.
+// The first command of a run starts its epoch. A command that would change nothing is drawn again.
 core::Outcome Torture::ApplyNext(core::Command* command) {
   for (;;) {
     command->at = absl::FromUnixSeconds(static_cast<int64_t>(hashes_.size()));

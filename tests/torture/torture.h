@@ -16,37 +16,37 @@ namespace dp::torture {
 // Bugs that the checks must find.
 enum class Plant {
   kNone,
-  kIgnoreSyncs,       // as SQLite's synchronous=OFF
-  kAnswerBeforeSync,  // acknowledges what Append has not yet made durable
-  kHalfBatches,       // a transaction for each command
+  kIgnoreSyncs,       // like SQLite's synchronous=OFF
+  kAnswerBeforeSync,  // acknowledges before Append has made the batch durable
+  kHalfBatches,       // one transaction for each command
   kGoOnAfterError,    // appends again after an error
 };
 
-// Lives of a coordinator on one disk: each replays the journal, checks what it finds against what
-// the lives before have acknowledged, and goes on working, until it has done its batches or the
-// disk fails. The journal, its snapshots and the machine are the real ones; the loop is the
-// driver's, without its thread. Everything follows from the seed.
+// Runs of a coordinator on one disk. Each run replays the journal and checks the result against
+// what earlier runs acknowledged. It then works until its batches are done or the disk fails. The
+// journal, its snapshots and the machine are production code; the loop is the driver's, without its
+// thread. Everything follows from the seed.
 class Torture {
  public:
   Torture(uint64_t seed, Plant plant);
 
   FaultDisk& disk() { return disk_; }
-  // One life. What it finds broken goes into broken().
+  // One run. Inconsistencies go to broken().
   void Live(int batches);
-  // A start on files that somebody has changed, and its end. It may be refused; what it wrongly
-  // accepts goes into broken().
+  // Starts on files that somebody has changed, and stops. The start may be rejected; whatever it
+  // wrongly accepts goes to broken().
   absl::Status TryStart();
   const std::vector<std::string>& broken() const { return broken_; }
-  // Commands of all lives that were acknowledged, and snapshots that were begun.
+  // Acknowledged commands and begun snapshots of all runs.
   uint64_t acknowledged() const { return acknowledged_; }
   int snapshots() const { return snapshots_; }
 
  private:
-  // The disk has failed, or the life has done its work.
+  // Returns OK when the work is done, or the disk's failure.
   absl::Status Work(int batches);
   absl::Status Recover();
   void CheckRecovered();
-  // Applies so many commands and makes them durable, as one batch.
+  // Applies `commands` commands and makes them durable, as one batch.
   absl::Status Commit(int commands);
   absl::Status Append(const std::vector<core::Command>& batch);
   // Draws a command that changes something, and applies it.
@@ -58,14 +58,14 @@ class Torture {
   uint64_t random_;
   RandomCommands commands_;
   std::vector<std::string> broken_;
-  // The state's hash after each command that was ever appended and not lost, by revision.
+  // The state's hash by revision, after each command that was appended and not lost.
   std::map<uint64_t, uint64_t> hashes_;
   std::vector<uint64_t> batch_ends_;  // revisions
   uint64_t acknowledged_ = 0;
   int snapshots_ = 0;
 
-  // Of this life.
-  bool began_ = false;  // its epoch
+  // The current run.
+  bool began_ = false;  // its epoch has begun
   core::Coordinator coordinator_;
   std::unique_ptr<server::SqliteJournal> journal_;
 };

@@ -15,9 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-// Crashes and errors at every operation on the disk, one after the other. `--seeds=N` tries so many
-// histories, and every fault at every operation (make torture), `--seed=N` one of them; otherwise
-// each operation meets some of the faults.
+// Crashes and errors at every operation on the disk, one after the other. `--seeds=N` tries N
+// histories with every fault at every operation (make torture); `--seed=N` tries one of them. By
+// default each operation meets some of the faults.
 
 namespace dp::torture {
 
@@ -30,13 +30,13 @@ using How = FaultDisk::How;
 using Loss = FaultDisk::Loss;
 
 constexpr int kBatches = 48;
-constexpr int kStride = 7;  // has no part in common with the number of ways
+constexpr int kStride = 7;  // coprime to the number of ways
 constexpr How kFaults[] = {How::kCrashBefore, How::kCrashAfter, How::kError, How::kFull,
                            How::kShort};
 constexpr Loss kLosses[] = {Loss::kNothing, Loss::kAll, Loss::kSome};
 
-// A life that ends at the fault, a second one that ends at another, for the most part while it
-// recovers or soon after, and a third one without. Returns what was broken, or nothing.
+// Two runs that end at a fault, then two runs without one. The second fault comes mostly during
+// recovery or soon after. Returns the first inconsistency, or nothing.
 std::string Try(uint64_t seed, FaultDisk::Fault fault, Loss loss, Plant plant) {
   Torture torture(seed, plant);
   torture.disk().Restart(Loss::kNothing, fault);
@@ -54,7 +54,7 @@ std::string Try(uint64_t seed, FaultDisk::Fault fault, Loss loss, Plant plant) {
                       ")");
 }
 
-// How many operations a life without faults has.
+// The number of disk operations in a run without faults.
 int64_t Operations(uint64_t seed) {
   Torture torture(seed, Plant::kNone);
   torture.disk().Restart(Loss::kNothing, std::nullopt);
@@ -65,8 +65,8 @@ int64_t Operations(uint64_t seed) {
   return torture.disk().operations();
 }
 
-// The first that is broken of the points of a history; counts the points. Takes one of `stride`
-// ways to fail at each operation, at the next operation others.
+// Returns the first inconsistency in a history, or nothing; counts the points tried. Each operation
+// fails in one of `stride` ways, the next operation in others.
 std::string TryAll(uint64_t seed, Plant plant, int stride, int64_t* points) {
   const int64_t operations = Operations(seed);
   constexpr int kWays = std::size(kFaults) * std::size(kLosses);
@@ -97,7 +97,7 @@ TEST(TortureTest, WhatWasAcknowledgedSurvivesEveryCrashAndError) {
 constexpr char kWal[] = "/journal.sqlite-wal";
 using Files = std::map<std::string, std::string>;
 
-// The files of a process that died after so many operations.
+// The files left by a process that died after `operations` operations.
 Files FilesAfter(Torture& torture, int64_t operations) {
   torture.disk().Restart(Loss::kNothing, FaultDisk::Fault{operations, How::kCrashAfter});
   torture.Live(kBatches);
@@ -107,22 +107,22 @@ Files FilesAfter(Torture& torture, int64_t operations) {
   return files;
 }
 
-// Starts on `tampered`; returns whether that was refused. What was broken, if anything, is a
-// failure: so are files that a refused start has changed.
+// Starts on `tampered`; returns whether the start was rejected. Fails the test on an inconsistency,
+// and if a rejected start has changed the files.
 bool Refused(Torture& torture, const Files& tampered) {
   torture.disk().Replace(tampered);
   const absl::Status status = torture.TryStart();
   EXPECT_EQ(torture.broken(), std::vector<std::string>());
   if (status.ok()) return false;
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  // SQLite makes a WAL of no bytes where there is none.
+  // SQLite creates an empty WAL if there is none.
   Files left = torture.disk().Contents();
   std::erase_if(left, [](const auto& file) { return file.second.empty(); });
   EXPECT_TRUE(left == tampered) << "a refused start has changed the files";
   return true;
 }
 
-// A start either has all that was acknowledged, or is refused.
+// A start either recovers everything acknowledged, or is rejected.
 TEST(TamperTest, AWalThatIsMissingOlderOrCutIsNeverTakenForWhole) {
   constexpr uint64_t kSeed = 1;
   int missing = 0, older = 0, cut = 0;

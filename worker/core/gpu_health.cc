@@ -14,8 +14,8 @@ struct Trouble {
   absl::string_view what;
 };
 
-// Of NVIDIA's catalogue those that stand until a reset. Errors of memory that could be contained
-// are not among them: they count as uncorrected errors.
+// The errors of NVIDIA's catalogue that last until a reset. Contained memory errors are not among
+// them: they count as uncorrected errors.
 constexpr std::array<Trouble, 8> kNeedReset = {{
     {62, "a controller of the GPU has halted"},
     {64, "bad memory could not be taken out of use"},
@@ -45,7 +45,7 @@ constexpr std::array<Slowdown, 5> kSlowdowns = {{
     {0x80, "power brake"},
     {0x8, "hardware"},
 }};
-// Set beside the bit that says which part of the hardware it was.
+// Set beside the bit that names the part of the hardware.
 constexpr uint64_t kSomeHardware = 0x8;
 constexpr uint64_t kWhichHardware = 0x40 | 0x80;
 

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-// One about which everything is known and fine.
+// A GPU with all readings, and none that makes it unfit.
 GpuReading AGpu() {
   return {.name = "GPU-a",
           .read_by = "nvml",
@@ -29,7 +29,7 @@ GpuReading AGpu() {
 
 TEST(GpuHealthTest, AGpuIsFitWhereNothingIsKnownAgainstIt) {
   EXPECT_EQ(WhyUnfit({.name = "GPU-a"}, {}), "");
-  // Hot, slow, waiting for a repair, and with a program that read where it should not.
+  // Hot, slow, with a pending repair, and with a program's invalid memory access.
   EXPECT_EQ(WhyUnfit(AGpu(), {}), "");
 }
 

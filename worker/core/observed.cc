@@ -18,7 +18,7 @@ void Observed::AskedToStart(const AssignedRank& rank) {
 
 void Observed::Declined(const AssignedRank& rank, const std::string& reason, absl::Time now) {
   AskedToStart(rank);
-  // Kept as a start that failed, so that it is reported, released and forgotten in the same way.
+  // Kept as a failed start, so that it is reported, released and forgotten in the same way.
   processes_.at(rank.key).declined = true;
   StartFailed(rank.key, reason, now);
 }
@@ -38,7 +38,7 @@ void Observed::Forgotten(const RankKey& key) { processes_.erase(key); }
 
 void Observed::Started(const RankKey& key, int64_t pid) {
   Process* process = FindMutable(key);
-  // A process that dies at once may be reaped before its start is confirmed; its end says more.
+  // A process that dies at once may be reaped before its start is confirmed. Its exit says more.
   if (process == nullptr || process->phase != Process::Phase::kStarting) return;
   process->phase = Process::Phase::kRunning;
   process->pid = pid;
@@ -63,7 +63,7 @@ void Observed::Exited(const RankKey& key, const Exit& exit, std::vector<std::str
   process->exit = exit;
   process->last_lines = std::move(last_lines);
   process->oom = oom && !process->stopped();
-  // Numbered again: what is told first is the first end, not the first start.
+  // Numbered again, so that the first exit is reported first, not the first start.
   process->fact = ++facts_;
 }
 

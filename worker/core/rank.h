@@ -3,29 +3,29 @@
 #include "absl/time/time.h"
 #include "base/rank.h"
 
-// What a daemon is told about ranks, and the names it gives them. Plain values.
+// Ranks as the coordinator assigns them to a daemon. Plain values.
 
 namespace dp::worker {
 
 using dp::Exit;
 using dp::RankKey;
 
-// One rank that this worker has a slot for. How to run it is opaque to the core.
+// A rank that has a slot on this worker. How to run it is opaque to the core.
 struct AssignedRank {
   RankKey key;
-  bool stop = false;     // its end is wanted
-  absl::Duration grace;  // how long it may go on after SIGTERM
-  // Must not outlive touch with the coordinator, which may give its place to another one.
+  bool stop = false;     // the rank must end
+  absl::Duration grace;  // how long it may run on after SIGTERM
+  // Must not outlive contact with the coordinator, which may then place it elsewhere.
   bool stop_when_isolated = false;
   int slot = 0;
-  // Tells the job from one of the same number, as a coordinator that has lost jobs gives again.
+  // Distinguishes jobs of the same number: a coordinator that has lost jobs reuses numbers.
   // UnixEpoch: the coordinator does not say.
   absl::Time job_submitted_at;
 
   bool operator==(const AssignedRank&) const = default;
 };
 
-// The states of a rank that the coordinator is told of, in their order.
+// The states of a rank that the daemon reports to the coordinator, in order.
 enum class Milestone { kNone, kStarted, kExited, kReleased };
 
 }  // namespace dp::worker

@@ -36,7 +36,7 @@ void SlotDevices::Asked(absl::Time now) {
 void SlotDevices::Answered(const DeviceMemory& memory, absl::Time now) {
   asking_ = false;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    // What was asked before the end of the rank says nothing.
+    // An answer to a query from before the end of the rank says nothing.
     if (!WaitsFor(i) || asked_at_ < slots_[i].returning_since) continue;
     slots_[i].trouble = TroubleOf(slots_[i], memory);
     if (slots_[i].trouble.empty()) fitness_[i] = {};

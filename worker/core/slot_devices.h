@@ -12,7 +12,7 @@
 
 namespace dp::worker {
 
-// A GPU as ranks are given it, and as messages name it: "GPU 0 (GPU-2f5a)".
+// A GPU: its name for ranks, and its label in messages, "GPU 0 (GPU-2f5a)".
 struct Device {
   std::string name;
   std::string label;
@@ -20,41 +20,41 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-// What the driver says of each device by name: bytes of its memory in use, or why it does not say.
+// The driver's answers by device name: bytes of its memory in use, or why they are unknown.
 using DeviceMemory = std::map<std::string, absl::StatusOr<int64_t>>;
 
-// When the GPUs of a slot may be used again: once nothing is left of the rank that had it, and the
-// driver has said since that their memory is free, which is later than the end of the processes. A
-// slot whose GPUs do not become free for `patience` is unfit, until they do. At the start nothing
-// is known of any. Pure; owned by the agent's thread.
+// Decides when the GPUs of a slot may be used again. Nothing may be left of the slot's last rank,
+// and the driver must have reported the GPUs' memory as free since. Memory becomes free later than
+// the processes end. A slot whose GPUs do not become free within `patience` is unfit until they do.
+// At the start the state of all slots is unknown. Pure; owned by the agent's thread.
 class SlotDevices {
  public:
   struct Limits {
-    int64_t free_bytes_max = int64_t{512} << 20;  // in use by a driver without work, or a display
+    int64_t free_bytes_max = int64_t{512} << 20;  // for a driver without work, or a display
     absl::Duration patience = absl::Seconds(30);
-    // Between questions about slots that return, and about those that are unfit.
+    // The intervals between queries: for slots that return, and for unfit slots.
     absl::Duration ask_every = absl::Milliseconds(500);
     absl::Duration ask_unfit_every = absl::Seconds(10);
   };
 
-  // `by_slot`: the devices of each; a slot without any is fit for ever.
+  // `by_slot`: the devices of each slot; a slot without devices is always fit.
   SlotDevices(std::vector<std::vector<Device>> by_slot, Limits limits, absl::Time now);
 
-  // What happens to a slot: a rank is started there; nothing is left of it.
+  // A rank is started in the slot; nothing is left of the rank.
   void Taken(int slot);
   void TreeGone(int slot, absl::Time now);
-  // The driver has been asked about the memory of Waiting(), and has answered.
+  // The driver was asked about the memory of Waiting(), and answered.
   void Asked(absl::Time now);
   void Answered(const DeviceMemory& memory, absl::Time now);
-  // Time passes; without an answer too a slot is unfit in the end.
+  // Time passes: a slot becomes unfit even without an answer.
   void Pass(absl::Time now);
 
-  // The devices to ask about, each once.
+  // The devices to ask about, each one once.
   std::vector<std::string> Waiting() const;
-  // When to ask next; while the driver is being asked, when patience ends.
+  // When to ask next. While a query is in flight: when patience ends.
   absl::Time ask_at() const;
   bool asking() const { return asking_; }
-  // By slot; those in use by a rank are fit.
+  // By slot. A slot in use by a rank is fit.
   const std::vector<SlotFitness>& slots() const { return fitness_; }
 
  private:
@@ -63,11 +63,11 @@ class SlotDevices {
     std::vector<Device> devices;
     absl::Time returning_since;
     bool used = false;    // by a rank of this daemon
-    std::string trouble;  // why it was not free when last seen
+    std::string trouble;  // why it was not free at the last answer
   };
 
   bool WaitsFor(size_t slot) const { return fitness_[slot].state != State::kFit; }
-  // Empty: all its devices are free.
+  // Why the slot's devices are not free; empty if all are.
   std::string TroubleOf(const Slot& slot, const DeviceMemory& memory) const;
   std::string ReasonFor(const Slot& slot) const;
 

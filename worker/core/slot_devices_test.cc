@@ -19,7 +19,7 @@ class SlotDevicesTest : public testing::Test {
   void Answer(int64_t a, int64_t b, int64_t c, absl::Duration at = {}) {
     devices_.Answered({{"a", a * kMiB}, {"b", b * kMiB}, {"c", c * kMiB}}, kBeginning + at);
   }
-  // As one word each: "fit", "returning", or the reason.
+  // One word for each slot, "fit" or "returning", or the reason.
   std::vector<std::string> Slots() const {
     std::vector<std::string> words;
     for (const SlotFitness& slot : devices_.slots()) {

@@ -10,10 +10,10 @@ using Phase = Process::Phase;
 
 bool MayRun(Phase phase) { return phase == Phase::kStarting || phase == Phase::kRunning; }
 
-// What is wanted of a rank, most pressing first.
+// The possible wishes for a rank, most urgent first.
 enum class Wish { kKill, kCutOff, kStop, kRun };
 
-// Whether the process is of another job than the assigned one, which has the same number.
+// Whether the process belongs to another job than the assigned one, with the same number.
 bool OfAnotherJob(const Process& process, const AssignedRank& assigned) {
   constexpr absl::Time kUnknown = absl::UnixEpoch();
   return process.job_submitted_at != assigned.job_submitted_at &&
@@ -36,7 +36,7 @@ void DecideAbsent(const AssignedRank& rank, Wish wish, const SlotFitness& slot, 
   if (wish == Wish::kRun && slot.state == SlotFitness::State::kFit) {
     decision->actions.push_back(Start{rank});
   }
-  // The coordinator gave it away before it heard.
+  // The coordinator gave out the slot before it heard that the slot is unfit.
   if (wish == Wish::kRun && slot.state == SlotFitness::State::kUnfit) {
     decision->actions.push_back(Decline{rank, slot.reason});
   }
@@ -47,7 +47,7 @@ void DecideAbsent(const AssignedRank& rank, Wish wish, const SlotFitness& slot, 
   }
 }
 
-// Ends a tree that may still run: SIGTERM, and SIGKILL when the grace has passed.
+// Ends a tree that may still run: SIGTERM, then SIGKILL once the grace has passed.
 void DecideStop(const RankKey& key, const Process& process, absl::Time now, Decision* decision) {
   if (!process.terminated_at.has_value()) {
     decision->actions.push_back(Terminate{key});
@@ -69,19 +69,19 @@ void DecidePresent(const RankKey& key, const Process& process, Wish wish, absl::
   }
   if (!MayRun(process.phase) || process.killed) return;
   if (wish == Wish::kKill) decision->actions.push_back(Kill{key});
-  // Without grace: it must be over before the lease is.
+  // Without grace, since the rank must end before the lease does.
   if (wish == Wish::kCutOff) decision->actions.push_back(Kill{key, /*cut_off=*/true});
   if (wish == Wish::kStop) DecideStop(key, process, now, decision);
 }
 
-// When the slot of a rank that is gone is freed, whatever became of its logs. A coordinator without
-// room for logs may have none for hours, so nothing is gained by waiting for it.
+// When the slot of a rank that is gone is freed without its logs. At once if the coordinator has no
+// room for logs: it may have none for hours.
 absl::Time LogsGivenUpAt(const Process& process, absl::Time reachable_since) {
   if (process.logs_refused) return process.gone_at;
   return std::max({process.gone_at, process.logs_moved_at, reachable_since}) + kLogsPatience;
 }
 
-// The furthest state that may be told now. `settled`: its slot can be given back.
+// The furthest state that may be reported now. `settled`: the slot can be given back.
 Milestone Reached(const Process& process, bool settled, std::optional<absl::Time> reachable_since,
                   absl::Time now) {
   switch (process.phase) {
@@ -100,8 +100,8 @@ Milestone Reached(const Process& process, bool settled, std::optional<absl::Time
   return Milestone::kNone;
 }
 
-// An exit is told before the release, since it carries how the rank ended; a start that was not
-// told in time is not told at all.
+// An exit is reported before the release, since it carries how the rank ended. A start that was not
+// reported in time is not reported at all.
 Milestone NextToTell(const Process& process, Milestone reached) {
   if (reached <= process.acknowledged) return Milestone::kNone;
   return process.acknowledged < Milestone::kExited ? std::min(reached, Milestone::kExited)
@@ -118,7 +118,7 @@ std::vector<DueReport> DueReports(const Desired& desired, const Observed& observ
   std::vector<DueReport> due;
   for (const auto& [key, process] : observed.processes()) {
     if (WishFor(desired, observed, key, now) == Wish::kKill) continue;
-    // A daemon that ends gives nothing back that somebody could use.
+    // A daemon that shuts down gives back no slot that anybody could use.
     const bool settled = desired.mode == Mode::kStop || observed.fitness(process.slot).settled();
     const Milestone reached = Reached(process, settled, observed.reachable_since(), now);
     const Milestone next = NextToTell(process, reached);
@@ -158,7 +158,7 @@ Decision Reconcile(const Desired& desired, const Observed& observed, absl::Time 
                    desired.mode, &decision);
     }
   }
-  // Without its newly declined ranks being told, a stopping daemon is not done.
+  // A stopping daemon has not finished before it has reported its newly declined ranks.
   decision.finished = decision.actions.empty() && Finished(desired, observed, now);
   for (const auto& [key, process] : observed.processes()) {
     DecidePresent(key, process, WishFor(desired, observed, key, now), now, &decision);

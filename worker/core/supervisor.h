@@ -9,7 +9,7 @@
 #include "worker/core/observed.h"
 #include "worker/core/rank.h"
 
-// The decisions of a daemon: what to do so that the processes it observes become the ranks it
+// The decisions of a daemon: how to turn the processes that it observes into the ranks that it
 // should run. One function serves first start, cancel, a lost lease, reconnection and shutdown
 // (docs/worker.md has its table).
 
@@ -17,8 +17,8 @@ namespace dp::worker {
 
 enum class Mode {
   kServe,    // run what is assigned
-  kStop,     // the daemon ends: every rank is stopped with its grace, and reported
-  kAbandon,  // the lease is lost: every rank is killed at once, nobody wants a report
+  kStop,     // the daemon shuts down: every rank is stopped with its grace, and reported
+  kAbandon,  // the lease is lost: every rank is killed at once, without a report
 };
 
 struct Desired {
@@ -26,35 +26,35 @@ struct Desired {
   absl::btree_map<RankKey, AssignedRank> ranks;
 };
 
-// Run the rank's program.
+// Runs the rank's program.
 struct Start {
   AssignedRank rank;
   bool operator==(const Start&) const = default;
 };
-// Record that the rank is never to be started.
+// Records that the rank is never to be started.
 struct Decline {
   AssignedRank rank;
   std::string reason;
   bool operator==(const Decline&) const = default;
 };
-// SIGTERM to the rank's own process.
+// Sends SIGTERM to the rank's own process.
 struct Terminate {
   RankKey key;
   bool operator==(const Terminate&) const = default;
 };
-// SIGKILL to the whole tree.
+// Sends SIGKILL to the whole process tree.
 struct Kill {
   RankKey key;
-  bool cut_off = false;  // because touch with the coordinator was lost
+  bool cut_off = false;  // because contact with the coordinator was lost
   bool operator==(const Kill&) const = default;
 };
-// Tell the coordinator; due again and again until it is acknowledged.
+// Reports to the coordinator; due until it is acknowledged.
 struct Report {
   RankKey key;
   Milestone milestone = Milestone::kNone;
   bool operator==(const Report&) const = default;
 };
-// Drop what is known and kept of the rank.
+// Drops all that is known and kept of the rank.
 struct Forget {
   RankKey key;
   bool operator==(const Forget&) const = default;
@@ -63,22 +63,21 @@ struct Forget {
 using Action = std::variant<Start, Decline, Terminate, Kill, Forget, Report>;
 
 struct Decision {
-  // Reports last, in the order their facts were learned, so that of two failures the coordinator
-  // hears the first one first.
+  // Reports come last, in the order in which the daemon learned their facts: the coordinator hears
+  // of the first of two failures first.
   std::vector<Action> actions;
-  // Without any news, ask again then.
+  // When to ask again if nothing happens before.
   absl::Time ask_again_at = absl::InfiniteFuture();
-  // Nothing is left that the mode waits for: the daemon may exit (kStop) or register anew
-  // (kAbandon).
+  // Nothing is left to wait for: the daemon may exit (kStop) or register anew (kAbandon).
   bool finished = false;
 };
 
-// How long a rank's logs may stay without progress, its processes gone and the coordinator
-// answering, before its slot is freed without them.
+// How long the logs of a rank whose processes are gone may make no progress while the coordinator
+// answers. Then the rank's slot is freed without them.
 inline constexpr absl::Duration kLogsPatience = absl::Seconds(10);
 
-// Pure and level-triggered: the same arguments give the same answer, and once the actions are
-// carried out and recorded in `observed`, only reports come again.
+// Pure and level-triggered: the same arguments give the same answer. Once the actions are carried
+// out and recorded in `observed`, only reports come again.
 Decision Reconcile(const Desired& desired, const Observed& observed, absl::Time now);
 
 }  // namespace dp::worker

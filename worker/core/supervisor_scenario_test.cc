@@ -5,8 +5,8 @@
 #include "gtest/gtest.h"
 #include "worker/core/supervisor.h"
 
-// Whole lives of ranks, told as a daemon lives them: news comes in, Reconcile is asked, its actions
-// are carried out and recorded.
+// Whole runs of ranks, as a daemon sees them: facts arrive, Reconcile decides, and its actions are
+// carried out and recorded.
 
 namespace dp::worker {
 namespace {
@@ -39,7 +39,7 @@ class SupervisorScenario : public testing::Test {
   void Gone(int rank) { observed_.Gone(Key(rank), now_); }
   void Acknowledge(int rank, Milestone milestone) { observed_.Acknowledged(Key(rank), milestone); }
 
-  // Carries out and records what is decided; answers what was done, in words.
+  // Carries out and records the decided actions. Returns them in words.
   std::string Act() {
     std::string done;
     for (const Action& action : Reconcile(desired_, observed_, now_).actions) {

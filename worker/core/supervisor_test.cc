@@ -17,7 +17,7 @@ AssignedRank ARank(int rank, bool stop = false) {
 }
 RankKey Key(int rank) { return ARank(rank).key; }
 
-// One decision at a time: arrange what is wanted and known, ask once.
+// One decision at a time: a test arranges desired and observed, and asks once.
 class SupervisorTest : public testing::Test {
  protected:
   SupervisorTest() { observed_.Reachable(kStart); }
@@ -34,7 +34,7 @@ class SupervisorTest : public testing::Test {
     Exit(rank);
     observed_.Gone(Key(rank), kStart);
   }
-  // Nothing is left of it but its logs, and its exit is told.
+  // Only the rank's logs are left, and its exit is acknowledged.
   void RunToTheEnd(int rank) {
     Assign(rank);
     Run(rank);
@@ -57,7 +57,7 @@ TEST_F(SupervisorTest, AnAssignedRankThatIsNotKnownIsStarted) {
   EXPECT_THAT(Actions(), ElementsAre(Start{ARank(0)}));
 }
 
-// The coordinator was started without its latest jobs, and has given the number again.
+// The coordinator has lost its latest jobs and has reused a number.
 TEST_F(SupervisorTest, ARankOfAnotherJobOfTheSameNumberIsKilledAndTheAssignedOneStarted) {
   AssignedRank old = ARank(0), assigned = ARank(0);
   old.job_submitted_at = kStart + absl::Seconds(1);
@@ -67,7 +67,7 @@ TEST_F(SupervisorTest, ARankOfAnotherJobOfTheSameNumberIsKilledAndTheAssignedOne
   desired_.ranks[Key(0)] = assigned;
   EXPECT_THAT(Actions(), ElementsAre(Kill{Key(0)}));
   observed_.Killed(Key(0));
-  EXPECT_THAT(Actions(), IsEmpty());  // its start and its end are not told as the other's
+  EXPECT_THAT(Actions(), IsEmpty());  // no report mixes up the two jobs
   End(0);
   EXPECT_THAT(Actions(), ElementsAre(Forget{Key(0)}));
   observed_.Forgotten(Key(0));
@@ -297,7 +297,7 @@ TEST_F(SupervisorTest, AStoppingWorkerDoesNotWaitForASilentCoordinator) {
   EXPECT_TRUE(At({}).finished);
 }
 
-// A rank that must not outlive touch, whose lease is held for another four seconds.
+// A rank that must not outlive contact, with a lease that holds for another four seconds.
 class IsolationTest : public SupervisorTest {
  protected:
   IsolationTest() { observed_.LeaseHeldUntil(kStart + kHeld); }

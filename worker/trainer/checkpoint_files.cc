@@ -28,15 +28,16 @@ constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kManifestFile[] = "manifest.json";
 constexpr int kFormat = 1;
-// Some hundred bytes for each tensor; more is another file.
+// A manifest has some hundred bytes per tensor; a larger file is something else.
 constexpr int64_t kManifestBytesMax = 64 << 20;
 
-// One directory under way to its place; what is left of it goes with this object.
+// A directory that is being written. The destructor removes whatever has not been renamed to its
+// place.
 class PartialDirectory {
  public:
   explicit PartialDirectory(std::string path) : path_(std::move(path)) {}
   ~PartialDirectory() {
-    std::error_code unknown;  // another try, or the next generation, removes it
+    std::error_code unknown;  // the next attempt or generation removes it
     fs::remove_all(path_, unknown);
   }
   PartialDirectory(const PartialDirectory&) = delete;
@@ -100,8 +101,8 @@ absl::StatusOr<std::string> ReadChecked(const std::string& directory,
   return Damaged(path, "the manifest does not know it");
 }
 
-// Velocity, of which there is one to a tensor, has the tensor's name; of other arrays there may be
-// several.
+// An optimizer has at most one velocity per tensor, so a velocity takes the tensor's name. Other
+// arrays are told apart by a prefix.
 std::string PrefixOf(const std::string& array) {
   return array == "velocity" ? "" : absl::StrCat(array, ".");
 }
@@ -186,7 +187,7 @@ absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& path,
   if (Sha256Hex(json) != sha256) return Damaged(file, "its hash is not the one on record");
   v1::CheckpointManifest manifest;
   google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // a later release's, which may add some
+  options.ignore_unknown_fields = true;  // a later release may have added fields
   if (!google::protobuf::util::JsonStringToMessage(json, &manifest, options).ok()) {
     return Damaged(file, "it is no manifest");
   }

@@ -15,59 +15,63 @@
 
 namespace dp::trainer {
 
-// A checkpoint on disk (docs/checkpoints.md): a directory with model.safetensors,
-// optimizer.safetensors and manifest.json, which has the hashes of the others and is itself known
-// by its own. Errors name the path and the system's reason.
+// A checkpoint on disk (docs/checkpoints.md) is a directory with model.safetensors,
+// optimizer.safetensors and manifest.json. The manifest holds the hashes of the other two files;
+// the coordinator records the manifest's own hash. Errors name the path and the system's reason.
 
 // One array of an optimizer's state.
 struct OptimizerArray {
-  std::string name;  // as OptimizerState has it
+  std::string name;  // as in OptimizerState
   std::vector<float> values;
 };
 
-// What a training is at one step, in host memory.
+// The state of a training after one step, in host memory.
 struct TrainingState {
   v1::CheckpointManifest manifest;  // without `files`
   std::vector<float> values;        // in the model's layout
-  // What the optimizer carries, in the order of Optimizer::state(); each in the model's layout.
+  // The optimizer's state, in the order of Optimizer::state(); each array in the model's layout.
   std::vector<OptimizerArray> optimizer;
 };
 
 struct WrittenCheckpoint {
   std::string path;
-  std::string sha256;  // of its manifest
-  int64_t bytes = 0;   // of all its files
+  std::string sha256;  // the manifest's hash
+  int64_t bytes = 0;   // in all files
 };
 
-// Where one job keeps its checkpoints below the `dir` of its job file. No other job's is the same,
-// of another coordinator either, unless both were submitted in one millisecond.
+// The directory of a job's checkpoints, below `dir` of its job file. Jobs of different coordinators
+// get different directories too, unless both were submitted in the same millisecond.
 std::string JobDirectory(const std::string& dir, JobId job, absl::Time submitted_at);
 
-// The directory of a checkpoint. A later generation gives other names, so that what an earlier one
-// still writes cannot take the place of anything.
+// The name of a checkpoint's directory. It contains the generation, so a late write of an earlier
+// generation cannot replace anything.
 struct CheckpointName {
   int64_t step = 0;
   uint64_t generation = 0;
   bool partial = false;  // being written, or left behind by a crash
 
   std::string ToString() const;
-  // Absent where it is another file's.
+  // Nullopt for the name of any other file.
   static std::optional<CheckpointName> Parse(absl::string_view name);
 };
 
-// Writes all files beside their place, syncs them, and moves the directory into its place in one
-// step: after a crash it is there as a whole or not at all. What it had written before an error is
-// removed. Errors: AlreadyExists; the system's.
+// Writes all files to a partial directory, syncs them, and renames the directory to its place.
+// After a crash the checkpoint is there as a whole or not at all. Removes the partial directory on
+// an error.
+// Errors: AlreadyExists or FailedPrecondition (it depends on the file system) this checkpoint is
+// there; others are the system's.
 absl::StatusOr<WrittenCheckpoint> WriteCheckpoint(const std::string& job_directory,
                                                   const TrainingState& state,
                                                   const engine::ParameterLayout& layout);
 
-// Errors: DataLoss its hash is not `sha256`; Unimplemented the format of a later release.
+// Errors: DataLoss its hash is not `sha256`, or it is no manifest; Unimplemented it has the format
+// of a later release; others are the system's.
 absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& path,
                                                     const std::string& sha256);
 
-// The tensors beside `manifest`, which ReadManifest gave. Errors: DataLoss a file is not what the
-// manifest says, or has other tensors than `layout`, of the optimizer for each of `arrays`.
+// Reads the tensors beside `manifest`, as ReadManifest returned it. `arrays` names the optimizer's
+// arrays. Errors: DataLoss a file does not match the manifest, or a tensor of `layout` is missing
+// or has another size; others are the system's.
 absl::StatusOr<TrainingState> ReadTensors(const std::string& path,
                                           const v1::CheckpointManifest& manifest,
                                           const engine::ParameterLayout& layout,

@@ -71,7 +71,7 @@ TEST_F(CheckpointFilesTest, EveryArrayOfAnOptimizerIsKeptApart) {
 }
 
 TEST_F(CheckpointFilesTest, LeavesNothingBesideTheCheckpoint) {
-  fs::create_directory(directory_ + "/.step-40-generation-2.partial");  // of a crash
+  fs::create_directory(directory_ + "/.step-40-generation-2.partial");  // left by a crash
   ASSERT_TRUE(WriteCheckpoint(directory_, AState(), ALayout()).ok());
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_), fs::directory_iterator()), 1);
 }

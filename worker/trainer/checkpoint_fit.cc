@@ -30,7 +30,7 @@ absl::Status SameTensors(const v1::CheckpointManifest& checkpoint,
   return absl::OkStatus();
 }
 
-// Earlier releases knew of one optimizer.
+// Earlier releases had one optimizer and did not write its name.
 std::string OptimizerOf(const v1::CheckpointManifest& manifest) {
   return manifest.optimizer().empty() ? "sgd" : manifest.optimizer();
 }

@@ -10,19 +10,19 @@
 
 namespace dp::trainer {
 
-// The driver's API, as far as it describes itself and a device: found at run time, so that it can
-// be asked where there is none. A plain value; the library stays loaded.
+// The part of the driver's API that describes the driver and a device. The library is loaded at run
+// time, so this works on hosts without one. A plain value; the library stays loaded.
 class CudaDriver {
  public:
-  // Errors: NotFound no such library, or it lacks an entry; Unavailable what the driver answers.
+  // Errors: NotFound no such library, or it lacks an entry; Unavailable the driver's error code.
   static absl::StatusOr<CudaDriver> Load(const std::string& library = "libcuda.so.1");
 
-  // As "CUDA 13.0".
+  // For example "CUDA 13.0".
   absl::StatusOr<std::string> Version() const;
-  // Of the devices that this process sees, as CUDA_VISIBLE_DEVICES has them. Errors, too: NotFound
-  // there is none.
+  // The first device that this process sees, in the order of CUDA_VISIBLE_DEVICES. Errors: those of
+  // Load; NotFound there is no device.
   absl::StatusOr<GpuCard> FirstCard() const;
-  // As "NVIDIA H100 80GB HBM3, 81559 MiB, compute capability 9.0, one of 8".
+  // For example "NVIDIA H100 80GB HBM3, 81559 MiB, compute capability 9.0, one of 8".
   absl::StatusOr<std::string> FirstDevice() const;
 
  private:

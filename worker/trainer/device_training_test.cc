@@ -1,5 +1,5 @@
-// What ranks do together on GPUs that are bound by NCCL, by a device whose kernels run on the host:
-// there, too, memory is either the device's or the host's, and a group refuses the wrong one.
+// Trainings of several ranks on the GPU device, over NCCL, with its kernels run on the host. Memory
+// belongs to the device or to the host here too, and a group rejects the wrong kind.
 
 #include <map>
 #include <string>
@@ -17,7 +17,7 @@ namespace dp::trainer {
 namespace {
 
 constexpr int kRanks = 2;
-// Between two devices: sums in another order, over some steps.
+// Two devices sum in different orders, over several steps.
 constexpr float kTwinTolerance = 1e-4f;
 
 class DeviceTrainingTest : public ::testing::Test {
@@ -76,7 +76,7 @@ TEST_F(DeviceTrainingTest, AWholeTrainingIsThatOfTheCpu) {
   ExpectNear(LossesOf(on_device, "eval"), LossesOf(on_cpu, "eval"));
 }
 
-// Steps with a graph for each bucket, and updates by bucket.
+// Each bucket has a graph of its own, and parameters are updated by bucket.
 TEST_F(DeviceTrainingTest, StepsOfAProgramHaveTheBitsOfTheirParts) {
   using Optimizer = decltype(TrainingPlan::optimizer);
   const Optimizer sgd = APlan().optimizer;
@@ -103,7 +103,8 @@ TEST_F(DeviceTrainingTest, StepsOfAProgramHaveTheBitsOfTheirParts) {
   }
 }
 
-// From the first piece of a step, or between two, when some lie on the stream already.
+// Capture fails at the first piece of a step, or between two pieces, when some work is queued on
+// the stream already.
 TEST_F(DeviceTrainingTest, StepsThatCannotBeCapturedHaveTheBitsOfThoseThatAre) {
   TrainingPlan plan = APlan();
   plan.bucket_bytes_max = 64;
@@ -122,7 +123,7 @@ TEST_F(DeviceTrainingTest, StepsThatCannotBeCapturedHaveTheBitsOfThoseThatAre) {
   }
 }
 
-// Rank 0 learns of it sooner than rank 1, as it ends its steps to save.
+// Rank 0 learns of the request earlier than rank 1, because rank 0 drains its steps to save.
 TEST_F(DeviceTrainingTest, AllRanksLeaveAfterTheSameStep) {
   TrainingPlan plan = APlan();
   plan.evaluate_every = 0;
@@ -140,7 +141,7 @@ TEST_F(DeviceTrainingTest, AllRanksLeaveAfterTheSameStep) {
   EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
 }
 
-// In the last step: no later one shows that the group is broken.
+// The last step is the hard case: no later step shows that the group is broken.
 TEST_F(DeviceTrainingTest, TheStepInWhichAPeerGoesAwayIsNeitherToldNorSaved) {
   TrainingPlan plan = APlan();
   plan.steps_max = 3;

@@ -68,7 +68,7 @@ absl::Status RenameDurably(const std::string& from, const std::string& to) {
 absl::Status CreateDirectoriesDurably(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::vector<std::string> holders;  // of what is missing
+  std::vector<std::string> holders;  // the parents of the missing directories
   fs::path missing = fs::absolute(path, error);
   for (; !missing.empty() && !fs::exists(missing, error); missing = missing.parent_path()) {
     holders.push_back(missing.parent_path());
@@ -84,7 +84,7 @@ absl::StatusOr<std::string> WriteBeside(const std::string& path, absl::string_vi
   std::string temporary = absl::StrCat(path, suffix);
   const absl::Status written = WriteAndSync(temporary, contents);
   if (written.ok()) return temporary;
-  unlink(temporary.c_str());  // half of it is of no use to anybody
+  unlink(temporary.c_str());  // a partial file is useless
   return written;
 }
 
@@ -100,12 +100,12 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
 }
 
 absl::Status CheckWritable(const std::string& path) {
-  std::error_code unknown;  // what cannot be asked cannot be created either
+  std::error_code unknown;  // a path whose status is unknown cannot be created either
   const std::filesystem::file_status there = std::filesystem::status(path, unknown);
   if (std::filesystem::is_directory(there)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is a directory; name a file in it"));
   }
-  // It would be replaced, not written to.
+  // WriteFileAtomically would replace it, not write to it.
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is a device, a pipe or a socket; name a regular file"));

@@ -9,27 +9,27 @@
 
 namespace dp::trainer {
 
-// What the daemon tells a rank through its environment (docs/worker.md).
+// The environment that the daemon gives a rank (docs/worker.md).
 struct Environment {
   std::string coordinator;  // host:port
   JobId job;
   Generation generation;
   int rank = 0;
   int world_size = 0;
-  std::string worker;          // its daemon's name
+  std::string worker;          // the name of the rank's daemon
   std::string address;         // where peers reach this host
-  std::string gloo_interface;  // GLOO_SOCKET_IFNAME; empty: the one that has `address`
+  std::string gloo_interface;  // GLOO_SOCKET_IFNAME; empty: the interface that has `address`
   std::string metrics_file;    // empty: no metrics
-  bool on_gpu = false;         // DP_DEVICE: computes on the first GPU that it is shown
-  GpuCard card;                // which one that is; the trainer's main asks the driver
-  std::string no_gpu_because;  // DP_NO_GPU_BECAUSE: a GPU of its slot is left alone for this reason
+  bool on_gpu = false;         // DP_DEVICE: compute on the first visible GPU
+  GpuCard card;                // the GPU's model and memory; RunTrainer reads them from the driver
+  std::string no_gpu_because;  // DP_NO_GPU_BECAUSE: why the rank leaves its slot's GPU unused
 
-  // What it computes on: "cpu", or the GPU's model.
+  // The device that the rank computes on: "cpu", or the GPU's model.
   std::string device() const { return on_gpu ? card.name() : "cpu"; }
 };
 
-// All but the card. `lookup` is getenv or a test's table. Errors: InvalidArgument names the
-// variable that is missing or no number, and its value.
+// Reads everything except the card. `lookup` is getenv or a test's table. Errors: InvalidArgument
+// names the variable that is missing or invalid, and its value.
 absl::StatusOr<Environment> ReadEnvironment(
     const std::function<const char*(const char* name)>& lookup);
 

@@ -6,14 +6,15 @@
 
 namespace dp::trainer {
 
-// Tests only. Where the environment has TRAINER_STOPS_AT=RANK:PHASE:STEP, that rank of the job's
-// first generation stops itself (SIGSTOP) when it first comes to that phase of that step or a later
-// one, after a line "fault point PHASE STEP" on standard output: a test then does to it what it
-// likes. Otherwise it costs a comparison. Phases: join, load, connect, resume, step, all-reduce,
-// write (a checkpoint's files lie beside their place), register (they are in place, and the
-// coordinator does not know), publish (the final weights lie beside their place, and the
-// coordinator does not know), place (it knows, and they still lie there). Those that belong to no
-// step have step 0. Any thread.
+// For tests only. TRAINER_STOPS_AT=RANK:PHASE:STEP in the environment makes that rank, in the job's
+// first generation, stop itself (SIGSTOP). It stops once, when it first reaches the phase at that
+// step or a later one. Before that it prints "fault point PHASE STEP" to standard output. The test
+// then kills or resumes it. Without the variable a call costs one comparison. Any thread.
+//
+// Phases: step, all-reduce, write, register; and with STEP 0: join, load, connect, resume, publish,
+// place. At "write" a checkpoint's partial directory is complete; at "register" the checkpoint is
+// in its place, unknown to the coordinator. At "publish" the temporary file of the final weights is
+// complete, unknown to the coordinator; at "place" the coordinator has registered it.
 void ReachFaultPoint(absl::string_view phase, int64_t step = 0);
 
 }  // namespace dp::trainer

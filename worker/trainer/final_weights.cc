@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A training that is done is worth a long wait.
+// A finished training is worth a long wait.
 constexpr absl::Duration kRegisterWeightsWithin = absl::Hours(24);
 
 absl::StatusOr<std::string> Encode(const RankModel& model) {
@@ -37,19 +37,20 @@ bool Rename(const std::string& from, const std::string& to, unsigned how) {
   return renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), how) == 0;
 }
 
-// 0: there is none.
+// 0 if there is no file.
 ino_t InodeOf(const std::string& path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
 }
 
-// A file that this generation puts in its place, and may have to give that back.
+// Moves a file to its place, and can undo that.
 class Placement {
  public:
   Placement(std::string temporary, std::string path)
       : temporary_(std::move(temporary)), path_(std::move(path)), inode_(InodeOf(temporary_)) {}
 
-  // What was at the path lies at the temporary one then, where the file system can do that.
+  // Swaps the two files where the file system can: the previous one then lies at the temporary
+  // path.
   absl::Status Take() {
     first_ = Rename(temporary_, path_, RENAME_NOREPLACE);
     exchanged_ = !first_ && Rename(temporary_, path_, RENAME_EXCHANGE);
@@ -59,7 +60,7 @@ class Placement {
   void Keep() const {
     if (exchanged_) unlink(temporary_.c_str());
   }
-  // Where a successor has put its own there since, that stays.
+  // If a later generation has put its own file there since, that file stays.
   void GiveBack() const {
     const bool mine = InodeOf(path_) == inode_;
     if (mine && first_) unlink(path_.c_str());
@@ -70,7 +71,7 @@ class Placement {
  private:
   const std::string temporary_, path_;
   const ino_t inode_;
-  bool first_ = false;  // nothing was there
+  bool first_ = false;  // the path was free
   bool exchanged_ = false;
 };
 
@@ -81,7 +82,7 @@ absl::Status PublishWeights(const std::string& path, const RankModel& model,
                             client::CheckpointsConnection& connection, const Clock& clock,
                             client::Pause& pause) {
   DP_ASSIGN_OR_RETURN(const std::string encoded, Encode(model));
-  // Not its successor's file, should this generation be over without knowing.
+  // The suffix differs from a later generation's: this generation may be over without knowing it.
   const std::string suffix = absl::StrCat(".generation-", environment.generation.value(), ".tmp");
   DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, encoded, suffix));
   ReachFaultPoint("publish");
@@ -106,12 +107,12 @@ absl::Status PublishWeights(const std::string& path, const RankModel& model,
   ReachFaultPoint("place");
   Placement placement(temporary, path);
   DP_RETURN_IF_ERROR(placement.Take());
-  // Who slept here may have replaced what a later generation has put there.
+  // A rank that was suspended here may have replaced a later generation's file: ask again.
   const absl::Status still = put_on_record();
   if (still.ok()) placement.Keep();
   const bool over = absl::IsFailedPrecondition(still) || absl::IsNotFound(still);
   if (over) placement.GiveBack();
-  return still;  // where nobody has answered, both files stay
+  return still;  // without an answer, both files stay
 }
 
 }  // namespace dp::trainer

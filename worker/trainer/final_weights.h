@@ -11,12 +11,13 @@
 
 namespace dp::trainer {
 
-// The end of a training: writes the model's weights to `path`, in the safetensors format, and tells
-// the coordinator their hash. The file takes its place only after the coordinator has said that
-// this generation may, and stays there only where it then says so again: a rank that was given up
-// on in between, and slept, gives back what its successors have written. (Not where the file system
-// cannot exchange two names, as NFS; there it has replaced that.)
-// Waits for a coordinator that is away. Errors: the system's, with the path; FailedPrecondition the
+// Writes the model's weights to `path` at the end of a training, in the safetensors format, and
+// registers their hash with the coordinator. Waits while the coordinator is away.
+//
+// The file is renamed to `path` only after the coordinator has accepted it for this generation. The
+// coordinator is then asked again. If it rejects this generation now, the rank was replaced while
+// it was suspended, and the previous file is restored. File systems that cannot exchange two names,
+// such as NFS, cannot restore it. Errors: the system's, with the path; FailedPrecondition the
 // generation is over.
 absl::Status PublishWeights(const std::string& path, const RankModel& model,
                             const Environment& environment,

@@ -76,7 +76,7 @@ TEST_F(FinalWeightsTest, AGenerationThatIsOverLeavesNothing) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-// As one that stood still between registering and renaming.
+// For example a rank that was suspended between registering and renaming.
 TEST_F(FinalWeightsTest, OneThatIsOverBeforeItsFileIsInPlaceGivesBackWhatItsSuccessorPutThere) {
   std::ofstream(path_) << "of generation 2";
   coordinator_.refusal_of_next = absl::FailedPreconditionError("generation 1 is stale");

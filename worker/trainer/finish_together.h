@@ -8,13 +8,13 @@
 
 namespace dp::trainer {
 
-// Does what rank 0 has to do at the end of a training, which may take long, while no rank leaves:
-// `work` runs on a thread of its own, and until it is done all ranks meet in the group again and
-// again. So a rank 0 that dies or stands still is missed by its peers as in any step. Every rank
-// calls it; `work` is called on rank 0 only. `meet_every` is to be well below the group's deadline.
+// Runs rank 0's work at the end of a training, which may take long, while all ranks stay in the
+// group. `work` runs on a thread of its own, on rank 0 only. Until it returns, all ranks repeat a
+// small all-reduce. The peers thus notice a rank 0 that dies or hangs, as in any step. Every rank
+// calls this. `meet_every` must be well below the group's deadline.
 //
-// Returns, on rank 0, what `work` did: it goes on where a peer is lost, who fails by itself. Errors
-// on the others: those of the group.
+// Rank 0 returns the result of `work`, even if a peer is lost meanwhile: that peer fails by itself.
+// The other ranks return the group's errors.
 absl::Status FinishTogether(engine::Group& group, absl::Duration meet_every,
                             const std::function<absl::Status()>& work);
 

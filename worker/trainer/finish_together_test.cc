@@ -14,7 +14,7 @@ namespace {
 
 constexpr absl::Duration kOften = absl::Milliseconds(1);
 
-// What each of so many ranks makes of it; `work` is rank 0's.
+// Runs FinishTogether on `ranks` ranks and returns each rank's result; `work` runs on rank 0.
 std::vector<absl::Status> Finish(int ranks, const std::function<absl::Status()>& work) {
   const auto groups = engine::MakeLocalGroups(ranks);
   std::vector<absl::Status> ends(groups.size());
@@ -56,7 +56,7 @@ TEST(FinishTogetherTest, WhatWentWrongIsRankZerosAlone) {
 
 TEST(FinishTogetherTest, ARankZeroThatStandsStillIsMissed) {
   const auto groups = engine::MakeLocalGroups(2, {.timeout = absl::Milliseconds(20)});
-  // Rank 0 comes to none of the meetings.
+  // Rank 0 never joins the all-reduce.
   const absl::Status end = FinishTogether(*groups[1], kOften, [] { return absl::OkStatus(); });
   EXPECT_TRUE(absl::IsDeadlineExceeded(end)) << end;
 }

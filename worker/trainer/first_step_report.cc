@@ -50,7 +50,7 @@ void FirstStepReport::Run() {
   const auto attempt = [&](absl::Duration in) {
     return connection_.CompleteFirstStep(request, in);
   };
-  // One that is refused belongs to a generation that is over.
+  // A report is rejected if its generation is over; there is nothing to do then.
   (void)client::RetryLoop(
       client::RetryPolicy({.deadline = absl::Hours(24), .attempt = client::kAnswerSlack},
                           EntropySeed()),

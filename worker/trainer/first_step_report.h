@@ -10,26 +10,27 @@
 
 namespace dp::trainer {
 
-// Tells the coordinator, from a thread of its own, that the ranks of this generation have done
-// their first step, so that a generation that gets so far is told from one that never does. Rank
-// 0's. Rides out a coordinator that is away. Who owns the connection ends its calls before this is
-// destroyed.
+// Reports to the coordinator, from a thread of its own, that the ranks of this generation have
+// completed their first step. The coordinator thus tells generations that make progress from those
+// that never do. Rank 0 only. Retries while the coordinator is away. The owner of the connection
+// must cancel its calls before it destroys this.
 class FirstStepReport {
  public:
   FirstStepReport(client::WorldsConnection& connection, const Environment& environment,
                   const Clock& clock);
-  // What has not been told by then is not told any more.
+  // Drops a report that has not been sent.
   ~FirstStepReport();
 
-  // The step is done. Later calls do nothing. Never blocks for long; any thread.
+  // The first step is complete. Later calls are no-ops. Does not block; any thread.
   void Done() DP_EXCLUDES(mu_);
-  // Waits until the coordinator has answered, `within` at most, where the step is done; else not at
-  // all. For who is about to end. Returns whether all is told that there is.
+  // Waits, at most `within`, until the coordinator has answered the report. Returns at once if
+  // there is nothing to report. For ranks that are about to exit. Returns false if the report is
+  // still unanswered.
   bool AwaitTold(absl::Duration within) DP_EXCLUDES(mu_);
 
  private:
   void Run() DP_EXCLUDES(mu_);
-  // False when there is nothing to tell any more.
+  // Returns false when stopped.
   bool AwaitDone() DP_EXCLUDES(mu_);
 
   client::WorldsConnection& connection_;
@@ -42,7 +43,7 @@ class FirstStepReport {
   bool done_ DP_GUARDED_BY(mu_) = false;
   bool told_ DP_GUARDED_BY(mu_) = false;
   bool stopped_ DP_GUARDED_BY(mu_) = false;
-  std::jthread thread_;  // last: it starts when all else is there
+  std::jthread thread_;  // last: it starts when all other members exist
 };
 
 }  // namespace dp::trainer

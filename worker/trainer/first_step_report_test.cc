@@ -6,7 +6,7 @@
 namespace dp::trainer {
 namespace {
 
-// A coordinator that is away for the first `absent` calls, or refuses all.
+// A coordinator that is away for the first `absent` calls, or rejects all.
 class CountingWorlds final : public client::WorldsConnection {
  public:
   explicit CountingWorlds(int absent, absl::Status refusal = {})

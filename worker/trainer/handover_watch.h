@@ -10,16 +10,16 @@
 
 namespace dp::trainer {
 
-// Learns, on a thread of its own, that the coordinator asks the ranks of this generation to save a
-// checkpoint and leave. Rides out a coordinator that is away. Who owns the connection ends its
-// calls before this is destroyed.
+// Watches, on a thread of its own, for the coordinator's request that the ranks of this generation
+// save a checkpoint and leave. Retries while the coordinator is away. The owner of the connection
+// must cancel its calls before it destroys this.
 class HandoverWatch {
  public:
   HandoverWatch(client::WorldsConnection& connection, const Environment& environment,
                 const Clock& clock);
   ~HandoverWatch();
 
-  // Any thread. Never goes back.
+  // Any thread. Once true, stays true.
   bool asked() const { return asked_; }
 
  private:
@@ -31,7 +31,7 @@ class HandoverWatch {
   client::Pause pause_;
   std::atomic<bool> asked_ = false;
   std::atomic<bool> stopped_ = false;
-  std::jthread thread_;  // last: it starts when all else is there
+  std::jthread thread_;  // last: it starts when all other members exist
 };
 
 }  // namespace dp::trainer

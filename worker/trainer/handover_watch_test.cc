@@ -13,8 +13,8 @@ using testing::ElementsAre;
 
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
-// Answers each watch with the next of some worlds; when there is none left it waits to be let go,
-// as a watch that nothing happens to.
+// Answers each watch with the next world of the script. Then blocks until LetGo, like a watch in
+// which nothing happens.
 class ScriptedWorlds final : public client::WorldsConnection {
  public:
   explicit ScriptedWorlds(std::vector<absl::StatusOr<v1::World>> worlds)
@@ -39,15 +39,14 @@ class ScriptedWorlds final : public client::WorldsConnection {
     return response;
   }
 
-  // Waits until every world was given out, and what was made of it is known; false when patience
-  // ends.
+  // Waits until the watch has consumed every world and asks again; false on a timeout.
   bool AwaitEnd() {
     MutexLock lock(mu_);
     const absl::Time deadline = absl::Now() + kPatience;
     while (!at_end_ && absl::Now() < deadline) changed_.WaitFor(mu_, deadline - absl::Now());
     return at_end_;
   }
-  // `since` of each watch that was asked for.
+  // `since` of each watch request.
   std::vector<uint64_t> asked() const {
     MutexLock lock(mu_);
     return asked_;
@@ -89,7 +88,7 @@ v1::World AWorld(uint64_t version, const std::string& handover = "") {
 
 const Environment kEnvironment = {.job = JobId(7), .generation = Generation(2)};
 
-// Whether the watch learns it before patience ends.
+// Whether the watch sees the request before the timeout.
 bool AwaitAsked(const HandoverWatch& watch) {
   const absl::Time deadline = absl::Now() + kPatience;
   while (!watch.asked() && absl::Now() < deadline) std::this_thread::yield();

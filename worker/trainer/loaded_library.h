@@ -8,11 +8,12 @@
 
 namespace dp::trainer {
 
-// A library that a program asks for at run time. It stays loaded, as its threads may use it. A
-// plain value.
+// A library loaded at run time. It is never unloaded, because its threads may still run. A plain
+// value.
 class LoadedLibrary {
  public:
-  // The first of these that can be loaded. Errors: NotFound, with what the loader says of each.
+  // Loads the first of `names` that can be loaded. Errors: NotFound with the loader's message for
+  // each.
   static absl::StatusOr<LoadedLibrary> OneOf(const std::vector<std::string>& names);
 
   // Errors: NotFound.
@@ -24,7 +25,7 @@ class LoadedLibrary {
 
  private:
   explicit LoadedLibrary(void* handle) : handle_(handle) {}
-  void* Entry(const char* name) const;  // null: there is none
+  void* Entry(const char* name) const;  // null: no such entry
 
   void* handle_;
 };

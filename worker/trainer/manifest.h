@@ -9,9 +9,9 @@
 
 namespace dp::trainer {
 
-// What all checkpoints of one rank program have in common: whose they are, what must be the same
-// where they are read, and what fixes the bits. `samples` is the size of the training set,
-// `backend` the collectives that were chosen.
+// The fields that all checkpoints of one rank program share: the job, what must match when a
+// checkpoint is read, and what determines the bits. `samples` is the size of the training set,
+// `backend` the collectives in use.
 v1::CheckpointManifest ManifestOf(const TrainingPlan& plan, const Environment& environment,
                                   const engine::ParameterLayout& layout, int64_t samples,
                                   const std::string& backend);

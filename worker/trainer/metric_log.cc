@@ -48,7 +48,7 @@ absl::StatusOr<MetricLog> MetricLog::Open(const std::string& path, const Clock& 
 }
 
 void MetricLog::Write(v1::Metric metric) {
-  // Microseconds are enough for a reader, and shorter.
+  // Microseconds are precise enough and make the line shorter.
   *metric.mutable_time() = ToProto(absl::FromUnixMicros(absl::ToUnixMicros(clock_.Now())));
   if (file_.valid()) WriteLine(metric);
   const std::string readable = Readable(metric);

@@ -67,7 +67,7 @@ TEST(MetricLogTest, WhoLeavesSaysWhereNothingIsSaved) {
 
 TEST(MetricLogTest, StepsAreNotForPeople) { EXPECT_EQ(Readable(AMetric("step")), ""); }
 
-// Files may have `bytes` at most while it lives: a write beyond is cut short, as on a full disk.
+// Limits every file to `bytes` during its lifetime. A longer write is cut short, as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

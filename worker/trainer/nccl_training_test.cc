@@ -1,4 +1,4 @@
-// Trainings whose ranks are bound by NCCL, with the CPU in the place of their GPUs.
+// Trainings over NCCL, with the CPU in place of the GPUs.
 
 #include <string>
 
@@ -10,8 +10,8 @@
 namespace dp::trainer {
 namespace {
 
-// What an all-reduce that was ended early leaves in the gradients is neither told nor saved, though
-// the device goes on and its loss is a number.
+// An aborted all-reduce leaves wrong gradients. The step is neither reported nor saved, although
+// the device still works and the loss is finite.
 TEST(NcclTrainingTest, TheStepInWhichAPeerGoesAwayIsNeitherToldNorSaved) {
   engine::FakeNccl nccl(engine::FakeNccl::Anywhere);
   HashStore store;

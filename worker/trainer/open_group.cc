@@ -12,7 +12,7 @@
 namespace dp::trainer {
 namespace {
 
-// More than a step program has under way.
+// More steps than a step program has in flight.
 constexpr size_t kStepsWaitingMax = 8;
 
 absl::Status CheckBackend(const std::string& backend, bool on_gpu) {

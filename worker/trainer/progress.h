@@ -13,20 +13,19 @@
 
 namespace dp::trainer {
 
-// Where a training stands between two steps: with the weights and the optimizer's state, all that
-// the next step depends on, for what is random is drawn from seed, step and sample.
+// The position of a training between two steps. The next step depends only on this, the weights and
+// the optimizer's state, because random numbers are drawn from seed, step and sample.
 struct Position {
-  int64_t step = 0;  // optimizer steps done
-  int epoch = 0;     // of the latest step, counted from 1
-  // Of that epoch so far; all its steps may be done.
+  int64_t step = 0;  // completed optimizer steps
+  int epoch = 0;     // the latest step's epoch, counted from 1
+  // Within that epoch; all its steps may be done.
   int64_t step_of_epoch = 0;
-  double epoch_loss_sum = 0;  // over its samples
+  double epoch_loss_sum = 0;  // over the epoch's samples
   int64_t epoch_samples = 0;
 };
 
-// Where a rank stands in its training, told as metrics (proto/dp/v1/metrics.proto). Every rank
-// tells that it started and ended; only rank 0 tells steps, epochs and evaluations. Not
-// thread-safe.
+// Reports a rank's progress as metrics (proto/dp/v1/metrics.proto). Every rank reports its start
+// and its end; only rank 0 reports steps, epochs and evaluations. Not thread-safe.
 class Progress {
  public:
   struct Options {
@@ -38,25 +37,25 @@ class Progress {
     std::string precision = "float32";
     int epochs_total = 0;
     int64_t steps_total = 0;
-    int64_t tokens_per_sample = 0;  // of texts, whose rate is told in tokens; 0: of images
+    int64_t tokens_per_sample = 0;  // for texts, whose rate is in tokens; 0: images
   };
   Progress(const Options& options, MetricLog& log, const Clock& clock);
 
   void Started();
-  // The steps until `position` were done by an earlier generation or job, and are not told again.
-  // `told` says from where; rank 0 writes it.
+  // An earlier generation or job did the steps until `position`; they are not reported again. Rank
+  // 0 writes `told`, which names the checkpoint.
   void Resumed(const Position& position, v1::Metric told);
-  // The next epoch, or the one of the position that was resumed.
+  // `epoch` is the next epoch, or the epoch of the resumed position.
   void EpochBegan(int epoch);
-  // One optimizer step over `samples` samples of all ranks, whose mean loss was `loss`.
+  // One optimizer step over `samples` samples of all ranks, with mean loss `loss`.
   void StepDone(double loss, int64_t samples);
   void EpochDone();
   void Evaluated(const Evaluation& evaluation);
   void Ended();
-  // `saves`: the job keeps checkpoints. `saved`: why the state that is left is not on record, as
-  // far as this rank knows.
+  // `saves`: the job keeps checkpoints. `saved`: this rank's error when it saved its final state;
+  // OK on ranks that save nothing.
   void HandedOver(bool saves, const absl::Status& saved);
-  // Something beside the steps, of rank 0.
+  // Writes another metric. Rank 0 only.
   void Tell(const v1::Metric& metric) { log_.Write(metric); }
 
   int64_t steps() const { return at_.step; }
@@ -74,7 +73,7 @@ class Progress {
   Position at_;
   std::optional<Evaluation> last_evaluation_;
 
-  // Of the epoch that runs, in this process. Evaluation is not part of an epoch's time.
+  // The current epoch, in this process. Evaluation does not count towards an epoch's time.
   absl::Time epoch_began_;
   absl::Time step_began_;
   int64_t samples_here_ = 0;

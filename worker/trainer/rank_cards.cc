@@ -12,7 +12,7 @@
 namespace dp::trainer {
 namespace {
 
-// A worker's name has at most 63 bytes, a model's 95.
+// A worker's name has at most 63 bytes, a model's name at most 95.
 using NameBytes = std::array<char, 96>;
 struct CardBytes {
   NameBytes worker{}, model{};
@@ -23,7 +23,7 @@ void PutName(const std::string& name, NameBytes& bytes) {
   name.copy(bytes.data(), std::min(name.size(), bytes.size() - 1));
 }
 
-// Of ranks that are next to each other at one worker, with one model.
+// Describes neighbouring ranks of one worker with the same model.
 std::string GroupText(const std::vector<RankCard>& by_rank, size_t first, size_t end) {
   const std::string ranks =
       end - first == 1 ? absl::StrCat("rank ", first) : absl::StrCat("ranks ", first, "-", end - 1);

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 using RankGroups = std::vector<std::unique_ptr<engine::Group>>;
 
-// What rank 0 writes to its log where ranks, bound by `groups`, have these cards.
+// Rank 0's log if the ranks of `groups` have these cards.
 std::string ToldOf(const std::vector<RankCard>& cards, const RankGroups& groups) {
   ::testing::internal::CaptureStderr();
   {
@@ -58,7 +58,7 @@ TEST(RankCardsTest, TheRanksTellEachOtherAndOneOfThemTellsTheUser) {
   EXPECT_EQ(told.find("cards_differ"), told.rfind("cards_differ"));
 }
 
-// Names are no gradients: they lie in the host's memory.
+// Names lie in host memory, unlike gradients.
 TEST(RankCardsTest, TheyDoSoWhereNcclBindsThem) {
   engine::FakeNccl nccl([](const void*, size_t) { return false; });
   HashStore store;

@@ -9,7 +9,7 @@ absl::StatusOr<std::unique_ptr<engine::Device>> OpenRankDevice(const Environment
   if (!environment.on_gpu) return engine::OpenCpu(threads);
   auto device = engine::OpenCuda(0);
   if (device.ok()) return device;
-  // Unavailable would say that a peer was lost.
+  // Unavailable would mean that a peer was lost.
   return absl::FailedPreconditionError(
       absl::StrCat("the GPU cannot be used: ", device.status().message(),
                    "; 'dp-trainer-cuda --self-check' on this host says more"));

@@ -9,14 +9,13 @@
 
 namespace dp::trainer {
 
-// Opens what this rank computes on, as its daemon has decided: the CPU with `threads` threads, or
-// the first GPU that it is shown. Errors: FailedPrecondition the GPU cannot be used, with what to
-// look at.
+// Opens the device that the daemon has chosen for this rank: the CPU with `threads` threads, or the
+// first visible GPU. Errors: FailedPrecondition the GPU cannot be used, with what to look at.
 absl::StatusOr<std::unique_ptr<engine::Device>> OpenRankDevice(const Environment& environment,
                                                                int threads);
 
-// What a device with too little memory for `samples` samples of the plan says, with the field of
-// the job file to lower; any other status as it is.
+// Adds to a GPU's out-of-memory error which fields of the job file to change. This rank takes
+// `samples` samples of the plan in each step. Returns any other status unchanged.
 absl::Status WithMemoryRemedy(const absl::Status& status, const Environment& environment,
                               const TrainingPlan& plan, int samples);
 

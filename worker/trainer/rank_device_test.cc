@@ -85,7 +85,7 @@ TEST_F(OpenGroupTest, ARankThatIsAloneNeedsNoBackendOnAnyDevice) {
   }
 }
 
-// A bucket for each parameter, and the steps that a program has under way.
+// One bucket for each parameter, for all steps that a program has in flight.
 TEST_F(OpenGroupTest, BucketsOfOneParameterDoNotBreakTheGroup) {
   const size_t parameters = model_.averaged.parameters.size();
   EXPECT_GE(NcclOperationsOf(model_), 4096 + 8 * parameters);

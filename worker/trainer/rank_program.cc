@@ -41,19 +41,19 @@
 namespace dp::trainer {
 namespace {
 
-// How long the coordinator may be away while a rank starts.
+// How long a starting rank waits for a coordinator that is away.
 constexpr absl::Duration kJoinTimeout = absl::Minutes(5);
-// Where a collective fails, how far apart its ranks notice: those that wait for a rank which is
-// stuck, and those that wait for one of them.
+// How far apart the ranks of a failed collective notice the failure. Some wait for the stuck rank,
+// others for a rank that waits.
 constexpr absl::Duration kPeersSpeakWithin = absl::Seconds(2);
-// How often ranks meet while rank 0 writes what the training leaves; more often where the job wants
-// to know sooner.
+// How often ranks meet while rank 0 writes the results. A short detectWithin makes the meetings
+// more frequent.
 constexpr absl::Duration kMeetEvery = absl::Seconds(1);
 constexpr int kMeetingsPerDetection = 4;
-// What an end that makes the next generation gives the word of the first step, which may have been
-// done a moment ago: an answer takes milliseconds, and a coordinator that is away may stay so.
+// How long an exiting rank waits for its first-step report to be acknowledged. The first step may
+// have just ended. An answer takes milliseconds; a coordinator that is away may stay away.
 constexpr absl::Duration kToldWithin = absl::Seconds(1);
-// Fields of the job file that say where rank 0 writes.
+// The fields of the job file that name rank 0's output files.
 constexpr char kWeightsField[] = "train.output.weights";
 constexpr char kTraceField[] = "train.trace";
 
@@ -82,9 +82,9 @@ absl::StatusOr<Datasets> OpenDatasets(const TrainingPlan& plan) {
   return data;
 }
 
-// With the field of the job file that named the place, since that is what the user can change.
+// Adds the field of the job file that names the place, because the user can change that field.
 absl::Status Blame(absl::string_view field, const absl::Status& status) {
-  // What the coordinator refuses is not the place's fault.
+  // The place is not to blame for a rejection by the coordinator.
   if (status.ok() || absl::IsFailedPrecondition(status)) return status;
   return absl::Status(status.code(), absl::StrCat(field, ": ", status.message(),
                                                   "; choose a place that the host of rank 0 can "
@@ -98,7 +98,7 @@ engine::BucketPlanOptions BucketsOf(const TrainingPlan& plan) {
   return options;
 }
 
-// The lease is the daemon's.
+// The lease does not matter here: the daemon holds it.
 Timeouts TimeoutsOf(const TrainingPlan& plan) { return TimeoutsFor(plan.detect_within, {}); }
 
 class RankProgram {
@@ -115,7 +115,7 @@ class RankProgram {
                 .caller = {absl::StrCat("rank ", environment.rank), environment.rank}},
                clock) {}
 
-  // What waits in the background for the coordinator need not wait any more.
+  // Background threads need not wait for the coordinator any more.
   ~RankProgram() { background_.CancelAll(); }
 
   absl::StatusOr<TrainingEnd> Run() {
@@ -137,12 +137,12 @@ class RankProgram {
     const absl::StatusOr<TrainingEnd> end = TrainWithPeers(plan, data, metrics);
     if (LostPeer(end.status())) AwaitEnd(plan, end.status());
     const bool done = end.ok() && *end == TrainingEnd::kDone;
-    if (first_step_ && !done) (void)first_step_->AwaitTold(kToldWithin);  // what it can
+    if (first_step_ && !done) (void)first_step_->AwaitTold(kToldWithin);  // best effort
     return end;
   }
 
  private:
-  // A model that does not fit is found before anybody is waited for.
+  // Finds a model that does not fit before this rank waits for others.
   static absl::Status CheckModel(const TrainingPlan& plan, const engine::Dataset& dataset) {
     return CheckLayers(plan, dataset).status();
   }
@@ -156,7 +156,7 @@ class RankProgram {
                      "; make the batch smaller or turn dropLast off"));
   }
 
-  // So is a file that could not be written at the end.
+  // Finds an output file that cannot be written, before the training rather than after it.
   static absl::Status CheckOutputs(const TrainingPlan& plan) {
     if (!plan.weights_file.empty()) {
       DP_RETURN_IF_ERROR(Blame(kWeightsField, CheckWritable(plan.weights_file)));
@@ -203,7 +203,7 @@ class RankProgram {
         ManifestOf(plan, environment_, model.layout, data.train->size(), opened.backend);
     if (environment_.rank == 0) DP_RETURN_IF_ERROR(PrepareSaver(plan, manifest, model));
     DP_RETURN_IF_ERROR(GoOn(plan, manifest, model, group, progress));
-    // Its own checkpoints may be of the end, which nobody has seen.
+    // The job's own checkpoint may be of the last step, so this check would wrongly reject it.
     if (session_.checkpoints().empty()) {
       DP_RETURN_IF_ERROR(CheckSomethingLeft(progress.position(), StepsTotal(plan, sampler)));
     }
@@ -239,12 +239,13 @@ class RankProgram {
     DP_RETURN_IF_ERROR(FinishTogether(group, often, leave_behind));
     end == TrainingEnd::kDone ? progress.Ended()
                               : progress.HandedOver(!plan.checkpoint.dir.empty(), saved);
-    // A peer that does not come to its end fails by itself; what this rank has is whole.
+    // Leave() fails if a peer dies now. The peer fails by itself; this rank's results are
+    // complete.
     (void)group.Leave()->Wait();
     return end;
   }
 
-  // A trace is of what ranks that meet do; one that is alone shows it, too, where it is wanted.
+  // A trace shows the reducer's work, so a rank that is alone gets a reducer only for a trace.
   absl::StatusOr<std::unique_ptr<engine::StepProgram>> MakeProgram(
       const TrainingPlan& plan, const engine::Dataset& data,
       const engine::GlobalBatchSampler& sampler, const engine::Group& group,
@@ -285,7 +286,7 @@ class RankProgram {
     return Blame("train.checkpoint.dir", saver_->Prepare(session_.checkpoints()));
   }
 
-  // From the job's own checkpoints where it has any, else from those that it was to resume.
+  // Resumes from the job's own checkpoints; if there are none, from those of train.resume.
   absl::Status GoOn(const TrainingPlan& plan, const v1::CheckpointManifest& manifest,
                     RankModel& model, engine::Group& group, Progress& progress) {
     std::vector<ResumePoint> points;
@@ -304,7 +305,7 @@ class RankProgram {
     return absl::OkStatus();
   }
 
-  // What rank 0 leaves behind.
+  // Rank 0 only.
   absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model,
                             const std::string& trace) {
     if (!plan.weights_file.empty()) {
@@ -320,7 +321,7 @@ class RankProgram {
         {{"rank", environment_.rank}, {"error", std::string(lost.message())}});
     const std::vector<int> missing = engine::MissingRanks(lost);
     for (const bool insist : {false, true}) {
-      (void)session_.Accuse(missing, lost, insist, plan.detect_within);  // the wait tells enough
+      (void)session_.Accuse(missing, lost, insist, plan.detect_within);  // best effort
       const absl::Duration patience = insist ? plan.detect_within : kPeersSpeakWithin;
       if (session_.AwaitClosed(patience).ok()) break;
     }
@@ -329,11 +330,11 @@ class RankProgram {
   const Environment& environment_;
   const Clock& clock_;
   client::GrpcConnection connection_;
-  client::GrpcConnection background_;  // of threads beside the training's
+  client::GrpcConnection background_;  // for threads other than the training thread
   client::Pause pause_;
   WorldSession session_;
   client::GrpcStore store_;
-  // Rank 0's.
+  // Rank 0 only.
   std::optional<Saver> saver_;
   std::optional<HandoverWatch> watch_;
   std::optional<FirstStepReport> first_step_;

@@ -7,22 +7,21 @@
 
 namespace dp::trainer {
 
-// Runs one rank of a train job from joining its world to the end of training, or until all ranks
-// are asked to leave. It goes on from the latest checkpoint of the job, or from the ones that the
-// job names; rank 0 makes new ones, and writes the final weights where the job wants them. Blocks
-// for as long as that takes.
+// Runs one rank of a train job, from joining the world until the training ends or all ranks are
+// asked to leave. The rank resumes from the job's latest checkpoint, or from the checkpoints that
+// the job names. Rank 0 writes new checkpoints and the final weights. Blocks until then.
 //
-// A rank that loses a peer is not the one to blame: it aborts its group, says whom it waited for
-// until the deadline, and waits to be stopped with the others, so that the job's failure is the
-// peer's. Only when nobody stops it within the job's detectWithin does it fail itself, with the
-// error of the collective.
+// A rank that loses a peer is not the root cause. It aborts its group and reports which ranks it
+// waited for. It then waits to be stopped with the others, so that the job blames the lost peer. If
+// nobody stops the rank within detectWithin, it fails with the collective's error.
 //
-// Errors: InvalidArgument or NotFound the spec or its data, named; DeadlineExceeded or
-// FailedPrecondition the world was not sealed; Aborted, Unavailable, DeadlineExceeded a collective;
-// the system's own where an output file cannot be written, with the job file's field.
+// Errors: InvalidArgument or NotFound names the faulty field or data. DeadlineExceeded or
+// FailedPrecondition the world was not sealed. Aborted, Unavailable or DeadlineExceeded a
+// collective failed. The system's error, with the job file's field, an output file cannot be
+// written.
 absl::StatusOr<TrainingEnd> RunRank(const Environment& environment, const Clock& clock);
 
-// Whether such an error says that others are gone, and nothing of this rank.
+// Whether the error means that peers are gone and this rank is sound.
 bool LostPeer(const absl::Status& status);
 
 }  // namespace dp::trainer

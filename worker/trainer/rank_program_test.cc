@@ -22,7 +22,7 @@
 #include "worker/trainer/testing/fake_checkpoints.h"
 #include "worker/trainer/testing/read_metrics.h"
 
-// Whole ranks, over gRPC, with a coordinator that the test plays.
+// Whole ranks over gRPC, with a fake coordinator.
 
 namespace dp::trainer {
 namespace {
@@ -30,7 +30,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A world that is sealed when a rank joins, and closed when a rank accuses others.
+// A world that is sealed when a rank joins and closed when a rank accuses others.
 class FakeWorlds final : public v1::Worlds::CallbackService {
  public:
   v1::JoinResponse joined;
@@ -41,9 +41,9 @@ class FakeWorlds final : public v1::Worlds::CallbackService {
   }
 
  private:
-  static constexpr uint64_t kSealed = 1, kClosed = 2;  // versions
+  static constexpr uint64_t kSealed = 1, kClosed = 2;  // world versions
 
-  // A watch that learns nothing before its client leaves.
+  // A watch that stays open until its client cancels it.
   struct Parked final : grpc::ServerUnaryReactor {
     void OnCancel() override { Finish(grpc::Status::CANCELLED); }
     void OnDone() override { delete this; }
@@ -104,7 +104,7 @@ class FakeCheckpointService final : public v1::Checkpoints::CallbackService {
   }
 };
 
-// Has dropped the store of the generation, as when a peer has failed.
+// The store of a generation that is over, as after a peer's failure.
 class ClosedStore final : public v1::Store::CallbackService {
   grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context, const v1::ExecuteRequest*,
                                     v1::ExecuteResponse*) override {

@@ -22,15 +22,15 @@ absl::Span<uint8_t> Bytes(absl::Span<T> values) {
   return {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(T)};
 }
 
-// A small part of the shortest detectWithin, 1 s.
+// How often the reading rank reports that it reads: well below the shortest detectWithin, 1 s.
 constexpr absl::Duration kSignOfLife = absl::Milliseconds(200);
 
-// What the rank that reads tells the others before the tensors, byte by byte.
+// The reading rank broadcasts this to the others, as bytes, before the tensors.
 struct Announcement {
   enum class Verdict : int32_t { kUnreadable, kRefused, kRead, kReading };
   Verdict verdict = Verdict::kUnreadable;
   Position position;
-  std::array<char, 1024> text = {};  // of a refusal, or what is not as it was
+  std::array<char, 1024> text = {};  // why it was refused, or what differs
 
   void Say(const std::string& words) {
     words.copy(text.data(), std::min(words.size(), text.size() - 1));
@@ -45,7 +45,7 @@ Position PositionOf(const v1::CheckpointManifest& manifest) {
           .epoch_samples = manifest.epoch_samples()};
 }
 
-// One rank's part in finding the checkpoint to start from.
+// One rank's part in the search for the checkpoint to start from.
 class Resumption {
  public:
   Resumption(const std::vector<ResumePoint>& points, const v1::CheckpointManifest& now,
@@ -64,9 +64,9 @@ class Resumption {
       const std::string text = announcement.text.data();
       const std::string& path = points_[choice.point].path;
       switch (announcement.verdict) {
-        case Announcement::Verdict::kReading:  // not the last word
+        case Announcement::Verdict::kReading:  // never final: AwaitReader waits for the outcome
         case Announcement::Verdict::kUnreadable:
-          continue;  // that rank does not offer it again
+          continue;  // the reading rank does not offer this point again
         case Announcement::Verdict::kRefused:
           return absl::FailedPreconditionError(absl::StrCat(path, ": ", text));
         case Announcement::Verdict::kRead:
@@ -82,7 +82,7 @@ class Resumption {
     int rank = 0;
   };
 
-  // The newest point that any rank offers, and the lowest rank that does.
+  // The newest point that any rank offers, and the lowest rank that offers it.
   absl::StatusOr<Choice> Choose() {
     std::array<uint64_t, 1> mine = {FirstReadable()};
     std::vector<uint64_t> all(static_cast<size_t>(group_.size()));
@@ -134,8 +134,8 @@ class Resumption {
     return *std::move(state);
   }
 
-  // Reads beside the group, and tells those who wait that it does: some gigabytes take longer than
-  // a collective may.
+  // Reads on another thread and keeps the waiting ranks informed. Some gigabytes take longer than a
+  // collective's timeout.
   absl::Status ReadForAll(size_t point, Announcement& announcement,
                           std::optional<TrainingState>& state) {
     SideWork<std::optional<TrainingState>> read("resume",
@@ -159,7 +159,8 @@ class Resumption {
     return group_.on_host().Broadcast(Bytes(absl::MakeSpan(&announcement, 1)), root)->Wait();
   }
 
-  // From the arrays of the rank that has read, `root`, to those of the others, where they compute.
+  // Sends the arrays of `root`, which has read the checkpoint, into the device arrays of the other
+  // ranks.
   absl::Status Share(const std::optional<TrainingState>& state, int root) {
     DP_RETURN_IF_ERROR(Share(state ? &state->values : nullptr, model_.values->span(), root));
     const std::vector<engine::OptimizerState> optimizer = model_.optimizer->state();
@@ -207,7 +208,7 @@ class Resumption {
   const v1::CheckpointManifest& now_;
   RankModel& model_;
   engine::Group& group_;
-  std::set<size_t> unreadable_;  // here
+  std::set<size_t> unreadable_;  // by this rank
 };
 
 }  // namespace

@@ -15,21 +15,21 @@ namespace dp::trainer {
 struct Resumed {
   Position position;
   std::string path;
-  std::string message;  // what is not as it was, for people; empty where everything is
+  std::string message;  // changes, for people; empty if there are none
 };
 
-// Makes weights, the optimizer's state and position those of the first of `points` that any rank
-// can read, on every rank: one rank reads it, from its own host's files, and sends it to the
-// others. Every rank calls it with the same points; `now` is the manifest that it would write
-// itself. Says in the log what it could not read. None where there are no points. Errors:
-// FailedPrecondition the training is another one, or no rank can read any of them, the same on all
-// ranks; the group's errors.
+// Restores weights, optimizer state and position on every rank from the first of `points` that any
+// rank can read. One rank reads the files on its own host and broadcasts them. Every rank calls
+// this with the same points. `now` is the manifest that the training would write itself. Logs the
+// points that it could not read. Returns nullopt if there are no points.
+// Errors: FailedPrecondition on all ranks the checkpoint belongs to a different training, or no
+// rank can read any point; also those of the group.
 absl::StatusOr<std::optional<Resumed>> Resume(const std::vector<ResumePoint>& points,
                                               const v1::CheckpointManifest& now, RankModel& model,
                                               engine::Group& group);
 
-// Whether a job that starts at `position` of another one has any step of its own to do.
-// Errors: FailedPrecondition it has none.
+// Whether a job that resumes at `position` of another job has steps of its own left. Errors:
+// FailedPrecondition none is left.
 absl::Status CheckSomethingLeft(const Position& position, int64_t steps_total);
 
 }  // namespace dp::trainer

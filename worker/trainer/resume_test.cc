@@ -1,4 +1,5 @@
-// A training that is broken off and goes on: the steps, and the bits, of one that was not.
+// An interrupted and resumed training takes the same steps, with the same bits, as an undisturbed
+// one.
 
 #include "worker/trainer/resume.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Three epochs of five steps, the last of which is short; with dropout and momentum.
+// Three epochs of five steps, with a short last step, dropout and momentum.
 TrainingPlan WithDropout() {
   TrainingPlan plan = APlan();
   plan.epochs = 3;
@@ -28,7 +29,7 @@ TrainingPlan Until(int64_t step) {
   return plan;
 }
 
-// The loss of each step as it was told last.
+// The loss of each step, as last reported.
 std::map<int, double> History(const Training& training) {
   std::map<int, double> losses;
   for (const v1::Metric& metric : training.metrics()) {
@@ -146,7 +147,7 @@ TEST(ResumeTest, AnotherNumberOfRanksGoesOnWithOtherBitsAndSaysSo) {
   EXPECT_EQ(History(training).size(), 15u);
 }
 
-// Rounding apart, as their sums are not taken in the same order.
+// Losses differ by rounding, because the sums are taken in another order.
 TEST(ResumeTest, GenerationsOfOtherSizesTrainTheSameGlobalBatchesOnce) {
   Training undisturbed("resume_test_undisturbed"), training("resume_test");
   undisturbed.Run({WithDropout(), 3});

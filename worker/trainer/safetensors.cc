@@ -26,12 +26,12 @@ std::string Header(absl::Span<const NamedTensor> tensors) {
     offset = end;
   }
   std::string header = absl::StrCat("{", absl::StrJoin(entries, ","), "}");
-  // The format lets spaces pad the header; readers map the data, so align it.
+  // The format lets spaces pad the header. Readers map the data into memory, so align it.
   header.append((8 - header.size() % 8) % 8, ' ');
   return header;
 }
 
-// Beyond it a header is damage; the format's own limit.
+// The format's own limit; a longer header is damage.
 constexpr uint64_t kHeaderBytesMax = 100 << 20;
 
 absl::Status Broken(absl::string_view what) {
@@ -41,7 +41,7 @@ absl::Status Broken(absl::string_view what) {
 using Value = google::protobuf::Value;
 using Fields = google::protobuf::Map<std::string, Value>;
 
-// From 0 to 2^53, to which JSON is exact. Errors: InvalidArgument.
+// A whole number from 0 to 2^53, the range in which JSON is exact. Errors: InvalidArgument.
 absl::StatusOr<int64_t> WholeNumber(const Value& value) {
   constexpr double kExactMax = 9007199254740992.0;
   const double number = value.number_value();
@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<int64_t>> WholeNumbers(const Fields& fields, const st
   return numbers;
 }
 
-// A product that overflows is none that any file has.
+// A product that overflows exceeds the size of any file.
 absl::StatusOr<int64_t> BytesOf(const std::vector<int64_t>& shape) {
   int64_t bytes = sizeof(float);
   for (const int64_t extent : shape) {
@@ -91,7 +91,7 @@ absl::StatusOr<EncodedTensor> TensorOf(const Fields& fields, absl::string_view d
   return tensor;
 }
 
-// Whether they lie one after another from the first byte to the last.
+// Checks that the tensors cover `data` without holes or overlaps.
 absl::Status CheckCover(const std::map<std::string, EncodedTensor>& tensors,
                         absl::string_view data) {
   std::map<const char*, size_t> sizes;

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A coordinator that is away for longer than this is not coming back to this job.
+// A coordinator that is away for longer will not come back to this job.
 constexpr absl::Duration kRegisterWithin = absl::Hours(24);
 
 }  // namespace
@@ -65,8 +65,7 @@ void Saver::StepDone(const Position& position) {
 
 bool Saver::WouldSave(int64_t step) { return Due(step) && !busy(); }
 
-// Steps count from the last checkpoint that was due, so that a late one does not move those after
-// it.
+// Checkpoints are due at multiples of `every_steps`, so a late one does not shift the next.
 bool Saver::Due(int64_t step) const {
   if (options_.every_steps > 0) {
     return step / options_.every_steps > begun_step_ / options_.every_steps;
@@ -98,7 +97,7 @@ bool Saver::busy() {
   return pending_.has_value() || fenced_;
 }
 
-// A device that has failed is told by the train loop; nothing of it is saved.
+// Saves nothing of a device that has failed; the train loop reports the failure.
 void Saver::Begin(const Position& position) {
   const absl::Time began = clock_.Now();
   absl::StatusOr<TrainingState> state = StateAt(position);
@@ -142,7 +141,7 @@ void Saver::Run() {
       MutexLock lock(mu_);
       while (!stopped_ && !pending_.has_value()) changed_.Wait(mu_);
       if (stopped_) return;
-      state = &*pending_;  // stays as it is until it is reset below
+      state = &*pending_;  // unchanged until the reset below
     }
     Save(*state);
     MutexLock lock(mu_);
@@ -190,8 +189,8 @@ absl::StatusOr<WrittenCheckpoint> Saver::WriteAndRegister(const TrainingState& s
                                      "training goes on, and tries again when the next is due"));
   }
   ReachFaultPoint("register", state.manifest.step());
-  // Where the answer alone was lost, it may be on record, and the latest: what is not on record is
-  // removed by the next registration, or by the next generation.
+  // The files stay after an error: if only the answer was lost, this checkpoint is the latest on
+  // record. The next registration or generation removes checkpoints that are not on record.
   DP_RETURN_IF_ERROR(Register(state, *written));
   return written;
 }
@@ -220,11 +219,11 @@ absl::Status Saver::Register(const TrainingState& state, const WrittenCheckpoint
   return response.status();
 }
 
-// Of later generations nothing is touched: this one may be over without knowing.
+// Never touches later generations' checkpoints: this generation may be over without knowing it.
 void Saver::RemoveOthers(const std::vector<v1::Checkpoint>& on_record) const {
   std::set<std::string> kept;
   for (const v1::Checkpoint& checkpoint : on_record) kept.insert(checkpoint.path());
-  // What cannot be listed or removed stays, and is tried again next time.
+  // Whatever cannot be listed or removed now is tried again next time.
   std::error_code list_error;
   std::error_code remove_error;
   fs::directory_iterator entry(options_.directory, list_error);

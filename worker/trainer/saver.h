@@ -21,49 +21,48 @@
 
 namespace dp::trainer {
 
-// Saves the state of a training, on rank 0, while it goes on: the training's thread copies weights
-// and the optimizer's state, a thread of its own writes them, registers them and removes those that
-// are too many (docs/checkpoints.md). One checkpoint is under way at a time; where the next is due
-// before it is there, it is taken as soon as it is. What cannot be saved costs a checkpoint, not
-// the training. The connection must outlive it. One thread at a time: the training's, and at its
-// end the one that finishes.
+// Saves the state of a training on rank 0 while the training continues (docs/checkpoints.md). The
+// training thread copies weights and optimizer state. A thread of the saver writes the copy,
+// registers it, and removes surplus checkpoints. One checkpoint is in flight at a time; one that
+// falls due meanwhile is taken as soon as the previous one ends. A failure costs one checkpoint,
+// never the training. The connection must outlive the saver. One thread calls at a time: the
+// training thread, and the thread of FinishTogether at the end.
 class Saver {
  public:
   struct Options {
-    std::string directory;    // of the job (JobDirectory)
+    std::string directory;    // the job's (JobDirectory)
     int64_t every_steps = 0;  // 0: by time
     absl::Duration every = absl::InfiniteDuration();
     int keep = 2;
-    v1::CheckpointManifest manifest;  // what all its checkpoints have in common
+    v1::CheckpointManifest manifest;  // common to all checkpoints of this rank
   };
   Saver(const Options& options, const Environment& environment, const RankModel& model,
         client::CheckpointsConnection& connection, const Clock& clock);
-  // Lets go of what is under way and not registered.
+  // Abandons a checkpoint in flight that is not registered.
   ~Saver();
 
-  // Makes the directory, tries to write to it, and removes what earlier generations have left there
-  // beside the checkpoints on record. Errors: the system's, with the path.
+  // Creates the directory, tries to write to it, and removes checkpoints of earlier generations
+  // that are not on record. Errors: the system's, with the path.
   absl::Status Prepare(const std::vector<v1::Checkpoint>& on_record);
 
-  // After every step: saves where a checkpoint is due.
+  // Call after every step: saves if a checkpoint is due.
   void StepDone(const Position& position) DP_EXCLUDES(mu_);
   // Whether StepDone would save after step `step`.
   bool WouldSave(int64_t step) DP_EXCLUDES(mu_);
   // Saves this position, unless it is on record already, and waits for the outcome. Errors: why it
   // is not on record.
   absl::Status SaveNow(const Position& position) DP_EXCLUDES(mu_);
-  // Waits until nothing is under way.
+  // Waits until no checkpoint is in flight.
   void AwaitIdle() DP_EXCLUDES(mu_);
-  // The step that was resumed needs no saving.
+  // The training starts at `position`, which is on record already.
   void Resumed(const Position& position) DP_EXCLUDES(mu_);
 
-  // What has become of checkpoints since the last call, as metrics: "checkpoint",
-  // "checkpoint_lost".
+  // The outcomes of checkpoints since the last call, as metrics "checkpoint" and "checkpoint_lost".
   std::vector<v1::Metric> TakeReports() DP_EXCLUDES(mu_);
 
  private:
   bool Due(int64_t step) const;
-  // Copies the state into `pending_`, which is empty, and wakes the thread.
+  // Copies the state into `pending_`, which must be empty, and wakes the thread.
   void Begin(const Position& position) DP_EXCLUDES(mu_);
   absl::StatusOr<TrainingState> StateAt(const Position& position) const;
   bool busy() DP_EXCLUDES(mu_);
@@ -85,20 +84,20 @@ class Saver {
   const Clock& clock_;
   client::Pause pause_;
 
-  // The caller's: of the checkpoint that was begun last.
+  // The last checkpoint that was begun. Only the calling thread uses these.
   int64_t begun_step_ = 0;
   absl::Time begun_at_;
 
   Mutex mu_;
   CondVar changed_;
-  std::optional<TrainingState> pending_ DP_GUARDED_BY(mu_);  // until it is saved
-  int64_t recorded_step_ DP_GUARDED_BY(mu_) = 0;             // of the latest on record
-  absl::Status outcome_ DP_GUARDED_BY(mu_);                  // of the latest that is not pending
+  std::optional<TrainingState> pending_ DP_GUARDED_BY(mu_);  // until it is saved or lost
+  int64_t recorded_step_ DP_GUARDED_BY(mu_) = 0;             // the latest on record
+  absl::Status outcome_ DP_GUARDED_BY(mu_);                  // the last save's outcome
   double stall_seconds_ DP_GUARDED_BY(mu_) = 0;
   std::vector<v1::Metric> reports_ DP_GUARDED_BY(mu_);
   bool fenced_ DP_GUARDED_BY(mu_) = false;  // this generation is over
   bool stopped_ DP_GUARDED_BY(mu_) = false;
-  std::jthread thread_;  // last: it starts when all else is there
+  std::jthread thread_;  // last: it starts when all other members exist
 };
 
 }  // namespace dp::trainer

@@ -35,11 +35,11 @@ class SaverTest : public ::testing::Test, public Clock {
     return saver;
   }
 
-  // Goes through steps, each saved before the next one if it is to be.
+  // Takes steps and waits for each save to end.
   void Step(Saver& saver, int64_t from, int64_t to) {
     for (int64_t step = from; step <= to; ++step) {
       saver.StepDone({.step = step});
-      // What is under way ends; this position itself is not due where StepDone did not begin it.
+      // SaveNow would not do: it saves positions that are not due, too.
       saver.AwaitIdle();
     }
   }
@@ -68,9 +68,9 @@ class SaverTest : public ::testing::Test, public Clock {
   std::error_code ignored_;
 };
 
-// Zeroes would be taken for weights.
+// Otherwise zeros would be saved as weights.
 TEST_F(SaverTest, NothingIsSavedOfADeviceThatFailsWhileItIsRead) {
-  for (const int reads : {0, 1}) {  // values, then what the optimizer carries
+  for (const int reads : {0, 1}) {  // the values, then the optimizer's state
     model_.device = std::make_unique<FailingDevice>(reads);
     const auto saver = Make({.every_steps = 1});
     EXPECT_EQ(saver->SaveNow({.step = 1}), FailingDevice::Failure());

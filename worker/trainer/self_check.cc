@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kInstall[] = "install it, or set LD_LIBRARY_PATH";
 
-// Libraries count so: 91900 is 9.19.0.
+// These libraries encode 9.19.0 as 91900.
 std::string VersionText(size_t version) {
   return absl::StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100);
 }
@@ -30,7 +30,7 @@ absl::StatusOr<std::string> DeviceText() {
   return driver.FirstDevice();
 }
 
-// Of a library whose `entry` returns it.
+// For a library whose function `entry` returns its version.
 Need LibraryNeed(const std::string& name, const std::vector<std::string>& libraries,
                  const char* entry) {
   const auto look = [libraries, entry]() -> absl::StatusOr<std::string> {
@@ -41,7 +41,7 @@ Need LibraryNeed(const std::string& name, const std::vector<std::string>& librar
   return {name, look, kInstall};
 }
 
-// By which cuDNN compiles its attention, and some convolutions.
+// cuDNN compiles its attention and some convolutions with NVRTC.
 absl::StatusOr<std::string> NvrtcVersion() {
   DP_ASSIGN_OR_RETURN(const LoadedLibrary library,
                       LoadedLibrary::OneOf({"libnvrtc.so." DP_CUDA_MAJOR}));
@@ -53,7 +53,7 @@ absl::StatusOr<std::string> NvrtcVersion() {
   return absl::StrCat(major, ".", minor);
 }
 
-// With all that groups load for it.
+// Loads everything that a group loads for NCCL.
 absl::StatusOr<std::string> NcclVersion() {
   DP_ASSIGN_OR_RETURN(const std::unique_ptr<engine::NcclApi> nccl, engine::LoadNccl());
   return nccl->Version();

@@ -36,7 +36,7 @@ TEST(SelfCheckTest, WhatIsMissingIsSaidWithTheRemedyAndTheRestIsLookedForAllTheS
 
 TEST(SelfCheckTest, EveryLibraryThatComputesIsLookedFor) {
   std::ostringstream out;
-  (void)SelfCheck(CudaNeeds(), out);  // what is there is the host's business
+  (void)SelfCheck(CudaNeeds(), out);  // the result depends on the host
   for (const char* need : {"cublasLt", "cudnn", "nvrtc", "nccl"}) {
     EXPECT_THAT(out.str(), HasSubstr(absl::StrCat("\n", need, ": ")));
   }

@@ -12,7 +12,7 @@ namespace dp::trainer {
 std::string Sha256Hex(absl::string_view bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned int size = 0;
-  // It fails for want of memory or of the algorithm only.
+  // EVP_Digest fails only without memory or without the algorithm.
   DP_CHECK(EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) ==
            1);
   return absl::BytesToHexString(

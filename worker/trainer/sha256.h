@@ -6,8 +6,8 @@
 
 namespace dp::trainer {
 
-// SHA-256 of `bytes` in hex, as sha256sum prints it. OpenSSL's, which uses the processor's own
-// instructions where it has them: a checkpoint is hashed at about the speed of a disk.
+// The SHA-256 of `bytes` in hex, as sha256sum prints it. OpenSSL uses the processor's own
+// instructions where there are any, so it hashes a checkpoint at about the speed of a disk.
 std::string Sha256Hex(absl::string_view bytes);
 
 }  // namespace dp::trainer

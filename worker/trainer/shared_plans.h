@@ -10,19 +10,18 @@
 
 namespace dp::trainer {
 
-// How the ranks of a generation come to compute in the same ways, where a device has several and
-// times them: rank 0 makes its model first and tells through the store what its device has found
-// fastest; the others wait for that, and begin with it. So a run does not depend on which rank
-// timed last. On devices that have one way, as the CPU, and for a rank that is alone, nobody waits
-// and the store is not used.
+// Makes all ranks of a generation compute in the same ways on devices that time several. Rank 0
+// makes its model first and publishes its device's plans in the store. The other ranks wait for
+// these plans and start from them. A run therefore does not depend on which rank timed last. A rank
+// that is alone, or on a device with one way, such as the CPU, does not use the store.
 class SharedPlans {
  public:
-  // `store` outlives it; nobody else uses its keys that begin with "plans/".
+  // `store` outlives this. Nobody else uses its keys that begin with "plans/".
   SharedPlans(Store& store, int rank, int world_size, absl::Duration timeout)
       : store_(store), rank_(rank), world_size_(world_size), timeout_(timeout) {}
 
-  // As MakeRankModel. Every rank calls it, once. Errors: also the store's; DeadlineExceeded names
-  // rank 0, which has not made its own.
+  // As MakeRankModel. Every rank calls this once. Errors: also the store's; DeadlineExceeded names
+  // rank 0, which has not made its model.
   absl::StatusOr<RankModel> MakeModel(const TrainingPlan& plan, const engine::Dataset& dataset,
                                       int batch_size, std::unique_ptr<engine::Device> device);
 

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// What devices have done, in order. Thread-safe.
+// The calls that devices received, in order. Thread-safe.
 class Deeds {
  public:
   void Add(const std::string& deed) DP_EXCLUDES(mu_) {
@@ -34,7 +34,7 @@ class Deeds {
   std::vector<std::string> deeds_ DP_GUARDED_BY(mu_);
 };
 
-// The CPU, as a device that times what it compiles.
+// The CPU, posing as a device that times what it compiles.
 class TimingDevice final : public OverCpu {
  public:
   TimingDevice(int rank, Deeds& deeds) : name_(std::to_string(rank)), deeds_(deeds) {}

@@ -11,12 +11,12 @@
 
 namespace dp::trainer {
 
-// Does one thing on a thread of its own, so that who made it can do something else meanwhile.
-// Destroying it waits for the end. Not thread-safe.
+// Runs one function on a thread of its own. The destructor waits for the function to return. Not
+// thread-safe.
 template <typename T>
 class SideWork {
  public:
-  // `name` is the thread's, of at most 15 characters.
+  // `name` is the thread's name, at most 15 characters.
   SideWork(const char* name, std::function<T()> work) {
     std::packaged_task<T()> task(std::move(work));
     outcome_ = task.get_future();
@@ -27,7 +27,7 @@ class SideWork {
   bool DoneWithin(absl::Duration time) const {
     return outcome_.wait_for(absl::ToChronoNanoseconds(time)) == std::future_status::ready;
   }
-  // Waits for the end. Once.
+  // Waits for the result. Call at most once.
   T Take() { return outcome_.get(); }
 
  private:

@@ -13,7 +13,7 @@
 namespace dp::trainer {
 namespace {
 
-// Enough to see the pattern past the first steps' warming up; a few hundred kilobytes.
+// Enough to see the pattern after the first steps' warm-up; a few hundred kilobytes.
 constexpr int64_t kTracedSteps = 100;
 
 }  // namespace
@@ -56,7 +56,8 @@ absl::Status TrainLoop::SaveEnd() {
   return saved;
 }
 
-// A position at the end of an epoch begins with that epoch's end, which nobody may have seen.
+// From a position at the end of an epoch, that epoch's report and evaluation are made again. The
+// earlier run may have died before it made them.
 absl::StatusOr<TrainingEnd> TrainLoop::RunEpochs() {
   const Progress& progress = parts_.progress;
   for (int epoch = std::max(1, progress.epoch()); epoch <= parts_.plan.epochs; ++epoch) {
@@ -89,7 +90,7 @@ absl::Status TrainLoop::RunSteps() {
   return absl::OkStatus();
 }
 
-// Where a value that is no number stays behind a relu or a max, the loss does not show it.
+// A relu or a max can hide a NaN weight from the loss.
 absl::Status TrainLoop::CheckWeights(int epoch) const {
   DP_ASSIGN_OR_RETURN(const std::vector<float> values,
                       engine::ReadArray(*parts_.model.device, parts_.model.values->span()));
@@ -106,14 +107,14 @@ absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
       parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
   DP_RETURN_IF_ERROR(Backward(step, forward));
   const engine::StepTail averaged = parts_.model.ReadTail();
-  // An all-reduce that was ended early left the device with sums that are none: nothing of the step
-  // is believed, applied, told or saved before the group says that all have ended well.
+  // An aborted all-reduce leaves partial sums on the device. Nothing of the step may be used,
+  // applied, reported or saved before the group confirms that all its collectives completed.
   DP_RETURN_IF_ERROR(parts_.reducer.Settle());
   DP_RETURN_IF_ERROR(parts_.model.device->status());
   DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
   parts_.model.optimizer->Step(parts_.progress.steps() + 1);
   StepDone(averaged.loss, step.global_count);
-  // Where nothing is left to do, the training is done rather than handed over.
+  // If no step is left, the training is done rather than handed over.
   leaving_ = averaged.leaving > 0 && !finished();
   if (parts_.saver != nullptr) {
     parts_.saver->StepDone(parts_.progress.position());
@@ -132,8 +133,8 @@ void TrainLoop::TellSaved() {
   for (const v1::Metric& metric : parts_.saver->TakeReports()) parts_.progress.Tell(metric);
 }
 
-// A rank's share enters the mean over ranks with the weight that makes it the mean over the global
-// batch, of images or of tokens (sampler.h). The loss goes the same way, as one more gradient.
+// Scales a rank's share so that the mean over ranks is the mean over the global batch, of images or
+// of tokens (sampler.h). The loss is averaged in the same way, as one more gradient.
 absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
                                  const engine::BatchResult& forward) {
   const float scale = ScaleOf(step);
@@ -152,8 +153,8 @@ float TrainLoop::ScaleOf(const engine::Prefetch::Step& step) const {
   return engine::GradientScale(labels, parts_.group.size());
 }
 
-// Every rank has the same loss and ends at the same step. No later step would mend it: the
-// gradients are no numbers any more, and the weights would not be after this step.
+// Every rank has the same loss and fails at the same step. Later steps cannot repair it: the
+// gradients are not finite, and this step would spoil the weights too.
 absl::Status TrainLoop::CheckLoss(double loss) const {
   if (std::isfinite(loss)) return absl::OkStatus();
   return absl::OutOfRangeError(absl::StrCat("the loss is ", loss, " at step ",

@@ -19,22 +19,22 @@
 
 namespace dp::trainer {
 
-// The batches of a plan for one rank.
+// Selects one rank's batches of a plan.
 engine::GlobalBatchSampler TrainSampler(const TrainingPlan& plan, const engine::Dataset& dataset,
                                         int rank, int world_size);
 
 // Steps of the whole training.
 int64_t StepsTotal(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler);
 
-// How a training ends that does not fail.
+// How a training ends without an error.
 enum class TrainingEnd {
   kDone,
-  kHandedOver,  // every rank has left after the same step, as somebody asked
+  kHandedOver,  // every rank has left after the same step, on request
 };
 
-// Trains one rank's replica over the plan's epochs: forward and backward on the rank's share of
-// each global batch, gradients averaged over ranks while backward goes on, the same optimizer step
-// on every rank. What is passed in must outlive it. Not thread-safe.
+// Trains one rank's replica over the plan's epochs. Each step runs forward and backward on the
+// rank's share of the global batch and averages gradients over ranks during backward. Every rank
+// then takes the same optimizer step. The parts must outlive the loop. Not thread-safe.
 class TrainLoop {
  public:
   struct Parts {
@@ -46,26 +46,26 @@ class TrainLoop {
     const engine::Dataset& train_set;
     const engine::Dataset& test_set;
     Progress& progress;
-    Saver* saver = nullptr;  // of rank 0, where checkpoints are made
-    // Takes the steps, by `reducer` where this rank is not alone; where it is null, `model` and
-    // `reducer` take them.
+    Saver* saver = nullptr;  // rank 0 only, if checkpoints are made
+    // Takes the steps, with `reducer` unless this rank is alone. If null, `model` and `reducer`
+    // take the steps.
     engine::StepProgram* program = nullptr;
-    // Whether this rank has learnt that all are to leave. Asked before each step.
+    // Whether this rank knows that all ranks are to leave. Called before each step.
     std::function<bool()> asked_to_leave = [] { return false; };
-    // Called when the first step here is done, or none is left to do.
+    // Called when the first step in this process is done, or when no step is left to do.
     std::function<void()> first_step_done = [] {};
-    std::string* trace = nullptr;  // gets the trace of the first steps, where it is wanted
+    std::string* trace = nullptr;  // receives the trace of the first steps; null: none wanted
   };
   explicit TrainLoop(const Parts& parts);
 
-  // Goes on from where `progress` stands. Ends after the last epoch or the last step of the plan,
-  // or, once any rank was asked to leave, after the same step on all: they see that in the same
-  // all-reduce, and by a program have begun some steps more by then.
-  // Errors: those of the group; OutOfRange the loss or a weight is infinite or no number.
+  // Continues from the position of `progress`. Ends after the last epoch or the last step of the
+  // plan. If any rank is asked to leave, all ranks end after the same step: they see the request in
+  // the same all-reduce. A program has begun a few more steps by then, and all ranks finish those.
+  // Errors: those of the group and the device; OutOfRange the loss or a weight is not finite.
   absl::StatusOr<TrainingEnd> Run();
 
-  // Where checkpoints are made: saves what Run ended with, and waits until it is registered or
-  // known to fail. After Run, from any one thread. Errors: why it is not on record.
+  // Saves the state with which Run ended, if checkpoints are made. Waits until it is registered or
+  // has failed. Call after Run, from any one thread. Errors: why it is not on record.
   absl::Status SaveEnd();
 
  private:
@@ -74,20 +74,20 @@ class TrainLoop {
   absl::Status RunSteps();
   absl::Status RunStep(const engine::Prefetch::Step& step);
   void TraceStep();
-  // The same by the program, where the next step is begun before the tail of this one is known.
+  // As RunSteps with the program, which begins the next step before the tail of this one is known.
   absl::Status RunProgram();
   absl::Status RunProgram(const std::function<const engine::Prefetch::Step*()>& next);
-  // Whether the program is to begin no step more. All ranks say so after the same step.
+  // Whether the program has begun its last step, which is the same step on all ranks.
   bool begun_last() const;
   int64_t LastStepAfterWish() const;
   absl::Status BeginStep(const engine::Prefetch::Step& step);
   absl::Status EndStep();
   absl::Status EndSteps();
-  // Fills the gradients with their mean over the global batch.
+  // Sets the gradients to their mean over the global batch.
   absl::Status Backward(const engine::Prefetch::Step& step, const engine::BatchResult& forward);
   absl::Status CheckLoss(double loss) const;
   float ScaleOf(const engine::Prefetch::Step& step) const;
-  // Steps begun, of which those under way in the program are not done.
+  // Steps that were begun, including those in flight in the program.
   int64_t steps_begun() const;
   absl::Status CheckWeights(int epoch) const;
   absl::Status EvaluateAfter(int epoch);
@@ -97,8 +97,8 @@ class TrainLoop {
 
   const Parts parts_;
   const int64_t steps_total_;
-  std::deque<int64_t> begun_;         // samples of the steps that are under way in the program
-  std::optional<int64_t> last_step_;  // by the program, where a rank wished to leave
+  std::deque<int64_t> begun_;         // samples of each step in flight in the program
+  std::optional<int64_t> last_step_;  // set after a request to leave, by the program
   bool leaving_ = false;
   bool stepped_ = false;
 };

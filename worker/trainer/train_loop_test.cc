@@ -19,10 +19,10 @@ namespace {
 
 struct Outcome {
   std::vector<float> weights;
-  std::vector<v1::Metric> metrics;  // of rank 0
+  std::vector<v1::Metric> metrics;  // rank 0 only
 };
 
-// One rank, as RankProgram does it; it ends well unless `ended` takes its error.
+// One rank, as RankProgram does it. It must succeed unless `ended` receives its status.
 void TrainRank(
     const TrainingPlan& plan, engine::Group& group, const std::string& metrics_file,
     std::vector<float>& weights, absl::Status* ended = nullptr,
@@ -81,7 +81,7 @@ const v1::Metric& LastEvaluation(const Outcome& outcome) {
 
 TEST(TrainLoopTest, EveryWorldSizeGivesTheSameLossCurve) {
   const std::vector<double> alone = Losses(Train(APlan(), 1));
-  ASSERT_EQ(alone.size(), 10u);  // 50 samples in batches of 12, the last of 2; two epochs
+  ASSERT_EQ(alone.size(), 10u);  // 50 samples in batches of 12, the last one of 2; two epochs
   for (int world_size : {2, 3, 4}) {
     const std::vector<double> losses = Losses(Train(APlan(), world_size));
     ASSERT_EQ(losses.size(), alone.size());
@@ -121,9 +121,9 @@ TEST(TrainLoopTest, StopsAtTheLastStepOfThePlan) {
   EXPECT_EQ(LastEvaluation(outcome).step(), 7);
 }
 
-// Whatever it gives then is neither a loss, nor weights that hold numbers, nor a test's result.
+// Results after the failure are neither a loss, nor finite weights, nor a test result.
 TEST(TrainLoopTest, ADeviceThatFailsEndsTheTraining) {
-  constexpr int kStepsOfAnEpoch = 5;  // each reads once; then the weights are
+  constexpr int kStepsOfAnEpoch = 5;  // each step reads once; the weights are read after the last
   for (const int reads : {0, 3, kStepsOfAnEpoch}) {
     Training training("train_loop_test_failing");
     const auto outcome = training.Run({.plan = APlan(), .world_size = 1, .open_device = [&] {
@@ -143,7 +143,7 @@ TEST(TrainLoopTest, AnEvaluationOfADeviceThatHasFailedReachesNobody) {
                              std::make_unique<FailingDevice>(/*reads=*/0));
   ASSERT_TRUE(model.ok()) << model.status();
   model->ReadTail();
-  const auto groups = engine::MakeLocalGroups(2);  // the other would be waited for
+  const auto groups = engine::MakeLocalGroups(2);  // the other rank would be waited for
   EXPECT_EQ(Evaluate(*model, images, /*global_batch_size=*/8, *groups[0]).status(),
             FailingDevice::Failure());
 }
@@ -160,7 +160,7 @@ TEST(TrainLoopTest, ALossThatIsNoNumberEndsTheTrainingAtItsStep) {
               ::testing::ContainsRegex("the loss is -?(nan|inf) at step [0-9]+"));
 }
 
-// A relu takes what is no number for 0, so the loss shows nothing.
+// A relu turns NaN into 0, so the loss shows nothing.
 TEST(TrainLoopTest, WeightsThatAreNoNumbersEndTheTrainingAfterTheEpoch) {
   auto groups = engine::MakeLocalGroups(1);
   std::vector<float> weights;

@@ -1,4 +1,5 @@
-// The steps that a device takes as one piece, begun before it is known how those before them ended.
+// Steps taken by a device's step program. A step begins before the results of earlier steps are
+// known.
 
 #include "base/status.h"
 #include "worker/engine/data/numbered_steps.h"
@@ -29,7 +30,7 @@ absl::Status TrainLoop::RunProgram(const std::function<const engine::Prefetch::S
     const engine::Prefetch::Step* step = begun_last() ? nullptr : next();
     if (step == nullptr) break;
     DP_RETURN_IF_ERROR(BeginStep(*step));
-    // Weights and position belong together only where no step is under way.
+    // Weights and position match only while no step is in flight.
     if (parts_.saver != nullptr && parts_.saver->WouldSave(steps_begun())) {
       DP_RETURN_IF_ERROR(EndSteps());
       parts_.saver->StepDone(parts_.progress.position());
@@ -58,8 +59,8 @@ absl::Status TrainLoop::BeginStep(const engine::Prefetch::Step& step) {
   return absl::OkStatus();
 }
 
-// What the device has computed is believed only when the group says that it is whole. A loss that
-// is no number is seen some steps late, but before weights that it has spoilt are saved.
+// The device's results count only once the group confirms them. A loss that is not finite is
+// noticed some steps late, but before the weights that it has spoilt are saved.
 absl::Status TrainLoop::EndStep() {
   const absl::Status settled = parts_.reducer.Settle();
   const engine::StepTail averaged = parts_.program->End();
@@ -74,7 +75,7 @@ absl::Status TrainLoop::EndStep() {
   return absl::OkStatus();
 }
 
-// A rank that learns of the wish as late as any has begun these steps already.
+// The last step that any rank can have begun before it sees the request.
 int64_t TrainLoop::LastStepAfterWish() const {
   return parts_.progress.steps() + parts_.program->under_way_max() - 1;
 }

@@ -1,4 +1,4 @@
-// Ranks whose device takes whole steps: the steps, checkpoints and errors of those that do not.
+// Ranks with a step program: the same steps, checkpoints and errors as without one.
 
 #include <map>
 
@@ -56,9 +56,10 @@ TEST(TrainProgramTest, RanksThatMeetTakeTheStepsOfTheirParts) {
   }
 }
 
-// Rank 0 ends its steps to save, and so learns of the wish at another time than the others.
+// Rank 0 drains its steps to save, so it sees the request at another time than its peers.
 TEST(TrainProgramTest, RanksThatMeetLeaveAfterTheSameStep) {
-  // Two are under way where the wish becomes known; an epoch of five steps ends with none.
+  // Two more steps are in flight when the request becomes known. None is at an epoch's end, after
+  // five steps.
   struct Case {
     int64_t leave_at, saved;
   };
@@ -99,7 +100,7 @@ TEST(TrainProgramTest, ACheckpointHoldsTheWeightsOfItsStep) {
   }
 }
 
-// In the middle, that is, where the program has begun steps beyond the one that is saved.
+// The training ends while the program has begun steps beyond the saved one.
 TEST(TrainProgramTest, ACheckpointOnTheWayHoldsTheWeightsOfItsStep) {
   Training undisturbed("train_program_test_parts");
   const auto expected = undisturbed.Run(Alone(ProgramPlan(), Program::kNone));

@@ -17,7 +17,8 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kBadUsage = 2;
 
-// What the driver does not say is no reason to fail: whether the GPU can be used shows soon.
+// A driver that cannot describe the card is no error here: opening the device shows whether it
+// works.
 GpuCard CardHere() {
   const absl::StatusOr<CudaDriver> driver = CudaDriver::Load();
   return driver.ok() ? driver->FirstCard().value_or(GpuCard()) : GpuCard();

@@ -2,8 +2,8 @@
 
 namespace dp::trainer {
 
-// What every trainer program does but for its own flags: --version, or one rank as the environment
-// says. Returns the exit code; errors go to standard error, after `program`.
+// The common main of all trainers: --version, --help, or one rank as the environment describes it.
+// Returns the exit code; writes errors to standard error, prefixed with `program`.
 int RunTrainer(const char* program, int argc, char** argv);
 
 }  // namespace dp::trainer

@@ -20,10 +20,10 @@ namespace dp::trainer {
 // A checkpoint on record that a training may start from.
 struct ResumePoint {
   std::string path;
-  std::string sha256;  // of its manifest
+  std::string sha256;  // the manifest's hash
 };
 
-// Where and when checkpoints are made.
+// Where and how often checkpoints are made.
 struct CheckpointPlan {
   std::string dir;          // empty: none are made
   int64_t every_steps = 0;  // 0: by time
@@ -31,7 +31,7 @@ struct CheckpointPlan {
   int keep = 2;
 };
 
-// What a train job asks for, with nothing left to defaults (docs/job-file.md has them).
+// A train job's settings, with all defaults filled in (docs/job-file.md lists them).
 struct TrainingPlan {
   uint64_t seed = 0;
   int epochs = 1;
@@ -51,13 +51,13 @@ struct TrainingPlan {
   std::string trace_file;
   std::string weights_file;
   CheckpointPlan checkpoint;
-  std::vector<ResumePoint> resume;  // of an earlier job; the best first
+  std::vector<ResumePoint> resume;  // checkpoints of an earlier job, best first
 };
 
-// Of texts; 0 where samples are images.
+// The length of a text sample; 0 if samples are images.
 int64_t TokensPerSample(const TrainingPlan& plan);
 
-// As train.precision has it.
+// The name that train.precision uses.
 std::string NameOf(engine::Precision precision);
 
 // Errors: InvalidArgument names the field. Shapes are checked later, against the data.

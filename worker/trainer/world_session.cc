@@ -92,7 +92,7 @@ absl::StatusOr<v1::World> WorldSession::WatchOnce(absl::Time until) {
                                         clock_, pause_, attempt));
   v1::World& world = *response.mutable_world();
   if (world.generation() > environment_.generation.value()) {
-    world.set_state(v1::WORLD_STATE_CLOSED);  // this rank's is
+    world.set_state(v1::WORLD_STATE_CLOSED);  // this rank's world is closed
     world.set_reason(absl::StrCat("generation ", world.generation(), " has begun"));
   }
   return std::move(world);

@@ -13,15 +13,15 @@
 
 namespace dp::trainer {
 
-// A rank's part in the rendezvous of its generation: join, wait until the world is sealed, and,
-// when something has gone wrong with a peer, wait to be told that the generation is over. Rides out
-// a coordinator that is away. Not thread-safe.
+// A rank's part in the rendezvous of its generation. The rank joins, waits until the world is
+// sealed, and, after a peer's failure, waits until the world is closed. Retries while the
+// coordinator is away. Not thread-safe.
 class WorldSession {
  public:
   WorldSession(client::WorldsConnection& connection, client::Pause& pause,
                const Environment& environment, const Clock& clock);
 
-  // Joins, and keeps what the job asks for and has left. Rank 0 says that it tells of the first
+  // Joins, and keeps the job's spec and checkpoints. Rank 0 announces that it reports the first
   // step (FirstStepReport). Errors: FailedPrecondition the generation is over; NotFound;
   // Unavailable after `timeout`.
   absl::Status Join(absl::Duration timeout);
@@ -33,15 +33,16 @@ class WorldSession {
   // Waits until the world is closed; returns its reason. Errors: DeadlineExceeded it is still open.
   absl::StatusOr<std::string> AwaitClosed(absl::Duration timeout);
 
-  // Says that this rank's collective has failed for want of the `missing` ranks, or of any other
-  // peer where that is empty; `insist` when the others have had time to say so too.
+  // Reports that this rank's collective failed because the `missing` ranks did not arrive, or, if
+  // `missing` is empty, because of any other peer. `insist`: the others have had time to report
+  // too.
   // Errors: NotFound; FailedPrecondition the generation is over; Unavailable after `timeout`.
   absl::Status Accuse(const std::vector<int>& missing, const absl::Status& error, bool insist,
                       absl::Duration timeout);
 
   const v1::JobSpec& spec() const { return spec_; }
   absl::Time submitted_at() const { return submitted_at_; }
-  // That earlier generations have left, newest first.
+  // The checkpoints of earlier generations, newest first.
   const std::vector<v1::Checkpoint>& checkpoints() const { return checkpoints_; }
 
  private:

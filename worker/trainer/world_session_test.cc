@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Answers each watch with the next prepared world, each a second later.
+// Answers each watch with the next prepared world. Each answer advances the clock by a second.
 class FakeWorlds final : public client::WorldsConnection {
  public:
   explicit FakeWorlds(SettableClock& clock) : clock_(clock) {}

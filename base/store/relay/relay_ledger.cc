@@ -17,7 +17,7 @@ bool OnlyReads(const std::vector<StoreOperation>& operations) {
   return std::all_of(operations.begin(), operations.end(), IsRead);
 }
 
-// PyTorch promises of these no more than that they come in order.
+// PyTorch promises only that these come in order.
 bool Divisible(const std::vector<StoreOperation>& operations) {
   const auto is_set = [](const StoreOperation& each) {
     return std::holds_alternative<StoreSet>(each);
@@ -87,7 +87,7 @@ void RelayLedger::Ask(Caller caller, Wait& wait) {
   queue_.push_back({caller, true, wait.Missing()});
 }
 
-// Where it is asking, its group goes on and finds nobody to answer.
+// A group of the wait may be queued or in flight; its answer is then dropped.
 bool RelayLedger::Cancel(Caller caller) {
   const auto it = waits_.find(caller);
   if (it == waits_.end()) return false;
@@ -168,7 +168,7 @@ absl::StatusOr<std::vector<RelayLedger::Answer>> RelayLedger::OnReply(Reply repl
     }
     if (answer.has_value()) answers.push_back(*std::move(answer));
   }
-  // The rest goes first into the next batch, so that the order stays.
+  // The rest goes first into the next batch, to keep the order.
   queue_.insert(queue_.begin(), std::make_move_iterator(left.begin()),
                 std::make_move_iterator(left.end()));
   under_way_.clear();

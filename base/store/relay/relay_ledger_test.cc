@@ -17,17 +17,17 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// A ledger, and a coordinator whose store takes each group of its batches as one.
+// A ledger, and a coordinator whose store applies each group of its batches atomically.
 class RelayLedgerTest : public testing::Test {
  protected:
-  // "1: a+, b" the sequence, and for each group how many operations it has.
+  // "1: 2,1" for sequence 1 and groups of two operations and one.
   std::string batch() {
     const RelayLedger::Batch* batch = ledger_->batch();
     if (batch == nullptr) return "none";
     return absl::StrCat(batch->sequence, ": ", absl::StrJoin(batch->groups, ","));
   }
 
-  // The coordinator's reply to the batch under way.
+  // The coordinator's reply to the batch in flight.
   RelayLedger::Reply Apply() {
     RelayLedger::Reply reply;
     const RelayLedger::Batch& batch = *ledger_->batch();
@@ -43,7 +43,7 @@ class RelayLedgerTest : public testing::Test {
     return reply;
   }
 
-  // "1 ok", "2 INVALID_ARGUMENT: ..." of the callers that the reply answers.
+  // "1 ok", "2 INVALID_ARGUMENT: ..." for each caller that the reply answers.
   std::vector<std::string> Describe(const std::vector<RelayLedger::Answer>& answers) {
     std::vector<std::string> lines;
     for (const RelayLedger::Answer& answer : answers) {
@@ -71,7 +71,7 @@ TEST_F(RelayLedgerTest, WhateverComesWhileABatchIsUnderWayMakesTheNextOne) {
   EXPECT_EQ(batch(), "1: 1");
   ledger_->Execute(2, {StoreAdd{"n", 1}});
   ledger_->Execute(3, {StoreSet{"a", "x"}, StoreSet{"b", "y"}});
-  EXPECT_EQ(batch(), "1: 1");  // the same, were it sent again
+  EXPECT_EQ(batch(), "1: 1");  // unchanged, in case it is sent again
   EXPECT_THAT(Answer(), ElementsAre("1 ok"));
   EXPECT_EQ(batch(), "2: 1,2");
   EXPECT_THAT(Answer(), ElementsAre("2 ok", "3 ok"));
@@ -111,7 +111,7 @@ TEST_F(RelayLedgerTest, AReplyThatCutsAGroupIsABug) {
   EXPECT_EQ(batch(), "1: 2");
 }
 
-// With batches of two operations, or 1000 bytes.
+// With batches of at most two operations and 1000 bytes.
 class SmallBatchesTest : public RelayLedgerTest {
  protected:
   SmallBatchesTest() {

@@ -11,36 +11,35 @@
 
 namespace dp {
 
-// A relay's way to the store of its generation, where all its callers are one client. `done` is
-// called once, on any thread, maybe before the call returns; it must not block. Thread-safe.
+// A relay's connection to the store of its generation, where all its callers are one client. `done`
+// is called once, on any thread, possibly before the call returns; it must not block. Thread-safe.
 class StoreLink {
  public:
-  // A call that is under way. May outlive it.
+  // The handle of a call in flight; may outlive the call.
   class Call {
    public:
     virtual ~Call() = default;
-    // Ends the call soon, with Cancelled. Any thread; no effect on one that has ended.
+    // Ends the call soon, with Cancelled. Any thread; a no-op on a call that has ended.
     virtual void Cancel() = 0;
   };
-  // For those who ask who waits.
+  // Shown to whoever asks who waits.
   struct Waiter {
-    absl::Duration waited;  // until now
-    std::string peer;       // its end of the connection by which it asks; may be empty
+    absl::Duration waited;  // so far
+    std::string peer;       // the caller's end of its connection; may be empty
   };
   template <typename Answer>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Answer>) &&>;
 
   virtual ~StoreLink() = default;
 
-  // Applies the batch; again, when it has been applied already, answers as then.
-  // Errors: Unavailable, DeadlineExceeded, Cancelled, Unknown it may be tried again;
-  // FailedPrecondition and NotFound the generation is over; any other means that the two sides do
-  // not understand each other.
+  // Applies the batch. A batch that was applied already gets the same answer again.
+  // Errors: Unavailable, DeadlineExceeded, Cancelled, Unknown: retry; FailedPrecondition, NotFound:
+  // the generation is over; any other: the two sides do not understand each other.
   virtual std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
                                         Done<RelayLedger::Reply> done) = 0;
-  // Answers once each of the reads has been found, as it was then, or with some of them not found:
-  // those are to be asked for again. Cancel may answer before it returns.
-  // Errors: DeadlineExceeded not now, ask again; ResourceExhausted there is no room for it, ask
+  // Answers once each of the reads has been found, with its result of that time. May answer earlier
+  // with some reads not found, which the relay asks for again. Cancel may answer before it returns.
+  // Errors: DeadlineExceeded nothing yet, ask again; ResourceExhausted no room for the wait, ask
   // again later; InvalidArgument; others as Execute.
   virtual std::shared_ptr<Call> Await(const std::vector<StoreOperation>& reads,
                                       const Waiter& waiter,

@@ -12,11 +12,11 @@
 namespace dp {
 namespace {
 
-// Calls that are on their way to the thread: every connection has few, and the server bounds them.
+// Calls on their way to the thread: every connection has few, and the server bounds connections.
 constexpr size_t kInboxMax = size_t{1} << 20;
 
-// The coordinator was not reached, ended in the middle, or is too busy: what is asked again may be
-// answered. (ResourceExhausted is a limit: asking again does not help.)
+// Whether a retry may succeed: the coordinator was out of reach, ended during the call, or is too
+// busy. (ResourceExhausted is a limit: a retry does not help.)
 bool WorthAsking(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsCancelled(status) || absl::IsUnknown(status);
@@ -61,7 +61,7 @@ void StoreRelay::Ask(Asked asked) {
   Event event = std::move(asked);
   if (in_turn_ && inbox_.TryPushQuietly(event)) {
     kept_back_ = true;
-    if (!in_turn_) EndTurn();  // it has ended meanwhile, on another thread
+    if (!in_turn_) EndTurn();  // another thread has ended the turn meanwhile
     return;
   }
   if (inbox_.TryPush(event)) return;
@@ -77,7 +77,7 @@ void StoreRelay::EndTurn() {
 
 void StoreRelay::Cancel(Ticket ticket) {
   Event event = GivenUp{ticket.value()};
-  (void)inbox_.TryPush(event);  // else the end of the relay answers it
+  (void)inbox_.TryPush(event);  // else the end of the relay answers the wait
 }
 
 void StoreRelay::Run() {
@@ -169,7 +169,7 @@ void StoreRelay::Park(RelayLedger::Parking parking) {
 
 void StoreRelay::On(Unparked event) {
   parked_.erase(event.caller);
-  if (over_ || !open_.contains(event.caller)) return;  // given up: its call was cancelled
+  if (over_ || !open_.contains(event.caller)) return;  // cancelled by its caller
   if (event.results.ok()) {
     auto answer = ledger_.OnFound(event.caller, *std::move(event.results));
     if (answer.has_value()) Tell(event.caller, std::move(answer->results));
@@ -178,8 +178,8 @@ void StoreRelay::On(Unparked event) {
   } else if (absl::IsResourceExhausted(event.results.status())) {
     OnRefused(event.caller, event.results.status());
   } else {
-    // Nothing came in its time, or the coordinator has gone: its next answer tells which.
-    // All waits end together with it, and count as one trouble.
+    // Nothing came in time, or the coordinator has gone; the answer to the next batch shows which.
+    // All waits end together with the coordinator, and count as one failure.
     if (!absl::IsDeadlineExceeded(event.results.status()) && again_at_ <= clock_.Now()) TryLater();
     ledger_.OnUnparked(event.caller);
   }
@@ -248,11 +248,11 @@ void StoreRelay::CallBegins() {
 }
 
 void StoreRelay::CallEnds(Event event) {
-  // Once the relay is ending nobody wants to know. Full it cannot be: calls are few.
+  // An ending relay needs no event. The inbox cannot be full: calls are few.
   DP_CHECK(inbox_.TryPush(event) || inbox_.closed());
   MutexLock lock(mu_);
   --calls_;
-  // Under the lock: the relay may be gone as soon as it is free.
+  // Under the lock: the relay may be destroyed as soon as the lock is free.
   call_ended_.NotifyAll();
 }
 

@@ -28,26 +28,26 @@ namespace dp {
 
 struct StoreRelayOptions {
   JobId job;          // for the log
-  uint64_t seed = 0;  // of back-offs
+  uint64_t seed = 0;  // of the back-offs
   BackoffOptions backoff = {.initial = absl::Milliseconds(20), .max = absl::Milliseconds(500)};
-  // Of a wait for which the coordinator has no room: thousands of them are to cost it little.
+  // For waits that the coordinator has no room for: thousands of them must cost it little.
   BackoffOptions room_backoff = {.initial = absl::Milliseconds(200), .max = absl::Seconds(5)};
-  // Called once, on the relay's thread, when the coordinator says that the generation is over.
+  // Called once, on the relay's thread, when the coordinator reports that the generation is over.
   std::function<void(const absl::Status&)> on_over = {};
 };
 
-// The store of one generation, for all ranks of a host, over one link to the coordinator:
-// what they ask travels in batches (RelayLedger decides, this carries out). A coordinator that
-// cannot be reached is asked again for as long as it takes, with the same batch, which is applied
-// once; so its restart is only a pause. A wait for which it has no room is asked again after a
-// pause of its own, and holds up nobody else.
+// The store of one generation, for all ranks of a host, over one link to the coordinator. Requests
+// travel in batches (RelayLedger decides, StoreRelay carries out). While the coordinator is out of
+// reach, the relay retries the same batch for as long as it takes. The coordinator applies the
+// batch once, so its restart is only a pause. A wait that the coordinator has no room for is
+// retried after a pause of its own, and holds up nobody else.
 //
-// When the generation is over nothing is answered any more until the relay ends: the programs are
-// being stopped, and errors from their store would only hide why. An answer that makes no sense, as
-// of a coordinator that has lost its journal, is every call's answer from then on.
+// After the generation is over the relay answers nothing until it ends. The programs are being
+// stopped, and errors from their store would only hide why. An answer that makes no sense, as from
+// a coordinator that has lost its journal, is final: every call fails with it.
 //
-// Owned by the endpoint that serves the ranks; has one thread. The destructor answers what is open
-// with Cancelled. The link and the clock outlive it. Thread-safe.
+// Owned by the endpoint that serves the ranks; has one thread. The destructor answers open calls
+// with Cancelled. The link and the clock must outlive it. Thread-safe.
 class StoreRelay final : public AsyncStore {
  public:
   StoreRelay(StoreLink& link, StoreRelayOptions options, const Clock& clock = Clock::Steady());
@@ -73,7 +73,7 @@ class StoreRelay final : public AsyncStore {
     Done done;
     absl::Time since;
     std::string peer;
-    std::optional<Backoff> room_backoff = {};  // since it was refused first
+    std::optional<Backoff> room_backoff = {};  // since its first refusal
     absl::Time ask_again_at = {};              // while it is in refused_
   };
   struct GivenUp {
@@ -90,7 +90,7 @@ class StoreRelay final : public AsyncStore {
 
   void Ask(Asked asked);
 
-  // All below but the calls' count: the relay's thread.
+  // All below, except for the count of calls: the relay's thread.
   void Run();
   absl::Duration Patience() const;
   void On(Asked event);
@@ -110,7 +110,7 @@ class StoreRelay final : public AsyncStore {
   void EndCalls();
 
   void CallBegins() DP_EXCLUDES(mu_);
-  // Brings a call's end to the relay's thread.
+  // Hands the end of a call to the relay's thread.
   void CallEnds(Event event) DP_EXCLUDES(mu_);
 
   StoreLink& link_;
@@ -118,25 +118,25 @@ class StoreRelay final : public AsyncStore {
   const Clock& clock_;
   std::atomic<Caller> last_caller_{0};
   std::atomic<bool> in_turn_{false};
-  std::atomic<bool> kept_back_{false};  // calls are in the inbox of which the thread is not told
+  std::atomic<bool> kept_back_{false};  // the inbox has calls that did not wake the thread
   BoundedQueue<Event> inbox_;
 
-  // Of the relay's thread.
+  // Used by the relay's thread only.
   RelayLedger ledger_;
   std::map<Caller, Open> open_;
-  std::shared_ptr<StoreLink::Call> batch_call_;  // null: none is under way
+  std::shared_ptr<StoreLink::Call> batch_call_;  // null: no batch is in flight
   std::map<Caller, std::shared_ptr<StoreLink::Call>> parked_;
-  std::set<std::pair<absl::Time, Caller>> refused_;  // waits, and when each is asked again
+  std::set<std::pair<absl::Time, Caller>> refused_;  // waits, by the time of their retry
   bool refusal_told_ = false;
   Backoff backoff_;
   absl::Time again_at_ = absl::InfinitePast();
-  absl::Status trouble_;  // told last
-  absl::Status failure_;  // final: what every call is answered
+  absl::Status trouble_;  // of the latest batch; OK if it was answered
+  absl::Status failure_;  // final: the answer to every call
   bool over_ = false;
 
   Mutex mu_;
   CondVar call_ended_;
-  size_t calls_ DP_GUARDED_BY(mu_) = 0;  // under way
+  size_t calls_ DP_GUARDED_BY(mu_) = 0;  // in flight
 
   std::jthread thread_;  // last: it uses all of the above
 };

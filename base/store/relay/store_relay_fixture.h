@@ -18,15 +18,16 @@ namespace dp {
 
 inline constexpr absl::Duration kRelayPatience = absl::Seconds(30);
 
-// A coordinator: applies batches once, parks waits, and can lose answers or go away. Thread-safe.
+// A coordinator that applies batches once and parks waits. It can lose answers, or go away.
+// Thread-safe.
 class FakeStoreLink final : public StoreLink {
  public:
-  // Applies the next batches, but says that it could not be reached.
+  // Applies the next `count` batches, but answers as if it was out of reach.
   void LoseAnswers(int count) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     lose_ = count;
   }
-  // Refuses all from now on, as a coordinator does that does not know the batches before.
+  // Rejects everything from now on, as a coordinator that does not know the earlier batches.
   void LoseJournal() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     refusal_ = absl::DataLossError("sequence 2 does not follow the last, 0");
@@ -38,19 +39,19 @@ class FakeStoreLink final : public StoreLink {
     }
     DropParked();
   }
-  // Ends parked calls as a restart does.
+  // Ends parked calls, as a restart does.
   void DropParked() DP_EXCLUDES(mu_) {
     for (auto& parked : TakeParked()) {
       std::move(parked->done)(absl::UnavailableError("the coordinator has gone"));
     }
   }
-  // Ends parked calls in whose time nothing came.
+  // Ends parked calls, as their timeout does.
   void EndParked() DP_EXCLUDES(mu_) {
     for (auto& parked : TakeParked()) {
       std::move(parked->done)(absl::DeadlineExceededError("nothing came"));
     }
   }
-  // Ends parked calls as a coordinator does that has no room for them.
+  // Ends parked calls, as a coordinator without room does.
   void RefuseParked() DP_EXCLUDES(mu_) {
     for (auto& parked : TakeParked()) {
       std::move(parked->done)(absl::ResourceExhaustedError("too many calls wait"));
@@ -73,7 +74,7 @@ class FakeStoreLink final : public StoreLink {
     const std::string* value = values_.Find(key);
     return value == nullptr ? "" : *value;
   }
-  // As the latest wait that was parked said it.
+  // The Waiter of the latest parked wait.
   Waiter waiter() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return waiter_;
@@ -180,7 +181,7 @@ class FakeStoreLink final : public StoreLink {
   absl::Status refusal_ DP_GUARDED_BY(mu_);
 };
 
-// An answer that a test waits for. Thread-safe.
+// An answer that a test can wait for. Thread-safe.
 class AwaitedAnswer {
  public:
   AsyncStore::Done Take() {
@@ -208,7 +209,7 @@ class AwaitedAnswer {
   std::optional<AsyncStore::Results> results_ DP_GUARDED_BY(mu_);
 };
 
-// A relay to such a coordinator.
+// A relay to a FakeStoreLink.
 class StoreRelayFixture : public testing::Test {
  protected:
   static StoreRelayOptions Options() {

@@ -17,7 +17,7 @@ constexpr absl::Duration kTurnPatience = absl::Seconds(30);
 constexpr int kCalls = 1000;
 constexpr int kTurns = 20;
 
-// A coordinator that finds nothing, and counts the batches in which it is asked. Thread-safe.
+// A coordinator that finds nothing, and counts the batches that it gets. Thread-safe.
 class CountingLink final : public StoreLink {
  public:
   std::shared_ptr<Call> Execute(const RelayLedger::Batch& batch,
@@ -40,7 +40,7 @@ class CountingLink final : public StoreLink {
   };
 };
 
-// Counts answers down to none. Thread-safe.
+// Counts answers down to zero. Thread-safe.
 class Countdown {
  public:
   explicit Countdown(int count) : left_(count) {}
@@ -64,21 +64,22 @@ class Countdown {
   int left_ DP_GUARDED_BY(mu_);
 };
 
-// How many batches the calls of one turn travel in.
+// The number of batches that carry the calls of one turn.
 int BatchesOfATurn(StoreRelay& relay, const CountingLink& link) {
   const int before = link.batches;
   Countdown answers(kCalls);
   relay.BeginTurn();
   for (int i = 0; i < kCalls; ++i) {
     relay.Execute({StoreGet{"k"}}, answers.Take());
-    std::this_thread::yield();  // a relay that knew of it would send it now
+    std::this_thread::yield();  // a relay that was woken would send the call now
   }
   relay.EndTurn();
   EXPECT_TRUE(answers.Wait());
   return link.batches - before;
 }
 
-// A relay that is awake for other reasons takes what it finds; asleep it is most of the time.
+// A relay that is awake for another reason sends the calls that it finds. It mostly sleeps, so one
+// of many turns needs only one batch.
 TEST(StoreRelayTurnTest, WhatIsAskedInOneTurnTravelsInOneBatch) {
   CountingLink link;
   StoreRelay relay(link, {.job = JobId(1)});

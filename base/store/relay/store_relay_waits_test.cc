@@ -1,4 +1,4 @@
-// Waits through a relay: parked, armed again, given up, and without room.
+// Waits through a relay: parked, parked again, cancelled, and rejected for lack of room.
 
 #include <gmock/gmock.h>
 
@@ -43,7 +43,7 @@ TEST_F(StoreRelayWaitsTest, AWaitThatIsParkedAgainTellsHowLongItHasWaited) {
   store_.AwaitParked(1);
   EXPECT_EQ(store_.waiter().waited, absl::ZeroDuration());
   clock.Advance(absl::Seconds(10));
-  store_.EndParked();  // as the time of one parking does
+  store_.EndParked();  // as the timeout of a parking does
   store_.AwaitParked(1);
   EXPECT_EQ(store_.waiter().waited, absl::Seconds(10));
   relay_.reset();
@@ -62,7 +62,7 @@ TEST_F(StoreRelayWaitsTest, AWaitTellsItsCallersEndOfTheConnectionWheneverItIsPa
 }
 
 TEST_F(StoreRelayWaitsTest, AWaitThatIsGivenUpDelaysNobody) {
-  const SettableClock clock;  // a pause would never end
+  const SettableClock clock;  // never advances: a pause would never end
   relay_ = std::make_unique<StoreRelay>(store_, Options(), clock);
   AwaitedAnswer given_up;
   const AsyncStore::Ticket ticket = relay_->Await({StoreGet{"k"}}, given_up.Take());
@@ -84,9 +84,9 @@ TEST_F(StoreRelayWaitsTest, AWaitForWhichThereIsNoRoomPausesAloneAndIsAskedAgain
     store_.AwaitParked(1);
     store_.RefuseParked();
     const int attempts = store_.attempts();
-    EXPECT_EQ(Add("n", 1), 2 * round + 1);  // a pause of the relay would never end
+    EXPECT_EQ(Add("n", 1), 2 * round + 1);  // a pause of the whole relay would never end
     EXPECT_EQ(Add("n", 1), 2 * round + 2);
-    EXPECT_EQ(store_.attempts(), attempts + 2);  // and none of them was the wait's
+    EXPECT_EQ(store_.attempts(), attempts + 2);  // and none of the attempts was the wait's
     clock.Advance(Options().room_backoff.max);
   }
   store_.AwaitParked(1);

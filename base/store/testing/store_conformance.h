@@ -14,18 +14,18 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-// What every Store must do, run against each implementation:
+// The contract of every Store, run against each implementation:
 //
 //   INSTANTIATE_TEST_SUITE_P(HashStore, StoreConformance,
 //                            ::testing::Values([] { return std::make_unique<dp::HashStore>(); }));
 //
-// and likewise StoreAppendConformance, what servers of the TCPStore protocol lack before PyTorch
-// 2.1; StoreLaterVerbsConformance, what they lack before 2.8; and StoreBatchConformance, what that
-// protocol lacks: batches that apply as one, and versions.
+// StoreAppendConformance has what servers of the TCPStore protocol lack before PyTorch 2.1, and
+// StoreLaterVerbsConformance what they lack before 2.8. StoreBatchConformance has what that
+// protocol lacks: atomic batches, and versions. Instantiate them in the same way.
 
 namespace dp {
 
-// Opens an empty store. What it stands on (a server, a directory) lives in what it returns.
+// Opens an empty store. The returned store owns what it needs (a server, a directory).
 using OpenStore = std::function<std::unique_ptr<Store>()>;
 
 class StoreConformance : public ::testing::TestWithParam<OpenStore> {

@@ -5,12 +5,12 @@
 
 namespace dp::wire {
 
-// The end of what blocks in the system, and therefore lasts by the machine's own clock.
+// The deadline of calls that block in the system, by the machine's own clock.
 class Deadline {
  public:
   explicit Deadline(absl::Duration timeout) : at_(Clock::Steady().Now() + timeout) {}
 
-  // Negative once it has passed.
+  // Negative after the deadline.
   absl::Duration left() const { return at_ - Clock::Steady().Now(); }
   bool passed() const { return left() <= absl::ZeroDuration(); }
 

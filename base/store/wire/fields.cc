@@ -125,7 +125,7 @@ bool FieldParser::TakeNumber(size_t bytes, absl::string_view* input, uint64_t* n
 
 bool FieldParser::TakeBytes(absl::string_view* input) {
   const size_t taken = std::min<uint64_t>(string_bytes_left_, input->size());
-  // Not as it grows, which would take up to three times the memory.
+  // Reserve all at once: growing would take up to three times the memory.
   if (fields_.strings.back().empty()) fields_.strings.back().reserve(string_bytes_left_);
   fields_.strings.back().append(input->data(), taken);
   string_bytes_left_ -= taken;

@@ -16,7 +16,7 @@ std::string Encode(Shape shape, const Fields& fields) {
   return bytes;
 }
 
-// All of `bytes` in one piece; nothing when the message is not complete.
+// Parses `bytes` in one piece; nothing if the message is incomplete.
 absl::StatusOr<std::optional<Fields>> Parse(Shape shape, absl::string_view bytes,
                                             uint64_t count = 0) {
   FieldParser parser(kSmall);

@@ -10,10 +10,10 @@
 namespace dp::wire {
 namespace {
 
-// Nobody but tests of PyTorch is known to watch at all.
+// Only tests of PyTorch are known to watch keys.
 constexpr size_t kWatchesMax = 1024;
-// A value is held here, is on its way from the store, and is in two notifications: as the new one,
-// then as the one before.
+// Copies of a value: held here, on its way from the store, and in two notifications, as the new and
+// then as the previous value.
 constexpr size_t kCopies = 4;
 
 }  // namespace

@@ -10,27 +10,27 @@
 
 namespace dp::wire {
 
-// The keys that a client of dialect A watches, each with the value it was last told of. Changes
-// that follow each other quickly may be told as one. The values count as memory of waits. Owned by
-// a session; not thread-safe.
+// The keys that a client of dialect A watches, each with the value that the client was last sent.
+// Changes in quick succession may be sent as one. The values count as memory of waits. Owned by a
+// session; not thread-safe.
 class KeyWatches {
  public:
-  // Gives the callback to which the change of watch number `index` is to be answered.
+  // Gives the callback for the next change of watch number `index`.
   using AnswerTo = std::function<AsyncStore::Done(size_t index)>;
 
   KeyWatches(AsyncStore& store, MessageMemory& memory, AnswerTo answer_to)
       : store_(store), memory_(memory), answer_to_(std::move(answer_to)) {}
-  // Gives all of them up.
+  // Cancels all watches.
   ~KeyWatches();
   KeyWatches(const KeyWatches&) = delete;
   KeyWatches& operator=(const KeyWatches&) = delete;
 
-  // Begins with what the store says of the key now. Errors: ResourceExhausted too many, or no room
-  // for the value.
+  // Starts from the store's current answer for the key. Errors: ResourceExhausted too many watches,
+  // or no room for the value.
   absl::Status Add(std::string key, const StoreResult& now);
   // Appends the notification of a change. Errors: ResourceExhausted no room for the new value.
   absl::Status OnChange(size_t index, const StoreResult& now, std::string* out);
-  // Waits for the next change of each key whose last one has been told.
+  // Waits for the next change of each key whose last change was sent.
   void Resume();
 
  private:
@@ -43,7 +43,7 @@ class KeyWatches {
     AsyncStore::Ticket wait;
   };
 
-  // Takes or gives back memory, as the value that is held changes.
+  // Takes or gives back memory as the held value changes.
   absl::Status HoldInstead(const std::string& before, const std::string& now);
 
   AsyncStore& store_;
@@ -51,7 +51,7 @@ class KeyWatches {
   const AnswerTo answer_to_;
   size_t taken_ = 0;
   std::vector<Watch> watches_;
-  size_t idle_ = 0;  // those that do not wait
+  size_t idle_ = 0;  // watches that do not wait
 };
 
 }  // namespace dp::wire

@@ -29,7 +29,7 @@ void Mailbox::Send(Answer answer) {
 
 void Mailbox::Wake() {
   const uint64_t one = 1;
-  // It fails only when the counter is full, and then the owner is awake.
+  // Fails only when the counter is full, and then the owner is awake.
   [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof(one));
 }
 
@@ -39,7 +39,7 @@ std::vector<Answer> Mailbox::TakeOwn(std::vector<Answer> spent) {
 
 std::vector<Answer> Mailbox::TakeOthers() {
   uint64_t count = 0;
-  // Before the answers, so that one sent from here on wakes again.
+  // Before the answers are taken, so that a later answer wakes the owner again.
   [[maybe_unused]] const ssize_t cleared = read(event_.get(), &count, sizeof(count));
   MutexLock lock(mu_);
   return std::exchange(others_, {});

@@ -19,13 +19,14 @@ struct Answer {
   AsyncStore::Results results;
 };
 
-// Brings a store's answers, which are given on any thread, to the one thread that owns the
-// sessions, in the order in which they were sent. Answers given on that very thread take no lock
-// and wake nobody. Thread-safe but for what only the owner calls. Outlives the server with the
-// callbacks that hold it.
+// Brings a store's answers, given on any thread, to the one thread that owns the sessions, in the
+// order in which they were sent. Answers given on the owner's thread take no lock and wake nobody.
+// Thread-safe, except for methods marked Owner. The callbacks hold it, so it may outlive the
+// server.
 class Mailbox {
  public:
-  // The owner is this thread until another adopts it. Errors: ResourceExhausted no descriptor.
+  // The calling thread is the owner until another adopts it. Errors: ResourceExhausted no
+  // descriptor.
   static absl::StatusOr<std::shared_ptr<Mailbox>> Open();
 
   void Send(Answer answer) DP_EXCLUDES(mu_);
@@ -34,14 +35,14 @@ class Mailbox {
 
   // Owner: makes the calling thread the owner. Before any answer.
   void Adopt() { owner_ = std::this_thread::get_id(); }
-  // Owner: what comes from here on goes nowhere.
+  // Owner: gives up ownership; nobody takes later answers.
   void Abandon() { owner_ = std::thread::id(); }
-  // Owner: readable when answers of other threads are there, or Wake was called.
+  // Owner: readable when answers of other threads have come, or after Wake.
   int descriptor() const { return event_.get(); }
-  // Owner: takes what was given on the owner's thread. What comes next goes into `spent`, which
-  // is empty: an answer then costs no memory of its own.
+  // Owner: takes the answers given on the owner's thread. Later answers go into `spent`, which must
+  // be empty: they then need no new memory.
   std::vector<Answer> TakeOwn(std::vector<Answer> spent = {});
-  // Owner: takes what other threads sent.
+  // Owner: takes the answers of other threads.
   std::vector<Answer> TakeOthers() DP_EXCLUDES(mu_);
 
  private:

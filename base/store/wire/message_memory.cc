@@ -8,11 +8,11 @@
 namespace dp::wire {
 namespace {
 
-// Beside the longest request: sessions claim in larger units than bytes.
+// The longest request, and the unit in which sessions round up claims.
 constexpr size_t kReserveBytes = Limits().message_bytes + (size_t{64} << 10);
-// Waits name keys, which are short: 10,000 ranks may wait for a thousand of them each.
+// Waits name keys, which are short: 10,000 ranks may each wait for a thousand keys.
 constexpr size_t kWaitsShare = 4;
-// Of what clients send ahead of the answers, beside the memory for requests.
+// Bytes read ahead of the answers: a quarter, beside the memory for requests.
 constexpr size_t kAheadPart = 4;
 
 }  // namespace
@@ -54,7 +54,7 @@ void MessageMemory::Withdraw(Ticket ticket) {
     if (!had.empty()) taken_ -= had.mapped();
     waiting_.erase({false, ticket});
     waiting_.erase({true, ticket});
-    granted = GrantNext();  // those behind it may need less
+    granted = GrantNext();  // the next claims may need less
   }
   for (const Granted& each : granted) each();
 }

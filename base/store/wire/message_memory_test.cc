@@ -13,13 +13,13 @@ using ::testing::IsEmpty;
 
 class MessageMemoryTest : public ::testing::Test {
  protected:
-  // A claim of the whole rest of a request. Returns its ticket; 0: it has its memory.
+  // Claims the whole rest of a request. Returns the claim's ticket; 0: it was granted at once.
   MessageMemory::Ticket Take(size_t bytes, int name) { return Take({bytes, bytes}, name).waits_as; }
   MessageMemory::Taken Take(const MessageMemory::Claim& claim, int name) {
     return memory_.Take(claim, [this, name] { granted_.push_back(name); });
   }
 
-  MessageMemory memory_{100};  // of which 50 are the reserve
+  MessageMemory memory_{100};  // 50 of them are the reserve
   std::vector<int> granted_;
 };
 

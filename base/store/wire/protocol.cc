@@ -5,7 +5,7 @@
 namespace dp::wire {
 namespace {
 
-// A verb: its code in the dialects A, B and C (-1: none), what it asks with, what is answered.
+// A verb: its code in the dialects A, B and C (-1: none), and the shapes of its request and reply.
 struct Row {
   absl::string_view name;
   int codes[3];

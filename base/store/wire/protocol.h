@@ -18,7 +18,7 @@ enum class Dialect {
   kC,  // 2.2 and later; the only one that opens with a handshake
 };
 
-// What a request asks for, whatever its code in a dialect.
+// The operation of a request, whatever its code in a dialect.
 enum class Verb : uint8_t {
   kValidate,
   kSet,
@@ -60,17 +60,17 @@ inline constexpr int kStopWaiting = 0;
 inline constexpr int kWaitCanceled = 1;
 inline constexpr int kWatching = 3;
 
-// What a watcher hears of a key, as the first byte of a notification.
+// The first byte of a notification: what happened to the watched key.
 inline constexpr int kKeyUpdated = 0;
 inline constexpr int kKeyCreated = 1;
 inline constexpr int kKeyDeleted = 2;
 
 absl::string_view NameOf(Verb verb);
-// Nothing when the dialect has no such verb, or no such code.
+// Nothing if the dialect has no such verb, or no such code.
 std::optional<uint8_t> CodeOf(Verb verb, Dialect dialect);
 std::optional<Verb> VerbOf(uint8_t code, Dialect dialect);
 Shape RequestShape(Verb verb);
-// Empty where nothing is answered.
+// Empty if there is no reply.
 Shape ReplyShape(Verb verb);
 
 // Appends the request; the dialect must have its verb.

@@ -62,7 +62,7 @@ absl::StatusOr<bool> RequestParser::TakeMagic(absl::string_view* input) {
     return true;
   }
   if (!options_.admit_without_handshake) return NoHandshake();
-  // What looked like the handshake is a set of A or B, and these bytes begin its key's length.
+  // The supposed handshake is a set of A or B, and these bytes begin the length of its key.
   DP_RETURN_IF_ERROR(BeginRequest(0));
   std::string begun;
   AppendNumber(number, &begun);

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Bytes as they were captured: blanks mean nothing, and "n.." is the number n in 64 bits.
+// Captured bytes: blanks mean nothing, and "n.." is the number n in 64 bits.
 std::string Bytes(absl::string_view hex) {
   return absl::HexStringToBytes(absl::StrReplaceAll(hex, {{"..", "00000000000000"}, {" ", ""}}));
 }

@@ -18,11 +18,11 @@
 namespace dp::wire {
 namespace {
 
-// What one connection may take of a turn.
+// Bytes that one connection may send in a turn.
 constexpr size_t kReadBytes = size_t{64} << 10;
 constexpr size_t kEventsPerTurn = 256;
 constexpr int kAcceptsPerTurn = 64;
-// Nobody tells when the process has descriptors again.
+// Nothing reports when the process has free descriptors again.
 constexpr int kDescriptorsRetryMs = 100;
 // How often a server checks for slow requests; another server may have queued a claim.
 constexpr int kSlowLookMs = 1000;
@@ -32,7 +32,7 @@ constexpr size_t kReadBytesWhenShort = size_t{4} << 10;
 constexpr uint64_t kListenerId = 0;
 constexpr uint64_t kMailboxId = 1;
 
-// No request may need more than the memory grants to one; sessions round up what they claim.
+// No request may need more than the memory grants to one request; sessions round up their claims.
 ServerOptions Fitting(ServerOptions options, const MessageMemory& memory) {
   size_t& request = options.requests.limits.message_bytes;
   request = std::min(request, memory.whole_max() - std::min(memory.whole_max(), kReadBytes));
@@ -58,13 +58,13 @@ struct Server::Connection {
 
   const uint64_t id;
   const FileDescriptor socket;
-  uint32_t events = EPOLLIN;  // that epoll watches for
-  bool held = false;          // stands in held_
-  bool touched = false;       // stands in touched_
-  uint64_t unfinished = 0;    // as the session says; where not 0, it stands in unfinished_
+  uint32_t events = EPOLLIN;  // the events that epoll watches for
+  bool held = false;          // is in held_
+  bool touched = false;       // is in touched_
+  uint64_t unfinished = 0;    // as the session reports; if not 0, the connection is in unfinished_
   absl::Time unfinished_since;
   uint64_t delayed = 0;  // the request that the client was last seen to delay
-  absl::Duration delay;  // and for how long, up to when its session said so last
+  absl::Duration delay;  // and how long, as of the session's last report
   Session session;
 };
 
@@ -212,7 +212,7 @@ absl::Status Server::Write(Connection& connection) {
 }
 
 void Server::Deliver(std::vector<Answer> answers) {
-  // What is sent makes room, and what uses it may be answered at once.
+  // Sent replies make room, and requests that use the room may be answered at once.
   do {
     for (Answer& answer : answers) {
       auto found = connections_.find(answer.session);
@@ -250,7 +250,7 @@ void Server::Conclude(Connection& connection, const absl::Status& status) {
   Deliver(mailbox_->TakeOwn(std::exchange(spent_, {})));
   if (status.ok() || !connections_.contains(id)) return;
   Close(id, status);
-  Deliver(mailbox_->TakeOwn());  // its memory is another's now
+  Deliver(mailbox_->TakeOwn());  // its memory may have gone to another request
 }
 
 void Server::NoteShortage() {
@@ -290,7 +290,7 @@ void Server::NoteUnfinished(Connection& connection) {
   }
   connection.unfinished = unfinished;
   if (unfinished == 0) return;
-  // A request that has waited for memory goes on with the delay that it had.
+  // A request that waited for memory keeps the delay from before.
   const bool goes_on = unfinished == connection.delayed;
   connection.unfinished_since = now - (goes_on ? connection.delay : absl::ZeroDuration());
   unfinished_.emplace(connection.unfinished_since, connection.id);

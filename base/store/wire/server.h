@@ -27,35 +27,36 @@ namespace dp::wire {
 inline constexpr size_t kServerMemoryBytes = size_t{256} << 20;
 
 struct ServerOptions {
-  std::string host;   // numeric or a name; empty is every address, IPv4 and IPv6
-  uint16_t port = 0;  // 0 is any free one
+  std::string host;   // numeric or a name; empty: every address, IPv4 and IPv6
+  uint16_t port = 0;  // 0: any free port
   RequestOptions requests;
-  // Beyond it, and where descriptors run out, clients wait in the listener's backlog.
+  // Beyond this number, or without free descriptors, clients wait in the listener's backlog.
   size_t connections_max = 100000;
-  // For what clients send; outlives the server. Null: kServerMemoryBytes of its own.
+  // Memory for clients' requests; must outlive the server. Null: the server has its own
+  // kServerMemoryBytes.
   MessageMemory* memory = nullptr;
-  // A request that is not complete after so long is dropped, with its connection, where others wait
-  // for memory. The time that it waits for memory itself does not count. A client on a slow network
-  // sends the largest value in less. A shortage of memory that lasts for so long is logged.
+  // While others wait for memory, a request that is incomplete for this long is dropped, with its
+  // connection. Time in which the request itself waits for memory does not count. Even on a slow
+  // network a client sends the largest value in less. A memory shortage of this length is logged.
   absl::Duration slow_after = absl::Seconds(10);
   const Clock& clock = Clock::Steady();
 };
 
 // Serves a store to clients of PyTorch's TCPStore protocol, every dialect on one port. One thread
-// of its own does it all; each turn gives every connection that has something to say one bounded
-// piece of work, so none starves the others. A silent connection is never closed: clients of
-// dialect A keep one, and spin when they lose it. What clients send is read only as far as there is
-// memory for it; a client that holds such memory for long, without completing its request, is the
-// one exception.
+// of its own does all the work. Each turn gives every active connection one bounded piece of work,
+// so none starves the others. The server reads from clients only as much as it has memory for.
 //
-// Owned by the coordinator's shell or a relay. The store outlives it. The destructor closes all
-// connections; PyTorch's clients do not survive that, so it comes after the last rank has gone.
+// The server never closes a silent connection: clients of dialect A keep one, and spin when they
+// lose it. The one exception is a client that holds memory for long without completing its request.
+//
+// Owned by the coordinator's shell or a relay. The store must outlive it. The destructor closes all
+// connections. PyTorch's clients do not survive that, so the last rank must be gone by then.
 class Server {
  public:
   // Errors: InvalidArgument no such host; AlreadyExists the port is taken; others of the system.
   static absl::StatusOr<std::unique_ptr<Server>> Start(AsyncStore& store,
                                                        const ServerOptions& options);
-  // Serves on a socket that already listens; host and port of the options are not looked at.
+  // Serves on a socket that already listens; ignores host and port of the options.
   static absl::StatusOr<std::unique_ptr<Server>> StartOn(FileDescriptor listener, AsyncStore& store,
                                                          const ServerOptions& options);
   ~Server();
@@ -63,7 +64,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   uint16_t port() const { return port_; }
-  // How many connections are open. Any thread.
+  // The number of open connections. Any thread.
   size_t connections() const { return connections_open_.load(std::memory_order_relaxed); }
 
  private:
@@ -76,35 +77,36 @@ class Server {
   // All below: the server's thread.
   void Serve(const std::stop_token& stop);
   int TurnTimeoutMs() const;
-  // There would be room for another connection, but the system has none.
+  // Whether the options allow another connection, but the system has no descriptor for it.
   bool out_of_descriptors() const {
     return !accepting_ && connections_.size() < options_.connections_max;
   }
   void OnEvent(uint64_t id, uint32_t events);
   void Accept();
-  // Switches the listener off where there is no room for another connection, and on again.
+  // Switches the listener off when there is no room for another connection, and on again.
   void SetAccepting(bool accepting);
   void Open(FileDescriptor socket);
   void Close(uint64_t id, const absl::Status& reason);
 
-  // Takes one piece of what the client sent.
+  // Reads one piece of the client's bytes.
   absl::Status Read(Connection& connection);
   absl::Status Write(Connection& connection);
-  // Gives the answers to their sessions, and the replies to their sockets; until there are none.
+  // Gives the answers to their sessions, and the replies to their sockets, until none are left.
   void Deliver(std::vector<Answer> answers);
-  // Goes on with bytes that were held back.
+  // Continues with bytes that were held back.
   void ContinueHeld();
-  // Closes connections whose requests come too slowly, the slowest first, while others wait for
-  // their memory.
+  // While others wait for memory, closes connections whose requests arrive too slowly, slowest
+  // first.
   void DropSlow();
-  // Notes for how long the connection's client has delayed a request that holds memory.
+  // Updates for how long the connection's client has delayed a request that holds memory.
   void NoteUnfinished(Connection& connection);
   // Logs a shortage of memory that lasts, once for all servers that share the memory.
   void NoteShortage();
-  // After a piece of work of its session: delivers what it has set off; closes it on an error.
+  // Ends a piece of work of the session: delivers the answers it caused; on an error closes the
+  // connection.
   void Conclude(Connection& connection, const absl::Status& status);
   void Touch(Connection& connection);
-  // Brings the sockets of all that were touched in line with what their sessions want next.
+  // Brings the sockets of all touched connections in line with what their sessions want next.
   void SettleTouched();
   absl::Status Settle(Connection& connection);
 
@@ -121,16 +123,16 @@ class Server {
   Connections connections_;
   uint64_t last_id_ = 1;  // ids below name the listener and the mailbox
   bool accepting_ = true;
-  bool was_full_ = false;          // and has said so
-  uint64_t shortage_ = 0;          // the shortage of memory_ that was last seen
+  bool was_full_ = false;          // and it was logged
+  uint64_t shortage_ = 0;          // the shortage of memory_ that was seen last
   absl::Time short_since_;         // when it was first seen
-  std::vector<uint64_t> held_;     // connections that have bytes to go on with
+  std::vector<uint64_t> held_;     // connections with bytes to continue with
   std::vector<uint64_t> touched_;  // connections that may have something to send
-  // Connections whose clients delay requests that hold memory, by the time since when. Time that
-  // a request has waited for memory meanwhile moves it forward.
+  // Connections whose clients delay requests that hold memory, by the start of the delay. Time in
+  // which the request waits for memory moves the start forward.
   std::set<std::pair<absl::Time, uint64_t>> unfinished_;
-  std::vector<Answer> spent_;  // empty; its memory is for the next answers
-  std::string buffer_;         // of one read, whoever's turn it is
+  std::vector<Answer> spent_;  // empty; its memory is reused for the next answers
+  std::string buffer_;         // of one read, shared by all connections
 
   std::jthread thread_;  // last: it uses all of the above
 };

@@ -1,4 +1,4 @@
-// More connections than most servers see, and fewer descriptors.
+// More connections than most servers see, and fewer descriptors than connections.
 
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -19,7 +19,7 @@
 namespace dp::wire {
 namespace {
 
-// The server of this test is a process of its own: each connection takes a descriptor at both ends.
+// The server of this test in a process of its own: each connection takes a descriptor at both ends.
 class ServerProcess {
  public:
   ServerProcess() {
@@ -75,7 +75,7 @@ TEST(ServerManyTest, TenThousandSilentConnectionsAreHeldWhileOneIsServed) {
   SpokenClient client(Dialect::kC, server.port());
   client.Ask(Verb::kAdd, {"n"}, 1);
   EXPECT_EQ(client.Reply(Verb::kAdd).number, 1);
-  // The first and the last of them are still there, and can speak.
+  // The first and the last connection are still open, and can be used.
   for (FileDescriptor* socket : {&silent.front(), &silent.back()}) {
     std::string bytes, reply(8, '\0');
     AppendRequest(Dialect::kA, {Verb::kNumKeys}, &bytes);
@@ -99,7 +99,7 @@ TEST(ServerManyTest, ClientsBeyondTheMostWaitUntilOneGoes) {
   EXPECT_EQ(third.Get("k"), "");
 }
 
-// No descriptor can be opened while it lives.
+// No descriptor can be opened while this object lives.
 class NoDescriptors {
  public:
   NoDescriptors() {

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-// Servers whose clients send more than there is memory for.
+// Servers whose clients send more than fits into memory.
 
 namespace dp::wire {
 namespace {
@@ -19,9 +19,9 @@ using ::testing::HasSubstr;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::GetCapturedStderr;
 
-// There is room for two of these values, not for three.
+// Two of these values fit into the memory, three do not.
 constexpr size_t kMost = size_t{2} << 20, kValue = 780'000;
-// A request of one holds at least so much: the first 4 KiB of a connection are not counted.
+// A request with one such value holds at least this: the first 4 KiB of a connection do not count.
 constexpr size_t kHeld = 750'000;
 
 std::string SetOf(const std::string& key, size_t bytes) {
@@ -30,13 +30,13 @@ std::string SetOf(const std::string& key, size_t bytes) {
   return set;
 }
 
-// The head of a set of so many bytes.
+// The start of a set of this many bytes, without its value.
 std::string Announcement(size_t bytes) {
   const std::string set = SetOf("k", bytes);
   return set.substr(0, set.size() - bytes);
 }
 
-// The clock stands still, so nobody is slow until a test moves it.
+// Only tests advance the clock, so nobody is slow before.
 class ServerMemoryTest : public ::testing::Test {
  protected:
   void Start(absl::Duration slow_after) {
@@ -72,7 +72,7 @@ class ServerMemoryTest : public ::testing::Test {
 TEST_F(ServerMemoryTest, TheSlowestRequestIsDroppedWhereOthersWaitForItsMemory) {
   Start(absl::ZeroDuration());
   auto slow = ThatSays(Announcement(kValue));
-  slow->Ask(Verb::kPing, {}, 7);  // taken for a part of the value
+  slow->Ask(Verb::kPing, {}, 7);  // read as part of the value
   AwaitTaken(kHeld);
   auto next = ThatSays(Announcement(kValue));
   AwaitTaken(2 * kHeld);
@@ -129,7 +129,8 @@ TEST_F(ServerMemoryTest, WaitsOfManyClientsDoNotKeepASetFromEndingThem) {
   for (auto& waiter : waiters) EXPECT_EQ(waiter->Reply(Verb::kWait).number, kStopWaiting);
 }
 
-// Sets two keys. kBegun bytes lack the end of the first value; kWaiting more announce the second.
+// Sets two keys. The first kBegun bytes lack the end of the first value; kWaiting more announce the
+// second.
 std::string TwoValues() {
   std::string request;
   const std::string value(400'000, 'v');

@@ -46,7 +46,7 @@ class ElsewhereStore : public AsyncStore {
 
   AsyncHashStore store_;
   std::atomic<uint64_t> last_ticket_{0};
-  absl::flat_hash_map<uint64_t, Ticket> tickets_;  // the thread's
+  absl::flat_hash_map<uint64_t, Ticket> tickets_;  // used by thread_ only
   BoundedQueue<Call> calls_{1 << 20};
   std::jthread thread_{[this] {
     for (bool open = true; open;) {
@@ -129,7 +129,7 @@ TEST_F(ServerTest, ALargeValueGoesThroughInBothDirections) {
 TEST_F(ServerTest, AReaderThatDoesNotReadStopsOnlyItself) {
   SpokenClient deaf = Connected(), other = Connected();
   other.Ask(Verb::kSet, {"k", std::string(size_t{1} << 20, 'v')});
-  EXPECT_EQ(other.Get("none"), "");  // by now it is set
+  EXPECT_EQ(other.Get("none"), "");  // by now "k" is set
   constexpr int kGets = 200;
   for (int i = 0; i < kGets; ++i) deaf.Ask(Verb::kGet, {"k"});
   other.Ask(Verb::kSet, {"small", "v"});
@@ -158,7 +158,7 @@ TEST_F(ServerTest, ItsEndIsTheEndOfEveryConnection) {
   SpokenClient waiting = Connected(), silent = Connected(Dialect::kA);
   waiting.Ask(Verb::kWait, {"never"});
   waiting.Ask(Verb::kPing, {}, 1);
-  EXPECT_EQ(silent.Get("k"), "");  // by now the server has them all
+  EXPECT_EQ(silent.Get("k"), "");  // by now the server has all requests
   server_.reset();
   EXPECT_TRUE(waiting.Closed());
   EXPECT_TRUE(silent.Closed());

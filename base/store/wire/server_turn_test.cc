@@ -14,7 +14,8 @@ namespace {
 
 constexpr absl::Duration kTurnPatience = absl::Seconds(30);
 
-// Notes in which turn it is asked, 0 outside of any. Of the server's thread, while that runs.
+// Records in which turn it is called, 0 outside of any. Used by the server's thread while the
+// server runs.
 class TurnsStore final : public AsyncHashStore {
  public:
   void Execute(std::vector<StoreOperation> operations, Done done) override {

@@ -11,29 +11,29 @@
 namespace dp::wire {
 namespace {
 
-// Requests of one connection in the store's hands. PyTorch's clients have one, and any number of
-// sets, which are not answered.
+// Open requests of one connection. PyTorch's clients have one, and any number of sets, which get no
+// reply.
 constexpr size_t kOpenMax = 64;
 // The most open requests whose replies may be as long as a value. Clients wait for such a reply
-// before they ask for the next one.
+// before their next request.
 constexpr size_t kValuesOpenMax = 1;
-// What may wait to be sent before no more is asked for. One reply may be longer than that.
+// Unsent bytes beyond which no more requests are taken. A single reply may be longer.
 constexpr size_t kOutputBytes = size_t{1} << 20;
 // Buffers of up to this size are kept for the next reply.
 constexpr size_t kOutputBytesKept = size_t{4} << 10;
 
-// A multi_get may name keys of terabytes altogether, and is therefore fetched in parts of about so
-// many bytes. How long values are is not known before the first part.
+// A multi_get may name keys of terabytes altogether, and is therefore fetched in parts of about
+// this many bytes. The lengths of values are unknown before the first part.
 constexpr size_t kPartBytes = size_t{4} << 20;
 constexpr size_t kFirstPartKeys = 16;
 constexpr size_t kPartKeys = 4096;
 
-// Answers to a watch are told from those to a request by this bit.
+// This bit distinguishes answers to a watch from answers to a request.
 constexpr uint64_t kWatchBit = uint64_t{1} << 63;
-// In place of a request: memory_ has granted the claim.
+// Stands in place of a request: memory_ has granted the claim.
 constexpr uint64_t kMemoryId = kWatchBit - 1;
 
-// The budget counts in such units: a request of many short strings asks once for many of them.
+// The unit of the budget: a request of many short strings asks once for many of them.
 constexpr size_t kMemoryUnit = size_t{4} << 10;
 
 bool RepliesWithValue(Verb verb) {
@@ -161,7 +161,8 @@ size_t Session::unflushed() const {
 }
 
 absl::Status Session::Run(Request request) {
-  // A client of dialect A that has lost patience does not say so: it just asks something else.
+  // A client of dialect A does not announce that its wait has timed out: it just sends another
+  // request.
   if (dialect() == Dialect::kA) DropWaits();
   Fields& fields = request.fields;
   switch (request.verb) {
@@ -220,7 +221,7 @@ absl::Status Session::HoldForWait(Open& open, const std::vector<std::string>& st
   const size_t bytes = BytesOf(strings);
   const size_t needed = Charged(bytes_waiting_ + bytes) - taken_for_waits_;
   if (needed > 0 && !memory_.TakeForWaits(needed)) {
-    open.answered = true;  // the store knows nothing of it
+    open.answered = true;  // the store does not know of it
     return absl::ResourceExhaustedError(absl::StrCat("no room for a wait that takes ", bytes,
                                                      " bytes: the waits of all clients may take ",
                                                      memory_.waits_max(), "; ", memory_.remedy()));

@@ -9,12 +9,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-// What sessions hold of the memory that all share, and how they wait for it.
+// Sessions share memory: how much they hold, and how they wait for more.
 
 namespace dp::wire {
 namespace {
 
-// Limits that a test can use up.
+// Limits that a test can exhaust.
 RequestOptions SmallMessages() {
   RequestOptions options;
   options.limits.message_bytes = 1000;
@@ -49,7 +49,7 @@ TEST(SessionMemoryTest, KeysThatAreAwaitedAreBoundedAndGivenBackWhenTheWaitIsCan
   EXPECT_FALSE(client.session().readable());
 }
 
-// A set of so many bytes, without the last one.
+// A set with a value of this many bytes, without the last one.
 std::string OneByteShort(size_t bytes) {
   std::string set;
   AppendRequest(Dialect::kC, {Verb::kSet, {{"k", std::string(bytes, 'x')}}}, &set);
@@ -81,7 +81,7 @@ TEST(SessionMemoryTest, ARequestIsReadOnceThereIsMemoryForAllThatItAnnounces) {
 
 TEST(SessionMemoryTest, WhatClientsSendAheadOfTheAnswersMakesReadsShortUntilItIsGone) {
   SlowStore store;
-  MessageMemory memory(4 * kMiB);  // a quarter of it may be ahead
+  MessageMemory memory(4 * kMiB);  // a quarter of it may be read ahead
   std::string gets;
   for (int i = 0; i < 4000; ++i) AppendRequest(Dialect::kC, {Verb::kGet, {{"key"}}}, &gets);
   std::vector<std::unique_ptr<Peer>> peers;
@@ -127,7 +127,7 @@ TEST(SessionMemoryTest, AClientThatGoesGivesItsMemoryBackWhetherItHasItOrWaitsFo
   auto three = std::make_unique<Peer>(store, Dialect::kC, RequestOptions(), memory);
   for (Peer* peer : {one.get(), two.get(), three.get()}) peer->Say(OneByteShort(2 * kMiB));
   two.reset();  // it waits
-  one.reset();  // now three has memory, and has not been told yet
+  one.reset();  // now three has memory, but does not know yet
   three.reset();
   EXPECT_EQ(memory.taken(), 0u);
   EXPECT_FALSE(memory.short_of_memory());
@@ -146,7 +146,7 @@ TEST(SessionMemoryTest, MemoryIsHeldUntilTheStoreHasAnswered) {
   EXPECT_TRUE(client.session().runnable());
 }
 
-// A request whose strings are so long.
+// A request of this many strings of this length.
 std::string RequestOf(Verb verb, size_t strings, size_t bytes) {
   std::string request;
   const std::vector<std::string> all(strings, std::string(bytes, 'k'));
@@ -154,8 +154,7 @@ std::string RequestOf(Verb verb, size_t strings, size_t bytes) {
   return request;
 }
 
-// Clients that share the memory, with requests that they send piece by piece, as sockets bring
-// them.
+// Clients that share the memory and send their requests piece by piece, as sockets bring them.
 class SharedMemoryTest : public ::testing::Test {
  protected:
   static constexpr size_t kPiece = size_t{16} << 10;
@@ -173,7 +172,8 @@ class SharedMemoryTest : public ::testing::Test {
     clients_.push_back(
         {std::make_unique<Peer>(store_, Dialect::kC, Options(), memory_), std::move(request)});
   }
-  // Every client sends a piece of its request, where it is read. Returns whether any got on.
+  // Every client whose session reads sends a piece of its request. Returns whether any made
+  // progress.
   bool Turn() {
     bool went_on = false;
     for (Client& client : clients_) {

@@ -230,7 +230,7 @@ TEST(SessionTest, AWatcherThatDoesNotReadHearsOfTheLastChangeWhenItReadsAgain) {
   Peer watcher(store, Dialect::kA), other(store, Dialect::kC);
   watcher.Ask(Verb::kWatchKey, {"wk"});
   watcher.Heard();
-  for (int i = 0; i < 4; ++i) {  // of which two fill its output
+  for (int i = 0; i < 4; ++i) {  // two of them fill its output
     other.Ask(Verb::kSet, {"wk", std::string(600 << 10, static_cast<char>('a' + i))});
     watcher.Deliver();
   }

@@ -21,7 +21,7 @@ namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// `flags` as of getaddrinfo.
+// `flags` as for getaddrinfo.
 absl::StatusOr<Addresses> Resolve(const std::string& host, uint16_t port, int flags) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -52,12 +52,12 @@ absl::StatusOr<FileDescriptor> ListenAt(const addrinfo& address, bool both_famil
   DP_RETURN_IF_ERROR(Switch(listener.get(), SOL_SOCKET, SO_REUSEADDR, 1));
   if (address.ai_family == AF_INET6)
     DP_RETURN_IF_ERROR(Switch(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, both_families ? 0 : 1));
-  // Two that bind at the same moment both succeed; then the second learns it from listen.
+  // If two sockets bind at the same moment, both succeed; the second one then fails in listen.
   const auto failed = [](const char* call) {
     return errno == EADDRINUSE ? absl::AlreadyExistsError("the port is taken") : ErrnoStatus(call);
   };
   if (bind(listener.get(), address.ai_addr, address.ai_addrlen) != 0) return failed("bind");
-  // The system caps it at net.core.somaxconn. Thousands of ranks connect at once.
+  // The system caps the backlog at net.core.somaxconn. Thousands of ranks connect at once.
   if (listen(listener.get(), 1 << 16) != 0) return failed("listen");
   return listener;
 }
@@ -92,7 +92,7 @@ absl::StatusOr<FileDescriptor> EitherFamily(const addrinfo* addresses, Open open
   absl::StatusOr<FileDescriptor> opened = FirstOf(addresses, AF_INET6, open);
   if (opened.ok()) return opened;
   absl::StatusOr<FileDescriptor> second = FirstOf(addresses, AF_INET, open);
-  // Of two failures the one that says more.
+  // Both failed: return the error that says more.
   const bool no_second =
       absl::IsUnavailable(second.status()) && !absl::IsUnavailable(opened.status());
   return no_second ? std::move(opened) : std::move(second);
@@ -171,7 +171,8 @@ absl::Status AwaitSocket(int socket, short events, absl::Duration timeout) {
   const Deadline deadline(timeout);
   for (;;) {
     const absl::Duration left = std::max(deadline.left(), absl::ZeroDuration());
-    // Rounded up: not to come back a little too early, again and again. A day stands for ever.
+    // Rounded up, so that poll does not end slightly early again and again. A day stands in for
+    // ever.
     const int64_t ms = absl::ToInt64Milliseconds(
         absl::Ceil(std::min(left, absl::Hours(24)), absl::Milliseconds(1)));
     pollfd polled{socket, events, 0};

@@ -9,29 +9,29 @@
 #include "absl/time/time.h"
 #include "base/file_descriptor.h"
 
-// Sockets as values. Every one made here is non-blocking and closed on exec.
+// Sockets as values. Every socket made here is non-blocking and closed on exec.
 
 namespace dp::wire {
 
-// errno in our words: "<what>: <reason>", and the code that fits.
+// The status for errno: "<what>: <reason>", with the code that fits.
 absl::Status ErrnoStatus(absl::string_view what);
 
-// Listens on `host`, a numeric address or a name; empty is every address of both families, in one
-// socket. Port 0 is any free one.
+// Listens on `host`, a numeric address or a name. An empty host is every address of both families,
+// in one socket. Port 0 is any free port.
 // Errors: InvalidArgument no such host; AlreadyExists the port is taken; others of the system.
 absl::StatusOr<FileDescriptor> Listen(const std::string& host, uint16_t port);
 
-// Gives a listening socket what its connections then inherit: no delay of small writes, and probes
-// that notice within two minutes that a host is gone.
+// Sets options that the listener's connections inherit: no delay of small writes, and probes that
+// notice within two minutes that a host is gone.
 absl::Status PrepareListener(int listener);
 
 absl::StatusOr<uint16_t> PortOf(int socket);
-// Address and port, as text (base/socket_end.h): of this end, and of the other one.
-// Errors: Unavailable it is not connected.
+// Address and port as text (base/socket_end.h): of this end, and of the other end.
+// Errors: Unavailable not connected.
 absl::StatusOr<std::string> EndOf(int socket);
 absl::StatusOr<std::string> PeerOf(int socket);
 
-// Connects to the first address of `host`:`port` that takes it, within `timeout` each; IPv6 first.
+// Connects to the first address of `host`:`port` that accepts, IPv6 first, with `timeout` for each.
 // Errors: InvalidArgument no such host; Unavailable refused; DeadlineExceeded; others of the
 // system.
 absl::StatusOr<FileDescriptor> Connect(const std::string& host, uint16_t port,

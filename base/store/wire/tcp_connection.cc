@@ -15,10 +15,10 @@
 namespace dp::wire {
 namespace {
 
-// How long a server may take to confirm that a wait is taken back.
+// How long a server may take to confirm that a wait is cancelled.
 constexpr absl::Duration kCancelTimeout = absl::Seconds(30);
 
-// The key in which PyTorch's clients count themselves: a harmless one to ask for.
+// The key in which PyTorch's clients count themselves; harmless to check.
 constexpr char kCounter[] = "init/";
 
 absl::Status Closed() { return absl::UnavailableError("the server has closed the connection"); }
@@ -73,7 +73,7 @@ absl::Status TcpConnection::CancelWait(absl::Duration timeout) {
   for (;;) {
     absl::StatusOr<Fields> answer = Exchange(ReplyShape(Verb::kCancelWait), 0, timeout);
     if (!answer.ok()) return absl::UnavailableError(answer.status().message());
-    if (answer->number != kWaitCanceled) continue;  // the wait's own answer was on its way
+    if (answer->number != kWaitCanceled) continue;  // the wait's own answer was in flight
     usable_ = true;
     return absl::OkStatus();
   }
@@ -84,7 +84,7 @@ absl::StatusOr<Fields> TcpConnection::Exchange(Shape reply, uint64_t count,
   const Deadline deadline(timeout);
   FieldParser parser(endpoint_.limits);
   parser.Begin(reply, count);
-  usable_ = false;  // until the reply is whole
+  usable_ = false;  // until the reply is complete
   for (;;) {
     DP_RETURN_IF_ERROR(Send());
     absl::string_view input = heard_;
@@ -123,7 +123,7 @@ absl::StatusOr<bool> TcpConnection::Receive() {
 }
 
 void TcpConnection::AwaitClose(absl::Duration timeout) {
-  (void)AwaitSocket(socket_.get(), POLLIN, timeout);  // the next call tells what has come
+  (void)AwaitSocket(socket_.get(), POLLIN, timeout);  // the next call reports what has come
 }
 
 }  // namespace dp::wire

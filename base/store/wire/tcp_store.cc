@@ -15,8 +15,8 @@
 namespace dp::wire {
 namespace {
 
-// The protocol can wait for a key to be there, and for nothing else: a number, a change of what is
-// there, is asked for again and again. PyTorch's own barrier does so, too.
+// The protocol can only wait until a key exists. Waits for a number or for a change of a value poll
+// instead, as PyTorch's own barrier does.
 constexpr absl::Duration kPoll = absl::Milliseconds(10);
 
 bool StartsWithNumber(const std::string& text, int64_t* number) {
@@ -46,7 +46,7 @@ Unmet UnmetOf(const StoreOperation& read, const StoreResult& now) {
       read);
 }
 
-// A check of many keys as many checks, so that a message can name those that are missing.
+// Splits a check of many keys into checks of one, so that a message can name the missing keys.
 std::vector<StoreOperation> OneKeyEach(absl::Span<const StoreOperation> reads) {
   std::vector<StoreOperation> single;
   for (const StoreOperation& read : reads) {
@@ -66,7 +66,7 @@ absl::Status NoVersions() {
   return absl::UnimplementedError("the TCPStore protocol has no versions to watch");
 }
 
-// Whether the server can answer the read once its key is there; else nobody should wait for that.
+// Whether the server can answer the read once its key exists; if not, a wait is pointless.
 absl::Status CheckKnown(const StoreOperation& read, Dialect dialect) {
   if (std::holds_alternative<StoreNewer>(read)) return NoVersions();
   const bool queue = std::holds_alternative<StoreQueueLength>(read);
@@ -104,16 +104,16 @@ class TcpStore::Calls {
   absl::StatusOr<Fields> Call(Verb verb, std::vector<std::string> strings, int64_t number = 0) {
     return connection_.Call({verb, {std::move(strings), number}}, options_.timeout);
   }
-  // For what is not answered: the check after it is, once it has been done.
+  // For requests without a reply: the check that follows is answered after they are done.
   absl::StatusOr<StoreResult> Tell(Verb verb, const std::string& key, const std::string& value) {
     if (!CodeOf(verb, connection_.dialect())) return NoVerb(verb);
     connection_.Tell({verb, {{KeyOf(key), value}}});
     DP_RETURN_IF_ERROR(Call(Verb::kCheck, {KeyOf(key)}).status());
     return StoreResult{};
   }
-  // The value is asked for only where it is there: PyTorch's servers may close otherwise. That a
-  // check passes may also be due to a queue of that name; then the value looks empty, and only
-  // compare_set, which sets nothing here, can tell.
+  // Asks for the value only if it exists: PyTorch's servers may close the connection otherwise. A
+  // check also passes for a queue of that name, and the value then looks empty. Only compare_set,
+  // which sets nothing here, shows the difference.
   absl::StatusOr<StoreResult> Find(const std::string& name) {
     DP_ASSIGN_OR_RETURN(const Fields check, Call(Verb::kCheck, {KeyOf(name)}));
     if (check.number != kReady) return StoreResult{};
@@ -138,7 +138,7 @@ class TcpStore::Calls {
     DP_ASSIGN_OR_RETURN(Fields now,
                         Call(Verb::kCompareSet,
                              {KeyOf(compare_set.key), compare_set.expected, compare_set.desired}));
-    // The reply does not say who has set what is there.
+    // The reply does not say who has set the value.
     const bool found = now.strings[0] == compare_set.desired;
     return StoreResult{.found = found, .value = std::move(now.strings[0])};
   }

@@ -13,21 +13,23 @@ namespace dp::wire {
 
 struct TcpStoreOptions {
   TcpEndpoint server;
-  // Of the connection, and of each reply to what does not wait.
+  // To connect, and for each reply to a request that does not wait.
   absl::Duration timeout = absl::Minutes(5);
-  // Stands before every key. PyTorch's clients have this one, and see only keys that begin with it.
+  // Precedes every key. PyTorch's clients use this prefix, and see only keys that begin with it.
   std::string prefix = "/";
 };
 
 // The store behind a TCPStore server: PyTorch's own of any release, or ours. Thread-safe: each
-// thread has a connection of its own while it is in a call.
+// thread has a connection of its own during a call.
 //
 // The protocol has no batches: the operations of one Execute take effect one after the other, and
-// those before one that fails stay. What it has no verb for is Unimplemented. A server that finds
-// something wrong just closes the connection: the error is then Unavailable, whatever it was.
+// those before a failing one stay. An operation without a verb in the protocol is Unimplemented. A
+// server that finds an error just closes the connection; the status is then Unavailable, whatever
+// the error was.
 class TcpStore : public Store {
  public:
-  // Errors: InvalidArgument no such host; Unavailable nobody listens, or it speaks another dialect.
+  // Errors: InvalidArgument no such host; Unavailable nobody listens, or the server speaks another
+  // dialect.
   static absl::StatusOr<std::unique_ptr<TcpStore>> Open(const TcpStoreOptions& options);
 
   absl::StatusOr<std::vector<StoreResult>> Execute(
@@ -36,7 +38,7 @@ class TcpStore : public Store {
                                                  absl::Duration timeout) override DP_EXCLUDES(mu_);
 
  private:
-  // The operations as calls over one connection.
+  // Runs operations as calls over one connection.
   class Calls;
   using Connection = std::unique_ptr<TcpConnection>;
 
@@ -45,9 +47,9 @@ class TcpStore : public Store {
   absl::StatusOr<Connection> Take() DP_EXCLUDES(mu_);
   void Return(Connection connection) DP_EXCLUDES(mu_);
   absl::StatusOr<StoreResult> RunOne(const StoreOperation& operation) DP_EXCLUDES(mu_);
-  // The error of an add to which the server has `closed`: it may be the value's fault.
+  // The error of an add to which the server has `closed`: perhaps the value is no number.
   absl::Status WhyNoSum(const StoreAdd& add, const absl::Status& closed) DP_EXCLUDES(mu_);
-  // The error of a wait that has run out of time, with the names of what is missing now.
+  // The error of a wait that has timed out, with the names of what is missing now.
   absl::Status Missing(TcpConnection& connection, absl::Span<const StoreOperation> reads,
                        absl::Duration waited) const;
 

@@ -12,7 +12,7 @@ using ::testing::Values;
 
 constexpr absl::Duration kReplyWithin = absl::Seconds(30);
 
-// A store over the wire, together with the server of ours that it talks to.
+// A store over the wire, together with the server of ours behind it.
 class ServedStore : public Store {
  public:
   ServedStore(Dialect dialect, const RequestOptions& requests)
@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(TcpStoreB, StoreConformance, Values(Served(Dialect::kB,
 INSTANTIATE_TEST_SUITE_P(TcpStoreB, StoreAppendConformance,
                          Values(Served(Dialect::kB, kClientsAreB)));
 
-// The handshake tells them, whatever those without are taken for.
+// Their handshake names the dialect, whatever clients without one are taken for.
 auto ServedC() {
   return Values(Served(Dialect::kC), Served(Dialect::kC, kClientsAreB),
                 Served(Dialect::kC, kOnlyC));
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(TcpStoreC, StoreConformance, ServedC());
 INSTANTIATE_TEST_SUITE_P(TcpStoreC, StoreAppendConformance, ServedC());
 INSTANTIATE_TEST_SUITE_P(TcpStoreC, StoreLaterVerbsConformance, ServedC());
 
-// The verbs for many keys, which TcpStore does without.
+// The verbs for many keys, which TcpStore does not use.
 std::vector<std::string> SetAndGetMany(const ServedStore& served, Dialect dialect) {
   const auto connection = TcpConnection::Open(served.At(dialect), kReplyWithin);
   if (!connection.ok()) return {connection.status().ToString()};

@@ -7,18 +7,18 @@
 #include "base/store/operation.h"
 #include "base/store/wire/protocol.h"
 
-// Between the requests of the wire and the operations of a store.
+// Translates between requests of the wire and operations of a store.
 
 namespace dp::wire {
 
-// What a request that is answered at once asks of the store; not for those that wait, nor for
-// multi_get, which is answered in parts. Takes the strings out of `fields`.
+// The operations of a request that is answered at once; not for waits, nor for multi_get, which is
+// answered in parts. Moves the strings out of `fields`.
 std::vector<StoreOperation> OperationsOf(Verb verb, Fields fields);
 
-// What a wait is for: each of the keys, or a queue of that name.
+// The reads of a wait: each of the keys, or a queue of that name.
 std::vector<StoreOperation> ReadsOf(std::vector<std::string> keys);
 
-// Appends the answer to the verb, in the wire's form.
+// Appends the reply to the verb, in the wire's form.
 void AppendReply(Verb verb, absl::Span<const StoreResult> results, std::string* out);
 
 }  // namespace dp::wire

@@ -13,8 +13,9 @@
 
 namespace dp::ctl {
 
-// Runs command lines against a fake coordinator. The time is always 2026-01-02 03:04:05 UTC; a call
-// that fails for long fails for ever, as the clock goes on by a minute each time it is read then.
+// Runs command lines against a fake coordinator. The time is always 2026-01-02 03:04:05 UTC. With
+// clock_runs_ each reading of the clock advances it by a minute, so that calls which keep failing
+// time out.
 class DpctlTest : public ::testing::Test, private Clock {
  protected:
   struct Result {
@@ -23,7 +24,7 @@ class DpctlTest : public ::testing::Test, private Clock {
     std::string err;
   };
 
-  // Words are separated by single blanks.
+  // Single blanks separate words.
   Result Dpctl(const std::string& words) {
     std::vector<std::string> argv = absl::StrSplit("dpctl " + words, ' ');
     std::vector<const char*> raw;
@@ -52,7 +53,7 @@ class DpctlTest : public ::testing::Test, private Clock {
   FakeCoordinator coordinator_;
   Interrupts interrupts_;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local_;
-  std::string address_;  // that the last command connected to
+  std::string address_;  // to which the last command connected
   bool tty_ = false;
   int write_error_ = 0;  // of standard output
   Machine machine_;

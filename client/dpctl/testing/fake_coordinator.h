@@ -18,8 +18,8 @@
 
 namespace dp::ctl {
 
-// A coordinator's memory of jobs, workers and logs, with what a test scripts into it. Any thread,
-// but for the public members, which a test sets up before and reads after.
+// A coordinator with jobs, workers and logs in memory, scripted by a test. Any thread, except for
+// the public members, which a test sets up before and reads after.
 class FakeCoordinator : public client::JobsConnection,
                         public client::WorkersConnection,
                         public client::LogsConnection,
@@ -29,14 +29,14 @@ class FakeCoordinator : public client::JobsConnection,
   std::map<uint64_t, v1::Job> jobs;
   std::map<uint64_t, v1::ListCheckpointsResponse> checkpoints;  // by job
   v1::ListWorkersResponse workers;
-  // One answer of Read after the other. Where there is none left, Read calls `on_idle` and waits to
+  // The answers of Read, one after the other. When none is left, Read calls `on_idle` and waits to
   // be cancelled.
   std::deque<v1::ReadLogsResponse> log_pages;
   std::vector<v1::ReadLogsRequest> log_reads;
   v1::ReadLogsResponse outstanding;  // answer of a Read without lines
-  // The longest that a caller of WatchJob, WatchWorkers or GetJob was ready to wait.
+  // The longest deadline among the calls of WatchJob, WatchWorkers and GetJob.
   absl::Duration longest_deadline = absl::ZeroDuration();
-  // What becomes of a job that somebody watches.
+  // Changes a job that somebody watches.
   std::function<void(v1::Job&)> on_watch = [](v1::Job&) {};
   std::function<void()> on_get = [] {};
   std::function<void()> on_idle = [] {};
@@ -51,13 +51,13 @@ class FakeCoordinator : public client::JobsConnection,
   std::string user;  // of the last submission
   std::deque<v1::WatchEventsResponse> event_pages;
   std::vector<v1::WatchEventsRequest> event_watches;
-  // What becomes of the workers that somebody watches.
+  // Changes the workers that somebody watches.
   std::function<void(v1::ListWorkersResponse&)> on_watch_workers = [](v1::ListWorkersResponse&) {};
   HashStore values;  // of every job
   v1::ListWaitersResponse waiters;
-  // What a store answers that cannot: its generation is over.
+  // The error of all store calls, if any: the generation is over.
   absl::Status store_error;
-  // The number of calls, from the next one on, that find nobody. Calls come from one thread.
+  // How many of the next calls find the coordinator out of reach. Calls come from one thread.
   int calls_lost = 0;
 
   absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request,
@@ -79,7 +79,7 @@ class FakeCoordinator : public client::JobsConnection,
     on_get();
     return WithJob<v1::GetJobResponse>(request.job());
   }
-  // In pages of two.
+  // A page has two jobs.
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
                                                 absl::Duration) override {
     DP_RETURN_IF_ERROR(Reached());
@@ -134,7 +134,7 @@ class FakeCoordinator : public client::JobsConnection,
     requeued.push_back(request);
     return Change<v1::RequeueResponse>(request.job(), [](v1::Job&) {});
   }
-  // One answer after the other; where there is none left, waits to be cancelled.
+  // One page after the other. When none is left, waits to be cancelled.
   absl::StatusOr<v1::WatchEventsResponse> WatchEvents(const v1::WatchEventsRequest& request,
                                                       absl::Duration) override {
     DP_RETURN_IF_ERROR(Reached());
@@ -213,7 +213,7 @@ class FakeCoordinator : public client::JobsConnection,
     return checkpoints[request.job()];
   }
 
-  // As of the connection that is made next.
+  // Starts a new connection, whose calls are not cancelled.
   void Connect() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     calls_cancelled_ = false;
@@ -268,7 +268,7 @@ class FakeCoordinator : public client::JobsConnection,
     return absl::CancelledError("");
   }
 
-  // Why a call does not get here. After CancelAll, no call does until the next Connect.
+  // Why a call does not arrive. After CancelAll, no call arrives until the next Connect.
   absl::Status Reached() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (calls_cancelled_) return absl::CancelledError("the client cancelled its calls");

@@ -1,6 +1,6 @@
-// Stands for libcudart.so beside a device whose kernels run on the host (dp_trainer_on_host): as
-// much of it as a group of NCCL's asks for. Streams that it has not made are the device's, which
-// does at once what it is given: whoever lets one wait waits.
+// A fake of libcudart.so, beside a device whose kernels run on the host (dp_trainer_on_host).
+// Implements what an NCCL group needs. Streams that this library has not made are the device's. The
+// device works synchronously, so a wait on its stream blocks the caller.
 
 #include <cuda_runtime_api.h>
 
@@ -17,13 +17,13 @@ namespace {
 
 using dp::fake_cuda::HostStream;
 
-// Behind so much of a stream; of the device's: passed.
+// An event: a number of works given to a stream. The device's events have always passed.
 struct Mark {
   HostStream* stream = nullptr;
   uint64_t given = 0;
 };
 
-// Those that it has made. Never destroyed: threads may outlive main.
+// The streams that this library has made. Never destroyed: threads may outlive main.
 class Streams {
  public:
   HostStream* Make() DP_EXCLUDES(mu_) {
@@ -33,14 +33,14 @@ class Streams {
     streams_[stream] = std::move(made);
     return stream;
   }
-  // Null: it is the device's.
+  // Null for the device's stream.
   HostStream* Find(void* stream) DP_EXCLUDES(mu_) {
     dp::MutexLock lock(mu_);
     const auto found = streams_.find(stream);
     return found == streams_.end() ? nullptr : found->second.get();
   }
   void Destroy(void* stream) DP_EXCLUDES(mu_) {
-    std::unique_ptr<HostStream> ended;  // waits for its thread, not under the lock
+    std::unique_ptr<HostStream> ended;  // joins its thread, outside the lock
     dp::MutexLock lock(mu_);
     const auto found = streams_.find(stream);
     if (found == streams_.end()) return;

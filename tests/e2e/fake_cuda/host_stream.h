@@ -10,9 +10,8 @@
 
 namespace dp::fake_cuda {
 
-// A stream of what stands for CUDA's and NCCL's libraries on hosts without a GPU, which both of
-// them know: does what it is given, one after another, on a thread of its own. Its memory is the
-// host's. Thread-safe.
+// A stream that the fakes of CUDA and NCCL share on hosts without a GPU. Runs the functions that it
+// is given one after another, on a thread of its own. Its memory is the host's. Thread-safe.
 class HostStream {
  public:
   ~HostStream() {
@@ -27,7 +26,7 @@ class HostStream {
     ++given_;
     moved_.NotifyAll();
   }
-  // How much was given so far.
+  // The number of functions given so far.
   uint64_t given() const DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return given_;
@@ -50,7 +49,7 @@ class HostStream {
       moved_.NotifyAll();
     }
   }
-  // None when it is closed.
+  // Null when the stream is closed.
   std::function<void()> Next() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (line_.empty() && !closed_) moved_.Wait(mu_);
@@ -66,7 +65,7 @@ class HostStream {
   uint64_t given_ DP_GUARDED_BY(mu_) = 0;
   uint64_t done_ DP_GUARDED_BY(mu_) = 0;
   bool closed_ DP_GUARDED_BY(mu_) = false;
-  std::jthread thread_{[this] { Run(); }};  // last: uses the rest
+  std::jthread thread_{[this] { Run(); }};  // last: uses the other members
 };
 
 }  // namespace dp::fake_cuda

@@ -1,7 +1,7 @@
-// Stands for libnccl.so.2 between processes of one host: rank 0 is connected with every other one
-// over loopback, takes what each has, in the order of the ranks, and gives each the result. As with
-// the real one, nothing blocks the caller, who asks for errors, and an abort ends what is under
-// way.
+// A fake of libnccl.so.2 between processes of one host. Rank 0 is connected to every other rank
+// over loopback. It receives each rank's data in rank order, and sends the result to every rank. As
+// in the real library, no call blocks, the caller polls for errors, and an abort ends operations in
+// flight.
 
 #include <arpa/inet.h>
 #include <nccl.h>
@@ -25,7 +25,7 @@ namespace {
 
 using dp::fake_cuda::HostStream;
 
-// What GetUniqueId listens at, for the communicator that is made by it here.
+// The socket on which GetUniqueId listens, for the communicator that this process makes.
 int listener_of_id = -1;
 
 sockaddr_in Loopback(uint16_t port) {
@@ -60,7 +60,7 @@ using Bytes = std::vector<char>;
 
 }  // namespace
 
-// Made by Init, ended by Destroy or Abort; operations that are under way keep it.
+// Made by Init, ended by Destroy or Abort. Operations in flight keep it alive.
 struct ncclComm {
   ncclComm(int its_rank, int its_size, uint16_t port)
       : rank(its_rank),
@@ -77,7 +77,7 @@ struct ncclComm {
     close(listener);
   }
 
-  // Whatever waits for a peer waits no longer.
+  // Ends every wait for a peer.
   void Stop() {
     stopped = true;
     shutdown(listener, SHUT_RDWR);
@@ -106,7 +106,7 @@ struct ncclComm {
            SendAll(socket, &rank, sizeof(rank));
   }
 
-  // `combine` makes of what all have, by rank, what each gets.
+  // `combine` computes the common result from all ranks' data, in rank order.
   using Combine = std::function<Bytes(const std::vector<Bytes>&)>;
   bool Exchange(const Bytes& mine, Bytes& result, const Combine& combine) {
     if (rank != 0) {
@@ -136,7 +136,7 @@ struct ncclComm {
 
 namespace {
 
-// What the caller holds: a communicator is freed when its last operation has ended, too.
+// The caller's handle. A communicator is freed only when its last operation has also ended.
 using Held = std::shared_ptr<ncclComm>;
 Held& HeldBy(ncclComm_t communicator) { return *reinterpret_cast<Held*>(communicator); }
 

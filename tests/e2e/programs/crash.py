@@ -12,4 +12,4 @@ if dist.get_rank() == 1:
 try:
     dist.all_reduce(torch.ones(1))
 except RuntimeError:
-    signal.pause()  # the one that raised ends first, however long Python takes for that
+    signal.pause()  # rank 1 must exit first, however long Python takes to report its error

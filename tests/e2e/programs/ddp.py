@@ -1,5 +1,5 @@
-"""What a data-parallel program does with torch.distributed, written for torchrun: groups, barriers,
-sampler, training, save and load. Says so in lines that the test reads."""
+"""A data-parallel program written for torchrun: groups, barriers, sampler, training, save and
+load. Reports each in a line that the test reads."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ total = torch.tensor([float(rank + 1)])
 dist.all_reduce(total)
 print(f"sum {total.item():.0f}")
 
-# The even ranks among themselves.
+# A group of the even ranks only.
 even = dist.new_group(list(range(0, size, 2)))
 if rank % 2 == 0:
     count = torch.ones(1)
@@ -46,7 +46,7 @@ dist.all_gather_object(shares, seen)
 print(f"samples {len(set(sum(shares, [])))} of 32, {len(seen)} here")
 print(f"loss {'fell' if loss.item() < 0.5 else 'stayed'}")
 
-# Rank 0 saves, all load and agree.
+# Rank 0 saves; all ranks load and compare.
 path = os.path.join(sys.argv[1], "model.pt")
 if rank == 0:
     torch.save(model.state_dict(), path)
@@ -55,7 +55,7 @@ model.load_state_dict(torch.load(path))
 weights = [torch.empty(1, 4) for _ in range(size)]
 dist.all_gather(weights, model.module.weight.detach())
 print("weights equal" if all(torch.equal(w, weights[0]) for w in weights) else "weights differ")
-# What still refers to a group keeps its threads, and one that holds a tensor last aborts a program
-# that ends meanwhile.
+# Any reference to a group keeps its threads alive. A thread that drops the last reference to a
+# tensor during shutdown aborts the program.
 del model, even
 dist.destroy_process_group()

@@ -1,9 +1,10 @@
-"""Runs a program, and ends without taking the interpreter down.
+"""Runs a program, and exits without shutting the interpreter down.
 
     end_at_once.py PROGRAM [ARGUMENT...]
 
-PyTorch 2.15 keeps the threads of a group that a DistributedDataParallel model was made in, whatever its
-program lets go of; one that drops a tensor last while the interpreter ends aborts the process.
+PyTorch 2.15 keeps the threads of a DistributedDataParallel model's group, whatever the program
+releases. A thread that drops the last reference to a tensor during the interpreter's shutdown
+aborts the process.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Ranks that wait for a key of the store, and then sum: whoever has the key says when they go on."""
+"""Ranks wait for a key of the store, then sum. Setting the key lets them continue."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""Rank 1 never comes to the collective; every rank has a child, and none listens to SIGTERM."""
+"""Rank 1 never joins the collective. Every rank has a child, and all of them ignore SIGTERM."""
 
 import signal
 import subprocess

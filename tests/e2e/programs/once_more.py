@@ -1,4 +1,4 @@
-"""Fails in its first life, as a program that torchrun restarts; then adds its ranks up."""
+"""Fails in its first run, like a program that torchrun restarts; then sums over its ranks."""
 
 import os
 import sys

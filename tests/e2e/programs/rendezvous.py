@@ -1,4 +1,5 @@
-"""Makes group after group: each is a rendezvous in the store. Says when it begins and how many it made."""
+"""Makes group after group; each one is a rendezvous in the store. Prints when it begins and the
+number of groups."""
 
 import torch
 import torch.distributed as dist
@@ -14,5 +15,5 @@ for number in range(GROUPS):
     dist.all_reduce(total, group=group)
     assert total.item() == size, (number, total)
 print(f"made {GROUPS} groups of {size}")
-del group  # with its threads
+del group  # ends the group's threads
 dist.destroy_process_group()

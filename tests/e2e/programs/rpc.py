@@ -1,4 +1,4 @@
-"""A group and torch.distributed.rpc, which meet at one store: each rank asks the next to add."""
+"""A group and torch.distributed.rpc share one store. Each rank asks the next one to add."""
 
 import torch
 import torch.distributed as dist

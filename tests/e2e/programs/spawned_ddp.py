@@ -1,5 +1,6 @@
-"""Two replicas that a program starts by itself, and that meet at a store which one of them serves, as PyTorch's
-tutorials have it: a linear layer 2 -> 3, one sample a replica. Each prints its gradients.
+"""A program spawns two replicas, which meet at a store that one of them serves, as in PyTorch's
+tutorials. The model is a linear layer 2 -> 3, with one sample per replica. Each replica prints its
+gradients.
 
     spawned_ddp.py PORT
 """
@@ -24,7 +25,7 @@ def replica(rank, world_size, port):
     labels = torch.nn.functional.one_hot(torch.tensor([rank]), 3)
     (model(torch.tensor([INPUTS[rank]])) * labels).sum().backward()
     gradients = [round(value, 6) for value in layer.weight.grad.flatten().tolist()]
-    # As one, for print writes the end of its line apart, and the replicas share one output.
+    # In one write: the replicas share one output, and print writes the end of a line separately.
     sys.stdout.write(f"replica {rank} weight {gradients}\n")
     dist.destroy_process_group()
     sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""A program that gets out of sight in every way it can: it forks, calls setsid, forks twice and leaves
-the child to init, and all of it ignores SIGTERM. Each process writes its number into the folder that it
-is given; the first one says READY once all run."""
+"""A program that hides its processes in every way: it forks, calls setsid, and forks twice to
+leave a child to init. All processes ignore SIGTERM. Each creates a file named after its pid in
+the given folder. The first process prints READY once all run."""
 
 import os
 import pathlib

@@ -1,12 +1,12 @@
-"""The preset cnn in PyTorch, images on the device before the clock starts, gathered there in a random order.
-Prints {"images_per_second": ..., "step_ms": ...}, the medians of the rounds, and "first step" after the first;
-without the memory for it, it ends with 3.
+"""The preset cnn in PyTorch. The images are on the device before the clock starts, and are gathered there in random
+order. Prints {"images_per_second": ..., "step_ms": ...}, the medians of the rounds, and "first step" after the first.
+Exits with 3 if the memory does not suffice.
 
     cnn.py --variant eager|compile|reduce_overhead|graph [--batch 128] [--images 60000] [--rounds 3]
            [--precision float32|tf32|bf16] [--ddp] [--steps-max 0] [--device cuda]
 
-A round is an epoch. float32 is computed in full; bf16 is autocast over float32 weights. With --ddp the model is
-DistributedDataParallel's, with torchrun's environment or as a world of one.
+A round is an epoch. float32 is computed in full; bf16 is autocast over float32 weights. With --ddp the model is wrapped
+in DistributedDataParallel, with torchrun's environment or as a world of one.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 VARIANTS = ("eager", "compile", "reduce_overhead", "graph")
-# What PyTorch asks for before a capture of DistributedDataParallel; enough for every other variant.
+# PyTorch needs so many steps before it captures DistributedDataParallel; enough for every other variant.
 WARM_UP_STEPS = 12
 OUT_OF_MEMORY = 3
 

@@ -1,6 +1,6 @@
-"""GPT-2 in PyTorch, as the peer of gpt2-124m: bf16 autocast over float32 weights, fused AdamW, tokens on
-the device before the clock starts. Prints {"tokens_per_second": median of the rounds}; without the memory
-for the batch it ends with 3.
+"""GPT-2 in PyTorch, as the peer of gpt2-124m: bf16 autocast over float32 weights, fused AdamW, tokens on the
+device before the clock starts. Prints {"tokens_per_second": median of the rounds}; exits with 3 if the memory does not
+suffice for the batch.
 
     gpt2.py --variant eager|compile|compile_cudnn [--batch 64] [--steps 20] [--rounds 3] [--device cuda] [--tiny]
 """
@@ -125,7 +125,7 @@ class Training:
             torch.cuda.synchronize()
 
     def rates(self, steps, rounds):
-        """Tokens a second of each round."""
+        """Tokens a second in each round."""
         with self.attention:
             self.seconds(WARM_UP_STEPS)
             return [steps * self.tokens.numel() / self.seconds(steps) for _ in range(rounds)]

@@ -1,4 +1,5 @@
-"""Two JAX processes, each with a CPU device, sum over both; it finds its peers by the environment."""
+"""Sums over two JAX processes, each with one CPU device, which find each other by the
+environment."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
-"""Sums over all ranks. The first time, rank 0 crashes once all have met, and leaves the file that is
-named on the command line."""
+"""Sums over all ranks. On the first run rank 0 crashes once all ranks have met, and creates the
+file named on the command line."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""A step of MultiWorkerMirroredStrategy: gradients are summed over the workers, replicas stay equal."""
+"""One step of MultiWorkerMirroredStrategy: sums gradients over the workers; replicas stay equal."""
 
 import tensorflow as tf
 

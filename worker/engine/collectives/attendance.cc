@@ -32,7 +32,7 @@ void Attendance::Listen(absl::Time now) { since_ = now; }
 void Attendance::Hear(int rank, const Presence& presence, absl::Time now) {
   Peer& peer = peers_[rank];
   const bool first = peer.presence == Presence();
-  // Before anything was heard of it, a beat may be an old one, unless this rank has listened.
+  // The first beat read may be an old one, unless this rank was listening already.
   if (presence.beat != peer.presence.beat && (!first || now > since_)) peer.changed = now;
   peer.presence = presence;
 }

@@ -8,21 +8,21 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 
-// Who is there while an operation does not end, from what ranks say of themselves. Pure.
+// Which ranks are present while an operation is stuck, judged by what the ranks report. Pure.
 
 namespace dp::engine {
 
-// Whether a rank lives and says nothing more.
+// Whether a living rank has stopped reporting for good.
 enum class Over {
   kNot,
-  kGaveUp,     // after an error, or because it was told to; or it has left
+  kGaveUp,     // after an error or an abort, or because it has left
   kOutOfTime,  // at a deadline: it knew that others were missing
 };
 
-// What a rank says; one value of a store.
+// A rank's report; one value in the store.
 struct Presence {
-  int64_t arrived = 0;  // how many operations it has come to
-  int64_t beat = 0;     // grows for as long as it says anything
+  int64_t arrived = 0;  // number of operations it has reached
+  int64_t beat = 0;     // grows with every report
   Over over = Over::kNot;
 
   bool operator==(const Presence&) const = default;
@@ -32,26 +32,26 @@ struct Presence {
 std::string ToText(const Presence& presence);
 absl::optional<Presence> PresenceFromText(absl::string_view text);
 
-// What one rank knows of its peers. Peers say something now and then once they suspect that
-// somebody is missing; whoever is not heard for `patience` is silent: dead, or stopped. A beat
-// counts as heard when it is seen to change, since the first one seen may be of long ago.
+// One rank's knowledge of its peers. Peers report now and then once they suspect that a rank is
+// missing. A peer that is not heard for `patience` is silent: dead or stopped. A beat counts as
+// heard only when it changes, since the first beat read may be an old one.
 class Attendance {
  public:
   Attendance(int rank, int size, absl::Duration patience);
 
-  // Listening begins (again): who is silent is judged from here on.
+  // Starts listening, or starts anew: silence is measured from `now`.
   void Listen(absl::Time now);
   void Hear(int rank, const Presence& presence, absl::Time now);
 
-  // Those of the peers that have not been heard for the patience.
+  // The peers that have not been heard for the patience.
   std::vector<int> Silent(absl::Time now) const;
-  // Those that are silent, or that live and have not come to operation `number` (from 1). One that
-  // has given up counts only where somebody, who may be this rank (`mine`), has run out of time: it
-  // gave up because of that.
+  // The peers that are silent, or that live and have not reached operation `number` (from 1). A
+  // peer that gave up counts only if a rank ran out of time, this rank (`mine`) included: that made
+  // the peer give up.
   std::vector<int> Missing(int64_t number, Over mine, absl::Time now) const;
-  // Whether nothing more can be learned of who let operation `number` down: every peer has given
-  // up, is silent, or lives and has not come to it. Of one that had come it is not known yet
-  // whether it died then.
+  // Whether it is settled who held up operation `number`: every peer has given up, is silent, or
+  // lives and has not reached it. A peer that reached it leaves the question open until it is
+  // silent: it may have died since its last beat.
   bool Complete(int64_t number, absl::Time now) const;
   bool over(int rank) const { return peers_[rank].presence.over != Over::kNot; }
 
@@ -67,7 +67,7 @@ class Attendance {
   const int rank_;
   const absl::Duration patience_;
   absl::Time since_ = absl::InfiniteFuture();
-  std::vector<Peer> peers_;  // by rank; this rank's own is not used
+  std::vector<Peer> peers_;  // by rank; this rank's own entry is unused
 };
 
 }  // namespace dp::engine

@@ -10,7 +10,7 @@
 
 namespace dp::engine {
 
-// Runs `group->Connect(store)` to its end, and aborts it when `stop` is requested from any thread.
+// Runs `group->Connect(store)` to its end, and aborts it when any thread requests `stop`.
 template <typename ConnectingGroup>
 absl::StatusOr<std::unique_ptr<Group>> AwaitConnected(std::unique_ptr<ConnectingGroup> group,
                                                       Store& store, std::stop_token stop) {

@@ -7,7 +7,7 @@
 
 namespace dp::engine {
 
-// What had ended when it was asked for.
+// An operation that had already ended when it was returned.
 class EndedWork final : public Work {
  public:
   explicit EndedWork(absl::Status status) : status_(std::move(status)) {}

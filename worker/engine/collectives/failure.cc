@@ -11,7 +11,7 @@
 namespace dp::engine {
 namespace {
 
-// Of the payload; ranks in decimal with commas.
+// The name of the payload, which lists the ranks in decimal, separated by commas.
 constexpr char kMissingRanks[] = "dp/missing_ranks";
 
 absl::Status Naming(absl::Status status, absl::Span<const int> missing) {

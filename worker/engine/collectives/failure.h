@@ -8,25 +8,26 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-// How an operation of a group fails, in the same words for every backend.
+// The errors of a group's operations, in the same words for every backend.
 
 namespace dp::engine {
 
 // "rank 1" or "ranks 1, 3".
 std::string RankNames(absl::Span<const int> ranks);
 
-// DeadlineExceeded; `missing` may be empty where the backend cannot tell. It rides along with the
-// status, for MissingRanks; as text it shows only in the message.
+// DeadlineExceeded. `missing` may be empty where the backend cannot tell. The status carries the
+// ranks as a payload for MissingRanks; as text they show only in the message.
 absl::Status DidNotArrive(absl::string_view operation, absl::Span<const int> missing,
                           absl::Duration timeout);
-// The ranks that an operation's error says did not arrive; empty for any other status.
+// The ranks that did not arrive, as the error of an operation carries them; empty for any other
+// status.
 std::vector<int> MissingRanks(const absl::Status& status);
 // Unavailable.
 absl::Status WentAway(absl::string_view operation, absl::Span<const int> ranks);
-// Unavailable: the operation failed by somebody else's doing while it waited for `ranks`, which
-// live and ride along for MissingRanks.
+// Unavailable: an error that `ranks` did not cause ended the operation while it waited for them.
+// They live; the status carries them for MissingRanks.
 absl::Status WaitedInVain(absl::string_view operation, absl::Span<const int> ranks);
-// The same status with `more` behind its message.
+// `status` with `more` appended to its message; keeps the payloads.
 absl::Status WithMore(const absl::Status& status, absl::string_view more);
 // Aborted.
 absl::Status AbortedBecause(absl::string_view operation, const absl::Status& why);

@@ -7,17 +7,17 @@
 namespace dp::engine {
 namespace {
 
-// A slice is what one rank reduces; a segment is one send. Short slices go in segments just large
-// enough that Gloo's two notices and two wakes a segment do not count; long ones in longer
-// segments, as long as there are some to overlap.
+// A slice is what one rank reduces; a segment is one send. Each segment costs Gloo two notices and
+// two wakes. Short slices use segments just large enough to make that cost negligible. Long slices
+// use longer segments, as long as enough of them remain to overlap.
 constexpr size_t kSegmentFloatsMin = size_t{64} << 10;
 constexpr size_t kSegmentFloatsMax = size_t{256} << 10;
 constexpr size_t kSegmentsWanted = 8;
-// Segments of one peer that may be on their way: one arrives while one is summed, and the notice
+// Segments of one peer that may be in flight: one arrives while another is summed, and the notice
 // for the next travels meanwhile.
 constexpr size_t kWindow = 3;
-// Up to so many floats from all peers together, everybody sends everything to everybody and reduces
-// all of it: one exchange instead of two, for more bytes.
+// Up to this many floats from all peers together, every rank sends everything to every rank and
+// reduces all of it. One exchange then replaces two, at the price of more bytes.
 constexpr size_t kExchangeFloats = size_t{64} << 10;
 
 // The segments of one slice: the same for its owner and for its peers.
@@ -37,7 +37,7 @@ struct Segments {
   size_t count;
 };
 
-// One all-reduce in progress. Every rank owns a slice: its peers send it their parts of that slice,
+// One all-reduce in progress. Every rank owns a slice. Its peers send it their parts of the slice;
 // it reduces them segment by segment and sends each result back to all.
 class AllReduce {
  public:
@@ -81,9 +81,9 @@ class AllReduce {
  private:
   struct Peer {
     int rank = 0;
-    Slice slice;             // what it owns
-    float* parts = nullptr;  // room for kWindow segments of its part of my slice
-    int theirs = 0;          // lane over its slice: my part goes out, the result comes in
+    Slice slice;             // the slice that this peer owns
+    float* parts = nullptr;  // room for kWindow segments of the peer's part of my slice
+    int theirs = 0;          // lane over the peer's slice: my part goes out, the result comes in
     int mine = 0;            // lane over my slice: the result goes out
     int arriving = 0;        // lane over `parts`
   };
@@ -110,8 +110,8 @@ class AllReduce {
     return true;
   }
 
-  // A result overwrites the part that was sent from the same place; it cannot come before its owner
-  // has that part.
+  // A result overwrites the part that was sent from the same place. The result cannot arrive before
+  // its owner has that part.
   bool SendPartsExpectResults() {
     for (const Peer& peer : peers_) {
       const Segments segments(peer.slice.count);
@@ -149,7 +149,7 @@ class AllReduce {
   std::vector<Peer> peers_;
 };
 
-// Everybody gets everybody's data and reduces all of it.
+// Every rank gets every rank's data and reduces all of it.
 bool Exchange(const GlooMesh& mesh, GlooTransfers& transfers, uint64_t slot, absl::Span<float> data,
               ReduceOp op, std::vector<float>& scratch, const std::function<bool()>& ready) {
   const size_t count = data.size(), bytes = count * sizeof(float);

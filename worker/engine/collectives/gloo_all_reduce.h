@@ -12,8 +12,8 @@
 namespace dp::engine {
 
 // Reduces `data` over the mesh in place, every element in rank order (docs/collectives.md). Uses
-// `slot` and `slot + 1`, and `scratch`, which it grows as needed. Calls `ready` between adding
-// lanes and posting transfers. Returns false when it had to end early.
+// `slot` and `slot + 1`, and grows `scratch` as needed. Calls `ready` after adding lanes and before
+// posting transfers. Returns false when it had to end early.
 bool OrderedAllReduce(const GlooMesh& mesh, GlooTransfers& transfers, uint64_t slot,
                       absl::Span<float> data, ReduceOp op, std::vector<float>& scratch,
                       const std::function<bool()>& ready);

@@ -28,7 +28,7 @@ class GlooGroup : public Group {
         mesh_(rank, size, [this] { InterruptTransfers(); }),
         queue_(options.group, [this] { Interrupt(); }) {}
 
-  // The first operation: finds the peers. Its deadline and Abort are those of any other.
+  // The first operation: finds the peers. Its deadline and Abort work as for any other operation.
   std::unique_ptr<Work> Connect(Store& store) {
     return queue_.Push(
         "connect",
@@ -101,8 +101,8 @@ class GlooGroup : public Group {
   void Abort(const absl::Status& why) override { queue_.Abort(why); }
 
  private:
-  // Says that all lanes are there: from here on the operation can be interrupted. Answers false
-  // when it must not begin.
+  // Called when all lanes are added: from here on the operation can be interrupted. Returns false
+  // when the operation must not begin.
   using Ready = std::function<bool()>;
 
   bool Stopped() const { return queue_.stop_reason().kind != StopReason::Kind::kNone; }
@@ -120,8 +120,8 @@ class GlooGroup : public Group {
     return kind == Kind::kBroadcast ? "broadcast" : "all_gather";
   }
 
-  // Where the ranks' calls do not agree, their slots differ, nobody receives what was meant for
-  // something else, and the deadline names the ranks.
+  // Ranks whose calls disagree get different slots. No rank then receives bytes that were meant for
+  // another call, and the deadline names the ranks.
   static uint64_t SlotOf(uint64_t number, Kind kind, uint64_t argument, uint64_t bytes) {
     uint64_t mix = bytes;
     mix = NextRandom(mix) ^ argument;
@@ -157,7 +157,7 @@ class GlooGroup : public Group {
     transfers_ = nullptr;
   }
 
-  // Death comes before the rest: it is why the others are late.
+  // A dead peer takes precedence: its death is why the others are late.
   absl::Status Failure(const std::string& name, GlooTransfers& transfers) {
     if (std::vector<int> dead = mesh_.DeadPeers(); !dead.empty()) return WentAway(name, dead);
     const StopReason stop = queue_.stop_reason();
@@ -169,7 +169,7 @@ class GlooGroup : public Group {
 
   void InterruptTransfers() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    // Gloo takes its buffers' locks for a moment, and calls nothing of ours.
+    // Safe under mu_: Gloo holds its buffers' locks for a moment and never calls back.
     if (transfers_ != nullptr) transfers_->Interrupt();
   }
 
@@ -181,11 +181,10 @@ class GlooGroup : public Group {
 
   const GlooOptions options_;
   uint64_t operations_ = 0;
-  std::vector<float>
-      scratch_;  // of the queue's thread; kept, since fresh pages cost more than sums
+  std::vector<float> scratch_;  // the queue thread's; kept, since fresh pages cost more than sums
   std::atomic<bool> connecting_is_over_ = false;
   Mutex mu_;
-  GlooTransfers* transfers_ DP_GUARDED_BY(mu_) = nullptr;  // of the operation under way
+  GlooTransfers* transfers_ DP_GUARDED_BY(mu_) = nullptr;  // of the running operation
   GlooMesh mesh_;
   OperationQueue queue_;  // last: its thread uses the rest
 };

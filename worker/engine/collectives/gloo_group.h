@@ -15,19 +15,19 @@ struct GlooOptions {
   GroupOptions group;
   // How long the ranks may take to find each other.
   absl::Duration connect_timeout = absl::Minutes(5);
-  // Where peers reach this rank: the address of `interface` when given (GLOO_SOCKET_IFNAME), else
-  // `address` (DP_ADDRESS: a name or number of this host), else what this host's name resolves to.
+  // Peers reach this rank at the address of `interface` if given (GLOO_SOCKET_IFNAME), else at
+  // `address` (DP_ADDRESS: a name or number of this host). If neither is given, at the address that
+  // this host's name resolves to.
   std::string address;
   std::string interface;
 };
 
-// Joins `size` ranks in processes or threads over Gloo's TCP transport (docs/collectives.md). They
-// find each other through `store`, where nobody else uses keys that begin with "gloo/"; it is not
-// used after this returns. Blocks until every pair is connected, `stop` is requested (from any
-// thread; the answer is Aborted within 1 s), or the connect timeout has passed.
-// Errors: DeadlineExceeded names the ranks that did not arrive; InvalidArgument an address that is
-// not this host's; Unavailable a peer went away; the store's; Unimplemented in a build without
-// Gloo.
+// Joins `size` ranks in processes or threads over Gloo's TCP transport (docs/collectives.md). The
+// ranks find each other through `store`, where nobody else uses keys that begin with "gloo/". The
+// store is not used after this returns. Blocks until every pair is connected, the connect timeout
+// has passed, or any thread requests `stop` (returns Aborted within 1 s).
+// Errors: DeadlineExceeded names the ranks that did not arrive; InvalidArgument the address is not
+// this host's; Unavailable a peer went away; Unimplemented without Gloo. Also the store's.
 absl::StatusOr<std::unique_ptr<Group>> ConnectGloo(Store& store, int rank, int size,
                                                    const GlooOptions& options,
                                                    std::stop_token stop = {});

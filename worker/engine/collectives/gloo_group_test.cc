@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/testing/group_conformance.h"
 
-// Gloo leaks the addresses it looked at when none of them will do.
+// Gloo leaks the addresses that it tried when none of them is usable.
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:gloo::transport::tcp::CreateDeviceAttr";
 }
@@ -63,7 +63,7 @@ TEST(GlooGroupTest, ConnectNamesARankThatWentAwayAfterItPublishedItsAddress) {
   GlooOptions options = OnLoopback();
   options.connect_timeout = absl::Milliseconds(200);
   ASSERT_FALSE(ConnectGloo(store, 1, 2, options).ok());
-  // Refused where rank 0 is the one that connects, silence where it listens.
+  // Rank 0 is refused where it connects, and hears nothing where it listens.
   auto group = ConnectGloo(store, 0, 2, options);
   ASSERT_FALSE(group.ok());
   EXPECT_THAT(std::string(group.status().message()), HasSubstr("connect: rank 1"));
@@ -101,7 +101,7 @@ TEST(GlooGroupTest, ALeavingRankDoesNotWaitForADeadPeer) {
 TEST(GlooGroupTest, AnAddressOfAnotherHostIsRefusedByName) {
   HashStore store;
   GlooOptions options = OnLoopback();
-  options.address = "192.0.2.1";  // a block for documentation: nobody's
+  options.address = "192.0.2.1";  // reserved for documentation: no host has it
   auto group = ConnectGloo(store, 0, 2, options);
   EXPECT_EQ(group.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(group.status().message()), HasSubstr("192.0.2.1"));

@@ -17,11 +17,11 @@
 namespace dp::engine {
 namespace {
 
-// Slots of the watch; operations use none that high.
+// Slots of the watch. Operations use only lower ones.
 constexpr uint64_t kGoodbyeSlot = ~uint64_t{0};
 constexpr uint64_t kFirstAlarmSlot = kGoodbyeSlot - 1;
 
-// Returns false where the connection has ended.
+// Returns false if the connection has ended.
 bool PostReceive(gloo::transport::UnboundBuffer& buffer, int rank, uint64_t slot) {
   try {
     buffer.recv(rank, slot);
@@ -31,7 +31,7 @@ bool PostReceive(gloo::transport::UnboundBuffer& buffer, int rank, uint64_t slot
   }
 }
 
-// Returns true when a connection has ended on which `alarm` was receiving, false when aborted.
+// Returns true when a connection on which `alarm` was receiving has ended, false when aborted.
 bool WaitForEnd(gloo::transport::UnboundBuffer& alarm) {
   try {
     return alarm.waitRecv(nullptr, kForever);
@@ -92,7 +92,7 @@ absl::Status GlooMesh::Open(const GlooOptions& options) {
   return absl::OkStatus();
 }
 
-// The addresses of our side of every pair, of equal length, by rank; ours is blank.
+// The addresses of our side of every pair, padded to equal length, by rank; ours is blank.
 std::string GlooMesh::Addresses() const {
   std::vector<std::string> addresses(size_);
   size_t width = 0;
@@ -118,7 +118,7 @@ absl::Status GlooMesh::ConnectPairs(const std::vector<std::string>& addresses,
     const size_t width = addresses[r].size() / size_;
     const std::string address = addresses[r].substr(width * rank_, width);
     try {
-      // Interrupt closes the pairs, which ends this wait in either way.
+      // Interrupt closes the pairs, which ends this wait: it returns or throws.
       context_->getPair(r)->connect({address.begin(), address.end()});
     } catch (const std::exception& error) {
       if (!stopped())
@@ -136,7 +136,7 @@ absl::Status GlooMesh::ConnectPairs(const std::vector<std::string>& addresses,
 void GlooMesh::Interrupt() {
   MutexLock lock(mu_);
   if (!opened_ || std::exchange(interrupted_, true)) return;
-  // Gloo's close takes a tick of its loop at most. It does not call back.
+  // Safe under mu_: Gloo's close takes at most one tick of its loop and never calls back.
   for (int r = 0; r < size_; ++r)
     if (r != rank_) context_->getPair(r)->close();
 }
@@ -153,7 +153,7 @@ void GlooMesh::StartWatch() {
     for (int r = 0; r < size_; ++r) {
       if (r == rank_) continue;
       goodbye_buffers_[r] = Buffer(&goodbyes_[r], 1);
-      // A connection that has ended already fails the first operation.
+      // If the connection has already ended, the first operation will fail.
       (void)PostReceive(*goodbye_buffers_[r], r, kGoodbyeSlot);
     }
   }
@@ -178,7 +178,7 @@ bool GlooMesh::AwaitEnd(uint64_t generation) {
     if (closing_) return false;
     alarm_ = alarm.get();
   }
-  // Where the connection has ended already the alarm is refused; where it ends later it rings.
+  // A connection that has already ended rejects the receive; one that ends later fails the wait.
   bool grown = false;
   for (int r = 0; r < size_; ++r)
     if (r != rank_ && !PostReceive(*alarm, r, kFirstAlarmSlot - generation))
@@ -210,11 +210,11 @@ std::vector<int> GlooMesh::DeadPeers() {
   std::vector<int> dead;
   for (int r = 0; r < static_cast<int>(goodbye_buffers_.size()); ++r) {
     if (goodbye_buffers_[r] == nullptr) continue;
-    // Aborted before it begins, the wait returns at once; it throws only where the connection has
-    // ended and no goodbye came.
+    // The wait is aborted before it begins, so it returns at once. It throws only if the connection
+    // ended without a goodbye.
     goodbye_buffers_[r]->abortWaitRecv();
     try {
-      (void)goodbye_buffers_[r]->waitRecv(nullptr, kForever);  // false: it was aborted
+      (void)goodbye_buffers_[r]->waitRecv(nullptr, kForever);  // false: aborted
     } catch (const std::exception&) {
       dead.push_back(r);
     }
@@ -240,7 +240,7 @@ bool GlooMesh::AwaitGoodbye(int rank, const std::function<bool()>& stopped) {
     while (!stopped())
       if (goodbye.waitRecv(nullptr, kForever)) return true;
   } catch (const std::exception&) {
-    return true;  // It is gone, in whatever way.
+    return true;  // The peer is gone, for whatever reason.
   }
   return false;
 }
@@ -255,13 +255,14 @@ void GlooMesh::SayGoodbye() {
   if (!said_goodbyes_.empty()) return;
   for (int r = 0; r < size_; ++r) {
     if (r == rank_) continue;
-    // The peer's receive is pending since it connected, so the byte leaves as soon as Gloo has
-    // heard of that or, where the connection is stuffed, never. There is nothing to wait for.
+    // The peer's receive has been pending since it connected. The byte leaves as soon as Gloo has
+    // heard of that receive or, if the connection is congested, never. There is nothing to wait
+    // for.
     try {
       said_goodbyes_.push_back(Buffer(&goodbyes_[rank_], 1));
       said_goodbyes_.back()->send(r, kGoodbyeSlot);
     } catch (const std::exception&) {
-      // It has gone before us.
+      // The peer left before us.
     }
   }
 }

@@ -19,35 +19,36 @@
 
 namespace dp::engine {
 
-// The connections of one rank to every other, and the watch over them. Gloo tells a broken
-// connection only to operations pending on it, while an operation of ours may be waiting for
-// another peer; so a thread keeps a receive pending on every connection that is never answered,
-// and learns of any peer's end at once. A rank that leaves in good order says so first, in one
-// byte: an end without it is a death. Gloo resets the connections it closes, which discards what
-// the peer has not read yet; so a rank closes when every peer has said goodbye.
+// The connections of one rank to every other rank, and a watch over them. Gloo reports a broken
+// connection only to operations pending on it, while our operation may be waiting for another peer.
+// A thread therefore keeps a receive pending on every connection. The receive is never answered, so
+// the thread learns of any peer's end at once. A rank that leaves in good order first sends one
+// goodbye byte; an end without goodbye is a death. Gloo resets the connections it closes, which
+// discards what the peer has not read yet. A leaving rank therefore closes when every peer has said
+// goodbye.
 //
-// Owned by a group. Connect and transfers on the group's queue thread, the rest from any thread.
+// Owned by a group. Connect and transfers run on the group's queue thread; the rest on any thread.
 class GlooMesh {
  public:
-  // `on_end` is called whenever EndedPeers() has grown.
+  // The mesh calls `on_end` whenever EndedPeers() has grown.
   GlooMesh(int rank, int size, std::function<void()> on_end);
-  // Says goodbye, where that was not done, and closes. Never blocks on a peer.
+  // Says goodbye unless that was done, and closes. Never blocks on a peer.
   ~GlooMesh();
 
-  // Blocks until every pair is connected. `stopped` says that it must give up, and Interrupt makes
-  // it look. Not OK once stopped; `missing` then gets the ranks it waited for. Errors: as
-  // ConnectGloo, without deadline.
+  // Blocks until every pair is connected. Fails once `stopped` answers true, which Interrupt makes
+  // it check; `missing` then gets the ranks it waited for. Errors: as ConnectGloo, without
+  // deadline.
   absl::Status Connect(Store& store, const GlooOptions& options,
                        const std::function<bool()>& stopped, std::vector<int>* missing);
-  // Wakes a Connect under way for good: this mesh will not be used.
+  // Wakes a Connect under way. The mesh is unusable afterwards.
   void Interrupt() DP_EXCLUDES(mu_);
 
-  // Peers whose connection has ended: nothing more will complete there.
+  // Peers whose connection has ended: no more transfers complete there.
   std::vector<int> EndedPeers() const DP_EXCLUDES(mu_);
-  // Those that ended without goodbye.
+  // Peers whose connection ended without goodbye.
   std::vector<int> DeadPeers() DP_EXCLUDES(mu_);
-  // Says goodbye and blocks until every peer has said it too or its connection has ended. Returns
-  // false when `stopped` says that it must give up; InterruptLeave, from any thread, makes it look.
+  // Says goodbye, then blocks until every peer has said goodbye or its connection has ended.
+  // Returns false once `stopped` answers true; InterruptLeave, from any thread, makes it check.
   [[nodiscard]] bool Leave(const std::function<bool()>& stopped);
   void InterruptLeave() DP_EXCLUDES(mu_);
   // Throws what Gloo throws.
@@ -65,11 +66,11 @@ class GlooMesh {
                             const std::function<bool()>& stopped, std::vector<int>* missing);
   void StartWatch();
   void Watch() DP_EXCLUDES(mu_);
-  // Returns when a connection ended or the mesh closes; false for the latter.
+  // Blocks until a connection ends (true) or the mesh closes (false).
   bool AwaitEnd(uint64_t generation) DP_EXCLUDES(mu_);
   bool MarkEnded(int rank) DP_EXCLUDES(mu_);
   void SayGoodbye();
-  // Lives as long as the mesh.
+  // The buffer lives as long as the mesh.
   gloo::transport::UnboundBuffer& GoodbyeOf(int rank) const DP_EXCLUDES(mu_);
   bool AwaitGoodbye(int rank, const std::function<bool()>& stopped);
 
@@ -80,8 +81,8 @@ class GlooMesh {
   // Set by Connect before other threads use them.
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
-  std::vector<uint8_t> goodbyes_;  // by rank; room for its byte
-  // Of the queue's thread until it has ended, then of the watch.
+  std::vector<uint8_t> goodbyes_;  // by rank; room for one byte each
+  // Used by the queue's thread until that thread has ended, then by the watch.
   Buffers said_goodbyes_;
 
   mutable Mutex mu_;
@@ -94,12 +95,12 @@ class GlooMesh {
   std::jthread watch_;
 };
 
-// Longer than any run; Gloo closes all connections when one of its own timeouts passes, so
-// deadlines are kept by OperationQueue instead.
+// Longer than any run. Gloo closes all connections when one of its own timeouts passes, so
+// OperationQueue keeps the deadlines instead.
 inline constexpr std::chrono::hours kForever{24 * 365};
 
-// A write to a connection that was closed must be an error, not a signal that ends the process.
-// Call on a thread of ours that writes; threads it starts inherit it.
+// Turns a write to a closed connection into an error instead of a signal that ends the process.
+// Call it on a thread of ours that writes; threads that it starts inherit the setting.
 void BlockSigpipe();
 
 }  // namespace dp::engine

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Counts the ends that a mesh was told of.
+// Counts the connection ends that a mesh reported.
 class Ends {
  public:
   void Add() {
@@ -31,7 +31,7 @@ class Ends {
   int count_ DP_GUARDED_BY(mu_) = 0;
 };
 
-// Meshes of `size` ranks as threads; rank 0 counts ends.
+// Connects the meshes of `size` ranks, one thread each; rank 0 counts ends.
 std::vector<std::unique_ptr<GlooMesh>> Connect(int size, Ends& ends) {
   HashStore store;
   std::vector<std::unique_ptr<GlooMesh>> meshes;

@@ -16,7 +16,7 @@
 #include "worker/engine/collectives/gloo_group.h"
 #include "worker/engine/collectives/testing/shared_memory_store.h"
 
-// Ranks as processes that are stopped and killed.
+// Ranks as processes, which the tests stop and kill.
 
 namespace dp::engine {
 namespace {
@@ -24,17 +24,17 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// A forked process and a line to it in both directions. Killed with the handle.
+// A forked process with a line in each direction. The destructor kills it.
 class Process {
  public:
-  // What a process sees of its parent.
+  // The child's side of the lines.
   struct Line {
     int in, out;
     void Say(const std::string& word) const {
       const std::string line = word + "\n";
       DP_CHECK(write(out, line.data(), line.size()) == static_cast<ssize_t>(line.size()));
     }
-    // Blocks until the parent says so, or is gone.
+    // Blocks until the parent sends a command or is gone.
     void AwaitCommand() const {
       char c;
       (void)!read(in, &c, 1);
@@ -66,7 +66,7 @@ class Process {
 
   void Signal(int signal) const { kill(pid_, signal); }
   void Command() const { DP_CHECK(write(out_, "!", 1) == 1); }
-  // "(silence)" when none came in a minute.
+  // The next line. Ends in "(silence)" if nothing came for a minute or the process is gone.
   std::string Hear() const {
     std::string line;
     for (;;) {
@@ -90,8 +90,8 @@ std::string Text(const absl::Status& status) {
   return status.ToString(absl::StatusToStringMode::kWithNoExtraData);
 }
 
-// Starts `size` ranks that connect, say "connected", run `body` on their command, and then wait to
-// be killed with their group open, as a trainer does.
+// Starts `size` ranks. Each connects, says "connected" and runs `body` on command. It then keeps
+// its group open, as a trainer does, until it is killed or gets the command to close the group.
 World Start(int size, absl::Duration timeout, const Body& body) {
   static SharedMemoryStore* store;
   delete store;
@@ -114,7 +114,7 @@ World Start(int size, absl::Duration timeout, const Body& body) {
   return world;
 }
 
-// Reduces without end, until an error, which it says; `floats` a time.
+// Reduces `floats` floats again and again until an error, which it says.
 void ReduceUntilError(Group& group, const Process::Line& line, size_t floats) {
   std::vector<float> data(floats);
   for (int i = 0;; ++i) {

@@ -14,14 +14,14 @@ namespace {
 
 // How long a completion that is already there may take to be noticed.
 constexpr absl::Duration kGlance = absl::Milliseconds(25);
-// So many lanes' directions are looked at to name who is late; more would make the answer late too.
+// The number of lane directions checked to name who is late; more would make the answer late too.
 constexpr int kGlancesMax = 16;
 
-// Runs `wait`, and `abort` if it has not returned soon. Twice, since an earlier abort may end the
-// first. (Gloo has no question for whether a transfer has completed, and when a timeout of its own
-// passes it closes all connections, after which every peer would look dead to the others. A thread
-// for each glance, since it is needed only when a group ends or has failed, a handful of times; one
-// that stood by would cost every process a thread for good.)
+// Runs `wait`, and `abort` if `wait` has not returned soon. Does so twice, since an earlier abort
+// may end the first wait. Gloo cannot say whether a transfer has completed, and a timeout of its
+// own closes all connections: the ranks would look dead to each other. Each glance starts a thread.
+// Glances are rare: a group needs a handful when it ends or has failed. A standing thread would
+// cost every process.
 bool Glance(const std::function<bool()>& wait, const std::function<void()>& abort) {
   for (int glance = 0; glance < 2; ++glance) {
     Mutex mu;
@@ -111,8 +111,8 @@ bool GlooTransfers::WaitSent(int number) {
 
 bool GlooTransfers::MayGoOn() {
   if (failed_peer_ >= 0 || stopped_() || !mesh_.DeadPeers().empty()) return false;
-  // A peer may leave in good order while others still work on its last operation; that is no
-  // failure where all transfers with it have completed.
+  // A peer may leave in good order while others still work on its last operation. Its leaving is no
+  // failure if all transfers with it have completed.
   for (int peer : mesh_.EndedPeers())
     for (Lane& lane : lanes_)
       if (lane.peer == peer && !Drain(lane)) {
@@ -160,7 +160,7 @@ void GlooTransfers::Interrupt() {
 }
 
 std::vector<int> GlooTransfers::Laggards() {
-  std::map<int, bool> progressed;  // by peer with something left to do
+  std::map<int, bool> progressed;  // by peer with incomplete transfers
   for (Lane& lane : lanes_)
     if (lane.sends + lane.receives > 0) progressed.emplace(lane.peer, false);
   for (Lane& lane : lanes_)

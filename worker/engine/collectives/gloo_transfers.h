@@ -13,34 +13,34 @@ namespace dp::engine {
 
 // The sends and receives of one operation. A lane is one peer and one range of memory; transfers of
 // a lane in one direction end in the order they were posted. Methods that return bool answer false
-// once the operation must end early: `stopped`, a peer died, or one it still needs has left.
-// The destructor takes the memory back from Gloo. Used by one thread, but Interrupt from any.
+// once the operation must end early: `stopped` says so, a peer died, or a needed peer has left. The
+// destructor takes the memory back from Gloo. Used by one thread, except Interrupt.
 class GlooTransfers {
  public:
-  // `stopped` says that the operation must end; Interrupt makes a wait look.
+  // `stopped` answers whether the operation must end; Interrupt makes a wait check it.
   GlooTransfers(GlooMesh& mesh, std::function<bool()> stopped)
       : mesh_(mesh), stopped_(std::move(stopped)) {}
 
-  // Returns the lane's number. Lanes come first, before any other thread sees this.
+  // Returns the lane's number. Add all lanes before any other thread sees this object.
   int AddLane(int peer, void* data, size_t bytes);
 
-  // `slot` pairs a send with a receive at the peer, of equal `bytes`.
+  // `slot` pairs a send with the peer's receive of equal `bytes`.
   [[nodiscard]] bool Send(int lane, uint64_t slot, size_t offset, size_t bytes);
   [[nodiscard]] bool Receive(int lane, uint64_t slot, size_t offset, size_t bytes);
-  // Wait for the earliest transfer of the lane that was not waited for.
+  // Wait for the lane's earliest transfer that was not yet waited for.
   [[nodiscard]] bool WaitSent(int lane);
   [[nodiscard]] bool WaitReceived(int lane);
   // Waits for everything posted.
   [[nodiscard]] bool WaitAll();
 
-  // Makes the wait under way, and the next ones, look whether they must end. From any thread.
+  // Makes the current wait and the next ones check whether they must end. From any thread.
   void Interrupt();
 
-  // The peer whose connection ended while it was needed; -1 while there is none.
+  // The peer whose connection ended while it was needed; -1 if none.
   int failed_peer() const { return failed_peer_; }
-  // Of an operation that was interrupted: the peers that nothing came from or went to, among those
-  // that something should; all of the latter if there was something with each. Takes up to 0.8 s:
-  // in a large world, where many are silent, some that are named may have been on their way.
+  // The peers to blame after an interruption: those that have incomplete transfers and no completed
+  // one, else all that have incomplete transfers. Takes up to 0.8 s. If many peers of a large world
+  // are silent, the answer may include peers that made progress.
   std::vector<int> Laggards();
 
  private:
@@ -54,10 +54,10 @@ class GlooTransfers {
     int received = 0;  // completed ahead of WaitReceived
   };
 
-  // Waits once; false when the wait was interrupted or the connection has ended.
+  // Waits once. Returns false when interrupted or when the connection has ended.
   bool CompleteReceive(Lane& lane);
   bool CompleteSend(Lane& lane);
-  // The same for what has completed already.
+  // As above, but waits only for what has already completed.
   bool GlanceAtReceive(Lane& lane);
   bool GlanceAtSend(Lane& lane);
   // After an interrupted wait: whether to wait again.

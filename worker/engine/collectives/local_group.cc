@@ -14,25 +14,25 @@
 namespace dp::engine {
 namespace {
 
-// What a rank brings to an operation.
+// A rank's part in an operation.
 struct Offer {
-  std::string call;  // what was called, with its arguments: equal on all ranks
+  std::string call;  // the call with its arguments: equal on all ranks
   const uint8_t* input = nullptr;
   uint8_t* output = nullptr;
 };
 
-// How a rank's arrival ended.
+// How a rank's wait for the others ended.
 enum class Arrival { kAll, kStopped, kPeerLeft };
 
-// Where the ranks meet for one operation after another. A rank arrives with its offer; when all
-// have, everybody works on everybody's memory; when all have finished, everybody leaves. Only
-// arriving can block for long, so only that can be stopped. Shared by the ranks; thread-safe.
+// The ranks meet here for one operation after another. A rank arrives with its offer. Once all have
+// arrived, each works on everybody's memory; once all have finished, all leave. Only arriving can
+// block for long, so only arriving can be stopped. Shared by the ranks; thread-safe.
 class Meeting {
  public:
   explicit Meeting(int size) : ranks_(size) {}
 
-  // Blocks until all ranks have arrived, this one is stopped, or one that is missing has left.
-  // `missing` gets the ranks that are not there when it is not all.
+  // Blocks until all ranks have arrived, this rank is stopped, or a missing rank has left.
+  // `missing` gets the ranks that left or, on a stop, all absent ranks.
   Arrival Arrive(int rank, Offer offer, std::vector<int>* missing) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     ranks_[rank].offer = std::move(offer);
@@ -75,7 +75,7 @@ class Meeting {
     changed_.NotifyAll();
   }
 
-  // Between Arrive and Finish nobody changes the offers.
+  // No offer changes between Arrive and Finish.
   const Offer& offer(int rank) const DP_NO_THREAD_SAFETY_ANALYSIS { return ranks_[rank].offer; }
 
  private:
@@ -113,7 +113,7 @@ class Meeting {
   CondVar changed_;
   std::vector<Rank> ranks_ DP_GUARDED_BY(mu_);
   int here_ DP_GUARDED_BY(mu_) = 0;     // ranks that have arrived
-  int working_ DP_GUARDED_BY(mu_) = 0;  // of a full meeting, those that have not finished
+  int working_ DP_GUARDED_BY(mu_) = 0;  // of a full meeting, the ranks that have not finished
   int64_t round_ DP_GUARDED_BY(mu_) = 0;
 };
 
@@ -160,7 +160,7 @@ class LocalGroup : public Group {
                 });
   }
 
-  // Whoever has finished an operation has all of it.
+  // Waits for nobody: a rank that has finished an operation needs nothing more from its peers.
   std::unique_ptr<Work> Leave() override {
     return queue_.Push("leave", [] { return absl::OkStatus(); });
   }
@@ -203,8 +203,8 @@ class LocalGroup : public Group {
     return absl::OkStatus();
   }
 
-  // Slices do not overlap, so the ranks write into each other's memory side by side. What one rank
-  // has is its reduction already, and may lie in the memory of a device.
+  // Slices do not overlap, so the ranks write into each other's memory concurrently. A lone rank's
+  // data is its reduction already, and may lie in the memory of a device.
   void ReduceMySlice(size_t count, ReduceOp op) {
     if (size_ == 1) return;
     const Slice slice = SliceOf(count, rank_, size_);

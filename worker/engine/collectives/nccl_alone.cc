@@ -9,7 +9,8 @@
 namespace dp::engine {
 namespace {
 
-// A local group of one touches no memory but where it gathers, between any two memories.
+// A local group of one touches memory only in AllGather, which copies between any two memories
+// here.
 class NcclAlone : public Group {
  public:
   NcclAlone(NcclApi& api, const NcclOptions& options)
@@ -28,7 +29,7 @@ class NcclAlone : public Group {
   std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
                                   absl::Span<uint8_t> gathered) override {
     DP_CHECK(gathered.size() == data.size());
-    const absl::Status before = local_->AllReduce({}, ReduceOp::kSum)->Wait();  // was it aborted?
+    const absl::Status before = local_->AllReduce({}, ReduceOp::kSum)->Wait();  // fails if aborted
     if (!before.ok()) return std::make_unique<EndedWork>(before);
     return std::make_unique<EndedWork>(
         api_.Copy(data.data(), data.size(), gathered.data(), compute_stream_));

@@ -8,8 +8,8 @@
 
 namespace dp::engine {
 
-// A group of one rank over memory of a device: every reduction and broadcast is there already. Of
-// `api`, which outlives it, only Copy is used.
+// A group of one rank over device memory: reductions and broadcasts have nothing to do. Uses only
+// Copy of `api`, which outlives the group.
 std::unique_ptr<Group> MakeNcclAlone(NcclApi& api, const NcclOptions& options);
 
 }  // namespace dp::engine

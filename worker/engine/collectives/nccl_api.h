@@ -12,22 +12,23 @@
 
 namespace dp::engine {
 
-// How a communicator uses the GPU beside the computation. Zero: NCCL's own choice.
+// How a communicator uses the GPU beside the computation. Zero leaves the choice to NCCL.
 struct NcclTuning {
-  // Ranks that share an SM cluster's blocks: as many SMs must be free at once before a collective
-  // begins. NCCL takes 4 on Hopper; with 2 it begins sooner beside a backward that fills the GPU.
+  // Thread blocks of a cluster: as many SMs must be free at once before a collective begins. NCCL
+  // takes 4 on Hopper; with 2 it begins sooner beside a backward that fills the GPU.
   int cga_cluster_size = 2;
-  // Whether NCCL takes as few blocks as still fill the links, since they are taken from backward;
-  // where it has a choice, which in 2.28 all-reduces do not leave it. There is no limit of ours:
-  // NCCL knows the links, and one that is right on one host costs bandwidth on another.
+  // Whether NCCL takes only as many blocks as fill the links, since it takes them from backward.
+  // NCCL 2.28 ignores the setting for all-reduces. We set no limit of our own: NCCL knows the
+  // links, and a limit that is right on one host costs bandwidth on another.
   bool few_ctas = true;
 };
 
 // The few entry points of NCCL and the CUDA runtime that a group needs, without their headers. No
-// call blocks on a peer: communicators are made in NCCL's non-blocking mode, and what is under way
-// is asked about. A communicator is used by one thread. Errors of all calls: Unavailable where a
-// peer or the network failed, FailedPrecondition where the system failed a call that asks no peer
-// (UniqueId, Join), Internal otherwise, with the library's own words.
+// call blocks on a peer: communicators are non-blocking, and the caller polls what is in progress.
+// Each communicator is used by one thread.
+// Errors of all calls: Unavailable a peer or the network failed; FailedPrecondition the system
+// failed a call that asks no peer (UniqueId, Join); Internal otherwise. The message has the
+// library's own words.
 class NcclApi {
  public:
   using Communicator = void*;
@@ -41,22 +42,21 @@ class NcclApi {
 
   // As "2.28.9".
   virtual absl::StatusOr<std::string> Version() = 0;
-  // Bytes that some ranks draw (nccl_ids.h) and all ranks join by. Whoever draws one serves it to
-  // the ranks that join by it.
+  // Bytes that some ranks draw (nccl_ids.h) and by which all ranks join. The rank that draws an id
+  // serves it to the ranks that join by it.
   virtual absl::StatusOr<std::string> UniqueId() = 0;
-  // The same ids, in the same order, on all ranks. Errors, too: Unimplemented more than one id, in
-  // a library before 2.23.
+  // All ranks give the same ids in the same order. Errors: also Unimplemented more than one id,
+  // with a library before 2.23.
   virtual absl::StatusOr<Communicator> Join(absl::Span<const std::string> ids, int rank, int size,
                                             const NcclTuning& tuning) = 0;
-  // Whether what was begun last (Join, Finalize, or giving an operation to its stream) has been
-  // done.
+  // Whether the latest Join, Finalize or operation given to a stream is no longer in progress.
   virtual absl::StatusOr<bool> Ready(Communicator communicator) = 0;
-  // Begins to part from the peers in good order, after all operations; Ready says when that is
-  // done.
+  // Starts to disconnect from the peers in good order, after all operations; Ready reports when
+  // that is done.
   virtual absl::Status Finalize(Communicator communicator) = 0;
-  // Frees a communicator that was finalized.
+  // Frees a finalized communicator.
   virtual void Destroy(Communicator communicator) = 0;
-  // Ends the communicator with all its operations, wherever they are, and frees it.
+  // Ends the communicator with all its operations, in whatever state, and frees it.
   virtual void Abort(Communicator communicator) = 0;
 
   // In place, on `stream`.
@@ -67,25 +67,24 @@ class NcclApi {
   virtual absl::Status AllGather(Communicator communicator, const uint8_t* data, size_t bytes,
                                  uint8_t* gathered, Stream stream) = 0;
 
-  // One whose kernels go before those of other streams where blocks compete for room.
+  // A stream whose kernels precede those of other streams where blocks compete for room.
   virtual absl::StatusOr<Stream> MakeStream() = 0;
   virtual void FreeStream(Stream stream) = 0;
-  // An event is passed when everything given to `stream` so far is done.
+  // The event passes when everything given to `stream` so far is done.
   virtual absl::StatusOr<Event> Record(Stream stream) = 0;
   virtual absl::StatusOr<bool> Passed(Event event) = 0;
   virtual absl::Status WaitOnStream(Stream stream, Event event) = 0;
   virtual void FreeEvent(Event event) = 0;
 
-  // Memory of the chosen device. Errors, too: ResourceExhausted.
+  // Memory of the chosen device. Errors: also ResourceExhausted.
   virtual absl::StatusOr<uint8_t*> Allocate(size_t bytes) = 0;
   virtual void Free(uint8_t* memory) = 0;
-  // Between any two memories, after what `stream` was given before; blocks until it is done.
+  // Between any two memories, after the earlier work of `stream`; blocks until the copy is done.
   virtual absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) = 0;
 };
 
-// NCCL and the CUDA runtime, loaded when first asked for, so that a program which offers NCCL
-// starts on hosts without it. Errors: Unavailable a library that is not there; Unimplemented in a
-// build without NCCL.
+// Loads NCCL and the CUDA runtime at run time, so a program that offers NCCL starts on hosts
+// without it. Errors: Unavailable a library is not there; Unimplemented in a build without NCCL.
 absl::StatusOr<std::unique_ptr<NcclApi>> LoadNccl();
 
 }  // namespace dp::engine

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/nccl_api.h"
 
-// What the libraries are called with, seen by libraries that stand in for them.
+// The calls that reach NCCL and CUDA's runtime, as stand-ins for the libraries record them.
 
 namespace dp::engine {
 namespace {
@@ -30,7 +30,7 @@ class NcclCallsTest : public testing::Test {
     (void)ToCuda();
   }
 
-  // Of each library, since it was last asked.
+  // The calls to each library since the last such question.
   std::string ToNccl() const { return Calls(nccl_); }
   std::string ToCuda() const { return Calls(cuda_); }
   void Answer(ncclResult_t next = ncclSuccess, ncclResult_t communicator = ncclSuccess,
@@ -89,7 +89,7 @@ TEST_F(NcclCallsTest, APeersFaultIsUnavailable) {
   EXPECT_TRUE(absl::IsInternal(api_->Ready(communicator_).status()));
 }
 
-// Before any peer is asked, the system is this host's.
+// As long as NCCL has asked no peer, an error of the system is this host's.
 TEST_F(NcclCallsTest, AnErrorOfTheSystemBeforeThePeersIsThisHosts) {
   Answer(ncclSystemError);
   EXPECT_TRUE(absl::IsFailedPrecondition(api_->UniqueId().status()));

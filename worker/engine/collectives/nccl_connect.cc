@@ -16,10 +16,10 @@
 namespace dp::engine {
 namespace {
 
-// NCCL wakes nobody. Joining takes tenths of seconds at best.
+// NCCL wakes nobody, so the caller polls. Joining takes tenths of seconds at best.
 constexpr absl::Duration kPoll = absl::Milliseconds(1);
 
-// A wait that a stop ends.
+// A wait that a stop request cuts short.
 class Pause {
  public:
   explicit Pause(std::stop_token stop)
@@ -76,7 +76,7 @@ class Joining {
     return joined;
   }
 
-  // The card that says of a rank that it is there is the id that it draws, if it draws one.
+  // The card by which a rank announces itself is the id that it draws, or empty.
   absl::StatusOr<std::vector<std::string>> ExchangeIds(std::vector<int>* missing) {
     const std::vector<int> drawing =
         RanksThatDrawIds(size_, NcclIdCount(size_, options_.ranks_per_id));

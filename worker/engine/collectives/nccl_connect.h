@@ -10,9 +10,9 @@
 
 namespace dp::engine {
 
-// Draws and exchanges the unique ids through the store, and joins the communicator that they make.
-// Blocks the caller, whose device it chooses, until that is done, `options.connect_timeout` has
-// passed, or `stop` is requested. The caller owns the communicator. Errors: as ConnectNccl.
+// Draws and exchanges the unique ids through the store, and joins the communicator made from them.
+// Chooses the calling thread's device. Blocks until the rank has joined, `options.connect_timeout`
+// has passed, or `stop` is requested. The caller owns the communicator. Errors: as ConnectNccl.
 absl::StatusOr<NcclApi::Communicator> JoinCommunicator(NcclApi& api, Store& store, int rank,
                                                        int size, const NcclOptions& options,
                                                        std::stop_token stop);

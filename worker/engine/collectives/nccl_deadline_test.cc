@@ -1,4 +1,4 @@
-// How long an operation may take, on a clock of the test's, by a rank whose device computes on a
+// How long an operation may take, on the test's own clock, for a rank whose device computes on a
 // stream of its own.
 
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(30);
 
-// Rank 0 of two, of which the other one never comes.
+// Rank 0 of two; rank 1 never comes.
 class NcclDeadlineTest : public ::testing::Test {
  protected:
   ~NcclDeadlineTest() override {

@@ -51,7 +51,7 @@ class NcclWork : public Work {
   const NcclOperations::Handle operation_;
 };
 
-// Two threads: one drives the communicator and never blocks, the other one waits for the store.
+// Two threads: one drives the communicator and never blocks; the other waits for the store.
 class NcclGroup : public Group {
  public:
   NcclGroup(NcclApi& api, Store& store, int rank, int size, const NcclOptions& options,
@@ -72,8 +72,8 @@ class NcclGroup : public Group {
     caller_ = std::jthread([this] { CallRoll(); });
   }
 
-  // The store hears nothing of a group that ends while all is well: it looks as if this rank had
-  // died. What a failed or aborted one has to say is still said.
+  // A group that ends while all is well writes nothing to the store: its peers see the same as if
+  // this rank had died. A failed or aborted group still writes its last report.
   ~NcclGroup() override {
     roll_call_.Close();
     caller_.join();
@@ -88,7 +88,7 @@ class NcclGroup : public Group {
   int size() const override { return size_; }
   Group& on_host() override { return *on_host_; }
 
-  // Before anything else is asked of it.
+  // Must precede all other calls.
   absl::Status OpenOnHost() {
     DP_ASSIGN_OR_RETURN(on_host_,
                         MakeNcclOnHost(api_, *this, options_.compute_stream, staging_bytes()));
@@ -117,8 +117,8 @@ class NcclGroup : public Group {
         });
   }
 
-  // Peers may still be in the last operation, which an abort would break for them: the communicator
-  // is finalized, which ends together.
+  // Finalizes the communicator, which all ranks do together. Peers may still be in the last
+  // operation, which an abort would break for them.
   std::unique_ptr<Work> Leave() override {
     auto operation = std::make_shared<NcclOperation>();
     operation->name = "leave";
@@ -129,12 +129,12 @@ class NcclGroup : public Group {
   void Abort(const absl::Status& why) override { operations_->Abort(why); }
 
  private:
-  // The largest worlds need more, if a gather is to have a piece of each rank.
+  // The largest worlds need more, so that a gather has room for a piece of each rank.
   int64_t staging_bytes() const {
     return std::max<int64_t>(options_.staging_bytes, int64_t{size_ + 1} * sizeof(float));
   }
 
-  // NCCL reads the same variables, and says what is wrong with them.
+  // NCCL reads the same variables, and reports what is wrong with them.
   void OpenRas() {
     const char* enabled = std::getenv("NCCL_RAS_ENABLE");
     if (enabled != nullptr && absl::string_view(enabled) == "0") return;
@@ -172,7 +172,8 @@ class NcclGroup : public Group {
                            .opinion = ras_.has_value() ? &*ras_ : nullptr,
                            .times = times_,
                            .clock = Clock::Steady()});
-    // Chooses this thread's device. It was chosen before, so nothing new can be wrong with it.
+    // Chooses this thread's device. The connecting thread chose it already, so this should not
+    // fail.
     if (const absl::Status status = api_.UseDevice(options_.device); !status.ok())
       operations_->Abort(status);
     while (!stop.stop_requested()) operations_->AwaitNews(pipeline.Step());
@@ -184,7 +185,7 @@ class NcclGroup : public Group {
       roll_call_.Step();
       roll_call_.AwaitDue();
     }
-    roll_call_.Step();  // a last word
+    roll_call_.Step();  // the last report
   }
 
   NcclApi& api_;
@@ -194,7 +195,7 @@ class NcclGroup : public Group {
   const NcclApi::Stream stream_;
   const std::shared_ptr<NcclOperations> operations_;
   std::unique_ptr<Group> on_host_;
-  int64_t pushed_ = 0;  // of the caller's thread
+  int64_t pushed_ = 0;  // used by the caller's thread
   const SuspicionTimes times_;
   RollCall roll_call_;
   std::optional<RasOpinion> ras_;

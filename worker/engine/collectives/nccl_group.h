@@ -12,7 +12,7 @@
 
 namespace dp::engine {
 
-// As many operations may wait where nothing is known of the caller.
+// The limit on waiting operations if the caller sets none.
 inline constexpr size_t kNcclOperationsMax = 4096;
 
 struct NcclOptions {
@@ -20,37 +20,38 @@ struct NcclOptions {
   // How long the ranks may take to find each other.
   absl::Duration connect_timeout = absl::Minutes(5);
   int device = 0;
-  // Where the caller computes: an operation begins after what was given to this stream before it.
+  // The stream on which the caller computes: an operation begins after the stream's earlier work.
   NcclApi::Stream compute_stream = nullptr;
   NcclTuning tuning;
-  // The GPU memory through which what lies in the host's memory goes, a piece at a time. The same
-  // on all ranks.
+  // Size of the GPU memory through which the host's memory goes, a piece at a time. The same on all
+  // ranks.
   int64_t staging_bytes = int64_t{4} << 20;
-  // One unique id for so many ranks. NCCL makes them come to its owner one by one, 7000 a second,
-  // where they are more than 256 (NCCL_UID_STAGGER_THRESHOLD): seconds in worlds of 10,000.
+  // One unique id for this many ranks. If more than 256 share an id (NCCL_UID_STAGGER_THRESHOLD),
+  // NCCL makes them come to its owner one by one. At 7000 a second that takes seconds in worlds of
+  // 10,000.
   int ranks_per_id = 256;
-  // How many operations may have been called and not ended; one more breaks the group. Above what
-  // the caller calls before it waits.
+  // How many operations may have been called and not ended; one more breaks the group. Set it above
+  // the number that the caller calls before it waits.
   size_t operations_max = kNcclOperationsMax;
-  // How often a rank that suspects something tells the others that it lives, at most. One a second
-  // from each of a thousand ranks is nothing to the store; less would only make errors later.
+  // The longest interval between two reports of a rank that suspects something. One report a second
+  // from each of a thousand ranks is nothing to the store; rarer reports would only delay errors.
   absl::Duration beat = absl::Seconds(1);
-  // NCCL's own watch is asked who is missing, too (NCCL_RAS_ENABLE, NCCL_RAS_ADDR): one connection
-  // to this host, when an operation is about to fail.
+  // Whether to ask NCCL's own watch, too, who is missing (NCCL_RAS_ENABLE, NCCL_RAS_ADDR). This
+  // takes one connection to this host, when an operation is about to fail.
   bool ask_ras = true;
 };
 
-// Joins `size` ranks, each with a GPU of its own, over NCCL. Operations take device memory, those
-// of `on_host()` the host's. In a world of one rank nothing of NCCL is called and no kernel runs;
-// only a gather copies.
+// Joins `size` ranks, each with its own GPU, over NCCL. Operations take device memory, those of
+// `on_host()` host memory. A world of one rank calls nothing of NCCL and runs no kernel; only a
+// gather copies.
 //
 // The ranks find each other through `store`, where nobody else uses keys that begin with "nccl/".
-// Store and `api` outlive the group, which uses the store again only when an operation does not
-// end: the ranks then say there who is there, since NCCL does not tell (docs/collectives.md). The
-// destructor waits for a call of the store that is under way.
+// `store` and `api` outlive the group. The group uses the store again only when an operation is
+// stuck. The ranks then report there that they live, since NCCL does not say who is missing
+// (docs/collectives.md). The destructor waits for a store call in flight.
 //
-// Sums are NCCL's: the same bits run after run on the same hosts, but not in rank order. A peer's
-// death shows as an error of NCCL's or not at all; then the deadline ends the operation.
+// NCCL adds in its own order: the same bits run after run on the same hosts, but not in rank order.
+// A peer's death shows as an error of NCCL's or not at all; then the deadline ends the operation.
 // Errors: as ConnectGloo, and those of NcclApi.
 absl::StatusOr<std::unique_ptr<Group>> ConnectNccl(NcclApi& api, Store& store, int rank, int size,
                                                    const NcclOptions& options,

@@ -37,7 +37,7 @@ Groups OpenOver(NcclApi& api, Store& store, int size, const NcclOptions& options
   return groups;
 }
 
-// Groups that outlive the call use the store: each call gets one that stays.
+// The groups outlive this call and use the store, so each call's store stays for good.
 Groups OpenFakeNccl(int size, const GroupOptions& options) {
   static FakeNccl nccl(FakeNccl::Anywhere);
   static std::deque<HashStore> stores;
@@ -84,7 +84,7 @@ TEST_F(NcclGroupTest, AsManyOperationsWaitAsTheCallerHasSaidAndOneMoreBreaksTheG
 TEST_F(NcclGroupTest, LargeWorldsJoinByTheIdsOfSeveralRanks) {
   NcclOptions options = Options();
   options.ranks_per_id = 3;
-  Groups groups = Open(7, options);  // they would not join by different ids
+  Groups groups = Open(7, options);  // ranks with different ids would not join
   for (int r = 0; r < 7; ++r)
     EXPECT_EQ(store_.Get(absl::StrCat("nccl/", r, "/arrived"), absl::ZeroDuration())->empty(),
               r != 0 && r != 3 && r != 5)
@@ -143,7 +143,7 @@ TEST_F(NcclGroupTest, APeerThatWasAbortedIsNotBlamedForThoseThatAreGone) {
   Groups groups = Open(3);
   std::vector<float> theirs(4);
   auto work = groups[0]->AllReduce(absl::MakeSpan(theirs), ReduceOp::kSum);
-  groups[2].reset();  // first: what an abort breaks is broken by nobody who is gone
+  groups[2].reset();  // first: an abort alone would break the operation with nobody gone
   groups[1]->Abort(absl::UnavailableError("generation 2 is over"));
   EXPECT_EQ(work->Wait().message(), "all_reduce 1: rank 2 went away; remote process exited");
 }
@@ -161,7 +161,7 @@ TEST_F(NcclGroupTest, NothingIsLeftOpenAfterSuccessOrFailure) {
   EXPECT_EQ(nccl_.live(), 0);
 }
 
-// Each rank computes on a stream of its own.
+// Each rank computes on its own stream.
 class NcclStreamsTest : public NcclGroupTest {
  protected:
   NcclStreamsTest() : groups_(2) {
@@ -187,9 +187,9 @@ TEST_F(NcclStreamsTest, AnOperationBeginsBehindWhatComputesItsInput) {
   const auto backward = nccl_.Occupy(streams_[0]);
   auto work = groups_[0]->AllReduce(absl::MakeSpan(mine), ReduceOp::kSum);
   auto peer = groups_[1]->AllReduce(absl::MakeSpan(theirs), ReduceOp::kSum);
-  ASSERT_TRUE(work->WaitOnStream().ok());  // it has gone to its stream
+  ASSERT_TRUE(work->WaitOnStream().ok());  // the operation is on its stream
   ASSERT_TRUE(peer->WaitOnStream().ok());
-  mine[0] = 5.0f;  // what backward still writes
+  mine[0] = 5.0f;  // backward still writes its result
   nccl_.Finish(backward);
   ASSERT_TRUE(work->Wait().ok());
   EXPECT_THAT(mine, ::testing::ElementsAre(6.0f, 2.0f));
@@ -198,7 +198,7 @@ TEST_F(NcclStreamsTest, AnOperationBeginsBehindWhatComputesItsInput) {
 TEST_F(NcclStreamsTest, TheComputeStreamWaitsForTheResultAndTheHostDoesNot) {
   std::vector<float> mine(2, 1.0f), theirs(2, 1.0f);
   auto work = groups_[0]->AllReduce(absl::MakeSpan(mine), ReduceOp::kSum);
-  ASSERT_TRUE(work->WaitOnStream().ok());  // the peer has not come: the host goes on
+  ASSERT_TRUE(work->WaitOnStream().ok());  // the peer has not come, and the host goes on
   EXPECT_FALSE(work->done());
   const NcclApi::Event optimizer_may_run = *nccl_.Record(streams_[0]);
   EXPECT_FALSE(*nccl_.Passed(optimizer_may_run));
@@ -211,7 +211,7 @@ TEST_F(NcclStreamsTest, BucketsQueueOnTheDeviceBehindEachOther) {
   std::vector<float> a(1, 1.0f), b(1, 1.0f), theirs(1, 1.0f);
   auto first = groups_[0]->AllReduce(absl::MakeSpan(a), ReduceOp::kSum);
   auto second = groups_[0]->AllReduce(absl::MakeSpan(b), ReduceOp::kSum);
-  ASSERT_TRUE(second->WaitOnStream().ok());  // given while the first has not ended
+  ASSERT_TRUE(second->WaitOnStream().ok());  // on the stream before the first has ended
   EXPECT_FALSE(first->done());
   for (int i = 0; i < 2; ++i)
     ASSERT_TRUE(groups_[1]->AllReduce(absl::MakeSpan(theirs), ReduceOp::kSum)->Wait().ok());

@@ -6,12 +6,13 @@
 
 namespace dp::engine {
 
-// The ranks that share one id: `size` ranks need ceil(size / ranks_per_id) ids.
+// The number of ids for `size` ranks, each shared by at most `ranks_per_id` ranks.
 int NcclIdCount(int size, int ranks_per_id);
 
-// The ranks that draw an id each, ascending: the first of each of `ids` contiguous shares, of which
-// the first size % ids are larger by one. NCCL deals ranks to ids by the same rule (its user guide,
-// "Creating a communicator using multiple ncclUniqueIds"), so each id's owner is in its share.
+// The ranks that draw an id each, ascending: the first rank of each of `ids` contiguous shares. The
+// first size % ids shares are larger by one. NCCL assigns ranks to ids by the same rule (its user
+// guide, "Creating a communicator using multiple ncclUniqueIds"). Each id's owner is therefore in
+// its share.
 std::vector<int> RanksThatDrawIds(int size, int ids);
 
 }  // namespace dp::engine

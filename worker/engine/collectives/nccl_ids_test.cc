@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The rule as NCCL's user guide writes it, for one rank.
+// The rule of NCCL's user guide, for one rank.
 bool DrawsById(int rank, int size, int ids) {
   const int larger = size % ids, share = size / ids, limit = larger * (share + 1);
   return rank < limit ? rank % (share + 1) == 0 : (rank - limit) % share == 0;

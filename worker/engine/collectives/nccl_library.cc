@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "worker/engine/collectives/nccl_api.h"
 
-// The real NCCL. Its headers are needed to compile, its libraries only to call LoadNccl.
+// The real NCCL. Compiling needs its headers; only LoadNccl needs its libraries.
 
 namespace dp::engine {
 namespace {
@@ -68,7 +68,7 @@ absl::Status Find(void* library, const char* name, Function* function) {
   return absl::OkStatus();
 }
 
-// The libraries stay loaded until the process ends: NCCL's threads may.
+// The libraries stay loaded until the process ends, since NCCL's threads may run that long.
 absl::StatusOr<Entries> FindEntries() {
   DP_ASSIGN_OR_RETURN(void* nccl, Open("libnccl.so.2"));
   DP_ASSIGN_OR_RETURN(void* cuda, Open(absl::StrCat("libcudart.so.", CUDART_VERSION / 1000)));
@@ -134,7 +134,8 @@ absl::StatusOr<std::vector<ncclUniqueId>> UniqueIds(absl::Span<const std::string
   return unique;
 }
 
-// What is not said is NCCL's choice, and an older library than the headers takes what it knows.
+// Unset fields leave the choice to NCCL. A library older than the headers takes the fields it
+// knows.
 ncclConfig_t ConfigOf(const NcclTuning& tuning) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -143,7 +144,7 @@ ncclConfig_t ConfigOf(const NcclTuning& tuning) {
   return config;
 }
 
-// As the runtime keeps it, which is by thread, and 0 until one is chosen.
+// The device as the runtime keeps it: per thread, and 0 until one is chosen.
 thread_local int chosen_device = 0;
 
 class NcclLibrary : public NcclApi {
@@ -198,7 +199,7 @@ class NcclLibrary : public NcclApi {
   absl::Status Finalize(Communicator communicator) override {
     return FromNccl(call_.ncclCommFinalize(Of(communicator)), Of(communicator));
   }
-  // What these two return concerns a communicator that is no more.
+  // Both results concern a communicator that no longer exists.
   void Destroy(Communicator communicator) override {
     (void)call_.ncclCommDestroy(Of(communicator));
   }
@@ -233,7 +234,7 @@ class NcclLibrary : public NcclApi {
                  call_.cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest)));
     return stream;
   }
-  // Freeing tells of errors of earlier calls only, which those have told.
+  // Freeing reports only errors of earlier calls, which those calls have reported.
   void FreeStream(Stream stream) override {
     (void)call_.cudaStreamDestroy(static_cast<cudaStream_t>(stream));
   }
@@ -285,7 +286,7 @@ class NcclLibrary : public NcclApi {
  private:
   static ncclComm_t Of(Communicator communicator) { return static_cast<ncclComm_t>(communicator); }
 
-  // In progress is no error: the communicator is non-blocking.
+  // ncclInProgress is no error: the communicator is non-blocking.
   absl::Status FromNccl(ncclResult_t result, ncclComm_t communicator) const {
     if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
     const bool remote = result == ncclRemoteError || result == ncclSystemError;
@@ -294,7 +295,7 @@ class NcclLibrary : public NcclApi {
                                      call_.ncclGetLastError(communicator)));
   }
 
-  // Of a call that asks no peer: where the system failed it, that is no peer's fault.
+  // For a call that asks no peer: an error of the system is this host's, not a peer's.
   absl::Status FromNcclAlone(ncclResult_t result, ncclComm_t communicator) const {
     const absl::Status status = FromNccl(result, communicator);
     if (result != ncclSystemError) return status;

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/nccl_api.h"
 
-// The real library, as far as it goes without a device.
+// The real library, as far as it works without a device.
 
 namespace dp::engine {
 namespace {
@@ -18,7 +18,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// The first library that the loader does not find here; empty where all are here.
+// The first library that the loader does not find; empty if it finds all.
 std::string MissingLibrary() {
   for (const absl::string_view library : absl::StrSplit(DP_NCCL_LIBRARIES, ' ')) {
     if (dlopen(std::string(library).c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
@@ -55,7 +55,7 @@ TEST(NcclLibraryTest, ItTellsItsVersion) {
   EXPECT_THAT((*api)->Version().value(), ::testing::StartsWith("2."));
 }
 
-// A rank draws its id before it is known what its device can do.
+// A rank draws its id before it knows what its device can do.
 TEST(NcclLibraryTest, UniqueIdsNeedNoDevice) {
   auto api = LoadNccl();
   if (!api.ok()) GTEST_SKIP() << api.status();

@@ -38,7 +38,7 @@ class NcclOnHost final : public Group {
     }));
   }
 
-  // The piece of this rank lies before those of all.
+  // In the buffer, this rank's piece precedes the gathered pieces of all.
   std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
                                   absl::Span<uint8_t> gathered) override {
     const auto ranks = static_cast<size_t>(size());
@@ -49,7 +49,7 @@ class NcclOnHost final : public Group {
       const absl::Span<uint8_t> all(staging_ + piece.size(), piece.size() * ranks);
       DP_RETURN_IF_ERROR(Copy(piece, mine));
       DP_RETURN_IF_ERROR(on_device_.AllGather(mine, all)->Wait());
-      const bool whole = piece.size() == data.size();  // then all of them lie as they are to
+      const bool whole = piece.size() == data.size();  // then the pieces already lie in order
       const size_t length = whole ? all.size() : piece.size();
       for (size_t at = 0; at < all.size(); at += length) {
         const size_t to = at / piece.size() * data.size() + begin;
@@ -75,7 +75,8 @@ class NcclOnHost final : public Group {
     return std::make_unique<EndedWork>(std::move(status));
   }
 
-  // Of `piece_bytes` each but for the last; of nothing there is one piece, so that the peers meet.
+  // Pieces of `piece_bytes`; the last may be shorter. Empty data is one piece, so that the peers
+  // meet.
   template <typename Byte, typename Body>
   static absl::Status ForEachPiece(absl::Span<Byte> data, size_t piece_bytes, Body body) {
     do {
@@ -94,7 +95,7 @@ class NcclOnHost final : public Group {
     return Copy(staged, piece);
   }
 
-  // Nothing is on the stream that a lost peer could hold up for longer than its group allows.
+  // A lost peer cannot hold up the stream for longer than the group's deadline.
   absl::Status Copy(absl::Span<const uint8_t> from, absl::Span<uint8_t> to) {
     if (from.empty()) return absl::OkStatus();
     return api_.Copy(from.data(), from.size(), to.data(), stream_);

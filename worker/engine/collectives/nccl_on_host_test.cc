@@ -19,12 +19,12 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kRanks = 3;
-// Of 16 bytes each in a gather, of 64 elsewhere.
+// Pieces have 16 bytes in a gather, 64 elsewhere.
 constexpr int64_t kStagingBytes = 64;
-// In bytes and floats: nothing, less than a piece, pieces that come out even, and one more.
+// In bytes and floats: nothing, less than a piece, whole pieces, and one more.
 constexpr size_t kCounts[] = {0, 1, 5, 16, 17, 64, 100};
 
-// Ranks on a device whose memory is its own: what a test has is the host's.
+// Ranks on a device with memory of its own: the arrays of a test are host memory.
 class NcclOnHostTest : public ::testing::Test {
  protected:
   NcclOnHostTest() : groups_(kRanks) {

@@ -19,7 +19,7 @@ void NcclOperations::Push(const Handle& operation) {
   if (open_ <= open_max_) {
     pushed_.push_back(operation);
   } else {
-    // The other ranks may run it: this group is out of step from here on.
+    // The other ranks may run it, so this group is out of step from here on.
     overrun_ = absl::ResourceExhaustedError(
         absl::StrCat(operation->name, ": ", open_max_, " operations are already waiting"));
     spent = EndLocked(*operation, *overrun_);

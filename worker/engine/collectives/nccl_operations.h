@@ -19,53 +19,54 @@
 
 namespace dp::engine {
 
-// Freed with the last who holds it. The group's NcclApi must live until then.
+// Freed with its last holder. The group's NcclApi must live until then.
 using NcclEvent = std::shared_ptr<void>;
 
 absl::StatusOr<NcclEvent> RecordNcclEvent(NcclApi& api, NcclApi::Stream stream);
 
 // One operation between its call and its end.
 struct NcclOperation {
-  // Gives it to the stream.
+  // Gives the operation to the stream.
   using Enqueue = std::function<absl::Status(NcclApi::Communicator)>;
 
-  // What it holds until it has ended. The group's thread reads it without a lock: it alone changes
-  // it after the push.
+  // Held until the operation has ended. The group's thread reads this without a lock, since only
+  // that thread changes it after the push.
   struct Means {
     Enqueue enqueue;                                   // empty: there is nothing to give
-    absl::StatusOr<NcclEvent> computed = NcclEvent();  // passed when its input is there
-    NcclEvent done;  // passed when its result is there; null before it was given
+    absl::StatusOr<NcclEvent> computed = NcclEvent();  // passed when the input is there
+    NcclEvent done;  // passed when the result is there; null until the operation is given
   };
 
   std::string name;
   int64_t number = 0;   // from 1
-  bool leaves = false;  // parts from the peers
+  bool leaves = false;  // disconnects from the peers
   absl::Time called;
   Means means;
 
-  // Of NcclOperations, under its lock.
+  // Used by NcclOperations, under its lock.
   bool given = false;
   bool ended = false;
   absl::Status status;
   WorkTimes times;
 };
 
-// Operations on their way between the threads of a group: the caller pushes and waits, the group's
-// own thread takes, gives and ends them in order, and anybody may abort. Shared with every Work,
+// The operations in flight between the threads of a group. The caller pushes and waits; the group's
+// own thread takes, gives and ends them in order; any thread may abort. Shared with every Work,
 // which may outlive the group. Thread-safe.
 class NcclOperations {
  public:
   using Handle = std::shared_ptr<NcclOperation>;
 
-  // A caller that never waits meets `open_max` instead of using up memory.
+  // `open_max` keeps a caller that never waits from using up memory.
   explicit NcclOperations(const Clock& clock, size_t open_max = kNcclOperationsMax)
       : clock_(clock), open_max_(open_max) {}
 
-  // Of the caller. Too many at once end at once with ResourceExhausted, and break the group.
+  // For the caller. A push beyond the limit ends at once with ResourceExhausted and breaks the
+  // group.
   void Push(const Handle& operation) DP_EXCLUDES(mu_);
   absl::Status Wait(const NcclOperation& operation) DP_EXCLUDES(mu_);
-  // Blocks until the operation was given to its stream, or has ended; answers the event that passes
-  // with its result, null where there is nothing to wait for.
+  // Blocks until the operation is on its stream or has ended. Returns the event that passes with
+  // its result; null if there is nothing to wait for.
   absl::StatusOr<NcclEvent> AwaitGiven(const NcclOperation& operation) DP_EXCLUDES(mu_);
   bool ended(const NcclOperation& operation) const DP_EXCLUDES(mu_);
   WorkTimes times(const NcclOperation& operation) const DP_EXCLUDES(mu_);
@@ -73,20 +74,20 @@ class NcclOperations {
   // The first reason stays.
   void Abort(const absl::Status& why) DP_EXCLUDES(mu_);
 
-  // Of the group's thread. Take answers what was pushed since the last time.
+  // For the group's thread. Take returns what was pushed since the last Take.
   std::vector<Handle> Take() DP_EXCLUDES(mu_);
   std::optional<absl::Status> aborted() const DP_EXCLUDES(mu_);
-  // The error of an operation that was one too many.
+  // The error of the operation that exceeded the limit.
   std::optional<absl::Status> overrun() const DP_EXCLUDES(mu_);
   void Given(NcclOperation& operation, NcclEvent done) DP_EXCLUDES(mu_);
-  // The first time counts.
+  // Only the first call counts.
   void Begun(NcclOperation& operation) DP_EXCLUDES(mu_);
   void End(NcclOperation& operation, const absl::Status& status) DP_EXCLUDES(mu_);
-  // Blocks until something is pushed or aborted, and at most so long.
+  // Blocks until something is pushed or aborted, at most for `timeout`.
   void AwaitNews(absl::Duration timeout) DP_EXCLUDES(mu_);
 
  private:
-  // Returns what is to be freed without the lock.
+  // Returns what the caller must free without the lock.
   NcclOperation::Means EndLocked(NcclOperation& operation, const absl::Status& status)
       DP_REQUIRES(mu_);
 

@@ -10,11 +10,11 @@
 namespace dp::engine {
 namespace {
 
-// NCCL and CUDA wake nobody: how often the thread looks whether an operation is done. A fraction of
-// the shortest all-reduce between hosts.
+// NCCL and CUDA wake nobody, so the thread polls whether an operation is done. A fraction of the
+// shortest all-reduce between hosts.
 constexpr absl::Duration kPoll = absl::Microseconds(50);
 
-// A deadline that no answer of the store has come for is not stretched further.
+// How long an expired operation waits for the store's answer before it fails without one.
 constexpr absl::Duration kAnswerWithin = absl::Seconds(1);
 
 }  // namespace
@@ -68,7 +68,7 @@ void NcclPipeline::Refuse() {
   Break(absl::FailedPreconditionError("the group has left: it runs nothing more"));
 }
 
-// Also when idle: a peer's end may show before the next operation.
+// Runs when idle, too: a peer's end may show before the next operation.
 absl::Status NcclPipeline::Advance() {
   if (auto overrun = parts_.operations.overrun()) return *overrun;
   DP_RETURN_IF_ERROR(parts_.api.Ready(communicator_).status());
@@ -77,12 +77,12 @@ absl::Status NcclPipeline::Advance() {
   return EndFinished();
 }
 
-// As many as can go. An operation has been given when the communicator says so; before that an
-// event would not be behind it on the stream.
+// Gives as many operations as it can. An operation is given once the communicator reports ready; an
+// event recorded earlier would not be behind it on the stream.
 absl::Status NcclPipeline::GiveNext() {
   while (given_ < line_.size()) {
     NcclOperation& operation = *line_[given_];
-    if (operation.leaves && given_ > 0) break;  // parts when all before it have ended
+    if (operation.leaves && given_ > 0) break;  // leaves when all before it have ended
     if (!giving_) DP_RETURN_IF_ERROR(Give(operation));
     giving_ = true;
     DP_ASSIGN_OR_RETURN(const bool ready, parts_.api.Ready(communicator_));
@@ -139,7 +139,7 @@ absl::Status NcclPipeline::EndFinished() {
   return absl::OkStatus();
 }
 
-// A peer's fault is worth an inquiry; anything else is known already.
+// A peer's fault needs an inquiry; any other error is conclusive.
 void NcclPipeline::Fail(const absl::Status& why) {
   failure_ = absl::IsResourceExhausted(why)
                  ? why
@@ -155,8 +155,8 @@ void NcclPipeline::Expire() {
   expired_ = true;
 }
 
-// Stopped or failed, the communicator goes at once: that ends its kernels, so that nothing writes
-// to the caller's memory any more, and lets the peers know soon.
+// Aborts the communicator at once. The abort ends its kernels, so nothing writes to the caller's
+// memory any more, and lets the peers know soon.
 void NcclPipeline::StopCommunicator() {
   if (parts_.opinion != nullptr) parts_.opinion->Ask();
   if (communicator_ != nullptr) parts_.api.Abort(std::exchange(communicator_, nullptr));
@@ -165,9 +165,9 @@ void NcclPipeline::StopCommunicator() {
   awaited_ = line_.empty() ? ended_ + 1 : line_.front()->number;
 }
 
-// After a deadline one answer is enough: the peers have been listened to before it. After an error
-// one has to know of each of them; and of several that are silent, those that only compute for long
-// see no error and say that they live when they have been quiet for too long themselves.
+// After a deadline one answer is enough: this rank listened to its peers before the deadline. After
+// an error it needs an answer about each peer. Some of several silent peers may only be computing
+// for long. They see no error, and report once they have been quiet for too long themselves.
 void NcclPipeline::Inquire() {
   const RollCall::Answer answer = parts_.roll_call.Ask();
   const absl::Duration waited = now_ - stopped_at_;
@@ -215,7 +215,7 @@ void NcclPipeline::Break(const absl::Status& verdict) {
   given_ = 0;
 }
 
-// Each operation says of itself that it was aborted.
+// Each operation ends with its own error, which says that it was aborted.
 void NcclPipeline::BreakAborted(const absl::Status& why) {
   if (communicator_ != nullptr) parts_.api.Abort(std::exchange(communicator_, nullptr));
   state_ = State::kBroken;
@@ -229,9 +229,9 @@ bool NcclPipeline::awaits_own_input() const {
   return !line_.empty() && line_.front()->means.enqueue && arrived_in_line_ == 0;
 }
 
-// A rank that still computes waits for nobody, however long it takes: those that wait for it have a
-// deadline. Operations run one after another, so that of what is called early begins with the end
-// before it.
+// A rank that still computes waits for nobody and has no deadline, however long it takes; the ranks
+// that wait for it have one. Operations run one after another, so the time of an operation that was
+// called early begins with the end of its predecessor.
 absl::Time NcclPipeline::deadline() const {
   if (line_.empty() || awaits_own_input()) return absl::InfiniteFuture();
   return std::max({line_.front()->called, last_end_, arrived_at_}) + parts_.times.timeout;

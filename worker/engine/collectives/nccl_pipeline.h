@@ -16,36 +16,37 @@
 
 namespace dp::engine {
 
-// How soon a rank suspects that somebody is missing, and how long it listens then. All of it is
-// shares of the time that one operation may take, so that a rank has its answer by the deadline.
+// How soon a rank suspects that a peer is missing, and how long it then listens. All times are
+// shares of an operation's time limit, so that a rank has its answer by the deadline.
 struct SuspicionTimes {
-  absl::Duration timeout;   // of one operation, since this rank has come to it
-  absl::Duration quiet;     // without the end of any operation, before a rank says that it lives
+  absl::Duration timeout;   // of one operation, since this rank has reached it
+  absl::Duration quiet;     // without a completed operation, before a rank reports that it lives
   absl::Duration interval;  // between two beats
   absl::Duration patience;  // without a beat, before a peer counts as silent
-  absl::Duration listen;    // before a deadline, so that the verdict is there when it passes
+  absl::Duration listen;    // before a deadline, so that the verdict is ready when it passes
 };
-// `interval_max`: more beats would only burden the store.
+// `interval_max` bounds the interval for long timeouts: rarer beats would only delay errors.
 SuspicionTimes SuspicionTimesFor(absl::Duration timeout, absl::Duration interval_max);
 
-// What NCCL's own watch over its ranks says; asked when an operation is suspected.
+// The findings of NCCL's own watch over its ranks; requested when an operation seems stuck.
 class SecondOpinion {
  public:
   virtual ~SecondOpinion() = default;
-  // Begins to ask, once; does not block.
+  // Starts the request, once; does not block.
   virtual void Ask() = 0;
-  // What was heard so far, in words; may be empty.
+  // The words received so far; may be empty.
   virtual std::string Words() const = 0;
 };
 
-// Drives the operations of one rank over its communicator: gives them to the stream one behind the
-// other without waiting for their ends, watches the communicator's errors, their events and
-// deadlines, and after a failure finds out who is missing. It never blocks: Step does what can be
-// done now. Owned by its group, whose one thread calls it; nothing else uses the communicator.
+// Drives the operations of one rank over its communicator. Gives them to the stream one behind the
+// other without waiting for their ends. Watches the communicator's errors, and the events and
+// deadlines of operations. After a failure, finds out who is missing. Never blocks: Step does what
+// can be done now. Owned by its group, whose one thread calls it; nothing else uses the
+// communicator.
 //
 // A failure goes through three states. Running: all is well. Inquiring: the communicator is
-// aborted, so that nobody writes to the operations' memory any more, and the peers are listened to.
-// Broken: every operation has ended with the verdict, and so does every later one.
+// aborted, so that nothing writes to the operations' memory any more, and this rank listens to its
+// peers. Broken: every operation has ended with the verdict, and so does every later one.
 class NcclPipeline {
  public:
   struct Parts {
@@ -60,10 +61,10 @@ class NcclPipeline {
   };
 
   explicit NcclPipeline(const Parts& parts);
-  // Aborts what is under way.
+  // Aborts what is in flight.
   ~NcclPipeline();
 
-  // Returns after how long it is to be called again, unless something is pushed or aborted.
+  // Returns how long to wait before the next call, unless something is pushed or aborted.
   absl::Duration Step();
 
  private:
@@ -97,17 +98,17 @@ class NcclPipeline {
   State state_ = State::kRunning;
   absl::Time now_;              // of this Step
   std::deque<Handle> line_;     // not ended, in order
-  size_t given_ = 0;            // of the line's head, how many the stream has
-  bool giving_ = false;         // the one behind those is on its way to the stream
-  size_t arrived_in_line_ = 0;  // of the line's head, whose inputs are there
-  int64_t ended_ = 0;           // operations that have gone from the line
-  absl::Time last_end_;         // of an operation; first, of connecting
-  absl::Time arrived_at_;       // when this rank was seen to have come to the line's head
+  size_t given_ = 0;            // operations at the head of line_ that the stream has
+  bool giving_ = false;         // the next one is on its way to the stream
+  size_t arrived_in_line_ = 0;  // operations at the head of line_ whose inputs are there
+  int64_t ended_ = 0;           // operations that have left line_
+  absl::Time last_end_;         // when the latest operation ended; at first, when connected
+  absl::Time arrived_at_;       // when this rank was seen to have reached the head of line_
   absl::Time stopped_at_;       // while inquiring
-  bool expired_ = false;        // while inquiring: at a deadline, not after an error
-  int64_t awaited_ = 0;         // while inquiring: the number of the operation that did not end
-  absl::Status failure_;        // while inquiring the error; when broken the verdict
-  std::optional<absl::Status> aborted_;  // why, when that broke it
+  bool expired_ = false;        // while inquiring: after a deadline, not after an error
+  int64_t awaited_ = 0;         // while inquiring: the number of the stuck operation
+  absl::Status failure_;        // while inquiring: the error; when broken: the verdict
+  std::optional<absl::Status> aborted_;  // the reason, if an abort broke the group
 };
 
 }  // namespace dp::engine

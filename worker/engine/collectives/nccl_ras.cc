@@ -21,11 +21,11 @@ namespace dp::engine {
 namespace {
 
 constexpr char kDefaultAddress[] = "localhost:28028";
-// Of the whole exchange: an operation that is late is told of soon, with RAS's words or without.
+// The limit of the whole exchange: a late operation is reported soon, with RAS's words or without.
 constexpr absl::Duration kTimeout = absl::Seconds(2);
-// What RAS itself waits for its peers, in its smallest unit.
+// How long RAS itself waits for its peers: one second, its smallest unit.
 constexpr char kPeerTimeout[] = "TIMEOUT 1\n";
-// About 500 bytes a rank.
+// A report has about 500 bytes a rank.
 constexpr size_t kReportBytesMax = 16 << 20;
 
 // Lines to and from RAS.
@@ -55,7 +55,7 @@ class RasConnection {
     return line;
   }
 
-  // RAS closes the connection behind a report.
+  // RAS closes the connection after a report.
   absl::StatusOr<std::string> ReadToEnd() {
     for (;;) {
       DP_ASSIGN_OR_RETURN(const bool more, ReadSome());
@@ -99,8 +99,8 @@ absl::StatusOr<std::string> AskRas(const HostPort& address, absl::Duration timeo
   DP_ASSIGN_OR_RETURN(const std::string greeting, connection.ReadLine());
   if (!absl::StartsWithIgnoreCase(greeting, "SERVER PROTOCOL "))
     return absl::UnavailableError("what listens there is not NCCL's RAS");
-  // Each is answered by a line, "OK" or an error. An older RAS knows no formats and stays with
-  // text.
+  // RAS answers each command with a line, "OK" or an error. An older RAS knows no formats and stays
+  // with text.
   for (const char* command : {kPeerTimeout, "SET FORMAT json\n"}) {
     DP_RETURN_IF_ERROR(connection.Send(command));
     DP_RETURN_IF_ERROR(connection.ReadLine().status());

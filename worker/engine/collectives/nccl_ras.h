@@ -13,17 +13,18 @@
 
 namespace dp::engine {
 
-// Where NCCL's RAS of this host listens: NCCL_RAS_ADDR's value, localhost:28028 where that is
-// empty. Errors: InvalidArgument.
+// The address of this host's RAS: NCCL_RAS_ADDR's value, or localhost:28028 if that is empty.
+// Errors: InvalidArgument.
 absl::StatusOr<HostPort> RasAddress(const std::string& from_environment);
 
-// Asks RAS for its report, in JSON where it can, within about `timeout`. Errors: Unavailable nobody
-// listens; DeadlineExceeded; ResourceExhausted the report is longer than any of ours could be.
+// Asks RAS for its report, in JSON where it can, within about `timeout`.
+// Errors: Unavailable nobody listens; DeadlineExceeded; ResourceExhausted the report is longer than
+// any of ours could be.
 absl::StatusOr<std::string> AskRas(const HostPort& address, absl::Duration timeout);
 
-// RAS as the second opinion of one group, which owns it. Asks once, on a thread of its own, which
-// ends by itself: nobody waits for it but the destructor, for as long as AskRas takes. A RAS that
-// does not answer has no words.
+// RAS as the second opinion of one group, which owns it. Asks once, on a thread of its own that
+// ends by itself. Only the destructor waits for that thread, for as long as AskRas takes. If RAS
+// does not answer, there are no words.
 class RasOpinion : public SecondOpinion {
  public:
   RasOpinion(HostPort address, const RasSelf& self);
@@ -36,7 +37,7 @@ class RasOpinion : public SecondOpinion {
   const RasSelf self_;
   mutable Mutex mu_;
   std::string words_ DP_GUARDED_BY(mu_);
-  bool asked_ = false;   // of the one thread that asks
+  bool asked_ = false;   // used by the one thread that calls Ask
   std::jthread asking_;  // last: uses the rest
 };
 

@@ -14,9 +14,9 @@
 namespace dp::engine {
 namespace {
 
-// A message is read by people: more than this many of a thousand ranks tell nothing new.
+// People read the message: more than this many of a thousand ranks tell nothing new.
 constexpr size_t kWordsMax = 8;
-// Of one line of text.
+// The limit for one line of text.
 constexpr size_t kLineBytesMax = 200;
 
 struct RasRank {
@@ -35,8 +35,8 @@ struct RasCommunicator {
   std::vector<RasRank> ranks;
 };
 
-// NCCL 2.28 leaves out a comma, so its JSON is no JSON: this reads it by its lines, each of which
-// holds one bracket or one "name": value.
+// NCCL 2.28 leaves out a comma, so its report is not valid JSON. This reads the report line by
+// line; each line holds one bracket or one "name": value.
 class RasJsonLines {
  public:
   std::vector<RasCommunicator> Read(absl::string_view report) {
@@ -127,7 +127,7 @@ std::vector<std::string> WordsOf(const RasCommunicator& communicator) {
   return words;
 }
 
-// Of the text only what stands below the headings of errors and warnings, without its rulers.
+// Takes only the lines below the headings of errors and warnings, without rulers.
 std::vector<std::string> WordsOfText(absl::string_view report) {
   std::vector<std::string> words;
   bool within = false;

@@ -24,7 +24,7 @@ std::string Rank(int rank, int pid, int async_error, int all_reduces) {
                       "            \"AllReduce\": ", all_reduces, "\n          }\n        }");
 }
 
-// With the comma that NCCL 2.28 leaves out behind the last number.
+// Leaves out the comma after the last number, as NCCL 2.28 does.
 std::string MissingRank(int rank, int pid, bool dead) {
   return absl::StrCat(
       "        {\n          \"rank\": ", rank, ",\n          \"host\": \"10.0.0.", rank + 1,

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Answers one connection line by line, and closes it behind the report.
+// Answers one connection line by line, and closes it after the report.
 class FakeRas {
  public:
   explicit FakeRas(bool knows_formats) : listener_(*wire::Listen("127.0.0.1", 0)) {

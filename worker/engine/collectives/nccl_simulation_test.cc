@@ -21,25 +21,25 @@
 #include "worker/engine/collectives/testing/fake_nccl.h"
 
 // Worlds whose ranks are killed, stopped or stuck at random moments, on one thread and a clock that
-// stands still between two rounds. Whatever happens, every operation of a rank that lives ends with
-// an error by its deadline, and names those that are to blame and nobody else.
+// advances only between rounds. Whatever happens, every operation of a living rank ends with an
+// error by its deadline. The error names the ranks to blame and nobody else.
 
 namespace dp::engine {
 namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(30);
 constexpr absl::Duration kRound = absl::Milliseconds(20);
-// Where a peer gives up just before this rank's own deadline, that it did is read a beat later:
-// half of what the ladder of time limits leaves for that (docs/failures.md).
+// If a peer gives up just before this rank's own deadline, this rank learns of it a beat later.
+// The slack is half of what the ladder of time limits leaves for that (docs/failures.md).
 constexpr absl::Duration kSlack = absl::Milliseconds(1060);
 constexpr int kRoundsMax = 10'000;
 constexpr int kSeeds = 500;
 
 enum class Fault {
   kNone,
-  kKilled,   // the process is gone, and the network says so to who waits for it
-  kStopped,  // no thread of the process runs, and nobody is told
-  kStuck,    // the training stands still; the group's threads run
+  kKilled,   // the process is gone, and the network reports it to whoever waits for it
+  kStopped,  // no thread of the process runs, and nobody learns of it
+  kStuck,    // the training hangs; the group's threads run
 };
 
 class Dice {
@@ -54,7 +54,7 @@ class Dice {
   uint64_t state_;
 };
 
-// A rank that computes, pushes an all-reduce or a few, waits for them, and so on.
+// A rank that loops: it computes, pushes one to three all-reduces, and waits for them.
 class SimulatedRank {
  public:
   SimulatedRank(FakeNccl& nccl, Store& store, const std::string& id, int rank, int size,
@@ -95,7 +95,7 @@ class SimulatedRank {
   }
 
   Fault fault() const { return fault_; }
-  // The first error of an operation, once there is one.
+  // The first error of an operation, if there is one.
   const std::optional<absl::Status>& error() const { return error_; }
   absl::Duration late_by() const { return late_by_; }
   bool waits() const { return !open_.empty(); }
@@ -184,7 +184,7 @@ class SimulatedWorld {
       ranks_.push_back(std::make_unique<SimulatedRank>(nccl_, store_, "id", r, size, clock_));
   }
 
-  // Until every rank that lives has its error.
+  // Runs until every living rank has its error.
   void Run() {
     const int victim = dice_.Below(size());
     const int strikes_at = dice_.Below(1500);
@@ -215,7 +215,7 @@ class SimulatedWorld {
     });
   }
 
-  // In an order of its own each time.
+  // Runs the ranks in a new random order each time.
   void RunRound() {
     std::vector<int> order(ranks_.size());
     for (int r = 0; r < size(); ++r) order[r] = r;

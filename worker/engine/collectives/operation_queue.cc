@@ -12,8 +12,8 @@
 namespace dp::engine {
 namespace {
 
-// Far above the buckets of any model; a caller that never waits meets it instead of using up
-// memory.
+// Far above the buckets of any model. A caller that never waits meets this limit instead of using
+// up memory.
 constexpr size_t kPendingMax = 4096;
 
 absl::Status ErrorOf(const StopReason& stop, const std::string& name,
@@ -48,7 +48,7 @@ class OperationQueue::State {
     operation->deadline = clock_.Now() + operation->timeout;
     MutexLock lock(mu_);
     if (pending_.size() >= kPendingMax) {
-      // The other ranks may run it: this group is out of step from here on.
+      // The other ranks may run it, so this group is out of step from here on.
       Fail(absl::ResourceExhaustedError(
           absl::StrCat(operation->name, ": ", kPendingMax, " operations are already waiting")));
       End(*operation, failure_);
@@ -59,7 +59,7 @@ class OperationQueue::State {
     return operation;
   }
 
-  // The thread: one operation after another until closed.
+  // The thread's body: runs one operation after another until closed.
   void RunAll() DP_EXCLUDES(mu_) {
     while (std::shared_ptr<Operation> operation = Next()) {
       absl::Status status = operation->run();
@@ -101,7 +101,7 @@ class OperationQueue::State {
     Stop({.kind = StopReason::Kind::kAbort, .why = why});
   }
 
-  // Returns when nobody calls `wake` any more; the backend may then go.
+  // Returns when no thread calls `wake` any more; the backend may then be destroyed.
   void Close(std::function<void()> last) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     last_ = std::move(last);
@@ -117,7 +117,8 @@ class OperationQueue::State {
   }
 
  private:
-  // Null when closed and empty. Operations behind a failed one end here, without running.
+  // Null when closed and empty. Operations behind a failed or stopped one end here, without
+  // running.
   std::shared_ptr<Operation> Next() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     for (;;) {
@@ -153,7 +154,7 @@ class OperationQueue::State {
     changed_.NotifyAll();
   }
 
-  // Lets go of mu_ while it calls out. The first reason stays.
+  // Releases mu_ while it calls out. The first reason stays.
   void Stop(StopReason reason) DP_REQUIRES(mu_) {
     if (stop_.kind == StopReason::Kind::kNone) stop_ = std::move(reason);
     ++wakers_;

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 class OperationQueueTest : public ::testing::Test {
  protected:
-  // One that has begun, and ends when the queue stops it.
+  // Pushes an operation that has begun on return and ends when the queue stops it.
   std::unique_ptr<Work> PushBlocked(const std::string& name) {
     auto work = queue_.Push(name, [this, name] {
       MutexLock lock(mu_);

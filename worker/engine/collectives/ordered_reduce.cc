@@ -35,8 +35,8 @@ void Reduce(absl::Span<const float* const> inputs, size_t count, float* out) {
     return;
   }
   if (inputs.size() == 2) return Combine<Op>(inputs[0], inputs[1], count, out);
-  // More than two inputs gather in a block that stays in the first-level cache; `out` is written
-  // last, since it may be any of the inputs.
+  // More than two inputs are combined in a block that stays in the first-level cache. `out` is
+  // written last, since it may be any of the inputs.
   constexpr size_t kBlock = 1024;
   float block[kBlock];
   for (size_t begin = 0; begin < count; begin += kBlock) {
@@ -47,8 +47,8 @@ void Reduce(absl::Span<const float* const> inputs, size_t count, float* out) {
   }
 }
 
-// After the sum and not before: then the sum is of what the ranks gave, in rank order, and one rank
-// alone gets its own back bit for bit.
+// Divides after the sum, not before: the sum is then of the ranks' own values, in rank order. A
+// lone rank gets its values back bit for bit.
 void Divide(size_t ranks, size_t count, float* out) {
   if (ranks == 1) return;
   const float share = 1.0f / static_cast<float>(ranks);

@@ -18,7 +18,7 @@ RollCall::RollCall(Store& store, int rank, int size, Options options, const Cloc
 void RollCall::Tell(const Part& part) {
   MutexLock lock(mu_);
   const bool listens = part.asking && !part_.asking;
-  // A reading from before would not show who lives now.
+  // An earlier reading would not show who lives now.
   if (listens) {
     answer_.attendance.Listen(clock_.Now());
     answer_.read_at = absl::InfinitePast();
@@ -94,7 +94,7 @@ RollCall::Exchange RollCall::Begin(absl::Time now) {
   if (!MustRead(now)) return exchange;
   for (int r = 0; r < size_; ++r)
     if (r != rank_ && !answer_.attendance.over(r)) exchange.reads.push_back(r);
-  // Everybody has said a last word: nothing is to be read.
+  // Every peer has given up: there is nothing to read.
   if (exchange.reads.empty()) answer_.read_at = now;
   return exchange;
 }

@@ -13,31 +13,31 @@
 
 namespace dp::engine {
 
-// How the ranks of a group tell each other, through the store, who is there when an operation does
-// not end: for a backend that does not say whom it waits for. Costs nothing while all goes well.
+// Lets the ranks of a group report to each other, through the store, who is present while an
+// operation is stuck. For a backend that does not say whom it waits for. Costs nothing while all
+// goes well.
 //
-// Owned by its group. Two threads: the one that drives the operations tells what this rank has to
-// say and reads the answer, and never waits for the store; another one calls Step, which does. The
-// store is used in Step only.
+// Owned by its group. Two threads use it. The thread that drives the operations calls Tell and Ask,
+// and never waits for the store. Another thread calls Step, which alone uses the store.
 class RollCall {
  public:
   struct Options {
     std::string prefix;       // rank r's key is "<prefix>/<r>/presence"
-    absl::Duration interval;  // between two beats, and two readings
-    absl::Duration patience;  // without a beat
+    absl::Duration interval;  // between two beats, and between two readings
+    absl::Duration patience;  // without a beat, before a peer is silent
   };
-  // What this rank has to say and wants to know.
+  // This rank's state, and its question.
   struct Part {
-    int64_t arrived = 0;     // operations that it has come to
-    bool beating = false;    // it suspects something: it says that it lives
-    Over over = Over::kNot;  // for good
-    bool asking = false;     // it wants to know who is there
-    // While asking: an answer that was read before this is too old.
+    int64_t arrived = 0;     // operations that this rank has reached
+    bool beating = false;    // it suspects something, and reports that it lives
+    Over over = Over::kNot;  // once set, set for good
+    bool asking = false;     // it wants to know who is present
+    // While asking: an answer read before this is too old.
     absl::Time fresh_from = absl::InfinitePast();
   };
   struct Answer {
     Attendance attendance;
-    absl::Time read_at;  // when the last reading that succeeded began; InfinitePast: none
+    absl::Time read_at;  // when the latest successful reading began; InfinitePast: none
   };
 
   RollCall(Store& store, int rank, int size, Options options, const Clock& clock);
@@ -45,7 +45,7 @@ class RollCall {
   void Tell(const Part& part) DP_EXCLUDES(mu_);
   Answer Ask() const DP_EXCLUDES(mu_);
 
-  // Writes and reads what is due. A store that does not answer is asked again after an interval.
+  // Writes and reads what is due. After an error of the store, retries one interval later.
   void Step() DP_EXCLUDES(mu_);
   // Blocks until something is due, or Close.
   void AwaitDue() DP_EXCLUDES(mu_);
@@ -57,7 +57,7 @@ class RollCall {
   struct Exchange {
     bool writes = false;
     Presence mine;
-    std::vector<int> reads;  // the ranks that are asked for
+    std::vector<int> reads;  // the ranks whose reports it reads
   };
 
   absl::Time Due() const DP_REQUIRES(mu_);
@@ -77,9 +77,9 @@ class RollCall {
   mutable Mutex mu_;
   CondVar changed_;
   Part part_ DP_GUARDED_BY(mu_);
-  Presence said_ DP_GUARDED_BY(mu_);  // what the store has of this rank
+  Presence said_ DP_GUARDED_BY(mu_);  // this rank's report in the store
   bool closed_ DP_GUARDED_BY(mu_) = false;
-  absl::Time not_before_ DP_GUARDED_BY(mu_) = absl::InfinitePast();  // after an error of the store
+  absl::Time not_before_ DP_GUARDED_BY(mu_) = absl::InfinitePast();  // set by an error of the store
   absl::Time wrote_at_ DP_GUARDED_BY(mu_) = absl::InfinitePast();
   Answer answer_ DP_GUARDED_BY(mu_);
 };

@@ -7,7 +7,7 @@
 namespace dp::engine {
 namespace {
 
-// How long one wait on the store takes at most, so that a stop is seen within a second.
+// The longest single wait on the store: a stop is then seen within a second.
 constexpr absl::Duration kStoreWait = absl::Milliseconds(250);
 
 }  // namespace

@@ -22,7 +22,7 @@ struct GzClose {
   void operator()(gzFile_s* file) const { gzclose(file); }
 };
 
-// An open file; gzread passes on plain files as they are.
+// An open file. gzread passes plain files through unchanged.
 class IdxFile {
  public:
   static absl::StatusOr<IdxFile> Open(const std::string& path) {
@@ -34,7 +34,7 @@ class IdxFile {
     return IdxFile(path, std::move(file));
   }
 
-  // Reads as many bytes as there are, at most `size`.
+  // Reads `size` bytes, or fewer at the end of the file.
   absl::StatusOr<int64_t> Read(uint8_t* to, int64_t size) {
     int64_t done = 0;
     while (done < size) {
@@ -47,7 +47,7 @@ class IdxFile {
     return done;
   }
 
-  // All bytes may have come out of a compressed stream whose check sum did not.
+  // Whether the compressed stream is cut off: all data may be there although its checksum is not.
   bool breaks_off() const {
     int code = Z_OK;
     gzerror(file_.get(), &code);
@@ -75,7 +75,7 @@ uint32_t BigEndian(const uint8_t* bytes) {
   return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
 }
 
-// The header: 0, 0, the type (8: unsigned byte), the number of axes; then each extent.
+// The header holds 0, 0, the type (8: unsigned byte) and the number of axes; then each extent.
 absl::StatusOr<std::vector<int64_t>> ReadExtents(IdxFile& file, int rank) {
   std::vector<uint8_t> header(4 + 4 * rank);
   DP_ASSIGN_OR_RETURN(const int64_t got, file.Read(header.data(), header.size()));
@@ -107,7 +107,7 @@ absl::StatusOr<int64_t> ByteCount(const IdxFile& file, const std::vector<int64_t
   return count;
 }
 
-// Grows while bytes come, so that a lying header does not decide how much memory is taken.
+// Grows as bytes arrive, so that a wrong header does not decide how much memory is taken.
 absl::StatusOr<std::vector<uint8_t>> ReadBytes(IdxFile& file, int64_t count) {
   constexpr int64_t kChunk = 1 << 24;
   std::vector<uint8_t> bytes;

@@ -15,7 +15,7 @@
 namespace dp::engine {
 namespace {
 
-// What each byte becomes: the map is the same for all pixels, so 256 results are all there are.
+// The value of each byte. The map is the same for all pixels, so 256 results are enough.
 using PixelTable = std::array<float, 256>;
 
 PixelTable Normalize(float mean, float std) {

@@ -18,10 +18,10 @@ struct IdxDatasetOptions {
   float std = 1;
 };
 
-// Images and labels in the IDX files of MNIST and its kin: train-images-idx3-ubyte,
+// Images and labels in the IDX files of MNIST and similar sets: train-images-idx3-ubyte,
 // train-labels-idx1-ubyte, and t10k-... for the test set, each plain or with .gz.
-// Errors: NotFound for the directory or a file (names both spellings); InvalidArgument for wrong
-// contents, naming file, place, and both values; InvalidArgument when std is not above 0.
+// Errors: NotFound names the directory, or both spellings of a file; InvalidArgument wrong contents
+// (names file, place and both values), or std not above 0.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const IdxDatasetOptions& options,
                                                         Split split);
 

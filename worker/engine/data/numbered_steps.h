@@ -7,15 +7,15 @@
 
 namespace dp::engine {
 
-// The steps of one epoch as Prefetch gives them, but for what the samples hold: for a device that
-// has the data set and is told their numbers alone. The sampler must outlive it and stay as it is.
-// Not thread-safe.
+// The steps of one epoch as Prefetch gives them, without the contents of samples. For a device that
+// holds the data set and needs only the samples' numbers. The sampler must outlive this and stay
+// unchanged. Not thread-safe.
 class NumberedSteps {
  public:
   NumberedSteps(const GlobalBatchSampler& sampler, int64_t first_step, uint64_t first_draw)
       : sampler_(sampler), next_(first_step), draw_(first_draw) {}
 
-  // The next step, or null after the last one. Its memory is good until the next call.
+  // The next step, or null after the last one. Its memory is valid until the next call.
   const Prefetch::Step* Next() {
     if (next_ == sampler_.steps()) return nullptr;
     share_ = sampler_.share(next_++);

@@ -45,7 +45,7 @@ const Prefetch::Step* Prefetch::Next() {
 void Prefetch::Run() {
   for (int64_t step = first_step_; step < sampler_.steps(); ++step) {
     {
-      // The caller holds step taken_ - 1; the slot of the step before it is free.
+      // The caller holds step taken_ - 1, so the slot of the step before that one is free.
       MutexLock lock(mu_);
       while (!stopped_ && step > taken_) changed_.Wait(mu_);
       if (stopped_) return;

@@ -11,12 +11,12 @@
 
 namespace dp::engine {
 
-// The steps of one epoch, each prepared while the one before is computed: a thread of its own
-// gathers the next batch into the second of two slots. The dataset and the sampler must outlive it
-// and stay as they are. Next is called from one thread.
+// The steps of one epoch. While the caller computes a step, a thread of this object gathers the
+// next batch into the other of two slots. The dataset and the sampler must outlive this and stay
+// unchanged. Next is called from one thread.
 class Prefetch {
  public:
-  // Starts at `first_step`, with Batch::draw `first_draw`, both growing by one.
+  // Starts at `first_step`, with Batch::draw `first_draw`; both grow by one each step.
   Prefetch(const Dataset& dataset, const GlobalBatchSampler& sampler, int64_t first_step,
            uint64_t first_draw);
   ~Prefetch();
@@ -25,11 +25,12 @@ class Prefetch {
     Batch batch;
     int64_t global_count = 0;
   };
-  // The next step, or null after the last one. Its memory is good until the next call.
+  // The next step, or null after the last one. Its memory is valid until the next call.
   const Step* Next() DP_EXCLUDES(mu_);
 
  private:
-  // Memory of one batch; written by the thread while free, read by the caller while taken.
+  // Memory of one batch. The thread writes it while it is free; the caller reads it while it is
+  // taken.
   struct Slot {
     std::vector<float> images;
     std::vector<int32_t> labels;

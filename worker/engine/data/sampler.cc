@@ -36,7 +36,7 @@ std::vector<int64_t> DistributedSampler::Indices(uint64_t epoch) const {
   const int64_t share = drop_last ? n / replicas : DivideUp(n, replicas);
   const int64_t total = share * replicas;
   order.resize(std::min(n, total));
-  // The padding repeats the order from its beginning, more than once when replicas exceed n.
+  // The padding repeats the order from its beginning, more than once if replicas exceed 2 n.
   for (int64_t i = n; i < total; ++i) order.push_back(order[i - n]);
 
   std::vector<int64_t> indices;

@@ -8,8 +8,8 @@ namespace dp::engine {
 // torch.randperm(n) of a CPU generator seeded with `seed`, bit for bit (n below 2^32).
 std::vector<int64_t> RandomPermutation(int64_t n, uint64_t seed);
 
-// torch.utils.data.DistributedSampler, bit for bit: the indices of one rank for one epoch, with
-// PyTorch's padding (not drop_last) or cut (drop_last) to equal shares.
+// torch.utils.data.DistributedSampler, bit for bit: the indices of one rank for one epoch, padded
+// to equal shares as PyTorch does, or cut to them (drop_last).
 struct DistributedSampler {
   int64_t n = 0;
   int replicas = 1;
@@ -21,7 +21,7 @@ struct DistributedSampler {
   std::vector<int64_t> Indices(uint64_t epoch) const;
 };
 
-// What one rank does in one step.
+// One rank's part of one step.
 struct Share {
   std::vector<int64_t> samples;  // numbers of its samples; may be fewer than capacity, or none
   int64_t global_count = 0;      // samples of all ranks in this step
@@ -37,17 +37,17 @@ struct GlobalBatchOptions {
   bool drop_last = false;  // leave out the short batch at the end of an epoch
 };
 
-// Deals global batches to ranks. The order of an epoch is that of DistributedSampler before
-// padding; global batch s is the samples [s B, (s + 1) B) of it, the last one perhaps short; rank r
-// takes positions r, r + W, r + 2 W ... of each global batch. So every world size trains on the
-// same global batches, no sample is used twice, and where W divides B each rank's batches are those
-// of DistributedSampler with DataLoader(batch_size = B / W), padding aside.
+// Deals global batches to ranks. The order of an epoch is DistributedSampler's before padding.
+// Global batch s is samples [s B, (s + 1) B) of that order; the last one may be short. Rank r takes
+// positions r, r + W, r + 2 W ... of each global batch. Every world size therefore trains on the
+// same global batches, and no sample is used twice. If W divides B, each rank's batches are those
+// of DistributedSampler with DataLoader(batch_size = B / W), except for padding.
 //
 // Shares may differ by one sample, so a mean of the ranks' means would weigh samples unequally.
-// Each rank therefore scales the *sum* over its samples by GradientScale(): the mean over ranks of
-// these is the mean over the global batch.
+// Each rank therefore scales the *sum* over its samples by GradientScale(). The mean of the scaled
+// sums over ranks is the mean over the global batch.
 //
-// Not thread-safe; while Prefetch reads it, nobody may call SetEpoch.
+// Not thread-safe. While a Prefetch reads it, nobody may call SetEpoch.
 class GlobalBatchSampler {
  public:
   explicit GlobalBatchSampler(const GlobalBatchOptions& options);
@@ -57,7 +57,7 @@ class GlobalBatchSampler {
 
   // Steps of an epoch, equal on all ranks.
   int64_t steps() const;
-  // The most samples this or any rank takes in one step: ceil(B / W).
+  // The most samples that any rank takes in one step: ceil(B / W).
   int capacity() const;
   // 0 <= step < steps().
   Share share(int64_t step) const;
@@ -67,8 +67,8 @@ class GlobalBatchSampler {
   std::vector<int64_t> order_;
 };
 
-// The scale of a rank's sum for gradients that are then averaged over ranks:
-// world_size / global_count, the labels of the global batch on all ranks.
+// The scale of a rank's sum of gradients, which are then averaged over ranks: world_size /
+// global_count. `global_count` is the number of labels of the global batch on all ranks.
 float GradientScale(int64_t global_count, int world_size);
 
 }  // namespace dp::engine

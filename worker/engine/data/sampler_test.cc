@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-// That indices equal PyTorch's is shown in tests/interop/sampler_test.py.
+// tests/interop/sampler_test.py shows that indices equal PyTorch's.
 
 namespace dp::engine {
 namespace {

@@ -57,11 +57,11 @@ class TokenDataset : public Dataset {
   const model::Shape shape_;
   const int vocabulary_;
   const std::vector<Tokens> files_;
-  std::vector<int64_t> first_;  // sample of each file
+  std::vector<int64_t> first_;  // number of each file's first sample
   int64_t size_ = 0;
 };
 
-// Where there are no files for the test, a tenth of each file is kept from training.
+// Without test files, a tenth of each file is kept from training.
 Tokens PartOf(Tokens file, Split split) {
   const auto border = file.begin() + (file.size() - file.size() / 10);
   return split == Split::kTrain ? Tokens(file.begin(), border) : Tokens(border, file.end());

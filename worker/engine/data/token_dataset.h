@@ -14,15 +14,15 @@ namespace dp::engine {
 struct TokenDatasetOptions {
   TokenFormat format = TokenFormat::kText;
   std::vector<std::string> train;  // files
-  std::vector<std::string> test;   // none: the last tenth of each file of `train`
+  std::vector<std::string> test;   // if none: the last tenth of each file of `train`
   int context = 0;                 // tokens of a sample
   int vocabulary = 256;
 };
 
-// A text in windows of context + 1 tokens, each beginning with the last token of the one before:
-// sample i of a file is its tokens [i T, i T + T), and their labels are [i T + 1, i T + T + 1). No
-// window reaches over the end of a file; tokens that do not fill one are left out. All files are
-// held in memory.
+// A text in windows of context + 1 tokens; each window begins with the last token of its
+// predecessor. With T = context, sample i of a file is its tokens [i T, i T + T). The labels are
+// its tokens [i T + 1, i T + T + 1). No window crosses the end of a file; tokens that do not fill a
+// window are left out. All files are held in memory.
 // Errors: those of ReadTokenFile; InvalidArgument no file fills a window.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenTokenDataset(const TokenDatasetOptions& options,
                                                           Split split);

@@ -16,7 +16,7 @@ namespace dp::engine {
 namespace {
 
 constexpr uint32_t kHeaderMagic = 20240520;
-// The same tokenizer's successor writes 32-bit tokens behind this one.
+// llm.c writes 32-bit tokens (Llama 3's) after this one.
 constexpr uint32_t kWideHeaderMagic = 20240801;
 constexpr size_t kHeaderBytes = 256 * 4;
 
@@ -50,7 +50,7 @@ uint32_t Word(absl::string_view bytes, size_t index) {
   return word;
 }
 
-// Takes the header off, where there is one.
+// Strips the header, if there is one.
 absl::StatusOr<absl::string_view> BodyOf(const std::string& path, absl::string_view bytes) {
   const uint32_t magic = bytes.size() >= 4 ? Word(bytes, 0) : 0;
   if (magic == kWideHeaderMagic) {

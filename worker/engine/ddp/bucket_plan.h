@@ -7,8 +7,8 @@
 
 namespace dp::engine {
 
-// A bucket is one all-reduce: a contiguous range of the flat gradient array that holds consecutive
-// parameters of the layout, gaps between them included. No gradient is ever copied into a bucket.
+// A bucket is one all-reduce: a contiguous range of the flat gradient array, with consecutive
+// parameters of the layout and the gaps between them. Gradients are never copied into a bucket.
 struct Bucket {
   int first_parameter = 0;
   int parameters = 0;  // how many
@@ -22,7 +22,7 @@ struct BucketPlanOptions {
   int64_t cap_bytes = int64_t{25} << 20;
 };
 
-// Deals the parameters to buckets in layout order, which is the order of readiness. A bucket is
+// Assigns the parameters to buckets in layout order, which is the order of readiness. A bucket is
 // closed before the parameter that would exceed its cap; a parameter above the cap is alone in its
 // bucket. Pure; all ranks of a job must use the same options.
 std::vector<Bucket> PlanBuckets(const ParameterLayout& layout,

@@ -10,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// How many parameters each bucket has.
+// The number of parameters in each bucket.
 std::vector<int> Counts(const std::vector<Bucket>& plan) {
   std::vector<int> counts;
   for (const Bucket& bucket : plan) counts.push_back(bucket.parameters);

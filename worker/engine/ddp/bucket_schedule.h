@@ -6,17 +6,17 @@
 
 namespace dp::engine {
 
-// Decides which buckets may launch as gradients become ready. Buckets launch in the order of the
-// plan, whatever the order of readiness, because every rank must launch the same ones in the same
+// Decides which buckets may launch as gradients become ready. Buckets launch in plan order,
+// whatever the order of readiness, because every rank must launch the same buckets in the same
 // order. Pure; one backward at a time. Not thread-safe.
 class BucketSchedule {
  public:
   explicit BucketSchedule(std::vector<Bucket> plan);
 
-  // Forgets all gradients; a new backward begins.
+  // Starts a new backward: forgets all gradients.
   void Begin();
-  // Marks a parameter's gradient ready, which must not have been since Begin. Returns the buckets
-  // that may launch now, in order: they are complete, and so are all before them.
+  // Marks a parameter's gradient ready; at most once for each parameter since Begin. Returns the
+  // buckets that may launch now, in order: they are complete, and so are all before them.
   std::vector<int> Ready(int parameter);
 
   const std::vector<Bucket>& plan() const { return plan_; }

@@ -49,7 +49,7 @@ absl::Status Reducer::EndBackward(const Then& then) {
   accumulated_.clear();
   Record(TraceEvent::What::kStepEnded);
   unsettled_.push_back(std::exchange(backward_, {}));
-  // Also after an error: the buckets under way own the gradients until they have ended.
+  // After an error, too: the buckets in flight own the gradients until they have ended.
   while (!unsettled_.empty() && (!status.ok() || (!options_.gradients_on_device && ended())))
     status.Update(Settle());
   return status;
@@ -79,7 +79,7 @@ absl::Span<float> Reducer::GradientOf(int parameter) const {
 }
 
 void Reducer::Launch(int bucket) {
-  // Ranks match all-reduces by their order, so every rank must launch the buckets in the plan's.
+  // Ranks match all-reduces by their order, so every rank must launch the buckets in plan order.
   DP_CHECK(bucket == static_cast<int>(backward_.works.size()));
   const Bucket& range = schedule_.plan()[bucket];
   Record(TraceEvent::What::kBucketLaunched, bucket);
@@ -99,8 +99,8 @@ absl::Status Reducer::CompleteUnready() {
         "find_unused_parameters: no gradient in this backward for ", NamesOf(unready),
         ", and on a GPU none is taken for zero; let the loss depend on every parameter, or compute "
         "on CPUs"));
-  // Zero is this rank's share of the mean: other ranks may have used the parameter, and a rank that
-  // did not join their all-reduce would hang them.
+  // Zero is this rank's share of the mean. Other ranks may have used the parameter, and a rank that
+  // skipped their all-reduce would hang them.
   for (int parameter : unready) {
     const absl::Span<float> gradient = GradientOf(parameter);
     std::fill(gradient.begin(), gradient.end(), 0.0f);
@@ -109,7 +109,7 @@ absl::Status Reducer::CompleteUnready() {
   return absl::OkStatus();
 }
 
-// All of them, also after an error: none may be left that still writes into the gradients unseen.
+// Orders all buckets, even after an error: none may be left that writes into the gradients unseen.
 absl::Status Reducer::OrderBuckets(const absl::Status& before, const Then& then) {
   absl::Status status = before;
   for (size_t b = 0; b < backward_.works.size(); ++b) {
@@ -119,7 +119,7 @@ absl::Status Reducer::OrderBuckets(const absl::Status& before, const Then& then)
   return status;
 }
 
-// Whether the oldest backward has nothing under way.
+// Whether the oldest unsettled backward has nothing in flight.
 bool Reducer::ended() const {
   const auto& works = unsettled_.front().works;
   return std::all_of(works.begin(), works.end(), [](const auto& work) { return work->done(); });
@@ -132,7 +132,7 @@ absl::Status Reducer::Settle() {
   trace_ = oldest.trace;
   absl::Status status;
   for (int b = 0; b < static_cast<int>(oldest.works.size()); ++b) {
-    // All of them, also after one has failed: each may still write into the gradients.
+    // Waits for all, even after one has failed: each may still write into the gradients.
     status.Update(oldest.works[b]->Wait());
     const WorkTimes times = oldest.works[b]->times();
     trace_.push_back({TraceEvent::What::kBucketBegun, times.begun, b});

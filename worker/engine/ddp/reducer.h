@@ -18,9 +18,9 @@ namespace dp::engine {
 
 struct ReducerOptions {
   BucketPlanOptions buckets;
-  // Parameters that got no gradient count as zero, instead of being an error.
+  // Counts a parameter without a gradient as zero, instead of reporting an error.
   bool find_unused_parameters = false;
-  // Of a device: the host cannot add to them or set them.
+  // The gradients lie on a device: the host can neither add to them nor set them.
   bool gradients_on_device = false;
 };
 
@@ -31,13 +31,13 @@ struct ReducerOptions {
 //   DP_RETURN_IF_ERROR(reducer.EndBackward());          // gradients: their mean over ranks
 //
 // Ranks with unequal shares scale their own gradients first (GradientScale in data/sampler.h).
-// To accumulate over several backwards, all but the last are begun with Sync::kNo: their gradients
-// are kept aside, and added before the last one's are reduced.
-// The gradients may lie on a device where the group's operations take its memory: on a whole step
-// the reducer touches none of them, and waits for the device only in Settle. Backwards may follow
-// each other before they are settled, oldest first. Accumulating and unused parameters need the
-// host's memory, and are refused.
-// Group, layout and gradients outlive it. Not thread-safe.
+// To accumulate over several backwards, begin all but the last with Sync::kNo. The reducer keeps
+// their gradients aside, and adds them before it reduces the last backward's.
+// If the group takes device memory, the gradients may lie on a device. During a whole step the
+// reducer then touches none of them, and waits for the device only in Settle. Backwards may follow
+// each other before they are settled, oldest first. Accumulation and unused parameters need host
+// memory, and are rejected on a device.
+// The group, the layout and the gradients outlive the reducer. Not thread-safe.
 class Reducer {
  public:
   enum class Sync { kYes, kNo };
@@ -46,24 +46,26 @@ class Reducer {
           const ReducerOptions& options = {}, const Clock& clock = Clock::Steady());
 
   void BeginBackward(Sync sync);
-  // The gradient of parameter `index` is complete, and until EndBackward the reducer's. Once a
-  // parameter and backward.
+  // The gradient of parameter `index` is complete, and belongs to the reducer until EndBackward.
+  // Call it once for each parameter and backward.
   void GradientReady(int index);
-  // Waits for all buckets; on a device its stream does, and the host goes on. With Sync::kYes the
-  // gradients are then the mean over ranks, the same bits on all of them; `then`, where given, is
-  // called for each bucket in order as soon as that is so of its range, and for none after an
-  // error. Errors: FailedPrecondition names the parameters that got no gradient and the option;
-  // Unimplemented what gradients on a device cannot have; those of the group and of `then`. After
-  // an error the gradients must not be used, and nothing is left to settle.
+  // Waits for all buckets; on a device, its stream waits and the host goes on. With Sync::kYes the
+  // gradients are then the mean over ranks, with the same bits on all of them. If given, `then` is
+  // called for each bucket in order, as soon as the bucket's range holds the mean; not after an
+  // error.
+  // Errors: FailedPrecondition names the parameters without a gradient and the option;
+  // Unimplemented accumulation or unused parameters on a device. Also those of the group and of
+  // `then`. After an error the gradients must not be used; with Sync::kYes nothing is left to
+  // settle.
   using Then = std::function<absl::Status(const Bucket&)>;
   absl::Status EndBackward(const Then& then = nullptr);
-  // Waits until the buckets of the oldest backward that is not settled have ended. Before it has
-  // answered Ok, nothing that was computed from those gradients may be saved or told. Where none is
-  // left, as on the CPU, it has nothing to wait for.
+  // Waits until the buckets of the oldest unsettled backward have ended. Until this returns Ok,
+  // nothing computed from those gradients may be saved or reported. A no-op if no backward is left,
+  // as on the CPU.
   absl::Status Settle();
 
   const std::vector<Bucket>& buckets() const { return schedule_.plan(); }
-  // Of the backward that was settled last.
+  // The trace of the backward that was settled last.
   const Trace& trace() const { return trace_; }
 
  private:
@@ -83,14 +85,14 @@ class Reducer {
   const Clock& clock_;
   BucketSchedule schedule_;
   Sync sync_ = Sync::kYes;
-  std::vector<float> accumulated_;  // of the backwards with Sync::kNo; empty when there were none
+  std::vector<float> accumulated_;  // sum over the backwards with Sync::kNo; empty if none
   // One backward with Sync::kYes.
   struct Backward {
     std::vector<std::unique_ptr<Work>> works;  // by bucket, as far as launched
     Trace trace;
   };
-  Backward backward_;               // since its beginning
-  std::deque<Backward> unsettled_;  // have ended, oldest first
+  Backward backward_;               // not yet ended
+  std::deque<Backward> unsettled_;  // ended, oldest first
   Trace trace_;
 };
 

@@ -29,7 +29,7 @@ struct Rank {
         gradients(layout.size),
         reducer(group, layout, absl::MakeSpan(gradients), options) {}
 
-  // A backward that computes `values`, parameter after parameter.
+  // Runs a backward that computes `values`, parameter after parameter.
   absl::Status Backward(const std::vector<std::vector<float>>& values,
                         Reducer::Sync sync = Reducer::Sync::kYes) {
     reducer.BeginBackward(sync);
@@ -58,7 +58,7 @@ void OnRanks(int size, const std::function<void(Group&)>& body) {
   for (auto& group : groups) threads.emplace_back([&body, &group] { body(*group); });
 }
 
-// The gradient of sum(output * labels) of a linear layer 2 -> 3: labels x inputs, and labels.
+// The gradients of sum(output * labels) of a linear layer 2 -> 3: the labels, and labels x inputs.
 std::vector<std::vector<float>> LinearGradients(std::vector<float> inputs,
                                                 std::vector<float> labels) {
   std::vector<float> weight;
@@ -81,8 +81,8 @@ TEST(ReducerTest, TwoRanksOfALinearLayerGetTheMeanOfTheirGradients) {
 }
 
 TEST(ReducerTest, RanksWithUnequalSharesAverageOverTheGlobalBatch) {
-  // Samples 1 and 2 on rank 0, sample 6 on rank 1; each rank scales its sum by world / global
-  // count.
+  // Samples 1 and 2 are on rank 0, sample 6 on rank 1. Each rank scales its sum by world size /
+  // global count.
   const ParameterLayout layout = LayoutOfSizes({1});
   OnRanks(2, [&](Group& group) {
     Rank rank(group, layout);
@@ -111,7 +111,7 @@ TEST(ReducerTest, GradientsAreBitIdenticalOverBucketPlansAndRanks) {
 }
 
 // A group on a device, as the reducer sees it: an operation goes to a stream, and ends when the
-// test says so.
+// test decides.
 class DeviceGroup : public Group {
  public:
   struct Operation {
@@ -159,7 +159,7 @@ class DeviceGroup : public Group {
   };
 };
 
-// One bucket and another one on a device.
+// Two buckets on a device.
 class ReducerOnDeviceTest : public ::testing::Test {
  protected:
   absl::Status Backward(const Reducer::Then& then = nullptr) {
@@ -167,7 +167,7 @@ class ReducerOnDeviceTest : public ::testing::Test {
     for (const int parameter : {0, 1}) rank_.reducer.GradientReady(parameter);
     return rank_.reducer.EndBackward(then);
   }
-  // How often somebody has waited for each operation.
+  // How often each operation was waited for.
   std::vector<int> Waited() const {
     std::vector<int> waited;
     for (const auto& operation : group_.operations) waited.push_back(operation->waited);
@@ -193,7 +193,7 @@ TEST_F(ReducerOnDeviceTest, BackwardsEndWithoutWaitingForTheDeviceAndAreSettledI
   EXPECT_TRUE(rank_.reducer.Settle().ok());
 }
 
-// It would settle another one in its place.
+// If EndBackward settled the first one, the caller's Settle would settle the second one instead.
 TEST_F(ReducerOnDeviceTest, WhatHasEndedEarlyIsStillToBeSettled) {
   ASSERT_TRUE(Backward().ok());
   for (const auto& operation : group_.operations) operation->ended = true;
@@ -212,7 +212,7 @@ TEST_F(ReducerOnDeviceTest, WhatFollowsABucketFollowsItAtOnce) {
   std::vector<int64_t> followed;
   const auto then = [&](const Bucket& bucket) {
     followed.push_back(bucket.offset);
-    // Those behind it are not even ordered on the stream.
+    // The buckets behind it are not even ordered on the stream yet.
     EXPECT_EQ(group_.operations[1]->ordered, bucket.offset == 0 ? 0 : 1);
     return absl::OkStatus();
   };
@@ -240,7 +240,7 @@ TEST_F(ReducerOnDeviceTest, AnErrorOfABackwardIsThatOfItsSettling) {
   EXPECT_THAT(Waited(), ElementsAre(1, 1, 0, 0));
 }
 
-// Addresses of a device mean nothing to the host.
+// A device's addresses mean nothing to the host.
 class RefusalsOnDeviceTest : public ::testing::Test {
  protected:
   absl::Status Backward(Reducer::Sync sync, int parameters) {
@@ -272,7 +272,7 @@ TEST_F(RefusalsOnDeviceTest, AnUnusedParameterIsNamedWithWhatToDo) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("for p1, and on a GPU none is taken for"));
 }
 
-// When an event happened, by its place in the trace; -1 when it did not.
+// The position of an event in the trace; -1 if absent.
 int At(const Trace& trace, TraceEvent::What what, int bucket = -1) {
   for (size_t i = 0; i < trace.size(); ++i)
     if (trace[i].what == what && trace[i].bucket == bucket) return static_cast<int>(i);
@@ -287,7 +287,8 @@ TEST(ReducerTest, BucketsAreReducedWhileBackwardStillRuns) {
     rank.reducer.BeginBackward(Reducer::Sync::kYes);
     rank.reducer.GradientReady(0);
     rank.reducer.GradientReady(1);
-    // Backward of the first layer goes on until everybody's first two buckets have met in this.
+    // Backward of the first layer goes on only after every rank's first two buckets, which precede
+    // this barrier.
     std::vector<float> barrier(1);
     ASSERT_TRUE(group.AllReduce(absl::MakeSpan(barrier), ReduceOp::kSum)->Wait().ok());
     rank.reducer.GradientReady(2);
@@ -332,7 +333,7 @@ TEST(ReducerTest, WithFindUnusedParametersAMissingGradientIsZero) {
   const ParameterLayout layout = LayoutOfSizes({1, 1});
   OnRanks(2, [&](Group& group) {
     Rank rank(group, layout, {.find_unused_parameters = true});
-    rank.gradients.assign(layout.size, 7.0f);  // of an earlier step
+    rank.gradients.assign(layout.size, 7.0f);  // left by an earlier step
     std::vector<std::vector<float>> values{{4.0f}};
     if (group.rank() == 1) values.push_back({6.0f});  // only rank 1 uses p1
     ASSERT_TRUE(rank.Backward(values).ok());

@@ -22,7 +22,7 @@ std::string Describe(const ParameterLayout& layout) {
   return lines;
 }
 
-// Gathers one text of every rank, of unequal lengths.
+// Gathers one text from every rank; lengths may differ.
 absl::StatusOr<std::vector<std::string>> GatherTexts(Group& ranks, const std::string& text) {
   Group& group = ranks.on_host();
   const uint64_t length = text.size();

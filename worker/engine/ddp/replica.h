@@ -7,10 +7,10 @@
 
 namespace dp::engine {
 
-// Makes `values` (parameters, or buffers, in `layout`), of where the ranks compute, rank 0's on
-// every rank, after a check that
-// the layouts agree. Every rank calls it. Errors: FailedPrecondition names the first parameter that
-// differs, the ranks and both shapes, the same on all ranks; the group's errors.
+// Copies rank 0's `values` to every rank, after a check that the layouts agree. The values are
+// parameters or buffers in `layout`, in the memory where the ranks compute. Every rank calls it.
+// Errors: FailedPrecondition names the first parameter that differs, the ranks and both shapes,
+// alike on all ranks; the group's errors.
 absl::Status AlignReplicas(Group& group, const ParameterLayout& layout, absl::Span<float> values);
 
 }  // namespace dp::engine

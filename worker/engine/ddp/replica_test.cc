@@ -12,7 +12,7 @@
 namespace dp::engine {
 namespace {
 
-// The statuses of all ranks, each with the layout that `layout_of` gives it.
+// Runs AlignReplicas on all ranks, each with its layout of `layout_of`; returns their statuses.
 std::vector<absl::Status> Align(int size, const std::function<ParameterLayout(int)>& layout_of,
                                 std::vector<std::vector<float>>* values) {
   auto groups = MakeLocalGroups(size, {.timeout = absl::Seconds(60)});

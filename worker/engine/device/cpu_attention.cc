@@ -8,13 +8,13 @@
 namespace dp::engine {
 namespace {
 
-// Rows at a distance of `stride` floats.
+// Rows that lie `stride` floats apart.
 struct Matrix {
   float* data;
   int64_t stride;
 };
 
-// to = scale a b, of `rows` x `columns`, each of its elements a sum of `inner` products.
+// to = scale a b, with `rows` x `columns` elements, each a sum of `inner` products.
 struct Product {
   char transpose_a;
   char transpose_b;
@@ -31,10 +31,10 @@ struct Product {
   }
 };
 
-// For each head, out = softmax(scale q kᵀ, of the tokens up to its own) v, scale = 1 /
-// sqrt(features of a head). A row of the input holds queries, then keys, then values, each head
-// after head. The probabilities, tokens x tokens of them for each head, are computed anew in
-// Backward rather than kept.
+// For each head, out = softmax(scale q kᵀ) v, scale = 1 / sqrt(features of a head). A token sees
+// itself and the tokens before it. A row of the input holds queries, then keys, then values, each
+// head after head. Backward recomputes the probabilities, tokens x tokens for each head, instead of
+// keeping them.
 class CpuCausalAttention : public CpuLayer {
  public:
   explicit CpuCausalAttention(const CpuLayerInput& input)
@@ -73,7 +73,7 @@ class CpuCausalAttention : public CpuLayer {
   }
 
  private:
-  // Of one head of one sample: tokens x features of a head, each.
+  // One head of one sample; each matrix has tokens x features of a head.
   struct Slices {
     Matrix queries;
     Matrix keys;
@@ -104,7 +104,7 @@ class CpuCausalAttention : public CpuLayer {
     }
   }
 
-  // Over the first `known` of a row; the others become zero.
+  // Softmax over the first `known` values of a row; the others become zero.
   static void Softmax(absl::Span<float> row, int64_t known) {
     const auto end = row.begin() + known;
     const float largest = *std::max_element(row.begin(), end);
@@ -147,7 +147,7 @@ class CpuCausalAttention : public CpuLayer {
   const float scale_;
   PlainInput in_;
   const float* in_values_ = nullptr;  // of the last Forward
-  // Of the head that is computed.
+  // Scratch for the head in progress.
   std::vector<float> probabilities_;
   std::vector<float> slopes_;
 };

@@ -9,8 +9,8 @@
 #include "worker/engine/device/cpu_network.h"
 #include "worker/engine/device/device.h"
 
-// Of the OpenMP runtime that oneDNN links. Declared here because a compiler other than the one that
-// brought that runtime may have no omp.h.
+// A function of the OpenMP runtime that oneDNN links. Declared here because a compiler other than
+// the one that brought that runtime may have no omp.h.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace dp::engine {

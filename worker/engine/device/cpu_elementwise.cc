@@ -9,8 +9,8 @@
 namespace dp::engine {
 namespace {
 
-// A function of each element. Backward offers its argument and its value; oneDNN takes the one that
-// the derivative of `algorithm` is computed from.
+// A function of each element. Backward offers its argument and its value; oneDNN takes whichever
+// the derivative of `algorithm` needs.
 class CpuElementwise : public CpuLayer {
  public:
   CpuElementwise(const CpuLayerInput& input, dnnl::algorithm algorithm)
@@ -50,7 +50,7 @@ class CpuElementwise : public CpuLayer {
   dnnl::eltwise_backward backward_;
 };
 
-// Works on plain order, in which an element's place does not depend on formats.
+// Works in plain order, where an element's place does not depend on formats.
 class CpuDropout : public CpuLayer {
  public:
   CpuDropout(const CpuLayerInput& input, uint64_t seed)

@@ -8,7 +8,7 @@ using dnnl::memory;
 // torch.nn.LayerNorm's default.
 constexpr float kEpsilon = 1e-5f;
 
-// Over the features of each row.
+// Normalizes over the features of each row.
 class CpuLayerNorm : public CpuLayer {
  public:
   CpuLayerNorm(const CpuLayerInput& input, const ParameterViews& views)
@@ -24,7 +24,7 @@ class CpuLayerNorm : public CpuLayer {
         weight_gradient_(Bind(views.weight_gradient)),
         bias_gradient_(Bind(views.bias_gradient)),
         in_(cpu_, input.in.value, plain_),
-        // The library computes it in any case; where nobody needs it, it goes nowhere.
+        // oneDNN always computes this gradient; if no layer needs it, it is discarded.
         in_gradient_(cpu_,
                      input.in.needs_gradient() ? input.in.gradient : memory(plain_, cpu_.engine),
                      plain_) {

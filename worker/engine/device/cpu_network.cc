@@ -56,7 +56,7 @@ bool IsKind(absl::Span<const model::CheckedLayer> layers, size_t i) {
   return i < layers.size() && std::holds_alternative<Kind>(layers[i].kind);
 }
 
-// Whether an add reads what layer `i` gives.
+// Whether an add reads the output of layer `i`.
 bool IsAdded(absl::Span<const model::CheckedLayer> layers, size_t i) {
   return std::any_of(layers.begin(), layers.end(), [&](const model::CheckedLayer& layer) {
     const auto* add = std::get_if<model::Add>(&layer.kind);
@@ -78,13 +78,13 @@ FusedRelu ReluAfter(absl::Span<const model::CheckedLayer> layers, size_t i) {
   return IsKind<model::MaxPool2d>(layers, i + 2) ? FusedRelu::kForward : FusedRelu::kBoth;
 }
 
-// The ReLUs that the layer made last and this one do.
+// The halves of ReLUs that the preceding layer does and that this layer does.
 struct Relus {
   FusedRelu before;
   FusedRelu after;
 };
 
-// All kinds but Add.
+// All kinds except Add.
 std::unique_ptr<CpuLayer> MakeLayer(const CpuLayerInput& input, const ParameterViews& views,
                                     const Relus& relus, bool tied, uint64_t seed) {
   using Layer = std::unique_ptr<CpuLayer>;

@@ -10,9 +10,9 @@
 
 namespace dp::engine {
 
-// The layers of a model in a row, each reading what the one before wrote, and an add what an
-// earlier one wrote as well; softmax cross-entropy at the end, of each row of the last layer's
-// output. Keeps its own copy of labels and input, so a Batch need not outlive Forward.
+// The layers of a model in a row. Each reads its predecessor's output; an add also reads an earlier
+// layer's. Softmax cross-entropy follows, over each row of the last layer's output. Keeps its own
+// copy of labels and input, so a Batch need not outlive Forward.
 class CpuNetwork : public Network {
  public:
   // Throws dnnl::error for what oneDNN cannot do.
@@ -33,11 +33,11 @@ class CpuNetwork : public Network {
   Activation input_;
   std::vector<std::unique_ptr<CpuLayer>> layers_;
   std::vector<int> parameter_counts_;          // of each of layers_
-  std::vector<std::vector<CpuAdd*>> readers_;  // the adds that read what each of layers_ gives
+  std::vector<std::vector<CpuAdd*>> readers_;  // the adds that read the output of each of layers_
   absl::flat_hash_map<std::string, size_t> places_;  // in layers_
-  std::unique_ptr<Formatted> output_;                // what the last layer gives, in plain order
+  std::unique_ptr<Formatted> output_;                // the output of the last layer, in plain order
   std::unique_ptr<Formatted> output_gradient_;
-  std::vector<int32_t> labels_;  // of the rows of the last Forward's samples
+  std::vector<int32_t> labels_;  // of the last Forward, by row
 };
 
 }  // namespace dp::engine

@@ -4,8 +4,8 @@
 
 namespace dp::engine {
 
-// The backward half of a ReLU that another layer's primitive does in its forward pass: sets the
-// gradient of an activation to zero where its value is zero, in place.
+// The backward half of a ReLU whose forward half is part of another layer's primitive. Sets the
+// gradient of an activation to zero where the value is zero, in place.
 class ReluGradient {
  public:
   ReluGradient(CpuStream& cpu, const Activation& out);

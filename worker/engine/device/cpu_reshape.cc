@@ -75,7 +75,7 @@ class CpuMaxPool2d : public CpuLayer {
   memory workspace_;  // which element of each window was the largest
 };
 
-// In plain order flattening is another description of the same memory.
+// In plain order, flattening is only another description of the same memory.
 class CpuFlatten : public CpuLayer {
  public:
   explicit CpuFlatten(const CpuLayerInput& input)

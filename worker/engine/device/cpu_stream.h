@@ -14,58 +14,58 @@ struct CpuStream {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
 
-  // oneDNN refuses at creation what it cannot do; a primitive that then does not run is a bug.
+  // oneDNN rejects at creation what it cannot do, so a primitive that fails to run is a bug.
   void Run(const dnnl::primitive& primitive,
            const std::unordered_map<int, dnnl::memory>& arguments);
 };
 
-// The values between two layers and, where an earlier layer has parameters, the gradient of the
-// loss with respect to them. Both have one format, that of the layer which gives the values.
+// The values between two layers and, if an earlier layer has parameters, the gradient of the loss
+// with respect to the values. Both have the format of the layer that writes the values.
 struct Activation {
   dnnl::memory value;
-  dnnl::memory gradient;  // empty when nobody needs it
+  dnnl::memory gradient;  // empty if no layer needs it
 
   bool needs_gradient() const { return static_cast<bool>(gradient); }
 };
 
-// What an activation of `batch_size` samples of `shape` is in plain order: nc or nchw. Each token
-// of each sample is one row: what its features go through is the same for all.
+// The description of `batch_size` samples of `shape` in plain order: nc or nchw. Each token of each
+// sample is one row, since layers treat the features of all tokens alike.
 dnnl::memory::desc PlainDesc(int batch_size, const model::Shape& shape);
 
-// Memory in `desc`; with a gradient beside the value when `needs_gradient`.
+// Memory in `desc` for the value and, if `needs_gradient`, for the gradient.
 Activation MakeActivation(const CpuStream& cpu, const dnnl::memory::desc& desc,
                           bool needs_gradient);
 
-// A tensor in the format that a primitive wants: `home` itself where the formats agree, else a copy
-// beside it, with the reorders made once. Not thread-safe; used by its device's thread.
+// A tensor in the format that a primitive wants: `home` itself if the formats agree, else a copy
+// beside it. The reorders are made once. Not thread-safe; used by its device's thread.
 class Formatted {
  public:
   Formatted(CpuStream& cpu, dnnl::memory home, const dnnl::memory::desc& wanted);
 
   const dnnl::memory& memory() const { return memory_; }
-  // Brings the copy up to date with home; nothing to do where they are one.
+  // Updates the copy from home; a no-op if there is no copy.
   void Fetch();
-  // Brings home up to date with the copy.
+  // Updates home from the copy.
   void Store();
 
  private:
   CpuStream& cpu_;
   dnnl::memory home_;
   dnnl::memory memory_;
-  dnnl::reorder fetch_;  // empty where formats agree
+  dnnl::reorder fetch_;  // empty if the formats agree
   dnnl::reorder store_;
 };
 
-// An activation as a layer reads it that computes in plain order, in which an element's place does
-// not depend on formats.
+// The input of a layer that computes in plain order, where an element's place does not depend on
+// formats.
 class PlainInput {
  public:
   PlainInput(CpuStream& cpu, const Activation& in, const dnnl::memory::desc& plain);
 
-  // The values, brought up to date.
+  // Updates the values and returns them.
   const float* Fetch();
-  // Null where nobody needs it; Store makes it known when it is written. FetchGradient is for who
-  // changes what others have written.
+  // Null if no layer needs the gradient. Call Store after writing it. FetchGradient is for a layer
+  // that adds to what others have written.
   float* gradient() const;
   float* FetchGradient();
   void Store();

@@ -1,5 +1,5 @@
-// The two layers that a text begins with. Sums over tokens go in the order of the batch, so the
-// same batch gives the same bits.
+// The two layers that a text model begins with. Sums over tokens follow the order of the batch, so
+// the same batch gives the same bits.
 
 #include <algorithm>
 #include <vector>
@@ -28,7 +28,7 @@ class CpuEmbedding : public CpuLayer {
     out_ = MakeActivation(input.cpu, PlainDesc(input.batch_size, input.layer.out), true);
   }
 
-  // Padding may hold anything; it is computed with as token 0.
+  // Padding may hold anything; it is computed as token 0.
   void Forward(const Batch& batch, Mode) override {
     const float* in = Floats(in_.value);
     const size_t known = batch.count * tokens_of_sample_;

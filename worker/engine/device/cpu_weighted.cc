@@ -1,5 +1,5 @@
-// Convolution and linear layer: the same three primitives, over weights that live in the flat
-// arrays in PyTorch's order and are brought into oneDNN's format once per step.
+// Convolution and linear layer: the same three primitives. Their weights live in the flat arrays in
+// PyTorch's order, and are brought into oneDNN's format once per step.
 
 #include <optional>
 #include <utility>
@@ -12,7 +12,7 @@ namespace {
 
 using dnnl::memory;
 
-// What is asked of oneDNN: plain descriptions of the tensors, formats left to it but for the bias.
+// Plain descriptions of the tensors. oneDNN chooses all formats but the bias's.
 struct WeightedShapes {
   memory::desc in;
   memory::desc weight;
@@ -95,7 +95,7 @@ dnnl::primitive_attr WithRelu(FusedRelu relu) {
   return attributes;
 }
 
-// A tensor that lies in the flat arrays.
+// A tensor in the flat arrays.
 memory Bind(const CpuStream& cpu, const memory::desc& desc, const float* data) {
   if (data == nullptr) return memory();
   return memory(desc, cpu.engine, const_cast<float*>(data));
@@ -108,7 +108,7 @@ class CpuWeighted : public CpuLayer {
               FusedRelu relu)
       : cpu_(input.cpu),
         forward_desc_(primitives.MakeForward(cpu_.engine, WithRelu(relu))),
-        // A hint must be what a plain training pass would use; post-ops are not its business.
+        // The hint must be a plain training pass, without post-ops.
         weights_desc_(primitives.MakeBackwardWeights(
             cpu_.engine, primitives.MakeForward(cpu_.engine, dnnl::primitive_attr()))),
         forward_(forward_desc_),
@@ -150,7 +150,7 @@ class CpuWeighted : public CpuLayer {
   }
 
  private:
-  // The gradient of the input; absent where no earlier layer has parameters.
+  // The gradient of the input; absent if no earlier layer has parameters.
   class DataGradient {
    public:
     DataGradient(CpuStream& cpu, const Primitives& primitives, const Activation& in,
@@ -173,7 +173,7 @@ class CpuWeighted : public CpuLayer {
     }
 
    private:
-    // Forward's copy of this step's weights serves where the format is the same.
+    // Reuses Forward's copy of this step's weights if it has the same format.
     static memory NearestWeight(const CpuWeighted& layer, const memory::desc& wanted) {
       const memory& forward = layer.weight_.memory();
       return forward.get_desc() == wanted ? forward : layer.weight_home_;

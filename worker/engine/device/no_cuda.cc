@@ -2,7 +2,7 @@
 
 namespace dp::engine {
 
-// For programs that do not link dp_engine_cuda, whose own one comes first.
+// For programs that do not link dp_engine_cuda, whose definition takes precedence.
 absl::StatusOr<std::unique_ptr<Device>> OpenCuda(int) {
   return absl::UnimplementedError("built without CUDA");
 }

@@ -7,13 +7,13 @@
 namespace dp::engine {
 namespace {
 
-// What one step multiplies with.
+// The factors of one step.
 struct AdamWFactors {
-  float keep;  // of a value, where it decays
+  float keep;  // of a value that decays
   float beta1, beta1_rest;
   float beta2, beta2_rest;
-  float rate;         // learning rate, corrected for the first moment's beginning at zero
-  float second_root;  // the same of the second moment's root
+  float rate;         // learning rate, corrected for the first moment's start at zero
+  float second_root;  // the same correction for the root of the second moment
   float epsilon;
 };
 

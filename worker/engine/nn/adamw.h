@@ -13,19 +13,22 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.01;
-  // Whether biases and the weights of norms decay too, or matrices alone (two axes or more).
+  // Whether biases and the weights of norms decay too; otherwise only matrices do (two axes or
+  // more).
   bool decay_all = false;
 };
 
-// What AdamW carries from step to step, in the layout of the values; zeroes at the start.
+// The state of AdamW between steps, in the layout of the values; zeros at the start.
 struct AdamWMoments {
   absl::Span<float> first;
   absl::Span<float> second;
 };
 
-// Step `step`, counted from 1, of torch.optim.AdamW over flat arrays in `layout`:
-// w = w - r d w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;
-// w = w - r / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + epsilon).
+// Step `step`, counted from 1, of torch.optim.AdamW over flat arrays in `layout`. w is a value, g
+// its gradient, m and v its moments, r the learning rate, d the weight decay and t the step:
+//
+//    w = w - r d w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;
+//    w = w - r / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + epsilon).
 void AdamWStep(const AdamWOptions& options, int64_t step, const ParameterLayout& layout,
                absl::Span<const float> gradients, const AdamWMoments& moments,
                absl::Span<float> values);

@@ -8,7 +8,7 @@
 namespace dp::engine {
 namespace {
 
-// A matrix and a bias behind it.
+// A matrix, followed by a bias.
 ParameterLayout MatrixAndBias() {
   return {.parameters = {{.name = "w", .shape = {2, 2}, .offset = 0, .size = 4},
                          {.name = "b", .shape = {2}, .offset = 16, .size = 2}},
@@ -38,7 +38,8 @@ TEST(AdamWTest, TheFirstStepIsTheLearningRateWhateverTheGradient) {
   EXPECT_EQ(run.values[2], 2);
 }
 
-// By hand: m = 0.19, v = 0.001999, divided by 0.19 and 0.001999: the mean gradient and its square.
+// By hand: m = 0.19 and v = 0.001999. Divided by 0.19 and 0.001999, they give the mean gradient and
+// the mean square.
 TEST(AdamWTest, MomentsAreCorrectedForTheirBeginningAtZero) {
   AdamWArrays run;
   run.gradients[0] = 1;

@@ -10,8 +10,8 @@ namespace {
 
 using Row = absl::Span<const float>;
 
-// log(sum(exp(row))), computed from the largest logit so that exp cannot overflow. The sum is a
-// double, as a vocabulary has ten thousands of logits.
+// log(sum(exp(row))), computed relative to the largest logit so that exp cannot overflow. The sum
+// is a double, since a vocabulary has tens of thousands of logits.
 float LogSumExp(Row row) {
   const float largest = *std::max_element(row.begin(), row.end());
   double sum = 0;

@@ -6,12 +6,12 @@
 
 namespace dp::engine {
 
-// Softmax cross-entropy over rows of logits, one row a sample or a token of it. Only the first
-// `labels.size()` rows count; every label is below `classes`.
+// Softmax cross-entropy over rows of logits; a row is a sample or one token of a sample. Only the
+// first `labels.size()` rows count; every label is below `classes`.
 
 struct CrossEntropy {
   double loss_sum = 0;
-  int64_t correct = 0;  // the largest logit, the first of equal ones, is the label's
+  int64_t correct = 0;  // rows whose largest logit (the first of equal ones) is the label's
 };
 
 CrossEntropy SoftmaxCrossEntropy(absl::Span<const float> logits, int classes,

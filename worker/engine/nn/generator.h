@@ -5,8 +5,8 @@
 
 namespace dp::engine {
 
-// The Mersenne twister (MT19937), whose 32-bit stream the C++ standard fixes and PyTorch's CPU
-// generator shares: same seed, same stream. PyTorch seeds it with the low 32 bits.
+// The Mersenne twister (MT19937). The C++ standard fixes its 32-bit stream, and PyTorch's CPU
+// generator has the same one: same seed, same stream. PyTorch seeds it with the low 32 bits.
 class Generator {
  public:
   explicit Generator(uint64_t seed) : engine_(static_cast<uint32_t>(seed)) {}

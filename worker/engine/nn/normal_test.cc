@@ -32,7 +32,7 @@ TEST(NormalTest, TheLastBlockIsDrawnAnewWhereItIsNotWhole) {
   EXPECT_NE(whole[19], more[19]);
 }
 
-// What torch.manual_seed(3); torch.empty(16).normal_() gives.
+// The result of torch.manual_seed(3); torch.empty(16).normal_().
 const std::vector<float> kPyTorch = {-0.076644294f, 0.35988152f,  -0.78201681f, 0.071527734f,
                                      0.66483939f,   -0.2867803f,  1.6205508f,   -1.5967081f,
                                      -0.051680963f, -0.30597571f, 0.24850175f,  -0.22256084f,

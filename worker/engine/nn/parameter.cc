@@ -101,7 +101,8 @@ void Initialize(const ParameterLayout& layout, uint64_t seed, absl::Span<float> 
   DP_CHECK(static_cast<int64_t>(values.size()) == layout.size);
   std::fill(values.begin(), values.end(), 0.0f);
   Generator generator(seed);
-  // The layout is last to first; PyTorch draws first to last, weight before bias.
+  // The layout runs from the last layer to the first; PyTorch draws from first to last, weight
+  // before bias.
   for (auto parameter = layout.parameters.rbegin(); parameter != layout.parameters.rend();
        ++parameter) {
     Draw(parameter->initial, generator, values.subspan(parameter->offset, parameter->size));

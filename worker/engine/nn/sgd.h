@@ -10,9 +10,11 @@ struct SgdOptions {
   float weight_decay = 0;
 };
 
-// One step of torch.optim.SGD (dampening 0, no Nesterov) over flat arrays of one size:
-// d = gradient + weight_decay value;  velocity = momentum velocity + d;
-// value = value - learning_rate velocity. Velocity starts as zeroes.
+// One step of torch.optim.SGD (dampening 0, no Nesterov) over flat arrays of equal size. Velocity
+// starts at zero:
+//
+//    d = gradient + weight_decay value;  velocity = momentum velocity + d;
+//    value = value - learning_rate velocity.
 void SgdStep(const SgdOptions& options, absl::Span<const float> gradients,
              absl::Span<float> velocity, absl::Span<float> values);
 

@@ -8,13 +8,13 @@
 
 namespace dp::trainer {
 
-// The coordinator's record of one job's checkpoints. Any thread, but for the public members, which
-// a test sets up before and reads after.
+// The coordinator's record of one job's checkpoints. Calls are thread-safe. A test sets the public
+// members before the calls and reads them afterwards.
 class FakeCheckpoints final : public client::CheckpointsConnection {
  public:
-  // What every registration is answered, where it is no OK.
+  // If not OK, the answer to every registration.
   absl::Status refusal;
-  // What every registration of weights after the first is answered, where it is no OK.
+  // If not OK, the answer to every registration of weights after the first.
   absl::Status refusal_of_next;
   std::vector<v1::Checkpoint> on_record;  // newest first
   v1::Weights weights;

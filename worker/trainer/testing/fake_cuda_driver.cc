@@ -1,5 +1,5 @@
-// Stands for NVIDIA's libcuda.so.1: FAKE_CUDA_DEVICES devices (1 where it is not set), all alike
-// and of the model FAKE_CUDA_MODEL; an empty FAKE_CUDA_DEVICES is a driver that does not start.
+// A fake of NVIDIA's libcuda.so.1. It has FAKE_CUDA_DEVICES equal devices (default 1) of the model
+// FAKE_CUDA_MODEL. If FAKE_CUDA_DEVICES is set but empty, the driver does not start.
 
 #include <cstddef>
 #include <cstdio>

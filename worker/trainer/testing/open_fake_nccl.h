@@ -11,8 +11,8 @@
 
 namespace dp::trainer {
 
-// A group for each of `size` ranks of this process, who find each other through `store`. What they
-// compute is done when its call returns.
+// Connects `size` ranks, which are threads of this process, through `store`, and returns their
+// groups. Work on their "GPU" is done when its call returns.
 inline std::vector<std::unique_ptr<engine::Group>> OpenFakeNccl(engine::FakeNccl& nccl,
                                                                 Store& store, int size) {
   std::vector<std::unique_ptr<engine::Group>> groups(static_cast<size_t>(size));

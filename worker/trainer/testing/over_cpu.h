@@ -8,7 +8,7 @@
 
 namespace dp::trainer {
 
-// The CPU's device, for tests of what another one may say or do.
+// The CPU's device. Tests override what another device would do.
 class OverCpu : public engine::Device {
  public:
   absl::StatusOr<std::unique_ptr<engine::Array>> Allocate(int64_t size) override {
@@ -46,7 +46,7 @@ class OverCpu : public engine::Device {
   const std::unique_ptr<engine::Device> cpu_ = *engine::OpenCpu(/*threads=*/1);
 };
 
-// Fails for good in the read after so many: gives nothing from there on, and says so when asked.
+// Fails for good after `reads` reads: later reads return nothing, and status() reports the failure.
 class FailingDevice final : public OverCpu {
  public:
   static absl::Status Failure() { return absl::InternalError("the GPU has fallen off the bus"); }

@@ -10,7 +10,7 @@
 
 namespace dp::trainer {
 
-// The metrics in a file of JSON lines, each of which must parse.
+// Reads metrics from a file of JSON lines. Each line must parse.
 inline std::vector<v1::Metric> ReadMetrics(const std::string& path) {
   std::vector<v1::Metric> metrics;
   std::ifstream file(path);

@@ -5,7 +5,7 @@
 
 namespace dp::trainer {
 
-// Images whose bright row tells the class, and some noise by formula.
+// Images whose bright row determines the class, with deterministic noise.
 class StripedImages final : public engine::Dataset {
  public:
   explicit StripedImages(int64_t size) : size_(size) {}
@@ -30,7 +30,7 @@ class StripedImages final : public engine::Dataset {
   const model::Shape shape_ = {1, 8, 8};
 };
 
-// A small CNN for them, over two epochs.
+// A small CNN for these images, with two epochs.
 inline TrainingPlan APlan() {
   TrainingPlan plan;
   plan.seed = 3;

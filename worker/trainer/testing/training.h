@@ -28,8 +28,8 @@ inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// One job's training, generation after generation, each with ranks that are threads, as RankProgram
-// does it. Nothing but files and the coordinator's record goes from one to the next.
+// One job's training, generation by generation, as RankProgram does it; the ranks are threads.
+// Generations share only files and the coordinator's record.
 class Training {
  public:
   explicit Training(const std::string& name)
@@ -43,20 +43,20 @@ class Training {
     TrainingPlan plan;
     int world_size = 3;
     int64_t every_steps = 0;
-    int64_t leave_at = 0;  // rank 0 is asked to before this step; 0: never
+    int64_t leave_at = 0;  // rank 0 is asked to leave before this step; 0: never
     int keep = 2;
-    // Takes whole steps by a program made of the device's calls, with the data set, where it is
-    // told numbers alone, or by one that the device makes.
+    // kNone: no program, only the parts. kOfBatches and kWithData: a program made of the device's
+    // calls, which gets batches, or only sample numbers. kOfDevice: the device's own program.
     enum class Program { kNone, kOfBatches, kWithData, kOfDevice } program = Program::kNone;
-    // What binds the ranks, and what each computes on.
+    // How the ranks are connected, and on which device each computes.
     std::function<Groups(int size)> open_groups = [](int size) {
       return engine::MakeLocalGroups(size);
     };
     std::function<absl::StatusOr<std::unique_ptr<engine::Device>>()> open_device = [] {
       return engine::OpenCpu(/*threads=*/1);
     };
-    // Rank 1 is gone after this step, when rank 0 has begun the next one and this has returned; 0:
-    // it stays.
+    // If not 0, rank 1 goes away after this step. It waits until rank 0 has begun the next step and
+    // before_going() has returned.
     int64_t rank_one_gone_after = 0;
     std::function<void()> before_going = [] {};
   };
@@ -66,7 +66,7 @@ class Training {
     std::vector<float> weights;
   };
 
-  // Runs the next generation; its ranks must end alike, but for one that is gone.
+  // Runs the next generation. All ranks must end alike, except one that has gone away.
   Outcome Run(const Options& options) {
     ++generation_;
     Groups groups = options.open_groups(options.world_size);
@@ -96,7 +96,7 @@ class Training {
     return outcomes[0];
   }
 
-  // Of rank 0, in all generations.
+  // The metrics of rank 0, of all generations.
   std::vector<v1::Metric> metrics() const { return ReadMetrics(metrics_); }
   const std::string& directory() const { return directory_; }
 
@@ -142,7 +142,7 @@ class Training {
       saver->Resumed(progress.position());
     }
     const auto asked = [&, step = progress.steps()]() mutable {
-      ++step;  // the one that begins
+      ++step;  // the step that begins
       const int64_t gone_after = options.rank_one_gone_after;
       if (first && gone_after > 0 && step == gone_after + 1) next_step_begun.Notify();
       return first && options.leave_at > 0 && step >= options.leave_at;

@@ -15,7 +15,7 @@
 
 namespace dp::wire {
 
-// A store that answers when it is told to, in the order of the calls.
+// A store that applies calls in order at once, but answers only on demand.
 class SlowStore : public AsyncStore {
  public:
   void Execute(std::vector<StoreOperation> operations, Done done) override {
@@ -75,7 +75,7 @@ class Peer {
       for (Answer& answer : answers)
         if (status_.ok()) status_ = session_.OnAnswer(answer.request, std::move(answer.results));
   }
-  // The bytes that have come since.
+  // The bytes that have come since the last call.
   std::string Heard() {
     Deliver();
     const std::string heard(session_.pending());
@@ -83,7 +83,7 @@ class Peer {
     Deliver();
     return heard;
   }
-  // The reply to `verb`, which is all that has come.
+  // The reply to `verb`, which must be all that has come.
   Fields Reply(Verb verb, uint64_t count = 0) {
     FieldParser parser(Limits{});
     parser.Begin(ReplyShape(verb), count);

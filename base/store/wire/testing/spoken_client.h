@@ -21,7 +21,7 @@ namespace dp::wire {
 inline constexpr absl::Duration kWirePatience =
     absl::Seconds(60);  // only a failing test waits for it
 
-// A client that speaks for itself, byte by byte where it is asked to. Not thread-safe.
+// A client that writes the protocol's bytes itself, one by one if need be. Not thread-safe.
 class SpokenClient {
  public:
   SpokenClient(Dialect dialect, uint16_t port, const std::string& host = "127.0.0.1")
@@ -41,12 +41,12 @@ class SpokenClient {
   void Say(absl::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent < 0 && errno != EAGAIN) return;  // the server has closed, as some tests want
+      if (sent < 0 && errno != EAGAIN) return;  // the server has closed, as some tests expect
       if (sent > 0)
         bytes.remove_prefix(static_cast<size_t>(sent));
       else
         (void)AwaitSocket(socket_.get(), POLLOUT,
-                          kWirePatience);  // what fails is seen by the next send
+                          kWirePatience);  // the next send reports failures
     }
   }
   Fields Reply(Verb verb, uint64_t count = 0) {
@@ -69,7 +69,7 @@ class SpokenClient {
   }
 
  private:
-  // Returns false at the end.
+  // Returns false at the end of the stream.
   bool Hear() {
     char bytes[65536];
     EXPECT_TRUE(AwaitSocket(socket_.get(), POLLIN, kWirePatience).ok());

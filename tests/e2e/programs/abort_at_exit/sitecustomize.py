@@ -1,4 +1,5 @@
-"""With this folder in PYTHONPATH, every interpreter aborts when it shuts down, as PyTorch 2.15 does now and then."""
+"""With this folder in PYTHONPATH, every interpreter aborts at shutdown, as PyTorch 2.15
+sometimes does."""
 
 import atexit
 import os

@@ -17,21 +17,21 @@
 
 namespace dp::engine {
 
-// NCCL as a group sees it, in host memory, for ranks that are threads of one process: nothing
-// blocks, an operation is done once all ranks have given theirs and their streams have come to it,
-// and a rank that aborts or dies becomes an error of all others. A stream is what it has still to
-// wait for; the null stream is that of a device which works when it is called, so who makes it wait
-// waits. An abort ends the rank's kernels where they are, so what waits for them goes on, with
-// results that are none. What is no memory of the device it refuses, as the real one does where it
-// does not end the process. Thread-safe; one for all ranks.
+// NCCL as a group sees it, in host memory, for ranks that are threads of one process. An operation
+// is done once all ranks have given theirs and their streams have reached it. A rank that aborts or
+// dies becomes an error of all others. A stream is the list of what it still has to wait for.
+// Nothing blocks except a wait on the null stream, which stands for a device that works when it is
+// called. An abort ends the rank's kernels where they are, so what waits for them goes on, with
+// invalid results. Rejects memory that is not the device's; the real one rejects it or ends the
+// process. Thread-safe; one for all ranks.
 class FakeNccl : public NcclApi {
  public:
-  // Whether some bytes lie in the device's memory.
+  // Whether these bytes lie in the device's memory.
   using OnDevice = std::function<bool(const void* memory, size_t bytes)>;
-  // For tests whose own arrays stand for the device's memory.
+  // For tests whose own arrays stand in for the device's memory.
   static bool Anywhere(const void*, size_t) { return true; }
 
-  // The device's memory is what `on_device` says, and what Allocate has given.
+  // The device's memory is what `on_device` accepts, and what Allocate has returned.
   explicit FakeNccl(OnDevice on_device) : on_device_(std::move(on_device)) {}
 
   // Communicators, streams, events and memory that were made and not freed.
@@ -39,7 +39,7 @@ class FakeNccl : public NcclApi {
     MutexLock lock(mu_);
     return live_;
   }
-  // Calls of any kind.
+  // Calls of UseDevice, UniqueId and the operations.
   int calls() const DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return calls_;
@@ -49,7 +49,7 @@ class FakeNccl : public NcclApi {
     MutexLock lock(mu_);
     error_ = error;
   }
-  // Waits until a rank has given an operation that others have not come to.
+  // Blocks until a rank has given an operation that other ranks have not reached.
   void AwaitOperation() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     const auto given = [&](const auto& world) {
@@ -59,18 +59,17 @@ class FakeNccl : public NcclApi {
     };
     while (std::none_of(worlds_.begin(), worlds_.end(), given)) moved_.Wait(mu_);
   }
-  // Only a rank that waits for an operation sees that a peer is gone: over sockets nobody else
-  // does.
+  // From now on only a rank that waits for an operation sees that a peer is gone, as over sockets.
   void HideErrorsFromIdleRanks() DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     idle_see_errors_ = false;
   }
-  // The process of this communicator's rank has ended. It is still to be freed.
+  // Ends the process of this communicator's rank. The communicator must still be freed.
   void Die(Communicator communicator) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     AsMember(communicator)->world->aborted = true;
   }
-  // Puts a kernel on `stream` that runs until the answer is made true.
+  // Puts a kernel on `stream` that runs until Finish is called with the result.
   std::shared_ptr<bool> Occupy(Stream stream) DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     auto done = std::make_shared<bool>(false);
@@ -220,7 +219,7 @@ class FakeNccl : public NcclApi {
   }
 
  private:
-  // What must be done before a stream gets on, or an event is passed.
+  // The flags that must be true before a stream goes on or an event passes.
   using Pending = std::vector<std::shared_ptr<bool>>;
   struct Call;
   using Run = std::function<void(const std::vector<Call>&)>;  // of all ranks, by rank
@@ -234,7 +233,7 @@ class FakeNccl : public NcclApi {
   struct World {
     int joined = 0;
     bool aborted = false;
-    bool left = false;                    // somebody did, in good order
+    bool left = false;                    // a rank left in good order
     std::vector<std::deque<Call>> lines;  // by rank: given and not done
   };
   struct Arrays {

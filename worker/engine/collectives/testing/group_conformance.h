@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "worker/engine/collectives/group.h"
 
-// What every backend of Group must do (group_conformance.cc), run against each with 1 to 4 ranks as
-// threads:
+// The suite that every backend of Group must pass (group_conformance.cc). Each backend runs it with
+// 1 to 4 ranks as threads:
 //
 //   INSTANTIATE_TEST_SUITE_P(LocalGroup, GroupConformance,
 //                            ::testing::Combine(::testing::Values(Backend{OpenLocal}),
@@ -25,7 +25,7 @@ struct Backend {
   std::function<Groups(int size, const GroupOptions& options)> open;
   // Whether errors name the ranks that are late or gone.
   bool names_ranks = true;
-  // What the backend itself says of a rank that is gone, behind that.
+  // The backend's own words about a rank that is gone, which follow the name.
   std::string words_of_gone = "";
 };
 

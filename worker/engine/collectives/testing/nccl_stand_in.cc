@@ -1,6 +1,6 @@
-// Libraries in the place of NCCL's and of CUDA's runtime, which note how they are called: built
-// once under each of their names. A test loads them before LoadNccl asks for the others, and so
-// sees the arguments that the libraries would. Not thread-safe.
+// Stands in for NCCL's library and for CUDA's runtime, and records the calls: built once under each
+// of their names. A test loads both before LoadNccl asks for the real ones, and so sees the
+// arguments that those would get. Not thread-safe.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -40,7 +40,7 @@ ncclResult_t Join(ncclComm_t* communicator, const ncclConfig_t& config) {
 
 extern "C" {
 
-// What was called since the last time, a line for each.
+// The calls since the last question, one line each.
 const char* StandInCalls() {
   told = noted.str();
   noted.str("");

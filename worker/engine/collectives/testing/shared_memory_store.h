@@ -13,8 +13,8 @@
 
 namespace dp::engine {
 
-// A store in memory that processes forked from this one share: what tests and benchmarks of several
-// processes need to find each other. Knows set, get and check; keys are set once.
+// A store in memory that is shared by processes forked from this one: the processes of a test or
+// benchmark find each other through it. Supports set and get only; keys are set once.
 class SharedMemoryStore : public Store {
  public:
   SharedMemoryStore() {

@@ -7,7 +7,7 @@
 
 namespace dp::engine {
 
-// A layout of parameters "p0", "p1", ... with these sizes, one after another as LayOut does it.
+// A layout of parameters "p0", "p1", ... with these sizes, placed as LayOut places them.
 inline ParameterLayout LayoutOfSizes(const std::vector<int64_t>& sizes) {
   ParameterLayout layout;
   for (int64_t size : sizes) {

@@ -7,23 +7,23 @@
 #include "worker/engine/device/cuda/cuda_host_device.h"
 #include "worker/engine/nn/adamw.h"
 
-// The arithmetic of an AdamW step, written once for device and host: a test without a GPU holds it
-// against nn/adamw.h.
+// The arithmetic of an AdamW step, written once for device and host. A test without a GPU compares
+// it with nn/adamw.h.
 
 namespace dp::engine::cuda {
 
-// What one step multiplies with.
+// The factors of one step.
 struct AdamWFactors {
-  float keep = 1;  // of a value, where it decays
+  float keep = 1;  // for values that decay
   float beta1 = 0, beta1_rest = 0;
   float beta2 = 0, beta2_rest = 0;
-  float rate = 0;         // learning rate, corrected for the first moment's beginning at zero
-  float second_root = 0;  // the same of the second moment's root
+  float rate = 0;         // learning rate, corrected for the first moment's start at zero
+  float second_root = 0;  // the same correction for the second moment's root
   float epsilon = 0;
   int64_t step = 0;
 };
 
-// Of step `step`, counted from 1.
+// `step` is counted from 1.
 DP_HOST_DEVICE inline AdamWFactors AdamWFactorsOf(const AdamWOptions& options, double learning_rate,
                                                   int64_t step) {
   const double t = static_cast<double>(step);
@@ -40,7 +40,7 @@ DP_HOST_DEVICE inline AdamWFactors AdamWFactorsOf(const AdamWOptions& options, d
   return factors;
 }
 
-// Updates the moments and gives the new value.
+// Updates the moments and returns the new value.
 DP_HOST_DEVICE inline float AdamWValue(const AdamWFactors& f, bool decays, float gradient,
                                        float value, float& first, float& second) {
   first = f.beta1 * first + f.beta1_rest * gradient;
@@ -49,7 +49,7 @@ DP_HOST_DEVICE inline float AdamWValue(const AdamWFactors& f, bool decays, float
   return value * (decays ? f.keep : 1.0f) - f.rate * (first / root);
 }
 
-// Values decay or not in blocks of this many: parameters begin at multiples of it.
+// Decay is decided for blocks of this many values; parameters begin at multiples of it.
 inline constexpr int64_t kDecayBlock = 16;
 
 // One bit for each block, the lowest first: whether its values decay.

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAreArray;
 
-// A matrix of 40 values, then a bias of 10, each with its gap behind it.
+// A matrix of 40 values, then a bias of 10, each followed by a gap.
 ParameterLayout MatrixAndBias() {
   ParameterLayout layout;
   layout.parameters = {{.name = "m", .shape = {4, 10}, .offset = 0, .size = 40},

@@ -17,13 +17,13 @@ bool Meet(const ArenaArray& a, const ArenaArray& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-// The bytes from `begin` on that an array takes.
+// The bytes that an array takes, from `begin` to before `end`.
 struct Range {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-// The beginning of the smallest gap between `taken` that holds `bytes`, or the end of them all.
+// The beginning of the smallest gap between `taken` that holds `bytes`, or the end of all of them.
 int64_t PlaceFor(int64_t bytes, std::vector<Range> taken) {
   std::sort(taken.begin(), taken.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
@@ -41,7 +41,7 @@ int64_t PlaceFor(int64_t bytes, std::vector<Range> taken) {
   return best >= 0 ? best : end;
 }
 
-// Places of arrays, largest first; of equal ones the first first.
+// Indices of arrays, largest first; equal arrays keep their order.
 std::vector<size_t> LargestFirst(absl::Span<const ArenaArray> arrays) {
   std::vector<size_t> order(arrays.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -7,11 +7,11 @@
 
 namespace dp::engine::cuda {
 
-// What cudaMalloc aligns to, and more than any vector load or tensor core asks for.
+// cudaMalloc's alignment, and more than any vector load or tensor core needs.
 inline constexpr int64_t kArenaAlignment = 256;
 
-// An array that is needed in the steps from `first` to `last`, both included, of a schedule that is
-// known before: a kernel's place in the order of a training step, say.
+// An array that is needed from step `first` to step `last`, both included. The schedule is known
+// beforehand: a step may be a kernel's place in the order of a training step.
 struct ArenaArray {
   int64_t bytes = 0;
   int first = 0;
@@ -24,10 +24,10 @@ struct ArenaPlan {
   int64_t bytes = 0;  // of the arena
 };
 
-// Places arrays so that two which are needed in one step never overlap. Largest first, each in the
-// smallest gap it fits among those already placed that it meets: "greedy by size" of Pisarchyk and
-// Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020. Pure; equal arrays give
-// equal plans.
+// Places arrays so that two arrays needed in one step never overlap. Goes from the largest array to
+// the smallest. Each takes the smallest sufficient gap between placed arrays that are needed at the
+// same time. This is "greedy by size" of Pisarchyk and Lee, "Efficient Memory Management for Deep
+// Neural Net Inference", 2020. Pure; equal arrays give equal plans.
 ArenaPlan PlanArena(absl::Span<const ArenaArray> arrays);
 
 }  // namespace dp::engine::cuda

@@ -42,7 +42,7 @@ TEST(ArenaPlanTest, AnArrayThatEndsWhereAnotherBeginsMeetsIt) {
 }
 
 TEST(ArenaPlanTest, ALaterArrayTakesTheSmallestGapThatHoldsIt) {
-  // The second and the fourth array are gone when the last one comes: gaps of 1024 and of 512.
+  // The second and fourth array are gone when the last one comes: gaps of 1024 and of 512.
   const ArenaPlan plan = PlanArena({{.bytes = 4096, .first = 0, .last = 9},
                                     {.bytes = 1024, .first = 0, .last = 1},
                                     {.bytes = 1024, .first = 0, .last = 9},

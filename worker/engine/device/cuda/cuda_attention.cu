@@ -15,9 +15,9 @@ __device__ float WarpMax(float value) {
   return value;
 }
 
-// The softmax of the rows of a warp as keys pass by: sums are of exponentials less the largest
-// score so far, and are scaled down when a larger one comes (Milakov and Gimelshein, "Online
-// normalizer calculation for softmax", 2018).
+// The softmax of a warp's rows as keys pass by. A row's sum adds exponentials of scores less the
+// largest so far; a larger score scales it down. See Milakov and Gimelshein, "Online normalizer
+// calculation for softmax", 2018.
 template <int kSlots>
 struct OnlineSoftmax {
   RowSums<kSlots> mixed;
@@ -29,7 +29,7 @@ struct OnlineSoftmax {
     for (int r = 0; r < kRowsOfWarp; ++r) largest[r] = -FLT_MAX;
   }
 
-  // The scores of our rows with this lane's key; minus infinity where it does not count.
+  // `scores` has our rows' with this lane's key; minus infinity where the key does not count.
   __device__ void Add(float (&scores)[kRowsOfWarp], const Tile& values) {
 #pragma unroll
     for (int r = 0; r < kRowsOfWarp; ++r) {
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kTileThreads)
   queries.Load(head.Part(in, 0), begin, shape.tokens);
   OnlineSoftmax<kSlots> softmax;
   for (int64_t at = 0; at <= begin; at += kTileRows) {
-    __syncthreads();  // the tiles before have been read
+    __syncthreads();  // all have read the previous tiles
     keys.Load(head.Part(in, 1), at, shape.tokens);
     values.Load(head.Part(in, 2), at, shape.tokens);
     __syncthreads();

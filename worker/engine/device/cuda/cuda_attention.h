@@ -2,9 +2,9 @@
 
 #include "worker/engine/device/cuda/cuda_types.h"
 
-// Causal attention as model::CausalAttention has it, for what the library's fused kernels do not
-// take: float32, and widths of a head that are no multiple of 8. Tiles in shared memory, ordinary
-// multiplications; no tokens x tokens array is made.
+// Causal attention as model::CausalAttention defines it. It serves where the library's fused
+// kernels do not: float32, and head widths that are not a multiple of 8. It uses tiles in shared
+// memory and ordinary multiplications, and makes no tokens x tokens array.
 
 namespace dp::engine::cuda {
 
@@ -20,14 +20,14 @@ struct AttentionShape {
 
 inline constexpr int64_t kAttentionHeadMax = 128;
 
-// `in` is samples x tokens x 3 features: queries, keys, values, each head after head; `out` samples
-// x tokens x features. `log_sums`, samples x heads x tokens floats, takes the logarithm of each
-// row's sum of exponentials, which backward needs.
+// `in` is samples x tokens x 3 features: queries, keys, values, each head after head. `out` is
+// samples x tokens x features. `log_sums`, samples x heads x tokens floats, receives the logarithm
+// of each row's sum of exponentials, which backward needs.
 cudaError_t CausalAttentionForward(cudaStream_t stream, const float* in, AttentionShape shape,
                                    float* log_sums, float* out);
 
-// Floats that CausalAttentionBackward needs: for each row of each head, the product of output and
-// gradient.
+// Floats that CausalAttentionBackward needs: for each row of each head, the dot product of output
+// and gradient.
 int64_t CausalAttentionBackwardWorkspace(AttentionShape shape);
 
 // `in`, `out` and `log_sums` are forward's. Overwrites `in_gradient`, in the shape of `in`.

@@ -4,9 +4,9 @@
 namespace dp::engine::cuda {
 namespace {
 
-// What the gradients are computed from. The probabilities are computed anew from scores and
-// log_sums. With p the probabilities, dp = out_gradient valuesᵀ, and product = out x out_gradient
-// of a row, which is also the sum of p dp: the gradient of the scores is p (dp - product).
+// The input of the gradients. The probabilities p are computed again from scores and log_sums. With
+// dp = out_gradient valuesᵀ, the gradient of the scores is p (dp - product). The product of a row
+// is out x out_gradient, which is also the sum of p dp.
 struct Input {
   const float* in;
   const float* log_sums;
@@ -15,7 +15,7 @@ struct Input {
   float scale;
 };
 
-// products[row] of each head: a warp for each row.
+// Computes products[row] of each head. A warp does a row at a time.
 __global__ void __launch_bounds__(kTileThreads)
     ProductKernel(AttentionShape shape, const float* out, const float* out_gradient,
                   float* products) {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-// Block (h, t): the gradient of the queries of tile t of head h; keys and values pass by.
+// Block (h, t): the gradient of the queries of tile t of head h. Keys and values pass by.
 template <int kSlots>
 __global__ void __launch_bounds__(kTileThreads)
     QueryKernel(AttentionShape shape, Input input, float* in_gradient) {
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kTileThreads)
   gradients.Load(head.Rows(input.out_gradient), begin, shape.tokens);
   RowSums<kSlots> sums;
   for (int64_t at = 0; at <= begin; at += kTileRows) {
-    __syncthreads();  // the tiles before have been read
+    __syncthreads();  // all have read the previous tiles
     keys.Load(head.Part(input.in, 1), at, shape.tokens);
     values.Load(head.Part(input.in, 2), at, shape.tokens);
     __syncthreads();
@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-// Block (h, t): the gradients of keys and values of tile t of head h; queries, from the tile's own
-// on, and their gradients pass by.
+// Block (h, t): the gradients of keys and values of tile t of head h. Queries and their gradients
+// pass by, from the tile's own on.
 template <int kSlots>
 __global__ void __launch_bounds__(kTileThreads)
     KeyValueKernel(AttentionShape shape, Input input, float* in_gradient) {
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kTileThreads)
   values.Load(head.Part(input.in, 2), begin, shape.tokens);
   RowSums<kSlots> key_sums, value_sums;
   for (int64_t at = begin; at < shape.tokens; at += kTileRows) {
-    __syncthreads();  // the tiles before have been read
+    __syncthreads();  // all have read the previous tiles
     queries.Load(head.Part(input.in, 0), at, shape.tokens);
     gradients.Load(head.Rows(input.out_gradient), at, shape.tokens);
     __syncthreads();

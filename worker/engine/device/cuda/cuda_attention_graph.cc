@@ -20,14 +20,14 @@ float Scale(const AttentionShape& shape) {
   return 1 / std::sqrt(static_cast<float>(shape.head_features));
 }
 
-// What a score that is not to count becomes. Before 9.10 cuDNN's softmax wants a number.
+// The value of a score that does not count. Before 9.10 cuDNN's softmax needs a finite number.
 float NoScore() {
   constexpr size_t kTakesInfinity = 91000;
   using Limits = std::numeric_limits<float>;
   return cudnnGetVersion() < kTakesInfinity ? Limits::lowest() : -Limits::infinity();
 }
 
-// The scores of tokens up to a row's own; those above it are none.
+// Keeps the scores of tokens up to a row's own; scores of later tokens become NoScore().
 Tensor AddCausalMask(const TensorLayout& layout, Tensor scores, CudnnGraph* graph) {
   const Tensor column = graph->Virtual(layout, CUDNN_DATA_INT32);
   graph->Index(3, scores, column);
@@ -40,7 +40,7 @@ Tensor AddCausalMask(const TensorLayout& layout, Tensor scores, CudnnGraph* grap
   return masked;
 }
 
-// What one pass adds to its graph, step by step.
+// Adds the operations of one pass to its graph, step by step.
 class Builder {
  public:
   Builder(const AttentionShape& shape, CudnnGraph* graph)
@@ -71,7 +71,7 @@ class Builder {
     graph_.Reduce(op, x, to);
     return to;
   }
-  // Scores as a factor from the left, tokens x tokens transposed.
+  // Scores as a left factor, with tokens x tokens transposed.
   Tensor TransposedFactor(Tensor scores) {
     const Tensor to = graph_.Virtual(layouts_.scores_transposed, CUDNN_DATA_BFLOAT16);
     graph_.Reshape(scores, to);
@@ -157,13 +157,13 @@ CudnnGraph MakeBackwardGraph(const AttentionShape& shape) {
   const Tensor values_gradient = add.Values(add.layouts().packed);
   const Tensor row_products = add.StoredRow();
 
-  // For each row, the mean of its slopes: that of softmax's gradient.
+  // For each row, the mean of its slopes weighed by probability, for softmax's gradient.
   const Tensor elements = graph.Virtual(add.layouts().out, CUDNN_DATA_FLOAT);
   graph.Pointwise(CUDNN_POINTWISE_MUL, out_gradient, out, elements);
   const Tensor sums = add.Row(CUDNN_REDUCE_TENSOR_ADD, elements);
   graph.Pointwise(CUDNN_POINTWISE_MUL, sums, graph.Scalar(1), row_products);
 
-  // The probabilities again, and the gradient of the values.
+  // Computes the probabilities again, and the gradient of the values.
   const Tensor scale = graph.Scalar(Scale(shape));
   const Tensor products = add.Product(queries, keys);
   const Tensor scaled = add.Scores(CUDNN_POINTWISE_MUL, products, scale);

@@ -21,19 +21,19 @@ struct PackedHeads {
 PackedHeads HeadsOf(void* packed, const AttentionShape& shape) {
   const int64_t bytes = shape.features() * ByteSize(ElementType::kBfloat16);
   char* first = static_cast<char*>(packed);
-  // Of a scratch that is not looked at there are no addresses either.
+  // A scratch that is not read may be null; its addresses are then null as well.
   if (first == nullptr) return {nullptr, nullptr, nullptr};
   return {first, first + bytes, first + 2 * bytes};
 }
 
-// In the order of MakeForwardGraph's stored tensors.
+// The addresses in the order of MakeForwardGraph's stored tensors.
 std::vector<void*> ForwardAddresses(const AttentionShape& shape,
                                     const AttentionOperands& operands) {
   const PackedHeads in = HeadsOf(operands.in, shape);
   return {in.queries, in.keys, in.values, operands.out, operands.log_sums};
 }
 
-// In the order of MakeBackwardGraph's.
+// The addresses in the order of MakeBackwardGraph's stored tensors.
 std::vector<void*> BackwardAddresses(const AttentionShape& shape, const AttentionOperands& operands,
                                      void* row_products) {
   const PackedHeads in = HeadsOf(operands.in, shape);

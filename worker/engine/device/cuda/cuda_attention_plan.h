@@ -15,37 +15,38 @@
 
 namespace dp::engine::cuda {
 
-// Device memory, aligned to 16 bytes. The layout is that of CausalAttentionForward, in bfloat16:
-// each head is read and written where it lies in the packed rows.
+// Addresses in device memory, aligned to 16 bytes. The layout is that of CausalAttentionForward, in
+// bfloat16: each head is read and written where it lies in the packed rows.
 struct AttentionOperands {
   void* in = nullptr;   // samples x tokens x 3 features: queries, keys, values, head after head
   void* out = nullptr;  // samples x tokens x features
-  // samples x heads x tokens: of each row of scores, scaled, the logarithm of its sum of
+  // samples x heads x tokens: for each row of scaled scores, the logarithm of its sum of
   // exponentials. Forward leaves it for backward.
   float* log_sums = nullptr;
   void* out_gradient = nullptr;  // as out
   void* in_gradient = nullptr;   // as in; overwritten
 };
 
-// What backward may allocate for its scores; past it samples are too many or too long for it.
+// The most that backward may allocate for scores. Beyond it the samples are too many or too long.
 inline constexpr int64_t kAttentionWorkspaceMax = int64_t{8} << 30;
 
 // model::CausalAttention in bfloat16 through cuDNN's fused attention, forward and, for training,
-// backward (FlashAttention: in memory there are no tokens x tokens floats; Dao, "FlashAttention-2",
-// 2023). Gives the same bits in every run. Backward allocates up to 2 bytes for each score, samples
-// x heads x tokens x tokens of them: make one for all layers of a shape. Not thread-safe.
+// backward. This is FlashAttention, which keeps no tokens x tokens floats in memory (Dao,
+// "FlashAttention-2", 2023). Gives the same bits in every run. Backward allocates up to 2 bytes for
+// each of samples x heads x tokens x tokens scores. Make one plan for all layers of a shape. Not
+// thread-safe.
 class AttentionPlan {
  public:
-  // As ConvolutionPlan::Make. `training`: also makes backward.
-  // Errors: Unimplemented where cuDNN has no engine or WhyNot says so, with a warning, as
-  // CausalAttentionForward, in float32, is what is left then, and slow. ResourceExhausted where
-  // backward's workspace is more than the device has left.
+  // As ConvolutionPlan::Make. With `training` also makes backward.
+  // Errors: Unimplemented cuDNN has no engine, or WhyNot gives a reason; ResourceExhausted
+  // backward's workspace exceeds the device's free memory. Unimplemented is also logged as a
+  // warning, because the float32 CausalAttentionForward that is left is slow.
   static absl::StatusOr<AttentionPlan> Make(const Planning& planning, const AttentionShape& shape,
                                             bool training, const AttentionOperands& scratch);
 
-  // Queue a pass. They wait for nothing and allocate nothing on the device, and may be captured,
-  // after a run that was not. Forward writes out and log_sums; Backward reads both again and in,
-  // and writes in_gradient.
+  // Queue a pass. They wait for nothing and allocate nothing on the device. They may be captured,
+  // but only after a run outside a capture. Forward writes out and log_sums; Backward reads both
+  // and in, and writes in_gradient.
   absl::Status Forward(cudaStream_t stream, const AttentionOperands& operands);
   absl::Status Backward(cudaStream_t stream, const AttentionOperands& operands);
 

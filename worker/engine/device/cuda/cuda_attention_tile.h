@@ -4,10 +4,10 @@
 #include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_warp.h"
 
-// The parts that the kernels of attention are made of. A tile is 32 rows (queries, keys or values
-// of one head) in shared memory, so that each lane has one. A block has 8 warps; each computes 4
-// rows of the block's own tile against the 32 of the tile that passes by. Only .cu files include
-// it.
+// The parts that the attention kernels are made of. A tile is 32 rows (queries, keys or values of
+// one head) in shared memory, one row for each lane. A block has 8 warps. Each warp computes 4 rows
+// of the block's own tile against the 32 rows of the tile that passes by. Only .cu files include
+// this header.
 
 namespace dp::engine::cuda {
 
@@ -31,20 +31,20 @@ struct Head {
   __device__ int64_t sample() const { return index / shape.heads; }
   __device__ int64_t offset() const { return index % shape.heads * shape.head_features; }
 
-  // Of an array of samples x tokens x 3 features: 0 queries, 1 keys, 2 values.
+  // Part 0 (queries), 1 (keys) or 2 (values) of an array of samples x tokens x 3 features.
   template <typename Float>
   __device__ HeadRows<Float> Part(Float* in, int part) const {
     const int64_t stride = 3 * shape.features();
     return {in + sample() * shape.tokens * stride + part * shape.features() + offset(), stride};
   }
-  // Of an array of samples x tokens x features.
+  // The rows of an array of samples x tokens x features.
   template <typename Float>
   __device__ HeadRows<Float> Rows(Float* out) const {
     return {out + sample() * shape.tokens * shape.features() + offset(), shape.features()};
   }
 };
 
-// A row is one float longer than a head's features are, so that a column lies in different banks.
+// A row is one float longer than a head's features, so that a column lies in different banks.
 struct Tile {
   float* memory;
   int features;
@@ -53,7 +53,7 @@ struct Tile {
 
   __device__ float* row(int r) const { return memory + r * (features + 1); }
 
-  // All threads of the block: rows from `begin` on; zeroes from `end` on.
+  // All threads of the block load rows from `begin` on, and zeroes from `end` on.
   __device__ void Load(HeadRows<const float> from, int64_t begin, int64_t end) const {
     const int thread = threadIdx.y * kWarpThreads + threadIdx.x;
     for (int i = thread; i < kTileRows * features; i += kTileThreads) {
@@ -64,7 +64,7 @@ struct Tile {
   }
 };
 
-// products[r] = row `first` + r of `mine` times this lane's row of `passing`.
+// products[r] = the dot product of row `first` + r of `mine` and this lane's row of `passing`.
 __device__ inline void Multiply(const Tile& mine, int first, const Tile& passing,
                                 float (&products)[kRowsOfWarp]) {
 #pragma unroll
@@ -79,13 +79,13 @@ __device__ inline void Multiply(const Tile& mine, int first, const Tile& passing
   }
 }
 
-// Sums of rows of a tile, for each of a warp's rows. Lane l has the features l, l + 32, ...; kSlots
-// of them reach over all.
+// Weighted sums of a tile's rows, for each of a warp's rows. Lane l has the features l, l + 32,
+// ...; kSlots of them cover all features.
 template <int kSlots>
 struct RowSums {
   float values[kRowsOfWarp][kSlots] = {};
 
-  // Adds the rows of `passing`, each times the weight that its lane has for each of our rows.
+  // Adds the rows of `passing`. Lane l has the weights of row l for each of our rows.
   __device__ void Add(const float (&weights)[kRowsOfWarp], const Tile& passing) {
     for (int lane = 0; lane < kTileRows; ++lane) {
       float weight[kRowsOfWarp];
@@ -105,7 +105,7 @@ struct RowSums {
     }
   }
 
-  // Writes row r of them times `scale` as row `to_row` of `to`.
+  // Writes our sum r, times `scale`, as row `to_row` of `to`.
   __device__ void Store(int r, float scale, HeadRows<float> to, int64_t to_row,
                         int features) const {
 #pragma unroll
@@ -116,7 +116,7 @@ struct RowSums {
   }
 };
 
-// Calls launch.template operator()<kSlots>() with what a head's features need.
+// Calls launch.template operator()<kSlots>() with the kSlots that a head's features need.
 template <typename Launch>
 cudaError_t WithSlots(AttentionShape shape, const Launch& launch) {
   if (shape.head_features <= kWarpThreads) return launch.template operator()<1>();

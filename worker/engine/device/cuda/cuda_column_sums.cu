@@ -16,16 +16,16 @@ struct ColumnSumsInput {
   const T* in;
   Matrix shape;
   int64_t rows_per_chunk;
-  const T* relu_out;  // null, or the ReLU before which `gradient` is
-  T* gradient;        // takes `in` behind that ReLU
+  const T* relu_out;  // null, or the output of the ReLU to pass back through
+  T* gradient;        // receives `in` after that ReLU's backward
 };
 
-// Rows of a thread that are loaded at once: what passes a ReLU is written where it was read, so
-// that a load behind that write would wait for it.
+// Rows that a thread loads before it stores one. A ReLU's gradient is written in place, so a load
+// after that store would wait for it.
 constexpr int kAhead = 4;
 constexpr int kBlocksTogether = 3;
 
-// N columns of a row as they lie in memory; kRelu: behind a ReLU.
+// N columns of a row as they lie in memory; with kRelu also the ReLU's output.
 template <int N, bool kRelu, typename T>
 struct RowPart {
   Packed<T, N> in;
@@ -76,8 +76,8 @@ __device__ Vector<T, N> SumOfRows(const ColumnSumsInput<T>& input, int64_t colum
   return total;
 }
 
-// Block (x, y) sums tile x of the columns over chunk y of the rows. With one chunk these are the
-// results; else rows of chunk sums, for another launch to add up.
+// Block (x, y) sums tile x of the columns over chunk y of the rows. With one chunk these sums are
+// the results; otherwise they are rows of chunk sums, which another launch adds up.
 template <int N, bool kRelu, typename T>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksTogether)
     ColumnSumsKernel(ColumnSumsInput<T> input, SplitSums sums) {
@@ -119,7 +119,7 @@ cudaError_t LaunchColumnSums(cudaStream_t stream, const ColumnSumsInput<T>& inpu
   return Launch(stream, blocks, ColumnSumsKernel<N, true, T>, input, sums);
 }
 
-// Both stages. Rows that are no multiple of 16 bytes are loaded one by one.
+// Runs both stages. If rows are not a multiple of 16 bytes, elements are loaded one by one.
 template <typename T>
 cudaError_t SumColumns(cudaStream_t stream, ColumnSumsInput<T> input, float* workspace,
                        float* sums) {
@@ -136,7 +136,7 @@ cudaError_t SumColumns(cudaStream_t stream, ColumnSumsInput<T> input, float* wor
                    {input.shape.columns, sums, nullptr});
 }
 
-// Enough threads that a small network's images are loaded at once.
+// Enough threads to load a small network's images at once.
 constexpr int kChannelThreads = 1024;
 
 // One channel of samples x channels x places, behind a ReLU.
@@ -171,8 +171,8 @@ struct Channel {
   }
 };
 
-// Block c sums channel c: neighbours in a row of threads have neighbours among its places, and each
-// row its samples. Then warps are summed, and the warps' sums first to last.
+// Block c sums channel c. Neighbouring threads take neighbouring places, and each row of threads
+// takes samples of its own. Then each warp is summed, and the warps' sums are added first to last.
 template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
     ChannelSumsKernel(const T* relu_out, Matrix shape, int places, T* gradient, float* sums) {

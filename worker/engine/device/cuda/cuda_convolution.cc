@@ -7,7 +7,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// In the order of MakeGraph's stored tensors.
+// The addresses in the order of MakeGraph's stored tensors.
 std::vector<void*> Addresses(const ConvolutionOperands& operands, bool bias) {
   if (!bias) return {operands.in, operands.weight, operands.out};
   return {operands.in, operands.weight, operands.bias, operands.out};

@@ -12,11 +12,11 @@
 
 namespace dp::engine::cuda {
 
-// Device memory, aligned to 16 bytes. In a backward pass each tensor is the gradient of what it is
-// named after, but for the inputs of the pass in forward: kForward reads in, weight and bias and
-// writes out; kBackwardData reads weight and out and writes in; kBackwardFilter reads in and out
-// and writes weight. The gradient of the bias is ColumnSums' work: cuDNN's own takes most of a step
-// in this layout.
+// Addresses in device memory, aligned to 16 bytes. kForward reads in, weight and bias and writes
+// out. kBackwardData reads weight and the gradient of out, and writes the gradient of in.
+// kBackwardFilter reads in and the gradient of out, and writes the gradient of weight. A gradient
+// takes the place of its tensor. ColumnSums computes the bias's gradient: cuDNN's own takes most of
+// a step in this layout.
 struct ConvolutionOperands {
   void* in = nullptr;
   void* weight = nullptr;
@@ -24,21 +24,20 @@ struct ConvolutionOperands {
   void* out = nullptr;
 };
 
-// One pass of one convolution through cuDNN's graph API, with engines alone that give the same bits
-// in every run. May serve all layers of its shape. Not
-// thread-safe.
+// One pass of one convolution through cuDNN's graph API, only with engines that give the same bits
+// in every run. May serve all layers of its shape. Not thread-safe.
 class ConvolutionPlan {
  public:
-  // With Tuning::kTimed and unless the cache knows the shape, runs the candidates on `scratch`:
-  // reads what the pass reads, which may hold anything, and overwrites what it writes. With kFirst
-  // `scratch` is not looked at.
-  // Errors: Unimplemented where cuDNN has no engine.
+  // With Tuning::kTimed, unless the cache knows the shape, runs the candidates on `scratch`. They
+  // read what the pass reads, which may hold anything, and overwrite what the pass writes. kFirst
+  // does not read `scratch`.
+  // Errors: Unimplemented cuDNN has no engine.
   static absl::StatusOr<ConvolutionPlan> Make(const Planning& planning,
                                               const ConvolutionShape& shape, ConvolutionPass pass,
                                               const ConvolutionOperands& scratch);
 
-  // Queues the pass. Waits for nothing and allocates nothing on the device; may be captured, after
-  // a run that was not.
+  // Queues the pass. Waits for nothing and allocates nothing on the device. May be captured, but
+  // only after a run outside a capture.
   absl::Status Run(cudaStream_t stream, const ConvolutionOperands& operands);
 
  private:

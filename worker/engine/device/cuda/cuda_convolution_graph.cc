@@ -23,7 +23,7 @@ TensorLayout ChannelsLast(int64_t samples, int64_t channels, int64_t rows, int64
           .strides = {rows * columns * channels, 1, columns * channels, channels}};
 }
 
-// What follows the product in forward: bias and ReLU, in float32.
+// Adds the forward convolution, then bias and ReLU in float32.
 void AddForward(const ConvolutionShape& shape, const CudnnGraph::Window& window,
                 CudnnGraph* graph) {
   const ConvolutionLayouts layouts = LayoutsOf(shape);

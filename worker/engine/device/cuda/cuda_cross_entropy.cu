@@ -11,29 +11,29 @@
 namespace dp::engine::cuda {
 namespace {
 
-// Rows of so many classes are done by a warp each, wider ones by a block.
+// A warp does a row of up to this many classes, a block a wider row.
 constexpr int64_t kWarpClassesMax = 1024;
 constexpr int kWideThreads = 512;
 constexpr int kSumThreads = kOneBlockRowsMax;
 
-// Wide rows of which this many fit a multiprocessor's shared memory wait there between the two
-// times that they are needed: while one is read, the other is written. Beside its row a block takes
-// what the system and the joining of its threads need.
+// A wide row waits in shared memory between its two uses if a multiprocessor holds this many: one
+// row is read while another is written. Beside its row a block needs some bytes for the system and
+// for joining its threads.
 constexpr int kRowsTogether = 2;
 constexpr int64_t kSharedBesideRow = 2048;
 
-// Loads of a thread that are under way at once.
+// Loads that a thread has in flight at once.
 constexpr int kAhead = 4;
 
-// What a row gives.
+// The result of a row.
 struct RowResult {
   float loss;
   int32_t correct;
 };
 
-// The sum of exponentials of some logits, each less the largest of them.
+// The largest of some logits, and the sum of the exponentials of each logit less the largest.
 struct Softmax {
-  // A finite one, whose difference to itself is 0.
+  // Finite, so that its difference to itself is 0.
   float largest = -FLT_MAX;
   float sum = 0;
 
@@ -55,18 +55,18 @@ struct Input {
   T* gradient;
 };
 
-// One row, as its threads see it. N elements of a row are loaded at once. kKept: in shared memory
-// each thread keeps the columns that it has seen.
+// One row, as its threads see it. N elements of a row are loaded at once. With kKept each thread
+// keeps the columns that it has read in shared memory.
 template <int N, bool kKept, typename T>
 struct Row {
   const T* logits;
   int classes;
   int32_t label;
-  float of_label;  // its logit
+  float of_label;  // the label's logit
   T* kept;
 
-  // Takes N columns into `all`. Tells whether one of them comes before the label as the largest:
-  // it is larger, or equal and further left.
+  // Adds N columns to `all`. Returns whether one of them beats the label as the largest: it is
+  // larger, or equal and further left.
   __device__ bool Take(int column, const Packed<T, N>& part, Softmax& all) const {
     if constexpr (kKept) part.Store(kept + column);
     const auto value = Columns(column, part);
@@ -86,7 +86,7 @@ struct Row {
     return before;
   }
 
-  // Columns above the classes are as if they were not there: their exponential is 0.
+  // Columns at or above `classes` do not count: their exponential is 0.
   __device__ Vector<T, N> Columns(int column, const Packed<T, N>& part) const {
     auto value = part.Unpacked();
     if (column + N <= classes) return value;
@@ -97,7 +97,7 @@ struct Row {
     return value;
   }
 
-  // What Take has seen, or nothing of columns above the classes.
+  // The part that Take has seen; zeroes for columns at or above `classes`.
   __device__ Packed<T, N> Again(int column) const {
     if (column >= classes) return {};
     if constexpr (kKept) return Packed<T, N>::Load(kept + column);
@@ -119,8 +119,8 @@ struct Row {
   }
 };
 
-// use(column, part) for the columns below `end` of one thread, which lie `step` apart; of some of
-// them at once, load(column) gives the parts.
+// Calls use(column, load(column)) for one thread's columns below `end`, which lie `step` apart.
+// Several columns are loaded before the first of them is used.
 template <typename Load, typename Use>
 __device__ void ForColumns(int first, int step, int end, Load load, Use use) {
   for (int column = first; column < end; column += kAhead * step) {
@@ -136,8 +136,8 @@ __device__ void ForColumns(int first, int step, int end, Load load, Use use) {
   }
 }
 
-// Joins what the threads of a row have, in one order, and gives it to all of them; `beaten` is
-// whether any said so.
+// Joins the results of a row's threads in one order and gives the result to all of them. `beaten`
+// becomes whether any thread set it.
 template <int kThreads, typename T>
 __device__ Softmax JoinThreads(Softmax mine, bool& beaten) {
 #pragma unroll
@@ -169,7 +169,7 @@ __device__ void WriteZeroes(int first, int step, int stride, T* to) {
   for (int column = first; column < stride; column += step) zeroes.Store(to + column);
 }
 
-// kThreads along x do a row. In a row all threads read its logits before one writes over them.
+// kThreads along x do a row. All of them have read the row's logits before one overwrites any.
 template <int kThreads, int N, bool kKept, typename T>
 __global__ void __launch_bounds__(kThreads == kWarpThreads ? kBlockThreads : kThreads,
                                   kRowsTogether) RowKernel(Input<T> input) {
@@ -221,7 +221,7 @@ struct Output {
   }
 };
 
-// Adds what the threads of a block have: halves of the threads to the other halves.
+// Adds the values of a block's threads: each round adds the upper half to the lower half.
 __device__ void SumThreads(double loss, int64_t correct, const Output& output) {
   __shared__ double losses[kSumThreads];
   __shared__ int64_t corrects[kSumThreads];
@@ -282,8 +282,8 @@ __device__ RowResult DoNarrowRow(const Input<T>& input, int r) {
   return {log_sum - of_label, beaten ? 0 : 1};
 }
 
-// One block, a thread for each row: of a small network's few rows and classes, whose sums then need
-// no launch of their own.
+// One block, a thread for each row. For a small network's few rows and classes, whose sums then
+// need no launch of their own.
 template <typename T>
 __global__ void __launch_bounds__(kSumThreads) NarrowKernel(Input<T> input, Output output) {
   const int r = static_cast<int>(threadIdx.x);
@@ -291,8 +291,8 @@ __global__ void __launch_bounds__(kSumThreads) NarrowKernel(Input<T> input, Outp
   SumThreads(result.loss, result.correct, output);
 }
 
-// Whether the card has room for kRowsTogether rows of so many bytes. The bits are the same with and
-// without.
+// Whether a multiprocessor of the card has room for kRowsTogether rows of `row_bytes`. Results have
+// the same bits either way.
 bool FitTogether(int64_t row_bytes) {
   int device = 0;
   int bytes = 0;
@@ -314,7 +314,8 @@ cudaError_t LaunchWideRows(cudaStream_t stream, const Input<T>& input) {
   const void* const address = reinterpret_cast<const void*>(kernel);
   cudaError_t allowed =
       cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-  // Of what caches and shared memory divide, the latter's most, or one row would be alone.
+  // Caches and shared memory divide one memory. Unless the latter gets its largest share, a
+  // multiprocessor holds one row alone.
   if (allowed == cudaSuccess) {
     allowed = cudaFuncSetAttribute(address, cudaFuncAttributePreferredSharedMemoryCarveout,
                                    cudaSharedmemCarveoutMaxShared);

@@ -20,16 +20,18 @@ struct LossSums {
   int64_t correct = 0;
 };
 
-// Bytes that SoftmaxCrossEntropy needs: the loss of each row, and whether its label was first.
+// Bytes that SoftmaxCrossEntropy needs: the loss of each row, and whether the row is correct.
 int64_t CrossEntropyWorkspace(LogitsShape shape);
 
 // Softmax cross-entropy as nn/cross_entropy.h defines it, over the rows of the first step->count
-// samples: overwrites `sums`, and, where `gradient` is not null, writes
-// (softmax - one-hot) step->gradient_scale there, zeroes in rows of padding and in columns from
-// `classes` to `stride`. `gradient` has the logits' shape and may be `logits`. Rows are
-// read once where two of them fit a multiprocessor's shared memory, else twice, the second time
-// from the cache. `tail`, where not null, gets a StepTail: the float nearest to the loss sum times
-// step->gradient_scale, and step->leaving.
+// samples. Overwrites `sums`. Where `gradient` is not null, writes (softmax - one-hot)
+// step->gradient_scale to it, and zeroes to rows of padding and to columns from `classes` to
+// `stride`. `gradient` has the logits' shape and may be `logits`. Where `tail` is not null, it
+// receives a StepTail: the float nearest to the loss sum, times step->gradient_scale, and
+// step->leaving.
+//
+// Rows of more than 1024 classes are read once if two of them fit a multiprocessor's shared memory.
+// All other rows are read again, from the cache.
 template <typename T>
 cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const T* logits, const int32_t* labels,
                                 LogitsShape shape, const StepInput* step, void* workspace,

@@ -1,6 +1,6 @@
-// cuBLASLt on the host, as its documentation has it: products of matrices by columns with their
-// epilogues, by plain loops in doubles. Linked instead of it, so that a test runs what plans of
-// products tell it. An attribute of another size than the header gives it is refused.
+// cuBLASLt on the host, as its documentation describes it: products of column-major matrices with
+// their epilogues, by plain loops in doubles. Linked instead of cuBLASLt, so that a test runs what
+// our plans ask of it. An attribute whose size differs from the header's is rejected.
 
 #include <cublasLt.h>
 #include <cuda_bf16.h>
@@ -16,7 +16,7 @@
 namespace dp::engine::cuda::on_host {
 namespace {
 
-// What was set of a descriptor, layout or preference.
+// The attributes that were set on a descriptor, layout or preference.
 struct LtNote {
   std::map<int, std::vector<char>> attributes;
 
@@ -46,7 +46,7 @@ Made& Behind(Opaque* opaque) {
   return *reinterpret_cast<Made*>(opaque);
 }
 
-// One matrix of a layout's batch; as its operation has it, if one is given.
+// One matrix of a layout's batch, transposed if the operation says so.
 class LtMatrix {
  public:
   LtMatrix(const void* data, const LtLayout& layout, int64_t batch,
@@ -95,7 +95,7 @@ double GeluSlope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
 }
 
-// What becomes of an element of the product.
+// An element of the product after the epilogue.
 double WithEpilogue(uint32_t epilogue, double value, double bias, const LtMatrix& aux, int64_t row,
                     int64_t column) {
   switch (epilogue) {
@@ -131,7 +131,7 @@ bool OnDevice(const void* memory) { return memory == nullptr || IsDeviceMemory(m
 }  // namespace
 }  // namespace dp::engine::cuda::on_host
 
-using namespace dp::engine::cuda::on_host;  // NOLINT: what follows is the library's own
+using namespace dp::engine::cuda::on_host;  // NOLINT: the functions below are the library's
 
 extern "C" {
 
@@ -190,7 +190,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return Behind<LtNote>(preference).Set(name, value, bytes, workspace ? 8 : 4);
 }
 
-// Two that are alike.
+// Gives two algorithms that compute alike.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,

@@ -1,4 +1,4 @@
-// cuDNN's backend API over notes, and the plans that are run of them (cuda_cudnn_on_host.h).
+// cuDNN's backend API over notes, and the plans that are made from them (cuda_cudnn_on_host.h).
 
 #include <cudnn.h>
 
@@ -33,12 +33,12 @@ const Note& NoteOf(cudnnBackendDescriptor_t descriptor) {
 }
 Note& NoteOf(void* descriptor, std::nullptr_t) { return *static_cast<Note*>(descriptor); }
 
-// Every graph has one engine, without knobs or remarks; with a workspace larger than what plans
-// share where it is a long one, as attention's backward.
+// Every graph has one engine, without knobs or numerical notes. A long graph, such as attention's
+// backward, needs a larger workspace than the one that plans share.
 constexpr int64_t kLongGraph = 20;
 constexpr int64_t kLargeWorkspaceBytes = int64_t{65} << 20;
 
-// What is asked of descriptors that plans are made from.
+// Answers queries about the descriptors that plans are made from.
 cudnnStatus_t Answer(const Note& of, cudnnBackendAttributeName_t name, int64_t requested,
                      int64_t* count, void* values) {
   const auto number = [&](int64_t value) {
@@ -72,7 +72,7 @@ cudnnStatus_t Answer(const Note& of, cudnnBackendAttributeName_t name, int64_t r
   return CUDNN_STATUS_SUCCESS;
 }
 
-// In memory as a GPU would have it: tensors on the device, of their own types, numbers on the host.
+// Memory is as for a GPU: tensors are on the device, in their own types, and scalars on the host.
 cudnnStatus_t Execute(const Note& plan, const Note& pack) {
   const auto tensors = pack.All<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto addresses = pack.All<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
@@ -118,7 +118,7 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor
                                        cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t, int64_t requested,
                                        int64_t* count, void* values) {
-  using namespace dp::engine::cuda::on_host;  // NOLINT: it answers for what is above
+  using namespace dp::engine::cuda::on_host;  // NOLINT: limited to this function
   return Answer(NoteOf(descriptor), name, requested, count, values);
 }
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,

@@ -32,8 +32,8 @@ struct ConvolutionCase {
             .out = device_out.data()};
   }
 
-  // Calls `each` with the places of every product of an input and a weight, and of the output that
-  // it is a summand of.
+  // Calls `each` with the places of every input and weight that are multiplied, and of the output
+  // that their product is added to.
   void ForEachProduct(const std::function<void(int64_t in, int64_t weight, int64_t out)>& each) {
     const ConvolutionShape& s = shape;
     for (int64_t sample = 0; sample < s.batch; ++sample)
@@ -143,7 +143,7 @@ struct AttentionCase {
   DeviceArray<float> log_sums = DeviceArray<float>(shape.rows());
 };
 
-// Probabilities and slopes pass through bfloat16 on their way.
+// Probabilities and slopes are rounded to bfloat16 on their way.
 constexpr double kAttentionPrecision = 3.0 / 128;
 
 TEST_F(CudaAttentionPlanTest, AttentionIsTheCpus) {

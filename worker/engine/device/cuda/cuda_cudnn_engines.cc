@@ -24,7 +24,7 @@ std::vector<Value> GetAll(const CudnnDescriptor& from, cudnnBackendAttributeName
   return values;
 }
 
-// The same, of descriptors: cuDNN writes into ones that are made before.
+// The same for descriptors. cuDNN writes into descriptors that the caller has made.
 std::vector<CudnnDescriptor> GetDescriptors(const CudnnDescriptor& from,
                                             cudnnBackendAttributeName_t name,
                                             cudnnBackendDescriptorType_t type, int64_t max) {

@@ -18,14 +18,14 @@ struct CudnnEngine {
   std::vector<cudnnBackendNumericalNote_t> notes;
 };
 
-// The engines that cuDNN's heuristics name for a graph that is finished, the one it believes
-// fastest first, then those it falls back to.
+// The engines that cuDNN's heuristics name for a finished graph. The engine that cuDNN expects to
+// be fastest comes first; its fallbacks come last.
 absl::StatusOr<std::vector<CudnnEngine>> FindCudnnEngines(const CudnnGraph& graph,
                                                           const CudnnTarget& target);
 
-// Whether the engine gives the same bits in every run and, if `full_float32`, multiplies float32
-// values as they are: not in TF32 or bfloat16 on tensor cores, and not in Winograd's form, which
-// loses a digit or two.
+// Whether the engine gives the same bits in every run and sums in full precision. With
+// `full_float32` the engine must also multiply float32 values as they are. This excludes TF32 and
+// bfloat16 on tensor cores, and Winograd's form and FFTs, which lose digits.
 bool IsExact(absl::Span<const cudnnBackendNumericalNote_t> notes, bool full_float32);
 
 }  // namespace dp::engine::cuda

@@ -19,8 +19,8 @@ namespace {
 using Sizes = std::array<int64_t, 4>;
 using testing::HasSubstr;
 
-// cuDNN plans for a card that it is told of, so that whether it takes our graphs is tested where
-// there is none. An H100 in its words; or such a card of another generation, as 1000 is a B200's.
+// cuDNN plans for a card that is described in words, so these tests need no GPU to see whether it
+// accepts our graphs. The card is an H100, or one like it of another generation: 1000 is a B200's.
 std::string CardInWords(int generation) {
   return absl::StrReplaceAll(R"({
     "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
@@ -37,7 +37,7 @@ std::string CardInWords(int generation) {
 class CudnnEnginesTest : public testing::Test {
  protected:
   void SetUp() override {
-    // Engines that are compiled at run time ask for the driver.
+    // Engines that are compiled at run time call the driver.
     ASSERT_NE(dlopen(DP_CUDA_DRIVER_STAND_IN, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
     TakeCard(900);
   }
@@ -87,7 +87,7 @@ class CudnnEnginesTest : public testing::Test {
   CudnnDescriptor card_;
 };
 
-// Their kernels are compiled here, and the workspace is what they will ask for.
+// This compiles their kernels; the workspace is what the kernels will ask for.
 TEST_F(CudnnEnginesTest, AnH100HasPlansForTheAttentionOfGpt2) {
   for (const AttentionShape& shape :
        {AttentionShape{64, 1024, 12, 64}, AttentionShape{4, 128, 4, 32},

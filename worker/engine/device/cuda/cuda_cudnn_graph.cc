@@ -9,7 +9,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// With what cuDNN says of it beyond the code.
+// Adds cuDNN's own reason to the message for the code.
 absl::Status CudnnRefusedStatus(cudnnStatus_t result, const Call& call) {
   std::array<char, 512> reason = {};
   cudnnGetLastErrorString(reason.data(), reason.size());
@@ -22,7 +22,7 @@ void Note(absl::Status* first, const absl::Status& status) {
   if (first->ok()) *first = status;
 }
 
-// What compares gives truth values, and what counts whole numbers.
+// Comparisons give truth values, and indices are whole numbers.
 cudnnDataType_t PrecisionOf(cudnnPointwiseMode_t mode) {
   switch (mode) {
     case CUDNN_POINTWISE_CMP_GE:

@@ -14,11 +14,11 @@
 
 namespace dp::engine::cuda {
 
-// A descriptor of cuDNN's backend API: made, given attributes, finalized once, then read alone.
-// What is refused first is remembered and told by Finalize. Not thread-safe.
+// A descriptor of cuDNN's backend API: created, given attributes, finalized once, then only read.
+// Remembers its first error, which Finalize returns. Not thread-safe.
 class CudnnDescriptor {
  public:
-  CudnnDescriptor() = default;  // of no use but to be assigned to
+  CudnnDescriptor() = default;  // only to be assigned to
   explicit CudnnDescriptor(cudnnBackendDescriptorType_t type);
   ~CudnnDescriptor();
   CudnnDescriptor(CudnnDescriptor&& other) noexcept { Swap(other); }
@@ -39,10 +39,11 @@ class CudnnDescriptor {
   void Set(cudnnBackendAttributeName_t name, const CudnnDescriptor& descriptor) {
     Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, descriptor.get());
   }
-  // Errors: Unimplemented where cuDNN does not support what is described; Internal.
+  // Errors: Unimplemented cuDNN does not support what the descriptor describes; ResourceExhausted
+  // memory is short; Internal otherwise.
   absl::Status Finalize();
 
-  // One value of a descriptor that is finalized. False where it has none.
+  // Reads one value of a finalized descriptor. Returns false if it has none.
   template <typename Value>
   bool Get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, Value* value) const {
     int64_t count = 0;
@@ -65,14 +66,14 @@ class CudnnDescriptor {
   absl::Status status_;
 };
 
-// What plans are built for: the card of a handle or, where it is null, the card that a descriptor
-// of CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR speaks of, whose plans are not run here.
+// The card that plans are built for. It is the card of `handle`; where `handle` is null, `card`
+// describes it, a CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR whose plans are not run here.
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   cudnnBackendDescriptor_t card = nullptr;
 };
 
-// Elements from one index to the next, for each of four axes.
+// The sizes of four axes, and for each the elements from one index to the next.
 struct TensorLayout {
   std::array<int64_t, 4> sizes = {};
   std::array<int64_t, 4> strides = {};
@@ -80,21 +81,21 @@ struct TensorLayout {
   friend bool operator==(const TensorLayout&, const TensorLayout&) = default;
 };
 
-// Dense, the last axis fastest.
+// A dense layout, the last axis fastest.
 TensorLayout Dense(const std::array<int64_t, 4>& sizes);
 
 cudnnDataType_t CudnnType(ElementType type);
 
-// Operations on tensors of four axes, which cuDNN computes as one piece where it has an engine for
-// them. They are computed in float32. What is refused first is told by Finish. Not thread-safe.
+// Operations on tensors of four axes, computed in float32. cuDNN computes them as one piece if it
+// has an engine for them. Remembers the first error, which Finish returns. Not thread-safe.
 class CudnnGraph {
  public:
   // A tensor's unique number in its graph.
   using Tensor = int64_t;
 
-  // In device memory, aligned to 16 bytes.
+  // A tensor in device memory, aligned to 16 bytes.
   Tensor Stored(const TensorLayout& layout, cudnnDataType_t type);
-  // Between two operations alone: it need not be in memory at any time.
+  // A tensor only between two operations, which need not be in memory at any time.
   Tensor Virtual(const TensorLayout& layout, cudnnDataType_t type);
   Tensor Scalar(float value);
 
@@ -103,14 +104,14 @@ class CudnnGraph {
   void Pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor b, Tensor to);
   // to = x where `condition`, else b.
   void Select(Tensor condition, Tensor x, Tensor b, Tensor to);
-  // to = the index of each of its elements along `axis`; `x` gives the shape.
+  // to = each element's index along `axis`; `x` gives the shape.
   void Index(int64_t axis, Tensor x, Tensor to);
-  // Over the axes whose size is 1 in `to`.
+  // Reduces over the axes whose size is 1 in `to`.
   void Reduce(cudnnReduceTensorOp_t op, Tensor x, Tensor to);
-  // The same elements with the layout of `to`.
+  // to = the elements of x, with the layout of `to`.
   void Reshape(Tensor x, Tensor to);
 
-  // Two-dimensional cross-correlations, the axes being samples or outputs, channels, rows, columns.
+  // Two-dimensional cross-correlations. Axes are samples or outputs, channels, rows, columns.
   struct Window {
     int64_t stride = 1;
     int64_t padding = 0;
@@ -124,7 +125,7 @@ class CudnnGraph {
   absl::Status Finish(const CudnnTarget& target);
 
   const CudnnDescriptor& operations() const { return finished_; }
-  // In the order they were made.
+  // In the order in which they were made.
   absl::Span<const Tensor> stored() const { return stored_; }
   struct ScalarValue {
     Tensor tensor;
@@ -139,7 +140,7 @@ class CudnnGraph {
   CudnnDescriptor MakeWindow(const Window& window);
   CudnnDescriptor BeginPointwise(const CudnnDescriptor& mode, Tensor x, Tensor to);
   const CudnnDescriptor& at(Tensor tensor) const { return tensors_.at(tensor); }
-  // Finalizes it, and keeps it as long as this.
+  // Finalizes the descriptor, and keeps it as long as the graph.
   const CudnnDescriptor& Keep(CudnnDescriptor descriptor);
   void AddOperation(CudnnDescriptor operation);
 
@@ -147,7 +148,7 @@ class CudnnGraph {
   std::vector<CudnnDescriptor> tensors_;  // by number
   std::vector<Tensor> stored_;
   std::vector<ScalarValue> scalars_;
-  std::deque<CudnnDescriptor> kept_;  // what operations refer to
+  std::deque<CudnnDescriptor> kept_;  // descriptors that operations refer to
   std::vector<CudnnDescriptor> operations_;
   CudnnDescriptor finished_;
 };

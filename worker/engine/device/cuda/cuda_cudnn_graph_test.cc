@@ -10,8 +10,8 @@
 #include "worker/engine/device/cuda/cuda_cudnn_on_host.h"
 #include "worker/engine/device/cuda/cuda_testing.h"
 
-// What the graphs that cuDNN is given say, computed on the host. That cuDNN takes them
-// cuda_cudnn_engines_test.cc shows, what its kernels make of them cuda_cudnn_conformance.cc.
+// Computes on the host what our graphs describe to cuDNN. cuda_cudnn_engines_test.cc shows that
+// cuDNN accepts them, cuda_cudnn_conformance.cc what its kernels compute.
 
 namespace dp::engine::cuda {
 namespace {
@@ -69,7 +69,7 @@ TEST(CudnnGraphTest, AttentionIsTheCpusForwardAndBackward) {
   }
 }
 
-// As softmax takes them, of the scores of a row up to its own token.
+// As in softmax, over the scores of a row up to its own token.
 TEST(CudnnGraphTest, LogSumsAreThoseOfTheRowsExponentials) {
   PackedAttention attention({1, 3, 2, 8});
   attention.Forward();
@@ -103,8 +103,8 @@ struct Convolution {
     }
     return {in.data(), weight.data(), out.data()};
   }
-  // Calls `each` with the places of every input and weight, and of the output that their product is
-  // a summand of.
+  // Calls `each` with the places of every input and weight that are multiplied, and of the output
+  // that their product is added to.
   void ForEachProduct(const std::function<void(int64_t in, int64_t weight, int64_t out)>& each) {
     const ConvolutionShape& s = shape;
     for (int64_t y = 0; y < static_cast<int64_t>(out.size()); ++y) {

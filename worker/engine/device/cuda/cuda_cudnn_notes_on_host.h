@@ -11,7 +11,7 @@
 
 namespace dp::engine::cuda::on_host {
 
-// A descriptor of cuDNN's backend API on the host: what was set of it, attribute by attribute.
+// A descriptor of cuDNN's backend API on the host: the values that were set, by attribute.
 struct Note {
   cudnnBackendDescriptorType_t type;
   std::map<int, std::vector<char>> attributes;
@@ -36,8 +36,8 @@ struct Note {
   }
 };
 
-// Computes the operations of a graph's note. `given`: the addresses of tensors that are not
-// virtual, by their numbers, in memory of their own types or else of floats.
+// Computes the operations of a graph's note. `given` has the addresses of tensors that are not
+// virtual, by tensor number. Their memory holds the tensors' own types, or else floats.
 void ComputeNotes(const Note& graph, std::map<int64_t, void*> given, bool of_own_types);
 
 }  // namespace dp::engine::cuda::on_host

@@ -27,7 +27,7 @@ void ForEach(const Index& sizes, const std::function<void(const Index&)>& each) 
         for (at[3] = 0; at[3] < sizes[3]; ++at[3]) each(at);
 }
 
-// Where a tensor lies in memory: its own, or the caller's.
+// A tensor and its memory, which is its own or the caller's.
 struct Values {
   Index sizes, strides;
   bool bf16 = false;  // in the caller's memory
@@ -36,7 +36,7 @@ struct Values {
 
   int64_t Offset(const Index& at) const {
     int64_t offset = 0;
-    // An axis of one is broadcast.
+    // An axis of size 1 is broadcast.
     for (int axis = 0; axis < 4; ++axis) {
       if (sizes[axis] > 1) offset += at[axis] * strides[axis];
     }
@@ -179,7 +179,7 @@ class Computing {
     });
   }
 
-  // The same memory.
+  // Copies the memory; only the layout changes.
   void Reshape(const Note& o) {
     Values& x = Of(o.At(CUDNN_ATTR_OPERATION_RESHAPE_XDESC));
     Values& y = Of(o.At(CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
@@ -211,8 +211,8 @@ class Computing {
     }
   }
 
-  // Whichever of the three is the result takes a product of the other two for each place of the
-  // window.
+  // Adds up products of two of the three tensors, one for each place of the window; the third
+  // tensor takes the sums.
   void Convolve(const Note& o) {
     const Pass pass = PassOf(o.type);
     const Note& window = o.At(pass.window);

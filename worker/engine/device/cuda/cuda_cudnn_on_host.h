@@ -5,12 +5,13 @@
 
 namespace dp::engine::cuda::on_host {
 
-// cuDNN's backend API on the host, linked instead of cuDNN: descriptors are plain notes of what was
-// set, every graph has one engine, and a plan is computed operation after operation as its
-// descriptors say. So a test runs what is told to cuDNN, which itself computes on a GPU alone.
+// cuDNN's backend API on the host, linked instead of cuDNN, which computes only on a GPU. A
+// descriptor is a plain note of the attributes that were set. Every graph has one engine. A plan
+// computes one operation after another as its descriptors say, so a test runs what we describe to
+// cuDNN.
 
-// Computes a graph that is finished, in floats whatever the types of its tensors. `stored`: an
-// address for each of CudnnGraph::stored(), in the host's memory, of floats.
+// Computes a finished graph, in floats whatever the types of its tensors. `stored` has an address
+// for each of CudnnGraph::stored(): floats in the host's memory.
 void Compute(const CudnnGraph& graph, absl::Span<float* const> stored);
 
 }  // namespace dp::engine::cuda::on_host

@@ -80,7 +80,7 @@ absl::Status CudnnPlan::TakeWorkspace(int64_t bytes) {
                                                  " bytes; there are ", shared_workspace_bytes_));
   }
   if (bytes > own_workspace_.bytes()) {
-    own_workspace_ = DeviceBuffer();  // first, so that there is room for the other
+    own_workspace_ = DeviceBuffer();  // freed first, to make room for the next
     DP_ASSIGN_OR_RETURN(own_workspace_, DeviceBuffer::Allocate(bytes));
   }
   workspace_ = own_workspace_.data();
@@ -94,7 +94,7 @@ absl::Status CudnnPlan::Run(cudaStream_t stream, absl::Span<void* const> address
   for (const void* address : values) {
     DP_CHECK(address != nullptr && reinterpret_cast<uintptr_t>(address) % 16 == 0);
   }
-  // Scalars are given by their addresses in host memory, and read before the call returns.
+  // Scalars are passed by their addresses in host memory, and read before the call returns.
   std::vector<CudnnGraph::ScalarValue> scalars = graph_.scalars();
   for (CudnnGraph::ScalarValue& each : scalars) {
     tensors.push_back(each.tensor);

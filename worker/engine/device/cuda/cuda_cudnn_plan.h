@@ -20,19 +20,20 @@ namespace dp::engine::cuda {
 struct CudnnPlanOptions {
   std::string name;                 // in the cache and in errors
   bool full_float32 = false;        // IsExact's
-  int64_t own_workspace_bytes = 0;  // what it may allocate where Planning's does not suffice
+  int64_t own_workspace_bytes = 0;  // allowed where Planning's workspace is too small
 };
 
-// A CudnnGraph made ready on the current device, by one of its exact engines. Not thread-safe.
+// A CudnnGraph that is ready to run on the current device, by one of its exact engines. Not
+// thread-safe.
 class CudnnPlan {
  public:
-  // `scratch`, as Run's addresses, is what candidates are run on; with Tuning::kFirst it is not
-  // looked at. Errors: Unimplemented where no engine does it, within the workspace there is.
+  // Runs candidates on `scratch`, which has addresses as for Run; Tuning::kFirst does not read it.
+  // Errors: Unimplemented no exact engine computes the graph within the workspace.
   static absl::StatusOr<CudnnPlan> Make(const Planning& planning, CudnnGraph graph,
                                         const CudnnPlanOptions& options,
                                         absl::Span<void* const> scratch);
 
-  // Queues it. An address for each of CudnnGraph::stored(), aligned to 16 bytes.
+  // Queues the plan. `addresses` has one for each of CudnnGraph::stored(), aligned to 16 bytes.
   absl::Status Run(cudaStream_t stream, absl::Span<void* const> addresses);
 
  private:
@@ -42,7 +43,7 @@ class CudnnPlan {
   absl::Status TakeWorkspace(int64_t bytes);
 
   CudnnGraph graph_;
-  std::vector<CudnnEngine> engines_;  // found for it; the plan refers to one's configuration
+  std::vector<CudnnEngine> engines_;  // of graph_; plan_ uses the configuration of one
   CudnnPlanOptions options_;
   cudnnHandle_t dnn_;
   void* shared_workspace_;

@@ -16,7 +16,8 @@ absl::Span<T> SpanAt(char* block, int64_t offset, int64_t size) {
   return {reinterpret_cast<T*>(block + offset), static_cast<size_t>(size)};
 }
 
-// The first `known` of `from`, then zeroes; each `known` one below `limit`.
+// Copies the first `known` elements of `from`, then writes zeroes. Checks that each copied element
+// is in [0, limit), unless `limit` is 0.
 template <typename To, typename From>
 void CopyKnown(absl::Span<const From> from, int64_t known, int64_t limit, absl::Span<To> to) {
   DP_CHECK(static_cast<int64_t>(from.size()) >= known);

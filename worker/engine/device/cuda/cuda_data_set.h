@@ -12,21 +12,21 @@
 
 namespace dp::engine::cuda {
 
-// A data set in the memory of a GPU, copied there once, from which a kernel gathers batches by the
-// numbers of their samples. Not thread-safe.
+// A data set in a GPU's memory, copied there once. A kernel gathers batches from it by the numbers
+// of their samples. Not thread-safe.
 class CudaDataset {
  public:
-  // Null where `data` is not arrays in memory or would take too much of the device's.
+  // Null if `data` is not arrays in memory, or would take too much of the device's memory.
   // Errors: ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<CudaDataset>> Upload(DeviceContext& context,
                                                              const Dataset& data);
 
-  // Queues what brings images or tokens and labels of the samples that lie in `memory` there. May
-  // be captured.
+  // Queues the gathering of images or tokens, and labels, into `memory`, for the samples in
+  // `memory`. May be captured.
   absl::Status Gather(cudaStream_t stream, const LayerProgram& program,
                       const NetworkMemory& memory) const;
 
-  // What a captured Gather reads from.
+  // The address that a captured Gather reads from.
   const void* data() const { return samples_.data(); }
 
  private:

@@ -7,15 +7,15 @@
 
 namespace dp::engine::cuda {
 
-// Where each sample's window begins in the files' tokens, put one after another; by the sample's
-// number. `samples`: how many there are. Pure.
+// Where each sample's window begins in the tokens of all files, put one after another. Indexed by
+// the sample's number; `samples` is how many there are. Pure.
 std::vector<int64_t> WindowsOf(const StoredTokens& stored, int64_t context, int64_t samples);
 
-// Bytes of device memory for what is stored, of `samples` samples.
+// Bytes of device memory that the stored data of `samples` samples takes.
 int64_t StoredBytes(const Storage& storage, int64_t samples);
 
-// Whether so much may be kept on a device with `free` bytes left: evaluation, collectives and the
-// libraries want memory, too.
+// Whether a device with `free` bytes left may keep `bytes`: evaluation, collectives and the
+// libraries need memory, too.
 inline bool FitsOnDevice(int64_t bytes, int64_t free) { return bytes <= free / 2; }
 
 }  // namespace dp::engine::cuda

@@ -12,7 +12,7 @@ const std::vector<uint16_t> kNine(9), kEmpty(0), kSeven(7);
 
 TEST(CudaDataWindowsTest, NoWindowReachesOverTheEndOfAFile) {
   const StoredTokens stored{{{kNine, 0}, {kEmpty, 2}, {kSeven, 2}}};
-  // Windows of 4 tokens and one behind: 0-4 and 4-8 of the first file, 0-4 of the last.
+  // Windows of 4 tokens and one label behind: 0-4 and 4-8 of the first file, 0-4 of the last.
   EXPECT_THAT(WindowsOf(stored, /*context=*/4, /*samples=*/3), ElementsAre(0, 4, 9));
 }
 

@@ -38,7 +38,7 @@ class CudaDevice final : public Device {
     DP_ASSIGN_OR_RETURN(DeviceBuffer buffer,
                         DeviceBuffer::Allocate(size * static_cast<int64_t>(sizeof(float))));
     DP_RETURN_IF_ERROR(buffer.Zero(context_.stream()));
-    // Others than the stream may write there next.
+    // Work outside the stream may write there next.
     DP_RETURN_IF_ERROR(context_.Synchronize());
     return std::make_unique<CudaArray>(std::move(buffer));
   }
@@ -106,7 +106,7 @@ class CudaDevice final : public Device {
     });
   }
 
-  // Reading leaves arrays as they are, if not the note of an error.
+  // mutable: Read() may record an error.
   mutable DeviceContext context_;
 };
 

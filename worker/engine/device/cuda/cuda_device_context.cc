@@ -15,7 +15,7 @@ std::string VersionText(int version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
 }
 
-// The runtime is part of the program; the driver is the host's, and may be absent or too old.
+// The runtime is part of the program. The driver is the host's, and may be absent or too old.
 absl::Status CheckDriver() {
   int driver = 0;
   DP_CUDA_RETURN_IF_ERROR(cudaDriverGetVersion(&driver));
@@ -35,7 +35,7 @@ absl::Status CheckGpu(int index) {
   if (counted != cudaSuccess && counted != cudaErrorNoDevice) {
     return RefusedStatus(counted, {__FILE__, __LINE__, "cudaGetDeviceCount()"});
   }
-  (void)cudaGetLastError();  // that there is none is said below
+  (void)cudaGetLastError();  // for its effect; a missing GPU is reported below
   if (index >= 0 && index < count) return absl::OkStatus();
   return absl::UnavailableError(
       count == 0

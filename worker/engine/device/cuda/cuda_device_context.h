@@ -11,32 +11,33 @@
 
 namespace dp::engine::cuda {
 
-// One GPU with its stream, libraries and plans: what CudaDevice and all it made share. Owned by the
-// device; not thread-safe.
+// One GPU with its stream, libraries and plans, shared by CudaDevice and everything that it made.
+// Owned by the device; not thread-safe.
 class DeviceContext {
  public:
-  // Errors: Unavailable where the driver or the GPU is missing, saying which.
+  // Errors: Unavailable the driver or the GPU is missing, with a message that says which.
   static absl::StatusOr<DeviceContext> Open(int index);
 
-  // Chooses the device for the calling thread: any one thread at a time may use it.
+  // Selects the device for the calling thread. Any thread may use the device, but one at a time.
   void Use();
 
   cudaStream_t stream() const { return stream_.get(); }
   Planning planning();
   PlanCache& plans() { return cache_; }
-  // Keeps what plans have found fastest for the next process; where that cannot be written, the
-  // next one finds out itself.
+  // Keeps the plans found fastest for the next process. A failure to write them is only logged: the
+  // next process then times the candidates itself.
   void SavePlans();
 
-  // Notes the first error. Calls that answer to nobody end here.
+  // Records the first error. Calls that return no status record their errors here.
   void Note(const absl::Status& status) { status_.Update(status); }
   const absl::Status& status() const { return status_; }
-  // Runs `work` unless there was an error, and notes its own.
+  // Runs `work` unless there was an error, and records an error of `work`.
   void Do(const std::function<absl::Status()>& work);
   absl::Status Synchronize() { return stream_.Synchronize(); }
 
-  // Counts what changes an array other than a step program: copies from the host, collectives
-  // apart, and optimizer steps by themselves. Tells who keeps what follows from values.
+  // Counts changes of arrays outside step programs: copies from the host, and separate optimizer
+  // steps. Collectives are not counted. Whoever caches something derived from values compares the
+  // count.
   void ArraysChanged() { ++changes_; }
   int64_t changes() const { return changes_; }
 

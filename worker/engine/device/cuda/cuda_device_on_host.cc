@@ -1,6 +1,6 @@
-// What the device needs beside kernels, on the host: the runtime's calls that cuda_on_host_runtime
-// has not, and the libraries' products and convolutions, term by term, in doubles. Fused attention
-// is that of cuda_cudnn_on_host.
+// The parts of the device beside its kernels, on the host. They are the runtime's calls that
+// cuda_on_host_runtime lacks, and the libraries' products and convolutions, term by term, in
+// doubles. Fused attention is that of cuda_cudnn_on_host.
 
 #include <atomic>
 #include <cmath>
@@ -70,7 +70,7 @@ std::atomic<int> capture_to_refuse = -1;
 std::atomic<int> captures_refused = 0;
 thread_local int captures_of_thread = 0;
 
-// The nearest float of TF32's 10 bits.
+// The nearest float with TF32's 10 bits.
 float RoundedToTf32(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -80,7 +80,7 @@ float RoundedToTf32(float value) {
   return value;
 }
 
-// Elements of an array that a plan was given, of either type; of floats maybe as TF32 has them.
+// Elements of an array that was given to a plan, of either type; `tf32` rounds floats to TF32.
 class Elements {
  public:
   Elements(const void* data, ElementType type, bool tf32 = false)
@@ -115,7 +115,7 @@ double GeluSlope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kRoot * (1 + 3 * 0.044715 * x * x);
 }
 
-// What the epilogue makes of the product at row `m`, column `n`.
+// The element at row `m`, column `n` after the epilogue.
 double Finished(const GemmShape& shape, const GemmOperands& operands, int64_t m, int64_t n,
                 double product) {
   const Elements bias(operands.bias, shape.out), aux(operands.aux, shape.out);
@@ -165,7 +165,7 @@ struct ConvolutionOnHost {
     }
   }
 
-  // Of each product of the convolution, the places of input, weight and output.
+  // Calls `term` with the places of input, weight and output of each product of the convolution.
   template <typename Term>
   void ForEachTerm(Term term) const {
     for (int64_t n = 0; n < s.batch; ++n) {
@@ -202,7 +202,7 @@ absl::StatusOr<GemmPlan> GemmPlan::Make(const Planning& planning, const GemmShap
   const std::string why_not = WhyNot(shape);
   if (!why_not.empty()) return absl::UnimplementedError(why_not);
   GemmPlan plan(planning, shape);
-  // Tuning overwrites what Run does.
+  // Like tuning, overwrites the arrays that Run overwrites.
   const absl::Status ran = plan.Run(planning.stream, scratch);
   if (!ran.ok()) return ran;
   return plan;
@@ -240,7 +240,7 @@ MadeOperation MakeConvolutionPass(OperationParts&, const ConvolutionShape& shape
   });
 }
 
-// No clock decides: one shape has this candidate, another that, so that each is tried.
+// No clock decides. The length of the plan's name picks the candidate, so that tests try each.
 absl::Status BuildBest(const Planning&, const TuningTask& task) {
   DP_CHECK(!task.candidates.empty());
   const absl::Status built =
@@ -255,8 +255,9 @@ int CapturesRefused() { return captures_refused; }
 
 }  // namespace on_host
 
-// What is captured runs when it is launched: a graph is what queues its work, which a captured
-// piece does alike whenever it is called. What the work reads, it reads from the device's memory.
+// A graph is the function that queues its work; a launch calls the function. A captured piece
+// queues the same work in every call, and that work reads its changing input from the device's
+// memory.
 absl::StatusOr<GraphExec> CaptureGraph(cudaStream_t, const std::function<absl::Status()>& enqueue) {
   if (captures_of_thread++ == capture_to_refuse) {
     ++captures_refused;

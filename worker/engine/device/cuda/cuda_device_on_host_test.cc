@@ -1,9 +1,9 @@
 #include "gtest/gtest.h"
 #include "worker/engine/device/testing/device_conformance.h"
 
-// The suites of every device over the CUDA device with its kernels run on the host: layer programs,
-// addresses, lifetimes and the numbers of steps are tried without a GPU. What the libraries do, and
-// graphs, are not.
+// The suites of every device, over the CUDA device with its kernels run on the host. They test
+// layer programs, addresses, lifetimes and the numbers of steps without a GPU. They do not test the
+// libraries and graphs.
 
 namespace dp::engine {
 namespace {
@@ -32,7 +32,7 @@ const model::LayerSpec kConvolution = {.name = "",
                                        .kind = model::Conv2d{.out = 4, .kernel = 4, .padding = 0}};
 const model::LayerSpec kLinear = {.name = "", .kind = model::Linear{.out = 4}};
 
-// The logits of one image, by one layer that makes products.
+// The logits of one image, by one layer that computes products.
 std::vector<float> LogitsIn(Precision precision, bool convolves) {
   const model::LayerSpec flatten = {.name = "", .kind = model::Flatten{}};
   std::vector<model::LayerSpec> specs = {flatten, kLinear};

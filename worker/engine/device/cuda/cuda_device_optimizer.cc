@@ -70,7 +70,7 @@ class CudaAdamW final : public CudaOptimizer {
  public:
   struct Memory {
     DeviceBuffer learning_rate;  // a double
-    DeviceBuffer step;           // int64: the number of the next one
+    DeviceBuffer step;           // int64: the number of the next step
     DeviceBuffer factors;        // AdamWFactors
     DeviceBuffer decays;
     DeviceBuffer first;
@@ -87,7 +87,7 @@ class CudaAdamW final : public CudaOptimizer {
   absl::Status Prepare(int64_t number) override {
     DP_CHECK(number >= 1);
     if (number != next_) {
-      // From pageable memory, which is read before this returns.
+      // Copies from pageable memory, which is read before this returns.
       DP_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(memory_.step.data(), &number, sizeof(number),
                                               cudaMemcpyHostToDevice, context_.stream()));
       DP_RETURN_IF_ERROR(context_.Synchronize());
@@ -119,7 +119,7 @@ class CudaAdamW final : public CudaOptimizer {
   const absl::Span<float> values_;
   const absl::Span<const float> gradients_;
   const Memory memory_;
-  int64_t next_ = 0;  // what the device takes for the number of the next step
+  int64_t next_ = 0;  // the device's count: the number of its next step
 };
 
 }  // namespace

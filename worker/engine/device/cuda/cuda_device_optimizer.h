@@ -12,23 +12,23 @@
 
 namespace dp::engine::cuda {
 
-// An optimizer that keeps its state, its learning rate and the number of the next step on the GPU,
-// so that a step can be captured. Not thread-safe.
+// An optimizer whose state, learning rate and next step number lie on the GPU, so that a step can
+// be captured. Not thread-safe.
 class CudaOptimizer : public Optimizer {
  public:
   explicit CudaOptimizer(DeviceContext& context) : context_(context) {}
 
   void Step(int64_t number) final;
 
-  // Makes the step that is queued next the one of this number. Queues a copy where the device,
-  // which counts itself, has come to another; not to be captured.
+  // Makes `number` the number of the next queued step. The device counts steps itself; if its count
+  // differs, this queues a copy. Must not be captured.
   virtual absl::Status Prepare(int64_t number) = 0;
-  // Queues what the updates of a step have in common, once before them. May be captured.
+  // Queues the work that all updates of a step share, once before them. May be captured.
   virtual absl::Status QueueFactors() = 0;
-  // Queues the update of a range of values; each value has one in a step. `rounded`, where not
-  // null, takes all new values in bf16. May be captured.
+  // Queues the update of a range of values. Each value is updated once in a step. `rounded`, where
+  // not null, receives the new values in bf16. May be captured.
   virtual absl::Status QueueUpdate(ValueRange range, bf16* rounded) = 0;
-  // Both, for all values.
+  // Queues both, for all values.
   absl::Status Queue(bf16* rounded);
 
  protected:

@@ -1,7 +1,7 @@
 #include "gtest/gtest.h"
 #include "worker/engine/device/testing/device_conformance.h"
 
-// The suites of every device, on the first GPU. Without one they are skipped, saying what is
+// The suites of every device, on the first GPU. Without a GPU they are skipped, and report what is
 // missing.
 
 namespace dp::engine {
@@ -11,8 +11,8 @@ absl::StatusOr<std::unique_ptr<Device>> OpenFirst() { return OpenCuda(0); }
 
 DeviceUnderTest FirstGpu() { return {.name = "GPU", .open = OpenFirst}; }
 
-// 8 bits of each product's factors, sums in another order, and another maximum of a pooling window
-// here and there: on the host up to 0.07 was seen.
+// Factors have 8 bits, sums another order, and a pooling window may choose another maximum. On the
+// host errors up to 0.07 were seen.
 DeviceUnderTest FirstGpuInBf16() {
   return {.name = "GPU in bf16",
           .open = OpenFirst,

@@ -1,6 +1,6 @@
-// A library in the place of the driver's (libcuda.so.1), which takes any machine code and runs
-// none: what cuDNN wants of a driver to build a plan for a card that it is told of in words. Tests
-// load it before cuDNN looks for the other, which then finds this one by its name. Keeps nothing.
+// A library in the place of the driver's (libcuda.so.1). It accepts any machine code and runs none.
+// cuDNN needs this much of a driver to build a plan for a card that is described in words. Tests
+// load this library first; cuDNN then finds it under the driver's name. It keeps no state.
 
 namespace {
 
@@ -9,7 +9,7 @@ constexpr int kSuccess = 0;
 constexpr int kNoDevice = 100;
 constexpr int kNotSupported = 801;
 
-// What handles point to; nobody looks behind them.
+// The target of all handles; nobody reads it.
 int loaded = 0;
 
 }  // namespace
@@ -49,8 +49,8 @@ int cuGetErrorName(int, const char** name) {
   return kSuccess;
 }
 
-// Not called to build a plan; but where cuDNN does not find one of them, which it then says on
-// standard error, it has no engine that is compiled at run time.
+// cuDNN does not call these to build a plan. But if one is missing, cuDNN reports that on standard
+// error and has no engines that are compiled at run time.
 #define DP_DRIVER_REFUSES(name) \
   int name() { return kNotSupported; }
 DP_DRIVER_REFUSES(cuCtxGetCurrent)

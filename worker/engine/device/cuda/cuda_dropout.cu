@@ -17,7 +17,7 @@ struct DropoutOf {
   const StepInput* step;
   T* out;
 
-  // N elements of one sample: sample sizes are multiples of N, or N is 1.
+  // N elements of one sample; the sample size is a multiple of N.
   template <int N>
   __device__ void At(int64_t first) const {
     const int64_t row = first / shape.sample_size();
@@ -33,7 +33,7 @@ struct DropoutOf {
     value.Store(out + first);
   }
 
-  // The element's number in PyTorch's order, by its place in memory.
+  // The element's number in PyTorch's order, from its place in memory.
   __device__ int64_t NumberOf(int64_t place) const {
     if (shape.channels == 1) return place;
     return place % shape.channels * shape.places + place / shape.channels;

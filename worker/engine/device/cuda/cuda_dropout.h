@@ -4,9 +4,9 @@
 
 namespace dp::engine::cuda {
 
-// Element i of a sample, in which a mask is drawn, is counted in PyTorch's order of axes. Memory
-// holds channels last: the element of channel c at place p lies at p channels + c and is number
-// c places + p. Where both orders are one, channels is 1.
+// Masks count element i of a sample in PyTorch's order of axes. Memory holds channels last: the
+// element of channel c at place p lies at p channels + c and has number c places + p. Where both
+// orders agree, channels is 1.
 struct DropoutShape {
   int64_t samples = 0;  // batch size
   int64_t channels = 1;
@@ -20,10 +20,10 @@ struct DropoutOptions {
   uint64_t seed = 0;  // the layer's
 };
 
-// out = in mask / (1 - p), the mask being that of the CPU's dropout, bit for bit: a function of the
-// layer's seed, step->draw, the sample's number and the element's. `samples` are Batch::samples.
-// Rows of padding become zeroes. Backward is the same function of the gradient: the mask is drawn
-// again, not kept. `out` may be `in`.
+// out = in mask / (1 - p). The mask is that of the CPU's dropout, bit for bit: a function of the
+// layer's seed, step->draw, the sample's number and the element's number. `samples` are
+// Batch::samples. Rows of padding become zeroes. Backward applies the same function to the
+// gradient: the mask is drawn again, not kept. `out` may be `in`.
 template <typename T>
 cudaError_t Dropout(cudaStream_t stream, const T* in, const int64_t* samples, DropoutShape shape,
                     DropoutOptions options, const StepInput* step, T* out);

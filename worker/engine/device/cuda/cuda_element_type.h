@@ -6,7 +6,7 @@
 
 namespace dp::engine::cuda {
 
-// What the tensors of a library's plan hold. Sums are floats whatever this says.
+// The element type of the tensors of a library's plan. Sums are floats whatever the type.
 enum class ElementType { kFloat32, kBfloat16 };
 
 constexpr int64_t ByteSize(ElementType type) { return type == ElementType::kFloat32 ? 4 : 2; }

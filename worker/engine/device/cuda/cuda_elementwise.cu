@@ -7,7 +7,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// A NaN stays one, so that a training that has failed shows it.
+// A NaN stays NaN, so that a failed training shows.
 __device__ float Relu(float x) { return x < 0.0f ? 0.0f : x; }
 
 template <typename T>
@@ -187,7 +187,7 @@ cudaError_t AddBias(cudaStream_t stream, const float* bias, Matrix shape, bool r
   return ForEach<kWidth<T>>(stream, shape.size(), AddBiasOf<T>{bias, shape.columns, relu, values});
 }
 
-// Four at a time: 16 bytes of the wider type.
+// Four elements a thread: 16 bytes of the wider type.
 template <typename From, typename To>
 cudaError_t Cast(cudaStream_t stream, const From* in, int64_t size, To* out) {
   return ForEach<4>(stream, size, CastOf<From, To>{in, out});

@@ -2,8 +2,8 @@
 
 #include "worker/engine/device/cuda/cuda_types.h"
 
-// Functions of each element of an array, with the derivative's product with a gradient. `out` may
-// be an input: each element is read before it is written.
+// Functions of each element of an array. Backward multiplies a function's derivative by a gradient.
+// `out` may be an input: each element is read before it is written.
 
 namespace dp::engine::cuda {
 
@@ -26,12 +26,12 @@ template <typename T>
 cudaError_t GeluBackward(cudaStream_t stream, const T* in, const T* out_gradient, int64_t size,
                          T* in_gradient);
 
-// values[row][column] = values + bias[column], and the maximum of that and 0 where `relu`.
+// values[row][column] += bias[column]; where `relu`, negative sums then become 0.
 template <typename T>
 cudaError_t AddBias(cudaStream_t stream, const float* bias, Matrix shape, bool relu, T* values);
 
-// out = in rounded to `To`: to nearest, ties to even. All pairs of float and bf16, and int32_t from
-// float for tokens that are given as floats.
+// out = in rounded to `To`: to nearest, ties to even. All pairs of float and bf16. Also float to
+// int32_t, for tokens that arrive as floats.
 template <typename From, typename To>
 cudaError_t Cast(cudaStream_t stream, const From* in, int64_t size, To* out);
 

@@ -8,7 +8,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// No multiple of a vector's width, so that a few elements are left over.
+// Not a multiple of a vector's width, so that a few elements are left over.
 constexpr int64_t kSize = 10007;
 
 template <typename T>
@@ -94,7 +94,7 @@ TYPED_TEST(CudaElementwiseTest, TransposesThereAndBack) {
   }
 }
 
-// The mask is that of the CPU, bit for bit, in both orders of memory.
+// The mask is the CPU's, bit for bit, in both orders of memory.
 TYPED_TEST(CudaElementwiseTest, DropsWhatTheCpuDrops) {
   constexpr int kBatch = 5;
   constexpr int64_t kChannels = 6, kPlaces = 12, kSample = kChannels * kPlaces;

@@ -15,7 +15,7 @@ struct EmbeddingOf {
   const StepInput* step;
   T* out;
 
-  // N features of one row: features are a multiple of N.
+  // N features of one row; the number of features is a multiple of N.
   template <int N>
   __device__ void At(int64_t first) const {
     const int64_t row = first / shape.features;
@@ -54,7 +54,7 @@ struct PositionsOf {
   }
 };
 
-// As many features a thread as rows allow.
+// A thread takes as many features as the length of rows allows.
 template <typename Apply>
 cudaError_t ForEachFeatures(cudaStream_t stream, EmbeddingShape shape, const Apply& apply) {
   const int64_t size = shape.rows() * shape.features;

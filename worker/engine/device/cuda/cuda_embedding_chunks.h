@@ -5,16 +5,16 @@
 #include "worker/engine/device/cuda/cuda_host_device.h"
 #include "worker/engine/device/cuda/cuda_launch.h"
 
-// How the gradient of an embedding is divided: rows are sorted by token, cut into chunks of equal
-// length, and each chunk sums what it has of each run, the rows of one token. A run that lies in
-// one chunk is done; of the others each chunk leaves its part, and the chunk in which the run
-// begins adds them up.
+// How the gradient of an embedding is divided. Rows are sorted by token and cut into chunks of
+// equal length. A run is the rows of one token; each chunk sums its rows of each run. A run within
+// one chunk is then done. A longer run leaves a part in each of its chunks, and the chunk in which
+// the run begins adds the parts up.
 
 namespace dp::engine::cuda {
 
 inline constexpr int kEmbeddingChunk = 32;
 
-// One chunk of the sorted rows; `tokens` are all rows' tokens, sorted.
+// One chunk of the sorted rows; `tokens` holds the sorted tokens of all rows.
 struct EmbeddingChunk {
   const int32_t* tokens;
   int64_t rows;
@@ -27,13 +27,14 @@ struct EmbeddingChunk {
         begin(chunk * kEmbeddingChunk),
         end(begin + kEmbeddingChunk < all ? begin + kEmbeddingChunk : all) {}
 
-  // Whether the run at the chunk's beginning began before it.
+  // Whether the run of the chunk's first row began in an earlier chunk.
   DP_HOST_DEVICE bool BeginsInside() const {
     return begin > 0 && tokens[begin - 1] == tokens[begin];
   }
-  // Whether the run at the chunk's end goes on behind it.
+  // Whether the run of the chunk's last row goes on in the next chunk.
   DP_HOST_DEVICE bool EndsInside() const { return end < rows && tokens[end - 1] == tokens[end]; }
-  // Whether a run begins here that goes on behind the chunk: this chunk adds its parts up.
+  // Whether a run begins in this chunk and goes on behind it. This chunk then adds up the run's
+  // parts.
   DP_HOST_DEVICE bool BeginsLongRun() const {
     return EndsInside() && !(BeginsInside() && tokens[begin] == tokens[end - 1]);
   }
@@ -43,8 +44,8 @@ struct EmbeddingChunk {
   }
 };
 
-// The parts a chunk leaves: of the run that it begins inside of, and of the one it ends inside of.
-// A chunk that is the middle of one run leaves the first.
+// The parts that a chunk leaves. The head is of a run that began before the chunk, the tail of a
+// run that goes on behind it. A chunk in the middle of one run leaves the head.
 enum EmbeddingPart { kHeadPart = 0, kTailPart = 1, kEmbeddingParts = 2 };
 
 DP_HOST_DEVICE inline int64_t EmbeddingChunks(int64_t rows) {

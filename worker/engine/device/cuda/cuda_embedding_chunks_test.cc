@@ -14,7 +14,7 @@ namespace {
 
 using Sums = std::map<int32_t, int64_t>;
 
-// Goes over the sorted tokens as the kernels do, with the place of each row as its gradient.
+// Goes over the sorted tokens as the kernels do. A row's gradient is its place, counted from 1.
 class EmbeddingChunksTest : public ::testing::Test {
  protected:
   Sums Run(const std::vector<int32_t>& tokens) {

@@ -9,11 +9,11 @@ namespace {
 
 constexpr int64_t kPartAlignment = 256;
 
-// Features of one thread, and threads of a block, which go over one chunk.
+// Features of one thread, and threads of a block. A block goes over one chunk.
 constexpr int kFeatures = 8;
 constexpr int kChunkThreads = 128;
 
-// Gives out the parts of the workspace; counts them where there is none.
+// Gives out the parts of the workspace. With a null workspace it only counts their bytes.
 class Parts {
  public:
   explicit Parts(void* workspace) : base_(static_cast<char*>(workspace)) {}
@@ -38,7 +38,7 @@ struct Workspace {
   int32_t* sorted_rows;
   float* parts;  // chunks x kEmbeddingParts x features
   char* sort;
-  int64_t bytes;  // before `sort`, which has the rest
+  int64_t bytes;  // of the parts before `sort`, which takes the rest
 };
 
 Workspace WorkspaceIn(void* memory, EmbeddingShape shape) {
@@ -55,7 +55,7 @@ Workspace WorkspaceIn(void* memory, EmbeddingShape shape) {
   return workspace;
 }
 
-// What is sorted: each row's token, and the row.
+// Writes the pairs to be sorted: each row's token, and the row.
 struct RowsOf {
   const int32_t* tokens;
   int64_t tokens_per_sample;
@@ -94,7 +94,7 @@ __device__ void AddTo(float* to, const Vector<float, N>& sum) {
   total.Store(to);
 }
 
-// Block (x, y): chunk x, features from y blockDim N on. Sums the chunk's rows, run by run.
+// Block (x, y): chunk x, features from y blockDim.x N on. Sums the chunk's rows, run by run.
 template <int N, typename T>
 __global__ void __launch_bounds__(kChunkThreads)
     ChunkKernel(const T* out_gradient, EmbeddingShape shape, Workspace workspace,
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kChunkThreads)
   }
 }
 
-// Block (x, y) as above: adds up the run that begins in chunk x and goes on behind it, if any.
+// Block (x, y) as above. Adds up the run, if any, that begins in chunk x and goes on behind it.
 template <int N>
 __global__ void __launch_bounds__(kChunkThreads)
     LongRunKernel(EmbeddingShape shape, Workspace workspace, float* weight_gradient) {

@@ -3,8 +3,8 @@
 #include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_types.h"
 
-// Functions as exact as results in T can show: in bf16, whose rounding hides their error, by the
-// fast instructions. Only .cu files include it.
+// Functions as exact as results in T can show. For bf16 they use the fast instructions, whose error
+// bf16's rounding hides. Only .cu files include this header.
 
 namespace dp::engine::cuda {
 
@@ -19,7 +19,7 @@ __device__ inline float Exp<bf16>(float x) {
   return __expf(x);
 }
 
-// 1 / (1 + exp(-x)), which is (1 + tanh(x / 2)) / 2 without the loss of digits where that is small.
+// 1 / (1 + exp(-x)). It equals (1 + tanh(x / 2)) / 2, but keeps the digits of small results.
 template <typename T>
 __device__ inline float Sigmoid(float x);
 template <>

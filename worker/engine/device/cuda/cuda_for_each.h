@@ -4,12 +4,12 @@
 #include "worker/engine/device/cuda/cuda_launch_kernel.h"
 #include "worker/engine/device/cuda/cuda_types.h"
 
-// For kernels of functions of each element. Only .cu files include it.
+// Kernels that apply a function to each element. Only .cu files include this header.
 
 namespace dp::engine::cuda {
 
-// One thread for N neighbours: apply.template At<N>(first), or, for the few at the end that fill no
-// N, At<1> for each.
+// One thread calls apply.template At<N>(first) for N neighbours. The thread at the end, where fewer
+// than N are left, calls At<1> for each.
 template <int N, typename Apply>
 __global__ void __launch_bounds__(kBlockThreads) ForEachKernel(int64_t size, Apply apply) {
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

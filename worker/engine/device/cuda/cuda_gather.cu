@@ -5,7 +5,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// The map of pixels is the same for all: each block makes the 256 results there are.
+// All pixels share one map, so each block computes its 256 possible results.
 __device__ void FillPixelTable(float mean, float std, float* table) {
   static_assert(kBlockThreads == 256);
   table[threadIdx.x] = (static_cast<float>(threadIdx.x) / 255.0f - mean) / std;

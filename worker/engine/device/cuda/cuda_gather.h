@@ -2,8 +2,8 @@
 
 #include "worker/engine/device/cuda/cuda_types.h"
 
-// A batch from a data set that lives on the device. `samples` are the numbers of the batch's
-// samples, Batch::samples; those from step->count on are padding, whose images, tokens and labels
+// Gathers a batch from a data set that lies on the device. `samples` are the numbers of the batch's
+// samples (Batch::samples). Rows from step->count on are padding: their images, tokens and labels
 // become zeroes.
 
 namespace dp::engine::cuda {
@@ -12,7 +12,7 @@ struct ImageSet {
   const uint8_t* images = nullptr;  // samples x pixels
   const uint8_t* labels = nullptr;
   int64_t pixels = 0;
-  // A pixel x becomes (x / 255 - mean) / std, with the bits that IdxDataset gives it.
+  // A pixel x becomes (x / 255 - mean) / std, with the same bits as in IdxDataset.
   float mean = 0;
   float std = 1;
 };
@@ -23,8 +23,8 @@ cudaError_t GatherImages(cudaStream_t stream, const ImageSet& set, const int64_t
 
 struct TokenSet {
   const uint16_t* tokens = nullptr;  // all files, one after another
-  const int64_t* windows = nullptr;  // of each sample: where its window begins in `tokens`
-  int64_t tokens_per_sample = 0;     // a window has one more, the last label
+  const int64_t* windows = nullptr;  // for each sample, where its window begins in `tokens`
+  int64_t tokens_per_sample = 0;     // a window has one token more, the last label
 };
 
 cudaError_t GatherTokens(cudaStream_t stream, const TokenSet& set, const int64_t* samples,

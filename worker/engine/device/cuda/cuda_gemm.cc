@@ -37,7 +37,7 @@ cublasLtEpilogue_t BlasEpilogue(Epilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// Neither takes TF32 for float32 factors but where asked to.
+// Rounds float32 factors to TF32 only where the shape asks for it.
 cublasComputeType_t ComputeType(const GemmShape& shape) {
   const bool tf32 = shape.tf32 && shape.in == ElementType::kFloat32;
   return tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -99,10 +99,10 @@ absl::StatusOr<Preference> MakePreference(size_t workspace_bytes, int64_t alignm
   return preference;
 }
 
-// An address of this alignment and no more, for what looks at an address but not behind it.
+// An address of exactly this alignment, for calls that inspect an address but read no memory there.
 const void* AddressAligned(int64_t alignment) { return reinterpret_cast<const void*>(alignment); }
 
-// Its bytes, which cuBLASLt says may be stored for the same version of it.
+// The algorithm's bytes. They may be stored for the same version of cuBLASLt, by its documentation.
 std::string AlgorithmName(const cublasLtMatmulAlgo_t& algorithm) {
   return absl::BytesToHexString(
       absl::string_view(reinterpret_cast<const char*>(algorithm.data), sizeof(algorithm.data)));
@@ -141,8 +141,8 @@ absl::StatusOr<GemmPlan> GemmPlan::Make(const Planning& planning, const GemmShap
   DP_RETURN_IF_ERROR(plan.MakeDescriptors());
   const absl::Status chosen = plan.ChooseAlgorithm(planning, scratch);
   if (chosen.ok()) return plan;
-  // What cuBLASLt has no form of with an epilogue, it now and then calls an invalid value. If there
-  // is more to it, the product without the epilogue will say so.
+  // cuBLASLt sometimes reports an unsupported epilogue as an invalid value. If the cause is
+  // another, the product without the epilogue will report it.
   const bool epilogue = shape.epilogue != Epilogue::kNone;
   const bool no_form = epilogue && absl::IsInternal(chosen);
   return absl::Status(no_form ? absl::StatusCode::kUnimplemented : chosen.code(),

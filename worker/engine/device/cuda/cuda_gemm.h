@@ -13,28 +13,28 @@
 
 namespace dp::engine::cuda {
 
-// Device memory. Null where the epilogue has no use for it.
+// Addresses in device memory; null where the epilogue does not use them.
 struct GemmOperands {
   const void* a = nullptr;
   const void* b = nullptr;
   void* out = nullptr;
-  void* bias = nullptr;  // read; written where the epilogue gives a gradient of it
-  void* aux = nullptr;   // m x n; kBiasGeluAux writes it, kGeluGradient* read it
+  void* bias = nullptr;  // read; written where the epilogue gives its gradient
+  void* aux = nullptr;   // m x n; kBiasGeluAux writes it, kGeluGradient reads it
 };
 
-// One product through cuBLASLt, its descriptors fixed. May serve all layers of its shape. Not
+// One product through cuBLASLt, with fixed descriptors. May serve all layers of its shape. Not
 // thread-safe.
 class GemmPlan {
  public:
-  // With Tuning::kTimed and unless the cache knows the shape, runs the candidates on `scratch`:
-  // reads a, b and bias, which may hold anything, and overwrites what Run would. With kFirst
-  // `scratch` is not looked at.
-  // Errors: Unimplemented where cuBLASLt has no algorithm or WhyNot says so.
+  // With Tuning::kTimed, unless the cache knows the shape, runs the candidates on `scratch`. They
+  // read a, b and bias, which may hold anything, and overwrite what Run would. kFirst does not read
+  // `scratch`.
+  // Errors: Unimplemented cuBLASLt has no algorithm, or WhyNot gives a reason.
   static absl::StatusOr<GemmPlan> Make(const Planning& planning, const GemmShape& shape,
                                        const GemmOperands& scratch);
 
-  // Queues the product. Waits for nothing and allocates nothing; may be captured, after a run that
-  // was not, in which the library loads its kernel.
+  // Queues the product. Waits for nothing and allocates nothing. May be captured, but only after a
+  // run outside a capture, in which the library loads its kernel.
   absl::Status Run(cudaStream_t stream, const GemmOperands& operands, float alpha = 1);
 
  private:

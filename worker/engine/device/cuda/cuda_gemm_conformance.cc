@@ -25,7 +25,7 @@ float GeluSlope(float x) {
   return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * root * (1 + 3 * 0.044715f * x * x);
 }
 
-// cuBLASLt's tanh may be the card's instruction, which knows eleven bits of it.
+// cuBLASLt's tanh may be the card's instruction, which is exact to eleven bits.
 template <typename T>
 constexpr double GeluPrecision() {
   return std::max(Precision<T>(), 1e-3);
@@ -64,7 +64,7 @@ struct GemmCase {
     if (UsesAux(shape.epilogue)) to.aux = device_aux.data();
     return to;
   }
-  // What stands in `out`: `of` each element of the product and its column.
+  // The expected `out`: `of` each element of the product and its index.
   Values Each(const std::function<float(float value, int64_t i)>& of) const {
     Values out = product;
     for (size_t i = 0; i < out.size(); ++i) out[i] = of(out[i], static_cast<int64_t>(i));
@@ -122,7 +122,7 @@ TYPED_TEST(CudaGemmTest, AProductReplacesWhatIsThere) {
   ExpectNear(out, gemm.Each([](float x, int64_t) { return x; }));
 }
 
-// Where cuBLASLt has not got one, the network does it with a kernel of its own.
+// Where cuBLASLt lacks an epilogue, the network uses a kernel of its own.
 TYPED_TEST(CudaGemmTest, EpiloguesAreTheModels) {
   const struct {
     Epilogue epilogue;
@@ -163,7 +163,7 @@ TYPED_TEST(CudaGemmTest, GradientsOfTheGeluAreTheModels) {
              GeluPrecision<TypeParam>());
 }
 
-// Where cuBLASLt has no such epilogue the network sums columns itself.
+// Where cuBLASLt lacks this epilogue, the network sums columns itself.
 TYPED_TEST(CudaGemmTest, TheGradientOfABiasIsTheSumOverRows) {
   GemmShape shape = Sizes<TypeParam>(24, 40, 64, Epilogue::kBiasGradient);
   shape.transpose_a = true;

@@ -16,7 +16,7 @@ int At(const Values& data, const ColumnMajor& layout, bool transpose, int64_t ro
   return transpose ? data.at(column + row * layout.stride) : data.at(row + column * layout.stride);
 }
 
-// What BLAS computes of these arrays with LayoutsOf(shape).
+// The result of BLAS for these arrays with LayoutsOf(shape).
 Values ByColumns(const GemmShape& shape, const Values& a, const Values& b) {
   const GemmLayouts layouts = LayoutsOf(shape);
   Values out(shape.m * shape.n);

@@ -11,7 +11,7 @@ struct DestroyGraph {
 };
 using Graph = std::unique_ptr<CUgraph_st, DestroyGraph>;
 
-// What `enqueue` puts into the stream; the stream is out of its capture on return.
+// The work that `enqueue` puts into the stream. The stream has left its capture on return.
 absl::StatusOr<Graph> Captured(cudaStream_t stream, const std::function<absl::Status()>& enqueue) {
   DP_CUDA_RETURN_IF_ERROR(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   const absl::Status enqueued = enqueue();
@@ -19,7 +19,7 @@ absl::StatusOr<Graph> Captured(cudaStream_t stream, const std::function<absl::St
   const cudaError_t result = cudaStreamEndCapture(stream, &ended);
   Graph graph(ended);
   if (!enqueued.ok()) {
-    (void)cudaGetLastError();  // a capture that was broken off is noted as an error
+    (void)cudaGetLastError();  // clears the error that a broken capture leaves
     return enqueued;
   }
   DP_CUDA_RETURN_IF_ERROR(result);
@@ -36,7 +36,7 @@ absl::StatusOr<GraphExec> CaptureGraph(cudaStream_t stream,
   cudaGraphExec_t made = nullptr;
   DP_CUDA_RETURN_IF_ERROR(cudaGraphInstantiate(&made, graph.get(), 0));
   exec.exec_.reset(made);
-  // The first launch then costs no more than the others.
+  // With this upload the first launch costs no more than the others.
   DP_CUDA_RETURN_IF_ERROR(cudaGraphUpload(made, stream));
   return exec;
 }

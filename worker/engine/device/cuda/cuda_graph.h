@@ -11,17 +11,17 @@
 
 namespace dp::engine::cuda {
 
-// Work captured once and launched as one piece, with the addresses and sizes it was captured with.
-// What changes from launch to launch is read from device memory. Not thread-safe; launches of one
-// graph run one after another.
+// Work captured once and launched as one piece, with the addresses and sizes of the capture. Work
+// reads changing input from device memory. Not thread-safe; launches of one graph run one after
+// another.
 class GraphExec {
  public:
-  GraphExec() = default;  // of no use but to be assigned to
+  GraphExec() = default;  // only to be assigned to
 
   absl::Status Launch(cudaStream_t stream) const;
 
   explicit operator bool() const { return exec_ != nullptr; }
-  // Kernels, copies and the like.
+  // The number of kernels, copies and the like.
   size_t nodes() const { return nodes_; }
 
  private:
@@ -34,9 +34,9 @@ class GraphExec {
   size_t nodes_ = 0;
 };
 
-// Captures what `enqueue` puts into `stream`. Ends the capture whatever `enqueue` answers, whose
-// error goes first. While capturing, this thread may make no call that waits or allocates; other
-// threads may.
+// Captures the work that `enqueue` puts into `stream`. Always ends the capture; an error of
+// `enqueue` takes precedence. While capturing, this thread must make no call that waits or
+// allocates; other threads may.
 absl::StatusOr<GraphExec> CaptureGraph(cudaStream_t stream,
                                        const std::function<absl::Status()>& enqueue);
 

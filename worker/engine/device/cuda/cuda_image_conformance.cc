@@ -10,7 +10,7 @@ template <typename T>
 using CudaImageTest = CudaPrecisionTest<T>;
 TYPED_TEST_SUITE(CudaImageTest, Precisions);
 
-// Images of `channels` x `places`, to channels last.
+// Reorders images of `channels` x `places` to channels last.
 std::vector<float> ChannelsLast(const std::vector<float>& in, int64_t channels, int64_t places) {
   std::vector<float> out(in.size());
   for (size_t i = 0; i < in.size(); ++i) {
@@ -67,7 +67,7 @@ TYPED_TEST(CudaImageTest, SumsColumnsToTheSameBitsEachTime) {
   for (const Matrix shape : {Matrix{1, 1}, Matrix{7, 10}, Matrix{5000, 16}, Matrix{3001, 33},
                              Matrix{700, 3072}, Matrix{64, 9001}}) {
     const auto in = RandomValues<TypeParam>(shape.size(), 1);
-    // Not added to what is there.
+    // The sums replace what is there.
     const std::vector<float> before = RandomValues<float>(shape.columns, 2);
     const auto device = OnDevice<TypeParam>(in);
     const auto sums = OnDevice<float>(before);

@@ -2,8 +2,8 @@
 
 #include <cuda_runtime.h>
 
-// How kernels are started; only .cu files include it. DP_CUDA_ON_HOST is for the tests that run
-// them without a device.
+// How kernels are launched; only .cu files include this header. Tests that run kernels without a
+// device define DP_CUDA_ON_HOST.
 
 namespace dp::engine::cuda {
 
@@ -32,7 +32,7 @@ cudaError_t Launch(cudaStream_t stream, const Grid& grid, void (*kernel)(Paramet
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-// The block's shared memory whose size the launch says; aligned to 16 bytes.
+// The block's dynamic shared memory, whose size the launch sets; aligned to 16 bytes.
 __device__ inline float* DynamicShared() {
   extern __shared__ __align__(16) float dynamic_shared[];
   return dynamic_shared;

@@ -33,7 +33,7 @@ TEST(CudaLaunchTest, ChunksCoverAllRowsAndNoneIsEmpty) {
 TEST(CudaLaunchTest, ColumnsOfALongMatrixFillACardAndFewRowsAreOneChunk) {
   // A residual of GPT-2: three tiles of columns.
   EXPECT_EQ(ColumnChunks(65536, 768).count, 176);
-  // Of 16 channels a block has two threads across and 128 down.
+  // With 16 channels a block has two threads across and 128 down.
   EXPECT_EQ(ColumnThreads(16, 8), 2);
   EXPECT_EQ(ColumnChunks(128 * 196, 16).rows_per_chunk, 1024);
   EXPECT_EQ(ColumnChunks(256, 128).count, 1);

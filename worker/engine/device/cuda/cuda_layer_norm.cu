@@ -11,8 +11,8 @@ constexpr int kRows = kBlockThreads / kWarpThreads;
 template <typename T>
 struct ForwardInput {
   const T* in;
-  const T* other;  // null, or what is added before the norm
-  T* sum;          // takes `in` + `other`
+  const T* other;  // null, or the array that is added before the norm
+  T* sum;          // receives `in` + `other`
 };
 
 template <typename T, int N>
@@ -22,8 +22,8 @@ __device__ Vector<T, N> SumOf(Vector<T, N> a, const Vector<T, N>& b) {
   return a;
 }
 
-// Reads a row, adding first where that is asked for: what is normed is the rounded sum, which is
-// what backward reads.
+// Reads a row, after adding `other` where it is given. The norm takes the rounded sum, because
+// backward reads the rounded sum.
 template <typename T, int N, int K>
 __device__ void ReadSum(const RowWalk<N, K>& walk, const ForwardInput<T>& input, int64_t begin,
                         HeldRow<T, N, K>& row) {
@@ -46,7 +46,7 @@ __device__ void ReadSum(const RowWalk<N, K>& walk, const ForwardInput<T>& input,
   }
 }
 
-// The sum over a row of `of` each element.
+// The sum of of(element) over a row.
 template <typename T, int N, int K, typename Of>
 __device__ float RowSum(const RowWalk<N, K>& walk, const HeldRow<T, N, K>& row, Of of) {
   float sum = 0;

@@ -2,12 +2,13 @@
 
 #include "worker/engine/device/cuda/cuda_types.h"
 
-// Layer norm over the columns of each row, torch.nn.LayerNorm with its default epsilon, 1e-5; alone
-// or with the add before it. Weight and bias are floats, the masters, in either precision.
+// Layer norm over the columns of each row, as torch.nn.LayerNorm with its default epsilon, 1e-5. It
+// comes alone or fused with the add before it. Weight and bias are the float masters, whatever T
+// is.
 
 namespace dp::engine::cuda {
 
-// What backward needs of each row. `inverse_deviation` is 1 / sqrt(variance + epsilon).
+// The moments of each row, for backward. `inverse_deviation` is 1 / sqrt(variance + epsilon).
 struct RowMoments {
   float* mean = nullptr;
   float* inverse_deviation = nullptr;
@@ -39,9 +40,10 @@ struct LayerNormGradients {
   float* bias = nullptr;
 };
 
-// `in` and `moments` are forward's (of the fused form: `sum`). gradients.in = the gradient through
-// the norm, plus `shortcut` where that is not null: what reaches `in` past the norm.
-// gradients.in may be `shortcut` or `out_gradient`. Overwrites the gradients of the parameters.
+// `in` and `moments` are forward's; `in` is the fused form's `sum`. gradients.in = the gradient
+// through the norm, plus `shortcut` where that is not null: the gradient that reaches `in` past the
+// norm. gradients.in may be `shortcut` or `out_gradient`. Overwrites the gradients of the
+// parameters.
 template <typename T>
 cudaError_t LayerNormBackward(cudaStream_t stream, const T* in, const T* out_gradient,
                               const T* shortcut, const float* weight, RowMoments moments,

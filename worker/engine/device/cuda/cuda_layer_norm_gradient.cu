@@ -8,7 +8,8 @@ namespace {
 // Warps of a block; a block goes over a chunk of rows.
 constexpr int kWarps = kBlockThreads / kWarpThreads;
 
-// Two blocks for each multiprocessor of a large card, and rows that make a block worth its start.
+// Two blocks for each multiprocessor of a large card, and enough rows to make a block worth its
+// start.
 constexpr int64_t kChunksMost = 264;
 constexpr int64_t kRowsLeast = 16;
 
@@ -25,18 +26,17 @@ struct BackwardInput {
   int64_t rows_per_chunk;
 };
 
-// The gradients of weight and bias, as far as one lane has summed them; of one element while K is
-// 0.
+// The gradients of weight and bias that one lane has summed; not used where K is 0.
 template <int N, int K>
 struct ParameterSums {
   float weight[RowWalk<N, K>::kHeld][N] = {};
   float bias[RowWalk<N, K>::kHeld][N] = {};
 };
 
-// Two blocks shall fit a multiprocessor, which leaves a thread 128 registers. Beside the sums, that
-// is room for so many vectors of a row's input and gradient; of longer rows they are read twice,
-// the second time from the cache. A shortcut of bf16 has room, too, and need not wait for the row's
-// sums.
+// Two blocks shall fit a multiprocessor, which leaves a thread 128 registers. Beside the sums there
+// is room for this many vectors of a row's input and of its gradient. Longer rows are read twice,
+// the second time from the cache. A shortcut of bf16 has room, too, and then need not wait for the
+// row's sums.
 constexpr int kBlocksTogether = 2;
 template <typename T>
 inline constexpr int kHeldMost = sizeof(T) == 2 ? 3 : 2;
@@ -47,7 +47,7 @@ template <typename T, int K>
 inline constexpr int kShortcutHeld = sizeof(T) == 2 ? kHeld<T, K> : 0;
 
 // With x^ the normed input and g = gradient x weight:
-// in_gradient = (g - mean(g) - x^ mean(g x^)) / deviation, and the shortcut's on top.
+// in_gradient = (g - mean(g) - x^ mean(g x^)) / deviation + shortcut.
 template <typename T, int N, int K>
 __device__ void BackwardRow(const RowWalk<N, K>& walk, const BackwardInput<T>& input, int64_t r,
                             T* in_gradient, ParameterSums<N, K>& sums) {
@@ -99,12 +99,12 @@ __device__ void BackwardRow(const RowWalk<N, K>& walk, const BackwardInput<T>& i
   });
 }
 
-// Adds what the warps of a block have, first to last, and writes it to `to`. `shared` has the
-// block's warps x columns.
+// Adds the values of the block's warps, first to last, and writes the sums to `to`. `shared` holds
+// the block's warps x columns.
 template <int N, int K>
 __device__ void SumWarps(const RowWalk<N, K>& walk, const float (&mine)[K][N], float* shared,
                          float* to) {
-  __syncthreads();  // what `shared` held before has been read
+  __syncthreads();  // all have read the previous contents of `shared`
   walk.ForEach([&](int k, int column) {
 #pragma unroll
     for (int i = 0; i < N; ++i) shared[threadIdx.y * walk.columns + column + i] = mine[k][i];
@@ -119,8 +119,8 @@ __device__ void SumWarps(const RowWalk<N, K>& walk, const float (&mine)[K][N], f
   }
 }
 
-// Each block does a chunk of rows and leaves the chunk's sums of weight and bias side by side;
-// where K is 0 it leaves the sums to ParameterKernel.
+// Each block does a chunk of rows and writes the chunk's sums of weight and bias side by side.
+// Where K is 0, ParameterKernel writes these sums instead.
 template <typename T, int N, int K>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksTogether)
     BackwardKernel(BackwardInput<T> input, T* in_gradient, float* chunk_sums) {
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksTogether)
   }
 }
 
-// The chunks' sums for rows of any width: a thread for each column, a block row for each chunk.
+// The chunks' sums for rows of any width: a thread for each column, a row of blocks for each chunk.
 template <typename T>
 __global__ void __launch_bounds__(kBlockThreads)
     ParameterKernel(BackwardInput<T> input, float* chunk_sums) {
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   chunk_sums[blockIdx.y * 2 * columns + columns + column] = bias;
 }
 
-// Before BackwardKernel, which may overwrite the gradient that this reads.
+// Launched before BackwardKernel, which may overwrite the gradient that this kernel reads.
 template <typename T>
 cudaError_t LaunchParameterKernel(cudaStream_t stream, const BackwardInput<T>& input,
                                   int64_t chunks, float* chunk_sums) {

@@ -11,9 +11,9 @@ namespace dp::engine::cuda {
 // torch.nn.LayerNorm's default.
 inline constexpr float kLayerNormEpsilon = 1e-5f;
 
-// Each lane has every 32nd vector of N columns. With K, the vectors of a lane, known to the
-// compiler, they stay in registers; K is 0 for rows of any width, which are read anew each time,
-// from the cache.
+// Each lane has every 32nd vector of N columns. K is the number of vectors of a lane: the compiler
+// knows it, so they stay in registers. K is 0 for rows of any width, which are read again each
+// time, from the cache.
 template <int N, int K>
 struct RowWalk {
   static constexpr int kHeld = K > 0 ? K : 1;
@@ -43,7 +43,7 @@ struct HeldRow {
   __device__ Vector<T, N> At(int k, int) const { return held[k].Unpacked(); }
 };
 
-// One that is read when it is needed.
+// A row that is read where it is needed.
 template <typename T, int N>
 struct HeldRow<T, N, 0> {
   const T* row = nullptr;
@@ -55,7 +55,7 @@ struct HeldRow<T, N, 0> {
   __device__ Vector<T, N> At(int, int column) const { return Vector<T, N>::Load(row + column); }
 };
 
-// Calls launch.template operator()<N, K>() with what fits rows of so many columns.
+// Calls launch.template operator()<N, K>() with the N and K that fit rows of `columns` columns.
 template <typename Launch>
 cudaError_t WithRowWalk(int64_t columns, const Launch& launch) {
   constexpr int kWide = 8;

@@ -11,20 +11,20 @@
 #include "worker/engine/device/cuda/cuda_arena_plan.h"
 #include "worker/engine/device/device.h"
 
-// A model as the list of operations that a GPU runs: which layers go together, which arrays lie
-// between them and for how long, and in what order gradients are completed. Pure; no toolkit is
-// needed to plan or to test a plan. CudaNetwork runs it.
+// A model as the list of operations that a GPU runs. It says which layers are fused, which arrays
+// lie between operations and for how long, and in what order gradients are completed. Pure:
+// planning and its tests need no toolkit. CudaNetwork runs it.
 
 namespace dp::engine::cuda {
 
-// An array between operations, by its place in LayerProgram::arrays. kNone: there is none.
+// An array between operations: its index in LayerProgram::arrays. kNone means no array.
 using ArrayId = int;
 inline constexpr ArrayId kNone = -1;
 
-// `activation`: float, or bf16 where that is the precision.
+// kActivation is float, or bf16 in that precision.
 enum class Stored { kActivation, kFloat, kInt32, kInt64, kByte };
 
-// Needed from operation `first` to operation `last`, both included.
+// An array that is needed from operation `first` to operation `last`, both included.
 struct ProgramArray {
   Stored stored = Stored::kActivation;
   int64_t size = 0;  // elements
@@ -41,7 +41,7 @@ struct MatrixRun {
   int64_t columns = 0;
 };
 
-// A convolution or a pooling over images with channels last. Pooling has `in` channels alone.
+// A convolution or a pooling over images with channels last. A pooling has `in` equal to `out`.
 struct Window {
   int64_t samples = 0;
   int64_t rows = 0;
@@ -64,19 +64,19 @@ struct HeadsSize {
   int64_t tokens = 0;
   int64_t heads = 0;
   int64_t head_features = 0;
-  bool fused = false;  // by the library, on activations; else on floats
+  bool fused = false;  // computed by the library, on activations; otherwise by ours, on floats
 };
 
-// What an operation is and does. Parameters are numbered as in the layout. A field that ends in
-// `gradient` and is an array holds the gradient of the array of that name.
+// The kinds of operations. Parameters are numbered as in the layout. An array whose name ends in
+// `gradient` is the gradient of the array whose name precedes that ending.
 namespace op {
 
-// Images as the host gives them, floats in PyTorch's order, as activations with channels last.
+// Turns the host's images, floats in PyTorch's order, into activations with channels last.
 struct TakeImages {
   MatrixRun shape;  // samples x channels x places
   ArrayId out;
 };
-// The program's tokens; `positions` may be kNone.
+// Embeds the program's tokens; `positions` may be kNone.
 struct Embed {
   int weight, positions;
   ArrayId out;
@@ -86,14 +86,14 @@ struct AddPositions {
   int weight;
   ArrayId out;
 };
-// out = norm(sum), sum = in + added where `added` is not kNone; else sum is `in`.
+// out = norm(sum). sum = in + added where `added` is not kNone; otherwise sum is `in`.
 struct Norm {
   ArrayId in, added, sum;
   int weight, bias;
   int64_t rows, columns;
   ArrayId mean, deviation, out;
 };
-// out = function(in weightᵀ + bias); `aux`, where there is one, takes what the function is of.
+// out = function(in weightᵀ + bias). `aux`, where there is one, receives the function's input.
 struct Linear {
   LinearSize size;
   ArrayId in;
@@ -101,7 +101,7 @@ struct Linear {
   Function function;
   ArrayId aux, out;
 };
-// A convolution's weight with channels last, as an activation.
+// Writes a convolution's weight with channels last, as an activation.
 struct OrderWeight {
   int weight;
   MatrixRun shape;  // out x in x kernel kernel
@@ -109,12 +109,12 @@ struct OrderWeight {
 };
 struct Convolve {
   Window window;
-  ArrayId in, weight;  // weight kNone: the parameter's own order serves
+  ArrayId in, weight;  // weight is kNone where the parameter's own order serves
   int parameter, bias;
   bool relu;
   ArrayId out;
 };
-// `plain`: what it gives, and the gradient of that, in PyTorch's order, for the flatten behind it.
+// `plain`: the output and its gradient are in PyTorch's order, for the flatten that follows.
 struct Pool {
   Window window;
   ArrayId in, places, out;
@@ -131,7 +131,7 @@ struct Sum {
   int64_t size;
   ArrayId out;
 };
-// Forward and backward. In evaluation nothing is dropped.
+// Serves both forward and backward. In evaluation nothing is dropped.
 struct Drop {
   double p;
   uint64_t seed;
@@ -146,27 +146,28 @@ struct Attend {
   HeadsSize size;
   ArrayId in, log_sums, out;
 };
-// Between activations and floats.
+// Converts between activations and floats.
 struct Convert {
   bool to_float;
   int64_t size;
   ArrayId in, out;
 };
-// The loss of the logits; in training, `gradient`, too, which may be the logits' array.
+// Computes the loss of the logits. In training also writes `gradient`, which may be the logits'
+// array.
 struct CrossEntropy {
   int64_t samples, rows_per_sample, classes, stride;
   ArrayId logits, gradient;
 };
 
-// in_gradient = out_gradient times the derivative; `saved` is a ReLU's output, a GELU's input.
+// in_gradient = out_gradient times the derivative. `saved` is a ReLU's output or a GELU's input.
 struct ApplyGradient {
   Function function;
   ArrayId saved, out_gradient;
   int64_t size;
   ArrayId in_gradient;
 };
-// The sums over rows; with `relu_out`, after the ReLU's backward half, in place. `places`: how many
-// neighbours in a row each column has, 1 but for images in PyTorch's order, which are behind a
+// Sums over rows. With `relu_out`, first does the ReLU's backward half, in place. Each column has
+// `places` neighbouring values in a row: 1, except for images in PyTorch's order, which follow a
 // ReLU.
 struct BiasGradient {
   ArrayId relu_out, out_gradient;
@@ -174,22 +175,23 @@ struct BiasGradient {
   int bias;
   int64_t places = 1;
 };
-// And the bias's, where `bias` is not kNone. `padded`: where size.out has rows beyond the weight's,
-// the array that takes them all before the weight's are copied.
+// Also gives the bias's gradient, where `bias` is not kNone. If size.out exceeds the weight's rows,
+// `padded` receives all rows before the weight's are copied.
 struct LinearWeightGradient {
   LinearSize size;
   ArrayId in, out_gradient;
   int weight, bias;
   ArrayId padded;
 };
-// With `gelu`, the input of the GELU that gave the layer's input: the gradient of that.
+// Where a GELU gave the layer's input, `gelu` may be the GELU's input, and in_gradient its
+// gradient.
 struct LinearInputGradient {
   LinearSize size;
   ArrayId out_gradient;
   int weight;
   ArrayId gelu, in_gradient;
 };
-// `ordered` takes the gradient with channels last; kNone: the parameter's own order serves.
+// `ordered` receives the gradient with channels last; kNone where the parameter's own order serves.
 struct ConvolutionWeightGradient {
   Window window;
   ArrayId in, out_gradient, ordered;
@@ -201,7 +203,7 @@ struct ConvolutionInputGradient {
   int parameter;
   ArrayId in_gradient;
 };
-// `relu_out`, the pooling's output, where the pooling does the backward half of the ReLU before it.
+// `relu_out` is the pooling's output if the pooling does the backward half of the ReLU before it.
 struct PoolGradient {
   Window window;
   ArrayId out_gradient, places, relu_out, in_gradient;
@@ -226,7 +228,7 @@ struct PositionsGradient {
 struct ZeroGradient {
   int weight;
 };
-// Adds to what the gradient holds.
+// Adds to the gradient's contents.
 struct EmbeddingGradient {
   ArrayId out_gradient;
   int weight;
@@ -246,7 +248,7 @@ using OperationKind =
 struct Operation {
   OperationKind kind;
   std::vector<int> completes;  // parameters whose gradients are complete after it, in layout order
-  ArrayId scratch = kNone;     // bytes that it alone uses
+  ArrayId scratch = kNone;     // bytes that only this operation uses
 };
 
 struct LayerProgram {
@@ -256,9 +258,9 @@ struct LayerProgram {
   std::vector<ProgramArray> arrays;
   // Forward; then one CrossEntropy; then backward, where anything has a gradient.
   std::vector<Operation> operations;
-  int loss = 0;  // which operation is the CrossEntropy
+  int loss = 0;  // index of the CrossEntropy
 
-  // What the host gives. Of images or tokens there is one.
+  // The host's inputs. Either images or tokens are set.
   ArrayId images = kNone;  // floats
   ArrayId tokens = kNone;
   ArrayId labels = kNone;
@@ -266,7 +268,8 @@ struct LayerProgram {
   int64_t tokens_per_sample = 0;
   int64_t vocabulary = 0;  // of the embedding
 
-  // Floats that the weights need beyond the layout, zeroes, for rows that pad a tied output layer.
+  // Floats, all zero, that the weights need beyond the layout, for rows that pad a tied output
+  // layer.
   int64_t values_padding = 0;
 
   const op::CrossEntropy& cross_entropy() const {
@@ -278,25 +281,29 @@ struct LayerProgramOptions {
   NetworkOptions network;
   // Whether the library has an attention of its own for bf16.
   bool fused_attention = true;
-  // Bytes that an operation uses while it runs. Zero where not given.
+  // Bytes that an operation uses while it runs. Zero for all if the function is empty.
   std::function<int64_t(const LayerProgram&, const OperationKind&)> scratch_bytes;
 };
 
-// What goes together: a convolution or linear layer with the ReLU or GELU behind it, an add with
-// the norm behind it, an embedding with its positions, pooling with the backward half of the ReLU
-// before it, the gradient of a GELU with the product that gives it, the loss with its gradient. In
-// bf16 a tied output layer is padded to whole tiles. Equal layers and options give equal programs.
+// Fuses into one operation each:
+// - a convolution with the ReLU behind it, or a linear layer with the ReLU or GELU behind it;
+// - an add with the norm behind it; an embedding with its positions;
+// - a pooling with the backward half of the ReLU before it;
+// - the product that gives the gradient of a GELU's output with the gradient of the GELU;
+// - the loss with its gradient.
+// In bf16 a tied output layer is padded to whole tiles. Equal layers and options give equal
+// programs.
 LayerProgram PlanLayers(absl::Span<const model::CheckedLayer> layers,
                         const LayerProgramOptions& options);
 
 int64_t BytesOf(Stored stored, Precision precision);
 
-// Where the arrays lie: those that are never needed together share memory. Those that the host
-// gives have a place of their own (BatchBlock) and none here.
+// Where the arrays lie. Arrays that are never needed together share memory. The host's inputs have
+// a place of their own (BatchBlock) and take none here.
 ArenaPlan PlanArena(const LayerProgram& program);
 
-// One line an operation, with the parameters whose gradients it completes, as "linear weight bias
-// gradient h.0.mlp.c_fc.bias h.0.mlp.c_fc.weight": for tests and for people.
+// One line an operation, with the parameters whose gradients the operation completes, as "linear
+// weight bias gradient h.0.mlp.c_fc.bias h.0.mlp.c_fc.weight". For tests and for people.
 std::string Describe(const LayerProgram& program);
 
 // "linear bias relu": what the operation is, without its parameters.

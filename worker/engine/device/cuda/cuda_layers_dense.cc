@@ -7,7 +7,8 @@
 namespace dp::engine::cuda {
 namespace {
 
-// A tied output layer has as many outputs as there are tokens; products are fastest in whole tiles.
+// A tied output layer has an output for each token of the vocabulary. Products are fastest in whole
+// tiles.
 constexpr int64_t kVocabularyTile = 64;
 
 int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }

@@ -170,7 +170,7 @@ void LayerPlanner::Finish() {
     program_.arrays[given].first = 0;
     program_.arrays[given].last = last;
   }
-  // ReadLogits comes after the last forward operation.
+  // ReadLogits comes after the last forward operation, so the logits must live until the loss.
   ProgramArray& logits = program_.arrays[program_.cross_entropy().logits];
   logits.first = std::min(logits.first, program_.loss);
   AddScratch();

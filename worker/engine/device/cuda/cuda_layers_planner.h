@@ -12,9 +12,9 @@
 
 namespace dp::engine::cuda {
 
-// Makes one LayerProgram: emits forward operations layer by layer, each of which leaves behind what
-// emits its backward ones. Its methods stand in cuda_layers_planner.cc, and by kind of layer in
-// cuda_layers_dense.cc, cuda_layers_image.cc and cuda_layers_text.cc. Used once.
+// Makes one LayerProgram. It emits forward operations layer by layer; each layer leaves behind a
+// function that emits its backward operations. The methods stand in cuda_layers_planner.cc and, by
+// kind of layer, in cuda_layers_dense.cc, cuda_layers_image.cc and cuda_layers_text.cc. Used once.
 class LayerPlanner {
  public:
   LayerPlanner(absl::Span<const model::CheckedLayer> layers, const LayerProgramOptions& options);
@@ -22,18 +22,19 @@ class LayerPlanner {
   LayerProgram Plan();
 
  private:
-  // What a layer gives, on its way through the plan.
+  // A layer's output, on its way through the plan.
   struct Value {
     ArrayId array = kNone;
     model::Shape shape;
-    bool needs_gradient = false;  // a layer before has parameters
+    bool needs_gradient = false;  // an earlier layer has parameters
     int readers = 0;
-    // The input of the GELU that gave it, where the gradient may go through that with a product.
+    // The input of the GELU that gave this value, if a product may take the gradient through the
+    // GELU.
     ArrayId gelu = kNone;
     bool through_gelu = false;  // `gradients` are of `gelu`
-    bool bias_summed = false;   // the gradient of the bias that gave it is complete
+    bool bias_summed = false;   // the bias of the layer that gave it has its gradient
     bool plain = false;         // in PyTorch's order, whatever the shape
-    // Sums to the gradient of the value when all its readers have been passed.
+    // Their sum is the gradient of the value once all its readers have been passed.
     std::vector<ArrayId> gradients;
 
     // Whether memory has another order than PyTorch's.
@@ -53,7 +54,7 @@ class LayerPlanner {
   int64_t batch() const { return program_.batch_size; }
   bool bfloat16() const { return program_.precision == Precision::kBfloat16; }
 
-  // `arrays`: all that the operation reads or writes; kNone among them counts for nothing.
+  // `arrays` are all that the operation reads or writes; kNone among them is ignored.
   void Emit(OperationKind kind, std::initializer_list<ArrayId> arrays,
             std::initializer_list<int> completes = {});
 
@@ -63,24 +64,24 @@ class LayerPlanner {
   bool IsKind(size_t i) const {
     return i < layers_.size() && std::holds_alternative<Kind>(layers_[i].kind);
   }
-  // What layer `i` gives, as `value`.
+  // Makes `value` the output of layer `i`.
   void Give(size_t i, ValueId value);
   int ReadersOf(size_t i) const;
-  // Whether the next layer alone reads what layer `i` gives.
+  // Whether only the next layer reads the output of layer `i`.
   bool Chained(size_t i) const { return ReadersOf(i) == 1; }
 
   // --- Gradients.
   void AddGradient(ValueId value, ArrayId gradient);
   ArrayId PopGradient(ValueId value);
-  // Nobody else waits for it, so it may be overwritten.
+  // Whether no value holds this gradient, so that it may be overwritten.
   bool Free(ArrayId gradient) const;
-  // All readers of `value` have been passed.
+  // Gives the sum of the gradients of `value`, all of whose readers must have been passed.
   ArrayId TakeGradient(ValueId value);
 
   // --- The beginning.
   ValueId TakeInput();
 
-  // --- Layers. Each gives how many layers it has planned, from `i` on.
+  // --- Layers. Each method returns how many layers it has planned, from `i` on.
   size_t PlanLayer(size_t i, ValueId in);
   size_t PlanKind(const model::Linear& linear, size_t i, ValueId in);
   size_t PlanKind(const model::TiedLinear& tied, size_t i, ValueId in);
@@ -88,7 +89,8 @@ class LayerPlanner {
   void PlanLinear(const LinearSize& size, int weight, int bias, Function function, size_t last,
                   ValueId in, bool complete_weight);
 
-  // The gradient of what goes into a linear layer's function; of a ReLU with the bias's.
+  // Gives the gradient of the input of a linear layer's function. For a ReLU also the bias's
+  // gradient.
   ArrayId FunctionGradient(ValueId given, Function function, ArrayId out, ArrayId aux,
                            const LinearSize& size, int bias);
   ArrayId ReluBiasGradient(ArrayId out, ArrayId gradient, int64_t rows, int64_t columns, int bias);
@@ -101,14 +103,15 @@ class LayerPlanner {
   size_t PlanKind(const model::Gelu&, size_t i, ValueId in);
   size_t PlanFunction(Function function, size_t i, ValueId in);
   size_t PlanKind(const model::MaxPool2d& pool, size_t i, ValueId in);
-  // Whether pooling layer `i` is the only reader of a ReLU, which is that of a convolution.
+  // Whether pooling layer `i` alone reads a ReLU that alone reads a convolution.
   bool FollowsConvolutionAndRelu(size_t i) const;
   // Takes the gradient of such a pooling's output through the ReLU, and sums the convolution's bias
-  // there, where elements are fewest: each goes to one place before the pooling. Says whether.
+  // there. There elements are fewest, and each goes to one place before the pooling. Returns false
+  // if it did nothing.
   bool PassReluOfPooled(size_t i, ValueId given, ArrayId gradient);
   size_t PlanKind(const model::Flatten&, size_t i, ValueId in);
 
-  // Of one order already, it is the same array under another shape.
+  // Gives the same array under another shape if `in` already has PyTorch's order.
   ValueId InPlainOrder(ValueId in, const model::Shape& shape);
   size_t PlanKind(const model::Dropout& dropout, size_t i, ValueId in);
   size_t PlanKind(const model::Embedding&, size_t i, ValueId);
@@ -117,11 +120,12 @@ class LayerPlanner {
   size_t PlanKind(const model::Positions&, size_t i, ValueId in);
   size_t PlanKind(const model::LayerNorm&, size_t i, ValueId in);
 
-  // Of `sum`, which is `in`'s array where nothing is added.
+  // Plans the norm of the array of `in`. Unless `added` is kNone, the norm first writes `from` +
+  // `added` to that array; otherwise `from` is that array.
   void PlanNorm(size_t i, ValueId in, ArrayId added, ArrayId from);
   size_t PlanKind(const model::CausalAttention& attention, size_t i, ValueId in);
 
-  // Attention that is not the library's computes on floats.
+  // These convert where attention is not the library's: ours computes on floats.
   ArrayId AsAttended(ArrayId activation, int64_t size, bool fused);
   ArrayId AsActivation(ArrayId attended, int64_t size, bool fused);
   size_t PlanKind(const model::Add& add, size_t i, ValueId in);
@@ -131,7 +135,7 @@ class LayerPlanner {
   void Finish();
   void AddScratch();
 
-  // Every gradient is completed once, in the order of the layout.
+  // Checks that every gradient is completed once, in the order of the layout.
   void CheckOrder() const;
 
   const absl::Span<const model::CheckedLayer> layers_;
@@ -140,8 +144,8 @@ class LayerPlanner {
   absl::flat_hash_map<std::string, int> parameters_;  // by name
   std::vector<Value> values_;
   std::vector<ValueId> given_;                   // by layer; -1 where a fusion hides it
-  std::vector<std::function<void()>> backward_;  // the last one first
-  absl::flat_hash_map<ArrayId, int> holders_;    // values that wait with this gradient
+  std::vector<std::function<void()>> backward_;  // run from the last to the first
+  absl::flat_hash_map<ArrayId, int> holders_;    // how many values hold each gradient
   ValueId final_ = -1;
   bool logits_in_place_ = false;
   LayerProgram program_;

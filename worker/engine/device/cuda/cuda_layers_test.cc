@@ -123,7 +123,7 @@ TEST(CudaLayersTest, AGradientThatAnotherLayerWaitsForIsNotOverwritten) {
   EXPECT_THAT(Describe(program), HasSubstr("relu gradient\nbias gradient linear2.bias\n"));
 }
 
-// What reads the pooling beside the flatten wants channels last.
+// The convolution and the add read the pooling with channels last; the flatten reads only the add.
 TEST(CudaLayersTest, APoolingThatIsReadTwiceIsTransposedForTheFlatten) {
   const auto program = PlanImages({{"", model::Conv2d{.out = 4, .kernel = 3, .padding = 1}},
                                    {"pool", model::MaxPool2d{.kernel = 2}},
@@ -205,9 +205,9 @@ TEST(CudaLayersTest, ArraysThatAreNeededTogetherLieApart) {
   }
 }
 
-// What a training of GPT-2 124M in bf16 needs of a card, but for scratch and plans' workspaces,
-// which are some tens of megabytes: arrays, cuDNN's scores of attention backward, weights,
-// gradients and AdamW's moments in float32, weights in bf16.
+// Bytes that a training of GPT-2 124M in bf16 needs on a card. They are arrays, cuDNN's scores of
+// attention backward, weights, gradients and AdamW's moments in float32, and weights in bf16.
+// Scratch and plans' workspaces, some tens of megabytes, are not counted.
 int64_t TrainingBytesOfGpt2(int batch) {
   const LayerProgram program =
       PlanLayers(*model::CheckLanguageModel(*model::Preset("gpt2-124m"), 1024, 50257),
@@ -221,7 +221,7 @@ TEST(CudaLayersTest, Gpt2FitsAnH100AtTheBatchItIsMeasuredWith) {
   EXPECT_GT(TrainingBytesOfGpt2(64), int64_t{20} << 30);
 }
 
-// And twice that beside data and libraries on the 78 GiB that such a card has free.
+// Twice the batch also fits the 78 GiB that such a card has free, beside data and libraries.
 TEST(CudaLayersTest, Gpt2FitsAnH100AtTwiceTheBatch) {
   EXPECT_LT(TrainingBytesOfGpt2(128), int64_t{60} << 30);
 }

@@ -7,8 +7,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// Wider heads than this, and others than multiples of 8, the library's fused attention does not
-// take.
+// The library's fused attention takes heads of up to this width, in multiples of 8.
 constexpr int64_t kFusedHeadMax = 128;
 
 }  // namespace

@@ -10,7 +10,7 @@ template <typename T>
 using CudaLossTest = CudaPrecisionTest<T>;
 TYPED_TEST_SUITE(CudaLossTest, Precisions);
 
-// Logits in padded rows, and what nn/cross_entropy.h makes of those that count.
+// The results of nn/cross_entropy.h for those rows of padded logits that count.
 struct Expectation {
   CrossEntropy loss;
   std::vector<float> gradient;  // rows x stride
@@ -51,7 +51,7 @@ TYPED_TEST(CudaLossTest, IsTheCpus) {
         LogitsShape{3, 2, 5003, 5003}, LogitsShape{4, 3, 50257, 50304}}) {
     auto logits = RandomValues<TypeParam>(shape.rows() * shape.stride, 1);
     const std::vector<int32_t> labels = SomeLabels(shape);
-    // In every other row the label has the largest logit; in every fourth it shares that.
+    // In every other row the label has the largest logit; in every fourth another class shares it.
     for (int64_t row = 0; row < shape.rows(); row += 2) {
       logits[row * shape.stride + labels[row]] = 3.0f;
       if (row % 4 == 0) logits[row * shape.stride + shape.classes / 2] = 3.0f;

@@ -15,8 +15,8 @@ absl::StatusOr<DeviceBuffer> DeviceBuffer::Allocate(int64_t bytes) {
   return buffer;
 }
 
-// What a free answers is an error of work before it, which the next call answers as well. Of
-// nothing it would still be a call that a stream's capture may not have.
+// cudaFree's error comes from earlier work, and the next call returns it as well. A null buffer
+// makes no call, because even that call may be forbidden while a stream is captured.
 DeviceBuffer::~DeviceBuffer() {
   if (data_ != nullptr) cudaFree(data_);
 }

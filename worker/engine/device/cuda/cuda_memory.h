@@ -10,11 +10,11 @@
 
 namespace dp::engine::cuda {
 
-// Memory of the current device, freed with the handle. Not initialized; aligned to 256 bytes. Plain
-// cudaMalloc: a network allocates once, before its steps. Not thread-safe.
+// Memory of the current device, freed with the handle. Not initialized; aligned to 256 bytes. Uses
+// plain cudaMalloc, because a network allocates once, before its steps. Not thread-safe.
 class DeviceBuffer {
  public:
-  // Errors: ResourceExhausted. Of 0 bytes it is null.
+  // Errors: ResourceExhausted. A buffer of 0 bytes is null.
   static absl::StatusOr<DeviceBuffer> Allocate(int64_t bytes);
 
   DeviceBuffer() = default;
@@ -45,8 +45,8 @@ class DeviceBuffer {
   int64_t bytes_ = 0;
 };
 
-// The arrays of an ArenaPlan, in one allocation. Arrays whose lifetimes do not meet share memory,
-// so an array holds nothing before its first step. Not thread-safe.
+// The arrays of an ArenaPlan, in one allocation. Arrays whose lifetimes do not overlap share
+// memory, so an array's contents are undefined before its first step. Not thread-safe.
 class Arena {
  public:
   // Errors: ResourceExhausted.
@@ -54,7 +54,7 @@ class Arena {
 
   Arena() = default;
 
-  // The array of this place in the plan.
+  // The array at this index of the plan.
   template <typename T>
   T* at(int array) const {
     return reinterpret_cast<T*>(memory_.as<char>() + plan_.offsets.at(array));

@@ -13,7 +13,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// One that the host fills while the device reads another, and one for the scale of each.
+// A slot that the host fills while the device reads another, and one for the scale of each.
 constexpr int kStagingSlots = 4;
 
 bool HasFusedAttention(const LayerProgram& program) {
@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<CudaNetwork>> CudaNetwork::Make(
     std::unique_ptr<CudaNetwork> network(new CudaNetwork(context, std::move(program)));
     const absl::Status prepared = network->Prepare(values, gradients);
     if (prepared.ok()) return network;
-    // Where the library has no attention of its own, ours serves.
+    // If the library has no attention of its own, ours serves.
     if (!absl::IsUnimplemented(prepared) || !HasFusedAttention(network->program())) return prepared;
   }
   DP_CHECK(false);
@@ -67,7 +67,7 @@ absl::Status CudaNetwork::Prepare(absl::Span<const float> values, absl::Span<flo
                       NetworkMemory::Allocate(program_, values, gradients, context_.stream()));
   memory_ = std::make_unique<NetworkMemory>(std::move(memory));
   DP_ASSIGN_OR_RETURN(staging_, PinnedRing::Make(kStagingSlots, memory_->block().bytes));
-  // Plans are tuned on the arrays, which should hold numbers as a step has them.
+  // Plans are tuned on the arrays, which should hold numbers like a step's.
   DP_RETURN_IF_ERROR(RoundValues());
   OperationParts parts = {program_, *memory_, context_.planning()};
   for (const Operation& operation : program_.operations) {
@@ -102,7 +102,7 @@ void CudaNetwork::Backward(float scale, const GradientReady& ready) {
   });
   for (size_t i = program_.loss + 1; i < operations_.size(); ++i) {
     context_.Do([&] { return Run(i, Mode::kTrain); });
-    // Also after an error, as peers wait for every gradient.
+    // Also after an error, because peers wait for every gradient.
     for (const int parameter : program_.operations[i].completes) ready(parameter);
   }
 }

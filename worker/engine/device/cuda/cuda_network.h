@@ -15,10 +15,10 @@
 
 namespace dp::engine::cuda {
 
-// A LayerProgram compiled for one GPU: all memory is allocated and every plan chosen when it is
-// made, and a step only queues work. Batches go through page-locked slots, so what a Batch borrows
-// is free when Forward returns. Forward waits for the loss, Backward for nothing. Errors of its
-// work are the context's. Not thread-safe.
+// A LayerProgram compiled for one GPU. All memory is allocated and every plan chosen when the
+// network is made; a step only queues work. Batches go through page-locked slots, so everything
+// that a Batch borrows is free when Forward returns. Forward waits for the loss, Backward for
+// nothing. The context records errors of the network's work. Not thread-safe.
 class CudaNetwork : public Network {
  public:
   // Errors: as Device::Compile.
@@ -30,14 +30,13 @@ class CudaNetwork : public Network {
   void Backward(float scale, const GradientReady& ready) override;
   void ReadLogits(absl::Span<float> logits) const override;
 
-  // For step programs, which bring batches to memory().batch() themselves.
+  // For step programs, which copy batches to memory().batch() themselves.
   const LayerProgram& program() const { return program_; }
   const NetworkMemory& memory() const { return *memory_; }
-  // Queues what layers compute with from the values, where that is another precision.
+  // Queues the rounding of values to the precision of layers; a no-op unless that is bf16.
   absl::Status RoundValues();
-  // Queues some operations of a training step, those from `begin` to before `end`, over the batch
-  // that lies in memory; the loss is left in memory().sums(), and a StepTail in `tail`. May be
-  // captured.
+  // Queues the operations of a training step from `begin` to before `end`, over the batch that lies
+  // in memory. Leaves the loss in memory().sums() and a StepTail in `tail`. May be captured.
   absl::Status QueueOperations(size_t begin, size_t end, float* tail);
 
  private:
@@ -56,7 +55,7 @@ class CudaNetwork : public Network {
   DeviceContext& context_;
   const LayerProgram program_;
   std::unique_ptr<NetworkMemory> memory_;
-  std::vector<std::unique_ptr<CudaOperation>> operations_;  // as the program's
+  std::vector<std::unique_ptr<CudaOperation>> operations_;  // in the program's order
   void* loss_scratch_ = nullptr;
   PinnedRing staging_;
   StepInput step_;  // of the last Forward

@@ -27,11 +27,11 @@ Epilogue EpilogueOf(const op::Linear& o) {
   return Epilogue::kBias;
 }
 
-// What the product has left undone: bias, and function of `from` to `to`.
+// The work that a product leaves undone: the bias, and the function from `from` to `to`.
 template <typename T>
 struct LinearRest {
   Function function;
-  const float* bias;  // null: done, or none
+  const float* bias;  // null if the product added it, or if there is none
   Matrix shape;
   T* from;
   T* to;
@@ -55,7 +55,7 @@ MadeOperation OfGemm(const absl::StatusOr<BoundGemm>& gemm) {
       [gemm = *gemm](cudaStream_t stream, Mode) mutable { return gemm.Run(stream); });
 }
 
-// A product and what comes behind it, a function (cudaStream_t) -> cudaError_t.
+// A product, then `rest`, a function (cudaStream_t) -> cudaError_t.
 template <typename Rest>
 MadeOperation OfGemmAnd(const absl::StatusOr<BoundGemm>& gemm, Rest rest) {
   DP_RETURN_IF_ERROR(gemm.status());
@@ -66,9 +66,9 @@ MadeOperation OfGemmAnd(const absl::StatusOr<BoundGemm>& gemm, Rest rest) {
   });
 }
 
-// A product with its epilogue, or the product and a kernel behind it, whichever is faster: an
-// epilogue spares memory a pass, but the library has it in few of its algorithms, and these may be
-// poor ones for a shape. `fused` may be Unimplemented.
+// Takes a product with its epilogue, or a product followed by a kernel, whichever is faster. An
+// epilogue saves a pass over memory. But the library supports it in few of its algorithms, which
+// may be poor ones for a shape. `fused` may be Unimplemented.
 MadeOperation Faster(const Planning& planning, const GemmShape& shape, MadeOperation fused,
                      MadeOperation apart) {
   if (absl::IsUnimplemented(fused.status())) return apart;
@@ -88,11 +88,11 @@ MadeOperation Faster(const Planning& planning, const GemmShape& shape, MadeOpera
   return chosen == 0 ? std::move(fused) : std::move(apart);
 }
 
-// A linear layer as a product with no more than a bias, and its function.
+// A linear layer as a product with at most a bias, followed by its function.
 template <typename T>
 MadeOperation LinearApart(OperationParts& parts, const op::Linear& o, const GemmShape& shape,
                           GemmOperands operands) {
-  // The product goes to where the function takes it from.
+  // The product goes where the function reads.
   T* const product = parts.array<T>(o.aux == kNone ? o.out : o.aux);
   const bool with_bias = o.bias != kNone && o.function == Function::kGelu;
   operands.out = product;

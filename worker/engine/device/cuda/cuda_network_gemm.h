@@ -9,14 +9,14 @@
 
 namespace dp::engine::cuda {
 
-// A product with its operands, its plan shared by all products of the shape.
+// A product with its operands. All products of a shape share its plan.
 class BoundGemm {
  public:
   // Errors: as GemmPlan::Make.
   static absl::StatusOr<BoundGemm> Make(OperationParts& parts, const GemmShape& shape,
                                         const GemmOperands& operands);
-  // The same with `epilogue`; where the library has none of that kind, without any, and
-  // has_epilogue() is false: the caller does its work.
+  // The same with `epilogue`. If the library does not support it, the product has none and
+  // has_epilogue() is false: the caller then does the epilogue's work.
   static absl::StatusOr<BoundGemm> MakeWith(Epilogue epilogue, OperationParts& parts,
                                             GemmShape shape, const GemmOperands& operands);
 

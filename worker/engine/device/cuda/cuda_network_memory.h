@@ -12,21 +12,21 @@
 
 namespace dp::engine::cuda {
 
-// Where everything of a compiled network lies on the device. Owned by the network, at one address;
-// flat arrays are borrowed.
+// Where all arrays of a compiled network lie on the device. Owned by the network, at one address.
+// Flat arrays are borrowed.
 class NetworkMemory {
  public:
-  // `program` outlives it. Errors: ResourceExhausted.
+  // `program` outlives the memory. Errors: ResourceExhausted.
   static absl::StatusOr<NetworkMemory> Allocate(const LayerProgram& program,
                                                 absl::Span<const float> values,
                                                 absl::Span<float> gradients, cudaStream_t stream);
 
-  // The array of this place in the program; null for kNone.
+  // The program's array of this id; null for kNone.
   template <typename T>
   T* array(ArrayId id) const {
     return static_cast<T*>(Find(id));
   }
-  // Of the parameter of this number; null for kNone.
+  // The value and the gradient of a parameter; null for kNone.
   const float* value(int parameter) const;
   float* gradient(int parameter) const;
   // The value as layers compute with it, in the program's precision.
@@ -35,7 +35,7 @@ class NetworkMemory {
     return static_cast<T*>(FindWeight(parameter));
   }
 
-  // All values rounded to bf16, with the padding behind; null in float32.
+  // All values rounded to bf16, followed by the padding; null in other precisions.
   bf16* rounded() const { return rounded_.as<bf16>(); }
   const float* values() const { return values_.data(); }
   int64_t values_size() const { return static_cast<int64_t>(values_.size()); }

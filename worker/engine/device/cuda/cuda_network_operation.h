@@ -14,7 +14,7 @@
 #include "worker/engine/device/cuda/cuda_planning.h"
 #include "worker/engine/device/cuda/cuda_status.h"
 
-// Turns a program's operations into what runs them. T is float or bf16, the program's precision.
+// Makes a program's operations ready to run. T is float or bf16, the program's precision.
 
 namespace dp::engine::cuda {
 
@@ -26,7 +26,7 @@ class CudaOperation {
   virtual absl::Status Run(cudaStream_t stream, Mode mode) = 0;
 };
 
-// Of a function (cudaStream_t, Mode) -> absl::Status.
+// `run` is a function (cudaStream_t, Mode) -> absl::Status.
 template <typename Function>
 std::unique_ptr<CudaOperation> MakeOperation(Function run) {
   class OfFunction final : public CudaOperation {
@@ -40,7 +40,7 @@ std::unique_ptr<CudaOperation> MakeOperation(Function run) {
   return std::make_unique<OfFunction>(std::move(run));
 }
 
-// Of a function (cudaStream_t) -> cudaError_t, a kernel's launch.
+// `launch` is a function (cudaStream_t) -> cudaError_t that launches a kernel.
 template <typename Launch>
 std::unique_ptr<CudaOperation> MakeLaunch(Launch launch) {
   return MakeOperation([launch](cudaStream_t stream, Mode) -> absl::Status {
@@ -49,14 +49,14 @@ std::unique_ptr<CudaOperation> MakeLaunch(Launch launch) {
   });
 }
 
-// What operations are made from. Plans are made once for a shape, however many layers have it.
+// The inputs for making operations. A plan is made once for a shape, however many layers have it.
 struct OperationParts {
   const LayerProgram& program;
   const NetworkMemory& memory;
   const Planning planning;
   std::map<std::string, std::shared_ptr<GemmPlan>> gemms = {};
   std::map<std::string, std::shared_ptr<AttentionPlan>> attentions = {};
-  ArrayId scratch = kNone;  // of the operation that is made
+  ArrayId scratch = kNone;  // of the operation being made
 
   template <typename T>
   T* array(ArrayId id) const {
@@ -71,11 +71,11 @@ constexpr ElementType ElementOf() {
 
 using MadeOperation = absl::StatusOr<std::unique_ptr<CudaOperation>>;
 
-// Errors: Unimplemented what no kernel or library does; those of plans. The loss is not among them:
-// the network runs it, with or without its gradient.
+// The loss becomes a no-op, because the network runs it, with or without its gradient.
+// Errors: Unimplemented no kernel or library does the operation; otherwise the plans' errors.
 MadeOperation MakeOperationOf(OperationParts& parts, const Operation& operation);
 
-// By kind; in cuda_network_{dense,image,text}.cc.
+// One method for each kind, in cuda_network_{dense,image,text}.cc.
 template <typename T>
 struct OperationMaker {
   OperationParts& parts;
@@ -116,7 +116,7 @@ struct OperationMaker {
   float* scratch() const { return array<float>(parts.scratch); }
 };
 
-// Bytes that an operation of `program` needs for itself, for LayerProgramOptions.
+// Bytes of scratch that an operation of `program` needs, for LayerProgramOptions.
 int64_t ScratchBytes(const LayerProgram& program, const OperationKind& kind);
 
 }  // namespace dp::engine::cuda

@@ -17,7 +17,7 @@ inline LogitsShape ShapeOf(const op::CrossEntropy& o) {
   return {o.samples, o.rows_per_sample, o.classes, o.stride};
 }
 
-// `weight`: the embedding's parameter.
+// `weight` is the embedding's parameter.
 inline EmbeddingShape EmbeddingShapeOf(const LayerProgram& program, int weight) {
   return {.samples = program.batch_size,
           .tokens_per_sample = program.tokens_per_sample,

@@ -1,4 +1,4 @@
-// Texts: embeddings, positions, norms, attention. The loss's place.
+// Texts: embeddings, positions, norms, attention. Also the no-op in the loss's place.
 
 #include <memory>
 #include <utility>
@@ -15,7 +15,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// The plan of all layers of this shape, with its backward where the program has one.
+// The plan that all layers of this shape share, with its backward where the program has one.
 absl::StatusOr<std::shared_ptr<AttentionPlan>> FusedPlan(OperationParts& parts,
                                                          const op::Attend& o) {
   const AttentionShape shape = ShapeOf(o.size);

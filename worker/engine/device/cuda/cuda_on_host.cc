@@ -9,14 +9,14 @@
 
 #include "base/mutex.h"
 
-// The thread that runs, and what it waits for.
+// Runs a block's threads as fibers, and switches fibers where one waits.
 
 namespace dp::engine::cuda::on_host {
 namespace {
 
 constexpr int kWarp = 32;
 constexpr int kThreadsMax = 1024;
-// What any device since compute capability 8.0 has, and a launch may ask for.
+// Every device since compute capability 8.0 has this much, and a launch may ask for it.
 constexpr int kSharedBytesMax = 99 << 10;
 constexpr unsigned kGridRowsMax = 65535;
 constexpr size_t kStackBytes = 128 << 10;
@@ -69,8 +69,8 @@ void StartFiber(int thread) {
   makecontext(&fiber.context, RunFiber, 0);
 }
 
-// Lets every thread that does not wait run until it does. Every other time from the last to the
-// first, so that what depends on their order shows.
+// Lets every thread that does not wait run until it waits. Goes forward or backward, so that
+// results that depend on the threads' order show. Returns whether any ran.
 bool RunAll(bool forward) {
   bool ran = false;
   for (int i = 0; i < threads; ++i) {
@@ -89,7 +89,7 @@ int Count(int begin, int end, State state) {
   return count;
 }
 
-// Lets those go on which all wait for the same. False when all are done.
+// Releases threads that all wait for the same point. Returns false when all threads are done.
 bool Release() {
   bool released = false;
   const auto release = [&](int begin, int end) {
@@ -137,7 +137,7 @@ void Run(const Grid& grid, const std::function<void()>& thread) {
   for (unsigned y = 0; y < grid.blocks.y; ++y) {
     for (unsigned x = 0; x < grid.blocks.x; ++x) {
       block_index = dim3(x, y, 0);
-      // NaNs: what is read before it is written shows.
+      // NaNs, so that a read before the first write shows.
       dynamic_shared.assign(grid.shared_bytes / sizeof(float), NAN);
       RunBlock();
     }

@@ -9,11 +9,12 @@
 #include <cstring>
 #include <functional>
 
-// Runs kernels on the host, for tests where there is no device: a .cu file compiled as C++ with
-// DP_CUDA_ON_HOST. One block after another, its threads as fibers of which one runs until it waits
-// for the others. So places in memory, sums, barriers and shuffles are tried, under the sanitizers
-// too; time, caches and what happens when threads really run at once are not. Slow. Threads of the
-// host may launch, one after the other: a kernel has the whole device.
+// Runs kernels on the host, for tests where there is no device: a .cu file is compiled as C++ with
+// DP_CUDA_ON_HOST. Blocks run one after another. A block's threads are fibers, of which one runs
+// until it waits for the others. Tests cover places in memory, sums, barriers and shuffles, under
+// the sanitizers too. They do not cover time, caches and threads that really run at once. Slow.
+// Threads of the host may launch at any time; one kernel runs after the other, with the whole
+// device.
 
 #undef __shared__
 #define __shared__ static  // of the one block that runs
@@ -24,20 +25,21 @@
 
 namespace dp::engine::cuda::on_host {
 
-// Of the thread that runs.
+// The indices and sizes of the thread that runs.
 extern dim3 thread_index, block_index, block_size, grid_size;
 
-// Runs `thread` as every thread of the grid. Aborts, saying why, where threads of a block wait for
-// each other at different places, or a lane of a warp is missing from what the warp does together.
+// Runs `thread` as every thread of the grid. Aborts with a message if threads of a block wait at
+// different places, or if a lane is missing from an operation of its warp.
 void Run(const Grid& grid, const std::function<void()>& thread);
 
 float* DynamicShared();
 
-// Until all threads of the block, or of the warp, are here.
+// Wait until all threads of the block, or of the warp, are here.
 void AwaitBlock();
 void AwaitWarp();
 
-// What each lane of the running thread's warp, or each thread of its block, has to show the others.
+// Where each lane of the running thread's warp, or each thread of its block, shows values to the
+// others.
 uint64_t* WarpSlots();
 int* BlockSlots();
 int Lane();
@@ -68,7 +70,7 @@ inline void __syncthreads() { dp::engine::cuda::on_host::AwaitBlock(); }
 inline void __syncwarp() { dp::engine::cuda::on_host::AwaitWarp(); }
 
 inline int __syncthreads_or(int mine) {
-  using namespace dp::engine::cuda::on_host;  // NOLINT: of this function alone
+  using namespace dp::engine::cuda::on_host;  // NOLINT: limited to this function
   BlockSlots()[Thread()] = mine;
   AwaitBlock();
   const int any = std::any_of(BlockSlots(), BlockSlots() + Threads(), [](int i) { return i != 0; });

@@ -4,8 +4,8 @@
 
 namespace dp::engine::cuda::on_host {
 
-// Whether these bytes lie in one array that the runtime on the host has given as the device's
-// memory. So a test sees host memory that was taken for it, or the other way round. Thread-safe.
+// Whether these bytes lie in one array that the runtime on the host has allocated as device memory.
+// Tests thus detect host memory that is used as device memory, or the reverse. Thread-safe.
 bool IsDeviceMemory(const void* memory, size_t bytes);
 
 }  // namespace dp::engine::cuda::on_host

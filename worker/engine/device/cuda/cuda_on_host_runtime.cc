@@ -13,15 +13,15 @@
 #include "worker/engine/device/cuda/cuda_on_host_memory.h"
 #include "worker/engine/device/cuda/cuda_sort.h"
 
-// As much of the CUDA runtime as kernels need that run on the host: its memory is the host's, and
-// streams do at once what they are given. It knows what it has given as the device's memory, and
-// copies between hosts and devices only as it is told. Linked instead of the runtime.
+// The part of the CUDA runtime that kernels on the host need, linked instead of the runtime. Its
+// memory is the host's, and a stream does its work at once. It records what it has allocated as
+// device memory, and rejects a copy whose kind does not match its addresses.
 
 namespace {
 
 constexpr size_t kMemoryBytes = size_t{1} << 40;
 
-// What was given and not freed: sizes by where they begin.
+// Arrays that were allocated and not freed: their sizes by their beginnings.
 dp::Mutex memory_mu;
 std::map<const char*, size_t> device_memory DP_GUARDED_BY(memory_mu);
 
@@ -97,7 +97,7 @@ cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
-// Of shared memory a multiprocessor has an H100's.
+// A multiprocessor has as much shared memory as an H100's.
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   if (attribute != cudaDevAttrMaxSharedMemoryPerMultiprocessor) return cudaErrorInvalidValue;
   *value = 228 * 1024;
@@ -136,7 +136,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 namespace dp::engine::cuda {
 
 cudaError_t SortWorkspace(int64_t pairs, int, int64_t* bytes) {
-  *bytes = pairs;  // some
+  *bytes = pairs;  // any size will do
   return cudaSuccess;
 }
 

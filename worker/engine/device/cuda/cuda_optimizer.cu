@@ -2,8 +2,8 @@
 #include "worker/engine/device/cuda/cuda_optimizer.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
 
-// This file is compiled without fused multiply-adds. Its kernels wait for memory: 28 bytes a value
-// for AdamW.
+// This file is compiled without fused multiply-adds. Memory bounds its kernels: AdamW moves 28
+// bytes a value.
 
 namespace dp::engine::cuda {
 namespace {
@@ -48,13 +48,13 @@ __global__ void PrepareAdamWKernel(AdamWOptions options, const double* learning_
   ++*step;
 }
 
-// Whether the block that a value lies in decays; the same for four neighbours.
+// Whether the block of a value decays; the same for four neighbours.
 __device__ bool Decays(const uint32_t* decays, int64_t element) {
   const int64_t block = element / kDecayBlock;
   return (decays[block / 32] >> (block % 32) & 1) != 0;
 }
 
-// The update of nn/adamw.h for N values that decay or not together.
+// The update of nn/adamw.h for N values, all of which decay or none.
 struct AdamWStepOf {
   const AdamWFactors* factors;
   const uint32_t* decays;

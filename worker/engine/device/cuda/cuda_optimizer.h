@@ -4,19 +4,20 @@
 #include "worker/engine/device/cuda/cuda_types.h"
 #include "worker/engine/nn/sgd.h"
 
-// One kernel for any number of parameters: a range of the flat arrays of a ParameterLayout. In
-// float, both give the bits of their CPU twins.
+// One kernel does any number of parameters: a range of the flat arrays of a ParameterLayout. In
+// float, both optimizers give the bits of their CPU twins.
 
 namespace dp::engine::cuda {
 
-// Values from `first` on, which begins a parameter.
+// Values from `first` on. `first` begins a parameter.
 struct ValueRange {
   int64_t first = 0;
   int64_t size = 0;
 };
 
-// nn/sgd.h. Arrays are whole. The learning rate is read from device memory. `rounded`, where not
-// null, takes the new values rounded to bf16, for the matrix products of the next step.
+// nn/sgd.h. The arrays hold the whole layout. The learning rate is read from device memory.
+// `rounded`, where not null, receives the new values rounded to bf16, for the matrix products of
+// the next step.
 struct SgdArrays {
   const float* gradients = nullptr;
   float* velocity = nullptr;
@@ -26,12 +27,12 @@ struct SgdArrays {
 cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const float* learning_rate,
                       ValueRange range, SgdArrays arrays);
 
-// Computes what step `*step` of AdamW multiplies with, from device memory to device memory; then
-// counts the step: *step += 1. One thread's work, in double precision as on the CPU.
+// Computes the factors of AdamW's step `*step`, from device memory to device memory; then counts
+// the step: *step += 1. One thread does this, in double precision as on the CPU.
 cudaError_t PrepareAdamW(cudaStream_t stream, const AdamWOptions& options,
                          const double* learning_rate, int64_t* step, AdamWFactors* factors);
 
-// nn/adamw.h. Arrays are whole.
+// nn/adamw.h. The arrays hold the whole layout.
 struct AdamWArrays {
   const float* gradients = nullptr;
   float* first = nullptr;

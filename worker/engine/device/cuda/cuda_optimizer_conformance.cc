@@ -42,7 +42,7 @@ TEST_F(CudaTest, SgdHasTheCpusBits) {
   const auto rate = OnDevice<float>({options.learning_rate});
   DeviceArray<bf16> rounded(kSize);
   for (int step = 0; step < 10; ++step) {
-    // In two ranges, whose bounds move.
+    // Updates two ranges, whose border moves.
     const int64_t first = step * 304;
     const auto gradients = RandomValues<float>(kSize, 100 + step);
     const auto device_gradients = OnDevice<float>(gradients);
@@ -84,7 +84,7 @@ TEST_F(CudaAdamWTest, HasTheCpusBits) {
     const AdamWArrays arrays = {device_gradients.data(), device_first.data(), device_second.data(),
                                 device_values.data(), rounded.data()};
     Finish(PrepareAdamW(stream(), options_, rate.data(), step.data(), factors.data()));
-    // In two ranges, which meet where a parameter begins.
+    // Updates two ranges, which meet where a parameter begins.
     const int64_t first = layout_.parameters[number % layout_.parameters.size()].offset;
     Finish(AdamWUpdate(stream(), factors.data(), decays.data(), {first, size - first}, arrays));
     Finish(AdamWUpdate(stream(), factors.data(), decays.data(), {0, first}, arrays));

@@ -23,7 +23,7 @@ absl::StatusOr<PinnedRing> PinnedRing::Make(int slots, int64_t bytes_per_slot) {
   return ring;
 }
 
-// Copies may still read the slots: they are waited for.
+// Copies may still read the slots, so the destructor waits for them.
 PinnedRing::~PinnedRing() {
   for (const Event& event : free_) cudaEventSynchronize(event.get());
   cudaFreeHost(memory_);

@@ -11,7 +11,7 @@
 
 namespace dp::engine::cuda {
 
-// Slots of page-locked host memory, used in turn, through which the host hands data to a stream and
+// Slots of page-locked host memory, used in turn. The host hands data to a stream through them and
 // goes on. Not thread-safe.
 //
 //   DP_ASSIGN_OR_RETURN(void* slot, ring.Acquire());
@@ -20,7 +20,7 @@ namespace dp::engine::cuda {
 //   DP_RETURN_IF_ERROR(ring.Release(stream));
 class PinnedRing {
  public:
-  // `slots` is 2 or more: one that the host fills while the device reads another.
+  // `slots` is 2 or more, so that the host fills one while the device reads another.
   // Errors: ResourceExhausted.
   static absl::StatusOr<PinnedRing> Make(int slots, int64_t bytes_per_slot);
 
@@ -32,10 +32,11 @@ class PinnedRing {
     return *this;
   }
 
-  // The next slot, aligned to 256 bytes, once the copies from its last use are done: waits for them
-  // where the host is a whole ring ahead.
+  // Returns the next slot, aligned to 256 bytes, once the copies from its last use are done. Waits
+  // only if the host is a whole ring ahead.
   absl::StatusOr<void*> Acquire();
-  // The copies from the acquired slot are in `stream`: it is free again when they are done.
+  // Call once the copies from the acquired slot are in `stream`; the slot is free when they are
+  // done.
   absl::Status Release(cudaStream_t stream);
 
  private:
@@ -43,7 +44,7 @@ class PinnedRing {
 
   char* memory_ = nullptr;
   int64_t bytes_per_slot_ = 0;
-  std::vector<Event> free_;  // of each slot: its last copies are done
+  std::vector<Event> free_;  // for each slot, reached when its last copies are done
   int next_ = 0;
   bool acquired_ = false;
 };

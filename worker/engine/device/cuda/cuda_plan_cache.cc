@@ -18,14 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Above kPlanCacheSizeMax lines of the length they have; what is longer is no file of ours.
+// Above the size of kPlanCacheSizeMax lines. A longer file is not one of ours.
 constexpr size_t kFileBytesMax = size_t{8} << 20;
 
 absl::Status Refused(absl::string_view what, const std::string& path) {
   return absl::InternalError(absl::StrCat("plan cache: cannot ", what, " '", path, "'"));
 }
 
-// What is in the file; nothing where there is none.
+// The contents of the file; empty where there is none.
 PlanFile ReadPlanFile(const std::string& path) {
   std::error_code error;
   if (path.empty() || !fs::is_regular_file(path, error)) return {};
@@ -36,8 +36,8 @@ PlanFile ReadPlanFile(const std::string& path) {
   return ParsePlanFile(text);
 }
 
-// Readers see the old file or the new one. After a crash of the host it may be neither, but then
-// its hashes say so: it is not synchronized to the disk.
+// Readers see the old file or the new one. The file is not synced to the disk: after a crash of the
+// host it may be neither, but then its hashes show the damage.
 absl::Status ReplaceFile(const std::string& path, const std::string& text) {
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();

@@ -6,7 +6,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// The lower of the two in the middle of an even number: noise only ever adds time.
+// For an even number takes the lower of the two in the middle, because noise only ever adds time.
 float Median(CandidateTimes times) {
   if (times.empty()) return std::numeric_limits<float>::infinity();
   const auto middle = times.begin() + static_cast<int>((times.size() - 1) / 2);

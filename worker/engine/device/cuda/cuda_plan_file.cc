@@ -12,7 +12,7 @@ namespace {
 
 constexpr absl::string_view kFirstLine = "dp cuda plans 1";
 
-// FNV-1a: it is to find damage, not malice.
+// FNV-1a, because the hash is to find damage, not malice.
 uint64_t Hash(absl::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char byte : text) {
@@ -53,7 +53,7 @@ PlanFile ParsePlanFile(absl::string_view text) {
   PlanFile file;
   std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
   if (lines[0] != kFirstLine) return {.damaged = 1};
-  // A text that ends as Print ends it has an empty piece at its end.
+  // PrintPlanFile ends its text with a line break, which leaves an empty piece.
   if (lines.back().empty()) lines.pop_back();
   for (size_t i = 1; i < lines.size() && file.choices.size() < kPlanCacheSizeMax; ++i) {
     PlanChoice choice;

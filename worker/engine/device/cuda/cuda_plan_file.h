@@ -18,15 +18,15 @@ struct PlanChoice {
 
 struct PlanFile {
   std::vector<PlanChoice> choices;
-  int damaged = 0;  // lines left out, a first line of another kind counted
+  int damaged = 0;  // lines left out; a first line of another kind counts as one
 };
 
-// The file as text: a first line that says what it is, then a line for each choice, its parts and
-// before them their hash, with tabs between.
+// The file as text: a first line that identifies it, then a line for each choice. A line has the
+// hash of the choice's parts, then the parts, separated by tabs.
 std::string PrintPlanFile(const std::vector<PlanChoice>& choices);
 
-// Whatever the text is: lines whose hash does not fit are left out, and all of them where the first
-// line is not this file's. Stops after kPlanCacheSizeMax choices.
+// Takes any text. Leaves out lines whose hash does not match, and all lines if the first line is
+// not this file's. Stops after kPlanCacheSizeMax choices.
 PlanFile ParsePlanFile(absl::string_view text);
 
 }  // namespace dp::engine::cuda

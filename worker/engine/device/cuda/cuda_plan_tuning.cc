@@ -15,7 +15,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-constexpr int kRuns = 5;  // of each candidate, after those that warm it up
+constexpr int kRuns = 5;  // of each candidate, after its warm-up
 
 // Measures time between two points of a stream.
 class Stopwatch {
@@ -30,7 +30,7 @@ class Stopwatch {
     return watch;
   }
 
-  // How long what `run` queues takes, in milliseconds.
+  // How long the work that `run` queues takes, in milliseconds.
   absl::StatusOr<float> Time(cudaStream_t stream, absl::FunctionRef<absl::Status()> run) {
     DP_CUDA_RETURN_IF_ERROR(cudaEventRecord(start_.get(), stream));
     DP_RETURN_IF_ERROR(run());
@@ -51,11 +51,11 @@ class Stopwatch {
   Event stop_;
 };
 
-// What takes less is over before the host's call returns, which would be what is timed.
+// Shorter work ends before the host's call returns, so the host's call would be timed instead.
 constexpr float kShortMs = 0.2f;
 constexpr int kRunsOfShort = 10;  // timed together
 
-// How long each of kRuns took, of which `run` queues `at_once` one behind the other.
+// kRuns times of one run each, where `run` queues `at_once` runs one behind the other.
 absl::StatusOr<CandidateTimes> TimeEach(cudaStream_t stream, Stopwatch& watch, int at_once,
                                         absl::FunctionRef<absl::Status()> run) {
   CandidateTimes times;
@@ -66,7 +66,7 @@ absl::StatusOr<CandidateTimes> TimeEach(cudaStream_t stream, Stopwatch& watch, i
   return times;
 }
 
-// Short runs as a graph, as a step has them; one by one where that cannot be captured.
+// Times short runs as a graph, as a step has them, or one by one if that cannot be captured.
 absl::StatusOr<CandidateTimes> TimeRuns(cudaStream_t stream, Stopwatch& watch,
                                         absl::FunctionRef<absl::Status()> run) {
   DP_RETURN_IF_ERROR(run());
@@ -95,7 +95,7 @@ absl::Status BuildFirst(const TuningTask& task) {
   return first;
 }
 
-// Whether the cache knew a candidate, and that could be built.
+// Whether the cache knew a candidate that could be built.
 bool BuildCached(const Planning& planning, const TuningTask& task) {
   const absl::optional<std::string> cached = planning.cache.Find(task.plan);
   if (!cached) return false;

@@ -10,12 +10,12 @@
 #include "gtest/gtest.h"
 #include "worker/engine/device/cuda/cuda_graph.h"
 
-// The choice among candidates whose times are the test's. In the place of the device: a clock that
-// runs while a candidate does, and graphs that queue again what they were told.
+// The choice among candidates whose times the test sets. The device is replaced by a clock that
+// runs while a candidate does, and by graphs that queue their work again.
 
 namespace {
 
-// What has run since the beginning, and until a time was last asked for.
+// How long candidates have run since the beginning, and until a time was last asked for.
 float ran_ms = 0, told_ms = 0;
 
 }  // namespace
@@ -63,7 +63,7 @@ class PlanTuningTest : public testing::Test {
  protected:
   void SetUp() override { graphs_are_refused = false; }
 
-  // How long each candidate takes; none that takes less than nothing can be built.
+  // `ms` is how long each candidate takes. A candidate with a negative time cannot be built.
   absl::Status Build(std::vector<float> ms, Tuning tuning = Tuning::kTimed) {
     std::vector<std::string> names;
     for (size_t i = 0; i < ms.size(); ++i) names.push_back(absl::StrCat("engine ", i));
@@ -124,8 +124,8 @@ TEST_F(PlanTuningTest, WithoutACandidateTheFirstErrorIsTold) {
   EXPECT_EQ(Build({}).message(), "a product: the library has no algorithm");
 }
 
-// Once to warm up and once to see how long it is; then five times one, or a launch to warm up and
-// five of ten.
+// One run warms up and one shows how long the candidate takes. A long one is then timed five times;
+// of a short one, a launch of ten warms up and five launches are timed.
 TEST_F(PlanTuningTest, WhatIsShortIsTimedTenAtOnce) {
   ASSERT_TRUE(Build({0.5f, 0.01f}).ok());
   EXPECT_THAT(runs_, ElementsAre(2 + 5, 2 + 10 + 5 * 10));

@@ -17,12 +17,12 @@ namespace dp::engine::cuda {
 // plan. Not thread-safe.
 class Libraries {
  public:
-  // Errors: Unavailable without a device; Internal, with what a library says.
+  // Errors: Unavailable there is no device; Internal, with the library's message.
   static absl::StatusOr<Libraries> Open();
 
   cublasLtHandle_t blas() const { return blas_.get(); }
   cudnnHandle_t dnn() const { return dnn_.get(); }
-  // What the bits and the speed of an algorithm depend on, for PlanCache: "NVIDIA H100 80GB HBM3,
+  // The facts that an algorithm's bits and speed depend on, for PlanCache: "NVIDIA H100 80GB HBM3,
   // 132 SMs, cublasLt 130100, cudnn 91900".
   const std::string& environment() const { return environment_; }
 
@@ -38,19 +38,20 @@ class Libraries {
   std::string environment_;
 };
 
-// cuBLASLt's advice for Hopper, and more than cuDNN asks for at the shapes here.
+// cuBLASLt's recommendation for Hopper, and more than cuDNN asks for at our shapes.
 inline constexpr int64_t kPlanWorkspaceBytes = int64_t{64} << 20;
 
-// How a plan finds the algorithm that the cache does not know. kFirst takes what the library would
-// recommend, the same in every run; kTimed tries the first few, so that without a cache two runs
-// may choose differently and differ in their last bits.
+// How a plan finds an algorithm that the cache does not know. kFirst takes the library's
+// recommendation, the same in every run. kTimed times the first few: without a cache two runs may
+// choose differently, and so differ in their last bits.
 enum class Tuning { kFirst, kTimed };
 
-// What every plan is made with. All is borrowed, and outlives the plan.
+// The inputs of every plan. All of them are borrowed, and outlive the plan.
 struct Planning {
   const Libraries& libraries;
   PlanCache& cache;
-  // Plans are tuned on it. They may run on others, one at a time: they share the workspace.
+  // Plans are tuned on this stream. They may run on others, one at a time: they share the
+  // workspace.
   cudaStream_t stream;
   void* workspace;  // aligned to 256 bytes
   int64_t workspace_bytes;

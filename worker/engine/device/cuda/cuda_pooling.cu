@@ -5,8 +5,8 @@
 #include "worker/engine/device/cuda/cuda_for_each.h"
 #include "worker/engine/device/cuda/cuda_vector.h"
 
-// Places are found by division, which is slow of 64 bits: a launch has no more samples than that
-// 32 count their elements.
+// Places are found by division, and 64-bit division is slow. A launch therefore takes only as many
+// samples as have elements that 32 bits can count.
 
 namespace dp::engine::cuda {
 namespace {
@@ -19,8 +19,8 @@ struct Place {
   int channel;  // the first
 };
 
-// The place of group `group` of N channels in images of `rows` x `columns`. Threads that are
-// neighbours have neighbours in memory: channels, or pixels where outputs are in plain order.
+// The place of group `group` of N channels in images of `rows` x `columns`. Neighbouring threads
+// take neighbours in memory: channels, or pixels where outputs are in plain order.
 template <int N>
 __device__ Place PlaceOf(int group, const PoolingShape& shape, int rows, int columns) {
   const int groups = static_cast<int>(shape.channels) / N;
@@ -66,7 +66,7 @@ __device__ void StoreOut(const Vector<T, N>& vector, const OutPlace& at, T* to) 
   for (int i = 0; i < N; ++i) to[at.first + i * at.step] = FromFloat<T>(vector.values[i]);
 }
 
-// N neighbouring channels of one output pixel: channels are a multiple of N.
+// N neighbouring channels of one output pixel; the number of channels is a multiple of N.
 template <typename T>
 struct ForwardOf {
   const T* in;
@@ -106,7 +106,7 @@ struct ForwardOf {
   }
 };
 
-// N neighbouring channels of one input pixel: goes over the windows that the pixel lies in.
+// N neighbouring channels of one input pixel. Goes over the windows that contain the pixel.
 template <typename T>
 struct BackwardOf {
   const T* out_gradient;
@@ -136,13 +136,13 @@ struct BackwardOf {
               at.channel);
   }
 
-  // The first window that reaches a row (or column): it begins at most kernel - 1 before.
+  // The first window that contains a row (or column): it begins at most kernel - 1 before.
   __device__ int FirstWindow(int at) const {
     const int begin = at - shape.kernel + 1;
     return begin <= 0 ? 0 : (begin + shape.stride - 1) / shape.stride;
   }
 
-  // Adds the gradient of windows whose largest element is at `in_window`.
+  // Adds the gradients of the channels whose largest element in this window is at `in_window`.
   template <int N>
   __device__ void AddFrom(const OutPlace& window, uint8_t in_window, Vector<T, N>& sum) const {
     const auto gradient = LoadOut<N>(out_gradient, window);
@@ -159,7 +159,8 @@ struct BackwardOf {
   }
 };
 
-// With 4 channels a thread where channels allow it: small networks have too few pixels for more.
+// A thread takes 4 channels where their number allows it: small networks have too few pixels for
+// more.
 template <typename Apply>
 cudaError_t ForEachChannels(cudaStream_t stream, int64_t size, int64_t channels,
                             const Apply& apply) {
@@ -167,8 +168,9 @@ cudaError_t ForEachChannels(cudaStream_t stream, int64_t size, int64_t channels,
   return ForEach<1>(stream, size, apply);
 }
 
-// launch(first, shape) with as many of the samples, from `first` on, as 32 bits count the inputs
-// of, until all have been. A pooling has no padding, and so no more outputs than inputs.
+// Calls launch(first, part) until all samples are done, each time with as many samples from `first`
+// on as have inputs that 32 bits can count. A pooling has no padding, so outputs are no more than
+// inputs.
 template <typename Launch>
 cudaError_t ForSamples(const PoolingShape& shape, const Launch& launch) {
   constexpr int64_t kElementsMax = int64_t{1} << 31;

@@ -14,7 +14,7 @@ struct PoolingShape {
   int kernel = 0;  // at most kPoolingKernelMax
   int stride = 0;
   // Whether outputs, their places and their gradients are in PyTorch's order, for a flatten that
-  // follows; else, as inputs always are, with channels last.
+  // follows. Otherwise they have channels last, as inputs always do.
   bool plain = false;
 
   DP_HOST_DEVICE int out_rows() const { return (in_rows - kernel) / stride + 1; }
@@ -25,17 +25,18 @@ struct PoolingShape {
   }
 };
 
-// So that a place in a window fits 8 bits.
+// With this maximum a place in a window fits 8 bits.
 inline constexpr int kPoolingKernelMax = 16;
 
-// `places`, out_size() of them, take which element of its window each output is, row by row from 0:
-// the first where several are equal.
+// Each of the out_size() `places` receives which element of its window the output is. Elements are
+// numbered row by row from 0; the first of equal elements wins.
 template <typename T>
 cudaError_t MaxPoolForward(cudaStream_t stream, const T* in, PoolingShape shape, T* out,
                            uint8_t* places);
-// Each element of in_gradient is the sum, in the windows' order, over the windows it was largest
-// in. Where `relu_out` is not null it is forward's `out`, and the backward half of a ReLU before
-// the pooling is done as well: outputs that are not above 0 pass nothing on.
+// Each element of in_gradient is the sum, in the windows' order, over the windows in which the
+// element was largest. `relu_out` is null or forward's `out`. With forward's `out` the kernel also
+// does the backward half of a ReLU before the pooling: outputs that are not above 0 pass nothing
+// on.
 template <typename T>
 cudaError_t MaxPoolBackward(cudaStream_t stream, const T* out_gradient, const uint8_t* places,
                             const T* relu_out, PoolingShape shape, T* in_gradient);

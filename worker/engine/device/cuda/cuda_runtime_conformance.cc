@@ -24,7 +24,7 @@ TEST_F(CudaTest, AnArenaHoldsItsArrays) {
 
 TEST_F(CudaTest, AGraphRunsWhatWasCaptured) {
   const auto a = OnDevice<float>({0.5f, 1, 1.5f, 2});
-  Finish(Add(stream(), a.data(), a.data(), 4, a.data()));  // the kernel is loaded
+  Finish(Add(stream(), a.data(), a.data(), 4, a.data()));  // loads the kernel
   absl::StatusOr<GraphExec> graph = CaptureGraph(stream(), [&]() -> absl::Status {
     DP_CUDA_RETURN_IF_ERROR(Add(stream(), a.data(), a.data(), 4, a.data()));
     return absl::OkStatus();
@@ -45,7 +45,7 @@ TEST_F(CudaTest, ACaptureThatFailsIsEnded) {
   EXPECT_THAT(a.Read(), ::testing::ElementsAre(2));
 }
 
-// What another stream then reads is whole.
+// Another stream then reads complete data.
 TEST_F(CudaTest, TheHostWaitsForWhatAnEventHasBehindIt) {
   absl::StatusOr<Stream> other = Stream::Make();
   absl::StatusOr<Event> event = Event::Make();

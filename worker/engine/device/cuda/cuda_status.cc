@@ -15,7 +15,7 @@ absl::string_view BaseName(absl::string_view path) {
 absl::Status Refused(absl::StatusCode code, const Call& call, absl::string_view what) {
   int device = -1;
   if (cudaGetDevice(&device) != cudaSuccess) device = -1;
-  (void)cudaGetLastError();  // for its effect: the note is taken away
+  (void)cudaGetLastError();  // for its effect: it clears the thread's last error
   const std::string place = device < 0 ? "" : absl::StrCat(" on device ", device);
   return absl::Status(
       code, absl::StrCat(BaseName(call.file), ":", call.line, ": ", call.text, place, ": ", what));
@@ -34,7 +34,7 @@ absl::StatusCode CodeOf(cudaError_t result) {
     case cudaErrorMpsConnectionFailed:
     case cudaErrorStubLibrary:
     case cudaErrorSystemDriverMismatch:
-    case cudaErrorSystemNotReady:  // as where NVSwitch's fabric manager does not run
+    case cudaErrorSystemNotReady:  // such as when NVSwitch's fabric manager does not run
       return absl::StatusCode::kUnavailable;
     case cudaErrorNotSupported:
     case cudaErrorNoKernelImageForDevice:
@@ -56,7 +56,7 @@ absl::StatusCode CodeOf(cublasStatus_t result) {
   }
 }
 
-// cuDNN numbers its results by kind, a thousand to each.
+// cuDNN numbers its results by category, a thousand to each.
 absl::StatusCode CodeOf(cudnnStatus_t result) {
   if (result == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
       result == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {

@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-// Passes on what CUDA, cuBLAS(Lt) or cuDNN refused, for any call that returns one of their codes,
-// the kernels' launch functions included:
+// Returns the error of a call to CUDA, cuBLAS(Lt) or cuDNN, or to a kernel's launch function, as a
+// Status:
 //
 //   DP_CUDA_RETURN_IF_ERROR(cudaMalloc(&data, bytes));
 #define DP_CUDA_RETURN_IF_ERROR(call)                                                         \
@@ -29,10 +29,10 @@ struct Call {
 };
 
 // The Status of a result other than success: "cuda_memory.cc:12: cudaMalloc(&data, bytes) on device
-// 0: out of memory (cudaErrorMemoryAllocation)". ResourceExhausted where memory is short,
-// Unimplemented what the library has no form of, Unavailable without device or driver, else
-// Internal. Takes CUDA's note of the thread's last error away with it, so that a later check does
-// not find it again.
+// 0: out of memory (cudaErrorMemoryAllocation)". Clears the thread's last CUDA error, so that a
+// later check does not find it again.
+// Errors: ResourceExhausted memory is short; Unimplemented the library does not support the call;
+// Unavailable no device or driver; Internal otherwise.
 absl::Status RefusedStatus(cudaError_t result, const Call& call);
 absl::Status RefusedStatus(cublasStatus_t result, const Call& call);
 absl::Status RefusedStatus(cudnnStatus_t result, const Call& call);

@@ -46,7 +46,7 @@ class Costs {
   explicit Costs(const LayerProgram& program)
       : program_(program), activation_(BytesOf(Stored::kActivation, program.precision)) {}
 
-  // Arrays of `activations` elements together, and other bytes.
+  // The cost of arrays of `activations` elements together, and of other bytes.
   OperationCost Of(int64_t activations, int64_t other_bytes = 0, int64_t flops = 0,
                    int launches = 1) const {
     return {activations * activation_ + other_bytes, flops, launches};
@@ -131,7 +131,7 @@ class Costs {
     const int arrays = o.shortcut == kNone ? 3 : 4;
     return Of(arrays * o.rows * o.columns, 2 * o.rows * kFloatBytes, 0, 2);
   }
-  // Fused, the lower half of the scores' gradient is written and read again, in bf16.
+  // Fused attention writes and rereads the lower half of the scores' gradient, in bf16.
   OperationCost operator()(const op::AttendGradient& o) const {
     const int64_t element = o.size.fused ? activation_ : kFloatBytes;
     const int64_t scores = o.size.fused ? Scores(o.size) * activation_ : 0;
@@ -144,7 +144,7 @@ class Costs {
   OperationCost operator()(const op::ZeroGradient& o) const {
     return Of(0, program_.layout.parameters[o.weight].size * kFloatBytes);
   }
-  // Reads and writes the gradient's rows once for each token at most.
+  // Reads and writes the gradient's row of each token at most once.
   OperationCost operator()(const op::EmbeddingGradient& o) const {
     const int64_t size = program_.arrays[o.out_gradient].size;
     const int64_t touched = std::min(size, program_.layout.parameters[o.weight].size);
@@ -190,7 +190,7 @@ OperationCost CostOf(const LayerProgram& program, const OperationKind& kind) {
 
 OperationCost GatherCost(const LayerProgram& program) {
   if (program.tokens != kNone) {
-    // Each is read as an input and as a label, the second time from the cache.
+    // Each token is read as an input and as a label, the second time from the cache.
     const int64_t tokens = program.arrays[program.tokens].size;
     return {.bytes = tokens * (kTokenBytes + 2 * kIndexBytes), .launches = 1};
   }

@@ -6,50 +6,51 @@
 
 #include "worker/engine/device/cuda/cuda_layers.h"
 
-// What a training step must move and compute, counted from its program: the floor under any
-// measurement, and which operations to look at. Pure; it knows no card.
+// The bytes and flops that a training step needs at least, counted from its program. They are the
+// floor under any measurement, and show which operations to look at. Pure; it knows no card.
 
 namespace dp::engine::cuda {
 
 struct OperationCost {
-  // Each array read once and written once, as if nothing stayed in a cache from one operation to
+  // Each array is read once and written once, as if no cache kept anything from one operation to
   // the next.
   int64_t bytes = 0;
-  // Of products alone: 2 for each multiplication and addition. Causal attention counts the half
+  // Counts products alone: 2 for each multiplication and addition. Causal attention counts the half
   // that is not masked.
   int64_t flops = 0;
-  // Kernels and copies that are queued; of a library's product one, of a sort of keys three.
+  // Kernels and copies that are queued: one for a library's product, three for a sort of keys.
   int launches = 0;
 };
 
 OperationCost CostOf(const LayerProgram& program, const OperationKind& kind);
 
-// Of the batch, from a data set that lies on the device.
+// The cost of gathering the batch from a data set that lies on the device.
 OperationCost GatherCost(const LayerProgram& program);
 
-// The optimizer's over flat buffers of `values` floats that keeps so many floats for each
-// (`state_floats`: 1 for SGD with momentum, 2 for AdamW); `rounded` where it leaves bf16 values.
+// The cost of an optimizer over flat buffers of `values` floats. For each value the optimizer keeps
+// `state_floats` floats: 1 for SGD with momentum, 2 for AdamW. With `rounded` it also writes bf16
+// values.
 OperationCost OptimizerCost(int64_t values, int state_floats, bool rounded);
 
-// All operations of one name, and together.
+// All operations of one name, together.
 struct CostRow {
-  std::string name;  // as Describe says it
+  std::string name;  // as Describe gives it
   int count = 0;
   OperationCost cost;
   double seconds = 0;
 };
 
-// What a card does in a second. Attention has a rate of its own: no library comes near to that of
-// products there.
+// A card's rates per second. Attention has a rate of its own, because no library comes near the
+// rate of products there.
 struct CardRates {
   double bytes = 0;
   double flops = 0;
   double attention_flops = 0;
 };
 
-// Of a rank that is alone: a row "gather", those of the program's operations in the order in which
-// it first has them, and one "optimizer". An operation takes as long as the longer of its bytes and
-// its flops, and a launch nothing. Not counted are the two copies between host and device.
+// The step of a rank that is alone: a row "gather", the program's operations in the order of their
+// first use, and a row "optimizer". An operation takes as long as the longer of its bytes and its
+// flops, and a launch takes nothing. The two copies between host and device are not counted.
 std::vector<CostRow> StepCosts(const LayerProgram& program, const CardRates& rates,
                                int state_floats);
 

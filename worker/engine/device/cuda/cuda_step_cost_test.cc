@@ -6,7 +6,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// Products and memory as fast as each other: 1 byte or flop a second.
+// Products and memory are equally fast: 1 byte or flop a second.
 constexpr CardRates kSlow = {.bytes = 1, .flops = 1, .attention_flops = 1};
 
 LayerProgram Gpt2(int batch, Precision precision) {
@@ -64,8 +64,8 @@ TEST(CudaStepCostTest, AConvolutionIsCountedByHand) {
   EXPECT_EQ(Find(rows, "convolution input gradient").cost.flops, 2 * 2 * 196 * 32 * 16 * 9);
 }
 
-// Six for each weight of a product and each token, and causal attention's seven halves: what a
-// utilisation is said of.
+// Six flops for each weight of a product and each token, and seven halves of a product for causal
+// attention. Utilisation is reported relative to these counts.
 TEST(CudaStepCostTest, ProductsOfGpt2AreSixAWeightAndToken) {
   const LayerProgram program = Gpt2(4, Precision::kBfloat16);
   int64_t products = 0, attention = 0;
@@ -87,7 +87,7 @@ TEST(CudaStepCostTest, TheLossMovesLogitsTwiceAndTheNormsFourArrays) {
   EXPECT_EQ(Find(rows, "optimizer").cost.bytes, values * 30);
 }
 
-// Tokens of 2 bytes go to tokens and labels of 4; AdamW has its factors computed first.
+// Tokens of 2 bytes become tokens and labels of 4. AdamW's factors take a launch of their own.
 TEST(CudaStepCostTest, TheGatherAndTheOptimizersFactorsAreLaunchesOfAStep) {
   const std::vector<CostRow> rows = StepCosts(Gpt2(4, Precision::kBfloat16), kSlow, 2);
   EXPECT_EQ(Find(rows, "gather").cost.bytes, 4 * 1024 * (2 + 2 * 4));

@@ -5,7 +5,7 @@
 namespace dp::engine::cuda {
 namespace {
 
-// By parameter: the end of what completes it.
+// For each parameter, the end of the operation that completes it.
 std::vector<size_t> CompleteAt(const LayerProgram& program) {
   const size_t loss_end = static_cast<size_t>(program.loss) + 1;
   std::vector<size_t> ends(program.layout.parameters.size() + 1, loss_end);
@@ -22,7 +22,7 @@ std::vector<size_t> CutStep(const LayerProgram& program, absl::Span<const Bucket
   std::vector<size_t> ends;
   size_t end = 0;
   for (const Bucket& bucket : buckets) {
-    // Buckets are launched in their order.
+    // Buckets are launched in their order, so none ends before an earlier one.
     const auto first = complete_at.begin() + bucket.first_parameter;
     end = std::max(end, *std::max_element(first, first + bucket.parameters));
     if (ends.empty() || ends.back() < end) ends.push_back(end);

@@ -9,11 +9,11 @@
 
 namespace dp::engine::cuda {
 
-// Cuts a step into pieces, each a range of the program's operations, so that after each piece at
-// least one bucket of gradients is complete and may be reduced while the next piece is computed.
-// Gives the end of each piece; a piece begins where the one before it ends, the first one at 0, and
-// has the loss. Without buckets there is one. Buckets are of the program's layout, in order, and
-// may have one parameter more, which the loss completes. Pure.
+// Cuts a step into pieces, each a range of the program's operations. After each piece, except
+// perhaps the last, at least one bucket of gradients is complete. It may be reduced while the next
+// piece is computed. Returns the end of each piece. A piece begins where the one before it ends;
+// the first begins at 0 and contains the loss. Without buckets there is one piece. Buckets are of
+// the program's layout, in order, and may have one parameter more, which the loss completes. Pure.
 std::vector<size_t> CutStep(const LayerProgram& program, absl::Span<const Bucket> buckets);
 
 }  // namespace dp::engine::cuda

@@ -8,7 +8,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Three operations forward, the loss, and backward of four parameters, the last two at once.
+// Three operations forward, the loss, and backward of four parameters, the last two completed at
+// once.
 LayerProgram SomeProgram() {
   LayerProgram program;
   program.layout.parameters.resize(4);

@@ -14,13 +14,13 @@
 namespace dp::engine::cuda {
 namespace {
 
-// Enough that the device never waits for the host; by the time a loss is known, three steps more
-// have been begun.
+// Enough that the device never waits for the host. When a loss is known, three later steps have
+// been begun.
 constexpr int kStepsUnderWay = 4;
 
 static_assert(sizeof(StepTail) == kStepTailSize * sizeof(float));
 
-// What this device made.
+// Casts a part that this device made.
 template <typename Made, typename Part>
 Made& MadeHere(Part& part) {
   auto* const made = dynamic_cast<Made*>(&part);
@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<StepProgram>> CudaStepProgram::Make(DeviceContext
   return program;
 }
 
-// Steps under way write into memory that goes.
+// Steps under way write into memory that is about to be freed.
 CudaStepProgram::~CudaStepProgram() { context_.Note(context_.Synchronize()); }
 
 int CudaStepProgram::under_way_max() const { return kStepsUnderWay; }
@@ -113,7 +113,7 @@ absl::Status CudaStepProgram::Stage(const Input& input) {
   return staging_.Release(context_.stream());
 }
 
-// Its own steps round the values that they write.
+// The program's own steps round the values that they write.
 absl::Status CudaStepProgram::RoundValues() {
   if (rounded_changes_ == context_.changes()) return absl::OkStatus();
   rounded_changes_ = context_.changes();
@@ -134,7 +134,7 @@ absl::Status CudaStepProgram::QueuePieces() {
   return absl::OkStatus();
 }
 
-// Operation by operation goes always, if slower.
+// A refused capture is no error: operations then run one by one, which is slower.
 bool CudaStepProgram::Capture(size_t piece) {
   absl::StatusOr<GraphExec> graph =
       CaptureGraph(context_.stream(), [this, piece] { return QueuePiece(piece); });
@@ -181,7 +181,7 @@ absl::Status CudaStepProgram::Exchange() {
   });
 }
 
-// The last bucket may hold the tail, which has no value.
+// The last bucket may hold the tail, which has no value to update.
 absl::Status CudaStepProgram::QueueUpdate(const Bucket& bucket) {
   const int64_t end = std::min(bucket.offset + bucket.size, network_.program().layout.size);
   if (bucket.offset >= end) return absl::OkStatus();

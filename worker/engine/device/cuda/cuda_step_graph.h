@@ -18,13 +18,15 @@
 
 namespace dp::engine::cuda {
 
-// Whole steps as CUDA graphs: gathering, forward, loss, backward, and, in a rank that is alone, the
-// optimizer's update in one. Of several ranks there is one for each piece after which a bucket of
-// gradients is complete (cuda_step_cut.h), since NCCL's kernels are given by the thread that
-// watches over them; each bucket's update follows its all-reduce. For each step the host queues a
-// copy of what changes, the graphs, and a copy of the tail into page-locked memory behind which an
-// event stands; it waits for nothing but a step that lies kStepsUnderWay back. Errors of the device
-// are the context's. Not thread-safe.
+// Whole steps as CUDA graphs. A rank that is alone has one graph: gathering, forward, loss,
+// backward and the optimizer's update. With several ranks each piece after which a bucket of
+// gradients is complete is a graph (cuda_step_cut.h), and each bucket's update follows its
+// all-reduce. NCCL's kernels are in no graph, because the thread that watches over them queues
+// them.
+//
+// For each step the host queues a copy of what changes, the graphs, a copy of the tail into
+// page-locked memory, and an event. The host waits only for the step that lies kStepsUnderWay back.
+// The context records errors of the device. Not thread-safe.
 class CudaStepProgram : public StepProgram {
  public:
   // Errors: ResourceExhausted.
@@ -48,7 +50,7 @@ class CudaStepProgram : public StepProgram {
 
   absl::Status Stage(const Input& input);
   absl::Status RoundValues();
-  // Queue the step whose batch is staged, and tell the reducer what is complete.
+  // Queue the step whose batch is staged, and report complete gradients to the reducer.
   absl::Status QueuePieces();
   absl::Status QueuePiece(size_t piece);
   bool Capture(size_t piece);
@@ -71,13 +73,12 @@ class CudaStepProgram : public StepProgram {
   StepGraphBook book_;
   std::vector<GraphExec> graphs_;  // by piece
   PinnedRing staging_;
-  // By slot, of steps under way. The tails are in page-locked memory, written by the device until
-  // `done_`.
+  // By slot, for steps under way. The device writes a tail, in page-locked memory, until `done_`.
   std::vector<Event> done_;
   std::unique_ptr<StepTail[], FreeHost> tails_;
   int64_t begun_ = 0;
   int64_t ended_ = 0;
-  int64_t rounded_changes_ = -1;  // the context's changes, when values were last rounded
+  int64_t rounded_changes_ = -1;  // context_.changes() when values were last rounded
 };
 
 }  // namespace dp::engine::cuda

@@ -5,9 +5,9 @@
 
 namespace dp::engine::cuda {
 
-// What a captured step has fixed: the addresses that its operations read and write, and how they
-// were chosen. Batches are padded to one size, and count, draw, scale and the optimizer's step are
-// in device memory, so none of them is part of it.
+// The properties that a captured step has fixed: the addresses that its operations read and write,
+// and the batch size. Batches are padded to one size. Count, draw, scale and the optimizer's step
+// are in device memory, so none of them is part of the form.
 struct StepForm {
   const void* values = nullptr;
   const void* gradients = nullptr;
@@ -17,16 +17,16 @@ struct StepForm {
   friend bool operator==(const StepForm&, const StepForm&) = default;
 };
 
-// Decides how each step is run: the first of a form one operation after another, which loads every
-// kernel and meets every error by name; the second is captured; those after it launch the captured
-// graph, until the form changes. A capture that is refused is not tried again for this form. Pure;
-// not thread-safe.
+// Decides how each step is run. The first step of a form runs one operation after another, which
+// loads every kernel and reports every error by name. The second step is captured. Later steps
+// launch the captured graph, until the form changes. A refused capture is not retried for the same
+// form. Pure; not thread-safe.
 class StepGraphBook {
  public:
   enum class Way { kOperations, kCapture, kLaunch };
 
-  // How to run a step of `form`. kCapture: the caller captures it, says Captured or Refused, and
-  // runs it.
+  // How to run a step of `form`. On kCapture the caller captures the step, calls Captured or
+  // Refused, and runs it.
   Way WayOf(const StepForm& form);
   void Captured();
   void Refused();

@@ -15,10 +15,10 @@ class Event {
  public:
   static absl::StatusOr<Event> Make();
 
-  Event() = default;  // of no use but to be assigned to
+  Event() = default;  // only to be assigned to
 
   absl::Status Record(cudaStream_t stream);
-  // Blocks the host until what was recorded is reached.
+  // Blocks the host until the recorded point is reached.
   absl::Status Synchronize() const;
 
   cudaEvent_t get() const { return event_.get(); }
@@ -30,15 +30,15 @@ class Event {
   std::unique_ptr<CUevent_st, Destroy> event_;
 };
 
-// A queue of work of the current device, of the least priority, which does not wait for the default
-// stream. Not thread-safe.
+// A queue of work on the current device, at the lowest priority, which does not wait for the
+// default stream. Not thread-safe.
 class Stream {
  public:
   static absl::StatusOr<Stream> Make();
 
-  Stream() = default;  // of no use but to be assigned to
+  Stream() = default;  // only to be assigned to
 
-  // Blocks the host until all work given so far is done; says what failed in it.
+  // Blocks the host until all work queued so far is done; returns the error of that work.
   absl::Status Synchronize() const;
 
   cudaStream_t get() const { return stream_.get(); }

@@ -57,7 +57,7 @@ void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expe
   for (float value : expected) largest = std::max<double>(largest, std::abs(value));
   for (size_t i = 0; i < expected.size(); ++i) {
     const double allowed = relative * (std::abs(expected[i]) + largest / 10);
-    // Written so that a NaN is a failure.
+    // Written so that a NaN fails.
     ASSERT_TRUE(std::abs(actual[i] - expected[i]) <= allowed)
         << "element " << i << " is " << actual[i] << ", expected " << expected[i];
   }

@@ -14,18 +14,18 @@
 #include "worker/engine/device/cuda/cuda_stream.h"
 #include "worker/engine/device/cuda/cuda_types.h"
 
-// What the tests that hold kernels against their CPU twins share. They are skipped where there is
-// no device.
+// Shared by the tests that compare kernels with their CPU twins. Without a device the tests are
+// skipped.
 
 namespace dp::engine::cuda {
 
-// `value` as T holds it, and back.
+// `value` as T holds it, and back to float.
 template <typename T>
 T Rounded(float value);
 float Widened(float value);
 float Widened(bf16 value);
 
-// As T holds them.
+// The values as T holds them.
 template <typename T>
 std::vector<float> RoundedValues(std::vector<float> values) {
   for (float& value : values) value = Widened(Rounded<T>(value));
@@ -36,13 +36,12 @@ std::vector<float> RoundedValues(std::vector<float> values) {
 template <typename T>
 std::vector<float> RandomValues(int64_t size, uint64_t seed);
 
-// An array on the device for the length of a test. What it is filled with is there when a call
-// returns: the tests' streams do not wait for the default one, on which it is done, and a copy from
-// the host may otherwise be on its way still.
+// An array on the device for the length of a test. A call returns only when its data is there:
+// copies run on the default stream, and the tests' streams do not wait for that stream.
 template <typename T>
 class DeviceArray {
  public:
-  // Bytes of 0xff, NaNs: what a kernel does not write shows.
+  // Fills with bytes of 0xff, which are NaNs, so that elements which a kernel does not write show.
   explicit DeviceArray(int64_t size) : size_(size), buffer_(*DeviceBuffer::Allocate(Bytes())) {
     DP_CHECK(cudaMemset(buffer_.data(), 0xff, Bytes()) == cudaSuccess);
     AwaitDefaultStream();
@@ -89,9 +88,9 @@ class CudaTest : public ::testing::Test {
   void SetUp() override;
 
   cudaStream_t stream() const { return stream_.get(); }
-  // What a launch answered; waits until the kernel is done.
+  // Checks the result of a launch, and waits until the kernel is done.
   void Finish(cudaError_t launched);
-  // What the host says for a step; good until the next call.
+  // The host's input for a step, on the device; good until the next call.
   const StepInput* Step(const StepInput& step);
 
  private:
@@ -99,16 +98,16 @@ class CudaTest : public ::testing::Test {
   std::unique_ptr<DeviceArray<StepInput>> step_;
 };
 
-// A test for each precision.
+// Runs a test in each precision.
 template <typename T>
 class CudaPrecisionTest : public CudaTest {};
 using Precisions = ::testing::Types<float, bf16>;
 
-// Each of `actual` is within `relative` of `expected` and a tenth of the largest of them: what is
-// small next to its summands has lost more.
+// The error of each of `actual` is at most `relative` times the sum of |expected| and a tenth of
+// the largest |expected|. Values that are small next to their summands have lost more digits.
 void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expected,
                 double relative);
-// As far as T rounds results.
+// How exactly T rounds results.
 template <typename T>
 constexpr double Precision() {
   return sizeof(T) == 2 ? 1.0 / 128 : 1e-5;
@@ -118,7 +117,7 @@ void ExpectNear(const DeviceArray<T>& actual, const std::vector<float>& expected
   ExpectNear(actual.ReadFloats(), expected, Precision<T>());
 }
 
-// A layer as the CPU computes it, with plain arrays in PyTorch's order of axes.
+// A layer as the CPU computes it, on plain arrays in PyTorch's order of axes.
 class CpuTwin {
  public:
   using Factory = std::function<std::unique_ptr<CpuLayer>(const CpuLayerInput&)>;

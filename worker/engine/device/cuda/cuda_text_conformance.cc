@@ -11,7 +11,7 @@ template <typename T>
 using CudaTextTest = CudaPrecisionTest<T>;
 TYPED_TEST_SUITE(CudaTextTest, Precisions);
 
-// Tokens of which a few come often, so that some runs fill several chunks.
+// Tokens. A few come often, so that some runs fill several chunks.
 std::vector<float> SomeTokens(int64_t rows, int vocabulary) {
   std::vector<float> tokens = RandomValues<float>(rows, 9);
   for (float& token : tokens) {
@@ -111,7 +111,7 @@ TYPED_TEST(CudaTextTest, EmbeddingAddsPositions) {
   EXPECT_EQ(out.ReadFloats(), RoundedValues<TypeParam>(expected));
 }
 
-// What a layer norm takes and gives, on the device.
+// The inputs and outputs of a layer norm, on the device.
 template <typename T>
 struct NormArrays {
   explicit NormArrays(Matrix matrix)
@@ -168,7 +168,7 @@ TYPED_TEST(CudaTextTest, AddAndLayerNormAreTheCpus) {
                                   arrays.moments(), arrays.out.data()));
     EXPECT_EQ(arrays.out.ReadFloats(), added);
 
-    // In place of the shortcut, as it is used.
+    // in_gradient may be the shortcut.
     arrays.in_gradient.Write(OnDevice<TypeParam>(shortcut).Read());
     const auto device_out_gradient = OnDevice<TypeParam>(out_gradient);
     this->Finish(LayerNormBackward(
@@ -178,7 +178,7 @@ TYPED_TEST(CudaTextTest, AddAndLayerNormAreTheCpus) {
     std::vector<float> in_gradient = twin.Backward(out_gradient);
     for (int64_t i = 0; i < shape.size(); ++i) in_gradient[i] += shortcut[i];
     ExpectNear(arrays.in_gradient, in_gradient);
-    // Sums of floats in either precision.
+    // Both are sums of floats in either precision.
     ExpectNear(arrays.weight_gradient.Read(), weight_gradient, 1e-4);
     ExpectNear(arrays.bias_gradient.Read(), bias_gradient, 1e-4);
   }

@@ -7,14 +7,14 @@ namespace dp::engine::cuda {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kTileRows = 8;  // of threads: each moves 4 elements of a tile
+constexpr int kTileRows = 8;  // rows of threads: each thread moves 4 elements of a tile
 
-// Matrices that blocks are started for; they go on to the others.
+// Blocks are launched for at most this many matrices; they loop over the others.
 constexpr int64_t kMatricesMax = 1024;
 
-// A block moves tiles of 32 x 32 through shared memory, so that both sides are read and written
-// along rows. One column more than the tile keeps its columns in different banks. The first axis
-// of the grid counts tiles, the second matrices.
+// A block moves tiles of 32 x 32 through shared memory, so that it reads and writes along rows. The
+// extra column puts the elements of a tile's column into different banks. The grid's first axis
+// counts tiles, its second matrices.
 template <typename From, typename To>
 __global__ void __launch_bounds__(kTile* kTileRows)
     TransposeKernel(const From* in, Matrices shape, int64_t tiles_across, To* out) {

@@ -1,15 +1,15 @@
 #pragma once
 
-// What the kernels' headers share. Every kernel is launched by a function of plain arguments, from
-// the thread that owns the stream, and returns what the launch answered: wrap it in
-// DP_CUDA_RETURN_IF_ERROR. Work is queued, never waited for, and allocates nothing, so that a whole
-// step can be captured as a graph. Pointers are to device memory. Unless a function says otherwise,
-// arrays are dense, in row-major order, and aligned to 16 bytes; no output overlaps an input.
+// Shared by the kernels' headers. A function of plain arguments launches each kernel, from the
+// thread that owns the stream, and returns the launch's result: wrap it in DP_CUDA_RETURN_IF_ERROR.
+// Such a function queues work, never waits for it and allocates nothing, so a whole step can be
+// captured as a graph. Pointers are to device memory. Unless a function says otherwise, arrays are
+// dense, in row-major order and aligned to 16 bytes; no output overlaps an input.
 //
-// The same input gives the same bits: no kernel adds floats in an order that is left to chance, and
-// how sums are split follows from shapes alone, never from the card.
+// The same input gives the same bits: no kernel adds floats in an arbitrary order. How sums are
+// split follows from shapes alone, never from the card.
 //
-// T is float or bf16, the precision of activations. Sums and what lies between are floats.
+// T is float or bf16, the precision of activations. Sums and intermediate values are floats.
 
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
@@ -29,7 +29,7 @@ struct Matrix {
   DP_HOST_DEVICE int64_t size() const { return rows * columns; }
 };
 
-// What the host says anew for each step. In device memory, so that a captured step reads it.
+// The host's input to each step. It lies in device memory, so a captured step reads the new values.
 struct StepInput {
   int64_t count = 0;         // Batch::count: the first samples of the batch; the rest is padding
   uint64_t draw = 0;         // Batch::draw

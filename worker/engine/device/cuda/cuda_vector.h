@@ -4,8 +4,8 @@
 
 #include "worker/engine/device/cuda/cuda_types.h"
 
-// For kernels: several neighbouring elements as one load or store of up to 16 bytes, computed with
-// as floats. Only .cu files include it.
+// For kernels: loads and stores several neighbouring elements by instructions of up to 16 bytes,
+// and computes with them as floats. Only .cu files include this header.
 
 namespace dp::engine::cuda {
 
@@ -24,7 +24,7 @@ __device__ inline bf16 FromFloat<bf16>(float value) {
   return __float2bfloat16_rn(value);
 }
 
-// The type that memory of so many bytes is moved as by one instruction.
+// The type by which one instruction moves this many bytes.
 template <int kBytes>
 struct Word;
 template <>
@@ -44,7 +44,8 @@ struct Word<16> {
   using Type = uint4;
 };
 
-// N elements of T, at an address that is a multiple of their size, or of 16 where that is more.
+// N elements of T, as floats. Their address is a multiple of their size, or of 16 bytes if that is
+// less.
 template <typename T, int N>
 struct Vector {
   float values[N];
@@ -80,7 +81,7 @@ struct Vector {
   using Raw = typename Word<kPart* static_cast<int>(sizeof(T))>::Type;
 };
 
-// The same as they lie in memory: what waits in registers takes no more of them than it must.
+// The same elements as they lie in memory, so that they occupy no more registers than they must.
 template <typename T, int N>
 struct Packed {
   static constexpr int kBytes = N * static_cast<int>(sizeof(T));
@@ -111,7 +112,7 @@ struct Packed {
     for (int i = 0; i < kWords; ++i) reinterpret_cast<Raw*>(to)[i] = words[i];
   }
 
-  // To device memory, word by word, where the compiler would take the words apart.
+  // To device memory, word by word; the compiler would split the words of a plain store.
   __device__ void StoreWhole(T* to) const {
     if constexpr (sizeof(Raw) == 16) {
 #pragma unroll

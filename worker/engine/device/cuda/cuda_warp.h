@@ -8,7 +8,7 @@ namespace dp::engine::cuda {
 
 inline constexpr unsigned kWholeWarp = 0xffffffff;
 
-// All lanes get the sum, with the same bits: partners add the same two numbers.
+// All lanes get the sum with the same bits, because partners add the same two numbers.
 __device__ inline float WarpSum(float value) {
 #pragma unroll
   for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {

@@ -19,7 +19,7 @@ Bench::Bench(const DeviceUnderTest& device, const Model& model)
   std::vector<float> values(layout_.size);
   Generator generator(5);
   if (model_.of_tokens) {
-    // Larger than those that training begins with, so that every layer matters.
+    // Larger than the values that training begins with, so that every layer matters.
     for (const Parameter& p : layout_.parameters) {
       for (int64_t i = 0; i < p.size; ++i) values[p.offset + i] = generator.Uniform(-1, 1);
     }

@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "worker/engine/device/device.h"
 
-// What every device must do, the CPU being the definition: three suites over a device, and one that
-// holds it against the CPU. A test program links them and says which devices it has:
+// The suites that every device must pass; the CPU is the definition. Three suites test a device by
+// itself, and one compares it with the CPU. A test program links them and names its devices:
 //
 //   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(OneCpuThread()));
 
@@ -21,8 +21,9 @@ struct DeviceUnderTest {
   std::string name;
   std::function<absl::StatusOr<std::unique_ptr<Device>>()> open;
   Precision precision = Precision::kFloat32;
-  // How far values may be from the CPU's: each, as a share of the largest of its kind; with bf16
-  // all of a kind together, as a share of their Euclidean norm.
+  // How far values may be from the CPU's. With float32 each value counts, as a share of the largest
+  // of its kind. With any other precision, all of a kind count together, as a share of their
+  // Euclidean norm.
   double tolerance = 1e-4;
 };
 inline void PrintTo(const DeviceUnderTest& device, std::ostream* out) { *out << device.name; }
@@ -31,7 +32,7 @@ inline DeviceUnderTest OneCpuThread() {
   return {.name = "one CPU thread", .open = [] { return OpenCpu(1); }};
 }
 
-// Skips its tests, saying why, where the device is missing.
+// Skips its tests, with the reason, if the device is missing.
 class OnDevice : public ::testing::TestWithParam<DeviceUnderTest> {
  protected:
   void SetUp() override {
@@ -48,7 +49,7 @@ class LanguageModelConformance : public OnDevice {};  // float32
 class LanguageStepConformance : public OnDevice {};   // any precision
 class TwinConformance : public OnDevice {};           // any precision
 
-// Any model with its arrays and one batch, on one device, all from fixed seeds.
+// A model with its arrays and one batch, on one device, all from fixed seeds.
 class Bench {
  public:
   struct Model {
@@ -60,16 +61,16 @@ class Bench {
   Bench(const DeviceUnderTest& device, const Model& model);
 
   BatchResult Forward(Mode mode = Mode::kTrain, uint64_t draw = 0);
-  // The parameters in the order in which they were said to be ready.
+  // Returns the parameters in the order in which they became ready.
   std::vector<int> Backward(float scale = 1);
   void BackwardThen(const GradientReady& ready) { network_->Backward(1, ready); }
-  // Forward, then Backward.
+  // Forward, then Backward; returns the gradients.
   std::vector<float> ForwardGradients();
   std::vector<float> Logits();
   std::vector<float> TrainBySgd(int steps);
   std::vector<float> TrainByAdamW(int steps);
 
-  // How much the loss sum grows with the value at `i`, by central difference of this step.
+  // The slope of the loss sum in the value at `i`, by central difference with this step.
   double Slope(int64_t i, float step);
   void ExpectGradientsAreSlopes(float step, double tolerance);
 

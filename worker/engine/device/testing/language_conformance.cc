@@ -21,7 +21,7 @@ std::vector<model::LayerSpec> Between(std::vector<model::LayerSpec> layers) {
   return layers;
 }
 
-// Heads of 8 features, as fused attention in bf16 takes them.
+// Heads of 8 features, as fused attention in bf16 requires.
 Bench::Model GptOfWideHeads() {
   return TextModel(model::Gpt({.blocks = 1, .heads = 2, .features = 16}));
 }

@@ -11,12 +11,12 @@
 
 namespace dp::engine {
 
-// A step program made of the calls that it stands for, which tells results as late as a device
-// does. Not thread-safe.
+// A step program made of the calls that it stands for. Reports results as late as a device does.
+// Not thread-safe.
 class PlainStepProgram : public StepProgram {
  public:
-  // `rows`: the network's batch size. `gathers`: by the samples' numbers, as where a device has the
-  // data set.
+  // `rows`: the network's batch size. `gathers`: takes samples by their numbers, like a device that
+  // holds the data set.
   PlainStepProgram(Device& device, const Parts& parts, int rows, bool gathers)
       : device_(device), parts_(parts), rows_(rows), gathers_(gathers) {}
 
@@ -75,7 +75,7 @@ class PlainStepProgram : public StepProgram {
   std::vector<int64_t> samples_;
   std::vector<float> images_;
   std::vector<int32_t> labels_;
-  std::deque<StepTail> tails_;  // of steps that are under way
+  std::deque<StepTail> tails_;  // of steps in flight
 };
 
 }  // namespace dp::engine

@@ -9,7 +9,7 @@
 #include "worker/engine/data/dataset.h"
 #include "worker/engine/device/testing/device_conformance.h"
 
-// The device against the CPU, and its step programs against its own calls.
+// Compares the device with the CPU, and its step programs with its own calls.
 
 namespace dp::engine {
 namespace {
@@ -18,7 +18,8 @@ double Norm(absl::Span<const float> values) {
   return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
 }
 
-// All values together: with bf16 a sum of terms that nearly cancel may be far off by itself.
+// Compares all values together: with bf16 a sum of terms that nearly cancel may be far off by
+// itself.
 void ExpectNearAsAWhole(absl::Span<const float> values, absl::Span<const float> expected,
                         double tolerance, const std::string& what) {
   ASSERT_EQ(values.size(), expected.size());
@@ -28,7 +29,7 @@ void ExpectNearAsAWhole(absl::Span<const float> values, absl::Span<const float> 
   EXPECT_LE(Norm(difference), tolerance * Norm(expected) + 1e-6) << what;
 }
 
-// Values are held against the largest of their kind, so that sums near zero may round otherwise.
+// Measures differences against the largest value, so that sums near zero may round differently.
 void ExpectNear(absl::Span<const float> values, absl::Span<const float> expected, double tolerance,
                 const std::string& what) {
   ASSERT_EQ(values.size(), expected.size());
@@ -48,8 +49,8 @@ void ExpectParametersNear(const DeviceUnderTest& device, const ParameterLayout& 
   }
 }
 
-// The bias of keys moves all scores of a query alike, so its true gradient is zero, and AdamW steps
-// by the sign of what rounding has left of it.
+// The bias of keys moves all scores of a query alike, so its true gradient is zero. AdamW then
+// steps by the sign of the rounding error.
 std::vector<float> WithoutKeyBiases(const ParameterLayout& layout, std::vector<float> values) {
   for (const Parameter& p : layout.parameters) {
     if (!absl::EndsWith(p.name, "attn.c_attn.bias")) continue;
@@ -95,7 +96,7 @@ TEST_P(TwinConformance, DropoutDropsWhatItDropsOnTheCpu) {
 
 TEST_P(TwinConformance, AGptGivesWhatItGivesOnTheCpu) {
   ExpectEqualToTheCpu(GetParam(), TextModel(SmallGpt()));
-  // Heads as wide as a library's fused attention wants them.
+  // Heads as wide as a library's fused attention requires.
   ExpectEqualToTheCpu(GetParam(),
                       TextModel(model::Gpt({.blocks = 1, .heads = 2, .features = 128})));
 }
@@ -116,7 +117,7 @@ TEST_P(TwinConformance, TrainingGoesWhereItGoesOnTheCpu) {
       WithoutKeyBiases(layout, Bench(OneCpuThread(), text).TrainByAdamW(kSteps)), tolerance);
 }
 
-// Images and texts by formula, stored as a device may copy them, or not at all.
+// Images and texts by formula. If `stored`, a device may copy the arrays behind them.
 class FormulaDataset final : public Dataset {
  public:
   FormulaDataset(const Bench::Model& model, bool stored)
@@ -172,7 +173,7 @@ class FormulaDataset final : public Dataset {
 };
 
 // The same steps over a data set, by a program or by the network's own calls. One batch is short,
-// and samples come in no order.
+// and samples are out of order.
 class StepsOfAProgram {
  public:
   StepsOfAProgram(const DeviceUnderTest& device, const Bench::Model& model, bool stored)
@@ -208,7 +209,7 @@ class StepsOfAProgram {
       if (program.under_way() == program.under_way_max()) losses.push_back(program.End().loss);
       EXPECT_TRUE(
           program.Begin({.batch = BatchOf(step), .scale = kScale, .number = step + 1}).ok());
-      images_.assign(images_.size(), -1.0f);  // what was borrowed is free again
+      images_.assign(images_.size(), -1.0f);  // the borrowed memory is free again
     }
     while (program.under_way() > 0) losses.push_back(program.End().loss);
     return losses;
