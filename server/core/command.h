@@ -197,9 +197,14 @@ struct RegisterWorker {
 
 // One incarnation of a worker is given up, by Liveness or PredecessorsOf.
 struct LoseWorker {
+  // Version 1 left the blame with a program's rank that had failed shortly before, as its peer on
+  // the worker was gone. Version 2 blames the worker.
+  static constexpr uint32_t kVersion = 2;
+
   WorkerId worker;
   Incarnation incarnation;
   std::string reason;
+  uint32_t version = kVersion;
 };
 
 // A worker's daemon is shutting down: its ranks may finish, but it gets no new ones.

@@ -139,7 +139,7 @@ absl::StatusOr<Reply> Coordinator::On(const LoseWorker& command, absl::Time at) 
   // The verdict is about an incarnation that is gone already.
   if (!worker->ready() || worker->incarnation != command.incarnation) return Reply();
   Tell(*worker, "lost", command.reason);
-  LoseRanks(state_.workers.Lose(command.worker, command.reason, at), command.reason, at);
+  LoseRanks(state_.workers.Lose(command.worker, command.reason, at), command, at);
   Touch({Topic::Kind::kAssignment, command.worker.value()});
   Touch({Topic::Kind::kWorkers});
   ForgetWorkers();
@@ -155,13 +155,14 @@ absl::StatusOr<Reply> Coordinator::On(const LeaveWorker& command, absl::Time) {
   return Reply();
 }
 
-void Coordinator::LoseRanks(const std::vector<RankKey>& ranks, const std::string& reason,
+void Coordinator::LoseRanks(const std::vector<RankKey>& ranks, const LoseWorker& command,
                             absl::Time at) {
   for (const RankKey& rank : ranks) {
     Job* job = state_.jobs.Find(rank.job);
     DP_CHECK(job != nullptr);
     const Sight before = See(*job);
-    if (RankLost(*job, rank.rank, reason, at)) Moved(*job, before);
+    const bool takes_blame = command.version >= 2;
+    if (RankLost(*job, rank.rank, command.reason, takes_blame, at)) Moved(*job, before);
   }
 }
 

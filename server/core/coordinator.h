@@ -116,7 +116,7 @@ class Coordinator {
   absl::Status CheckPreemption(const Job& victim, JobId by) const;
   // Errors: NotFound; FailedPrecondition it is not pending.
   absl::StatusOr<Job*> PendingJob(JobId id);
-  void LoseRanks(const std::vector<RankKey>& ranks, const std::string& reason, absl::Time at);
+  void LoseRanks(const std::vector<RankKey>& ranks, const LoseWorker& command, absl::Time at);
 
   // The part of a job that watchers of its topics see; compared before and after a move.
   struct Sight {

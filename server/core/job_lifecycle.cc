@@ -158,6 +158,25 @@ void SettleArrival(Job& job, bool was_empty, absl::Time at) {
   SettleState(job, at);
 }
 
+// Whether the failure on record may be the consequence of the loss of `worker`: a program's rank
+// elsewhere failed by itself.
+bool MayFollowFromLoss(const Job& job, const std::string& worker) {
+  return job.spec.joins_by_running && job.state == JobState::kStopping &&
+         job.failure->failure_class == FailureClass::kUser && job.failure->exit.has_value() &&
+         job.failure->worker != worker;
+}
+
+// Makes `cause` the root cause of a generation that has ended already.
+void BlameInstead(Job& job, Failure cause) {
+  Failure& failure = *job.failure;
+  absl::StrAppend(&cause.message, "; then ", failure.message);
+  cause.at = failure.at;
+  cause.generation = failure.generation;
+  cause.running_at = failure.running_at;
+  cause.before_first_step = failure.before_first_step;
+  failure = std::move(cause);
+}
+
 // A program that makes no join call has joined once it is known to have run.
 void JoinByRunning(Job& job, int rank) {
   if (!job.spec.joins_by_running || job.world.state() == WorldState::kClosed) return;
@@ -262,18 +281,21 @@ bool RankReleased(Job& job, int rank, absl::Time at) {
   return true;
 }
 
-bool RankLost(Job& job, int rank, const std::string& reason, absl::Time at) {
+bool RankLost(Job& job, int rank, const std::string& reason, bool takes_blame, absl::Time at) {
   Rank& r = job.ranks.at(rank);
   if (!r.live()) return false;
-  r.state = RankState::kLost;
   // A rank that is known to have succeeded no longer needs its worker.
   if (!r.succeeded()) {
-    EndGeneration(job,
-                  FailureOf(job, rank, FailureClass::kInfra,
-                            absl::StrCat("worker ", r.worker, " on host ", r.host,
-                                         " was lost with rank ", rank, ": ", reason)),
-                  at);
+    Failure loss = FailureOf(job, rank, FailureClass::kInfra,
+                             absl::StrCat("worker ", r.worker, " on host ", r.host,
+                                          " was lost with rank ", rank, ": ", reason));
+    if (takes_blame && r.state < RankState::kExited && MayFollowFromLoss(job, r.worker)) {
+      BlameInstead(job, std::move(loss));
+    } else {
+      EndGeneration(job, std::move(loss), at);
+    }
   }
+  r.state = RankState::kLost;
   Settle(job, at);
   return true;
 }

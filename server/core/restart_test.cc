@@ -101,6 +101,51 @@ TEST_F(RestartTest, TheSameCodeOfAnotherProgramIsItsOwnAffair) {
   EXPECT_EQ(failure(job).failure_class, FailureClass::kUser);
 }
 
+// Two ranks of a program on two workers; rank 0 fails as its peer's host dies.
+class LostPeerTest : public RestartTest {
+ protected:
+  LostPeerTest() {
+    Register("a", 1), lost_ = Register("b", 1);
+    job_ = SubmitCommandAndPlace(2);
+    Started(job_, 0), Started(job_, 1);
+  }
+
+  WorkerId lost_;
+  JobId job_;
+};
+
+TEST_F(LostPeerTest, AProgramThatFailsBecauseItsPeersWorkerIsLostIsNotToBlame) {
+  ExitWith(job_, 0, 1);
+  const absl::Time at = failure(job_).at;
+  now_ += absl::Seconds(5);
+  Lose(lost_);
+  EXPECT_EQ(failure(job_).failure_class, FailureClass::kInfra);
+  EXPECT_EQ(failure(job_).rank, 1);
+  EXPECT_EQ(failure(job_).message,
+            "worker b on host b was lost with rank 1: no heartbeat for 6s; then rank 0 on worker a "
+            "(host a): exit code 1");
+  EXPECT_EQ(failure(job_).at, at);
+  EXPECT_EQ(failure(job_).generation, Generation(1));
+}
+
+TEST_F(LostPeerTest, AJournalOfTheVersionBeforeMeansWhatItDid) {
+  ExitWith(job_, 0, 1);
+  Apply(LoseWorker{lost_, life(lost_), "no heartbeat for 6s", /*version=*/1});
+  EXPECT_EQ(failure(job_).failure_class, FailureClass::kUser);
+}
+
+TEST_F(LostPeerTest, ARankWhoseExitWasReportedTakesNoBlameForItsWorker) {
+  ExitWith(job_, 0, 1), ExitWith(job_, 1, 1);
+  Lose(lost_);
+  EXPECT_EQ(failure(job_).failure_class, FailureClass::kUser);
+}
+
+TEST_F(LostPeerTest, AnotherCauseThanAnExitStays) {
+  Apply(CancelJob{job_});
+  Lose(lost_);
+  EXPECT_EQ(failure(job_).failure_class, FailureClass::kCancel);
+}
+
 TEST_F(RestartTest, NoVerdictIsDueWhileARankHoldsASlot) {
   Register("a", 2);
   const JobId job = Run(2);

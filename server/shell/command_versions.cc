@@ -21,6 +21,7 @@ const CommandVersions& KnownVersions() {
   static const CommandVersions& known =
       *new CommandVersions{{Record::kStartEpoch, core::StartEpoch::kVersion},
                            {Record::kReportRank, core::ReportRank::kVersion},
+                           {Record::kLoseWorker, core::LoseWorker::kVersion},
                            {Record::kAskHandover, core::AskHandover::kVersion}};
   return known;
 }

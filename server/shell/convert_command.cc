@@ -211,7 +211,10 @@ Record ToRecord(const core::Command& command) {
           [&](const core::RegisterWorker& worker) {
             Fill(worker, record.mutable_register_worker());
           },
-          [&](const core::LoseWorker& lose) { Fill(lose, record.mutable_lose_worker()); },
+          [&](const core::LoseWorker& lose) {
+            Fill(lose, record.mutable_lose_worker());
+            if (lose.version > 1) record.set_version(lose.version);
+          },
           [&](const core::LeaveWorker& leave) { Fill(leave, record.mutable_leave_worker()); },
           [&](const core::ReportRank& report) {
             Fill(report, record.mutable_report_rank());

@@ -80,8 +80,8 @@ core::RegisterWorker ToCommand(const journal::RegisterWorker& proto) {
           proto.trains_on_gpus()};
 }
 
-core::LoseWorker ToCommand(const journal::LoseWorker& proto) {
-  return {WorkerId(proto.worker()), Incarnation(proto.incarnation()), proto.reason()};
+core::LoseWorker ToCommand(const journal::LoseWorker& proto, uint32_t version) {
+  return {WorkerId(proto.worker()), Incarnation(proto.incarnation()), proto.reason(), version};
 }
 
 core::LeaveWorker ToCommand(const journal::LeaveWorker& proto) {
@@ -187,7 +187,7 @@ absl::StatusOr<core::Action> ToAction(const Record& record) {
     case Record::kRegisterWorker:
       return ToCommand(record.register_worker());
     case Record::kLoseWorker:
-      return ToCommand(record.lose_worker());
+      return ToCommand(record.lose_worker(), VersionOf(record));
     case Record::kLeaveWorker:
       return ToCommand(record.leave_worker());
     case Record::kReportRank:

@@ -167,10 +167,11 @@ absl::Status LogFile::Remove() {
   if (end_ == 0) return absl::OkStatus();
   gap_index_ = LogIndex(Beside(path_, ".gaps"));
   gaps_.clear();
+  // The bytes go first: on a full disk the record of the gap has no room before. A crash in between
+  // leaves an empty stream, which shows no gap and takes no room.
+  DP_RETURN_IF_ERROR(ResizeFile(path_, 0));
   DP_RETURN_IF_ERROR(ResizeFile(Beside(path_, ".gaps"), 0));
   DP_RETURN_IF_ERROR(NoteGap({0, end_, LogGap::Reason::kRemoved}));
-  // A crash in between leaves an empty stream, which shows no gap and takes no room.
-  DP_RETURN_IF_ERROR(ResizeFile(path_, 0));
   DP_RETURN_IF_ERROR(ResizeFile(path_, end_));
   std::error_code error;
   std::filesystem::remove(Beside(path_, ".times"), error);

@@ -346,6 +346,19 @@ TEST_F(LogStoreTest, AtTheReserveOfTheDiskOnlySoManyMakeRoomAsItTakes) {
   EXPECT_TRUE(store_->CheckRoom().ok());
 }
 
+TEST_F(LogStoreTest, MakingRoomFreesTheBytesBeforeItNeedsRoomForTheRecord) {
+  const std::filesystem::path logs = scratch_.path() / "logs";
+  Append(0, std::string(1 << 20, 'x'));
+  Reopen({.bytes_max = 1});
+  for (const auto& file : std::filesystem::recursive_directory_iterator(logs)) {
+    if (file.is_regular_file() && file.path().extension() == ".stdout") {
+      std::filesystem::create_directory(file.path().string() + ".gaps");  // no record can be made
+    }
+  }
+  EXPECT_FALSE(store_->MakeRoom({kJob}).ok());
+  EXPECT_LT(BlocksBelow(logs), uint64_t{1} << 20);
+}
+
 TEST_F(LogStoreTest, PastTheLimitOfAllJobsTheNamedOnesMakeRoomAndSaySo) {
   Append(0, std::string(1000, 'x') + "\n");
   Append(0, std::string(1000, 'y') + "\n", {}, Stream(0), JobId(8));

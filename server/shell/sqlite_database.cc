@@ -1,11 +1,15 @@
 #include "server/shell/sqlite_database.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
 
+#include <cerrno>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
 #include "base/log.h"
 #include "base/overloaded.h"
 #include "base/status.h"
@@ -44,8 +48,15 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::
   return database;
 }
 
-// SQLite ends a damaged WAL before the damage. If the loss is accepted, that part is used.
+// SQLite ends a damaged WAL before the damage. If the loss is accepted, that part is used. SQLite
+// opens no WAL whose database is missing, and drops one whose database is empty.
 absl::Status SqliteDatabase::FindWal() {
+  if (options_.accept_data_loss && options_.vfs == nullptr) {
+    const FileDescriptor made(open(file_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    if (!made.valid())
+      return absl::InternalError(
+          absl::StrCat("journal ", file_, " cannot be made: ", std::strerror(errno)));
+  }
   const absl::StatusOr<bool> found = CheckWal(file_, options_.vfs);
   if (!absl::IsDataLoss(found.status()) || !options_.accept_data_loss) {
     DP_RETURN_IF_ERROR(found.status());

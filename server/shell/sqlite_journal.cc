@@ -63,7 +63,13 @@ absl::Status SqliteJournal::Replay(Restore restore, Apply apply) {
   DP_RETURN_IF_ERROR(ReplayAll(restore, apply));
   const absl::Status complete = CheckMark();
   if (complete.ok()) return TakeOver();
-  if (!database_->options().accept_data_loss) return complete;
+  if (!database_->options().accept_data_loss) {
+    return absl::DataLossError(absl::StrCat(
+        complete.message(),
+        "; nothing was changed. Restore the whole data directory from a copy, or start with "
+        "--accept-data-loss to go on with the commands up to ",
+        last_sequence_));
+  }
   Log(Severity::kWarning, "journal_data_loss_accepted",
       {{"reason", std::string(complete.message())}});
   DP_RETURN_IF_ERROR(mark_->Create(last_sequence_));
@@ -72,21 +78,17 @@ absl::Status SqliteJournal::Replay(Restore restore, Apply apply) {
 
 absl::Status SqliteJournal::CheckMark() const {
   const std::string& file = database_->file();
-  const auto refuse = [&](const std::string& what) {
-    return absl::DataLossError(absl::StrCat(
-        "journal ", file, ": ", what,
-        "; nothing was changed. Restore the whole data directory from a copy, or start with "
-        "--accept-data-loss to go on with the commands up to ",
-        last_sequence_));
+  const auto loss = [&](const std::string& what) {
+    return absl::DataLossError(absl::StrCat("journal ", file, ": ", what));
   };
   const std::optional<uint64_t> acknowledged = mark_->sequence();
   if (!acknowledged.has_value()) {
     if (!had_mark_ && !mark_->damaged()) return absl::OkStatus();
-    return refuse(absl::StrCat(mark_->path(), mark_->damaged() ? " is damaged" : " is missing",
-                               ", so that acknowledged commands may be missing, too"));
+    return loss(absl::StrCat(mark_->path(), mark_->damaged() ? " is damaged" : " is missing",
+                             ", so that acknowledged commands may be missing, too"));
   }
   if (last_sequence_ >= *acknowledged) return absl::OkStatus();
-  return refuse(absl::StrCat(
+  return loss(absl::StrCat(
       *acknowledged - last_sequence_, " acknowledged commands are missing (", last_sequence_ + 1,
       " to ", *acknowledged, "): ", file, "-wal ",
       database_->found_wal() ? "is older or was cut, or the journal is older" : "is missing"));
@@ -97,7 +99,10 @@ absl::Status SqliteJournal::TakeOver() {
   if (!mark_->sequence().has_value()) {
     DP_RETURN_IF_ERROR(Marked(mark_->Create(last_sequence_)));
   }
-  return had_mark_ ? absl::OkStatus() : database_->Execute(kNoteMark);
+  if (had_mark_) return absl::OkStatus();
+  DP_RETURN_IF_ERROR(database_->Execute(kNoteMark));
+  // In the file itself: without the write-ahead log the note would be missing, too.
+  return database_->EmptyWal();
 }
 
 absl::Status SqliteJournal::ReplayAll(Restore restore, Apply apply) {

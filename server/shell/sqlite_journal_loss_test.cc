@@ -81,6 +81,24 @@ TEST_F(SqliteJournalTest, ALossThatIsAcceptedIsLoggedAndTheNextStartNeedsNoFlag)
   EXPECT_EQ(AcceptDataLoss(), "");  // nothing was lost this time
 }
 
+TEST_F(SqliteJournalTest, TheLossOfTheWholeFileIsAcceptedToo) {
+  AppendAndCrash(3);
+  std::filesystem::remove(file_);
+  const std::string log = AcceptDataLoss();
+  EXPECT_THAT(log, HasSubstr("event=journal_data_loss_accepted"));
+  EXPECT_THAT(log, ::testing::Not(HasSubstr("nothing was changed")));
+  EXPECT_THAT(Replay().value(), IsEmpty());
+  Append({Cancel(4)});
+  EXPECT_THAT(Replay().value(), ElementsAre(4));
+}
+
+TEST_F(SqliteJournalTest, AJournalIsKnownToHaveAMarkBeforeItsFirstCommand) {
+  AppendAndCrash(3);
+  std::filesystem::remove(wal());
+  std::filesystem::remove(mark());
+  ExpectRefusedAndUnchanged(mark() + " is missing");
+}
+
 TEST_F(SqliteJournalTest, OfADamagedWalTheAcceptedPartIsWhatComesBeforeTheDamage) {
   AppendAndCrash(3);
   FlipAByteOfTheWal(5000);  // in the page before the last

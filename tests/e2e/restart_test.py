@@ -136,6 +136,32 @@ class RestartTest(RestartCase):
         self.cluster.dpctl("cancel", job, check=0)
         self.assertEqual(self.cluster.wait(job), 103)
 
+    def test_a_program_that_fails_since_its_peers_daemon_was_killed_runs_again_on_a_spare_worker(self):
+        workers = self.workers("worker-a", "worker-b", "worker-c")
+        # As PyTorch's ranks do: rank 0 fails at once when the connection to rank 1 breaks.
+        source = ("import os, socket, sys\n"
+                  "rank, generation = int(os.environ['RANK']), int(os.environ['DP_GENERATION'])\n"
+                  "if generation > 1: sys.exit(0)\n"
+                  "if rank == 0:\n"
+                  "  server = socket.create_server(('127.0.0.1', int(os.environ['DP_RANK0_PORT'])))\n"
+                  "  peer = server.accept()[0]\n"
+                  "  print('connected', flush=True)\n"
+                  "  peer.recv(1)\n"
+                  "  sys.exit('the peer is gone')\n"
+                  "while True:\n"
+                  "  try: peer = socket.create_connection(('127.0.0.1', int(os.environ['DP_RANK0_PORT'])))\n"
+                  "  except OSError: os.sched_yield()\n"
+                  "  else: peer.recv(1)\n")
+        job = self.cluster.submit(command_job("python3", "-c", source, ranks=2))
+        self.cluster.follow_until(job, "connected")
+        first = self.cluster.describe(job)["ranks"][1]["worker"]
+        workers[first].kill()
+        self.assertEqual(self.cluster.wait(job), 0, self.cluster.dpctl("describe", job).stdout)
+        described = self.cluster.describe(job)
+        self.assertNotIn(first, [rank["worker"] for rank in described["ranks"]])
+        past = described["pastFailures"][0]
+        self.assertEqual((past["rank"], past["worker"], past["countedAs"]), (1, first, "infra"))
+
     def test_a_silent_daemon_is_lost_with_the_shorter_lease_that_a_job_has_asked_for(self):
         workers = self.workers("worker-a", "worker-b")
         data = write_idx(self.cluster.dir / "data")
