@@ -44,9 +44,9 @@ bool RankExited(Job& job, int rank, const RankEnd& end, absl::Time at);
 
 bool RankReleased(Job& job, int rank, absl::Time at);
 
-// The rank's worker was lost. `takes_blame`: if a rank of a program has failed on another worker
-// before the loss was known, the loss is the root cause after all: such a rank fails because its
-// peer is gone, and cannot say so.
+// The rank's worker was lost. `takes_blame`: the loss is the root cause even if a rank of a program
+// failed on another worker before the loss was known. Such a rank fails because its peer is gone,
+// and cannot say so.
 bool RankLost(Job& job, int rank, const std::string& reason, bool takes_blame, absl::Time at);
 
 // The rank's process runs, but has not joined in time.
