@@ -70,6 +70,7 @@ absl::Status Agent::Run() {
   FollowLeftOvers();
   BeginIncarnation();
   for (;;) {
+    ProbeSpool();
     slots_.Step(clock_.Now(), &observed_);
     const Decision decision = Reconcile(desired_, observed_, clock_.Now());
     // An action can make more work due (a decline needs a report), so reconcile again at once.
@@ -106,7 +107,7 @@ absl::Duration Agent::Patience(const Decision& decision) const {
   const bool rank_report =
       !decision.actions.empty() && std::holds_alternative<Report>(decision.actions.back());
   const bool report_waits = !report_under_way_ && (rank_report || SlotsReportDue());
-  const absl::Time wake = std::min({decision.ask_again_at, slots_.wake_at(),
+  const absl::Time wake = std::min({decision.ask_again_at, slots_.wake_at(), probe_spool_at_,
                                     report_waits ? report_again_at_ : absl::InfiniteFuture()});
   const absl::Duration pulse =
       options_.notify != nullptr ? options_.notify->pulse() : absl::InfiniteDuration();
@@ -119,18 +120,22 @@ void Agent::ShowLife() {
 
 void Agent::Do(const Start& start) {
   const RankKey& key = start.rank.key;
-  observed_.AskedToStart(start.rank);
-  slots_.Taken(start.rank.slot);
-  (void)OomKillsGrew();  // kills before this start are not the rank's
   const LogSpool spool = SpoolOf(key);
   if (left_over_.contains(key)) DropSpool(key);  // a spool of another coordinator's job
   const v1::AssignedRank& assigned = assigned_.at(key);
+  const absl::Status made = spool.Create({dp::FromProto(assigned.submitted_at()), session_});
+  if (!made.ok()) {
+    spool.Remove();  // the files that could be made
+    return DeclineAll(start.rank, std::string(made.message()));
+  }
+  observed_.AskedToStart(start.rank);
+  slots_.Taken(start.rank.slot);
+  (void)OomKillsGrew();  // kills before this start are not the rank's
   absl::StatusOr<RankCommand> command = CommandOf(assigned, spool);
-  absl::Status ready = command.status();
-  if (ready.ok()) ready = spool.Create({dp::FromProto(assigned.submitted_at()), session_});
-  if (!ready.ok()) {
-    TakeNews(key, ProcessNotStarted{std::string(ready.message())});
+  if (!command.ok()) {
+    TakeNews(key, ProcessNotStarted{std::string(command.status().message())});
     observed_.LogsShipped(key);  // there are none, and nobody follows them
+    spool.Remove();
     return;
   }
   shipper_.Follow(key, spool);
@@ -154,6 +159,21 @@ absl::StatusOr<StoreEndpoint> Agent::StoreOf(const v1::AssignedRank& rank) {
 void Agent::Do(const Decline& decline) {
   observed_.Declined(decline.rank, decline.reason, clock_.Now());
   observed_.LogsShipped(decline.rank.key);
+}
+
+// The host is at fault, not the job: without this the coordinator would place every job here, since
+// the slots are free.
+void Agent::DeclineAll(const AssignedRank& rank, const std::string& trouble) {
+  slots_.SpoolIs(trouble);
+  probe_spool_at_ = clock_.Now() + options_.spool_probe_every;
+  Do(Decline{rank, trouble});
+}
+
+void Agent::ProbeSpool() {
+  if (clock_.Now() < probe_spool_at_) return;
+  const absl::Status room = CheckSpoolRoom(options_.state_dir);
+  slots_.SpoolIs(std::string(room.message()));
+  probe_spool_at_ = room.ok() ? absl::InfiniteFuture() : clock_.Now() + options_.spool_probe_every;
 }
 
 void Agent::Do(const Terminate& terminate) {

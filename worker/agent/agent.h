@@ -38,7 +38,8 @@ struct AgentOptions {
   std::vector<int> ports = {};  // by slot, kept free for its rank's program
   Labels labels = {};
   std::string state_dir;
-  uint64_t spool_bytes_max = kSpoolBytesMax;  // of output in the spool
+  uint64_t spool_bytes_max = kSpoolBytesMax;            // of output in the spool
+  absl::Duration spool_probe_every = absl::Seconds(5);  // while no output can be written
   size_t left_overs_max = kLeftOversMax;
   RankHost rank_host;  // `worker` and `address` are filled in by the registration
   // Returns this host's address for peers. Called before each registration, because the network may
@@ -101,6 +102,9 @@ class Agent {
 
   void Do(const Start& start);
   void Do(const Decline& decline);
+  // Declines `rank`, and reports all slots as unfit until ranks' output can be written.
+  void DeclineAll(const AssignedRank& rank, const std::string& trouble);
+  void ProbeSpool();
   void Do(const Terminate& terminate);
   void Do(const Kill& kill);
   void Do(const Forget& forget);
@@ -173,6 +177,7 @@ class Agent {
   Desired desired_;
   Observed observed_;
   SlotReturn slots_;
+  absl::Time probe_spool_at_ = absl::InfiniteFuture();  // when to try again; while there is trouble
   absl::btree_map<RankKey, v1::AssignedRank> assigned_;  // the same ranks as desired_
   // Ranks that have left observed_, or belong to earlier daemons, and whose logs are not stored
   // yet. At most left_overs_max; the oldest jobs come first.

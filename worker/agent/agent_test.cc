@@ -14,6 +14,7 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 using AgentTest = AgentFixture;
 
@@ -129,12 +130,18 @@ TEST_F(AgentTest, ARankThatFindsNoTorchIsReportedWithItsPythonAndTheRemedy) {
               HasSubstr("rank 0 exited code 1: dp: the Python that /trainer ran has no module"));
 }
 
-TEST_F(AgentTest, ASpoolThatCannotBeMadeIsAStartThatFailed) {
-  std::ofstream(directory_.path() + "/spool") << "in the way";
+TEST_F(AgentTest, AHostThatCannotWriteASpoolDeclinesTheRankAndOffersNoSlotUntilItCan) {
+  const std::string obstacle = directory_.path() + "/spool";
+  std::ofstream(obstacle) << "in the way";
   Run();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
   coordinator_.Assign({ARank(0)});
+  EXPECT_THAT(coordinator_.NextHeard(), MatchesRegex("slots 1, 0: spool .*, 1: spool .*"));
   EXPECT_THAT(coordinator_.NextHeard(), HasSubstr("rank 0 exited error: spool "));
+  EXPECT_TRUE(coordinator_.stopped(0));  // by its host
+  EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
+  std::filesystem::remove(obstacle);
+  EXPECT_EQ(coordinator_.NextHeard(), "slots 2");
 }
 
 TEST_F(AgentTest, AStoppedRankIsTerminatedAndThenKilled) {

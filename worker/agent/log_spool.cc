@@ -29,6 +29,9 @@ namespace fs = std::filesystem;
 // How much of a file is read for last lines: enough for all of them at their greatest length.
 constexpr off_t kTailBytes = kLastLinesMax * kLastLineBytesMax;
 
+// Room for the files and directories of one rank.
+constexpr size_t kProbeBytes = 32 << 10;
+
 const char* Suffix(v1::LogStream stream) {
   switch (stream) {
     case v1::LOG_STREAM_STDOUT:
@@ -176,6 +179,19 @@ std::vector<std::string> LogSpool::LastLines() const {
   }
   for (const auto& line : error_lines) lines.push_back(Printable(line, kLastLineBytesMax));
   return lines;
+}
+
+absl::Status CheckSpoolRoom(const std::string& state_dir) {
+  const std::string directory = state_dir + "/spool";
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) {
+    return absl::InternalError(absl::StrCat("spool ", directory, ": ", error.message()));
+  }
+  const std::string probe = directory + "/probe";
+  const absl::Status made = MakeFile(probe, std::string(kProbeBytes, 'x'));
+  unlink(probe.c_str());
+  return made;
 }
 
 DiskSpace DiskOf(const std::string& state_dir) {

@@ -75,6 +75,10 @@ class LogSpool {
   std::string stem_;
 };
 
+// Checks that the spool below `state_dir` takes a file of a few KiB, and removes the file.
+// Errors: Internal names the file and the reason.
+absl::Status CheckSpoolRoom(const std::string& state_dir);
+
 // The disk below `state_dir`; unlimited if unknown.
 DiskSpace DiskOf(const std::string& state_dir);
 

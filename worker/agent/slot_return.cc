@@ -29,6 +29,9 @@ void SlotReturn::Read(const std::vector<GpuReading>& gpus) {
 }
 
 SlotFitness SlotReturn::FitnessOf(int slot) const {
+  if (!spool_trouble_.empty()) {
+    return {.state = SlotFitness::State::kUnfit, .reason = spool_trouble_};
+  }
   const auto sick = sick_.find(slot);
   if (sick != sick_.end()) return {.state = SlotFitness::State::kUnfit, .reason = sick->second};
   return static_cast<size_t>(slot) < devices_.slots().size() ? devices_.slots()[slot]

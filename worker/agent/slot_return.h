@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -35,6 +36,8 @@ class SlotReturn {
   void TreeGone(int slot, absl::Time now) { devices_.TreeGone(slot, now); }
   void Answered(const DeviceMemory& memory, absl::Time now) { devices_.Answered(memory, now); }
   void Read(const std::vector<GpuReading>& gpus);
+  // Why no rank's output can be written on this host: no slot is fit then. Empty: it can be.
+  void SpoolIs(std::string trouble) { spool_trouble_ = std::move(trouble); }
   // The coordinator assumes that all slots of a new incarnation are fit.
   void BeginIncarnation() {
     sent_.clear();  // a late answer must not count for the new incarnation
@@ -56,13 +59,14 @@ class SlotReturn {
  private:
   using Reasons = std::map<int, std::string>;  // by slot
   Reasons Unhealthy() const;
-  // By the GPUs' health, then by their memory.
+  // By the spool, then by the GPUs' health, then by their memory.
   SlotFitness FitnessOf(int slot) const;
 
   const std::vector<std::vector<Device>> by_slot_;
   const GpuHealthLimits health_limits_;
   SlotDevices devices_;
   Reasons sick_;  // slots with an unhealthy GPU
+  std::string spool_trouble_;
   std::optional<DeviceProbe> probe_;
   uint64_t reports_ = 0;
   Reasons sent_;

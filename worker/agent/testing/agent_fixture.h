@@ -49,6 +49,7 @@ class AgentFixture : public testing::Test {
                          .host_name = "host",
                          .slots = 2,
                          .state_dir = directory_.path(),
+                         .spool_probe_every = absl::Milliseconds(1),
                          .left_overs_max = left_overs_max_,
                          .rank_host = {.coordinator = "c:1", .trainer = "/trainer"},
                          .address = [] { return std::string("10.0.0.9"); },
