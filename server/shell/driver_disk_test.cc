@@ -76,6 +76,18 @@ TEST_F(DriverDiskTest, BelowTheFloorNoLargeValueIsTaken) {
   ExpectRuns();
 }
 
+TEST_F(DriverDiskTest, RoomThatTheJournalNeedsForEarlierWritesIsNotFree) {
+  StartOn({.submit_reserve = 10 * kMiB, .floor = kMiB});
+  PlaceAJob();
+  available_ = 3 * kMiB;
+  EXPECT_TRUE(Submit(AValue(2000)).get().ok());
+  journal_.memory.SetBacklog(2 * kMiB + 1);
+  ExpectRefused(Submit(AValue(2000)).get(), "these keys and values of a store");
+  EXPECT_TRUE(Submit(AValue(100)).get().ok());
+  journal_.memory.SetBacklog(0);
+  EXPECT_TRUE(Submit(AValue(2000)).get().ok());
+}
+
 TEST_F(DriverDiskTest, KeysCountAsValuesDo) {
   StartOn({.floor = kMiB});
   PlaceAJob();

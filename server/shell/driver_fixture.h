@@ -40,6 +40,7 @@ class GatedJournal final : public Journal {
   void TakeSnapshot(const core::State& state) override { memory.TakeSnapshot(state); }
   absl::Status Maintain() override { return maintained; }
   bool compacting() const override { return memory.compacting(); }
+  uint64_t backlog_bytes() const override { return memory.backlog_bytes(); }
   JournalTail tail() const override {
     JournalTail tail = memory.tail();
     tail.bytes = bytes;

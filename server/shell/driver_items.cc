@@ -100,7 +100,10 @@ void Driver::ForgetDownTo(uint64_t spec_bytes, const core::SubmitJob& submit) {
 
 // Reads the disk's free space once per batch: the driver itself writes nothing in between.
 uint64_t Driver::Room(uint64_t enough) {
-  if (!available_.has_value()) available_ = options_.disk_available();
+  if (!available_.has_value()) {
+    const uint64_t on_disk = options_.disk_available();
+    available_ = on_disk - std::min(on_disk, journal_.backlog_bytes());
+  }
   return *available_ >= enough ? *available_ : *available_ + journal_.spare_bytes();
 }
 

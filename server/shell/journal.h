@@ -51,6 +51,8 @@ class Journal {
   virtual JournalTail tail() const = 0;
   // Unused room in the journal's own file, which the next writes take first.
   virtual uint64_t spare_bytes() { return 0; }
+  // Bytes that the journal will still take on its disk for what was appended already.
+  virtual uint64_t backlog_bytes() const { return 0; }
 };
 
 }  // namespace dp::server

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -36,9 +38,12 @@ class MemoryJournal final : public Journal {
   absl::Status Maintain() override { return absl::OkStatus(); }
   bool compacting() const override { return false; }
   JournalTail tail() const override { return {.commands = commands_.size()}; }
+  uint64_t backlog_bytes() const override { return backlog_bytes_; }
 
   // Every later Append fails with `failure`.
   void FailWith(absl::Status failure) { failure_ = std::move(failure); }
+
+  void SetBacklog(uint64_t bytes) { backlog_bytes_ = bytes; }
 
   // The commands since the last snapshot.
   const std::vector<core::Command>& commands() const { return commands_; }
@@ -50,6 +55,7 @@ class MemoryJournal final : public Journal {
   std::optional<core::State> snapshot_;
   std::vector<core::Command> commands_;
   size_t syncs_ = 0;
+  std::atomic<uint64_t> backlog_bytes_ = 0;
   absl::Status failure_;
 };
 

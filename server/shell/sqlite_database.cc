@@ -92,6 +92,8 @@ absl::Status SqliteDatabase::Prepare(int64_t application) {
     return SQLITE_OK;
   };
   sqlite3_wal_hook(database_.get(), count_pages, &wal_pages_);
+  DP_ASSIGN_OR_RETURN(const int64_t page_bytes, Number("PRAGMA page_size"));
+  page_bytes_ = static_cast<uint64_t>(page_bytes);
   if (owner == application) return absl::OkStatus();
   return Execute(absl::StrCat("PRAGMA application_id = ", application));
 }

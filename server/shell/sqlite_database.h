@@ -60,6 +60,8 @@ class SqliteDatabase {
   // Moves the WAL into the file and empties the WAL. Call before the first write: what a crash has
   // left behind the last commit must not be there after the next one (CheckWal).
   absl::Status EmptyWal();
+  // What the WAL holds that is not in the file yet.
+  uint64_t wal_bytes() const { return static_cast<uint64_t>(wal_pages_) * page_bytes_; }
   // For a failure beside the database: nothing more is written, not even when the database is
   // closed.
   void GiveUp();
@@ -92,7 +94,8 @@ class SqliteDatabase {
   const std::string file_;
   const SqliteOptions options_;
   std::unique_ptr<sqlite3, CloseDatabase> database_;
-  int wal_pages_ = 0;
+  int wal_pages_ = 0;  // since the last checkpoint
+  uint64_t page_bytes_ = 0;
   bool found_wal_ = false;
 };
 

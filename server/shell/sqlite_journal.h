@@ -40,6 +40,11 @@ class SqliteJournal final : public Journal {
   bool compacting() const override { return snapshot_.busy(); }
   JournalTail tail() const override { return tail_; }
   uint64_t spare_bytes() override;
+  // The write-ahead log's pages, which a checkpoint copies into the file, and the rest of a
+  // snapshot.
+  uint64_t backlog_bytes() const override {
+    return database_->wal_bytes() + snapshot_.unwritten_bytes();
+  }
 
  private:
   explicit SqliteJournal(std::unique_ptr<SqliteDatabase> database)

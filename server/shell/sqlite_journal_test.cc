@@ -15,6 +15,23 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+TEST_F(SqliteJournalTest, TheBacklogIsWhatTheWriteAheadLogStillHasToMove) {
+  const auto journal = OpenReplayed();
+  EXPECT_EQ(journal->backlog_bytes(), 0u);
+  core::SubmitJob submit{"large", {.name = "large", .payload = std::string(1 << 20, 'x')}};
+  ASSERT_TRUE(journal->Append({{absl::UnixEpoch(), submit}}).ok());
+  EXPECT_GT(journal->backlog_bytes(), uint64_t{1} << 20);
+  for (int more = 0; more < 4; ++more) {
+    ASSERT_TRUE(journal->Append({{absl::UnixEpoch(), submit}}).ok());
+  }
+  ASSERT_TRUE(journal->Maintain().ok());  // past 1,000 pages
+  EXPECT_EQ(journal->backlog_bytes(), 0u);
+  journal->TakeSnapshot(StateOf(3).state());
+  EXPECT_GT(journal->backlog_bytes(), 900'000u);
+  while (journal->compacting()) ASSERT_TRUE(journal->Maintain().ok());
+  EXPECT_LT(journal->backlog_bytes(), uint64_t{4} << 20);
+}
+
 TEST_F(SqliteJournalTest, StartsEmpty) {
   const auto jobs = Replay();
   ASSERT_TRUE(jobs.ok()) << jobs.status();

@@ -97,6 +97,7 @@ uint64_t SqliteSnapshot::Take(const core::State& state, uint64_t sequence) {
   DP_CHECK(!busy() && sequence > sequence_);
   pieces_ = ToPieces(state, database_.options().piece_bytes);
   written_ = 0;
+  written_bytes_ = 0;
   sequence_ = sequence;
   bytes_ = 0;
   for (const std::string& piece : pieces_) bytes_ += piece.size();
@@ -121,6 +122,7 @@ absl::Status SqliteSnapshot::Advance() {
 absl::Status SqliteSnapshot::Write() {
   const size_t number = written_++;
   const std::string& piece = pieces_[number];
+  written_bytes_ += piece.size();
   return database_.Run(insert_piece_,
                        {static_cast<int64_t>(sequence_), static_cast<int64_t>(number),
                         absl::string_view(piece), Checksum(PieceName(sequence_, number), piece)});

@@ -33,6 +33,8 @@ class SqliteSnapshot {
   // in bytes. Precondition: !busy().
   uint64_t Take(const core::State& state, uint64_t sequence);
   bool busy() const { return step_ != Step::kNone; }
+  // Bytes of the snapshot under way that are not written yet.
+  uint64_t unwritten_bytes() const { return step_ == Step::kWrite ? bytes_ - written_bytes_ : 0; }
   // Writes a piece, or drops a share of what is replaced, in a transaction of its own.
   absl::Status Advance();
 
@@ -51,6 +53,7 @@ class SqliteSnapshot {
   uint64_t bytes_ = 0;
   std::vector<std::string> pieces_;  // of the snapshot that is being written
   size_t written_ = 0;               // of pieces_
+  uint64_t written_bytes_ = 0;       // of bytes_
 };
 
 }  // namespace dp::server
