@@ -116,6 +116,7 @@ TEST_F(QueryVerbsTest, WorkersShowTheirGpusWithLoadAndHealth) {
             "w-a     1     GPU-b  -      -          -      -     -     had Xid 79\n");
   out_.str("");
   EXPECT_THAT(Dpctl("workers -o json").out, HasSubstr("\"slowedBy\": [\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\"model\": \"H100\",\n"));
   EXPECT_THAT(out_.str(), HasSubstr("\"memoryUsedBytes\": 1048576,\n"));
   EXPECT_THAT(out_.str(), HasSubstr("\"xid\": 31,\n"));
   EXPECT_THAT(out_.str(), HasSubstr("\"xid\": null,\n"));

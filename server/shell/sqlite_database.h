@@ -60,7 +60,7 @@ class SqliteDatabase {
   // Moves the WAL into the file and empties the WAL. Call before the first write: what a crash has
   // left behind the last commit must not be there after the next one (CheckWal).
   absl::Status EmptyWal();
-  // What the WAL holds that is not in the file yet.
+  // Bytes in the WAL that are not in the file yet.
   uint64_t wal_bytes() const { return static_cast<uint64_t>(wal_pages_) * page_bytes_; }
   // For a failure beside the database: nothing more is written, not even when the database is
   // closed.

@@ -1,5 +1,8 @@
 #include "worker/trainer/checkpoint_files.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -68,6 +71,40 @@ TEST_F(CheckpointFilesTest, EveryArrayOfAnOptimizerIsKeptApart) {
   EXPECT_EQ(read->optimizer[0].values, state.optimizer[0].values);
   EXPECT_EQ(read->optimizer[1].values, state.optimizer[1].values);
   EXPECT_FALSE(ReadTensors(written.path, manifest, ALayout(), {"velocity"}).ok());
+}
+
+// A limit on the size of files, as of a process whose disk is full. The signal would end the test.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(CheckpointFilesTest, EachFileThatCannotBeWrittenIsAnErrorAndLeavesNothing) {
+  engine::ParameterLayout layout;
+  layout.parameters = {{.name = "w", .shape = {5000}, .offset = 0, .size = 5000}};
+  layout.size = 5000;
+  TrainingState state = AState();
+  state.values.resize(5000);  // 20 kB
+  state.optimizer = {};
+  const auto status_below = [&](rlim_t bytes) {
+    const FileSizeLimit limit(bytes);
+    return WriteCheckpoint(directory_, state, layout).status();
+  };
+  EXPECT_FALSE(status_below(10'000).ok());
+  EXPECT_TRUE(fs::is_empty(directory_));
+  state.optimizer = {{"exp_avg", state.values}, {"exp_avg_sq", state.values}};  // 40 kB
+  EXPECT_FALSE(status_below(30'000).ok());
+  EXPECT_TRUE(fs::is_empty(directory_));
+  EXPECT_TRUE(status_below(50'000).ok());
 }
 
 TEST_F(CheckpointFilesTest, LeavesNothingBesideTheCheckpoint) {

@@ -38,9 +38,9 @@ std::map<int, double> History(const Training& training) {
   return losses;
 }
 
-// Damages the newest checkpoint on record.
-void Damage(const Training& training, const std::string& file) {
-  std::fstream stream(training.coordinator.on_record[0].path() + "/" + file,
+// Damages the newest checkpoint on record, or one so many before it.
+void Damage(const Training& training, const std::string& file, size_t before = 0) {
+  std::fstream stream(training.coordinator.on_record[before].path() + "/" + file,
                       std::ios::in | std::ios::out | std::ios::binary);
   stream.seekp(200);
   stream.put('\x7f');
@@ -125,6 +125,22 @@ TEST(ResumeTest, ADamagedCheckpointIsSkippedForTheOneBefore) {
       EXPECT_THAT(metric.message(), HasSubstr("went back: no rank can read"));
     }
   }
+}
+
+TEST(ResumeTest, HowManyCheckpointsWereSkippedIsReported) {
+  Training training("resume_test");
+  for (const int64_t step : {4, 8, 12}) {
+    training.Run({.plan = Until(step), .every_steps = step, .keep = 3});
+  }
+  ASSERT_EQ(training.coordinator.on_record.size(), 3u);
+  const std::string newest = training.coordinator.on_record[0].path();
+  for (const size_t before : {0, 1}) Damage(training, "model.safetensors", before);
+  EXPECT_TRUE(training.Run({WithDropout(), 3, 100}).status.ok());
+  std::string message;
+  for (const v1::Metric& metric : training.metrics()) {
+    if (metric.event() == "resume") message = metric.message();
+  }
+  EXPECT_THAT(message, HasSubstr("went back: no rank can read " + newest + " and 1 more"));
 }
 
 TEST(ResumeTest, WhereNoneCanBeReadTheTrainingDoesNotBeginAnew) {
