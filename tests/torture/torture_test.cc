@@ -131,7 +131,7 @@ TEST(TamperTest, AWalThatIsMissingOlderOrCutIsNeverTakenForWhole) {
     const auto with_wal = [&](const std::optional<std::string>& wal) {
       Torture torture(kSeed, Plant::kNone);
       Files files = FilesAfter(torture, operation);
-      if (wal.has_value()) {
+      if (wal.has_value() && !wal->empty()) {
         files[kWal] = *wal;
       } else {
         files.erase(kWal);
