@@ -4,7 +4,8 @@ import os
 import re
 
 # Kernels take minutes to compile, and the mutated files contain none.
-TEST_PROGRAM = re.compile(r"^tests/(?!\w*(?:cuda|on_device))\w+_test$")
+# Without those that need a GPU, and those of pytorch_*, to which a script gives a server.
+TEST_PROGRAM = re.compile(r"^tests/(?!pytorch_|\w*(?:cuda|on_device))\w+_test$")
 # The installed programs. A source in none of them serves only tests.
 PROGRAMS = ("bin/dp-coordinator", "bin/dp-worker", "bin/dp-guard", "bin/dp-trainer", "bin/dpctl")
 

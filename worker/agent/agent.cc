@@ -171,9 +171,9 @@ void Agent::DeclineAll(const AssignedRank& rank, const std::string& trouble) {
 
 void Agent::ProbeSpool() {
   if (clock_.Now() < probe_spool_at_) return;
-  const absl::Status room = CheckSpoolRoom(options_.state_dir);
-  slots_.SpoolIs(std::string(room.message()));
-  probe_spool_at_ = room.ok() ? absl::InfiniteFuture() : clock_.Now() + options_.spool_probe_every;
+  const bool has_room = CheckSpoolRoom(options_.state_dir).ok();
+  if (has_room) slots_.SpoolIs("");  // else the reason stays, and is not reported again
+  probe_spool_at_ = has_room ? absl::InfiniteFuture() : clock_.Now() + options_.spool_probe_every;
 }
 
 void Agent::Do(const Terminate& terminate) {
