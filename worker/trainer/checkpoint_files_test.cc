@@ -1,14 +1,12 @@
 #include "worker/trainer/checkpoint_files.h"
 
-#include <signal.h>
-#include <sys/resource.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/trainer/testing/full_disk.h"
 
 namespace dp::trainer {
 namespace {
@@ -73,21 +71,6 @@ TEST_F(CheckpointFilesTest, EveryArrayOfAnOptimizerIsKeptApart) {
   EXPECT_FALSE(ReadTensors(written.path, manifest, ALayout(), {"velocity"}).ok());
 }
 
-// A limit on the size of files, as of a process whose disk is full. The signal would end the test.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
 TEST_F(CheckpointFilesTest, EachFileThatCannotBeWrittenIsAnErrorAndLeavesNothing) {
   engine::ParameterLayout layout;
   layout.parameters = {{.name = "w", .shape = {5000}, .offset = 0, .size = 5000}};
@@ -96,7 +79,7 @@ TEST_F(CheckpointFilesTest, EachFileThatCannotBeWrittenIsAnErrorAndLeavesNothing
   state.values.resize(5000);  // 20 kB
   state.optimizer = {};
   const auto status_below = [&](rlim_t bytes) {
-    const FileSizeLimit limit(bytes);
+    const FullDisk disk(bytes);
     return WriteCheckpoint(directory_, state, layout).status();
   };
   EXPECT_FALSE(status_below(10'000).ok());

@@ -1,14 +1,12 @@
 #include "worker/trainer/metric_log.h"
 
-#include <signal.h>
-#include <sys/resource.h>
-
 #include <cstdio>
 #include <fstream>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/trainer/testing/full_disk.h"
 
 namespace dp::trainer {
 namespace {
@@ -66,21 +64,6 @@ TEST(MetricLogTest, WhoLeavesSaysWhereNothingIsSaved) {
 }
 
 TEST(MetricLogTest, StepsAreNotForPeople) { EXPECT_EQ(Readable(AMetric("step")), ""); }
-
-// Limits every file to `bytes` during its lifetime. A longer write is cut short, as on a full disk.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) {
-    signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() { setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_;
-};
 
 TEST(MetricLogTest, ALineThatWasCutShortDoesNotSpoilTheNext) {
   const std::string path = ::testing::TempDir() + "cut_short.metrics";
