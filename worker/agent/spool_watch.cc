@@ -87,9 +87,8 @@ SpoolBounds SpoolWatch::Bounds(uint64_t kept) {
     disk_low_.Worked();
   } else {
     disk_low_.Failed(absl::ResourceExhaustedError(
-        absl::StrCat("the disk of ranks' output has less free than the ", reserve,
-                     " bytes that are left to other programs; make room on it, or choose another "
-                     "by --state-dir")));
+        absl::StrCat("the disk of ranks' output has less than ", reserve,
+                     " bytes free; make room on it, or choose another by --state-dir")));
   }
   return BoundsOf(bytes_max_, kept, disk);
 }
