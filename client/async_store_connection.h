@@ -5,8 +5,8 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/store/relay/store_link.h"
 #include "dp/v1/store.pb.h"
+#include "store/relay/store_link.h"
 
 namespace dp::client {
 

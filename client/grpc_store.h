@@ -7,10 +7,10 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/mutex.h"
-#include "base/store/store.h"
 #include "client/connection.h"
 #include "client/pause.h"
 #include "client/retry_policy.h"
+#include "store/store.h"
 
 namespace dp::client {
 

@@ -11,8 +11,8 @@
 #include "absl/time/time.h"
 #include "base/id.h"
 #include "base/mutex.h"
-#include "base/store/relay/store_link.h"
 #include "client/async_store_connection.h"
+#include "store/relay/store_link.h"
 
 namespace dp::client {
 

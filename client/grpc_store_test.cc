@@ -3,10 +3,10 @@
 #include <map>
 #include <utility>
 
-#include "base/store/hash_store.h"
-#include "base/store/testing/store_conformance.h"
 #include "proto/convert/store_operations.h"
 #include "proto/convert/time.h"
+#include "store/hash_store.h"
+#include "store/testing/store_conformance.h"
 
 namespace dp::client {
 namespace {

@@ -30,13 +30,13 @@ BANNED_IN_CORE = re.compile(
     r"#include <(thread|mutex|shared_mutex|condition_variable|atomic|chrono|fstream|iostream|cstdio|"
     r"random|filesystem|unordered_map|unordered_set|future|stop_token)>|"
     r"grpc|\.pb\.h|absl::Now|absl/synchronization|flat_hash|node_hash|std::thread|std::jthread|"
-    r"base/(mutex|random|log|bounded_queue|clock|file_descriptor)\.h|base/store/wire/(server|mailbox|socket|tcp_)|"
+    r"base/(mutex|random|log|bounded_queue|clock|file_descriptor)\.h|store/wire/(server|mailbox|socket|tcp_)|"
     r"absl/time/clock\.h|\bgetenv\(|\btime\("
 )
 
 # Files outside the cores that follow the same rules.
 PURE = re.compile(
-    r"base/model/|base/store/(key_values|operation|awaited_keys|batch_codec|wire/(fields|protocol|request_parser|translation)|"
+    r"base/model/|store/(key_values|operation|awaited_keys|batch_codec|wire/(fields|protocol|request_parser|translation)|"
     r"relay/relay_ledger)|worker/engine/ddp/bucket_|worker/engine/data/sampler"
 )
 

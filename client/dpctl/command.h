@@ -43,7 +43,4 @@ class Command {
   virtual bool TakesInterrupts() const { return false; }
 };
 
-// The table of all commands, in the order of the help.
-std::vector<std::unique_ptr<Command>> AllCommands();
-
 }  // namespace dp::ctl

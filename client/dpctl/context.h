@@ -12,8 +12,8 @@
 #include "base/random.h"
 #include "client/connection.h"
 #include "client/dpctl/interrupts.h"
-#include "client/dpctl/local_cluster.h"
-#include "client/job_check.h"
+#include "client/dpctl/local/local_cluster.h"
+#include "client/job/job_check.h"
 #include "client/pause.h"
 #include "client/retry_loop.h"
 

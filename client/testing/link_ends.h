@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "base/store/relay/store_link.h"
 #include "gtest/gtest.h"
+#include "store/relay/store_link.h"
 
 namespace dp::client {
 

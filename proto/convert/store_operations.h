@@ -4,10 +4,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/store/operation.h"
 #include "dp/v1/store.pb.h"
+#include "store/operation.h"
 
-// Converts store operations and results between the wire and base/store, for the coordinator and
+// Converts store operations and results between the wire and store, for the coordinator and
 // its clients. Pure; any thread.
 
 namespace dp {

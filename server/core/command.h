@@ -12,9 +12,9 @@
 #include "base/id.h"
 #include "base/labels.h"
 #include "base/rank.h"
-#include "base/store/key_values.h"
-#include "base/store/operation.h"
 #include "server/core/failure_class.h"
+#include "store/key_values.h"
+#include "store/operation.h"
 
 // The commands of the coordinator. A command is a decision that was already taken, with its time.
 // The journal is the list of commands, and replay applies the same list again. Plain structs, no

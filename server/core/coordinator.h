@@ -7,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "base/id.h"
-#include "base/store/key_values.h"
 #include "server/core/assignment.h"
 #include "server/core/command.h"
 #include "server/core/job.h"
@@ -15,6 +14,7 @@
 #include "server/core/state.h"
 #include "server/core/worker.h"
 #include "server/core/world.h"
+#include "store/key_values.h"
 
 namespace dp::core {
 

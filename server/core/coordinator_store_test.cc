@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/coordinator_fixture.h"
+#include "server/policy/testing/coordinator_fixture.h"
 
 namespace dp::core {
 namespace {

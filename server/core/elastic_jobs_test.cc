@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "base/rank.h"
-#include "server/core/coordinator_fixture.h"
-#include "server/core/handovers.h"
-#include "server/core/retry_policy.h"
+#include "server/policy/handovers.h"
+#include "server/policy/retry_policy.h"
+#include "server/policy/testing/coordinator_fixture.h"
 
 namespace dp::core {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/store/key_values.h"
 #include "server/core/command.h"
 #include "server/core/outcome.h"
+#include "store/key_values.h"
 
 namespace dp::core {
 

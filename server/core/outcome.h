@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "base/id.h"
-#include "base/store/operation.h"
+#include "store/operation.h"
 
 // The result of a command: its answer, and the topics whose version it changed.
 

@@ -1,8 +1,8 @@
 // The order of the queue: priority, holds, dependencies, limits and drains.
 
-#include "server/core/handovers.h"
-#include "server/core/queue_fixture.h"
-#include "server/core/retry_policy.h"
+#include "server/policy/handovers.h"
+#include "server/policy/retry_policy.h"
+#include "server/policy/testing/queue_fixture.h"
 
 namespace dp::core {
 namespace {

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/core/coordinator_fixture.h"
-#include "server/core/retry_policy.h"
+#include "server/policy/retry_policy.h"
+#include "server/policy/testing/coordinator_fixture.h"
 
 // Restarts in the whole machine: the job, and its slots.
 

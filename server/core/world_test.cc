@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/core/coordinator_fixture.h"
+#include "server/policy/testing/coordinator_fixture.h"
 
 namespace dp::core {
 namespace {

@@ -18,11 +18,11 @@
 
 #include "absl/time/clock.h"
 #include "base/check.h"
-#include "base/store/prefix_store.h"
 #include "gloo/allreduce.h"
 #include "gloo/math.h"
 #include "gloo/rendezvous/context.h"
 #include "gloo/transport/tcp/device.h"
+#include "store/prefix_store.h"
 #include "worker/engine/collectives/gloo_group.h"
 #include "worker/engine/collectives/testing/shared_memory_store.h"
 

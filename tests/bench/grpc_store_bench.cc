@@ -18,11 +18,11 @@
 #include "absl/time/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "server/shell/cluster_client.h"
-#include "server/shell/memory_journal.h"
-#include "server/shell/scratch_dir.h"
-#include "server/shell/server.h"
-#include "server/shell/sqlite_journal.h"
+#include "base/testing/scratch_dir.h"
+#include "server/driver/testing/memory_journal.h"
+#include "server/journal/sqlite_journal.h"
+#include "server/rpc/server.h"
+#include "server/rpc/testing/cluster_client.h"
 
 namespace dp::bench {
 namespace {
@@ -62,7 +62,7 @@ class CoordinatorWithJob {
   std::string address() const { return server_->address().ToString(); }
 
  private:
-  const server::ScratchDir scratch_;
+  const ScratchDir scratch_;
   std::unique_ptr<server::Journal> journal_;
   server::LogThread logs_{server::LogStore(scratch_.path()), [](const absl::Status&) {}};
   std::unique_ptr<server::Driver> driver_;

@@ -29,7 +29,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "etcd_kv.grpc.pb.h"
-#include "server/shell/cluster_client.h"
+#include "server/rpc/testing/cluster_client.h"
 
 namespace dp::bench {
 namespace {

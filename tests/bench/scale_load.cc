@@ -29,7 +29,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/descriptor_limit.h"
-#include "server/shell/cluster_client.h"
+#include "server/rpc/testing/cluster_client.h"
 #include "tests/bench/scale_clients.h"
 #include "tests/bench/scale_fleet.h"
 #include "tests/bench/scale_join.h"

@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status.h"
-#include "base/store/wire/protocol.h"
+#include "store/wire/protocol.h"
 #include "tests/bench/store_load.h"
 
 namespace dp::bench {

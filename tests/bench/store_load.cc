@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status.h"
-#include "base/store/wire/protocol.h"
-#include "base/store/wire/socket.h"
+#include "store/wire/protocol.h"
+#include "store/wire/socket.h"
 
 namespace dp::bench {
 namespace {

@@ -20,8 +20,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/status.h"
-#include "base/store/wire/protocol.h"
-#include "server/shell/cluster_client.h"
+#include "server/rpc/testing/cluster_client.h"
+#include "store/wire/protocol.h"
 #include "tests/bench/store_load.h"
 
 namespace dp::bench {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/check.h"
-#include "server/shell/cluster_client.h"
-#include "server/shell/memory_journal.h"
-#include "server/shell/scratch_dir.h"
-#include "server/shell/server.h"
+#include "base/testing/scratch_dir.h"
+#include "server/driver/testing/memory_journal.h"
+#include "server/rpc/server.h"
+#include "server/rpc/testing/cluster_client.h"
 
 namespace dp {
 
@@ -62,7 +62,7 @@ class CoordinatorWithJob {
   }
 
  private:
-  const server::ScratchDir scratch_;
+  const ScratchDir scratch_;
   server::MemoryJournal journal_;
   server::LogThread logs_{server::LogStore(scratch_.path()), [](const absl::Status&) {}};
   std::unique_ptr<server::Driver> driver_;

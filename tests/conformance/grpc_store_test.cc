@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "base/store/testing/store_conformance.h"
 #include "client/grpc_connection.h"
+#include "store/testing/store_conformance.h"
 #include "tests/conformance/coordinator_with_job.h"
 
 namespace dp {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "client/job_check.h"
-#include "client/job_defaults.h"
+#include "client/job/job_check.h"
+#include "client/job/job_defaults.h"
 #include "gtest/gtest.h"
-#include "server/shell/job_spec_check.h"
+#include "server/rpc/job_spec_check.h"
 
 namespace dp {
 namespace {

@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/mutex.h"
-#include "base/store/relay/store_relay.h"
 #include "client/grpc_connection.h"
 #include "client/grpc_store_link.h"
+#include "store/relay/store_relay.h"
 #include "tests/conformance/coordinator_with_job.h"
 
 namespace dp {

@@ -3,12 +3,12 @@
 
 #include <memory>
 
-#include "base/store/relay/store_relay.h"
-#include "base/store/testing/store_conformance.h"
-#include "base/store/wire/server.h"
-#include "base/store/wire/tcp_store.h"
 #include "client/grpc_connection.h"
 #include "client/grpc_store_link.h"
+#include "store/relay/store_relay.h"
+#include "store/testing/store_conformance.h"
+#include "store/wire/server.h"
+#include "store/wire/tcp_store.h"
 #include "tests/conformance/coordinator_with_job.h"
 
 namespace dp {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/store/wire/request_parser.h"
+#include "store/wire/request_parser.h"
 
 namespace dp::wire {
 namespace {

@@ -17,9 +17,9 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/store/async_hash_store.h"
-#include "base/store/wire/server.h"
-#include "base/store/wire/tcp_connection.h"
+#include "store/async_hash_store.h"
+#include "store/wire/server.h"
+#include "store/wire/tcp_connection.h"
 
 namespace dp::wire {
 namespace {

@@ -1,6 +1,6 @@
 #include "tests/fuzz/seeds.h"
 
-#include "base/store/wire/protocol.h"
+#include "store/wire/protocol.h"
 
 namespace dp::fuzz {
 namespace {

@@ -12,9 +12,9 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/store/async_hash_store.h"
-#include "base/store/wire/message_memory.h"
-#include "base/store/wire/session.h"
+#include "store/async_hash_store.h"
+#include "store/wire/message_memory.h"
+#include "store/wire/session.h"
 
 namespace dp::wire {
 namespace {

@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "base/store/file_store.h"
+#include "store/file_store.h"
 #include "worker/engine/collectives/gloo_group.h"
 #include "worker/engine/collectives/nccl_group.h"
 #include "worker/engine/collectives/testing/awkward_values.h"

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/store/testing/store_conformance.h"
-#include "base/store/wire/socket.h"
-#include "base/store/wire/tcp_store.h"
+#include "store/testing/store_conformance.h"
+#include "store/wire/socket.h"
+#include "store/wire/tcp_store.h"
 
 namespace dp::wire {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "base/store/async_hash_store.h"
-#include "base/store/wire/server.h"
+#include "store/async_hash_store.h"
+#include "store/wire/server.h"
 
 int main(int argc, char** argv) {
   dp::wire::ServerOptions options;

@@ -11,10 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/testing/scratch_dir.h"
 #include "server/core/coordinator.h"
-#include "server/shell/convert_state.h"
-#include "server/shell/scratch_dir.h"
-#include "server/shell/sqlite_journal.h"
+#include "server/journal/convert_state.h"
+#include "server/journal/sqlite_journal.h"
 #include "tests/journals/life.h"
 
 // A journal of each release and of each journal format, beside the state that its replay must give.
@@ -101,7 +101,7 @@ class JournalTest : public testing::TestWithParam<fs::path> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(JournalTest);
 
 TEST_P(JournalTest, AnEarlierReleasesJournalReplaysToItsState) {
-  const server::ScratchDir scratch;
+  const ScratchDir scratch;
   const fs::path copy = scratch.path() / "journal.sqlite";
   fs::copy_file(GetParam(), copy);
   const std::string mark = GetParam().string() + "-mark";  // earlier releases wrote none

@@ -1,5 +1,5 @@
 #include "base/check.h"
-#include "server/shell/convert_state.h"
+#include "server/journal/convert_state.h"
 #include "tests/journals/reload.h"
 
 namespace dp::reload {

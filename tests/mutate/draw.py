@@ -9,12 +9,12 @@ from mutations import mutations
 
 # The files of each area, and the area's share of the set. A file belongs to the first area that names it.
 AREAS = {
-    "core": (("server/core/*.cc", "worker/core/*.cc"), 24),
-    "shell": (("server/shell/*.cc",), 22),
+    "core": (("server/core/*.cc", "server/policy/*.cc", "worker/core/*.cc"), 24),
+    "server": (("server/**/*.cc",), 22),
     "agent": (("worker/agent/*.cc",), 16),
-    "store": (("base/store/*.cc", "base/store/wire/*.cc"), 14),
-    "relay": (("base/store/relay/*.cc", "client/grpc_store_link.cc", "client/grpc_park_stream.cc"), 10),
-    "dpctl": (("client/dpctl/*.cc", "client/*.cc"), 14),
+    "store": (("store/*.cc", "store/wire/*.cc"), 14),
+    "relay": (("store/relay/*.cc", "client/grpc_store_link.cc", "client/grpc_park_stream.cc"), 10),
+    "dpctl": (("client/**/*.cc",), 14),
     "engine": (("worker/engine/**/*.cc",), 12),
     "trainer": (("worker/trainer/*.cc",), 12),
 }

@@ -122,7 +122,7 @@ class DrawTest(unittest.TestCase):
         graph = types.SimpleNamespace(is_production=lambda path: True)
         known = draw.all_of(self.top, "core")[0].id
         run.check_only(run.parse(["--only", known]), self.top, graph)
-        for words in (["--only", known, "--only", "server/core/job.cc:compare:1234"], ["--only", known, "--area", "shell"]):
+        for words in (["--only", known, "--only", "server/core/job.cc:compare:1234"], ["--only", known, "--area", "server"]):
             with self.assertRaisesRegex(SystemExit, "mutate: no mutant .*; its line has changed"):
                 run.check_only(run.parse(words), self.top, graph)
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "base/store/operation.h"
 #include "server/core/command.h"
+#include "store/operation.h"
 #include "tests/scenarios/line.h"
 
 // The values of the words and options of a script's line. A mistake throws std::invalid_argument

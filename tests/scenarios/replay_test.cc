@@ -11,8 +11,8 @@
 #include "base/random.h"
 #include "server/core/coordinator.h"
 #include "server/core/invariants.h"
-#include "server/core/placement.h"
-#include "server/core/retry_policy.h"
+#include "server/policy/placement.h"
+#include "server/policy/retry_policy.h"
 #include "tests/journals/reload.h"
 
 // Applies random commands, sensible and not, to the machine. Its invariants hold after each. The

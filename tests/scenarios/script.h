@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "server/core/coordinator.h"
 #include "server/core/invariants.h"
-#include "server/core/placement.h"
+#include "server/policy/placement.h"
 #include "tests/scenarios/line.h"
 
 namespace dp::scenarios {

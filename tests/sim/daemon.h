@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/backoff.h"
-#include "server/core/liveness.h"
+#include "server/policy/liveness.h"
 #include "tests/sim/network.h"
 #include "tests/sim/process.h"
 #include "worker/core/observed.h"

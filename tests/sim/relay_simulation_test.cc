@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "base/store/relay/relay_ledger.h"
 #include "server/core/generation_store.h"
+#include "store/relay/relay_ledger.h"
 
 namespace dp::sim {
 namespace {

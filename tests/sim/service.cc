@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/store/awaited_keys.h"
+#include "store/awaited_keys.h"
 
 namespace dp::sim {
 

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/handovers.h"
-#include "server/core/leases.h"
-#include "server/core/predecessors.h"
-#include "server/core/verdicts.h"
+#include "server/policy/handovers.h"
+#include "server/policy/leases.h"
+#include "server/policy/predecessors.h"
+#include "server/policy/verdicts.h"
 #include "tests/journals/reload.h"
 
 namespace dp::sim {

@@ -10,17 +10,17 @@
 #include "absl/time/time.h"
 #include "server/core/coordinator.h"
 #include "server/core/invariants.h"
-#include "server/core/late_ranks.h"
-#include "server/core/liveness.h"
-#include "server/core/placement.h"
-#include "server/shell/heartbeats.h"
-#include "server/shell/waiters.h"
+#include "server/driver/heartbeats.h"
+#include "server/driver/waiters.h"
+#include "server/policy/late_ranks.h"
+#include "server/policy/liveness.h"
+#include "server/policy/placement.h"
 #include "tests/sim/environment.h"
 
 namespace dp::sim {
 
 // The coordinator process in virtual time: the real machine, placement, liveness and waiters.
-// Around them it does the driver's work (server/shell/driver.h), with a disk that takes time to
+// Around them it does the driver's work (server/driver/driver.h), with a disk that takes time to
 // sync and may be cut off in the middle. Serves a batch at a time, and answers after the sync.
 class Shell {
  public:

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <string>
 
-#include "server/shell/scratch_dir.h"
+#include "base/testing/scratch_dir.h"
 #include "tests/torture/fault_files.h"
 #include "worker/trainer/durable_file.h"
 
@@ -38,7 +38,7 @@ std::string Content(const std::string& folder) {
 TEST(DurableFileTortureTest, AFileIsThereAsAWholeAfterEveryCrashAndError) {
   int64_t operations = 0;
   {
-    const server::ScratchDir scratch;
+    const ScratchDir scratch;
     FaultFiles files(scratch.path());
     ASSERT_EQ(WriteTwice(scratch.path()), 2);
     operations = files.operations();
@@ -48,7 +48,7 @@ TEST(DurableFileTortureTest, AFileIsThereAsAWholeAfterEveryCrashAndError) {
   ASSERT_GE(operations, 10);
   for (int64_t operation = 0; operation < operations; ++operation) {
     for (const How how : {How::kCrashBefore, How::kCrashAfter, How::kError, How::kFull}) {
-      const server::ScratchDir scratch;
+      const ScratchDir scratch;
       FaultFiles files(scratch.path());
       files.Restart(FaultFiles::Fault{operation, how});
       const int written = WriteTwice(scratch.path());
@@ -66,7 +66,7 @@ TEST(DurableFileTortureTest, AFileIsThereAsAWholeAfterEveryCrashAndError) {
 
 // A file system may reuse the inode of the replaced file for the next new file.
 TEST(DurableFileTortureTest, AFileThatWasReplacedLendsItsContentToNoOther) {
-  const server::ScratchDir scratch;
+  const ScratchDir scratch;
   const std::string folder = scratch.path();
   FaultFiles files(folder);
   for (const std::string& content : {kOld, kNew}) {
@@ -80,7 +80,7 @@ TEST(DurableFileTortureTest, AFileThatWasReplacedLendsItsContentToNoOther) {
 
 // A file written in place, like one of a checkpoint whose folder is renamed later.
 TEST(DurableFileTortureTest, WhatIsRenamedIntoPlaceHasItsNameAfterACrash) {
-  const server::ScratchDir scratch;
+  const ScratchDir scratch;
   const std::string folder = scratch.path();
   FaultFiles files(folder);
   ASSERT_TRUE(trainer::WriteAndSync(folder + "/weights.tmp", kNew).ok());

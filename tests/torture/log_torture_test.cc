@@ -11,10 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "server/shell/log_file.h"
-#include "server/shell/log_roster.h"
-#include "server/shell/log_thread.h"
-#include "server/shell/scratch_dir.h"
+#include "base/testing/scratch_dir.h"
+#include "server/logs/log_file.h"
+#include "server/logs/log_roster.h"
+#include "server/logs/log_thread.h"
 #include "tests/torture/fault_files.h"
 
 // The log thread on files with a crash or an error at every operation. Everything acknowledged is
@@ -156,7 +156,7 @@ class LogTorture {
   }
 
   uint64_t random_;
-  const server::ScratchDir scratch_;
+  const ScratchDir scratch_;
   FaultFiles files_;
   std::map<LogStreamKey, Stream> streams_;
   std::set<int> whole_;

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "server/core/placement.h"
+#include "server/policy/placement.h"
 
 namespace dp::torture {
 namespace {

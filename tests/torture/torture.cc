@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/status.h"
-#include "server/shell/snapshot_policy.h"
+#include "server/driver/snapshot_policy.h"
 
 namespace dp::torture {
 namespace {

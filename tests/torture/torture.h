@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "server/core/coordinator.h"
-#include "server/shell/sqlite_journal.h"
+#include "server/journal/sqlite_journal.h"
 #include "tests/torture/random_commands.h"
 #include "tests/torture/sqlite_fault_disk.h"
 

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/store/wire/socket.h"
+#include "store/wire/socket.h"
 
 namespace dp::worker {
 namespace {

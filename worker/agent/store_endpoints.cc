@@ -9,10 +9,10 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status.h"
-#include "base/store/key_values.h"
-#include "base/store/relay/store_relay.h"
-#include "base/store/wire/server.h"
 #include "client/grpc_store_link.h"
+#include "store/key_values.h"
+#include "store/relay/store_relay.h"
+#include "store/wire/server.h"
 
 namespace dp::worker {
 namespace {

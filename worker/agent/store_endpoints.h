@@ -10,9 +10,9 @@
 
 #include "absl/status/statusor.h"
 #include "base/id.h"
-#include "base/store/wire/server.h"
 #include "client/async_store_connection.h"
 #include "dp/v1/workers.pb.h"
+#include "store/wire/server.h"
 #include "worker/agent/launch_environment.h"
 #include "worker/agent/store_client_watch.h"
 

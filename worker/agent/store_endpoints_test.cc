@@ -10,9 +10,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
-#include "base/store/wire/server.h"
-#include "base/store/wire/socket.h"
-#include "base/store/wire/tcp_store.h"
+#include "store/wire/server.h"
+#include "store/wire/socket.h"
+#include "store/wire/tcp_store.h"
 
 namespace dp::worker {
 namespace {

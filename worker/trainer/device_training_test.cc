@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "base/store/hash_store.h"
 #include "gmock/gmock.h"
+#include "store/hash_store.h"
 #include "worker/engine/device/cuda/cuda_on_host_capture.h"
 #include "worker/engine/device/cuda/cuda_on_host_memory.h"
 #include "worker/trainer/evaluation.h"

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "base/store/hash_store.h"
 #include "gmock/gmock.h"
+#include "store/hash_store.h"
 #include "worker/trainer/testing/open_fake_nccl.h"
 #include "worker/trainer/testing/training.h"
 

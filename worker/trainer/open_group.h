@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/store/store.h"
 #include "base/timeouts.h"
+#include "store/store.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/collectives/nccl_api.h"
 #include "worker/trainer/environment.h"

@@ -3,9 +3,9 @@
 #include <memory>
 #include <thread>
 
-#include "base/store/hash_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "store/hash_store.h"
 #include "worker/engine/collectives/local_group.h"
 #include "worker/trainer/testing/open_fake_nccl.h"
 

@@ -1,8 +1,8 @@
 #include "worker/trainer/rank_device.h"
 
-#include "base/store/hash_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "store/hash_store.h"
 #include "worker/trainer/open_group.h"
 #include "worker/trainer/testing/striped_images.h"
 

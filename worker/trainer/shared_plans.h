@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/store/store.h"
+#include "store/store.h"
 #include "worker/engine/device/device.h"
 #include "worker/trainer/rank_model.h"
 

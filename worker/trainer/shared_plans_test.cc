@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/store/hash_store.h"
 #include "gmock/gmock.h"
+#include "store/hash_store.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/trainer/testing/over_cpu.h"
 #include "worker/trainer/testing/striped_images.h"

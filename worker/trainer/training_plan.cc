@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "client/model_layers.h"
+#include "client/job/model_layers.h"
 #include "proto/convert/time.h"
 
 namespace dp::trainer {

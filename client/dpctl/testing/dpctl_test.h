@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "client/dpctl/cli.h"
+#include "client/dpctl/program/cli.h"
 #include "client/dpctl/testing/fake_coordinator.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"

@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "base/status.h"
-#include "base/store/hash_store.h"
 #include "client/dpctl/context.h"
 #include "proto/convert/store_operations.h"
 #include "proto/convert/time.h"
+#include "store/hash_store.h"
 
 namespace dp::ctl {
 

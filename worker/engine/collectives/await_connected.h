@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "base/store/store.h"
+#include "store/store.h"
 #include "worker/engine/collectives/group.h"
 
 namespace dp::engine {

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/store/store.h"
+#include "store/store.h"
 #include "worker/engine/collectives/group.h"
 
 namespace dp::engine {

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/store/hash_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "store/hash_store.h"
 #include "worker/engine/collectives/testing/group_conformance.h"
 
 // Gloo leaks the addresses that it tried when none of them is usable.

@@ -11,10 +11,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "base/store/store.h"
 #include "gloo/transport/context.h"
 #include "gloo/transport/device.h"
 #include "gloo/transport/unbound_buffer.h"
+#include "store/store.h"
 #include "worker/engine/collectives/gloo_group.h"
 
 namespace dp::engine {

@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "base/store/hash_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "store/hash_store.h"
 
 namespace dp::engine {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
-#include "base/store/store.h"
+#include "store/store.h"
 #include "worker/engine/collectives/nccl_api.h"
 #include "worker/engine/collectives/nccl_group.h"
 

@@ -3,9 +3,9 @@
 
 #include <array>
 
-#include "base/store/hash_store.h"
 #include "base/testing/settable_clock.h"
 #include "gtest/gtest.h"
+#include "store/hash_store.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/collectives/nccl_pipeline.h"
 #include "worker/engine/collectives/testing/fake_nccl.h"

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "base/store/hash_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "store/hash_store.h"
 #include "worker/engine/collectives/testing/fake_nccl.h"
 #include "worker/engine/collectives/testing/group_conformance.h"
 

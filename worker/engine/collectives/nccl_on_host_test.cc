@@ -5,9 +5,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/store/hash_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "store/hash_store.h"
 #include "worker/engine/collectives/nccl_group.h"
 #include "worker/engine/collectives/testing/awkward_values.h"
 #include "worker/engine/collectives/testing/fake_nccl.h"

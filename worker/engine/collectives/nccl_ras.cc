@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
 #include "base/status.h"
-#include "base/store/wire/deadline.h"
-#include "base/store/wire/socket.h"
+#include "store/wire/deadline.h"
+#include "store/wire/socket.h"
 
 namespace dp::engine {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
-#include "base/store/wire/socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "store/wire/socket.h"
 
 namespace dp::engine {
 namespace {

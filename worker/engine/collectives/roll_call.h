@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "base/store/store.h"
+#include "store/store.h"
 #include "worker/engine/collectives/attendance.h"
 
 namespace dp::engine {

@@ -1,8 +1,8 @@
 #include "worker/engine/collectives/roll_call.h"
 
-#include "base/store/hash_store.h"
 #include "base/testing/settable_clock.h"
 #include "gtest/gtest.h"
+#include "store/hash_store.h"
 
 namespace dp::engine {
 namespace {

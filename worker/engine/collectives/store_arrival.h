@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/store/store.h"
+#include "store/store.h"
 
 namespace dp::engine {
 

@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/store/store.h"
 #include "gtest/gtest.h"
+#include "store/store.h"
 #include "worker/engine/collectives/nccl_group.h"
 #include "worker/engine/collectives/testing/fake_nccl.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/store/store.h"
+#include "store/store.h"
 
 namespace dp::engine {
 

@@ -1,0 +1,88 @@
+#include "client/dpctl/program/this_machine.h"
+#include "base/utf8.h"
+
+#include <pwd.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "client/grpc_connection.h"
+#include "client/job/idx_shape.h"
+
+namespace dp::ctl {
+namespace {
+
+class GrpcServices final : public Services {
+ public:
+  explicit GrpcServices(const std::string& address) : connection_(address) {}
+  client::JobsConnection& jobs() override { return connection_; }
+  client::WorkersConnection& workers() override { return connection_; }
+  client::LogsConnection& logs() override { return connection_; }
+  client::StoreConnection& store() override { return connection_; }
+  client::CheckpointsConnection& checkpoints() override { return connection_; }
+  void CancelAll() override { connection_.CancelAll(); }
+
+ private:
+  client::GrpcConnection connection_;
+};
+
+int TerminalColumns() {
+  winsize size{};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  // The last column stays free: some terminals wrap at it.
+  return known ? size.ws_col - 1 : 79;
+}
+
+// The name from the shell; in a unit or a container, where nobody logs in, that of the process.
+std::string UserName() {
+  for (const char* variable : {"USER", "LOGNAME"}) {
+    const char* name = std::getenv(variable);
+    if (name != nullptr && *name != '\0' && IsUtf8(name)) return name;
+  }
+  const passwd* entry = getpwuid(getuid());
+  return entry == nullptr ? absl::StrCat(getuid()) : entry->pw_name;
+}
+
+std::string WorkingDir() {
+  std::error_code error;
+  const std::string path = std::filesystem::current_path(error).string();
+  return error ? "/" : path;  // the directory was removed
+}
+
+}  // namespace
+
+ThisMachine::ThisMachine()
+    : out_(STDOUT_FILENO),
+      surroundings_{
+          .connect = [](const std::string& address) -> std::unique_ptr<Services> {
+            return std::make_unique<GrpcServices>(address);
+          },
+          .start_local = StartLocalCluster,
+          .sample_shape = client::IdxSampleShape,
+          .working_dir = WorkingDir(),
+          .user = UserName(),
+          .machine = {.cpus = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u)),
+                      .gpus = FindLocalGpus},
+          .terminal = {.out = out_,
+                       .err = std::cerr,
+                       .err_is_tty = isatty(STDERR_FILENO) != 0,
+                       .columns = TerminalColumns(),
+                       .write_error = [this] { return out_.write_error(); }},
+          .clock = Clock::System(),
+          .interrupts = interrupts_,
+          .catch_signals = [this] { signals_ = std::make_unique<SignalThread>(interrupts_); }} {
+  // A reader that closes the pipe early, as head does, then makes the stream fail, and the command
+  // ends.
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+}  // namespace dp::ctl

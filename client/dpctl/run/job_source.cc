@@ -1,0 +1,140 @@
+#include "client/dpctl/run/job_source.h"
+
+#include <filesystem>
+#include <ostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "client/dpctl/request_id.h"
+#include "client/job/job_check.h"
+#include "client/job/job_defaults.h"
+#include "client/job/job_file.h"
+
+namespace dp::ctl {
+namespace {
+
+void MakeAbsolute(const std::filesystem::path& from, std::string& path) {
+  std::filesystem::path normal = (from / path).lexically_normal();
+  const bool slash_at_end = !normal.has_filename() && normal.has_relative_path();
+  path = (slash_at_end ? normal.parent_path() : normal).string();
+}
+
+void MakeAbsolute(const std::filesystem::path& from, v1::TrainSpec& train) {
+  if (!train.data().dir().empty()) MakeAbsolute(from, *train.mutable_data()->mutable_dir());
+  for (std::string& file : *train.mutable_data()->mutable_train()) MakeAbsolute(from, file);
+  for (std::string& file : *train.mutable_data()->mutable_test()) MakeAbsolute(from, file);
+  if (!train.trace().empty()) MakeAbsolute(from, *train.mutable_trace());
+  if (!train.checkpoint().dir().empty())
+    MakeAbsolute(from, *train.mutable_checkpoint()->mutable_dir());
+  // A path with a slash at its end names no file, and is rejected later.
+  const std::string& weights = train.output().weights();
+  if (!weights.empty() && weights.back() != '/')
+    MakeAbsolute(from, *train.mutable_output()->mutable_weights());
+}
+
+}  // namespace
+
+void JobSource::DefineFlags(CLI::App& app) {
+  verb_ = app.get_name();
+  flags_.DefineFlags(app);
+  if (launching_ != Launching::kDp) return;  // torchrun knows no job files
+  app.add_option("FILE", file_, "Job file, YAML or JSON (docs/job-file.md); or a script, as x.py");
+  app.add_option("--set", overrides_, "Changes a field, as train.epochs=3; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->type_name("PATH=VALUE");
+}
+
+std::vector<std::string> JobSource::Usages() const {
+  if (launching_ != Launching::kDp) return {"SCRIPT [ARGS...]", "-m MODULE [ARGS...]"};
+  return {"FILE", "SCRIPT.py [ARGS...]", "-- PROGRAM [ARGS...]"};
+}
+
+absl::StatusOr<bool> JobSource::StartsProgram(const std::string& word,
+                                              const std::vector<std::string>& before) const {
+  DP_RETURN_IF_ERROR(EnvFlags::CheckNext(word, before));
+  return flags_.StartsProgram(word, before);
+}
+
+std::string JobSource::WhyLeftOver(const std::string& word) const {
+  if (file_.empty()) return "";
+  return absl::StrCat("'", file_, "' is read as a job file, and '", word,
+                      "' is one word too many; ", ProgramHint());
+}
+
+std::string JobSource::ProgramHint() const {
+  return absl::StrCat("write a command line behind '--': dpctl ", verb_, " -- ", file_, " ...");
+}
+
+bool JobSource::TakeProgram(std::vector<std::string> argv) {
+  program_ = std::move(argv);
+  return !program_.empty();
+}
+
+absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
+  const bool file = !file_.empty();
+  if (file && !program_.empty())
+    return absl::InvalidArgumentError(
+        absl::StrCat("job file '", file_, "' and a program behind '--'; give one of them"));
+  DP_RETURN_IF_ERROR(flags_.torchrun().Check());
+  if (!file && program_.empty())
+    return absl::InvalidArgumentError(absl::StrCat(launching_ == Launching::kDp
+                                                       ? "give a job file, or a program: dpctl "
+                                                       : "give a program: dpctl ",
+                                                   verb_, " --nproc-per-node 2 train.py"));
+  if (!file && !overrides_.empty())
+    return absl::InvalidArgumentError("--set changes a job file; a program has flags");
+  if (!file) {
+    for (const std::string& line : flags_.Notes(lines_shown_))
+      context.surroundings().terminal.err << "dpctl: " << line << '\n';
+    return flags_.Job(program_, context.surroundings().working_dir);
+  }
+  if (!flags_.given().empty())
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags_.given(), " is for a program, and '", file_,
+        "' is read as a job file; change that with --set, or write a program behind '--'"));
+  absl::StatusOr<client::JobFile> job = client::ReadJobFile(file_, overrides_);
+  // dpctl's NotFound is about jobs; a missing file is a wrong argument.
+  if (!absl::IsNotFound(job.status())) return job;
+  const std::filesystem::path path = file_;
+  const bool program = path.has_filename() && !path.has_extension();
+  return absl::InvalidArgumentError(absl::StrCat(
+      job.status().message(), program ? absl::StrCat("; ", ProgramHint()) : std::string()));
+}
+
+absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context, bool ranks_run_here) const {
+  DP_ASSIGN_OR_RETURN(client::JobFile job, Read(context));
+  const std::filesystem::path here = context.surroundings().working_dir;
+  if (job.spec.has_command())
+    MakeAbsolute(here, *job.spec.mutable_command()->mutable_working_dir());
+  if (job.spec.has_train() && ranks_run_here) MakeAbsolute(here, *job.spec.mutable_train());
+  client::FillDefaults(job);
+  DP_RETURN_IF_ERROR(client::CheckJob(job, context.surroundings().sample_shape));
+  if (!program_.empty()) DP_RETURN_IF_ERROR(flags_.CheckStore(job.spec.command()));
+  return std::move(job.spec);
+}
+
+namespace {
+
+void WarnOfDirectStore(const v1::JobSpec& spec, std::ostream& err) {
+  if (spec.command().store() == "direct")
+    err << "dpctl: a store that the coordinator serves does not survive its restart; relay does\n";
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::JobSpec& spec) {
+  v1::SubmitRequest request;
+  WarnOfDirectStore(spec, context.err());
+  request.set_request_id(NewRequestId());
+  request.set_user(context.surroundings().user);
+  *request.mutable_spec() = spec;
+  DP_ASSIGN_OR_RETURN(v1::SubmitResponse response, context.Call([&](absl::Duration in) {
+    return context.coordinator().jobs().Submit(request, in);
+  }));
+  return std::move(*response.mutable_job());
+}
+
+}  // namespace dp::ctl

@@ -1,0 +1,84 @@
+#include "client/dpctl/run/local_run.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/limits.h"
+#include "base/node_range.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "client/dpctl/run/local_gpus.h"
+#include "client/dpctl/run/torchrun_flags.h"
+#include "proto/convert/elastic.h"
+#include "proto/convert/store_defaults.h"
+#include "proto/convert/time.h"
+
+namespace dp::ctl {
+namespace {
+
+// The first job of every local coordinator is job 1, so its number does not distinguish runs.
+void NameRun(v1::JobSpec& spec) {
+  if (!MeetsAtStore(spec.command())) return;
+  auto& id = (*spec.mutable_env())["TORCHELASTIC_RUN_ID"];
+  if (id.empty()) id = absl::StrFormat("dp-local-%016x", EntropySeed());
+}
+
+}  // namespace
+
+void LocalRun::DefineFlags(CLI::App& app) {
+  app.add_flag("--local,--standalone", on_,
+               "On a coordinator and workers of its own, here; also by PET_STANDALONE=1");
+  app.add_option("--workers", workers_,
+                 "How many workers --local starts; by default as many as the job names, or one")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--slots", slots_, "Slots of each of them; by default as many as are needed")
+      ->check(CLI::Range(1, kSlotsMax));
+}
+
+absl::Status LocalRun::TakeVariable() {
+  DP_ASSIGN_OR_RETURN(const bool standalone, VariableSwitch("standalone"));
+  on_ = on_ || standalone;
+  for (const auto& [flag, number] :
+       {std::pair("--workers", workers_), std::pair("--slots", slots_)})
+    if (number > 0 && !on_)
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, " ", number,
+                       " is of the workers that --local starts; give --local, or leave it out"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<LocalCluster>> LocalRun::Start(v1::JobSpec& spec,
+                                                              Context& context) const {
+  const auto range = ParseNodeRange(NodesField(spec));
+  const int nodes = range.ok() ? range->min : 1;
+  const int workers = workers_ > 0 ? workers_ : nodes;
+  const int sharers = range.ok() ? nodes : workers;
+  const int needed = (spec.ranks() + sharers - 1) / sharers;
+  const int slots = slots_ > 0 ? slots_ : needed;
+  if (workers < sharers)
+    return absl::InvalidArgumentError(
+        absl::StrCat("--workers ", workers, " is too few for a job of ", nodes,
+                     " nodes, which would wait for ever; leave it out, or give ", nodes));
+  if (slots < needed)
+    return absl::InvalidArgumentError(
+        absl::StrCat("--slots ", slots, " is too few for ", spec.ranks(), " ranks on ", sharers,
+                     sharers == 1 ? " worker" : " workers",
+                     ", which would wait for ever; leave it out, or give ", needed));
+  DP_RETURN_IF_ERROR(CheckLocalGpus(context.surroundings().machine, spec, workers));
+  NameRun(spec);
+  return context.surroundings().start_local(
+      {.workers = workers,
+       .slots = slots,
+       .serves_stores = spec.command().store() == "direct",
+       .grace = FromProto(spec.grace()),
+       .stop = context.surroundings().interrupts.descriptor()});
+}
+
+absl::Status LocalRun::CheckStarted(const v1::JobSpec& spec, Context& context) {
+  if (!TrainsOnGpus(spec)) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(const v1::ListWorkersResponse workers, context.Call([&](absl::Duration in) {
+    return context.coordinator().workers().ListWorkers({}, in);
+  }));
+  return CheckLocalTrainer(workers);
+}
+
+}  // namespace dp::ctl

@@ -1,0 +1,219 @@
+#include <cstdlib>
+#include <fstream>
+
+#include "client/dpctl/testing/dpctl_test.h"
+#include "client/dpctl/view/spec_text.h"
+#include "client/job/job_defaults.h"
+#include "client/job/job_file.h"
+#include "google/protobuf/util/message_differencer.h"
+
+namespace dp::ctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kJobFile[] = R"(apiVersion: dp/v1
+kind: Job
+name: small
+env: {A: "1"}
+train:
+  seed: 12345678901234567890
+  data: {dir: /data}
+  model: {layers: [{flatten: {}}, {linear: {out: 10}}]}
+  optimizer: {sgd: {learningRate: 0.1}}
+)";
+
+class SubmitTest : public DpctlTest {
+ protected:
+  SubmitTest() { std::ofstream(file_) << kJobFile; }
+  ~SubmitTest() override { std::remove(file_.c_str()); }
+
+  const std::string file_ = ::testing::TempDir() +
+                            ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+                            std::string(".yaml");
+};
+
+TEST_F(SubmitTest, TheJobGoesOutWithItsDefaults) {
+  const Result result = Dpctl("submit " + file_ + " --set train.epochs=3");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "job 1 submitted\n");
+  EXPECT_EQ(result.err,
+            "follow:   dpctl logs -f 1\nstate:    dpctl describe 1\ncancel:   dpctl cancel 1\n");
+  const v1::JobSpec& spec = coordinator_.jobs[1].spec();
+  EXPECT_EQ(spec.train().epochs(), 3);
+  EXPECT_EQ(spec.train().global_batch_size(), 128);
+}
+
+TEST_F(SubmitTest, TheNameOfAJobIsItsNumber) {
+  EXPECT_EQ(Dpctl("submit -o name " + file_).out, "1\n");
+}
+
+TEST_F(SubmitTest, ADryRunPrintsAJobFileThatMeansTheSame) {
+  for (const std::string format : {"table", "json"}) {
+    out_.str("");
+    const Result result = Dpctl("submit --dry-run -o " + format + " " + file_);
+    EXPECT_EQ(result.code, 0);
+    EXPECT_TRUE(coordinator_.jobs.empty());
+    auto original = client::ReadJobFile(file_);
+    ASSERT_TRUE(original.ok());
+    client::FillDefaults(*original);
+    const auto printed = client::ParseJobFile(result.out, "printed");
+    ASSERT_TRUE(printed.ok()) << printed.status() << '\n' << result.out;
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(printed->spec, original->spec))
+        << result.out;
+  }
+}
+
+constexpr char kWithDefaults[] = R"(apiVersion: dp/v1
+kind: Job
+name: small
+ranks: 1
+threadsPerRank: 1
+env:
+  A: 1
+restart:
+  maxRestarts: 0
+  infra: 10
+  hang: 3
+  startup: 3
+  window: 3600s
+train:
+  seed: 12345678901234567890
+  epochs: 1
+  maxSteps: 0
+  globalBatchSize: 128
+  data:
+    dir: /data
+    mean: 0
+    dropLast: false
+    kind: images
+    context: 0
+    vocabulary: 0
+    std: 1
+    shuffle: true
+  model:
+    layers:
+      - name: flatten0
+        flatten:
+          {}
+      - name: linear1
+        linear:
+          in: 0
+          out: 10
+          initStd: 0
+          bias: true
+  optimizer:
+    sgd:
+      learningRate: 0.1
+      momentum: 0
+      weightDecay: 0
+  backend: auto
+  bucketCapMb: 25
+  precision: float32
+  device: auto
+  onIsolation: continue
+  evaluateEvery: 1
+memoryMibPerRank: 0
+queue: default
+priority: 0
+hold: false
+singleton: false
+slots: any
+preemptible: false
+grace: 30s
+detectWithin: 30s
+)";
+
+TEST_F(SubmitTest, ADryRunShowsDefaultsThatAreZero) {
+  EXPECT_EQ(Dpctl("submit --dry-run " + file_).out, kWithDefaults);
+}
+
+TEST_F(SubmitTest, ADryRunOfACommandMeansTheSame) {
+  std::ofstream(file_) << "{apiVersion: dp/v1, kind: Job, name: c, command: {argv: [a, '', '07']}, "
+                          "env: {B: x, A: ''}}";
+  auto original = client::ReadJobFile(file_);
+  client::FillDefaults(*original);
+  original->spec.mutable_command()->set_working_dir("/home/me");
+  for (const std::string format : {"table", "json"}) {
+    out_.str("");
+    const auto printed =
+        client::ParseJobFile(Dpctl("submit --dry-run -o " + format + " " + file_).out, "printed");
+    ASSERT_TRUE(printed.ok()) << printed.status() << out_.str();
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(printed->spec, original->spec))
+        << out_.str();
+  }
+}
+
+TEST_F(SubmitTest, RelativePathsAreRefused) {
+  for (const std::string verb : {"submit --dry-run ", "submit ", "run "}) {
+    const Result result = Dpctl(verb + file_ + " --set train.output.weights=out.safetensors");
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err,
+                HasSubstr("train.output.weights is \"out.safetensors\"; expected an abs"));
+  }
+  EXPECT_TRUE(coordinator_.jobs.empty());
+}
+
+TEST_F(SubmitTest, AnOverrideOfTheHeaderIsChecked) {
+  Result result = Dpctl("submit --dry-run " + file_ + " --set apiVersion=dp/v2");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err, "dpctl: --set apiVersion: apiVersion is \"dp/v2\"; expected \"dp/v1\"\n");
+  EXPECT_EQ(Dpctl("submit --dry-run " + file_ + " --set kind=Pod").code, 2);
+}
+
+TEST_F(SubmitTest, AWrongJobFileIsAUsageErrorWithItsPlace) {
+  std::ofstream(file_, std::ios::app) << "rank: 2\n";
+  const Result result = Dpctl("submit " + file_);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "dpctl: " + file_ + ":10:1: unknown field 'rank' in the job; did you mean 'ranks'?\n");
+  EXPECT_TRUE(coordinator_.jobs.empty());
+}
+
+TEST_F(SubmitTest, LayersThatDoNotFitAreAUsageError) {
+  const Result result = Dpctl("submit " + file_ + " --set train.model.layers[1].linear.in=100");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("layer 'linear1' (linear): in is 100, but 'flatten0' gives 784 features"));
+}
+
+TEST_F(SubmitTest, AMissingFileIsAUsageError) {
+  const Result result = Dpctl("submit /no/such.yaml");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "dpctl: job file '/no/such.yaml' cannot be read: No such file or directory\n");
+}
+
+TEST_F(SubmitTest, ADirectoryIsNoJobFile) {
+  EXPECT_EQ(Dpctl("submit /").err, "dpctl: job file '/' cannot be read: Is a directory\n");
+}
+
+TEST_F(SubmitTest, AFieldThatOnlySetHasPutThereIsNamedAsSuch) {
+  for (const std::string set : {"train.model.layers[0].foo=1", "train.output.layers[0].foo=1"}) {
+    const Result result = Dpctl("submit --dry-run " + file_ + " --set " + set);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("dpctl: --set train.")) << result.err;
+    err_.str("");
+  }
+}
+
+TEST_F(SubmitTest, WhatIsNoNumberGetsTheRangeOfItsField) {
+  EXPECT_THAT(Dpctl("submit " + file_ + " --set priority=high").err,
+              HasSubstr("expected a whole number from -1000 to 1000\n"));
+  EXPECT_THAT(Dpctl("submit " + file_ + " --set train.epochs=all").err,
+              HasSubstr("expected a whole number from 1 to 2147483647\n"));
+}
+
+TEST_F(SubmitTest, AProgramHasAName) {
+  EXPECT_THAT(Dpctl("submit -- ").err, HasSubstr("the program's name, command.argv[0], is empty"));
+}
+
+TEST_F(SubmitTest, WeightsAreAFile) {
+  const Result result = Dpctl("submit --dry-run " + file_ + " --set train.output.weights=/tmp/");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("train.output.weights is \"/tmp/\"; expected a file's path"));
+}
+
+}  // namespace
+}  // namespace dp::ctl

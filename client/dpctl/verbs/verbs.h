@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "client/dpctl/command.h"
+
+// The verbs: one function each, in the file of its name; torchrun and launch are in run.cc.
+
+namespace dp::ctl {
+
+// All verbs of the command line, in the order of the help.
+std::vector<std::unique_ptr<Command>> AllCommands();
+
+std::unique_ptr<Command> MakeCancel();
+std::unique_ptr<Command> MakeCheckpoints();
+std::unique_ptr<Command> MakeCompletion();
+std::unique_ptr<Command> MakeDescribe();
+std::unique_ptr<Command> MakeDrain();
+std::unique_ptr<Command> MakeEvents();
+std::unique_ptr<Command> MakeHold();
+std::unique_ptr<Command> MakeLaunch();
+std::unique_ptr<Command> MakeLogs();
+std::unique_ptr<Command> MakePriority();
+std::unique_ptr<Command> MakePs();
+std::unique_ptr<Command> MakeRelease();
+std::unique_ptr<Command> MakeRequeue();
+std::unique_ptr<Command> MakeRun();
+std::unique_ptr<Command> MakeStore();
+std::unique_ptr<Command> MakeSubmit();
+std::unique_ptr<Command> MakeTorchrun();
+std::unique_ptr<Command> MakeUndrain();
+std::unique_ptr<Command> MakeWait();
+std::unique_ptr<Command> MakeWorkers();
+
+// The verbs of `store`.
+std::unique_ptr<Command> MakeStoreGet();
+std::unique_ptr<Command> MakeStoreLs();
+std::unique_ptr<Command> MakeStoreSet();
+std::unique_ptr<Command> MakeStoreWaiters();
+std::unique_ptr<Command> MakeStoreWatch();
+
+}  // namespace dp::ctl

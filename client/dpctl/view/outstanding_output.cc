@@ -1,0 +1,52 @@
+#include "client/dpctl/view/outstanding_output.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "client/dpctl/job_state.h"
+#include "client/dpctl/view/printable.h"
+
+namespace dp::ctl {
+namespace {
+
+// A job of a thousand ranks must not fill the screen.
+constexpr int kOutstandingShownMax = 5;
+// For one question, whose answer is only a remark.
+constexpr absl::Duration kRemarkWithin = absl::Seconds(2);
+
+std::string Remark(uint64_t job, uint64_t generation, const v1::OutstandingOutput& output) {
+  const std::string host = Printable(output.host().empty() ? output.worker() : output.host());
+  const bool earlier = output.generation() < generation;
+  const std::string which =
+      earlier ? absl::StrCat(" --generation ", output.generation()) : std::string();
+  return absl::StrCat(
+      "dpctl: output of rank ", output.rank(),
+      earlier ? absl::StrCat(" of generation ", output.generation()) : "", " on ", host,
+      " did not all arrive (", output.stored_bytes(), " bytes did); what is left of it is on ",
+      host, " in ", Printable(output.spool()), ".* (if that directory still exists); 'dpctl logs ",
+      job, " --rank ", output.rank(), which,
+      "' shows it once a dp-worker with that --state-dir has sent it\n");
+}
+
+}  // namespace
+
+void WarnOfOutstanding(uint64_t job, uint64_t generation, const v1::ReadLogsResponse& last,
+                       std::ostream& err) {
+  const int shown = std::min(last.outstanding_size(), kOutstandingShownMax);
+  for (int i = 0; i < shown; ++i) err << Remark(job, generation, last.outstanding(i));
+  const int more = last.outstanding_ranks() - shown;
+  if (more > 0) {
+    err << "dpctl: nor did that of " << more << (more == 1 ? " other rank\n" : " other ranks\n");
+  }
+}
+
+void WarnOfOutstanding(Context& context, const v1::Job& job) {
+  if (!Finished(job.state())) return;
+  v1::ReadLogsRequest request;
+  request.set_job(job.id());
+  request.set_without_lines(true);
+  const auto answer = context.coordinator().logs().ReadLogs(request, context.Within(kRemarkWithin));
+  if (answer.ok()) WarnOfOutstanding(job.id(), job.generation(), *answer, context.err());
+}
+
+}  // namespace dp::ctl

@@ -1,0 +1,62 @@
+#include "client/dpctl/view/spec_text.h"
+
+#include <map>
+
+#include "base/check.h"
+#include "google/protobuf/util/json_util.h"
+#include "yaml-cpp/yaml.h"
+
+namespace dp::ctl {
+namespace {
+
+// YAML loaded from JSON has flow style; people read block style. An empty mapping has no block
+// style.
+void UseBlockStyle(YAML::Node node) {
+  if (node.IsScalar() || node.size() == 0) return;
+  node.SetStyle(YAML::EmitterStyle::Block);
+  for (auto child : node) UseBlockStyle(node.IsMap() ? child.second : YAML::Node(child));
+}
+
+// Leaves out empty texts and lists, which mean the same as their absence. Keeps empty mappings: one
+// may be all that names a layer's kind.
+YAML::Node WithoutEmpty(const YAML::Node& node) {
+  if (node.IsScalar()) return node;
+  YAML::Node kept(node.Type());
+  for (const auto& child : node) {
+    if (node.IsSequence()) {
+      kept.push_back(WithoutEmpty(child));
+      continue;
+    }
+    const YAML::Node& value = child.second;
+    const bool empty =
+        value.IsScalar() ? value.Scalar().empty() : value.IsSequence() && !value.size();
+    if (!empty) kept[child.first.Scalar()] = WithoutEmpty(value);
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::string SpecJson(const v1::JobSpec& spec) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;  // a default of 0 is a default, too
+  std::string json;
+  DP_CHECK(google::protobuf::util::MessageToJsonString(spec, &json, options).ok());
+  return json;
+}
+
+std::string SpecYaml(const v1::JobSpec& spec) {
+  YAML::Node node = WithoutEmpty(YAML::Load(SpecJson(spec)));
+  // Variables in a fixed order, including those with an empty value.
+  YAML::Node variables(YAML::NodeType::Map);
+  for (const auto& [name, value] : std::map(spec.env().begin(), spec.env().end())) {
+    variables[name] = value;
+  }
+  node["env"] = variables;
+  if (spec.env().empty()) node.remove("env");
+  UseBlockStyle(node);
+  return YAML::Dump(node) + "\n";
+}
+
+}  // namespace dp::ctl

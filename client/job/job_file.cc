@@ -1,0 +1,122 @@
+#include "client/job/job_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "base/utf8.h"
+#include "client/job/yaml_message.h"
+#include "client/job/yaml_override.h"
+#include "client/job/yaml_scalar.h"
+#include "yaml-cpp/yaml.h"
+
+namespace dp::client {
+namespace {
+
+constexpr char kApiVersion[] = "dp/v1";
+constexpr char kKind[] = "Job";
+
+absl::Status At(const std::string& file, const YAML::Mark& mark, absl::string_view what) {
+  const Place place = mark.is_null() ? Place{} : Place{mark.line + 1, mark.column + 1};
+  return FieldSource(file).ErrorAt("", place, what);
+}
+
+// The only document of the file; its root is a mapping.
+absl::StatusOr<YAML::Node> LoadDocument(absl::string_view text, const std::string& file) {
+  if (!IsUtf8(std::string_view(text.data(), text.size())))
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": the file is not UTF-8 text; save it as that"));
+  std::vector<YAML::Node> documents;
+  try {
+    documents = YAML::LoadAll(std::string(text));
+  } catch (const YAML::Exception& error) {
+    return At(file, error.mark,
+              absl::StrCat("not YAML: ", error.msg,
+                           "; look for a quote, bracket or indent that is wrong here or before"));
+  }
+  if (documents.empty() || documents[0].IsNull())
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": the file is empty; expected a job (docs/job-file.md)"));
+  if (documents.size() > 1)
+    return At(file, documents[1].Mark(),
+              "a second document; one file holds one job, so give it a file of its own");
+  if (!documents[0].IsMap())
+    return At(file, documents[0].Mark(),
+              absl::StrCat("the job is ", Shown(documents[0]), "; expected a mapping of fields"));
+  return documents[0];
+}
+
+// Comes before all other checks: in a file of another kind every field would be unknown.
+absl::Status CheckHeader(const YAML::Node& root, const std::string& file) {
+  const std::pair<const char*, const char*> wanted[] = {{"apiVersion", kApiVersion},
+                                                        {"kind", kKind}};
+  for (const auto& [field, value] : wanted) {
+    const YAML::Node node = root[field];
+    if (!node.IsDefined())
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": ", field, " is missing; add \"", field, ": ", value, "\""));
+    if (!node.IsScalar() || node.Scalar() != value)
+      return At(file, node.Mark(),
+                absl::StrCat(field, " is ", Shown(node), "; expected \"", value, "\""));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Unreadable(const std::string& path, int error) {
+  return absl::NotFoundError(absl::StrCat("job file '", path, "' cannot be read: ",
+                                          error == 0 ? "reason unknown" : std::strerror(error)));
+}
+
+absl::Status Convert(const YAML::Node& root, const std::vector<std::string>& overrides,
+                     JobFile& job) {
+  for (const std::string& override : overrides) {
+    DP_ASSIGN_OR_RETURN(std::string path, ApplyOverride(override, root));
+    job.source.NoteOverride(path);
+  }
+  DP_RETURN_IF_ERROR(FillMessage(root, job.source, job.spec));
+  // The file's own header was checked before; an override may have changed it.
+  for (const auto& [field, wanted, value] :
+       {std::tuple("apiVersion", kApiVersion, job.spec.api_version()),
+        std::tuple("kind", kKind, job.spec.kind())})
+    if (value != wanted)
+      return job.source.Error(
+          field, absl::StrCat(field, " is \"", value, "\"; expected \"", wanted, "\""));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<JobFile> ParseJobFile(absl::string_view text, const std::string& file,
+                                     const std::vector<std::string>& overrides) {
+  DP_ASSIGN_OR_RETURN(YAML::Node root, LoadDocument(text, file));
+  JobFile job{.spec = {}, .source = FieldSource(file)};
+  try {
+    DP_RETURN_IF_ERROR(CheckHeader(root, file));
+    DP_RETURN_IF_ERROR(Convert(root, overrides, job));
+  } catch (const YAML::Exception& error) {
+    return At(file, error.mark, error.msg);
+  }
+  return job;
+}
+
+absl::StatusOr<JobFile> ReadJobFile(const std::string& path,
+                                    const std::vector<std::string>& overrides) {
+  errno = 0;
+  std::ifstream file(path);
+  if (!file) return Unreadable(path, errno);
+  std::string text(kSpecBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || (file.gcount() == 0 && !file.eof())) return Unreadable(path, errno);
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kSpecBytesMax)
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": larger than ", kSpecBytesMax, " bytes; is it a job file?"));
+  return ParseJobFile(text, path, overrides);
+}
+
+}  // namespace dp::client

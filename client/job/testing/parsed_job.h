@@ -1,0 +1,43 @@
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/job/job_check.h"
+#include "client/job/job_defaults.h"
+#include "client/job/job_file.h"
+
+// Job files as in tests, with their defaults filled in.
+
+namespace dp::client {
+
+inline constexpr char kMinimal[] = R"(apiVersion: dp/v1
+kind: Job
+name: minimal
+train:
+  data: {dir: /data}
+  model: {preset: mlp}
+  optimizer: {sgd: {learningRate: 0.1}}
+)";
+
+inline std::optional<model::Shape> Image28(const std::string&) { return model::Shape{1, 28, 28}; }
+
+inline JobFile Parsed(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  auto job = ParseJobFile(text, "job.yaml", overrides);
+  EXPECT_TRUE(job.ok()) << job.status();
+  FillDefaults(*job);
+  return *std::move(job);
+}
+
+inline std::string ErrorSetting(const std::string& override, const std::string& text = kMinimal) {
+  const absl::Status status = CheckJob(Parsed(text, {override}), Image28);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << override << ": " << status;
+  return std::string(status.message());
+}
+
+}  // namespace dp::client

@@ -1,0 +1,72 @@
+#include "client/job/yaml_override.h"
+
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/status.h"
+
+namespace dp::client {
+namespace {
+
+absl::Status Wrong(absl::string_view override, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("--set ", override, ": ", what));
+}
+
+// Splits "a.b[1]" into a, b, 1. Empty if a part is empty.
+std::vector<std::string> Parts(absl::string_view path) {
+  const std::string dotted = absl::StrReplaceAll(path, {{"].", "."}, {"]", ""}, {"[", "."}});
+  std::vector<std::string> parts = absl::StrSplit(dotted, '.');
+  for (const std::string& part : parts)
+    if (part.empty()) return {};
+  return parts;
+}
+
+// The node under `part`; for a list the element of that number. Undefined if there is none.
+YAML::Node ChildOf(YAML::Node node, const std::string& part) {
+  size_t index = 0;
+  if (!node.IsSequence()) return node[part];
+  const bool there = absl::SimpleAtoi(part, &index) && index < node.size();
+  return there ? node[index] : YAML::Node(YAML::NodeType::Undefined);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ApplyOverride(absl::string_view override, YAML::Node root) {
+  const std::vector<std::string> halves = absl::StrSplit(override, absl::MaxSplits('=', 1));
+  const std::vector<std::string> parts = Parts(halves[0]);
+  if (halves.size() != 2 || parts.empty())
+    return Wrong(override, "expected path=value, as train.epochs=3");
+  try {
+    YAML::Node node = root;
+    for (size_t i = 0; i + 1 < parts.size(); ++i) {
+      YAML::Node child = ChildOf(node, parts[i]);
+      const bool list = node.IsSequence();
+      if ((!child.IsDefined() || child.IsNull()) && !list)
+        node[parts[i]] = YAML::Node(YAML::NodeType::Map);
+      node.reset(ChildOf(node, parts[i]));
+      if (!node.IsMap() && !node.IsSequence())
+        return Wrong(override, absl::StrCat("there is no '", parts[i],
+                                            "' to set a field of; set it as a whole"));
+    }
+    YAML::Node value = YAML::Load(halves[1]);
+    if (node.IsSequence()) {
+      YAML::Node element = ChildOf(node, parts.back());
+      if (!element.IsDefined())
+        return Wrong(override, absl::StrCat("there is no element '", parts.back(),
+                                            "'; the list has ", node.size(), ", counted from 0"));
+      element = value;
+    } else {
+      node[parts.back()] = value;
+    }
+  } catch (const YAML::Exception& error) {
+    return Wrong(override,
+                 absl::StrCat("the value is not YAML: ", error.msg, "; put it in quotes"));
+  }
+  return halves[0];
+}
+
+}  // namespace dp::client

@@ -1,0 +1,301 @@
+#include "server/policy/liveness.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace dp::core {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class LivenessTest : public testing::Test {
+ protected:
+  // Looks every second, as a shell would, and returns the last verdicts.
+  std::vector<LoseWorker> After(absl::Duration duration) {
+    std::vector<LoseWorker> overdue;
+    for (const absl::Time end = now_ + duration; now_ < end;) {
+      now_ += absl::Seconds(1);
+      overdue = liveness_.Overdue(now_);
+    }
+    return overdue;
+  }
+
+  absl::Time now_ = absl::UnixEpoch();
+  Liveness liveness_{absl::Seconds(5)};
+  const WorkerId a_{1}, b_{2};
+};
+
+TEST_F(LivenessTest, AWorkerIsOverdueWhenItsLeaseHasRunOut) {
+  liveness_.Hear(a_, Incarnation(7), now_);
+  EXPECT_THAT(After(absl::Seconds(5)), IsEmpty());
+  const std::vector<LoseWorker> overdue = After(absl::Seconds(1));
+  ASSERT_THAT(overdue, SizeIs(1));
+  EXPECT_EQ(overdue[0].worker, a_);
+  EXPECT_EQ(overdue[0].incarnation, Incarnation(7));
+  EXPECT_EQ(overdue[0].reason, "no heartbeat for 6s");
+}
+
+TEST_F(LivenessTest, SaysWhenTheNextLeaseWillHaveRunOut) {
+  EXPECT_EQ(liveness_.next_due(), absl::InfiniteFuture());
+  liveness_.Hear(a_, Incarnation(7), now_);
+  const absl::Time over = now_ + absl::Seconds(5);
+  After(absl::Seconds(3));
+  liveness_.Hear(b_, Incarnation(8), now_);
+  After(absl::Seconds(1));
+  EXPECT_GT(liveness_.next_due(), over);
+  EXPECT_LE(liveness_.next_due(), over + absl::Milliseconds(10));
+  EXPECT_THAT(liveness_.Overdue(liveness_.next_due()), SizeIs(1));
+  EXPECT_GT(liveness_.next_due(), over + absl::Milliseconds(10));  // for the other worker
+}
+
+TEST_F(LivenessTest, AHeartbeatExtendsTheLease) {
+  liveness_.Hear(a_, Incarnation(7), now_);
+  liveness_.Hear(b_, Incarnation(8), now_);
+  After(absl::Seconds(4));
+  liveness_.Hear(a_, Incarnation(7), now_);
+  const std::vector<LoseWorker> overdue = After(absl::Seconds(2));
+  ASSERT_THAT(overdue, SizeIs(1));
+  EXPECT_EQ(overdue[0].worker, b_);
+}
+
+TEST_F(LivenessTest, ADaemonHasTimeToFindARestartedCoordinator) {
+  liveness_.Expect(a_, Incarnation(7), now_);
+  EXPECT_EQ(liveness_.silent_for(a_, now_), absl::ZeroDuration());
+  EXPECT_THAT(After(Liveness::kReturnsWithin + absl::Seconds(5)), IsEmpty());
+  EXPECT_THAT(After(absl::Seconds(1)), SizeIs(1));
+}
+
+TEST_F(LivenessTest, AWorkerThatIsForgottenIsNotOverdueButStillSilent) {
+  liveness_.Hear(a_, Incarnation(7), now_);
+  liveness_.Forget(a_);
+  EXPECT_THAT(After(absl::Seconds(10)), IsEmpty());
+  EXPECT_EQ(liveness_.silent_for(a_, now_), absl::Seconds(10));
+  EXPECT_FALSE(liveness_.silent_for(b_, now_).has_value());
+}
+
+TEST_F(LivenessTest, AForgottenWorkerThatIsHeardOfAgainIsWatchedAgain) {
+  liveness_.Hear(a_, Incarnation(7), now_);
+  liveness_.Forget(a_);
+  liveness_.Hear(a_, Incarnation(8), now_);
+  EXPECT_THAT(After(absl::Seconds(6)), SizeIs(1));
+}
+
+TEST_F(LivenessTest, ACoordinatorThatStoodStillBlamesNobody) {
+  liveness_.Hear(a_, Incarnation(7), now_);
+  After(absl::Seconds(1));
+  now_ += absl::Minutes(1);
+  EXPECT_THAT(liveness_.Overdue(now_), IsEmpty());
+  EXPECT_THAT(After(absl::Seconds(5)), IsEmpty());
+  EXPECT_THAT(After(absl::Seconds(1)), SizeIs(1));
+}
+
+TEST_F(LivenessTest, AClockThatIsSetBackBlamesNobody) {
+  liveness_.Hear(a_, Incarnation(7), now_);
+  After(absl::Seconds(3));
+  now_ -= absl::Hours(1);
+  EXPECT_THAT(After(absl::Seconds(5)), IsEmpty());
+}
+
+class CrowdTest : public LivenessTest {
+ protected:
+  // Makes workers, of which the last `silent` have fallen silent a little after each other.
+  void Crowd(int workers, int silent) {
+    for (int i = 1; i <= workers; ++i) {
+      const absl::Duration earlier = absl::Milliseconds(200) * i;
+      liveness_.Hear(WorkerId(i), Incarnation(i), now_ - earlier);
+    }
+    beating_ = workers - silent;
+  }
+  std::vector<LoseWorker> After(absl::Duration duration) {
+    std::vector<LoseWorker> overdue;
+    for (const absl::Time end = now_ + duration; now_ < end;) {
+      now_ += absl::Milliseconds(100);
+      for (int i = 1; i <= beating_; ++i) liveness_.Hear(WorkerId(i), Incarnation(i), now_);
+      for (LoseWorker& verdict : liveness_.Overdue(now_)) {
+        liveness_.Forget(verdict.worker);
+        overdue.push_back(std::move(verdict));
+      }
+    }
+    return overdue;
+  }
+
+  int beating_ = 0;
+};
+
+TEST_F(CrowdTest, WhereMostFallSilentAtOnceNoneIsGivenUp) {
+  Crowd(5, 3);
+  EXPECT_THAT(After(absl::Minutes(5)), IsEmpty());
+  EXPECT_EQ(liveness_.held_back(), 3u);
+}
+
+TEST_F(CrowdTest, WhereHalfFallSilentTheyAre) {
+  Crowd(6, 3);
+  EXPECT_THAT(After(absl::Seconds(10)), SizeIs(3));
+  EXPECT_EQ(liveness_.held_back(), 0u);
+}
+
+TEST_F(CrowdTest, TwoThatFallSilentTogetherAreMoreThanHalfOfTwo) {
+  Crowd(2, 2);
+  EXPECT_THAT(After(absl::Minutes(5)), IsEmpty());
+  EXPECT_EQ(liveness_.held_back(), 2u);
+}
+
+TEST_F(CrowdTest, OneOfTwoIsGivenUpAsAlways) {
+  Crowd(2, 1);
+  EXPECT_THAT(After(absl::Seconds(6)), SizeIs(1));
+}
+
+TEST_F(CrowdTest, TwoThatDieOneAfterTheOtherAreBothGivenUp) {
+  Crowd(2, 1);
+  EXPECT_THAT(After(absl::Seconds(3)), IsEmpty());
+  beating_ = 0;
+  EXPECT_THAT(After(absl::Seconds(6)), SizeIs(2));
+}
+
+TEST_F(CrowdTest, TheSilenceOfAnOnlyWorkerSaysNothingOfOthers) {
+  Crowd(1, 1);
+  EXPECT_THAT(After(absl::Seconds(6)), SizeIs(1));
+}
+
+TEST_F(CrowdTest, NobodyIsHeldForEver) {
+  Crowd(3, 3);
+  EXPECT_THAT(After(Liveness::kHoldMax - absl::Seconds(5)), IsEmpty());
+  EXPECT_THAT(After(absl::Seconds(10)), SizeIs(3));
+}
+
+TEST_F(CrowdTest, ThoseThatComeBackAreAsBefore) {
+  Crowd(5, 3);
+  After(absl::Seconds(30));
+  beating_ = 5;
+  EXPECT_THAT(After(absl::Seconds(30)), IsEmpty());
+  beating_ = 4;
+  EXPECT_THAT(After(absl::Seconds(10)), SizeIs(1));
+}
+
+TEST_F(CrowdTest, TheLastOnesToComeBackAreNotGivenUpForIt) {
+  Crowd(5, 5);
+  EXPECT_THAT(After(absl::Seconds(30)), IsEmpty());
+  beating_ = 3;
+  EXPECT_THAT(After(absl::Seconds(9)), IsEmpty());
+  beating_ = 5;
+  EXPECT_THAT(After(absl::Minutes(1)), IsEmpty());
+}
+
+TEST_F(CrowdTest, WhoDoesNotComeBackWithTheOthersIsGivenUpAfterAFullTerm) {
+  Crowd(5, 5);
+  After(absl::Seconds(30));
+  beating_ = 4;
+  EXPECT_THAT(After(Liveness::kReturnsWithin + absl::Seconds(4)), IsEmpty());
+  EXPECT_THAT(After(absl::Seconds(2)), SizeIs(1));
+}
+
+TEST_F(CrowdTest, TheSilenceOfWhoWasGivenUpBeforeGoesOn) {
+  Crowd(5, 5);
+  liveness_.Forget(WorkerId(5));
+  After(absl::Seconds(30));
+  beating_ = 4;
+  After(absl::Seconds(1));
+  EXPECT_EQ(liveness_.silent_for(WorkerId(5), now_), absl::Seconds(32));
+}
+
+TEST_F(CrowdTest, ThoseThatShutDownAreNoSign) {
+  Crowd(5, 4);
+  for (int i = 3; i <= 5; ++i) liveness_.Leave(WorkerId(i));
+  liveness_.Hear(WorkerId(1), Incarnation(1), now_);
+  EXPECT_THAT(After(absl::Seconds(10)), SizeIs(4));
+}
+
+TEST_F(CrowdTest, WhoKnowsMoreMayAskWhetherALeaseHasRunOut) {
+  Crowd(5, 3);
+  After(absl::Seconds(10));
+  EXPECT_TRUE(liveness_.lapsed(WorkerId(5), now_));
+  EXPECT_FALSE(liveness_.lapsed(WorkerId(1), now_));
+}
+
+// Leases that jobs shorten.
+class OfferTest : public CrowdTest {
+ protected:
+  // Offers a lease to the first `workers`. They accept it with Acknowledge.
+  void Offer(int workers, absl::Duration term) {
+    std::map<WorkerId, absl::Duration> terms;
+    for (int i = 1; i <= workers; ++i) terms[WorkerId(i)] = term;
+    liveness_.Offer(terms, now_);
+  }
+  void Acknowledge(int worker) {
+    const WorkerId id(worker);
+    liveness_.Hear(id, Incarnation(worker), now_, liveness_.offer(id).number);
+  }
+};
+
+TEST_F(OfferTest, AShorterLeaseHoldsFromWhenTheDaemonSaysThatItKnows) {
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  Offer(1, absl::Seconds(2));
+  EXPECT_EQ(liveness_.offer(a_).term, absl::Seconds(2));
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+  liveness_.Hear(a_, Incarnation(1), now_);  // sent before the offer arrived
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+  Acknowledge(1);
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(2));
+  EXPECT_THAT(After(absl::Seconds(2)), IsEmpty());
+  EXPECT_THAT(After(absl::Milliseconds(200)), SizeIs(1));
+}
+
+TEST_F(OfferTest, ALongerLeaseHoldsAtOnce) {
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  Offer(1, absl::Seconds(2)), Acknowledge(1);
+  Offer(0, {});
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+}
+
+TEST_F(OfferTest, ADaemonThatMayHaveTheLongerLeaseIsNotHeldToAnEarlierShortOne) {
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  Offer(1, absl::Seconds(2));
+  const uint64_t earlier = liveness_.offer(a_).number;
+  Acknowledge(1);
+  Offer(0, {}), Offer(1, absl::Seconds(2));
+  liveness_.Hear(a_, Incarnation(1), now_, earlier);  // arrives late
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+  Acknowledge(1);
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(2));
+}
+
+TEST_F(OfferTest, ARegistrationBeginsWithTheLongestLeaseAndIsOfferedTheShortOneAnew) {
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  Offer(1, absl::Seconds(2));
+  const uint64_t earlier = liveness_.offer(a_).number;
+  Acknowledge(1);
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+  EXPECT_EQ(liveness_.offer(a_).term, absl::Seconds(2));
+  EXPECT_GT(liveness_.offer(a_).number, earlier);
+}
+
+TEST_F(OfferTest, AnotherLifeOfTheWorkerKnowsOfNoOffer) {
+  liveness_.Welcome(a_, Incarnation(1), now_);
+  Offer(1, absl::Seconds(2)), Acknowledge(1);
+  liveness_.Welcome(a_, Incarnation(2), now_);
+  EXPECT_EQ(liveness_.lease(a_), absl::Seconds(5));
+  EXPECT_EQ(liveness_.offer(a_).term, absl::Seconds(5));
+}
+
+// The others are not late yet when the short lease expires.
+TEST_F(OfferTest, WhereAllFallSilentAShortLeaseDoesNotRunOutBeforeTheOthersShowIt) {
+  Crowd(3, 3);
+  Offer(1, absl::Seconds(2)), Acknowledge(1);
+  EXPECT_THAT(After(absl::Minutes(5)), IsEmpty());
+  EXPECT_EQ(liveness_.held_back(), 3u);
+}
+
+TEST_F(OfferTest, WhereTheOthersAreHeardAShortLeaseRunsOutInTime) {
+  Crowd(3, 0);
+  Offer(3, absl::Seconds(2)), Acknowledge(3);
+  beating_ = 2;
+  EXPECT_THAT(After(absl::Seconds(2)), IsEmpty());
+  EXPECT_THAT(After(absl::Milliseconds(200)), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace dp::core

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "dp/v1/jobs.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "server/driver/driver.h"
+#include "server/logs/log_thread.h"
+
+namespace dp::server {
+
+// One answer about a job: at once, or once its version is no longer `since`. A job may have failed
+// with a rank whose daemon could not give the last lines, for example because it died. The lines
+// then come from the log store. Deletes itself when gRPC is done with it.
+class WatchJobCall final : public grpc::ServerUnaryReactor {
+ public:
+  // Header and answer belong to the response.
+  WatchJobCall(Driver& driver, LogThread& logs, JobId job, uint64_t since,
+               v1::ResponseHeader& header, v1::Job& answer);
+
+  void Start(absl::Duration timeout);
+  void OnCancel() override { driver_.Cancel(ticket_); }
+  void OnDone() override { delete this; }
+
+ private:
+  // Returns false if there is nothing new.
+  bool Woken(Waiters::Wake wake, const View& view);
+  void Answer(const core::Job& job, const View& view);
+  void AddLastLines(const absl::StatusOr<LogThread::Page>& page);
+
+  Driver& driver_;
+  LogThread& logs_;
+  const JobId job_;
+  const uint64_t since_;
+  v1::ResponseHeader& header_;
+  v1::Job& answer_;
+  const Waiters::Ticket ticket_;
+};
+
+}  // namespace dp::server

@@ -1,0 +1,106 @@
+#include "server/rpc/worlds_service.h"
+
+#include <optional>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/utf8.h"
+#include "server/convert/convert_checkpoint.h"
+#include "server/convert/convert_job.h"
+#include "server/convert/convert_values.h"
+#include "server/convert/convert_world.h"
+#include "server/rpc/call.h"
+
+namespace dp::server {
+
+namespace {
+
+// Sets nothing if a later command of the same batch has placed the next generation, which may have
+// another size.
+void SetPlace(const core::Job& job, const core::RankKey& rank, v1::JoinResponse* response) {
+  if (job.generation != rank.generation) return;
+  *response->mutable_member() = ToProto(core::MemberOf(job, rank.rank));
+  response->set_master_address(job.ranks.front().address);
+}
+
+// A rank waits under the topic that does not change when a peer joins.
+core::Topic AwaitedTopic(const v1::WatchWorldRequest& request) {
+  using Kind = core::Topic::Kind;
+  return {.kind = request.generation() == 0 ? Kind::kWorld : Kind::kWorldState,
+          .id = request.job()};
+}
+
+// Whether the world has news for the caller. Precondition: the job exists.
+bool HasNews(const View& view, const v1::WatchWorldRequest& request) {
+  const core::Topic world{.kind = core::Topic::Kind::kWorld, .id = request.job()};
+  if (view.coordinator.version(world).value() == request.since()) return false;
+  return request.generation() == 0 ||
+         core::ConcernsItsRanks(*view.coordinator.job(JobId(request.job())),
+                                Generation(request.generation()));
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* WorldsService::Join(grpc::CallbackServerContext* context,
+                                              const v1::JoinRequest* request,
+                                              v1::JoinResponse* response) {
+  const JobId job(request->job());
+  const core::RankKey rank{job, Generation(request->generation()), request->rank()};
+  return Apply(driver_, context, core::JoinWorld{rank, request->tells_first_step()},
+               [=](const core::Outcome&, const View& view) {
+                 const auto world = view.coordinator.world(job, FromProto(request->members()));
+                 if (!world.ok()) return world.status();
+                 SetHeader(view, response);
+                 *response->mutable_world() = ToProto(*world);
+                 const core::Job& joined = *view.coordinator.job(job);
+                 SetPlace(joined, rank, response);
+                 *response->mutable_spec() = ParseSpec(joined.spec.payload);
+                 *response->mutable_submitted_at() = ToProto(joined.submitted_at);
+                 Fill(joined.checkpoints, response->mutable_checkpoints());
+                 return absl::OkStatus();
+               });
+}
+
+grpc::ServerUnaryReactor* WorldsService::Watch(grpc::CallbackServerContext*,
+                                               const v1::WatchWorldRequest* request,
+                                               v1::WatchWorldResponse* response) {
+  return Wait(driver_, {AwaitedTopic(*request)}, BoundedWait(request->timeout()),
+              [=](const View& view, bool last) -> std::optional<absl::Status> {
+                const JobId job(request->job());
+                const bool known = view.coordinator.job(job) != nullptr;
+                if (known && !last && !HasNews(view, *request)) return std::nullopt;
+                const auto world = view.coordinator.world(job, FromProto(request->members()));
+                if (!world.ok()) return world.status();
+                SetHeader(view, response);
+                *response->mutable_world() = ToProto(*world);
+                return absl::OkStatus();
+              });
+}
+
+grpc::ServerUnaryReactor* WorldsService::CompleteFirstStep(
+    grpc::CallbackServerContext* context, const v1::CompleteFirstStepRequest* request,
+    v1::CompleteFirstStepResponse* response) {
+  const core::RankKey rank{JobId(request->job()), Generation(request->generation()),
+                           request->rank()};
+  return Apply(driver_, context, core::CompleteFirstStep{rank},
+               [=](const core::Outcome&, const View& view) {
+                 SetHeader(view, response);
+                 return absl::OkStatus();
+               });
+}
+
+grpc::ServerUnaryReactor* WorldsService::Accuse(grpc::CallbackServerContext* context,
+                                                const v1::AccuseRequest* request,
+                                                v1::AccuseResponse* response) {
+  core::AccusePeers accuse{
+      {JobId(request->job()), Generation(request->generation()), request->rank()},
+      {request->missing().begin(), request->missing().end()},
+      std::string(Utf8Prefix(request->error(), kLastLineBytesMax)),
+      request->insist()};
+  return Apply(driver_, context, std::move(accuse), [=](const core::Outcome&, const View& view) {
+    SetHeader(view, response);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace dp::server
