@@ -11,7 +11,7 @@ from mutations import mutations
 AREAS = {
     "core": (("server/core/*.cc", "worker/core/*.cc"), 24),
     "shell": (("server/shell/*.cc",), 22),
-    "agent": (("worker/agent/*.cc",), 16),
+    "agent": (("worker/agent/**/*.cc", "base/repeated_reason.cc", "base/replace_file.cc"), 16),
     "store": (("base/store/*.cc", "base/store/wire/*.cc"), 14),
     "relay": (("base/store/relay/*.cc", "client/grpc_store_link.cc", "client/grpc_park_stream.cc"), 10),
     "dpctl": (("client/dpctl/*.cc", "client/*.cc"), 14),
