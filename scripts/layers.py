@@ -11,6 +11,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 AGENT_ROOMS = [f"worker/agent/{room}" for room in ("processes", "gpus", "spool", "launch", "stores")]
+TRAINER_ROOMS = [f"worker/trainer/{room}" for room in ("model", "checkpoint", "loop", "program")]
 
 # A folder may include itself and the folders listed for it. The longest matching prefix of a file decides. A
 # folder with its own line is not part of the folder above it.
@@ -28,7 +29,13 @@ MAY_INCLUDE = {
     "worker/agent/stores": ["worker/agent/launch", "worker/agent/processes", "client", "proto", "base"],
     "worker/agent": [*AGENT_ROOMS, "worker/core", "client", "proto", "base"],
     "worker/agent/testing": ["worker/agent", *AGENT_ROOMS, "worker/core", "client", "proto", "base"],
-    "worker/trainer": ["worker/engine", "client", "proto", "base"],
+    "worker/trainer": ["base"],
+    "worker/trainer/model": ["worker/engine", "client", "proto", "base"],
+    "worker/trainer/checkpoint": ["worker/trainer/model", "worker/trainer", "worker/engine", "client", "proto", "base"],
+    "worker/trainer/loop": ["worker/trainer/checkpoint", "worker/trainer/model", "worker/trainer", "worker/engine",
+                            "client", "proto", "base"],
+    "worker/trainer/program": [*TRAINER_ROOMS, "worker/trainer", "worker/engine", "client", "proto", "base"],
+    "worker/trainer/testing": [*TRAINER_ROOMS, "worker/trainer", "worker/engine", "client", "proto", "base"],
     "client": ["proto", "base"],
     "client/dpctl": ["client", "proto", "base"],
 }

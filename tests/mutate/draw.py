@@ -16,7 +16,7 @@ AREAS = {
     "relay": (("base/store/relay/*.cc", "client/grpc_store_link.cc", "client/grpc_park_stream.cc"), 10),
     "dpctl": (("client/dpctl/*.cc", "client/*.cc"), 14),
     "engine": (("worker/engine/**/*.cc",), 12),
-    "trainer": (("worker/trainer/*.cc",), 12),
+    "trainer": (("worker/trainer/**/*.cc",), 12),
 }
 # Outside the tests that run here: program flags belong to end-to-end tests, and there are no GPUs
 # or GPU libraries.
