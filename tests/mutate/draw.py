@@ -11,12 +11,12 @@ from mutations import mutations
 AREAS = {
     "core": (("server/core/*.cc", "server/policy/*.cc", "worker/core/*.cc"), 24),
     "server": (("server/**/*.cc",), 22),
-    "agent": (("worker/agent/*.cc",), 16),
+    "agent": (("worker/agent/**/*.cc", "base/repeated_reason.cc", "base/replace_file.cc"), 16),
     "store": (("store/*.cc", "store/wire/*.cc"), 14),
     "relay": (("store/relay/*.cc", "client/grpc_store_link.cc", "client/grpc_park_stream.cc"), 10),
     "dpctl": (("client/**/*.cc",), 14),
     "engine": (("worker/engine/**/*.cc",), 12),
-    "trainer": (("worker/trainer/*.cc",), 12),
+    "trainer": (("worker/trainer/**/*.cc",), 12),
 }
 # Outside the tests that run here: program flags belong to end-to-end tests, and there are no GPUs
 # or GPU libraries.

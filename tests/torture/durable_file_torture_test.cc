@@ -5,7 +5,7 @@
 
 #include "base/testing/scratch_dir.h"
 #include "tests/torture/fault_files.h"
-#include "worker/trainer/durable_file.h"
+#include "worker/trainer/checkpoint/durable_file.h"
 
 // The trainer's files, with a crash or an error at every operation. Each file is there as a whole,
 // old or new, and new if its writer reported success.

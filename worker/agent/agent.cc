@@ -12,9 +12,9 @@
 #include "base/status.h"
 #include "proto/convert/time.h"
 #include "worker/agent/earlier_exits.h"
-#include "worker/agent/gpu_report.h"
+#include "worker/agent/gpus/gpu_report.h"
+#include "worker/agent/launch/missing_torch.h"
 #include "worker/agent/local_address.h"
-#include "worker/agent/missing_torch.h"
 #include "worker/agent/rank_log.h"
 #include "worker/agent/rank_report.h"
 
@@ -62,8 +62,9 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
                 .spool_disk = [this] { return DiskOf(options_.state_dir); }},
                [&events](const LogsNews& news) { events.Tell(news); }) {
   if (options_.gpus == nullptr) return;
-  gpu_watch_.emplace(*options_.gpus, options_.rank_host.facts.devices, options_.gpus_read_every,
-                     events);
+  gpu_watch_.emplace(
+      *options_.gpus, options_.rank_host.facts.devices, options_.gpus_read_every,
+      [&events](std::vector<GpuReading> gpus) { events.Tell(GpusRead{std::move(gpus)}); });
 }
 
 absl::Status Agent::Run() {

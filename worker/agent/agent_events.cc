@@ -5,9 +5,9 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/exit_record.h"
-#include "worker/agent/gpu_metrics.h"
+#include "worker/agent/gpus/gpu_metrics.h"
 #include "worker/agent/local_address.h"
+#include "worker/agent/processes/exit_record.h"
 #include "worker/agent/rank_log.h"
 #include "worker/agent/rank_report.h"
 

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "absl/strings/match.h"
-#include "worker/agent/exit_record.h"
+#include "worker/agent/processes/exit_record.h"
 #include "worker/agent/testing/agent_fixture.h"
 
 namespace dp::worker {

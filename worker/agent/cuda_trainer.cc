@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "base/limits.h"
 #include "base/utf8.h"
-#include "worker/agent/run_program.h"
+#include "worker/agent/processes/run_program.h"
 
 namespace dp::worker {
 namespace {

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/guarded_runner.h"
+#include "worker/agent/processes/guarded_runner.h"
 #include "worker/agent/testing/fake_coordinator.h"
 #include "worker/agent/testing/fifo.h"
 

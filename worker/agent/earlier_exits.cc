@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "worker/agent/exit_record.h"
-#include "worker/agent/log_spool.h"
+#include "worker/agent/processes/exit_record.h"
 #include "worker/agent/rank_report.h"
+#include "worker/agent/spool/log_spool.h"
 
 namespace dp::worker {
 namespace {

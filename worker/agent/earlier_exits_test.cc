@@ -5,8 +5,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/convert/time.h"
-#include "worker/agent/exit_record.h"
-#include "worker/agent/log_spool.h"
+#include "worker/agent/processes/exit_record.h"
+#include "worker/agent/spool/log_spool.h"
 #include "worker/agent/testing/fifo.h"
 
 namespace dp::worker {

@@ -10,11 +10,11 @@
 #include "base/check.h"
 #include "base/id.h"
 #include "dp/v1/workers.pb.h"
-#include "worker/agent/log_shipper.h"
-#include "worker/agent/process_runner.h"
-#include "worker/agent/session.h"
+#include "worker/agent/processes/process_runner.h"
+#include "worker/agent/spool/log_shipper.h"
 #include "worker/core/gpu_health.h"
 #include "worker/core/rank.h"
+#include "worker/core/session.h"
 #include "worker/core/slot_devices.h"
 
 // The messages of the agent's threads to its owner thread.

@@ -16,9 +16,9 @@
 #include "base/bounded_queue.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/repeated_reason.h"
 #include "client/connection.h"
 #include "worker/agent/events.h"
-#include "worker/agent/repeated_reason.h"
 #include "worker/core/rank.h"
 
 namespace dp::worker {

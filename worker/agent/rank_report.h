@@ -1,8 +1,8 @@
 #pragma once
 
 #include "dp/v1/workers.pb.h"
-#include "worker/agent/session.h"
 #include "worker/core/observed.h"
+#include "worker/core/session.h"
 #include "worker/core/supervisor.h"
 
 namespace dp::worker {

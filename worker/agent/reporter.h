@@ -7,7 +7,7 @@
 #include "base/bounded_queue.h"
 #include "client/connection.h"
 #include "worker/agent/events.h"
-#include "worker/agent/missing_torch.h"
+#include "worker/agent/launch/missing_torch.h"
 
 namespace dp::worker {
 

@@ -12,7 +12,10 @@ SlotReturn::SlotReturn(Devices devices, Events& events, absl::Time now)
       health_limits_(devices.health),
       devices_(devices.memory != nullptr ? by_slot_ : std::vector<std::vector<Device>>(),
                devices.limits, now) {
-  if (devices.memory != nullptr) probe_.emplace(*devices.memory, events);
+  if (devices.memory == nullptr) return;
+  probe_.emplace(*devices.memory, [&events](DeviceMemory memory) {
+    events.Tell(DeviceMemoryRead{std::move(memory)});
+  });
 }
 
 void SlotReturn::Read(const std::vector<GpuReading>& gpus) {

@@ -8,8 +8,8 @@
 
 #include "absl/time/time.h"
 #include "dp/v1/workers.pb.h"
-#include "worker/agent/device_memory.h"
 #include "worker/agent/events.h"
+#include "worker/agent/gpus/device_memory.h"
 #include "worker/core/gpu_health.h"
 #include "worker/core/observed.h"
 #include "worker/core/slot_devices.h"

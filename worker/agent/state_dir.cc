@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "worker/agent/processes/guard_lock.h"
 
 namespace dp::worker {
 namespace {

@@ -7,15 +7,15 @@
 
 namespace dp::worker {
 
-// Files that tell the next daemon about this one: IncarnationRecord, GuardLock.
+// Files in the directory that tell the next daemon about this one: IncarnationRecord. GuardLock has
+// one more, kGuardsName.
 inline constexpr char kIncarnationsName[] = "/incarnations";
 inline constexpr char kNewIncarnationsName[] = "/incarnations.new";  // renamed to the one above
-inline constexpr char kGuardsName[] = "/guards";
 
 // The directory of a daemon's files, locked so that no other daemon uses it. The destructor unlocks
 // the directory, and removes it if nothing else is left in it. For a directory that nobody named,
-// the files above do not count: no later daemon would look for them. Not thread-safe; owned by
-// main.
+// the files for the next daemon do not count: no later daemon would look for them. Not thread-safe;
+// owned by main.
 class StateDir {
  public:
   // Uses `path`, and makes it if necessary. If `path` is empty, uses a directory of this daemon

@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/agent/processes/guard_lock.h"
 #include "worker/agent/testing/fifo.h"
 
 namespace dp::worker {

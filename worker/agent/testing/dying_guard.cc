@@ -23,7 +23,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "worker/agent/guard_protocol.h"
+#include "worker/agent/processes/guard_protocol.h"
 
 namespace {
 

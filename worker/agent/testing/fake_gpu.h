@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "worker/agent/device_memory.h"
-#include "worker/agent/gpu_reader.h"
+#include "worker/agent/gpus/device_memory.h"
+#include "worker/agent/gpus/gpu_reader.h"
 
 namespace dp::worker {
 

@@ -5,7 +5,7 @@
 
 #include "base/bounded_queue.h"
 #include "worker/agent/events.h"
-#include "worker/agent/process_runner.h"
+#include "worker/agent/processes/process_runner.h"
 
 namespace dp::worker {
 

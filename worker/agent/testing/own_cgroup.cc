@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "absl/time/time.h"
-#include "worker/agent/cgroup.h"
-#include "worker/agent/worker_cgroup.h"
+#include "worker/agent/processes/cgroup.h"
+#include "worker/agent/processes/worker_cgroup.h"
 
 namespace dp::worker {
 

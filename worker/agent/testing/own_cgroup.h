@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "worker/agent/cgroup_paths.h"
+#include "worker/agent/processes/cgroup_paths.h"
 
 namespace dp::worker {
 

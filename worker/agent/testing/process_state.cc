@@ -17,7 +17,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/check.h"
-#include "worker/agent/process_tree.h"
+#include "worker/agent/processes/process_tree.h"
 
 namespace dp::worker {
 namespace {

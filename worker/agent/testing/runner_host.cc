@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "worker/agent/guarded_runner.h"
+#include "worker/agent/processes/guarded_runner.h"
 
 int main(int argc, char** argv) {
   using dp::worker::RankCgroups;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "worker/engine/data/dataset.h"
-#include "worker/trainer/training_plan.h"
+#include "worker/trainer/model/training_plan.h"
 
 namespace dp::trainer {
 

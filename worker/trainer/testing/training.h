@@ -15,12 +15,12 @@
 #include "worker/engine/collectives/local_group.h"
 #include "worker/engine/ddp/replica.h"
 #include "worker/engine/device/testing/plain_step_program.h"
-#include "worker/trainer/manifest.h"
-#include "worker/trainer/resume.h"
+#include "worker/trainer/checkpoint/manifest.h"
+#include "worker/trainer/checkpoint/resume.h"
+#include "worker/trainer/loop/train_loop.h"
 #include "worker/trainer/testing/fake_checkpoints.h"
 #include "worker/trainer/testing/read_metrics.h"
 #include "worker/trainer/testing/striped_images.h"
-#include "worker/trainer/train_loop.h"
 
 namespace dp::trainer {
 

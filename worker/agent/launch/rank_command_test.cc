@@ -1,0 +1,121 @@
+#include "worker/agent/launch/rank_command.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::worker {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Not;
+using testing::StartsWith;
+
+class RankCommandTest : public testing::Test {
+ protected:
+  RankCommandTest() {
+    rank_.set_job(7);
+    rank_.set_generation(2);
+    rank_.set_rank(3);
+    rank_.set_world_size(4);
+    rank_.set_local_rank(1);
+    rank_.mutable_spec()->mutable_train();
+  }
+  RankCommand Command() const {
+    return *CommandFor(rank_, host_, {}, LogSpool("/state", KeyOf(rank_)));
+  }
+
+  v1::AssignedRank rank_;
+  RankHost host_{.coordinator = "10.0.0.1:7070",
+                 .worker = "gpu-a",
+                 .address = "10.0.0.2",
+                 .trainer = "/opt/dp-trainer",
+                 .environment = {"PATH=/bin", "DP_RANK=99", "DP_STRAY=1"}};
+};
+
+TEST_F(RankCommandTest, ARankIsToldItsPlace) {
+  EXPECT_THAT(
+      Command().environment,
+      ElementsAre("DP_ADDRESS=10.0.0.2", "DP_COORDINATOR=10.0.0.1:7070", "DP_GENERATION=2",
+                  "DP_JOB=7", "DP_LOCAL_RANK=1", "DP_METRICS_FILE=/state/spool/7/2/3.metrics",
+                  "DP_RANK=3", "DP_WORKER=gpu-a", "DP_WORLD_SIZE=4", "GOMP_SPINCOUNT=1000",
+                  "OMP_NUM_THREADS=1", "PATH=/bin"));
+}
+
+TEST_F(RankCommandTest, TheJobsVariablesWinButNotOverTheRanksPlace) {
+  (*rank_.mutable_spec()->mutable_env())["PATH"] = "/usr/bin";
+  (*rank_.mutable_spec()->mutable_env())["DP_RANK"] = "0";
+  EXPECT_THAT(Command().environment, Contains("PATH=/usr/bin"));
+  EXPECT_THAT(Command().environment, Contains("DP_RANK=3"));
+}
+
+TEST_F(RankCommandTest, WhereAGpusPlansAreKeptIsPassedOnByTheDaemonAlone) {
+  host_.environment.push_back("DP_CUDA_PLAN_CACHE=/var/cache/dp/cuda_plans");
+  (*rank_.mutable_spec()->mutable_env())["DP_CUDA_PLAN_CACHE"] = "/elsewhere";
+  EXPECT_THAT(Command().environment, Contains("DP_CUDA_PLAN_CACHE=/var/cache/dp/cuda_plans"));
+  EXPECT_THAT(Command().environment, Not(Contains("DP_CUDA_PLAN_CACHE=/elsewhere")));
+}
+
+TEST_F(RankCommandTest, ThreadsComeFromTheJob) {
+  rank_.mutable_spec()->set_threads_per_rank(8);
+  EXPECT_THAT(Command().environment, Contains("OMP_NUM_THREADS=8"));
+}
+
+TEST_F(RankCommandTest, ThreadsThatWaitForEachOtherSoonSleep) {
+  EXPECT_THAT(Command().environment, Contains("GOMP_SPINCOUNT=1000"));
+}
+
+TEST_F(RankCommandTest, TheHostOrTheJobMayLetThemSpin) {
+  host_.environment.push_back("OMP_WAIT_POLICY=active");
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("GOMP_SPINCOUNT="))));
+  host_.environment = {"GOMP_SPINCOUNT=7"};
+  EXPECT_THAT(Command().environment, Contains("GOMP_SPINCOUNT=7"));
+  host_.environment.clear();
+  (*rank_.mutable_spec()->mutable_env())["OMP_WAIT_POLICY"] = "active";
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("GOMP_SPINCOUNT="))));
+}
+
+TEST_F(RankCommandTest, ATrainJobRunsTheTrainer) {
+  EXPECT_THAT(Command().argv, ElementsAre("/opt/dp-trainer"));
+}
+
+TEST_F(RankCommandTest, ARankOnAGpuRunsTheTrainerForGpusAndSeesItsOwn) {
+  host_.cuda_trainer = "/opt/dp-trainer-cuda";
+  host_.facts = {.slots = 2, .devices = {"GPU-a", "GPU-b", "GPU-c", "GPU-d"}};
+  rank_.set_slot(1);
+  rank_.set_on_gpu(true);
+  EXPECT_THAT(Command().argv, ElementsAre("/opt/dp-trainer-cuda"));
+  EXPECT_THAT(Command().environment, Contains("CUDA_VISIBLE_DEVICES=GPU-b,GPU-d"));
+  EXPECT_THAT(Command().environment, Contains("DP_DEVICE=cuda"));
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("DP_NO_GPU_BECAUSE"))));
+}
+
+TEST_F(RankCommandTest, ARankThatLeavesItsGpuAloneIsToldWhyWhereItsJobLeavesThatOpen) {
+  host_.no_cuda_trainer = "dp-trainer-cuda does not exist";
+  host_.facts.devices = {"GPU-a"};
+  rank_.mutable_spec()->mutable_train()->set_device("auto");
+  EXPECT_THAT(Command().argv, ElementsAre("/opt/dp-trainer"));
+  EXPECT_THAT(Command().environment, Contains("DP_NO_GPU_BECAUSE=dp-trainer-cuda does not exist"));
+  host_.cuda_trainer = "/opt/dp-trainer-cuda";
+  EXPECT_THAT(Command().environment, Contains(StartsWith("DP_NO_GPU_BECAUSE=not every rank")));
+  rank_.mutable_spec()->mutable_train()->set_device("cpu");
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("DP_NO_GPU_BECAUSE"))));
+  rank_.mutable_spec()->mutable_train()->set_device("auto");
+  host_.facts.devices.clear();
+  EXPECT_THAT(Command().environment, Not(Contains(StartsWith("DP_NO_GPU_BECAUSE"))));
+}
+
+TEST_F(RankCommandTest, AJobWithoutAProgramIsRefused) {
+  rank_.mutable_spec()->clear_train();
+  const auto command = CommandFor(rank_, host_, {}, LogSpool("/state", KeyOf(rank_)));
+  EXPECT_EQ(command.status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(RankCommandTest, AJobThatGivesNoGraceHasTheDefault) {
+  EXPECT_EQ(FromProto(rank_).grace, absl::Seconds(30));
+  rank_.mutable_spec()->mutable_grace()->set_nanos(500'000'000);
+  EXPECT_EQ(FromProto(rank_).grace, absl::Milliseconds(500));
+}
+
+}  // namespace
+}  // namespace dp::worker

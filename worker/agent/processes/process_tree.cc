@@ -1,0 +1,87 @@
+#include "worker/agent/processes/process_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/file_descriptor.h"
+
+namespace dp::worker {
+namespace {
+
+struct Stat {
+  pid_t parent = 0;
+  bool zombie = false;
+};
+
+// Reads /proc/PID/stat; false if the process is gone meanwhile.
+bool ReadStat(pid_t pid, Stat* stat) {
+  char path[32];
+  std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+  const FileDescriptor file(open(path, O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return false;
+  char text[512];
+  const ssize_t size = read(file.get(), text, sizeof(text) - 1);
+  if (size <= 0) return false;
+  text[size] = '\0';
+  // A command's name may hold anything, even spaces and brackets; the last bracket ends it.
+  const char* after_name = std::strrchr(text, ')');
+  char state = 0;
+  int parent = 0;
+  if (after_name == nullptr || std::sscanf(after_name + 1, " %c %d", &state, &parent) != 2) {
+    return false;
+  }
+  *stat = {parent, state == 'Z' || state == 'X'};
+  return true;
+}
+
+std::map<pid_t, Stat> AllProcesses() {
+  std::map<pid_t, Stat> all;
+  DIR* proc = opendir("/proc");
+  if (proc == nullptr) return all;
+  while (const dirent* entry = readdir(proc)) {
+    const pid_t pid = std::atoi(entry->d_name);
+    Stat stat;
+    if (pid > 0 && ReadStat(pid, &stat)) all[pid] = stat;
+  }
+  closedir(proc);
+  return all;
+}
+
+}  // namespace
+
+std::vector<pid_t> Descendants(pid_t root) {
+  const std::map<pid_t, Stat> all = AllProcesses();
+  std::set<pid_t> tree{root};
+  std::vector<pid_t> found;
+  // A child may have a smaller number than its parent, so repeat until nothing is added.
+  for (size_t known = 0; known != tree.size();) {
+    known = tree.size();
+    for (const auto& [pid, stat] : all) {
+      if (!tree.contains(stat.parent) || !tree.insert(pid).second) continue;
+      if (!stat.zombie) found.push_back(pid);
+    }
+  }
+  return found;
+}
+
+void KillDescendants(pid_t root) {
+  for (const pid_t pid : Descendants(root)) kill(pid, SIGKILL);
+}
+
+std::vector<pid_t> Children(pid_t parent) {
+  std::vector<pid_t> children;
+  for (const auto& [pid, stat] : AllProcesses()) {
+    if (stat.parent == parent) children.push_back(pid);
+  }
+  return children;
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,88 @@
+#include "worker/agent/processes/process_tree.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/agent/testing/fifo.h"
+#include "worker/agent/testing/process_state.h"
+
+namespace dp::worker {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// A child of this process. On request the child has a child of its own in another session.
+class ProcessTreeTest : public testing::Test {
+ protected:
+  // Avoids the functions under test, which may be broken.
+  ~ProcessTreeTest() override {
+    for (const pid_t child : children_) kill(child, SIGKILL);
+    for (const pid_t child : children_) waitpid(child, nullptr, 0);
+  }
+
+  pid_t Fork(const char* name, bool grandchild = false) {
+    const pid_t child = fork();
+    if (child != 0) return children_.emplace_back(child);
+    prctl(PR_SET_NAME, name);
+    if (grandchild && fork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      setsid();
+    }
+    (void)!write(open(fifo_.path().c_str(), O_WRONLY), "x", 1);
+    for (;;) pause();
+  }
+  // Waits until `count` processes run.
+  void AwaitReady(size_t count) {
+    std::string said;
+    while (said.size() < count) said += fifo_.Read();
+    ASSERT_EQ(said, std::string(count, 'x'));
+  }
+
+  TemporaryDirectory directory_;
+  Fifo fifo_{directory_.path() + "/fifo"};
+  std::vector<pid_t> children_;
+};
+
+TEST_F(ProcessTreeTest, DescendantsAreFoundInWhateverSession) {
+  const pid_t child = Fork("child", /*grandchild=*/true);
+  AwaitReady(2);
+  EXPECT_THAT(Children(getpid()), ElementsAre(child));
+  EXPECT_THAT(Children(child), SizeIs(1));
+  EXPECT_THAT(Descendants(getpid()), SizeIs(2));
+  EXPECT_THAT(Descendants(child), ElementsAre(Children(child).front()));
+}
+
+TEST_F(ProcessTreeTest, ANameThatLooksLikeTheRestOfTheLineMisleadsNobody) {
+  const pid_t child = Fork("a) Z 1 (b");
+  AwaitReady(1);
+  EXPECT_THAT(Children(getpid()), ElementsAre(child));
+  EXPECT_THAT(Descendants(getpid()), ElementsAre(child));
+}
+
+TEST_F(ProcessTreeTest, AZombieIsAChildAndNoDescendant) {
+  const pid_t child = Fork("child");
+  AwaitReady(1);
+  kill(child, SIGKILL);
+  siginfo_t info;
+  ASSERT_EQ(waitid(P_PID, child, &info, WEXITED | WNOWAIT), 0);
+  EXPECT_THAT(Children(getpid()), ElementsAre(child));
+  EXPECT_THAT(Descendants(getpid()), IsEmpty());
+}
+
+TEST_F(ProcessTreeTest, AKillReachesAllDescendantsAndSparesTheRoot) {
+  const pid_t child = Fork("child", /*grandchild=*/true);
+  AwaitReady(2);
+  KillDescendants(child);
+  EXPECT_TRUE(Eventually([&] { return Descendants(child).empty(); }));
+  EXPECT_THAT(Descendants(getpid()), ElementsAre(child));
+}
+
+}  // namespace
+}  // namespace dp::worker

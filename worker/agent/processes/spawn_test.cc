@@ -1,0 +1,137 @@
+#include "worker/agent/processes/spawn.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/agent/processes/guard_protocol.h"
+#include "worker/agent/processes/process_tree.h"
+#include "worker/agent/testing/fifo.h"
+
+namespace dp::worker {
+namespace {
+
+using testing::HasSubstr;
+
+// A real guard without the runner that usually talks to it.
+class SpawnTest : public testing::Test {
+ protected:
+  ~SpawnTest() override {
+    if (guard_.pid <= 0) return;
+    kill(guard_.pid, SIGKILL);
+    waitpid(guard_.pid, nullptr, 0);
+  }
+
+  absl::Status Spawn(std::vector<std::string> arguments,
+                     const Confinement& confinement = {.descriptors = 1024, .cgroups = {}}) {
+    arguments.insert(arguments.begin(), DP_RANK_STUB);
+    auto spawned = SpawnGuard(DP_GUARD, confinement,
+                              {.argv = std::move(arguments),
+                               .environment = {},
+                               .stdout_path = directory_.path() + "/out",
+                               .stderr_path = directory_.path() + "/err",
+                               .working_dir = working_dir_});
+    if (spawned.ok()) guard_ = *std::move(spawned);
+    return spawned.status();
+  }
+
+  // The guard's next message; {0, 0} once the guard has exited.
+  GuardNews Next() {
+    GuardNews news{};
+    DP_CHECK(recv(guard_.socket.get(), &news, sizeof(news), 0) >= 0);
+    return news;
+  }
+  // The rank's output, once its guard has exited.
+  std::string Output() {
+    while (Next().what != GuardNews::What{}) {
+    }
+    std::ifstream file(directory_.path() + "/out");
+    return (std::stringstream() << file.rdbuf()).str();
+  }
+
+  TemporaryDirectory directory_;
+  Fifo fifo_{directory_.path() + "/fifo"};
+  std::string working_dir_;
+  SpawnedGuard guard_;
+};
+
+TEST_F(SpawnTest, ARankInheritsNoDescriptorButItsStandardStreams) {
+  const FileDescriptor leaked(open("/dev/null", O_RDONLY));  // without O_CLOEXEC, as libraries do
+  const FileDescriptor high(fcntl(leaked.get(), F_DUPFD, 500));
+  ASSERT_TRUE(Spawn({"inherited"}).ok());
+  EXPECT_THAT(Output(), HasSubstr("descriptors 0 1 2\n"));
+}
+
+TEST_F(SpawnTest, AGuardHoldsNoDescriptorOfTheDaemon) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const FileDescriptor reader(ends[0]);
+  FileDescriptor writer(ends[1]);
+  ASSERT_TRUE(Spawn({"wait", fifo_.path()}).ok());
+  ASSERT_EQ(fifo_.Read(), "ready\n");
+  writer.Close();
+  char byte = 0;
+  fcntl(reader.get(), F_SETFL, O_NONBLOCK);
+  EXPECT_EQ(read(reader.get(), &byte, 1), 0);  // end of file: nobody else holds the writer
+}
+
+TEST_F(SpawnTest, ARankHasTheLimitOfOpenFilesThatItIsGiven) {
+  ASSERT_TRUE(Spawn({"inherited"}, {.descriptors = 321, .cgroups = {}}).ok());
+  EXPECT_THAT(Output(), HasSubstr("limit 321\n"));
+}
+
+TEST_F(SpawnTest, ARankBlocksAndIgnoresNoSignalWhateverTheDaemonDoes) {
+  const auto before = signal(SIGPIPE, SIG_IGN);
+  sigset_t blocked;
+  sigset_t mask;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR2);
+  pthread_sigmask(SIG_BLOCK, &blocked, &mask);
+  ASSERT_TRUE(Spawn({"inherited"}).ok());
+  EXPECT_THAT(Output(), HasSubstr("SigBlk: 0\nSigIgn: 0\n"));
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  signal(SIGPIPE, before);
+}
+
+TEST_F(SpawnTest, ARankThatCannotJoinItsCgroupIsNotStarted) {
+  ASSERT_TRUE(Spawn({"exit", "0"}, {.descriptors = 1024, .cgroups = {"/nowhere"}}).ok());
+  const GuardNews news = Next();
+  EXPECT_EQ(news.what, GuardNews::What::kNotConfined);
+  EXPECT_EQ(news.number, ENOENT);
+  EXPECT_EQ(Next().what, GuardNews::What{});
+}
+
+// In other tests the daemon is a subreaper and would kill the rank as well.
+TEST_F(SpawnTest, AKilledGuardTakesItsRankAlong) {
+  ASSERT_TRUE(Spawn({"wait", fifo_.path()}).ok());
+  ASSERT_EQ(fifo_.Read(), "ready\n");
+  kill(guard_.pid, SIGKILL);
+  EXPECT_EQ(fifo_.Read(), "");
+}
+
+TEST_F(SpawnTest, AGuardAndItsRankAreEachInASessionOfTheirOwn) {
+  ASSERT_TRUE(Spawn({"wait", fifo_.path()}).ok());
+  ASSERT_EQ(fifo_.Read(), "ready\n");
+  EXPECT_EQ(getsid(guard_.pid), guard_.pid);
+  const std::vector<pid_t> ranks = Children(guard_.pid);
+  ASSERT_THAT(ranks, testing::SizeIs(1));
+  EXPECT_EQ(getsid(ranks.front()), ranks.front());
+}
+
+TEST_F(SpawnTest, AWorkingDirectoryThatIsNotThereIsNamed) {
+  working_dir_ = "/nowhere/at/all";
+  const absl::Status status = Spawn({"exit", "0"});
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("working directory /nowhere/at/all"));
+}
+
+}  // namespace
+}  // namespace dp::worker

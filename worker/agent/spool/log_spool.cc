@@ -1,0 +1,203 @@
+#include "worker/agent/spool/log_spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/file_descriptor.h"
+#include "base/replace_file.h"
+#include "base/status.h"
+#include "worker/agent/processes/exit_record.h"
+#include "worker/agent/spool/output_lines.h"
+#include "worker/agent/spool/spool_file.h"
+
+namespace dp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+// How much of a file is read for last lines: enough for all of them at their greatest length.
+constexpr off_t kTailBytes = kLastLinesMax * kLastLineBytesMax;
+
+// Room for the files and directories of one rank.
+constexpr size_t kProbeBytes = 32 << 10;
+
+const char* Suffix(v1::LogStream stream) {
+  switch (stream) {
+    case v1::LOG_STREAM_STDOUT:
+      return ".out";
+    case v1::LOG_STREAM_STDERR:
+      return ".err";
+    case v1::LOG_STREAM_METRICS:
+      return ".metrics";
+    default:
+      DP_CHECK(false);
+      return "";
+  }
+}
+
+// The end of a file; empty if the file cannot be read.
+std::string Tail(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!file.valid() || fstat(file.get(), &info) != 0) return "";
+  const off_t size = std::min<off_t>(info.st_size, kTailBytes);
+  std::string tail(static_cast<size_t>(size), '\0');
+  const ssize_t got = pread(file.get(), tail.data(), tail.size(), info.st_size - size);
+  tail.resize(got < 0 ? 0 : static_cast<size_t>(got));
+  // Zeros in front are a hole, left by a rank that wrote behind it.
+  return tail.substr(std::min(tail.size(), tail.find_first_not_of('\0')));
+}
+
+// Makes a new file. There may be one of the same name, of a coordinator that was set up anew;
+// whoever reads that one keeps it.
+absl::Status MakeFile(const std::string& path, const std::string& text) {
+  unlink(path.c_str());
+  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (file.valid() && write(file.get(), text.data(), text.size()) == std::ssize(text)) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat("spool ", path, ": ", std::strerror(errno)));
+}
+
+}  // namespace
+
+LogSpool::LogSpool(const std::string& state_dir, const RankKey& key)
+    : generation_dir_(
+          absl::StrCat(state_dir, "/spool/", key.job.value(), "/", key.generation.value())),
+      stem_(absl::StrCat(generation_dir_, "/", key.rank)) {}
+
+std::vector<RankKey> LogSpool::Find(const std::string& state_dir) {
+  std::vector<RankKey> keys;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(state_dir + "/spool", error), last; !error && at != last;
+       at.increment(error)) {
+    const fs::path& path = at->path();
+    uint64_t job = 0, generation = 0;
+    int rank = 0;
+    if (path.extension() == kOwnerSuffix && absl::SimpleAtoi(path.stem().string(), &rank) &&
+        absl::SimpleAtoi(path.parent_path().filename().string(), &generation) &&
+        absl::SimpleAtoi(path.parent_path().parent_path().filename().string(), &job)) {
+      keys.push_back({JobId(job), Generation(generation), rank});
+    }
+  }
+  return keys;
+}
+
+absl::Status LogSpool::Create(const SpoolOwner& owner) const {
+  std::error_code error;
+  fs::create_directories(generation_dir_, error);
+  if (error) {
+    return absl::InternalError(absl::StrCat("spool ", generation_dir_, ": ", error.message()));
+  }
+  for (const v1::LogStream stream : kLogStreams) {
+    RemoveReplacedFile(shift_file(stream));
+    DP_RETURN_IF_ERROR(MakeFile(path(stream), ""));
+  }
+  RemoveExitRecord(exit_file());
+  return MakeFile(job_file(),
+                  absl::StrCat(absl::ToUnixNanos(owner.job_submitted_at), " ",
+                               owner.session.worker_id, " ", owner.session.incarnation.value()));
+}
+
+absl::Status LogSpool::Append(v1::LogStream stream, const std::string& lines) const {
+  const FileDescriptor file(open(path(stream).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  const ssize_t written = file.valid() ? write(file.get(), lines.data(), lines.size()) : -1;
+  if (written == std::ssize(lines)) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("spool ", path(stream), ": ",
+                                          written < 0 ? std::strerror(errno) : "the disk is full"));
+}
+
+std::optional<SpoolOwner> LogSpool::owner() const {
+  std::ifstream file(job_file());
+  int64_t nanoseconds = 0;
+  if (!(file >> nanoseconds)) return std::nullopt;
+  SpoolOwner owner{.job_submitted_at = absl::FromUnixNanos(nanoseconds)};
+  uint64_t incarnation = 0;
+  if (file >> owner.session.worker_id >> incarnation) {
+    owner.session.incarnation = Incarnation(incarnation);
+  }
+  return owner;
+}
+
+std::optional<absl::Time> LogSpool::job_submitted_at() const {
+  const std::optional<SpoolOwner> known = owner();
+  return known ? std::optional(known->job_submitted_at) : std::nullopt;
+}
+
+void LogSpool::Remove() const {
+  for (const v1::LogStream stream : kLogStreams) {
+    unlink(path(stream).c_str());
+    RemoveReplacedFile(shift_file(stream));
+  }
+  unlink(error_file().c_str());
+  RemoveExitRecord(exit_file());
+  unlink(job_file().c_str());
+  // Both fail while another rank's files are there.
+  if (rmdir(generation_dir_.c_str()) == 0) {
+    rmdir(fs::path(generation_dir_).parent_path().c_str());
+  }
+}
+
+std::string LogSpool::path(v1::LogStream stream) const {
+  return absl::StrCat(stem_, Suffix(stream));
+}
+
+std::string LogSpool::shift_file(v1::LogStream stream) const {
+  return path(stream) + SpoolFile::kShiftSuffix;
+}
+
+std::string LogSpool::place() const {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(stem_, error);
+  return error ? stem_ : absolute.lexically_normal().string();
+}
+
+std::string LogSpool::job_file() const { return absl::StrCat(stem_, kOwnerSuffix); }
+
+std::string LogSpool::error_file() const { return absl::StrCat(stem_, ".error"); }
+
+std::string LogSpool::exit_file() const { return absl::StrCat(stem_, ".exit"); }
+
+std::vector<std::string> LogSpool::LastLines() const {
+  const std::string error = Tail(path(v1::LOG_STREAM_STDERR));
+  const std::string output = Tail(path(v1::LOG_STREAM_STDOUT));
+  const auto error_lines = LastLinesOf(error, kLastLinesMax);
+  std::vector<std::string> lines;
+  for (const auto& line : LastLinesOf(output, kLastLinesMax - error_lines.size())) {
+    lines.push_back(Printable(line, kLastLineBytesMax));
+  }
+  for (const auto& line : error_lines) lines.push_back(Printable(line, kLastLineBytesMax));
+  return lines;
+}
+
+absl::Status CheckSpoolRoom(const std::string& state_dir) {
+  const std::string directory = state_dir + "/spool";
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) {
+    return absl::InternalError(absl::StrCat("spool ", directory, ": ", error.message()));
+  }
+  const std::string probe = directory + "/probe";
+  const absl::Status made = MakeFile(probe, std::string(kProbeBytes, 'x'));
+  unlink(probe.c_str());
+  return made;
+}
+
+DiskSpace DiskOf(const std::string& state_dir) {
+  std::error_code error;
+  const fs::space_info space = fs::space(state_dir, error);
+  return error ? DiskSpace() : DiskSpace{space.capacity, space.available};
+}
+
+}  // namespace dp::worker

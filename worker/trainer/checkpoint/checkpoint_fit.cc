@@ -1,0 +1,70 @@
+#include "worker/trainer/checkpoint/checkpoint_fit.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status.h"
+
+namespace dp::trainer {
+namespace {
+
+std::string Describe(const v1::ManifestTensor& tensor) {
+  return absl::StrCat(tensor.name(), " ", absl::StrJoin(tensor.shape(), "x"));
+}
+
+absl::Status Same(absl::string_view what, const absl::AlphaNum& checkpoint,
+                  const absl::AlphaNum& now) {
+  if (checkpoint.Piece() == now.Piece()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("the checkpoint was made with ", what, " ",
+                                                    checkpoint, ", and this job has ", now));
+}
+
+absl::Status SameTensors(const v1::CheckpointManifest& checkpoint,
+                         const v1::CheckpointManifest& now) {
+  DP_RETURN_IF_ERROR(Same("a number of tensors of", checkpoint.tensors_size(), now.tensors_size()));
+  for (int i = 0; i < now.tensors_size(); ++i) {
+    DP_RETURN_IF_ERROR(
+        Same("the tensor", Describe(checkpoint.tensors(i)), Describe(now.tensors(i))));
+  }
+  return absl::OkStatus();
+}
+
+// Earlier releases had one optimizer and did not write its name.
+std::string OptimizerOf(const v1::CheckpointManifest& manifest) {
+  return manifest.optimizer().empty() ? "sgd" : manifest.optimizer();
+}
+
+}  // namespace
+
+absl::Status CheckFits(const v1::CheckpointManifest& checkpoint,
+                       const v1::CheckpointManifest& now) {
+  DP_RETURN_IF_ERROR(SameTensors(checkpoint, now));
+  DP_RETURN_IF_ERROR(Same("train.optimizer", OptimizerOf(checkpoint), OptimizerOf(now)));
+  DP_RETURN_IF_ERROR(Same("train.seed", checkpoint.seed(), now.seed()));
+  DP_RETURN_IF_ERROR(Same("training samples:", checkpoint.samples(), now.samples()));
+  DP_RETURN_IF_ERROR(
+      Same("train.globalBatchSize", checkpoint.global_batch_size(), now.global_batch_size()));
+  DP_RETURN_IF_ERROR(Same("train.data.shuffle", checkpoint.shuffle(), now.shuffle()));
+  return Same("train.data.dropLast", checkpoint.drop_last(), now.drop_last());
+}
+
+std::string OtherBits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now) {
+  std::vector<std::string> differences;
+  const auto compare = [&](absl::string_view what, const absl::AlphaNum& was,
+                           const absl::AlphaNum& is) {
+    const bool unknown = was.Piece().empty() || is.Piece().empty();
+    if (!unknown && was.Piece() != is.Piece()) {
+      differences.push_back(absl::StrCat(what, " was ", was, " and is ", is));
+    }
+  };
+  compare("ranks", checkpoint.world_size(), now.world_size());
+  compare("the device", checkpoint.device(), now.device());
+  compare("train.precision", checkpoint.precision(), now.precision());
+  const bool on_cpu = !now.instruction_set().empty();
+  if (on_cpu) compare("threadsPerRank", checkpoint.threads_per_rank(), now.threads_per_rank());
+  compare("the instruction set", checkpoint.instruction_set(), now.instruction_set());
+  return absl::StrJoin(differences, "; ");
+}
+
+}  // namespace dp::trainer

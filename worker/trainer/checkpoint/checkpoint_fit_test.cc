@@ -1,0 +1,93 @@
+#include "worker/trainer/checkpoint/checkpoint_fit.h"
+
+#include "gtest/gtest.h"
+
+namespace dp::trainer {
+namespace {
+
+v1::CheckpointManifest AManifest() {
+  v1::CheckpointManifest manifest;
+  manifest.set_seed(3);
+  manifest.set_samples(60000);
+  manifest.set_global_batch_size(128);
+  v1::ManifestTensor* tensor = manifest.add_tensors();
+  tensor->set_name("linear0.weight");
+  tensor->add_shape(10);
+  tensor->add_shape(784);
+  manifest.set_world_size(4);
+  manifest.set_threads_per_rank(1);
+  manifest.set_instruction_set("avx2");
+  return manifest;
+}
+
+TEST(CheckpointFitTest, TheSameTrainingFitsWithTheSameBits) {
+  EXPECT_TRUE(CheckFits(AManifest(), AManifest()).ok());
+  EXPECT_EQ(OtherBits(AManifest(), AManifest()), "");
+}
+
+TEST(CheckpointFitTest, AnotherTensorIsNamedWithBothShapes) {
+  v1::CheckpointManifest now = AManifest();
+  now.mutable_tensors(0)->set_shape(1, 100);
+  EXPECT_EQ(CheckFits(AManifest(), now).message(),
+            "the checkpoint was made with the tensor linear0.weight 10x784, and this job has "
+            "linear0.weight 10x100");
+}
+
+TEST(CheckpointFitTest, WhatMovesThePositionInTheDataIsRefused) {
+  v1::CheckpointManifest seed = AManifest(), samples = AManifest(), batch = AManifest(),
+                         shuffle = AManifest(), drop = AManifest();
+  seed.set_seed(4);
+  samples.set_samples(50000);
+  batch.set_global_batch_size(64);
+  shuffle.set_shuffle(true);
+  drop.set_drop_last(true);
+  for (const auto& now : {seed, samples, batch, shuffle, drop}) {
+    EXPECT_EQ(CheckFits(AManifest(), now).code(), absl::StatusCode::kFailedPrecondition);
+  }
+}
+
+TEST(CheckpointFitTest, AnotherOptimizerIsRefusedAndNoneIsSgd) {
+  v1::CheckpointManifest sgd = AManifest(), adamw = AManifest();
+  sgd.set_optimizer("sgd");
+  adamw.set_optimizer("adamw");
+  EXPECT_TRUE(CheckFits(AManifest(), sgd).ok());
+  EXPECT_EQ(CheckFits(AManifest(), adamw).message(),
+            "the checkpoint was made with train.optimizer sgd, and this job has adamw");
+}
+
+TEST(CheckpointFitTest, WhatChangesTheBitsAloneIsTold) {
+  v1::CheckpointManifest now = AManifest();
+  now.set_world_size(3);
+  now.set_instruction_set("avx512_core");
+  EXPECT_TRUE(CheckFits(AManifest(), now).ok());
+  EXPECT_EQ(OtherBits(AManifest(), now),
+            "ranks was 4 and is 3; the instruction set was avx2 and is avx512_core");
+}
+
+TEST(CheckpointFitTest, AnotherDeviceOrPrecisionIsToldAndTheCpusAffairsAreNotOnAGpu) {
+  v1::CheckpointManifest cpu = AManifest(), gpu = AManifest(), other = AManifest();
+  cpu.set_device("cpu");
+  cpu.set_precision("float32");
+  gpu.set_device("NVIDIA H100");
+  gpu.set_precision("bf16");
+  gpu.clear_instruction_set();
+  gpu.set_threads_per_rank(8);
+  other = gpu;
+  other.set_device("NVIDIA A100");
+  other.set_threads_per_rank(1);
+  EXPECT_TRUE(CheckFits(cpu, gpu).ok());
+  EXPECT_EQ(OtherBits(cpu, gpu),
+            "the device was cpu and is NVIDIA H100; train.precision was float32 and is bf16");
+  EXPECT_EQ(OtherBits(gpu, other), "the device was NVIDIA H100 and is NVIDIA A100");
+  EXPECT_EQ(OtherBits(gpu, gpu), "");
+}
+
+TEST(CheckpointFitTest, WhatAnEarlierReleaseDidNotWriteIsNotCompared) {
+  v1::CheckpointManifest now = AManifest();
+  now.set_device("cpu");
+  now.set_precision("float32");
+  EXPECT_EQ(OtherBits(AManifest(), now), "");
+}
+
+}  // namespace
+}  // namespace dp::trainer

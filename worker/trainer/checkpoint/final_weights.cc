@@ -1,0 +1,118 @@
+#include "worker/trainer/checkpoint/final_weights.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "client/retry_loop.h"
+#include "worker/trainer/checkpoint/durable_file.h"
+#include "worker/trainer/checkpoint/safetensors.h"
+#include "worker/trainer/checkpoint/sha256.h"
+#include "worker/trainer/checkpoint/state_dict.h"
+#include "worker/trainer/fault_point.h"
+
+namespace dp::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A finished training is worth a long wait.
+constexpr absl::Duration kRegisterWeightsWithin = absl::Hours(24);
+
+absl::StatusOr<std::string> Encode(const RankModel& model) {
+  DP_ASSIGN_OR_RETURN(const std::vector<float> values,
+                      engine::ReadArray(*model.device, model.values->span()));
+  return EncodeSafetensors(StateDict(model.layout, values));
+}
+
+bool Rename(const std::string& from, const std::string& to, unsigned how) {
+  return renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), how) == 0;
+}
+
+// 0 if there is no file.
+ino_t InodeOf(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+// Moves a file to its place, and can undo that.
+class Placement {
+ public:
+  Placement(std::string temporary, std::string path)
+      : temporary_(std::move(temporary)), path_(std::move(path)), inode_(InodeOf(temporary_)) {}
+
+  // Swaps the two files where the file system can: the previous one then lies at the temporary
+  // path.
+  absl::Status Take() {
+    first_ = Rename(temporary_, path_, RENAME_NOREPLACE);
+    exchanged_ = !first_ && Rename(temporary_, path_, RENAME_EXCHANGE);
+    return first_ || exchanged_ ? SyncDirectory(fs::absolute(path_).parent_path())
+                                : PutInPlace(temporary_, path_);
+  }
+  void Keep() const {
+    if (exchanged_) unlink(temporary_.c_str());
+  }
+  // If a later generation has put its own file there since, that file stays.
+  void GiveBack() const {
+    const bool mine = InodeOf(path_) == inode_;
+    if (mine && first_) unlink(path_.c_str());
+    if (mine && exchanged_) (void)Rename(temporary_, path_, RENAME_EXCHANGE);
+    if (exchanged_) unlink(temporary_.c_str());
+  }
+
+ private:
+  const std::string temporary_, path_;
+  const ino_t inode_;
+  bool first_ = false;  // the path was free
+  bool exchanged_ = false;
+};
+
+}  // namespace
+
+absl::Status PublishWeights(const std::string& path, const RankModel& model,
+                            const Environment& environment,
+                            client::CheckpointsConnection& connection, const Clock& clock,
+                            client::Pause& pause) {
+  DP_ASSIGN_OR_RETURN(const std::string encoded, Encode(model));
+  // The suffix differs from a later generation's: this generation may be over without knowing it.
+  const std::string suffix = absl::StrCat(".generation-", environment.generation.value(), ".tmp");
+  DP_ASSIGN_OR_RETURN(const std::string temporary, WriteBeside(path, encoded, suffix));
+  ReachFaultPoint("publish");
+  v1::RegisterWeightsRequest request;
+  request.set_job(environment.job.value());
+  request.set_generation(environment.generation.value());
+  request.set_rank(environment.rank);
+  request.mutable_weights()->set_path(path);
+  request.mutable_weights()->set_sha256(Sha256Hex(encoded));
+  request.mutable_weights()->set_bytes(static_cast<int64_t>(encoded.size()));
+  const auto put_on_record = [&] {
+    return client::RetryLoop(
+               client::RetryPolicy({.deadline = kRegisterWeightsWithin}, EntropySeed()), clock,
+               pause, [&](absl::Duration in) { return connection.RegisterWeights(request, in); })
+        .status();
+  };
+  const absl::Status registered = put_on_record();
+  if (!registered.ok()) {
+    unlink(temporary.c_str());
+    return registered;
+  }
+  ReachFaultPoint("place");
+  Placement placement(temporary, path);
+  DP_RETURN_IF_ERROR(placement.Take());
+  // A rank that was suspended here may have replaced a later generation's file: ask again.
+  const absl::Status still = put_on_record();
+  if (still.ok()) placement.Keep();
+  const bool over = absl::IsFailedPrecondition(still) || absl::IsNotFound(still);
+  if (over) placement.GiveBack();
+  return still;  // without an answer, both files stay
+}
+
+}  // namespace dp::trainer

@@ -1,0 +1,198 @@
+// An interrupted and resumed training takes the same steps, with the same bits, as an undisturbed
+// one.
+
+#include "worker/trainer/checkpoint/resume.h"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "gmock/gmock.h"
+#include "worker/trainer/testing/training.h"
+
+namespace dp::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Three epochs of five steps, with a short last step, dropout and momentum.
+TrainingPlan WithDropout() {
+  TrainingPlan plan = APlan();
+  plan.epochs = 3;
+  plan.layers.insert(plan.layers.begin() + 3, {.name = "", .kind = model::Dropout{0.3}});
+  return plan;
+}
+
+TrainingPlan Until(int64_t step) {
+  TrainingPlan plan = WithDropout();
+  plan.steps_max = step;
+  return plan;
+}
+
+// The loss of each step, as last reported.
+std::map<int, double> History(const Training& training) {
+  std::map<int, double> losses;
+  for (const v1::Metric& metric : training.metrics()) {
+    if (metric.event() == "step") losses[metric.step()] = metric.loss();
+  }
+  return losses;
+}
+
+// Damages the newest checkpoint on record, or one so many before it.
+void Damage(const Training& training, const std::string& file, size_t before = 0) {
+  std::fstream stream(training.coordinator.on_record[before].path() + "/" + file,
+                      std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(200);
+  stream.put('\x7f');
+}
+
+TEST(ResumeTest, EveryPlaceToGoOnFromGivesTheBitsOfAnUndisturbedRun) {
+  for (const int world_size : {3, 4}) {
+    Training undisturbed("resume_test_undisturbed");
+    const auto expected = undisturbed.Run({WithDropout(), world_size});
+    for (const int64_t step : {1, 4, 5, 6, 14, 15}) {
+      Training training("resume_test");
+      ASSERT_TRUE(training.Run({Until(step), world_size, step}).status.ok());
+      const auto outcome = training.Run({WithDropout(), world_size, 100});
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+      EXPECT_TRUE(SameBits(outcome.weights, expected.weights)) << world_size << " ranks, " << step;
+      EXPECT_EQ(History(training), History(undisturbed));
+    }
+  }
+}
+
+TEST(ResumeTest, AdamWGoesOnWithItsMomentsAndItsCountOfSteps) {
+  const auto with_adamw = [](TrainingPlan plan) {
+    plan.optimizer = engine::AdamWOptions{.learning_rate = 0.01};
+    return plan;
+  };
+  Training undisturbed("resume_test_undisturbed"), training("resume_test");
+  const auto expected = undisturbed.Run({with_adamw(WithDropout())});
+  ASSERT_TRUE(training.Run({with_adamw(Until(7)), 3, 7}).status.ok());
+  const auto outcome = training.Run({with_adamw(WithDropout()), 3, 100});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_TRUE(SameBits(outcome.weights, expected.weights));
+  EXPECT_EQ(History(training), History(undisturbed));
+}
+
+TEST(ResumeTest, AChainOfGenerationsGivesTheBitsOfAnUndisturbedRun) {
+  Training undisturbed("resume_test_undisturbed");
+  const auto expected = undisturbed.Run({WithDropout()});
+  Training training("resume_test");
+  for (const int64_t step : {2, 3, 9, 11}) training.Run({Until(step), 3, 2});
+  EXPECT_TRUE(SameBits(training.Run({WithDropout(), 3, 2}).weights, expected.weights));
+  EXPECT_EQ(History(training), History(undisturbed));
+}
+
+TEST(ResumeTest, RanksThatAreAskedToLeaveDoSoAfterOneStepAndItIsSaved) {
+  Training undisturbed("resume_test_undisturbed");
+  const auto expected = undisturbed.Run({WithDropout()});
+  Training training("resume_test");
+  const auto left = training.Run({WithDropout(), 3, 100, /*leave_at=*/7});
+  EXPECT_EQ(left.end, TrainingEnd::kHandedOver);
+  ASSERT_EQ(training.coordinator.on_record.size(), 1u);
+  EXPECT_EQ(training.coordinator.on_record[0].step(), 7);
+  EXPECT_TRUE(SameBits(training.Run({WithDropout(), 3, 100}).weights, expected.weights));
+}
+
+TEST(ResumeTest, TheEpochThatWasBrokenOffTellsItsWholeLoss) {
+  const auto epochs = [](const Training& training) {
+    std::map<int, double> losses;
+    for (const v1::Metric& metric : training.metrics()) {
+      if (metric.event() == "epoch") losses[metric.epoch()] = metric.loss();
+    }
+    return losses;
+  };
+  Training undisturbed("resume_test_undisturbed"), training("resume_test");
+  undisturbed.Run({WithDropout()});
+  training.Run({WithDropout(), 3, 100, /*leave_at=*/7});
+  training.Run({WithDropout(), 3, 100});
+  EXPECT_EQ(epochs(training), epochs(undisturbed));
+}
+
+TEST(ResumeTest, ADamagedCheckpointIsSkippedForTheOneBefore) {
+  Training undisturbed("resume_test_undisturbed");
+  const auto expected = undisturbed.Run({WithDropout()});
+  for (const char* file : {"manifest.json", "model.safetensors", "optimizer.safetensors"}) {
+    Training training("resume_test");
+    training.Run({Until(8), 3, 4});
+    Damage(training, file);
+    const auto outcome = training.Run({WithDropout(), 3, 100});
+    EXPECT_TRUE(SameBits(outcome.weights, expected.weights)) << file;
+    for (const v1::Metric& metric : training.metrics()) {
+      if (metric.event() != "resume") continue;
+      EXPECT_EQ(metric.step(), 4);
+      EXPECT_THAT(metric.message(), HasSubstr("went back: no rank can read"));
+    }
+  }
+}
+
+TEST(ResumeTest, HowManyCheckpointsWereSkippedIsReported) {
+  Training training("resume_test");
+  for (const int64_t step : {4, 8, 12}) {
+    training.Run({.plan = Until(step), .every_steps = step, .keep = 3});
+  }
+  ASSERT_EQ(training.coordinator.on_record.size(), 3u);
+  const std::string newest = training.coordinator.on_record[0].path();
+  for (const size_t before : {0, 1}) Damage(training, "model.safetensors", before);
+  EXPECT_TRUE(training.Run({WithDropout(), 3, 100}).status.ok());
+  std::string message;
+  for (const v1::Metric& metric : training.metrics()) {
+    if (metric.event() == "resume") message = metric.message();
+  }
+  EXPECT_THAT(message, HasSubstr("went back: no rank can read " + newest + " and 1 more"));
+}
+
+TEST(ResumeTest, WhereNoneCanBeReadTheTrainingDoesNotBeginAnew) {
+  Training training("resume_test");
+  training.Run({Until(8), 3, 4});
+  std::filesystem::remove_all(training.directory());
+  const absl::Status status = training.Run({WithDropout()}).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("no rank can read any of the 2 checkpoints"));
+}
+
+TEST(ResumeTest, AnotherNumberOfRanksGoesOnWithOtherBitsAndSaysSo) {
+  Training training("resume_test");
+  training.Run({Until(8), 3, 8});
+  EXPECT_TRUE(training.Run({WithDropout(), 2}).status.ok());
+  for (const v1::Metric& metric : training.metrics()) {
+    if (metric.event() != "resume") continue;
+    EXPECT_THAT(metric.message(), HasSubstr("ranks was 3 and is 2"));
+  }
+  EXPECT_EQ(History(training).size(), 15u);
+}
+
+// Losses differ by rounding, because the sums are taken in another order.
+TEST(ResumeTest, GenerationsOfOtherSizesTrainTheSameGlobalBatchesOnce) {
+  Training undisturbed("resume_test_undisturbed"), training("resume_test");
+  undisturbed.Run({WithDropout(), 3});
+  training.Run({WithDropout(), 3, 100, /*leave_at=*/4});
+  training.Run({WithDropout(), 2, 100, /*leave_at=*/9});
+  ASSERT_TRUE(training.Run({WithDropout(), 4, 100}).status.ok());
+  const std::map<int, double> expected = History(undisturbed), history = History(training);
+  ASSERT_EQ(history.size(), expected.size());
+  for (const auto& [step, loss] : expected) EXPECT_NEAR(history.at(step), loss, 1e-4) << step;
+}
+
+TEST(ResumeTest, AnotherModelOrOrderOfSamplesIsRefusedOnEveryRank) {
+  Training training("resume_test");
+  training.Run({Until(8), 3, 8});
+  TrainingPlan wider = WithDropout();
+  wider.layers[0].kind = model::Conv2d{.out = 5, .kernel = 3, .padding = 1};
+  EXPECT_THAT(training.Run({wider}).status.message(), HasSubstr("the tensor"));
+  TrainingPlan seeded = WithDropout();
+  seeded.seed = 4;
+  EXPECT_THAT(training.Run({seeded}).status.message(),
+              HasSubstr("train.seed 3, and this job has 4"));
+}
+
+TEST(CheckSomethingLeftTest, ACheckpointOfTheEndOrPastItLeavesNothing) {
+  EXPECT_TRUE(CheckSomethingLeft({.step = 39}, 40).ok());
+  EXPECT_FALSE(CheckSomethingLeft({.step = 40}, 40).ok());
+  EXPECT_THAT(CheckSomethingLeft({.step = 40}, 30).message(),
+              ::testing::HasSubstr("is of step 40, and the job ends after step 30"));
+}
+
+}  // namespace
+}  // namespace dp::trainer

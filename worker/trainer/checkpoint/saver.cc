@@ -1,0 +1,237 @@
+#include "worker/trainer/checkpoint/saver.h"
+
+#include <pthread.h>
+
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "client/retry_loop.h"
+#include "worker/trainer/checkpoint/durable_file.h"
+#include "worker/trainer/fault_point.h"
+
+namespace dp::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A coordinator that is away for longer will not come back to this job.
+constexpr absl::Duration kRegisterWithin = absl::Hours(24);
+
+}  // namespace
+
+Saver::Saver(const Options& options, const Environment& environment, const RankModel& model,
+             client::CheckpointsConnection& connection, const Clock& clock)
+    : options_(options),
+      environment_(environment),
+      model_(model),
+      layout_(model.layout),
+      connection_(connection),
+      clock_(clock),
+      begun_at_(clock.Now()),
+      thread_([this] {
+        pthread_setname_np(pthread_self(), "checkpoint");
+        Run();
+      }) {}
+
+Saver::~Saver() {
+  pause_.Stop();
+  MutexLock lock(mu_);
+  stopped_ = true;
+  changed_.NotifyAll();
+}
+
+absl::Status Saver::Prepare(const std::vector<v1::Checkpoint>& on_record) {
+  DP_RETURN_IF_ERROR(CreateDirectoriesDurably(options_.directory));
+  DP_RETURN_IF_ERROR(CheckWritable(absl::StrCat(options_.directory, "/probe")));
+  RemoveOthers(on_record);
+  return absl::OkStatus();
+}
+
+void Saver::Resumed(const Position& position) {
+  begun_step_ = position.step;
+  begun_at_ = clock_.Now();
+  MutexLock lock(mu_);
+  recorded_step_ = position.step;
+}
+
+void Saver::StepDone(const Position& position) {
+  if (WouldSave(position.step)) Begin(position);
+}
+
+bool Saver::WouldSave(int64_t step) { return Due(step) && !busy(); }
+
+// Checkpoints are due at multiples of `every_steps`, so a late one does not shift the next.
+bool Saver::Due(int64_t step) const {
+  if (options_.every_steps > 0) {
+    return step / options_.every_steps > begun_step_ / options_.every_steps;
+  }
+  return clock_.Now() - begun_at_ >= options_.every;
+}
+
+absl::Status Saver::SaveNow(const Position& position) {
+  AwaitIdle();
+  if (on_record(position)) return absl::OkStatus();
+  Begin(position);
+  AwaitIdle();
+  MutexLock lock(mu_);
+  return outcome_;
+}
+
+bool Saver::on_record(const Position& position) {
+  MutexLock lock(mu_);
+  return recorded_step_ == position.step;
+}
+
+void Saver::AwaitIdle() {
+  MutexLock lock(mu_);
+  while (pending_.has_value()) changed_.Wait(mu_);
+}
+
+bool Saver::busy() {
+  MutexLock lock(mu_);
+  return pending_.has_value() || fenced_;
+}
+
+// Saves nothing of a device that has failed; the train loop reports the failure.
+void Saver::Begin(const Position& position) {
+  const absl::Time began = clock_.Now();
+  absl::StatusOr<TrainingState> state = StateAt(position);
+  begun_step_ = position.step;
+  begun_at_ = clock_.Now();
+  MutexLock lock(mu_);
+  if (fenced_) return;
+  if (!state.ok()) {
+    outcome_ = state.status();
+    return;
+  }
+  pending_ = *std::move(state);
+  stall_seconds_ = absl::ToDoubleSeconds(begun_at_ - began);
+  changed_.NotifyAll();
+}
+
+absl::StatusOr<TrainingState> Saver::StateAt(const Position& position) const {
+  TrainingState state{.manifest = options_.manifest, .values = {}, .optimizer = {}};
+  state.manifest.set_step(position.step);
+  state.manifest.set_epoch(position.epoch);
+  state.manifest.set_step_of_epoch(position.step_of_epoch);
+  state.manifest.set_epoch_loss_sum(position.epoch_loss_sum);
+  state.manifest.set_epoch_samples(position.epoch_samples);
+  DP_ASSIGN_OR_RETURN(state.values, engine::ReadArray(*model_.device, model_.values->span()));
+  for (const engine::OptimizerState& array : model_.optimizer->state()) {
+    DP_ASSIGN_OR_RETURN(std::vector<float> values, engine::ReadArray(*model_.device, array.values));
+    state.optimizer.push_back({std::string(array.name), std::move(values)});
+  }
+  return state;
+}
+
+std::vector<v1::Metric> Saver::TakeReports() {
+  MutexLock lock(mu_);
+  return std::exchange(reports_, {});
+}
+
+void Saver::Run() {
+  while (true) {
+    const TrainingState* state = nullptr;
+    {
+      MutexLock lock(mu_);
+      while (!stopped_ && !pending_.has_value()) changed_.Wait(mu_);
+      if (stopped_) return;
+      state = &*pending_;  // unchanged until the reset below
+    }
+    Save(*state);
+    MutexLock lock(mu_);
+    pending_.reset();
+    changed_.NotifyAll();
+  }
+}
+
+void Saver::Save(const TrainingState& state) {
+  const absl::Time began = clock_.Now();
+  const absl::StatusOr<WrittenCheckpoint> written = WriteAndRegister(state);
+  {
+    MutexLock lock(mu_);
+    outcome_ = written.status();
+    if (written.ok()) recorded_step_ = state.manifest.step();
+  }
+  v1::Metric metric;
+  metric.set_epoch(state.manifest.epoch());
+  metric.set_step(static_cast<int32_t>(state.manifest.step()));
+  if (!written.ok()) {
+    metric.set_event("checkpoint_lost");
+    metric.set_message(std::string(written.status().message()));
+    return Report(std::move(metric));
+  }
+  metric.set_event("checkpoint");
+  metric.set_path(written->path);
+  metric.set_bytes(written->bytes);
+  metric.set_seconds(absl::ToDoubleSeconds(clock_.Now() - began));
+  Report(std::move(metric));
+}
+
+void Saver::Report(v1::Metric metric) {
+  MutexLock lock(mu_);
+  if (metric.event() == "checkpoint") metric.set_stall_seconds(stall_seconds_);
+  reports_.push_back(std::move(metric));
+}
+
+absl::StatusOr<WrittenCheckpoint> Saver::WriteAndRegister(const TrainingState& state) {
+  const absl::StatusOr<WrittenCheckpoint> written =
+      WriteCheckpoint(options_.directory, state, layout_);
+  if (!written.ok()) {
+    return absl::Status(written.status().code(),
+                        absl::StrCat("train.checkpoint.dir: ", written.status().message(),
+                                     "; make room or writable what the host of rank 0 writes to: "
+                                     "training goes on, and tries again when the next is due"));
+  }
+  ReachFaultPoint("register", state.manifest.step());
+  // The files stay after an error: if only the answer was lost, this checkpoint is the latest on
+  // record. The next registration or generation removes checkpoints that are not on record.
+  DP_RETURN_IF_ERROR(Register(state, *written));
+  return written;
+}
+
+absl::Status Saver::Register(const TrainingState& state, const WrittenCheckpoint& written) {
+  v1::RegisterCheckpointRequest request;
+  request.set_job(environment_.job.value());
+  request.set_generation(environment_.generation.value());
+  request.set_rank(environment_.rank);
+  request.set_keep(options_.keep);
+  request.mutable_checkpoint()->set_step(state.manifest.step());
+  request.mutable_checkpoint()->set_path(written.path);
+  request.mutable_checkpoint()->set_sha256(written.sha256);
+  request.mutable_checkpoint()->set_bytes(written.bytes);
+  const absl::StatusOr<v1::RegisterCheckpointResponse> response = client::RetryLoop(
+      client::RetryPolicy({.deadline = kRegisterWithin}, EntropySeed()), clock_, pause_,
+      [&](absl::Duration in) { return connection_.RegisterCheckpoint(request, in); });
+  if (response.ok()) {
+    RemoveOthers({response->checkpoints().begin(), response->checkpoints().end()});
+    return absl::OkStatus();
+  }
+  if (absl::IsFailedPrecondition(response.status())) {
+    MutexLock lock(mu_);
+    fenced_ = true;
+  }
+  return response.status();
+}
+
+// Never touches later generations' checkpoints: this generation may be over without knowing it.
+void Saver::RemoveOthers(const std::vector<v1::Checkpoint>& on_record) const {
+  std::set<std::string> kept;
+  for (const v1::Checkpoint& checkpoint : on_record) kept.insert(checkpoint.path());
+  // Whatever cannot be listed or removed now is tried again next time.
+  std::error_code list_error;
+  std::error_code remove_error;
+  fs::directory_iterator entry(options_.directory, list_error);
+  for (; !list_error && entry != fs::directory_iterator(); entry.increment(list_error)) {
+    const auto name = CheckpointName::Parse(entry->path().filename().string());
+    if (!name || name->generation > environment_.generation.value()) continue;
+    if (kept.count(entry->path().string()) == 0) fs::remove_all(entry->path(), remove_error);
+  }
+}
+
+}  // namespace dp::trainer

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "client/connection.h"
+#include "client/pause.h"
+#include "dp/v1/checkpoints.pb.h"
+#include "dp/v1/metrics.pb.h"
+#include "worker/trainer/checkpoint/checkpoint_files.h"
+#include "worker/trainer/environment.h"
+#include "worker/trainer/model/progress.h"
+#include "worker/trainer/model/rank_model.h"
+
+namespace dp::trainer {
+
+// Saves the state of a training on rank 0 while the training continues (docs/checkpoints.md). The
+// training thread copies weights and optimizer state. A thread of the saver writes the copy,
+// registers it, and removes surplus checkpoints. One checkpoint is in flight at a time; one that
+// falls due meanwhile is taken as soon as the previous one ends. A failure costs one checkpoint,
+// never the training. The connection must outlive the saver. One thread calls at a time: the
+// training thread, and the thread of FinishTogether at the end.
+class Saver {
+ public:
+  struct Options {
+    std::string directory;    // the job's (JobDirectory)
+    int64_t every_steps = 0;  // 0: by time
+    absl::Duration every = absl::InfiniteDuration();
+    int keep = 2;
+    v1::CheckpointManifest manifest;  // common to all checkpoints of this rank
+  };
+  Saver(const Options& options, const Environment& environment, const RankModel& model,
+        client::CheckpointsConnection& connection, const Clock& clock);
+  // Abandons a checkpoint in flight that is not registered.
+  ~Saver();
+
+  // Creates the directory, tries to write to it, and removes checkpoints of earlier generations
+  // that are not on record. Errors: the system's, with the path.
+  absl::Status Prepare(const std::vector<v1::Checkpoint>& on_record);
+
+  // Call after every step: saves if a checkpoint is due.
+  void StepDone(const Position& position) DP_EXCLUDES(mu_);
+  // Whether StepDone would save after step `step`.
+  bool WouldSave(int64_t step) DP_EXCLUDES(mu_);
+  // Saves this position, unless it is on record already, and waits for the outcome. Errors: why it
+  // is not on record.
+  absl::Status SaveNow(const Position& position) DP_EXCLUDES(mu_);
+  // Waits until no checkpoint is in flight.
+  void AwaitIdle() DP_EXCLUDES(mu_);
+  // The training starts at `position`, which is on record already.
+  void Resumed(const Position& position) DP_EXCLUDES(mu_);
+
+  // The outcomes of checkpoints since the last call, as metrics "checkpoint" and "checkpoint_lost".
+  std::vector<v1::Metric> TakeReports() DP_EXCLUDES(mu_);
+
+ private:
+  bool Due(int64_t step) const;
+  // Copies the state into `pending_`, which must be empty, and wakes the thread.
+  void Begin(const Position& position) DP_EXCLUDES(mu_);
+  absl::StatusOr<TrainingState> StateAt(const Position& position) const;
+  bool busy() DP_EXCLUDES(mu_);
+  bool on_record(const Position& position) DP_EXCLUDES(mu_);
+
+  void Run() DP_EXCLUDES(mu_);
+  void Save(const TrainingState& state) DP_EXCLUDES(mu_);
+  absl::StatusOr<WrittenCheckpoint> WriteAndRegister(const TrainingState& state);
+  absl::Status Register(const TrainingState& state, const WrittenCheckpoint& written);
+  // Removes checkpoints of this and of earlier generations that are not on record.
+  void RemoveOthers(const std::vector<v1::Checkpoint>& on_record) const;
+  void Report(v1::Metric metric) DP_EXCLUDES(mu_);
+
+  const Options options_;
+  const Environment environment_;
+  const RankModel& model_;
+  const engine::ParameterLayout layout_;  // a copy: the thread may outlast the model
+  client::CheckpointsConnection& connection_;
+  const Clock& clock_;
+  client::Pause pause_;
+
+  // The last checkpoint that was begun. Only the calling thread uses these.
+  int64_t begun_step_ = 0;
+  absl::Time begun_at_;
+
+  Mutex mu_;
+  CondVar changed_;
+  std::optional<TrainingState> pending_ DP_GUARDED_BY(mu_);  // until it is saved or lost
+  int64_t recorded_step_ DP_GUARDED_BY(mu_) = 0;             // the latest on record
+  absl::Status outcome_ DP_GUARDED_BY(mu_);                  // the last save's outcome
+  double stall_seconds_ DP_GUARDED_BY(mu_) = 0;
+  std::vector<v1::Metric> reports_ DP_GUARDED_BY(mu_);
+  bool fenced_ DP_GUARDED_BY(mu_) = false;  // this generation is over
+  bool stopped_ DP_GUARDED_BY(mu_) = false;
+  std::jthread thread_;  // last: it starts when all other members exist
+};
+
+}  // namespace dp::trainer

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "worker/engine/nn/parameter.h"
+#include "worker/trainer/checkpoint/safetensors.h"
+
+namespace dp::trainer {
+
+// The parameters in `values`, a host array in `layout`, in the order of a PyTorch state_dict: first
+// layer first, weight before bias. Borrows from `values`.
+std::vector<NamedTensor> StateDict(const engine::ParameterLayout& layout,
+                                   absl::Span<const float> values);
+
+}  // namespace dp::trainer

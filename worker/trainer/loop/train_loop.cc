@@ -1,0 +1,178 @@
+#include "worker/trainer/loop/train_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "worker/trainer/fault_point.h"
+
+namespace dp::trainer {
+namespace {
+
+// Enough to see the pattern after the first steps' warm-up; a few hundred kilobytes.
+constexpr int64_t kTracedSteps = 100;
+
+}  // namespace
+
+engine::GlobalBatchSampler TrainSampler(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int rank, int world_size) {
+  return engine::GlobalBatchSampler({.n = dataset.size(),
+                                     .global_batch_size = plan.global_batch_size,
+                                     .rank = rank,
+                                     .world_size = world_size,
+                                     .shuffle = plan.shuffle,
+                                     .seed = plan.seed,
+                                     .drop_last = plan.drop_last});
+}
+
+int64_t StepsTotal(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler) {
+  const int64_t steps = sampler.steps() * plan.epochs;
+  return plan.steps_max == 0 ? steps : std::min(steps, plan.steps_max);
+}
+
+TrainLoop::TrainLoop(const Parts& parts)
+    : parts_(parts), steps_total_(StepsTotal(parts.plan, parts.sampler)) {}
+
+absl::StatusOr<TrainingEnd> TrainLoop::Run() {
+  parts_.progress.Started();
+  const absl::StatusOr<TrainingEnd> end = RunEpochs();
+  if (end.ok() && !stepped_) parts_.first_step_done();
+  return end;
+}
+
+void TrainLoop::StepDone(double loss, int64_t samples) {
+  parts_.progress.StepDone(loss, samples);
+  if (!std::exchange(stepped_, true)) parts_.first_step_done();
+}
+
+absl::Status TrainLoop::SaveEnd() {
+  if (parts_.saver == nullptr) return absl::OkStatus();
+  const absl::Status saved = parts_.saver->SaveNow(parts_.progress.position());
+  TellSaved();
+  return saved;
+}
+
+// From a position at the end of an epoch, that epoch's report and evaluation are made again. The
+// earlier run may have died before it made them.
+absl::StatusOr<TrainingEnd> TrainLoop::RunEpochs() {
+  const Progress& progress = parts_.progress;
+  for (int epoch = std::max(1, progress.epoch()); epoch <= parts_.plan.epochs; ++epoch) {
+    if (finished() && epoch != progress.epoch()) break;
+    DP_RETURN_IF_ERROR(RunEpoch(epoch));
+    if (leaving_) return TrainingEnd::kHandedOver;
+    DP_RETURN_IF_ERROR(EvaluateAfter(epoch));
+  }
+  return TrainingEnd::kDone;
+}
+
+absl::Status TrainLoop::RunEpoch(int epoch) {
+  parts_.progress.EpochBegan(epoch);
+  parts_.sampler.SetEpoch(static_cast<uint64_t>(epoch - 1));
+  DP_RETURN_IF_ERROR(parts_.program == nullptr ? RunSteps() : RunProgram());
+  if (leaving_) return absl::OkStatus();
+  parts_.progress.EpochDone();
+  return CheckWeights(epoch);
+}
+
+absl::Status TrainLoop::RunSteps() {
+  engine::Prefetch prefetch(parts_.train_set, parts_.sampler,
+                            parts_.progress.position().step_of_epoch,
+                            static_cast<uint64_t>(parts_.progress.steps()));
+  while (!finished() && !leaving_) {
+    const engine::Prefetch::Step* step = prefetch.Next();
+    if (step == nullptr) break;
+    DP_RETURN_IF_ERROR(RunStep(*step));
+  }
+  return absl::OkStatus();
+}
+
+// A relu or a max can hide a NaN weight from the loss.
+absl::Status TrainLoop::CheckWeights(int epoch) const {
+  DP_ASSIGN_OR_RETURN(const std::vector<float> values,
+                      engine::ReadArray(*parts_.model.device, parts_.model.values->span()));
+  if (absl::c_all_of(values, [](float value) { return std::isfinite(value); }))
+    return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat(
+      "the weights hold infinite values or no numbers after epoch ", epoch,
+      "; lower the learning rate, or look for values in the data that are out of scale"));
+}
+
+absl::Status TrainLoop::RunStep(const engine::Prefetch::Step& step) {
+  ReachFaultPoint("step", parts_.progress.steps() + 1);
+  const engine::BatchResult forward =
+      parts_.model.network->Forward(step.batch, engine::Mode::kTrain);
+  DP_RETURN_IF_ERROR(Backward(step, forward));
+  const engine::StepTail averaged = parts_.model.ReadTail();
+  // An aborted all-reduce leaves partial sums on the device. Nothing of the step may be used,
+  // applied, reported or saved before the group confirms that all its collectives completed.
+  DP_RETURN_IF_ERROR(parts_.reducer.Settle());
+  DP_RETURN_IF_ERROR(parts_.model.device->status());
+  DP_RETURN_IF_ERROR(CheckLoss(averaged.loss));
+  parts_.model.optimizer->Step(parts_.progress.steps() + 1);
+  StepDone(averaged.loss, step.global_count);
+  // If no step is left, the training is done rather than handed over.
+  leaving_ = averaged.leaving > 0 && !finished();
+  if (parts_.saver != nullptr) {
+    parts_.saver->StepDone(parts_.progress.position());
+    TellSaved();
+  }
+  TraceStep();
+  return absl::OkStatus();
+}
+
+void TrainLoop::TraceStep() {
+  if (parts_.trace == nullptr || parts_.progress.steps() > kTracedSteps) return;
+  *parts_.trace += engine::TraceJsonLines(parts_.reducer.trace(), parts_.progress.steps());
+}
+
+void TrainLoop::TellSaved() {
+  for (const v1::Metric& metric : parts_.saver->TakeReports()) parts_.progress.Tell(metric);
+}
+
+// Scales a rank's share so that the mean over ranks is the mean over the global batch, of images or
+// of tokens (sampler.h). The loss is averaged in the same way, as one more gradient.
+absl::Status TrainLoop::Backward(const engine::Prefetch::Step& step,
+                                 const engine::BatchResult& forward) {
+  const float scale = ScaleOf(step);
+  parts_.model.WriteTail({.loss = static_cast<float>(forward.loss_sum) * scale,
+                          .leaving = parts_.asked_to_leave() ? 1.0f : 0.0f});
+  parts_.reducer.BeginBackward(engine::Reducer::Sync::kYes);
+  parts_.model.network->Backward(scale, [this](int index) { parts_.reducer.GradientReady(index); });
+  DP_RETURN_IF_ERROR(parts_.model.device->status());
+  parts_.reducer.GradientReady(static_cast<int>(parts_.model.layout.parameters.size()));
+  ReachFaultPoint("all-reduce", parts_.progress.steps() + 1);
+  return parts_.reducer.EndBackward();
+}
+
+float TrainLoop::ScaleOf(const engine::Prefetch::Step& step) const {
+  const int64_t labels = step.global_count * parts_.train_set.labels_per_sample();
+  return engine::GradientScale(labels, parts_.group.size());
+}
+
+// Every rank has the same loss and fails at the same step. Later steps cannot repair it: the
+// gradients are not finite, and this step would spoil the weights too.
+absl::Status TrainLoop::CheckLoss(double loss) const {
+  if (std::isfinite(loss)) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("the loss is ", loss, " at step ",
+                                            parts_.progress.steps() + 1, " of epoch ",
+                                            parts_.progress.epoch(),
+                                            "; lower the learning rate, or look for values in the "
+                                            "data that are out of scale"));
+}
+
+absl::Status TrainLoop::EvaluateAfter(int epoch) {
+  const int every = parts_.plan.evaluate_every;
+  const bool last = epoch == parts_.plan.epochs || finished();
+  if (every == 0 || (epoch % every != 0 && !last)) return absl::OkStatus();
+  DP_ASSIGN_OR_RETURN(
+      const Evaluation evaluation,
+      Evaluate(parts_.model, parts_.test_set, parts_.plan.global_batch_size, parts_.group));
+  parts_.progress.Evaluated(evaluation);
+  return absl::OkStatus();
+}
+
+}  // namespace dp::trainer

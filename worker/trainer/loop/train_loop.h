@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/collectives/group.h"
+#include "worker/engine/data/dataset.h"
+#include "worker/engine/data/prefetch.h"
+#include "worker/engine/data/sampler.h"
+#include "worker/engine/ddp/reducer.h"
+#include "worker/trainer/checkpoint/saver.h"
+#include "worker/trainer/model/progress.h"
+#include "worker/trainer/model/rank_model.h"
+#include "worker/trainer/model/training_plan.h"
+
+namespace dp::trainer {
+
+// Selects one rank's batches of a plan.
+engine::GlobalBatchSampler TrainSampler(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int rank, int world_size);
+
+// Steps of the whole training.
+int64_t StepsTotal(const TrainingPlan& plan, const engine::GlobalBatchSampler& sampler);
+
+// How a training ends without an error.
+enum class TrainingEnd {
+  kDone,
+  kHandedOver,  // every rank has left after the same step, on request
+};
+
+// Trains one rank's replica over the plan's epochs. Each step runs forward and backward on the
+// rank's share of the global batch and averages gradients over ranks during backward. Every rank
+// then takes the same optimizer step. The parts must outlive the loop. Not thread-safe.
+class TrainLoop {
+ public:
+  struct Parts {
+    const TrainingPlan& plan;
+    RankModel& model;
+    engine::Group& group;
+    engine::Reducer& reducer;  // over RankModel::averaged
+    engine::GlobalBatchSampler& sampler;
+    const engine::Dataset& train_set;
+    const engine::Dataset& test_set;
+    Progress& progress;
+    Saver* saver = nullptr;  // rank 0 only, if checkpoints are made
+    // Takes the steps, with `reducer` unless this rank is alone. If null, `model` and `reducer`
+    // take the steps.
+    engine::StepProgram* program = nullptr;
+    // Whether this rank knows that all ranks are to leave. Called before each step.
+    std::function<bool()> asked_to_leave = [] { return false; };
+    // Called when the first step in this process is done, or when no step is left to do.
+    std::function<void()> first_step_done = [] {};
+    std::string* trace = nullptr;  // receives the trace of the first steps; null: none wanted
+  };
+  explicit TrainLoop(const Parts& parts);
+
+  // Continues from the position of `progress`. Ends after the last epoch or the last step of the
+  // plan. If any rank is asked to leave, all ranks end after the same step: they see the request in
+  // the same all-reduce. A program has begun a few more steps by then, and all ranks finish those.
+  // Errors: those of the group and the device; OutOfRange the loss or a weight is not finite.
+  absl::StatusOr<TrainingEnd> Run();
+
+  // Saves the state with which Run ended, if checkpoints are made. Waits until it is registered or
+  // has failed. Call after Run, from any one thread. Errors: why it is not on record.
+  absl::Status SaveEnd();
+
+ private:
+  absl::StatusOr<TrainingEnd> RunEpochs();
+  absl::Status RunEpoch(int epoch);
+  absl::Status RunSteps();
+  absl::Status RunStep(const engine::Prefetch::Step& step);
+  void TraceStep();
+  // As RunSteps with the program, which begins the next step before the tail of this one is known.
+  absl::Status RunProgram();
+  absl::Status RunProgram(const std::function<const engine::Prefetch::Step*()>& next);
+  // Whether the program has begun its last step, which is the same step on all ranks.
+  bool begun_last() const;
+  int64_t LastStepAfterWish() const;
+  absl::Status BeginStep(const engine::Prefetch::Step& step);
+  absl::Status EndStep();
+  absl::Status EndSteps();
+  // Sets the gradients to their mean over the global batch.
+  absl::Status Backward(const engine::Prefetch::Step& step, const engine::BatchResult& forward);
+  absl::Status CheckLoss(double loss) const;
+  float ScaleOf(const engine::Prefetch::Step& step) const;
+  // Steps that were begun, including those in flight in the program.
+  int64_t steps_begun() const;
+  absl::Status CheckWeights(int epoch) const;
+  absl::Status EvaluateAfter(int epoch);
+  void TellSaved();
+  void StepDone(double loss, int64_t samples);
+  bool finished() const { return steps_begun() >= steps_total_; }
+
+  const Parts parts_;
+  const int64_t steps_total_;
+  std::deque<int64_t> begun_;         // samples of each step in flight in the program
+  std::optional<int64_t> last_step_;  // set after a request to leave, by the program
+  bool leaving_ = false;
+  bool stepped_ = false;
+};
+
+}  // namespace dp::trainer

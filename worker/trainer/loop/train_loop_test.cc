@@ -1,0 +1,176 @@
+#include "worker/trainer/loop/train_loop.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/engine/collectives/local_group.h"
+#include "worker/engine/ddp/replica.h"
+#include "worker/trainer/model/evaluation.h"
+#include "worker/trainer/testing/over_cpu.h"
+#include "worker/trainer/testing/training.h"
+
+namespace dp::trainer {
+namespace {
+
+struct Outcome {
+  std::vector<float> weights;
+  std::vector<v1::Metric> metrics;  // rank 0 only
+};
+
+// One rank, as RankProgram does it. It must succeed unless `ended` receives its status.
+void TrainRank(
+    const TrainingPlan& plan, engine::Group& group, const std::string& metrics_file,
+    std::vector<float>& weights, absl::Status* ended = nullptr,
+    const std::function<void(RankModel&)>& spoil = [](RankModel&) {}) {
+  const StripedImages train(/*size=*/50);
+  const StripedImages test(/*size=*/13);
+  engine::GlobalBatchSampler sampler = TrainSampler(plan, train, group.rank(), group.size());
+  absl::StatusOr<RankModel> model = MakeRankModel(plan, train, sampler.capacity());
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_TRUE(engine::AlignReplicas(group, model->layout, model->values->span()).ok());
+  spoil(*model);
+  engine::Reducer reducer(
+      group, model->averaged, model->gradients->span(),
+      {.buckets = {.first_bytes = plan.bucket_bytes_max, .cap_bytes = plan.bucket_bytes_max}});
+  MetricLog log = *MetricLog::Open(metrics_file, Clock::System());
+  Progress progress({.rank = group.rank(), .world_size = group.size(), .epochs_total = plan.epochs},
+                    log, Clock::System());
+  const absl::Status status =
+      TrainLoop({plan, *model, group, reducer, sampler, train, test, progress}).Run().status();
+  if (ended != nullptr) *ended = status;
+  EXPECT_TRUE(ended != nullptr || status.ok()) << status;
+  const absl::Span<float> values = model->values->span();
+  weights.assign(values.begin(), values.end());
+}
+
+Outcome Train(const TrainingPlan& plan, int world_size) {
+  const std::string path = ::testing::TempDir() + "train_loop_test.metrics";
+  std::remove(path.c_str());
+  auto groups = engine::MakeLocalGroups(world_size);
+  std::vector<std::vector<float>> weights(groups.size());
+  {
+    std::vector<std::jthread> ranks;
+    for (size_t rank = 0; rank < groups.size(); ++rank) {
+      ranks.emplace_back(
+          [&, rank] { TrainRank(plan, *groups[rank], rank == 0 ? path : "", weights[rank]); });
+    }
+  }
+  for (const std::vector<float>& replica : weights) EXPECT_EQ(replica, weights[0]);
+  return {weights[0], ReadMetrics(path)};
+}
+
+std::vector<double> Losses(const Outcome& outcome) {
+  std::vector<double> losses;
+  for (const v1::Metric& metric : outcome.metrics) {
+    if (metric.event() == "step") losses.push_back(metric.loss());
+  }
+  return losses;
+}
+
+const v1::Metric& LastEvaluation(const Outcome& outcome) {
+  for (auto it = outcome.metrics.rbegin(); it != outcome.metrics.rend(); ++it) {
+    if (it->event() == "eval") return *it;
+  }
+  return outcome.metrics.back();
+}
+
+TEST(TrainLoopTest, EveryWorldSizeGivesTheSameLossCurve) {
+  const std::vector<double> alone = Losses(Train(APlan(), 1));
+  ASSERT_EQ(alone.size(), 10u);  // 50 samples in batches of 12, the last one of 2; two epochs
+  for (int world_size : {2, 3, 4}) {
+    const std::vector<double> losses = Losses(Train(APlan(), world_size));
+    ASSERT_EQ(losses.size(), alone.size());
+    for (size_t step = 0; step < alone.size(); ++step) {
+      EXPECT_NEAR(losses[step], alone[step], 1e-4 * alone[step])
+          << "world size " << world_size << ", step " << step;
+    }
+  }
+}
+
+TEST(TrainLoopTest, TheSameRunTwiceGivesTheSameBits) {
+  for (int world_size : {3, 4}) {
+    EXPECT_TRUE(SameBits(Train(APlan(), world_size).weights, Train(APlan(), world_size).weights));
+  }
+}
+
+TEST(TrainLoopTest, AnotherBucketPlanGivesTheSameBits) {
+  TrainingPlan many_buckets = APlan();
+  many_buckets.bucket_bytes_max = 64;
+  for (int world_size : {3, 4}) {
+    EXPECT_TRUE(
+        SameBits(Train(APlan(), world_size).weights, Train(many_buckets, world_size).weights));
+  }
+}
+
+TEST(TrainLoopTest, EvaluationCountsEverySampleOnce) {
+  for (int world_size : {1, 2, 3, 4}) {
+    EXPECT_EQ(LastEvaluation(Train(APlan(), world_size)).samples(), 13);
+  }
+}
+
+TEST(TrainLoopTest, StopsAtTheLastStepOfThePlan) {
+  TrainingPlan plan = APlan();
+  plan.steps_max = 7;
+  const Outcome outcome = Train(plan, 2);
+  EXPECT_EQ(Losses(outcome).size(), 7u);
+  EXPECT_EQ(LastEvaluation(outcome).step(), 7);
+}
+
+// Results after the failure are neither a loss, nor finite weights, nor a test result.
+TEST(TrainLoopTest, ADeviceThatFailsEndsTheTraining) {
+  constexpr int kStepsOfAnEpoch = 5;  // each step reads once; the weights are read after the last
+  for (const int reads : {0, 3, kStepsOfAnEpoch}) {
+    Training training("train_loop_test_failing");
+    const auto outcome = training.Run({.plan = APlan(), .world_size = 1, .open_device = [&] {
+                                         return std::make_unique<FailingDevice>(reads);
+                                       }});
+    EXPECT_EQ(outcome.status, FailingDevice::Failure());
+    const auto metrics = training.metrics();
+    EXPECT_EQ(std::count_if(metrics.begin(), metrics.end(),
+                            [](const v1::Metric& metric) { return metric.event() == "step"; }),
+              reads);
+  }
+}
+
+TEST(TrainLoopTest, AnEvaluationOfADeviceThatHasFailedReachesNobody) {
+  const StripedImages images(/*size=*/8);
+  auto model = MakeRankModel(APlan(), images, /*batch_size=*/4,
+                             std::make_unique<FailingDevice>(/*reads=*/0));
+  ASSERT_TRUE(model.ok()) << model.status();
+  model->ReadTail();
+  const auto groups = engine::MakeLocalGroups(2);  // the other rank would be waited for
+  EXPECT_EQ(Evaluate(*model, images, /*global_batch_size=*/8, *groups[0]).status(),
+            FailingDevice::Failure());
+}
+
+TEST(TrainLoopTest, ALossThatIsNoNumberEndsTheTrainingAtItsStep) {
+  TrainingPlan plan = APlan();
+  plan.optimizer = engine::SgdOptions{.learning_rate = 1e30f};
+  auto groups = engine::MakeLocalGroups(1);
+  std::vector<float> weights;
+  absl::Status ended;
+  TrainRank(plan, *groups[0], "", weights, &ended);
+  EXPECT_EQ(ended.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(ended.message()),
+              ::testing::ContainsRegex("the loss is -?(nan|inf) at step [0-9]+"));
+}
+
+// A relu turns NaN into 0, so the loss shows nothing.
+TEST(TrainLoopTest, WeightsThatAreNoNumbersEndTheTrainingAfterTheEpoch) {
+  auto groups = engine::MakeLocalGroups(1);
+  std::vector<float> weights;
+  absl::Status ended;
+  TrainRank(APlan(), *groups[0], "", weights, &ended, [](RankModel& model) {
+    model.values->span()[model.layout.parameters.back().offset] = std::nanf("");
+  });
+  EXPECT_EQ(ended.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(ended.message()), ::testing::HasSubstr("after epoch 1"));
+}
+
+}  // namespace
+}  // namespace dp::trainer

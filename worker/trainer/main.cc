@@ -1,3 +1,0 @@
-#include "worker/trainer/trainer_main.h"
-
-int main(int argc, char** argv) { return dp::trainer::RunTrainer("dp-trainer", argc, argv); }

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/collectives/group.h"
+#include "worker/engine/data/dataset.h"
+#include "worker/trainer/model/rank_model.h"
+
+namespace dp::trainer {
+
+struct Evaluation {
+  double loss = 0;      // mean over all labels: one per image, or one per token
+  double accuracy = 0;  // fraction of labels that were predicted correctly, 0 to 1
+  int64_t samples = 0;
+};
+
+// Evaluates the network of `model` on all of `dataset`, in global batches of `global_batch_size`.
+// Each sample is evaluated by exactly one rank of `group`, and every rank gets the same result. The
+// network must be compiled for at least ceil(global_batch_size / ranks) rows. Errors: those of the
+// group; those of the device, in which case this rank's share reaches no other rank.
+absl::StatusOr<Evaluation> Evaluate(RankModel& model, const engine::Dataset& dataset,
+                                    int global_batch_size, engine::Group& group);
+
+}  // namespace dp::trainer

@@ -1,0 +1,113 @@
+#include "worker/trainer/model/progress.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace dp::trainer {
+
+Progress::Progress(const Options& options, MetricLog& log, const Clock& clock)
+    : options_(options), log_(log), clock_(clock), began_(clock.Now()) {}
+
+void Progress::Started() {
+  began_ = clock_.Now();
+  v1::Metric metric = NewMetric("start");
+  metric.set_rank(options_.rank);
+  metric.set_world_size(options_.world_size);
+  metric.set_threads(options_.threads);
+  metric.set_backend(std::string(options_.backend));
+  metric.set_device(options_.device);
+  metric.set_precision(options_.precision);
+  metric.set_epochs_total(options_.epochs_total);
+  metric.set_steps_total(static_cast<int32_t>(options_.steps_total));
+  log_.Write(metric);
+}
+
+void Progress::Resumed(const Position& position, v1::Metric told) {
+  at_ = position;
+  if (options_.rank != 0) return;
+  v1::Metric metric = NewMetric("resume");
+  metric.MergeFrom(told);
+  log_.Write(metric);
+}
+
+void Progress::EpochBegan(int epoch) {
+  epoch_began_ = step_began_ = clock_.Now();
+  samples_here_ = 0;
+  if (epoch != at_.epoch) at_ = {.step = at_.step, .epoch = epoch};
+}
+
+void Progress::StepDone(double loss, int64_t samples) {
+  ++at_.step;
+  ++at_.step_of_epoch;
+  at_.epoch_loss_sum += loss * static_cast<double>(samples);
+  at_.epoch_samples += samples;
+  samples_here_ += samples;
+  if (options_.rank != 0) return;
+  v1::Metric metric = NewMetric("step");
+  metric.set_loss(loss);
+  SetRate(samples, step_began_, metric);
+  log_.Write(metric);
+  step_began_ = clock_.Now();
+}
+
+void Progress::EpochDone() {
+  if (options_.rank != 0) return;
+  v1::Metric metric = NewMetric("epoch");
+  metric.set_loss(at_.epoch_loss_sum / static_cast<double>(at_.epoch_samples));
+  metric.set_epochs_total(options_.epochs_total);
+  SetRate(samples_here_, epoch_began_, metric);
+  metric.set_samples(static_cast<int32_t>(at_.epoch_samples));
+  log_.Write(metric);
+}
+
+void Progress::Evaluated(const Evaluation& evaluation) {
+  last_evaluation_ = evaluation;
+  if (options_.rank != 0) return;
+  v1::Metric metric = NewMetric("eval");
+  metric.set_loss(evaluation.loss);
+  metric.set_accuracy(evaluation.accuracy);
+  metric.set_samples(static_cast<int32_t>(evaluation.samples));
+  metric.set_epochs_total(options_.epochs_total);
+  log_.Write(metric);
+}
+
+void Progress::Ended() {
+  v1::Metric metric = NewMetric("end");
+  metric.set_seconds(absl::ToDoubleSeconds(clock_.Now() - began_));
+  if (options_.rank == 0 && last_evaluation_) metric.set_accuracy(last_evaluation_->accuracy);
+  log_.Write(metric);
+}
+
+void Progress::HandedOver(bool saves, const absl::Status& saved) {
+  v1::Metric metric = NewMetric("handover");
+  if (!saves) {
+    metric.set_message("nothing is saved, as the job has no train.checkpoint: it begins anew");
+  } else if (!saved.ok()) {
+    metric.set_message(
+        absl::StrCat("this step is not saved: it goes on from the checkpoint before, "
+                     "or begins anew: ",
+                     saved.message()));
+  }
+  log_.Write(metric);
+}
+
+v1::Metric Progress::NewMetric(absl::string_view event) const {
+  v1::Metric metric;
+  metric.set_event(std::string(event));
+  metric.set_epoch(at_.epoch);
+  metric.set_step(static_cast<int32_t>(at_.step));
+  return metric;
+}
+
+void Progress::SetRate(int64_t samples, absl::Time since, v1::Metric& metric) const {
+  metric.set_samples(static_cast<int32_t>(samples));
+  const double seconds = absl::ToDoubleSeconds(clock_.Now() - since);
+  if (seconds <= 0) return;
+  const double rate = static_cast<double>(samples) / seconds;
+  const int64_t tokens = options_.tokens_per_sample;
+  if (tokens == 0) return metric.set_images_per_second(rate);
+  metric.set_tokens_per_second(rate * static_cast<double>(tokens));
+}
+
+}  // namespace dp::trainer

@@ -1,0 +1,92 @@
+#include "worker/trainer/model/rank_model.h"
+
+#include <array>
+#include <utility>
+
+#include "base/overloaded.h"
+#include "base/status.h"
+
+namespace dp::trainer {
+namespace {
+
+engine::ParameterLayout WithTail(engine::ParameterLayout layout) {
+  layout.parameters.push_back({.name = "tail",
+                               .shape = {engine::kStepTailSize},
+                               .offset = layout.size,
+                               .size = engine::kStepTailSize});
+  layout.size += engine::kStepTailSize;
+  return layout;
+}
+
+absl::Status InitializeValues(const TrainingPlan& plan, RankModel& model) {
+  std::vector<float> initial(static_cast<size_t>(model.layout.size));
+  engine::Initialize(model.layout, plan.seed, absl::MakeSpan(initial));
+  DP_ASSIGN_OR_RETURN(model.values, model.device->Allocate(model.layout.size));
+  model.device->Write(initial, model.values->span());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<engine::Optimizer>> MakeOptimizer(
+    const TrainingPlan& plan, RankModel& model, absl::Span<const float> gradients) {
+  const absl::Span<float> values = model.values->span();
+  return std::visit(Overloaded{
+                        [&](const engine::SgdOptions& sgd) {
+                          return model.device->MakeSgd(sgd, values, gradients);
+                        },
+                        [&](const engine::AdamWOptions& adamw) {
+                          return model.device->MakeAdamW(adamw, model.layout, values, gradients);
+                        },
+                    },
+                    plan.optimizer);
+}
+
+}  // namespace
+
+absl::Span<float> RankModel::tail() const {
+  return gradients->span().subspan(static_cast<size_t>(layout.size), engine::kStepTailSize);
+}
+
+void RankModel::WriteTail(const engine::StepTail& tail_of_step) {
+  const std::array<float, engine::kStepTailSize> host = {tail_of_step.loss, tail_of_step.leaving};
+  device->Write(host, tail());
+}
+
+engine::StepTail RankModel::ReadTail() const {
+  std::array<float, engine::kStepTailSize> host = {};
+  device->Read(tail(), absl::MakeSpan(host));
+  return {.loss = host[0], .leaving = host[1]};
+}
+
+absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
+                                                             const engine::Dataset& dataset) {
+  const model::Shape& shape = dataset.sample_shape();
+  if (!dataset.of_tokens()) return model::CheckClassifier(plan.layers, shape, dataset.classes());
+  return model::CheckLanguageModel(plan.layers, static_cast<int>(shape[0]), dataset.classes());
+}
+
+absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int batch_size) {
+  DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Device> cpu, engine::OpenCpu(plan.threads));
+  return MakeRankModel(plan, dataset, batch_size, std::move(cpu));
+}
+
+absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int batch_size, std::unique_ptr<engine::Device> device) {
+  RankModel model;
+  model.device = std::move(device);
+  DP_ASSIGN_OR_RETURN(model.layers, CheckLayers(plan, dataset));
+  model.layout = engine::LayOut(model.layers);
+  model.averaged = WithTail(model.layout);
+  DP_RETURN_IF_ERROR(InitializeValues(plan, model));
+  DP_ASSIGN_OR_RETURN(model.gradients, model.device->Allocate(model.averaged.size));
+  const absl::Span<float> gradients =
+      model.gradients->span().first(static_cast<size_t>(model.layout.size));
+  const engine::NetworkOptions options = {
+      .batch_size = batch_size, .seed = plan.seed, .precision = plan.precision};
+  DP_ASSIGN_OR_RETURN(
+      model.network, model.device->Compile(model.layers, options, model.values->span(), gradients));
+  DP_ASSIGN_OR_RETURN(model.optimizer, MakeOptimizer(plan, model, gradients));
+  return model;
+}
+
+}  // namespace dp::trainer

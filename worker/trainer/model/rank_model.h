@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/model/shape_check.h"
+#include "worker/engine/data/dataset.h"
+#include "worker/engine/device/device.h"
+#include "worker/engine/nn/parameter.h"
+#include "worker/trainer/model/training_plan.h"
+
+namespace dp::trainer {
+
+// One rank's replica: the compiled network with its flat arrays and its optimizer. The step's tail
+// lies behind the last gradient and is averaged with the gradients.
+struct RankModel {
+  std::unique_ptr<engine::Device> device;
+  std::vector<model::CheckedLayer> layers;
+  engine::ParameterLayout layout;            // for the parameters
+  engine::ParameterLayout averaged;          // for the averages: gradients and the tail
+  std::unique_ptr<engine::Array> values;     // in `layout`
+  std::unique_ptr<engine::Array> gradients;  // in `averaged`
+  std::unique_ptr<engine::Network> network;
+  std::unique_ptr<engine::Optimizer> optimizer;
+
+  // The tail's place in `gradients`, on the device.
+  absl::Span<float> tail() const;
+  void WriteTail(const engine::StepTail& tail_of_step);
+  engine::StepTail ReadTail() const;
+};
+
+// The plan's layers with their shapes, checked against `dataset`. Errors: InvalidArgument names the
+// layer that does not fit.
+absl::StatusOr<std::vector<model::CheckedLayer>> CheckLayers(const TrainingPlan& plan,
+                                                             const engine::Dataset& dataset);
+
+// Compiles the plan's layers for samples of `dataset` in batches of `batch_size`. Draws initial
+// values from the plan's seed. Errors: InvalidArgument names the layer that does not fit; also
+// those of the device. This overload uses the CPU.
+absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int batch_size);
+// Uses `device`.
+absl::StatusOr<RankModel> MakeRankModel(const TrainingPlan& plan, const engine::Dataset& dataset,
+                                        int batch_size, std::unique_ptr<engine::Device> device);
+
+}  // namespace dp::trainer

@@ -1,0 +1,122 @@
+#include "worker/trainer/model/training_plan.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "client/job/model_layers.h"
+#include "proto/convert/time.h"
+
+namespace dp::trainer {
+namespace {
+
+template <typename Number>
+Number OrDefault(Number value, Number fallback) {
+  return value == 0 ? fallback : value;
+}
+
+engine::IdxDatasetOptions ImagesOf(const v1::DataSpec& spec) {
+  return {.dir = spec.dir(),
+          .mean = static_cast<float>(spec.mean()),
+          .std = spec.has_std() ? static_cast<float>(spec.std()) : 1.0f};
+}
+
+engine::SgdOptions SgdOf(const v1::SgdSpec& spec) {
+  return {.learning_rate = static_cast<float>(spec.learning_rate()),
+          .momentum = static_cast<float>(spec.momentum()),
+          .weight_decay = static_cast<float>(spec.weight_decay())};
+}
+
+engine::TokenDatasetOptions TextOf(const v1::DataSpec& spec) {
+  const bool tokens = spec.kind() == "tokens";
+  return {.format = tokens ? engine::TokenFormat::kTokens : engine::TokenFormat::kText,
+          .train = {spec.train().begin(), spec.train().end()},
+          .test = {spec.test().begin(), spec.test().end()},
+          .context = spec.context(),
+          .vocabulary = OrDefault(spec.vocabulary(), tokens ? 50257 : 256)};
+}
+
+engine::AdamWOptions AdamWOf(const v1::AdamWSpec& spec) {
+  return {.learning_rate = spec.learning_rate(),
+          .beta1 = spec.has_beta1() ? spec.beta1() : 0.9,
+          .beta2 = spec.has_beta2() ? spec.beta2() : 0.999,
+          .epsilon = OrDefault(spec.epsilon(), 1e-8),
+          .weight_decay = spec.has_weight_decay() ? spec.weight_decay() : 0.01,
+          .decay_all = spec.decay() == "all"};
+}
+
+absl::StatusOr<engine::Precision> PrecisionOf(const std::string& name) {
+  if (name.empty()) return engine::Precision::kFloat32;
+  using enum engine::Precision;
+  for (const engine::Precision each : {kFloat32, kBfloat16, kTf32}) {
+    if (name == NameOf(each)) return each;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("train.precision: '", name, "' is unknown; use float32, tf32 or bf16"));
+}
+
+CheckpointPlan CheckpointsOf(const v1::CheckpointSpec& spec) {
+  return {.dir = spec.dir(),
+          .every_steps = spec.every_steps(),
+          .every = spec.has_every() ? FromProto(spec.every()) : absl::InfiniteDuration(),
+          .keep = OrDefault(spec.keep(), 2)};
+}
+
+}  // namespace
+
+int64_t TokensPerSample(const TrainingPlan& plan) {
+  const auto* text = std::get_if<engine::TokenDatasetOptions>(&plan.data);
+  return text == nullptr ? 0 : text->context;
+}
+
+std::string NameOf(engine::Precision precision) {
+  switch (precision) {
+    case engine::Precision::kFloat32:
+      return "float32";
+    case engine::Precision::kBfloat16:
+      return "bf16";
+    case engine::Precision::kTf32:
+      return "tf32";
+  }
+  return "";
+}
+
+absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
+  if (!spec.has_train()) return absl::InvalidArgumentError("train is missing: nothing to run");
+  const v1::TrainSpec& train = spec.train();
+  TrainingPlan plan;
+  plan.seed = train.seed();
+  plan.epochs = OrDefault(train.epochs(), 1);
+  plan.steps_max = train.max_steps();
+  plan.global_batch_size = OrDefault(train.global_batch_size(), 128);
+  plan.shuffle = !train.data().has_shuffle() || train.data().shuffle();
+  plan.drop_last = train.data().drop_last();
+  const bool images = train.data().kind().empty() || train.data().kind() == "images";
+  if (!images && train.data().context() < 1) {
+    return absl::InvalidArgumentError("train.data.context is missing");
+  }
+  if (images) {
+    plan.data = ImagesOf(train.data());
+  } else {
+    plan.data = TextOf(train.data());
+  }
+  DP_ASSIGN_OR_RETURN(plan.layers, client::ModelLayers(train.model()));
+  DP_ASSIGN_OR_RETURN(plan.precision, PrecisionOf(train.precision()));
+  if (train.optimizer().has_adamw()) {
+    plan.optimizer = AdamWOf(train.optimizer().adamw());
+  } else {
+    plan.optimizer = SgdOf(train.optimizer().sgd());
+  }
+  if (!train.backend().empty()) plan.backend = train.backend();
+  plan.threads = OrDefault(spec.threads_per_rank(), 1);
+  plan.bucket_bytes_max = static_cast<int64_t>(OrDefault(train.bucket_cap_mb(), 25.0) * (1 << 20));
+  plan.evaluate_every = train.has_evaluate_every() ? train.evaluate_every() : 1;
+  if (spec.has_detect_within()) plan.detect_within = FromProto(spec.detect_within());
+  plan.trace_file = train.trace();
+  plan.weights_file = train.output().weights();
+  plan.checkpoint = CheckpointsOf(train.checkpoint());
+  for (const v1::ResumeFrom& from : train.resume().from()) {
+    plan.resume.push_back({from.path(), from.sha256()});
+  }
+  return plan;
+}
+
+}  // namespace dp::trainer

@@ -1,0 +1,85 @@
+#include "worker/trainer/model/training_plan.h"
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace dp::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<TrainingPlan> Plan(const std::string& text) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec));
+  return PlanTraining(spec);
+}
+
+TEST(TrainingPlanTest, WhatIsNotSaidTakesItsDefault) {
+  const auto plan = Plan("train { model { preset: 'mlp' } }");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->epochs, 1);
+  EXPECT_EQ(plan->global_batch_size, 128);
+  EXPECT_EQ(plan->threads, 1);
+  EXPECT_EQ(plan->backend, "auto");
+  EXPECT_EQ(plan->precision, engine::Precision::kFloat32);
+  EXPECT_EQ(plan->bucket_bytes_max, 25 << 20);
+  EXPECT_EQ(plan->evaluate_every, 1);
+  EXPECT_TRUE(plan->shuffle);
+  EXPECT_EQ(std::get<engine::IdxDatasetOptions>(plan->data).std, 1.0f);
+}
+
+TEST(TrainingPlanTest, EveryPrecisionHasItsName) {
+  EXPECT_EQ(Plan("train { precision: 'float32' }")->precision, engine::Precision::kFloat32);
+  EXPECT_EQ(Plan("train { precision: 'tf32' }")->precision, engine::Precision::kTf32);
+  EXPECT_EQ(Plan("train { precision: 'bf16' }")->precision, engine::Precision::kBfloat16);
+}
+
+TEST(TrainingPlanTest, WhatIsSaidIsTaken) {
+  const auto plan = Plan(R"(
+      threads_per_rank: 2
+      detect_within { seconds: 5 }
+      train { evaluate_every: 0 data { shuffle: false mean: 0.5 std: 0.25 } backend: 'gloo'
+              precision: 'bf16'
+              model { layers { name: 'a' conv2d { out: 8 kernel: 3 bias: false } } } })");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->threads, 2);
+  EXPECT_EQ(plan->detect_within, absl::Seconds(5));
+  EXPECT_EQ(plan->evaluate_every, 0);
+  EXPECT_EQ(plan->precision, engine::Precision::kBfloat16);
+  EXPECT_FALSE(plan->shuffle);
+  EXPECT_EQ(std::get<engine::IdxDatasetOptions>(plan->data).std, 0.25f);
+  ASSERT_EQ(plan->layers.size(), 1u);
+  const auto& conv = std::get<model::Conv2d>(plan->layers[0].kind);
+  EXPECT_EQ(conv.out, 8);
+  EXPECT_EQ(conv.stride, 1);
+  EXPECT_FALSE(conv.bias);
+}
+
+TEST(TrainingPlanTest, ATextAndAdamWAreTaken) {
+  const auto plan = Plan(R"(
+      train { data { kind: 'tokens' train: '/a.bin' train: '/b.bin' context: 64 }
+              model { preset: 'gpt' }
+              optimizer { adamw { learning_rate: 1 beta1: 0 decay: 'all' } } })");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto& text = std::get<engine::TokenDatasetOptions>(plan->data);
+  EXPECT_EQ(text.format, engine::TokenFormat::kTokens);
+  EXPECT_EQ(text.train.size(), 2u);
+  EXPECT_EQ(text.context, 64);
+  EXPECT_EQ(text.vocabulary, 50257);
+  const auto& adamw = std::get<engine::AdamWOptions>(plan->optimizer);
+  EXPECT_EQ(adamw.beta1, 0);
+  EXPECT_EQ(adamw.beta2, 0.999);
+  EXPECT_TRUE(adamw.decay_all);
+}
+
+TEST(TrainingPlanTest, AnUnknownPresetIsNamed) {
+  EXPECT_THAT(Plan("train { model { preset: 'gpt9' } }").status().message(), HasSubstr("gpt9"));
+}
+
+TEST(TrainingPlanTest, ALayerWithoutAKindIsRefused) {
+  EXPECT_FALSE(Plan("train { model { layers { name: 'x' } } }").ok());
+}
+
+}  // namespace
+}  // namespace dp::trainer

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/timeouts.h"
+#include "store/store.h"
+#include "worker/engine/collectives/group.h"
+#include "worker/engine/collectives/nccl_api.h"
+#include "worker/trainer/environment.h"
+#include "worker/trainer/model/rank_model.h"
+
+namespace dp::trainer {
+
+struct OpenedGroup {
+  std::unique_ptr<engine::NcclApi> nccl;  // outlives `group`, which uses it
+  std::unique_ptr<engine::Group> group;
+  std::string backend;  // the backend in use: "gloo", "nccl", or "local" for a world of one rank
+};
+
+// Connects the ranks of this generation: by NCCL if the rank computes on a GPU, else by Gloo.
+// `backend` is "auto" or a name. Ranks find each other through `store`. Blocks until all ranks are
+// connected; a rank that loads much data is late.
+//
+// Make the model first. Once connected, a rank that is late for a collective is reported within one
+// collective's timeout, and timing algorithms on a GPU may take longer.
+//
+// Errors: InvalidArgument unknown backend; Unimplemented the backend does not fit the device, or is
+// not built in. FailedPrecondition this host's NCCL cannot be used, with what to look at.
+// DeadlineExceeded names the ranks that did not arrive.
+absl::StatusOr<OpenedGroup> OpenGroup(const std::string& backend, Store& store,
+                                      const Environment& environment, const Timeouts& timeouts,
+                                      const RankModel& model);
+
+// How many collectives of a training may be in flight. Each step has one for each bucket, and a
+// bucket holds at least one parameter.
+size_t NcclOperationsOf(const RankModel& model);
+
+// The error of a rank whose NCCL could not be loaded. Unavailable becomes FailedPrecondition,
+// because Unavailable means a lost peer.
+absl::Status WithoutNccl(const absl::Status& not_loaded);
+
+}  // namespace dp::trainer

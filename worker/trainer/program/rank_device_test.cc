@@ -1,0 +1,106 @@
+#include "worker/trainer/program/rank_device.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "store/hash_store.h"
+#include "worker/trainer/program/open_group.h"
+#include "worker/trainer/testing/striped_images.h"
+
+namespace dp::trainer {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(RankDeviceTest, ARankComputesOnTheCpuUnlessItsDaemonSaysOtherwise) {
+  auto device = OpenRankDevice({}, /*threads=*/1);
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_EQ((*device)->stream(), nullptr);
+}
+
+TEST(RankDeviceTest, AGpuThatCannotBeUsedFailsTheRankWithWhereToLook) {
+  const auto device = OpenRankDevice({.on_gpu = true}, /*threads=*/1);
+  if (device.ok()) GTEST_SKIP() << "this host has a GPU";
+  EXPECT_THAT(std::string(device.status().message()), StartsWith("the GPU cannot be used: "));
+  EXPECT_THAT(std::string(device.status().message()), HasSubstr("dp-trainer-cuda --self-check"));
+}
+
+constexpr char kRefused[] = "cuda_memory.cc:13: cudaMalloc: out of memory";
+
+std::string MemoryRemedy(const TrainingPlan& plan, const GpuCard& card, int samples) {
+  const absl::Status status = WithMemoryRemedy(absl::ResourceExhaustedError(kRefused),
+                                               {.on_gpu = true, .card = card}, plan, samples);
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  return std::string(status.message());
+}
+
+TEST(MemoryRemedyTest, ABatchThatDoesNotFitIsSaidWithTheCardAndWhatToLower) {
+  TrainingPlan plan = APlan();
+  plan.global_batch_size = 64;
+  EXPECT_EQ(MemoryRemedy(plan, {"NVIDIA H100", int64_t{81559} << 20}, 32),
+            "train.globalBatchSize 64, of which this rank takes 32 samples a step, is too much for "
+            "the memory of NVIDIA H100 with 81559 MiB: lower it, or spread it over more ranks, or "
+            "try train.precision bf16; " +
+                std::string(kRefused));
+  plan.precision = engine::Precision::kBfloat16;
+  plan.data = engine::TokenDatasetOptions{.context = 1024};
+  EXPECT_EQ(MemoryRemedy(plan, {}, 1),
+            "train.globalBatchSize 64, of which this rank takes 1 sample a step, is too much for "
+            "the memory of a GPU of unknown model: lower it, or spread it over more ranks, or "
+            "lower train.data.context; " +
+                std::string(kRefused));
+}
+
+TEST(MemoryRemedyTest, AnythingElseAndTheHostsOwnMemoryStayAsTheyAre) {
+  const absl::Status other = absl::InternalError("x"), host = absl::ResourceExhaustedError("y");
+  EXPECT_EQ(WithMemoryRemedy(other, {.on_gpu = true}, APlan(), 1), other);
+  EXPECT_EQ(WithMemoryRemedy(host, {}, APlan(), 1), host);
+  EXPECT_EQ(WithMemoryRemedy(absl::OkStatus(), {.on_gpu = true}, APlan(), 1), absl::OkStatus());
+}
+
+TEST(WithoutNcclTest, ALibraryThatIsNotThereIsNoLostPeer) {
+  EXPECT_EQ(WithoutNccl(absl::UnavailableError("cannot load libnccl.so.2")),
+            absl::FailedPreconditionError(
+                "NCCL cannot be used: cannot load libnccl.so.2; 'dp-trainer-cuda --self-check' on "
+                "this host says more"));
+  const absl::Status not_built = absl::UnimplementedError("built without NCCL");
+  EXPECT_EQ(WithoutNccl(not_built), not_built);
+}
+
+class OpenGroupTest : public testing::Test {
+ protected:
+  absl::StatusOr<OpenedGroup> Open(const std::string& backend, bool on_gpu) {
+    const Environment environment{.rank = 0, .world_size = 1, .on_gpu = on_gpu};
+    return OpenGroup(backend, store_, environment, {}, model_);
+  }
+  HashStore store_;
+  const RankModel model_ = *MakeRankModel(APlan(), StripedImages(/*size=*/8), /*batch_size=*/2);
+};
+
+TEST_F(OpenGroupTest, ARankThatIsAloneNeedsNoBackendOnAnyDevice) {
+  for (const bool on_gpu : {false, true}) {
+    const auto opened = Open("auto", on_gpu);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    EXPECT_EQ(opened->backend, "local");
+  }
+}
+
+// One bucket for each parameter, for all steps that a program has in flight.
+TEST_F(OpenGroupTest, BucketsOfOneParameterDoNotBreakTheGroup) {
+  const size_t parameters = model_.averaged.parameters.size();
+  EXPECT_GE(NcclOperationsOf(model_), 4096 + 8 * parameters);
+  RankModel large;
+  large.averaged.parameters.resize(5000);
+  EXPECT_GE(NcclOperationsOf(large), size_t{4 * 5000});
+}
+
+TEST_F(OpenGroupTest, ABackendThatDoesNotReachTheDeviceIsRefused) {
+  EXPECT_THAT(std::string(Open("nccl", false).status().message()), HasSubstr("computes on CPUs"));
+  EXPECT_THAT(std::string(Open("gloo", true).status().message()), HasSubstr("computes on a GPU"));
+  EXPECT_TRUE(Open("nccl", true).ok());
+  EXPECT_TRUE(Open("gloo", false).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(Open("mpi", true).status()));
+}
+
+}  // namespace
+}  // namespace dp::trainer

@@ -1,0 +1,353 @@
+#include "worker/trainer/program/rank_program.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/log.h"
+#include "base/overloaded.h"
+#include "base/status.h"
+#include "base/timeouts.h"
+#include "client/grpc_connection.h"
+#include "client/grpc_store.h"
+#include "worker/engine/collectives/failure.h"
+#include "worker/engine/data/idx_dataset.h"
+#include "worker/engine/data/token_dataset.h"
+#include "worker/engine/ddp/reducer.h"
+#include "worker/engine/ddp/replica.h"
+#include "worker/trainer/checkpoint/checkpoint_files.h"
+#include "worker/trainer/checkpoint/durable_file.h"
+#include "worker/trainer/checkpoint/final_weights.h"
+#include "worker/trainer/checkpoint/manifest.h"
+#include "worker/trainer/checkpoint/resume.h"
+#include "worker/trainer/checkpoint/saver.h"
+#include "worker/trainer/fault_point.h"
+#include "worker/trainer/loop/finish_together.h"
+#include "worker/trainer/loop/first_step_report.h"
+#include "worker/trainer/loop/handover_watch.h"
+#include "worker/trainer/loop/train_loop.h"
+#include "worker/trainer/model/rank_model.h"
+#include "worker/trainer/program/open_group.h"
+#include "worker/trainer/program/rank_cards.h"
+#include "worker/trainer/program/rank_device.h"
+#include "worker/trainer/program/shared_plans.h"
+#include "worker/trainer/program/world_session.h"
+
+namespace dp::trainer {
+namespace {
+
+// How long a starting rank waits for a coordinator that is away.
+constexpr absl::Duration kJoinTimeout = absl::Minutes(5);
+// How far apart the ranks of a failed collective notice the failure. Some wait for the stuck rank,
+// others for a rank that waits.
+constexpr absl::Duration kPeersSpeakWithin = absl::Seconds(2);
+// How often ranks meet while rank 0 writes the results. A short detectWithin makes the meetings
+// more frequent.
+constexpr absl::Duration kMeetEvery = absl::Seconds(1);
+constexpr int kMeetingsPerDetection = 4;
+// How long an exiting rank waits for its first-step report to be acknowledged. The first step may
+// have just ended. An answer takes milliseconds; a coordinator that is away may stay away.
+constexpr absl::Duration kToldWithin = absl::Seconds(1);
+// The fields of the job file that name rank 0's output files.
+constexpr char kWeightsField[] = "train.output.weights";
+constexpr char kTraceField[] = "train.trace";
+
+struct Datasets {
+  std::unique_ptr<engine::Dataset> train;
+  std::unique_ptr<engine::Dataset> test;
+};
+
+absl::StatusOr<std::unique_ptr<engine::Dataset>> OpenDataset(const TrainingPlan& plan,
+                                                             engine::Split split) {
+  return std::visit(Overloaded{
+                        [&](const engine::IdxDatasetOptions& images) {
+                          return engine::OpenIdxDataset(images, split);
+                        },
+                        [&](const engine::TokenDatasetOptions& text) {
+                          return engine::OpenTokenDataset(text, split);
+                        },
+                    },
+                    plan.data);
+}
+
+absl::StatusOr<Datasets> OpenDatasets(const TrainingPlan& plan) {
+  Datasets data;
+  DP_ASSIGN_OR_RETURN(data.train, OpenDataset(plan, engine::Split::kTrain));
+  DP_ASSIGN_OR_RETURN(data.test, OpenDataset(plan, engine::Split::kTest));
+  return data;
+}
+
+// Adds the field of the job file that names the place, because the user can change that field.
+absl::Status Blame(absl::string_view field, const absl::Status& status) {
+  // The place is not to blame for a rejection by the coordinator.
+  if (status.ok() || absl::IsFailedPrecondition(status)) return status;
+  return absl::Status(status.code(), absl::StrCat(field, ": ", status.message(),
+                                                  "; choose a place that the host of rank 0 can "
+                                                  "write to"));
+}
+
+engine::BucketPlanOptions BucketsOf(const TrainingPlan& plan) {
+  engine::BucketPlanOptions options;
+  options.cap_bytes = plan.bucket_bytes_max;
+  options.first_bytes = std::min(options.first_bytes, options.cap_bytes);
+  return options;
+}
+
+// The lease does not matter here: the daemon holds it.
+Timeouts TimeoutsOf(const TrainingPlan& plan) { return TimeoutsFor(plan.detect_within, {}); }
+
+class RankProgram {
+ public:
+  RankProgram(const Environment& environment, const Clock& clock)
+      : environment_(environment),
+        clock_(clock),
+        connection_(environment.coordinator),
+        background_(environment.coordinator),
+        session_(connection_, pause_, environment, clock),
+        store_(connection_, pause_,
+               {.job = environment.job,
+                .generation = environment.generation,
+                .caller = {absl::StrCat("rank ", environment.rank), environment.rank}},
+               clock) {}
+
+  // Background threads need not wait for the coordinator any more.
+  ~RankProgram() { background_.CancelAll(); }
+
+  absl::StatusOr<TrainingEnd> Run() {
+    if (!environment_.no_gpu_because.empty()) {
+      Log(Severity::kWarning, "trains_on_cpu",
+          {{"rank", environment_.rank}, {"reason", environment_.no_gpu_because}});
+    }
+    ReachFaultPoint("join");
+    DP_RETURN_IF_ERROR(session_.Join(kJoinTimeout));
+    ReachFaultPoint("load");
+    DP_ASSIGN_OR_RETURN(const TrainingPlan plan, PlanTraining(session_.spec()));
+    DP_ASSIGN_OR_RETURN(const Datasets data, OpenDatasets(plan));
+    DP_ASSIGN_OR_RETURN(MetricLog metrics, MetricLog::Open(environment_.metrics_file, clock_));
+    DP_RETURN_IF_ERROR(CheckModel(plan, *data.train));
+    DP_RETURN_IF_ERROR(CheckSomethingToTrain(plan, *data.train));
+    if (environment_.rank == 0) DP_RETURN_IF_ERROR(CheckOutputs(plan));
+    DP_RETURN_IF_ERROR(session_.AwaitSealed(TimeoutsOf(plan).rendezvous));
+    ReachFaultPoint("connect");
+    const absl::StatusOr<TrainingEnd> end = TrainWithPeers(plan, data, metrics);
+    if (LostPeer(end.status())) AwaitEnd(plan, end.status());
+    const bool done = end.ok() && *end == TrainingEnd::kDone;
+    if (first_step_ && !done) (void)first_step_->AwaitTold(kToldWithin);  // best effort
+    return end;
+  }
+
+ private:
+  // Finds a model that does not fit before this rank waits for others.
+  static absl::Status CheckModel(const TrainingPlan& plan, const engine::Dataset& dataset) {
+    return CheckLayers(plan, dataset).status();
+  }
+
+  static absl::Status CheckSomethingToTrain(const TrainingPlan& plan,
+                                            const engine::Dataset& dataset) {
+    if (!plan.drop_last || dataset.size() >= plan.global_batch_size) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("dropLast leaves nothing to train: the data set has ", dataset.size(),
+                     " samples and globalBatchSize is ", plan.global_batch_size,
+                     "; make the batch smaller or turn dropLast off"));
+  }
+
+  // Finds an output file that cannot be written, before the training rather than after it.
+  static absl::Status CheckOutputs(const TrainingPlan& plan) {
+    if (!plan.weights_file.empty()) {
+      DP_RETURN_IF_ERROR(Blame(kWeightsField, CheckWritable(plan.weights_file)));
+    }
+    if (!plan.trace_file.empty()) {
+      DP_RETURN_IF_ERROR(Blame(kTraceField, CheckWritable(plan.trace_file)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<TrainingEnd> TrainWithPeers(const TrainingPlan& plan, const Datasets& data,
+                                             MetricLog& metrics) {
+    DP_ASSIGN_OR_RETURN(std::unique_ptr<engine::Device> device,
+                        OpenRankDevice(environment_, plan.threads));
+    const int rank = environment_.rank, world_size = environment_.world_size;
+    engine::GlobalBatchSampler sampler = TrainSampler(plan, *data.train, rank, world_size);
+    SharedPlans plans(store_, rank, world_size, TimeoutsOf(plan).rendezvous);
+    absl::StatusOr<RankModel> model =
+        plans.MakeModel(plan, *data.train, sampler.capacity(), std::move(device));
+    DP_RETURN_IF_ERROR(WithMemoryRemedy(model.status(), environment_, plan, sampler.capacity()));
+    absl::StatusOr<OpenedGroup> opened =
+        OpenGroup(plan.backend, store_, environment_, TimeoutsOf(plan), *model);
+    DP_RETURN_IF_ERROR(WithMemoryRemedy(opened.status(), environment_, plan, sampler.capacity()));
+    return Train(plan, data, metrics, *opened, sampler, *model);
+  }
+
+  absl::StatusOr<TrainingEnd> Train(const TrainingPlan& plan, const Datasets& data,
+                                    MetricLog& metrics, OpenedGroup& opened,
+                                    engine::GlobalBatchSampler& sampler, RankModel& model) {
+    engine::Group& group = *opened.group;
+    if (environment_.on_gpu) {
+      DP_RETURN_IF_ERROR(
+          TellDifferentCards(group, {environment_.worker, environment_.card.name()}));
+    }
+    DP_RETURN_IF_ERROR(engine::AlignReplicas(group, model.layout, model.values->span()));
+    engine::Reducer reducer(
+        group, model.averaged, model.gradients->span(),
+        {.buckets = BucketsOf(plan), .gradients_on_device = model.device->stream() != nullptr},
+        clock_);
+    DP_ASSIGN_OR_RETURN(const std::unique_ptr<engine::StepProgram> program,
+                        MakeProgram(plan, *data.train, sampler, group, reducer, model));
+    Progress progress(ProgressOptionsOf(plan, opened, StepsTotal(plan, sampler)), metrics, clock_);
+    const v1::CheckpointManifest manifest =
+        ManifestOf(plan, environment_, model.layout, data.train->size(), opened.backend);
+    if (environment_.rank == 0) DP_RETURN_IF_ERROR(PrepareSaver(plan, manifest, model));
+    DP_RETURN_IF_ERROR(GoOn(plan, manifest, model, group, progress));
+    // The job's own checkpoint may be of the last step, so this check would wrongly reject it.
+    if (session_.checkpoints().empty()) {
+      DP_RETURN_IF_ERROR(CheckSomethingLeft(progress.position(), StepsTotal(plan, sampler)));
+    }
+    if (environment_.rank == 0) {
+      watch_.emplace(background_, environment_, clock_);
+      first_step_.emplace(background_, environment_, clock_);
+    }
+    std::string trace;
+    TrainLoop loop({.plan = plan,
+                    .model = model,
+                    .group = group,
+                    .reducer = reducer,
+                    .sampler = sampler,
+                    .train_set = *data.train,
+                    .test_set = *data.test,
+                    .progress = progress,
+                    .saver = saver_ ? &*saver_ : nullptr,
+                    .program = program.get(),
+                    .asked_to_leave = [this] { return watch_ && watch_->asked(); },
+                    .first_step_done =
+                        [this] {
+                          if (first_step_) first_step_->Done();
+                        },
+                    .trace = plan.trace_file.empty() ? nullptr : &trace});
+    DP_ASSIGN_OR_RETURN(const TrainingEnd end, loop.Run());
+    absl::Status saved;
+    const auto leave_behind = [&]() -> absl::Status {
+      saved = loop.SaveEnd();
+      DP_RETURN_IF_ERROR(model.device->status());
+      return end == TrainingEnd::kDone ? WriteResults(plan, model, trace) : absl::OkStatus();
+    };
+    const absl::Duration often = std::min(kMeetEvery, plan.detect_within / kMeetingsPerDetection);
+    DP_RETURN_IF_ERROR(FinishTogether(group, often, leave_behind));
+    end == TrainingEnd::kDone ? progress.Ended()
+                              : progress.HandedOver(!plan.checkpoint.dir.empty(), saved);
+    // Leave() fails if a peer dies now. The peer fails by itself; this rank's results are
+    // complete.
+    (void)group.Leave()->Wait();
+    return end;
+  }
+
+  // A trace shows the reducer's work, so a rank that is alone gets a reducer only for a trace.
+  absl::StatusOr<std::unique_ptr<engine::StepProgram>> MakeProgram(
+      const TrainingPlan& plan, const engine::Dataset& data,
+      const engine::GlobalBatchSampler& sampler, const engine::Group& group,
+      engine::Reducer& reducer, RankModel& model) const {
+    const bool alone = group.size() == 1 && plan.trace_file.empty();
+    auto program = model.device->MakeStepProgram({.network = *model.network,
+                                                  .optimizer = *model.optimizer,
+                                                  .data = data,
+                                                  .tail = model.tail(),
+                                                  .reducer = alone ? nullptr : &reducer});
+    DP_RETURN_IF_ERROR(WithMemoryRemedy(program.status(), environment_, plan, sampler.capacity()));
+    return program;
+  }
+
+  Progress::Options ProgressOptionsOf(const TrainingPlan& plan, const OpenedGroup& opened,
+                                      int64_t steps_total) const {
+    return {.rank = opened.group->rank(),
+            .world_size = opened.group->size(),
+            .threads = plan.threads,
+            .backend = opened.backend,
+            .device = environment_.device(),
+            .precision = NameOf(plan.precision),
+            .epochs_total = plan.epochs,
+            .steps_total = steps_total,
+            .tokens_per_sample = TokensPerSample(plan)};
+  }
+
+  absl::Status PrepareSaver(const TrainingPlan& plan, const v1::CheckpointManifest& manifest,
+                            const RankModel& model) {
+    if (plan.checkpoint.dir.empty()) return absl::OkStatus();
+    const Saver::Options options{
+        .directory = JobDirectory(plan.checkpoint.dir, environment_.job, session_.submitted_at()),
+        .every_steps = plan.checkpoint.every_steps,
+        .every = plan.checkpoint.every,
+        .keep = plan.checkpoint.keep,
+        .manifest = manifest};
+    saver_.emplace(options, environment_, model, background_, clock_);
+    return Blame("train.checkpoint.dir", saver_->Prepare(session_.checkpoints()));
+  }
+
+  // Resumes from the job's own checkpoints; if there are none, from those of train.resume.
+  absl::Status GoOn(const TrainingPlan& plan, const v1::CheckpointManifest& manifest,
+                    RankModel& model, engine::Group& group, Progress& progress) {
+    std::vector<ResumePoint> points;
+    for (const v1::Checkpoint& one : session_.checkpoints()) {
+      points.push_back({one.path(), one.sha256()});
+    }
+    if (points.empty()) points = plan.resume;
+    DP_ASSIGN_OR_RETURN(const std::optional<Resumed> resumed,
+                        Resume(points, manifest, model, group));
+    if (!resumed) return absl::OkStatus();
+    v1::Metric told;
+    told.set_path(resumed->path);
+    if (!resumed->message.empty()) told.set_message(resumed->message);
+    progress.Resumed(resumed->position, told);
+    if (saver_) saver_->Resumed(resumed->position);
+    return absl::OkStatus();
+  }
+
+  // Rank 0 only.
+  absl::Status WriteResults(const TrainingPlan& plan, const RankModel& model,
+                            const std::string& trace) {
+    if (!plan.weights_file.empty()) {
+      DP_RETURN_IF_ERROR(Blame(kWeightsField, PublishWeights(plan.weights_file, model, environment_,
+                                                             background_, clock_, pause_)));
+    }
+    if (plan.trace_file.empty()) return absl::OkStatus();
+    return Blame(kTraceField, WriteFileAtomically(plan.trace_file, trace));
+  }
+
+  void AwaitEnd(const TrainingPlan& plan, const absl::Status& lost) {
+    Log(Severity::kWarning, "peer_lost",
+        {{"rank", environment_.rank}, {"error", std::string(lost.message())}});
+    const std::vector<int> missing = engine::MissingRanks(lost);
+    for (const bool insist : {false, true}) {
+      (void)session_.Accuse(missing, lost, insist, plan.detect_within);  // best effort
+      const absl::Duration patience = insist ? plan.detect_within : kPeersSpeakWithin;
+      if (session_.AwaitClosed(patience).ok()) break;
+    }
+  }
+
+  const Environment& environment_;
+  const Clock& clock_;
+  client::GrpcConnection connection_;
+  client::GrpcConnection background_;  // for threads other than the training thread
+  client::Pause pause_;
+  WorldSession session_;
+  client::GrpcStore store_;
+  // Rank 0 only.
+  std::optional<Saver> saver_;
+  std::optional<HandoverWatch> watch_;
+  std::optional<FirstStepReport> first_step_;
+};
+
+}  // namespace
+
+bool LostPeer(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
+}
+
+absl::StatusOr<TrainingEnd> RunRank(const Environment& environment, const Clock& clock) {
+  return RankProgram(environment, clock).Run();
+}
+
+}  // namespace dp::trainer

@@ -1,0 +1,137 @@
+#include "worker/trainer/program/world_session.h"
+
+#include <deque>
+
+#include "base/testing/settable_clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dp::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Answers each watch with the next prepared world. Each answer advances the clock by a second.
+class FakeWorlds final : public client::WorldsConnection {
+ public:
+  explicit FakeWorlds(SettableClock& clock) : clock_(clock) {}
+
+  absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, absl::Duration) override {
+    joined_rank = request.rank();
+    tells_first_step = request.tells_first_step();
+    joined_for = request.members();
+    v1::JoinResponse response;
+    response.mutable_world()->set_state(v1::WORLD_STATE_FORMING);
+    response.mutable_world()->set_version(1);
+    response.mutable_spec()->set_name("demo");
+    return response;
+  }
+
+  absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
+                                                    absl::Duration) override {
+    clock_.Advance(absl::Seconds(1));
+    v1::WatchWorldResponse response;
+    *response.mutable_world() = next.size() > 1 ? next.front() : next.back();
+    if (next.size() > 1) next.pop_front();
+    watched = request;
+    return response;
+  }
+
+  absl::StatusOr<v1::CompleteFirstStepResponse> CompleteFirstStep(
+      const v1::CompleteFirstStepRequest&, absl::Duration) override {
+    return absl::UnimplementedError("");
+  }
+
+  absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest& request,
+                                            absl::Duration) override {
+    accusation = request;
+    return v1::AccuseResponse();
+  }
+
+  void Then(v1::WorldState state, uint64_t version, const char* reason) {
+    v1::World& world = next.emplace_back();
+    world.set_state(state);
+    world.set_version(version);
+    world.set_reason(reason);
+  }
+
+  std::deque<v1::World> next;
+  int joined_rank = -1;
+  bool tells_first_step = false;
+  v1::AccuseRequest accusation;
+  v1::MemberTable joined_for = v1::MEMBER_TABLE_UNSPECIFIED;
+  v1::WatchWorldRequest watched;
+
+ private:
+  SettableClock& clock_;
+};
+
+class WorldSessionTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(session_.Join(absl::Seconds(10)).ok()); }
+
+  SettableClock clock_;
+  FakeWorlds worlds_{clock_};
+  client::Pause pause_;
+  const Environment environment_{.job = JobId(7), .generation = Generation(1), .rank = 2};
+  WorldSession session_{worlds_, pause_, environment_, clock_};
+};
+
+TEST_F(WorldSessionTest, JoiningTellsTheRankAndBringsTheJob) {
+  EXPECT_EQ(worlds_.joined_rank, 2);
+  EXPECT_EQ(session_.spec().name(), "demo");
+  EXPECT_FALSE(worlds_.tells_first_step);
+}
+
+TEST_F(WorldSessionTest, Rank0AnnouncesThatItTellsOfTheFirstStep) {
+  const Environment rank0{.job = JobId(7), .generation = Generation(1), .rank = 0};
+  WorldSession session(worlds_, pause_, rank0, clock_);
+  ASSERT_TRUE(session.Join(absl::Seconds(10)).ok());
+  EXPECT_TRUE(worlds_.tells_first_step);
+}
+
+TEST_F(WorldSessionTest, WatchesOnFromTheLastVersionUntilSealed) {
+  worlds_.Then(v1::WORLD_STATE_FORMING, 5, "waits for rank 3");
+  worlds_.Then(v1::WORLD_STATE_SEALED, 6, "");
+  EXPECT_TRUE(session_.AwaitSealed(absl::Minutes(1)).ok());
+  EXPECT_EQ(worlds_.watched.since(), 5u);
+}
+
+TEST_F(WorldSessionTest, AsksForItsOwnGenerationAndNoMemberTable) {
+  worlds_.Then(v1::WORLD_STATE_SEALED, 5, "");
+  ASSERT_TRUE(session_.AwaitSealed(absl::Minutes(1)).ok());
+  EXPECT_EQ(worlds_.joined_for, v1::MEMBER_TABLE_NONE);
+  EXPECT_EQ(worlds_.watched.members(), v1::MEMBER_TABLE_NONE);
+  EXPECT_EQ(worlds_.watched.generation(), 1u);
+}
+
+TEST_F(WorldSessionTest, AWorldThatIsNotSealedInTimeNamesWhoIsMissing) {
+  worlds_.Then(v1::WORLD_STATE_FORMING, 5, "waits for rank 3 on host-b");
+  const absl::Status status = session_.AwaitSealed(absl::Seconds(3));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(status.message(), HasSubstr("rank 3 on host-b"));
+}
+
+TEST_F(WorldSessionTest, AClosedWorldEndsTheWaitWithItsReason) {
+  worlds_.Then(v1::WORLD_STATE_CLOSED, 5, "rank 0 was killed");
+  EXPECT_THAT(session_.AwaitSealed(absl::Minutes(1)).message(), HasSubstr("rank 0 was killed"));
+  EXPECT_EQ(*session_.AwaitClosed(absl::Minutes(1)), "rank 0 was killed");
+}
+
+TEST_F(WorldSessionTest, ALaterGenerationsWorldIsNotThisRanks) {
+  worlds_.Then(v1::WORLD_STATE_SEALED, 5, "");
+  worlds_.next.back().set_generation(2);
+  EXPECT_THAT(session_.AwaitSealed(absl::Minutes(1)).message(),
+              HasSubstr("generation 2 has begun"));
+}
+
+TEST_F(WorldSessionTest, AccusingNamesThisRankAndThoseThatItWaitedFor) {
+  const absl::Status error = absl::DeadlineExceededError("all_reduce 7: rank 1 did not arrive");
+  EXPECT_TRUE(session_.Accuse({1, 3}, error, /*insist=*/true, absl::Seconds(10)).ok());
+  EXPECT_THAT(worlds_.accusation.ShortDebugString(),
+              "job: 7 generation: 1 rank: 2 missing: 1 missing: 3 "
+              "error: \"all_reduce 7: rank 1 did not arrive\" insist: true");
+}
+
+}  // namespace
+}  // namespace dp::trainer
