@@ -1,6 +1,9 @@
 #include "store/wire/session.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -316,6 +319,35 @@ TEST(SessionTest, RepliesThatWaitForAnEarlierOneAreBounded) {
   EXPECT_TRUE(client.session().readable());
   client.Ask(Verb::kGet, {"big"});
   EXPECT_FALSE(client.session().readable());
+}
+
+TEST(SessionTest, NoRequestIsTakenBehindAReplyThatMayBeAsLongAsAValue) {
+  SlowStore store;
+  Peer client(store, Dialect::kC);
+  const std::pair<Verb, std::vector<std::string>> replies_with_value[] = {
+      {Verb::kGet, {"k"}},
+      {Verb::kMultiGet, {"k"}},
+      {Verb::kCompareSet, {"k", "", "v"}},
+      {Verb::kQueuePop, {"q"}},
+      {Verb::kListKeys, {}}};
+  for (const auto& [verb, strings] : replies_with_value) {
+    client.Ask(verb, strings);
+    EXPECT_FALSE(client.session().readable()) << NameOf(verb);
+    store.AnswerBackwards();
+    client.Heard();
+    EXPECT_TRUE(client.session().readable()) << NameOf(verb);
+  }
+  client.Ask(Verb::kQueueLen, {"q"});
+  EXPECT_TRUE(client.session().readable());
+}
+
+TEST(SessionTest, AMultiGetOfNoKeysIsAnsweredWithoutTheStore) {
+  SlowStore store;
+  Peer client(store, Dialect::kC);
+  client.Ask(Verb::kMultiGet);
+  EXPECT_EQ(store.unanswered(), 0u);
+  client.Ask(Verb::kPing, {}, 7);
+  EXPECT_EQ(client.Reply(Verb::kPing).number, 7);
 }
 
 TEST(SessionTest, AMultiGetOfMuchIsSentAsItIsRead) {
