@@ -52,7 +52,7 @@ class Cluster {
     WorkerSlots worker{.id = WorkerId(id), .name = absl::StrCat("w", id), .count = 1 + Below(3)};
     worker.gpus = Below(worker.count + 1);
     worker.trains_on_gpus = Below(2) == 0;
-    if (Below(2) == 0) worker.labels["zone"] = "a";
+    if (Below(2) == 0) worker.labels.emplace("zone", "a");
     worker.rack = absl::StrCat("r", Below(2));
     for (int slot = 0; slot < worker.count; ++slot) worker.free.push_back(slot);
     workers_.push_back(std::move(worker));
