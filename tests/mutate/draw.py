@@ -20,7 +20,7 @@ AREAS = {
 }
 # Outside the tests that run here: program flags belong to end-to-end tests, and there are no GPUs
 # or GPU libraries.
-LEFT_OUT = re.compile(r"_test\.cc$|/testing/|(^|/)(guard_)?main\.cc$|cuda|nccl|nvml|nvidia|gpu|/no_|_on_host")
+LEFT_OUT = re.compile(r"_test\.cc$|/testing/|(^|/)(guard_)?main\.cc$|cuda|nccl_|nvml|nvidia|gpu|/no_|_on_host")
 EQUIVALENT = pathlib.Path(__file__).parent / "equivalent.txt"
 
 
