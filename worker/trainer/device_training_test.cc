@@ -6,8 +6,8 @@
 
 #include "base/store/hash_store.h"
 #include "gmock/gmock.h"
-#include "worker/engine/device/cuda/cuda_on_host_capture.h"
-#include "worker/engine/device/cuda/cuda_on_host_memory.h"
+#include "worker/engine/device/cuda/testing/cuda_on_host_capture.h"
+#include "worker/engine/device/cuda/testing/cuda_on_host_memory.h"
 #include "worker/trainer/evaluation.h"
 #include "worker/trainer/finish_together.h"
 #include "worker/trainer/testing/open_fake_nccl.h"
