@@ -28,7 +28,7 @@ add_library(dp_allocator INTERFACE)
 find_library(JEMALLOC_LIBRARY libjemalloc_pic.a)
 if(JEMALLOC_LIBRARY AND NOT DP_SANITIZE)
   target_link_libraries(dp_allocator INTERFACE ${JEMALLOC_LIBRARY})
-  target_sources(dp_allocator INTERFACE ${CMAKE_SOURCE_DIR}/base/allocator_settings.cc)
+  target_sources(dp_allocator INTERFACE ${CMAKE_SOURCE_DIR}/base/program/allocator_settings.cc)
 endif()
 
 find_path(GLOO_INCLUDE_DIR gloo/context.h)

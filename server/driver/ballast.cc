@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/file_descriptor.h"
-#include "base/log.h"
+#include "base/program/log.h"
 
 namespace dp::server {
 

@@ -17,7 +17,7 @@
 #include "base/bounded_queue.h"
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "base/notify_socket.h"
+#include "base/program/notify_socket.h"
 #include "server/core/command.h"
 #include "server/core/coordinator.h"
 #include "server/core/outcome.h"

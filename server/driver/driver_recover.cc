@@ -6,7 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/status.h"
 #include "server/driver/driver.h"
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "base/log.h"
 #include "base/overloaded.h"
+#include "base/program/log.h"
 
 namespace dp::server {
 namespace {

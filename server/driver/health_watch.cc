@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/log.h"
+#include "base/program/log.h"
 
 namespace dp::server {
 

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
-#include "base/log.h"
 #include "base/overloaded.h"
+#include "base/program/log.h"
 #include "base/status.h"
 #include "server/journal/sqlite_wal.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/status.h"
 #include "server/journal/convert_command.h"
 #include "server/journal/sqlite_checksum.h"

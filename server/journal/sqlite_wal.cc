@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/status.h"
 #include "server/journal/sqlite_file.h"
 

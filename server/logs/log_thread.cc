@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/status.h"
 #include "server/driver/busy.h"
 

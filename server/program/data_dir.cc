@@ -14,7 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/status.h"
 
 namespace dp::server {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/random.h"
 #include "server/tcpstore/driver_store_link.h"
 #include "store/relay/store_relay.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "store/awaited_keys.h"
 
 namespace dp {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/duration_text.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/status.h"
 
 namespace dp::wire {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/descriptor_limit.h"
+#include "base/program/descriptor_limit.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "store/async_hash_store.h"

@@ -23,7 +23,7 @@
 #include "gloo/rendezvous/context.h"
 #include "gloo/transport/tcp/device.h"
 #include "store/prefix_store.h"
-#include "worker/engine/collectives/gloo_group.h"
+#include "worker/engine/collectives/gloo/gloo_group.h"
 #include "worker/engine/collectives/testing/shared_memory_store.h"
 
 namespace dp::engine {

@@ -28,7 +28,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
-#include "base/descriptor_limit.h"
+#include "base/program/descriptor_limit.h"
 #include "server/rpc/testing/cluster_client.h"
 #include "tests/bench/scale_clients.h"
 #include "tests/bench/scale_fleet.h"

@@ -8,7 +8,7 @@
 #include "client/grpc_store.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/coordinator_with_job.h"
-#include "worker/engine/collectives/nccl_group.h"
+#include "worker/engine/collectives/nccl/nccl_group.h"
 #include "worker/engine/collectives/testing/fake_nccl.h"
 
 // NCCL ranks find each other, and notice a lost peer, through the real coordinator.

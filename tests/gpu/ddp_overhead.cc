@@ -17,7 +17,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "worker/engine/collectives/local_group.h"
+#include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/data/dataset.h"
 #include "worker/engine/ddp/reducer.h"
 #include "worker/engine/device/device.h"

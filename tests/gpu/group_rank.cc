@@ -21,8 +21,8 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "store/file_store.h"
-#include "worker/engine/collectives/gloo_group.h"
-#include "worker/engine/collectives/nccl_group.h"
+#include "worker/engine/collectives/gloo/gloo_group.h"
+#include "worker/engine/collectives/nccl/nccl_group.h"
 #include "worker/engine/collectives/testing/awkward_values.h"
 #include "worker/engine/device/device.h"
 

@@ -6,7 +6,7 @@
 //
 // The defaults are what an H100 is known to reach, not its nominal rates.
 
-#include "worker/engine/device/cuda/cuda_step_cost.h"
+#include "worker/engine/device/cuda/step/cuda_step_cost.h"
 
 #include <cstdio>
 #include <map>

@@ -11,7 +11,7 @@ from mutations import mutations
 AREAS = {
     "core": (("server/core/*.cc", "server/policy/*.cc", "worker/core/*.cc"), 24),
     "server": (("server/**/*.cc",), 22),
-    "agent": (("worker/agent/**/*.cc", "base/repeated_reason.cc", "base/replace_file.cc"), 16),
+    "agent": (("worker/agent/**/*.cc", "base/program/repeated_reason.cc", "base/replace_file.cc"), 16),
     "store": (("store/*.cc", "store/wire/*.cc"), 14),
     "relay": (("store/relay/*.cc", "client/grpc_store_link.cc", "client/grpc_park_stream.cc"), 10),
     "dpctl": (("client/**/*.cc",), 14),
@@ -20,7 +20,7 @@ AREAS = {
 }
 # Outside the tests that run here: program flags belong to end-to-end tests, and there are no GPUs
 # or GPU libraries.
-LEFT_OUT = re.compile(r"_test\.cc$|/testing/|(^|/)(guard_)?main\.cc$|cuda|nccl|nvml|nvidia|gpu|/no_|_on_host")
+LEFT_OUT = re.compile(r"_test\.cc$|/testing/|(^|/)(guard_)?main\.cc$|cuda|nccl_|nvml|nvidia|gpu|/no_|_on_host")
 EQUIVALENT = pathlib.Path(__file__).parent / "equivalent.txt"
 
 

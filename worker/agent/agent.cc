@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "proto/convert/time.h"

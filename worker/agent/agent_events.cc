@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/gpus/gpu_metrics.h"
 #include "worker/agent/local_address.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/status.h"
 #include "client/retry_loop.h"
 

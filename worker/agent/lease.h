@@ -16,7 +16,7 @@
 #include "base/bounded_queue.h"
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/repeated_reason.h"
+#include "base/program/repeated_reason.h"
 #include "client/connection.h"
 #include "worker/agent/events.h"
 #include "worker/core/rank.h"

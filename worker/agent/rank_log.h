@@ -1,7 +1,7 @@
 #pragma once
 
 #include "absl/strings/string_view.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/rank.h"
 
 namespace dp::worker {

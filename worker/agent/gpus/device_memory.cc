@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "base/program/log.h"
 
 namespace dp::worker {
 

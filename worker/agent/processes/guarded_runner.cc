@@ -17,7 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/status.h"
 #include "worker/agent/processes/process_tree.h"
 #include "worker/agent/processes/spawn.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "worker/agent/processes/cgroup.h"
 
 namespace dp::worker {

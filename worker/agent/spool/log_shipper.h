@@ -13,7 +13,7 @@
 #include "base/backoff.h"
 #include "base/bounded_queue.h"
 #include "base/clock.h"
-#include "base/repeated_reason.h"
+#include "base/program/repeated_reason.h"
 #include "client/connection.h"
 #include "worker/agent/spool/log_spool.h"
 #include "worker/agent/spool/spool_file.h"

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/replace_file.h"
 #include "worker/agent/spool/output_lines.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/program/log.h"
 
 namespace dp::worker {
 

@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "base/repeated_reason.h"
+#include "base/program/repeated_reason.h"
 #include "worker/agent/spool/spool_budget.h"
 #include "worker/agent/spool/spool_file.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "client/grpc_store_link.h"

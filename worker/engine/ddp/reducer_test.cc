@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/engine/collectives/local_group.h"
+#include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/collectives/testing/awkward_values.h"
 #include "worker/engine/ddp/testing/layout_of_sizes.h"
 

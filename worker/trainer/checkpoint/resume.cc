@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/status.h"
 #include "worker/trainer/checkpoint/checkpoint_files.h"
 #include "worker/trainer/checkpoint/checkpoint_fit.h"

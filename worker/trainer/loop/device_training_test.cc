@@ -6,8 +6,8 @@
 
 #include "gmock/gmock.h"
 #include "store/hash_store.h"
-#include "worker/engine/device/cuda/cuda_on_host_capture.h"
-#include "worker/engine/device/cuda/cuda_on_host_memory.h"
+#include "worker/engine/device/cuda/testing/cuda_on_host_capture.h"
+#include "worker/engine/device/cuda/testing/cuda_on_host_memory.h"
 #include "worker/trainer/loop/finish_together.h"
 #include "worker/trainer/model/evaluation.h"
 #include "worker/trainer/testing/open_fake_nccl.h"

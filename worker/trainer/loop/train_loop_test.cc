@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/engine/collectives/local_group.h"
+#include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/ddp/replica.h"
 #include "worker/trainer/model/evaluation.h"
 #include "worker/trainer/testing/over_cpu.h"

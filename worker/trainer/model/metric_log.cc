@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/convert/time.h"
 

@@ -5,9 +5,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "worker/engine/collectives/gloo_group.h"
-#include "worker/engine/collectives/local_group.h"
-#include "worker/engine/collectives/nccl_group.h"
+#include "worker/engine/collectives/gloo/gloo_group.h"
+#include "worker/engine/collectives/local/local_group.h"
+#include "worker/engine/collectives/nccl/nccl_group.h"
 
 namespace dp::trainer {
 namespace {

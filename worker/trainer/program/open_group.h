@@ -9,7 +9,7 @@
 #include "base/timeouts.h"
 #include "store/store.h"
 #include "worker/engine/collectives/group.h"
-#include "worker/engine/collectives/nccl_api.h"
+#include "worker/engine/collectives/nccl/nccl_api.h"
 #include "worker/trainer/environment.h"
 #include "worker/trainer/model/rank_model.h"
 

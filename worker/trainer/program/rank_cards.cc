@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "base/log.h"
+#include "base/program/log.h"
 #include "base/status.h"
 
 namespace dp::trainer {

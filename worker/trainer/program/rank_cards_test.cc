@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "store/hash_store.h"
-#include "worker/engine/collectives/local_group.h"
+#include "worker/engine/collectives/local/local_group.h"
 #include "worker/trainer/testing/open_fake_nccl.h"
 
 namespace dp::trainer {

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/log.h"
 #include "base/overloaded.h"
+#include "base/program/log.h"
 #include "base/status.h"
 #include "base/timeouts.h"
 #include "client/grpc_connection.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "worker/engine/collectives/nccl_api.h"
+#include "worker/engine/collectives/nccl/nccl_api.h"
 #include "worker/engine/device/device.h"
 #include "worker/trainer/program/cuda_driver.h"
 #include "worker/trainer/program/loaded_library.h"

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "store/store.h"
-#include "worker/engine/collectives/nccl_group.h"
+#include "worker/engine/collectives/nccl/nccl_group.h"
 #include "worker/engine/collectives/testing/fake_nccl.h"
 
 namespace dp::trainer {

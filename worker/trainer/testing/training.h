@@ -12,7 +12,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
-#include "worker/engine/collectives/local_group.h"
+#include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/ddp/replica.h"
 #include "worker/engine/device/testing/plain_step_program.h"
 #include "worker/trainer/checkpoint/manifest.h"

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/mutex.h"
-#include "worker/engine/collectives/nccl_api.h"
+#include "worker/engine/collectives/nccl/nccl_api.h"
 #include "worker/engine/collectives/ordered_reduce.h"
 
 namespace dp::engine {

@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "worker/engine/device/cuda/cuda_device_context.h"
-#include "worker/engine/device/cuda/cuda_device_optimizer.h"
-#include "worker/engine/device/cuda/cuda_network.h"
-#include "worker/engine/device/cuda/cuda_status.h"
-#include "worker/engine/device/cuda/cuda_step_graph.h"
+#include "worker/engine/device/cuda/network/cuda_device_context.h"
+#include "worker/engine/device/cuda/network/cuda_device_optimizer.h"
+#include "worker/engine/device/cuda/network/cuda_network.h"
+#include "worker/engine/device/cuda/runtime/cuda_status.h"
+#include "worker/engine/device/cuda/step/cuda_step_graph.h"
 #include "worker/engine/device/device.h"
 
 namespace dp::engine {

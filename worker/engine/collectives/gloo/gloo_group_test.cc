@@ -1,0 +1,130 @@
+#include "worker/engine/collectives/gloo/gloo_group.h"
+
+#include <string>
+
+#include "base/check.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "store/hash_store.h"
+#include "worker/engine/collectives/testing/group_conformance.h"
+
+// Gloo leaks the addresses that it tried when none of them is usable.
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:gloo::transport::tcp::CreateDeviceAttr";
+}
+
+namespace dp::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+GlooOptions OnLoopback(absl::Duration timeout = absl::Seconds(60)) {
+  return {
+      .group = {.timeout = timeout}, .connect_timeout = absl::Seconds(60), .address = "127.0.0.1"};
+}
+
+Groups OpenGloo(int size, const GroupOptions& options) {
+  HashStore store;
+  Groups groups(size);
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < size; ++r)
+    threads.emplace_back([&, r] {
+      auto group = ConnectGloo(store, r, size, OnLoopback(options.timeout));
+      ASSERT_TRUE(group.ok()) << group.status();
+      groups[r] = *std::move(group);
+    });
+  threads.clear();
+  return groups;
+}
+
+INSTANTIATE_TEST_SUITE_P(GlooGroup, GroupConformance,
+                         ::testing::Combine(::testing::Values(Backend{OpenGloo}),
+                                            ::testing::Range(1, 5)));
+
+TEST(GlooGroupTest, ConnectNamesTheRanksThatDidNotArrive) {
+  HashStore store;
+  GlooOptions options = OnLoopback();
+  options.connect_timeout = absl::Milliseconds(100);
+  auto group = ConnectGloo(store, 1, 3, options);
+  EXPECT_EQ(group.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(group.status().message(), "connect: ranks 0, 2 did not arrive within 100ms");
+}
+
+TEST(GlooGroupTest, ConnectEndsWhenItIsAskedToStop) {
+  HashStore store;
+  std::stop_source stop;
+  std::jthread stopper([&] { stop.request_stop(); });
+  auto group = ConnectGloo(store, 0, 2, OnLoopback(), stop.get_token());
+  EXPECT_EQ(group.status().code(), absl::StatusCode::kAborted);
+}
+
+TEST(GlooGroupTest, ConnectNamesARankThatWentAwayAfterItPublishedItsAddress) {
+  HashStore store;
+  GlooOptions options = OnLoopback();
+  options.connect_timeout = absl::Milliseconds(200);
+  ASSERT_FALSE(ConnectGloo(store, 1, 2, options).ok());
+  // Rank 0 is refused where it connects, and hears nothing where it listens.
+  auto group = ConnectGloo(store, 0, 2, options);
+  ASSERT_FALSE(group.ok());
+  EXPECT_THAT(std::string(group.status().message()), HasSubstr("connect: rank 1"));
+}
+
+TEST(GlooGroupTest, RanksThatCallDifferentOperationsOfOneSizeMeetTheDeadline) {
+  Groups groups = OpenGloo(2, {.timeout = absl::Milliseconds(100)});
+  std::vector<float> data(10);
+  std::vector<uint8_t> bytes(40), gathered(80);
+  auto reduce = groups[0]->AllReduce(absl::MakeSpan(data), ReduceOp::kSum);
+  auto gather = groups[1]->AllGather(bytes, absl::MakeSpan(gathered));
+  EXPECT_FALSE(reduce->Wait().ok());
+  EXPECT_FALSE(gather->Wait().ok());
+}
+
+TEST(GlooGroupTest, ARankLeavesWhenItsPeersDo) {
+  Groups groups = OpenGloo(3, {});
+  std::vector<std::unique_ptr<Work>> leaving;
+  for (auto& group : groups) leaving.push_back(group->Leave());
+  for (auto& work : leaving) EXPECT_EQ(work->Wait(), absl::OkStatus());
+}
+
+TEST(GlooGroupTest, ARankDoesNotLeaveBeforeItsPeers) {
+  Groups groups = OpenGloo(2, {.timeout = absl::Milliseconds(100)});
+  EXPECT_EQ(groups[0]->Leave()->Wait().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(GlooGroupTest, ALeavingRankDoesNotWaitForADeadPeer) {
+  Groups groups = OpenGloo(2, {});
+  auto leaving = groups[0]->Leave();
+  groups[1].reset();
+  EXPECT_EQ(leaving->Wait(), absl::OkStatus());
+}
+
+TEST(GlooGroupTest, AnAddressOfAnotherHostIsRefusedByName) {
+  HashStore store;
+  GlooOptions options = OnLoopback();
+  options.address = "192.0.2.1";  // reserved for documentation: no host has it
+  auto group = ConnectGloo(store, 0, 2, options);
+  EXPECT_EQ(group.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(group.status().message()), HasSubstr("192.0.2.1"));
+}
+
+TEST(GlooGroupTest, AnInterfaceMayBeNamedInsteadOfAnAddress) {
+  HashStore store;
+  GlooOptions options = OnLoopback();
+  options.interface = "lo";
+  EXPECT_TRUE(ConnectGloo(store, 0, 1, options).ok());
+  options.interface = "nonesuch0";
+  EXPECT_THAT(std::string(ConnectGloo(store, 0, 1, options).status().message()),
+              HasSubstr("nonesuch0"));
+}
+
+TEST(GlooGroupTest, CallsThatDoNotAgreeEndAtTheDeadline) {
+  Groups groups = OpenGloo(2, {.timeout = absl::Milliseconds(200)});
+  OnEveryRank(groups, [](Group& group) {
+    std::vector<float> data(group.rank() == 0 ? 100 : 101);
+    const absl::Status status = group.AllReduce(absl::MakeSpan(data), ReduceOp::kSum)->Wait();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  });
+}
+
+}  // namespace
+}  // namespace dp::engine

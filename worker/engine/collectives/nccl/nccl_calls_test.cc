@@ -1,0 +1,158 @@
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <nccl.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/engine/collectives/nccl/nccl_api.h"
+
+// The calls that reach NCCL and CUDA's runtime, as stand-ins for the libraries record them.
+
+namespace dp::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+class NcclCallsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    nccl_ = dlopen(DP_NCCL_STAND_IN, RTLD_NOW | RTLD_LOCAL);
+    cuda_ = dlopen(DP_CUDART_STAND_IN, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_TRUE(nccl_ != nullptr && cuda_ != nullptr) << dlerror();
+    auto loaded = LoadNccl();
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    api_ = *std::move(loaded);
+    Answer();
+    (void)ToNccl();
+    (void)ToCuda();
+  }
+
+  // The calls to each library since the last such question.
+  std::string ToNccl() const { return Calls(nccl_); }
+  std::string ToCuda() const { return Calls(cuda_); }
+  void Answer(ncclResult_t next = ncclSuccess, ncclResult_t communicator = ncclSuccess,
+              cudaError_t event = cudaSuccess) const {
+    for (void* library : {nccl_, cuda_}) {
+      reinterpret_cast<void (*)(int, int, int)>(dlsym(library, "StandInAnswers"))(
+          next, communicator, event);
+    }
+  }
+  static std::string Calls(void* library) {
+    return reinterpret_cast<const char* (*)()>(dlsym(library, "StandInCalls"))();
+  }
+
+  static void* At(uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+  void* nccl_ = nullptr;
+  void* cuda_ = nullptr;
+  std::unique_ptr<NcclApi> api_;
+  const std::string id_ = std::string(128, 'i');
+  void* const communicator_ = At(0xc0);
+  void* const stream_ = At(0x50);
+};
+
+TEST_F(NcclCallsTest, ACommunicatorIsNonBlockingAndMadeFromAllIds) {
+  const auto joined = api_->Join({&id_, 1}, /*rank=*/2, /*size=*/3, {});
+  EXPECT_EQ(joined.value(), communicator_);
+  EXPECT_EQ(ToNccl(),
+            "init size=3 id=i rank=2\n"
+            "config size=1 blocking=0 cga=2 max_ctas=1 policy=1\n");
+  const std::string ids[] = {id_, std::string(128, 'j')};
+  EXPECT_TRUE(api_->Join(ids, 4, 600, {}).ok());
+  EXPECT_THAT(ToNccl(), HasSubstr("init size=600 rank=4 ids=2 last=j\n"));
+}
+
+TEST_F(NcclCallsTest, OneThatCannotBeMadeIsAborted) {
+  Answer(ncclInvalidUsage);
+  const auto joined = api_->Join({&id_, 1}, 0, 2, {});
+  EXPECT_EQ(joined.status(), absl::InternalError("NCCL: an error: its reason"));
+  EXPECT_THAT(ToNccl(), HasSubstr("abort 0xc0\n"));
+}
+
+TEST_F(NcclCallsTest, WhatIsInProgressIsNotReadyAndNoError) {
+  Answer(ncclInProgress, ncclInProgress);
+  EXPECT_TRUE(api_->Finalize(communicator_).ok());
+  EXPECT_FALSE(api_->Ready(communicator_).value());
+  Answer();
+  EXPECT_TRUE(api_->Ready(communicator_).value());
+}
+
+TEST_F(NcclCallsTest, APeersFaultIsUnavailable) {
+  for (const ncclResult_t fault : {ncclRemoteError, ncclSystemError}) {
+    Answer(ncclSuccess, fault);
+    EXPECT_TRUE(absl::IsUnavailable(api_->Ready(communicator_).status())) << fault;
+  }
+  Answer(ncclSuccess, ncclInternalError);
+  EXPECT_TRUE(absl::IsInternal(api_->Ready(communicator_).status()));
+}
+
+// As long as NCCL has asked no peer, an error of the system is this host's.
+TEST_F(NcclCallsTest, AnErrorOfTheSystemBeforeThePeersIsThisHosts) {
+  Answer(ncclSystemError);
+  EXPECT_TRUE(absl::IsFailedPrecondition(api_->UniqueId().status()));
+  Answer(ncclSystemError);
+  const absl::Status joined = api_->Join({&id_, 1}, 0, 2, {}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(joined)) << joined;
+  EXPECT_THAT(std::string(joined.message()), HasSubstr("its reason; no peer was asked yet"));
+  Answer(ncclRemoteError);
+  EXPECT_TRUE(absl::IsUnavailable(api_->Join({&id_, 1}, 0, 2, {}).status()));
+}
+
+TEST_F(NcclCallsTest, OperationsAreInPlaceOnTheirStream) {
+  auto* const data = static_cast<float*>(At(0x1000));
+  EXPECT_TRUE(api_->AllReduce(communicator_, data, 7, ReduceOp::kMean, stream_).ok());
+  EXPECT_EQ(ToNccl(), absl::StrCat("all_reduce 0x1000 0x1000 count=7 type=", ncclFloat32,
+                                   " op=", ncclAvg, " 0xc0 0x50\n"));
+  auto* const bytes = static_cast<uint8_t*>(At(0x2000));
+  EXPECT_TRUE(api_->Broadcast(communicator_, bytes, 9, /*root=*/1, stream_).ok());
+  EXPECT_EQ(ToNccl(), absl::StrCat("broadcast 0x2000 0x2000 count=9 type=", ncclUint8,
+                                   " root=1 0xc0 0x50\n"));
+  auto* const gathered = static_cast<uint8_t*>(At(0x3000));
+  EXPECT_TRUE(api_->AllGather(communicator_, bytes, 9, gathered, stream_).ok());
+  EXPECT_EQ(ToNccl(),
+            absl::StrCat("all_gather 0x2000 0x3000 count=9 type=", ncclUint8, " 0xc0 0x50\n"));
+}
+
+TEST_F(NcclCallsTest, ItsStreamGoesFirstAndWaitsForNoDefaultOne) {
+  EXPECT_EQ(api_->MakeStream().value(), stream_);
+  EXPECT_EQ(ToCuda(), absl::StrCat("stream flags=", cudaStreamNonBlocking, " priority=-5\n"));
+}
+
+TEST_F(NcclCallsTest, EventsHaveNoTimesAndAnEarlyQuestionIsNoError) {
+  const auto event = api_->Record(stream_);
+  EXPECT_EQ(ToCuda(), absl::StrCat("event flags=", cudaEventDisableTiming, "\nrecord 0xe0 0x50\n"));
+  Answer(ncclSuccess, ncclSuccess, cudaErrorNotReady);
+  EXPECT_FALSE(api_->Passed(event.value()).value());
+  Answer();
+  EXPECT_TRUE(api_->Passed(event.value()).value());
+  EXPECT_TRUE(api_->WaitOnStream(stream_, event.value()).ok());
+  EXPECT_EQ(ToCuda(), "wait 0x50 0xe0 flags=0\n");
+}
+
+TEST_F(NcclCallsTest, AnErrorNamesTheCallAndTheDevice) {
+  Answer(ncclSuccess, ncclSuccess, cudaErrorIllegalAddress);
+  EXPECT_EQ(api_->Passed(At(0xe0)).status(),
+            absl::InternalError("CUDA: cudaEventQuery on device 0: an error of CUDA's"));
+  EXPECT_TRUE(api_->UseDevice(3).ok());
+  EXPECT_EQ(api_->Passed(At(0xe0)).status(),
+            absl::InternalError("CUDA: cudaEventQuery on device 3: an error of CUDA's"));
+}
+
+TEST_F(NcclCallsTest, ACopyIsBetweenAnyMemoriesAndDoneWhenItReturns) {
+  EXPECT_TRUE(
+      api_->Copy(static_cast<uint8_t*>(At(0x10)), 5, static_cast<uint8_t*>(At(0x20)), stream_)
+          .ok());
+  EXPECT_EQ(ToCuda(),
+            absl::StrCat("copy 0x20 0x10 bytes=5 kind=", cudaMemcpyDefault, " 0x50\nawait 0x50\n"));
+}
+
+TEST_F(NcclCallsTest, MemoryThatIsNotThereIsResourceExhausted) {
+  EXPECT_EQ(api_->Allocate(8).value(), At(0xa0));
+  EXPECT_TRUE(absl::IsResourceExhausted(api_->Allocate(size_t{1} << 50).status()));
+}
+
+}  // namespace
+}  // namespace dp::engine

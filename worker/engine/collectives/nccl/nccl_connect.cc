@@ -1,0 +1,123 @@
+#include "worker/engine/collectives/nccl/nccl_connect.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/nccl/nccl_ids.h"
+#include "worker/engine/collectives/store_arrival.h"
+
+namespace dp::engine {
+namespace {
+
+// NCCL wakes nobody, so the caller polls. Joining takes tenths of seconds at best.
+constexpr absl::Duration kPoll = absl::Milliseconds(1);
+
+// A wait that a stop request cuts short.
+class Pause {
+ public:
+  explicit Pause(std::stop_token stop)
+      : stop_(std::move(stop)), wake_(stop_, [this] {
+          MutexLock lock(mu_);
+          stopped_.NotifyAll();
+        }) {}
+
+  void For(absl::Duration duration) DP_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (!stop_.stop_requested()) stopped_.WaitFor(mu_, duration);
+  }
+
+ private:
+  Mutex mu_;
+  CondVar stopped_;
+  const std::stop_token stop_;
+  std::stop_callback<std::function<void()>> wake_;  // last: uses the rest
+};
+
+class Joining {
+ public:
+  Joining(NcclApi& api, Store& store, int rank, int size, const NcclOptions& options,
+          std::stop_token stop)
+      : api_(api),
+        store_(store),
+        rank_(rank),
+        size_(size),
+        options_(options),
+        stop_(stop),
+        pause_(std::move(stop)),
+        deadline_(Clock::Steady().Now() + options.connect_timeout) {}
+
+  absl::StatusOr<NcclApi::Communicator> Run() {
+    std::vector<int> missing;
+    absl::StatusOr<NcclApi::Communicator> communicator = Join(&missing);
+    if (communicator.ok() || !Stopped()) return communicator;
+    if (stop_.stop_requested())
+      return AbortedBecause("connect", absl::CancelledError("its caller asked it to stop"));
+    return DidNotArrive("connect", missing, options_.connect_timeout);
+  }
+
+ private:
+  bool Stopped() const { return stop_.stop_requested() || Clock::Steady().Now() >= deadline_; }
+
+  absl::StatusOr<NcclApi::Communicator> Join(std::vector<int>* missing) {
+    DP_RETURN_IF_ERROR(api_.UseDevice(options_.device));
+    DP_ASSIGN_OR_RETURN(const std::vector<std::string> ids, ExchangeIds(missing));
+    DP_ASSIGN_OR_RETURN(const NcclApi::Communicator communicator,
+                        api_.Join(ids, rank_, size_, options_.tuning));
+    const absl::Status joined = AwaitReady(communicator);
+    if (joined.ok()) return communicator;
+    api_.Abort(communicator);
+    return joined;
+  }
+
+  // The card by which a rank announces itself is the id that it draws, or empty.
+  absl::StatusOr<std::vector<std::string>> ExchangeIds(std::vector<int>* missing) {
+    const std::vector<int> drawing =
+        RanksThatDrawIds(size_, NcclIdCount(size_, options_.ranks_per_id));
+    std::string card;
+    if (std::binary_search(drawing.begin(), drawing.end(), rank_)) {
+      DP_ASSIGN_OR_RETURN(card, api_.UniqueId());
+    }
+    DP_ASSIGN_OR_RETURN(
+        const std::vector<std::string> cards,
+        AwaitRanks(
+            store_, "nccl", rank_, size_, card, [this] { return Stopped(); }, missing));
+    std::vector<std::string> ids;
+    for (int rank : drawing) ids.push_back(cards[rank]);
+    return ids;
+  }
+
+  absl::Status AwaitReady(NcclApi::Communicator communicator) {
+    for (;;) {
+      DP_ASSIGN_OR_RETURN(const bool ready, api_.Ready(communicator));
+      if (ready) return absl::OkStatus();
+      if (Stopped()) return absl::AbortedError("stopped");
+      pause_.For(kPoll);
+    }
+  }
+
+  NcclApi& api_;
+  Store& store_;
+  const int rank_;
+  const int size_;
+  const NcclOptions& options_;
+  const std::stop_token stop_;
+  Pause pause_;
+  const absl::Time deadline_;
+};
+
+}  // namespace
+
+absl::StatusOr<NcclApi::Communicator> JoinCommunicator(NcclApi& api, Store& store, int rank,
+                                                       int size, const NcclOptions& options,
+                                                       std::stop_token stop) {
+  return Joining(api, store, rank, size, options, std::move(stop)).Run();
+}
+
+}  // namespace dp::engine

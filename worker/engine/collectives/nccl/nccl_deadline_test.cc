@@ -1,0 +1,92 @@
+// How long an operation may take, on the test's own clock, for a rank whose device computes on a
+// stream of its own.
+
+#include <array>
+
+#include "base/testing/settable_clock.h"
+#include "gtest/gtest.h"
+#include "store/hash_store.h"
+#include "worker/engine/collectives/failure.h"
+#include "worker/engine/collectives/nccl/nccl_pipeline.h"
+#include "worker/engine/collectives/testing/fake_nccl.h"
+
+namespace dp::engine {
+namespace {
+
+constexpr absl::Duration kTimeout = absl::Seconds(30);
+
+// Rank 0 of two; rank 1 never comes.
+class NcclDeadlineTest : public ::testing::Test {
+ protected:
+  ~NcclDeadlineTest() override {
+    pipeline_.reset();
+    nccl_.FreeStream(compute_);
+    nccl_.FreeStream(stream_);
+    nccl_.Abort(other_);
+  }
+
+  NcclOperations::Handle Push() {
+    auto operation = std::make_shared<NcclOperation>();
+    operation->number = 1;
+    operation->name = "all_reduce 1";
+    operation->called = clock_.Now();
+    operation->means.computed = RecordNcclEvent(nccl_, compute_);
+    operation->means.enqueue = [this](NcclApi::Communicator communicator) {
+      return nccl_.AllReduce(communicator, data_.data(), data_.size(), ReduceOp::kSum, stream_);
+    };
+    operations_.Push(operation);
+    return operation;
+  }
+
+  void Pass(absl::Duration time) {
+    constexpr absl::Duration kRound = absl::Milliseconds(500);
+    for (absl::Duration passed; passed < time; passed += kRound) {
+      pipeline_->Step();
+      roll_call_.Step();
+      clock_.Advance(kRound);
+    }
+  }
+
+  SettableClock clock_;
+  FakeNccl nccl_{FakeNccl::Anywhere};
+  HashStore store_{{}, clock_};
+  const SuspicionTimes times_ = SuspicionTimesFor(kTimeout, absl::Seconds(1));
+  NcclOperations operations_{clock_};
+  RollCall roll_call_{store_,
+                      /*rank=*/0,
+                      /*size=*/2,
+                      {.prefix = "nccl", .interval = times_.interval, .patience = times_.patience},
+                      clock_};
+  const NcclApi::Stream stream_ = *nccl_.MakeStream();
+  const NcclApi::Stream compute_ = *nccl_.MakeStream();
+  const std::string id_ = "id";
+  const NcclApi::Communicator mine_ = *nccl_.Join({&id_, 1}, 0, 2, {});
+  const NcclApi::Communicator other_ = *nccl_.Join({&id_, 1}, 1, 2, {});
+  std::unique_ptr<NcclPipeline> pipeline_ =
+      std::make_unique<NcclPipeline>(NcclPipeline::Parts{.api = nccl_,
+                                                         .communicator = mine_,
+                                                         .stream = stream_,
+                                                         .operations = operations_,
+                                                         .roll_call = roll_call_,
+                                                         .times = times_,
+                                                         .clock = clock_});
+  std::array<float, 2> data_{};
+};
+
+TEST_F(NcclDeadlineTest, ARankThatComputesForLongWaitsForNobodyUntilItHasComputed) {
+  const auto backward = nccl_.Occupy(compute_);
+  const auto operation = Push();
+  Pass(10 * kTimeout);
+  EXPECT_FALSE(operations_.ended(*operation));
+  nccl_.Finish(backward);
+  Pass(kTimeout / 2);
+  EXPECT_FALSE(operations_.ended(*operation));
+  Pass(kTimeout);
+  ASSERT_TRUE(operations_.ended(*operation));
+  const absl::Status status = operations_.Wait(*operation);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_EQ(MissingRanks(status), std::vector<int>{1});
+}
+
+}  // namespace
+}  // namespace dp::engine

@@ -1,0 +1,227 @@
+#include "worker/engine/collectives/nccl/nccl_group.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "worker/engine/collectives/nccl/nccl_alone.h"
+#include "worker/engine/collectives/nccl/nccl_connect.h"
+#include "worker/engine/collectives/nccl/nccl_on_host.h"
+#include "worker/engine/collectives/nccl/nccl_operations.h"
+#include "worker/engine/collectives/nccl/nccl_pipeline.h"
+#include "worker/engine/collectives/nccl/nccl_ras.h"
+#include "worker/engine/collectives/nccl/roll_call.h"
+
+namespace dp::engine {
+namespace {
+
+class NcclWork : public Work {
+ public:
+  NcclWork(NcclApi& api, NcclApi::Stream compute_stream, std::shared_ptr<NcclOperations> operations,
+           NcclOperations::Handle operation)
+      : api_(api),
+        compute_stream_(compute_stream),
+        operations_(std::move(operations)),
+        operation_(std::move(operation)) {}
+
+  absl::Status Wait() override { return operations_->Wait(*operation_); }
+  absl::Status WaitOnStream() override {
+    DP_ASSIGN_OR_RETURN(const NcclEvent done, operations_->AwaitGiven(*operation_));
+    return done == nullptr ? absl::OkStatus() : api_.WaitOnStream(compute_stream_, done.get());
+  }
+  bool done() const override { return operations_->ended(*operation_); }
+  WorkTimes times() const override { return operations_->times(*operation_); }
+
+ private:
+  NcclApi& api_;
+  const NcclApi::Stream compute_stream_;
+  const std::shared_ptr<NcclOperations> operations_;
+  const NcclOperations::Handle operation_;
+};
+
+// Two threads: one drives the communicator and never blocks; the other waits for the store.
+class NcclGroup : public Group {
+ public:
+  NcclGroup(NcclApi& api, Store& store, int rank, int size, const NcclOptions& options,
+            NcclApi::Communicator communicator, NcclApi::Stream stream)
+      : api_(api),
+        rank_(rank),
+        size_(size),
+        options_(options),
+        stream_(stream),
+        operations_(std::make_shared<NcclOperations>(Clock::Steady(), options.operations_max)),
+        times_(SuspicionTimesFor(options.group.timeout, options.beat)),
+        roll_call_(store, rank, size,
+                   {.prefix = "nccl", .interval = times_.interval, .patience = times_.patience},
+                   Clock::Steady()) {
+    if (options.ask_ras) OpenRas();
+    driver_ =
+        std::jthread([this, communicator](std::stop_token stop) { Drive(communicator, stop); });
+    caller_ = std::jthread([this] { CallRoll(); });
+  }
+
+  // A group that ends while all is well writes nothing to the store: its peers see the same as if
+  // this rank had died. A failed or aborted group still writes its last report.
+  ~NcclGroup() override {
+    roll_call_.Close();
+    caller_.join();
+    driver_.request_stop();
+    operations_->Abort(absl::AbortedError("its group was closed"));
+    driver_.join();
+    on_host_.reset();
+    api_.FreeStream(stream_);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  Group& on_host() override { return *on_host_; }
+
+  // Must precede all other calls.
+  absl::Status OpenOnHost() {
+    DP_ASSIGN_OR_RETURN(on_host_,
+                        MakeNcclOnHost(api_, *this, options_.compute_stream, staging_bytes()));
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<Work> AllReduce(absl::Span<float> data, ReduceOp op) override {
+    return Push("all_reduce", data.size(), [this, data, op](NcclApi::Communicator communicator) {
+      return api_.AllReduce(communicator, data.data(), data.size(), op, stream_);
+    });
+  }
+
+  std::unique_ptr<Work> Broadcast(absl::Span<uint8_t> data, int root) override {
+    DP_CHECK(root >= 0 && root < size_);
+    return Push("broadcast", data.size(), [this, data, root](NcclApi::Communicator communicator) {
+      return api_.Broadcast(communicator, data.data(), data.size(), root, stream_);
+    });
+  }
+
+  std::unique_ptr<Work> AllGather(absl::Span<const uint8_t> data,
+                                  absl::Span<uint8_t> gathered) override {
+    DP_CHECK(gathered.size() == data.size() * static_cast<size_t>(size_));
+    return Push(
+        "all_gather", data.size(), [this, data, gathered](NcclApi::Communicator communicator) {
+          return api_.AllGather(communicator, data.data(), data.size(), gathered.data(), stream_);
+        });
+  }
+
+  // Finalizes the communicator, which all ranks do together. Peers may still be in the last
+  // operation, which an abort would break for them.
+  std::unique_ptr<Work> Leave() override {
+    auto operation = std::make_shared<NcclOperation>();
+    operation->name = "leave";
+    operation->leaves = true;
+    return Push(std::move(operation));
+  }
+
+  void Abort(const absl::Status& why) override { operations_->Abort(why); }
+
+ private:
+  // The largest worlds need more, so that a gather has room for a piece of each rank.
+  int64_t staging_bytes() const {
+    return std::max<int64_t>(options_.staging_bytes, int64_t{size_ + 1} * sizeof(float));
+  }
+
+  // NCCL reads the same variables, and reports what is wrong with them.
+  void OpenRas() {
+    const char* enabled = std::getenv("NCCL_RAS_ENABLE");
+    if (enabled != nullptr && absl::string_view(enabled) == "0") return;
+    const char* given = std::getenv("NCCL_RAS_ADDR");
+    const auto address = RasAddress(given == nullptr ? "" : given);
+    const RasSelf self{.rank = rank_, .size = size_, .pid = static_cast<int>(getpid())};
+    if (address.ok()) ras_.emplace(*address, self);
+  }
+
+  std::unique_ptr<Work> Push(absl::string_view kind, size_t count, NcclOperation::Enqueue enqueue) {
+    auto operation = std::make_shared<NcclOperation>();
+    operation->name = absl::StrCat(kind, " ", pushed_ + 1);
+    if (count > 0) {
+      operation->means.enqueue = std::move(enqueue);
+      operation->means.computed = RecordNcclEvent(api_, options_.compute_stream);
+    }
+    return Push(std::move(operation));
+  }
+
+  std::unique_ptr<Work> Push(NcclOperations::Handle operation) {
+    operation->number = ++pushed_;
+    operation->called = Clock::Steady().Now();
+    operations_->Push(operation);
+    return std::make_unique<NcclWork>(api_, options_.compute_stream, operations_,
+                                      std::move(operation));
+  }
+
+  void Drive(NcclApi::Communicator communicator, const std::stop_token& stop) {
+    pthread_setname_np(pthread_self(), "collectives");
+    NcclPipeline pipeline({.api = api_,
+                           .communicator = communicator,
+                           .stream = stream_,
+                           .operations = *operations_,
+                           .roll_call = roll_call_,
+                           .opinion = ras_.has_value() ? &*ras_ : nullptr,
+                           .times = times_,
+                           .clock = Clock::Steady()});
+    // Chooses this thread's device. The connecting thread chose it already, so this should not
+    // fail.
+    if (const absl::Status status = api_.UseDevice(options_.device); !status.ok())
+      operations_->Abort(status);
+    while (!stop.stop_requested()) operations_->AwaitNews(pipeline.Step());
+  }
+
+  void CallRoll() {
+    pthread_setname_np(pthread_self(), "roll-call");
+    while (!roll_call_.closed()) {
+      roll_call_.Step();
+      roll_call_.AwaitDue();
+    }
+    roll_call_.Step();  // the last report
+  }
+
+  NcclApi& api_;
+  const int rank_;
+  const int size_;
+  const NcclOptions options_;
+  const NcclApi::Stream stream_;
+  const std::shared_ptr<NcclOperations> operations_;
+  std::unique_ptr<Group> on_host_;
+  int64_t pushed_ = 0;  // used by the caller's thread
+  const SuspicionTimes times_;
+  RollCall roll_call_;
+  std::optional<RasOpinion> ras_;
+  // Last: they use the rest.
+  std::jthread driver_;
+  std::jthread caller_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Group>> ConnectNccl(NcclApi& api, Store& store, int rank, int size,
+                                                   const NcclOptions& options,
+                                                   std::stop_token stop) {
+  if (rank < 0 || rank >= size)
+    return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of a world of ", size));
+  if (size == 1) return MakeNcclAlone(api, options);
+  DP_ASSIGN_OR_RETURN(const NcclApi::Communicator communicator,
+                      JoinCommunicator(api, store, rank, size, options, std::move(stop)));
+  const absl::StatusOr<NcclApi::Stream> stream = api.MakeStream();
+  if (!stream.ok()) {
+    api.Abort(communicator);
+    return stream.status();
+  }
+  auto group = std::make_unique<NcclGroup>(api, store, rank, size, options, communicator, *stream);
+  DP_RETURN_IF_ERROR(group->OpenOnHost());
+  return group;
+}
+
+}  // namespace dp::engine

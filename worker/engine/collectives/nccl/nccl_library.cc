@@ -1,0 +1,323 @@
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <nccl.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "worker/engine/collectives/nccl/nccl_api.h"
+
+// The real NCCL. Compiling needs its headers; only LoadNccl needs its libraries.
+
+namespace dp::engine {
+namespace {
+
+// The entry points, with their types from the headers and their addresses from the libraries.
+struct Entries {
+#define DP_NCCL_ENTRY(name) decltype(&::name) name = nullptr
+  DP_NCCL_ENTRY(ncclGetVersion);
+  DP_NCCL_ENTRY(ncclGetUniqueId);
+  DP_NCCL_ENTRY(ncclCommInitRankConfig);
+  DP_NCCL_ENTRY(ncclCommInitRankScalable);  // null before 2.23
+  DP_NCCL_ENTRY(ncclCommGetAsyncError);
+  DP_NCCL_ENTRY(ncclCommFinalize);
+  DP_NCCL_ENTRY(ncclCommDestroy);
+  DP_NCCL_ENTRY(ncclCommAbort);
+  DP_NCCL_ENTRY(ncclAllReduce);
+  DP_NCCL_ENTRY(ncclBroadcast);
+  DP_NCCL_ENTRY(ncclAllGather);
+  DP_NCCL_ENTRY(ncclGetErrorString);
+  DP_NCCL_ENTRY(ncclGetLastError);
+  DP_NCCL_ENTRY(cudaSetDevice);
+  DP_NCCL_ENTRY(cudaDeviceGetStreamPriorityRange);
+  DP_NCCL_ENTRY(cudaStreamDestroy);
+  DP_NCCL_ENTRY(cudaStreamSynchronize);
+  DP_NCCL_ENTRY(cudaMemcpyAsync);
+  DP_NCCL_ENTRY(cudaEventQuery);
+  DP_NCCL_ENTRY(cudaEventDestroy);
+  DP_NCCL_ENTRY(cudaGetErrorString);
+#undef DP_NCCL_ENTRY
+  // The header overloads these, so their types are written out.
+  cudaError_t (*cudaMalloc)(void**, size_t) = nullptr;
+  cudaError_t (*cudaFree)(void*) = nullptr;
+  cudaError_t (*cudaStreamCreateWithPriority)(cudaStream_t*, unsigned, int) = nullptr;
+  cudaError_t (*cudaEventCreateWithFlags)(cudaEvent_t*, unsigned) = nullptr;
+  cudaError_t (*cudaEventRecord)(cudaEvent_t, cudaStream_t) = nullptr;
+  cudaError_t (*cudaStreamWaitEvent)(cudaStream_t, cudaEvent_t, unsigned) = nullptr;
+};
+
+absl::StatusOr<void*> Open(const std::string& library) {
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr)
+    return absl::UnavailableError(absl::StrCat("cannot load ", library, ": ", dlerror(),
+                                               "; install it or set LD_LIBRARY_PATH"));
+  return handle;
+}
+
+template <typename Function>
+absl::Status Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  if (*function == nullptr)
+    return absl::UnavailableError(absl::StrCat("no ", name, " in the library: too old"));
+  return absl::OkStatus();
+}
+
+// The libraries stay loaded until the process ends, since NCCL's threads may run that long.
+absl::StatusOr<Entries> FindEntries() {
+  DP_ASSIGN_OR_RETURN(void* nccl, Open("libnccl.so.2"));
+  DP_ASSIGN_OR_RETURN(void* cuda, Open(absl::StrCat("libcudart.so.", CUDART_VERSION / 1000)));
+  Entries e;
+  absl::Status status;
+#define DP_NCCL_FIND(library, name) status.Update(Find(library, #name, &e.name))
+  DP_NCCL_FIND(nccl, ncclGetVersion);
+  DP_NCCL_FIND(nccl, ncclGetUniqueId);
+  DP_NCCL_FIND(nccl, ncclCommInitRankConfig);
+  (void)Find(nccl, "ncclCommInitRankScalable", &e.ncclCommInitRankScalable);  // may be absent
+  DP_NCCL_FIND(nccl, ncclCommGetAsyncError);
+  DP_NCCL_FIND(nccl, ncclCommFinalize);
+  DP_NCCL_FIND(nccl, ncclCommDestroy);
+  DP_NCCL_FIND(nccl, ncclCommAbort);
+  DP_NCCL_FIND(nccl, ncclAllReduce);
+  DP_NCCL_FIND(nccl, ncclBroadcast);
+  DP_NCCL_FIND(nccl, ncclAllGather);
+  DP_NCCL_FIND(nccl, ncclGetErrorString);
+  DP_NCCL_FIND(nccl, ncclGetLastError);
+  DP_NCCL_FIND(cuda, cudaSetDevice);
+  DP_NCCL_FIND(cuda, cudaDeviceGetStreamPriorityRange);
+  DP_NCCL_FIND(cuda, cudaStreamDestroy);
+  DP_NCCL_FIND(cuda, cudaStreamSynchronize);
+  DP_NCCL_FIND(cuda, cudaMemcpyAsync);
+  DP_NCCL_FIND(cuda, cudaEventQuery);
+  DP_NCCL_FIND(cuda, cudaEventDestroy);
+  DP_NCCL_FIND(cuda, cudaGetErrorString);
+  DP_NCCL_FIND(cuda, cudaMalloc);
+  DP_NCCL_FIND(cuda, cudaFree);
+  DP_NCCL_FIND(cuda, cudaStreamCreateWithPriority);
+  DP_NCCL_FIND(cuda, cudaEventCreateWithFlags);
+  DP_NCCL_FIND(cuda, cudaEventRecord);
+  DP_NCCL_FIND(cuda, cudaStreamWaitEvent);
+#undef DP_NCCL_FIND
+  if (!status.ok()) return status;
+  return e;
+}
+
+ncclRedOp_t Operator(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return ncclSum;
+    case ReduceOp::kMin:
+      return ncclMin;
+    case ReduceOp::kMax:
+      return ncclMax;
+    case ReduceOp::kMean:
+      return ncclAvg;
+  }
+  DP_CHECK(false);
+  return ncclSum;
+}
+
+absl::StatusOr<std::vector<ncclUniqueId>> UniqueIds(absl::Span<const std::string> ids) {
+  DP_CHECK(!ids.empty());
+  std::vector<ncclUniqueId> unique(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i].size() != sizeof(unique[i].internal))
+      return absl::InvalidArgumentError(absl::StrCat("NCCL's unique id has ", ids[i].size(),
+                                                     " bytes, not ", sizeof(unique[i].internal)));
+    std::memcpy(unique[i].internal, ids[i].data(), ids[i].size());
+  }
+  return unique;
+}
+
+// Unset fields leave the choice to NCCL. A library older than the headers takes the fields it
+// knows.
+ncclConfig_t ConfigOf(const NcclTuning& tuning) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  if (tuning.cga_cluster_size > 0) config.cgaClusterSize = tuning.cga_cluster_size;
+  if (tuning.few_ctas) config.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
+  return config;
+}
+
+// The device as the runtime keeps it: per thread, and 0 until one is chosen.
+thread_local int chosen_device = 0;
+
+class NcclLibrary : public NcclApi {
+ public:
+  explicit NcclLibrary(const Entries& entries) : call_(entries) {}
+
+  absl::Status UseDevice(int device) override {
+    chosen_device = device;
+    return FromCuda("cudaSetDevice", call_.cudaSetDevice(device));
+  }
+
+  absl::StatusOr<std::string> Version() override {
+    int code = 0;
+    DP_RETURN_IF_ERROR(FromNccl(call_.ncclGetVersion(&code), nullptr));
+    return absl::StrCat(code / 10000, ".", code / 100 % 100, ".", code % 100);
+  }
+
+  absl::StatusOr<std::string> UniqueId() override {
+    ncclUniqueId id;
+    DP_RETURN_IF_ERROR(FromNcclAlone(call_.ncclGetUniqueId(&id), nullptr));
+    return std::string(id.internal, sizeof(id.internal));
+  }
+
+  absl::StatusOr<Communicator> Join(absl::Span<const std::string> ids, int rank, int size,
+                                    const NcclTuning& tuning) override {
+    if (ids.size() > 1 && call_.ncclCommInitRankScalable == nullptr)
+      return absl::UnimplementedError(absl::StrCat("this NCCL joins by one unique id, and ", size,
+                                                   " ranks were given ", ids.size()));
+    DP_ASSIGN_OR_RETURN(std::vector<ncclUniqueId> unique, UniqueIds(ids));
+    ncclConfig_t config = ConfigOf(tuning);
+    ncclComm_t communicator = nullptr;
+    const ncclResult_t begun =
+        unique.size() == 1
+            ? call_.ncclCommInitRankConfig(&communicator, size, unique[0], rank, &config)
+            : call_.ncclCommInitRankScalable(&communicator, size, rank,
+                                             static_cast<int>(unique.size()), unique.data(),
+                                             &config);
+    const absl::Status status = FromNcclAlone(begun, communicator);
+    if (status.ok()) return communicator;
+    if (communicator != nullptr) (void)call_.ncclCommAbort(communicator);
+    return status;
+  }
+
+  absl::StatusOr<bool> Ready(Communicator communicator) override {
+    ncclResult_t state = ncclSuccess;
+    DP_RETURN_IF_ERROR(
+        FromNccl(call_.ncclCommGetAsyncError(Of(communicator), &state), Of(communicator)));
+    DP_RETURN_IF_ERROR(FromNccl(state, Of(communicator)));
+    return state == ncclSuccess;
+  }
+
+  absl::Status Finalize(Communicator communicator) override {
+    return FromNccl(call_.ncclCommFinalize(Of(communicator)), Of(communicator));
+  }
+  // Both results concern a communicator that no longer exists.
+  void Destroy(Communicator communicator) override {
+    (void)call_.ncclCommDestroy(Of(communicator));
+  }
+  void Abort(Communicator communicator) override { (void)call_.ncclCommAbort(Of(communicator)); }
+
+  absl::Status AllReduce(Communicator communicator, float* data, size_t count, ReduceOp op,
+                         Stream stream) override {
+    return FromNccl(call_.ncclAllReduce(data, data, count, ncclFloat32, Operator(op),
+                                        Of(communicator), static_cast<cudaStream_t>(stream)),
+                    Of(communicator));
+  }
+  absl::Status Broadcast(Communicator communicator, uint8_t* data, size_t bytes, int root,
+                         Stream stream) override {
+    return FromNccl(call_.ncclBroadcast(data, data, bytes, ncclUint8, root, Of(communicator),
+                                        static_cast<cudaStream_t>(stream)),
+                    Of(communicator));
+  }
+  absl::Status AllGather(Communicator communicator, const uint8_t* data, size_t bytes,
+                         uint8_t* gathered, Stream stream) override {
+    return FromNccl(call_.ncclAllGather(data, gathered, bytes, ncclUint8, Of(communicator),
+                                        static_cast<cudaStream_t>(stream)),
+                    Of(communicator));
+  }
+
+  absl::StatusOr<Stream> MakeStream() override {
+    cudaStream_t stream = nullptr;
+    int least = 0, greatest = 0;
+    DP_RETURN_IF_ERROR(FromCuda("cudaDeviceGetStreamPriorityRange",
+                                call_.cudaDeviceGetStreamPriorityRange(&least, &greatest)));
+    DP_RETURN_IF_ERROR(
+        FromCuda("cudaStreamCreateWithPriority",
+                 call_.cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest)));
+    return stream;
+  }
+  // Freeing reports only errors of earlier calls, which those calls have reported.
+  void FreeStream(Stream stream) override {
+    (void)call_.cudaStreamDestroy(static_cast<cudaStream_t>(stream));
+  }
+  absl::StatusOr<Event> Record(Stream stream) override {
+    cudaEvent_t event = nullptr;
+    DP_RETURN_IF_ERROR(FromCuda("cudaEventCreateWithFlags",
+                                call_.cudaEventCreateWithFlags(&event, cudaEventDisableTiming)));
+    const absl::Status recorded = FromCuda(
+        "cudaEventRecord", call_.cudaEventRecord(event, static_cast<cudaStream_t>(stream)));
+    if (recorded.ok()) return event;
+    FreeEvent(event);
+    return recorded;
+  }
+  absl::StatusOr<bool> Passed(Event event) override {
+    const cudaError_t state = call_.cudaEventQuery(static_cast<cudaEvent_t>(event));
+    if (state == cudaErrorNotReady) return false;
+    DP_RETURN_IF_ERROR(FromCuda("cudaEventQuery", state));
+    return true;
+  }
+  absl::Status WaitOnStream(Stream stream, Event event) override {
+    return FromCuda("cudaStreamWaitEvent",
+                    call_.cudaStreamWaitEvent(static_cast<cudaStream_t>(stream),
+                                              static_cast<cudaEvent_t>(event), 0));
+  }
+  void FreeEvent(Event event) override {
+    (void)call_.cudaEventDestroy(static_cast<cudaEvent_t>(event));
+  }
+
+  absl::StatusOr<uint8_t*> Allocate(size_t bytes) override {
+    void* memory = nullptr;
+    const cudaError_t allocated = call_.cudaMalloc(&memory, bytes);
+    if (allocated == cudaErrorMemoryAllocation) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the GPU has no room for ", bytes, " more bytes, which collectives need"));
+    }
+    DP_RETURN_IF_ERROR(FromCuda("cudaMalloc", allocated));
+    return static_cast<uint8_t*>(memory);
+  }
+  // As FreeStream.
+  void Free(uint8_t* memory) override { (void)call_.cudaFree(memory); }
+
+  absl::Status Copy(const uint8_t* from, size_t bytes, uint8_t* to, Stream stream) override {
+    auto* on = static_cast<cudaStream_t>(stream);
+    DP_RETURN_IF_ERROR(
+        FromCuda("cudaMemcpyAsync", call_.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, on)));
+    return FromCuda("cudaStreamSynchronize", call_.cudaStreamSynchronize(on));
+  }
+
+ private:
+  static ncclComm_t Of(Communicator communicator) { return static_cast<ncclComm_t>(communicator); }
+
+  // ncclInProgress is no error: the communicator is non-blocking.
+  absl::Status FromNccl(ncclResult_t result, ncclComm_t communicator) const {
+    if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
+    const bool remote = result == ncclRemoteError || result == ncclSystemError;
+    return absl::Status(remote ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal,
+                        absl::StrCat("NCCL: ", call_.ncclGetErrorString(result), ": ",
+                                     call_.ncclGetLastError(communicator)));
+  }
+
+  // For a call that asks no peer: an error of the system is this host's, not a peer's.
+  absl::Status FromNcclAlone(ncclResult_t result, ncclComm_t communicator) const {
+    const absl::Status status = FromNccl(result, communicator);
+    if (result != ncclSystemError) return status;
+    return absl::FailedPreconditionError(
+        absl::StrCat(status.message(), "; no peer was asked yet, so it is this host's: NCCL_DEBUG=",
+                     "WARN in the job's environment says more"));
+  }
+
+  absl::Status FromCuda(absl::string_view call, cudaError_t result) const {
+    if (result == cudaSuccess) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("CUDA: ", call, " on device ", chosen_device, ": ",
+                                            call_.cudaGetErrorString(result)));
+  }
+
+  const Entries call_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NcclApi>> LoadNccl() {
+  DP_ASSIGN_OR_RETURN(const Entries entries, FindEntries());
+  return std::make_unique<NcclLibrary>(entries);
+}
+
+}  // namespace dp::engine

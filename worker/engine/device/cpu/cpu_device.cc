@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <new>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "worker/engine/device/cpu/cpu_network.h"
+#include "worker/engine/device/device.h"
+
+// A function of the OpenMP runtime that oneDNN links. Declared here because a compiler other than
+// the one that brought that runtime may have no omp.h.
+extern "C" void omp_set_num_threads(int threads);
+
+namespace dp::engine {
+namespace {
+
+// More threads than any host has cores.
+constexpr int kThreadsMax = 1024;
+
+class CpuArray : public Array {
+ public:
+  explicit CpuArray(int64_t size)
+      : data_(new (std::align_val_t{kAlignment}) float[size]()), size_(size) {}
+  ~CpuArray() override { ::operator delete[](data_, std::align_val_t{kAlignment}); }
+  CpuArray(const CpuArray&) = delete;
+  CpuArray& operator=(const CpuArray&) = delete;
+
+  absl::Span<float> span() override { return {data_, static_cast<size_t>(size_)}; }
+
+ private:
+  static constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
+
+  float* const data_;
+  const int64_t size_;
+};
+
+class CpuSgd : public Optimizer {
+ public:
+  CpuSgd(const SgdOptions& options, absl::Span<float> values, absl::Span<const float> gradients)
+      : options_(options), values_(values), gradients_(gradients), velocity_(values.size()) {}
+
+  void Step(int64_t) override { SgdStep(options_, gradients_, absl::MakeSpan(velocity_), values_); }
+  std::vector<OptimizerState> state() override { return {{"velocity", absl::MakeSpan(velocity_)}}; }
+
+ private:
+  const SgdOptions options_;
+  const absl::Span<float> values_;
+  const absl::Span<const float> gradients_;
+  std::vector<float> velocity_;
+};
+
+class CpuAdamW : public Optimizer {
+ public:
+  CpuAdamW(const AdamWOptions& options, const ParameterLayout& layout, absl::Span<float> values,
+           absl::Span<const float> gradients)
+      : options_(options),
+        layout_(layout),
+        values_(values),
+        gradients_(gradients),
+        first_(values.size()),
+        second_(values.size()) {}
+
+  void Step(int64_t number) override {
+    AdamWStep(options_, number, layout_, gradients_,
+              {absl::MakeSpan(first_), absl::MakeSpan(second_)}, values_);
+  }
+  std::vector<OptimizerState> state() override {
+    return {{"exp_avg", absl::MakeSpan(first_)}, {"exp_avg_sq", absl::MakeSpan(second_)}};
+  }
+
+ private:
+  const AdamWOptions options_;
+  const ParameterLayout layout_;
+  const absl::Span<float> values_;
+  const absl::Span<const float> gradients_;
+  std::vector<float> first_;
+  std::vector<float> second_;
+};
+
+class CpuDevice : public Device {
+ public:
+  absl::StatusOr<std::unique_ptr<Array>> Allocate(int64_t size) override {
+    try {
+      return std::make_unique<CpuArray>(size);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for an array of ", size, " floats"));
+    }
+  }
+
+  absl::StatusOr<std::unique_ptr<Network>> Compile(absl::Span<const model::CheckedLayer> layers,
+                                                   const NetworkOptions& options,
+                                                   absl::Span<const float> values,
+                                                   absl::Span<float> gradients) override {
+    DP_CHECK(!layers.empty() && options.batch_size > 0);
+    if (options.precision != Precision::kFloat32) {
+      return absl::UnimplementedError(
+          "precisions other than float32 are computed on GPUs, and this rank computes on a CPU");
+    }
+    try {
+      return std::make_unique<CpuNetwork>(cpu_, layers, options.batch_size, options.seed, values,
+                                          gradients);
+    } catch (const dnnl::error& error) {
+      return Refused(error, options.batch_size);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for the model at batch size ", options.batch_size));
+    }
+  }
+
+  absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const SgdOptions& options,
+                                                     absl::Span<float> values,
+                                                     absl::Span<const float> gradients) override {
+    try {
+      return std::make_unique<CpuSgd>(options, values, gradients);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for the momentum of ", values.size(), " parameters"));
+    }
+  }
+
+  absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const AdamWOptions& options,
+                                                       const ParameterLayout& layout,
+                                                       absl::Span<float> values,
+                                                       absl::Span<const float> gradients) override {
+    try {
+      return std::make_unique<CpuAdamW>(options, layout, values, gradients);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for the moments of ", values.size(), " parameters"));
+    }
+  }
+
+  absl::StatusOr<std::unique_ptr<StepProgram>> MakeStepProgram(const StepProgram::Parts&) override {
+    return nullptr;
+  }
+
+  void Write(absl::Span<const float> host, absl::Span<float> array) override {
+    DP_CHECK(host.size() == array.size());
+    std::copy(host.begin(), host.end(), array.begin());
+  }
+  void Read(absl::Span<const float> array, absl::Span<float> host) const override {
+    DP_CHECK(host.size() == array.size());
+    std::copy(array.begin(), array.end(), host.begin());
+  }
+
+  absl::Status status() const override { return absl::OkStatus(); }
+  void* stream() const override { return nullptr; }
+
+ private:
+  static absl::Status Refused(const dnnl::error& error, int batch_size) {
+    const std::string what =
+        absl::StrCat("oneDNN refuses the model at batch size ", batch_size, ": ", error.what());
+    if (error.status == dnnl_out_of_memory) return absl::ResourceExhaustedError(what);
+    return absl::UnimplementedError(what);
+  }
+
+  CpuStream cpu_;
+};
+
+}  // namespace
+
+std::string CpuInstructionSet() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41:
+      return "sse41";
+    case dnnl::cpu_isa::avx:
+      return "avx";
+    case dnnl::cpu_isa::avx2:
+      return "avx2";
+    case dnnl::cpu_isa::avx2_vnni:
+      return "avx2_vnni";
+    case dnnl::cpu_isa::avx512_core:
+      return "avx512_core";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "avx512_core_vnni";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "avx512_core_bf16";
+    default:
+      return absl::StrCat("isa-", static_cast<int>(dnnl::get_effective_cpu_isa()));
+  }
+}
+
+absl::StatusOr<std::vector<float>> ReadArray(const Device& device, absl::Span<const float> array) {
+  std::vector<float> values(array.size());
+  device.Read(array, absl::MakeSpan(values));
+  DP_RETURN_IF_ERROR(device.status());
+  return values;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenCpu(int threads) {
+  if (threads < 1 || threads > kThreadsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads per rank is ", threads, "; it must be 1 to ", kThreadsMax));
+  }
+  omp_set_num_threads(threads);
+  try {
+    return std::make_unique<CpuDevice>();
+  } catch (const dnnl::error& error) {
+    return absl::InternalError(absl::StrCat("oneDNN does not start: ", error.what()));
+  }
+}
+
+}  // namespace dp::engine

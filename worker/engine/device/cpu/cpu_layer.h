@@ -1,0 +1,82 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/model/shape_check.h"
+#include "worker/engine/device/cpu/cpu_stream.h"
+#include "worker/engine/device/device.h"
+
+namespace dp::engine {
+
+// One layer of a CpuNetwork, or one layer with the ReLU after it. Its primitives, memory and
+// reorders are made once; a step only runs them. Factories throw dnnl::error, which
+// CpuDevice::Compile catches.
+class CpuLayer {
+ public:
+  virtual ~CpuLayer() = default;
+
+  virtual void Forward(const Batch& batch, Mode mode) = 0;
+  // Turns the gradient of the output into the gradient of the input, if the input has one. Calls
+  // `parameters_ready` as soon as the gradients of its own parameters are complete.
+  virtual void Backward(const std::function<void()>& parameters_ready) = 0;
+
+  const Activation& out() const { return out_; }
+
+ protected:
+  Activation out_;
+};
+
+// Where the parameters of one layer lie in the flat arrays. All null if it has none; bias null if
+// it has no bias.
+struct ParameterViews {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float* weight_gradient = nullptr;
+  float* bias_gradient = nullptr;
+};
+
+// The arguments that all factories below take. `in` is the output of the layer before.
+struct CpuLayerInput {
+  CpuStream& cpu;
+  const model::CheckedLayer& layer;
+  int batch_size;
+  const Activation& in;
+};
+
+// Which half of the ReLU that follows a layer the layer does itself. The positive maximum of a
+// window is the same before and after a ReLU. If pooling follows, the pooling layer therefore does
+// the backward half, on its smaller output.
+enum class FusedRelu { kNone, kForward, kBoth };
+
+std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const ParameterViews& views,
+                                        FusedRelu relu);
+// Also makes a TiedLinear, whose weight is the embedding's.
+std::unique_ptr<CpuLayer> MakeCpuLinear(const CpuLayerInput& input, const ParameterViews& views,
+                                        FusedRelu relu);
+std::unique_ptr<CpuLayer> MakeCpuRelu(const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuGelu(const CpuLayerInput& input);
+// `relu_gradient`: the layer also does the backward half of the ReLU before it.
+std::unique_ptr<CpuLayer> MakeCpuMaxPool2d(const CpuLayerInput& input, bool relu_gradient);
+std::unique_ptr<CpuLayer> MakeCpuFlatten(const CpuLayerInput& input);
+// Masks depend only on `seed`, Batch::draw and the sample's number, so the split into ranks does
+// not change them. `seed` differs between the dropout layers of a network.
+std::unique_ptr<CpuLayer> MakeCpuDropout(const CpuLayerInput& input, uint64_t seed);
+
+// `tied`: a later layer has already written its part of the weight's gradient.
+std::unique_ptr<CpuLayer> MakeCpuEmbedding(const CpuLayerInput& input, const ParameterViews& views,
+                                           bool tied);
+std::unique_ptr<CpuLayer> MakeCpuPositions(const CpuLayerInput& input, const ParameterViews& views);
+std::unique_ptr<CpuLayer> MakeCpuLayerNorm(const CpuLayerInput& input, const ParameterViews& views);
+std::unique_ptr<CpuLayer> MakeCpuCausalAttention(const CpuLayerInput& input);
+
+// Adds the output of an earlier layer, the source. The gradient goes to both inputs: to the layer
+// before in Backward, as in every layer, and to the source in AddToSource. Call AddToSource when
+// all other readers of the source have written its gradient.
+class CpuAdd : public CpuLayer {
+ public:
+  virtual void AddToSource() = 0;
+};
+std::unique_ptr<CpuAdd> MakeCpuAdd(const CpuLayerInput& input, const Activation& source);
+
+}  // namespace dp::engine

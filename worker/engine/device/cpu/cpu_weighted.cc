@@ -1,0 +1,242 @@
+// Convolution and linear layer: the same three primitives. Their weights live in the flat arrays in
+// PyTorch's order, and are brought into oneDNN's format once per step.
+
+#include <optional>
+#include <utility>
+
+#include "worker/engine/device/cpu/cpu_layer.h"
+#include "worker/engine/device/cpu/cpu_relu_gradient.h"
+
+namespace dp::engine {
+namespace {
+
+using dnnl::memory;
+
+// Plain descriptions of the tensors. oneDNN chooses all formats but the bias's.
+struct WeightedShapes {
+  memory::desc in;
+  memory::desc weight;
+  memory::desc bias;  // empty: none
+  memory::desc out;
+};
+
+memory::desc AnyFormat(const memory::desc& plain) {
+  return {plain.dims(), plain.data_type(), memory::format_tag::any};
+}
+
+struct ConvolutionPrimitives {
+  using Forward = dnnl::convolution_forward;
+  using BackwardWeights = dnnl::convolution_backward_weights;
+  using BackwardData = dnnl::convolution_backward_data;
+
+  WeightedShapes shapes;
+  memory::dims strides;
+  memory::dims padding;
+
+  Forward::primitive_desc MakeForward(const dnnl::engine& engine,
+                                      const dnnl::primitive_attr& attributes) const {
+    return {
+        {dnnl::prop_kind::forward_training, kAlgorithm, AnyFormat(shapes.in),
+         AnyFormat(shapes.weight), shapes.bias, AnyFormat(shapes.out), strides, padding, padding},
+        attributes,
+        engine};
+  }
+  BackwardWeights::primitive_desc MakeBackwardWeights(const dnnl::engine& engine,
+                                                      const Forward::primitive_desc& hint) const {
+    return {{kAlgorithm, AnyFormat(shapes.in), AnyFormat(shapes.weight), shapes.bias,
+             AnyFormat(shapes.out), strides, padding, padding},
+            engine,
+            hint};
+  }
+  BackwardData::primitive_desc MakeBackwardData(const dnnl::engine& engine,
+                                                const Forward::primitive_desc& hint) const {
+    return {{kAlgorithm, AnyFormat(shapes.in), AnyFormat(shapes.weight), AnyFormat(shapes.out),
+             strides, padding, padding},
+            engine,
+            hint};
+  }
+
+  static constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+};
+
+struct LinearPrimitives {
+  using Forward = dnnl::inner_product_forward;
+  using BackwardWeights = dnnl::inner_product_backward_weights;
+  using BackwardData = dnnl::inner_product_backward_data;
+
+  WeightedShapes shapes;
+
+  Forward::primitive_desc MakeForward(const dnnl::engine& engine,
+                                      const dnnl::primitive_attr& attributes) const {
+    return {{dnnl::prop_kind::forward_training, AnyFormat(shapes.in), AnyFormat(shapes.weight),
+             shapes.bias, AnyFormat(shapes.out)},
+            attributes,
+            engine};
+  }
+  BackwardWeights::primitive_desc MakeBackwardWeights(const dnnl::engine& engine,
+                                                      const Forward::primitive_desc& hint) const {
+    return {{AnyFormat(shapes.in), AnyFormat(shapes.weight), shapes.bias, AnyFormat(shapes.out)},
+            engine,
+            hint};
+  }
+  BackwardData::primitive_desc MakeBackwardData(const dnnl::engine& engine,
+                                                const Forward::primitive_desc& hint) const {
+    return {{AnyFormat(shapes.in), AnyFormat(shapes.weight), AnyFormat(shapes.out)}, engine, hint};
+  }
+};
+
+dnnl::primitive_attr WithRelu(FusedRelu relu) {
+  dnnl::primitive_attr attributes;
+  if (relu != FusedRelu::kNone) {
+    dnnl::post_ops after;
+    after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    attributes.set_post_ops(after);
+  }
+  return attributes;
+}
+
+// A tensor in the flat arrays.
+memory Bind(const CpuStream& cpu, const memory::desc& desc, const float* data) {
+  if (data == nullptr) return memory();
+  return memory(desc, cpu.engine, const_cast<float*>(data));
+}
+
+template <typename Primitives>
+class CpuWeighted : public CpuLayer {
+ public:
+  CpuWeighted(const CpuLayerInput& input, const Primitives& primitives, const ParameterViews& views,
+              FusedRelu relu)
+      : cpu_(input.cpu),
+        forward_desc_(primitives.MakeForward(cpu_.engine, WithRelu(relu))),
+        // The hint must be a plain training pass, without post-ops.
+        weights_desc_(primitives.MakeBackwardWeights(
+            cpu_.engine, primitives.MakeForward(cpu_.engine, dnnl::primitive_attr()))),
+        forward_(forward_desc_),
+        backward_weights_(weights_desc_),
+        bias_(Bind(cpu_, primitives.shapes.bias, views.bias)),
+        bias_gradient_(Bind(cpu_, primitives.shapes.bias, views.bias_gradient)),
+        weight_home_(Bind(cpu_, primitives.shapes.weight, views.weight)),
+        in_(cpu_, input.in.value, forward_desc_.src_desc()),
+        weight_(cpu_, weight_home_, forward_desc_.weights_desc()),
+        in_for_weights_(cpu_, in_.memory(), weights_desc_.src_desc()),
+        weight_gradient_(cpu_, Bind(cpu_, primitives.shapes.weight, views.weight_gradient),
+                         weights_desc_.diff_weights_desc()) {
+    out_ = MakeActivation(cpu_, forward_desc_.dst_desc(), true);
+    out_gradient_.emplace(cpu_, out_.gradient, weights_desc_.diff_dst_desc());
+    if (relu == FusedRelu::kBoth) relu_gradient_.emplace(cpu_, out_);
+    if (input.in.needs_gradient()) data_.emplace(cpu_, primitives, input.in, *this);
+  }
+
+  void Forward(const Batch&, Mode) override {
+    in_.Fetch();
+    weight_.Fetch();
+    cpu_.Run(forward_, {{DNNL_ARG_SRC, in_.memory()},
+                        {DNNL_ARG_WEIGHTS, weight_.memory()},
+                        {DNNL_ARG_BIAS, bias_},
+                        {DNNL_ARG_DST, out_.value}});
+  }
+
+  void Backward(const std::function<void()>& parameters_ready) override {
+    if (relu_gradient_) relu_gradient_->Run();
+    in_for_weights_.Fetch();
+    out_gradient_->Fetch();
+    cpu_.Run(backward_weights_, {{DNNL_ARG_SRC, in_for_weights_.memory()},
+                                 {DNNL_ARG_DIFF_DST, out_gradient_->memory()},
+                                 {DNNL_ARG_DIFF_WEIGHTS, weight_gradient_.memory()},
+                                 {DNNL_ARG_DIFF_BIAS, bias_gradient_}});
+    weight_gradient_.Store();
+    parameters_ready();
+    if (data_) data_->Run();
+  }
+
+ private:
+  // The gradient of the input; absent if no earlier layer has parameters.
+  class DataGradient {
+   public:
+    DataGradient(CpuStream& cpu, const Primitives& primitives, const Activation& in,
+                 const CpuWeighted& layer)
+        : cpu_(cpu),
+          desc_(primitives.MakeBackwardData(
+              cpu.engine, primitives.MakeForward(cpu.engine, dnnl::primitive_attr()))),
+          primitive_(desc_),
+          weight_(cpu, NearestWeight(layer, desc_.weights_desc()), desc_.weights_desc()),
+          out_gradient_(cpu, layer.out_.gradient, desc_.diff_dst_desc()),
+          in_gradient_(cpu, in.gradient, desc_.diff_src_desc()) {}
+
+    void Run() {
+      weight_.Fetch();
+      out_gradient_.Fetch();
+      cpu_.Run(primitive_, {{DNNL_ARG_WEIGHTS, weight_.memory()},
+                            {DNNL_ARG_DIFF_DST, out_gradient_.memory()},
+                            {DNNL_ARG_DIFF_SRC, in_gradient_.memory()}});
+      in_gradient_.Store();
+    }
+
+   private:
+    // Reuses Forward's copy of this step's weights if it has the same format.
+    static memory NearestWeight(const CpuWeighted& layer, const memory::desc& wanted) {
+      const memory& forward = layer.weight_.memory();
+      return forward.get_desc() == wanted ? forward : layer.weight_home_;
+    }
+
+    CpuStream& cpu_;
+    typename Primitives::BackwardData::primitive_desc desc_;
+    typename Primitives::BackwardData primitive_;
+    Formatted weight_;
+    Formatted out_gradient_;
+    Formatted in_gradient_;
+  };
+
+  CpuStream& cpu_;
+  typename Primitives::Forward::primitive_desc forward_desc_;
+  typename Primitives::BackwardWeights::primitive_desc weights_desc_;
+  typename Primitives::Forward forward_;
+  typename Primitives::BackwardWeights backward_weights_;
+  memory bias_;
+  memory bias_gradient_;
+  memory weight_home_;
+  Formatted in_;
+  Formatted weight_;
+  Formatted in_for_weights_;
+  Formatted weight_gradient_;
+  std::optional<Formatted> out_gradient_;
+  std::optional<ReluGradient> relu_gradient_;
+  std::optional<DataGradient> data_;
+};
+
+memory::desc BiasDesc(bool bias, int64_t size) {
+  if (!bias) return memory::desc();
+  return {{size}, memory::data_type::f32, memory::format_tag::x};
+}
+
+}  // namespace
+
+std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const ParameterViews& views,
+                                        FusedRelu relu) {
+  const auto& conv = std::get<model::Conv2d>(input.layer.kind);
+  const ConvolutionPrimitives primitives{
+      .shapes = {.in = PlainDesc(input.batch_size, input.layer.in),
+                 .weight = {{conv.out, conv.in, conv.kernel, conv.kernel},
+                            memory::data_type::f32,
+                            memory::format_tag::oihw},
+                 .bias = BiasDesc(conv.bias, conv.out),
+                 .out = PlainDesc(input.batch_size, input.layer.out)},
+      .strides = {conv.stride, conv.stride},
+      .padding = {conv.padding, conv.padding}};
+  return std::make_unique<CpuWeighted<ConvolutionPrimitives>>(input, primitives, views, relu);
+}
+
+std::unique_ptr<CpuLayer> MakeCpuLinear(const CpuLayerInput& input, const ParameterViews& views,
+                                        FusedRelu relu) {
+  const auto* linear = std::get_if<model::Linear>(&input.layer.kind);
+  const int64_t out = input.layer.out.back();
+  const LinearPrimitives primitives{
+      .shapes = {
+          .in = PlainDesc(input.batch_size, input.layer.in),
+          .weight = {{out, input.layer.in.back()}, memory::data_type::f32, memory::format_tag::oi},
+          .bias = BiasDesc(linear != nullptr && linear->bias, out),
+          .out = PlainDesc(input.batch_size, input.layer.out)}};
+  return std::make_unique<CpuWeighted<LinearPrimitives>>(input, primitives, views, relu);
+}
+
+}  // namespace dp::engine

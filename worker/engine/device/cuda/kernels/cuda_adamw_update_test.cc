@@ -1,0 +1,71 @@
+#include "worker/engine/device/cuda/kernels/cuda_adamw_update.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "worker/engine/nn/generator.h"
+
+namespace dp::engine::cuda {
+namespace {
+
+using ::testing::ElementsAreArray;
+
+// A matrix of 40 values, then a bias of 10, each followed by a gap.
+ParameterLayout MatrixAndBias() {
+  ParameterLayout layout;
+  layout.parameters = {{.name = "m", .shape = {4, 10}, .offset = 0, .size = 40},
+                       {.name = "b", .shape = {10}, .offset = 48, .size = 10}};
+  layout.size = 64;
+  return layout;
+}
+
+std::vector<float> Uniform(Generator& generator, int64_t size) {
+  std::vector<float> values(size);
+  for (float& value : values) value = generator.Uniform(-1, 1);
+  return values;
+}
+
+TEST(CudaAdamWUpdateTest, BlocksOfMatricesDecay) {
+  EXPECT_THAT(DecayBlocks({}, MatrixAndBias()), ElementsAreArray({0b0111u}));
+}
+
+TEST(CudaAdamWUpdateTest, AllParametersDecayWhereTheOptionsSaySo) {
+  EXPECT_THAT(DecayBlocks({.decay_all = true}, MatrixAndBias()), ElementsAreArray({0b1111u}));
+}
+
+TEST(CudaAdamWUpdateTest, TenStepsHaveTheCpusBits) {
+  const ParameterLayout layout = MatrixAndBias();
+  const AdamWOptions options = {.learning_rate = 3e-3, .weight_decay = 0.1};
+  const std::vector<uint32_t> decays = DecayBlocks(options, layout);
+  Generator generator(1);
+  std::vector<float> cpu = Uniform(generator, layout.size);
+  std::vector<float> ours = cpu;
+  std::vector<float> cpu_first(layout.size), cpu_second(layout.size);
+  std::vector<float> first(layout.size), second(layout.size);
+  for (int64_t step = 1; step <= 10; ++step) {
+    const std::vector<float> gradients = Uniform(generator, layout.size);
+    AdamWStep(options, step, layout, gradients,
+              {absl::MakeSpan(cpu_first), absl::MakeSpan(cpu_second)}, absl::MakeSpan(cpu));
+    const AdamWFactors factors = AdamWFactorsOf(options, options.learning_rate, step);
+    for (const Parameter& parameter : layout.parameters) {
+      for (int64_t i = parameter.offset; i < parameter.offset + parameter.size; ++i) {
+        const bool decay = (decays[0] >> (i / kDecayBlock) & 1) != 0;
+        ours[i] = AdamWValue(factors, decay, gradients[i], ours[i], first[i], second[i]);
+      }
+    }
+  }
+  EXPECT_THAT(ours, ElementsAreArray(cpu));
+  EXPECT_THAT(first, ElementsAreArray(cpu_first));
+  EXPECT_THAT(second, ElementsAreArray(cpu_second));
+}
+
+TEST(CudaAdamWUpdateTest, GapsStayZero) {
+  float first = 0, second = 0;
+  const AdamWFactors factors = AdamWFactorsOf({}, 1e-3, 1);
+  EXPECT_EQ(AdamWValue(factors, true, 0, 0, first, second), 0);
+}
+
+}  // namespace
+}  // namespace dp::engine::cuda

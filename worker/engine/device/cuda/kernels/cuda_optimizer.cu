@@ -1,0 +1,107 @@
+#include "worker/engine/device/cuda/kernels/cuda_for_each.h"
+#include "worker/engine/device/cuda/kernels/cuda_optimizer.h"
+#include "worker/engine/device/cuda/kernels/cuda_vector.h"
+
+// This file is compiled without fused multiply-adds. Memory bounds its kernels: AdamW moves 28
+// bytes a value.
+
+namespace dp::engine::cuda {
+namespace {
+
+// Elements of one thread: 16 bytes of each float array.
+constexpr int kElements = 4;
+
+// One step of nn/sgd.h for N values.
+struct SgdStepOf {
+  SgdOptions options;
+  const float* learning_rate;
+  int64_t begin;
+  SgdArrays arrays;
+
+  template <int N>
+  __device__ void At(int64_t i) const {
+    const int64_t first = begin + i;
+    using Floats = Vector<float, N>;
+    const Floats gradient = Floats::Load(arrays.gradients + first);
+    Floats velocity = Floats::Load(arrays.velocity + first);
+    Floats value = Floats::Load(arrays.values + first);
+    const float rate = *learning_rate;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      velocity.values[i] = options.momentum * velocity.values[i] +
+                           (gradient.values[i] + options.weight_decay * value.values[i]);
+      value.values[i] -= rate * velocity.values[i];
+    }
+    velocity.Store(arrays.velocity + first);
+    value.Store(arrays.values + first);
+    if (arrays.rounded == nullptr) return;
+    Vector<bf16, N> rounded;
+#pragma unroll
+    for (int i = 0; i < N; ++i) rounded.values[i] = value.values[i];
+    rounded.Store(arrays.rounded + first);
+  }
+};
+
+__global__ void PrepareAdamWKernel(AdamWOptions options, const double* learning_rate, int64_t* step,
+                                   AdamWFactors* factors) {
+  *factors = AdamWFactorsOf(options, *learning_rate, *step);
+  ++*step;
+}
+
+// Whether the block of a value decays; the same for four neighbours.
+__device__ bool Decays(const uint32_t* decays, int64_t element) {
+  const int64_t block = element / kDecayBlock;
+  return (decays[block / 32] >> (block % 32) & 1) != 0;
+}
+
+// The update of nn/adamw.h for N values, all of which decay or none.
+struct AdamWStepOf {
+  const AdamWFactors* factors;
+  const uint32_t* decays;
+  int64_t begin;
+  AdamWArrays arrays;
+
+  template <int N>
+  __device__ void At(int64_t of_range) const {
+    const int64_t i = begin + of_range;
+    using Floats = Vector<float, N>;
+    const Floats gradient = Floats::Load(arrays.gradients + i);
+    Floats value = Floats::Load(arrays.values + i);
+    Floats first = Floats::Load(arrays.first + i);
+    Floats second = Floats::Load(arrays.second + i);
+    const bool decay = Decays(decays, i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      value.values[k] = AdamWValue(*factors, decay, gradient.values[k], value.values[k],
+                                   first.values[k], second.values[k]);
+    }
+    first.Store(arrays.first + i);
+    second.Store(arrays.second + i);
+    value.Store(arrays.values + i);
+    if (arrays.rounded == nullptr) return;
+    Vector<bf16, N> rounded;
+#pragma unroll
+    for (int k = 0; k < N; ++k) rounded.values[k] = value.values[k];
+    rounded.Store(arrays.rounded + i);
+  }
+};
+
+}  // namespace
+
+cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const float* learning_rate,
+                      ValueRange range, SgdArrays arrays) {
+  return ForEach<kElements>(stream, range.size,
+                            SgdStepOf{options, learning_rate, range.first, arrays});
+}
+
+cudaError_t PrepareAdamW(cudaStream_t stream, const AdamWOptions& options,
+                         const double* learning_rate, int64_t* step, AdamWFactors* factors) {
+  return Launch(stream, {1, 1}, PrepareAdamWKernel, options, learning_rate, step, factors);
+}
+
+cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint32_t* decays,
+                        ValueRange range, AdamWArrays arrays) {
+  return ForEach<kElements>(stream, range.size, AdamWStepOf{factors, decays, range.first, arrays});
+}
+
+}  // namespace dp::engine::cuda

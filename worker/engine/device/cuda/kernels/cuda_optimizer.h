@@ -1,0 +1,47 @@
+#pragma once
+
+#include "worker/engine/device/cuda/kernels/cuda_adamw_update.h"
+#include "worker/engine/device/cuda/kernels/cuda_types.h"
+#include "worker/engine/nn/sgd.h"
+
+// One kernel does any number of parameters: a range of the flat arrays of a ParameterLayout. In
+// float, both optimizers give the bits of their CPU twins.
+
+namespace dp::engine::cuda {
+
+// Values from `first` on. `first` begins a parameter.
+struct ValueRange {
+  int64_t first = 0;
+  int64_t size = 0;
+};
+
+// nn/sgd.h. The arrays hold the whole layout. The learning rate is read from device memory.
+// `rounded`, where not null, receives the new values rounded to bf16, for the matrix products of
+// the next step.
+struct SgdArrays {
+  const float* gradients = nullptr;
+  float* velocity = nullptr;
+  float* values = nullptr;
+  bf16* rounded = nullptr;
+};
+cudaError_t SgdUpdate(cudaStream_t stream, const SgdOptions& options, const float* learning_rate,
+                      ValueRange range, SgdArrays arrays);
+
+// Computes the factors of AdamW's step `*step`, from device memory to device memory; then counts
+// the step: *step += 1. One thread does this, in double precision as on the CPU.
+cudaError_t PrepareAdamW(cudaStream_t stream, const AdamWOptions& options,
+                         const double* learning_rate, int64_t* step, AdamWFactors* factors);
+
+// nn/adamw.h. The arrays hold the whole layout.
+struct AdamWArrays {
+  const float* gradients = nullptr;
+  float* first = nullptr;
+  float* second = nullptr;
+  float* values = nullptr;
+  bf16* rounded = nullptr;  // as in SgdArrays
+};
+// `decays` says which blocks of the arrays decay (DecayBlocks).
+cudaError_t AdamWUpdate(cudaStream_t stream, const AdamWFactors* factors, const uint32_t* decays,
+                        ValueRange range, AdamWArrays arrays);
+
+}  // namespace dp::engine::cuda

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/engine/device/cuda/plans/cuda_planning.h"
+
+namespace dp::engine::cuda {
+
+// An operation that several algorithms of a library can compute.
+struct TuningTask {
+  std::string plan;                     // its name in the cache
+  std::vector<std::string> candidates;  // their names in the cache, the library's favourite first
+  // Makes this candidate the one that `run` runs, or fails if it cannot be run.
+  absl::FunctionRef<absl::Status(int)> build;
+  // Queues the candidate on Planning::stream.
+  absl::FunctionRef<absl::Status()> run;
+};
+
+// How many candidates are timed. Beyond these a library's order is right often enough.
+inline constexpr int kCandidatesMax = 8;
+
+// Chooses a candidate and builds it. Takes the cache's choice; if that cannot be built, takes the
+// fastest candidate and puts it into the cache. With Tuning::kFirst takes the first candidate that
+// can be built, and leaves the cache alone.
+// Errors: the first candidate's if none can be built; Unimplemented there are no candidates.
+absl::Status BuildBest(const Planning& planning, const TuningTask& task);
+
+}  // namespace dp::engine::cuda

@@ -1,0 +1,100 @@
+#include "worker/engine/device/cuda/kernels/cuda_cross_entropy.h"
+#include "worker/engine/device/cuda/testing/cuda_testing.h"
+#include "worker/engine/device/device.h"
+#include "worker/engine/nn/cross_entropy.h"
+
+namespace dp::engine::cuda {
+namespace {
+
+template <typename T>
+using CudaLossTest = CudaPrecisionTest<T>;
+TYPED_TEST_SUITE(CudaLossTest, Precisions);
+
+// The results of nn/cross_entropy.h for those rows of padded logits that count.
+struct Expectation {
+  CrossEntropy loss;
+  std::vector<float> gradient;  // rows x stride
+};
+
+Expectation Expect(const std::vector<float>& logits, const std::vector<int32_t>& labels,
+                   LogitsShape shape, const StepInput& step) {
+  std::vector<float> dense;
+  for (int64_t row = 0; row < shape.rows(); ++row) {
+    const auto begin = logits.begin() + row * shape.stride;
+    dense.insert(dense.end(), begin, begin + shape.classes);
+  }
+  const int classes = static_cast<int>(shape.classes);
+  const auto known = absl::MakeConstSpan(labels).first(step.count * shape.rows_per_sample);
+  std::vector<float> gradient(dense.size());
+  engine::SoftmaxCrossEntropyGradient(dense, classes, known, step.gradient_scale,
+                                      absl::MakeSpan(gradient));
+  Expectation expectation = {engine::SoftmaxCrossEntropy(dense, classes, known),
+                             std::vector<float>(logits.size())};
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    expectation.gradient[i / classes * shape.stride + i % classes] = gradient[i];
+  }
+  return expectation;
+}
+
+std::vector<int32_t> SomeLabels(LogitsShape shape) {
+  std::vector<int32_t> labels;
+  for (int64_t row = 0; row < shape.rows(); ++row) {
+    labels.push_back(static_cast<int32_t>(row * 7919 % shape.classes));
+  }
+  return labels;
+}
+
+TYPED_TEST(CudaLossTest, IsTheCpus) {
+  for (const LogitsShape shape :
+       {LogitsShape{37, 1, 10, 10}, LogitsShape{40, 2, 13, 16}, LogitsShape{1100, 1, 10, 10},
+        LogitsShape{130, 8, 13, 16}, LogitsShape{6, 5, 65, 72}, LogitsShape{3, 4, 1024, 1024},
+        LogitsShape{3, 2, 5003, 5003}, LogitsShape{4, 3, 50257, 50304}}) {
+    auto logits = RandomValues<TypeParam>(shape.rows() * shape.stride, 1);
+    const std::vector<int32_t> labels = SomeLabels(shape);
+    // In every other row the label has the largest logit; in every fourth another class shares it.
+    for (int64_t row = 0; row < shape.rows(); row += 2) {
+      logits[row * shape.stride + labels[row]] = 3.0f;
+      if (row % 4 == 0) logits[row * shape.stride + shape.classes / 2] = 3.0f;
+    }
+    const StepInput step = {.count = shape.samples - 1, .gradient_scale = 0.5f, .leaving = 1};
+    const Expectation expected = Expect(logits, labels, shape, step);
+    const auto device = OnDevice<TypeParam>(logits);
+    const DeviceArray<int32_t> device_labels(labels);
+    DeviceArray<uint8_t> workspace(CrossEntropyWorkspace(shape));
+    DeviceArray<LossSums> sums(1);
+    DeviceArray<float> tail(kStepTailSize);
+    TypeParam* no_gradient = nullptr;
+    this->Finish(SoftmaxCrossEntropy(this->stream(), device.data(), device_labels.data(), shape,
+                                     this->Step(step), workspace.data(), sums.data(), no_gradient));
+    EXPECT_EQ(device.ReadFloats(), logits);
+    const double allowed = expected.loss.loss_sum * Precision<TypeParam>() / 10;
+    EXPECT_NEAR(sums.Read()[0].loss_sum, expected.loss.loss_sum, allowed);
+    EXPECT_EQ(sums.Read()[0].correct, expected.loss.correct);
+
+    this->Finish(SoftmaxCrossEntropy(this->stream(), device.data(), device_labels.data(), shape,
+                                     this->Step(step), workspace.data(), sums.data(), device.data(),
+                                     tail.data()));
+    EXPECT_THAT(tail.Read(),
+                ::testing::ElementsAre(static_cast<float>(sums.Read()[0].loss_sum) * 0.5f, 1.0f));
+    EXPECT_NEAR(sums.Read()[0].loss_sum, expected.loss.loss_sum, allowed);
+    EXPECT_EQ(sums.Read()[0].correct, expected.loss.correct);
+    ExpectNear(device, expected.gradient);
+  }
+}
+
+TYPED_TEST(CudaLossTest, NoSampleGivesNothing) {
+  const LogitsShape shape = {2, 1, 10, 10};
+  const auto device = OnDevice<TypeParam>(RandomValues<TypeParam>(20, 1));
+  const DeviceArray<int32_t> labels(std::vector<int32_t>{1, 2});
+  DeviceArray<uint8_t> workspace(CrossEntropyWorkspace(shape));
+  DeviceArray<LossSums> sums(1);
+  this->Finish(SoftmaxCrossEntropy(this->stream(), device.data(), labels.data(), shape,
+                                   this->Step({.count = 0, .gradient_scale = 1}), workspace.data(),
+                                   sums.data(), device.data()));
+  EXPECT_EQ(sums.Read()[0].loss_sum, 0);
+  EXPECT_EQ(sums.Read()[0].correct, 0);
+  EXPECT_EQ(device.ReadFloats(), std::vector<float>(20));
+}
+
+}  // namespace
+}  // namespace dp::engine::cuda

@@ -1,0 +1,100 @@
+#include "worker/engine/device/cuda/kernels/cuda_optimizer.h"
+
+#include <cmath>
+
+#include "worker/engine/device/cuda/testing/cuda_testing.h"
+
+namespace dp::engine::cuda {
+namespace {
+
+// Two matrices and their biases, with gaps.
+ParameterLayout SomeLayout() {
+  ParameterLayout layout;
+  const auto append = [&](model::Shape shape) {
+    const int64_t size = model::ElementCount(shape);
+    layout.parameters.push_back({.shape = std::move(shape), .offset = layout.size, .size = size});
+    layout.size += (size + 15) / 16 * 16;
+  };
+  append({10});
+  append({10, 301});
+  append({301});
+  append({301, 17});
+  return layout;
+}
+
+// Random values, and zeroes in the gaps.
+std::vector<float> Filled(const ParameterLayout& layout, uint64_t seed) {
+  const std::vector<float> random = RandomValues<bf16>(layout.size, seed);
+  std::vector<float> values(layout.size);
+  for (const Parameter& p : layout.parameters) {
+    std::copy_n(random.begin() + p.offset, p.size, values.begin() + p.offset);
+  }
+  return values;
+}
+
+TEST_F(CudaTest, SgdHasTheCpusBits) {
+  const SgdOptions options = {.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 1e-3f};
+  constexpr int64_t kSize = 5003;
+  std::vector<float> values = RandomValues<float>(kSize, 1);
+  std::vector<float> velocity(kSize);
+  const auto device_values = OnDevice<float>(values);
+  const auto device_velocity = OnDevice<float>(velocity);
+  const auto rate = OnDevice<float>({options.learning_rate});
+  DeviceArray<bf16> rounded(kSize);
+  for (int step = 0; step < 10; ++step) {
+    // Updates two ranges, whose border moves.
+    const int64_t first = step * 304;
+    const auto gradients = RandomValues<float>(kSize, 100 + step);
+    const auto device_gradients = OnDevice<float>(gradients);
+    SgdStep(options, gradients, absl::MakeSpan(velocity), absl::MakeSpan(values));
+    for (const ValueRange range : {ValueRange{first, kSize - first}, ValueRange{0, first}}) {
+      Finish(SgdUpdate(
+          stream(), options, rate.data(), range,
+          {device_gradients.data(), device_velocity.data(), device_values.data(), rounded.data()}));
+    }
+  }
+  EXPECT_EQ(device_values.Read(), values);
+  EXPECT_EQ(device_velocity.Read(), velocity);
+  EXPECT_EQ(rounded.ReadFloats(), RoundedValues<bf16>(values));
+}
+
+class CudaAdamWTest : public CudaTest {
+ protected:
+  const AdamWOptions options_ = {.learning_rate = 3e-3, .beta2 = 0.95, .weight_decay = 0.1};
+  const ParameterLayout layout_ = SomeLayout();
+};
+
+TEST_F(CudaAdamWTest, HasTheCpusBits) {
+  const int64_t size = layout_.size;
+  std::vector<float> values = Filled(layout_, 1);
+  std::vector<float> first(size), second(size);
+  const auto device_values = OnDevice<float>(values);
+  const auto device_first = OnDevice<float>(first);
+  const auto device_second = OnDevice<float>(second);
+  DeviceArray<bf16> rounded(size);
+  const DeviceArray<uint32_t> decays(DecayBlocks(options_, layout_));
+  const DeviceArray<double> rate(std::vector<double>{options_.learning_rate});
+  const DeviceArray<int64_t> step(std::vector<int64_t>{1});
+  DeviceArray<AdamWFactors> factors(1);
+  for (int number = 1; number <= 10; ++number) {
+    const std::vector<float> gradients = Filled(layout_, 100 + number);
+    AdamWStep(options_, number, layout_, gradients, {absl::MakeSpan(first), absl::MakeSpan(second)},
+              absl::MakeSpan(values));
+    const auto device_gradients = OnDevice<float>(gradients);
+    const AdamWArrays arrays = {device_gradients.data(), device_first.data(), device_second.data(),
+                                device_values.data(), rounded.data()};
+    Finish(PrepareAdamW(stream(), options_, rate.data(), step.data(), factors.data()));
+    // Updates two ranges, which meet where a parameter begins.
+    const int64_t first = layout_.parameters[number % layout_.parameters.size()].offset;
+    Finish(AdamWUpdate(stream(), factors.data(), decays.data(), {first, size - first}, arrays));
+    Finish(AdamWUpdate(stream(), factors.data(), decays.data(), {0, first}, arrays));
+  }
+  EXPECT_EQ(step.Read()[0], 11);
+  EXPECT_EQ(device_values.Read(), values);
+  EXPECT_EQ(device_first.Read(), first);
+  EXPECT_EQ(device_second.Read(), second);
+  EXPECT_EQ(rounded.ReadFloats(), RoundedValues<bf16>(values));
+}
+
+}  // namespace
+}  // namespace dp::engine::cuda
