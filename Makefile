@@ -74,9 +74,9 @@ bench-scale: programs  ## load one coordinator with 10,000 ranks, 1,250 hosts, 5
 
 torture: all  ## fail the journal's disk 10,000 times; kill, stop and cut off parts of a training job
 	@$(BUILD)/tests/dp_journal_torture_test --seeds=$(TORTURE_SEEDS)
-	@cd tests/e2e && for test in kill_matrix random_kills; do \
+	@cd tests && for test in kill_matrix random_kills; do \
 	  DP_BIN=$(abspath $(BUILD))/bin PYTHONDONTWRITEBYTECODE=1 KILL_MATRIX=full KILLS=200 \
-	    python3 $${test}_test.py -v || exit 1; done
+	    python3 -m e2e.$${test}_test -v || exit 1; done
 
 interop: all  ## run current PyTorch, JAX and TensorFlow on dp; installs their official wheels once
 	@tests/interop/run $(BUILD)

@@ -8,9 +8,9 @@ import sys
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests" / "e2e"))
+sys.path.insert(0, str(TOP / "tests"))
 
-from cluster import BIN, TIMEOUT_S, alive, free_ports  # noqa: E402
+from kit.cluster import BIN, TIMEOUT_S, alive, free_ports  # noqa: E402
 
 
 class BesideTest(unittest.TestCase):

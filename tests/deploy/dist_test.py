@@ -16,11 +16,11 @@ import tempfile
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests" / "e2e"))
+sys.path.insert(0, str(TOP / "tests"))
 
 import kubernetes_test  # noqa: E402
 import own_root  # noqa: E402
-from idx_data import train_job, write_idx  # noqa: E402
+from kit.idx_data import train_job, write_idx  # noqa: E402
 
 VERSION = re.search(r"project\(dp VERSION ([\d.]+)", (TOP / "CMakeLists.txt").read_text()).group(1)
 NAME = f"dp-{VERSION}-linux-x86_64"

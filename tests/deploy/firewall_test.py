@@ -7,10 +7,10 @@ import sys
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests" / "e2e"))
+sys.path.insert(0, str(TOP / "tests"))
 
-import hosts as test_hosts  # noqa: E402
-from cluster import BIN, TIMEOUT_S, Cluster  # noqa: E402
+from kit import hosts as test_hosts  # noqa: E402
+from kit.cluster import BIN, TIMEOUT_S, Cluster  # noqa: E402
 
 RULES = TOP / "deploy" / "systemd" / "dp.nft"
 REASON = test_hosts.why_not() or ("" if shutil.which("nft") else "needs nft, of the package nftables")

@@ -10,10 +10,10 @@ import tarfile
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests" / "e2e"))
+sys.path.insert(0, str(TOP / "tests"))
 
 import own_root  # noqa: E402
-from cluster import eventually  # noqa: E402
+from kit.cluster import eventually  # noqa: E402
 from systemd_root import SystemdRoot  # noqa: E402
 
 GUIDE = (TOP / "docs/deploy-systemd.md").read_text()

@@ -13,10 +13,10 @@ import sys
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests" / "e2e"))
+sys.path.insert(0, str(TOP / "tests"))
 
 import kubernetes_tools  # noqa: E402
-from cluster import BIN, Cluster, eventually  # noqa: E402
+from kit.cluster import BIN, Cluster, eventually  # noqa: E402
 
 MANIFESTS = TOP / "deploy" / "kubernetes"
 # The oldest release that knows everything in the manifests, and the newest that has a schema.

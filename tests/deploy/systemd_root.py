@@ -1,7 +1,7 @@
 """A root tree (own_root.py) whose process 1 is a real systemd."""
 
 import own_root
-from cluster import eventually
+from kit.cluster import eventually
 
 PACKAGES = ("systemd", "systemd-sysv", "bash", "coreutils", "dash", "grep", "procps", "util-linux")
 # Units that need hardware, or the kernel's own file systems.

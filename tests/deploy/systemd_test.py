@@ -13,11 +13,11 @@ import sys
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests" / "e2e"))
+sys.path.insert(0, str(TOP / "tests"))
 
 import own_root  # noqa: E402
-from cluster import BIN, eventually  # noqa: E402
-from idx_data import train_job, write_idx  # noqa: E402
+from kit.cluster import BIN, eventually  # noqa: E402
+from kit.idx_data import train_job, write_idx  # noqa: E402
 from systemd_root import SystemdRoot  # noqa: E402
 
 # The install prefix, for programs and settings. systemd searches no other prefix.

@@ -5,8 +5,8 @@ import struct
 import subprocess
 import unittest
 
-from cluster import BIN, Cluster, eventually
-from idx_data import train_job, write_idx
+from kit.cluster import BIN, Cluster, eventually
+from kit.idx_data import train_job, write_idx
 
 
 class JobFileTest(unittest.TestCase):

@@ -6,8 +6,8 @@ import pathlib
 import shutil
 import unittest
 
-from cluster import Cluster
-from idx_data import train_job, write_idx
+from kit.cluster import Cluster
+from kit.idx_data import train_job, write_idx
 
 # Three epochs of ten steps.
 SMALL = {"train": 600, "test": 100}

@@ -2,7 +2,7 @@
 
 import unittest
 
-from cluster import Cluster, alive
+from kit.cluster import Cluster, alive
 
 
 class Broken(Cluster):

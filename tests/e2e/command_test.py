@@ -4,7 +4,7 @@ import json
 import pathlib
 import unittest
 
-from cluster import Cluster, alive, eventually
+from kit.cluster import Cluster, alive, eventually
 
 
 def lines_of(output):

@@ -6,7 +6,7 @@ import re
 import subprocess
 import unittest
 
-from cluster import TIMEOUT_S, Cluster, eventually
+from kit.cluster import TIMEOUT_S, Cluster, eventually
 
 LINES = 6
 

@@ -4,7 +4,7 @@ import os
 import shutil
 import unittest
 
-from cluster import Cluster, eventually
+from kit.cluster import Cluster, eventually
 
 
 def command(name, *argv):

@@ -3,8 +3,8 @@ disk."""
 
 import unittest
 
-import small_disk
-from cluster import Cluster, eventually
+from kit import small_disk
+from kit.cluster import Cluster, eventually
 
 MIB = 1 << 20
 # A disk of 100 MiB holds this many specs of 900 KiB, each in the journal and in its snapshot.

@@ -4,8 +4,8 @@ comes."""
 import json
 import unittest
 
-from cluster import Cluster, eventually
-from idx_data import train_job, write_idx
+from kit.cluster import Cluster, eventually
+from kit.idx_data import train_job, write_idx
 
 LEASE = "2s"
 BATCH = 60

@@ -8,8 +8,8 @@ import signal
 import stat
 import unittest
 
-from cluster import Cluster, alive, eventually
-from idx_data import train_job, write_idx
+from kit.cluster import Cluster, alive, eventually
+from kit.idx_data import train_job, write_idx
 
 # Longer than any test waits, so no job fails by its own time limit.
 DETECT_WITHIN = "1h"

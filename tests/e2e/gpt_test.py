@@ -5,7 +5,7 @@ import json
 import struct
 import unittest
 
-from cluster import Cluster
+from kit.cluster import Cluster
 
 # Small enough to take seconds: a block of attention and a block of linear layers, with residuals.
 MODEL = {"layers": [

@@ -8,10 +8,10 @@ import pathlib
 import signal
 import unittest
 
-from cluster import BIN, Cluster, eventually
+from kit.cluster import BIN, Cluster, eventually
 from gpu_return_test import NVML, why_not as why_no_nvml
 from gpu_trainer_test import PASSES, TRAINER, TRAINER_ON_HOST, losses, why_no_trainer_on_host
-from idx_data import train_job, write_idx
+from kit.idx_data import train_job, write_idx
 
 LIBRARIES = BIN.parent / "tests/fake_cuda"
 CARD = "NVIDIA H100"

@@ -6,7 +6,7 @@ import os
 import pathlib
 import unittest
 
-from cluster import BIN, Cluster, eventually
+from kit.cluster import BIN, Cluster, eventually
 
 NVML = BIN.parent / "tests/fake_nvml"
 MIB = 1 << 20

@@ -5,9 +5,9 @@ import ctypes
 import json
 import unittest
 
-from cluster import BIN, Cluster
+from kit.cluster import BIN, Cluster
 from gpu_return_test import NVML, why_not
-from idx_data import train_job, write_idx
+from kit.idx_data import train_job, write_idx
 
 PASSES = "echo 'driver: CUDA 13.0'; exit 0"
 FAILS = "echo 'nccl: missing: no such file; install it'; exit 1"

@@ -3,9 +3,9 @@
 import json
 import unittest
 
-import hosts as test_hosts
-from cluster import BIN, Cluster, alive, eventually
-from idx_data import train_job, write_idx
+from kit import hosts as test_hosts
+from kit.cluster import BIN, Cluster, alive, eventually
+from kit.idx_data import train_job, write_idx
 
 REASON = test_hosts.why_not()
 

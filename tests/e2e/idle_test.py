@@ -8,8 +8,8 @@ import re
 import sys
 import unittest
 
-import host_cgroups
-from cluster import Cluster, eventually
+from kit import host_cgroups
+from kit.cluster import Cluster, eventually
 from relay_test import wire_job
 
 RANKS = 4

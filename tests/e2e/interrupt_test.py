@@ -3,8 +3,8 @@ of ranks is still shown."""
 
 import unittest
 
-from cluster import Cluster, alive, eventually
-from terminal import CTRL_C, Terminal
+from kit.cluster import Cluster, alive, eventually
+from kit.terminal import CTRL_C, Terminal
 
 # Prints its pid, then waits for SIGTERM, on which it writes once more.
 POLITE = "trap 'echo saving; exit 3' TERM; echo pid $$; tail -f /dev/null & wait"

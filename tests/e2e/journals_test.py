@@ -11,7 +11,7 @@ import re
 import shutil
 import unittest
 
-from cluster import Cluster
+from kit.cluster import Cluster
 
 JOURNALS = sorted((pathlib.Path(__file__).resolve().parents[1] / "journals").glob("*.sqlite"))
 REAL_JOBS = [journal for journal in JOURNALS if "specs" in journal.name]

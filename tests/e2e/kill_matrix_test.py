@@ -11,9 +11,9 @@ import os
 import signal
 import unittest
 
-import hosts as test_hosts
-import testbed
-from cluster import eventually
+from kit import hosts as test_hosts
+from kit import testbed
+from kit.cluster import eventually
 
 LAST_STEP = testbed.EPOCHS * testbed.STEPS_PER_EPOCH
 # By name: fault point, step, rank. Rank 0 saves. In the last three phases the other ranks have no

@@ -8,8 +8,8 @@ import re
 import subprocess
 import unittest
 
-import small_disk
-from cluster import Cluster, eventually
+from kit import small_disk
+from kit.cluster import Cluster, eventually
 
 MIB = 1 << 20
 MARK = re.compile(r"\[log cut here: (\d+) bytes of rank (\d+)'s standard output are missing, ")

@@ -5,7 +5,7 @@ import os
 import signal
 import unittest
 
-from cluster import Cluster, alive, eventually
+from kit.cluster import Cluster, alive, eventually
 from orphans_test import guards_of
 
 

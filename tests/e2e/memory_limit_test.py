@@ -2,8 +2,8 @@
 
 import unittest
 
-import own_cgroups
-from cluster import Cluster, eventually
+from kit import own_cgroups
+from kit.cluster import Cluster, eventually
 
 TAKE = "x = bytearray({} << 20); print('has it', flush=True)"
 

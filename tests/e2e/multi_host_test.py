@@ -7,11 +7,11 @@ import pathlib
 import subprocess
 import unittest
 
-import hosts as test_hosts
-import testbed
-from cluster import eventually, free_ports
+from kit import hosts as test_hosts
+from kit import testbed
+from kit.cluster import eventually, free_ports
 from command_test import lines_of
-from progress import Progress
+from kit.progress import Progress
 
 REASON = test_hosts.why_not()
 PROGRAMS = pathlib.Path(__file__).parent / "programs"

@@ -7,8 +7,8 @@ import pathlib
 import signal
 import unittest
 
-import own_cgroups
-from cluster import Cluster, alive, eventually
+from kit import own_cgroups
+from kit.cluster import Cluster, alive, eventually
 
 FAMILY = pathlib.Path(__file__).parent / "programs/stubborn_family.py"
 FAMILY_SIZE = 5

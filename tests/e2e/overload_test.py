@@ -5,8 +5,8 @@ import re
 import time
 import unittest
 
-from cluster import TIMEOUT_S, Cluster, eventually
-from flood_client import MIB, VALUE, FloodClient, getting, setting, text
+from kit.cluster import TIMEOUT_S, Cluster, eventually
+from kit.flood_client import MIB, VALUE, FloodClient, getting, setting, text
 
 MEMORY_MAX = 256 * MIB
 # A quarter is for requests of TCPStore clients. The rest covers connections, and values on their

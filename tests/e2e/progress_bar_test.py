@@ -8,8 +8,8 @@ import subprocess
 import sys
 import unittest
 
-from cluster import Cluster
-from terminal import Terminal
+from kit.cluster import Cluster
+from kit.terminal import Terminal
 
 DRAW = """
 import os, sys

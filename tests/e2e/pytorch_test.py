@@ -7,9 +7,9 @@ import pathlib
 import subprocess
 import unittest
 
-from cluster import Cluster, alive, eventually, free_ports
+from kit.cluster import Cluster, alive, eventually, free_ports
 from command_test import lines_of
-from terminal import Terminal
+from kit.terminal import Terminal
 
 # The interpreter of the distribution's python3-torch, unless DP_PYTHON names another one.
 PYTHON = os.environ.get("DP_PYTHON", "/usr/bin/python3")

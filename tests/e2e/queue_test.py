@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import Cluster, eventually
-from idx_data import train_job, write_idx
+from kit.cluster import Cluster, eventually
+from kit.idx_data import train_job, write_idx
 
 FOREVER = ["tail", "-f", "/dev/null"]
 

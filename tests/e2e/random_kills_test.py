@@ -19,9 +19,9 @@ import threading
 import time
 import unittest
 
-import testbed
-from cluster import eventually
-from progress import Progress
+from kit import testbed
+from kit.cluster import eventually
+from kit.progress import Progress
 
 KILLS = int(os.environ.get("KILLS", "24"))
 SEED = int(os.environ.get("SEED", str(int(time.time()))))

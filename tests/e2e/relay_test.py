@@ -8,10 +8,10 @@ import socket
 import sys
 import unittest
 
-from cluster import Cluster, eventually, free_ports
+from kit.cluster import Cluster, eventually, free_ports
 from command_test import lines_of
 
-WIRE_CLIENT = pathlib.Path(__file__).parent / "wire_client.py"
+WIRE_CLIENT = pathlib.Path(__file__).resolve().parents[1] / "kit" / "wire_client.py"
 
 
 def wire_job(verb, *arguments, ranks, store="relay"):

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import unittest
 
-from cluster import TIMEOUT_S, Cluster, alive, eventually
-from idx_data import train_job, write_idx
+from kit.cluster import TIMEOUT_S, Cluster, alive, eventually
+from kit.idx_data import train_job, write_idx
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 PYTHON = os.environ.get("DP_PYTHON", "/usr/bin/python3")

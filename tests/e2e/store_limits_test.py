@@ -5,10 +5,10 @@ import re
 import subprocess
 import unittest
 
-from cluster import BIN, Cluster, free_ports
+from kit.cluster import BIN, Cluster, free_ports
 from command_test import lines_of
 from relay_test import wire_job
-from wire_client import WireClient
+from kit.wire_client import WireClient
 
 KEY_BYTES_MAX = 32 << 10
 

@@ -4,10 +4,10 @@ import pathlib
 import sys
 import unittest
 
-from cluster import Cluster
+from kit.cluster import Cluster
 from command_test import lines_of
 
-WIRE_CLIENT = pathlib.Path(__file__).parent / "wire_client.py"
+WIRE_CLIENT = pathlib.Path(__file__).resolve().parents[1] / "kit" / "wire_client.py"
 # Prints its rank, its arguments and the interpreter's flags.
 PLACE = """import os, sys
 print(os.environ["RANK"], os.environ["LOCAL_RANK"], os.environ["TORCHELASTIC_RUN_ID"], sys.argv[1:], "-u" in sys.orig_argv)

@@ -6,8 +6,8 @@ import pathlib
 import subprocess
 import unittest
 
-from cluster import BIN, Cluster
-from idx_data import train_job, write_idx
+from kit.cluster import BIN, Cluster
+from kit.idx_data import train_job, write_idx
 
 
 class TrainTest(unittest.TestCase):

@@ -10,10 +10,10 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import jobs  # noqa: E402
-from idx_data import write_idx  # noqa: E402
+from kit.idx_data import write_idx  # noqa: E402
 
 BUILD = sys.argv.pop(1)
 BENCH = pathlib.Path(__file__).with_name("bench")

@@ -18,7 +18,7 @@ from checks import Failed, last_lines, run
 from group_checks import place
 from sample_data import write_tokens
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 GPT_EPOCHS, GPT_STEPS_PER_EPOCH = 6, 5
 GPT_BATCH = 8
@@ -47,7 +47,7 @@ class Worker:
 @functools.cache
 def worker_of(programs):
     """The daemon is asked once: jobs are pointless if it has no GPU to train on."""
-    from cluster import Cluster  # needs the programs' folder, which is set by now
+    from kit.cluster import Cluster  # needs the programs' folder, which is set by now
     with Cluster() as cluster:
         worker = cluster.worker(slots=1, env=gpu_host.environment())
         [told] = json.loads(cluster.dpctl("workers", "-o", "json", check=0).stdout)["items"]
@@ -93,7 +93,7 @@ class Product:
         self.run({**job, "name": f"{job['name']}-warm-up", "train": train}, limit)
 
     def images(self):
-        from idx_data import write_idx
+        from kit.idx_data import write_idx
         return write_idx(self.folder / "images")
 
     def cnn(self, name):
@@ -192,7 +192,7 @@ def gpt_learns(programs, limit, slots=jobs.GPU, **train):
 @contextlib.contextmanager
 def two_daemons(dp):
     """A cluster of two daemons that share the GPU; to NCCL each is a host of its own."""
-    from cluster import Cluster  # needs the programs' folder, which Product has set
+    from kit.cluster import Cluster  # needs the programs' folder, which Product has set
     with Cluster(lease="2s") as cluster:
         for number in range(2):
             cluster.worker(slots=1, name=f"node{number}", env={**dp.environment(), **place(number)},

@@ -16,9 +16,9 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "bench")]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "bench")]
 
-from cluster import Cluster, free_ports  # noqa: E402
+from kit.cluster import Cluster, free_ports  # noqa: E402
 from command_test import lines_of  # noqa: E402
 from local_names import local_names  # noqa: E402
 

@@ -17,9 +17,9 @@ import subprocess
 import tempfile
 import time
 
-from host_cgroups import HostCgroups
-from leftovers import closed_on_error
-from waiting import TIMEOUT_S, alive, eventually  # noqa: F401: for the tests
+from kit.host_cgroups import HostCgroups
+from kit.leftovers import closed_on_error
+from kit.waiting import TIMEOUT_S, alive, eventually  # noqa: F401: for the tests
 
 BIN = pathlib.Path(os.environ["DP_BIN"])
 

@@ -6,9 +6,9 @@ import json
 import os
 import signal
 
-from cluster import BIN, Cluster
-from idx_data import train_job, write_idx
-from leftovers import closed_on_error
+from kit.cluster import BIN, Cluster
+from kit.idx_data import train_job, write_idx
+from kit.leftovers import closed_on_error
 
 RANKS = 3
 STEPS_PER_EPOCH = 10

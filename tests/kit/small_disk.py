@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import subprocess
 
-from leftovers import closed_on_error
+from kit.leftovers import closed_on_error
 
 HOLD = 'mount -t tmpfs -o "size=$1" disk "$2" && echo ready && exec cat'
 

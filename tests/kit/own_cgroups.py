@@ -6,8 +6,8 @@ import os
 import pathlib
 import shutil
 
-from leftovers import closed_on_error
-from waiting import eventually
+from kit.leftovers import closed_on_error
+from kit.waiting import eventually
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 # Hierarchies by the daemon's names. Each may be mounted at these places, on a host with only v2 and

@@ -9,7 +9,7 @@ import contextlib
 import os
 import unittest
 
-import own_cgroups
+from kit import own_cgroups
 
 HIDDEN = os.environ.get("DP_TEST_CGROUPS") == "none"
 

@@ -9,7 +9,7 @@ import subprocess
 import termios
 import time
 
-from cluster import TIMEOUT_S
+from kit.cluster import TIMEOUT_S
 
 CTRL_C = b"\x03"
 

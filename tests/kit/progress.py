@@ -5,7 +5,7 @@ import json
 import subprocess
 import threading
 
-from cluster import TIMEOUT_S
+from kit.cluster import TIMEOUT_S
 
 
 class Progress:
