@@ -8,7 +8,6 @@ and "first step" after the first optimizer step.
 import argparse
 import gzip
 import json
-import os
 import time
 
 import numpy

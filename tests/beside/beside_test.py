@@ -1,6 +1,5 @@
 """Tests tests/beside/run on ports of its own."""
 
-import os
 import pathlib
 import socket
 import subprocess

@@ -4,7 +4,6 @@ needed.
 buildah keeps everything in the test's own folder, and has its own mounts and network.
 """
 
-import os
 import pathlib
 import shutil
 import subprocess

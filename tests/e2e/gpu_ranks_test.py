@@ -9,8 +9,7 @@ import signal
 import unittest
 
 from kit.cluster import BIN, Cluster, eventually
-from gpu_return_test import NVML, why_not as why_no_nvml
-from gpu_trainer_test import PASSES, TRAINER, TRAINER_ON_HOST, losses, why_no_trainer_on_host
+from kit.gpu_fakes import NVML, PASSES, TRAINER, TRAINER_ON_HOST, losses, why_no_nvml, why_no_trainer_on_host
 from kit.idx_data import train_job, write_idx
 
 LIBRARIES = BIN.parent / "tests/fake_cuda"

@@ -3,20 +3,15 @@ exited; tested with a fake driver library."""
 
 import json
 import os
-import pathlib
 import unittest
 
-from kit.cluster import BIN, Cluster, eventually
+from kit.cluster import Cluster, eventually
+from kit.gpu_fakes import NVML, why_no_nvml
 
-NVML = BIN.parent / "tests/fake_nvml"
 MIB = 1 << 20
 
 
-def why_not():
-    return "" if (NVML / "libnvidia-ml.so.1").exists() else "dp_fake_nvml has not been built"
-
-
-@unittest.skipIf(why_not(), why_not())
+@unittest.skipIf(why_no_nvml(), why_no_nvml())
 class GpuReturnTest(unittest.TestCase):
     def setUp(self):
         self.cluster = self.enterContext(Cluster())

@@ -6,26 +6,15 @@ import json
 import unittest
 
 from kit.cluster import BIN, Cluster
-from gpu_return_test import NVML, why_not
+from kit.gpu_fakes import NVML, PASSES, TRAINER, TRAINER_ON_HOST, losses, why_no_nvml, why_no_trainer_on_host
 from kit.idx_data import train_job, write_idx
 
-PASSES = "echo 'driver: CUDA 13.0'; exit 0"
 FAILS = "echo 'nccl: missing: no such file; install it'; exit 1"
-TRAINER = """#!/bin/sh
-if [ "$1" = --self-check ]; then {check}; fi
-{run}
-"""
 # The CPU stands in for the GPU.
 ON_CPU = f"""echo "computes on $DP_DEVICE with $CUDA_VISIBLE_DEVICES"
 unset DP_DEVICE
 exec {BIN / 'dp-trainer'}"""
 CUDA_TRAINER = BIN / "dp-trainer-cuda"
-# The real trainer, with a device whose kernels run on the host.
-TRAINER_ON_HOST = BIN.parent / "tests/dp_trainer_on_host"
-
-
-def why_no_trainer_on_host():
-    return "" if TRAINER_ON_HOST.exists() else "dp_trainer_on_host has not been built: no CUDA headers"
 
 
 def why_no_trainer_without_driver():
@@ -38,14 +27,7 @@ def why_no_trainer_without_driver():
     return "this host has a GPU's driver"
 
 
-def losses(cluster, job):
-    """The loss of each step of the job's latest generation."""
-    lines = cluster.dpctl("logs", job, "--metrics").stdout.splitlines()
-    told = [json.loads(line[line.index("{"):]) for line in lines]
-    return [metric["loss"] for metric in told if metric["event"] == "step"]
-
-
-@unittest.skipIf(why_not(), why_not())
+@unittest.skipIf(why_no_nvml(), why_no_nvml())
 class GpuTrainerTest(unittest.TestCase):
     def setUp(self):
         self.cluster = self.enterContext(Cluster())

@@ -10,7 +10,7 @@ import unittest
 
 from kit import host_cgroups
 from kit.cluster import Cluster, eventually
-from relay_test import wire_job
+from kit.wire_client import wire_job
 
 RANKS = 4
 WATCH_S = 5

@@ -5,8 +5,7 @@ import os
 import signal
 import unittest
 
-from kit.cluster import Cluster, alive, eventually
-from orphans_test import guards_of
+from kit.cluster import Cluster, alive, eventually, guards_of
 
 
 class LostExitTest(unittest.TestCase):

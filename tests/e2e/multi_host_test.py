@@ -10,8 +10,8 @@ import unittest
 from kit import hosts as test_hosts
 from kit import testbed
 from kit.cluster import eventually, free_ports
-from command_test import lines_of
 from kit.progress import Progress
+from kit.rank_lines import lines_of
 
 REASON = test_hosts.why_not()
 PROGRAMS = pathlib.Path(__file__).parent / "programs"

@@ -8,16 +8,10 @@ import signal
 import unittest
 
 from kit import own_cgroups
-from kit.cluster import Cluster, alive, eventually
+from kit.cluster import Cluster, alive, eventually, guards_of
 
 FAMILY = pathlib.Path(__file__).parent / "programs/stubborn_family.py"
 FAMILY_SIZE = 5
-
-
-def guards_of(daemon):
-    """The processes between a daemon and its ranks."""
-    children = pathlib.Path(f"/proc/{daemon.pid}/task").glob("*/children")
-    return [int(pid) for file in children for pid in file.read_text().split()]
 
 
 def freeze_and_kill(guards, daemon):

@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 from kit.cluster import Cluster, alive, eventually, free_ports
-from command_test import lines_of
+from kit.rank_lines import lines_of
 from kit.terminal import Terminal
 
 # The interpreter of the distribution's python3-torch, unless DP_PYTHON names another one.

@@ -1,7 +1,6 @@
 """The TCPStore of command jobs, tested by a wire-protocol client: each way to serve it, and
 killed coordinators."""
 
-import pathlib
 import re
 import resource
 import socket
@@ -9,15 +8,8 @@ import sys
 import unittest
 
 from kit.cluster import Cluster, eventually, free_ports
-from command_test import lines_of
-
-WIRE_CLIENT = pathlib.Path(__file__).resolve().parents[1] / "kit" / "wire_client.py"
-
-
-def wire_job(verb, *arguments, ranks, store="relay"):
-    argv = [sys.executable, str(WIRE_CLIENT), verb, *map(str, arguments)]
-    return {"apiVersion": "dp/v1", "kind": "Job", "name": f"{verb}-{store}", "ranks": ranks,
-            "command": {"argv": argv, "workingDir": "/", "store": store}}
+from kit.rank_lines import lines_of
+from kit.wire_client import WIRE_CLIENT, wire_job
 
 
 class StoreTest(unittest.TestCase):

@@ -6,8 +6,8 @@ import subprocess
 import unittest
 
 from kit.cluster import BIN, Cluster, free_ports
-from command_test import lines_of
-from relay_test import wire_job
+from kit.rank_lines import lines_of
+from kit.wire_client import wire_job
 from kit.wire_client import WireClient
 
 KEY_BYTES_MAX = 32 << 10

@@ -1,13 +1,12 @@
 """Command lines of torchrun and torch.distributed.launch users, without PyTorch."""
 
-import pathlib
 import sys
 import unittest
 
 from kit.cluster import Cluster
-from command_test import lines_of
+from kit.rank_lines import lines_of
+from kit.wire_client import WIRE_CLIENT
 
-WIRE_CLIENT = pathlib.Path(__file__).resolve().parents[1] / "kit" / "wire_client.py"
 # Prints its rank, its arguments and the interpreter's flags.
 PLACE = """import os, sys
 print(os.environ["RANK"], os.environ["LOCAL_RANK"], os.environ["TORCHELASTIC_RUN_ID"], sys.argv[1:], "-u" in sys.orig_argv)

@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "bench")]
 
 from kit.cluster import Cluster, free_ports  # noqa: E402
-from command_test import lines_of  # noqa: E402
+from kit.rank_lines import lines_of  # noqa: E402
 from local_names import local_names  # noqa: E402
 
 SERVER = sys.argv.pop(1)

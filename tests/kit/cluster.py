@@ -214,3 +214,9 @@ def free_ports(count):
             continue
         _claims.append(claim)
         return f"{first}-{first + count - 1}"
+
+
+def guards_of(daemon):
+    """The processes between a daemon and its ranks."""
+    children = pathlib.Path(f"/proc/{daemon.pid}/task").glob("*/children")
+    return [int(pid) for file in children for pid in file.read_text().split()]

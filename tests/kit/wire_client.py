@@ -2,10 +2,20 @@
 tests without torch. `python3 wire_client.py VERB ...` is the program of command jobs."""
 
 import os
+import pathlib
 import resource
 import socket
 import struct
 import sys
+
+WIRE_CLIENT = pathlib.Path(__file__).resolve()
+
+
+def wire_job(verb, *arguments, ranks, store="relay"):
+    """A command job whose ranks run this file."""
+    argv = [sys.executable, str(WIRE_CLIENT), verb, *map(str, arguments)]
+    return {"apiVersion": "dp/v1", "kind": "Job", "name": f"{verb}-{store}", "ranks": ranks,
+            "command": {"argv": argv, "workingDir": "/", "store": store}}
 
 
 class WireClient:
