@@ -6,6 +6,7 @@ operator matches there. Some mutations still do not compile; the caller must han
 
 import dataclasses
 import hashlib
+import pathlib
 import re
 
 
@@ -128,13 +129,13 @@ def _takes_part(operator, old, code, match):
 
 
 def _identity(path, operator, context, before, after):
-    """The identity does not change when other lines of the file change."""
+    """The identity does not change when other lines of the file change, or when the file moves."""
     digest = hashlib.sha256("\n".join([context, before.strip(), after.strip()]).encode()).hexdigest()[:8]
-    return f"{path}:{operator}:{digest}"
+    return f"{pathlib.PurePath(path).name}:{operator}:{digest}"
 
 
 def mutations(path, text):
-    """All mutations, in order. An identity consists of the file, the operator and a hash. The
+    """All mutations, in order. An identity consists of the file's name, the operator and a hash. The
     hash covers the line, its replacement, and the head of the enclosing function."""
     lines, codes = text.split("\n"), masked(text).split("\n")
     context, seen, found = "", {}, []

@@ -78,6 +78,9 @@ class IdentityTest(unittest.TestCase):
         edited = "int more;\n\n" + self.TEXT.replace("void G", "int between;\nvoid G").replace("  Sync", "    Sync")
         self.assertEqual(self.ids(edited), self.ids(self.TEXT))
 
+    def test_a_file_that_moves_keeps_them(self):
+        self.assertEqual([each.id for each in mutations("folder/x.cc", self.TEXT)], self.ids(self.TEXT))
+
     def test_a_line_that_was_edited_has_another(self):
         self.assertNotEqual(self.ids(self.TEXT.replace("Sync", "Flush")), self.ids(self.TEXT))
 
@@ -122,7 +125,7 @@ class DrawTest(unittest.TestCase):
         graph = types.SimpleNamespace(is_production=lambda path: True)
         known = draw.all_of(self.top, "core")[0].id
         run.check_only(run.parse(["--only", known]), self.top, graph)
-        for words in (["--only", known, "--only", "server/core/job.cc:compare:1234"], ["--only", known, "--area", "server"]):
+        for words in (["--only", known, "--only", "job.cc:compare:1234"], ["--only", known, "--area", "server"]):
             with self.assertRaisesRegex(SystemExit, "mutate: no mutant .*; its line has changed"):
                 run.check_only(run.parse(words), self.top, graph)
 
