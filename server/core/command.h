@@ -18,7 +18,7 @@
 
 // The commands of the coordinator. A command is a decision that was already taken, with its time.
 // The journal is the list of commands, and replay applies the same list again. Plain structs, no
-// protobuf; the shell converts. docs/coordinator.md says when each command is rejected.
+// protobuf; server/journal converts them. docs/coordinator.md says when each command is rejected.
 
 namespace dp::core {
 

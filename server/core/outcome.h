@@ -58,14 +58,14 @@ struct GroupResults {
 using Reply =
     std::variant<std::monostate, JobId, WorkerId, Epoch, std::vector<StoreResult>, GroupResults>;
 
-// The shell acts in this order. It makes the command durable if `journal` is set, replies, and
+// The driver acts in this order. It makes the command durable if `journal` is set, replies, and
 // wakes whoever waits on a topic of `changed`.
 struct Outcome {
   absl::Status status;
   Reply reply;
   bool journal = false;  // false if nothing changed: a read, a repetition, a rejection
   std::vector<Topic> changed;
-  // Jobs that are no longer on record: the shell can drop what it keeps of them.
+  // Jobs that are no longer on record: the driver can drop what it keeps of them.
   std::vector<JobId> forgotten;
 };
 

@@ -5,7 +5,7 @@
 namespace dp::server {
 
 // Default limits on the file system of the data directory, for limits that no flag sets
-// (docs/coordinator-shell.md, Disk). Each limit is a fraction of the disk, so that it fits small
+// (docs/coordinator-process.md, Disk). Each limit is a fraction of the disk, so that it fits small
 // volumes. Each has a bound, so that a large disk is not filled without need.
 struct DiskShares {
   uint64_t logs_bytes_max;      // of all jobs

@@ -51,8 +51,8 @@ struct View {
 
 // Owns the Coordinator and the one thread that touches it. The thread drains a bounded queue,
 // applies every command and journals the batch with one sync. Then it answers, and then it wakes
-// the parked calls: nobody sees what a crash could undo (docs/coordinator-shell.md). If the journal
-// fails, the driver ends, and every later call is Unavailable.
+// the parked calls: nobody sees what a crash could undo (docs/coordinator-process.md). If the
+// journal fails, the driver ends, and every later call is Unavailable.
 //
 // Methods are thread-safe and, except Stop, never block. If the queue is full or the driver has
 // ended, they return Unavailable and never call `done`. Else they call `done` exactly once, on the

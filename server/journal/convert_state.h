@@ -19,7 +19,7 @@ std::vector<std::string> ToPieces(const core::State& state, size_t piece_bytes);
 // Errors: DataLoss a piece is damaged, or holds something that this release does not know.
 absl::StatusOr<core::State> FromPieces(absl::Span<const std::string> pieces);
 
-// 0 for topics whose version is kept elsewhere: jobs and keys hold their own, and the shell holds
+// 0 for topics whose version is kept elsewhere: jobs and keys hold their own, and the driver holds
 // that of logs.
 journal::SavedVersion::Kind ToJournal(core::Topic::Kind kind);
 journal::SavedAwaitedJob::State ToJournal(core::AwaitedJob::State state);

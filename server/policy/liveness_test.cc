@@ -13,7 +13,7 @@ using testing::SizeIs;
 
 class LivenessTest : public testing::Test {
  protected:
-  // Looks every second, as a shell would, and returns the last verdicts.
+  // Looks every second, as the driver would, and returns the last verdicts.
   std::vector<LoseWorker> After(absl::Duration duration) {
     std::vector<LoseWorker> overdue;
     for (const absl::Time end = now_ + duration; now_ < end;) {

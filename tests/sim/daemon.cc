@@ -58,7 +58,7 @@ void Daemon::Register() {
   unhealthy_.clear();
   slot_reports_ = 0;
   asked_again_at_ = absl::InfiniteFuture();
-  lease_ = {Shell::kLease};
+  lease_ = {SimulatedDriver::kLease};
   Retry<WorkerId>(
       env_, kForever,
       [self = shared_from_this()](absl::Duration deadline, Reply<WorkerId> done) {

@@ -61,13 +61,13 @@ class EventQueue {
   std::map<std::pair<absl::Time, uint64_t>, Event> events_;
 };
 
-// A bug planted in the simulated shell or daemon, to see that the checks find it.
+// A bug planted in the simulated driver or daemon, to see that the checks find it.
 enum class Plant {
   kNone,
-  kReplyBeforeSync,    // the shell answers what a crash can undo
-  kIgnoreIncarnation,  // the shell accepts any incarnation of a worker as the current one
-  kLoseWakes,          // the shell forgets to wake the watchers of worlds
-  kForgetRetries,      // the shell applies a repeated store batch again
+  kReplyBeforeSync,    // the driver answers what a crash can undo
+  kIgnoreIncarnation,  // the driver accepts any incarnation of a worker as the current one
+  kLoseWakes,          // the driver forgets to wake the watchers of worlds
+  kForgetRetries,      // the driver applies a repeated store batch again
   kTakeSignalForEnd,   // the daemon counts SIGTERM as the end of the process
   kOutliveTouch,       // the daemon does not stop commands when it is cut off
   kShortenAtOnce,      // a shorter lease counts before the daemon knows of it

@@ -9,7 +9,7 @@ namespace dp::sim {
 using core::Topic;
 
 void Service::Act(core::Action action, Reply<Done> reply) {
-  shell_.Submit(std::move(action), [reply = std::move(reply)](const core::Outcome& outcome) {
+  driver_.Submit(std::move(action), [reply = std::move(reply)](const core::Outcome& outcome) {
     outcome.status.ok() ? reply(Done{}) : reply(outcome.status);
   });
 }
@@ -20,7 +20,7 @@ Incarnation Service::Fence(WorkerId worker, Incarnation incarnation) const {
 }
 
 void Service::SubmitJob(const core::SubmitJob& request, Reply<JobId> reply) {
-  shell_.Submit(request, [reply = std::move(reply)](const core::Outcome& outcome) {
+  driver_.Submit(request, [reply = std::move(reply)](const core::Outcome& outcome) {
     outcome.status.ok() ? reply(std::get<JobId>(outcome.reply)) : reply(outcome.status);
   });
 }
@@ -34,15 +34,15 @@ void Service::WatchJob(JobId job, Revision since, absl::Duration timeout, Reply<
     const core::Job* found = coordinator().job(job);
     return found == nullptr || found->version > since;
   };
-  shell_.Wait({{Topic::Kind::kJob, job.value()}}, timeout, ready,
-              [this, job, reply = std::move(reply)] {
-                const core::Job* found = coordinator().job(job);
-                found == nullptr ? reply(absl::NotFoundError("no such job")) : reply(*found);
-              });
+  driver_.Wait({{Topic::Kind::kJob, job.value()}}, timeout, ready,
+               [this, job, reply = std::move(reply)] {
+                 const core::Job* found = coordinator().job(job);
+                 found == nullptr ? reply(absl::NotFoundError("no such job")) : reply(*found);
+               });
 }
 
 void Service::Register(const core::RegisterWorker& request, Reply<WorkerId> reply) {
-  shell_.Submit(request, [reply = std::move(reply)](const core::Outcome& outcome) {
+  driver_.Submit(request, [reply = std::move(reply)](const core::Outcome& outcome) {
     outcome.status.ok() ? reply(std::get<WorkerId>(outcome.reply)) : reply(outcome.status);
   });
 }
@@ -50,18 +50,18 @@ void Service::Register(const core::RegisterWorker& request, Reply<WorkerId> repl
 void Service::SilenceOf(const std::string& name, Reply<absl::Duration> reply) {
   const absl::StatusOr<WorkerId> id = coordinator().state().workers.IdOf(name);
   if (!id.ok()) return reply(id.status());
-  reply(shell_.liveness().silent_for(*id, shell_.now()).value_or(absl::ZeroDuration()));
+  reply(driver_.liveness().silent_for(*id, driver_.now()).value_or(absl::ZeroDuration()));
 }
 
 void Service::Heartbeat(WorkerId worker, Incarnation incarnation, uint64_t lease_number,
                         Reply<core::Liveness::Lease> reply) {
   const Incarnation fence = Fence(worker, incarnation);
-  shell_.Hear(worker, fence, lease_number, [=, this, reply = std::move(reply)](auto renewed) {
+  driver_.Hear(worker, fence, lease_number, [=, this, reply = std::move(reply)](auto renewed) {
     if (renewed.has_value()) return reply(*renewed);
     const absl::Status status = coordinator().CheckWorker(worker, fence);
     if (!status.ok()) return reply(status);
-    reply(plant_ == Plant::kShortenAtOnce ? core::Liveness::Lease{Shell::kLease}
-                                          : shell_.liveness().offer(worker));
+    reply(plant_ == Plant::kShortenAtOnce ? core::Liveness::Lease{SimulatedDriver::kLease}
+                                          : driver_.liveness().offer(worker));
   });
 }
 
@@ -72,7 +72,7 @@ void Service::WatchAssignment(WorkerId worker, Incarnation incarnation, Revision
     return !coordinator().CheckWorker(worker, Fence(worker, incarnation)).ok() ||
            coordinator().version(topic) > since;
   };
-  shell_.Wait({topic}, timeout, ready, [=, this, reply = std::move(reply)] {
+  driver_.Wait({topic}, timeout, ready, [=, this, reply = std::move(reply)] {
     reply(coordinator().assignment(worker, Fence(worker, incarnation)));
   });
 }
@@ -92,10 +92,10 @@ void Service::RegisterCheckpoint(const core::RegisterCheckpoint& request, Reply<
 }
 
 void Service::Join(const core::RankKey& rank, Reply<core::World> reply) {
-  shell_.Submit(core::JoinWorld{rank, /*tells_first_step=*/rank.rank == 0},
-                [this, job = rank.job, reply = std::move(reply)](const core::Outcome& outcome) {
-                  outcome.status.ok() ? reply(coordinator().world(job)) : reply(outcome.status);
-                });
+  driver_.Submit(core::JoinWorld{rank, /*tells_first_step=*/rank.rank == 0},
+                 [this, job = rank.job, reply = std::move(reply)](const core::Outcome& outcome) {
+                   outcome.status.ok() ? reply(coordinator().world(job)) : reply(outcome.status);
+                 });
 }
 
 void Service::WatchWorld(JobId job, Generation generation, Revision since, absl::Duration timeout,
@@ -104,14 +104,14 @@ void Service::WatchWorld(JobId job, Generation generation, Revision since, absl:
     return coordinator().version({Topic::Kind::kWorld, job.value()}) > since &&
            core::ConcernsItsRanks(*coordinator().job(job), generation);
   };
-  shell_.Wait({{Topic::Kind::kWorldState, job.value()}}, timeout, ready,
-              [this, job, reply = std::move(reply)] { reply(coordinator().world(job)); });
+  driver_.Wait({{Topic::Kind::kWorldState, job.value()}}, timeout, ready,
+               [this, job, reply = std::move(reply)] { reply(coordinator().world(job)); });
 }
 
 void Service::Execute(const core::StoreBatch& batch, Reply<std::vector<StoreResult>> reply) {
   core::StoreBatch counted = batch;
   if (plant_ == Plant::kForgetRetries) counted.sequence = ++sequence_;
-  shell_.Submit(std::move(counted), [reply = std::move(reply)](const core::Outcome& outcome) {
+  driver_.Submit(std::move(counted), [reply = std::move(reply)](const core::Outcome& outcome) {
     outcome.status.ok() ? reply(std::get<std::vector<StoreResult>>(outcome.reply))
                         : reply(outcome.status);
   });
@@ -128,15 +128,15 @@ void Service::Await(JobId job, Generation generation, std::vector<StoreOperation
     const auto store = coordinator().store(job, generation);
     return !store.ok() || (*store)->Missing(reads).empty();
   };
-  shell_.Wait(std::move(topics), timeout, ready,
-              [this, job, generation, reads, reply = std::move(reply)] {
-                const auto store = coordinator().store(job, generation);
-                if (!store.ok()) return reply(store.status());
-                if (!(*store)->Missing(reads).empty()) {
-                  return reply(absl::DeadlineExceededError("keys are missing"));
-                }
-                reply(Done{});
-              });
+  driver_.Wait(std::move(topics), timeout, ready,
+               [this, job, generation, reads, reply = std::move(reply)] {
+                 const auto store = coordinator().store(job, generation);
+                 if (!store.ok()) return reply(store.status());
+                 if (!(*store)->Missing(reads).empty()) {
+                   return reply(absl::DeadlineExceededError("keys are missing"));
+                 }
+                 reply(Done{});
+               });
 }
 
 }  // namespace dp::sim

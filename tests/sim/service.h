@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tests/sim/shell.h"
+#include "tests/sim/simulated_driver.h"
 
 namespace dp::sim {
 
@@ -19,9 +19,9 @@ struct Done {};
 // The RPCs of proto/dp/v1 on a simulated coordinator, with the core's values as messages.
 class Service {
  public:
-  explicit Service(Shell& shell, Plant plant) : shell_(shell), plant_(plant) {}
+  explicit Service(SimulatedDriver& driver, Plant plant) : driver_(driver), plant_(plant) {}
 
-  bool up() const { return shell_.up(); }
+  bool up() const { return driver_.up(); }
 
   void SubmitJob(const core::SubmitJob& request, Reply<JobId> reply);
   void CancelJob(JobId job, Reply<Done> reply);
@@ -53,9 +53,9 @@ class Service {
   // The incarnation that the fence compares: the caller's own, unless kIgnoreIncarnation is
   // planted.
   Incarnation Fence(WorkerId worker, Incarnation incarnation) const;
-  const core::Coordinator& coordinator() const { return shell_.coordinator(); }
+  const core::Coordinator& coordinator() const { return driver_.coordinator(); }
 
-  Shell& shell_;
+  SimulatedDriver& driver_;
   const Plant plant_;
   uint64_t sequence_ = 1'000'000;  // for the plant kForgetRetries
 };

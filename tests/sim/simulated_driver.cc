@@ -1,4 +1,4 @@
-#include "tests/sim/shell.h"
+#include "tests/sim/simulated_driver.h"
 
 #include <algorithm>
 #include <memory>
@@ -19,7 +19,7 @@ constexpr server::Waiters::Capacity kWaitersMax = {
 
 }  // namespace
 
-void Shell::Start() {
+void SimulatedDriver::Start() {
   up_ = true;
   coordinator_.emplace();
   liveness_.emplace(kLease);
@@ -56,7 +56,7 @@ void Shell::Start() {
   env_.Tell(absl::StrCat("coordinator up, epoch ", coordinator_->epoch().ToString()));
 }
 
-void Shell::Crash() {
+void SimulatedDriver::Crash() {
   const int kept = env_.dice.Below(static_cast<int>(unsynced_.size()) + 1);
   env_.Tell(absl::StrCat("coordinator killed, ", unsynced_.size() - kept, " commands not synced"));
   disk_.insert(disk_.end(), unsynced_.begin(), unsynced_.begin() + kept);
@@ -71,20 +71,21 @@ void Shell::Crash() {
   changed_.clear();
 }
 
-void Shell::CrashInNextSync() { crash_in_next_sync_ = true; }
+void SimulatedDriver::CrashInNextSync() { crash_in_next_sync_ = true; }
 
-void Shell::Freeze(absl::Duration duration) {
+void SimulatedDriver::Freeze(absl::Duration duration) {
   env_.Tell(absl::StrCat("coordinator frozen for ", absl::FormatDuration(duration)));
   frozen_until_ = env_.events.now() + duration;
   Later(duration, [this] { Serve(); });
 }
 
-void Shell::Submit(core::Action action, std::function<void(const core::Outcome&)> done) {
+void SimulatedDriver::Submit(core::Action action, std::function<void(const core::Outcome&)> done) {
   Push(CommandItem{std::move(action), std::move(done), {}});
 }
 
 // A slow disk holds up the driver, but not the threads that answer heartbeats.
-void Shell::Hear(WorkerId worker, Incarnation incarnation, uint64_t lease_number, OnHeard done) {
+void SimulatedDriver::Hear(WorkerId worker, Incarnation incarnation, uint64_t lease_number,
+                           OnHeard done) {
   const absl::Time now = env_.events.now();
   if (up_ && now >= frozen_until_ && env_.plant != Plant::kShortenAtOnce) {
     if (const auto renewal = heartbeats_->Note({worker, incarnation, now, lease_number})) {
@@ -94,22 +95,22 @@ void Shell::Hear(WorkerId worker, Incarnation incarnation, uint64_t lease_number
   Push(HearItem{worker, incarnation, lease_number, std::move(done)});
 }
 
-void Shell::Wait(std::vector<core::Topic> topics, absl::Duration timeout,
-                 std::function<bool()> ready, std::function<void()> answer) {
+void SimulatedDriver::Wait(std::vector<core::Topic> topics, absl::Duration timeout,
+                           std::function<bool()> ready, std::function<void()> answer) {
   Push(WaitItem{std::move(topics), timeout, std::move(ready), std::move(answer)});
 }
 
-void Shell::Push(Item item) {
+void SimulatedDriver::Push(Item item) {
   queue_.push_back(std::move(item));
   Later(absl::ZeroDuration(), [this] { Serve(); });
 }
 
-void Shell::Tick() {
+void SimulatedDriver::Tick() {
   Serve();
   Later(liveness_->shortest() / 4, [this] { Tick(); });
 }
 
-void Shell::Serve() {
+void SimulatedDriver::Serve() {
   if (busy_ || env_.events.now() < frozen_until_) return;
   std::vector<Item> items = std::exchange(queue_, {});
   heartbeats_->TellLiveness(*coordinator_, *liveness_, env_.events.now());
@@ -137,13 +138,13 @@ void Shell::Serve() {
   Sync(std::move(items));
 }
 
-void Shell::Lose(core::LoseWorker verdict) {
+void SimulatedDriver::Lose(core::LoseWorker verdict) {
   // One event at a time: no heartbeat can have come since TellLiveness.
   env_.Expect(heartbeats_->Revoke(verdict.worker), "a worker that was heard of is lost");
   Apply(std::move(verdict));
 }
 
-core::Outcome Shell::Apply(core::Action action) {
+core::Outcome SimulatedDriver::Apply(core::Action action) {
   core::Command command{env_.events.now(), std::move(action)};
   core::Outcome outcome = coordinator_->Apply(command);
   changed_.insert(changed_.end(), outcome.changed.begin(), outcome.changed.end());
@@ -159,7 +160,7 @@ core::Outcome Shell::Apply(core::Action action) {
   return outcome;
 }
 
-void Shell::ApplyVerdicts() {
+void SimulatedDriver::ApplyVerdicts() {
   for (core::LoseWorker& verdict : liveness_->Overdue(env_.events.now())) {
     env_.Tell(absl::StrCat("worker ", verdict.worker.ToString(), " lost: ", verdict.reason));
     short_leases_lost_ += liveness_->lease(verdict.worker) < kLease;
@@ -176,7 +177,7 @@ void Shell::ApplyVerdicts() {
   core::OfferLeases(*coordinator_, *liveness_, env_.events.now());
 }
 
-void Shell::CheckDepartures(const std::vector<core::Departure>& departures) {
+void SimulatedDriver::CheckDepartures(const std::vector<core::Departure>& departures) {
   for (const core::Departure& departure : departures) {
     env_.Tell(absl::StrCat("job ", departure.job.ToString(), " is to leave: ", departure.reason));
     ++departures_;
@@ -195,7 +196,7 @@ void Shell::CheckDepartures(const std::vector<core::Departure>& departures) {
 
 // A preempted job does not leave in vain: the other job can start with the slots that are free or
 // will be.
-void Shell::CheckRoom(const std::vector<core::Departure>& departures) {
+void SimulatedDriver::CheckRoom(const std::vector<core::Departure>& departures) {
   for (const core::Departure& departure : departures) {
     if (!departure.preempted_by.valid()) continue;
     const core::JobSpec& need = coordinator_->job(departure.preempted_by)->spec;
@@ -211,7 +212,7 @@ void Shell::CheckRoom(const std::vector<core::Departure>& departures) {
   }
 }
 
-int Shell::RoomOn(const core::Worker& worker) const {
+int SimulatedDriver::RoomOn(const core::Worker& worker) const {
   int room = 0;
   for (const std::optional<core::RankKey>& holder : worker.slots) {
     const core::Job* job = holder.has_value() ? coordinator_->job(holder->job) : nullptr;
@@ -220,7 +221,7 @@ int Shell::RoomOn(const core::Worker& worker) const {
   return room;
 }
 
-void Shell::ApplyVerdict(core::Action verdict) {
+void SimulatedDriver::ApplyVerdict(core::Action verdict) {
   if (const auto* late = std::get_if<core::GiveUpRank>(&verdict)) {
     env_.Tell(absl::StrCat("rank ", late->rank.rank, " of job ", late->rank.job.ToString(),
                            " given up: ", late->reason));
@@ -230,7 +231,7 @@ void Shell::ApplyVerdict(core::Action verdict) {
                                         status.ToString()));
 }
 
-void Shell::Sync(std::vector<Item> items) {
+void SimulatedDriver::Sync(std::vector<Item> items) {
   if (unsynced_.empty() || env_.plant == Plant::kReplyBeforeSync) Answer(items);
   if (unsynced_.empty()) return;
   busy_ = true;
@@ -248,7 +249,7 @@ void Shell::Sync(std::vector<Item> items) {
 }
 
 // Replies, then wakes: everything that leaves the process is durable by now.
-void Shell::Answer(std::vector<Item>& items) {
+void SimulatedDriver::Answer(std::vector<Item>& items) {
   heartbeats_->Publish(*coordinator_, *liveness_);
   if (!items.empty() || !changed_.empty()) Acknowledge();
   for (Item& item : items) {
@@ -268,7 +269,7 @@ void Shell::Answer(std::vector<Item>& items) {
   }
 }
 
-void Shell::Park(WaitItem wait) {
+void SimulatedDriver::Park(WaitItem wait) {
   const server::Waiters::Ticket ticket = ++last_ticket_;
   parked_.emplace(ticket, wait.ready);
   waiters_->Park({ticket, std::move(wait.topics), env_.events.now() + wait.timeout,
@@ -281,14 +282,14 @@ void Shell::Park(WaitItem wait) {
                   }});
 }
 
-void Shell::Acknowledge() {
+void SimulatedDriver::Acknowledge() {
   env_.Expect(coordinator_->revision() >= acknowledged_, "the revision that clients see went back");
   if (coordinator_->revision() == acknowledged_) return;
   acknowledged_ = coordinator_->revision();
   acknowledged_hash_ = coordinator_->StateHash();
 }
 
-void Shell::CheckState() {
+void SimulatedDriver::CheckState() {
   for (const std::string& broken : invariants_.Broken(coordinator_->state())) {
     env_.Expect(false, broken);
   }
@@ -297,7 +298,7 @@ void Shell::CheckState() {
   on_change_();
 }
 
-void Shell::CheckGangs() {
+void SimulatedDriver::CheckGangs() {
   for (const core::Job* job : coordinator_->jobs()) {
     if (job->spec.nodes == 0) continue;
     std::map<WorkerId, int> ranks_on;
@@ -308,7 +309,7 @@ void Shell::CheckGangs() {
   }
 }
 
-void Shell::CheckLimits() {
+void SimulatedDriver::CheckLimits() {
   std::map<std::string, core::Use> users, queues;
   for (const core::Job* job : coordinator_->jobs()) {
     for (const core::Rank& rank : job->ranks) {
@@ -326,7 +327,7 @@ void Shell::CheckLimits() {
   }
 }
 
-void Shell::Later(absl::Duration delay, std::function<void()> event) {
+void SimulatedDriver::Later(absl::Duration delay, std::function<void()> event) {
   env_.events.After(delay, [this, life = life_, event = std::move(event)] {
     if (life == life_) event();
   });

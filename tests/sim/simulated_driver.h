@@ -22,12 +22,12 @@ namespace dp::sim {
 // The coordinator process in virtual time: the real machine, placement, liveness and waiters.
 // Around them it does the driver's work (server/driver/driver.h), with a disk that takes time to
 // sync and may be cut off in the middle. Serves a batch at a time, and answers after the sync.
-class Shell {
+class SimulatedDriver {
  public:
   static constexpr absl::Duration kLease = absl::Seconds(5);
   static constexpr int kAnnSlotsMax = 3;
 
-  explicit Shell(Environment& environment) : env_(environment) {
+  explicit SimulatedDriver(Environment& environment) : env_(environment) {
     policy_.limits.users["ann"] = {.slots = kAnnSlotsMax};
     policy_.limits.each_queue = core::Limit{.jobs = 4};
   }

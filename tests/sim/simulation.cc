@@ -20,8 +20,8 @@ constexpr int kSlots = 2;
 
 Simulation::Simulation(uint64_t seed, Plant plant, bool verbose)
     : env_(seed, plant, verbose),
-      shell_(env_),
-      service_(shell_, plant),
+      driver_(env_),
+      service_(driver_, plant),
       network_(env_, service_),
       processes_(env_),
       user_(env_, network_),
@@ -33,8 +33,8 @@ Report Simulation::Run() {
   weather.duplicate = env_.dice.Below(10) * 0.01;
   weather.slow = env_.dice.Below(10) * 0.01;
   network_.SetWeather(weather);
-  shell_.OnChange([this] { processes_.CheckReleased(shell_.coordinator()); });
-  shell_.Start();
+  driver_.OnChange([this] { processes_.CheckReleased(driver_.coordinator()); });
+  driver_.Start();
   WatchCoordinator();
   for (int i = 0; i < kDaemons; ++i) {
     const Node node = ++last_node_;
@@ -55,12 +55,12 @@ Report Simulation::Run() {
                 0,
                 faults_,
                 0,
-                shell_.departures(),
-                shell_.short_leases_lost()};
+                driver_.departures(),
+                driver_.short_leases_lost()};
   for (const auto& [job, state] : user_.jobs()) {
     report.succeeded += state == core::JobState::kSucceeded;
     // Null if the record has expired.
-    const core::Job* record = shell_.up() ? shell_.coordinator().job(job) : nullptr;
+    const core::Job* record = driver_.up() ? driver_.coordinator().job(job) : nullptr;
     if (record != nullptr) report.restarts += record->restart_count;
   }
   return report;
@@ -79,7 +79,8 @@ void Simulation::SubmitJobs() {
       const int ranks = 1 + env_.dice.Below(kDaemons * kSlots + 1);
       const std::string user = env_.dice.Chance(0.3) ? "ann" : "bob";
       // A job that fits nowhere would wait for ever, so its owner cancels it.
-      const bool never = ranks > (user == "ann" ? Shell::kAnnSlotsMax : kDaemons * kSlots);
+      const bool never =
+          ranks > (user == "ann" ? SimulatedDriver::kAnnSlotsMax : kDaemons * kSlots);
       const bool cancel = never || env_.dice.Chance(0.15);
       core::JobSpec spec{.name = "job", .ranks = ranks};
       spec.joins_by_running = env_.dice.Chance(0.5);
@@ -162,7 +163,7 @@ void Simulation::Fault() {
     case 1:
       return CrashCoordinator();
     case 2:
-      if (shell_.up()) shell_.Freeze(env_.dice.Between(absl::Milliseconds(10), absl::Seconds(8)));
+      if (driver_.up()) driver_.Freeze(env_.dice.Between(absl::Milliseconds(10), absl::Seconds(8)));
       return;
     case 3:
       return CrashDaemon(daemon);
@@ -178,15 +179,16 @@ void Simulation::Fault() {
 }
 
 void Simulation::CrashCoordinator() {
-  if (!shell_.up()) return;
-  env_.dice.Chance(0.5) ? shell_.Crash() : shell_.CrashInNextSync();
+  if (!driver_.up()) return;
+  env_.dice.Chance(0.5) ? driver_.Crash() : driver_.CrashInNextSync();
 }
 
 // Restarts the coordinator, as systemd does.
 void Simulation::WatchCoordinator() {
-  if (shell_.up()) return env_.events.After(absl::Milliseconds(50), [this] { WatchCoordinator(); });
+  if (driver_.up())
+    return env_.events.After(absl::Milliseconds(50), [this] { WatchCoordinator(); });
   env_.events.After(env_.dice.Between(absl::ZeroDuration(), absl::Seconds(6)), [this] {
-    shell_.Start();
+    driver_.Start();
     WatchCoordinator();
   });
 }
@@ -238,7 +240,7 @@ void Simulation::MakePeace() {
 
 void Simulation::LookWhetherSettled() {
   settled_ = Unsettled().empty();
-  if (!settled_ && shell_.up()) operator_.TidyUp(shell_.coordinator());
+  if (!settled_ && driver_.up()) operator_.TidyUp(driver_.coordinator());
   env_.events.After(absl::Seconds(1), [this] { LookWhetherSettled(); });
 }
 
@@ -248,21 +250,21 @@ std::vector<std::string> Simulation::Unsettled() const {
   const auto expect = [&](bool holds, std::string otherwise) {
     if (!holds) unsettled.push_back(std::move(otherwise));
   };
-  expect(shell_.up(), "the coordinator is not up at the end");
-  if (!shell_.up()) return unsettled;
+  expect(driver_.up(), "the coordinator is not up at the end");
+  if (!driver_.up()) return unsettled;
   expect(user_.answered(), "a submission was not answered");
-  for (const core::Job* job : shell_.coordinator().jobs()) {
+  for (const core::Job* job : driver_.coordinator().jobs()) {
     expect(job->terminal(), absl::StrCat("job ", job->id.ToString(), " is still ",
                                          core::Name(job->state), " at the end"));
   }
   for (const auto& [job, state] : user_.jobs()) {
-    const core::Job* found = shell_.coordinator().job(job);
+    const core::Job* found = driver_.coordinator().job(job);
     const bool seen = found == nullptr ? !user_.Lasting(job) : state == found->state;
     expect(seen, absl::StrCat("the end of job ", job.ToString(), " was not seen by its owner"));
   }
   expect(processes_.alive().empty(), "a rank process is left at the end");
   size_t slots = 0;
-  for (const core::Worker* worker : shell_.coordinator().workers()) {
+  for (const core::Worker* worker : driver_.coordinator().workers()) {
     slots += worker->free_slots().size();
   }
   expect(slots == kDaemons * kSlots, absl::StrCat(slots, " slots are free at the end"));
@@ -277,11 +279,11 @@ void Simulation::CheckBlame(const core::Job& job, const core::Failure& failure) 
 
 void Simulation::CheckEnd() {
   for (const std::string& what : Unsettled()) env_.Expect(false, what);
-  for (const core::Job* job : shell_.coordinator().jobs()) {
+  for (const core::Job* job : driver_.coordinator().jobs()) {
     if (job->failure) CheckBlame(*job, *job->failure);
     for (const core::PastFailure& past : job->past) CheckBlame(*job, past.failure);
   }
-  for (const core::Job* job : shell_.coordinator().jobs()) {
+  for (const core::Job* job : driver_.coordinator().jobs()) {
     if (job->state != core::JobState::kSucceeded || job->spec.joins_by_running) continue;
     env_.Expect(processes_.sums(job->id, job->generation) == job->ranks.size() * Process::kSteps,
                 absl::StrCat("job ", job->id.ToString(), " lost or repeated an add"));

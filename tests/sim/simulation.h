@@ -11,7 +11,7 @@
 #include "tests/sim/operator.h"
 #include "tests/sim/process.h"
 #include "tests/sim/service.h"
-#include "tests/sim/shell.h"
+#include "tests/sim/simulated_driver.h"
 #include "tests/sim/user.h"
 
 namespace dp::sim {
@@ -61,7 +61,7 @@ class Simulation {
   void CheckEnd();
 
   Environment env_;
-  Shell shell_;
+  SimulatedDriver driver_;
   Service service_;
   Network network_;
   ProcessTable processes_;

@@ -141,7 +141,7 @@ class CoordinatorFixture : public testing::Test {
   PlacementPolicy policy_;
   Coordinator coordinator_;
   Invariants invariants_;
-  std::vector<Command> journal_;  // the commands that a shell would have written
+  std::vector<Command> journal_;  // the commands that a driver would have written
 
  private:
   uint64_t last_life_ = 100;
