@@ -135,6 +135,7 @@ TEST(JobCheckTest, OptimizerValuesAreChecked) {
   EXPECT_THAT(ErrorSetting(sgd + "learningRate=0"), HasSubstr("is 0; expected more than 0"));
   EXPECT_THAT(ErrorSetting(sgd + "momentum=1"), HasSubstr("expected at least 0 and below 1"));
   EXPECT_THAT(ErrorSetting(sgd + "weightDecay=-1"), HasSubstr("is -1; expected 0 or more"));
+  EXPECT_THAT(ErrorSetting(sgd + "nesterov=true"), HasSubstr("is true without momentum"));
   EXPECT_THAT(ErrorSetting("train.optimizer.sgd={}"),
               HasSubstr("learningRate is missing; give one, as learningRate: 0.05"));
   EXPECT_THAT(ErrorSetting("train.optimizer={}"), HasSubstr("train.optimizer.sgd is missing"));

@@ -165,6 +165,10 @@ class TrainCheck : private FieldCheck {
     CheckLearningRate(path, sgd.learning_rate(), "0.05");
     Share(path + ".momentum", sgd.momentum());
     AtLeast(path + ".weightDecay", sgd.weight_decay(), 0);
+    if (sgd.nesterov() && sgd.momentum() == 0) {
+      Fail(path + ".nesterov", absl::StrCat(path, ".nesterov is true without momentum; give ", path,
+                                            ".momentum, such as 0.9, or leave nesterov out"));
+    }
   }
 
   void CheckAdamW(const v1::AdamWSpec& adamw) {

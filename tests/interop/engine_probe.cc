@@ -210,7 +210,7 @@ void Run(const std::vector<std::string>& arguments) {
   const MakeOptimizer make =
       verb == "adamw" ? AdamW(number(5), number(6), arguments.at(7))
                       : Sgd({static_cast<float>(number(5)), static_cast<float>(number(6)),
-                             static_cast<float>(number(7))});
+                             static_cast<float>(number(7)), whole(8) != 0});
   WriteFile(dir + "/losses.f32", model.Train(whole(3), whole(4), make));
   model.Save(model.values(), ".f32");
 }

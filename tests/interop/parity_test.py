@@ -1,6 +1,6 @@
 """Losses and gradients equal PyTorch's from the same weights and batches, in float32.
 
-    parity_test.py PROBE PRESET DATA_DIR
+    parity_test.py PROBE PRESET DATA_DIR [nesterov]
 
 - Two independent trainings: the loss of each of 50 steps: |ours - theirs| <= 1e-4 theirs.
 - The gradient of every parameter, at the reference's weights of each step:
@@ -46,10 +46,10 @@ def check_gradients(probe, name, model, step):
     return max(errors.values())
 
 
-def train_reference(probe, name, model, images, labels):
+def train_reference(probe, name, model, images, labels, nesterov):
     """Returns PyTorch's losses; compares gradients on the way."""
     optimizer = torch.optim.SGD(
-        model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM, weight_decay=DECAY
+        model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM, weight_decay=DECAY, nesterov=nesterov
     )
     losses, worst = [], 0
     for step in range(STEPS):
@@ -77,14 +77,14 @@ def check_initial_weights(probe, name, seed):
         assert same, f"initial values of {parameter} differ"
 
 
-def check_losses(probe, name, model, images, labels):
+def check_losses(probe, name, model, images, labels, nesterov):
     start = {key: value.clone() for key, value in model.state_dict().items()}
-    theirs = train_reference(probe, name, model, images, labels)
+    theirs = train_reference(probe, name, model, images, labels, nesterov)
     model.load_state_dict(start)
     probe.write_parameters(model)
     probe.write("images.f32", images)
     probe.write("labels.i32", labels)
-    probe.run("train", name, probe.directory, BATCH, STEPS, LEARNING_RATE, MOMENTUM, DECAY)
+    probe.run("train", name, probe.directory, BATCH, STEPS, LEARNING_RATE, MOMENTUM, DECAY, int(nesterov))
     ours = probe.read("losses.f32", STEPS).tolist()
     errors = [abs(a - b) / b for a, b in zip(ours, theirs)]
     print(f"losses: {theirs[0]:.4f} to {theirs[-1]:.4f}, worst error {max(errors):.2e} of 1e-4")
@@ -92,7 +92,7 @@ def check_losses(probe, name, model, images, labels):
 
 
 def main():
-    program, name, data = sys.argv[1:]
+    program, name, data = sys.argv[1:4]
     if not pathlib.Path(data).is_dir():
         print(f"skipped: no data in {data}; the Debian package is dataset-fashion-mnist")
         return SKIPPED
@@ -103,7 +103,7 @@ def main():
         model = preset(name)
         ours = {line.split()[0] for line in probe.run("layout", name)}
         assert ours == {key for key, _ in model.named_parameters()}, ours
-        check_losses(probe, name, model, images, labels)
+        check_losses(probe, name, model, images, labels, nesterov="nesterov" in sys.argv[4:])
         check_initial_weights(probe, name, seed=5)
     return 0
 

@@ -3,18 +3,28 @@
 #include "base/check.h"
 
 namespace dp::engine {
+namespace {
+
+// A template, so that the loop has no branch and vectorizes.
+template <bool kNesterov>
+void UpdateBySgd(const SgdOptions& options, size_t size, const float* __restrict gradient,
+                 float* __restrict v, float* __restrict value) {
+  const auto [learning_rate, momentum, weight_decay, nesterov] = options;
+  for (size_t i = 0; i < size; ++i) {
+    const float d = gradient[i] + weight_decay * value[i];
+    v[i] = momentum * v[i] + d;
+    value[i] -= learning_rate * (kNesterov ? d + momentum * v[i] : v[i]);
+  }
+}
+
+}  // namespace
 
 void SgdStep(const SgdOptions& options, absl::Span<const float> gradients,
              absl::Span<float> velocity, absl::Span<float> values) {
   DP_CHECK(gradients.size() == values.size() && velocity.size() == values.size());
-  const float* __restrict gradient = gradients.data();
-  float* __restrict v = velocity.data();
-  float* __restrict value = values.data();
-  const auto [learning_rate, momentum, weight_decay] = options;
-  for (size_t i = 0; i < values.size(); ++i) {
-    v[i] = momentum * v[i] + (gradient[i] + weight_decay * value[i]);
-    value[i] -= learning_rate * v[i];
-  }
+  (options.nesterov ? UpdateBySgd<true> : UpdateBySgd<false>)(options, values.size(),
+                                                              gradients.data(), velocity.data(),
+                                                              values.data());
 }
 
 }  // namespace dp::engine

@@ -8,13 +8,14 @@ struct SgdOptions {
   float learning_rate = 0;
   float momentum = 0;
   float weight_decay = 0;
+  bool nesterov = false;
 };
 
-// One step of torch.optim.SGD (dampening 0, no Nesterov) over flat arrays of equal size. Velocity
-// starts at zero:
+// One step of torch.optim.SGD (dampening 0) over flat arrays of equal size. Velocity starts at
+// zero:
 //
 //    d = gradient + weight_decay value;  velocity = momentum velocity + d;
-//    value = value - learning_rate velocity.
+//    value = value - learning_rate (nesterov ? d + momentum velocity : velocity).
 void SgdStep(const SgdOptions& options, absl::Span<const float> gradients,
              absl::Span<float> velocity, absl::Span<float> values);
 

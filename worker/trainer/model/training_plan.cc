@@ -22,7 +22,8 @@ engine::IdxDatasetOptions ImagesOf(const v1::DataSpec& spec) {
 engine::SgdOptions SgdOf(const v1::SgdSpec& spec) {
   return {.learning_rate = static_cast<float>(spec.learning_rate()),
           .momentum = static_cast<float>(spec.momentum()),
-          .weight_decay = static_cast<float>(spec.weight_decay())};
+          .weight_decay = static_cast<float>(spec.weight_decay()),
+          .nesterov = spec.nesterov()};
 }
 
 engine::TokenDatasetOptions TextOf(const v1::DataSpec& spec) {

@@ -28,9 +28,10 @@ struct SgdStepOf {
     const float rate = *learning_rate;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      velocity.values[i] = options.momentum * velocity.values[i] +
-                           (gradient.values[i] + options.weight_decay * value.values[i]);
-      value.values[i] -= rate * velocity.values[i];
+      const float d = gradient.values[i] + options.weight_decay * value.values[i];
+      velocity.values[i] = options.momentum * velocity.values[i] + d;
+      value.values[i] -= rate * (options.nesterov ? d + options.momentum * velocity.values[i]
+                                                  : velocity.values[i]);
     }
     velocity.Store(arrays.velocity + first);
     value.Store(arrays.values + first);

@@ -32,8 +32,11 @@ std::vector<float> Filled(const ParameterLayout& layout, uint64_t seed) {
   return values;
 }
 
-TEST_F(CudaTest, SgdHasTheCpusBits) {
-  const SgdOptions options = {.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 1e-3f};
+class CudaSgdTest : public CudaTest, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(CudaSgdTest, HasTheCpusBits) {
+  const SgdOptions options = {
+      .learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 1e-3f, .nesterov = GetParam()};
   constexpr int64_t kSize = 5003;
   std::vector<float> values = RandomValues<float>(kSize, 1);
   std::vector<float> velocity(kSize);
@@ -57,6 +60,8 @@ TEST_F(CudaTest, SgdHasTheCpusBits) {
   EXPECT_EQ(device_velocity.Read(), velocity);
   EXPECT_EQ(rounded.ReadFloats(), RoundedValues<bf16>(values));
 }
+
+INSTANTIATE_TEST_SUITE_P(Nesterov, CudaSgdTest, ::testing::Bool());
 
 class CudaAdamWTest : public CudaTest {
  protected:
