@@ -6,18 +6,19 @@
 #include <iterator>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/program/log.h"
 #include "base/status.h"
-#include "server/driver/action_bytes.h"
 #include "server/driver/busy.h"
 #include "server/driver/event_log.h"
 #include "server/policy/due_jobs.h"
 #include "server/policy/handovers.h"
 #include "server/policy/leases.h"
 #include "server/policy/verdicts.h"
+#include "store/operation_bytes.h"
 
 namespace dp::server {
 namespace {
@@ -30,6 +31,16 @@ constexpr absl::Duration kPromise = absl::Seconds(10);
 
 // Often enough for a disk that is filled and cleared by hand.
 constexpr absl::Duration kTendDiskEvery = absl::Seconds(5);
+
+// Approximate bytes of an action's large parts: the keys and values of a batch, the spec of a job.
+size_t BytesOf(const core::Action& action) {
+  if (const auto* job = std::get_if<core::SubmitJob>(&action)) return job->spec.payload.size();
+  const auto* batch = std::get_if<core::StoreBatch>(&action);
+  if (batch == nullptr) return 0;
+  size_t bytes = 0;
+  for (const StoreOperation& operation : batch->operations) bytes += dp::BytesOf(operation);
+  return bytes;
+}
 
 }  // namespace
 

@@ -26,7 +26,6 @@
 #include "server/driver/element_offers.h"
 #include "server/driver/heartbeats.h"
 #include "server/driver/journal.h"
-#include "server/driver/snapshot_policy.h"
 #include "server/driver/waiters.h"
 #include "server/policy/late_ranks.h"
 #include "server/policy/liveness.h"
@@ -69,7 +68,7 @@ class Driver {
     size_t queue_capacity = 32'768;
     // Calls in a batch. A call that arrives while a batch is served waits for no more than these.
     size_t batch_max = 2048;
-    // Bytes of the actions (BytesOf) that are queued or being written, which also bounds a
+    // Bytes of the actions that are queued or being written, which also bounds a
     // transaction. A single action may be larger.
     size_t queue_bytes_max = size_t{256} << 20;
     Waiters::Capacity waiting_capacity;  // calls that wait for a change

@@ -10,7 +10,7 @@
 #include "base/testing/scratch_dir.h"
 #include "gtest/gtest.h"
 #include "server/driver/driver.h"
-#include "server/driver/snapshot_policy.h"
+#include "server/driver/journal.h"
 #include "server/journal/sqlite_journal.h"
 
 namespace dp::server {

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/status.h"
-#include "server/driver/snapshot_policy.h"
+#include "server/driver/journal.h"
 
 namespace dp::torture {
 namespace {

@@ -2,7 +2,7 @@
 // known.
 
 #include "base/status.h"
-#include "worker/engine/data/numbered_steps.h"
+#include "worker/engine/data/prefetch.h"
 #include "worker/trainer/fault_point.h"
 #include "worker/trainer/loop/train_loop.h"
 

@@ -12,7 +12,6 @@
 #include "base/mutex.h"
 #include "base/random.h"
 #include "worker/engine/collectives/failure.h"
-#include "worker/engine/collectives/gloo/await_connected.h"
 #include "worker/engine/collectives/gloo/gloo_all_reduce.h"
 #include "worker/engine/collectives/gloo/gloo_mesh.h"
 #include "worker/engine/collectives/gloo/gloo_transfers.h"
@@ -188,6 +187,20 @@ class GlooGroup : public Group {
   GlooMesh mesh_;
   OperationQueue queue_;  // last: its thread uses the rest
 };
+
+// Runs `group->Connect(store)` to its end, and aborts it when any thread requests `stop`.
+absl::StatusOr<std::unique_ptr<Group>> AwaitConnected(std::unique_ptr<GlooGroup> group,
+                                                      Store& store, std::stop_token stop) {
+  std::unique_ptr<Work> connect = group->Connect(store);
+  absl::Status status;
+  {
+    std::stop_callback abort(
+        stop, [&group] { group->Abort(absl::CancelledError("its caller asked it to stop")); });
+    status = connect->Wait();
+  }
+  if (!status.ok()) return status;
+  return group;
+}
 
 }  // namespace
 
