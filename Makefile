@@ -8,9 +8,9 @@ TORTURE_SEEDS ?= 2
 # A small quarantine of freed memory, so that programs stay within their bounds on memory.
 ASAN_TESTS = ASAN_OPTIONS=quarantine_size_mb=16 ctest --output-on-failure -j $(JOBS) -LE nosan --test-dir
 
-# Sources are compiled in batches, which halves the time of a first build. To rebuild after changes of single
+# Sources are compiled in batches, since their headers take most of the time. To rebuild after changes of single
 # files, call make with BATCHES= or use a preset without batches (dev, clang).
-BATCHES ?= -DCMAKE_UNITY_BUILD=ON
+BATCHES ?= -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32
 # Where `make install` puts files, below DESTDIR; empty ones follow from PREFIX.
 PREFIX ?= /usr/local
 INSTALL_DIRS = -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(foreach dir,BINDIR SYSCONFDIR DATADIR DOCDIR,\
