@@ -38,7 +38,7 @@ RequeueJob Requeue(const Job& job) {
                        ", as they were asked to: ", job.handover->reason)};
 }
 
-void Look(const Job& job, absl::Time now, DueJobs& due) {
+void AddWhatIsDue(const Job& job, absl::Time now, DueJobs& due) {
   const auto wait = [&due](absl::Time at) { due.next_at = std::min(due.next_at, at); };
   // A job that is being stopped needs no further verdict.
   if (job.state == JobState::kStopping) return;
@@ -57,7 +57,7 @@ absl::Duration SavesBefore(const JobSpec& spec) {
 
 DueJobs FindDueJobs(const Coordinator& coordinator, absl::Time now) {
   DueJobs due;
-  for (const Job* job : coordinator.unfinished_jobs()) Look(*job, now, due);
+  for (const Job* job : coordinator.unfinished_jobs()) AddWhatIsDue(*job, now, due);
   for (const auto& [at, job] : coordinator.state().jobs.expiries()) {
     due.next_at = std::min(due.next_at, at);
     if (at > now) break;

@@ -21,7 +21,7 @@ std::string Counted(size_t count, absl::string_view thing, absl::string_view mor
 }
 
 // "1 slot", "2 GPU slots" or "2 CPU slots".
-std::string Slots(size_t count, const SlotNeed& need) {
+std::string SlotsText(size_t count, const SlotNeed& need) {
   switch (need.kind) {
     case SlotKind::kGpu:
       return Counted(count, "GPU slot");
@@ -48,12 +48,13 @@ std::string WithConstraints(const SlotNeed& need) {
 
 std::string Needs(const SlotNeed& need, const Count& count) {
   if (need.nodes == 0) {
-    return absl::StrCat("needs ", Slots(need.ranks, need), ", ", count.free, " free of ", count.all,
-                        " in all on ", Counted(count.workers, "worker"), WithConstraints(need));
+    return absl::StrCat("needs ", SlotsText(need.ranks, need), ", ", count.free, " free of ",
+                        count.all, " in all on ", Counted(count.workers, "worker"),
+                        WithConstraints(need));
   }
-  return absl::StrCat("needs ", Counted(need.nodes, "worker"), " with ", Slots(need.each(), need),
-                      " each, ", count.free_workers, " of ", Counted(count.workers, "worker"),
-                      WithConstraints(need), " free for it");
+  return absl::StrCat("needs ", Counted(need.nodes, "worker"), " with ",
+                      SlotsText(need.each(), need), " each, ", count.free_workers, " of ",
+                      Counted(count.workers, "worker"), WithConstraints(need), " free for it");
 }
 
 // Counts the slots that would do, but are unhealthy.
@@ -107,12 +108,12 @@ std::string WithoutMemoryLimit(const SlotNeed& need, const SlotSupply& supply) {
 std::string Missing(const SlotNeed& need, const Count& count) {
   const std::string with = WithConstraints(need);
   if (need.nodes == 0) {
-    return absl::StrCat(Slots(need.ranks - count.all, need), " missing: start more workers", with,
-                        ", or submit with fewer ranks",
+    return absl::StrCat(SlotsText(need.ranks - count.all, need), " missing: start more workers",
+                        with, ", or submit with fewer ranks",
                         with.empty() ? "" : " or other constraints");
   }
   return absl::StrCat(Counted(need.nodes - count.large_workers, "worker"), " with ",
-                      Slots(need.each(), need), with.empty() ? "" : " and", with,
+                      SlotsText(need.each(), need), with.empty() ? "" : " and", with,
                       " missing: start more, or submit with fewer nodes or ranks on each");
 }
 

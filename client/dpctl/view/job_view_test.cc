@@ -9,7 +9,7 @@
 namespace dp::ctl {
 namespace {
 
-constexpr char kFailed[] = R"job(
+constexpr char kFailedJob[] = R"job(
   id: 7 version: 9 generation: 1 state: JOB_STATE_FAILED
   spec { name: "cnn" ranks: 2 }
   ranks { rank: 0 state: RANK_STATE_EXITED worker: "w-a" host: "host-a" slot: 0 pid: 11 exit { signal: 15 } }
@@ -35,7 +35,7 @@ std::string Described(const v1::Job& job) {
 }
 
 TEST(JobViewTest, AFailedJobShowsItsRootCauseAndItsRanks) {
-  EXPECT_EQ(Described(Job(kFailed)), R"(Job:         7
+  EXPECT_EQ(Described(Job(kFailedJob)), R"(Job:         7
 Name:        cnn
 State:       FAILED
 Generation:  1
@@ -134,7 +134,7 @@ constexpr char kFailedJson[] = R"json({
 TEST(JobViewTest, TheJsonOfAJobIsStable) {
   std::ostringstream out;
   JsonWriter json(out);
-  v1::Job job = Job(kFailed);
+  v1::Job job = Job(kFailedJob);
   job.mutable_ranks()->DeleteSubrange(0, 1);
   WriteJob(job, json);
   EXPECT_EQ(out.str(), kFailedJson);

@@ -31,7 +31,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // A world that is sealed when a rank joins and closed when a rank accuses others.
-class FakeWorlds final : public v1::Worlds::CallbackService {
+class PlayedWorlds final : public v1::Worlds::CallbackService {
  public:
   v1::JoinResponse joined;
 
@@ -175,7 +175,7 @@ class RankProgramTest : public ::testing::Test {
   }
 
   const std::string directory_ = NewDirectory();
-  FakeWorlds worlds_;
+  PlayedWorlds worlds_;
   FakeCheckpointService checkpoints_;
   ClosedStore store_;
   std::unique_ptr<grpc::Server> server_;

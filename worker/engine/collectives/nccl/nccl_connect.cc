@@ -17,7 +17,7 @@ namespace dp::engine {
 namespace {
 
 // NCCL wakes nobody, so the caller polls. Joining takes tenths of seconds at best.
-constexpr absl::Duration kPoll = absl::Milliseconds(1);
+constexpr absl::Duration kPollEvery = absl::Milliseconds(1);
 
 // A wait that a stop request cuts short.
 class Pause {
@@ -98,7 +98,7 @@ class Joining {
       DP_ASSIGN_OR_RETURN(const bool ready, api_.Ready(communicator));
       if (ready) return absl::OkStatus();
       if (Stopped()) return absl::AbortedError("stopped");
-      pause_.For(kPoll);
+      pause_.For(kPollEvery);
     }
   }
 

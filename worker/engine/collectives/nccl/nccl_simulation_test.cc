@@ -27,7 +27,7 @@
 namespace dp::engine {
 namespace {
 
-constexpr absl::Duration kTimeout = absl::Seconds(30);
+constexpr absl::Duration kWaitAtMost = absl::Seconds(30);
 constexpr absl::Duration kRound = absl::Milliseconds(20);
 // If a peer gives up just before this rank's own deadline, this rank learns of it a beat later.
 // The slack is half of what the ladder of time limits leaves for that (docs/failures.md).
@@ -61,7 +61,7 @@ class SimulatedRank {
                 const Clock& clock)
       : nccl_(nccl),
         clock_(clock),
-        times_(SuspicionTimesFor(kTimeout, absl::Seconds(1))),
+        times_(SuspicionTimesFor(kWaitAtMost, absl::Seconds(1))),
         operations_(clock),
         roll_call_(store, rank, size,
                    {.prefix = "nccl", .interval = times_.interval, .patience = times_.patience},
@@ -131,7 +131,7 @@ class SimulatedRank {
       const absl::Status status = operations_.Wait(operation);
       if (!status.ok() && !error_.has_value()) {
         error_ = status;
-        late_by_ = clock_.Now() - std::max(operation.called, last_end_) - kTimeout;
+        late_by_ = clock_.Now() - std::max(operation.called, last_end_) - kWaitAtMost;
       }
       last_end_ = clock_.Now();
       open_.erase(open_.begin());

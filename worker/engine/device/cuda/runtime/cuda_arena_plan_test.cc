@@ -20,7 +20,9 @@ bool Meet(const ArenaArray& a, const ArenaArray& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-TEST(ArenaPlanTest, NothingTakesNothing) { EXPECT_EQ(PlanArena({}).bytes, 0); }
+TEST(ArenaPlanTest, NothingTakesNothing) {
+  EXPECT_EQ(PlanArena(absl::Span<const ArenaArray>()).bytes, 0);
+}
 
 TEST(ArenaPlanTest, ArraysOfOneStepLieBesideEachOther) {
   const ArenaPlan plan = PlanArena({{.bytes = 100}, {.bytes = 300}, {.bytes = 256}});
