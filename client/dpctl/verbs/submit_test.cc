@@ -108,6 +108,7 @@ train:
       learningRate: 0.1
       momentum: 0
       weightDecay: 0
+      nesterov: false
   backend: auto
   bucketCapMb: 25
   precision: float32
