@@ -281,8 +281,8 @@ TEST_F(LogShipperTest, WhatARankHasEmptiedIsToldAsThat) {
   Write("one\n");
   coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\n");
   std::ofstream(spool_.path(v1::LOG_STREAM_STDOUT)) << "2\n";
-  clock_.Advance(
-      absl::Seconds(1));  // the next look, if the first one came between emptying and writing
+  // A look between emptying and writing makes the next one wait.
+  clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(coordinator_.AwaitLog(v1::LOG_STREAM_STDOUT, "one\n#2\n"), "one\n#2\n");
   EXPECT_EQ(coordinator_.cut_reasons(), std::vector({v1::LOG_CUT_REASON_EMPTIED}));
 }

@@ -56,6 +56,17 @@ TEST(TrainingPlanTest, WhatIsSaidIsTaken) {
   EXPECT_FALSE(conv.bias);
 }
 
+TEST(TrainingPlanTest, SgdIsTaken) {
+  const auto plan = Plan(R"(
+      train { optimizer { sgd { learning_rate: 0.5 momentum: 0.25 weight_decay: 0.125 nesterov: true } } })");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto& sgd = std::get<engine::SgdOptions>(plan->optimizer);
+  EXPECT_EQ(sgd.learning_rate, 0.5f);
+  EXPECT_EQ(sgd.momentum, 0.25f);
+  EXPECT_EQ(sgd.weight_decay, 0.125f);
+  EXPECT_TRUE(sgd.nesterov);
+}
+
 TEST(TrainingPlanTest, ATextAndAdamWAreTaken) {
   const auto plan = Plan(R"(
       train { data { kind: 'tokens' train: '/a.bin' train: '/b.bin' context: 64 }
