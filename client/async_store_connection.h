@@ -10,8 +10,9 @@
 
 namespace dp::client {
 
-// The calls of dp.v1.Store for callers that must not block: StoreConnection with callbacks. `done`
-// is called once, on any thread, possibly before the call returns; it must not block. Thread-safe.
+// The calls of dp.v1.Store for callers that must not block: its blocking calls with callbacks.
+// `done` is called once, on any thread, possibly before the call returns; it must not block.
+// Thread-safe.
 class AsyncStoreConnection {
  public:
   template <typename Response>

@@ -1,49 +1,122 @@
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
+#include "client/async_store_connection.h"
 #include "dp/v1/checkpoints.pb.h"
 #include "dp/v1/jobs.pb.h"
 #include "dp/v1/logs.pb.h"
-#include "dp/v1/store.pb.h"
 #include "dp/v1/workers.pb.h"
 #include "dp/v1/worlds.pb.h"
 
-// The coordinator's services as seen by a client: one method per RPC, one attempt per call,
-// blocking until the answer or until `deadline_in` has passed. Implementations are thread-safe.
-// RetryLoop (retry_loop.h) does the retries. Transports are implementations: gRPC in
-// grpc_connection.h, a lossy in-process network in tests.
-//
-// Errors: those of the RPC (proto/dp/v1), Unavailable when the coordinator cannot be reached,
-// DeadlineExceeded.
+// Forward declarations keep gRPC's headers out of files that only pass a connection on. Who calls
+// an RPC includes its service: dp/v1/jobs.grpc.pb.h.
+namespace grpc {
+class Channel;
+class ChannelInterface;
+class ClientContext;
+class Status;
+}  // namespace grpc
 
 namespace dp::client {
 
-class JobsConnection {
+// A blocking RPC of a service, as gRPC generates it: &v1::Jobs::Stub::Submit.
+template <typename Stub, typename Request, typename Response>
+using Rpc = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
+// A connection to the coordinator: every RPC of every service, over one gRPC channel. Thread-safe.
+// The owner must not destroy it while calls are in flight; CancelAll ends them first. The
+// destructor waits until gRPC's threads have let go of calls that have ended, so it must not run on
+// one of these threads.
+class Connection : public AsyncStoreConnection {
  public:
-  virtual ~JobsConnection() = default;
-  virtual absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request,
-                                                    absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest& request,
-                                                    absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
-                                                        absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::WatchJobResponse> WatchJob(const v1::WatchJobRequest& request,
-                                                        absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::CancelResponse> Cancel(const v1::CancelRequest& request,
-                                                    absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::PlanResponse> Plan(const v1::PlanRequest& request,
-                                                absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::HoldResponse> Hold(const v1::HoldRequest& request,
-                                                absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::ReleaseResponse> Release(const v1::ReleaseRequest& request,
-                                                      absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::SetPriorityResponse> SetPriority(const v1::SetPriorityRequest& request,
-                                                              absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::RequeueResponse> Requeue(const v1::RequeueRequest& request,
-                                                      absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::WatchEventsResponse> WatchEvents(const v1::WatchEventsRequest& request,
-                                                              absl::Duration deadline_in) = 0;
+  // `address` is host:port. Connects lazily; an unreachable coordinator gives Unavailable.
+  explicit Connection(const std::string& address);
+  ~Connection() override;
+
+  // One attempt of one RPC. Blocks until the answer, or until `deadline_in` has passed. RetryLoop
+  // (retry_loop.h) does the retries.
+  //     connection.Call(&v1::Jobs::Stub::Submit, request, absl::Seconds(5));
+  // Errors: those of the RPC (proto/dp/v1); Unavailable when the coordinator cannot be reached;
+  // DeadlineExceeded; Cancelled after CancelAll.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(Rpc<Stub, Request, Response> rpc,
+                                const std::type_identity_t<Request>& request,
+                                absl::Duration deadline_in) {
+    Stub stub(stub_channel_);  // costs microseconds
+    Response response;
+    const absl::Status status = Attempt(deadline_in, [&](grpc::ClientContext& context) {
+      return (stub.*rpc)(&context, request, &response);
+    });
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  // Ends every call in flight, and every later one, with Cancelled. Any thread; idempotent.
+  void CancelAll() DP_EXCLUDES(mu_);
+
+  std::shared_ptr<StoreLink::Call> StartExecute(v1::ExecuteRequest request,
+                                                absl::Duration deadline_in,
+                                                Done<v1::ExecuteResponse> done) override;
+  std::shared_ptr<StoreLink::Call> StartAwait(v1::AwaitRequest request, absl::Duration deadline_in,
+                                              Done<v1::AwaitResponse> done) override;
+  std::shared_ptr<ParkStream> OpenPark() override;
+
+ protected:
+  // Over this channel; errors name the `address`.
+  Connection(std::string address, std::shared_ptr<grpc::Channel> channel);
+
+ private:
+  struct StoreStub;
+  // One attempt of one RPC of the store, with a callback.
+  template <typename Request, typename Response>
+  struct AsyncCall;
+  // A call that has begun; `done` follows.
+  template <typename Request, typename Response>
+  std::shared_ptr<AsyncCall<Request, Response>> BeginAsync(Request request,
+                                                           absl::Duration deadline_in,
+                                                           Done<Response> done);
+  template <typename Started>
+  static std::shared_ptr<StoreLink::Call> HandleOf(const std::shared_ptr<Started>& call);
+  // The callback for gRPC at the end of the call.
+  template <typename Started>
+  std::function<void(grpc::Status)> EndOf(std::shared_ptr<Started> call);
+
+  // Makes a blocking call with a context of its own that CancelAll can reach.
+  absl::Status Attempt(absl::Duration deadline_in,
+                       absl::FunctionRef<grpc::Status(grpc::ClientContext&)> call);
+  // Sets the deadline of a blocking call, and gives the channel time to connect. A double whose
+  // clock is not the system's overrides it (testing/in_process.h).
+  virtual void Prepare(grpc::ClientContext& context, absl::Duration deadline_in);
+  // Keeps the destructor waiting. A context shares the channel. If a thread of gRPC's released the
+  // last share, gRPC 1.51 would wait there for that thread's own end.
+  std::shared_ptr<void> Hold() DP_EXCLUDES(mu_);
+  void Begin(grpc::ClientContext& context) DP_EXCLUDES(mu_);
+  void End(grpc::ClientContext& context) DP_EXCLUDES(mu_);
+  void AwaitConnected(absl::Duration deadline_in);
+  // `cancelled_here`: this side has cancelled the call, or all calls.
+  absl::Status ToAbsl(const grpc::Status& status, bool cancelled_here) const;
+  bool all_cancelled() const DP_EXCLUDES(mu_);
+
+  const std::string address_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<grpc::ChannelInterface> stub_channel_;  // the same
+  const std::unique_ptr<StoreStub> store_;                      // of the asynchronous calls
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  int holds_ DP_GUARDED_BY(mu_) = 0;
+  absl::flat_hash_set<grpc::ClientContext*> under_way_ DP_GUARDED_BY(mu_);
+  bool cancelled_ DP_GUARDED_BY(mu_) = false;
 };
 
 class WorkersConnection {
@@ -80,17 +153,6 @@ class WorldsConnection {
       const v1::CompleteFirstStepRequest& request, absl::Duration deadline_in) = 0;
   virtual absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest& request,
                                                     absl::Duration deadline_in) = 0;
-};
-
-class StoreConnection {
- public:
-  virtual ~StoreConnection() = default;
-  virtual absl::StatusOr<v1::ExecuteResponse> Execute(const v1::ExecuteRequest& request,
-                                                      absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest& request,
-                                                  absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::ListWaitersResponse> ListWaiters(const v1::ListWaitersRequest& request,
-                                                              absl::Duration deadline_in) = 0;
 };
 
 class LogsConnection {

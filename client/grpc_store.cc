@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "client/long_poll.h"
 #include "client/retry_loop.h"
+#include "dp/v1/store.grpc.pb.h"
 #include "proto/convert/store_operations.h"
 #include "proto/convert/time.h"
 
@@ -32,7 +33,7 @@ absl::Status Explain(const google::protobuf::Message& request, const absl::Statu
 
 }  // namespace
 
-GrpcStore::GrpcStore(StoreConnection& connection, Pause& pause, GrpcStoreOptions options,
+GrpcStore::GrpcStore(Connection& connection, Pause& pause, GrpcStoreOptions options,
                      const Clock& clock)
     : connection_(connection),
       pause_(pause),
@@ -58,9 +59,10 @@ absl::StatusOr<std::vector<StoreResult>> GrpcStore::Execute(
 }
 
 absl::StatusOr<v1::ExecuteResponse> GrpcStore::Send(const v1::ExecuteRequest& request) {
-  return RetryLoop(
-      RetryPolicy(options_.retry, EntropySeed()), clock_, pause_,
-      [&](absl::Duration deadline_in) { return connection_.Execute(request, deadline_in); });
+  return RetryLoop(RetryPolicy(options_.retry, EntropySeed()), clock_, pause_,
+                   [&](absl::Duration deadline_in) {
+                     return connection_.Call(&v1::Store::Stub::Execute, request, deadline_in);
+                   });
 }
 
 absl::StatusOr<std::vector<StoreResult>> GrpcStore::Await(absl::Span<const StoreOperation> reads,
@@ -90,7 +92,7 @@ absl::StatusOr<v1::AwaitResponse> GrpcStore::Poll(v1::AwaitRequest& request, abs
     const absl::Duration poll =
         std::clamp(until - clock_.Now(), absl::ZeroDuration(), absl::Duration(kLongPoll));
     *request.mutable_timeout() = ToProto(poll);
-    return connection_.Await(request, poll + kAnswerSlack);
+    return connection_.Call(&v1::Store::Stub::Await, request, poll + kAnswerSlack);
   });
 }
 

@@ -10,6 +10,7 @@
 #include "client/connection.h"
 #include "client/pause.h"
 #include "client/retry_policy.h"
+#include "dp/v1/store.pb.h"
 #include "store/store.h"
 
 namespace dp::client {
@@ -39,7 +40,7 @@ struct GrpcStoreOptions {
 // unknown job; Cancelled after a shutdown. On the first two a change may or may not have been made.
 class GrpcStore final : public Store {
  public:
-  GrpcStore(StoreConnection& connection, Pause& pause, GrpcStoreOptions options,
+  GrpcStore(Connection& connection, Pause& pause, GrpcStoreOptions options,
             const Clock& clock = Clock::Steady());
 
   absl::StatusOr<std::vector<StoreResult>> Execute(
@@ -53,7 +54,7 @@ class GrpcStore final : public Store {
   uint64_t BeginChange() DP_EXCLUDES(mu_);
   void EndChange() DP_EXCLUDES(mu_);
 
-  StoreConnection& connection_;
+  Connection& connection_;
   Pause& pause_;
   const GrpcStoreOptions options_;
   const Clock& clock_;

@@ -13,9 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
-#include "client/grpc_connection.h"
+#include "client/connection.h"
 #include "client/testing/link_ends.h"
+#include "dp/v1/store.grpc.pb.h"
 #include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 
 // A relay's waits over a real channel, against a coordinator that the test plays.
@@ -159,7 +161,7 @@ class GrpcStoreLinkTest : public testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
-    connection_ = std::make_unique<GrpcConnection>(absl::StrCat("127.0.0.1:", port_));
+    connection_ = std::make_unique<Connection>(absl::StrCat("127.0.0.1:", port_));
     link_ = std::make_unique<GrpcStoreLink>(
         *connection_, GrpcStoreLink::Options{.job = JobId(1), .incarnation = 7, .worker = "w"});
   }
@@ -186,7 +188,7 @@ class GrpcStoreLinkTest : public testing::Test {
   FakeStoreService service_;
   std::unique_ptr<grpc::Server> server_;
   LinkEnds ends_;
-  std::unique_ptr<GrpcConnection> connection_;
+  std::unique_ptr<Connection> connection_;
   std::unique_ptr<GrpcStoreLink> link_;
 };
 

@@ -1,8 +1,11 @@
 #include "client/grpc_store.h"
 
 #include <map>
+#include <memory>
 #include <utility>
 
+#include "client/testing/in_process.h"
+#include "dp/v1/store.grpc.pb.h"
 #include "proto/convert/store_operations.h"
 #include "proto/convert/time.h"
 #include "store/hash_store.h"
@@ -14,32 +17,26 @@ namespace {
 // The coordinator's store behind a bad network, which loses every third request on its way there
 // and every third answer on its way back. A repeated change gets its first answer, as
 // proto/dp/v1/store.proto promises.
-class LossyStore final : public StoreConnection {
+class LossyStore final : public v1::Store::Service {
  public:
-  absl::StatusOr<v1::ExecuteResponse> Execute(const v1::ExecuteRequest& request,
-                                              absl::Duration) override DP_EXCLUDES(mu_) {
+  grpc::Status Execute(grpc::ServerContext*, const v1::ExecuteRequest* request,
+                       v1::ExecuteResponse* response) override DP_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    if (++calls_ % 3 == 0) return absl::UnavailableError("request lost");
-    absl::StatusOr<v1::ExecuteResponse> response = Answer(request);
-    if (calls_ % 3 == 1 && response.ok()) return absl::UnavailableError("answer lost");
-    return response;
+    if (++calls_ % 3 == 0) return {grpc::StatusCode::UNAVAILABLE, "request lost"};
+    absl::StatusOr<v1::ExecuteResponse> answer = Answer(*request);
+    if (calls_ % 3 == 1 && answer.ok()) return {grpc::StatusCode::UNAVAILABLE, "answer lost"};
+    return ToGrpc(std::move(answer), response);
   }
 
-  absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest& request,
-                                          absl::Duration) override {
-    auto reads = OperationsFromProto(request.reads());
-    if (!reads.ok()) return reads.status();
+  grpc::Status Await(grpc::ServerContext*, const v1::AwaitRequest* request,
+                     v1::AwaitResponse* response) override {
+    auto reads = OperationsFromProto(request->reads());
+    if (!reads.ok()) return ToGrpc(reads.status());
     // A poll may end early, as at a busy coordinator.
-    const absl::Duration poll = std::min(FromProto(request.timeout()), absl::Milliseconds(20));
+    const absl::Duration poll = std::min(FromProto(request->timeout()), absl::Milliseconds(20));
     auto results = store_.Await(*reads, poll);
-    if (!results.ok()) return results.status();
-    v1::AwaitResponse response;
-    ResultsToProto(*results, response.mutable_results());
-    return response;
-  }
-  absl::StatusOr<v1::ListWaitersResponse> ListWaiters(const v1::ListWaitersRequest&,
-                                                      absl::Duration) override {
-    return absl::UnimplementedError("a store does not ask");
+    if (results.ok()) ResultsToProto(*results, response->mutable_results());
+    return ToGrpc(results.status());
   }
 
  private:
@@ -79,9 +76,11 @@ class StoreOverLossyNetwork final : public Store {
   }
 
  private:
-  LossyStore connection_;
+  LossyStore lossy_;
+  InProcess server_{lossy_};
+  const std::unique_ptr<Connection> connection_ = server_.Connect();
   Pause pause_;
-  GrpcStore store_{connection_, pause_, {JobId(7), Generation(1), kQuick}};
+  GrpcStore store_{*connection_, pause_, {JobId(7), Generation(1), kQuick}};
 };
 
 INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreConformance, ::testing::Values([] {
@@ -98,34 +97,38 @@ INSTANTIATE_TEST_SUITE_P(GrpcStore, StoreBatchConformance, ::testing::Values([] 
                          }));
 
 // A coordinator that is out of reach.
-class NoCoordinator final : public StoreConnection {
+class NoCoordinator final : public v1::Store::Service {
  public:
-  absl::StatusOr<v1::ExecuteResponse> Execute(const v1::ExecuteRequest&, absl::Duration) override {
-    return absl::UnavailableError("coordinator at h:1: connection refused");
+  std::unique_ptr<Connection> Connect() { return server_.Connect(); }
+
+ private:
+  grpc::Status Execute(grpc::ServerContext*, const v1::ExecuteRequest*,
+                       v1::ExecuteResponse*) override {
+    return {grpc::StatusCode::UNAVAILABLE, "connection refused"};
   }
-  absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest&, absl::Duration) override {
-    return absl::UnavailableError("coordinator at h:1: connection refused");
+  grpc::Status Await(grpc::ServerContext*, const v1::AwaitRequest*, v1::AwaitResponse*) override {
+    return {grpc::StatusCode::UNAVAILABLE, "connection refused"};
   }
-  absl::StatusOr<v1::ListWaitersResponse> ListWaiters(const v1::ListWaitersRequest&,
-                                                      absl::Duration) override {
-    return absl::UnimplementedError("a store does not ask");
-  }
+
+  InProcess server_{static_cast<v1::Store::Service&>(*this)};
 };
 
 TEST(GrpcStoreTest, AnUnreachableCoordinatorShowsAfterTheDeadline) {
-  NoCoordinator connection;
+  NoCoordinator nobody;
+  const auto connection = nobody.Connect();
   Pause pause;
   GrpcStore store(
-      connection, pause,
+      *connection, pause,
       {JobId(7), Generation(1), {.deadline = absl::Milliseconds(5), .backoff = kQuick.backoff}});
   EXPECT_EQ(store.Set("k", "v").code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(store.Get("k", absl::ZeroDuration()).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(GrpcStoreTest, AShutdownEndsTheRetries) {
-  NoCoordinator connection;
+  NoCoordinator nobody;
+  const auto connection = nobody.Connect();
   Pause pause;
-  GrpcStore store(connection, pause, {JobId(7), Generation(1), {.deadline = absl::Hours(1)}});
+  GrpcStore store(*connection, pause, {JobId(7), Generation(1), {.deadline = absl::Hours(1)}});
   pause.Stop();
   EXPECT_EQ(store.Set("k", "v").code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(store.Get("k", absl::Hours(1)).status().code(), absl::StatusCode::kCancelled);

@@ -18,7 +18,7 @@ namespace dp::client {
 // Cancelled.
 //
 //   RetryLoop(RetryPolicy({}, EntropySeed()), Clock::System(), pause, [&](absl::Duration in) {
-//     return connection.Submit(request, in);
+//     return connection.Call(&v1::Jobs::Stub::Submit, request, in);
 //   });
 template <typename Attempt>
 auto RetryLoop(RetryPolicy policy, const Clock& clock,

@@ -4,9 +4,9 @@
 
 namespace dp::ctl {
 
-Services& Context::coordinator() {
-  if (services_ == nullptr) services_ = surroundings_.connect(flags_.coordinator);
-  return *services_;
+client::Connection& Context::coordinator() {
+  if (connection_ == nullptr) connection_ = surroundings_.connect(flags_.coordinator);
+  return *connection_;
 }
 
 absl::Duration Context::Within(absl::Duration duration) const {
@@ -16,11 +16,11 @@ absl::Duration Context::Within(absl::Duration duration) const {
 
 void Context::Interrupt() {
   pause_->Stop();
-  services_->CancelAll();
+  connection_->CancelAll();
 }
 
 void Context::Reconnect() {
-  services_.reset();
+  connection_.reset();
   pause_ = std::make_unique<client::Pause>();
 }
 

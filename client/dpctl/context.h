@@ -4,6 +4,8 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -18,19 +20,6 @@
 #include "client/retry_loop.h"
 
 namespace dp::ctl {
-
-// The services of one coordinator that dpctl uses. Thread-safe.
-class Services {
- public:
-  virtual ~Services() = default;
-  virtual client::JobsConnection& jobs() = 0;
-  virtual client::WorkersConnection& workers() = 0;
-  virtual client::LogsConnection& logs() = 0;
-  virtual client::StoreConnection& store() = 0;
-  virtual client::CheckpointsConnection& checkpoints() = 0;
-  // Ends every call in flight, and every later one, with Cancelled. Any thread.
-  virtual void CancelAll() = 0;
-};
 
 // Where a command writes. Data goes to `out`, everything else to `err`.
 struct Terminal {
@@ -50,7 +39,7 @@ struct Machine {
 
 // The surroundings of dpctl: main.cc makes the real ones, tests make fakes.
 struct Surroundings {
-  std::function<std::unique_ptr<Services>(const std::string& address)> connect;
+  std::function<std::unique_ptr<client::Connection>(const std::string& address)> connect;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local;
   client::SampleShape sample_shape;
   std::string working_dir;  // absolute; where dpctl was called
@@ -85,19 +74,21 @@ class Context {
   const GlobalFlags& flags() const { return flags_; }
 
   // Connects at first use.
-  Services& coordinator();
+  client::Connection& coordinator();
 
   // One RPC, repeated until it succeeds or the coordinator has not answered for --timeout:
-  //     context.Call([&](absl::Duration in) {
-  //       return context.coordinator().jobs().Submit(request, in);
-  //     });
+  //     context.Call(&v1::Jobs::Stub::Submit, request);
   // Errors: those of the RPC; Unavailable and DeadlineExceeded the coordinator is out of reach.
-  template <typename Attempt>
-  auto Call(Attempt attempt) {
-    return CallFor(flags_.timeout, std::move(attempt));
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(client::Rpc<Stub, Request, Response> rpc,
+                                const std::type_identity_t<Request>& request) {
+    return CallFor(flags_.timeout, [&](absl::Duration deadline_in) {
+      return coordinator().Call(rpc, request, deadline_in);
+    });
   }
 
-  // As Call, for a long call during which the coordinator may restart.
+  // Repeats `attempt` in the same way, as client::RetryLoop: for a long call during which the
+  // coordinator may restart, or whose request depends on the time.
   template <typename Attempt>
   auto CallFor(absl::Duration patience, Attempt attempt) {
     return client::RetryLoop(client::RetryPolicy({.deadline = Within(patience)}, EntropySeed()),
@@ -126,7 +117,7 @@ class Context {
   GlobalFlags flags_;
   absl::Time until_ = absl::InfiniteFuture();
   std::unique_ptr<client::Pause> pause_ = std::make_unique<client::Pause>();
-  std::unique_ptr<Services> services_;
+  std::unique_ptr<client::Connection> connection_;
 };
 
 }  // namespace dp::ctl

@@ -13,6 +13,7 @@
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/request_id.h"
 #include "client/long_poll.h"
+#include "dp/v1/jobs.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -32,9 +33,7 @@ absl::StatusOr<v1::Job> LatestNamed(Context& context, const std::string& name) {
 absl::StatusOr<v1::Job> GetJob(Context& context, uint64_t id) {
   v1::GetJobRequest request;
   request.set_job(id);
-  DP_ASSIGN_OR_RETURN(v1::GetJobResponse response, context.Call([&](absl::Duration in) {
-    return context.coordinator().jobs().GetJob(request, in);
-  }));
+  DP_ASSIGN_OR_RETURN(v1::GetJobResponse response, context.Call(&v1::Jobs::Stub::Get, request));
   return std::move(*response.mutable_job());
 }
 
@@ -42,9 +41,7 @@ absl::StatusOr<std::vector<v1::Job>> ListJobs(Context& context, v1::ListJobsRequ
   std::vector<v1::Job> jobs;
   v1::ListJobsResponse page;
   do {
-    DP_ASSIGN_OR_RETURN(page, context.Call([&](absl::Duration in) {
-      return context.coordinator().jobs().ListJobs(request, in);
-    }));
+    DP_ASSIGN_OR_RETURN(page, context.Call(&v1::Jobs::Stub::List, request));
     absl::c_move(*page.mutable_jobs(), std::back_inserter(jobs));
     if (!jobs.empty()) request.set_after(jobs.back().id());
   } while (page.more());
@@ -65,9 +62,7 @@ absl::StatusOr<v1::Job> FindJob(Context& context, const std::string& text) {
 absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id) {
   v1::CancelRequest request;
   request.set_job(id);
-  DP_ASSIGN_OR_RETURN(v1::CancelResponse response, context.Call([&](absl::Duration in) {
-    return context.coordinator().jobs().Cancel(request, in);
-  }));
+  DP_ASSIGN_OR_RETURN(v1::CancelResponse response, context.Call(&v1::Jobs::Stub::Cancel, request));
   return std::move(*response.mutable_job());
 }
 
@@ -93,8 +88,8 @@ absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration p
           const absl::Duration left = std::max(until - clock.Now(), absl::ZeroDuration());
           const absl::Duration poll = std::min(left, client::kLongPoll);
           *request.mutable_timeout() = ToProto(poll);
-          return context.coordinator().jobs().WatchJob(
-              request, client::LongPollDeadline(poll, left, last.has_value()));
+          return context.coordinator().Call(&v1::Jobs::Stub::Watch, request,
+                                            client::LongPollDeadline(poll, left, last.has_value()));
         });
     const bool over = clock.Now() >= until;
     // The last answer is late, or the coordinator is out of reach.

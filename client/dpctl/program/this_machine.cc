@@ -15,25 +15,11 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "client/grpc_connection.h"
+#include "client/connection.h"
 #include "client/job/idx_shape.h"
 
 namespace dp::ctl {
 namespace {
-
-class GrpcServices final : public Services {
- public:
-  explicit GrpcServices(const std::string& address) : connection_(address) {}
-  client::JobsConnection& jobs() override { return connection_; }
-  client::WorkersConnection& workers() override { return connection_; }
-  client::LogsConnection& logs() override { return connection_; }
-  client::StoreConnection& store() override { return connection_; }
-  client::CheckpointsConnection& checkpoints() override { return connection_; }
-  void CancelAll() override { connection_.CancelAll(); }
-
- private:
-  client::GrpcConnection connection_;
-};
 
 int TerminalColumns() {
   winsize size{};
@@ -63,9 +49,10 @@ std::string WorkingDir() {
 ThisMachine::ThisMachine()
     : out_(STDOUT_FILENO),
       surroundings_{
-          .connect = [](const std::string& address) -> std::unique_ptr<Services> {
-            return std::make_unique<GrpcServices>(address);
-          },
+          .connect =
+              [](const std::string& address) {
+                return std::make_unique<client::Connection>(address);
+              },
           .start_local = StartLocalCluster,
           .sample_shape = client::IdxSampleShape,
           .working_dir = WorkingDir(),

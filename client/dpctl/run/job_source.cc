@@ -10,6 +10,7 @@
 #include "client/job/job_check.h"
 #include "client/job/job_defaults.h"
 #include "client/job/job_file.h"
+#include "dp/v1/jobs.grpc.pb.h"
 
 namespace dp::ctl {
 namespace {
@@ -131,9 +132,7 @@ absl::StatusOr<v1::Job> SubmitJob(Context& context, const v1::JobSpec& spec) {
   request.set_request_id(NewRequestId());
   request.set_user(context.surroundings().user);
   *request.mutable_spec() = spec;
-  DP_ASSIGN_OR_RETURN(v1::SubmitResponse response, context.Call([&](absl::Duration in) {
-    return context.coordinator().jobs().Submit(request, in);
-  }));
+  DP_ASSIGN_OR_RETURN(v1::SubmitResponse response, context.Call(&v1::Jobs::Stub::Submit, request));
   return std::move(*response.mutable_job());
 }
 

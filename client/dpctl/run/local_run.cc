@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "client/dpctl/run/local_gpus.h"
 #include "client/dpctl/run/torchrun_flags.h"
+#include "dp/v1/workers.grpc.pb.h"
 #include "proto/convert/elastic.h"
 #include "proto/convert/store_defaults.h"
 #include "proto/convert/time.h"
@@ -75,9 +76,8 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalRun::Start(v1::JobSpec& spec,
 
 absl::Status LocalRun::CheckStarted(const v1::JobSpec& spec, Context& context) {
   if (!TrainsOnGpus(spec)) return absl::OkStatus();
-  DP_ASSIGN_OR_RETURN(const v1::ListWorkersResponse workers, context.Call([&](absl::Duration in) {
-    return context.coordinator().workers().ListWorkers({}, in);
-  }));
+  DP_ASSIGN_OR_RETURN(const v1::ListWorkersResponse workers,
+                      context.Call(&v1::Workers::Stub::List, {}));
   return CheckLocalTrainer(workers);
 }
 

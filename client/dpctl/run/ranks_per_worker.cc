@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/node_range.h"
 #include "base/status.h"
+#include "dp/v1/workers.grpc.pb.h"
 #include "proto/convert/elastic.h"
 
 namespace dp::ctl {
@@ -39,9 +40,8 @@ void SetRanks(int each, v1::JobSpec& spec) {
 absl::Status CountRanks(Context& context, v1::JobSpec& spec) {
   const std::string unit = Unit(spec);
   if (unit.empty()) return absl::OkStatus();
-  DP_ASSIGN_OR_RETURN(const v1::ListWorkersResponse response, context.Call([&](absl::Duration in) {
-    return context.coordinator().workers().ListWorkers({}, in);
-  }));
+  DP_ASSIGN_OR_RETURN(const v1::ListWorkersResponse response,
+                      context.Call(&v1::Workers::Stub::List, {}));
   std::vector<int> counts;
   for (const v1::Worker& worker : response.workers()) {
     if (worker.state() != v1::WORKER_STATE_READY) continue;

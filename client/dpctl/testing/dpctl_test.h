@@ -61,31 +61,17 @@ class DpctlTest : public ::testing::Test, private Clock {
   std::ostringstream out_, err_;
 
  private:
-  class Connected final : public Services {
-   public:
-    explicit Connected(FakeCoordinator& fake) : fake_(fake) {}
-    client::JobsConnection& jobs() override { return fake_; }
-    client::WorkersConnection& workers() override { return fake_; }
-    client::LogsConnection& logs() override { return fake_; }
-    client::StoreConnection& store() override { return fake_; }
-    client::CheckpointsConnection& checkpoints() override { return fake_; }
-    void CancelAll() override { fake_.CancelAll(); }
-
-   private:
-    FakeCoordinator& fake_;
-  };
-
   absl::Time Now() const override {
     if (clock_runs_) now_ += absl::Minutes(1);
     return now_;
   }
 
   Surroundings MakeSurroundings() {
-    return {.connect = [this](const std::string& address) -> std::unique_ptr<Services> {
-              address_ = address;
-              coordinator_.Connect();
-              return std::make_unique<Connected>(coordinator_);
-            },
+    return {.connect =
+                [this](const std::string& address) {
+                  address_ = address;
+                  return coordinator_.Connect();
+                },
             .start_local = start_local_,
             .sample_shape =
                 [](const std::string&) {

@@ -4,27 +4,34 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
-#include "base/status.h"
-#include "client/dpctl/context.h"
+#include "client/testing/in_process.h"
+#include "dp/v1/checkpoints.grpc.pb.h"
+#include "dp/v1/jobs.grpc.pb.h"
+#include "dp/v1/logs.grpc.pb.h"
+#include "dp/v1/store.grpc.pb.h"
+#include "dp/v1/workers.grpc.pb.h"
 #include "proto/convert/store_operations.h"
 #include "proto/convert/time.h"
 #include "store/hash_store.h"
 
 namespace dp::ctl {
 
-// A coordinator with jobs, workers and logs in memory, scripted by a test. Any thread, except for
-// the public members, which a test sets up before and reads after.
-class FakeCoordinator : public client::JobsConnection,
-                        public client::WorkersConnection,
-                        public client::LogsConnection,
-                        public client::StoreConnection,
-                        public client::CheckpointsConnection {
+// A coordinator with jobs, workers and logs in memory, scripted by a test. Calls come one after the
+// other, on gRPC's threads. A test sets the public members before a call and reads them after it.
+class FakeCoordinator final : public v1::Jobs::Service,
+                              public v1::Workers::Service,
+                              public v1::Logs::Service,
+                              public v1::Store::Service,
+                              public v1::Checkpoints::Service {
  public:
   std::map<uint64_t, v1::Job> jobs;
   std::map<uint64_t, v1::ListCheckpointsResponse> checkpoints;  // by job
@@ -57,266 +64,258 @@ class FakeCoordinator : public client::JobsConnection,
   v1::ListWaitersResponse waiters;
   // The error of all store calls, if any: the generation is over.
   absl::Status store_error;
-  // How many of the next calls find the coordinator out of reach. Calls come from one thread.
+  // How many of the next calls find the coordinator out of reach.
   int calls_lost = 0;
 
-  absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request,
-                                            absl::Duration) override {
-    DP_RETURN_IF_ERROR(Reached());
-    v1::Job job;
-    job.set_id(jobs.empty() ? 1 : jobs.rbegin()->first + 1);
-    job.set_state(v1::JOB_STATE_PENDING);
-    job.set_version(1);
-    *job.mutable_spec() = request.spec();
-    user = request.user();
-    jobs[job.id()] = job;
-    return WithJob<v1::SubmitResponse>(job.id());
-  }
-  absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest& request,
-                                            absl::Duration deadline) override {
-    longest_deadline = std::max(longest_deadline, deadline);
-    DP_RETURN_IF_ERROR(Reached());
-    on_get();
-    return WithJob<v1::GetJobResponse>(request.job());
-  }
-  // A page has two jobs.
-  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
-                                                absl::Duration) override {
-    DP_RETURN_IF_ERROR(Reached());
-    v1::ListJobsResponse response;
-    for (auto it = jobs.upper_bound(request.after()); it != jobs.end(); ++it) {
-      const v1::Job& job = it->second;
-      if (!request.name().empty() && job.spec().name() != request.name()) continue;
-      if (!request.states().empty() && !absl::c_linear_search(request.states(), job.state()))
-        continue;
-      response.set_more(response.jobs_size() == 2);
-      if (response.more()) break;
-      *response.add_jobs() = job;
-    }
-    return response;
-  }
-  absl::StatusOr<v1::WatchJobResponse> WatchJob(const v1::WatchJobRequest& request,
-                                                absl::Duration deadline) override {
-    longest_deadline = std::max(longest_deadline, deadline);
-    DP_RETURN_IF_ERROR(Reached());
-    job_watches.push_back(request);
-    if (jobs.contains(request.job())) on_watch(jobs[request.job()]);
-    return WithJob<v1::WatchJobResponse>(request.job());
-  }
-  absl::StatusOr<v1::CancelResponse> Cancel(const v1::CancelRequest& request,
-                                            absl::Duration) override {
-    DP_RETURN_IF_ERROR(Reached());
-    cancelled.push_back(request.job());
-    if (jobs.contains(request.job())) jobs[request.job()].set_state(v1::JOB_STATE_STOPPING);
-    on_cancel();
-    return WithJob<v1::CancelResponse>(request.job());
-  }
-
-  absl::StatusOr<v1::PlanResponse> Plan(const v1::PlanRequest& request, absl::Duration) override {
-    DP_RETURN_IF_ERROR(Reached());
-    plan_requests.push_back(request);
-    return plan;
-  }
-  absl::StatusOr<v1::HoldResponse> Hold(const v1::HoldRequest& request, absl::Duration) override {
-    return Change<v1::HoldResponse>(request.job(), [](v1::Job& job) { job.set_held(true); });
-  }
-  absl::StatusOr<v1::ReleaseResponse> Release(const v1::ReleaseRequest& request,
-                                              absl::Duration) override {
-    return Change<v1::ReleaseResponse>(request.job(), [](v1::Job& job) { job.set_held(false); });
-  }
-  absl::StatusOr<v1::SetPriorityResponse> SetPriority(const v1::SetPriorityRequest& request,
-                                                      absl::Duration) override {
-    return Change<v1::SetPriorityResponse>(
-        request.job(), [&](v1::Job& job) { job.set_priority(request.priority()); });
-  }
-  absl::StatusOr<v1::RequeueResponse> Requeue(const v1::RequeueRequest& request,
-                                              absl::Duration) override {
-    requeued.push_back(request);
-    return Change<v1::RequeueResponse>(request.job(), [](v1::Job&) {});
-  }
-  // One page after the other. When none is left, waits to be cancelled.
-  absl::StatusOr<v1::WatchEventsResponse> WatchEvents(const v1::WatchEventsRequest& request,
-                                                      absl::Duration) override {
-    DP_RETURN_IF_ERROR(Reached());
-    event_watches.push_back(request);
-    if (event_pages.empty()) return AwaitCancelAll();
-    v1::WatchEventsResponse page = event_pages.front();
-    event_pages.pop_front();
-    return page;
-  }
-
-  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest&,
-                                                      absl::Duration) override {
-    DP_RETURN_IF_ERROR(Reached());
-    return workers;
-  }
-  absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest& request,
-                                          absl::Duration) override {
-    drains.push_back(request);
-    return ChangeWorker<v1::DrainResponse>(request.worker(), [&](v1::Worker& worker) {
-      worker.set_drained(true);
-      worker.set_reason(request.reason());
-      worker.set_state(worker.jobs().empty() ? v1::WORKER_STATE_DRAINED
-                                             : v1::WORKER_STATE_DRAINING);
-    });
-  }
-  absl::StatusOr<v1::UndrainResponse> Undrain(const v1::UndrainRequest& request,
-                                              absl::Duration) override {
-    return ChangeWorker<v1::UndrainResponse>(request.worker(), [](v1::Worker& worker) {
-      worker.set_drained(false);
-      worker.clear_reason();
-      worker.set_state(v1::WORKER_STATE_READY);
-    });
-  }
-  absl::StatusOr<v1::WatchWorkersResponse> WatchWorkers(const v1::WatchWorkersRequest& request,
-                                                        absl::Duration deadline) override {
-    longest_deadline = std::max(longest_deadline, deadline);
-    DP_RETURN_IF_ERROR(Reached());
-    on_watch_workers(workers);
-    v1::WatchWorkersResponse response;
-    response.set_version(request.since() + 1);
-    *response.mutable_workers() = workers.workers();
-    return response;
-  }
-
-  absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
-                                                absl::Duration) override {
-    DP_RETURN_IF_ERROR(Reached());
-    if (request.without_lines()) return outstanding;
-    log_reads.push_back(request);
-    if (log_pages.empty()) return AwaitCancelAll();
-    v1::ReadLogsResponse page = log_pages.front();
-    log_pages.pop_front();
-    on_read();
-    return page;
-  }
-
-  absl::StatusOr<v1::ExecuteResponse> Execute(const v1::ExecuteRequest& request,
-                                              absl::Duration) override {
-    if (!store_error.ok()) return store_error;
-    return Answer<v1::ExecuteResponse>(
-        values.Execute(OperationsFromProto(request.operations()).value()));
-  }
-  absl::StatusOr<v1::AwaitResponse> Await(const v1::AwaitRequest& request,
-                                          absl::Duration) override {
-    if (!store_error.ok()) return store_error;
-    return Answer<v1::AwaitResponse>(
-        values.Await(OperationsFromProto(request.reads()).value(), FromProto(request.timeout())));
-  }
-  absl::StatusOr<v1::ListWaitersResponse> ListWaiters(const v1::ListWaitersRequest&,
-                                                      absl::Duration) override {
-    return waiters;
-  }
-
-  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(
-      const v1::ListCheckpointsRequest& request, absl::Duration) override {
-    return checkpoints[request.job()];
-  }
-
-  // Starts a new connection, whose calls are not cancelled.
-  void Connect() DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    calls_cancelled_ = false;
-  }
-  void CancelAll() DP_EXCLUDES(mu_) {
+  ~FakeCoordinator() override {
     {
       MutexLock lock(mu_);
-      calls_cancelled_ = true;
+      gone_ = true;
     }
     changed_.NotifyAll();
   }
 
-  // dpctl is no worker.
-  absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest&,
-                                                absl::Duration) override {
-    return absl::UnimplementedError("");
+  std::unique_ptr<client::Connection> Connect() { return server_.Connect(); }
+
+  grpc::Status Submit(grpc::ServerContext*, const v1::SubmitRequest* request,
+                      v1::SubmitResponse* response) override {
+    return Reply([&]() -> absl::Status {
+      v1::Job job;
+      job.set_id(jobs.empty() ? 1 : jobs.rbegin()->first + 1);
+      job.set_state(v1::JOB_STATE_PENDING);
+      job.set_version(1);
+      *job.mutable_spec() = request->spec();
+      user = request->user();
+      jobs[job.id()] = job;
+      return CopyJob(job.id(), response);
+    });
   }
-  absl::StatusOr<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest&,
-                                                  absl::Duration) override {
-    return absl::UnimplementedError("");
+  grpc::Status Get(grpc::ServerContext* context, const v1::GetJobRequest* request,
+                   v1::GetJobResponse* response) override {
+    longest_deadline = std::max(longest_deadline, client::DeadlineOf(*context));
+    return Reply([&]() -> absl::Status {
+      on_get();
+      return CopyJob(request->job(), response);
+    });
   }
-  absl::StatusOr<v1::WatchAssignmentResponse> WatchAssignment(const v1::WatchAssignmentRequest&,
-                                                              absl::Duration) override {
-    return absl::UnimplementedError("");
+  // A page has two jobs.
+  grpc::Status List(grpc::ServerContext*, const v1::ListJobsRequest* request,
+                    v1::ListJobsResponse* response) override {
+    return Reply([&]() -> absl::Status {
+      for (auto it = jobs.upper_bound(request->after()); it != jobs.end(); ++it) {
+        const v1::Job& job = it->second;
+        if (!request->name().empty() && job.spec().name() != request->name()) continue;
+        if (!request->states().empty() && !absl::c_linear_search(request->states(), job.state()))
+          continue;
+        response->set_more(response->jobs_size() == 2);
+        if (response->more()) break;
+        *response->add_jobs() = job;
+      }
+      return absl::OkStatus();
+    });
   }
-  absl::StatusOr<v1::ReportRankResponse> ReportRank(const v1::ReportRankRequest&,
-                                                    absl::Duration) override {
-    return absl::UnimplementedError("");
+  grpc::Status Watch(grpc::ServerContext* context, const v1::WatchJobRequest* request,
+                     v1::WatchJobResponse* response) override {
+    longest_deadline = std::max(longest_deadline, client::DeadlineOf(*context));
+    return Reply([&]() -> absl::Status {
+      job_watches.push_back(*request);
+      if (jobs.contains(request->job())) on_watch(jobs[request->job()]);
+      return CopyJob(request->job(), response);
+    });
   }
-  absl::StatusOr<v1::ReportSlotsResponse> ReportSlots(const v1::ReportSlotsRequest&,
-                                                      absl::Duration) override {
-    return absl::UnimplementedError("");
+  grpc::Status Cancel(grpc::ServerContext*, const v1::CancelRequest* request,
+                      v1::CancelResponse* response) override {
+    return Reply([&]() -> absl::Status {
+      cancelled.push_back(request->job());
+      if (jobs.contains(request->job())) jobs[request->job()].set_state(v1::JOB_STATE_STOPPING);
+      on_cancel();
+      return CopyJob(request->job(), response);
+    });
   }
-  absl::StatusOr<v1::RegisterCheckpointResponse> RegisterCheckpoint(
-      const v1::RegisterCheckpointRequest&, absl::Duration) override {
-    return absl::UnimplementedError("");
+
+  grpc::Status Plan(grpc::ServerContext*, const v1::PlanRequest* request,
+                    v1::PlanResponse* response) override {
+    return Reply([&]() -> absl::Status {
+      plan_requests.push_back(*request);
+      *response = plan;
+      return absl::OkStatus();
+    });
   }
-  absl::StatusOr<v1::RegisterWeightsResponse> RegisterWeights(const v1::RegisterWeightsRequest&,
-                                                              absl::Duration) override {
-    return absl::UnimplementedError("");
+  grpc::Status Hold(grpc::ServerContext*, const v1::HoldRequest* request,
+                    v1::HoldResponse* response) override {
+    return Change(
+        request->job(), [](v1::Job& job) { job.set_held(true); }, response);
   }
-  absl::StatusOr<v1::AppendLogsResponse> AppendLogs(const v1::AppendLogsRequest&,
-                                                    absl::Duration) override {
-    return absl::UnimplementedError("");
+  grpc::Status Release(grpc::ServerContext*, const v1::ReleaseRequest* request,
+                       v1::ReleaseResponse* response) override {
+    return Change(
+        request->job(), [](v1::Job& job) { job.set_held(false); }, response);
+  }
+  grpc::Status SetPriority(grpc::ServerContext*, const v1::SetPriorityRequest* request,
+                           v1::SetPriorityResponse* response) override {
+    return Change(
+        request->job(), [&](v1::Job& job) { job.set_priority(request->priority()); }, response);
+  }
+  grpc::Status Requeue(grpc::ServerContext*, const v1::RequeueRequest* request,
+                       v1::RequeueResponse* response) override {
+    requeued.push_back(*request);
+    return Change(
+        request->job(), [](v1::Job&) {}, response);
+  }
+  // One page after the other. When none is left, waits to be cancelled.
+  grpc::Status WatchEvents(grpc::ServerContext*, const v1::WatchEventsRequest* request,
+                           v1::WatchEventsResponse* response) override {
+    return Reply([&]() -> absl::Status {
+      event_watches.push_back(*request);
+      if (event_pages.empty()) return AwaitEnd();
+      *response = event_pages.front();
+      event_pages.pop_front();
+      return absl::OkStatus();
+    });
+  }
+
+  grpc::Status List(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                    v1::ListWorkersResponse* response) override {
+    return Reply([&]() -> absl::Status {
+      *response = workers;
+      return absl::OkStatus();
+    });
+  }
+  grpc::Status Drain(grpc::ServerContext*, const v1::DrainRequest* request,
+                     v1::DrainResponse* response) override {
+    drains.push_back(*request);
+    return ChangeWorker(
+        request->worker(),
+        [&](v1::Worker& worker) {
+          worker.set_drained(true);
+          worker.set_reason(request->reason());
+          worker.set_state(worker.jobs().empty() ? v1::WORKER_STATE_DRAINED
+                                                 : v1::WORKER_STATE_DRAINING);
+        },
+        response);
+  }
+  grpc::Status Undrain(grpc::ServerContext*, const v1::UndrainRequest* request,
+                       v1::UndrainResponse* response) override {
+    return ChangeWorker(
+        request->worker(),
+        [](v1::Worker& worker) {
+          worker.set_drained(false);
+          worker.clear_reason();
+          worker.set_state(v1::WORKER_STATE_READY);
+        },
+        response);
+  }
+  grpc::Status Watch(grpc::ServerContext* context, const v1::WatchWorkersRequest* request,
+                     v1::WatchWorkersResponse* response) override {
+    longest_deadline = std::max(longest_deadline, client::DeadlineOf(*context));
+    return Reply([&]() -> absl::Status {
+      on_watch_workers(workers);
+      response->set_version(request->since() + 1);
+      *response->mutable_workers() = workers.workers();
+      return absl::OkStatus();
+    });
+  }
+
+  grpc::Status Read(grpc::ServerContext*, const v1::ReadLogsRequest* request,
+                    v1::ReadLogsResponse* response) override {
+    return Reply([&]() -> absl::Status {
+      if (request->without_lines()) {
+        *response = outstanding;
+        return absl::OkStatus();
+      }
+      log_reads.push_back(*request);
+      if (log_pages.empty()) return AwaitEnd();
+      *response = log_pages.front();
+      log_pages.pop_front();
+      on_read();
+      return absl::OkStatus();
+    });
+  }
+
+  grpc::Status Execute(grpc::ServerContext*, const v1::ExecuteRequest* request,
+                       v1::ExecuteResponse* response) override {
+    return Answer(values.Execute(OperationsFromProto(request->operations()).value()), response);
+  }
+  grpc::Status Await(grpc::ServerContext*, const v1::AwaitRequest* request,
+                     v1::AwaitResponse* response) override {
+    return Answer(
+        values.Await(OperationsFromProto(request->reads()).value(), FromProto(request->timeout())),
+        response);
+  }
+  grpc::Status ListWaiters(grpc::ServerContext*, const v1::ListWaitersRequest*,
+                           v1::ListWaitersResponse* response) override {
+    *response = waiters;
+    return grpc::Status::OK;
+  }
+
+  grpc::Status List(grpc::ServerContext*, const v1::ListCheckpointsRequest* request,
+                    v1::ListCheckpointsResponse* response) override {
+    *response = checkpoints[request->job()];
+    return grpc::Status::OK;
   }
 
  private:
-  absl::Status AwaitCancelAll() DP_EXCLUDES(mu_) {
+  // A call's answer, unless the coordinator is out of reach.
+  grpc::Status Reply(absl::FunctionRef<absl::Status()> answer) {
+    if (calls_lost == 0) return client::ToGrpc(answer());
+    --calls_lost;
+    return {grpc::StatusCode::UNAVAILABLE, "refused"};
+  }
+
+  // Blocks a call that its client cancels. gRPC does not tell its thread, which the destructor
+  // ends.
+  absl::Status AwaitEnd() DP_EXCLUDES(mu_) {
     on_idle();
     MutexLock lock(mu_);
-    while (!calls_cancelled_) changed_.Wait(mu_);
+    while (!gone_) changed_.Wait(mu_);
     return absl::CancelledError("");
   }
 
-  // Why a call does not arrive. After CancelAll, no call arrives until the next Connect.
-  absl::Status Reached() DP_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    if (calls_cancelled_) return absl::CancelledError("the client cancelled its calls");
-    if (calls_lost == 0) return absl::OkStatus();
-    --calls_lost;
-    return absl::UnavailableError("coordinator at fake:1: refused");
-  }
-
   template <typename Response>
-  static absl::StatusOr<Response> Answer(const absl::StatusOr<std::vector<StoreResult>>& results) {
-    if (!results.ok()) return results.status();
-    Response response;
-    ResultsToProto(*results, response.mutable_results());
-    return response;
+  grpc::Status Answer(const absl::StatusOr<std::vector<StoreResult>>& results,
+                      Response* response) const {
+    if (!store_error.ok()) return client::ToGrpc(store_error);
+    if (results.ok()) ResultsToProto(*results, response->mutable_results());
+    return client::ToGrpc(results.status());
   }
 
   template <typename Response, typename How>
-  absl::StatusOr<Response> Change(uint64_t id, How how) {
-    DP_RETURN_IF_ERROR(Reached());
-    if (const auto job = jobs.find(id); job != jobs.end()) how(job->second);
-    return WithJob<Response>(id);
+  grpc::Status Change(uint64_t id, How how, Response* response) {
+    return Reply([&] {
+      if (const auto job = jobs.find(id); job != jobs.end()) how(job->second);
+      return CopyJob(id, response);
+    });
   }
 
   template <typename Response, typename How>
-  absl::StatusOr<Response> ChangeWorker(const std::string& name, How how) {
-    DP_RETURN_IF_ERROR(Reached());
-    for (v1::Worker& worker : *workers.mutable_workers()) {
-      if (worker.name() != name) continue;
-      how(worker);
-      Response response;
-      *response.mutable_worker() = worker;
-      return response;
-    }
-    return absl::NotFoundError(absl::StrCat("no worker has the name '", name, "'"));
+  grpc::Status ChangeWorker(const std::string& name, How how, Response* response) {
+    return Reply([&]() -> absl::Status {
+      for (v1::Worker& worker : *workers.mutable_workers()) {
+        if (worker.name() != name) continue;
+        how(worker);
+        *response->mutable_worker() = worker;
+        return absl::OkStatus();
+      }
+      return absl::NotFoundError(absl::StrCat("no worker has the name '", name, "'"));
+    });
   }
 
   template <typename Response>
-  absl::StatusOr<Response> WithJob(uint64_t id) const {
+  absl::Status CopyJob(uint64_t id, Response* response) const {
     const auto job = jobs.find(id);
     if (job == jobs.end()) return absl::NotFoundError(absl::StrCat("no job ", id));
-    Response response;
-    *response.mutable_job() = job->second;
-    return response;
+    *response->mutable_job() = job->second;
+    return absl::OkStatus();
   }
 
   Mutex mu_;
   CondVar changed_;
-  bool calls_cancelled_ DP_GUARDED_BY(mu_) = false;
+  bool gone_ DP_GUARDED_BY(mu_) = false;
+  // Last: its destructor awaits the calls.
+  client::InProcess server_{
+      static_cast<v1::Jobs::Service&>(*this), static_cast<v1::Workers::Service&>(*this),
+      static_cast<v1::Logs::Service&>(*this), static_cast<v1::Store::Service&>(*this),
+      static_cast<v1::Checkpoints::Service&>(*this)};
 };
 
 }  // namespace dp::ctl

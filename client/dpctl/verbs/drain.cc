@@ -12,6 +12,7 @@
 #include "client/dpctl/verbs/verbs.h"
 #include "client/dpctl/view/worker_view.h"
 #include "client/long_poll.h"
+#include "dp/v1/workers.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -61,8 +62,7 @@ class Drain final : public Command {
     request.set_worker(request_.worker);
     request.set_reason(request_.reason);
     request.set_hand_over(request_.hand_over);
-    return context.Call(
-        [&](absl::Duration in) { return context.coordinator().workers().Drain(request, in); });
+    return context.Call(&v1::Workers::Stub::Drain, request);
   }
   static bool Empty(const v1::Worker& worker) { return worker.jobs().empty(); }
 
@@ -103,8 +103,8 @@ class Drain final : public Command {
       const absl::Duration left = std::max(until - clock.Now(), absl::ZeroDuration());
       const absl::Duration poll = std::min(left, client::kLongPoll);
       *request.mutable_timeout() = ToProto(poll);
-      return context.coordinator().workers().WatchWorkers(
-          request, client::LongPollDeadline(poll, left, heard));
+      return context.coordinator().Call(&v1::Workers::Stub::Watch, request,
+                                        client::LongPollDeadline(poll, left, heard));
     });
   }
 

@@ -11,6 +11,7 @@
 #include "client/dpctl/view/json_writer.h"
 #include "client/dpctl/view/printable.h"
 #include "client/long_poll.h"
+#include "dp/v1/jobs.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -69,9 +70,9 @@ class Events final : public Command {
     *request.mutable_timeout() = ToProto(poll);
     const auto attempt = [&](absl::Duration in) {
       const absl::Duration deadline = watch_ ? poll + client::kAnswerSlack : in;
-      return context.coordinator().jobs().WatchEvents(request, deadline);
+      return context.coordinator().Call(&v1::Jobs::Stub::WatchEvents, request, deadline);
     };
-    return watch_ ? context.CallFor(kPatience, attempt) : context.Call(attempt);
+    return context.CallFor(watch_ ? kPatience : context.flags().timeout, attempt);
   }
 
   static void Print(const v1::Event& event, Context& context) {

@@ -1,5 +1,6 @@
 #include "client/dpctl/verbs/job_verb.h"
 #include "client/dpctl/verbs/verbs.h"
+#include "dp/v1/jobs.grpc.pb.h"
 
 namespace dp::ctl {
 namespace {
@@ -14,8 +15,7 @@ class Hold final : public JobVerb {
   absl::StatusOr<v1::Job> Ask(Context& context, const v1::Job& job) const override {
     v1::HoldRequest request;
     request.set_job(job.id());
-    return JobOf(context.Call(
-        [&](absl::Duration in) { return context.coordinator().jobs().Hold(request, in); }));
+    return JobOf(context.Call(&v1::Jobs::Stub::Hold, request));
   }
   std::string Done(const v1::Job&, const v1::Job&) const override {
     return "is held until 'dpctl release'";

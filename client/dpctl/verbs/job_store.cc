@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(Context& context, const
 
 JobStore::JobStore(Context& context, JobId job, Generation generation)
     : job_(job),
-      store_(context.coordinator().store(), context.pause(),
+      store_(context.coordinator(), context.pause(),
              {.job = job,
               .generation = generation,
               .retry = {.deadline = context.flags().timeout},

@@ -4,6 +4,7 @@
 #include "client/dpctl/flag_types.h"
 #include "client/dpctl/verbs/job_verb.h"
 #include "client/dpctl/verbs/verbs.h"
+#include "dp/v1/jobs.grpc.pb.h"
 
 namespace dp::ctl {
 namespace {
@@ -24,8 +25,7 @@ class Priority final : public JobVerb {
     v1::SetPriorityRequest request;
     request.set_job(job.id());
     request.set_priority(*priority_);
-    return JobOf(context.Call(
-        [&](absl::Duration in) { return context.coordinator().jobs().SetPriority(request, in); }));
+    return JobOf(context.Call(&v1::Jobs::Stub::SetPriority, request));
   }
   std::string Done(const v1::Job& before, const v1::Job& after) const override {
     return absl::StrCat("has priority ", after.priority(), ", had ", before.priority());

@@ -1,5 +1,6 @@
 #include "client/dpctl/verbs/job_verb.h"
 #include "client/dpctl/verbs/verbs.h"
+#include "dp/v1/jobs.grpc.pb.h"
 
 namespace dp::ctl {
 namespace {
@@ -14,8 +15,7 @@ class Release final : public JobVerb {
   absl::StatusOr<v1::Job> Ask(Context& context, const v1::Job& job) const override {
     v1::ReleaseRequest request;
     request.set_job(job.id());
-    return JobOf(context.Call(
-        [&](absl::Duration in) { return context.coordinator().jobs().Release(request, in); }));
+    return JobOf(context.Call(&v1::Jobs::Stub::Release, request));
   }
   std::string Done(const v1::Job& before, const v1::Job&) const override {
     return before.held() ? "is released" : "was not held";

@@ -1,6 +1,7 @@
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/verbs/job_verb.h"
 #include "client/dpctl/verbs/verbs.h"
+#include "dp/v1/jobs.grpc.pb.h"
 
 namespace dp::ctl {
 namespace {
@@ -19,8 +20,7 @@ class Requeue final : public JobVerb {
     v1::RequeueRequest request;
     request.set_job(job.id());
     request.set_generation(job.generation());
-    return JobOf(context.Call(
-        [&](absl::Duration in) { return context.coordinator().jobs().Requeue(request, in); }));
+    return JobOf(context.Call(&v1::Jobs::Stub::Requeue, request));
   }
   std::string Done(const v1::Job&, const v1::Job& after) const override {
     return "is queued again: " + NameOf(after.state());

@@ -10,7 +10,7 @@
 #include "client/dpctl/view/job_view.h"
 #include "client/dpctl/view/json_writer.h"
 #include "client/dpctl/view/table.h"
-#include "dp/v1/store.pb.h"
+#include "dp/v1/store.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -48,9 +48,7 @@ class StoreWaiters final : public Command {
     v1::ListWaitersRequest request;
     request.set_job(job.id());
     DP_ASSIGN_OR_RETURN(const v1::ListWaitersResponse response,
-                        context.Call([&](absl::Duration in) {
-                          return context.coordinator().store().ListWaiters(request, in);
-                        }));
+                        context.Call(&v1::Store::Stub::ListWaiters, request));
     context.flags().format == Format::kJson ? PrintJson(response, context.out())
                                             : PrintTable(response, context);
     return kSuccess;

@@ -16,6 +16,7 @@
 #include "client/dpctl/view/job_view.h"
 #include "client/dpctl/view/plan_view.h"
 #include "client/dpctl/view/spec_text.h"
+#include "dp/v1/jobs.grpc.pb.h"
 
 namespace dp::ctl {
 namespace {
@@ -95,9 +96,7 @@ class Submit final : public Command {
     v1::PlanRequest request;
     *request.mutable_spec() = spec;
     request.set_user(context.surroundings().user);
-    DP_ASSIGN_OR_RETURN(const v1::PlanResponse plan, context.Call([&](absl::Duration in) {
-      return context.coordinator().jobs().Plan(request, in);
-    }));
+    DP_ASSIGN_OR_RETURN(const v1::PlanResponse plan, context.Call(&v1::Jobs::Stub::Plan, request));
     if (context.flags().format == Format::kJson) {
       JsonWriter json(context.out());
       WritePlan(plan, json);

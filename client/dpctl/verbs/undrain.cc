@@ -5,6 +5,7 @@
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/verbs/verbs.h"
 #include "client/dpctl/view/worker_view.h"
+#include "dp/v1/workers.grpc.pb.h"
 
 namespace dp::ctl {
 namespace {
@@ -22,9 +23,8 @@ class Undrain final : public Command {
   absl::StatusOr<int> Run(Context& context) override {
     v1::UndrainRequest request;
     request.set_worker(worker_);
-    DP_ASSIGN_OR_RETURN(const v1::UndrainResponse response, context.Call([&](absl::Duration in) {
-      return context.coordinator().workers().Undrain(request, in);
-    }));
+    DP_ASSIGN_OR_RETURN(const v1::UndrainResponse response,
+                        context.Call(&v1::Workers::Stub::Undrain, request));
     if (context.flags().format == Format::kJson) {
       JsonWriter json(context.out());
       WriteWorker(response.worker(), json);

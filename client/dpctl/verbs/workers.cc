@@ -10,6 +10,7 @@
 #include "client/dpctl/view/job_view.h"
 #include "client/dpctl/view/table.h"
 #include "client/dpctl/view/worker_view.h"
+#include "dp/v1/workers.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -29,9 +30,8 @@ class Workers final : public Command {
   }
 
   absl::StatusOr<int> Run(Context& context) override {
-    DP_ASSIGN_OR_RETURN(v1::ListWorkersResponse response, context.Call([&](absl::Duration in) {
-      return context.coordinator().workers().ListWorkers({}, in);
-    }));
+    DP_ASSIGN_OR_RETURN(v1::ListWorkersResponse response,
+                        context.Call(&v1::Workers::Stub::List, {}));
     switch (context.flags().format) {
       case Format::kName:
         for (const v1::Worker& worker : response.workers()) context.out() << worker.name() << '\n';

@@ -2,6 +2,7 @@
 
 #include <ostream>
 
+#include "dp/v1/checkpoints.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -15,9 +16,7 @@ bool AreFinal(const v1::Job& job) { return job.state() == v1::JOB_STATE_SUCCEEDE
 absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(Context& context, uint64_t job) {
   v1::ListCheckpointsRequest request;
   request.set_job(job);
-  return context.Call([&](absl::Duration in) {
-    return context.coordinator().checkpoints().ListCheckpoints(request, in);
-  });
+  return context.Call(&v1::Checkpoints::Stub::List, request);
 }
 
 void WriteCheckpoint(const v1::Checkpoint& checkpoint, JsonWriter& json) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "dp/v1/logs.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::ctl {
@@ -16,7 +17,7 @@ absl::StatusOr<std::vector<LogLine>> LogReader::Next(bool follow, absl::Duration
   absl::StatusOr<v1::ReadLogsResponse> response =
       context_.CallFor(late_until_ ? left : patience_, [&](absl::Duration in) {
         const absl::Duration deadline = follow ? poll + client::kAnswerSlack : in;
-        return context_.coordinator().logs().ReadLogs(request_, deadline);
+        return context_.coordinator().Call(&v1::Logs::Stub::Read, request_, deadline);
       });
   // Gives up on outstanding output only: the job has ended and all of its other output is here.
   const bool given_up = late_until_ && !response.ok() && !absl::IsCancelled(response.status());

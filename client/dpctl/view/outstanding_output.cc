@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/dpctl/job_state.h"
 #include "client/dpctl/view/printable.h"
+#include "dp/v1/logs.grpc.pb.h"
 
 namespace dp::ctl {
 namespace {
@@ -45,7 +46,8 @@ void WarnOfOutstanding(Context& context, const v1::Job& job) {
   v1::ReadLogsRequest request;
   request.set_job(job.id());
   request.set_without_lines(true);
-  const auto answer = context.coordinator().logs().ReadLogs(request, context.Within(kRemarkWithin));
+  const auto answer =
+      context.coordinator().Call(&v1::Logs::Stub::Read, request, context.Within(kRemarkWithin));
   if (answer.ok()) WarnOfOutstanding(job.id(), job.generation(), *answer, context.err());
 }
 

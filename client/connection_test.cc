@@ -1,9 +1,14 @@
-#include "client/grpc_connection.h"
+#include "client/connection.h"
+
+#include <grpcpp/grpcpp.h>
 
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "dp/v1/jobs.grpc.pb.h"
+#include "dp/v1/store.pb.h"
+#include "dp/v1/workers.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -50,16 +55,16 @@ class FakeJobs final : public v1::Jobs::CallbackService {
   }
 };
 
-class GrpcConnectionTest : public ::testing::Test {
+class ConnectionTest : public ::testing::Test {
  protected:
-  GrpcConnectionTest() {
+  ConnectionTest() {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&jobs_);
     server_ = builder.BuildAndStart();
-    connection_ = std::make_unique<GrpcConnection>(address());
+    connection_ = std::make_unique<Connection>(address());
   }
-  ~GrpcConnectionTest() override { Stop(); }
+  ~ConnectionTest() override { Stop(); }
 
   void Stop() {
     if (server_ != nullptr) server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
@@ -69,29 +74,29 @@ class GrpcConnectionTest : public ::testing::Test {
   absl::StatusOr<v1::GetJobResponse> Get(uint64_t job) {
     v1::GetJobRequest request;
     request.set_job(job);
-    return connection_->GetJob(request, kPatience);
+    return connection_->Call(&v1::Jobs::Stub::Get, request, kPatience);
   }
 
   FakeJobs jobs_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<GrpcConnection> connection_;
+  std::unique_ptr<Connection> connection_;
 };
 
-TEST_F(GrpcConnectionTest, AnAnswerComesBack) { EXPECT_EQ(Get(7)->job().id(), 7u); }
+TEST_F(ConnectionTest, AnAnswerComesBack) { EXPECT_EQ(Get(7)->job().id(), 7u); }
 
-TEST_F(GrpcConnectionTest, AnErrorKeepsCodeAndMessage) {
+TEST_F(ConnectionTest, AnErrorKeepsCodeAndMessage) {
   EXPECT_EQ(Get(404).status(), absl::NotFoundError("no job 404"));
 }
 
-TEST_F(GrpcConnectionTest, ACallThatIsDroppedForWantOfMemoryIsWorthAnotherAttempt) {
+TEST_F(ConnectionTest, ACallThatIsDroppedForWantOfMemoryIsWorthAnotherAttempt) {
   const absl::Status dropped = Get(430).status();
   EXPECT_EQ(dropped.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(dropped.message(), HasSubstr("--memory-max"));
   EXPECT_EQ(Get(429).status(), absl::ResourceExhaustedError("too many unfinished jobs"));
 }
 
-TEST_F(GrpcConnectionTest, UnavailableNamesTheAddress) {
+TEST_F(ConnectionTest, UnavailableNamesTheAddress) {
   EXPECT_EQ(Get(503).status(),
             absl::UnavailableError(absl::StrCat("coordinator at ", address(), ": not yet")));
   Stop();
@@ -101,25 +106,26 @@ TEST_F(GrpcConnectionTest, UnavailableNamesTheAddress) {
               StartsWith(absl::StrCat("coordinator at ", address(), ": ")));
 }
 
-TEST_F(GrpcConnectionTest, AnAttemptEndsAtItsDeadline) {
-  const absl::Status status = connection_->WatchJob({}, absl::Milliseconds(20)).status();
+TEST_F(ConnectionTest, AnAttemptEndsAtItsDeadline) {
+  const absl::Status status =
+      connection_->Call(&v1::Jobs::Stub::Watch, {}, absl::Milliseconds(20)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(GrpcConnectionTest, AMissingServiceIsUnimplemented) {
-  EXPECT_EQ(connection_->ListWorkers({}, kPatience).status().code(),
+TEST_F(ConnectionTest, AMissingServiceIsUnimplemented) {
+  EXPECT_EQ(connection_->Call(&v1::Workers::Stub::List, {}, kPatience).status().code(),
             absl::StatusCode::kUnimplemented);
 }
 
 // A server that shuts down cancels the calls that it has not answered.
-TEST_F(GrpcConnectionTest, ACallThatTheCoordinatorDropsIsUnavailable) {
+TEST_F(ConnectionTest, ACallThatTheCoordinatorDropsIsUnavailable) {
   const absl::Status status = Get(499).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()),
               StartsWith(absl::StrCat("coordinator at ", address(), ": the coordinator is stop")));
 }
 
-TEST_F(GrpcConnectionTest, ItGoesAfterTheThreadThatHasToldOfTheLastCallsEnd) {
+TEST_F(ConnectionTest, ItGoesAfterTheThreadThatHasToldOfTheLastCallsEnd) {
   absl::Notification told, gone;
   const auto call = connection_->StartExecute(
       v1::ExecuteRequest(), kPatience, [&](const absl::StatusOr<v1::ExecuteResponse>&) {
@@ -132,10 +138,11 @@ TEST_F(GrpcConnectionTest, ItGoesAfterTheThreadThatHasToldOfTheLastCallsEnd) {
   call->Cancel();  // a no-op
 }
 
-TEST_F(GrpcConnectionTest, CancelAllEndsCallsUnderWayAndLaterOnes) {
+TEST_F(ConnectionTest, CancelAllEndsCallsUnderWayAndLaterOnes) {
   absl::Status status;
   {
-    std::jthread waiting([&] { status = connection_->WatchJob({}, kPatience).status(); });
+    std::jthread waiting(
+        [&] { status = connection_->Call(&v1::Jobs::Stub::Watch, {}, kPatience).status(); });
     connection_->CancelAll();
   }
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);

@@ -1,0 +1,221 @@
+#include "client/connection.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "client/grpc_channel.h"
+#include "client/grpc_park_stream.h"
+#include "dp/v1/store.grpc.pb.h"
+
+namespace dp::client {
+namespace {
+
+// How long a call waits for the channel to connect before it fails for lack of a connection.
+constexpr absl::Duration kConnectPatience = absl::Milliseconds(500);
+
+gpr_timespec DeadlineIn(absl::Duration in) {
+  // A day stands in for ever, as in base/mutex.h.
+  const absl::Duration bounded = std::clamp(in, absl::ZeroDuration(), absl::Hours(24));
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(bounded), GPR_TIMESPAN));
+}
+
+// Whether the coordinator's gRPC ended the call because its memory was short (--memory-max).
+// Rejections by the coordinator itself are different: they last until something is freed. HTTP/2's
+// code 11 is ENHANCE_YOUR_CALM.
+bool EndedForMemory(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+         absl::EndsWith(status.error_message(), "RST_STREAM with error code 11");
+}
+
+}  // namespace
+
+struct Connection::StoreStub {
+  explicit StoreStub(const std::shared_ptr<grpc::Channel>& channel) : stub(channel) {}
+  v1::Store::Stub stub;
+};
+
+Connection::Connection(const std::string& address) : Connection(address, MakeChannel(address)) {}
+
+Connection::Connection(std::string address, std::shared_ptr<grpc::Channel> channel)
+    : address_(std::move(address)),
+      channel_(std::move(channel)),
+      stub_channel_(channel_),
+      store_(std::make_unique<StoreStub>(channel_)) {}
+
+Connection::~Connection() {
+  MutexLock lock(mu_);
+  DP_CHECK(under_way_.empty());
+  while (holds_ > 0) changed_.Wait(mu_);
+}
+
+std::shared_ptr<void> Connection::Hold() {
+  MutexLock lock(mu_);
+  ++holds_;
+  return {this, [](Connection* connection) {
+            MutexLock lock(connection->mu_);
+            --connection->holds_;
+            connection->changed_.NotifyAll();
+          }};
+}
+
+void Connection::CancelAll() {
+  MutexLock lock(mu_);
+  cancelled_ = true;
+  // Under the lock, because a context may be gone once its call has left the set; TryCancel never
+  // blocks.
+  for (grpc::ClientContext* context : under_way_) context->TryCancel();
+}
+
+bool Connection::all_cancelled() const {
+  MutexLock lock(mu_);
+  return cancelled_;
+}
+
+void Connection::Begin(grpc::ClientContext& context) {
+  MutexLock lock(mu_);
+  under_way_.insert(&context);
+  // Also works before the call has begun: the call then ends as soon as it begins.
+  if (cancelled_) context.TryCancel();
+}
+
+void Connection::End(grpc::ClientContext& context) {
+  MutexLock lock(mu_);
+  under_way_.erase(&context);
+}
+
+// A channel connects only while somebody waits on it. A call that failed at once would leave the
+// connection half made during the pause that follows, which can be longer than the attempt.
+void Connection::AwaitConnected(absl::Duration deadline_in) {
+  if (channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) return;
+  // Without a connection the call itself reports why there is none.
+  channel_->WaitForConnected(DeadlineIn(std::min(deadline_in / 2, kConnectPatience)));
+}
+
+// The codes of both libraries are the same numbers, by their common specification.
+absl::Status Connection::ToAbsl(const grpc::Status& status, bool cancelled_here) const {
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  // gRPC's server cancels the calls that it finds while it shuts down.
+  if (code == absl::StatusCode::kCancelled && !cancelled_here) {
+    return absl::UnavailableError(
+        absl::StrCat("coordinator at ", address_,
+                     ": the coordinator is stopping and has dropped the call; whether a command "
+                     "took effect is not known"));
+  }
+  if (EndedForMemory(status)) {
+    return absl::UnavailableError(
+        absl::StrCat("coordinator at ", address_,
+                     ": the coordinator dropped the call for lack of memory; if this persists, "
+                     "raise dp-coordinator --memory-max"));
+  }
+  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
+    return absl::Status(code,
+                        absl::StrCat("coordinator at ", address_, ": ", status.error_message()));
+  }
+  return absl::Status(code, status.error_message());
+}
+
+absl::Status Connection::Attempt(absl::Duration deadline_in,
+                                 absl::FunctionRef<grpc::Status(grpc::ClientContext&)> call) {
+  grpc::ClientContext context;
+  Prepare(context, deadline_in);
+  Begin(context);
+  const grpc::Status status = call(context);
+  End(context);
+  return status.ok() ? absl::OkStatus() : ToAbsl(status, all_cancelled());
+}
+
+void Connection::Prepare(grpc::ClientContext& context, absl::Duration deadline_in) {
+  context.set_deadline(DeadlineIn(deadline_in));
+  AwaitConnected(deadline_in);
+}
+
+template <typename Request, typename Response>
+struct Connection::AsyncCall {
+  // For the caller, who may keep it longer than gRPC keeps the call.
+  struct Handle final : StoreLink::Call {
+    explicit Handle(std::weak_ptr<AsyncCall> call) : call(std::move(call)) {}
+    void Cancel() override {
+      const auto begun = call.lock();
+      if (begun == nullptr) return;
+      begun->cancelled = true;
+      begun->context.TryCancel();
+    }
+    const std::weak_ptr<AsyncCall> call;
+  };
+
+  std::shared_ptr<void> hold;  // first, so that the context is destroyed before it
+  std::atomic<bool> cancelled = false;
+  grpc::ClientContext context;
+  Request request;
+  Response response;
+  Done<Response> done;
+};
+
+template <typename Request, typename Response>
+std::shared_ptr<Connection::AsyncCall<Request, Response>> Connection::BeginAsync(
+    Request request, absl::Duration deadline_in, Done<Response> done) {
+  auto call = std::make_shared<AsyncCall<Request, Response>>();
+  call->hold = Hold();
+  call->context.set_deadline(DeadlineIn(deadline_in));
+  call->request = std::move(request);
+  call->done = std::move(done);
+  Begin(call->context);
+  return call;
+}
+
+template <typename Started>
+std::shared_ptr<StoreLink::Call> Connection::HandleOf(const std::shared_ptr<Started>& call) {
+  return std::make_shared<typename Started::Handle>(call);
+}
+
+template <typename Started>
+std::function<void(grpc::Status)> Connection::EndOf(std::shared_ptr<Started> call) {
+  return [this, call = std::move(call)](const grpc::Status& status) {
+    const bool cancelled_here = call->cancelled || all_cancelled();
+    const absl::Status result = status.ok() ? absl::OkStatus() : ToAbsl(status, cancelled_here);
+    End(call->context);  // from here on only the call keeps this object alive
+    if (result.ok()) {
+      std::move(call->done)(std::move(call->response));
+    } else {
+      std::move(call->done)(result);
+    }
+  };
+}
+
+std::shared_ptr<StoreLink::Call> Connection::StartExecute(v1::ExecuteRequest request,
+                                                          absl::Duration deadline_in,
+                                                          Done<v1::ExecuteResponse> done) {
+  auto call = BeginAsync(std::move(request), deadline_in, std::move(done));
+  store_->stub.async()->Execute(&call->context, &call->request, &call->response, EndOf(call));
+  return HandleOf(call);
+}
+
+std::shared_ptr<StoreLink::Call> Connection::StartAwait(v1::AwaitRequest request,
+                                                        absl::Duration deadline_in,
+                                                        Done<v1::AwaitResponse> done) {
+  auto call = BeginAsync(std::move(request), deadline_in, std::move(done));
+  store_->stub.async()->Await(&call->context, &call->request, &call->response, EndOf(call));
+  return HandleOf(call);
+}
+
+std::shared_ptr<AsyncStoreConnection::ParkStream> Connection::OpenPark() {
+  auto stream = std::make_shared<GrpcParkStream>(
+      [this, hold = Hold()](grpc::ClientContext& context, const grpc::Status& status, bool closed) {
+        End(context);
+        return ToAbsl(status, closed || all_cancelled());
+      });
+  // A day; the channel's keepalive notices sooner that the coordinator has gone.
+  stream->context().set_deadline(DeadlineIn(absl::InfiniteDuration()));
+  Begin(stream->context());
+  stream->Start(store_->stub);
+  return stream;
+}
+
+}  // namespace dp::client
