@@ -33,8 +33,8 @@ std::function<std::optional<v1::StoreClients>(uint64_t*)> ClientsSeenBy(StoreEnd
 
 }  // namespace
 
-Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::LogsConnection& logs,
-             ProcessRunner& runner, Events& events, const Clock& clock)
+Agent::Agent(AgentOptions options, client::Connection& connection, ProcessRunner& runner,
+             Events& events, const Clock& clock)
     : options_(std::move(options)),
       runner_(runner),
       events_(events),
@@ -46,7 +46,7 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
       rank_host_(options_.rank_host),
       report_backoff_(BackoffOptions{.max = absl::Seconds(1)}, NextRandom(random_state_)),
       lease_(
-          workers, [this] { return Registration(); },
+          connection, [this] { return Registration(); },
           {.clock = clock_,
            .coordinator_absent = AbsenceAsSeenBy(options_.coordinator_probe),
            .earlier_gone = options_.earlier_gone,
@@ -54,9 +54,9 @@ Agent::Agent(AgentOptions options, client::WorkersConnection& workers, client::L
            .store_clients_since = ClientsSeenBy(options_.stores),
            .earlier_exits = [this] { return EarlierExits(options_.state_dir, found_); }},
           NextRandom(random_state_), events),
-      watch_(workers, NextRandom(random_state_), events),
-      reporter_(workers, events),
-      shipper_(logs,
+      watch_(connection, NextRandom(random_state_), events),
+      reporter_(connection, events),
+      shipper_(connection,
                {.seed = NextRandom(random_state_),
                 .spool_bytes_max = options_.spool_bytes_max,
                 .spool_disk = [this] { return DiskOf(options_.state_dir); }},

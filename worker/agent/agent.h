@@ -81,13 +81,13 @@ struct AgentOptions {
 
 // The daemon. One thread, the caller of Run, takes events, asks the supervisor and carries out its
 // decisions. The other threads (lease, assignment watch, reporter, log shipper, runner) only do
-// what blocks. After Run has returned, the owner cancels the calls in flight on the connections,
+// what blocks. After Run has returned, the owner cancels the calls in flight on the connection,
 // then destroys the agent.
 class Agent {
  public:
   // The caller owns all arguments; they must outlive the agent. `runner` must report to `events`.
-  Agent(AgentOptions options, client::WorkersConnection& workers, client::LogsConnection& logs,
-        ProcessRunner& runner, Events& events, const Clock& clock);
+  Agent(AgentOptions options, client::Connection& connection, ProcessRunner& runner, Events& events,
+        const Clock& clock);
 
   // Serves until ShutdownWanted, then stops the ranks and returns OK. Errors: InvalidArgument the
   // coordinator rejects the registration for good.

@@ -4,11 +4,11 @@
 
 #include "base/check.h"
 #include "client/long_poll.h"
+#include "dp/v1/workers.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::worker {
-AssignmentWatch::AssignmentWatch(client::WorkersConnection& connection, uint64_t seed,
-                                 Events& events)
+AssignmentWatch::AssignmentWatch(client::Connection& connection, uint64_t seed, Events& events)
     : connection_(connection),
       events_(events),
       backoff_(BackoffOptions{.max = absl::Seconds(1)}, seed) {
@@ -43,7 +43,8 @@ absl::Duration AssignmentWatch::Ask() {
   request.set_incarnation(session_.incarnation.value());
   request.set_since(since_);
   *request.mutable_timeout() = ToProto(client::kLongPoll);
-  auto response = connection_.WatchAssignment(request, client::kLongPoll + client::kAnswerSlack);
+  auto response = connection_.Call(&v1::Workers::Stub::WatchAssignment, request,
+                                   client::kLongPoll + client::kAnswerSlack);
   // Nothing new, or no answer: wait a little, to spare a coordinator that answers at once.
   if (!response.ok() || response->assignment().version() == since_) return backoff_.Next();
   backoff_.Reset();

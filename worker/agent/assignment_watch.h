@@ -15,7 +15,7 @@ namespace dp::worker {
 // `connection` before it destroys the watch.
 class AssignmentWatch {
  public:
-  AssignmentWatch(client::WorkersConnection& connection, uint64_t seed, Events& events);
+  AssignmentWatch(client::Connection& connection, uint64_t seed, Events& events);
   ~AssignmentWatch();
 
   // Watches for this session from now on. The same session again is a no-op. Any thread.
@@ -26,7 +26,7 @@ class AssignmentWatch {
   // Asks once. Returns how long to wait before the next call.
   absl::Duration Ask();
 
-  client::WorkersConnection& connection_;
+  client::Connection& connection_;
   Events& events_;
   // There is one order per registration, and registrations are rare.
   BoundedQueue<Session> orders_{64};

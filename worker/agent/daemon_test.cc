@@ -49,7 +49,7 @@ class DaemonTest : public testing::Test {
   FakeCoordinator coordinator_;
   Events events_;
   GuardedRunner runner_{DP_GUARD, [this](ProcessNews news) { events_.Tell(std::move(news)); }};
-  Agent agent_{Options(), coordinator_, coordinator_, runner_, events_, Clock::System()};
+  Agent agent_{Options(), coordinator_.connection(), runner_, events_, Clock::System()};
   std::jthread running_{[this] { (void)agent_.Run(); }};  // the destructor asks for its end: OK
 };
 

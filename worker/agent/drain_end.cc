@@ -7,10 +7,11 @@
 #include "base/program/log.h"
 #include "base/status.h"
 #include "client/retry_loop.h"
+#include "dp/v1/workers.grpc.pb.h"
 
 namespace dp::worker {
 
-DrainEnd::DrainEnd(client::WorkersConnection& connection, std::string reason, const Clock& clock,
+DrainEnd::DrainEnd(client::Connection& connection, std::string reason, const Clock& clock,
                    uint64_t seed)
     : connection_(connection), reason_(std::move(reason)), clock_(clock), seed_(seed) {}
 
@@ -32,7 +33,8 @@ void DrainEnd::End(const std::string& worker) {
 
 // Lists the drains first, because coordinators of an earlier release ignore the request's reason.
 absl::Status DrainEnd::Try(const std::string& worker, absl::Duration deadline_in) {
-  DP_ASSIGN_OR_RETURN(const auto listed, connection_.ListWorkers({}, deadline_in));
+  DP_ASSIGN_OR_RETURN(const auto listed,
+                      connection_.Call(&v1::Workers::Stub::List, {}, deadline_in));
   for (const v1::Worker& each : listed.workers()) {
     if (each.name() != worker || !each.drained()) continue;
     if (each.reason() != reason_) {
@@ -42,7 +44,8 @@ absl::Status DrainEnd::Try(const std::string& worker, absl::Duration deadline_in
     v1::UndrainRequest request;
     request.set_worker(worker);
     request.set_reason(reason_);
-    const absl::Status status = connection_.Undrain(request, deadline_in).status();
+    const absl::Status status =
+        connection_.Call(&v1::Workers::Stub::Undrain, request, deadline_in).status();
     if (absl::IsFailedPrecondition(status)) {  // drained for another reason since the listing
       Log(Severity::kInfo, "drain_kept", {{"worker", worker}, {"why", status.message()}});
       continue;

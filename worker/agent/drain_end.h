@@ -18,8 +18,7 @@ namespace dp::worker {
 // before it destroys this object.
 class DrainEnd {
  public:
-  DrainEnd(client::WorkersConnection& connection, std::string reason, const Clock& clock,
-           uint64_t seed);
+  DrainEnd(client::Connection& connection, std::string reason, const Clock& clock, uint64_t seed);
   ~DrainEnd();
 
   // Ends the drain, on its own thread. Called once, when the coordinator knows the worker.
@@ -30,7 +29,7 @@ class DrainEnd {
   // Errors: those of the two calls. A drain for another reason is no error.
   absl::Status Try(const std::string& worker, absl::Duration deadline_in);
 
-  client::WorkersConnection& connection_;
+  client::Connection& connection_;
   const std::string reason_;
   const Clock& clock_;
   const uint64_t seed_;

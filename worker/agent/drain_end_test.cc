@@ -18,12 +18,14 @@ class DrainEndTest : public ::testing::Test {
   void HearMarker() {
     v1::UndrainRequest marker;
     marker.set_worker("marker");
-    (void)coordinator_.Undrain(marker, absl::ZeroDuration());  // the answer does not matter
+    // The answer does not matter.
+    (void)coordinator_.connection().Call(&v1::Workers::Stub::Undrain, marker, absl::Seconds(5));
     EXPECT_EQ(coordinator_.NextHeard(), "undrain marker");
   }
 
   FakeCoordinator coordinator_;
-  std::optional<DrainEnd> drain_end_{std::in_place, coordinator_, kReason, Clock::Steady(), 1};
+  std::optional<DrainEnd> drain_end_{std::in_place, coordinator_.connection(), kReason,
+                                     Clock::Steady(), 1};
 };
 
 TEST_F(DrainEndTest, TheDrainWithItsReasonIsEnded) {

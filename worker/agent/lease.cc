@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/timeouts.h"
+#include "dp/v1/workers.grpc.pb.h"
 #include "proto/convert/time.h"
 #include "worker/agent/rank_log.h"
 
@@ -41,7 +42,7 @@ bool IsFinal(const absl::Status& registration) {
 
 }  // namespace
 
-Lease::Lease(client::WorkersConnection& connection, Request request, Surroundings surroundings,
+Lease::Lease(client::Connection& connection, Request request, Surroundings surroundings,
              uint64_t seed, Events& events)
     : connection_(connection),
       request_(std::move(request)),
@@ -124,7 +125,8 @@ absl::Status Lease::TryToRegister(Incarnation incarnation) {
     for (const Incarnation each : earlier_) request->add_replaces(each.value());
   }
   const absl::Time sent = surroundings_.clock.Now();
-  DP_ASSIGN_OR_RETURN(const auto response, connection_.Register(*request, kLeaseDeadline));
+  DP_ASSIGN_OR_RETURN(const auto response,
+                      connection_.Call(&v1::Workers::Stub::Register, *request, kLeaseDeadline));
   TakeRegistration(*request, response);
   TellHeld(sent);
   return absl::OkStatus();
@@ -142,7 +144,8 @@ absl::Status Lease::ReportEarlierExits(bool earlier_gone) {
   }
   for (; !earlier_exits_.empty(); earlier_exits_.pop_front()) {
     const absl::Status reported =
-        connection_.ReportRank(earlier_exits_.front(), kLeaseDeadline).status();
+        connection_.Call(&v1::Workers::Stub::ReportRank, earlier_exits_.front(), kLeaseDeadline)
+            .status();
     // Rejected: the coordinator has evicted that daemon, or the job's generation is over.
     if (!reported.ok() && !IsRefusal(reported)) return reported;
     LogEarlierExit(earlier_exits_.front(), reported);
@@ -213,8 +216,8 @@ bool Lease::SendBeat() {
     AddGpus(&request);  // without news, the request keeps those of an earlier failed attempt
     AddStoreClients(&request);
     const absl::Time sent = surroundings_.clock.Now();
-    const auto response =
-        connection_.Heartbeat(request, std::max(between_beats_, kBeatDeadlineMin));
+    const auto response = connection_.Call(&v1::Workers::Stub::Heartbeat, request,
+                                           std::max(between_beats_, kBeatDeadlineMin));
     if (leaving_) TellLeft();
     if (response.ok()) {
       trouble_.Worked();
@@ -256,7 +259,7 @@ void Lease::Lose(const absl::Status& reason) {
 // or get another name.
 void Lease::NameTaken(const absl::Status& reason) {
   taken_.Failed(reason);
-  const auto listed = connection_.ListWorkers({}, kLeaseDeadline);
+  const auto listed = connection_.Call(&v1::Workers::Stub::List, {}, kLeaseDeadline);
   if (!listed.ok()) return;
   for (const v1::Worker& worker : listed->workers()) {
     if (worker.name() != name_ || worker.state() != v1::WORKER_STATE_READY) continue;

@@ -18,6 +18,7 @@
 #include "base/id.h"
 #include "base/program/repeated_reason.h"
 #include "client/connection.h"
+#include "dp/v1/workers.pb.h"
 #include "worker/agent/events.h"
 #include "worker/core/rank.h"
 
@@ -53,8 +54,8 @@ class Lease {
     std::function<std::vector<v1::ReportRankRequest>()> earlier_exits;
   };
 
-  Lease(client::WorkersConnection& connection, Request request, Surroundings surroundings,
-        uint64_t seed, Events& events);
+  Lease(client::Connection& connection, Request request, Surroundings surroundings, uint64_t seed,
+        Events& events);
   ~Lease();
 
   // Registers this incarnation. The previous one, if any, must be lost. The daemons of the
@@ -105,7 +106,7 @@ class Lease {
   // Waits; an order to leave ends the wait. False: the lease is being destroyed.
   bool Pause(absl::Duration duration);
 
-  client::WorkersConnection& connection_;
+  client::Connection& connection_;
   const Request request_;
   const Surroundings surroundings_;
   Events& events_;

@@ -21,7 +21,7 @@ class LeaseTest : public testing::Test {
   LeaseTest() {
     coordinator_.During([this] { clock_.Advance(kCallTakes); });
     lease_.emplace(
-        coordinator_, [] { return v1::RegisterRequest(); },
+        coordinator_.connection(), [] { return v1::RegisterRequest(); },
         Lease::Surroundings{.clock = clock_,
                             .coordinator_absent =
                                 [this] {

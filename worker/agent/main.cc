@@ -28,7 +28,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/version.h"
-#include "client/grpc_connection.h"
+#include "client/connection.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/cuda_trainer.h"
 #include "worker/agent/drain_end.h"
@@ -317,7 +317,7 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   DP_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Reserve(flags.slots));
   Events events;
   ShutdownSignals signals(events);
-  client::GrpcConnection connection(flags.coordinator);
+  client::Connection connection(flags.coordinator);
   StoreEndpoints stores(connection, EntropySeed(), [&events](JobId job, Generation generation) {
     events.Tell(GenerationOver{job, generation});
   });
@@ -349,7 +349,7 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   if (cgroups == nullptr || !cgroups->limits_memory()) options.labels[kNoMemoryLimit] = "";
   options.stores = &stores;
   options.notify = &notify;
-  Agent agent(std::move(options), connection, connection, runner, events, Clock::Steady());
+  Agent agent(std::move(options), connection, runner, events, Clock::Steady());
   // The daemon is healthy while its coordinator is away: it waits, and reports that it waits.
   notify.Ready("waiting for the coordinator " + flags.coordinator);
   const absl::Status status = agent.Run();

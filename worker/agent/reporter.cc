@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "base/check.h"
+#include "dp/v1/workers.grpc.pb.h"
 
 namespace dp::worker {
 namespace {
@@ -11,7 +12,7 @@ constexpr absl::Duration kReportDeadline = absl::Seconds(5);
 
 }  // namespace
 
-Reporter::Reporter(client::WorkersConnection& connection, Events& events)
+Reporter::Reporter(client::Connection& connection, Events& events)
     : connection_(connection), events_(events) {
   thread_ = std::jthread([this] { Loop(); });
   pthread_setname_np(thread_.native_handle(), "reporter");
@@ -35,12 +36,13 @@ void Reporter::Loop() {
 void Reporter::Carry(const Report& report) {
   v1::ReportRankRequest request = report.request;
   if (report.lacks_torch) request.add_last_lines(WhyNoTorch(PathOf(*report.lacks_torch)));
-  const auto response = connection_.ReportRank(request, kReportDeadline);
+  const auto response = connection_.Call(&v1::Workers::Stub::ReportRank, request, kReportDeadline);
   events_.Tell(ReportAnswered{report.key, report.milestone, response.status()});
 }
 
 void Reporter::Carry(const SlotsReport& report) {
-  events_.Tell(SlotsAnswered{connection_.ReportSlots(report.request, kReportDeadline).status()});
+  events_.Tell(SlotsAnswered{
+      connection_.Call(&v1::Workers::Stub::ReportSlots, report.request, kReportDeadline).status()});
 }
 
 }  // namespace dp::worker

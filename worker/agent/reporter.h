@@ -6,6 +6,7 @@
 
 #include "base/bounded_queue.h"
 #include "client/connection.h"
+#include "dp/v1/workers.pb.h"
 #include "worker/agent/events.h"
 #include "worker/agent/launch/missing_torch.h"
 
@@ -31,7 +32,7 @@ class Reporter {
     v1::ReportSlotsRequest request;
   };
 
-  Reporter(client::WorkersConnection& connection, Events& events);
+  Reporter(client::Connection& connection, Events& events);
   ~Reporter();
 
   // The previous report must have been answered. Any thread.
@@ -42,7 +43,7 @@ class Reporter {
   void Carry(const Report& report);
   void Carry(const SlotsReport& report);
 
-  client::WorkersConnection& connection_;
+  client::Connection& connection_;
   Events& events_;
   BoundedQueue<std::variant<Report, SlotsReport>> orders_{1};
   std::jthread thread_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "dp/v1/logs.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::worker {
@@ -28,7 +29,7 @@ constexpr int kRefusalsBelieved = 3;
 
 }  // namespace
 
-LogShipper::LogShipper(client::LogsConnection& connection, const Options& options, Sink sink)
+LogShipper::LogShipper(client::Connection& connection, const Options& options, Sink sink)
     : connection_(connection),
       sink_(std::move(sink)),
       orders_(kShipOrdersMax),
@@ -109,7 +110,7 @@ void LogShipper::ShipOnce() {
   const v1::AppendLogsRequest batch = NextBatch();
   more_ = batch.chunks_size() > 0 || batch.ranks_size() > 0;
   if (!more_) return;
-  const auto response = connection_.AppendLogs(batch, kAppendDeadline);
+  const auto response = connection_.Call(&v1::Logs::Stub::Append, batch, kAppendDeadline);
   if (!absl::IsResourceExhausted(response.status())) refusals_ = 0;
   if (response.ok()) {
     TakeAcknowledgement(batch, *response);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/program/repeated_reason.h"
 #include "client/connection.h"
+#include "dp/v1/logs.pb.h"
 #include "worker/agent/spool/log_spool.h"
 #include "worker/agent/spool/spool_file.h"
 #include "worker/agent/spool/spool_watch.h"
@@ -56,7 +57,7 @@ class LogShipper {
     // Gives the times of lines; must outlive the shipper.
     const Clock& clock = Clock::System();
   };
-  LogShipper(client::LogsConnection& connection, const Options& options, Sink sink);
+  LogShipper(client::Connection& connection, const Options& options, Sink sink);
   ~LogShipper();
 
   // Sends for this session from now on.
@@ -127,7 +128,7 @@ class LogShipper {
   void TakeRefusal(const v1::AppendLogsRequest& batch);
   void TellFinished();
 
-  client::LogsConnection& connection_;
+  client::Connection& connection_;
   const Sink sink_;
   BoundedQueue<Order> orders_;
 

@@ -27,7 +27,7 @@ class LogShipperTest : public testing::Test {
   // Plays a restart of the daemon.
   void Start(uint64_t spool_bytes_max) {
     shipper_.reset();
-    shipper_.emplace(coordinator_,
+    shipper_.emplace(coordinator_.connection(),
                      LogShipper::Options{.seed = 42,
                                          .spool_bytes_max = spool_bytes_max,
                                          .spool_disk = [this] { return disk_; },

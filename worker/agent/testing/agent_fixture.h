@@ -64,7 +64,7 @@ class AgentFixture : public testing::Test {
                          .earlier_gone = [this] { return earlier_gone_.load(); },
                          .oom_kills = [this] { return oom_kills_.load(); },
                          .seed = 42};
-    agent_.emplace(std::move(options), coordinator_, coordinator_, runner_, events_, *clock_);
+    agent_.emplace(std::move(options), coordinator_.connection(), runner_, events_, *clock_);
     running_ = std::jthread([this] { result_ = agent_->Run(); });
   }
 

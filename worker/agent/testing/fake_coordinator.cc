@@ -179,6 +179,7 @@ bool FakeCoordinator::stopped(int rank) const {
 }
 
 void FakeCoordinator::CancelAll() {
+  connection_->CancelAll();
   MutexLock lock(mu_);
   cancelled_ = true;
   changed_.NotifyAll();
@@ -221,8 +222,7 @@ absl::Status FakeCoordinator::CheckLease(uint64_t incarnation) const {
   return absl::FailedPreconditionError("the lease has run out");
 }
 
-absl::StatusOr<v1::RegisterResponse> FakeCoordinator::Register(const v1::RegisterRequest& request,
-                                                               absl::Duration) {
+absl::StatusOr<v1::RegisterResponse> FakeCoordinator::Register(const v1::RegisterRequest& request) {
   during_();
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckNetwork());
@@ -260,7 +260,7 @@ bool FakeCoordinator::AwaitLease(uint64_t number) {
 }
 
 absl::StatusOr<v1::HeartbeatResponse> FakeCoordinator::Heartbeat(
-    const v1::HeartbeatRequest& request, absl::Duration) {
+    const v1::HeartbeatRequest& request) {
   during_();
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
@@ -274,7 +274,7 @@ absl::StatusOr<v1::HeartbeatResponse> FakeCoordinator::Heartbeat(
 }
 
 absl::StatusOr<v1::WatchAssignmentResponse> FakeCoordinator::WatchAssignment(
-    const v1::WatchAssignmentRequest& request, absl::Duration) {
+    const v1::WatchAssignmentRequest& request) {
   MutexLock lock(mu_);
   for (;;) {
     DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
@@ -287,7 +287,7 @@ absl::StatusOr<v1::WatchAssignmentResponse> FakeCoordinator::WatchAssignment(
 }
 
 absl::StatusOr<v1::ReportRankResponse> FakeCoordinator::ReportRank(
-    const v1::ReportRankRequest& request, absl::Duration) {
+    const v1::ReportRankRequest& request) {
   MutexLock lock(mu_);
   if (reports_to_lose_ > 0) {
     --reports_to_lose_;
@@ -300,7 +300,7 @@ absl::StatusOr<v1::ReportRankResponse> FakeCoordinator::ReportRank(
 }
 
 absl::StatusOr<v1::ReportSlotsResponse> FakeCoordinator::ReportSlots(
-    const v1::ReportSlotsRequest& request, absl::Duration) {
+    const v1::ReportSlotsRequest& request) {
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckNetwork());
   DP_RETURN_IF_ERROR(CheckLease(request.incarnation()));
@@ -312,8 +312,7 @@ absl::StatusOr<v1::ReportSlotsResponse> FakeCoordinator::ReportSlots(
   return v1::ReportSlotsResponse();
 }
 
-absl::StatusOr<v1::ListWorkersResponse> FakeCoordinator::ListWorkers(const v1::ListWorkersRequest&,
-                                                                     absl::Duration) {
+absl::StatusOr<v1::ListWorkersResponse> FakeCoordinator::List(const v1::ListWorkersRequest&) {
   MutexLock lock(mu_);
   ++listings_;
   changed_.NotifyAll();
@@ -346,8 +345,7 @@ void FakeCoordinator::DrainWorkerOnceListed(const std::string& reason) {
   next_drain_ = reason;
 }
 
-absl::StatusOr<v1::UndrainResponse> FakeCoordinator::Undrain(const v1::UndrainRequest& request,
-                                                             absl::Duration) {
+absl::StatusOr<v1::UndrainResponse> FakeCoordinator::Undrain(const v1::UndrainRequest& request) {
   MutexLock lock(mu_);
   DP_RETURN_IF_ERROR(CheckNetwork());
   if (!request.reason().empty() && request.reason() != drained_.reason()) {
@@ -358,8 +356,8 @@ absl::StatusOr<v1::UndrainResponse> FakeCoordinator::Undrain(const v1::UndrainRe
   return v1::UndrainResponse();
 }
 
-absl::StatusOr<v1::AppendLogsResponse> FakeCoordinator::AppendLogs(
-    const v1::AppendLogsRequest& request, absl::Duration) {
+absl::StatusOr<v1::AppendLogsResponse> FakeCoordinator::Append(
+    const v1::AppendLogsRequest& request) {
   MutexLock lock(mu_);
   absl::Status refused = CheckNetwork().ok() ? logs_ : CheckNetwork();
   if (refused.ok() && !logs_in_turn_.empty()) {
@@ -434,11 +432,6 @@ std::vector<v1::RankOutput> FakeCoordinator::told_of(int rank) const {
 absl::Time FakeCoordinator::submitted_at() const {
   MutexLock lock(mu_);
   return submitted_at_;
-}
-
-absl::StatusOr<v1::ReadLogsResponse> FakeCoordinator::ReadLogs(const v1::ReadLogsRequest&,
-                                                               absl::Duration) {
-  return absl::UnimplementedError("daemons read no logs");
 }
 
 }  // namespace dp::worker

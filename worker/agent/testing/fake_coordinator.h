@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,13 +14,21 @@
 #include "base/id.h"
 #include "base/mutex.h"
 #include "client/connection.h"
+#include "client/testing/in_process.h"
+#include "dp/v1/logs.grpc.pb.h"
+#include "dp/v1/workers.grpc.pb.h"
 
 namespace dp::worker {
 
 // A coordinator for tests of the daemon: answers as the test orders and records what it hears.
 // Thread-safe.
-class FakeCoordinator final : public client::WorkersConnection, public client::LogsConnection {
+class FakeCoordinator final : public v1::Workers::Service, public v1::Logs::Service {
  public:
+  ~FakeCoordinator() override { CancelAll(); }
+
+  // Over which the daemon under test calls. Calls do not end at their deadlines.
+  client::Connection& connection() { return *connection_; }
+
   // The next call that it heard, in words: "register a", "rank 0 started", "rank 0 exited code 3:
   // last line". "timeout" if nothing comes.
   std::string NextHeard();
@@ -101,35 +110,57 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   // All reports on this rank's output, the latest last.
   std::vector<v1::RankOutput> told_of(int rank) const DP_EXCLUDES(mu_);
 
-  absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request,
-                                                absl::Duration deadline_in) override;
-  absl::StatusOr<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request,
-                                                  absl::Duration deadline_in) override;
-  absl::StatusOr<v1::WatchAssignmentResponse> WatchAssignment(
-      const v1::WatchAssignmentRequest& request, absl::Duration deadline_in) override;
-  absl::StatusOr<v1::ReportRankResponse> ReportRank(const v1::ReportRankRequest& request,
-                                                    absl::Duration deadline_in) override;
-  absl::StatusOr<v1::ReportSlotsResponse> ReportSlots(const v1::ReportSlotsRequest& request,
-                                                      absl::Duration deadline_in) override;
-  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
-                                                      absl::Duration deadline_in) override;
-  // Heard as "undrain NAME", or "undrain refused: NAME" if the drain's reason is not the request's.
-  absl::StatusOr<v1::UndrainResponse> Undrain(const v1::UndrainRequest& request,
-                                              absl::Duration deadline_in) override;
-  // For dpctl; daemons do not call these.
-  absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest&, absl::Duration) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<v1::WatchWorkersResponse> WatchWorkers(const v1::WatchWorkersRequest&,
-                                                        absl::Duration) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<v1::AppendLogsResponse> AppendLogs(const v1::AppendLogsRequest& request,
-                                                    absl::Duration deadline_in) override;
-  absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
-                                                absl::Duration deadline_in) override;
-
  private:
+  grpc::Status Register(grpc::ServerContext*, const v1::RegisterRequest* request,
+                        v1::RegisterResponse* response) override {
+    return client::ToGrpc(Register(*request), response);
+  }
+  grpc::Status Heartbeat(grpc::ServerContext*, const v1::HeartbeatRequest* request,
+                         v1::HeartbeatResponse* response) override {
+    return client::ToGrpc(Heartbeat(*request), response);
+  }
+  grpc::Status WatchAssignment(grpc::ServerContext*, const v1::WatchAssignmentRequest* request,
+                               v1::WatchAssignmentResponse* response) override {
+    return client::ToGrpc(WatchAssignment(*request), response);
+  }
+  grpc::Status ReportRank(grpc::ServerContext*, const v1::ReportRankRequest* request,
+                          v1::ReportRankResponse* response) override {
+    return client::ToGrpc(ReportRank(*request), response);
+  }
+  grpc::Status ReportSlots(grpc::ServerContext*, const v1::ReportSlotsRequest* request,
+                           v1::ReportSlotsResponse* response) override {
+    return client::ToGrpc(ReportSlots(*request), response);
+  }
+  grpc::Status List(grpc::ServerContext*, const v1::ListWorkersRequest* request,
+                    v1::ListWorkersResponse* response) override {
+    return client::ToGrpc(List(*request), response);
+  }
+  grpc::Status Undrain(grpc::ServerContext*, const v1::UndrainRequest* request,
+                       v1::UndrainResponse* response) override {
+    return client::ToGrpc(Undrain(*request), response);
+  }
+  grpc::Status Append(grpc::ServerContext*, const v1::AppendLogsRequest* request,
+                      v1::AppendLogsResponse* response) override {
+    return client::ToGrpc(Append(*request), response);
+  }
+
+  absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request)
+      DP_EXCLUDES(mu_);
+  absl::StatusOr<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request)
+      DP_EXCLUDES(mu_);
+  absl::StatusOr<v1::WatchAssignmentResponse> WatchAssignment(
+      const v1::WatchAssignmentRequest& request) DP_EXCLUDES(mu_);
+  absl::StatusOr<v1::ReportRankResponse> ReportRank(const v1::ReportRankRequest& request)
+      DP_EXCLUDES(mu_);
+  absl::StatusOr<v1::ReportSlotsResponse> ReportSlots(const v1::ReportSlotsRequest& request)
+      DP_EXCLUDES(mu_);
+  absl::StatusOr<v1::ListWorkersResponse> List(const v1::ListWorkersRequest& request)
+      DP_EXCLUDES(mu_);
+  // Heard as "undrain NAME", or "undrain refused: NAME" if the drain's reason is not the request's.
+  absl::StatusOr<v1::UndrainResponse> Undrain(const v1::UndrainRequest& request) DP_EXCLUDES(mu_);
+  absl::StatusOr<v1::AppendLogsResponse> Append(const v1::AppendLogsRequest& request)
+      DP_EXCLUDES(mu_);
+
   void Hear(std::string what);
   void Give(const std::vector<v1::AssignedRank>& ranks, uint64_t version) DP_REQUIRES(mu_);
   absl::Status CheckNetwork() const DP_REQUIRES(mu_);
@@ -172,6 +203,11 @@ class FakeCoordinator final : public client::WorkersConnection, public client::L
   uint64_t lease_known_ DP_GUARDED_BY(mu_) = 0;
   std::set<int> gpu_uses_ DP_GUARDED_BY(mu_);  // in percent, since the restart
   std::set<int> stopped_ DP_GUARDED_BY(mu_);   // ranks
+
+  // Last, so that the calls end first.
+  client::InProcess server_{static_cast<v1::Workers::Service&>(*this),
+                            static_cast<v1::Logs::Service&>(*this)};
+  const std::unique_ptr<client::Connection> connection_ = server_.Connect();
 };
 
 }  // namespace dp::worker
