@@ -12,14 +12,9 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "client/async_store_connection.h"
-#include "dp/v1/checkpoints.pb.h"
-#include "dp/v1/jobs.pb.h"
-#include "dp/v1/logs.pb.h"
-#include "dp/v1/workers.pb.h"
-#include "dp/v1/worlds.pb.h"
 
-// Forward declarations keep gRPC's headers out of files that only pass a connection on. Who calls
-// an RPC includes its service: dp/v1/jobs.grpc.pb.h.
+// Forward declarations keep gRPC's headers out of files that only pass a connection on. A caller of
+// an RPC includes the header of its service, such as dp/v1/jobs.grpc.pb.h.
 namespace grpc {
 class Channel;
 class ChannelInterface;
@@ -117,62 +112,6 @@ class Connection : public AsyncStoreConnection {
   int holds_ DP_GUARDED_BY(mu_) = 0;
   absl::flat_hash_set<grpc::ClientContext*> under_way_ DP_GUARDED_BY(mu_);
   bool cancelled_ DP_GUARDED_BY(mu_) = false;
-};
-
-class WorkersConnection {
- public:
-  virtual ~WorkersConnection() = default;
-  virtual absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request,
-                                                        absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request,
-                                                          absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::WatchAssignmentResponse> WatchAssignment(
-      const v1::WatchAssignmentRequest& request, absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::ReportRankResponse> ReportRank(const v1::ReportRankRequest& request,
-                                                            absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::ReportSlotsResponse> ReportSlots(const v1::ReportSlotsRequest& request,
-                                                              absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
-                                                              absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::DrainResponse> Drain(const v1::DrainRequest& request,
-                                                  absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::UndrainResponse> Undrain(const v1::UndrainRequest& request,
-                                                      absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::WatchWorkersResponse> WatchWorkers(
-      const v1::WatchWorkersRequest& request, absl::Duration deadline_in) = 0;
-};
-
-class WorldsConnection {
- public:
-  virtual ~WorldsConnection() = default;
-  virtual absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request,
-                                                absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
-                                                            absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::CompleteFirstStepResponse> CompleteFirstStep(
-      const v1::CompleteFirstStepRequest& request, absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest& request,
-                                                    absl::Duration deadline_in) = 0;
-};
-
-class LogsConnection {
- public:
-  virtual ~LogsConnection() = default;
-  virtual absl::StatusOr<v1::AppendLogsResponse> AppendLogs(const v1::AppendLogsRequest& request,
-                                                            absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::ReadLogsResponse> ReadLogs(const v1::ReadLogsRequest& request,
-                                                        absl::Duration deadline_in) = 0;
-};
-
-class CheckpointsConnection {
- public:
-  virtual ~CheckpointsConnection() = default;
-  virtual absl::StatusOr<v1::RegisterCheckpointResponse> RegisterCheckpoint(
-      const v1::RegisterCheckpointRequest& request, absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(
-      const v1::ListCheckpointsRequest& request, absl::Duration deadline_in) = 0;
-  virtual absl::StatusOr<v1::RegisterWeightsResponse> RegisterWeights(
-      const v1::RegisterWeightsRequest& request, absl::Duration deadline_in) = 0;
 };
 
 }  // namespace dp::client

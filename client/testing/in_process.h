@@ -2,7 +2,10 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,8 +28,9 @@ inline grpc::Status ToGrpc(const absl::Status& status) {
 
 template <typename Response>
 grpc::Status ToGrpc(absl::StatusOr<Response> answer, Response* response) {
-  if (answer.ok()) *response = *std::move(answer);
-  return ToGrpc(answer.status());
+  if (!answer.ok()) return ToGrpc(answer.status());
+  *response = *std::move(answer);
+  return grpc::Status::OK;
 }
 
 inline constexpr char kDeadlineKey[] = "deadline-ns";

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/grpc_connection.h"
+#include "client/connection.h"
 #include "client/grpc_store.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/coordinator_with_job.h"
@@ -38,7 +38,7 @@ struct Rank {
     return group->AllReduce(absl::MakeSpan(data), engine::ReduceOp::kMean)->Wait();
   }
 
-  client::GrpcConnection connection;
+  client::Connection connection;
   client::Pause pause;
   client::GrpcStore store;
   std::unique_ptr<engine::Group> group;

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/mutex.h"
-#include "client/grpc_connection.h"
+#include "client/connection.h"
 #include "client/grpc_store_link.h"
 #include "store/relay/store_relay.h"
 #include "tests/conformance/coordinator_with_job.h"
@@ -80,7 +80,7 @@ class RelayOverGrpcTest : public testing::Test {
 
   std::atomic<size_t> looks_ = 0;
   CoordinatorWithJob coordinator_;
-  client::GrpcConnection connection_{coordinator_.address()};
+  client::Connection connection_{coordinator_.address()};
   std::unique_ptr<client::GrpcStoreLink> link_;
   Answers answers_;
   std::unique_ptr<StoreRelay> relay_;  // destroyed first

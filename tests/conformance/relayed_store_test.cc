@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "client/grpc_connection.h"
+#include "client/connection.h"
 #include "client/grpc_store_link.h"
 #include "store/relay/store_relay.h"
 #include "store/testing/store_conformance.h"
@@ -35,7 +35,7 @@ class RelayedStore final : public Store {
 
  private:
   CoordinatorWithJob coordinator_;
-  client::GrpcConnection connection_{coordinator_.address()};
+  client::Connection connection_{coordinator_.address()};
   client::GrpcStoreLink link_{
       connection_,
       {.job = coordinator_.job(), .generation = Generation(1), .incarnation = 1, .worker = "w"}};

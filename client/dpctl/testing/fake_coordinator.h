@@ -36,12 +36,11 @@ class FakeCoordinator final : public v1::Jobs::Service,
   std::map<uint64_t, v1::Job> jobs;
   std::map<uint64_t, v1::ListCheckpointsResponse> checkpoints;  // by job
   v1::ListWorkersResponse workers;
-  // The answers of Read, one after the other. When none is left, Read calls `on_idle` and waits to
-  // be cancelled.
+  // The answers of Read, one after the other. When none is left, Read calls `on_idle` and blocks.
   std::deque<v1::ReadLogsResponse> log_pages;
   std::vector<v1::ReadLogsRequest> log_reads;
   v1::ReadLogsResponse outstanding;  // answer of a Read without lines
-  // The longest deadline among the calls of WatchJob, WatchWorkers and GetJob.
+  // The longest deadline among the calls of Jobs.Watch, Workers.Watch and Jobs.Get.
   absl::Duration longest_deadline = absl::ZeroDuration();
   // Changes a job that somebody watches.
   std::function<void(v1::Job&)> on_watch = [](v1::Job&) {};
@@ -162,7 +161,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
     return Change(
         request->job(), [](v1::Job&) {}, response);
   }
-  // One page after the other. When none is left, waits to be cancelled.
+  // One page after the other. When none is left, calls `on_idle` and blocks.
   grpc::Status WatchEvents(grpc::ServerContext*, const v1::WatchEventsRequest* request,
                            v1::WatchEventsResponse* response) override {
     return Reply([&]() -> absl::Status {
@@ -262,8 +261,8 @@ class FakeCoordinator final : public v1::Jobs::Service,
     return {grpc::StatusCode::UNAVAILABLE, "refused"};
   }
 
-  // Blocks a call that its client cancels. gRPC does not tell its thread, which the destructor
-  // ends.
+  // Blocks until the destructor runs. The client cancels the call before that, but gRPC does not
+  // interrupt a service that blocks.
   absl::Status AwaitEnd() DP_EXCLUDES(mu_) {
     on_idle();
     MutexLock lock(mu_);

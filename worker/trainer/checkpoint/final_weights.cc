@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "client/retry_loop.h"
+#include "dp/v1/checkpoints.grpc.pb.h"
 #include "worker/trainer/checkpoint/durable_file.h"
 #include "worker/trainer/checkpoint/safetensors.h"
 #include "worker/trainer/checkpoint/sha256.h"
@@ -78,9 +79,8 @@ class Placement {
 }  // namespace
 
 absl::Status PublishWeights(const std::string& path, const RankModel& model,
-                            const Environment& environment,
-                            client::CheckpointsConnection& connection, const Clock& clock,
-                            client::Pause& pause) {
+                            const Environment& environment, client::Connection& connection,
+                            const Clock& clock, client::Pause& pause) {
   DP_ASSIGN_OR_RETURN(const std::string encoded, Encode(model));
   // The suffix differs from a later generation's: this generation may be over without knowing it.
   const std::string suffix = absl::StrCat(".generation-", environment.generation.value(), ".tmp");
@@ -96,7 +96,10 @@ absl::Status PublishWeights(const std::string& path, const RankModel& model,
   const auto put_on_record = [&] {
     return client::RetryLoop(
                client::RetryPolicy({.deadline = kRegisterWeightsWithin}, EntropySeed()), clock,
-               pause, [&](absl::Duration in) { return connection.RegisterWeights(request, in); })
+               pause,
+               [&](absl::Duration in) {
+                 return connection.Call(&v1::Checkpoints::Stub::RegisterWeights, request, in);
+               })
         .status();
   };
   const absl::Status registered = put_on_record();

@@ -20,8 +20,7 @@ namespace dp::trainer {
 // such as NFS, cannot restore it. Errors: the system's, with the path; FailedPrecondition the
 // generation is over.
 absl::Status PublishWeights(const std::string& path, const RankModel& model,
-                            const Environment& environment,
-                            client::CheckpointsConnection& connection, const Clock& clock,
-                            client::Pause& pause);
+                            const Environment& environment, client::Connection& connection,
+                            const Clock& clock, client::Pause& pause);
 
 }  // namespace dp::trainer

@@ -28,7 +28,8 @@ class FinalWeightsTest : public ::testing::Test {
   }
 
   absl::Status Publish() {
-    return PublishWeights(path_, model_, environment_, coordinator_, Clock::System(), pause_);
+    return PublishWeights(path_, model_, environment_, coordinator_.connection(), Clock::System(),
+                          pause_);
   }
   std::string Contents() const {
     std::ifstream file(path_, std::ios::binary);

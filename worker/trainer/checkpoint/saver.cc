@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "client/retry_loop.h"
+#include "dp/v1/checkpoints.grpc.pb.h"
 #include "worker/trainer/checkpoint/durable_file.h"
 #include "worker/trainer/fault_point.h"
 
@@ -25,7 +26,7 @@ constexpr absl::Duration kRegisterWithin = absl::Hours(24);
 }  // namespace
 
 Saver::Saver(const Options& options, const Environment& environment, const RankModel& model,
-             client::CheckpointsConnection& connection, const Clock& clock)
+             client::Connection& connection, const Clock& clock)
     : options_(options),
       environment_(environment),
       model_(model),
@@ -205,9 +206,11 @@ absl::Status Saver::Register(const TrainingState& state, const WrittenCheckpoint
   request.mutable_checkpoint()->set_path(written.path);
   request.mutable_checkpoint()->set_sha256(written.sha256);
   request.mutable_checkpoint()->set_bytes(written.bytes);
-  const absl::StatusOr<v1::RegisterCheckpointResponse> response = client::RetryLoop(
-      client::RetryPolicy({.deadline = kRegisterWithin}, EntropySeed()), clock_, pause_,
-      [&](absl::Duration in) { return connection_.RegisterCheckpoint(request, in); });
+  const absl::StatusOr<v1::RegisterCheckpointResponse> response =
+      client::RetryLoop(client::RetryPolicy({.deadline = kRegisterWithin}, EntropySeed()), clock_,
+                        pause_, [&](absl::Duration in) {
+                          return connection_.Call(&v1::Checkpoints::Stub::Register, request, in);
+                        });
   if (response.ok()) {
     RemoveOthers({response->checkpoints().begin(), response->checkpoints().end()});
     return absl::OkStatus();

@@ -37,7 +37,7 @@ class Saver {
     v1::CheckpointManifest manifest;  // common to all checkpoints of this rank
   };
   Saver(const Options& options, const Environment& environment, const RankModel& model,
-        client::CheckpointsConnection& connection, const Clock& clock);
+        client::Connection& connection, const Clock& clock);
   // Abandons a checkpoint in flight that is not registered.
   ~Saver();
 
@@ -80,7 +80,7 @@ class Saver {
   const Environment environment_;
   const RankModel& model_;
   const engine::ParameterLayout layout_;  // a copy: the thread may outlast the model
-  client::CheckpointsConnection& connection_;
+  client::Connection& connection_;
   const Clock& clock_;
   client::Pause pause_;
 

@@ -30,7 +30,8 @@ class SaverTest : public ::testing::Test, public Clock {
     environment_.generation = Generation(generation);
     options.directory = directory_;
     options.manifest.set_generation(generation);
-    auto saver = std::make_unique<Saver>(options, environment_, model_, coordinator_, *this);
+    auto saver =
+        std::make_unique<Saver>(options, environment_, model_, coordinator_.connection(), *this);
     EXPECT_TRUE(saver->Prepare(coordinator_.on_record).ok());
     return saver;
   }
@@ -144,7 +145,7 @@ TEST_F(SaverTest, SaveNowTriesAgainWhatWasLostAndSaysWhyItIs) {
 
 TEST_F(SaverTest, WhatMayBeOnRecordOutlivesALostAnswer) {
   const auto saver = Make({.every_steps = 10});
-  coordinator_.refusal = absl::CancelledError("the rank is being stopped");
+  coordinator_.connection().CancelAll();  // the rank is being stopped
   Step(*saver, 1, 10);
   EXPECT_THAT(names(), ElementsAre("step-10-generation-1"));
 }
@@ -174,7 +175,7 @@ TEST_F(SaverTest, ANewGenerationRemovesWhatEarlierOnesLeftUnregistered) {
 TEST_F(SaverTest, ADirectoryThatCannotBeMadeIsAnErrorAtOnce) {
   Saver::Options options;
   options.directory = "/proc/nonexistent/checkpoints";
-  Saver saver(options, environment_, model_, coordinator_, Clock::System());
+  Saver saver(options, environment_, model_, coordinator_.connection(), Clock::System());
   EXPECT_THAT(saver.Prepare({}).message(), HasSubstr("/proc/nonexistent/checkpoints"));
 }
 

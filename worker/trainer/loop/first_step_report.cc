@@ -5,11 +5,12 @@
 #include "base/random.h"
 #include "client/long_poll.h"
 #include "client/retry_loop.h"
+#include "dp/v1/worlds.grpc.pb.h"
 
 namespace dp::trainer {
 
-FirstStepReport::FirstStepReport(client::WorldsConnection& connection,
-                                 const Environment& environment, const Clock& clock)
+FirstStepReport::FirstStepReport(client::Connection& connection, const Environment& environment,
+                                 const Clock& clock)
     : connection_(connection), environment_(environment), clock_(clock), thread_([this] {
         pthread_setname_np(pthread_self(), "first-step");
         Run();
@@ -48,7 +49,7 @@ void FirstStepReport::Run() {
   request.set_generation(environment_.generation.value());
   request.set_rank(environment_.rank);
   const auto attempt = [&](absl::Duration in) {
-    return connection_.CompleteFirstStep(request, in);
+    return connection_.Call(&v1::Worlds::Stub::CompleteFirstStep, request, in);
   };
   // A report is rejected if its generation is over; there is nothing to do then.
   (void)client::RetryLoop(

@@ -16,7 +16,7 @@ namespace dp::trainer {
 // must cancel its calls before it destroys this.
 class FirstStepReport {
  public:
-  FirstStepReport(client::WorldsConnection& connection, const Environment& environment,
+  FirstStepReport(client::Connection& connection, const Environment& environment,
                   const Clock& clock);
   // Drops a report that has not been sent.
   ~FirstStepReport();
@@ -33,7 +33,7 @@ class FirstStepReport {
   // Returns false when stopped.
   bool AwaitDone() DP_EXCLUDES(mu_);
 
-  client::WorldsConnection& connection_;
+  client::Connection& connection_;
   const Environment& environment_;
   const Clock& clock_;
   client::Pause pause_;

@@ -1,26 +1,32 @@
 #include "worker/trainer/loop/first_step_report.h"
 
+#include <memory>
+
 #include "base/mutex.h"
+#include "client/testing/in_process.h"
+#include "dp/v1/worlds.grpc.pb.h"
 #include "gtest/gtest.h"
 
 namespace dp::trainer {
 namespace {
 
 // A coordinator that is away for the first `absent` calls, or rejects all.
-class CountingWorlds final : public client::WorldsConnection {
+class CountingWorlds final : public v1::Worlds::Service {
  public:
   explicit CountingWorlds(int absent, absl::Status refusal = {})
       : absent_(absent), refusal_(std::move(refusal)) {}
 
-  absl::StatusOr<v1::CompleteFirstStepResponse> CompleteFirstStep(
-      const v1::CompleteFirstStepRequest& request, absl::Duration) override {
+  client::Connection& connection() { return *connection_; }
+
+  grpc::Status CompleteFirstStep(grpc::ServerContext*, const v1::CompleteFirstStepRequest* request,
+                                 v1::CompleteFirstStepResponse*) override {
     MutexLock lock(mu_);
     ++calls_;
-    if (calls_ <= absent_) return absl::UnavailableError("away");
-    if (!refusal_.ok()) return refusal_;
-    told_ = request.ShortDebugString();
+    if (calls_ <= absent_) return {grpc::StatusCode::UNAVAILABLE, "away"};
+    if (!refusal_.ok()) return client::ToGrpc(refusal_);
+    told_ = request->ShortDebugString();
     changed_.NotifyAll();
-    return v1::CompleteFirstStepResponse();
+    return grpc::Status::OK;
   }
   std::string AwaitTold() {
     MutexLock lock(mu_);
@@ -36,17 +42,6 @@ class CountingWorlds final : public client::WorldsConnection {
     return calls_;
   }
 
-  absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest&, absl::Duration) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest&,
-                                                    absl::Duration) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest&, absl::Duration) override {
-    return absl::UnimplementedError("");
-  }
-
  private:
   const int absent_;
   const absl::Status refusal_;
@@ -54,6 +49,9 @@ class CountingWorlds final : public client::WorldsConnection {
   CondVar changed_;
   int calls_ DP_GUARDED_BY(mu_) = 0;
   std::string told_ DP_GUARDED_BY(mu_);
+  // Last, so that the calls end first.
+  client::InProcess server_{static_cast<v1::Worlds::Service&>(*this)};
+  const std::unique_ptr<client::Connection> connection_ = server_.Connect();
 };
 
 const Environment kRank0 = {.job = JobId(7), .generation = Generation(2), .rank = 0};
@@ -61,7 +59,7 @@ const Environment kRank0 = {.job = JobId(7), .generation = Generation(2), .rank 
 TEST(FirstStepReportTest, TellsOnceThroughAnAbsence) {
   CountingWorlds worlds(/*absent=*/1);
   {
-    FirstStepReport report(worlds, kRank0, Clock::System());
+    FirstStepReport report(worlds.connection(), kRank0, Clock::System());
     report.Done();
     report.Done();
     EXPECT_EQ(worlds.AwaitTold(), "job: 7 generation: 2");
@@ -71,13 +69,13 @@ TEST(FirstStepReportTest, TellsOnceThroughAnAbsence) {
 
 TEST(FirstStepReportTest, WithoutAStepNothingIsTold) {
   CountingWorlds worlds(/*absent=*/0);
-  { FirstStepReport report(worlds, kRank0, Clock::System()); }
+  { FirstStepReport report(worlds.connection(), kRank0, Clock::System()); }
   EXPECT_EQ(worlds.calls(), 0);
 }
 
 TEST(FirstStepReportTest, WhoEndsWaitsUntilTheStepIsTold) {
   CountingWorlds worlds(/*absent=*/1);
-  FirstStepReport report(worlds, kRank0, Clock::System());
+  FirstStepReport report(worlds.connection(), kRank0, Clock::System());
   report.Done();
   EXPECT_TRUE(report.AwaitTold(absl::InfiniteDuration()));
   EXPECT_EQ(worlds.told(), "job: 7 generation: 2");
@@ -85,14 +83,14 @@ TEST(FirstStepReportTest, WhoEndsWaitsUntilTheStepIsTold) {
 
 TEST(FirstStepReportTest, ForACoordinatorThatStaysAwayNobodyWaitsLonger) {
   CountingWorlds worlds(/*absent=*/1000000);
-  FirstStepReport report(worlds, kRank0, Clock::System());
+  FirstStepReport report(worlds.connection(), kRank0, Clock::System());
   report.Done();
   EXPECT_FALSE(report.AwaitTold(absl::Milliseconds(1)));
 }
 
 TEST(FirstStepReportTest, WhatIsRefusedOrWasNotDoneIsNotWaitedFor) {
   CountingWorlds worlds(/*absent=*/0, absl::FailedPreconditionError("it is over"));
-  FirstStepReport report(worlds, kRank0, Clock::System());
+  FirstStepReport report(worlds.connection(), kRank0, Clock::System());
   EXPECT_TRUE(report.AwaitTold(absl::InfiniteDuration()));
   report.Done();
   EXPECT_TRUE(report.AwaitTold(absl::InfiniteDuration()));

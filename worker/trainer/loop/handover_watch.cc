@@ -5,11 +5,12 @@
 #include "base/random.h"
 #include "client/long_poll.h"
 #include "client/retry_loop.h"
+#include "dp/v1/worlds.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::trainer {
 
-HandoverWatch::HandoverWatch(client::WorldsConnection& connection, const Environment& environment,
+HandoverWatch::HandoverWatch(client::Connection& connection, const Environment& environment,
                              const Clock& clock)
     : connection_(connection), environment_(environment), clock_(clock), thread_([this] {
         pthread_setname_np(pthread_self(), "handover");
@@ -28,7 +29,9 @@ void HandoverWatch::Run() {
   request.set_members(v1::MEMBER_TABLE_NONE);
   *request.mutable_timeout() = ToProto(client::kLongPoll);
   while (!stopped_ && !asked_) {
-    const auto attempt = [&](absl::Duration in) { return connection_.WatchWorld(request, in); };
+    const auto attempt = [&](absl::Duration in) {
+      return connection_.Call(&v1::Worlds::Stub::Watch, request, in);
+    };
     const auto response = client::RetryLoop(
         client::RetryPolicy(
             {.deadline = absl::Hours(24), .attempt = client::kLongPoll + client::kAnswerSlack},

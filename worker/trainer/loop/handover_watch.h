@@ -15,8 +15,7 @@ namespace dp::trainer {
 // must cancel its calls before it destroys this.
 class HandoverWatch {
  public:
-  HandoverWatch(client::WorldsConnection& connection, const Environment& environment,
-                const Clock& clock);
+  HandoverWatch(client::Connection& connection, const Environment& environment, const Clock& clock);
   ~HandoverWatch();
 
   // Any thread. Once true, stays true.
@@ -25,7 +24,7 @@ class HandoverWatch {
  private:
   void Run();
 
-  client::WorldsConnection& connection_;
+  client::Connection& connection_;
   const Environment& environment_;
   const Clock& clock_;
   client::Pause pause_;

@@ -1,8 +1,11 @@
 #include "worker/trainer/loop/handover_watch.h"
 
+#include <memory>
 #include <vector>
 
 #include "base/mutex.h"
+#include "client/testing/in_process.h"
+#include "dp/v1/worlds.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -15,28 +18,26 @@ constexpr absl::Duration kPatience = absl::Seconds(20);
 
 // Answers each watch with the next world of the script. Then blocks until LetGo, like a watch in
 // which nothing happens.
-class ScriptedWorlds final : public client::WorldsConnection {
+class ScriptedWorlds final : public v1::Worlds::Service {
  public:
-  explicit ScriptedWorlds(std::vector<absl::StatusOr<v1::World>> worlds)
+  explicit ScriptedWorlds(std::vector<absl::StatusOr<v1::WatchWorldResponse>> worlds)
       : worlds_(std::move(worlds)) {}
 
-  absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
-                                                    absl::Duration) override {
-    EXPECT_EQ(request.generation(), 2u);
-    EXPECT_EQ(request.members(), v1::MEMBER_TABLE_NONE);
+  client::Connection& connection() { return *connection_; }
+
+  grpc::Status Watch(grpc::ServerContext*, const v1::WatchWorldRequest* request,
+                     v1::WatchWorldResponse* response) override {
+    EXPECT_EQ(request->generation(), 2u);
+    EXPECT_EQ(request->members(), v1::MEMBER_TABLE_NONE);
     MutexLock lock(mu_);
-    asked_.push_back(request.since());
+    asked_.push_back(request->since());
     if (next_ == worlds_.size()) {
       at_end_ = true;
       changed_.NotifyAll();
       while (!let_go_) changed_.Wait(mu_);
-      return absl::CancelledError("");
+      return grpc::Status::CANCELLED;
     }
-    const absl::StatusOr<v1::World>& world = worlds_[next_++];
-    if (!world.ok()) return world.status();
-    v1::WatchWorldResponse response;
-    *response.mutable_world() = *world;
-    return response;
+    return client::ToGrpc(worlds_[next_++], response);
   }
 
   // Waits until the watch has consumed every world and asks again; false on a timeout.
@@ -52,38 +53,32 @@ class ScriptedWorlds final : public client::WorldsConnection {
     return asked_;
   }
   void LetGo() {
+    connection_->CancelAll();
     MutexLock lock(mu_);
     let_go_ = true;
     changed_.NotifyAll();
   }
 
-  absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest&, absl::Duration) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<v1::CompleteFirstStepResponse> CompleteFirstStep(
-      const v1::CompleteFirstStepRequest&, absl::Duration) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest&, absl::Duration) override {
-    return absl::UnimplementedError("");
-  }
-
  private:
-  const std::vector<absl::StatusOr<v1::World>> worlds_;
+  const std::vector<absl::StatusOr<v1::WatchWorldResponse>> worlds_;
   mutable Mutex mu_;
   CondVar changed_;
   std::vector<uint64_t> asked_ DP_GUARDED_BY(mu_);
   size_t next_ DP_GUARDED_BY(mu_) = 0;
   bool at_end_ DP_GUARDED_BY(mu_) = false;
   bool let_go_ DP_GUARDED_BY(mu_) = false;
+  // Last, so that the calls end first.
+  client::InProcess server_{static_cast<v1::Worlds::Service&>(*this)};
+  const std::unique_ptr<client::Connection> connection_ = server_.Connect();
 };
 
-v1::World AWorld(uint64_t version, const std::string& handover = "") {
-  v1::World world;
+v1::WatchWorldResponse AWorld(uint64_t version, const std::string& handover = "") {
+  v1::WatchWorldResponse response;
+  v1::World& world = *response.mutable_world();
   world.set_generation(2);
   world.set_version(version);
   world.set_handover(handover);
-  return world;
+  return response;
 }
 
 const Environment kEnvironment = {.job = JobId(7), .generation = Generation(2)};
@@ -97,7 +92,7 @@ bool AwaitAsked(const HandoverWatch& watch) {
 
 TEST(HandoverWatchTest, IsNotAskedWhileTheWorldDoesNotSaySo) {
   ScriptedWorlds worlds({AWorld(1), AWorld(2)});
-  HandoverWatch watch(worlds, kEnvironment, Clock::System());
+  HandoverWatch watch(worlds.connection(), kEnvironment, Clock::System());
   EXPECT_TRUE(worlds.AwaitEnd());
   EXPECT_FALSE(watch.asked());
   EXPECT_THAT(worlds.asked(), ElementsAre(0, 1, 2));
@@ -106,7 +101,7 @@ TEST(HandoverWatchTest, IsNotAskedWhileTheWorldDoesNotSaySo) {
 
 TEST(HandoverWatchTest, LearnsThatTheRanksAreAskedToLeaveThroughAnAbsence) {
   ScriptedWorlds worlds({AWorld(1), absl::UnavailableError("away"), AWorld(5, "node1 is drained")});
-  HandoverWatch watch(worlds, kEnvironment, Clock::System());
+  HandoverWatch watch(worlds.connection(), kEnvironment, Clock::System());
   EXPECT_TRUE(AwaitAsked(watch));
   EXPECT_THAT(worlds.asked(), ElementsAre(0, 1, 1));
   worlds.LetGo();

@@ -13,7 +13,7 @@
 #include "base/program/log.h"
 #include "base/status.h"
 #include "base/timeouts.h"
-#include "client/grpc_connection.h"
+#include "client/connection.h"
 #include "client/grpc_store.h"
 #include "worker/engine/collectives/failure.h"
 #include "worker/engine/data/idx_dataset.h"
@@ -329,8 +329,8 @@ class RankProgram {
 
   const Environment& environment_;
   const Clock& clock_;
-  client::GrpcConnection connection_;
-  client::GrpcConnection background_;  // for threads other than the training thread
+  client::Connection connection_;
+  client::Connection background_;  // for threads other than the training thread
   client::Pause pause_;
   WorldSession session_;
   client::GrpcStore store_;

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "base/mutex.h"
-#include "dp/v1/checkpoints.grpc.pb.h"
 #include "dp/v1/store.grpc.pb.h"
 #include "dp/v1/worlds.grpc.pb.h"
 #include "gmock/gmock.h"
@@ -89,21 +88,6 @@ class PlayedWorlds final : public v1::Worlds::CallbackService {
   std::vector<bool> insisted_ DP_GUARDED_BY(mu_);
 };
 
-class FakeCheckpointService final : public v1::Checkpoints::CallbackService {
- public:
-  FakeCheckpoints record;
-
- private:
-  grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* context,
-                                     const v1::RegisterCheckpointRequest* request,
-                                     v1::RegisterCheckpointResponse* response) override {
-    *response = *record.RegisterCheckpoint(*request, {});
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
-  }
-};
-
 // The store of a generation that is over, as after a peer's failure.
 class ClosedStore final : public v1::Store::CallbackService {
   grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context, const v1::ExecuteRequest*,
@@ -176,7 +160,7 @@ class RankProgramTest : public ::testing::Test {
 
   const std::string directory_ = NewDirectory();
   PlayedWorlds worlds_;
-  FakeCheckpointService checkpoints_;
+  FakeCheckpoints checkpoints_;
   ClosedStore store_;
   std::unique_ptr<grpc::Server> server_;
   Environment environment_;
@@ -184,8 +168,7 @@ class RankProgramTest : public ::testing::Test {
 
 TEST_F(RankProgramTest, TheJobsOwnCheckpointsComeBeforeThoseThatItWasToResume) {
   ASSERT_EQ(*Run(2), TrainingEnd::kDone);
-  for (const v1::Checkpoint& one : checkpoints_.record.on_record)
-    *worlds_.joined.add_checkpoints() = one;
+  for (const v1::Checkpoint& one : checkpoints_.on_record) *worlds_.joined.add_checkpoints() = one;
   ASSERT_EQ(worlds_.joined.checkpoints_size(), 1);
   std::filesystem::remove(environment_.metrics_file);
   const auto end = Run(5, "resume { job: 3 from { path: '/nowhere' sha256: 'none' } }");

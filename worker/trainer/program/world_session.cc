@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "client/long_poll.h"
 #include "client/retry_loop.h"
+#include "dp/v1/worlds.grpc.pb.h"
 #include "proto/convert/time.h"
 
 namespace dp::trainer {
@@ -18,7 +19,7 @@ client::RetryPolicy Policy(absl::Duration deadline, absl::Duration attempt) {
 
 }  // namespace
 
-WorldSession::WorldSession(client::WorldsConnection& connection, client::Pause& pause,
+WorldSession::WorldSession(client::Connection& connection, client::Pause& pause,
                            const Environment& environment, const Clock& clock)
     : connection_(connection), pause_(pause), environment_(environment), clock_(clock) {}
 
@@ -29,10 +30,12 @@ absl::Status WorldSession::Join(absl::Duration timeout) {
   request.set_rank(environment_.rank);
   request.set_tells_first_step(environment_.rank == 0);
   request.set_members(v1::MEMBER_TABLE_NONE);
-  DP_ASSIGN_OR_RETURN(
-      v1::JoinResponse response,
-      client::RetryLoop(Policy(timeout, client::kAnswerSlack), clock_, pause_,
-                        [&](absl::Duration in) { return connection_.Join(request, in); }));
+  DP_ASSIGN_OR_RETURN(v1::JoinResponse response,
+                      client::RetryLoop(Policy(timeout, client::kAnswerSlack), clock_, pause_,
+                                        [&](absl::Duration in) {
+                                          return connection_.Call(&v1::Worlds::Stub::Join, request,
+                                                                  in);
+                                        }));
   spec_ = std::move(*response.mutable_spec());
   submitted_at_ = FromProto(response.submitted_at());
   checkpoints_ = {response.checkpoints().begin(), response.checkpoints().end()};
@@ -60,7 +63,9 @@ absl::Status WorldSession::Accuse(const std::vector<int>& missing, const absl::S
   request.mutable_missing()->Add(missing.begin(), missing.end());
   request.set_error(std::string(error.message()));
   request.set_insist(insist);
-  const auto attempt = [&](absl::Duration in) { return connection_.Accuse(request, in); };
+  const auto attempt = [&](absl::Duration in) {
+    return connection_.Call(&v1::Worlds::Stub::Accuse, request, in);
+  };
   return client::RetryLoop(Policy(timeout, client::kAnswerSlack), clock_, pause_, attempt).status();
 }
 
@@ -85,7 +90,9 @@ absl::StatusOr<v1::World> WorldSession::WatchOnce(absl::Time until) {
   request.set_generation(environment_.generation.value());
   request.set_members(v1::MEMBER_TABLE_NONE);
   *request.mutable_timeout() = ToProto(std::min(left, client::kLongPoll));
-  const auto attempt = [&](absl::Duration in) { return connection_.WatchWorld(request, in); };
+  const auto attempt = [&](absl::Duration in) {
+    return connection_.Call(&v1::Worlds::Stub::Watch, request, in);
+  };
   DP_ASSIGN_OR_RETURN(v1::WatchWorldResponse response,
                       client::RetryLoop(Policy(left + client::kAnswerSlack,
                                                client::kLongPoll + client::kAnswerSlack),

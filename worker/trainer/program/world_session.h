@@ -18,8 +18,8 @@ namespace dp::trainer {
 // coordinator is away. Not thread-safe.
 class WorldSession {
  public:
-  WorldSession(client::WorldsConnection& connection, client::Pause& pause,
-               const Environment& environment, const Clock& clock);
+  WorldSession(client::Connection& connection, client::Pause& pause, const Environment& environment,
+               const Clock& clock);
 
   // Joins, and keeps the job's spec and checkpoints. Rank 0 announces that it reports the first
   // step (FirstStepReport). Errors: FailedPrecondition the generation is over; NotFound;
@@ -50,7 +50,7 @@ class WorldSession {
   absl::StatusOr<v1::World> AwaitState(v1::WorldState state, absl::Duration timeout);
   absl::StatusOr<v1::World> WatchOnce(absl::Time until);
 
-  client::WorldsConnection& connection_;
+  client::Connection& connection_;
   client::Pause& pause_;
   const Environment& environment_;
   const Clock& clock_;

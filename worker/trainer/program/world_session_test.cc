@@ -1,8 +1,11 @@
 #include "worker/trainer/program/world_session.h"
 
 #include <deque>
+#include <memory>
 
 #include "base/testing/settable_clock.h"
+#include "client/testing/in_process.h"
+#include "dp/v1/worlds.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -12,40 +15,36 @@ namespace {
 using ::testing::HasSubstr;
 
 // Answers each watch with the next prepared world. Each answer advances the clock by a second.
-class FakeWorlds final : public client::WorldsConnection {
+class FakeWorlds final : public v1::Worlds::Service {
  public:
   explicit FakeWorlds(SettableClock& clock) : clock_(clock) {}
 
-  absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, absl::Duration) override {
-    joined_rank = request.rank();
-    tells_first_step = request.tells_first_step();
-    joined_for = request.members();
-    v1::JoinResponse response;
-    response.mutable_world()->set_state(v1::WORLD_STATE_FORMING);
-    response.mutable_world()->set_version(1);
-    response.mutable_spec()->set_name("demo");
-    return response;
+  client::Connection& connection() { return *connection_; }
+
+  grpc::Status Join(grpc::ServerContext*, const v1::JoinRequest* request,
+                    v1::JoinResponse* response) override {
+    joined_rank = request->rank();
+    tells_first_step = request->tells_first_step();
+    joined_for = request->members();
+    response->mutable_world()->set_state(v1::WORLD_STATE_FORMING);
+    response->mutable_world()->set_version(1);
+    response->mutable_spec()->set_name("demo");
+    return grpc::Status::OK;
   }
 
-  absl::StatusOr<v1::WatchWorldResponse> WatchWorld(const v1::WatchWorldRequest& request,
-                                                    absl::Duration) override {
+  grpc::Status Watch(grpc::ServerContext*, const v1::WatchWorldRequest* request,
+                     v1::WatchWorldResponse* response) override {
     clock_.Advance(absl::Seconds(1));
-    v1::WatchWorldResponse response;
-    *response.mutable_world() = next.size() > 1 ? next.front() : next.back();
+    *response->mutable_world() = next.size() > 1 ? next.front() : next.back();
     if (next.size() > 1) next.pop_front();
-    watched = request;
-    return response;
+    watched = *request;
+    return grpc::Status::OK;
   }
 
-  absl::StatusOr<v1::CompleteFirstStepResponse> CompleteFirstStep(
-      const v1::CompleteFirstStepRequest&, absl::Duration) override {
-    return absl::UnimplementedError("");
-  }
-
-  absl::StatusOr<v1::AccuseResponse> Accuse(const v1::AccuseRequest& request,
-                                            absl::Duration) override {
-    accusation = request;
-    return v1::AccuseResponse();
+  grpc::Status Accuse(grpc::ServerContext*, const v1::AccuseRequest* request,
+                      v1::AccuseResponse*) override {
+    accusation = *request;
+    return grpc::Status::OK;
   }
 
   void Then(v1::WorldState state, uint64_t version, const char* reason) {
@@ -64,6 +63,9 @@ class FakeWorlds final : public client::WorldsConnection {
 
  private:
   SettableClock& clock_;
+  // Last, so that the calls end first.
+  client::InProcess server_{static_cast<v1::Worlds::Service&>(*this)};
+  const std::unique_ptr<client::Connection> connection_ = server_.Connect();
 };
 
 class WorldSessionTest : public ::testing::Test {
@@ -74,7 +76,7 @@ class WorldSessionTest : public ::testing::Test {
   FakeWorlds worlds_{clock_};
   client::Pause pause_;
   const Environment environment_{.job = JobId(7), .generation = Generation(1), .rank = 2};
-  WorldSession session_{worlds_, pause_, environment_, clock_};
+  WorldSession session_{worlds_.connection(), pause_, environment_, clock_};
 };
 
 TEST_F(WorldSessionTest, JoiningTellsTheRankAndBringsTheJob) {
@@ -85,7 +87,7 @@ TEST_F(WorldSessionTest, JoiningTellsTheRankAndBringsTheJob) {
 
 TEST_F(WorldSessionTest, Rank0AnnouncesThatItTellsOfTheFirstStep) {
   const Environment rank0{.job = JobId(7), .generation = Generation(1), .rank = 0};
-  WorldSession session(worlds_, pause_, rank0, clock_);
+  WorldSession session(worlds_.connection(), pause_, rank0, clock_);
   ASSERT_TRUE(session.Join(absl::Seconds(10)).ok());
   EXPECT_TRUE(worlds_.tells_first_step);
 }

@@ -1,16 +1,19 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/mutex.h"
 #include "client/connection.h"
+#include "client/testing/in_process.h"
+#include "dp/v1/checkpoints.grpc.pb.h"
 
 namespace dp::trainer {
 
 // The coordinator's record of one job's checkpoints. Calls are thread-safe. A test sets the public
 // members before the calls and reads them afterwards.
-class FakeCheckpoints final : public client::CheckpointsConnection {
+class FakeCheckpoints final : public v1::Checkpoints::Service {
  public:
   // If not OK, the answer to every registration.
   absl::Status refusal;
@@ -19,32 +22,33 @@ class FakeCheckpoints final : public client::CheckpointsConnection {
   std::vector<v1::Checkpoint> on_record;  // newest first
   v1::Weights weights;
 
-  absl::StatusOr<v1::RegisterCheckpointResponse> RegisterCheckpoint(
-      const v1::RegisterCheckpointRequest& request, absl::Duration) override {
+  // The connection of the rank under test.
+  client::Connection& connection() { return *connection_; }
+
+  grpc::Status Register(grpc::ServerContext*, const v1::RegisterCheckpointRequest* request,
+                        v1::RegisterCheckpointResponse* response) override {
     MutexLock lock(mu_);
-    if (!refusal.ok()) return refusal;
-    on_record.insert(on_record.begin(), request.checkpoint());
-    on_record.front().set_generation(request.generation());
-    if (on_record.size() > static_cast<size_t>(request.keep())) on_record.resize(request.keep());
-    v1::RegisterCheckpointResponse response;
-    for (const v1::Checkpoint& one : on_record) *response.add_checkpoints() = one;
-    return response;
+    if (!refusal.ok()) return client::ToGrpc(refusal);
+    on_record.insert(on_record.begin(), request->checkpoint());
+    on_record.front().set_generation(request->generation());
+    if (on_record.size() > static_cast<size_t>(request->keep())) on_record.resize(request->keep());
+    for (const v1::Checkpoint& one : on_record) *response->add_checkpoints() = one;
+    return grpc::Status::OK;
   }
-  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest&,
-                                                              absl::Duration) override {
-    return absl::UnimplementedError("");
-  }
-  absl::StatusOr<v1::RegisterWeightsResponse> RegisterWeights(
-      const v1::RegisterWeightsRequest& request, absl::Duration) override {
+  grpc::Status RegisterWeights(grpc::ServerContext*, const v1::RegisterWeightsRequest* request,
+                               v1::RegisterWeightsResponse*) override {
     MutexLock lock(mu_);
-    if (!refusal.ok()) return refusal;
-    if (!weights.path().empty() && !refusal_of_next.ok()) return refusal_of_next;
-    weights = request.weights();
-    return v1::RegisterWeightsResponse();
+    if (!refusal.ok()) return client::ToGrpc(refusal);
+    if (!weights.path().empty() && !refusal_of_next.ok()) return client::ToGrpc(refusal_of_next);
+    weights = request->weights();
+    return grpc::Status::OK;
   }
 
  private:
   Mutex mu_;
+  // Last, so that the calls end first.
+  client::InProcess server_{static_cast<v1::Checkpoints::Service&>(*this)};
+  const std::unique_ptr<client::Connection> connection_ = server_.Connect();
 };
 
 }  // namespace dp::trainer

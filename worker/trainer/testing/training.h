@@ -139,7 +139,7 @@ class Training {
                                    .every_steps = options.every_steps,
                                    .keep = options.keep,
                                    .manifest = manifest},
-                    environment, *model, coordinator, Clock::System());
+                    environment, *model, coordinator.connection(), Clock::System());
       ASSERT_TRUE(saver->Prepare(coordinator.on_record).ok());
       saver->Resumed(progress.position());
     }
