@@ -2,6 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/field_list.h"
 #include "base/id.h"
 
 namespace dp {
@@ -10,6 +11,8 @@ namespace dp {
 struct Dependency {
   JobId job;
   bool must_succeed = true;
+
+  using Fields = FieldList<&Dependency::job, &Dependency::must_succeed>;
 
   bool operator==(const Dependency&) const = default;
 };

@@ -2,6 +2,7 @@
 
 #include <compare>
 
+#include "base/field_list.h"
 #include "base/id.h"
 
 // Ranks and their exits, as the coordinator and the daemons identify them. Plain values.
@@ -13,6 +14,8 @@ struct RankKey {
   JobId job;
   Generation generation;
   int rank = 0;
+
+  using Fields = FieldList<&RankKey::job, &RankKey::generation, &RankKey::rank>;
 
   auto operator<=>(const RankKey&) const = default;
 };

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/field_list.h"
 #include "store/operation.h"
 #include "store/unmet.h"
 
@@ -24,6 +25,9 @@ struct KeyValueLimits {
   size_t value_bytes = size_t{8} << 20;    // one value; an address book of thousands of ranks fits
   size_t keys = size_t{1} << 20;           // values and elements of queues altogether
   size_t total_bytes = size_t{256} << 20;  // all of them, with their keys
+
+  using Fields = FieldList<&KeyValueLimits::key_bytes, &KeyValueLimits::value_bytes,
+                           &KeyValueLimits::keys, &KeyValueLimits::total_bytes>;
 
   static constexpr KeyValueLimits None() {
     constexpr size_t kMost = std::numeric_limits<size_t>::max();
