@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/status.h"
-#include "server/core/digest.h"
 
 namespace dp::core {
 namespace {
@@ -31,10 +30,6 @@ absl::Status CheckFile(const std::string& path, const std::string& sha256, int64
 
 }  // namespace
 
-void Weights::AddTo(Digest& digest) const {
-  digest.Add(path).Add(sha256).Add(static_cast<uint64_t>(bytes));
-}
-
 bool Checkpoints::Register(const RegisterCheckpoint& command, absl::Time at) {
   DP_CHECK(command.keep >= 1);
   const Generation generation = command.rank.generation;
@@ -47,14 +42,6 @@ bool Checkpoints::Register(const RegisterCheckpoint& command, absl::Time at) {
   const size_t keep = static_cast<size_t>(command.keep);
   if (all_.size() > keep) all_.erase(all_.begin(), all_.end() - static_cast<ptrdiff_t>(keep));
   return true;
-}
-
-void Checkpoints::AddTo(Digest& digest) const {
-  digest.Add(all_.size());
-  for (const Checkpoint& one : all_) {
-    digest.Add(static_cast<uint64_t>(one.step)).Add(one.generation).Add(one.path).Add(one.sha256);
-    digest.Add(static_cast<uint64_t>(one.bytes)).Add(one.at);
-  }
 }
 
 Checkpoints Checkpoints::Of(std::vector<Checkpoint> all) {

@@ -6,12 +6,11 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/field_list.h"
 #include "base/id.h"
 #include "server/core/command.h"
 
 namespace dp::core {
-
-class Digest;
 
 // A checkpoint as the coordinator knows it: where its files are, and which hash they must have.
 struct Checkpoint {
@@ -21,6 +20,9 @@ struct Checkpoint {
   std::string sha256;  // of its manifest, in hex
   int64_t bytes = 0;
   absl::Time at;
+
+  using Fields = FieldList<&Checkpoint::step, &Checkpoint::generation, &Checkpoint::path,
+                           &Checkpoint::sha256, &Checkpoint::bytes, &Checkpoint::at>;
 };
 
 // The file of a job's final weights.
@@ -29,7 +31,8 @@ struct Weights {
   std::string sha256;  // in hex
   int64_t bytes = 0;
 
-  void AddTo(Digest& digest) const;
+  using Fields = FieldList<&Weights::path, &Weights::sha256, &Weights::bytes>;
+
   bool operator==(const Weights&) const = default;
 };
 
@@ -45,7 +48,6 @@ class Checkpoints {
   // Null while there is none.
   const Checkpoint* latest() const { return all_.empty() ? nullptr : &all_.back(); }
   const std::vector<Checkpoint>& all() const { return all_; }
-  void AddTo(Digest& digest) const;
   // Restores the checkpoints of a snapshot.
   static Checkpoints Of(std::vector<Checkpoint> all);
 

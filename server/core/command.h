@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "base/dependency.h"
+#include "base/field_list.h"
 #include "base/id.h"
 #include "base/labels.h"
 #include "base/rank.h"
@@ -35,6 +36,10 @@ struct RestartLimits {
   std::vector<int> never_exit_codes = {};
   std::vector<int> always_exit_codes = {};  // retried uncounted, unless listed above too
 
+  using Fields = FieldList<&RestartLimits::user, &RestartLimits::infra, &RestartLimits::hang,
+                           &RestartLimits::oom, &RestartLimits::startup, &RestartLimits::window,
+                           &RestartLimits::never_exit_codes, &RestartLimits::always_exit_codes>;
+
   bool operator==(const RestartLimits&) const = default;
 };
 
@@ -60,6 +65,12 @@ struct Scheduling {
   bool preemptible = false;  // leaves its slots to jobs of higher priority
   // How long an elastic job runs before it may come back with more workers; infinite: never.
   absl::Duration grow_after = absl::InfiniteDuration();
+
+  using Fields =
+      FieldList<&Scheduling::queue, &Scheduling::priority, &Scheduling::hold, &Scheduling::after,
+                &Scheduling::singleton, &Scheduling::max_duration, &Scheduling::ttl_after_finish,
+                &Scheduling::slots, &Scheduling::constraints, &Scheduling::preemptible,
+                &Scheduling::grow_after>;
 
   bool operator==(const Scheduling&) const = default;
 };
@@ -94,6 +105,12 @@ struct JobSpec {
   // one lease for all workers.
   absl::Duration detect_within = absl::InfiniteDuration();
 
+  using Fields =
+      FieldList<&JobSpec::name, &JobSpec::ranks, &JobSpec::payload, &JobSpec::store_port,
+                &JobSpec::nodes, &JobSpec::joins_by_running, &JobSpec::restart, &JobSpec::nodes_max,
+                &JobSpec::scheduling, &JobSpec::grace, &JobSpec::saves, &JobSpec::join_within,
+                &JobSpec::gpu_training, &JobSpec::detect_within>;
+
   int ranks_per_node() const { return nodes > 0 ? ranks / nodes : ranks; }
   int ranks_max() const { return nodes_max > nodes ? nodes_max * ranks_per_node() : ranks; }
   bool operator==(const JobSpec&) const = default;
@@ -119,30 +136,43 @@ struct StartEpoch {
   KeyValueLimits store_limits = {};
   KeptAnswers kept_answers = KeptAnswers::kBounded;  // likewise
   uint32_t version = kVersion;
+
+  using Fields =
+      FieldList<&StartEpoch::store_limits, &StartEpoch::kept_answers, &StartEpoch::version>;
 };
 
 struct SubmitJob {
   std::string request_id;  // a repeated id returns the job that the first command made
   JobSpec spec;
   std::string user = {};
+
+  using Fields = FieldList<&SubmitJob::request_id, &SubmitJob::spec, &SubmitJob::user>;
 };
 
 struct CancelJob {
   JobId job;
+
+  using Fields = FieldList<&CancelJob::job>;
 };
 
 // A pending job is not placed until it is released.
 struct HoldJob {
   JobId job;
+
+  using Fields = FieldList<&HoldJob::job>;
 };
 
 struct ReleaseJob {
   JobId job;
+
+  using Fields = FieldList<&ReleaseJob::job>;
 };
 
 struct PrioritizeJob {
   JobId job;
   int priority = 0;
+
+  using Fields = FieldList<&PrioritizeJob::job, &PrioritizeJob::priority>;
 };
 
 // Ends a generation of a job and queues the job again.
@@ -154,16 +184,23 @@ struct RequeueJob {
   std::string reason = {};
   // The pending job of higher priority that takes the slots, if there is one.
   JobId preempted_by = {};
+
+  using Fields = FieldList<&RequeueJob::job, &RequeueJob::generation, &RequeueJob::reason,
+                           &RequeueJob::preempted_by>;
 };
 
 // The job's deadline has passed.
 struct ExpireJob {
   JobId job;
+
+  using Fields = FieldList<&ExpireJob::job>;
 };
 
 // A finished job has been on record for its ttl_after_finish.
 struct ForgetJob {
   JobId job;
+
+  using Fields = FieldList<&ForgetJob::job>;
 };
 
 // Gives each rank of a pending job a worker and slot: `slots[r]` is for rank r.
@@ -171,11 +208,16 @@ struct PlaceJob {
   struct Slot {
     WorkerId worker;
     int slot = 0;
+
+    using Fields = FieldList<&Slot::worker, &Slot::slot>;
+
     auto operator<=>(const Slot&) const = default;
   };
   JobId job;
   std::vector<Slot> slots;
   int store_port = 0;  // for a job that needs one
+
+  using Fields = FieldList<&PlaceJob::job, &PlaceJob::slots, &PlaceJob::store_port>;
 };
 
 struct RegisterWorker {
@@ -193,6 +235,12 @@ struct RegisterWorker {
   // Earlier incarnations that the daemon has proven dead. PredecessorsOf makes a LoseWorker of
   // each. RegisterWorker itself ignores them, and the journal does not keep them.
   std::vector<Incarnation> replaces = {};
+
+  using Fields = FieldList<&RegisterWorker::name, &RegisterWorker::host, &RegisterWorker::address,
+                           &RegisterWorker::incarnation, &RegisterWorker::slots,
+                           &RegisterWorker::ports, &RegisterWorker::gpus, &RegisterWorker::labels,
+                           &RegisterWorker::interface, &RegisterWorker::process_tracking,
+                           &RegisterWorker::trains_on_gpus, &RegisterWorker::replaces>;
 };
 
 // One incarnation of a worker is given up, by Liveness or PredecessorsOf.
@@ -205,12 +253,17 @@ struct LoseWorker {
   Incarnation incarnation;
   std::string reason;
   uint32_t version = kVersion;
+
+  using Fields = FieldList<&LoseWorker::worker, &LoseWorker::incarnation, &LoseWorker::reason,
+                           &LoseWorker::version>;
 };
 
 // A worker's daemon is shutting down: its ranks may finish, but it gets no new ones.
 struct LeaveWorker {
   WorkerId worker;
   Incarnation incarnation;
+
+  using Fields = FieldList<&LeaveWorker::worker, &LeaveWorker::incarnation>;
 };
 
 // A daemon reports all of its slots that ranks cannot use.
@@ -219,6 +272,9 @@ struct ReportSlots {
   Incarnation incarnation;
   uint64_t number = 0;  // counts this incarnation's reports from 1; a late older report is ignored
   std::map<int, std::string> unhealthy;  // slot -> why
+
+  using Fields = FieldList<&ReportSlots::worker, &ReportSlots::incarnation, &ReportSlots::number,
+                           &ReportSlots::unhealthy>;
 };
 
 // Empties the worker of this name: no incarnation of it gets new ranks until UndrainWorker.
@@ -226,11 +282,15 @@ struct DrainWorker {
   std::string worker;
   std::string reason;
   bool hand_over = false;  // its jobs are to continue elsewhere
+
+  using Fields = FieldList<&DrainWorker::worker, &DrainWorker::reason, &DrainWorker::hand_over>;
 };
 
 struct UndrainWorker {
   std::string worker;
   std::string reason = {};  // the drain ends only if it has this reason; empty: any
+
+  using Fields = FieldList<&UndrainWorker::worker, &UndrainWorker::reason>;
 };
 
 struct ReportRank {
@@ -255,6 +315,12 @@ struct ReportRank {
   // Absent: not checked. The journal has only accepted reports, so it does not keep the time.
   std::optional<absl::Time> job_submitted_at = {};
   uint32_t version = kVersion;
+
+  using Fields =
+      FieldList<&ReportRank::worker, &ReportRank::incarnation, &ReportRank::rank, &ReportRank::what,
+                &ReportRank::pid, &ReportRank::exit, &ReportRank::error, &ReportRank::last_lines,
+                &ReportRank::stopped, &ReportRank::stop_reason, &ReportRank::oom,
+                &ReportRank::job_submitted_at, &ReportRank::version>;
 };
 
 // Gives a failed job without live ranks another generation: the job is pending again.
@@ -263,6 +329,9 @@ struct RetryJob {
   Generation generation;                   // the one that failed
   absl::Time not_before;                   // the next one is placed no earlier
   std::optional<FailureClass> counted_as;  // the class whose budget pays; absent: none does
+
+  using Fields = FieldList<&RetryJob::job, &RetryJob::generation, &RetryJob::not_before,
+                           &RetryJob::counted_as>;
 };
 
 // Ends a failed job without live ranks for good.
@@ -270,16 +339,22 @@ struct FinishJob {
   JobId job;
   Generation generation;
   std::string reason;  // why there is no other generation
+
+  using Fields = FieldList<&FinishJob::job, &FinishJob::generation, &FinishJob::reason>;
 };
 
 struct JoinWorld {
   RankKey rank;
   bool tells_first_step = false;  // a CompleteFirstStep of this rank will follow
+
+  using Fields = FieldList<&JoinWorld::rank, &JoinWorld::tells_first_step>;
 };
 
 // The ranks of a generation have done a first step together, or found no step left to do.
 struct CompleteFirstStep {
   RankKey rank;  // the reporter; it reports once a generation
+
+  using Fields = FieldList<&CompleteFirstStep::rank>;
 };
 
 // A batch on the store of one generation. The batch is atomic; with `groups`, each group is.
@@ -292,6 +367,9 @@ struct StoreBatch {
   // The number of operations of each group, in order. Only relays send groups. The sequence must
   // follow that of the relay's last batch, whose answer the store then drops.
   std::vector<uint32_t> groups = {};
+
+  using Fields = FieldList<&StoreBatch::job, &StoreBatch::generation, &StoreBatch::client,
+                           &StoreBatch::sequence, &StoreBatch::operations, &StoreBatch::groups>;
 };
 
 // A rank reports that its collective failed because of its peers, and takes no further part.
@@ -302,12 +380,17 @@ struct AccusePeers {
   bool insist = false;       // the other ranks have had time to report: decide
   // The ranks of `missing` whose workers are silent too: their hosts are gone, they do not hang.
   std::vector<int> silent = {};
+
+  using Fields = FieldList<&AccusePeers::rank, &AccusePeers::missing, &AccusePeers::error,
+                           &AccusePeers::insist, &AccusePeers::silent>;
 };
 
 // A rank's process runs, but has not joined within the join_within of its job.
 struct GiveUpRank {
   RankKey rank;
   std::string reason;
+
+  using Fields = FieldList<&GiveUpRank::rank, &GiveUpRank::reason>;
 };
 
 // A checkpoint is complete on disk. It becomes the job's latest.
@@ -318,6 +401,10 @@ struct RegisterCheckpoint {
   std::string sha256;  // of its manifest, in hex
   int64_t bytes = 0;
   int keep = 1;  // how many checkpoints stay on record
+
+  using Fields =
+      FieldList<&RegisterCheckpoint::rank, &RegisterCheckpoint::step, &RegisterCheckpoint::path,
+                &RegisterCheckpoint::sha256, &RegisterCheckpoint::bytes, &RegisterCheckpoint::keep>;
 };
 
 // A rank is about to put the file of the final weights in its place.
@@ -326,6 +413,9 @@ struct RegisterWeights {
   std::string path;
   std::string sha256;  // in hex
   int64_t bytes = 0;
+
+  using Fields = FieldList<&RegisterWeights::rank, &RegisterWeights::path, &RegisterWeights::sha256,
+                           &RegisterWeights::bytes>;
 };
 
 // Why the ranks of a generation save and leave, and how the job continues.
@@ -348,6 +438,10 @@ struct AskHandover {
   JobId preempted_by = {};                       // with kPreempt
   absl::Time leave_by = absl::InfiniteFuture();  // ranks that are still there then are stopped
   uint32_t version = kVersion;
+
+  using Fields =
+      FieldList<&AskHandover::job, &AskHandover::reason, &AskHandover::cause,
+                &AskHandover::preempted_by, &AskHandover::leave_by, &AskHandover::version>;
 };
 
 using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,

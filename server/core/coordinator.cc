@@ -364,27 +364,6 @@ absl::StatusOr<const KeyValues*> Coordinator::store(JobId id, Generation generat
                                                     " is over: ", found->world.closing_reason()));
 }
 
-uint64_t Coordinator::StateHash() const {
-  Digest digest;
-  digest.Add(state_.epoch).Add(state_.revision).Add(state_.at);
-  digest.Add(state_.store_limits.key_bytes).Add(state_.store_limits.value_bytes);
-  digest.Add(state_.store_limits.keys).Add(state_.store_limits.total_bytes);
-  // Left out for kWhole, so that journals of earlier releases keep their hashes.
-  if (state_.kept_answers != KeptAnswers::kWhole) {
-    digest.Add(static_cast<uint64_t>(state_.kept_answers));
-  }
-  state_.workers.AddTo(digest);
-  state_.jobs.AddTo(digest);
-  state_.store_ports.AddTo(digest);
-  state_.events.AddTo(digest);
-  for (const auto& [job, store] : state_.stores) {
-    digest.Add(job);
-    store.AddTo(digest);
-  }
-  for (const auto& [topic, version] : state_.versions) {
-    digest.Add(static_cast<uint64_t>(topic.kind)).Add(topic.id).Add(topic.key).Add(version);
-  }
-  return digest.value();
-}
+uint64_t Coordinator::StateHash() const { return DigestOf(state_); }
 
 }  // namespace dp::core

@@ -5,6 +5,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/id.h"
+#include "server/core/state.h"
 
 namespace dp::core {
 
@@ -28,5 +29,9 @@ class Digest {
 
   uint64_t value_ = 0xcbf29ce484222325;
 };
+
+// A digest of the whole state. Replay of the same journal gives the same digest, in this release
+// and in later ones.
+uint64_t DigestOf(const State& state);
 
 }  // namespace dp::core

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "server/core/digest.h"
 
 namespace dp::core {
 
@@ -60,14 +59,6 @@ std::vector<const Event*> EventHistory::After(uint64_t since, JobId job, size_t 
   auto it = std::upper_bound(of->second.begin(), of->second.end(), since);
   for (; it != of->second.end() && found.size() < limit; ++it) found.push_back(&events_.at(*it));
   return found;
-}
-
-// Without the text: a better wording must not make an old journal look broken.
-void EventHistory::AddTo(Digest& digest) const {
-  digest.Add(last_).Add(events_.size());
-  for (const auto& [number, event] : events_) {
-    digest.Add(number).Add(event.at).Add(event.job).Add(event.worker).Add(event.kind);
-  }
 }
 
 }  // namespace dp::core

@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/field_list.h"
 #include "base/id.h"
 
 namespace dp::core {
-
-class Digest;
 
 // Something that happened to a job or a worker, for people.
 struct Event {
@@ -21,6 +20,9 @@ struct Event {
   std::string worker = {};  // empty: it is about a job
   std::string kind = {};    // one word
   std::string text = {};
+
+  using Fields = FieldList<&Event::number, &Event::at, &Event::job, &Event::worker, &Event::kind,
+                           &Event::text>;
 };
 
 // The latest events, of each job and in all. The history follows from the commands, so the journal
@@ -53,7 +55,6 @@ class EventHistory {
   // By number.
   const std::map<uint64_t, Event>& events() const { return events_; }
   uint64_t oldest() const { return events_.empty() ? 0 : events_.begin()->first; }
-  void AddTo(Digest& digest) const;
 
  private:
   void Drop(uint64_t number);

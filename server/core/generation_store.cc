@@ -7,7 +7,6 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "server/core/digest.h"
 
 namespace dp::core {
 namespace {
@@ -212,31 +211,6 @@ absl::Status GenerationStore::CheckShape(const StoreBatch& batch) {
     return absl::OkStatus();
   return absl::InvalidArgumentError(
       "a batch that writes needs a client and a sequence, both from 1, so that it can be retried");
-}
-
-void GenerationStore::AddTo(Digest& digest) const {
-  digest.Add(values_.revision()).Add(values_.deletion()).Add(values_.entries().size());
-  for (const auto& [key, entry] : values_.entries()) {
-    digest.Add(key).Add(entry.value).Add(entry.version);
-  }
-  digest.Add(values_.queues().size());
-  for (const auto& [name, queue] : values_.queues()) {
-    digest.Add(name).Add(queue.size());
-    for (const std::string& element : queue) digest.Add(element);
-  }
-  digest.Add(clients_.size());
-  for (const auto& [client, last] : clients_) {
-    digest.Add(client).Add(last.sequence).Add(last.answer.refused.size());
-    for (const GroupResults::Refused& refused : last.answer.refused) {
-      digest.Add(uint64_t{refused.group}).Add(static_cast<uint64_t>(refused.status.code()));
-    }
-    digest.Add(last.answer.results.size());
-    for (const StoreResult& result : last.answer.results) {
-      digest.Add(result.found).Add(result.value).Add(static_cast<uint64_t>(result.number));
-      digest.Add(result.keys.size()).Add(result.version);
-      for (const std::string& key : result.keys) digest.Add(key);
-    }
-  }
 }
 
 }  // namespace dp::core

@@ -13,8 +13,6 @@
 
 namespace dp::core {
 
-class Digest;
-
 // The store of one generation of a job. A repeated batch has no second effect: the store remembers
 // its last answer to each client. Exists while its generation's world is open. Not thread-safe;
 // owned by the Coordinator.
@@ -78,7 +76,6 @@ class GenerationStore {
   const Clients& clients() const { return clients_; }
   // The bytes of the kept answers that are not small.
   size_t kept_bytes() const { return kept_bytes_; }
-  void AddTo(Digest& digest) const;
 
  private:
   using Operations = absl::Span<const StoreOperation>;

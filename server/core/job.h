@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/field_list.h"
 #include "base/id.h"
 #include "server/core/checkpoints.h"
 #include "server/core/command.h"
@@ -55,12 +56,19 @@ struct Failure {
   std::optional<absl::Time> running_at = {};  // of `generation`; absent: it never ran
   JobId preempted_by = {};                    // with kPreempt: the job that took its slots
   bool before_first_step = false;  // a rank had announced a report of the first step; none came
+
+  using Fields = FieldList<&Failure::failure_class, &Failure::rank, &Failure::worker,
+                           &Failure::host, &Failure::exit, &Failure::message, &Failure::last_lines,
+                           &Failure::at, &Failure::generation, &Failure::running_at,
+                           &Failure::preempted_by, &Failure::before_first_step>;
 };
 
 // The failure of a generation that has a successor.
 struct PastFailure {
   Failure failure;
   std::optional<FailureClass> counted_as;  // the class whose budget paid; absent: none did
+
+  using Fields = FieldList<&PastFailure::failure, &PastFailure::counted_as>;
 };
 
 // The accusations of ranks after a failed collective. A rank that reports is not the one that is
@@ -69,6 +77,8 @@ struct Suspicion {
   std::set<int> spoken;    // ranks whose collective failed because of others
   std::set<int> suspects;  // ranks that peers waited for in vain and that have not reported
   std::string error;       // of the first collective that waited for a rank in vain
+
+  using Fields = FieldList<&Suspicion::spoken, &Suspicion::suspects, &Suspicion::error>;
 };
 
 // Why the ranks of a generation are asked to save and leave.
@@ -78,6 +88,11 @@ struct Handover {
   JobId preempted_by = {};
   absl::Time leave_by = absl::InfiniteFuture();
   bool names_checkpoint = false;  // the failure names the latest checkpoint
+
+  using Fields = FieldList<&Handover::reason, &Handover::cause, &Handover::preempted_by,
+                           &Handover::leave_by, &Handover::names_checkpoint>;
+
+  bool operator==(const Handover&) const = default;
 };
 
 // Older failures add little to the latest ones, and each has up to 20 KiB of output.
@@ -97,6 +112,10 @@ struct Rank {
   int64_t pid = 0;
   std::optional<Exit> exit;
 
+  using Fields =
+      FieldList<&Rank::state, &Rank::worker_id, &Rank::worker, &Rank::host, &Rank::address,
+                &Rank::slot, &Rank::local_rank, &Rank::pid, &Rank::port, &Rank::exit>;
+
   // Whether it holds its slot: its worker still has work to do for it.
   bool live() const { return state < RankState::kReleased; }
   bool succeeded() const { return exit.has_value() && exit->success(); }
@@ -107,6 +126,8 @@ struct AwaitedJob {
   enum class State { kUnfinished, kDone, kInVain };  // kInVain: it had to succeed, but did not
   Dependency on;
   State state = State::kUnfinished;
+
+  using Fields = FieldList<&AwaitedJob::on, &AwaitedJob::state>;
 };
 
 struct Job {
@@ -147,6 +168,16 @@ struct Job {
   std::optional<absl::Time> placed_at;
   std::optional<absl::Time> running_at;
   std::optional<absl::Time> finished_at;
+
+  using Fields =
+      FieldList<&Job::id, &Job::request_id, &Job::user, &Job::spec, &Job::state, &Job::version,
+                &Job::generation, &Job::ranks, &Job::store_port, &Job::on_gpus,
+                &Job::tells_first_step, &Job::first_step_at, &Job::world, &Job::suspicion,
+                &Job::checkpoints, &Job::weights, &Job::handover, &Job::failure, &Job::past,
+                &Job::restarts, &Job::restart_count, &Job::not_before, &Job::no_retry,
+                &Job::not_restarted, &Job::priority, &Job::held, &Job::queued, &Job::after,
+                &Job::time_left, &Job::deadline, &Job::submitted_at, &Job::placed_at,
+                &Job::running_at, &Job::finished_at>;
 
   bool terminal() const { return state >= JobState::kSucceeded; }
   // Whether a rank holds a slot.

@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/status.h"
-#include "server/core/digest.h"
 
 namespace dp::core {
 namespace {
@@ -52,152 +51,6 @@ absl::Status CheckRequest(const SubmitJob& request) {
   if (request.spec.payload.size() <= kSpecBytesMax) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the job's spec has ", request.spec.payload.size(),
                                                  " bytes, the limit is ", kSpecBytesMax));
-}
-
-void Add(Digest& digest, const std::optional<absl::Time>& time) {
-  digest.Add(time.has_value()).Add(time.value_or(absl::UnixEpoch()));
-}
-
-void Add(Digest& digest, const std::optional<Exit>& exit) {
-  digest.Add(exit.has_value());
-  if (!exit.has_value()) return;
-  digest.Add(static_cast<uint64_t>(exit->how)).Add(static_cast<uint64_t>(exit->number));
-}
-
-void Add(Digest& digest, const Rank& rank) {
-  digest.Add(static_cast<uint64_t>(rank.state)).Add(rank.worker_id).Add(rank.worker);
-  digest.Add(rank.host).Add(rank.address).Add(static_cast<uint64_t>(rank.slot));
-  digest.Add(static_cast<uint64_t>(rank.local_rank)).Add(static_cast<uint64_t>(rank.pid));
-  digest.Add(static_cast<uint64_t>(rank.port));
-  Add(digest, rank.exit);
-}
-
-// Text that the machine words itself is left out, here and in Failure: a better wording must not
-// make an old journal look broken.
-void Add(Digest& digest, const Rendezvous& world) {
-  digest.Add(static_cast<uint64_t>(world.state())).Add(static_cast<uint64_t>(world.size()));
-  digest.Add(world.members().size());
-  for (const int rank : world.members()) digest.Add(static_cast<uint64_t>(rank));
-}
-
-void Add(Digest& digest, const Failure& failure) {
-  digest.Add(static_cast<uint64_t>(failure.failure_class));
-  digest.Add(static_cast<uint64_t>(failure.rank.value_or(-1))).Add(failure.worker);
-  digest.Add(failure.host).Add(failure.at).Add(failure.last_lines.size());
-  digest.Add(failure.generation).Add(failure.preempted_by);
-  Add(digest, failure.running_at);
-  // Fields that older releases lack count only if set, here and below.
-  if (failure.before_first_step) digest.Add(absl::string_view("before the first step"));
-  for (const std::string& line : failure.last_lines) digest.Add(line);
-  Add(digest, failure.exit);
-}
-
-void Add(Digest& digest, const std::vector<int>& numbers) {
-  digest.Add(numbers.size());
-  for (const int number : numbers) digest.Add(static_cast<uint64_t>(number));
-}
-
-void Add(Digest& digest, const std::optional<RestartLimits>& limits) {
-  digest.Add(limits.has_value());
-  if (!limits.has_value()) return;
-  Add(digest,
-      {limits->user, limits->infra, limits->hang, limits->oom.value_or(-1), limits->startup});
-  digest.Add(static_cast<uint64_t>(absl::ToInt64Milliseconds(limits->window)));
-  Add(digest, limits->never_exit_codes);
-  Add(digest, limits->always_exit_codes);
-}
-
-// -1 if there is none.
-void Add(Digest& digest, const std::optional<FailureClass>& failure_class) {
-  digest.Add(failure_class.has_value() ? static_cast<uint64_t>(*failure_class) : ~uint64_t{0});
-}
-
-// The history of earlier generations.
-void AddHistory(Digest& digest, const Job& job) {
-  digest.Add(job.past.size()).Add(static_cast<uint64_t>(job.restart_count));
-  for (const PastFailure& past : job.past) {
-    Add(digest, past.failure);
-    Add(digest, past.counted_as);
-  }
-  digest.Add(job.restarts.size());
-  for (const auto& [failure_class, times] : job.restarts) {
-    digest.Add(static_cast<uint64_t>(failure_class)).Add(times.size());
-    for (const absl::Time time : times) digest.Add(time);
-  }
-  digest.Add(job.not_before).Add(job.no_retry).Add(job.not_restarted);
-}
-
-void Add(Digest& digest, absl::Duration duration) {
-  const bool finite = duration < absl::InfiniteDuration();
-  digest.Add(finite).Add(finite ? static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)) : 0);
-}
-
-void Add(Digest& digest, const Scheduling& scheduling) {
-  digest.Add(scheduling.queue).Add(static_cast<uint64_t>(scheduling.priority));
-  digest.Add(scheduling.hold).Add(scheduling.singleton);
-  digest.Add(static_cast<uint64_t>(scheduling.slots)).Add(scheduling.constraints.size());
-  for (const LabelConstraint& constraint : scheduling.constraints) {
-    digest.Add(ToString(constraint));
-  }
-  digest.Add(scheduling.preemptible);
-  Add(digest, scheduling.grow_after);
-  Add(digest, scheduling.max_duration);
-  Add(digest, scheduling.ttl_after_finish);
-}
-
-void Add(Digest& digest, const std::optional<Handover>& handover) {
-  digest.Add(handover.has_value());
-  if (!handover.has_value()) return;
-  digest.Add(handover->reason).Add(static_cast<uint64_t>(handover->cause));
-  digest.Add(handover->preempted_by).Add(handover->leave_by);
-  if (handover->names_checkpoint) digest.Add(absl::string_view("names its checkpoint"));
-}
-
-void AddTurn(Digest& digest, const Job& job) {
-  digest.Add(job.user).Add(static_cast<uint64_t>(job.spec.nodes_max));
-  Add(digest, job.spec.scheduling);
-  Add(digest, job.spec.join_within);
-  digest.Add(static_cast<uint64_t>(job.priority)).Add(job.held).Add(job.queued);
-  digest.Add(job.after.size());
-  for (const AwaitedJob& awaited : job.after) {
-    digest.Add(awaited.on.job).Add(awaited.on.must_succeed);
-    digest.Add(static_cast<uint64_t>(awaited.state));
-  }
-  Add(digest, job.time_left);
-  Add(digest, job.deadline);
-}
-
-void Add(Digest& digest, const Job& job) {
-  digest.Add(job.id).Add(job.request_id).Add(job.spec.name).Add(job.spec.payload);
-  digest.Add(static_cast<uint64_t>(job.spec.ranks)).Add(static_cast<uint64_t>(job.spec.nodes));
-  digest.Add(job.spec.joins_by_running).Add(static_cast<uint64_t>(job.state));
-  digest.Add(job.spec.store_port).Add(static_cast<uint64_t>(job.store_port));
-  digest.Add(job.spec.saves);
-  if (job.spec.gpu_training) digest.Add(absl::string_view("trains on GPUs")).Add(job.on_gpus);
-  if (job.spec.detect_within < absl::InfiniteDuration()) Add(digest, job.spec.detect_within);
-  Add(digest, job.spec.grace);
-  digest.Add(job.version).Add(job.generation).Add(job.ranks.size());
-  for (const Rank& rank : job.ranks) Add(digest, rank);
-  Add(digest, job.world);
-  for (const auto* ranks : {&job.suspicion.spoken, &job.suspicion.suspects}) {
-    digest.Add(ranks->size());
-    for (const int rank : *ranks) digest.Add(static_cast<uint64_t>(rank));
-  }
-  digest.Add(job.suspicion.error).Add(job.failure.has_value());
-  if (job.failure.has_value()) Add(digest, *job.failure);
-  job.checkpoints.AddTo(digest);
-  digest.Add(job.weights.has_value());
-  Add(digest, job.handover);
-  if (job.weights.has_value()) job.weights->AddTo(digest);
-  Add(digest, job.spec.restart);
-  AddHistory(digest, job);
-  digest.Add(job.submitted_at);
-  Add(digest, job.placed_at);
-  Add(digest, job.running_at);
-  if (job.tells_first_step) digest.Add(absl::string_view("tells its first step"));
-  if (job.first_step_at.has_value()) digest.Add(*job.first_step_at);
-  Add(digest, job.finished_at);
-  AddTurn(digest, job);
 }
 
 }  // namespace
@@ -363,12 +216,6 @@ std::vector<const Job*> JobRegistry::unfinished() const {
   jobs.reserve(unfinished_.size());
   for (const JobId id : unfinished_) jobs.push_back(&jobs_.at(id));
   return jobs;
-}
-
-void JobRegistry::AddTo(Digest& digest) const {
-  digest.Add(last_id_).Add(jobs_.size());
-  for (const auto& [id, job] : jobs_) Add(digest, job);
-  for (const JobId id : finished_) digest.Add(id);
 }
 
 }  // namespace dp::core

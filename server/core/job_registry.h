@@ -14,8 +14,6 @@
 
 namespace dp::core {
 
-class Digest;
-
 // Errors: InvalidArgument.
 absl::Status CheckPriority(int priority);
 
@@ -82,7 +80,6 @@ class JobRegistry {
   uint64_t last_id() const { return last_id_; }
   // In the order in which they finished.
   const std::deque<JobId>& finished() const { return finished_; }
-  void AddTo(Digest& digest) const;
 
  private:
   // Errors: InvalidArgument `after` names an unknown job.

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "server/core/digest.h"
 
 namespace dp::core {
 namespace {
@@ -32,13 +31,6 @@ void StorePorts::Release(int port, JobId job, absl::Time at) {
 bool StorePorts::held(int port) const {
   const auto it = uses_.find(port);
   return it != uses_.end() && it->second.holder.valid();
-}
-
-void StorePorts::AddTo(Digest& digest) const {
-  digest.Add(uses_.size());
-  for (const auto& [port, use] : uses_) {
-    digest.Add(static_cast<uint64_t>(port)).Add(use.holder).Add(use.free_since);
-  }
 }
 
 PortSupply::PortSupply(const StorePorts& ports, const StorePortRange& range, absl::Time now)

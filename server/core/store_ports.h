@@ -12,8 +12,6 @@
 
 namespace dp::core {
 
-class Digest;
-
 // Which ports the TCPStore endpoints of command jobs get, and how long a port rests after its
 // generation. A program of the old generation that still runs must not find the new one's store. If
 // no port has rested long enough, as after a thousand short jobs, the placement takes the one that
@@ -56,7 +54,6 @@ class StorePorts {
   bool held(int port) const;
   // All ports that were ever held, by number.
   const std::map<int, Use>& uses() const { return uses_; }
-  void AddTo(Digest& digest) const;
 
  private:
   std::map<int, Use> uses_;

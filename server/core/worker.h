@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/field_list.h"
 #include "base/id.h"
 #include "server/core/command.h"
 
@@ -18,6 +19,8 @@ struct Drain {
   std::string reason;
   bool hand_over = false;  // its jobs are to continue elsewhere
   absl::Time at;
+
+  using Fields = FieldList<&Drain::reason, &Drain::hand_over, &Drain::at>;
 };
 
 // The coordinator's record of a worker. A plain value: WorkerTable changes it.
@@ -41,6 +44,13 @@ struct Worker {
   std::optional<Drain> drain;            // kept from one incarnation to the next
   std::optional<absl::Time> lost_at;
   std::string lost_reason;
+
+  using Fields =
+      FieldList<&Worker::id, &Worker::name, &Worker::host, &Worker::address, &Worker::incarnation,
+                &Worker::state, &Worker::leaving, &Worker::slots, &Worker::ports, &Worker::gpus,
+                &Worker::trains_on_gpus, &Worker::labels, &Worker::interface,
+                &Worker::process_tracking, &Worker::unhealthy, &Worker::slot_report, &Worker::drain,
+                &Worker::lost_at, &Worker::lost_reason>;
 
   bool ready() const { return state == WorkerState::kReady; }
   // Whether it may get ranks.

@@ -8,7 +8,6 @@
 #include "base/limits.h"
 #include "base/name.h"
 #include "base/status.h"
-#include "server/core/digest.h"
 #include "server/core/natural_order.h"
 
 namespace dp::core {
@@ -249,34 +248,6 @@ void WorkerTable::DropLongLost(absl::Time now) {
     by_name_.erase(lost[i]->name);
     workers_.erase(WorkerId(lost[i]->id));
   }
-}
-
-void WorkerTable::AddTo(Digest& digest) const {
-  digest.Add(last_id_).Add(workers_.size());
-  for (const auto& [id, worker] : workers_) {
-    digest.Add(id).Add(worker.name).Add(worker.host).Add(worker.address).Add(worker.incarnation);
-    digest.Add(static_cast<uint64_t>(worker.state)).Add(worker.leaving).Add(worker.lost_reason);
-    digest.Add(worker.lost_at.value_or(absl::UnixEpoch())).Add(worker.slots.size());
-    for (const std::optional<RankKey>& holder : worker.slots) {
-      const RankKey rank = holder.value_or(RankKey{});
-      digest.Add(rank.job).Add(rank.generation).Add(static_cast<uint64_t>(rank.rank));
-    }
-    for (const int port : worker.ports) digest.Add(static_cast<uint64_t>(port));
-    digest.Add(static_cast<uint64_t>(worker.gpus)).Add(worker.interface);
-    digest.Add(worker.labels.size());
-    for (const auto& [key, value] : worker.labels) digest.Add(key).Add(value);
-    // Fields that older releases lack count only if set, so that old journals keep their hashes.
-    if (!worker.process_tracking.empty()) digest.Add(worker.process_tracking);
-    if (worker.slot_report > 0) digest.Add(worker.slot_report);
-    if (worker.trains_on_gpus) digest.Add(absl::string_view("trains on GPUs"));
-    for (const auto& [slot, reason] : worker.unhealthy) {
-      digest.Add(static_cast<uint64_t>(slot)).Add(reason);
-    }
-    digest.Add(worker.drain.has_value());
-    if (!worker.drain.has_value()) continue;
-    digest.Add(worker.drain->reason).Add(worker.drain->hand_over).Add(worker.drain->at);
-  }
-  for (const Incarnation incarnation : lost_lives_in_order_) digest.Add(incarnation);
 }
 
 }  // namespace dp::core

@@ -13,8 +13,6 @@
 
 namespace dp::core {
 
-class Digest;
-
 // The workers, their slots, and the rank that holds each slot. A worker is a name. Each process of
 // its daemon is an incarnation, and a lost incarnation never comes back. Not thread-safe; owned by
 // the Coordinator.
@@ -82,7 +80,6 @@ class WorkerTable {
   uint64_t last_id() const { return last_id_; }
   // The oldest first.
   const std::deque<Incarnation>& lost_lives() const { return lost_lives_in_order_; }
-  void AddTo(Digest& digest) const;
 
  private:
   std::string FreeName(const std::string& host) const;
