@@ -4,7 +4,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "server/convert/convert_job.h"
+#include "server/convert/convert_world.h"
 #include "server/journal/command_versions.h"
+#include "server/journal/journal_snapshot.pb.h"
 
 namespace dp::server {
 namespace {
@@ -221,6 +224,56 @@ TEST(ConvertCommandTest, ARecordWithoutAVersionMeansWhatItDidAtFirst) {
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(std::get<core::AskHandover>(back->action).version, 1u);
   EXPECT_EQ(ToRecord(*back).DebugString(), record.DebugString());
+}
+
+// A record holds an enum's value by its number (message_fields.h).
+TEST(ConvertCommandTest, TheValuesOfAnEnumHaveTheOrderOfItsMessage) {
+  for (int i = 0; i < v1::JobState_ARRAYSIZE - 1; ++i) {
+    EXPECT_EQ(ToProto(static_cast<core::JobState>(i)), i + 1);
+  }
+  for (int i = 0; i < v1::RankState_ARRAYSIZE - 1; ++i) {
+    EXPECT_EQ(ToProto(static_cast<core::RankState>(i)), i + 1);
+  }
+  for (int i = 0; i < v1::FailureClass_ARRAYSIZE - 1; ++i) {
+    EXPECT_EQ(ToProto(static_cast<core::FailureClass>(i)), i + 1);
+  }
+  for (int i = 0; i < v1::WorldState_ARRAYSIZE - 1; ++i) {
+    EXPECT_EQ(ToProto(static_cast<core::WorldState>(i)), i + 1);
+  }
+}
+
+TEST(ConvertCommandTest, TheValuesOfTheJournalsOwnEnumsHaveTheOrderOfTheCores) {
+  using What = core::ReportRank::What;
+  EXPECT_EQ(static_cast<int>(What::kStarted) + 1, journal::ReportRank::WHAT_STARTED);
+  EXPECT_EQ(static_cast<int>(What::kExited) + 1, journal::ReportRank::WHAT_EXITED);
+  EXPECT_EQ(static_cast<int>(What::kReleased) + 1, journal::ReportRank::WHAT_RELEASED);
+  using Cause = core::HandoverCause;
+  EXPECT_EQ(static_cast<int>(Cause::kMove), journal::AskHandover::CAUSE_MOVE);
+  EXPECT_EQ(static_cast<int>(Cause::kDeadline), journal::AskHandover::CAUSE_DEADLINE);
+  EXPECT_EQ(static_cast<int>(Cause::kPreempt), journal::AskHandover::CAUSE_PREEMPT);
+  EXPECT_EQ(static_cast<int>(Cause::kGrow), journal::AskHandover::CAUSE_GROW);
+  using Kind = core::SlotKind;
+  EXPECT_EQ(static_cast<int>(Kind::kAny), journal::Scheduling::SLOTS_ANY);
+  EXPECT_EQ(static_cast<int>(Kind::kGpu), journal::Scheduling::SLOTS_GPU);
+  EXPECT_EQ(static_cast<int>(Kind::kCpu), journal::Scheduling::SLOTS_CPU);
+  EXPECT_EQ(static_cast<int>(Kind::kTrainingGpu), journal::Scheduling::SLOTS_TRAINING_GPU);
+  using State = core::AwaitedJob::State;
+  EXPECT_EQ(static_cast<int>(State::kUnfinished), journal::SavedAwaitedJob::STATE_UNFINISHED);
+  EXPECT_EQ(static_cast<int>(State::kDone), journal::SavedAwaitedJob::STATE_DONE);
+  EXPECT_EQ(static_cast<int>(State::kInVain), journal::SavedAwaitedJob::STATE_IN_VAIN);
+}
+
+TEST(ConvertCommandTest, AValueOfALaterReleaseIsRefused) {
+  journal::JournalRecord report = ToRecord(Command(core::ReportRank{}));
+  report.mutable_report_rank()->set_what(static_cast<journal::ReportRank::What>(9));
+  EXPECT_EQ(FromRecord(report).status(),
+            absl::DataLossError("what 9 is none that this release knows; start a later one"));
+  report.mutable_report_rank()->set_what(journal::ReportRank::WHAT_UNSPECIFIED);
+  EXPECT_EQ(FromRecord(report).status().code(), absl::StatusCode::kDataLoss);
+  journal::JournalRecord submit = ToRecord(Command(core::SubmitJob{}));
+  submit.mutable_submit_job()->mutable_scheduling()->set_slots(
+      static_cast<journal::Scheduling::Slots>(9));
+  EXPECT_EQ(FromRecord(submit).status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(ConvertCommandTest, ARecordWithoutACommandIsRefused) {

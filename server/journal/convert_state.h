@@ -22,6 +22,5 @@ absl::StatusOr<core::State> FromPieces(absl::Span<const std::string> pieces);
 // 0 for topics whose version is kept elsewhere: jobs and keys hold their own, and the driver holds
 // that of logs.
 journal::SavedVersion::Kind ToJournal(core::Topic::Kind kind);
-journal::SavedAwaitedJob::State ToJournal(core::AwaitedJob::State state);
 
 }  // namespace dp::server
