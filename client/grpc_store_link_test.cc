@@ -206,6 +206,18 @@ TEST_F(GrpcStoreLinkTest, AllWaitsShareOneStreamAndEachGetsItsAnswer) {
   EXPECT_EQ(service_.awaits(), 0);
 }
 
+// The server takes messages of 4 MiB.
+TEST_F(GrpcStoreLinkTest, LargeWaitsGoInSeveralMessages) {
+  const std::string large(100'000, 'k');
+  for (int i = 0; i < 60; ++i) Await(absl::StrCat(large, i));
+  service_.AwaitOpen(60);
+  service_.Answer();
+  for (int i = 0; i < 60; ++i) {
+    const std::string key = absl::StrCat(large, i);
+    EXPECT_EQ(ends_.Await(key)->at(0).value, key);
+  }
+}
+
 TEST_F(GrpcStoreLinkTest, ARankOfThisWorkerIsNamedAndItsWaitLasts) {
   for (const bool for_other_hosts : {false, true}) {
     Connect(for_other_hosts);

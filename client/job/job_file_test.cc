@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/limits.h"
 #include "base/random.h"
+#include "base/testing/scratch_dir.h"
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/message_differencer.h"
 
@@ -203,6 +208,15 @@ TEST(JobFileTest, AFileThatIsNotThereIsNotFound) {
 }
 
 // Each round changes some bytes of a valid file. The parser must return, whatever the bytes.
+TEST(JobFileTest, AnEmptyFileAndOneThatIsTooLargeAreCalledThat) {
+  const ScratchDir scratch;
+  const std::string file = scratch.path() / "job.yaml";
+  std::ofstream(file).close();
+  EXPECT_THAT(ReadJobFile(file).status().message(), HasSubstr("the file is empty"));
+  std::ofstream(file) << std::string(kSpecBytesMax + 1, ' ');
+  EXPECT_THAT(ReadJobFile(file).status().message(), HasSubstr("larger than"));
+}
+
 TEST(JobFileTest, DamagedFilesNeverCrashTheParser) {
   uint64_t random = 42;
   SCOPED_TRACE(absl::StrCat("seed ", random));

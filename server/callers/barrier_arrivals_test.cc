@@ -75,6 +75,11 @@ TEST_F(BarrierArrivalsTest, NothingIsKnownOfWhoWasNotSeenNorOfABarrierOfOthers) 
   EXPECT_THAT(Missing(1), IsEmpty());
 }
 
+TEST_F(BarrierArrivalsTest, WhoIsKnownByNothingTakesNoRoom) {
+  Arrive(-1);
+  EXPECT_EQ(arrivals_.size(), 0u);
+}
+
 TEST_F(BarrierArrivalsTest, AClientThatComesAgainAndAgainTakesBoundedRoomOfItsBarrierOnly) {
   Arrive(1);
   job_.id = JobId(8);

@@ -15,7 +15,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
@@ -153,121 +152,12 @@ TEST_F(LogStoreTest, MoreStreamsThanAPageHoldsAreAllGivenInTheEnd) {
   EXPECT_EQ(Text().size(), 40 * line.size());
 }
 
-TEST_F(LogStoreTest, PastItsLimitAJobsStreamIsCutWithAMark) {
-  Reopen({.job_bytes_max = 8});
-  EXPECT_EQ(Append(0, "12345\n"), 6u);
-  EXPECT_EQ(Append(6, "78\nlost\n"), 14u);
-  EXPECT_EQ(Append(14, "lost too\n"), 23u);
-  const std::string text = Text();
-  EXPECT_THAT(text, StartsWith("12345\n78\n[log cut here at byte 8 of rank 0's standard output"));
-  EXPECT_THAT(text, EndsWith("reached their limit (dp-coordinator --job-logs-bytes-max)]\n"));
-  EXPECT_EQ(Text(), text);
-}
-
-TEST_F(LogStoreTest, TheMarkIsGivenOnceToAFollower) {
-  Reopen({.job_bytes_max = 4});
-  Append(0, "one\ntwo\n");
-  const LogPage first = Read();
-  EXPECT_THAT(first.chunks.at(1).data, HasSubstr("log cut here"));
-  EXPECT_EQ(first.chunks.at(1).cut_bytes, 4u);
-  Append(8, "three\n");
-  EXPECT_THAT(Read({.from = first.next}).chunks, IsEmpty());
-}
-
-TEST_F(LogStoreTest, ACutSurvivesAReopening) {
-  Reopen({.job_bytes_max = 4});
-  Append(0, "one\ntwo\n");
-  const std::string text = Text();
-  Reopen({.job_bytes_max = 4});
-  EXPECT_EQ(Append(0, ""), 8u);
-  EXPECT_EQ(Text(), text);
-}
-
-TEST_F(LogStoreTest, BytesThatAWorkerCouldNotKeepAreMarkedWhereTheyAreMissing) {
-  Append(0, "one\n");
-  EXPECT_EQ(AppendGap(4, 100), 104u);
-  EXPECT_EQ(Append(104, "two\n"), 108u);
-  EXPECT_THAT(Text(), AllOf(StartsWith("one\n[log cut here: 100 bytes of rank 0's standard output"),
-                            EndsWith("]\ntwo\n")));
-  EXPECT_EQ(Read().chunks.at(1).cut_bytes, 100u);
-}
-
-TEST_F(LogStoreTest, AGapSurvivesAReopeningAndItsRepetitionChangesNothing) {
-  Append(0, "one\n");
-  AppendGap(4, 100);
-  Append(104, "two\n");
-  const std::string text = Text();
-  Reopen();
-  EXPECT_EQ(AppendGap(4, 100), 108u);
-  EXPECT_EQ(Text(), text);
-}
-
-TEST_F(LogStoreTest, BytesThatTheRankHasEmptiedItsFileOfAreMarkedAsThat) {
-  Append(0, "one\n");
-  Append(kJob, {Stream(0), 4, "", {}, /*cut_bytes=*/11, /*emptied=*/true});
-  AppendGap(15, 100);
-  Append(kJob, {Stream(0), 115, "", {}, /*cut_bytes=*/1, /*emptied=*/true});
-  const std::string text = Text();
-  EXPECT_EQ(
-      text,
-      absl::StrCat(
-          "one\n[log cut here: rank 0 emptied the file of its standard output ",
-          "(> /dev/stdout does that, >&1 does not); about 11 bytes are missing]\n",
-          "[log cut here: 100 bytes of rank 0's standard output are missing, its worker had no "
-          "room "
-          "for more that waits (dp-worker --spool-bytes-max; a smaller disk has room for less)]\n",
-          "[log cut here: rank 0 emptied the file of its standard output (> /dev/stdout does that, "
-          ">&1 does not); what the rank wrote just before may be missing]\n"));
-  Reopen();
-  EXPECT_EQ(Text(), text);
-}
-
-TEST_F(LogStoreTest, OfAGapOnlyWhatIsNotStoredIsMissing) {
-  Append(0, "one\ntwo\n");
-  EXPECT_EQ(AppendGap(4, 100), 104u);
-  EXPECT_THAT(Text(), StartsWith("one\ntwo\n[log cut here: 96 bytes"));
-}
-
-TEST_F(LogStoreTest, GapsWithNothingBetweenAreToldAsOne) {
-  AppendGap(0, 10);
-  AppendGap(10, 20);
-  Append(30, "one\n");
-  EXPECT_THAT(Text(), AllOf(StartsWith("[log cut here: 30 bytes"), EndsWith("]\none\n")));
-  const std::string text = Text();
-  Reopen();
-  EXPECT_EQ(Text(), text);
-}
-
-TEST_F(LogStoreTest, WhoHasReadOneGapIsToldOfItsNeighbourAlone) {
-  AppendGap(0, 10);
-  const LogPage first = Read();
-  EXPECT_EQ(first.chunks.at(0).cut_bytes, 10u);
-  AppendGap(10, 20);
-  EXPECT_EQ(Read({.from = first.next}).chunks.at(0).cut_bytes, 20u);
-}
-
-TEST_F(LogStoreTest, AGapEndsTheLineBeforeIt) {
-  Append(0, "half");
-  AppendGap(4, 10);
-  Append(14, "way\n");
-  EXPECT_THAT(Text(), AllOf(StartsWith("half\n[log cut"), EndsWith("]\nway\n")));
-}
-
-TEST_F(LogStoreTest, AGapThatNothingFollowsIsTold) {
-  AppendGap(0, 10);
-  EXPECT_THAT(Text(), StartsWith("[log cut here: 10 bytes"));
-  const LogPage page = Read();
-  EXPECT_THAT(Read({.from = page.next}).chunks, IsEmpty());
-}
-
-TEST_F(LogStoreTest, ATailDoesNotGoBackBeyondAGap) {
-  Append(0, "1\n2\n");
-  AppendGap(4, 10);
-  Append(14, "3\n4\n");
-  EXPECT_EQ(Text({.tail_lines = 1}), "4\n");
-  EXPECT_EQ(Text({.tail_lines = 2}), "3\n4\n");
-  EXPECT_THAT(Text({.tail_lines = 3}), AllOf(StartsWith("[log cut"), EndsWith("]\n3\n4\n")));
-  EXPECT_THAT(Text({.tail_lines = 9}), StartsWith("[log cut"));
+TEST_F(LogStoreTest, APageOfManyStreamsStaysWithinItsBound) {
+  const std::string line = std::string(kWholeLineBytesMax - 1, 'x') + "\n";
+  for (int rank = 0; rank < 40; ++rank) Append(0, line, Stream(rank));
+  size_t bytes = 0;
+  for (const LogChunk& chunk : Read().chunks) bytes += chunk.data.size();
+  EXPECT_LE(bytes, kLogPageBytesMax);
 }
 
 TEST_F(LogStoreTest, ReadingBeginsAtTheFirstLineThatWasFoundSince) {
@@ -316,6 +206,16 @@ TEST_F(LogStoreTest, WithoutRoomNothingIsTakenAndARepetitionIsFine) {
   Reopen();
   EXPECT_EQ(Append(4, "two\n"), 8u);
   EXPECT_EQ(Text(), "one\ntwo\n");
+}
+
+TEST_F(LogStoreTest, AFolderThatCannotBeMadeNowIsMadeLater) {
+  const std::filesystem::path folder = scratch_.path() / "logs" / kJob.ToString();
+  std::filesystem::create_directories(folder.parent_path());
+  std::filesystem::create_directory_symlink("nowhere", folder);
+  EXPECT_FALSE(store_->Append(kJob, {Stream(0), 0, "one\n"}).ok());
+  std::filesystem::remove(folder);
+  EXPECT_EQ(Append(0, "one\n"), 4u);
+  EXPECT_EQ(Text(), "one\n");
 }
 
 // The blocks of the files there; gaps take none.

@@ -99,6 +99,23 @@ TEST(ServerManyTest, ClientsBeyondTheMostWaitUntilOneGoes) {
   EXPECT_EQ(third.Get("k"), "");
 }
 
+TEST(ServerManyTest, ThatThereIsNoRoomIsLoggedOnce) {
+  ::testing::internal::CaptureStderr();
+  {
+    AsyncHashStore store;
+    auto server = Server::Start(store, {.host = "127.0.0.1", .connections_max = 1});
+    ASSERT_TRUE(server.ok()) << server.status();
+    for (int i = 0; i < 3; ++i) {
+      SpokenClient only(Dialect::kC, (*server)->port());
+      EXPECT_EQ(only.Get("k"), "");
+    }
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const size_t first = log.find("tcpstore_full");
+  EXPECT_NE(first, log.npos) << log;
+  EXPECT_EQ(log.find("tcpstore_full", first + 1), log.npos) << log;
+}
+
 // No descriptor can be opened while this object lives.
 class NoDescriptors {
  public:

@@ -225,6 +225,22 @@ TEST_F(SharedMemoryTest, WaitsHoldNoneOfTheMemoryThatASetNeeds) {
   EXPECT_EQ(memory_.taken_for_waits(), 0u);
 }
 
+TEST_F(SharedMemoryTest, AWaitGivesItsRoomBackOnce) {
+  Begin(RequestOf(Verb::kWait, 1000, 40));
+  while (Turn()) {
+  }
+  const size_t of_another = memory_.taken_for_waits();
+  EXPECT_GT(of_another, 0u);
+  Peer client(store_, Dialect::kC, Options(), memory_);
+  client.Say(RequestOf(Verb::kWait, 100, 1000));
+  EXPECT_GT(memory_.taken_for_waits(), of_another);
+  client.Ask(Verb::kCancelWait);
+  EXPECT_EQ(memory_.taken_for_waits(), of_another);
+  client.Ask(Verb::kSet, {"k", "v"});
+  client.Deliver();
+  EXPECT_EQ(memory_.taken_for_waits(), of_another);
+}
+
 TEST_F(SharedMemoryTest, AWaitBeyondTheRoomForWaitsEndsItsConnectionAndNoOther) {
   const std::string wait = RequestOf(Verb::kWait, 400, 1000);
   for (size_t bytes = 0; bytes + wait.size() < memory_.waits_max(); bytes += wait.size())
