@@ -59,6 +59,15 @@ struct FieldList {
     (void)((std::is_same_v<Field<kMember>, Field<kMembers>> || (++index, false)) || ...);
     return index;
   }
+  // Whether no member is there twice.
+  static constexpr bool IsDistinct() {
+    size_t equal_pairs = 0;
+    const auto count = [&](auto one) {
+      ((equal_pairs += std::is_same_v<decltype(one), Field<kMembers>>), ...);
+    };
+    (count(Field<kMembers>()), ...);
+    return equal_pairs == kSize;  // each with itself
+  }
   // Calls `visit(Field<kMember>())` for each member, in the order of the list.
   template <typename Visitor>
   static void ForEach(const Visitor& visit) {
@@ -95,7 +104,8 @@ constexpr size_t MemberCount() {
 // Calls `visit` for each field of T.
 template <HasFields T, typename Visitor>
 void ForEachField(const Visitor& visit) {
-  static_assert(T::Fields::kSize == MemberCount<T>(), "T::Fields must list each member of T once");
+  static_assert(T::Fields::kSize == MemberCount<T>() && T::Fields::IsDistinct(),
+                "T::Fields must list each member of T once");
   T::Fields::ForEach(visit);
 }
 

@@ -98,4 +98,7 @@ inline constexpr int kContextMax = 65536;
 // Kinds of tokens: a token has 16 bits.
 inline constexpr int kVocabularyMax = 65536;
 
+// Layers of a model; GPT-2 with 48 blocks has about 700.
+inline constexpr int kLayersMax = 4096;
+
 }  // namespace dp

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "client/grpc_channel.h"
+#include "base/limits.h"
 #include "client/grpc_park_stream.h"
 #include "dp/v1/store.grpc.pb.h"
 
@@ -33,6 +33,14 @@ bool EndedForMemory(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
          absl::EndsWith(status.error_message(), "RST_STREAM with error code 11");
 }
+
+// A restarted coordinator is found within about a second. Longer pauses between the channel's own
+// attempts to connect would outlast the retries above it.
+constexpr int kReconnectMsMin = 100;
+constexpr int kReconnectMsMax = 1000;
+// A peer that vanished without closing the connection (power, cable) is noticed within the sum.
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
 
 }  // namespace
 
@@ -113,6 +121,12 @@ absl::Status Connection::ToAbsl(const grpc::Status& status, bool cancelled_here)
         absl::StrCat("coordinator at ", address_,
                      ": the coordinator dropped the call for lack of memory; if this persists, "
                      "raise dp-coordinator --memory-max"));
+  }
+  if (code == absl::StatusCode::kUnimplemented) {
+    return absl::UnimplementedError(
+        absl::StrCat("coordinator at ", address_,
+                     ": it is of an earlier release than this program, and lacks the call; upgrade "
+                     "it first"));
   }
   if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
     return absl::Status(code,
@@ -216,6 +230,25 @@ std::shared_ptr<AsyncStoreConnection::ParkStream> Connection::OpenPark() {
   Begin(stream->context());
   stream->Start(store_->stub);
   return stream;
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+  grpc::ChannelArguments args;
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMsMin);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMsMax);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMsMax);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  args.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMessageBytesMax);
+  args.SetInt(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, kMessageBytesMax);
+  // Two connections of one process share neither a socket nor its failures.
+  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // The coordinator is in the same network; a web proxy would only be in the way.
+  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Only RetryLoop decides about retries.
+  args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
 }
 
 }  // namespace dp::client

@@ -24,6 +24,10 @@ class Status;
 
 namespace dp::client {
 
+// A separate connection to the coordinator at `address` (host:port). It connects at the first call,
+// reconnects within about a second of a restart, and notices a peer that vanished.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
+
 // A blocking RPC of a service, as gRPC generates it: &v1::Jobs::Stub::Submit.
 template <typename Stub, typename Request, typename Response>
 using Rpc = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);

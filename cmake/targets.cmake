@@ -19,5 +19,7 @@ function(dp_tests name)
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE dp_options ${ARG_DEPS} dp_test_main GTest::gmock)
+  # Tests run once: optimising them takes longer than it saves.
+  target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()

@@ -24,7 +24,7 @@ CUDA = "worker/engine/device/cuda"
 AGENT_ROOMS = rooms("worker/agent", "processes gpus spool launch stores")
 TRAINER_ROOMS = rooms("worker/trainer", "model checkpoint loop program")
 CALLER = ["client", "proto", "store", "base"]
-DPCTL = ["client/dpctl", "client/dpctl/local", "client/job", "client", "proto", "base"]
+DPCTL = ["client/dpctl", "client/dpctl/local", "client/job", "client", "proto/job", "proto", "base"]
 
 # A folder may include itself and the folders listed for it. The longest matching prefix of a file decides. A
 # folder with its own line is not part of the folder above it.
@@ -36,6 +36,7 @@ MAY_INCLUDE = {
     "store/wire": ["store", "base"],
     "store/relay": ["store", "base"],
     "proto": ["store", "base"],
+    "proto/job": ["proto", "base"],
     "server/core": ["store", "base"],
     "server/policy": ["server/core", "store", "base"],
     "server/driver": SERVER_CORE,
@@ -44,7 +45,7 @@ MAY_INCLUDE = {
     "server/convert": ["server/logs", "server/callers", "server/driver", "proto", *SERVER_CORE],
     "server/journal": SERVER_CALLS,
     "server/tcpstore": ["store/wire", "store/relay", *SERVER_CALLS],
-    "server/rpc": ["server/logs", *SERVER_CALLS],
+    "server/rpc": ["proto/job", "server/logs", *SERVER_CALLS],
     "server/program": ["server/rpc", "server/tcpstore", "server/journal", "server/logs", "store/wire", *SERVER_CALLS],
     "worker/core": ["base"],
     "worker/engine/collectives": ["store", "base"],
@@ -68,16 +69,16 @@ MAY_INCLUDE = {
     "worker/agent/processes": ["worker/core", "base"],
     "worker/agent/gpus": ["worker/agent/processes", "worker/core", "proto", "base"],
     "worker/agent/spool": ["worker/agent/processes", "worker/core", *CALLER],
-    "worker/agent/launch": ["worker/agent/spool", "worker/agent/processes", "worker/core", "proto", "base"],
+    "worker/agent/launch": ["worker/agent/spool", "worker/agent/processes", "worker/core", "proto/job", "proto", "base"],
     "worker/agent/stores": ["worker/agent/launch", "worker/agent/processes", "store/wire", "store/relay", *CALLER],
     "worker/agent": [*AGENT_ROOMS, "worker/core", "store/wire", *CALLER],
     "worker/trainer": ["base"],
-    "worker/trainer/model": ["client/job", *ENGINE, *CALLER],
+    "worker/trainer/model": ["proto/job", *ENGINE, *CALLER],
     "worker/trainer/checkpoint": ["worker/trainer/model", "worker/trainer", *ENGINE, *CALLER],
     "worker/trainer/loop": ["worker/trainer/checkpoint", "worker/trainer/model", "worker/trainer", *ENGINE, *CALLER],
     "worker/trainer/program": [*TRAINER_ROOMS, "worker/trainer", *ENGINE, *CALLER],
     "client": ["store/relay", "store", "proto", "base"],
-    "client/job": ["proto", "base"],
+    "client/job": ["proto/job", "proto", "base"],
     "client/dpctl/local": ["base"],
     "client/dpctl": DPCTL,
     "client/dpctl/view": DPCTL,

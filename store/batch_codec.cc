@@ -5,12 +5,11 @@
 #include <utility>
 #include <variant>
 
-#include "base/overloaded.h"
+#include "base/field_list.h"
+#include "base/status.h"
 
 namespace dp {
 namespace {
-
-enum class Verb : uint8_t { kSet, kAppend, kAdd, kCompareSet, kDelete, kPush, kPop };
 
 void PutNumber(uint64_t number, std::string* out) {
   char bytes[sizeof number];
@@ -18,15 +17,11 @@ void PutNumber(uint64_t number, std::string* out) {
   out->append(bytes, sizeof bytes);
 }
 
-void PutBytes(absl::string_view bytes, std::string* out) {
+void Put(const std::string& bytes, std::string* out) {
   PutNumber(bytes.size(), out);
-  out->append(bytes.data(), bytes.size());
+  out->append(bytes);
 }
-
-void Put(Verb verb, std::initializer_list<absl::string_view> fields, std::string* out) {
-  out->push_back(static_cast<char>(verb));
-  for (const absl::string_view field : fields) PutBytes(field, out);
-}
+void Put(int64_t number, std::string* out) { PutNumber(static_cast<uint64_t>(number), out); }
 
 // Takes fields off the front. After a field that is cut short, all fields are empty.
 class FieldReader {
@@ -49,36 +44,36 @@ class FieldReader {
     if (!cut_) std::memcpy(&number, bytes.data(), sizeof number);
     return number;
   }
-  std::string TakeBytes() { return Take(TakeNumber()); }
+  void Take(std::string* bytes) { *bytes = Take(TakeNumber()); }
+  void Take(int64_t* number) { *number = static_cast<int64_t>(TakeNumber()); }
 
  private:
   absl::string_view left_;
   bool cut_ = false;
 };
 
-absl::StatusOr<StoreOperation> TakeOperation(FieldReader& in) {
-  const std::string verb = in.Take(1);
-  std::string key = in.TakeBytes();
-  if (in.cut()) return absl::DataLossError("a batch of store operations is cut short");
-  switch (static_cast<Verb>(verb[0])) {
-    case Verb::kSet:
-      return StoreSet{std::move(key), in.TakeBytes()};
-    case Verb::kAppend:
-      return StoreAppend{std::move(key), in.TakeBytes()};
-    case Verb::kAdd:
-      return StoreAdd{std::move(key), static_cast<int64_t>(in.TakeNumber())};
-    case Verb::kCompareSet: {
-      std::string expected = in.TakeBytes();
-      return StoreCompareSet{std::move(key), std::move(expected), in.TakeBytes()};
-    }
-    case Verb::kDelete:
-      return StoreDelete{std::move(key)};
-    case Verb::kPush:
-      return StoreQueuePush{std::move(key), in.TakeBytes()};
-    case Verb::kPop:
-      return StoreQueuePop{std::move(key)};
+// IsRead and this file agree on the changes.
+template <size_t... kPlaces>
+constexpr bool ChangesHaveFields(std::index_sequence<kPlaces...>) {
+  constexpr size_t kFirstRead = StoreOperation(StoreGet()).index();
+  return (
+      (HasFields<std::variant_alternative_t<kPlaces, StoreOperation>> == (kPlaces < kFirstRead)) &&
+      ...);
+}
+static_assert(ChangesHaveFields(std::make_index_sequence<std::variant_size_v<StoreOperation>>()));
+
+// Takes the fields of the change that has the place `kind` in StoreOperation.
+template <size_t kPlace = 0>
+absl::StatusOr<StoreOperation> TakeChange(size_t kind, FieldReader& in) {
+  using Change = std::variant_alternative_t<kPlace, StoreOperation>;
+  if constexpr (!HasFields<Change>) {
+    return absl::DataLossError("a batch of store operations has an unknown verb");
+  } else {
+    if (kind != kPlace) return TakeChange<kPlace + 1>(kind, in);
+    Change change;
+    ForEachField<Change>([&](auto field) { in.Take(&(change.*field.kMember)); });
+    return change;
   }
-  return absl::DataLossError("a batch of store operations has an unknown verb");
 }
 
 }  // namespace
@@ -86,29 +81,14 @@ absl::StatusOr<StoreOperation> TakeOperation(FieldReader& in) {
 std::string EncodeChanges(absl::Span<const StoreOperation> operations) {
   std::string out;
   for (const StoreOperation& operation : operations) {
-    std::visit(Overloaded{
-                   [&](const StoreSet& set) {
-                     Put(Verb::kSet, {set.key, set.value}, &out);
-                   },
-                   [&](const StoreAppend& append) {
-                     Put(Verb::kAppend, {append.key, append.value}, &out);
-                   },
-                   [&](const StoreAdd& add) {
-                     Put(Verb::kAdd, {add.key}, &out);
-                     PutNumber(static_cast<uint64_t>(add.amount), &out);
-                   },
-                   [&](const StoreCompareSet& compare_set) {
-                     Put(Verb::kCompareSet,
-                         {compare_set.key, compare_set.expected, compare_set.desired}, &out);
-                   },
-                   [&](const StoreDelete& erase) { Put(Verb::kDelete, {erase.key}, &out); },
-                   [&](const StoreQueuePush& push) {
-                     Put(Verb::kPush, {push.key, push.value}, &out);
-                   },
-                   [&](const StoreQueuePop& pop) { Put(Verb::kPop, {pop.key}, &out); },
-                   [](const auto&) {},
-               },
-               operation);
+    if (IsRead(operation)) continue;
+    out.push_back(static_cast<char>(operation.index()));
+    const auto put = [&out]<typename Change>(const Change& change) {
+      if constexpr (HasFields<Change>) {
+        ForEachField<Change>([&](auto field) { Put(change.*field.kMember, &out); });
+      }
+    };
+    std::visit(put, operation);
   }
   return out;
 }
@@ -117,10 +97,10 @@ absl::StatusOr<std::vector<StoreOperation>> DecodeChanges(absl::string_view byte
   std::vector<StoreOperation> operations;
   FieldReader in(bytes);
   while (!in.at_end()) {
-    absl::StatusOr<StoreOperation> operation = TakeOperation(in);
-    if (!operation.ok()) return operation.status();
+    DP_ASSIGN_OR_RETURN(StoreOperation operation,
+                        TakeChange(static_cast<uint8_t>(in.Take(1)[0]), in));
     if (in.cut()) return absl::DataLossError("a batch of store operations is cut short");
-    operations.push_back(*std::move(operation));
+    operations.push_back(std::move(operation));
   }
   return operations;
 }

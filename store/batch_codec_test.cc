@@ -24,6 +24,15 @@ TEST(BatchCodecTest, EveryChangeComesBackAsItWas) {
   EXPECT_EQ(EncodeChanges(*decoded), bytes);
 }
 
+// Store files of earlier releases hold these numbers.
+TEST(BatchCodecTest, EachChangeHasItsNumber) {
+  std::string numbers;
+  for (const StoreOperation& change : EveryChange()) numbers += EncodeChanges({change})[0];
+  EXPECT_EQ(numbers, std::string("\0\1\2\3\4\5\6", 7));
+  EXPECT_EQ(EncodeChanges({StoreAdd{"k", -2}}),
+            std::string("\2\1\0\0\0\0\0\0\0k\xfe\xff\xff\xff\xff\xff\xff\xff", 18));
+}
+
 TEST(BatchCodecTest, ReadsAreLeftOut) {
   EXPECT_EQ(EncodeChanges({StoreGet{"k"}, StoreCheck{{"k"}}, StoreList{""}}), "");
 }

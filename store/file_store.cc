@@ -1,14 +1,52 @@
 #include "store/file_store.h"
 
+#include <poll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/time/time.h"
+#include "base/file_descriptor.h"
 #include "base/status.h"
 #include "store/awaited_keys.h"
 #include "store/batch_codec.h"
-#include "store/file_change.h"
 
 namespace dp {
+namespace {
+
+// How late a change by another machine may be noticed.
+constexpr absl::Duration kMoment = absl::Milliseconds(50);
+
+// Waits until a file may have changed. The kernel reports writes of this machine at once. It does
+// not report writes of other machines to a shared network file system, so Wait also returns now and
+// then. Not thread-safe; one per waiting call.
+class FileChange {
+ public:
+  explicit FileChange(const std::string& path) : inotify_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+    if (inotify_.valid() && inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY) < 0)
+      inotify_.Close();
+  }
+
+  // Blocks until a change since the construction or the last Wait, but no longer than `timeout` or
+  // kMoment.
+  void Wait(absl::Duration timeout) {
+    const absl::Duration bounded =
+        std::clamp(timeout, absl::ZeroDuration(), absl::Duration(kMoment));
+    pollfd event{inotify_.get(), POLLIN, 0};
+    const auto milliseconds = absl::ToInt64Milliseconds(absl::Ceil(bounded, absl::Milliseconds(1)));
+    if (poll(&event, 1, static_cast<int>(milliseconds)) <= 0) return;
+    char told[4096];
+    while (read(inotify_.get(), told, sizeof told) > 0) continue;
+  }
+
+ private:
+  FileDescriptor inotify_;  // not valid if the system has no more of them
+};
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<FileStore>> FileStore::Open(const std::string& path, int members,
                                                            const KeyValueLimits& limits,

@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/field_list.h"
+
 // Operations on a store, and their results. Keys and values are bytes. A name may have a value and
 // also a queue, independent of each other.
 
@@ -13,28 +15,43 @@ namespace dp {
 
 struct StoreSet {
   std::string key, value;
+
+  using Fields = FieldList<&StoreSet::key, &StoreSet::value>;
 };
 struct StoreAppend {
   std::string key, value;
+
+  using Fields = FieldList<&StoreAppend::key, &StoreAppend::value>;
 };
 // Adds to the number at the start of the value, as strtoll reads it; 0 when absent.
 struct StoreAdd {
   std::string key;
   int64_t amount = 0;
+
+  using Fields = FieldList<&StoreAdd::key, &StoreAdd::amount>;
 };
 struct StoreCompareSet {
   std::string key, expected, desired;
+
+  using Fields =
+      FieldList<&StoreCompareSet::key, &StoreCompareSet::expected, &StoreCompareSet::desired>;
 };
 struct StoreDelete {
   std::string key;
+
+  using Fields = FieldList<&StoreDelete::key>;
 };
 struct StoreQueuePush {
   std::string key, value;
+
+  using Fields = FieldList<&StoreQueuePush::key, &StoreQueuePush::value>;
 };
 // Takes the head, if there is one. To block, await a StoreQueueLength, then pop; repeat if another
 // caller was faster.
 struct StoreQueuePop {
   std::string key;
+
+  using Fields = FieldList<&StoreQueuePop::key>;
 };
 
 // The reads. All but a list can be awaited until they are `found` (Store::Await).
@@ -66,6 +83,7 @@ struct StoreNewer {
   uint64_t since = 0;
 };
 
+// Changes come first. Files of FileStore hold the place of a change in this list.
 using StoreOperation = std::variant<StoreSet, StoreAppend, StoreAdd, StoreCompareSet, StoreDelete,
                                     StoreQueuePush, StoreQueuePop, StoreGet, StoreCheck, StoreList,
                                     StoreQueueLength, StoreReached, StoreNewer>;

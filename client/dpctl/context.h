@@ -15,9 +15,9 @@
 #include "client/connection.h"
 #include "client/dpctl/interrupts.h"
 #include "client/dpctl/local/local_cluster.h"
-#include "client/job/job_check.h"
 #include "client/pause.h"
 #include "client/retry_loop.h"
+#include "proto/job/job_check.h"
 
 namespace dp::ctl {
 
@@ -41,7 +41,7 @@ struct Machine {
 struct Surroundings {
   std::function<std::unique_ptr<client::Connection>(const std::string& address)> connect;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local;
-  client::SampleShape sample_shape;
+  SampleShape sample_shape;
   std::string working_dir;  // absolute; where dpctl was called
   std::string user;         // the caller, by their own account
   Machine machine;

@@ -29,4 +29,12 @@ absl::StatusOr<std::vector<int>> ParseRanks(absl::string_view text);
 // For CLI11's check: the error for an empty value, which would otherwise count as not given.
 std::string WhyEmpty(const std::string& value);
 
+// Adds a flag for a start time: a duration ago, as "5m", or a time in the form of RFC 3339, as
+// "2026-11-21T19:10:00Z". `value` is the text; ReadSince reads it.
+CLI::Option* AddSince(CLI::App& app, const std::string& flag, std::string& value,
+                      const std::string& help);
+
+// The time that `text` stands for at the time `now`. Errors: InvalidArgument names the text.
+absl::StatusOr<absl::Time> ReadSince(const std::string& text, absl::Time now);
+
 }  // namespace dp::ctl

@@ -66,6 +66,13 @@ absl::StatusOr<v1::Job> CancelJob(Context& context, uint64_t id) {
   return std::move(*response.mutable_job());
 }
 
+absl::Status RemoveJob(Context& context, const v1::Job& job) {
+  v1::RemoveRequest request;
+  request.set_job(job.id());
+  if (job.has_submitted_at()) *request.mutable_submitted_at() = job.submitted_at();
+  return context.Call(&v1::Jobs::Stub::Remove, request).status();
+}
+
 absl::Status CheckSame(const v1::Job& before, const v1::Job& now) {
   if (FromProto(before.submitted_at()) == FromProto(now.submitted_at())) return absl::OkStatus();
   return absl::NotFoundError(

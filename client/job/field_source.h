@@ -6,6 +6,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "proto/job/field_check.h"
 
 namespace dp::client {
 
@@ -16,9 +17,8 @@ struct Place {
 };
 
 // The origin of each field of a job, so that an error can point at it. An origin is a place in the
-// job file, or an override or a flag on the command line. A field is named by its path, such as
-// "train.model.layers[1].linear". Not thread-safe.
-class FieldSource {
+// job file, or an override or a flag on the command line. Not thread-safe.
+class FieldSource final : public FieldOrigins {
  public:
   explicit FieldSource(std::string file) : file_(std::move(file)) {}
 
@@ -27,12 +27,11 @@ class FieldSource {
   // The field's value comes from a flag or a variable: errors name that instead of the field.
   void NoteName(const std::string& path, const std::string& name) { names_[path] = name; }
 
-  // Whether the owner wrote the field, even with its default value.
-  bool Given(const std::string& path) const { return places_.contains(path); }
+  bool Given(const std::string& path) const override { return places_.contains(path); }
 
   // InvalidArgument "job.yaml:7:11: <what>". A field that was not given has the place of the
   // nearest field around it.
-  absl::Status Error(const std::string& path, absl::string_view what) const;
+  absl::Status Error(const std::string& path, absl::string_view what) const override;
   // As Error, for a thing at `place` inside the field `path`, such as one of its keys.
   absl::Status ErrorAt(const std::string& path, Place place, absl::string_view what) const;
 

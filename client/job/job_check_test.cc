@@ -1,4 +1,4 @@
-#include "client/job/job_check.h"
+#include "proto/job/job_check.h"
 
 #include "absl/strings/str_cat.h"
 #include "client/job/idx_shape.h"

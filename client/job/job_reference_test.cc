@@ -6,11 +6,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/job/job_check.h"
-#include "client/job/job_defaults.h"
 #include "client/job/job_file.h"
 #include "dp/v1/job_spec.pb.h"
 #include "gtest/gtest.h"
+#include "proto/job/job_check.h"
+#include "proto/job/job_defaults.h"
 
 namespace dp::client {
 namespace {
@@ -45,9 +45,9 @@ TEST(JobReferenceTest, ItsExampleIsAGoodJob) {
   const size_t begin = text.find("```yaml\n") + 8;
   auto job = ParseJobFile(text.substr(begin, text.find("```", begin) - begin), "docs/job-file.md");
   ASSERT_TRUE(job.ok()) << job.status();
-  FillDefaults(*job);
+  FillDefaults(job->source, job->spec);
   const auto image = [](const std::string&) { return model::Shape{1, 28, 28}; };
-  EXPECT_EQ(CheckJob(*job, image), absl::OkStatus());
+  EXPECT_EQ(CheckJob(job->spec, job->source, image), absl::OkStatus());
 }
 
 }  // namespace

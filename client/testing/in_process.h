@@ -61,8 +61,8 @@ class InProcess {
   InProcess(const InProcess&) = delete;
   InProcess& operator=(const InProcess&) = delete;
 
-  // Errors of the connection call the coordinator "fake:1". Its calls do not end at their
-  // deadlines, which belong to the clock of the test; the services see them by DeadlineOf.
+  // Errors of the connection call the coordinator "fake:1". Its blocking calls do not end at
+  // their deadlines, which belong to the clock of the test; the services see them by DeadlineOf.
   std::unique_ptr<Connection> Connect() {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMessageBytesMax);

@@ -1,6 +1,6 @@
 #include "server/convert/convert_checkpoint.h"
 
-#include "server/convert/convert_values.h"
+#include "server/convert/convert_call.h"
 
 namespace dp::server {
 

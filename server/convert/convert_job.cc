@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/check.h"
+#include "server/convert/convert_call.h"
 #include "server/convert/convert_checkpoint.h"
-#include "server/convert/convert_values.h"
 #include "server/core/job_lifecycle.h"
 #include "server/policy/retry_policy.h"
 

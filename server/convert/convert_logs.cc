@@ -6,7 +6,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "proto/convert/time.h"
-#include "server/convert/convert_values.h"
+#include "server/convert/convert_call.h"
 
 namespace dp::server {
 namespace {

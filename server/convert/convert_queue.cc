@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/timeouts.h"
+#include "server/convert/convert_call.h"
 #include "server/convert/convert_job.h"
-#include "server/convert/convert_values.h"
 
 namespace dp::server {
 namespace {

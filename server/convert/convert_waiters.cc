@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/convert/convert_values.h"
+#include "server/convert/convert_call.h"
 
 namespace dp::server {
 namespace {

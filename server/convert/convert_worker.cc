@@ -7,8 +7,8 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/utf8.h"
+#include "server/convert/convert_call.h"
 #include "server/convert/convert_job.h"
-#include "server/convert/convert_values.h"
 
 namespace dp::server {
 namespace {

@@ -2,45 +2,31 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "server/core/accusations.h"
 #include "server/core/digest.h"
-#include "server/core/job_lifecycle.h"
 
 namespace dp::core {
 namespace {
 
-absl::Status CheckGeneration(const Job& job, Generation generation) {
-  if (!job.generation.valid()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job.id.ToString(), " has not been placed"));
-  }
-  if (generation == job.generation) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("job ", job.id.ToString(), ": generation ",
-                                                    generation.ToString(), " is stale, current is ",
-                                                    job.generation.ToString()));
-}
+// A line names so many workers and counts the rest.
+constexpr size_t kWorkersNamedMax = 8;
 
-RankEnd EndOf(const ReportRank& command, const Job& job, const WorkerTable& workers) {
-  RankEnd end{command.exit,    command.error,       command.last_lines,
-              command.stopped, command.stop_reason, command.oom};
-  if (command.version < 2) return end;
-  // dp's own trainers exit with another code when they are stopped.
-  end.obeyed = command.stopped && job.spec.joins_by_running;
-  // Only for the first failure of a generation, since the loop visits every rank.
-  if (command.exit.success() || command.stopped || job.failure.has_value()) return end;
+// Ranks of one worker are adjacent.
+std::string WorkersOf(const Job& job) {
+  std::vector<std::string> names;
   for (const Rank& rank : job.ranks) {
-    const Worker* const other = workers.Find(rank.worker_id);
-    const bool leaves = other != nullptr && other->leaving && rank.worker_id != command.worker;
-    if (leaves && end.leaving_peer.empty()) end.leaving_peer = other->name;
+    if (names.empty() || names.back() != rank.worker) names.push_back(rank.worker);
   }
-  return end;
+  if (names.size() <= kWorkersNamedMax) return absl::StrJoin(names, ", ");
+  const size_t more = names.size() - kWorkersNamedMax;
+  names.resize(kWorkersNamedMax);
+  return absl::StrCat(absl::StrJoin(names, ", "), " and ", more, " more");
 }
 
 }  // namespace
@@ -99,164 +85,6 @@ absl::StatusOr<Reply> Coordinator::On(const StartEpoch& command, absl::Time at) 
   for (auto& [job, store] : state_.stores) store.Limit(command.store_limits, command.kept_answers);
   recorded_ = true;
   return Reply(state_.epoch);
-}
-
-absl::StatusOr<Reply> Coordinator::On(const SubmitJob& command, absl::Time at) {
-  DP_ASSIGN_OR_RETURN(const JobRegistry::Submitted submitted,
-                      state_.jobs.Submit(command, NextRevision(), at));
-  if (submitted.made) {
-    Touch({Topic::Kind::kJob, submitted.id.value()});
-    Touch({Topic::Kind::kJobList});
-    Tell(*job(submitted.id), "submitted", command.user.empty() ? "" : "by " + command.user);
-  }
-  return Reply(submitted.id);
-}
-
-absl::StatusOr<Reply> Coordinator::On(const CancelJob& command, absl::Time at) {
-  DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(command.job));
-  const Sight before = See(*job);
-  if (Cancel(*job, at)) Moved(*job, before);
-  return Reply();
-}
-
-absl::StatusOr<Reply> Coordinator::On(const RegisterWorker& command, absl::Time at) {
-  DP_ASSIGN_OR_RETURN(const WorkerTable::Registered registered,
-                      state_.workers.Register(command, at));
-  if (registered.changed) {
-    Touch({Topic::Kind::kAssignment, registered.id.value()});
-    Touch({Topic::Kind::kWorkers});
-    Tell(*worker(registered.id), "registered");
-    ForgetWorkers();
-  }
-  return Reply(registered.id);
-}
-
-absl::StatusOr<Reply> Coordinator::On(const LoseWorker& command, absl::Time at) {
-  const Worker* worker = state_.workers.Find(command.worker);
-  if (worker == nullptr) {
-    return absl::NotFoundError(absl::StrCat("worker ", command.worker.ToString(), " is not known"));
-  }
-  // The verdict is about an incarnation that is gone already.
-  if (!worker->ready() || worker->incarnation != command.incarnation) return Reply();
-  Tell(*worker, "lost", command.reason);
-  LoseRanks(state_.workers.Lose(command.worker, command.reason, at), command, at);
-  Touch({Topic::Kind::kAssignment, command.worker.value()});
-  Touch({Topic::Kind::kWorkers});
-  ForgetWorkers();
-  return Reply();
-}
-
-absl::StatusOr<Reply> Coordinator::On(const LeaveWorker& command, absl::Time) {
-  DP_RETURN_IF_ERROR(state_.workers.Check(command.worker, command.incarnation));
-  if (state_.workers.Leave(command.worker)) {
-    Touch({Topic::Kind::kWorkers});
-    Tell(*worker(command.worker), "leaving");
-  }
-  return Reply();
-}
-
-void Coordinator::LoseRanks(const std::vector<RankKey>& ranks, const LoseWorker& command,
-                            absl::Time at) {
-  for (const RankKey& rank : ranks) {
-    Job* job = state_.jobs.Find(rank.job);
-    DP_CHECK(job != nullptr);
-    const Sight before = See(*job);
-    const bool takes_blame = command.version >= 2;
-    if (RankLost(*job, rank.rank, command.reason, takes_blame, at)) Moved(*job, before);
-  }
-}
-
-absl::StatusOr<Job*> Coordinator::JobOf(const RankKey& rank) {
-  DP_ASSIGN_OR_RETURN(Job * job, state_.jobs.Get(rank.job));
-  DP_RETURN_IF_ERROR(CheckGeneration(*job, rank.generation));
-  if (rank.rank < 0 || rank.rank >= job->world_size()) {
-    return absl::InvalidArgumentError(absl::StrCat("job ", job->id.ToString(), " has no rank ",
-                                                   rank.rank, ", only 0 to ",
-                                                   job->world_size() - 1));
-  }
-  return job;
-}
-
-absl::StatusOr<Reply> Coordinator::On(const ReportRank& command, absl::Time at) {
-  DP_RETURN_IF_ERROR(state_.workers.Check(command.worker, command.incarnation));
-  DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
-  if (command.job_submitted_at.value_or(job->submitted_at) != job->submitted_at) {
-    return AnotherJob(*job);
-  }
-  const int rank = command.rank.rank;
-  if (job->ranks[rank].worker_id != command.worker) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job->id.ToString(), ": rank ", rank, " belongs to worker ",
-                     job->ranks[rank].worker, ", not to ", command.worker.ToString()));
-  }
-  const Sight before = See(*job);
-  bool changed = false;
-  switch (command.what) {
-    case ReportRank::What::kStarted:
-      changed = RankStarted(*job, rank, command.pid, at);
-      break;
-    case ReportRank::What::kExited:
-      changed = RankExited(*job, rank, EndOf(command, *job, state_.workers), at);
-      break;
-    case ReportRank::What::kReleased:
-      changed = RankReleased(*job, rank, at);
-      if (changed) Release(*job, rank);
-      break;
-  }
-  if (changed) Moved(*job, before);
-  return Reply();
-}
-
-void Coordinator::Release(const Job& job, int rank) {
-  const Rank& r = job.ranks[rank];
-  state_.workers.Vacate(r.worker_id, r.slot, {job.id, job.generation, rank});
-  TouchWorker(r.worker_id);
-}
-
-absl::StatusOr<Reply> Coordinator::On(const JoinWorld& command, absl::Time at) {
-  DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
-  const Sight before = See(*job);
-  DP_ASSIGN_OR_RETURN(const bool changed,
-                      RankJoined(*job, command.rank.rank, command.tells_first_step, at));
-  if (changed) Moved(*job, before);
-  return Reply();
-}
-
-absl::StatusOr<Reply> Coordinator::On(const CompleteFirstStep& command, absl::Time at) {
-  DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
-  // No topic changes, since nobody waits for the first step.
-  recorded_ = FirstStepDone(*job, at);
-  return Reply();
-}
-
-absl::StatusOr<Reply> Coordinator::On(const AccusePeers& command, absl::Time at) {
-  DP_ASSIGN_OR_RETURN(Job * job, JobOf(command.rank));
-  for (const int peer : command.missing) {
-    DP_RETURN_IF_ERROR(JobOf({job->id, job->generation, peer}).status());
-  }
-  const Sight before = See(*job);
-  recorded_ = PeersAccused(*job, command, at);
-  // A suspicion alone is visible to nobody.
-  if (job->state != before.state) Moved(*job, before);
-  return Reply();
-}
-
-absl::StatusOr<Reply> Coordinator::On(const StoreBatch& command, absl::Time) {
-  DP_RETURN_IF_ERROR(store(command.job, command.generation).status());
-  DP_ASSIGN_OR_RETURN(GenerationStore::Applied applied,
-                      state_.stores.at(command.job).Apply(command));
-  recorded_ = applied.recorded;
-  for (std::string& key : applied.changed) {
-    store_changes_.push_back({Topic::Kind::kStoreKey, command.job.value(), std::move(key)});
-  }
-  for (std::string& queue : applied.pushed) {
-    store_changes_.push_back({Topic::Kind::kStoreElement, command.job.value(), std::move(queue)});
-  }
-  for (std::string& queue : applied.taken) {
-    store_changes_.push_back({Topic::Kind::kStoreTaken, command.job.value(), std::move(queue)});
-  }
-  if (command.groups.empty()) return Reply(std::move(applied.answer.results));
-  return Reply(std::move(applied.answer));
 }
 
 Coordinator::Sight Coordinator::See(const Job& job) {
@@ -365,5 +193,34 @@ absl::StatusOr<const KeyValues*> Coordinator::store(JobId id, Generation generat
 }
 
 uint64_t Coordinator::StateHash() const { return DigestOf(state_); }
+
+void Coordinator::Tell(const Job& job, absl::string_view kind, std::string text) {
+  state_.events.Add(
+      {.at = now_, .job = job.id, .kind = std::string(kind), .text = std::move(text)});
+  Touch({Topic::Kind::kEvents});
+}
+
+void Coordinator::Tell(const Worker& worker, absl::string_view kind, std::string text) {
+  state_.events.Add(
+      {.at = now_, .worker = worker.name, .kind = std::string(kind), .text = std::move(text)});
+  Touch({Topic::Kind::kEvents});
+}
+
+void Coordinator::TellMove(const Job& job) {
+  switch (job.state) {
+    case JobState::kPending:
+      return Tell(job, "retried", job.past.empty() ? "" : job.past.back().failure.message);
+    case JobState::kStarting:
+      return Tell(job, "placed",
+                  absl::StrCat("generation ", job.generation.ToString(), " on ", WorkersOf(job)));
+    case JobState::kRunning:
+    case JobState::kSucceeded:
+      return Tell(job, Name(job.state));
+    case JobState::kStopping:
+    case JobState::kFailed:
+    case JobState::kCancelled:
+      return Tell(job, Name(job.state), job.failure->message);
+  }
+}
 
 }  // namespace dp::core

@@ -75,34 +75,36 @@ class Coordinator {
   // One method per command. It validates, changes the state and touches topics. It sets `recorded_`
   // if the command must be journalled although no topic changed.
   absl::StatusOr<Reply> On(const StartEpoch& command, absl::Time at);
+  // In job_commands.cc.
   absl::StatusOr<Reply> On(const SubmitJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const CancelJob& command, absl::Time at);
-  absl::StatusOr<Reply> On(const PlaceJob& command, absl::Time at);
-  absl::StatusOr<Reply> On(const RegisterWorker& command, absl::Time at);
-  absl::StatusOr<Reply> On(const LoseWorker& command, absl::Time at);
-  absl::StatusOr<Reply> On(const LeaveWorker& command, absl::Time at);
-  absl::StatusOr<Reply> On(const ReportRank& command, absl::Time at);
-  absl::StatusOr<Reply> On(const JoinWorld& command, absl::Time at);
-  absl::StatusOr<Reply> On(const CompleteFirstStep& command, absl::Time at);
-  absl::StatusOr<Reply> On(const AccusePeers& command, absl::Time at);
-  absl::StatusOr<Reply> On(const StoreBatch& command, absl::Time at);
-  absl::StatusOr<Reply> On(const GiveUpRank& command, absl::Time at);
-  // In checkpoint_commands.cc.
-  absl::StatusOr<Reply> On(const RegisterCheckpoint& command, absl::Time at);
-  absl::StatusOr<Reply> On(const RegisterWeights& command, absl::Time at);
-  absl::StatusOr<Reply> On(const AskHandover& command, absl::Time at);
-  // In restart_commands.cc.
-  absl::StatusOr<Reply> On(const RetryJob& command, absl::Time at);
-  absl::StatusOr<Reply> On(const FinishJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const HoldJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const ReleaseJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const PrioritizeJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const RequeueJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const AskHandover& command, absl::Time at);
   absl::StatusOr<Reply> On(const ExpireJob& command, absl::Time at);
   absl::StatusOr<Reply> On(const ForgetJob& command, absl::Time at);
+  // In generation_commands.cc.
+  absl::StatusOr<Reply> On(const PlaceJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const RetryJob& command, absl::Time at);
+  absl::StatusOr<Reply> On(const FinishJob& command, absl::Time at);
+  // In worker_commands.cc.
+  absl::StatusOr<Reply> On(const RegisterWorker& command, absl::Time at);
+  absl::StatusOr<Reply> On(const LoseWorker& command, absl::Time at);
+  absl::StatusOr<Reply> On(const LeaveWorker& command, absl::Time at);
   absl::StatusOr<Reply> On(const ReportSlots& command, absl::Time at);
   absl::StatusOr<Reply> On(const DrainWorker& command, absl::Time at);
   absl::StatusOr<Reply> On(const UndrainWorker& command, absl::Time at);
+  // In rank_commands.cc.
+  absl::StatusOr<Reply> On(const ReportRank& command, absl::Time at);
+  absl::StatusOr<Reply> On(const JoinWorld& command, absl::Time at);
+  absl::StatusOr<Reply> On(const CompleteFirstStep& command, absl::Time at);
+  absl::StatusOr<Reply> On(const AccusePeers& command, absl::Time at);
+  absl::StatusOr<Reply> On(const GiveUpRank& command, absl::Time at);
+  absl::StatusOr<Reply> On(const StoreBatch& command, absl::Time at);
+  absl::StatusOr<Reply> On(const RegisterCheckpoint& command, absl::Time at);
+  absl::StatusOr<Reply> On(const RegisterWeights& command, absl::Time at);
 
   // The job of a rank that sent a command. Errors: NotFound; FailedPrecondition stale generation;
   // InvalidArgument no such rank.

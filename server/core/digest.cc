@@ -87,9 +87,11 @@ class StateDigest {
     if (set) digest_.Add(what);
   }
 
-  // Adds the first fields of the list in its order, and the later ones if they are set.
-  template <size_t kFirst, typename T>
+  // Adds the first fields of the list in its order, up to kLast, which is the kFirst-th; and the
+  // later ones if they are set.
+  template <size_t kFirst, auto kLast, typename T>
   void AddFields(const T& value) {
+    static_assert(T::Fields::template IndexOf<kLast>() == kFirst - 1, "later fields come last");
     ForEachField<T>([&](auto field) {
       if constexpr (T::Fields::template IndexOf<field.kMember>() < kFirst) {
         Add(value.*field.kMember);
@@ -117,16 +119,16 @@ class StateDigest {
     Add(value.*field.kMember);
   }
 
-  void Add(const KeyValueLimits& limits) { AddFields<4>(limits); }
-  void Add(const RankKey& rank) { AddFields<3>(rank); }
-  void Add(const Dependency& dependency) { AddFields<2>(dependency); }
-  void Add(const AwaitedJob& awaited) { AddFields<2>(awaited); }
-  void Add(const Drain& drain) { AddFields<3>(drain); }
-  void Add(const Checkpoint& checkpoint) { AddFields<6>(checkpoint); }
-  void Add(const Weights& weights) { AddFields<3>(weights); }
-  void Add(const Rank& rank) { AddFields<10>(rank); }
-  void Add(const Suspicion& suspicion) { AddFields<3>(suspicion); }
-  void Add(const PastFailure& past) { AddFields<2>(past); }
+  void Add(const KeyValueLimits& limits) { AddFields<4, &KeyValueLimits::total_bytes>(limits); }
+  void Add(const RankKey& rank) { AddFields<3, &RankKey::rank>(rank); }
+  void Add(const Dependency& dependency) { AddFields<2, &Dependency::must_succeed>(dependency); }
+  void Add(const AwaitedJob& awaited) { AddFields<2, &AwaitedJob::state>(awaited); }
+  void Add(const Drain& drain) { AddFields<3, &Drain::at>(drain); }
+  void Add(const Checkpoint& checkpoint) { AddFields<6, &Checkpoint::at>(checkpoint); }
+  void Add(const Weights& weights) { AddFields<3, &Weights::bytes>(weights); }
+  void Add(const Rank& rank) { AddFields<10, &Rank::exit>(rank); }
+  void Add(const Suspicion& suspicion) { AddFields<3, &Suspicion::error>(suspicion); }
+  void Add(const PastFailure& past) { AddFields<2, &PastFailure::counted_as>(past); }
   void Add(const Exit& exit) { AddAll(exit.how, exit.number); }
   void Add(const LabelConstraint& constraint) { Add(ToString(constraint)); }
   void Add(const StorePorts::Use& use) { AddAll(use.holder, use.free_since); }

@@ -66,6 +66,23 @@ absl::Status UnknownJob(JobId id) {
       absl::StrCat("job ", id.ToString(), " is not known; 'dpctl ps -a' lists all"));
 }
 
+absl::Status CheckNotOver(const Job& job) {
+  if (!job.terminal()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job.id.ToString(), " is over: ", Name(job.state)));
+}
+
+absl::Status CheckGeneration(const Job& job, Generation generation) {
+  if (!job.generation.valid()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id.ToString(), " has not been placed"));
+  }
+  if (generation == job.generation) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("job ", job.id.ToString(), ": generation ",
+                                                    generation.ToString(), " is stale, current is ",
+                                                    job.generation.ToString()));
+}
+
 absl::Status AnotherJob(const Job& job) {
   return absl::NotFoundError(absl::StrCat("job ", job.id.ToString(),
                                           " is another one: it was submitted at ",

@@ -19,6 +19,10 @@ absl::Status CheckPriority(int priority);
 
 // NotFound; the message says how to list all jobs.
 absl::Status UnknownJob(JobId id);
+// FailedPrecondition: the record of a job that is over does not change any more.
+absl::Status CheckNotOver(const Job& job);
+// FailedPrecondition: the generation is not the current one of the job.
+absl::Status CheckGeneration(const Job& job, Generation generation);
 // NotFound: the caller means another job of this number, of a coordinator that has lost it.
 absl::Status AnotherJob(const Job& job);
 

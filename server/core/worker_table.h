@@ -21,7 +21,7 @@ class WorkerTable {
   // Lost workers stay listed for an hour, drained ones until they are undrained; at most this many.
   static constexpr absl::Duration kLostKeptFor = absl::Hours(1);
   static constexpr size_t kLostMax = 1000;
-  // Lost incarnations that are remembered, to reject them. A forgotten one would have been cut off
+  // Lost incarnations that are remembered, to reject them. A forgotten one would have been isolated
   // while this many others died.
   static constexpr size_t kLostLivesMax = 10'000;
 

@@ -16,7 +16,7 @@
 #include "server/driver/event_log.h"
 #include "server/policy/due_jobs.h"
 #include "server/policy/handovers.h"
-#include "server/policy/leases.h"
+#include "server/policy/liveness.h"
 #include "server/policy/verdicts.h"
 #include "store/operation_bytes.h"
 

@@ -21,7 +21,6 @@
 #include "server/core/command.h"
 #include "server/core/coordinator.h"
 #include "server/core/outcome.h"
-#include "server/driver/cancelled_waits.h"
 #include "server/driver/disk_limits.h"
 #include "server/driver/element_offers.h"
 #include "server/driver/heartbeats.h"

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "base/status.h"
-#include "server/convert/convert_values.h"
+#include "server/convert/convert_call.h"
 #include "server/journal/command_versions.h"
 #include "server/journal/own_forms.h"
 

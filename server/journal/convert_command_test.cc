@@ -267,7 +267,8 @@ TEST(ConvertCommandTest, AValueOfALaterReleaseIsRefused) {
   journal::JournalRecord report = ToRecord(Command(core::ReportRank{}));
   report.mutable_report_rank()->set_what(static_cast<journal::ReportRank::What>(9));
   EXPECT_EQ(FromRecord(report).status(),
-            absl::DataLossError("what 9 is none that this release knows; start a later one"));
+            absl::DataLossError(
+                "ReportRank.what is 9, which this release does not know; start a later one"));
   report.mutable_report_rank()->set_what(journal::ReportRank::WHAT_UNSPECIFIED);
   EXPECT_EQ(FromRecord(report).status().code(), absl::StatusCode::kDataLoss);
   journal::JournalRecord submit = ToRecord(Command(core::SubmitJob{}));

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "google/protobuf/arena.h"
 #include "proto/convert/store_operations.h"
-#include "server/convert/convert_values.h"
+#include "server/convert/convert_call.h"
 #include "server/journal/convert_state.h"
 #include "server/journal/own_forms.h"
 

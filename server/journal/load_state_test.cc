@@ -38,7 +38,7 @@ TEST(LoadStateTest, ABudgetThatThisReleaseDoesNotKnowIsRefusedAndNoneIsNone) {
   past->set_counted_as(static_cast<v1::FailureClass>(99));
   const absl::Status status = FromPieces({snapshot.SerializeAsString()}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("failure class"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("counted_as is 99"));
 }
 
 }  // namespace

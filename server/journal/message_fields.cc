@@ -2,28 +2,14 @@
 
 #include <cstdio>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace dp::server {
-namespace {
-
-// "failure class" for FailureClass.
-std::string InWords(const std::string& name) {
-  std::string words;
-  for (const char letter : name) {
-    if (absl::ascii_isupper(letter) && !words.empty()) words += ' ';
-    words += absl::ascii_tolower(letter);
-  }
-  return words;
-}
-
-}  // namespace
-
 absl::Status UnknownValue(const FieldDescriptor& field, int value) {
-  return absl::DataLossError(absl::StrCat(InWords(field.enum_type()->name()), " ", value,
-                                          " is none that this release knows; start a later one"));
+  return absl::DataLossError(absl::StrCat(field.containing_type()->name(), ".", field.name(),
+                                          " is ", value,
+                                          ", which this release does not know; start a later one"));
 }
 
 namespace fields {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -42,7 +41,7 @@ using google::protobuf::Reflection;
 //
 //   template <>
 //   struct OwnForm<core::Drain> {
-//     using Fields = FieldList<&core::Drain::at>;  // absent: all fields
+//     using Fields = FieldList<&core::Drain::at>;  // required if the type has a list
 //     static void Save(const core::Drain& drain, journal::SavedDrain* proto);
 //     static absl::Status Load(const journal::SavedDrain& proto, core::Drain* drain);
 //   };
@@ -322,11 +321,13 @@ void Save(const T& value, Message* message) {
       constexpr auto kMember = field.kMember;
       if constexpr (fields::Follows<T, kMember>()) {
         const auto& member = value.*kMember;
+        // First, so that a field that the message lacks is noticed at any value.
+        const fields::Place& place = fields::PlaceOfMember<T, kMember>(*message);
         if constexpr (fields::Time<std::remove_cvref_t<decltype(member)>>) {
           static const T& usual = *new T();
           if (fields::IsInfinite(member) && member == usual.*kMember) return;
         }
-        fields::Target(message, fields::PlaceOfMember<T, kMember>(*message)).Put(member);
+        fields::Target(message, place).Put(member);
       }
     });
   }

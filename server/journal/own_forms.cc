@@ -1,5 +1,6 @@
 #include "server/journal/own_forms.h"
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "proto/convert/store_operations.h"
-#include "server/convert/convert_values.h"
+#include "server/convert/convert_call.h"
 #include "server/convert/convert_world.h"
 #include "server/journal/command_versions.h"
 
@@ -107,10 +108,8 @@ struct WorldFields {
 }  // namespace
 
 void OwnForm<core::Rendezvous>::Save(const core::Rendezvous& world, journal::SavedWorld* proto) {
-  proto->set_state(ToProto(world.state()));
-  proto->set_size(world.size());
-  proto->mutable_members()->Add(world.members().begin(), world.members().end());
-  proto->set_closing_reason(world.closing_reason());
+  server::Save(WorldFields{world.state(), world.size(), world.members(), world.closing_reason()},
+               proto);
 }
 
 absl::Status OwnForm<core::Rendezvous>::Load(const journal::SavedWorld& proto,
@@ -125,9 +124,7 @@ absl::Status OwnForm<core::Rendezvous>::Load(const journal::SavedWorld& proto,
 void OwnForm<core::Job>::Save(const core::Job& job, journal::SavedJob* proto) {
   *proto->mutable_submit()->mutable_at() = ToProto(job.submitted_at);
   journal::SubmitJob* const submit = proto->mutable_submit()->mutable_submit_job();
-  submit->set_request_id(job.request_id);
-  submit->set_user(job.user);
-  server::Save(job.spec, submit);
+  server::Save(core::SubmitJob{job.request_id, job.spec, job.user}, submit);
   for (const core::Checkpoint& one : job.checkpoints.all()) {
     server::Save(one, proto->add_checkpoints());
   }
@@ -145,9 +142,12 @@ absl::Status OwnForm<core::Job>::Load(const journal::SavedJob& proto, core::Job*
     return absl::DataLossError("a job was not made by a submission");
   }
   job->submitted_at = FromProto(proto.submit().at());
-  job->request_id = submit.request_id();
-  job->user = submit.user();
-  DP_RETURN_IF_ERROR(server::Load(submit, &job->spec));
+  core::SubmitJob submitted;
+  DP_RETURN_IF_ERROR(server::Load(submit, &submitted));
+  auto& [request_id, spec, user] = submitted;
+  job->request_id = std::move(request_id);
+  job->spec = std::move(spec);
+  job->user = std::move(user);
   std::vector<core::Checkpoint> checkpoints(static_cast<size_t>(proto.checkpoints_size()));
   for (int i = 0; i < proto.checkpoints_size(); ++i) {
     DP_RETURN_IF_ERROR(server::Load(proto.checkpoints(i), &checkpoints[static_cast<size_t>(i)]));

@@ -56,6 +56,12 @@ struct OwnForm<core::RegisterWorker> {
   using Fields = FieldList<&core::RegisterWorker::replaces>;
 };
 
+// See ForgetJob::submitted_at.
+template <>
+struct OwnForm<core::ForgetJob> {
+  using Fields = FieldList<&core::ForgetJob::submitted_at>;
+};
+
 // See ReportRank::job_submitted_at.
 template <>
 struct OwnForm<core::ReportRank> {

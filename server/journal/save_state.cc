@@ -5,7 +5,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/convert/store_operations.h"
-#include "server/convert/convert_values.h"
+#include "server/convert/convert_call.h"
 #include "server/journal/convert_state.h"
 #include "server/journal/own_forms.h"
 

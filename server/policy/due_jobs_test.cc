@@ -157,7 +157,25 @@ TEST_F(DueJobsTest, WhatIsNotOverIsNotForgotten) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Apply(ForgetJob{job}).status));
   Apply(CancelJob{job});
   EXPECT_EQ(Apply(ForgetJob{job}).forgotten, std::vector<JobId>{job});
-  EXPECT_TRUE(absl::IsNotFound(Apply(ForgetJob{job}).status));
+}
+
+TEST_F(DueJobsTest, AnotherJobOfTheNumberIsNotForgotten) {
+  const JobId job = Submit({});
+  Apply(CancelJob{job});
+  const absl::Time submitted_at = coordinator_.job(job)->submitted_at;
+  EXPECT_TRUE(absl::IsNotFound(Apply(ForgetJob{job, submitted_at - absl::Seconds(1)}).status));
+  EXPECT_NE(coordinator_.job(job), nullptr);
+  EXPECT_TRUE(Apply(ForgetJob{job, submitted_at}).status.ok());
+}
+
+TEST_F(DueJobsTest, WhoeverForgetsAgainIsNotRefused) {
+  const JobId job = Submit({}), other = Submit({});
+  Apply(CancelJob{job}), Apply(ForgetJob{job});
+  const Outcome again = Apply(ForgetJob{job});
+  EXPECT_TRUE(again.status.ok());
+  EXPECT_TRUE(again.forgotten.empty());
+  EXPECT_TRUE(absl::IsNotFound(Apply(ForgetJob{JobId(other.value() + 1)}).status));
+  EXPECT_TRUE(absl::IsNotFound(Apply(ForgetJob{JobId()}).status));
 }
 
 }  // namespace

@@ -1,15 +1,27 @@
 #include "server/policy/liveness.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/timeouts.h"
+#include "server/core/coordinator.h"
 
 namespace dp::core {
 namespace {
 
 // A lease has expired once more than its term has passed.
 constexpr absl::Duration kPast = absl::Milliseconds(1);
+
+std::set<WorkerId> Listed(const Coordinator& coordinator) {
+  std::set<WorkerId> listed;
+  for (const auto& [id, worker] : coordinator.state().workers.by_id()) {
+    listed.insert(listed.end(), id);
+  }
+  return listed;
+}
 
 }  // namespace
 
@@ -179,6 +191,21 @@ std::optional<absl::Duration> Liveness::silent_for(WorkerId worker, absl::Time n
 
 bool Liveness::missed_heartbeat(WorkerId worker, absl::Time now) const {
   return silent_for(worker, now).value_or(absl::ZeroDuration()) > lease(worker) / 2;
+}
+
+void OfferLeases(const Coordinator& coordinator, Liveness& liveness, absl::Time now) {
+  liveness.KeepOnly(Listed(coordinator));
+  std::map<WorkerId, absl::Duration> shortest;
+  for (const Job* job : coordinator.unfinished_jobs()) {
+    const absl::Duration asked = LeaseWithin(job->spec.detect_within, liveness.lease());
+    if (asked >= liveness.lease() || !job->live()) continue;
+    for (const Rank& rank : job->ranks) {
+      if (!rank.live()) continue;
+      const auto [it, is_new] = shortest.emplace(rank.worker_id, asked);
+      if (!is_new) it->second = std::min(it->second, asked);
+    }
+  }
+  liveness.Offer(shortest, now);
 }
 
 }  // namespace dp::core

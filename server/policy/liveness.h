@@ -12,6 +12,8 @@
 
 namespace dp::core {
 
+class Coordinator;
+
 // Compares heartbeats with each worker's lease. Soft state: only its verdicts are journalled. Not
 // thread-safe; owned by the driver; takes the time as an argument.
 //
@@ -125,5 +127,11 @@ class Liveness {
   absl::Time awake_since_ = absl::InfinitePast();
   size_t held_back_ = 0;
 };
+
+// Offers each worker the shortest lease that the jobs with ranks on it need, by their detectWithin.
+// Workers without such jobs get the longest. Drops from `liveness` the workers that the machine no
+// longer lists, so that it is bounded as the machine is. Leases are soft state that follows from
+// the machine's state: nothing here is journalled.
+void OfferLeases(const Coordinator& coordinator, Liveness& liveness, absl::Time now);
 
 }  // namespace dp::core

@@ -1,5 +1,6 @@
 #include "server/program/limit_flags.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <string>

@@ -5,7 +5,6 @@
 
 #include "CLI/CLI.hpp"
 #include "server/driver/disk_limits.h"
-#include "server/driver/disk_shares.h"
 #include "server/logs/log_store.h"
 #include "store/key_values.h"
 

@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "server/convert/convert_call.h"
 #include "server/convert/convert_logs.h"
-#include "server/convert/convert_values.h"
 #include "server/core/job_registry.h"
 #include "server/rpc/call.h"
 

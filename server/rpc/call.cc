@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "server/convert/convert_values.h"
+#include "server/convert/convert_call.h"
 
 namespace dp::server {
 namespace {

@@ -6,9 +6,10 @@
 
 namespace dp::server {
 
-// Checks what the coordinator itself depends on, and fills in the defaults that all readers of the
-// spec must agree on. Layers and data are checked by dpctl and the trainer, which know them. Pure.
+// Fills in the defaults, checks the job by the rules that dpctl also uses (proto/job/job_check.h),
+// and returns what the machine decides by. A number that is 0 counts as not given, since a message
+// cannot tell the two apart. Pure; any thread.
 // Errors: InvalidArgument names the field as the job file does, its value and what is allowed.
-absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& spec);
+absl::StatusOr<core::JobSpec> CheckJobSpec(const v1::JobSpec& sent);
 
 }  // namespace dp::server

@@ -20,6 +20,7 @@ v1::JobSpec Valid() {
   spec.set_name("mnist");
   spec.mutable_train()->mutable_data()->set_dir("/data");
   spec.mutable_train()->mutable_model()->set_preset("mlp");
+  spec.mutable_train()->mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
   return spec;
 }
 
@@ -43,6 +44,37 @@ TEST(JobSpecCheckTest, DefaultsAreRecordedWithTheJob) {
   EXPECT_EQ(spec.threads_per_rank(), 1);
   EXPECT_EQ(spec.grace().seconds(), 30);
   EXPECT_EQ(spec.detect_within().seconds(), 30);
+  EXPECT_EQ(spec.train().epochs(), 1);
+}
+
+TEST(JobSpecCheckTest, WhatAClientHasSentIsKept) {
+  v1::JobSpec spec = Valid();
+  spec.mutable_train()->set_epochs(7);
+  spec.mutable_train()->mutable_model()->clear_preset();
+  v1::LayerSpec& pool = *spec.mutable_train()->mutable_model()->add_layers();
+  pool.mutable_max_pool2d()->set_kernel(3);
+  pool.mutable_max_pool2d()->set_stride(2);
+  spec.mutable_train()->mutable_model()->add_layers()->mutable_max_pool2d()->set_kernel(4);
+  v1::JobSpec recorded;
+  ASSERT_TRUE(recorded.ParseFromString(CheckJobSpec(spec).value().payload));
+  EXPECT_EQ(recorded.train().epochs(), 7);
+  EXPECT_EQ(recorded.train().model().layers(0).max_pool2d().stride(), 2);
+  EXPECT_EQ(recorded.train().model().layers(1).max_pool2d().stride(), 4);
+}
+
+TEST(JobSpecCheckTest, WhatDpctlResolvesMustBeResolved) {
+  EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->set_nproc_per_node("gpu"); }),
+            "train.nprocPerNode is \"gpu\"; expected a number, as dpctl puts in its place");
+  EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.mutable_command()->add_argv("train"); }),
+            "command.workingDir is missing; give an absolute path on the workers' hosts");
+}
+
+TEST(JobSpecCheckTest, APathThatEndsEarlyIsRefused) {
+  EXPECT_EQ(Refusal([](v1::JobSpec& spec) {
+              spec.mutable_command()->add_argv("train");
+              spec.mutable_command()->set_working_dir(std::string("/a\0b", 4));
+            }),
+            "command.workingDir has a zero byte; a path cannot");
 }
 
 TEST(JobSpecCheckTest, AStoreThatTheProgramServesNeedsNoPort) {
@@ -78,7 +110,7 @@ TEST(JobSpecCheckTest, NamesAreLabels) {
 
 TEST(JobSpecCheckTest, NumbersOutOfRangeAreRefusedByFieldAndValue) {
   EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.set_ranks(-1); }),
-            "ranks is -1; it must be from 1 to 10000");
+            "ranks is -1; expected 1 to 10000");
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.set_ranks(20000); }),
               HasSubstr("ranks is 20000"));
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.set_threads_per_rank(-2); }),
@@ -95,12 +127,14 @@ TEST(JobSpecCheckTest, NumbersOutOfRangeAreRefusedByFieldAndValue) {
 
 TEST(JobSpecCheckTest, ADeadlineThatABusyHostWouldMissIsRefused) {
   EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.mutable_detect_within()->set_nanos(1); }),
-            "detectWithin is 1ns; it must be from 1s to 24h");
+            "detectWithin is 1ns; expected 1s to 24h");
 }
 
 TEST(JobSpecCheckTest, PathsThatDependOnADaemonsDirectoryAreRefused) {
-  EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->mutable_data()->set_dir("d"); }),
-            "train.data.dir is \"d\"; it must be an absolute path on the workers' hosts");
+  EXPECT_EQ(
+      Refusal([](v1::JobSpec& spec) { spec.mutable_train()->mutable_data()->set_dir("d"); }),
+      "train.data.dir is \"d\"; expected an absolute path, as ranks start in other directories "
+      "than dpctl");
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) {
                 spec.mutable_train()->mutable_output()->set_weights("out/w.safetensors");
               }),
@@ -110,15 +144,16 @@ TEST(JobSpecCheckTest, PathsThatDependOnADaemonsDirectoryAreRefused) {
 }
 
 TEST(JobSpecCheckTest, AJobNeedsAProgramAModelAndData) {
-  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.clear_train(); }), HasSubstr("no program"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.clear_train(); }),
+              HasSubstr("a job needs a program to run"));
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->clear_data(); }),
               HasSubstr("train.data.dir"));
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->clear_model(); }),
-              HasSubstr("train.model is empty"));
+              HasSubstr("train.model is missing"));
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) {
                 spec.mutable_train()->mutable_model()->add_layers()->mutable_relu();
               }),
-              HasSubstr("train.model is given twice"));
+              HasSubstr("train.model.preset excludes train.model.layers"));
 }
 
 TEST(JobSpecCheckTest, ATextNeedsFilesAndAContext) {
@@ -128,19 +163,26 @@ TEST(JobSpecCheckTest, ATextNeedsFilesAndAContext) {
     data.add_train("/data/a.txt");
     data.set_context(64);
     *spec.mutable_train()->mutable_data() = data;
+    spec.mutable_train()->mutable_model()->set_preset("gpt");
     return spec.mutable_train()->mutable_data();
   };
   v1::JobSpec spec = Valid();
   text(spec);
   EXPECT_TRUE(CheckJobSpec(spec).ok());
+  EXPECT_THAT(Refusal([&](v1::JobSpec& s) {
+                text(s);
+                s.mutable_train()->mutable_model()->set_preset("mlp");
+              }),
+              HasSubstr("gets tokens; it must be an embedding"));
   EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->set_kind("audio"); }),
-            "train.data.kind is audio; it must be one of images, text, tokens");
+            "train.data.kind is \"audio\"; expected images, text, tokens");
   EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->clear_train(); }),
-            "train.data.train is empty; it must name files");
+            "train.data.train is missing; give a list of files to train on");
   EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->add_test("b.txt"); }),
-            "a file of train.data is \"b.txt\"; it must be an absolute path on the workers' hosts");
+            "train.data.test[0] is \"b.txt\"; expected an absolute path, as ranks start in other "
+            "directories than dpctl");
   EXPECT_EQ(Refusal([&](v1::JobSpec& s) { text(s)->set_context(0); }),
-            "train.data.context is 0; it must be from 1 to 65536");
+            "train.data.context is missing; give the tokens of a sample, as 128");
   EXPECT_THAT(Refusal([&](v1::JobSpec& s) { text(s)->set_vocabulary(70000); }),
               HasSubstr("train.data.vocabulary is 70000"));
 }
@@ -159,17 +201,17 @@ TEST(JobSpecCheckTest, ATrainJobSaysWhetherItsRanksMayOrMustTrainOnGpus) {
   EXPECT_TRUE(checked("cuda").gpu_training);
   EXPECT_EQ(checked("cuda").scheduling.slots, core::SlotKind::kTrainingGpu);
   EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.mutable_train()->set_device("tpu"); }),
-              HasSubstr("train.device is tpu; it must be one of auto, cpu, cuda"));
+              HasSubstr("train.device is \"tpu\"; expected auto, cpu, cuda"));
   EXPECT_THAT(Refusal([](v1::JobSpec& s) {
                 s.mutable_train()->set_device("cuda");
                 s.set_slots("cpu");
               }),
-              HasSubstr("train.device cuda needs GPUs"));
+              HasSubstr("slots is \"cpu\", and train.device cuda needs GPUs"));
   EXPECT_THAT(Refusal([](v1::JobSpec& s) {
                 s.mutable_train()->set_device("cuda");
                 s.mutable_train()->set_backend("gloo");
               }),
-              HasSubstr("train.backend is gloo; train.device cuda needs auto"));
+              HasSubstr("train.backend is \"gloo\", which does not reach GPUs' memory"));
 }
 
 TEST(JobSpecCheckTest, BfloatAndTf32TrainOnGpusOnly) {
@@ -178,8 +220,9 @@ TEST(JobSpecCheckTest, BfloatAndTf32TrainOnGpusOnly) {
     spec.mutable_train()->set_precision(precision);
     EXPECT_EQ(CheckJobSpec(spec)->scheduling.slots, core::SlotKind::kTrainingGpu);
     spec.mutable_train()->set_device("cpu");
-    EXPECT_THAT(CheckJobSpec(spec).status().message(),
-                HasSubstr("train.precision is " + precision + "; train.device cpu needs float32"));
+    EXPECT_THAT(
+        CheckJobSpec(spec).status().message(),
+        HasSubstr("train.precision is \"" + precision + "\", which only GPUs compute with"));
   }
 }
 
@@ -197,9 +240,9 @@ TEST(JobSpecCheckTest, WhenAndWhereAJobMayRunIsChecked) {
   EXPECT_EQ(checked->scheduling.max_duration, absl::Minutes(1));
   EXPECT_EQ(checked->scheduling.ttl_after_finish, absl::InfiniteDuration());
   EXPECT_EQ(Refusal([](v1::JobSpec& s) { s.add_after("cnn"); }),
-            "after is \"cnn\"; expected a job's number, as 7 or ok:7 (with success), or any:7");
+            "after[0] is \"cnn\"; expected a job's number, as 7 or ok:7 (with success), or any:7");
   EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.add_constraints("a b"); }),
-              HasSubstr("constraints is \"a b\""));
+              HasSubstr("constraints[0] is \"a b\""));
   EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.set_slots("tpu"); }), HasSubstr("slots is \"tpu\""));
   EXPECT_THAT(Refusal([](v1::JobSpec& s) { s.set_queue("No"); }), HasSubstr("queue is \"No\""));
 }
@@ -238,19 +281,20 @@ TEST(JobSpecCheckTest, AnElasticTrainingThatSavesGrowsAfterTenMinutes) {
 
 TEST(JobSpecCheckTest, AnotherVersionOrKindIsRefused) {
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.set_api_version("dp/v2"); }),
-              HasSubstr("apiVersion is dp/v2"));
-  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.set_kind("Pod"); }), HasSubstr("kind is Pod"));
+              HasSubstr("apiVersion is \"dp/v2\"; expected dp/v1"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.set_kind("Pod"); }),
+              HasSubstr("kind is \"Pod\""));
 }
 
 TEST(JobSpecCheckTest, EnvironmentThatNoProcessCanHaveIsRefused) {
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) { (*spec.mutable_env())["A=B"] = "x"; }),
-              HasSubstr("env is \"A=B\""));
+              HasSubstr("env has a variable \"A=B\""));
   EXPECT_THAT(
       Refusal([](v1::JobSpec& spec) { (*spec.mutable_env())["A"] = std::string("a\0b", 3); }),
       HasSubstr("env.A"));
   EXPECT_THAT(
       Refusal([](v1::JobSpec& spec) { (*spec.mutable_env())["A"] = std::string(200'000, 'x'); }),
-      HasSubstr("takes 200002 bytes with its name; at most 131071"));
+      HasSubstr("takes 200002 bytes with its name; a variable may take 131071"));
 }
 
 TEST(JobSpecCheckTest, ASpecThatIsTooLargeIsRefused) {

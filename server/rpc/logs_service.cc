@@ -1,24 +1,49 @@
-#include "server/rpc/logs_service.h"
+#include "server/rpc/services.h"
 
+#include <memory>
+
+#include "dp/v1/logs.grpc.pb.h"
+#include "server/driver/driver.h"
+#include "server/logs/log_thread.h"
 #include "server/rpc/append_logs_call.h"
+#include "server/rpc/page_bytes.h"
 #include "server/rpc/read_logs_call.h"
 
 namespace dp::server {
+namespace {
 
-grpc::ServerUnaryReactor* LogsService::Append(grpc::CallbackServerContext*,
-                                              const v1::AppendLogsRequest* request,
-                                              v1::AppendLogsResponse* response) {
-  auto* call = new AppendLogsCall(driver_, logs_, *request, *response);
-  call->Start();
-  return call;
-}
+// Serves proto/dp/v1/logs.proto through the driver and the log thread. Thread-safe. Read answers
+// with bytes, so that followers of a job share the bytes of a page.
+class LogsService final : public v1::Logs::WithCallbackMethod_Append<
+                              v1::Logs::WithRawCallbackMethod_Read<v1::Logs::Service>> {
+ public:
+  LogsService(Driver& driver, LogThread& logs) : driver_(driver), logs_(logs) {}
 
-grpc::ServerUnaryReactor* LogsService::Read(grpc::CallbackServerContext* context,
-                                            const grpc::ByteBuffer* request,
-                                            grpc::ByteBuffer* response) {
-  auto* call = new ReadLogsCall(driver_, logs_, pages_, *context, *response);
-  call->Start(*request);
-  return call;
+  grpc::ServerUnaryReactor* Append(grpc::CallbackServerContext*,
+                                   const v1::AppendLogsRequest* request,
+                                   v1::AppendLogsResponse* response) override {
+    auto* call = new AppendLogsCall(driver_, logs_, *request, *response);
+    call->Start();
+    return call;
+  }
+  grpc::ServerUnaryReactor* Read(grpc::CallbackServerContext* context,
+                                 const grpc::ByteBuffer* request,
+                                 grpc::ByteBuffer* response) override {
+    auto* call = new ReadLogsCall(driver_, logs_, pages_, *context, *response);
+    call->Start(*request);
+    return call;
+  }
+
+ private:
+  Driver& driver_;
+  LogThread& logs_;
+  PageBytes pages_;  // used on the log thread
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeLogsService(Driver& driver, LogThread& logs) {
+  return std::make_unique<LogsService>(driver, logs);
 }
 
 }  // namespace dp::server

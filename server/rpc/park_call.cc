@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/convert/convert_values.h"
+#include "server/convert/convert_call.h"
 #include "server/rpc/call.h"
 
 namespace dp::server {

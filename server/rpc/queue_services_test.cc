@@ -1,4 +1,5 @@
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "proto/convert/time.h"
@@ -76,6 +77,36 @@ TEST_F(QueueServicesTest, AJobIsHeldReleasedAndRanked) {
   EXPECT_FALSE(OnJob(&v1::Jobs::Stub::Release, held)->job().held());
   EXPECT_TRUE(OnJob(&v1::Jobs::Stub::Requeue, held).ok());
   EXPECT_EQ(OnJob(&v1::Jobs::Stub::Hold, 99).status.error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(QueueServicesTest, AJobThatIsOverIsRemovedOnce) {
+  const uint64_t over = Submit(AJob())->job().id(), waits = Submit(AJob())->job().id();
+  OnJob(&v1::Jobs::Stub::Cancel, over);
+  const auto refused = OnJob(&v1::Jobs::Stub::Remove, waits);
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(refused.status.error_message(), "job 2 is pending, not over; cancel it first");
+  EXPECT_TRUE(OnJob(&v1::Jobs::Stub::Remove, over).ok());
+  EXPECT_EQ(client_->GetJob(over).status.error_code(), grpc::StatusCode::NOT_FOUND);
+  // As a client does that has not got the answer.
+  EXPECT_TRUE(OnJob(&v1::Jobs::Stub::Remove, over).ok());
+  EXPECT_EQ(OnJob(&v1::Jobs::Stub::Remove, 99).status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Get(waits).id(), waits);
+}
+
+TEST_F(QueueServicesTest, AListMayAskForJobsThatAreOverForSoLong) {
+  const uint64_t over = Submit(AJob())->job().id();
+  Submit(AJob());
+  OnJob(&v1::Jobs::Stub::Cancel, over);
+  const auto listed = [this](absl::Duration finished_for) {
+    v1::ListJobsRequest request;
+    *request.mutable_finished_for() = ToProto(finished_for);
+    std::vector<uint64_t> ids;
+    const auto page = client_->Call(client_->jobs(), &v1::Jobs::Stub::List, request);
+    for (const v1::Job& job : page->jobs()) ids.push_back(job.id());
+    return ids;
+  };
+  EXPECT_THAT(listed(absl::ZeroDuration()), ElementsAre(over));
+  EXPECT_THAT(listed(absl::Hours(1)), ElementsAre());
 }
 
 TEST_F(QueueServicesTest, APlanSaysWhereEachRankWouldRunAndChangesNothing) {

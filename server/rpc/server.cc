@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "grpcpp/resource_quota.h"
+#include "server/rpc/services.h"
 
 namespace dp::server {
 namespace {
@@ -43,13 +44,19 @@ void SetTransport(grpc::ServerBuilder& builder, size_t bytes_max) {
 
 Server::Server(const ListenAddress& address, Driver& driver, LogThread& logs,
                const std::optional<std::string>& direct_stores)
-    : address_(address),
-      jobs_(driver, logs, direct_stores.has_value()),
-      workers_(driver, callers_.clients, direct_stores.value_or("")),
-      worlds_(driver),
-      store_(driver, callers_),
-      logs_(driver, logs),
-      checkpoints_(driver) {}
+    : address_(address), services_(MakeServices(driver, logs, direct_stores)) {}
+
+std::vector<std::unique_ptr<grpc::Service>> Server::MakeServices(
+    Driver& driver, LogThread& logs, const std::optional<std::string>& direct_stores) {
+  std::vector<std::unique_ptr<grpc::Service>> services;
+  services.push_back(MakeJobsService(driver, logs, direct_stores.has_value()));
+  services.push_back(MakeWorkersService(driver, callers_.clients, direct_stores.value_or("")));
+  services.push_back(MakeWorldsService(driver));
+  services.push_back(MakeStoreService(driver, callers_));
+  services.push_back(MakeLogsService(driver, logs));
+  services.push_back(MakeCheckpointsService(driver));
+  return services;
+}
 
 Server::~Server() { Stop(); }
 
@@ -66,9 +73,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   SetTransport(builder, grpc_bytes_max);
   builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(),
                            &server->address_.port);
-  grpc::Service* const services[] = {&server->jobs_,  &server->workers_, &server->worlds_,
-                                     &server->store_, &server->logs_,    &server->checkpoints_};
-  for (grpc::Service* service : services) builder.RegisterService(service);
+  for (const auto& service : server->services_) builder.RegisterService(service.get());
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", address.ToString(),

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
@@ -10,13 +11,7 @@
 #include "server/driver/driver.h"
 #include "server/driver/health_watch.h"
 #include "server/logs/log_thread.h"
-#include "server/rpc/checkpoints_service.h"
-#include "server/rpc/jobs_service.h"
 #include "server/rpc/listen_address.h"
-#include "server/rpc/logs_service.h"
-#include "server/rpc/store_service.h"
-#include "server/rpc/workers_service.h"
-#include "server/rpc/worlds_service.h"
 
 namespace dp::server {
 
@@ -47,18 +42,15 @@ class Server {
  private:
   Server(const ListenAddress& address, Driver& driver, LogThread& logs,
          const std::optional<std::string>& direct_stores);
+  std::vector<std::unique_ptr<grpc::Service>> MakeServices(
+      Driver& driver, LogThread& logs, const std::optional<std::string>& direct_stores);
   // From now on the health of every service is that of the driver; that of Logs also needs stored
   // logs.
   void WatchHealth(Driver& driver, const LogThread& logs);
 
   ListenAddress address_;
   StoreCallers callers_;
-  JobsService jobs_;
-  WorkersService workers_;
-  WorldsService worlds_;
-  StoreService store_;
-  LogsService logs_;
-  CheckpointsService checkpoints_;
+  const std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;  // its calls use the services
   std::unique_ptr<HealthWatch> health_;   // last: it reports to server_
 };

@@ -1,4 +1,4 @@
-#include "server/rpc/store_service.h"
+#include "server/rpc/services.h"
 
 #include <algorithm>
 #include <memory>
@@ -7,14 +7,21 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "dp/v1/store.grpc.pb.h"
+#include "google/protobuf/arena.h"
+#include "grpcpp/support/message_allocator.h"
 #include "proto/convert/store_operations.h"
-#include "server/convert/convert_values.h"
+#include "server/callers/store_callers.h"
+#include "server/convert/convert_call.h"
 #include "server/convert/convert_waiters.h"
 #include "server/core/job_registry.h"
 #include "server/driver/awaited_reads.h"
+#include "server/driver/driver.h"
 #include "server/rpc/call.h"
+#include "server/rpc/park_call.h"
 #include "store/awaited_keys.h"
 
 namespace dp::server {
@@ -49,7 +56,7 @@ absl::StatusOr<BlockedCall> ToCall(const v1::AwaitRequest& request) {
                      .since = {}};
 }
 
-void Fill(const core::Reply& reply, v1::ExecuteResponse* response) {
+void FillResults(const core::Reply& reply, v1::ExecuteResponse* response) {
   if (const auto* results = std::get_if<std::vector<StoreResult>>(&reply)) {
     return ResultsToProto(*results, response->mutable_results());
   }
@@ -69,10 +76,34 @@ absl::Status GoneWhileWaiting(const absl::Status& status) {
   return ended ? absl::AbortedError(status.message()) : status;
 }
 
-}  // namespace
+// Holds the messages of one Store.Execute on an arena of their own, because each operation has
+// several parts. Owned by gRPC, from the beginning of the call to its end.
+class ExecuteMessages final : public grpc::MessageHolder<v1::ExecuteRequest, v1::ExecuteResponse> {
+ public:
+  ExecuteMessages() {
+    set_request(google::protobuf::Arena::CreateMessage<v1::ExecuteRequest>(&arena_));
+    set_response(google::protobuf::Arena::CreateMessage<v1::ExecuteResponse>(&arena_));
+  }
 
-// Not thread-safe; owned by the parked call's question.
-class StoreService::ParkedAwait {
+  void Release() override { delete this; }
+
+ private:
+  // Holds a batch of about a hundred small operations and its answer.
+  static constexpr size_t kFirstBlockBytes = size_t{32} << 10;
+
+  alignas(8) char first_block_[kFirstBlockBytes];
+  google::protobuf::Arena arena_{first_block_, sizeof(first_block_)};
+};
+
+// Stateless; outlives the server.
+class ExecuteMessageAllocator final
+    : public grpc::MessageAllocator<v1::ExecuteRequest, v1::ExecuteResponse> {
+ public:
+  ExecuteMessages* AllocateMessages() override { return new ExecuteMessages; }
+};
+
+// One await. Not thread-safe; used on the driver's thread; owned by the parked call's question.
+class ParkedAwait {
  public:
   ParkedAwait(BlockedCall call, const v1::AwaitRequest& request, StoreCallers& callers,
               v1::AwaitResponse* response)
@@ -107,59 +138,74 @@ class StoreService::ParkedAwait {
   bool asked_ = false;
 };
 
-absl::StatusOr<StoreWait> StoreService::ToWait(const v1::AwaitRequest& request,
-                                               v1::AwaitResponse* response) {
-  DP_ASSIGN_OR_RETURN(BlockedCall call, ToCall(request));
-  DP_RETURN_IF_ERROR(AwaitedKeys(call.reads).status());
-  std::vector<core::Topic> topics = StoreTopics(call.job, call.reads);
-  const auto reads = std::make_shared<ParkedAwait>(call, request, callers_, response);
-  return StoreWait{std::move(call), std::move(topics),
-                   [reads](const View& view, bool last) { return reads->Ask(view, last); }};
-}
+// Serves proto/dp/v1/store.proto through the driver. Thread-safe.
+class StoreService final : public v1::Store::CallbackService {
+ public:
+  StoreService(Driver& driver, StoreCallers& callers) : driver_(driver), callers_(callers) {
+    SetMessageAllocatorFor_Execute(&execute_messages_);
+  }
 
-grpc::ServerUnaryReactor* StoreService::Execute(grpc::CallbackServerContext* context,
-                                                const v1::ExecuteRequest*,
-                                                v1::ExecuteResponse* response) {
-  auto* messages = static_cast<ExecuteMessages*>(context->GetRpcAllocatorState());
-  auto batch = ToBatch(*messages->request());
-  if (!batch.ok()) return Refuse(context, batch.status());
-  return Apply(driver_, context, *std::move(batch),
-               [=](const core::Outcome& outcome, const View& view) {
-                 SetHeader(view, response);
-                 Fill(outcome.reply, response);
-                 return absl::OkStatus();
-               });
-}
+  grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context, const v1::ExecuteRequest*,
+                                    v1::ExecuteResponse* response) override {
+    auto* messages = static_cast<ExecuteMessages*>(context->GetRpcAllocatorState());
+    auto batch = ToBatch(*messages->request());
+    if (!batch.ok()) return Refuse(context, batch.status());
+    return Apply(driver_, context, *std::move(batch),
+                 [=](const core::Outcome& outcome, const View& view) {
+                   SetHeader(view, response);
+                   FillResults(outcome.reply, response);
+                   return absl::OkStatus();
+                 });
+  }
+  grpc::ServerUnaryReactor* Await(grpc::CallbackServerContext* context,
+                                  const v1::AwaitRequest* request,
+                                  v1::AwaitResponse* response) override {
+    auto wait = ToWait(*request, response);
+    if (!wait.ok()) return Refuse(context, wait.status());
+    return Wait(driver_, std::move(wait->topics), BoundedWait(request->timeout()),
+                std::move(wait->answer), std::move(wait->blocked));
+  }
+  grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkResponse>* Park(
+      grpc::CallbackServerContext*) override {
+    const auto prepare = [this](const v1::AwaitRequest& request, v1::AwaitResponse* response) {
+      return ToWait(request, response);
+    };
+    auto* call = new ParkCall(driver_, prepare, ParkCall::Limits());
+    call->Start();
+    return call;
+  }
+  grpc::ServerUnaryReactor* ListWaiters(grpc::CallbackServerContext* context,
+                                        const v1::ListWaitersRequest* request,
+                                        v1::ListWaitersResponse* response) override {
+    return Ask(driver_, context, [=, this](const View& view) {
+      const core::Job* job = view.coordinator.job(JobId(request->job()));
+      if (job == nullptr) return core::UnknownJob(JobId(request->job()));
+      SetHeader(view, response);
+      FillWaiters(*job, view, callers_, response);
+      return absl::OkStatus();
+    });
+  }
 
-grpc::ServerUnaryReactor* StoreService::Await(grpc::CallbackServerContext* context,
-                                              const v1::AwaitRequest* request,
-                                              v1::AwaitResponse* response) {
-  auto wait = ToWait(*request, response);
-  if (!wait.ok()) return Refuse(context, wait.status());
-  return Wait(driver_, std::move(wait->topics), BoundedWait(request->timeout()),
-              std::move(wait->answer), std::move(wait->blocked));
-}
+ private:
+  // Errors: InvalidArgument the request cannot be awaited.
+  absl::StatusOr<StoreWait> ToWait(const v1::AwaitRequest& request, v1::AwaitResponse* response) {
+    DP_ASSIGN_OR_RETURN(BlockedCall call, ToCall(request));
+    DP_RETURN_IF_ERROR(AwaitedKeys(call.reads).status());
+    std::vector<core::Topic> topics = StoreTopics(call.job, call.reads);
+    const auto reads = std::make_shared<ParkedAwait>(call, request, callers_, response);
+    return StoreWait{std::move(call), std::move(topics),
+                     [reads](const View& view, bool last) { return reads->Ask(view, last); }};
+  }
 
-grpc::ServerBidiReactor<v1::ParkRequest, v1::ParkResponse>* StoreService::Park(
-    grpc::CallbackServerContext*) {
-  const auto prepare = [this](const v1::AwaitRequest& request, v1::AwaitResponse* response) {
-    return ToWait(request, response);
-  };
-  auto* call = new ParkCall(driver_, prepare, ParkCall::Limits());
-  call->Start();
-  return call;
-}
+  Driver& driver_;
+  StoreCallers& callers_;  // used on the driver's thread
+  ExecuteMessageAllocator execute_messages_;
+};
 
-grpc::ServerUnaryReactor* StoreService::ListWaiters(grpc::CallbackServerContext* context,
-                                                    const v1::ListWaitersRequest* request,
-                                                    v1::ListWaitersResponse* response) {
-  return Ask(driver_, context, [=, this](const View& view) {
-    const core::Job* job = view.coordinator.job(JobId(request->job()));
-    if (job == nullptr) return core::UnknownJob(JobId(request->job()));
-    SetHeader(view, response);
-    FillWaiters(*job, view, callers_, response);
-    return absl::OkStatus();
-  });
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeStoreService(Driver& driver, StoreCallers& callers) {
+  return std::make_unique<StoreService>(driver, callers);
 }
 
 }  // namespace dp::server

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "server/convert/convert_call.h"
 #include "server/convert/convert_job.h"
-#include "server/convert/convert_values.h"
 #include "server/core/job_registry.h"
 #include "server/rpc/call.h"
 #include "server/rpc/last_lines.h"

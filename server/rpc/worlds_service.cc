@@ -1,18 +1,20 @@
-#include "server/rpc/worlds_service.h"
+#include "server/rpc/services.h"
 
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/limits.h"
 #include "base/utf8.h"
+#include "dp/v1/worlds.grpc.pb.h"
+#include "server/convert/convert_call.h"
 #include "server/convert/convert_checkpoint.h"
 #include "server/convert/convert_job.h"
-#include "server/convert/convert_values.h"
 #include "server/convert/convert_world.h"
+#include "server/driver/driver.h"
 #include "server/rpc/call.h"
 
 namespace dp::server {
-
 namespace {
 
 // Sets nothing if a later command of the same batch has placed the next generation, which may have
@@ -39,68 +41,78 @@ bool HasNews(const View& view, const v1::WatchWorldRequest& request) {
                                 Generation(request.generation()));
 }
 
+// Serves proto/dp/v1/worlds.proto through the driver. Thread-safe.
+class WorldsService final : public v1::Worlds::CallbackService {
+ public:
+  explicit WorldsService(Driver& driver) : driver_(driver) {}
+
+  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context,
+                                 const v1::JoinRequest* request,
+                                 v1::JoinResponse* response) override {
+    const JobId job(request->job());
+    const core::RankKey rank{job, Generation(request->generation()), request->rank()};
+    return Apply(driver_, context, core::JoinWorld{rank, request->tells_first_step()},
+                 [=](const core::Outcome&, const View& view) {
+                   const auto world = view.coordinator.world(job, FromProto(request->members()));
+                   if (!world.ok()) return world.status();
+                   SetHeader(view, response);
+                   *response->mutable_world() = ToProto(*world);
+                   const core::Job& joined = *view.coordinator.job(job);
+                   SetPlace(joined, rank, response);
+                   *response->mutable_spec() = ParseSpec(joined.spec.payload);
+                   *response->mutable_submitted_at() = ToProto(joined.submitted_at);
+                   Fill(joined.checkpoints, response->mutable_checkpoints());
+                   return absl::OkStatus();
+                 });
+  }
+  grpc::ServerUnaryReactor* Watch(grpc::CallbackServerContext*,
+                                  const v1::WatchWorldRequest* request,
+                                  v1::WatchWorldResponse* response) override {
+    return Wait(driver_, {AwaitedTopic(*request)}, BoundedWait(request->timeout()),
+                [=](const View& view, bool last) -> std::optional<absl::Status> {
+                  const JobId job(request->job());
+                  const bool known = view.coordinator.job(job) != nullptr;
+                  if (known && !last && !HasNews(view, *request)) return std::nullopt;
+                  const auto world = view.coordinator.world(job, FromProto(request->members()));
+                  if (!world.ok()) return world.status();
+                  SetHeader(view, response);
+                  *response->mutable_world() = ToProto(*world);
+                  return absl::OkStatus();
+                });
+  }
+  grpc::ServerUnaryReactor* CompleteFirstStep(grpc::CallbackServerContext* context,
+                                              const v1::CompleteFirstStepRequest* request,
+                                              v1::CompleteFirstStepResponse* response) override {
+    const core::RankKey rank{JobId(request->job()), Generation(request->generation()),
+                             request->rank()};
+    return Apply(driver_, context, core::CompleteFirstStep{rank},
+                 [=](const core::Outcome&, const View& view) {
+                   SetHeader(view, response);
+                   return absl::OkStatus();
+                 });
+  }
+  grpc::ServerUnaryReactor* Accuse(grpc::CallbackServerContext* context,
+                                   const v1::AccuseRequest* request,
+                                   v1::AccuseResponse* response) override {
+    core::AccusePeers accuse{
+        {JobId(request->job()), Generation(request->generation()), request->rank()},
+        {request->missing().begin(), request->missing().end()},
+        std::string(Utf8Prefix(request->error(), kLastLineBytesMax)),
+        request->insist()};
+    return Apply(driver_, context, std::move(accuse), [=](const core::Outcome&, const View& view) {
+      SetHeader(view, response);
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  Driver& driver_;
+};
+
 }  // namespace
 
-grpc::ServerUnaryReactor* WorldsService::Join(grpc::CallbackServerContext* context,
-                                              const v1::JoinRequest* request,
-                                              v1::JoinResponse* response) {
-  const JobId job(request->job());
-  const core::RankKey rank{job, Generation(request->generation()), request->rank()};
-  return Apply(driver_, context, core::JoinWorld{rank, request->tells_first_step()},
-               [=](const core::Outcome&, const View& view) {
-                 const auto world = view.coordinator.world(job, FromProto(request->members()));
-                 if (!world.ok()) return world.status();
-                 SetHeader(view, response);
-                 *response->mutable_world() = ToProto(*world);
-                 const core::Job& joined = *view.coordinator.job(job);
-                 SetPlace(joined, rank, response);
-                 *response->mutable_spec() = ParseSpec(joined.spec.payload);
-                 *response->mutable_submitted_at() = ToProto(joined.submitted_at);
-                 Fill(joined.checkpoints, response->mutable_checkpoints());
-                 return absl::OkStatus();
-               });
-}
-
-grpc::ServerUnaryReactor* WorldsService::Watch(grpc::CallbackServerContext*,
-                                               const v1::WatchWorldRequest* request,
-                                               v1::WatchWorldResponse* response) {
-  return Wait(driver_, {AwaitedTopic(*request)}, BoundedWait(request->timeout()),
-              [=](const View& view, bool last) -> std::optional<absl::Status> {
-                const JobId job(request->job());
-                const bool known = view.coordinator.job(job) != nullptr;
-                if (known && !last && !HasNews(view, *request)) return std::nullopt;
-                const auto world = view.coordinator.world(job, FromProto(request->members()));
-                if (!world.ok()) return world.status();
-                SetHeader(view, response);
-                *response->mutable_world() = ToProto(*world);
-                return absl::OkStatus();
-              });
-}
-
-grpc::ServerUnaryReactor* WorldsService::CompleteFirstStep(
-    grpc::CallbackServerContext* context, const v1::CompleteFirstStepRequest* request,
-    v1::CompleteFirstStepResponse* response) {
-  const core::RankKey rank{JobId(request->job()), Generation(request->generation()),
-                           request->rank()};
-  return Apply(driver_, context, core::CompleteFirstStep{rank},
-               [=](const core::Outcome&, const View& view) {
-                 SetHeader(view, response);
-                 return absl::OkStatus();
-               });
-}
-
-grpc::ServerUnaryReactor* WorldsService::Accuse(grpc::CallbackServerContext* context,
-                                                const v1::AccuseRequest* request,
-                                                v1::AccuseResponse* response) {
-  core::AccusePeers accuse{
-      {JobId(request->job()), Generation(request->generation()), request->rank()},
-      {request->missing().begin(), request->missing().end()},
-      std::string(Utf8Prefix(request->error(), kLastLineBytesMax)),
-      request->insist()};
-  return Apply(driver_, context, std::move(accuse), [=](const core::Outcome&, const View& view) {
-    SetHeader(view, response);
-    return absl::OkStatus();
-  });
+std::unique_ptr<grpc::Service> MakeWorldsService(Driver& driver) {
+  return std::make_unique<WorldsService>(driver);
 }
 
 }  // namespace dp::server

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
-#include "client/grpc_channel.h"
+#include "client/connection.h"
 #include "proto/convert/time.h"
 #include "tests/bench/scale_call.h"
 

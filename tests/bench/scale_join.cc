@@ -5,7 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "base/check.h"
-#include "client/grpc_channel.h"
+#include "client/connection.h"
 #include "client/long_poll.h"
 #include "client/retry_policy.h"
 #include "proto/convert/time.h"

@@ -1,18 +1,23 @@
 // dpctl checks a job before it sends the job; the coordinator checks every job that it receives.
-// Both must accept the same jobs. At each bound both verdicts change together.
+// Both must accept the same jobs, and reject others in the same words. dpctl adds the place.
 
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/job/job_check.h"
-#include "client/job/job_defaults.h"
+#include "client/job/job_file.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/job/job_check.h"
+#include "proto/job/job_defaults.h"
 #include "server/rpc/job_spec_check.h"
 
 namespace dp {
 namespace {
+
+using ::testing::EndsWith;
 
 constexpr char kJob[] = R"(
 apiVersion: dp/v1
@@ -33,9 +38,9 @@ struct Verdicts {
 Verdicts Check(const std::vector<std::string>& changes) {
   auto job = client::ParseJobFile(kJob, "job.yaml", changes);
   EXPECT_TRUE(job.ok()) << job.status();
-  client::FillDefaults(*job);
+  FillDefaults(job->source, job->spec);
   const auto no_data_here = [](const std::string&) { return std::nullopt; };
-  return {client::CheckJob(*job, no_data_here), server::CheckJobSpec(job->spec).status()};
+  return {CheckJob(job->spec, job->source, no_data_here), server::CheckJobSpec(job->spec).status()};
 }
 
 std::vector<std::string> LastGoodValues() {
@@ -155,6 +160,17 @@ TEST(JobCheckConformanceTest, TheFirstBadValueOfEachFieldPassesNeither) {
     const Verdicts verdicts = Check({change});
     EXPECT_TRUE(absl::IsInvalidArgument(verdicts.client)) << change.substr(0, 80);
     EXPECT_TRUE(absl::IsInvalidArgument(verdicts.server)) << change.substr(0, 80);
+    EXPECT_THAT(std::string(verdicts.client.message()),
+                EndsWith(absl::StrCat(": ", verdicts.server.message())));
+  }
+}
+
+// A message has no other zero than that of a field which is not there.
+TEST(JobCheckConformanceTest, AZeroThatAFileGivesIsWrongAndInAMessageNotGiven) {
+  for (const std::string change : {"train.epochs=0", "train.globalBatchSize=0", "ranks=0"}) {
+    const Verdicts verdicts = Check({change});
+    EXPECT_TRUE(absl::IsInvalidArgument(verdicts.client)) << change;
+    EXPECT_TRUE(verdicts.server.ok()) << change << verdicts.server;
   }
 }
 

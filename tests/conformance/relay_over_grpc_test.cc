@@ -19,7 +19,7 @@ namespace dp {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
-constexpr size_t kRanks = 8;
+constexpr size_t kWaitingRanks = 8;
 
 // Collects answers for a test. Thread-safe.
 class Answers {
@@ -51,7 +51,7 @@ class RelayOverGrpcTest : public testing::Test {
   // The first lookup of each rank's connection finds no rank; later ones do.
   void Serve(absl::Duration parking) {
     const auto rank_at = [this](const std::string& peer) {
-      const bool seen = ++looks_ > kRanks;
+      const bool seen = ++looks_ > kWaitingRanks;
       return seen ? std::optional<int>(std::stoi(peer)) : std::nullopt;
     };
     link_ = std::make_unique<client::GrpcStoreLink>(
@@ -65,7 +65,7 @@ class RelayOverGrpcTest : public testing::Test {
   }
   // Every rank waits for `key`.
   void Wait(const std::string& key) {
-    for (size_t rank = 0; rank < kRanks; ++rank) {
+    for (size_t rank = 0; rank < kWaitingRanks; ++rank) {
       relay_->Await({StoreGet{key}}, answers_.Take(), absl::StrCat(rank));
     }
   }
@@ -90,12 +90,12 @@ class RelayOverGrpcTest : public testing::Test {
 TEST_F(RelayOverGrpcTest, RanksThatWaitCostTheCoordinatorOneStream) {
   Serve(absl::Hours(1));
   Wait("one");
-  EXPECT_TRUE(Eventually([&] { return coordinator_.parked() == kRanks + 1; }));
+  EXPECT_TRUE(Eventually([&] { return coordinator_.parked() == kWaitingRanks + 1; }));
   relay_->Execute({StoreSet{"one", "value"}}, answers_.Take());
-  for (const auto& results : answers_.Await(kRanks + 1)) EXPECT_TRUE(results.ok());
+  for (const auto& results : answers_.Await(kWaitingRanks + 1)) EXPECT_TRUE(results.ok());
   EXPECT_EQ(coordinator_.parked(), 1u);
   Wait("other");
-  EXPECT_TRUE(Eventually([&] { return coordinator_.parked() == kRanks + 1; }));
+  EXPECT_TRUE(Eventually([&] { return coordinator_.parked() == kWaitingRanks + 1; }));
   relay_.reset();
   link_.reset();
   EXPECT_TRUE(Eventually([&] { return coordinator_.parked() == 0; }));
@@ -105,7 +105,7 @@ TEST_F(RelayOverGrpcTest, RanksThatHaveWaitedLongAreNamed) {
   Serve(absl::Milliseconds(50));
   Wait("key");
   std::vector<std::string> named;
-  for (size_t rank = 0; rank < kRanks; ++rank)
+  for (size_t rank = 0; rank < kWaitingRanks; ++rank)
     named.push_back(absl::StrCat("rank ", rank, " on w"));
   EXPECT_TRUE(Eventually([&] {
     std::vector<std::string> waiting = coordinator_.waiting();
@@ -113,7 +113,7 @@ TEST_F(RelayOverGrpcTest, RanksThatHaveWaitedLongAreNamed) {
     return waiting == named;
   }));
   relay_->Execute({StoreSet{"key", "value"}}, answers_.Take());
-  for (const auto& results : answers_.Await(kRanks + 1)) EXPECT_TRUE(results.ok());
+  for (const auto& results : answers_.Await(kWaitingRanks + 1)) EXPECT_TRUE(results.ok());
 }
 
 }  // namespace

@@ -130,6 +130,33 @@ class QueueTest(unittest.TestCase):
         logs = self.cluster.dir / "coordinator" / "logs"
         self.assertTrue(eventually(lambda: not (logs / gone).exists()))
 
+    def test_jobs_that_are_over_are_removed_with_their_logs_and_nothing_else(self):
+        self.start()
+        self.cluster.worker()
+        logs = self.cluster.dir / "coordinator" / "logs"
+        kept = self.cluster.dir / "result"
+        first = self.submit("sh", "-c", f"echo hello; echo 7 > {kept}", name="first")
+        second = self.submit("echo", "hello", name="second")
+        for job in (first, second):
+            self.assertEqual(self.cluster.wait(job), 0)
+            self.assertTrue(eventually(lambda: (logs / job).exists()))
+        runs = self.submit(*FOREVER, name="runs")
+        self.assertTrue(self.running(runs))
+        done = self.cluster.dpctl("rm", "first", runs)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout, f"job {first} is removed\n")
+        self.assertIn(f"job {runs} is running, not over; cancel it first", done.stderr)
+        self.assertEqual(self.cluster.dpctl("describe", first).returncode, 102)
+        self.assertTrue(eventually(lambda: not (logs / first).exists()))
+        self.assertEqual(kept.read_text(), "7\n")
+        self.cluster.restart_coordinator()
+        self.assertEqual(self.cluster.dpctl("prune", "--older-than", "1h", check=0).stdout, "")
+        self.assertEqual(self.cluster.dpctl("prune", "--older-than", "0s", check=0).stdout,
+                         f"job {second} (second) is removed\n")
+        self.assertTrue(eventually(lambda: not (logs / second).exists()))
+        listed = json.loads(self.cluster.dpctl("ps", "-a", "-o", "json", check=0).stdout)["items"]
+        self.assertEqual([job["id"] for job in listed], [int(runs)])
+
     def test_a_short_job_goes_ahead_of_one_that_waits_for_longer(self):
         self.start()
         self.cluster.worker(slots=3)

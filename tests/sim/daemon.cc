@@ -216,7 +216,7 @@ bool Daemon::CarryOut(const worker::Action& action) {
                                  return true;
                                },
                                [&](const worker::Kill& kill) {
-                                 observed_.Killed(kill.key, kill.cut_off);
+                                 observed_.Killed(kill.key, kill.isolated);
                                  processes_.at(kill.key)->Kill();
                                  return true;
                                },

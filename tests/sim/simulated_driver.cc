@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/policy/handovers.h"
-#include "server/policy/leases.h"
+#include "server/policy/liveness.h"
 #include "server/policy/predecessors.h"
 #include "server/policy/verdicts.h"
 #include "tests/journals/reload.h"

@@ -34,17 +34,18 @@ std::function<std::optional<v1::StoreClients>(uint64_t*)> ClientsSeenBy(StoreEnd
 }  // namespace
 
 Agent::Agent(AgentOptions options, client::Connection& connection, ProcessRunner& runner,
-             Events& events, const Clock& clock)
+             Mailbox& mailbox, const Clock& clock)
     : options_(std::move(options)),
       runner_(runner),
-      events_(events),
+      mailbox_(mailbox),
       clock_(clock),
       slots_({options_.slot_devices, options_.device_memory, options_.device_limits,
               options_.gpu_health},
-             events, clock.Now()),
+             mailbox, clock.Now()),
+      left_overs_(options_.state_dir, options_.left_overs_max, shipper_),
       random_state_(options_.seed),
       rank_host_(options_.rank_host),
-      report_backoff_(BackoffOptions{.max = absl::Seconds(1)}, NextRandom(random_state_)),
+      report_turn_(NextRandom(random_state_)),
       lease_(
           connection, [this] { return Registration(); },
           {.clock = clock_,
@@ -52,23 +53,24 @@ Agent::Agent(AgentOptions options, client::Connection& connection, ProcessRunner
            .earlier_gone = options_.earlier_gone,
            .gpus_since = [this](uint64_t* number) { return GpusSince(number); },
            .store_clients_since = ClientsSeenBy(options_.stores),
-           .earlier_exits = [this] { return EarlierExits(options_.state_dir, found_); }},
-          NextRandom(random_state_), events),
-      watch_(connection, NextRandom(random_state_), events),
-      reporter_(connection, events),
+           .earlier_exits =
+               [this] { return EarlierExits(options_.state_dir, left_overs_.found()); }},
+          NextRandom(random_state_), mailbox),
+      watch_(connection, NextRandom(random_state_), mailbox),
+      reporter_(connection, mailbox),
       shipper_(connection,
                {.seed = NextRandom(random_state_),
                 .spool_bytes_max = options_.spool_bytes_max,
                 .spool_disk = [this] { return DiskOf(options_.state_dir); }},
-               [&events](const LogsNews& news) { events.Tell(news); }) {
+               [&mailbox](const LogsNews& news) { mailbox.Tell(news); }) {
   if (options_.gpus == nullptr) return;
   gpu_watch_.emplace(
       *options_.gpus, options_.rank_host.facts.devices, options_.gpus_read_every,
-      [&events](std::vector<GpuReading> gpus) { events.Tell(GpusRead{std::move(gpus)}); });
+      [&mailbox](std::vector<GpuReading> gpus) { mailbox.Tell(GpusRead{std::move(gpus)}); });
 }
 
 absl::Status Agent::Run() {
-  FollowLeftOvers();
+  left_overs_.FollowFound();
   BeginIncarnation();
   for (;;) {
     ProbeSpool();
@@ -78,13 +80,13 @@ absl::Status Agent::Run() {
     const bool acted = CarryOut(decision);
     if (decision.finished && ModeFinished()) break;
     const absl::Duration patience = acted ? absl::ZeroDuration() : Patience(decision);
-    for (const Event& event : events_.DrainFor(patience)) {
-      std::visit([this](const auto& each) { On(each); }, event);
+    for (const Message& message : mailbox_.DrainFor(patience)) {
+      std::visit([this](const auto& each) { On(each); }, message);
     }
     ShowLife();
   }
   DropShippedSpools();
-  events_.Close();
+  mailbox_.Close();
   return *ending_;
 }
 
@@ -107,9 +109,10 @@ bool Agent::CarryOut(const Decision& decision) {
 absl::Duration Agent::Patience(const Decision& decision) const {
   const bool rank_report =
       !decision.actions.empty() && std::holds_alternative<Report>(decision.actions.back());
-  const bool report_waits = !report_under_way_ && (rank_report || SlotsReportDue());
-  const absl::Time wake = std::min({decision.ask_again_at, slots_.wake_at(), probe_spool_at_,
-                                    report_waits ? report_again_at_ : absl::InfiniteFuture()});
+  const bool report_waits = rank_report || SlotsReportDue();
+  const absl::Time wake =
+      std::min({decision.ask_again_at, slots_.wake_at(), probe_spool_at_,
+                report_waits ? report_turn_.next_at() : absl::InfiniteFuture()});
   const absl::Duration pulse =
       options_.notify != nullptr ? options_.notify->pulse() : absl::InfiniteDuration();
   return std::min(wake - clock_.Now(), pulse);
@@ -122,7 +125,7 @@ void Agent::ShowLife() {
 void Agent::Do(const Start& start) {
   const RankKey& key = start.rank.key;
   const LogSpool spool = SpoolOf(key);
-  if (left_over_.contains(key)) DropSpool(key);  // a spool of another coordinator's job
+  if (left_overs_.contains(key)) left_overs_.Drop(key);  // a spool of another coordinator's job
   const v1::AssignedRank& assigned = assigned_.at(key);
   const absl::Status made = spool.Create({dp::FromProto(assigned.submitted_at()), session_});
   if (!made.ok()) {
@@ -184,9 +187,9 @@ void Agent::Do(const Terminate& terminate) {
 }
 
 void Agent::Do(const Kill& kill) {
-  LogRank(kill.cut_off ? Severity::kWarning : Severity::kInfo, "rank_killed", kill.key,
-          LogField("isolated", kill.cut_off ? "yes" : "no"));
-  observed_.Killed(kill.key, kill.cut_off);
+  LogRank(kill.isolated ? Severity::kWarning : Severity::kInfo, "rank_killed", kill.key,
+          LogField("isolated", kill.isolated ? "yes" : "no"));
+  observed_.Killed(kill.key, kill.isolated);
   runner_.Kill(kill.key);
 }
 
@@ -194,24 +197,22 @@ void Agent::Do(const Forget& forget) {
   // The slot is free, or the lease was lost; the rank's output is sent all the same.
   const bool shipped = observed_.Find(forget.key)->logs_shipped;
   observed_.Forgotten(forget.key);
-  if (shipped) DropSpool(forget.key);
-  if (!shipped) left_over_.insert(forget.key);
-  for (const RankKey& oldest : TakeExcessLeftOvers()) DropSpool(oldest);
+  if (shipped) left_overs_.Drop(forget.key);
+  if (!shipped) left_overs_.Add(forget.key);
   const auto& [job, generation, rank] = forget.key;
   if (options_.stores != nullptr && !Holds(job, generation)) {
     options_.stores->RanksGone(job, generation);
   }
 }
 
-// Sends one report at a time, so that the coordinator hears of the first failure first.
 void Agent::SendFirstReport(const Decision& decision) {
-  if (report_under_way_ || clock_.Now() < report_again_at_) return;
+  if (clock_.Now() < report_turn_.next_at()) return;
   // Unfit slots come first: the coordinator could give a released slot away at once.
   if (SlotsReportDue()) return SendSlotsReport();
   for (const Action& action : decision.actions) {
     const Report* report = std::get_if<Report>(&action);
     if (report == nullptr) continue;
-    report_under_way_ = true;
+    report_turn_.Begin();
     reporter_.Send(RankReport(*report));
     return;
   }
@@ -237,7 +238,7 @@ void Agent::SendSlotsReport() {
   v1::ReportSlotsRequest request = slots_.TakeReport();
   request.set_worker_id(session_.worker_id);
   request.set_incarnation(session_.incarnation.value());
-  report_under_way_ = true;
+  report_turn_.Begin();
   reporter_.Send(Reporter::SlotsReport{std::move(request)});
 }
 
@@ -290,36 +291,6 @@ std::vector<v1::Gpu> Agent::GpusSince(uint64_t* number) const {
   const GpuWatch::Latest latest = gpu_watch_->latest();
   if (std::exchange(*number, latest.number) == latest.number) return {};
   return GpusToProto(latest.gpus, options_.slots, options_.gpu_health);
-}
-
-void Agent::FollowLeftOvers() {
-  const std::vector<RankKey> found = LogSpool::Find(options_.state_dir);
-  left_over_.insert(found.begin(), found.end());
-  for (const RankKey& oldest : TakeExcessLeftOvers()) SpoolOf(oldest).Remove();
-  found_.assign(left_over_.begin(), left_over_.end());
-  std::map<RankKey, LogSpool> spools;
-  for (const RankKey& key : left_over_) {
-    LogRank(Severity::kInfo, "spool_found", key);
-    spools.emplace(key, SpoolOf(key));
-  }
-  shipper_.FollowLeftOvers(std::move(spools));
-}
-
-std::vector<RankKey> Agent::TakeExcessLeftOvers() {
-  std::vector<RankKey> excess;
-  while (left_over_.size() > options_.left_overs_max) {
-    excess.push_back(*left_over_.begin());
-    left_over_.erase(left_over_.begin());
-    LogRank(Severity::kWarning, "spool_given_up", excess.back(),
-            LogField("left_overs_max", options_.left_overs_max));
-  }
-  return excess;
-}
-
-void Agent::DropSpool(const RankKey& key) {
-  left_over_.erase(key);
-  shipper_.Drop(key);
-  SpoolOf(key).Remove();
 }
 
 void Agent::DropShippedSpools() {

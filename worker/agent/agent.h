@@ -4,24 +4,23 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/status/status.h"
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/labels.h"
 #include "base/program/notify_socket.h"
 #include "base/program/repeated_reason.h"
 #include "client/connection.h"
 #include "worker/agent/assignment_watch.h"
-#include "worker/agent/events.h"
 #include "worker/agent/gpus/gpu_reader.h"
 #include "worker/agent/incarnation_record.h"
 #include "worker/agent/launch/rank_command.h"
 #include "worker/agent/lease.h"
+#include "worker/agent/left_over_spools.h"
+#include "worker/agent/mailbox.h"
 #include "worker/agent/processes/process_runner.h"
 #include "worker/agent/reporter.h"
 #include "worker/agent/slot_return.h"
@@ -79,15 +78,15 @@ struct AgentOptions {
   uint64_t seed = 0;  // of back-offs and incarnations
 };
 
-// The daemon. One thread, the caller of Run, takes events, asks the supervisor and carries out its
-// decisions. The other threads (lease, assignment watch, reporter, log shipper, runner) only do
+// The daemon. One thread, the caller of Run, takes messages, asks the supervisor and carries out
+// its decisions. The other threads (lease, assignment watch, reporter, log shipper, runner) only do
 // what blocks. After Run has returned, the owner cancels the calls in flight on the connection,
 // then destroys the agent.
 class Agent {
  public:
-  // The caller owns all arguments; they must outlive the agent. `runner` must report to `events`.
-  Agent(AgentOptions options, client::Connection& connection, ProcessRunner& runner, Events& events,
-        const Clock& clock);
+  // The caller owns all arguments; they must outlive the agent. `runner` must report to `mailbox`.
+  Agent(AgentOptions options, client::Connection& connection, ProcessRunner& runner,
+        Mailbox& mailbox, const Clock& clock);
 
   // Serves until ShutdownWanted, then stops the ranks and returns OK. Errors: InvalidArgument the
   // coordinator rejects the registration for good.
@@ -98,7 +97,7 @@ class Agent {
   bool CarryOut(const Decision& decision);
   // Tells the service manager that the loop turns.
   void ShowLife();
-  // How long Run may wait for events.
+  // How long Run may wait for messages.
   absl::Duration Patience(const Decision& decision) const;
 
   void Do(const Start& start);
@@ -113,22 +112,22 @@ class Agent {
   bool SlotsReportDue() const;
   void SendSlotsReport();
 
-  void On(const Registered& event);
-  void On(const CoordinatorAnswered& event);
-  void On(const CoordinatorSilent& event);
-  void On(const LeaseHeld& event);
-  void On(const LeaseLost& event);
-  void On(const RegistrationRefused& event);
-  void On(const AssignmentChanged& event);
-  void On(const ReportAnswered& event);
-  void On(const SlotsAnswered& event);
-  void On(const DeviceMemoryRead& event);
-  void On(const GpusRead& event);
-  void On(const ProcessNews& event);
-  void On(const LogsNews& event);
-  void On(const GenerationOver& event);
-  void On(const LeaveTold& event);
-  void On(const ShutdownWanted& event);
+  void On(const Registered& message);
+  void On(const CoordinatorAnswered& message);
+  void On(const CoordinatorSilent& message);
+  void On(const LeaseHeld& message);
+  void On(const LeaseLost& message);
+  void On(const RegistrationRefused& message);
+  void On(const AssignmentChanged& message);
+  void On(const ReportAnswered& message);
+  void On(const SlotsAnswered& message);
+  void On(const DeviceMemoryRead& message);
+  void On(const GpusRead& message);
+  void On(const ProcessNews& message);
+  void On(const LogsNews& message);
+  void On(const GenerationOver& message);
+  void On(const LeaveTold& message);
+  void On(const ShutdownWanted& message);
 
   void TakeNews(const RankKey& key, const ProcessStarted& news);
   void TakeNews(const RankKey& key, const ProcessNotStarted& news);
@@ -138,8 +137,6 @@ class Agent {
                        const std::vector<GpuReading>& gpus);
   // Nothing is left of the rank's processes.
   void SlotLeft(const RankKey& key);
-  // Records the answer to a report. Returns false if the report must be sent again.
-  bool ReportIsDone(const absl::Status& status);
   // Whether the count of OOM kills grew since the last call.
   bool OomKillsGrew();
 
@@ -159,18 +156,12 @@ class Agent {
   // The latest readings of the GPUs, if newer than `number`, which is updated. Called on the
   // lease's thread.
   std::vector<v1::Gpu> GpusSince(uint64_t* number) const;
-  // Sends the output that ranks of earlier daemons left in the spool.
-  void FollowLeftOvers();
-  // Removes the oldest entries beyond left_overs_max from left_over_ and returns them.
-  std::vector<RankKey> TakeExcessLeftOvers();
-  // Stops following this spool and removes it.
-  void DropSpool(const RankKey& key);
   // Removes the spools whose logs and exits the coordinator has. The next daemon sends the others.
   void DropShippedSpools();
 
   const AgentOptions options_;
   ProcessRunner& runner_;
-  Events& events_;
+  Mailbox& mailbox_;
   const Clock& clock_;
   int64_t oom_kills_ = 0;
 
@@ -180,22 +171,15 @@ class Agent {
   SlotReturn slots_;
   absl::Time probe_spool_at_ = absl::InfiniteFuture();  // when to try again; while there is trouble
   absl::btree_map<RankKey, v1::AssignedRank> assigned_;  // the same ranks as desired_
-  // Ranks that have left observed_, or belong to earlier daemons, and whose logs are not stored
-  // yet. At most left_overs_max; the oldest jobs come first.
-  std::set<RankKey> left_over_;
-  Session session_;  // incarnation 0: not registered yet
+  LeftOverSpools left_overs_;  // of ranks that have left observed_, or belong to earlier daemons
+  Session session_;            // incarnation 0: not registered yet
   Incarnation incarnation_;
   uint64_t random_state_;
   RankHost rank_host_;
-  std::vector<RankKey> found_;  // the spools found at the start; set before the lease begins
   std::optional<absl::Status> ending_;  // Run's result, once known
   bool leave_under_way_ = false;        // the shutdown notice is in flight
 
-  // Whether a report is in flight, and when the next may be sent.
-  bool report_under_way_ = false;
-  absl::Time report_again_at_ = absl::InfinitePast();
-  Backoff report_backoff_;
-  RepeatedReason report_trouble_{"report_not_taken"};
+  ReportTurn report_turn_;
   RepeatedReason gpu_metrics_trouble_{"gpu_metrics_lost"};
 
   std::optional<GpuWatch> gpu_watch_;

@@ -128,6 +128,15 @@ INSTANTIATE_TEST_SUITE_P(
         Holder{"restarted", [](int listing) { return listing % 2 == 0 ? 0 : listing; }, false}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST_F(AgentLeaseTest, ADaemonWhoseNameIsTakenGoesOnWhereNobodyIsListed) {
+  coordinator_.RefuseListings(absl::UnavailableError("away"));
+  coordinator_.HoldName("gpu-a", DeadHolder);
+  Run("gpu-a");
+  coordinator_.AwaitListings(2);
+  coordinator_.FreeName();
+  EXPECT_EQ(coordinator_.NextHeard(), "register a");
+}
+
 TEST_F(AgentLeaseTest, ADaemonNamesThoseBeforeItAsDeadOnceNothingIsLeftOfTheirRanks) {
   IncarnationRecord before(directory_.path(), "boot");
   ASSERT_TRUE(before.Add(Incarnation(7)).ok());
@@ -143,7 +152,7 @@ TEST_F(AgentLeaseTest, ADaemonNamesThoseBeforeItAsDeadOnceNothingIsLeftOfTheirRa
   coordinator_.FreeName();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
   EXPECT_EQ(IncarnationRecord(directory_.path(), "boot").recorded().size(), 3u);
-  events_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});
   EXPECT_TRUE(AwaitEnd().ok());  // before the record is destroyed
 }
 
@@ -226,7 +235,7 @@ TEST_F(AgentLeaseTest, WhereTheCoordinatorIsIsLookedUpAgainInEachOfItsLives) {
   coordinator_.Restart();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
   EXPECT_FALSE(looked_up.DrainFor(absl::Seconds(20)).empty());
-  events_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});
   EXPECT_TRUE(AwaitEnd().ok());  // before the probe is destroyed
 }
 

@@ -53,7 +53,7 @@ TEST_F(AgentTest, ItSleepsBetweenEvents) {
   EXPECT_LT(clock.asked() - before, 100 * kHeartbeats);
   End(0, 0);
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
-  events_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});
   EXPECT_EQ(AwaitEnd(), absl::OkStatus());  // the agent reads the clock until it ends
 }
 
@@ -98,7 +98,7 @@ TEST_F(OutOfMemoryTest, WhatTheCgroupCountedDecidesAndNotTheHost) {
 
 TEST_F(AgentTest, TheServiceManagerHearsOfLifeTheRegistrationAndTheEnd) {
   RunRankZero();
-  events_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});
   EXPECT_EQ(runner_.NextOrder(), "terminate 0");
   EXPECT_EQ(manager_.Await(), "STATUS=registered as host");
   EXPECT_EQ(manager_.Await(), "WATCHDOG=1");
@@ -183,9 +183,9 @@ TEST_F(AgentTest, ARankIsReleasedWithoutItsLogsWhereTheCoordinatorHasNoRoomForTh
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0: line");
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 released");
   EXPECT_EQ(coordinator_.log(v1::LOG_STREAM_STDOUT), "");
-  events_.Tell(ShutdownWanted{});
-  events_.Tell(ShutdownWanted{});  // an unreleased rank would keep the agent running for ever
-  EXPECT_TRUE(AwaitEnd().ok());    // before the clock is destroyed
+  mailbox_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});  // an unreleased rank would keep the agent running for ever
+  EXPECT_TRUE(AwaitEnd().ok());     // before the clock is destroyed
 }
 
 TEST_F(AgentTest, WhatAnEarlierLifeLeftIsSentAndThenRemoved) {
@@ -209,7 +209,7 @@ TEST_F(AgentTest, ARankTakesThePlaceOfOneOfTheSameNameThatAnEarlierLifeLeft) {
 
 TEST_F(AgentTest, AShutdownStopsRanksAndReportsThem) {
   RunRankZero(APatientRank(0));
-  events_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});
   EXPECT_EQ(runner_.NextOrder(), "terminate 0");
   End(0, 0);
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited code 0");
@@ -220,7 +220,7 @@ TEST_F(AgentTest, AShutdownStopsRanksAndReportsThem) {
 
 TEST_F(AgentTest, AShutdownKillsARankWhoseGraceIsOver) {
   RunRankZero();
-  events_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});
   EXPECT_EQ(runner_.NextOrder(), "terminate 0");
   EXPECT_EQ(runner_.NextOrder(), "kill 0");
   EXPECT_EQ(coordinator_.NextHeard(), "rank 0 exited signal 9");
@@ -234,7 +234,7 @@ TEST_F(AgentTest, AShutdownIsToldAtOnceAndItsRanksAreReportedAsStopped) {
   const v1::AssignedRank patient = APatientRank(0);
   coordinator_.Assign({patient});
   EXPECT_EQ(runner_.NextOrder(), "start 0");
-  events_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});
   EXPECT_TRUE(coordinator_.AwaitLeaving());
   coordinator_.Assign({patient, ARank(1)});  // placed before the coordinator heard of the shutdown
   EXPECT_EQ(coordinator_.NextHeard(), "rank 1 exited error: the worker is shutting down");
@@ -248,7 +248,7 @@ TEST_F(AgentTest, AShutdownIsToldAtOnceAndItsRanksAreReportedAsStopped) {
 TEST_F(AgentTest, AnIdleDaemonThatIsShutDownSaysSoBeforeItEnds) {
   Run();
   EXPECT_EQ(coordinator_.NextHeard(), "register a");
-  events_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});
   EXPECT_TRUE(AwaitEnd().ok());
   EXPECT_TRUE(coordinator_.leaving());
 }
@@ -273,9 +273,9 @@ TEST_F(AgentTest, ASecondShutdownKillsAtOnce) {
   const v1::AssignedRank patient = APatientRank(0);
   coordinator_.Assign({patient});
   EXPECT_EQ(runner_.NextOrder(), "start 0");
-  events_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});
   EXPECT_EQ(runner_.NextOrder(), "terminate 0");
-  events_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});
   EXPECT_EQ(runner_.NextOrder(), "kill 0");
   EXPECT_TRUE(AwaitEnd().ok());
 }
@@ -283,7 +283,7 @@ TEST_F(AgentTest, ASecondShutdownKillsAtOnce) {
 TEST_F(AgentTest, AShutdownDoesNotWaitForACoordinatorThatIsAway) {
   RunRankZero();
   coordinator_.SetReachable(false);
-  events_.Tell(ShutdownWanted{});
+  mailbox_.Tell(ShutdownWanted{});
   EXPECT_EQ(runner_.NextOrder(), "terminate 0");
   End(0, 0);
   EXPECT_TRUE(AwaitEnd().ok());

@@ -8,9 +8,9 @@
 #include "proto/convert/time.h"
 
 namespace dp::worker {
-AssignmentWatch::AssignmentWatch(client::Connection& connection, uint64_t seed, Events& events)
+AssignmentWatch::AssignmentWatch(client::Connection& connection, uint64_t seed, Mailbox& mailbox)
     : connection_(connection),
-      events_(events),
+      mailbox_(mailbox),
       backoff_(BackoffOptions{.max = absl::Seconds(1)}, seed) {
   thread_ = std::jthread([this] { Loop(); });
   pthread_setname_np(thread_.native_handle(), "assignment");
@@ -49,7 +49,8 @@ absl::Duration AssignmentWatch::Ask() {
   if (!response.ok() || response->assignment().version() == since_) return backoff_.Next();
   backoff_.Reset();
   since_ = response->assignment().version();
-  events_.Tell(AssignmentChanged{session_.incarnation, std::move(*response->mutable_assignment())});
+  mailbox_.Tell(
+      AssignmentChanged{session_.incarnation, std::move(*response->mutable_assignment())});
   return absl::ZeroDuration();
 }
 

@@ -6,7 +6,7 @@
 #include "base/backoff.h"
 #include "base/bounded_queue.h"
 #include "client/connection.h"
-#include "worker/agent/events.h"
+#include "worker/agent/mailbox.h"
 
 namespace dp::worker {
 
@@ -15,7 +15,7 @@ namespace dp::worker {
 // `connection` before it destroys the watch.
 class AssignmentWatch {
  public:
-  AssignmentWatch(client::Connection& connection, uint64_t seed, Events& events);
+  AssignmentWatch(client::Connection& connection, uint64_t seed, Mailbox& mailbox);
   ~AssignmentWatch();
 
   // Watches for this session from now on. The same session again is a no-op. Any thread.
@@ -27,7 +27,7 @@ class AssignmentWatch {
   absl::Duration Ask();
 
   client::Connection& connection_;
-  Events& events_;
+  Mailbox& mailbox_;
   // There is one order per registration, and registrations are rare.
   BoundedQueue<Session> orders_{64};
 

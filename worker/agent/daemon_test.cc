@@ -16,8 +16,8 @@ namespace {
 class DaemonTest : public testing::Test {
  protected:
   ~DaemonTest() override {
-    events_.Tell(ShutdownWanted{});
-    events_.Tell(ShutdownWanted{});
+    mailbox_.Tell(ShutdownWanted{});
+    mailbox_.Tell(ShutdownWanted{});
     running_.join();
     coordinator_.CancelAll();
   }
@@ -47,9 +47,9 @@ class DaemonTest : public testing::Test {
   Fifo fifo_{directory_.path() + "/fifo"};
   v1::AssignedRank rank_;
   FakeCoordinator coordinator_;
-  Events events_;
-  GuardedRunner runner_{DP_GUARD, [this](ProcessNews news) { events_.Tell(std::move(news)); }};
-  Agent agent_{Options(), coordinator_.connection(), runner_, events_, Clock::System()};
+  Mailbox mailbox_;
+  GuardedRunner runner_{DP_GUARD, [this](ProcessNews news) { mailbox_.Tell(std::move(news)); }};
+  Agent agent_{Options(), coordinator_.connection(), runner_, mailbox_, Clock::System()};
   std::jthread running_{[this] { (void)agent_.Run(); }};  // the destructor asks for its end: OK
 };
 

@@ -43,11 +43,11 @@ bool IsFinal(const absl::Status& registration) {
 }  // namespace
 
 Lease::Lease(client::Connection& connection, Request request, Surroundings surroundings,
-             uint64_t seed, Events& events)
+             uint64_t seed, Mailbox& mailbox)
     : connection_(connection),
       request_(std::move(request)),
       surroundings_(std::move(surroundings)),
-      events_(events),
+      mailbox_(mailbox),
       backoff_(BackoffOptions{.max = absl::Seconds(1)}, seed) {
   thread_ = std::jthread([this] { Loop(); });
   pthread_setname_np(thread_.native_handle(), "lease");
@@ -93,7 +93,7 @@ bool Lease::Register(Incarnation incarnation) {
       NameTaken(status);
     } else {
       trouble_.Failed(status);
-      events_.Tell(CoordinatorSilent{});
+      mailbox_.Tell(CoordinatorSilent{});
       if (lease_ > absl::ZeroDuration()) TellHeldIfAbsent();
     }
     if (!Pause(backoff_.Next())) return false;
@@ -102,7 +102,7 @@ bool Lease::Register(Incarnation incarnation) {
 
 void Lease::RegistrationFailed(Incarnation incarnation, const absl::Status& reason) {
   if (!absl::IsFailedPrecondition(reason)) {
-    events_.Tell(RegistrationRefused{reason});
+    mailbox_.Tell(RegistrationRefused{reason});
     return;
   }
   // Delayed, because the next incarnation might be rejected as well.
@@ -166,7 +166,7 @@ void Lease::TakeRegistration(const v1::RegisterRequest& request,
   epoch_ = response.header().epoch();
   lease_number_ = 0;
   HoldTo(FromProto(response.lease()));
-  events_.Tell(Registered{session_, response.name(), request.address()});
+  mailbox_.Tell(Registered{session_, response.name(), request.address()});
 }
 
 void Lease::HoldTo(absl::Duration lease) {
@@ -203,7 +203,7 @@ bool Lease::Beat() {
 }
 
 void Lease::TellLeft() {
-  if (!std::exchange(leave_told_, true)) events_.Tell(LeaveTold{});
+  if (!std::exchange(leave_told_, true)) mailbox_.Tell(LeaveTold{});
 }
 
 bool Lease::SendBeat() {
@@ -222,7 +222,7 @@ bool Lease::SendBeat() {
     if (response.ok()) {
       trouble_.Worked();
       backoff_.Reset();
-      events_.Tell(CoordinatorAnswered{});
+      mailbox_.Tell(CoordinatorAnswered{});
       TakeLease(*response);
       TellHeld(sent);
       return response->header().epoch() == epoch_ || Register(session_.incarnation);
@@ -233,14 +233,14 @@ bool Lease::SendBeat() {
       return false;
     }
     trouble_.Failed(response.status());
-    events_.Tell(CoordinatorSilent{});
+    mailbox_.Tell(CoordinatorSilent{});
     TellHeldIfAbsent();
     if (!Pause(std::min(backoff_.Next(), between_beats_))) return false;
   }
 }
 
 // The coordinator counts from when it heard the call, which is not before the call was sent.
-void Lease::TellHeld(absl::Time sent) { events_.Tell(LeaseHeld{sent + IsolationWithin(lease_)}); }
+void Lease::TellHeld(absl::Time sent) { mailbox_.Tell(LeaseHeld{sent + IsolationWithin(lease_)}); }
 
 // While nothing listens, nobody can evict this worker. A coordinator that starts later first gives
 // every worker a full lease.
@@ -251,7 +251,7 @@ void Lease::TellHeldIfAbsent() {
 }
 
 void Lease::Lose(const absl::Status& reason) {
-  events_.Tell(LeaseLost{session_.incarnation, reason});
+  mailbox_.Tell(LeaseLost{session_.incarnation, reason});
 }
 
 // The silence of a dead daemon only grows until its lease expires. It is 0 while a restarted

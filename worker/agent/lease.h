@@ -19,7 +19,7 @@
 #include "base/program/repeated_reason.h"
 #include "client/connection.h"
 #include "dp/v1/workers.pb.h"
-#include "worker/agent/events.h"
+#include "worker/agent/mailbox.h"
 #include "worker/core/rank.h"
 
 namespace dp::worker {
@@ -55,7 +55,7 @@ class Lease {
   };
 
   Lease(client::Connection& connection, Request request, Surroundings surroundings, uint64_t seed,
-        Events& events);
+        Mailbox& mailbox);
   ~Lease();
 
   // Registers this incarnation. The previous one, if any, must be lost. The daemons of the
@@ -109,7 +109,7 @@ class Lease {
   client::Connection& connection_;
   const Request request_;
   const Surroundings surroundings_;
-  Events& events_;
+  Mailbox& mailbox_;
   BoundedQueue<Order> orders_{2};  // one of each
 
   // Owned by the thread.

@@ -1,5 +1,6 @@
 #include "worker/agent/lease.h"
 
+#include <atomic>
 #include <deque>
 #include <optional>
 #include <variant>
@@ -19,7 +20,10 @@ class LeaseTest : public testing::Test {
   static constexpr absl::Duration kProbeTakes = absl::Hours(1);
 
   LeaseTest() {
-    coordinator_.During([this] { clock_.Advance(kCallTakes); });
+    coordinator_.During([this] {
+      asked_for_gpus_before_.push_back(asked_for_gpus_);
+      clock_.Advance(kCallTakes);
+    });
     lease_.emplace(
         coordinator_.connection(), [] { return v1::RegisterRequest(); },
         Lease::Surroundings{.clock = clock_,
@@ -28,8 +32,13 @@ class LeaseTest : public testing::Test {
                                   probed_at_.emplace_back(clock_.Now());
                                   clock_.Advance(kProbeTakes);
                                   return true;
+                                },
+                            .gpus_since =
+                                [this](uint64_t*) {
+                                  ++asked_for_gpus_;
+                                  return std::vector<v1::Gpu>();
                                 }},
-        /*seed=*/1, events_);
+        /*seed=*/1, mailbox_);
     lease_->Begin(Incarnation(1));
   }
   ~LeaseTest() override {
@@ -41,10 +50,10 @@ class LeaseTest : public testing::Test {
   absl::Time NextHeld() {
     for (;;) {
       if (arrived_.empty()) {
-        for (Event& each : events_.DrainFor(absl::Seconds(20))) arrived_.push_back(each);
+        for (Message& each : mailbox_.DrainFor(absl::Seconds(20))) arrived_.push_back(each);
       }
       if (arrived_.empty()) return absl::InfinitePast();
-      const Event event = std::move(arrived_.front());
+      const Message event = std::move(arrived_.front());
       arrived_.pop_front();
       if (const auto* held = std::get_if<LeaseHeld>(&event)) return held->until;
     }
@@ -55,8 +64,10 @@ class LeaseTest : public testing::Test {
   SettableClock clock_;
   const absl::Time start_ = clock_.Now();
   std::vector<absl::Time> probed_at_;  // on the lease's thread
-  Events events_;
-  std::deque<Event> arrived_;
+  std::atomic<int> asked_for_gpus_ = 0;
+  std::vector<int> asked_for_gpus_before_;  // each call
+  Mailbox mailbox_;
+  std::deque<Message> arrived_;
   FakeCoordinator coordinator_;
   std::optional<Lease> lease_;
 };
@@ -67,6 +78,13 @@ TEST_F(LeaseTest, ItIsHeldForLessThanATermFromTheSendingOfWhatWasAnswered) {
   EXPECT_EQ(NextHeld(), start_ + within_);
   EXPECT_EQ(NextHeld(), start_ + kCallTakes + within_);
   EXPECT_EQ(NextHeld(), start_ + 2 * kCallTakes + within_);
+}
+
+TEST_F(LeaseTest, ARegistrationTellsOfTheGpus) {
+  NextHeld();
+  coordinator_.CancelAll();
+  lease_.reset();  // before reading what its thread wrote
+  EXPECT_EQ(asked_for_gpus_before_.at(0), 1);
 }
 
 TEST_F(LeaseTest, WhereNobodyListensItIsHeldFromWhenThatWasAsked) {

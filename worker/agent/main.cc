@@ -39,7 +39,7 @@
 #include "worker/agent/processes/guard_lock.h"
 #include "worker/agent/processes/guarded_runner.h"
 #include "worker/agent/processes/oom_kills.h"
-#include "worker/agent/processes/process_tracking.h"
+#include "worker/agent/processes/rank_cgroups.h"
 #include "worker/agent/shutdown_signals.h"
 #include "worker/agent/state_dir.h"
 #include "worker/agent/stores/listener_probe.h"
@@ -315,18 +315,18 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   IncarnationRecord incarnations(state_dir.path(), BootId());
   DP_ASSIGN_OR_RETURN(GuardLock guard_lock, GuardLock::Open(state_dir.path()));
   DP_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Reserve(flags.slots));
-  Events events;
-  ShutdownSignals signals(events);
+  Mailbox mailbox;
+  ShutdownSignals signals(mailbox);
   client::Connection connection(flags.coordinator);
-  StoreEndpoints stores(connection, EntropySeed(), [&events](JobId job, Generation generation) {
-    events.Tell(GenerationOver{job, generation});
+  StoreEndpoints stores(connection, EntropySeed(), [&mailbox](JobId job, Generation generation) {
+    mailbox.Tell(GenerationOver{job, generation});
   });
   // Read before the daemon raises its own limit for connections to its stores.
   const size_t descriptors_of_ranks = DescriptorLimitFor(kRankDescriptors);
   RaiseDescriptorLimit();
   DP_ASSIGN_OR_RETURN(const auto cgroups, OpenProcessTracking(flags.process_tracking));
   GuardedRunner runner(
-      ProgramDir() / "dp-guard", [&events](ProcessNews news) { events.Tell(std::move(news)); },
+      ProgramDir() / "dp-guard", [&mailbox](ProcessNews news) { mailbox.Tell(std::move(news)); },
       descriptors_of_ranks, cgroups.get(), Clock::Steady(), guard_lock.fd());
   DrainEnd drain_end(connection, flags.undrain, Clock::Steady(), EntropySeed());
   AgentOptions options = OptionsFrom(flags, state_dir.path(), ports, drain_end);
@@ -349,7 +349,7 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   if (cgroups == nullptr || !cgroups->limits_memory()) options.labels[kNoMemoryLimit] = "";
   options.stores = &stores;
   options.notify = &notify;
-  Agent agent(std::move(options), connection, runner, events, Clock::Steady());
+  Agent agent(std::move(options), connection, runner, mailbox, Clock::Steady());
   // The daemon is healthy while its coordinator is away: it waits, and reports that it waits.
   notify.Ready("waiting for the coordinator " + flags.coordinator);
   const absl::Status status = agent.Run();

@@ -21,7 +21,7 @@ v1::RankState StateFor(Milestone milestone) {
   return v1::RANK_STATE_UNSPECIFIED;
 }
 
-constexpr char kCutOff[] = "its worker had lost touch with the coordinator (onIsolation is stop)";
+constexpr char kIsolated[] = "its worker had lost touch with the coordinator (onIsolation is stop)";
 
 }  // namespace
 
@@ -40,7 +40,7 @@ v1::ReportRankRequest RequestFor(const Report& report, const Process& process,
   }
   if (report.milestone != Milestone::kExited) return request;
   request.set_stopped(process.stopped());
-  if (process.cut_off) request.set_stop_reason(kCutOff);
+  if (process.isolated) request.set_stop_reason(kIsolated);
   request.set_oom(process.oom);
   request.set_error(process.error);
   for (const std::string& line : process.last_lines) request.add_last_lines(line);

@@ -12,8 +12,25 @@ constexpr absl::Duration kReportDeadline = absl::Seconds(5);
 
 }  // namespace
 
-Reporter::Reporter(client::Connection& connection, Events& events)
-    : connection_(connection), events_(events) {
+ReportTurn::ReportTurn(uint64_t seed) : backoff_(BackoffOptions{.max = absl::Seconds(1)}, seed) {}
+
+bool ReportTurn::Done(const absl::Status& answer, absl::Time now) {
+  under_way_ = false;
+  if (answer.ok()) trouble_.Worked();
+  if (!answer.ok()) trouble_.Failed(answer);
+  // A rejected report will be rejected again. Either the job is over, or the lease is lost, which
+  // the heartbeat detects.
+  if (answer.ok() || IsRefusal(answer)) {
+    backoff_.Reset();
+    again_at_ = absl::InfinitePast();
+    return true;
+  }
+  again_at_ = now + backoff_.Next();
+  return false;
+}
+
+Reporter::Reporter(client::Connection& connection, Mailbox& mailbox)
+    : connection_(connection), mailbox_(mailbox) {
   thread_ = std::jthread([this] { Loop(); });
   pthread_setname_np(thread_.native_handle(), "reporter");
 }
@@ -37,11 +54,11 @@ void Reporter::Carry(const Report& report) {
   v1::ReportRankRequest request = report.request;
   if (report.lacks_torch) request.add_last_lines(WhyNoTorch(PathOf(*report.lacks_torch)));
   const auto response = connection_.Call(&v1::Workers::Stub::ReportRank, request, kReportDeadline);
-  events_.Tell(ReportAnswered{report.key, report.milestone, response.status()});
+  mailbox_.Tell(ReportAnswered{report.key, report.milestone, response.status()});
 }
 
 void Reporter::Carry(const SlotsReport& report) {
-  events_.Tell(SlotsAnswered{
+  mailbox_.Tell(SlotsAnswered{
       connection_.Call(&v1::Workers::Stub::ReportSlots, report.request, kReportDeadline).status()});
 }
 

@@ -5,14 +5,15 @@
 
 namespace dp::worker {
 
-ShutdownSignals::ShutdownSignals(Events& events) {
+ShutdownSignals::ShutdownSignals(Mailbox& mailbox) {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int each : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, each);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  thread_ = std::jthread([&events, signals](const std::stop_token& stop) {
+  thread_ = std::jthread([&mailbox, signals](const std::stop_token& stop) {
     int signal = 0;
-    while (sigwait(&signals, &signal) == 0 && !stop.stop_requested()) events.Tell(ShutdownWanted{});
+    while (sigwait(&signals, &signal) == 0 && !stop.stop_requested())
+      mailbox.Tell(ShutdownWanted{});
   });
   pthread_setname_np(thread_.native_handle(), "signals");
 }

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "worker/agent/events.h"
+#include "worker/agent/mailbox.h"
 
 namespace dp::worker {
 
@@ -10,7 +10,7 @@ namespace dp::worker {
 // other thread: later threads inherit the blocked signals. One per process.
 class ShutdownSignals {
  public:
-  explicit ShutdownSignals(Events& events);
+  explicit ShutdownSignals(Mailbox& mailbox);
   ~ShutdownSignals();
 
  private:

@@ -7,14 +7,14 @@
 
 namespace dp::worker {
 
-SlotReturn::SlotReturn(Devices devices, Events& events, absl::Time now)
+SlotReturn::SlotReturn(Devices devices, Mailbox& mailbox, absl::Time now)
     : by_slot_(std::move(devices.by_slot)),
       health_limits_(devices.health),
       devices_(devices.memory != nullptr ? by_slot_ : std::vector<std::vector<Device>>(),
                devices.limits, now) {
   if (devices.memory == nullptr) return;
-  probe_.emplace(*devices.memory, [&events](DeviceMemory memory) {
-    events.Tell(DeviceMemoryRead{std::move(memory)});
+  probe_.emplace(*devices.memory, [&mailbox](DeviceMemory memory) {
+    mailbox.Tell(DeviceMemoryRead{std::move(memory)});
   });
 }
 

@@ -8,8 +8,8 @@
 
 #include "absl/time/time.h"
 #include "dp/v1/workers.pb.h"
-#include "worker/agent/events.h"
 #include "worker/agent/gpus/device_memory.h"
+#include "worker/agent/mailbox.h"
 #include "worker/core/gpu_health.h"
 #include "worker/core/observed.h"
 #include "worker/core/slot_devices.h"
@@ -28,8 +28,8 @@ class SlotReturn {
     GpuHealthLimits health;
   };
 
-  // The caller owns `devices.memory` and `events`.
-  SlotReturn(Devices devices, Events& events, absl::Time now);
+  // The caller owns `devices.memory` and `mailbox`.
+  SlotReturn(Devices devices, Mailbox& mailbox, absl::Time now);
 
   // The facts of SlotDevices.
   void Taken(int slot) { devices_.Taken(slot); }

@@ -27,11 +27,11 @@ void Observed::Terminated(const RankKey& key, absl::Time now) {
   if (Process* process = FindMutable(key)) process->terminated_at = now;
 }
 
-void Observed::Killed(const RankKey& key, bool cut_off) {
+void Observed::Killed(const RankKey& key, bool isolated) {
   Process* process = FindMutable(key);
   if (process == nullptr) return;
   process->killed = true;
-  process->cut_off = cut_off;
+  process->isolated = isolated;
 }
 
 void Observed::Forgotten(const RankKey& key) { processes_.erase(key); }

@@ -36,7 +36,7 @@ struct Process {
   std::optional<absl::Time> terminated_at;  // SIGTERM was sent
   bool killed = false;                      // SIGKILL of the whole tree was ordered
   bool declined = false;                    // it will never be started
-  bool cut_off = false;  // it was killed because contact with the coordinator was lost
+  bool isolated = false;  // it was killed because contact with the coordinator was lost
 
   // Whether this daemon ended it.
   bool stopped() const { return terminated_at.has_value() || killed || declined; }
@@ -78,8 +78,8 @@ class Observed {
   // The rank will never be started, for `reason`.
   void Declined(const AssignedRank& rank, const std::string& reason, absl::Time now);
   void Terminated(const RankKey& key, absl::Time now);
-  // `cut_off`: because contact with the coordinator was lost.
-  void Killed(const RankKey& key, bool cut_off = false);
+  // `isolated`: because contact with the coordinator was lost.
+  void Killed(const RankKey& key, bool isolated = false);
   void Forgotten(const RankKey& key);
 
   // The fate of processes. A process that could not be started is gone at once.

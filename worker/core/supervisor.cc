@@ -10,8 +10,8 @@ using Phase = Process::Phase;
 
 bool MayRun(Phase phase) { return phase == Phase::kStarting || phase == Phase::kRunning; }
 
-// The possible wishes for a rank, most urgent first.
-enum class Wish { kKill, kCutOff, kStop, kRun };
+// The possible goals for a rank, most urgent first.
+enum class Goal { kKill, kIsolate, kStop, kRun };
 
 // Whether the process belongs to another job than the assigned one, with the same number.
 bool OfAnotherJob(const Process& process, const AssignedRank& assigned) {
@@ -20,27 +20,27 @@ bool OfAnotherJob(const Process& process, const AssignedRank& assigned) {
          process.job_submitted_at != kUnknown && assigned.job_submitted_at != kUnknown;
 }
 
-Wish WishFor(const Desired& desired, const Observed& observed, const RankKey& key, absl::Time now) {
+Goal GoalFor(const Desired& desired, const Observed& observed, const RankKey& key, absl::Time now) {
   const auto assigned = desired.ranks.find(key);
-  if (desired.mode == Mode::kAbandon || assigned == desired.ranks.end()) return Wish::kKill;
+  if (desired.mode == Mode::kAbandon || assigned == desired.ranks.end()) return Goal::kKill;
   const Process* process = observed.Find(key);
-  if (process != nullptr && OfAnotherJob(*process, assigned->second)) return Wish::kKill;
+  if (process != nullptr && OfAnotherJob(*process, assigned->second)) return Goal::kKill;
   if (assigned->second.stop_when_isolated && now >= observed.lease_held_until()) {
-    return Wish::kCutOff;
+    return Goal::kIsolate;
   }
-  return desired.mode == Mode::kStop || assigned->second.stop ? Wish::kStop : Wish::kRun;
+  return desired.mode == Mode::kStop || assigned->second.stop ? Goal::kStop : Goal::kRun;
 }
 
-void DecideAbsent(const AssignedRank& rank, Wish wish, const SlotFitness& slot, Mode mode,
+void DecideAbsent(const AssignedRank& rank, Goal goal, const SlotFitness& slot, Mode mode,
                   Decision* decision) {
-  if (wish == Wish::kRun && slot.state == SlotFitness::State::kFit) {
+  if (goal == Goal::kRun && slot.state == SlotFitness::State::kFit) {
     decision->actions.push_back(Start{rank});
   }
   // The coordinator gave out the slot before it heard that the slot is unfit.
-  if (wish == Wish::kRun && slot.state == SlotFitness::State::kUnfit) {
+  if (goal == Goal::kRun && slot.state == SlotFitness::State::kUnfit) {
     decision->actions.push_back(Decline{rank, slot.reason});
   }
-  if (wish == Wish::kStop) {
+  if (goal == Goal::kStop) {
     const char* reason =
         mode == Mode::kStop ? "the worker is shutting down" : "stopped before it was started";
     decision->actions.push_back(Decline{rank, reason});
@@ -62,16 +62,16 @@ void DecideStop(const RankKey& key, const Process& process, absl::Time now, Deci
   }
 }
 
-void DecidePresent(const RankKey& key, const Process& process, Wish wish, absl::Time now,
+void DecidePresent(const RankKey& key, const Process& process, Goal goal, absl::Time now,
                    Decision* decision) {
-  if (process.phase == Phase::kGone && wish == Wish::kKill) {
+  if (process.phase == Phase::kGone && goal == Goal::kKill) {
     decision->actions.push_back(Forget{key});
   }
   if (!MayRun(process.phase) || process.killed) return;
-  if (wish == Wish::kKill) decision->actions.push_back(Kill{key});
+  if (goal == Goal::kKill) decision->actions.push_back(Kill{key});
   // Without grace, since the rank must end before the lease does.
-  if (wish == Wish::kCutOff) decision->actions.push_back(Kill{key, /*cut_off=*/true});
-  if (wish == Wish::kStop) DecideStop(key, process, now, decision);
+  if (goal == Goal::kIsolate) decision->actions.push_back(Kill{key, /*isolated=*/true});
+  if (goal == Goal::kStop) DecideStop(key, process, now, decision);
 }
 
 // When the slot of a rank that is gone is freed without its logs. At once if the coordinator has no
@@ -117,7 +117,7 @@ std::vector<DueReport> DueReports(const Desired& desired, const Observed& observ
                                   Decision* decision) {
   std::vector<DueReport> due;
   for (const auto& [key, process] : observed.processes()) {
-    if (WishFor(desired, observed, key, now) == Wish::kKill) continue;
+    if (GoalFor(desired, observed, key, now) == Goal::kKill) continue;
     // A daemon that shuts down gives back no slot that anybody could use.
     const bool settled = desired.mode == Mode::kStop || observed.fitness(process.slot).settled();
     const Milestone reached = Reached(process, settled, observed.reachable_since(), now);
@@ -139,7 +139,7 @@ bool Finished(const Desired& desired, const Observed& observed, absl::Time now) 
   for (const auto& [key, process] : observed.processes()) {
     if (process.phase != Phase::kGone) return false;
     const bool told = process.acknowledged == Milestone::kReleased ||
-                      WishFor(desired, observed, key, now) == Wish::kKill;
+                      GoalFor(desired, observed, key, now) == Goal::kKill;
     if (!told && observed.reachable_since()) return false;
   }
   return true;
@@ -154,14 +154,14 @@ Decision Reconcile(const Desired& desired, const Observed& observed, absl::Time 
       decision.ask_again_at = std::min(decision.ask_again_at, observed.lease_held_until());
     }
     if (observed.Find(key) == nullptr) {
-      DecideAbsent(rank, WishFor(desired, observed, key, now), observed.fitness(rank.slot),
+      DecideAbsent(rank, GoalFor(desired, observed, key, now), observed.fitness(rank.slot),
                    desired.mode, &decision);
     }
   }
   // A stopping daemon has not finished before it has reported its newly declined ranks.
   decision.finished = decision.actions.empty() && Finished(desired, observed, now);
   for (const auto& [key, process] : observed.processes()) {
-    DecidePresent(key, process, WishFor(desired, observed, key, now), now, &decision);
+    DecidePresent(key, process, GoalFor(desired, observed, key, now), now, &decision);
   }
   for (const DueReport& due : DueReports(desired, observed, now, &decision)) {
     decision.actions.push_back(due.report);

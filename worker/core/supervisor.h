@@ -45,7 +45,7 @@ struct Terminate {
 // Sends SIGKILL to the whole process tree.
 struct Kill {
   RankKey key;
-  bool cut_off = false;  // because contact with the coordinator was lost
+  bool isolated = false;  // because contact with the coordinator was lost
   bool operator==(const Kill&) const = default;
 };
 // Reports to the coordinator; due until it is acknowledged.

@@ -314,7 +314,7 @@ TEST_F(IsolationTest, ItIsKilledWhenTouchIsLostWhateverItsGrace) {
   Run(0);
   EXPECT_THAT(Actions(kHeld - absl::Milliseconds(1)), IsEmpty());
   EXPECT_EQ(At({}).ask_again_at, kStart + kHeld);
-  EXPECT_THAT(Actions(kHeld), ElementsAre(Kill{Key(0), /*cut_off=*/true}));
+  EXPECT_THAT(Actions(kHeld), ElementsAre(Kill{Key(0), /*isolated=*/true}));
 }
 
 TEST_F(IsolationTest, OthersAreLeftAlone) {
@@ -338,7 +338,7 @@ TEST_F(IsolationTest, WithoutTouchNoneIsStarted) {
 TEST_F(IsolationTest, ItsEndIsReportedAsTheDaemonsDoing) {
   AssignBound(0);
   Run(0);
-  observed_.Killed(Key(0), /*cut_off=*/true);
+  observed_.Killed(Key(0), /*isolated=*/true);
   Exit(0);
   EXPECT_THAT(Actions(kHeld), ElementsAre(Report{Key(0), Milestone::kExited}));
   EXPECT_TRUE(observed_.Find(Key(0))->stopped());

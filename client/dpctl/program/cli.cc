@@ -5,8 +5,10 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,7 +22,6 @@
 #include "client/dpctl/command.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/flag_types.h"
-#include "client/dpctl/program/help_text.h"
 #include "client/dpctl/program/usage_error.h"
 #include "client/dpctl/run/job_source.h"
 #include "client/dpctl/verbs/verbs.h"
@@ -30,6 +31,35 @@ namespace dp::ctl {
 namespace {
 
 constexpr char kDefaultCoordinator[] = "127.0.0.1:7070";
+
+// The help of dpctl in CLI11's layout, with usage lines that name programs and their arguments,
+// which CLI11 does not know. Shared by the commands of one App; one thread.
+class HelpText final : public CLI::Formatter {
+ public:
+  HelpText() {
+    label("SUBCOMMAND", "COMMAND");
+    label("Subcommands", "Commands");
+    label("Positionals", "Arguments");
+  }
+
+  // The usage lines: the words that may follow the command and its flags.
+  void SetUsages(const CLI::App& verb, std::vector<std::string> usages) {
+    usages_[&verb] = std::move(usages);
+  }
+
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    const auto usages = usages_.find(app);
+    if (usages == usages_.end()) return Formatter::make_usage(app, name);
+    std::string lines;
+    for (const std::string& usage : usages->second)
+      absl::StrAppend(&lines, lines.empty() ? "Usage: " : "       ", name, " [OPTIONS] ", usage,
+                      "\n");
+    return lines;
+  }
+
+ private:
+  std::map<const CLI::App*, std::vector<std::string>> usages_;
+};
 
 using Commands = std::vector<std::unique_ptr<Command>>;
 

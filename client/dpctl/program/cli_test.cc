@@ -54,8 +54,8 @@ TEST_F(CliTest, AnUnknownCommandIsNamedWithThoseThereAre) {
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err,
             "dpctl: there is no command 'foo'; give one of submit, run, torchrun, launch, ps, "
-            "describe, logs, wait, cancel, hold, release, requeue, priority, events, checkpoints, "
-            "workers, drain, undrain, "
+            "describe, logs, wait, cancel, rm, prune, hold, release, requeue, priority, events, "
+            "checkpoints, workers, drain, undrain, "
             "store, completion\nSee 'dpctl --help'.\n");
 }
 

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/dpctl/request_id.h"
-#include "client/job/job_check.h"
-#include "client/job/job_defaults.h"
 #include "client/job/job_file.h"
 #include "dp/v1/jobs.grpc.pb.h"
+#include "proto/job/job_check.h"
+#include "proto/job/job_defaults.h"
 
 namespace dp::ctl {
 namespace {
@@ -111,8 +111,8 @@ absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context, bool ranks_r
   if (job.spec.has_command())
     MakeAbsolute(here, *job.spec.mutable_command()->mutable_working_dir());
   if (job.spec.has_train() && ranks_run_here) MakeAbsolute(here, *job.spec.mutable_train());
-  client::FillDefaults(job);
-  DP_RETURN_IF_ERROR(client::CheckJob(job, context.surroundings().sample_shape));
+  FillDefaults(job.source, job.spec);
+  DP_RETURN_IF_ERROR(CheckJob(job.spec, job.source, context.surroundings().sample_shape));
   if (!program_.empty()) DP_RETURN_IF_ERROR(flags_.CheckStore(job.spec.command()));
   return std::move(job.spec);
 }

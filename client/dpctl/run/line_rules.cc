@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "client/dpctl/flag_types.h"
-#include "proto/convert/elastic.h"
+#include "proto/job/job_spec.h"
 
 namespace dp::ctl {
 namespace {

@@ -9,9 +9,8 @@
 #include "client/dpctl/run/local_gpus.h"
 #include "client/dpctl/run/torchrun_flags.h"
 #include "dp/v1/workers.grpc.pb.h"
-#include "proto/convert/elastic.h"
-#include "proto/convert/store_defaults.h"
 #include "proto/convert/time.h"
+#include "proto/job/job_spec.h"
 
 namespace dp::ctl {
 namespace {

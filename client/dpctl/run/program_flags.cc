@@ -16,8 +16,8 @@
 #include "client/dpctl/flag_types.h"
 #include "client/dpctl/run/program_line.h"
 #include "client/dpctl/run/script_text.h"
-#include "proto/convert/store_defaults.h"
 #include "proto/convert/time.h"
+#include "proto/job/job_spec.h"
 
 namespace dp::ctl {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/node_range.h"
 #include "base/status.h"
 #include "dp/v1/workers.grpc.pb.h"
-#include "proto/convert/elastic.h"
+#include "proto/job/job_spec.h"
 
 namespace dp::ctl {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/convert/store_defaults.h"
+#include "proto/job/job_spec.h"
 
 namespace dp::ctl {
 namespace {

@@ -50,7 +50,6 @@ class DpctlTest : public ::testing::Test, private Clock {
   void PassTime(absl::Duration duration) { now_ += duration; }
   absl::Time now() const { return now_; }
 
-  FakeCoordinator coordinator_;
   Interrupts interrupts_;
   std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(const LocalOptions&)> start_local_;
   std::string address_;  // to which the last command connected
@@ -92,6 +91,9 @@ class DpctlTest : public ::testing::Test, private Clock {
 
   mutable absl::Time now_ =
       absl::FromCivil(absl::CivilSecond(2026, 1, 2, 3, 4, 5), absl::UTCTimeZone());
+
+ protected:
+  FakeCoordinator coordinator_;  // last: its hooks use the members above
 };
 
 }  // namespace dp::ctl

@@ -25,8 +25,9 @@
 
 namespace dp::ctl {
 
-// A coordinator with jobs, workers and logs in memory, scripted by a test. Calls come one after the
-// other, on gRPC's threads. A test sets the public members before a call and reads them after it.
+// A coordinator with jobs, workers and logs in memory, scripted by a test. Runs on gRPC's
+// threads, at most one call at a time that does not block. A test sets the public members before a
+// call and reads them after it.
 class FakeCoordinator final : public v1::Jobs::Service,
                               public v1::Workers::Service,
                               public v1::Logs::Service,
@@ -53,6 +54,9 @@ class FakeCoordinator final : public v1::Jobs::Service,
   v1::PlanResponse plan;
   std::vector<v1::PlanRequest> plan_requests;
   std::vector<v1::RequeueRequest> requeued;
+  std::vector<uint64_t> removed;
+  std::function<void()> on_remove = [] {};
+  absl::Time now;  // by its clock
   std::vector<v1::DrainRequest> drains;
   std::string user;  // of the last submission
   std::deque<v1::WatchEventsResponse> event_pages;
@@ -104,6 +108,8 @@ class FakeCoordinator final : public v1::Jobs::Service,
       for (auto it = jobs.upper_bound(request->after()); it != jobs.end(); ++it) {
         const v1::Job& job = it->second;
         if (!request->name().empty() && job.spec().name() != request->name()) continue;
+        if (request->has_finished_for() && !Ended(job, FromProto(request->finished_for())))
+          continue;
         if (!request->states().empty() && !absl::c_linear_search(request->states(), job.state()))
           continue;
         response->set_more(response->jobs_size() == 2);
@@ -160,6 +166,21 @@ class FakeCoordinator final : public v1::Jobs::Service,
     requeued.push_back(*request);
     return Change(
         request->job(), [](v1::Job&) {}, response);
+  }
+  grpc::Status Remove(grpc::ServerContext*, const v1::RemoveRequest* request,
+                      v1::RemoveResponse*) override {
+    return Reply([&]() -> absl::Status {
+      const auto job = jobs.find(request->job());
+      if (job == jobs.end()) return absl::NotFoundError(absl::StrCat("no job ", request->job()));
+      if (!job->second.has_finished_at()) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("job ", request->job(), " is running, not over; cancel it first"));
+      }
+      removed.push_back(request->job());
+      on_remove();
+      jobs.erase(job);
+      return absl::OkStatus();
+    });
   }
   // One page after the other. When none is left, calls `on_idle` and blocks.
   grpc::Status WatchEvents(grpc::ServerContext*, const v1::WatchEventsRequest* request,
@@ -297,6 +318,10 @@ class FakeCoordinator final : public v1::Jobs::Service,
       }
       return absl::NotFoundError(absl::StrCat("no worker has the name '", name, "'"));
     });
+  }
+
+  bool Ended(const v1::Job& job, absl::Duration ago) const {
+    return job.has_finished_at() && FromProto(job.finished_at()) <= now - ago;
   }
 
   template <typename Response>

@@ -10,7 +10,6 @@
 #include "client/dpctl/flag_types.h"
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/job_state.h"
-#include "client/dpctl/since_flag.h"
 #include "client/dpctl/verbs/verbs.h"
 #include "client/dpctl/view/job_view.h"
 #include "client/dpctl/view/log_dedup.h"

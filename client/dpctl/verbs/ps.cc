@@ -66,20 +66,10 @@ class Ps final : public Command {
         for (const v1::Job& job : jobs) context.out() << job.id() << '\n';
         return;
       case Format::kJson:
-        return PrintJson(jobs, context.out());
+        return PrintJobs(jobs, context.out());
       case Format::kTable:
         return PrintTable(jobs, context);
     }
-  }
-
-  static void PrintJson(const std::vector<v1::Job>& jobs, std::ostream& out) {
-    JsonWriter json(out);
-    json.BeginObject();
-    json.Key("items");
-    json.BeginArray();
-    for (const v1::Job& job : jobs) WriteJob(job, json);
-    json.EndArray();
-    json.EndObject();
   }
 
   static void PrintTable(const std::vector<v1::Job>& jobs, Context& context) {

@@ -3,9 +3,9 @@
 
 #include "client/dpctl/testing/dpctl_test.h"
 #include "client/dpctl/view/spec_text.h"
-#include "client/job/job_defaults.h"
 #include "client/job/job_file.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "proto/job/job_defaults.h"
 
 namespace dp::ctl {
 namespace {
@@ -57,7 +57,7 @@ TEST_F(SubmitTest, ADryRunPrintsAJobFileThatMeansTheSame) {
     EXPECT_TRUE(coordinator_.jobs.empty());
     auto original = client::ReadJobFile(file_);
     ASSERT_TRUE(original.ok());
-    client::FillDefaults(*original);
+    FillDefaults(original->source, original->spec);
     const auto printed = client::ParseJobFile(result.out, "printed");
     ASSERT_TRUE(printed.ok()) << printed.status() << '\n' << result.out;
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(printed->spec, original->spec))
@@ -134,7 +134,7 @@ TEST_F(SubmitTest, ADryRunOfACommandMeansTheSame) {
   std::ofstream(file_) << "{apiVersion: dp/v1, kind: Job, name: c, command: {argv: [a, '', '07']}, "
                           "env: {B: x, A: ''}}";
   auto original = client::ReadJobFile(file_);
-  client::FillDefaults(*original);
+  FillDefaults(original->source, original->spec);
   original->spec.mutable_command()->set_working_dir("/home/me");
   for (const std::string format : {"table", "json"}) {
     out_.str("");

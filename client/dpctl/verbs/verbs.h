@@ -5,12 +5,10 @@
 
 #include "client/dpctl/command.h"
 
-// The verbs: one function each, in the file of its name; torchrun and launch are in run.cc.
+// The verbs of dpctl: one function each, in the file of its name; torchrun and launch are in
+// run.cc.
 
 namespace dp::ctl {
-
-// All verbs of the command line, in the order of the help.
-std::vector<std::unique_ptr<Command>> AllCommands();
 
 std::unique_ptr<Command> MakeCancel();
 std::unique_ptr<Command> MakeCheckpoints();
@@ -22,9 +20,11 @@ std::unique_ptr<Command> MakeHold();
 std::unique_ptr<Command> MakeLaunch();
 std::unique_ptr<Command> MakeLogs();
 std::unique_ptr<Command> MakePriority();
+std::unique_ptr<Command> MakePrune();
 std::unique_ptr<Command> MakePs();
 std::unique_ptr<Command> MakeRelease();
 std::unique_ptr<Command> MakeRequeue();
+std::unique_ptr<Command> MakeRm();
 std::unique_ptr<Command> MakeRun();
 std::unique_ptr<Command> MakeStore();
 std::unique_ptr<Command> MakeSubmit();
@@ -32,6 +32,18 @@ std::unique_ptr<Command> MakeTorchrun();
 std::unique_ptr<Command> MakeUndrain();
 std::unique_ptr<Command> MakeWait();
 std::unique_ptr<Command> MakeWorkers();
+
+// All verbs of the command line, in the order of the help.
+inline std::vector<std::unique_ptr<Command>> AllCommands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  for (auto* make :
+       {MakeSubmit,  MakeRun,     MakeTorchrun, MakeLaunch,    MakePs,          MakeDescribe,
+        MakeLogs,    MakeWait,    MakeCancel,   MakeRm,        MakePrune,       MakeHold,
+        MakeRelease, MakeRequeue, MakePriority, MakeEvents,    MakeCheckpoints, MakeWorkers,
+        MakeDrain,   MakeUndrain, MakeStore,    MakeCompletion})
+    commands.push_back(make());
+  return commands;
+}
 
 // The verbs of `store`.
 std::unique_ptr<Command> MakeStoreGet();

@@ -10,8 +10,8 @@
 #include "client/dpctl/view/plan_view.h"
 #include "client/dpctl/view/printable.h"
 #include "client/dpctl/view/table.h"
-#include "proto/convert/elastic.h"
 #include "proto/convert/time.h"
+#include "proto/job/job_spec.h"
 
 namespace dp::ctl {
 namespace {
@@ -232,6 +232,16 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   WriteFailure(job, json);
   WritePastFailures(job, json);
   WriteLeft(job, json);
+  json.EndObject();
+}
+
+void PrintJobs(const std::vector<v1::Job>& jobs, std::ostream& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  json.Key("items");
+  json.BeginArray();
+  for (const v1::Job& job : jobs) WriteJob(job, json);
+  json.EndArray();
   json.EndObject();
 }
 

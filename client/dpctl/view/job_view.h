@@ -17,6 +17,9 @@ int WorldSizeOf(const v1::Job& job);
 
 void WriteJob(const v1::Job& job, JsonWriter& json);
 
+// Prints an object with the list "items".
+void PrintJobs(const std::vector<v1::Job>& jobs, std::ostream& out);
+
 // Shows everything known about a job, for people.
 void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out);
 

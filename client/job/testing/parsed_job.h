@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/job/job_check.h"
-#include "client/job/job_defaults.h"
 #include "client/job/job_file.h"
+#include "proto/job/job_check.h"
+#include "proto/job/job_defaults.h"
 
 // Job files as in tests, with their defaults filled in.
 
@@ -30,8 +30,12 @@ inline std::optional<model::Shape> Image28(const std::string&) { return model::S
 inline JobFile Parsed(const std::string& text, const std::vector<std::string>& overrides = {}) {
   auto job = ParseJobFile(text, "job.yaml", overrides);
   EXPECT_TRUE(job.ok()) << job.status();
-  FillDefaults(*job);
+  FillDefaults(job->source, job->spec);
   return *std::move(job);
+}
+
+inline absl::Status CheckJob(const JobFile& job, const SampleShape& sample_shape = Image28) {
+  return dp::CheckJob(job.spec, job.source, sample_shape);
 }
 
 inline std::string ErrorSetting(const std::string& override, const std::string& text = kMinimal) {

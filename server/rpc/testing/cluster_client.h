@@ -65,6 +65,8 @@ class ClusterClient {
     spec.set_ranks(ranks);
     spec.mutable_train()->mutable_data()->set_dir("/data");
     spec.mutable_train()->mutable_model()->set_preset("mlp");
+    spec.mutable_train()->mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
+    spec.mutable_train()->set_global_batch_size(100'000);
     return spec;
   }
 

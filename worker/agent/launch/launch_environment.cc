@@ -7,8 +7,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/limits.h"
-#include "proto/convert/store_defaults.h"
 #include "proto/convert/time.h"
+#include "proto/job/job_spec.h"
 
 namespace dp::worker {
 namespace {

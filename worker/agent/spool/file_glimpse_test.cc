@@ -1,4 +1,4 @@
-#include "worker/agent/spool/file_glimpse.h"
+#include "worker/agent/spool/spool_file.h"
 
 #include "gtest/gtest.h"
 

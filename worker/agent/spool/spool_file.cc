@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/program/log.h"
@@ -65,6 +66,9 @@ absl::Status NoHole(const std::string& path, int error) {
                    "; only ext4, XFS, Btrfs and tmpfs let logs be bounded, choose one by "
                    "--state-dir"));
 }
+
+constexpr absl::Duration kLongerEachTime = absl::Milliseconds(100);
+constexpr absl::Duration kLongest = absl::Minutes(1);
 
 }  // namespace
 
@@ -325,6 +329,14 @@ bool SpoolFile::sent() const {
 absl::Status SpoolFile::trouble() const {
   MutexLock lock(mu_);
   return trouble_;
+}
+
+bool WasEmptied(const FileGlimpse& before, uint64_t size_now, absl::string_view head_now) {
+  return size_now < before.size || !absl::StartsWith(head_now, before.head);
+}
+
+absl::Time NextGlimpse(int times, absl::Time at) {
+  return at + std::min(times * kLongerEachTime, kLongest);
 }
 
 }  // namespace dp::worker

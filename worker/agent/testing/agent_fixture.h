@@ -39,8 +39,8 @@ class AgentFixture : public testing::Test {
  protected:
   ~AgentFixture() override {
     if (!running_.joinable()) return;
-    events_.Tell(ShutdownWanted{});
-    events_.Tell(ShutdownWanted{});
+    mailbox_.Tell(ShutdownWanted{});
+    mailbox_.Tell(ShutdownWanted{});
     (void)AwaitEnd();  // the tests that care have checked it already
   }
 
@@ -64,7 +64,7 @@ class AgentFixture : public testing::Test {
                          .earlier_gone = [this] { return earlier_gone_.load(); },
                          .oom_kills = [this] { return oom_kills_.load(); },
                          .seed = 42};
-    agent_.emplace(std::move(options), coordinator_.connection(), runner_, events_, *clock_);
+    agent_.emplace(std::move(options), coordinator_.connection(), runner_, mailbox_, *clock_);
     running_ = std::jthread([this] { result_ = agent_->Run(); });
   }
 
@@ -101,10 +101,10 @@ class AgentFixture : public testing::Test {
   NotifyListener manager_;
   NotifySocket notify_{manager_.name(), absl::Minutes(1)};
   const LogSpool spool_{directory_.path(), {JobId(1), Generation(1), 0}};
-  Events events_;
+  Mailbox mailbox_;
   const Clock* clock_ = &Clock::System();
   FakeCoordinator coordinator_;
-  FakeRunner runner_{events_};
+  FakeRunner runner_{mailbox_};
   FakeMemory gpu_;
   DeviceMemorySource* memory_ = nullptr;
   FakeGpus readings_;

@@ -103,6 +103,11 @@ void FakeCoordinator::RefuseRegistrations(const absl::Status& status) {
   registrations_ = status;
 }
 
+void FakeCoordinator::RefuseListings(const absl::Status& status) {
+  MutexLock lock(mu_);
+  refused_listings_ = status;
+}
+
 void FakeCoordinator::Assign(const std::vector<v1::AssignedRank>& ranks) {
   MutexLock lock(mu_);
   Give(ranks, assignment_.version() + 1);
@@ -317,6 +322,7 @@ absl::StatusOr<v1::ListWorkersResponse> FakeCoordinator::List(const v1::ListWork
   ++listings_;
   changed_.NotifyAll();
   DP_RETURN_IF_ERROR(CheckNetwork());
+  DP_RETURN_IF_ERROR(refused_listings_);
   v1::ListWorkersResponse response;
   if (!drained_.name().empty()) *response.add_workers() = drained_;
   if (!next_drain_.empty()) drained_.set_reason(std::exchange(next_drain_, ""));

@@ -59,6 +59,8 @@ class FakeCoordinator final : public v1::Workers::Service, public v1::Logs::Serv
   void FreeName() DP_EXCLUDES(mu_);
   // Registrations fail with this status from now on, unless it is OK.
   void RefuseRegistrations(const absl::Status& status) DP_EXCLUDES(mu_);
+  // Listings of the workers fail with this status from now on, unless it is OK.
+  void RefuseListings(const absl::Status& status) DP_EXCLUDES(mu_);
   // The next `reports` reports of ranks fail with Unavailable.
   void LoseReports(int reports) DP_EXCLUDES(mu_);
   // Waits until so many registrations were rejected.
@@ -177,6 +179,7 @@ class FakeCoordinator final : public v1::Workers::Service, public v1::Logs::Serv
   bool cancelled_ DP_GUARDED_BY(mu_) = false;
   uint64_t epoch_ DP_GUARDED_BY(mu_) = 1;
   absl::Status registrations_ DP_GUARDED_BY(mu_);
+  absl::Status refused_listings_ DP_GUARDED_BY(mu_);
   int registrations_refused_ DP_GUARDED_BY(mu_) = 0;
   int reports_to_lose_ DP_GUARDED_BY(mu_) = 0;
   std::vector<uint64_t> replaced_ DP_GUARDED_BY(mu_);

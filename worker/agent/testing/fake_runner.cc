@@ -18,7 +18,7 @@ std::string FakeRunner::NextOrder() {
 }
 
 void FakeRunner::Tell(int rank, decltype(ProcessNews::what) what) {
-  events_.Tell(ProcessNews{{JobId(1), Generation(1), rank}, std::move(what)});
+  mailbox_.Tell(ProcessNews{{JobId(1), Generation(1), rank}, std::move(what)});
 }
 
 void FakeRunner::Start(const RankKey& key, RankCommand command) {
@@ -30,8 +30,8 @@ void FakeRunner::Terminate(const RankKey& key) { Record("terminate", key); }
 
 void FakeRunner::Kill(const RankKey& key) {
   Record("kill", key);
-  events_.Tell(ProcessNews{key, ProcessExited{{Exit::How::kSignal, SIGKILL}}});
-  events_.Tell(ProcessNews{key, ProcessGone{}});
+  mailbox_.Tell(ProcessNews{key, ProcessExited{{Exit::How::kSignal, SIGKILL}}});
+  mailbox_.Tell(ProcessNews{key, ProcessGone{}});
 }
 
 void FakeRunner::Record(const std::string& verb, const RankKey& key) {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/bounded_queue.h"
-#include "worker/agent/events.h"
+#include "worker/agent/mailbox.h"
 #include "worker/agent/processes/process_runner.h"
 
 namespace dp::worker {
@@ -12,7 +12,7 @@ namespace dp::worker {
 // Runs nothing; the test reports the fate of each rank. Only a kill takes effect by itself.
 class FakeRunner final : public ProcessRunner {
  public:
-  explicit FakeRunner(Events& events) : events_(events) {}
+  explicit FakeRunner(Mailbox& mailbox) : mailbox_(mailbox) {}
 
   // The next order, in words: "start 0", "terminate 0", "kill 0". "timeout" if nothing comes.
   std::string NextOrder();
@@ -28,7 +28,7 @@ class FakeRunner final : public ProcessRunner {
  private:
   void Record(const std::string& verb, const RankKey& key);
 
-  Events& events_;
+  Mailbox& mailbox_;
   BoundedQueue<std::string> orders_{100};
   std::vector<std::string> unread_;  // the test's thread only
   RankCommand command_;              // passed between threads by `orders_`

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "dp/v1/checkpoints.pb.h"
+#include "worker/engine/nn/parameter.h"
+#include "worker/trainer/environment.h"
+#include "worker/trainer/model/training_plan.h"
 
 namespace dp::trainer {
 
@@ -19,5 +23,12 @@ absl::Status CheckFits(const v1::CheckpointManifest& checkpoint, const v1::Check
 // precision and, on CPUs, threads and instruction set. Skips fields that an earlier release did not
 // write. Empty if the bits stay the same.
 std::string OtherBits(const v1::CheckpointManifest& checkpoint, const v1::CheckpointManifest& now);
+
+// The fields that all checkpoints of one rank program share: the job, what must match when a
+// checkpoint is read, and what determines the bits. `samples` is the size of the training set,
+// `backend` the collectives in use.
+v1::CheckpointManifest ManifestOf(const TrainingPlan& plan, const Environment& environment,
+                                  const engine::ParameterLayout& layout, int64_t samples,
+                                  const std::string& backend);
 
 }  // namespace dp::trainer

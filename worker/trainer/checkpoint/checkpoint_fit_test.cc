@@ -1,6 +1,8 @@
 #include "worker/trainer/checkpoint/checkpoint_fit.h"
 
 #include "gtest/gtest.h"
+#include "worker/engine/device/device.h"
+#include "worker/trainer/testing/striped_images.h"
 
 namespace dp::trainer {
 namespace {
@@ -87,6 +89,27 @@ TEST(CheckpointFitTest, WhatAnEarlierReleaseDidNotWriteIsNotCompared) {
   now.set_device("cpu");
   now.set_precision("float32");
   EXPECT_EQ(OtherBits(AManifest(), now), "");
+}
+
+v1::CheckpointManifest ManifestIn(const Environment& environment, engine::Precision precision) {
+  TrainingPlan plan = APlan();
+  plan.precision = precision;
+  return ManifestOf(plan, environment, {}, /*samples=*/8, "local");
+}
+
+TEST(ManifestTest, SaysThatACpuComputesWithWhichInstructions) {
+  const v1::CheckpointManifest manifest = ManifestIn({}, engine::Precision::kFloat32);
+  EXPECT_EQ(manifest.device(), "cpu");
+  EXPECT_EQ(manifest.instruction_set(), engine::CpuInstructionSet());
+  EXPECT_EQ(manifest.precision(), "float32");
+}
+
+TEST(ManifestTest, SaysWhichGpuComputesInWhichPrecision) {
+  const v1::CheckpointManifest manifest =
+      ManifestIn({.on_gpu = true, .card = {.model = "NVIDIA H100"}}, engine::Precision::kBfloat16);
+  EXPECT_EQ(manifest.device(), "NVIDIA H100");
+  EXPECT_EQ(manifest.instruction_set(), "");
+  EXPECT_EQ(manifest.precision(), "bf16");
 }
 
 }  // namespace

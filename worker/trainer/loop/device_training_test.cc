@@ -8,7 +8,7 @@
 #include "store/hash_store.h"
 #include "worker/engine/device/cuda/testing/cuda_on_host_capture.h"
 #include "worker/engine/device/cuda/testing/cuda_on_host_memory.h"
-#include "worker/trainer/loop/finish_together.h"
+#include "worker/trainer/loop/train_loop.h"
 #include "worker/trainer/model/evaluation.h"
 #include "worker/trainer/testing/open_fake_nccl.h"
 #include "worker/trainer/testing/training.h"

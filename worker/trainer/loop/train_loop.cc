@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/status.h"
 #include "worker/trainer/fault_point.h"
+#include "worker/trainer/side_work.h"
 
 namespace dp::trainer {
 namespace {
@@ -173,6 +176,19 @@ absl::Status TrainLoop::EvaluateAfter(int epoch) {
       Evaluate(parts_.model, parts_.test_set, parts_.plan.global_batch_size, parts_.group));
   parts_.progress.Evaluated(evaluation);
   return absl::OkStatus();
+}
+
+absl::Status FinishTogether(engine::Group& group, absl::Duration meet_every,
+                            const std::function<absl::Status()>& work) {
+  std::optional<SideWork<absl::Status>> working;
+  if (group.rank() == 0) working.emplace("finish", work);
+  absl::Status met;
+  float busy = 1.0f;
+  while (met.ok() && busy > 0) {
+    busy = working && !working->DoneWithin(meet_every) ? 1.0f : 0.0f;
+    met = group.on_host().AllReduce(absl::MakeSpan(&busy, 1), engine::ReduceOp::kMax)->Wait();
+  }
+  return working ? working->Take() : met;
 }
 
 }  // namespace dp::trainer

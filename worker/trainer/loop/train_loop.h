@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "worker/engine/collectives/group.h"
 #include "worker/engine/data/dataset.h"
 #include "worker/engine/data/prefetch.h"
@@ -79,7 +81,7 @@ class TrainLoop {
   absl::Status RunProgram(const std::function<const engine::Prefetch::Step*()>& next);
   // Whether the program has begun its last step, which is the same step on all ranks.
   bool begun_last() const;
-  int64_t LastStepAfterWish() const;
+  int64_t LastStepAfterHandover() const;
   absl::Status BeginStep(const engine::Prefetch::Step& step);
   absl::Status EndStep();
   absl::Status EndSteps();
@@ -102,5 +104,15 @@ class TrainLoop {
   bool leaving_ = false;
   bool stepped_ = false;
 };
+
+// Runs rank 0's work at the end of a training, which may take long, while all ranks stay in the
+// group. `work` runs on a thread of its own, on rank 0 only. Until it returns, all ranks repeat a
+// small all-reduce. The peers thus notice a rank 0 that dies or hangs, as in any step. Every rank
+// calls this. `meet_every` must be well below the group's deadline.
+//
+// Rank 0 returns the result of `work`, even if a peer is lost meanwhile: that peer fails by itself.
+// The other ranks return the group's errors.
+absl::Status FinishTogether(engine::Group& group, absl::Duration meet_every,
+                            const std::function<absl::Status()>& work);
 
 }  // namespace dp::trainer

@@ -70,13 +70,13 @@ absl::Status TrainLoop::EndStep() {
   const int64_t samples = begun_.front();
   begun_.pop_front();
   StepDone(averaged.loss, samples);
-  if (averaged.leaving > 0 && !last_step_.has_value()) last_step_ = LastStepAfterWish();
+  if (averaged.leaving > 0 && !last_step_.has_value()) last_step_ = LastStepAfterHandover();
   TraceStep();
   return absl::OkStatus();
 }
 
 // The last step that any rank can have begun before it sees the request.
-int64_t TrainLoop::LastStepAfterWish() const {
+int64_t TrainLoop::LastStepAfterHandover() const {
   return parts_.progress.steps() + parts_.program->under_way_max() - 1;
 }
 

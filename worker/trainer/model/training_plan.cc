@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "client/job/model_layers.h"
 #include "proto/convert/time.h"
+#include "proto/job/model_layers.h"
 
 namespace dp::trainer {
 namespace {
@@ -99,7 +99,7 @@ absl::StatusOr<TrainingPlan> PlanTraining(const v1::JobSpec& spec) {
   } else {
     plan.data = TextOf(train.data());
   }
-  DP_ASSIGN_OR_RETURN(plan.layers, client::ModelLayers(train.model()));
+  DP_ASSIGN_OR_RETURN(plan.layers, ModelLayers(train.model()));
   DP_ASSIGN_OR_RETURN(plan.precision, PrecisionOf(train.precision()));
   if (train.optimizer().has_adamw()) {
     plan.optimizer = AdamWOf(train.optimizer().adamw());

@@ -15,7 +15,7 @@
 #include "worker/engine/collectives/local/local_group.h"
 #include "worker/engine/ddp/replica.h"
 #include "worker/engine/device/testing/plain_step_program.h"
-#include "worker/trainer/checkpoint/manifest.h"
+#include "worker/trainer/checkpoint/checkpoint_fit.h"
 #include "worker/trainer/checkpoint/resume.h"
 #include "worker/trainer/loop/train_loop.h"
 #include "worker/trainer/testing/fake_checkpoints.h"

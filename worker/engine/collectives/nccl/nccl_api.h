@@ -42,8 +42,8 @@ class NcclApi {
 
   // As "2.28.9".
   virtual absl::StatusOr<std::string> Version() = 0;
-  // Bytes that some ranks draw (nccl_ids.h) and by which all ranks join. The rank that draws an id
-  // serves it to the ranks that join by it.
+  // Bytes that some ranks draw (nccl_connect.h) and by which all ranks join. The rank that draws an
+  // id serves it to the ranks that join by it.
   virtual absl::StatusOr<std::string> UniqueId() = 0;
   // All ranks give the same ids in the same order. Errors: also Unimplemented more than one id,
   // with a library before 2.23.

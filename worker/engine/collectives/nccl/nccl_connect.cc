@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "worker/engine/collectives/failure.h"
-#include "worker/engine/collectives/nccl/nccl_ids.h"
 #include "worker/engine/collectives/store_arrival.h"
 
 namespace dp::engine {
@@ -118,6 +118,23 @@ absl::StatusOr<NcclApi::Communicator> JoinCommunicator(NcclApi& api, Store& stor
                                                        int size, const NcclOptions& options,
                                                        std::stop_token stop) {
   return Joining(api, store, rank, size, options, std::move(stop)).Run();
+}
+
+int NcclIdCount(int size, int ranks_per_id) {
+  DP_CHECK(size > 0 && ranks_per_id > 0);
+  return (size + ranks_per_id - 1) / ranks_per_id;
+}
+
+std::vector<int> RanksThatDrawIds(int size, int ids) {
+  DP_CHECK(ids > 0 && ids <= size);
+  const int share = size / ids;
+  const int larger = size % ids;
+  std::vector<int> ranks;
+  for (int i = 0, first = 0; i < ids; ++i) {
+    ranks.push_back(first);
+    first += i < larger ? share + 1 : share;
+  }
+  return ranks;
 }
 
 }  // namespace dp::engine

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stop_token>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
@@ -16,5 +17,14 @@ namespace dp::engine {
 absl::StatusOr<NcclApi::Communicator> JoinCommunicator(NcclApi& api, Store& store, int rank,
                                                        int size, const NcclOptions& options,
                                                        std::stop_token stop);
+
+// The number of ids for `size` ranks, each shared by at most `ranks_per_id` ranks.
+int NcclIdCount(int size, int ranks_per_id);
+
+// The ranks that draw an id each, ascending: the first rank of each of `ids` contiguous shares. The
+// first size % ids shares are larger by one. NCCL assigns ranks to ids by the same rule (its user
+// guide, "Creating a communicator using multiple ncclUniqueIds"). Each id's owner is therefore in
+// its share.
+std::vector<int> RanksThatDrawIds(int size, int ids);
 
 }  // namespace dp::engine

@@ -1,0 +1,91 @@
+// rm and prune.
+
+#include "client/dpctl/testing/dpctl_test.h"
+#include "proto/convert/time.h"
+
+namespace dp::ctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class RemovalTest : public DpctlTest {
+ protected:
+  // Job 5 ended two days ago, 6 an hour ago; 7 runs. The clock of the coordinator is an hour ahead.
+  RemovalTest() {
+    coordinator_.now = now() + absl::Hours(1);
+    AddEnded(5, "train", absl::Hours(48));
+    AddEnded(6, "eval", absl::Hours(1));
+    AddJob(7, R"(state: JOB_STATE_RUNNING spec { name: "train" })");
+  }
+
+  void AddEnded(uint64_t id, const std::string& name, absl::Duration ago) {
+    v1::Job& job = AddJob(id, "state: JOB_STATE_FAILED");
+    job.mutable_spec()->set_name(name);
+    *job.mutable_finished_at() = ToProto(coordinator_.now - ago);
+  }
+};
+
+TEST_F(RemovalTest, RmTriesEachJobAndRemovesWhatIsOver) {
+  const Result result = Dpctl("rm 5 7 99 eval");
+  EXPECT_EQ(result.out, "job 5 is removed\njob 6 is removed\n");
+  EXPECT_EQ(result.err,
+            "dpctl: job 7 is running, not over; cancel it first\n"
+            "dpctl: no job has the name or id '99'; 'dpctl ps -a' lists all\n");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(coordinator_.removed, ElementsAre(5, 6));
+}
+
+TEST_F(RemovalTest, RmSaysTheNumbersAlone) { EXPECT_EQ(Dpctl("rm eval -o name").out, "6\n"); }
+
+TEST_F(RemovalTest, RmNeedsAJob) { EXPECT_EQ(Dpctl("rm").code, 2); }
+
+TEST_F(RemovalTest, PruneRemovesWhatEndedBeforeByTheCoordinatorsClock) {
+  const Result result = Dpctl("prune --older-than 1h");
+  EXPECT_EQ(result.out, "job 5 (train) is removed\njob 6 (eval) is removed\n");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(coordinator_.jobs.size(), 1u);
+}
+
+TEST_F(RemovalTest, PruneKeepsWhatEndedSince) {
+  EXPECT_EQ(Dpctl("prune --older-than 1h1s -o name").out, "5\n");
+  EXPECT_THAT(coordinator_.removed, ElementsAre(5));
+}
+
+TEST_F(RemovalTest, PruneWithoutAnyJobSaysSo) {
+  const Result result = Dpctl("prune --older-than 72h");
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "dpctl: no job ended more than 72h ago\n");
+  EXPECT_EQ(result.code, 0);
+}
+
+TEST_F(RemovalTest, ADryRunRemovesNothing) {
+  EXPECT_EQ(Dpctl("prune --older-than 2h --dry-run").out, "job 5 (train) would be removed\n");
+  EXPECT_THAT(coordinator_.removed, IsEmpty());
+}
+
+TEST_F(RemovalTest, PrunePrintsTheJobsAsAList) {
+  EXPECT_THAT(Dpctl("prune --older-than 2h -o json").out,
+              HasSubstr("{\n  \"items\": [\n    {\n      \"id\": 5,\n"));
+}
+
+TEST_F(RemovalTest, PruneSaysWhatIsGoneWhenTheCoordinatorLeaves) {
+  clock_runs_ = true;
+  coordinator_.on_remove = [this] { coordinator_.calls_lost = 1000; };
+  const Result result = Dpctl("prune --older-than 1h");
+  EXPECT_EQ(result.out, "job 5 (train) is removed\n");
+  EXPECT_EQ(result.code, 104);
+  EXPECT_THAT(result.err, HasSubstr("coordinator at fake:1"));
+}
+
+TEST_F(RemovalTest, PruneNeedsAnAge) {
+  const Result result = Dpctl("prune");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--older-than"));
+  EXPECT_EQ(Dpctl("prune --older-than 30").code, 2);
+  EXPECT_THAT(coordinator_.removed, IsEmpty());
+}
+
+}  // namespace
+}  // namespace dp::ctl

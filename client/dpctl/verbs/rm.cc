@@ -1,0 +1,29 @@
+#include "base/status.h"
+#include "client/dpctl/job_calls.h"
+#include "client/dpctl/verbs/job_verb.h"
+#include "client/dpctl/verbs/verbs.h"
+
+namespace dp::ctl {
+namespace {
+
+class Rm final : public JobVerb {
+ public:
+  const char* name() const override { return "rm"; }
+  const char* summary() const override { return "Remove jobs that are over, with their logs"; }
+  const char* example() const override {
+    return "dpctl rm 7 8\n  dpctl rm $(dpctl ps --state failed -o name)";
+  }
+
+ private:
+  absl::StatusOr<v1::Job> Ask(Context& context, const v1::Job& job) const override {
+    DP_RETURN_IF_ERROR(RemoveJob(context, job));
+    return job;
+  }
+  std::string Done(const v1::Job&, const v1::Job&) const override { return "is removed"; }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRm() { return std::make_unique<Rm>(); }
+
+}  // namespace dp::ctl

@@ -1,0 +1,167 @@
+#include "proto/job/job_defaults.h"
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/limits.h"
+#include "base/model/layer_spec.h"
+#include "proto/convert/time.h"
+#include "proto/job/job_spec.h"
+#include "proto/job/model_layers.h"
+
+namespace dp {
+namespace {
+
+// The latest, and one to fall back to if the latest is damaged.
+constexpr int kCheckpointsKept = 2;
+
+// GPT-2's tokens, and the values of a byte.
+constexpr int kTokensVocabulary = 50257;
+constexpr int kTextVocabulary = 256;
+
+constexpr int kInfraRestarts = 10;
+constexpr int kHangRestarts = 3;
+constexpr int kStartupRestarts = 3;
+constexpr absl::Duration kRestartWindow = absl::Hours(1);
+constexpr absl::Duration kGrowAfter = absl::Minutes(10);
+
+void FillLinear(v1::LinearSpec& linear) {
+  if (!linear.has_bias()) linear.set_bias(true);
+}
+
+void FillConv2d(v1::Conv2dSpec& conv, bool stride_given) {
+  if (!stride_given) conv.set_stride(1);
+  if (!conv.has_bias()) conv.set_bias(true);
+}
+
+// A default name contains the layer's kind and position, so names come last.
+void FillNames(v1::ModelSpec& model) {
+  const auto layers = ModelLayers(model);
+  if (!layers.ok() || !model.preset().empty()) return;
+  for (int i = 0; i < model.layers_size(); ++i) {
+    v1::LayerSpec& layer = *model.mutable_layers(i);
+    if (layer.name().empty()) layer.set_name(absl::StrCat(model::KindName((*layers)[i].kind), i));
+  }
+}
+
+void FillModel(const FieldOrigins& origins, v1::ModelSpec& model) {
+  for (int i = 0; i < model.layers_size(); ++i) {
+    v1::LayerSpec& layer = *model.mutable_layers(i);
+    const std::string path = absl::StrCat("train.model.layers[", i, "]");
+    if (layer.has_linear()) FillLinear(*layer.mutable_linear());
+    if (layer.has_conv2d())
+      FillConv2d(*layer.mutable_conv2d(), origins.Given(absl::StrCat(path, ".conv2d.stride")));
+    if (layer.has_max_pool2d() && !origins.Given(absl::StrCat(path, ".maxPool2d.stride")))
+      layer.mutable_max_pool2d()->set_stride(layer.max_pool2d().kernel());
+  }
+  FillNames(model);
+}
+
+// If only one of the two is given, the other is 1.
+template <typename Program>
+void FillShape(Program& program) {
+  if (program.nodes().empty() && program.nproc_per_node().empty()) return;
+  if (program.nodes().empty()) program.set_nodes("1");
+  if (program.nproc_per_node().empty()) program.set_nproc_per_node("1");
+}
+
+void FillData(const FieldOrigins& origins, v1::DataSpec& data) {
+  if (!origins.Given("train.data.kind")) data.set_kind("images");
+  if (!data.has_shuffle()) data.set_shuffle(true);
+  if (data.kind() == "images" && !data.has_std()) data.set_std(1);
+  if (data.kind() == "images" || origins.Given("train.data.vocabulary")) return;
+  data.set_vocabulary(data.kind() == "tokens" ? kTokensVocabulary : kTextVocabulary);
+}
+
+void FillAdamW(const FieldOrigins& origins, v1::AdamWSpec& adamw) {
+  const std::string path = "train.optimizer.adamw.";
+  if (!adamw.has_beta1()) adamw.set_beta1(0.9);
+  if (!adamw.has_beta2()) adamw.set_beta2(0.999);
+  if (!origins.Given(path + "epsilon")) adamw.set_epsilon(1e-8);
+  if (!adamw.has_weight_decay()) adamw.set_weight_decay(0.01);
+  if (!origins.Given(path + "decay")) adamw.set_decay("matrices");
+}
+
+// Precisions that only GPUs have imply device "cuda".
+void FillDevice(const FieldOrigins& origins, v1::TrainSpec& train) {
+  if (!origins.Given("train.device")) train.set_device("auto");
+  if (ComputesOnGpusOnly(train) && train.device() == "auto") train.set_device("cuda");
+}
+
+void FillTrain(const FieldOrigins& origins, v1::TrainSpec& train) {
+  FillShape(train);
+  if (!origins.Given("train.epochs")) train.set_epochs(1);
+  if (!origins.Given("train.globalBatchSize")) train.set_global_batch_size(128);
+  if (!origins.Given("train.backend")) train.set_backend("auto");
+  if (!origins.Given("train.precision")) train.set_precision("float32");
+  FillDevice(origins, train);
+  if (!origins.Given("train.onIsolation")) train.set_on_isolation("continue");
+  if (!origins.Given("train.bucketCapMb")) train.set_bucket_cap_mb(25);
+  if (!train.has_evaluate_every()) train.set_evaluate_every(1);
+  FillData(origins, *train.mutable_data());
+  if (train.optimizer().has_adamw())
+    FillAdamW(origins, *train.mutable_optimizer()->mutable_adamw());
+  if (train.has_checkpoint() && !origins.Given("train.checkpoint.keep"))
+    train.mutable_checkpoint()->set_keep(kCheckpointsKept);
+  if (train.has_model()) FillModel(origins, *train.mutable_model());
+}
+
+void FillCommand(const FieldOrigins& origins, v1::CommandSpec& command) {
+  FillShape(command);
+  if (!origins.Given("command.contract")) command.set_contract("torchrun");
+  if (!origins.Given("command.onIsolation")) command.set_on_isolation("stop");
+}
+
+// Whether every generation has exactly one rank. False while nprocPerNode is a word (gpu, cpu,
+// auto): it may stand for several.
+bool HasOneRank(const v1::JobSpec& spec) {
+  if (const auto ranks = RanksOf(spec); ranks.has_value()) return ranks->max == 1;
+  return RanksPerNodeField(spec).empty() && NodesField(spec).empty() && spec.ranks() == 1;
+}
+
+// Processes that a single rank starts itself (mp.spawn) meet at its own store, as without a
+// launcher.
+std::string DefaultStore(const v1::JobSpec& spec) { return HasOneRank(spec) ? "program" : "relay"; }
+
+// restart.maxRestarts and command.maxRestarts are the same (docs/failures.md).
+void FillRestart(v1::JobSpec& spec) {
+  v1::RestartSpec& restart = *spec.mutable_restart();
+  if (!restart.has_max_restarts()) restart.set_max_restarts(spec.command().max_restarts());
+  if (spec.has_command() && spec.command().max_restarts() == 0)
+    spec.mutable_command()->set_max_restarts(restart.max_restarts());
+  if (!restart.has_infra()) restart.set_infra(kInfraRestarts);
+  if (!restart.has_hang()) restart.set_hang(kHangRestarts);
+  if (!restart.has_startup()) restart.set_startup(kStartupRestarts);
+  if (!restart.has_window()) *restart.mutable_window() = ToProto(kRestartWindow);
+}
+
+// Elastic training with checkpoints grows.
+void FillGrowAfter(v1::JobSpec& spec) {
+  if (spec.has_grow_after() || !IsElastic(spec) || !spec.train().has_checkpoint()) return;
+  *spec.mutable_grow_after() = ToProto(kGrowAfter);
+}
+
+}  // namespace
+
+void FillDefaults(const FieldOrigins& origins, v1::JobSpec& spec) {
+  if (!origins.Given("apiVersion")) spec.set_api_version("dp/v1");
+  if (!origins.Given("kind")) spec.set_kind("Job");
+  if (!origins.Given("ranks")) spec.set_ranks(1);
+  if (!origins.Given("threadsPerRank")) spec.set_threads_per_rank(spec.has_command() ? 0 : 1);
+  if (!origins.Given("queue")) spec.set_queue("default");
+  if (!origins.Given("slots")) spec.set_slots("any");
+  if (!spec.has_grace()) *spec.mutable_grace() = ToProto(kGraceDefault);
+  if (!spec.has_detect_within()) *spec.mutable_detect_within() = ToProto(kDetectWithinDefault);
+  if (spec.has_train()) FillTrain(origins, *spec.mutable_train());
+  if (spec.has_command()) FillCommand(origins, *spec.mutable_command());
+  const std::optional<RankRange> ranks = RanksOf(spec);
+  if (ranks && !origins.Given("ranks")) spec.set_ranks(ranks->min);
+  if (spec.has_command() && !origins.Given("command.store"))
+    spec.mutable_command()->set_store(DefaultStore(spec));
+  FillRestart(spec);
+  FillGrowAfter(spec);
+}
+
+}  // namespace dp

@@ -1,0 +1,91 @@
+#include "proto/job/model_layers.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace dp {
+namespace {
+
+model::Linear Of(const v1::LinearSpec& spec) {
+  return {.in = spec.in(),
+          .out = spec.out(),
+          .bias = !spec.has_bias() || spec.bias(),
+          .init_std = spec.init_std()};
+}
+
+model::Conv2d Of(const v1::Conv2dSpec& spec) {
+  return {.in = spec.in(),
+          .out = spec.out(),
+          .kernel = spec.kernel(),
+          .stride = spec.stride() == 0 ? 1 : spec.stride(),
+          .padding = spec.padding(),
+          .bias = !spec.has_bias() || spec.bias()};
+}
+
+model::MaxPool2d Of(const v1::MaxPool2dSpec& spec) {
+  return {.kernel = spec.kernel(), .stride = spec.stride()};
+}
+
+model::Embedding Of(const v1::EmbeddingSpec& spec) {
+  return {.vocabulary = spec.vocabulary(),
+          .features = spec.features(),
+          .init_std = spec.has_init_std() ? spec.init_std() : 1};
+}
+
+model::Positions Of(const v1::PositionsSpec& spec) {
+  return {.init_std = spec.has_init_std() ? spec.init_std() : 1};
+}
+
+absl::StatusOr<model::LayerKind> KindOf(const v1::LayerSpec& spec) {
+  switch (spec.kind_case()) {
+    case v1::LayerSpec::kLinear:
+      return Of(spec.linear());
+    case v1::LayerSpec::kConv2D:
+      return Of(spec.conv2d());
+    case v1::LayerSpec::kRelu:
+      return model::Relu{};
+    case v1::LayerSpec::kMaxPool2D:
+      return Of(spec.max_pool2d());
+    case v1::LayerSpec::kFlatten:
+      return model::Flatten{};
+    case v1::LayerSpec::kDropout:
+      return model::Dropout{.p = spec.dropout().p()};
+    case v1::LayerSpec::kEmbedding:
+      return Of(spec.embedding());
+    case v1::LayerSpec::kPositions:
+      return Of(spec.positions());
+    case v1::LayerSpec::kLayerNorm:
+      return model::LayerNorm{};
+    case v1::LayerSpec::kGelu:
+      return model::Gelu{};
+    case v1::LayerSpec::kCausalAttention:
+      return model::CausalAttention{.heads = spec.causal_attention().heads()};
+    case v1::LayerSpec::kAdd:
+      return model::Add{.layer = spec.add().layer()};
+    case v1::LayerSpec::kTiedLinear:
+      return model::TiedLinear{.embedding = spec.tied_linear().embedding()};
+    case v1::LayerSpec::KIND_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      "a layer has no kind; give one of linear, conv2d, relu, maxPool2d, flatten, dropout, "
+      "embedding, positions, layerNorm, gelu, causalAttention, add, tiedLinear");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<model::LayerSpec>> ModelLayers(const v1::ModelSpec& spec) {
+  if (!spec.preset().empty()) return model::Preset(spec.preset());
+  std::vector<model::LayerSpec> layers;
+  for (int i = 0; i < spec.layers_size(); ++i) {
+    absl::StatusOr<model::LayerKind> kind = KindOf(spec.layers(i));
+    if (!kind.ok())
+      return absl::InvalidArgumentError(absl::StrCat("layers[", i, "]: ", kind.status().message()));
+    layers.push_back({.name = spec.layers(i).name(), .kind = *std::move(kind)});
+  }
+  return layers;
+}
+
+}  // namespace dp

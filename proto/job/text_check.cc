@@ -1,0 +1,78 @@
+#include "proto/job/text_check.h"
+
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/utf8.h"
+
+namespace dp {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+std::optional<NotText> FindIn(const Message& message, const std::string& prefix);
+
+std::optional<NotText> FindInText(const std::string& path, const std::string& text) {
+  if (IsUtf8(text)) return std::nullopt;
+  return NotText{path, text};
+}
+
+// Entries of a map are messages with a key and a value; errors name them by the key.
+std::optional<NotText> FindInEntry(const Message& entry, const std::string& path) {
+  const auto& reflection = *entry.GetReflection();
+  const auto& type = *entry.GetDescriptor();
+  const FieldDescriptor& key = *type.map_key();
+  const FieldDescriptor& value = *type.map_value();
+  if (key.cpp_type() != FieldDescriptor::CPPTYPE_STRING) return std::nullopt;
+  const std::string name = reflection.GetString(entry, &key);
+  if (auto found = FindInText(path, name)) return found;
+  if (value.type() != FieldDescriptor::TYPE_STRING) return std::nullopt;
+  return FindInText(absl::StrCat(path, ".", name), reflection.GetString(entry, &value));
+}
+
+std::optional<NotText> FindInElement(const Message& message, const FieldDescriptor& field,
+                                     int index, const std::string& path) {
+  const auto& reflection = *message.GetReflection();
+  if (field.is_map()) {
+    return FindInEntry(reflection.GetRepeatedMessage(message, &field, index), path);
+  }
+  const std::string place = absl::StrCat(path, "[", index, "]");
+  if (field.type() == FieldDescriptor::TYPE_STRING) {
+    return FindInText(place, reflection.GetRepeatedString(message, &field, index));
+  }
+  if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return std::nullopt;
+  return FindIn(reflection.GetRepeatedMessage(message, &field, index), place + ".");
+}
+
+std::optional<NotText> FindInField(const Message& message, const FieldDescriptor& field,
+                                   const std::string& path) {
+  const auto& reflection = *message.GetReflection();
+  if (field.is_repeated()) {
+    for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+      if (auto found = FindInElement(message, field, i, path)) return found;
+    }
+    return std::nullopt;
+  }
+  if (field.type() == FieldDescriptor::TYPE_STRING) {
+    return FindInText(path, reflection.GetString(message, &field));
+  }
+  if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return std::nullopt;
+  return FindIn(reflection.GetMessage(message, &field), path + ".");
+}
+
+std::optional<NotText> FindIn(const Message& message, const std::string& prefix) {
+  std::vector<const FieldDescriptor*> set;
+  message.GetReflection()->ListFields(message, &set);
+  for (const FieldDescriptor* field : set) {
+    if (auto found = FindInField(message, *field, prefix + field->json_name())) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<NotText> FindNotText(const Message& message) { return FindIn(message, ""); }
+
+}  // namespace dp

@@ -1,0 +1,249 @@
+#include "proto/job/train_check.h"
+
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/limits.h"
+#include "base/model/shape_check.h"
+#include "proto/convert/time.h"
+#include "proto/job/field_check.h"
+#include "proto/job/job_spec.h"
+#include "proto/job/model_layers.h"
+
+namespace dp {
+namespace {
+
+// Every set of images has this many classes; job files cannot say otherwise yet.
+constexpr int kClasses = 10;
+
+// Checks the section `train` of a job.
+class TrainCheck : private FieldCheck {
+ public:
+  TrainCheck(const v1::JobSpec& spec, const FieldOrigins& origins, const SampleShape& sample_shape)
+      : FieldCheck(origins), spec_(spec), sample_shape_(sample_shape) {}
+
+  absl::Status Run() {
+    CheckTrain(spec_.train());
+    if (first().ok()) CheckModel(spec_.train());
+    return first();
+  }
+
+ private:
+  void CheckTrain(const v1::TrainSpec& train) {
+    Between("train.epochs", train.epochs(), 1, std::numeric_limits<int>::max());
+    AtLeast("train.maxSteps", train.max_steps(), 0);
+    AtLeast("train.globalBatchSize", train.global_batch_size(), 1);
+    const auto range = RanksOf(spec_);
+    const int ranks = range ? range->max : spec_.ranks();
+    if (train.global_batch_size() < ranks)
+      Fail("train.globalBatchSize",
+           absl::StrCat("train.globalBatchSize is ", train.global_batch_size(),
+                        ", less than one sample for each of ", ranks, " ranks"));
+    AtLeast("train.evaluateEvery", train.evaluate_every(), 0);
+    if (!(train.bucket_cap_mb() > 0 && train.bucket_cap_mb() <= kBucketCapMbMax))
+      Fail("train.bucketCapMb",
+           Wrong("train.bucketCapMb", train.bucket_cap_mb(),
+                 absl::StrCat("more than 0, at most ", static_cast<int64_t>(kBucketCapMbMax))));
+    if (train.backend() == "nccl")
+      Fail("train.backend",
+           "train.backend is \"nccl\"; leave it out, as NCCL is taken where ranks compute on GPUs: "
+           "say train.device: cuda to have them do so");
+    OneOf("train.backend", train.backend(), {"auto", "gloo"});
+    if (!train.precision().empty())
+      OneOf("train.precision", train.precision(), {"float32", "tf32", "bf16"});
+    CheckDevice(train);
+    OneOf("train.onIsolation", train.on_isolation(), {"stop", "continue"});
+    CheckData(train.data());
+    Absolute("train.trace", train.trace());
+    if (absl::EndsWith(train.output().weights(), "/"))
+      Fail("train.output.weights",
+           Wrong("train.output.weights", Quoted(train.output().weights()),
+                 "a file's path, as /models/weights.safetensors, not a directory's"));
+    Absolute("train.output.weights", train.output().weights());
+    if (train.has_checkpoint()) CheckCheckpoint(train.checkpoint());
+    for (const v1::ResumeFrom& from : train.resume().from())
+      if (from.path().empty() || from.path().front() != '/')
+        Fail("train.resume", Wrong("train.resume.from.path", absl::StrCat("\"", from.path(), "\""),
+                                   "an absolute path; dpctl fills it in where --resume is given"));
+    CheckOptimizer(train.optimizer());
+  }
+
+  void CheckDevice(const v1::TrainSpec& train) {
+    OneOf("train.device", train.device(), {"auto", "cpu", "cuda"});
+    const bool of_gpus = ComputesOnGpusOnly(train);
+    if (of_gpus && train.device() == "cpu")
+      Fail("train.precision",
+           absl::StrCat("train.precision is ", Quoted(train.precision()),
+                        ", which only GPUs compute with, and train.device cpu; leave one of them "
+                        "out"));
+    const bool needs_gpus = train.device() == "cuda" || (of_gpus && train.device() == "auto");
+    if (!needs_gpus) return;
+    const std::string why =
+        of_gpus ? absl::StrCat("train.precision ", train.precision()) : "train.device cuda";
+    if (spec_.slots() == "cpu")
+      Fail("slots",
+           absl::StrCat("slots is \"cpu\", and ", why, " needs GPUs; leave one of them out"));
+    if (train.backend() == "gloo")
+      Fail("train.backend",
+           absl::StrCat("train.backend is \"gloo\", which does not reach GPUs' memory; with ", why,
+                        " leave it out"));
+  }
+
+  void CheckCheckpoint(const v1::CheckpointSpec& checkpoint) {
+    const std::string path = "train.checkpoint.";
+    if (checkpoint.dir().empty())
+      Fail(path + "dir", "train.checkpoint.dir is missing; give the directory of the checkpoints");
+    Absolute(path + "dir", checkpoint.dir());
+    AtLeast(path + "everySteps", checkpoint.every_steps(), 0);
+    if ((checkpoint.every_steps() > 0) == checkpoint.has_every())
+      Fail(path + "everySteps",
+           absl::StrCat("train.checkpoint has ",
+                        checkpoint.has_every() ? "both everySteps and every"
+                                               : "neither everySteps, of 1 or more, nor every",
+                        "; give one of them"));
+    const absl::Duration every = FromProto(checkpoint.every());
+    if (checkpoint.has_every() && (every < kCheckpointEveryMin || every > kCheckpointEveryMax))
+      Fail(path + "every", Wrong(path + "every", every,
+                                 absl::StrCat(absl::FormatDuration(kCheckpointEveryMin), " to ",
+                                              absl::FormatDuration(kCheckpointEveryMax))));
+    Between(path + "keep", checkpoint.keep(), 1, kCheckpointsKeptMax);
+  }
+
+  void CheckData(const v1::DataSpec& data) {
+    OneOf("train.data.kind", data.kind(), {"images", "text", "tokens"});
+    if (data.kind() != "images") return CheckText(data);
+    if (data.dir().empty())
+      Fail("train.data.dir", "train.data.dir is missing; give the directory of the IDX files");
+    Absolute("train.data.dir", data.dir());
+    Above("train.data.std", data.std(), 0);
+    Refuse(data, "train", !data.train().empty());
+    Refuse(data, "test", !data.test().empty());
+    Refuse(data, "context", data.context() != 0);
+    Refuse(data, "vocabulary", data.vocabulary() != 0);
+  }
+
+  void CheckText(const v1::DataSpec& data) {
+    Refuse(data, "dir", !data.dir().empty());
+    Refuse(data, "mean", data.mean() != 0);
+    Refuse(data, "std", data.has_std());
+    if (data.train().empty())
+      Fail("train.data", "train.data.train is missing; give a list of files to train on");
+    CheckFiles("train.data.train", data.train());
+    CheckFiles("train.data.test", data.test());
+    if (!Given("train.data.context"))
+      Fail("train.data", "train.data.context is missing; give the tokens of a sample, as 128");
+    Between("train.data.context", data.context(), 1, kContextMax);
+    Between("train.data.vocabulary", data.vocabulary(), 1, kVocabularyMax);
+  }
+
+  void CheckFiles(const std::string& list, const auto& paths) {
+    for (int i = 0; i < paths.size(); ++i) {
+      const std::string path = absl::StrCat(list, "[", i, "]");
+      if (paths[i].empty()) Fail(path, absl::StrCat(path, " is empty; give the path of a file"));
+      Absolute(path, paths[i]);
+    }
+  }
+
+  // Rejects a field of data of another kind. Zeroes are no mistake: --dry-run shows them.
+  void Refuse(const v1::DataSpec& data, const std::string& field, bool said) {
+    const std::string path = "train.data." + field;
+    if (said)
+      Fail(path, absl::StrCat(path, " does not go with kind: ", data.kind(), "; leave it out"));
+  }
+
+  void CheckOptimizer(const v1::OptimizerSpec& optimizer) {
+    if (optimizer.has_adamw()) return CheckAdamW(optimizer.adamw());
+    if (!optimizer.has_sgd())
+      Fail("train.optimizer",
+           "train.optimizer.sgd is missing, and adamw too; give one, as sgd: {learningRate: 0.05}");
+    const v1::SgdSpec& sgd = optimizer.sgd();
+    const std::string path = "train.optimizer.sgd";
+    CheckLearningRate(path, sgd.learning_rate(), "0.05");
+    Share(path + ".momentum", sgd.momentum());
+    AtLeast(path + ".weightDecay", sgd.weight_decay(), 0);
+    if (sgd.nesterov() && sgd.momentum() == 0) {
+      Fail(path + ".nesterov", absl::StrCat(path, ".nesterov is true without momentum; give ", path,
+                                            ".momentum, such as 0.9, or leave nesterov out"));
+    }
+  }
+
+  void CheckAdamW(const v1::AdamWSpec& adamw) {
+    const std::string path = "train.optimizer.adamw";
+    CheckLearningRate(path, adamw.learning_rate(), "0.001");
+    Share(path + ".beta1", adamw.beta1());
+    Share(path + ".beta2", adamw.beta2());
+    Above(path + ".epsilon", adamw.epsilon(), 0);
+    AtLeast(path + ".weightDecay", adamw.weight_decay(), 0);
+    OneOf(path + ".decay", adamw.decay(), {"matrices", "all"});
+  }
+
+  void CheckLearningRate(const std::string& optimizer, double value, const std::string& example) {
+    const std::string path = optimizer + ".learningRate";
+    if (!Given(path))
+      Fail(optimizer, absl::StrCat(path, " is missing; give one, as learningRate: ", example));
+    Above(path, value, 0);
+  }
+
+  void Share(const std::string& path, double value) {
+    if (!(value >= 0 && value < 1)) Fail(path, Wrong(path, value, "at least 0 and below 1"));
+  }
+
+  void CheckModel(const v1::TrainSpec& train) {
+    const v1::ModelSpec& model = train.model();
+    const std::string path = "train.model";
+    if (!model.preset().empty() && model.layers_size() > 0)
+      return Fail(path + ".preset", "train.model.preset excludes train.model.layers; keep one");
+    if (model.preset().empty() && model.layers_size() == 0)
+      return Fail(path, "train.model is missing; give train.model.preset or train.model.layers");
+    if (model.layers_size() > kLayersMax)
+      return Fail(path + ".layers", absl::StrCat(path, ".layers has ", model.layers_size(),
+                                                 " layers; at most ", kLayersMax, " are allowed"));
+    CheckLayerNames(model);
+    const auto layers = ModelLayers(model);
+    const bool preset = !model.preset().empty();
+    if (!layers.ok())
+      return Fail(path + (preset ? ".preset" : ".layers"),
+                  absl::StrCat(path, preset ? ".preset: " : ".", layers.status().message()));
+    const v1::DataSpec& data = train.data();
+    absl::Status fits;
+    if (data.kind() != "images")
+      fits = model::CheckLanguageModel(*layers, data.context(), data.vocabulary()).status();
+    else if (const std::optional<model::Shape> shape = sample_shape_(data.dir()))
+      fits = model::CheckClassifier(*layers, *shape, kClasses).status();
+    if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
+  }
+
+  void CheckLayerNames(const v1::ModelSpec& model) {
+    for (int i = 0; i < model.layers_size(); ++i) {
+      const std::string& name = model.layers(i).name();
+      if (name.empty() || model::IsLayerName(name)) continue;
+      const std::string path = absl::StrCat("train.model.layers[", i, "].name");
+      Fail(path, Wrong(path, absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\""),
+                       model::kLayerNameRule));
+    }
+  }
+
+  // Points at the layer that the message names, if it is a layer of the file.
+  static std::string PlaceOfMisfit(const v1::ModelSpec& model, const absl::Status& misfit) {
+    for (int i = 0; i < model.layers_size(); ++i)
+      if (absl::StrContains(misfit.message(), absl::StrCat("layer '", model.layers(i).name(), "'")))
+        return absl::StrCat("train.model.layers[", i, "]");
+    return "train.model";
+  }
+
+  const v1::JobSpec& spec_;
+  const SampleShape& sample_shape_;
+};
+
+}  // namespace
+
+absl::Status CheckTrainSection(const v1::JobSpec& spec, const FieldOrigins& origins,
+                               const SampleShape& sample_shape) {
+  return TrainCheck(spec, origins, sample_shape).Run();
+}
+
+}  // namespace dp

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "grpcpp/grpcpp.h"
+#include "server/callers/client_table.h"
+#include "server/callers/store_callers.h"
+#include "server/driver/driver.h"
+#include "server/logs/log_thread.h"
+
+// The services of proto/dp/v1, one file each. They answer through the driver, and are thread-safe.
+// The arguments must outlive the service.
+
+namespace dp::server {
+
+// The last lines of a failure may come from the logs. `direct_stores`: whether the coordinator
+// itself serves stores of jobs.
+std::unique_ptr<grpc::Service> MakeJobsService(Driver& driver, LogThread& logs, bool direct_stores);
+
+// `store_host` is where ranks find stores that the coordinator serves; empty: where their worker
+// finds the coordinator.
+std::unique_ptr<grpc::Service> MakeWorkersService(Driver& driver, ClientTable& clients,
+                                                  std::string store_host);
+
+std::unique_ptr<grpc::Service> MakeWorldsService(Driver& driver);
+
+std::unique_ptr<grpc::Service> MakeStoreService(Driver& driver, StoreCallers& callers);
+
+// Read answers with bytes, so that followers of a job share the bytes of a page.
+std::unique_ptr<grpc::Service> MakeLogsService(Driver& driver, LogThread& logs);
+
+std::unique_ptr<grpc::Service> MakeCheckpointsService(Driver& driver);
+
+}  // namespace dp::server
