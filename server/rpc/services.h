@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "grpcpp/grpcpp.h"
+#include "grpcpp/impl/service_type.h"
 #include "server/callers/client_table.h"
 #include "server/callers/store_callers.h"
 #include "server/driver/driver.h"
