@@ -18,10 +18,14 @@ absl::Status NoRanks(absl::string_view part) {
 std::string WrongDuration(const std::string& text) {
   absl::Duration duration;
   double number = 0;
-  if (absl::ParseDuration(text, &duration) && duration >= absl::ZeroDuration()) return "";
+  if (absl::ParseDuration(text, &duration) && duration >= absl::ZeroDuration() &&
+      duration < absl::InfiniteDuration()) {
+    return "";
+  }
   if (absl::SimpleAtod(text, &number) && number >= 0)
     return absl::StrCat("'", text, "' has no unit; write ", text, "s, or with ms, m or h");
-  return absl::StrCat("'", text, "' is no duration; expected one such as 10s or 1h30m");
+  return absl::StrCat(
+      "'", text, "' is no duration; expected one such as 10s or 1h30m; hours are the largest unit");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -24,8 +25,8 @@ absl::StatusOr<v1::Job> LatestNamed(Context& context, const std::string& name) {
   request.set_name(name);
   DP_ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, ListJobs(context, std::move(request)));
   if (!jobs.empty()) return std::move(jobs.back());
-  return absl::NotFoundError(
-      absl::StrCat("no job has the name or id '", name, "'; 'dpctl ps -a' lists all"));
+  return absl::NotFoundError(absl::StrCat(
+      "no job has the name or id '", absl::Utf8SafeCEscape(name), "'; 'dpctl ps -a' lists all"));
 }
 
 }  // namespace
@@ -42,6 +43,12 @@ absl::StatusOr<std::vector<v1::Job>> ListJobs(Context& context, v1::ListJobsRequ
   v1::ListJobsResponse page;
   do {
     DP_ASSIGN_OR_RETURN(page, context.Call(&v1::Jobs::Stub::List, request));
+    if (request.has_finished_for() && !page.has_finished_for()) {
+      return absl::UnimplementedError(absl::StrCat(
+          "coordinator at ", context.flags().coordinator,
+          ": it is of an earlier release than this program, and cannot list jobs by their end; "
+          "upgrade it first"));
+    }
     absl::c_move(*page.mutable_jobs(), std::back_inserter(jobs));
     if (!jobs.empty()) request.set_after(jobs.back().id());
   } while (page.more());

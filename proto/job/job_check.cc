@@ -16,8 +16,8 @@
 #include "proto/convert/time.h"
 #include "proto/job/field_check.h"
 #include "proto/job/job_spec.h"
-#include "proto/job/text_check.h"
 #include "proto/job/train_check.h"
+#include "proto/job/value_check.h"
 
 namespace dp {
 namespace {
@@ -32,7 +32,7 @@ class JobCheck : private FieldCheck {
       : FieldCheck(origins), spec_(spec), origins_(origins), sample_shape_(sample_shape) {}
 
   absl::Status Run() {
-    CheckText();
+    CheckValues();
     CheckTop();
     CheckScheduling();
     for (const auto& [name, value] : SortedEnv()) CheckVariable(name, value);
@@ -53,12 +53,9 @@ class JobCheck : private FieldCheck {
   }
 
  private:
-  void CheckText() {
-    const std::optional<NotText> wrong = FindNotText(spec_);
-    if (!wrong) return;
-    Fail(wrong->path,
-         Wrong(wrong->path, Quoted(absl::CEscape(wrong->bytes.substr(0, kShownBytesMax))),
-               "UTF-8: other bytes cannot be sent"));
+  void CheckValues() {
+    const std::optional<UnusableValue> wrong = FindUnusable(spec_);
+    if (wrong) Fail(wrong->path, absl::StrCat(wrong->path, " ", wrong->why));
   }
 
   void CheckTop() {
@@ -88,8 +85,8 @@ class JobCheck : private FieldCheck {
       CheckDuration("maxDuration", spec_.max_duration(), kMaxDurationMin);
     }
     CheckDuration("ttlAfterFinish", spec_.ttl_after_finish(), absl::ZeroDuration());
-    Between("after", spec_.after_size(), 0, kDependenciesMax);
-    Between("constraints", spec_.constraints_size(), 0, kLabelsMax);
+    CheckLength("after", spec_.after_size(), kDependenciesMax);
+    CheckLength("constraints", spec_.constraints_size(), kLabelsMax);
     for (int i = 0; i < spec_.after_size(); ++i)
       CheckEntry("after", i, ParseDependency(spec_.after(i)).status());
     for (int i = 0; i < spec_.constraints_size(); ++i)
@@ -103,6 +100,11 @@ class JobCheck : private FieldCheck {
     Fail(path, Wrong(path, duration,
                      absl::StrCat(absl::FormatDuration(min), " to ",
                                   absl::FormatDuration(kMaxDurationMax))));
+  }
+
+  void CheckLength(const std::string& list, size_t entries, size_t max) {
+    if (entries > max)
+      Fail(list, absl::StrCat(list, " has ", entries, " entries; at most ", max, " are allowed"));
   }
 
   void CheckEntry(const std::string& list, int index, const absl::Status& status) {

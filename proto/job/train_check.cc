@@ -65,6 +65,9 @@ class TrainCheck : private FieldCheck {
                  "a file's path, as /models/weights.safetensors, not a directory's"));
     Absolute("train.output.weights", train.output().weights());
     if (train.has_checkpoint()) CheckCheckpoint(train.checkpoint());
+    if (train.has_resume() && train.resume().from().empty())
+      Fail("train.resume",
+           "train.resume.from is missing; leave train.resume out, and give --resume");
     for (const v1::ResumeFrom& from : train.resume().from())
       if (from.path().empty() || from.path().front() != '/')
         Fail("train.resume", Wrong("train.resume.from.path", absl::StrCat("\"", from.path(), "\""),

@@ -125,6 +125,23 @@ TEST(JobSpecCheckTest, NumbersOutOfRangeAreRefusedByFieldAndValue) {
               HasSubstr("train.bucketCapMb is nan"));
 }
 
+TEST(JobSpecCheckTest, NumbersThatAreNotFiniteAreRefused) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(Refusal([&](v1::JobSpec& spec) {
+              spec.mutable_train()->mutable_optimizer()->mutable_sgd()->set_learning_rate(infinity);
+            }),
+            "train.optimizer.sgd.learningRate is inf; expected a finite number");
+  EXPECT_EQ(Refusal([&](v1::JobSpec& spec) {
+              spec.mutable_train()->mutable_data()->set_mean(-infinity);
+            }),
+            "train.data.mean is -inf; expected a finite number");
+}
+
+TEST(JobSpecCheckTest, WhoResumesSaysFromWhere) {
+  EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->mutable_resume(); }),
+            "train.resume.from is missing; leave train.resume out, and give --resume");
+}
+
 TEST(JobSpecCheckTest, ADeadlineThatABusyHostWouldMissIsRefused) {
   EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.mutable_detect_within()->set_nanos(1); }),
             "detectWithin is 1ns; expected 1s to 24h");

@@ -93,6 +93,9 @@ class JobsService final : public v1::Jobs::CallbackService {
                                  v1::ListJobsResponse* response) override {
     return Ask(driver_, context, [=](const View& view) {
       SetHeader(view, response);
+      if (request->has_finished_for()) {
+        *response->mutable_finished_for() = request->finished_for();
+      }
       FillPage(*request, view, response);
       return absl::OkStatus();
     });

@@ -56,7 +56,8 @@ class FakeCoordinator final : public v1::Jobs::Service,
   std::vector<v1::RequeueRequest> requeued;
   std::vector<uint64_t> removed;
   std::function<void()> on_remove = [] {};
-  absl::Time now;  // by its clock
+  absl::Time now;      // by its clock
+  bool older = false;  // of a release that lists all jobs, whatever their end
   std::vector<v1::DrainRequest> drains;
   std::string user;  // of the last submission
   std::deque<v1::WatchEventsResponse> event_pages;
@@ -105,6 +106,9 @@ class FakeCoordinator final : public v1::Jobs::Service,
   grpc::Status List(grpc::ServerContext*, const v1::ListJobsRequest* request,
                     v1::ListJobsResponse* response) override {
     return Reply([&]() -> absl::Status {
+      if (request->has_finished_for() && !older) {
+        *response->mutable_finished_for() = request->finished_for();
+      }
       for (auto it = jobs.upper_bound(request->after()); it != jobs.end(); ++it) {
         const v1::Job& job = it->second;
         if (!request->name().empty() && job.spec().name() != request->name()) continue;

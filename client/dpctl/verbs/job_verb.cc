@@ -23,8 +23,12 @@ absl::StatusOr<int> JobVerb::Run(Context& context) {
   return code;
 }
 
+absl::StatusOr<v1::Job> JobVerb::Find(Context& context, const std::string& text) const {
+  return FindJob(context, text);
+}
+
 absl::Status JobVerb::AskOne(Context& context, const std::string& text) const {
-  DP_ASSIGN_OR_RETURN(const v1::Job before, FindJob(context, text));
+  DP_ASSIGN_OR_RETURN(const v1::Job before, Find(context, text));
   DP_ASSIGN_OR_RETURN(const v1::Job after, Ask(context, before));
   switch (context.flags().format) {
     case Format::kName:

@@ -17,6 +17,7 @@ class JobVerb : public Command {
   absl::StatusOr<int> Run(Context& context) override;
 
  private:
+  virtual absl::StatusOr<v1::Job> Find(Context& context, const std::string& text) const;
   // Sends the request; returns the job as it is then.
   virtual absl::StatusOr<v1::Job> Ask(Context& context, const v1::Job& job) const = 0;
   // The result, printed behind "job 7 ".

@@ -37,8 +37,6 @@ class Prune final : public Command {
     std::vector<v1::Job> removed;
     absl::Status status;
     for (const v1::Job& job : jobs) {
-      // A coordinator of an earlier release lists all jobs, and can remove none.
-      if (!job.has_finished_at()) continue;
       if (!dry_run_) status = RemoveJob(context, job);
       if (!status.ok()) break;
       removed.push_back(job);

@@ -32,7 +32,7 @@ TEST_F(RemovalTest, RmTriesEachJobAndRemovesWhatIsOver) {
   EXPECT_EQ(result.out, "job 5 is removed\njob 6 is removed\n");
   EXPECT_EQ(result.err,
             "dpctl: job 7 is running, not over; cancel it first\n"
-            "dpctl: no job has the name or id '99'; 'dpctl ps -a' lists all\n");
+            "dpctl: no job 99\n");
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(coordinator_.removed, ElementsAre(5, 6));
 }
@@ -79,11 +79,32 @@ TEST_F(RemovalTest, PruneSaysWhatIsGoneWhenTheCoordinatorLeaves) {
   EXPECT_THAT(result.err, HasSubstr("coordinator at fake:1"));
 }
 
+TEST_F(RemovalTest, ACoordinatorThatListsAllJobsIsNotBelieved) {
+  coordinator_.older = true;
+  for (const std::string words : {"prune --older-than 1h --dry-run", "prune --older-than 1h"}) {
+    const Result result = Dpctl(words);
+    EXPECT_EQ(result.code, 1);
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr("upgrade it first"));
+  }
+  EXPECT_THAT(coordinator_.removed, IsEmpty());
+}
+
+TEST_F(RemovalTest, ANumberIsNotTakenForAName) {
+  AddEnded(8, "99", absl::Hours(1));
+  EXPECT_EQ(Dpctl("rm 99").code, 102);
+  EXPECT_THAT(coordinator_.removed, IsEmpty());
+  out_.str("");
+  EXPECT_EQ(Dpctl("describe 99 -o name").code, 0);
+}
+
 TEST_F(RemovalTest, PruneNeedsAnAge) {
   const Result result = Dpctl("prune");
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("--older-than"));
   EXPECT_EQ(Dpctl("prune --older-than 30").code, 2);
+  EXPECT_EQ(Dpctl("prune --older-than inf").code, 2);
+  EXPECT_THAT(Dpctl("prune --older-than 30d").err, HasSubstr("hours are the largest unit"));
   EXPECT_THAT(coordinator_.removed, IsEmpty());
 }
 

@@ -1,3 +1,7 @@
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/numbers.h"
 #include "base/status.h"
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/verbs/job_verb.h"
@@ -15,6 +19,11 @@ class Rm final : public JobVerb {
   }
 
  private:
+  // A number that is no job's does not stand for a name: who repeats a removal means the same job.
+  absl::StatusOr<v1::Job> Find(Context& context, const std::string& text) const override {
+    uint64_t id = 0;
+    return absl::SimpleAtoi(text, &id) ? GetJob(context, id) : FindJob(context, text);
+  }
   absl::StatusOr<v1::Job> Ask(Context& context, const v1::Job& job) const override {
     DP_RETURN_IF_ERROR(RemoveJob(context, job));
     return job;

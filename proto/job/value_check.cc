@@ -1,8 +1,9 @@
-#include "proto/job/text_check.h"
+#include "proto/job/value_check.h"
 
-#include <map>
+#include <cmath>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
 
@@ -12,15 +13,25 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-std::optional<NotText> FindIn(const Message& message, const std::string& prefix);
+// The longest part of a text in an error.
+constexpr size_t kTextShownBytesMax = 80;
 
-std::optional<NotText> FindInText(const std::string& path, const std::string& text) {
+std::optional<UnusableValue> FindIn(const Message& message, const std::string& prefix);
+
+std::optional<UnusableValue> FindInText(const std::string& path, const std::string& text) {
   if (IsUtf8(text)) return std::nullopt;
-  return NotText{path, text};
+  return UnusableValue{path,
+                       absl::StrCat("is \"", absl::CEscape(text.substr(0, kTextShownBytesMax)),
+                                    "\"; expected UTF-8: other bytes cannot be sent")};
+}
+
+std::optional<UnusableValue> FindInNumber(const std::string& path, double number) {
+  if (std::isfinite(number)) return std::nullopt;
+  return UnusableValue{path, absl::StrCat("is ", number, "; expected a finite number")};
 }
 
 // Entries of a map are messages with a key and a value; errors name them by the key.
-std::optional<NotText> FindInEntry(const Message& entry, const std::string& path) {
+std::optional<UnusableValue> FindInEntry(const Message& entry, const std::string& path) {
   const auto& reflection = *entry.GetReflection();
   const auto& type = *entry.GetDescriptor();
   const FieldDescriptor& key = *type.map_key();
@@ -32,8 +43,8 @@ std::optional<NotText> FindInEntry(const Message& entry, const std::string& path
   return FindInText(absl::StrCat(path, ".", name), reflection.GetString(entry, &value));
 }
 
-std::optional<NotText> FindInElement(const Message& message, const FieldDescriptor& field,
-                                     int index, const std::string& path) {
+std::optional<UnusableValue> FindInElement(const Message& message, const FieldDescriptor& field,
+                                           int index, const std::string& path) {
   const auto& reflection = *message.GetReflection();
   if (field.is_map()) {
     return FindInEntry(reflection.GetRepeatedMessage(message, &field, index), path);
@@ -46,8 +57,8 @@ std::optional<NotText> FindInElement(const Message& message, const FieldDescript
   return FindIn(reflection.GetRepeatedMessage(message, &field, index), place + ".");
 }
 
-std::optional<NotText> FindInField(const Message& message, const FieldDescriptor& field,
-                                   const std::string& path) {
+std::optional<UnusableValue> FindInField(const Message& message, const FieldDescriptor& field,
+                                         const std::string& path) {
   const auto& reflection = *message.GetReflection();
   if (field.is_repeated()) {
     for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
@@ -58,11 +69,14 @@ std::optional<NotText> FindInField(const Message& message, const FieldDescriptor
   if (field.type() == FieldDescriptor::TYPE_STRING) {
     return FindInText(path, reflection.GetString(message, &field));
   }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+    return FindInNumber(path, reflection.GetDouble(message, &field));
+  }
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return std::nullopt;
   return FindIn(reflection.GetMessage(message, &field), path + ".");
 }
 
-std::optional<NotText> FindIn(const Message& message, const std::string& prefix) {
+std::optional<UnusableValue> FindIn(const Message& message, const std::string& prefix) {
   std::vector<const FieldDescriptor*> set;
   message.GetReflection()->ListFields(message, &set);
   for (const FieldDescriptor* field : set) {
@@ -73,6 +87,6 @@ std::optional<NotText> FindIn(const Message& message, const std::string& prefix)
 
 }  // namespace
 
-std::optional<NotText> FindNotText(const Message& message) { return FindIn(message, ""); }
+std::optional<UnusableValue> FindUnusable(const Message& message) { return FindIn(message, ""); }
 
 }  // namespace dp
