@@ -2,6 +2,8 @@
 
 BUILD ?= build
 JOBS ?= $(shell nproc)
+# Tests at a time: half of their time they wait.
+TEST_JOBS ?= $(shell echo $$((2 * $(JOBS))))
 FUZZ_SECONDS ?= 60
 MUTATE_SEED ?= 1
 TORTURE_SEEDS ?= 2
@@ -44,7 +46,7 @@ demo: programs  ## train a CNN on Fashion-MNIST with one coordinator and two wor
 test: deps  ## install the tests' dependencies, build, check, run all tests, report skipped tests
 	@scripts/deps test
 	@$(MAKE) --no-print-directory all check
-	@tests/skips/skips.py $(BUILD) --output-on-failure -j $(JOBS)
+	@tests/skips/skips.py $(BUILD) --output-on-failure -j $(TEST_JOBS)
 
 beside: all  ## run all tests next to a running cluster on the default ports and eight busy processes
 	@tests/beside/run $(BUILD) -- tests/skips/skips.py $(BUILD) --output-on-failure -j $(JOBS)
