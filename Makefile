@@ -2,7 +2,7 @@
 
 BUILD ?= build
 JOBS ?= $(shell nproc)
-# Tests at a time: half of their time they wait.
+# Tests at a time: they also wait.
 TEST_JOBS ?= $(shell echo $$((2 * $(JOBS))))
 FUZZ_SECONDS ?= 60
 MUTATE_SEED ?= 1

@@ -25,7 +25,7 @@ class Prune final : public Command {
 
   void DefineFlags(CLI::App& app) override {
     AddDuration(app, "--older-than", older_than_,
-                "Jobs that ended longer ago, by the coordinator's clock")
+                "Jobs that ended at least so long ago, by the coordinator's clock")
         ->required();
     app.add_flag("--dry-run", dry_run_, "Only list these jobs");
   }
@@ -60,7 +60,7 @@ class Prune final : public Command {
                         << (dry_run_ ? "would be removed" : "is removed") << '\n';
         }
         if (jobs.empty()) {
-          context.err() << "dpctl: no job ended more than " << absl::FormatDuration(older_than_)
+          context.err() << "dpctl: no job ended at least " << absl::FormatDuration(older_than_)
                         << " ago\n";
         }
     }

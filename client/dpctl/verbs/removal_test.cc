@@ -56,7 +56,7 @@ TEST_F(RemovalTest, PruneKeepsWhatEndedSince) {
 TEST_F(RemovalTest, PruneWithoutAnyJobSaysSo) {
   const Result result = Dpctl("prune --older-than 72h");
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err, "dpctl: no job ended more than 72h ago\n");
+  EXPECT_EQ(result.err, "dpctl: no job ended at least 72h ago\n");
   EXPECT_EQ(result.code, 0);
 }
 
