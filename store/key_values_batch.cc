@@ -7,68 +7,77 @@
 
 namespace dp {
 
-absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreOperation& operation) {
-  return std::visit([this](const auto& verb) { return Run(verb); }, operation);
-}
-
-absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreSet& set) {
-  DP_RETURN_IF_ERROR(Put(set.key, set.value));
-  return StoreResult{};
-}
-
-absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreAppend& append) {
-  const std::string* value = store_.Find(append.key);
-  DP_RETURN_IF_ERROR(
-      Put(append.key, value == nullptr ? append.value : absl::StrCat(*value, append.value)));
-  return StoreResult{};
-}
-
-absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreAdd& add) {
-  const std::string* value = store_.Find(add.key);
-  int64_t number = 0;
-  if (value != nullptr && !LeadingNumber(*value, &number)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("store add to key ", PrintableKey(add.key),
-                     ": its value does not begin with a decimal number of 64 bits"));
+struct KeyValues::Batch::Meaning {
+  absl::StatusOr<StoreResult> operator()(const StoreSet& set) const {
+    DP_RETURN_IF_ERROR(batch.Put(set.key, set.value));
+    return StoreResult{};
   }
-  // Wraps, as in every server of this protocol.
-  const auto sum =
-      static_cast<int64_t>(static_cast<uint64_t>(number) + static_cast<uint64_t>(add.amount));
-  DP_RETURN_IF_ERROR(Put(add.key, absl::StrCat(sum)));
-  return StoreResult{.number = sum};
-}
 
-absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreCompareSet& compare_set) {
-  const std::string* value = store_.Find(compare_set.key);
-  const bool equal =
-      value == nullptr ? compare_set.expected.empty() : *value == compare_set.expected;
-  if (!equal) return StoreResult{.value = value == nullptr ? compare_set.expected : *value};
-  DP_RETURN_IF_ERROR(Put(compare_set.key, compare_set.desired));
-  return StoreResult{.found = true, .value = compare_set.desired};
-}
+  absl::StatusOr<StoreResult> operator()(const StoreAppend& append) const {
+    const std::string* value = batch.store_.Find(append.key);
+    DP_RETURN_IF_ERROR(batch.Put(
+        append.key, value == nullptr ? append.value : absl::StrCat(*value, append.value)));
+    return StoreResult{};
+  }
 
-absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreDelete& erase) {
-  const auto entry = store_.entries_.find(erase.key);
-  if (entry == store_.entries_.end()) return StoreResult{};
-  steps_.push_back({Step::What::kValue, &erase.key, entry->second, {}});
-  Restore(erase.key, std::nullopt);
-  return StoreResult{.found = true};
-}
+  absl::StatusOr<StoreResult> operator()(const StoreAdd& add) const {
+    const std::string* value = batch.store_.Find(add.key);
+    int64_t number = 0;
+    if (value != nullptr && !LeadingNumber(*value, &number)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("store add to key ", PrintableKey(add.key),
+                       ": its value does not begin with a decimal number of 64 bits"));
+    }
+    // Wraps, as in every server of this protocol.
+    const auto sum =
+        static_cast<int64_t>(static_cast<uint64_t>(number) + static_cast<uint64_t>(add.amount));
+    DP_RETURN_IF_ERROR(batch.Put(add.key, absl::StrCat(sum)));
+    return StoreResult{.number = sum};
+  }
 
-absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreQueuePush& push) {
-  DP_RETURN_IF_ERROR(CheckSizes(push.key, push.value.size()));
-  steps_.push_back({Step::What::kPush, &push.key, std::nullopt, {}});
-  Push(push.key, push.value, /*at_head=*/false);
-  return StoreResult{.number = static_cast<int64_t>(store_.queues_[push.key].size())};
-}
+  absl::StatusOr<StoreResult> operator()(const StoreCompareSet& compare_set) const {
+    const std::string* value = batch.store_.Find(compare_set.key);
+    const bool equal =
+        value == nullptr ? compare_set.expected.empty() : *value == compare_set.expected;
+    if (!equal) return StoreResult{.value = value == nullptr ? compare_set.expected : *value};
+    DP_RETURN_IF_ERROR(batch.Put(compare_set.key, compare_set.desired));
+    return StoreResult{.found = true, .value = compare_set.desired};
+  }
 
-absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreQueuePop& pop) {
-  const auto queue = store_.queues_.find(pop.key);
-  if (queue == store_.queues_.end()) return StoreResult{};
-  const auto length = static_cast<int64_t>(queue->second.size());
-  std::string head = Pop(pop.key, /*from_head=*/true);
-  steps_.push_back({Step::What::kPop, &pop.key, std::nullopt, head});
-  return StoreResult{.found = true, .value = std::move(head), .number = length};
+  absl::StatusOr<StoreResult> operator()(const StoreDelete& erase) const {
+    const auto entry = batch.store_.entries_.find(erase.key);
+    if (entry == batch.store_.entries_.end()) return StoreResult{};
+    batch.steps_.push_back({Step::What::kValue, &erase.key, entry->second, {}});
+    batch.Restore(erase.key, std::nullopt);
+    return StoreResult{.found = true};
+  }
+
+  absl::StatusOr<StoreResult> operator()(const StoreQueuePush& push) const {
+    DP_RETURN_IF_ERROR(batch.CheckSizes(push.key, push.value.size()));
+    batch.steps_.push_back({Step::What::kPush, &push.key, std::nullopt, {}});
+    batch.Push(push.key, push.value, /*at_head=*/false);
+    return StoreResult{.number = static_cast<int64_t>(batch.store_.queues_[push.key].size())};
+  }
+
+  absl::StatusOr<StoreResult> operator()(const StoreQueuePop& pop) const {
+    const auto queue = batch.store_.queues_.find(pop.key);
+    if (queue == batch.store_.queues_.end()) return StoreResult{};
+    const auto length = static_cast<int64_t>(queue->second.size());
+    std::string head = batch.Pop(pop.key, /*from_head=*/true);
+    batch.steps_.push_back({Step::What::kPop, &pop.key, std::nullopt, head});
+    return StoreResult{.found = true, .value = std::move(head), .number = length};
+  }
+
+  template <typename Read>
+  absl::StatusOr<StoreResult> operator()(const Read& read) const {
+    return Reader(batch.store_).Run(read);
+  }
+
+  Batch& batch;
+};
+
+absl::StatusOr<StoreResult> KeyValues::Batch::Run(const StoreOperation& operation) {
+  return std::visit(Meaning{*this}, operation);
 }
 
 absl::Status KeyValues::Batch::CheckSizes(const std::string& key, size_t value_bytes) const {

@@ -36,17 +36,8 @@ class KeyValues::Batch {
     size_t moves = 0;
   };
 
-  absl::StatusOr<StoreResult> Run(const StoreSet& set);
-  absl::StatusOr<StoreResult> Run(const StoreAppend& append);
-  absl::StatusOr<StoreResult> Run(const StoreAdd& add);
-  absl::StatusOr<StoreResult> Run(const StoreCompareSet& compare_set);
-  absl::StatusOr<StoreResult> Run(const StoreDelete& erase);
-  absl::StatusOr<StoreResult> Run(const StoreQueuePush& push);
-  absl::StatusOr<StoreResult> Run(const StoreQueuePop& pop);
-  template <typename Read>
-  absl::StatusOr<StoreResult> Run(const Read& read) {
-    return Reader(store_).Run(read);
-  }
+  // One overload for each change, with its meaning.
+  struct Meaning;
 
   // Errors: ResourceExhausted a limit on one key or value.
   absl::Status CheckSizes(const std::string& key, size_t value_bytes) const;

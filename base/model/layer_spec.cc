@@ -2,28 +2,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/overloaded.h"
 
 namespace dp::model {
-
-absl::string_view KindName(const LayerKind& kind) {
-  return std::visit(Overloaded{
-                        [](const Linear&) { return "linear"; },
-                        [](const Conv2d&) { return "conv2d"; },
-                        [](const Relu&) { return "relu"; },
-                        [](const MaxPool2d&) { return "max_pool2d"; },
-                        [](const Flatten&) { return "flatten"; },
-                        [](const Dropout&) { return "dropout"; },
-                        [](const Embedding&) { return "embedding"; },
-                        [](const Positions&) { return "positions"; },
-                        [](const LayerNorm&) { return "layer_norm"; },
-                        [](const Gelu&) { return "gelu"; },
-                        [](const CausalAttention&) { return "causal_attention"; },
-                        [](const Add&) { return "add"; },
-                        [](const TiedLinear&) { return "tied_linear"; },
-                    },
-                    kind);
-}
 
 std::vector<LayerSpec> MlpPreset() {
   return {

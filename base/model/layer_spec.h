@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,9 +12,11 @@ namespace dp::model {
 
 // A model as its owner writes it: a list of layers, plain values. Each field means the same as in
 // the message of that name in proto/dp/v1/job_spec.proto. 0 for `in` or a pooling stride takes the
-// value that follows from the shapes (CheckShapes fills it in).
+// value that follows from the shapes (CheckShapes fills it in). kName is the kind's name in
+// snake_case.
 
 struct Linear {
+  static constexpr absl::string_view kName = "linear";
   int in = 0;
   int out = 0;
   bool bias = true;
@@ -21,6 +24,7 @@ struct Linear {
 };
 
 struct Conv2d {
+  static constexpr absl::string_view kName = "conv2d";
   int in = 0;
   int out = 0;
   int kernel = 0;
@@ -29,55 +33,75 @@ struct Conv2d {
   bool bias = true;
 };
 
-struct Relu {};
+struct Relu {
+  static constexpr absl::string_view kName = "relu";
+};
 
 struct MaxPool2d {
+  static constexpr absl::string_view kName = "max_pool2d";
   int kernel = 0;
   int stride = 0;
 };
 
-struct Flatten {};
+struct Flatten {
+  static constexpr absl::string_view kName = "flatten";
+};
 
 struct Dropout {
+  static constexpr absl::string_view kName = "dropout";
   double p = 0;
 };
 
 struct Embedding {
+  static constexpr absl::string_view kName = "embedding";
   int vocabulary = 0;  // 0: the data's
   int features = 0;
   double init_std = 1;
 };
 
 struct Positions {
+  static constexpr absl::string_view kName = "positions";
   double init_std = 1;
 };
 
-struct LayerNorm {};
+struct LayerNorm {
+  static constexpr absl::string_view kName = "layer_norm";
+};
 
-struct Gelu {};
+struct Gelu {
+  static constexpr absl::string_view kName = "gelu";
+};
 
 struct CausalAttention {
+  static constexpr absl::string_view kName = "causal_attention";
   int heads = 0;
 };
 
 struct Add {
+  static constexpr absl::string_view kName = "add";
   std::string layer;
 };
 
 struct TiedLinear {
+  static constexpr absl::string_view kName = "tied_linear";
   std::string embedding;
 };
 
 using LayerKind = std::variant<Linear, Conv2d, Relu, MaxPool2d, Flatten, Dropout, Embedding,
                                Positions, LayerNorm, Gelu, CausalAttention, Add, TiedLinear>;
 
+// The layers that apply a function to each value: the output has the shape of the input.
+template <typename Kind>
+concept ElementFunction = std::same_as<Kind, Relu> || std::same_as<Kind, Gelu>;
+
 struct LayerSpec {
   std::string name;  // empty: kind and position in the model, such as "conv2d0"
   LayerKind kind;
 };
 
-// The kind as job files name it, in snake_case: "linear", "max_pool2d", "causal_attention".
-absl::string_view KindName(const LayerKind& kind);
+inline absl::string_view KindName(const LayerKind& kind) {
+  return std::visit([](const auto& layer) { return layer.kName; }, kind);
+}
 
 // Classifiers of 1x28x28 images into 10 classes.
 std::vector<LayerSpec> MlpPreset();

@@ -144,8 +144,10 @@ class Check {
     return Layer(tied, LastAxis(embedding->vocabulary));
   }
 
-  absl::StatusOr<CheckedLayer> Fit(Gelu gelu) { return Layer(gelu, in_); }
-  absl::StatusOr<CheckedLayer> Fit(Relu relu) { return Layer(relu, in_); }
+  template <ElementFunction Function>
+  absl::StatusOr<CheckedLayer> Fit(Function function) {
+    return Layer(function, in_);
+  }
   absl::StatusOr<CheckedLayer> Fit(Flatten flatten) { return Layer(flatten, {ElementCount(in_)}); }
 
   // The output shape of a window of `kernel` x `kernel` that slides over the padded image.

@@ -154,7 +154,7 @@ class CpuCausalAttention : public CpuLayer {
 
 }  // namespace
 
-std::unique_ptr<CpuLayer> MakeCpuCausalAttention(const CpuLayerInput& input) {
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::CausalAttention&, const CpuLayerInput& input) {
   return std::make_unique<CpuCausalAttention>(input);
 }
 

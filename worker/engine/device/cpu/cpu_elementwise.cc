@@ -53,9 +53,9 @@ class CpuElementwise : public CpuLayer {
 // Works in plain order, where an element's place does not depend on formats.
 class CpuDropout : public CpuLayer {
  public:
-  CpuDropout(const CpuLayerInput& input, uint64_t seed)
-      : p_(std::get<model::Dropout>(input.layer.kind).p),
-        seed_(seed),
+  CpuDropout(const CpuLayerInput& input, double p)
+      : p_(p),
+        seed_(input.options.seed),
         sample_size_(model::ElementCount(input.layer.in)),
         in_(input.cpu, input.in.value, PlainDesc(input.batch_size, input.layer.in)),
         scales_(sample_size_ * input.batch_size) {
@@ -105,16 +105,16 @@ class CpuDropout : public CpuLayer {
 
 }  // namespace
 
-std::unique_ptr<CpuLayer> MakeCpuRelu(const CpuLayerInput& input) {
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Relu&, const CpuLayerInput& input) {
   return std::make_unique<CpuElementwise>(input, dnnl::algorithm::eltwise_relu_use_dst_for_bwd);
 }
 
-std::unique_ptr<CpuLayer> MakeCpuGelu(const CpuLayerInput& input) {
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Gelu&, const CpuLayerInput& input) {
   return std::make_unique<CpuElementwise>(input, dnnl::algorithm::eltwise_gelu_tanh);
 }
 
-std::unique_ptr<CpuLayer> MakeCpuDropout(const CpuLayerInput& input, uint64_t seed) {
-  return std::make_unique<CpuDropout>(input, seed);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Dropout& dropout, const CpuLayerInput& input) {
+  return std::make_unique<CpuDropout>(input, dropout.p);
 }
 
 }  // namespace dp::engine

@@ -36,39 +36,46 @@ struct ParameterViews {
   float* bias_gradient = nullptr;
 };
 
+// Which half of the ReLU that follows a layer the layer does itself. The positive maximum of a
+// window is the same before and after a ReLU. If pooling follows, the pooling layer therefore does
+// the backward half, on its smaller output.
+enum class FusedRelu { kNone, kForward, kBoth };
+
+// The decisions of the network around a layer. Each kind of layer reads those that concern it.
+struct CpuLayerOptions {
+  ParameterViews parameters = {};
+  FusedRelu relu = FusedRelu::kNone;  // of a convolution or a linear layer
+  // A pooling also does the backward half of the ReLU before it.
+  bool pooled_relu = false;
+  // A later layer has already written its part of the gradient of an embedding's weight.
+  bool tied = false;
+  // Masks of a dropout depend only on this, Batch::draw and the sample's number, so the split into
+  // ranks does not change them. Differs between the dropout layers of a network.
+  uint64_t seed = 0;
+};
+
 // The arguments that all factories below take. `in` is the output of the layer before.
 struct CpuLayerInput {
   CpuStream& cpu;
   const model::CheckedLayer& layer;
   int batch_size;
   const Activation& in;
+  CpuLayerOptions options = {};
 };
 
-// Which half of the ReLU that follows a layer the layer does itself. The positive maximum of a
-// window is the same before and after a ReLU. If pooling follows, the pooling layer therefore does
-// the backward half, on its smaller output.
-enum class FusedRelu { kNone, kForward, kBoth };
-
-std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const ParameterViews& views,
-                                        FusedRelu relu);
-// Also makes a TiedLinear, whose weight is the embedding's.
-std::unique_ptr<CpuLayer> MakeCpuLinear(const CpuLayerInput& input, const ParameterViews& views,
-                                        FusedRelu relu);
-std::unique_ptr<CpuLayer> MakeCpuRelu(const CpuLayerInput& input);
-std::unique_ptr<CpuLayer> MakeCpuGelu(const CpuLayerInput& input);
-// `relu_gradient`: the layer also does the backward half of the ReLU before it.
-std::unique_ptr<CpuLayer> MakeCpuMaxPool2d(const CpuLayerInput& input, bool relu_gradient);
-std::unique_ptr<CpuLayer> MakeCpuFlatten(const CpuLayerInput& input);
-// Masks depend only on `seed`, Batch::draw and the sample's number, so the split into ranks does
-// not change them. `seed` differs between the dropout layers of a network.
-std::unique_ptr<CpuLayer> MakeCpuDropout(const CpuLayerInput& input, uint64_t seed);
-
-// `tied`: a later layer has already written its part of the weight's gradient.
-std::unique_ptr<CpuLayer> MakeCpuEmbedding(const CpuLayerInput& input, const ParameterViews& views,
-                                           bool tied);
-std::unique_ptr<CpuLayer> MakeCpuPositions(const CpuLayerInput& input, const ParameterViews& views);
-std::unique_ptr<CpuLayer> MakeCpuLayerNorm(const CpuLayerInput& input, const ParameterViews& views);
-std::unique_ptr<CpuLayer> MakeCpuCausalAttention(const CpuLayerInput& input);
+// Makes the layer of each kind, whose fields are those of `input.layer`.
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Linear&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Conv2d&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Relu&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::MaxPool2d&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Flatten&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Dropout&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Embedding&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Positions&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::LayerNorm&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Gelu&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::CausalAttention&, const CpuLayerInput& input);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::TiedLinear&, const CpuLayerInput& input);
 
 // Adds the output of an earlier layer, the source. The gradient goes to both inputs: to the layer
 // before in Backward, as in every layer, and to the source in AddToSource. Call AddToSource when

@@ -87,9 +87,8 @@ class CpuLayerNorm : public CpuLayer {
 
 }  // namespace
 
-std::unique_ptr<CpuLayer> MakeCpuLayerNorm(const CpuLayerInput& input,
-                                           const ParameterViews& views) {
-  return std::make_unique<CpuLayerNorm>(input, views);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::LayerNorm&, const CpuLayerInput& input) {
+  return std::make_unique<CpuLayerNorm>(input, input.options.parameters);
 }
 
 }  // namespace dp::engine

@@ -78,37 +78,6 @@ FusedRelu ReluAfter(absl::Span<const model::CheckedLayer> layers, size_t i) {
   return IsKind<model::MaxPool2d>(layers, i + 2) ? FusedRelu::kForward : FusedRelu::kBoth;
 }
 
-// The halves of ReLUs that the preceding layer does and that this layer does.
-struct Relus {
-  FusedRelu before;
-  FusedRelu after;
-};
-
-// All kinds except Add.
-std::unique_ptr<CpuLayer> MakeLayer(const CpuLayerInput& input, const ParameterViews& views,
-                                    const Relus& relus, bool tied, uint64_t seed) {
-  using Layer = std::unique_ptr<CpuLayer>;
-  return std::visit(
-      Overloaded{
-          [&](const model::Linear&) { return MakeCpuLinear(input, views, relus.after); },
-          [&](const model::Conv2d&) { return MakeCpuConv2d(input, views, relus.after); },
-          [&](const model::Relu&) { return MakeCpuRelu(input); },
-          [&](const model::MaxPool2d&) {
-            return MakeCpuMaxPool2d(input, relus.before == FusedRelu::kForward);
-          },
-          [&](const model::Flatten&) { return MakeCpuFlatten(input); },
-          [&](const model::Dropout&) { return MakeCpuDropout(input, seed); },
-          [&](const model::Embedding&) { return MakeCpuEmbedding(input, views, tied); },
-          [&](const model::Positions&) { return MakeCpuPositions(input, views); },
-          [&](const model::LayerNorm&) { return MakeCpuLayerNorm(input, views); },
-          [&](const model::Gelu&) { return MakeCpuGelu(input); },
-          [&](const model::CausalAttention&) { return MakeCpuCausalAttention(input); },
-          [&](const model::TiedLinear&) { return MakeCpuLinear(input, views, FusedRelu::kNone); },
-          [&](const model::Add&) { return Layer(); },
-      },
-      input.layer.kind);
-}
-
 int ParameterCount(const model::CheckedLayer& layer, const ParameterViews& views) {
   if (std::holds_alternative<model::TiedLinear>(layer.kind)) return 0;
   return (views.weight != nullptr) + (views.bias != nullptr);
@@ -126,20 +95,26 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
   const ParameterFinder finder(layers, values, gradients);
   input_ = MakeActivation(cpu, PlainDesc(batch_size, layers.front().in), false);
   const Activation* in = &input_;
-  Relus relus = {FusedRelu::kNone, FusedRelu::kNone};
+  FusedRelu relu = FusedRelu::kNone;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const CpuLayerInput input = {cpu, layers[i], batch_size, *in};
-    const ParameterViews views = finder.ViewsOf(layers[i]);
-    relus = {relus.after, ReluAfter(layers, i)};
+    const bool pooled_relu = relu == FusedRelu::kForward;
+    relu = ReluAfter(layers, i);
+    const ParameterViews parameters = finder.ViewsOf(layers[i]);
+    const CpuLayerInput input = {cpu,
+                                 layers[i],
+                                 batch_size,
+                                 *in,
+                                 {.parameters = parameters,
+                                  .relu = relu,
+                                  .pooled_relu = pooled_relu,
+                                  .tied = IsTied(layers, layers[i].name),
+                                  .seed = seed + i}};
     places_[layers[i].name] = layers_.size();
     readers_.emplace_back();
-    layers_.push_back(
-        IsKind<model::Add>(layers, i)
-            ? MakeAdd(input)
-            : MakeLayer(input, views, relus, IsTied(layers, layers[i].name), seed + i));
-    parameter_counts_.push_back(ParameterCount(layers[i], views));
+    layers_.push_back(MakeLayer(input));
+    parameter_counts_.push_back(ParameterCount(layers[i], parameters));
     in = &layers_.back()->out();
-    if (relus.after != FusedRelu::kNone) ++i;
+    if (relu != FusedRelu::kNone) ++i;
   }
   const auto plain = PlainDesc(batch_size, layers.back().out);
   output_ = std::make_unique<Formatted>(cpu, in->value, plain);
@@ -148,11 +123,16 @@ CpuNetwork::CpuNetwork(CpuStream& cpu, absl::Span<const model::CheckedLayer> lay
   }
 }
 
-std::unique_ptr<CpuLayer> CpuNetwork::MakeAdd(const CpuLayerInput& input) {
-  const size_t source = places_.at(std::get<model::Add>(input.layer.kind).layer);
-  std::unique_ptr<CpuAdd> add = MakeCpuAdd(input, layers_[source]->out());
-  readers_[source].push_back(add.get());
-  return add;
+std::unique_ptr<CpuLayer> CpuNetwork::MakeLayer(const CpuLayerInput& input) {
+  return std::visit(Overloaded{[&](const auto& kind) { return MakeCpuLayer(kind, input); },
+                               [&](const model::Add& layer) -> std::unique_ptr<CpuLayer> {
+                                 const size_t source = places_.at(layer.layer);
+                                 std::unique_ptr<CpuAdd> add =
+                                     MakeCpuAdd(input, layers_[source]->out());
+                                 readers_[source].push_back(add.get());
+                                 return add;
+                               }},
+                    input.layer.kind);
 }
 
 BatchResult CpuNetwork::Forward(const Batch& batch, Mode mode) {

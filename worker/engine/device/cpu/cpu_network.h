@@ -24,7 +24,7 @@ class CpuNetwork : public Network {
   void ReadLogits(absl::Span<float> logits) const override;
 
  private:
-  std::unique_ptr<CpuLayer> MakeAdd(const CpuLayerInput& input);
+  std::unique_ptr<CpuLayer> MakeLayer(const CpuLayerInput& input);
   absl::Span<const float> logits() const;
 
   const int batch_size_;

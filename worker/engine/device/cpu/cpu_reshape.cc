@@ -99,11 +99,11 @@ class CpuFlatten : public CpuLayer {
 
 }  // namespace
 
-std::unique_ptr<CpuLayer> MakeCpuMaxPool2d(const CpuLayerInput& input, bool relu_gradient) {
-  return std::make_unique<CpuMaxPool2d>(input, relu_gradient);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::MaxPool2d&, const CpuLayerInput& input) {
+  return std::make_unique<CpuMaxPool2d>(input, input.options.pooled_relu);
 }
 
-std::unique_ptr<CpuLayer> MakeCpuFlatten(const CpuLayerInput& input) {
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Flatten&, const CpuLayerInput& input) {
   return std::make_unique<CpuFlatten>(input);
 }
 

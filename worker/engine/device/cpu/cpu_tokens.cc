@@ -17,10 +17,10 @@ void AddTo(const float* __restrict from, int64_t size, float* __restrict to) {
 // out[row] = weight[token of row]
 class CpuEmbedding : public CpuLayer {
  public:
-  CpuEmbedding(const CpuLayerInput& input, const ParameterViews& views, bool tied)
-      : views_(views),
-        tied_(tied),
-        vocabulary_(std::get<model::Embedding>(input.layer.kind).vocabulary),
+  CpuEmbedding(const CpuLayerInput& input, const model::Embedding& embedding)
+      : views_(input.options.parameters),
+        tied_(input.options.tied),
+        vocabulary_(embedding.vocabulary),
         tokens_of_sample_(input.layer.out[0]),
         features_(input.layer.out[1]),
         in_(input.in),
@@ -62,8 +62,8 @@ class CpuEmbedding : public CpuLayer {
 // out[row] = in[row] + weight[position of row in its sample]
 class CpuPositions : public CpuLayer {
  public:
-  CpuPositions(const CpuLayerInput& input, const ParameterViews& views)
-      : views_(views),
+  explicit CpuPositions(const CpuLayerInput& input)
+      : views_(input.options.parameters),
         batch_size_(input.batch_size),
         sample_size_(model::ElementCount(input.layer.in)),
         in_(input.cpu, input.in, PlainDesc(input.batch_size, input.layer.in)) {
@@ -98,14 +98,13 @@ class CpuPositions : public CpuLayer {
 
 }  // namespace
 
-std::unique_ptr<CpuLayer> MakeCpuEmbedding(const CpuLayerInput& input, const ParameterViews& views,
-                                           bool tied) {
-  return std::make_unique<CpuEmbedding>(input, views, tied);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Embedding& embedding,
+                                       const CpuLayerInput& input) {
+  return std::make_unique<CpuEmbedding>(input, embedding);
 }
 
-std::unique_ptr<CpuLayer> MakeCpuPositions(const CpuLayerInput& input,
-                                           const ParameterViews& views) {
-  return std::make_unique<CpuPositions>(input, views);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Positions&, const CpuLayerInput& input) {
+  return std::make_unique<CpuPositions>(input);
 }
 
 }  // namespace dp::engine

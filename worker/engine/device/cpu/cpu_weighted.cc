@@ -104,26 +104,26 @@ memory Bind(const CpuStream& cpu, const memory::desc& desc, const float* data) {
 template <typename Primitives>
 class CpuWeighted : public CpuLayer {
  public:
-  CpuWeighted(const CpuLayerInput& input, const Primitives& primitives, const ParameterViews& views,
-              FusedRelu relu)
+  CpuWeighted(const CpuLayerInput& input, const Primitives& primitives)
       : cpu_(input.cpu),
-        forward_desc_(primitives.MakeForward(cpu_.engine, WithRelu(relu))),
+        parameters_(input.options.parameters),
+        forward_desc_(primitives.MakeForward(cpu_.engine, WithRelu(input.options.relu))),
         // The hint must be a plain training pass, without post-ops.
         weights_desc_(primitives.MakeBackwardWeights(
             cpu_.engine, primitives.MakeForward(cpu_.engine, dnnl::primitive_attr()))),
         forward_(forward_desc_),
         backward_weights_(weights_desc_),
-        bias_(Bind(cpu_, primitives.shapes.bias, views.bias)),
-        bias_gradient_(Bind(cpu_, primitives.shapes.bias, views.bias_gradient)),
-        weight_home_(Bind(cpu_, primitives.shapes.weight, views.weight)),
+        bias_(Bind(cpu_, primitives.shapes.bias, parameters_.bias)),
+        bias_gradient_(Bind(cpu_, primitives.shapes.bias, parameters_.bias_gradient)),
+        weight_home_(Bind(cpu_, primitives.shapes.weight, parameters_.weight)),
         in_(cpu_, input.in.value, forward_desc_.src_desc()),
         weight_(cpu_, weight_home_, forward_desc_.weights_desc()),
         in_for_weights_(cpu_, in_.memory(), weights_desc_.src_desc()),
-        weight_gradient_(cpu_, Bind(cpu_, primitives.shapes.weight, views.weight_gradient),
+        weight_gradient_(cpu_, Bind(cpu_, primitives.shapes.weight, parameters_.weight_gradient),
                          weights_desc_.diff_weights_desc()) {
     out_ = MakeActivation(cpu_, forward_desc_.dst_desc(), true);
     out_gradient_.emplace(cpu_, out_.gradient, weights_desc_.diff_dst_desc());
-    if (relu == FusedRelu::kBoth) relu_gradient_.emplace(cpu_, out_);
+    if (input.options.relu == FusedRelu::kBoth) relu_gradient_.emplace(cpu_, out_);
     if (input.in.needs_gradient()) data_.emplace(cpu_, primitives, input.in, *this);
   }
 
@@ -188,6 +188,7 @@ class CpuWeighted : public CpuLayer {
   };
 
   CpuStream& cpu_;
+  const ParameterViews parameters_;
   typename Primitives::Forward::primitive_desc forward_desc_;
   typename Primitives::BackwardWeights::primitive_desc weights_desc_;
   typename Primitives::Forward forward_;
@@ -209,11 +210,20 @@ memory::desc BiasDesc(bool bias, int64_t size) {
   return {{size}, memory::data_type::f32, memory::format_tag::x};
 }
 
+std::unique_ptr<CpuLayer> MakeProduct(bool with_bias, const CpuLayerInput& input) {
+  const int64_t out = input.layer.out.back();
+  const LinearPrimitives primitives{
+      .shapes = {
+          .in = PlainDesc(input.batch_size, input.layer.in),
+          .weight = {{out, input.layer.in.back()}, memory::data_type::f32, memory::format_tag::oi},
+          .bias = BiasDesc(with_bias, out),
+          .out = PlainDesc(input.batch_size, input.layer.out)}};
+  return std::make_unique<CpuWeighted<LinearPrimitives>>(input, primitives);
+}
+
 }  // namespace
 
-std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const ParameterViews& views,
-                                        FusedRelu relu) {
-  const auto& conv = std::get<model::Conv2d>(input.layer.kind);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Conv2d& conv, const CpuLayerInput& input) {
   const ConvolutionPrimitives primitives{
       .shapes = {.in = PlainDesc(input.batch_size, input.layer.in),
                  .weight = {{conv.out, conv.in, conv.kernel, conv.kernel},
@@ -223,20 +233,16 @@ std::unique_ptr<CpuLayer> MakeCpuConv2d(const CpuLayerInput& input, const Parame
                  .out = PlainDesc(input.batch_size, input.layer.out)},
       .strides = {conv.stride, conv.stride},
       .padding = {conv.padding, conv.padding}};
-  return std::make_unique<CpuWeighted<ConvolutionPrimitives>>(input, primitives, views, relu);
+  return std::make_unique<CpuWeighted<ConvolutionPrimitives>>(input, primitives);
 }
 
-std::unique_ptr<CpuLayer> MakeCpuLinear(const CpuLayerInput& input, const ParameterViews& views,
-                                        FusedRelu relu) {
-  const auto* linear = std::get_if<model::Linear>(&input.layer.kind);
-  const int64_t out = input.layer.out.back();
-  const LinearPrimitives primitives{
-      .shapes = {
-          .in = PlainDesc(input.batch_size, input.layer.in),
-          .weight = {{out, input.layer.in.back()}, memory::data_type::f32, memory::format_tag::oi},
-          .bias = BiasDesc(linear != nullptr && linear->bias, out),
-          .out = PlainDesc(input.batch_size, input.layer.out)}};
-  return std::make_unique<CpuWeighted<LinearPrimitives>>(input, primitives, views, relu);
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Linear& linear, const CpuLayerInput& input) {
+  return MakeProduct(linear.bias, input);
+}
+
+// The weight is the embedding's.
+std::unique_ptr<CpuLayer> MakeCpuLayer(const model::TiedLinear&, const CpuLayerInput& input) {
+  return MakeProduct(/*with_bias=*/false, input);
 }
 
 }  // namespace dp::engine

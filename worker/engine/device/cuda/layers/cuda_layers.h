@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/model/shape_check.h"
 #include "worker/engine/device/cuda/runtime/cuda_arena_plan.h"
@@ -32,7 +33,21 @@ struct ProgramArray {
   int last = 0;
 };
 
+// The functions of each value, by the layers that are one.
 enum class Function { kNone, kRelu, kGelu };
+constexpr Function FunctionOf(const model::Relu&) { return Function::kRelu; }
+constexpr Function FunctionOf(const model::Gelu&) { return Function::kGelu; }
+constexpr absl::string_view NameOf(Function function) {
+  switch (function) {
+    case Function::kRelu:
+      return model::Relu::kName;
+    case Function::kGelu:
+      return model::Gelu::kName;
+    case Function::kNone:
+      break;
+  }
+  return "";
+}
 
 // `count` matrices one after another.
 struct MatrixRun {

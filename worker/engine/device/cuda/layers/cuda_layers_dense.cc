@@ -105,14 +105,6 @@ void LayerPlanner::InputGradient(const LinearSize& size, ArrayId gradient, int w
   AddGradient(in, in_gradient);
 }
 
-size_t LayerPlanner::PlanKind(const model::Relu&, size_t i, ValueId in) {
-  return PlanFunction(Function::kRelu, i, in);
-}
-
-size_t LayerPlanner::PlanKind(const model::Gelu&, size_t i, ValueId in) {
-  return PlanFunction(Function::kGelu, i, in);
-}
-
 size_t LayerPlanner::PlanFunction(Function function, size_t i, ValueId in) {
   const ArrayId from = values_[in].array;
   const int64_t size = SizeOf(in);

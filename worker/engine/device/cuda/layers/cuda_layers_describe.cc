@@ -7,18 +7,6 @@
 namespace dp::engine::cuda {
 namespace {
 
-absl::string_view NameOf(Function function) {
-  switch (function) {
-    case Function::kRelu:
-      return "relu";
-    case Function::kGelu:
-      return "gelu";
-    case Function::kNone:
-      break;
-  }
-  return "";
-}
-
 // Words that are not empty, with a space between.
 std::string Words(std::initializer_list<std::string> words) {
   std::vector<std::string> said;

@@ -99,8 +99,10 @@ class LayerPlanner {
   size_t PlanKind(const model::Conv2d& conv, size_t i, ValueId in);
   void PlanConvolution(const Window& window, size_t i, ValueId in, size_t last, bool relu,
                        bool relu_gradient);
-  size_t PlanKind(const model::Relu&, size_t i, ValueId in);
-  size_t PlanKind(const model::Gelu&, size_t i, ValueId in);
+  template <model::ElementFunction Kind>
+  size_t PlanKind(const Kind& kind, size_t i, ValueId in) {
+    return PlanFunction(FunctionOf(kind), i, in);
+  }
   size_t PlanFunction(Function function, size_t i, ValueId in);
   size_t PlanKind(const model::MaxPool2d& pool, size_t i, ValueId in);
   // Whether pooling layer `i` alone reads a ReLU that alone reads a convolution.

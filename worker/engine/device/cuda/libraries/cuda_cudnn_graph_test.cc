@@ -34,7 +34,7 @@ struct PackedAttention {
         in(RandomValues<float>(3 * size, 1)),
         out_gradient(RandomValues<float>(size, 2)),
         twin(model::CausalAttention{static_cast<int>(of.heads)}, {of.tokens, 3 * of.features()},
-             {of.tokens, of.features()}, static_cast<int>(of.samples), MakeCpuCausalAttention) {}
+             {of.tokens, of.features()}, static_cast<int>(of.samples)) {}
 
   float* head(Floats& packed, int64_t which) const {
     return packed.data() + which * shape.features();

@@ -122,7 +122,7 @@ struct AttentionCase {
         out_gradient(RandomValues<bf16>(size, 2)),
         twin(model::CausalAttention{static_cast<int>(shape.heads)},
              {shape.tokens, 3 * shape.features()}, {shape.tokens, shape.features()},
-             static_cast<int>(shape.samples), MakeCpuCausalAttention) {}
+             static_cast<int>(shape.samples)) {}
 
   AttentionOperands operands() {
     return {.in = device_in.data(),

@@ -33,14 +33,14 @@ TYPED_TEST(CudaElementwiseTest, GeluAndReluAreTheCpus) {
   const auto device_gradient = OnDevice<TypeParam>(gradient);
   DeviceArray<TypeParam> out(kSize), in_gradient(kSize);
 
-  CpuTwin gelu(model::Gelu(), {kSize}, {kSize}, 1, MakeCpuGelu);
+  CpuTwin gelu(model::Gelu(), {kSize}, {kSize}, 1);
   this->Finish(GeluForward(this->stream(), device.data(), kSize, out.data()));
   ExpectNear(out, gelu.Forward(in, {}));
   this->Finish(GeluBackward(this->stream(), device.data(), device_gradient.data(), kSize,
                             in_gradient.data()));
   ExpectNear(in_gradient, gelu.Backward(gradient));
 
-  CpuTwin relu(model::Relu(), {kSize}, {kSize}, 1, MakeCpuRelu);
+  CpuTwin relu(model::Relu(), {kSize}, {kSize}, 1);
   this->Finish(ReluForward(this->stream(), device.data(), kSize, out.data()));
   EXPECT_EQ(out.ReadFloats(), relu.Forward(in, {}));
   this->Finish(
@@ -100,8 +100,7 @@ TYPED_TEST(CudaElementwiseTest, DropsWhatTheCpuDrops) {
   constexpr int64_t kChannels = 6, kPlaces = 12, kSample = kChannels * kPlaces;
   const std::vector<int64_t> samples = {3, 59999, 0, 7, 0};
   const Batch batch = {.samples = samples, .count = 4, .draw = 11};
-  CpuTwin twin(model::Dropout{.p = 0.3}, {kSample}, {kSample}, kBatch,
-               [](const CpuLayerInput& input) { return MakeCpuDropout(input, 5); });
+  CpuTwin twin(model::Dropout{.p = 0.3}, {kSample}, {kSample}, kBatch, {.seed = 5});
   const std::vector<float> ones(kBatch * kSample, 1.0f);
   const std::vector<float> mask = RoundedValues<TypeParam>(twin.Forward(ones, batch));
   std::vector<float> mask_last(mask.size());  // channels last

@@ -25,9 +25,7 @@ CpuTwin PoolingTwin(PoolingShape shape, bool relu_gradient) {
   return CpuTwin(model::MaxPool2d{.kernel = shape.kernel, .stride = shape.stride},
                  {shape.channels, shape.in_rows, shape.in_columns},
                  {shape.channels, shape.out_rows(), shape.out_columns()},
-                 static_cast<int>(shape.samples), [relu_gradient](const CpuLayerInput& input) {
-                   return MakeCpuMaxPool2d(input, relu_gradient);
-                 });
+                 static_cast<int>(shape.samples), {.pooled_relu = relu_gradient});
 }
 
 TYPED_TEST(CudaImageTest, MaxPoolIsTheCpus) {

@@ -63,12 +63,25 @@ void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expe
   }
 }
 
+namespace {
+
+std::unique_ptr<CpuLayer> MakeTwin(const CpuLayerInput& input) {
+  return std::visit(
+      [&](const auto& kind) -> std::unique_ptr<CpuLayer> {
+        if constexpr (requires { MakeCpuLayer(kind, input); }) return MakeCpuLayer(kind, input);
+        return nullptr;
+      },
+      input.layer.kind);
+}
+
+}  // namespace
+
 CpuTwin::CpuTwin(model::LayerKind kind, model::Shape in, model::Shape out, int batch_size,
-                 const Factory& make)
+                 const CpuLayerOptions& options)
     : layer_{"twin", std::move(kind), std::move(in), std::move(out)},
       batch_size_(batch_size),
       in_(MakeActivation(cpu_, PlainDesc(batch_size, layer_.in), true)),
-      twin_(make({cpu_, layer_, batch_size_, in_})) {}
+      twin_(MakeTwin({cpu_, layer_, batch_size_, in_, options})) {}
 
 std::vector<float> CpuTwin::Forward(const std::vector<float>& in, const Batch& batch) {
   std::copy(in.begin(), in.end(), Floats(in_.value));

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -120,9 +119,9 @@ void ExpectNear(const DeviceArray<T>& actual, const std::vector<float>& expected
 // A layer as the CPU computes it, on plain arrays in PyTorch's order of axes.
 class CpuTwin {
  public:
-  using Factory = std::function<std::unique_ptr<CpuLayer>(const CpuLayerInput&)>;
+  // The kind must not be an Add.
   CpuTwin(model::LayerKind kind, model::Shape in, model::Shape out, int batch_size,
-          const Factory& make);
+          const CpuLayerOptions& options = {});
 
   std::vector<float> Forward(const std::vector<float>& in, const Batch& batch);
   // The gradient of the input.

@@ -46,9 +46,7 @@ TYPED_TEST(CudaTextTest, EmbeddingIsTheCpus) {
     const ParameterViews views = {.weight = weight.data(),
                                   .weight_gradient = weight_gradient.data()};
     CpuTwin twin(model::Embedding{.vocabulary = 31, .features = static_cast<int>(features)}, {50},
-                 {50, features}, 4, [&](const CpuLayerInput& input) {
-                   return MakeCpuEmbedding(input, views, /*tied=*/true);
-                 });
+                 {50, features}, 4, {.parameters = views, .tied = true});
     const TypeParam* no_positions = nullptr;
     this->Finish(EmbeddingForward(this->stream(), device_tokens.data(), device_weight.data(),
                                   no_positions, shape, step, out.data()));
@@ -71,8 +69,7 @@ TYPED_TEST(CudaTextTest, PositionsAreTheCpus) {
     std::vector<float> weight_gradient(7 * features);
     const ParameterViews views = {.weight = weight.data(),
                                   .weight_gradient = weight_gradient.data()};
-    CpuTwin twin(model::Positions(), {7, features}, {7, features}, 5,
-                 [&](const CpuLayerInput& input) { return MakeCpuPositions(input, views); });
+    CpuTwin twin(model::Positions(), {7, features}, {7, features}, 5, {.parameters = views});
     const auto device_in = OnDevice<TypeParam>(in);
     const auto device_weight = OnDevice<TypeParam>(weight);
     const auto device_out_gradient = OnDevice<TypeParam>(out_gradient);
@@ -146,8 +143,7 @@ TYPED_TEST(CudaTextTest, AddAndLayerNormAreTheCpus) {
     const ParameterViews views = {weight.data(), bias.data(), weight_gradient.data(),
                                   bias_gradient.data()};
     const int rows = static_cast<int>(shape.rows);
-    CpuTwin twin(model::LayerNorm(), {shape.columns}, {shape.columns}, rows,
-                 [&](const CpuLayerInput& input) { return MakeCpuLayerNorm(input, views); });
+    CpuTwin twin(model::LayerNorm(), {shape.columns}, {shape.columns}, rows, {.parameters = views});
 
     std::vector<float> sum(shape.size());
     for (int64_t i = 0; i < shape.size(); ++i) sum[i] = a[i] + b[i];
@@ -194,7 +190,7 @@ TEST_F(CudaTest, CausalAttentionIsTheCpus) {
     const auto out_gradient = RandomValues<float>(rows * features, 2);
     CpuTwin twin(model::CausalAttention{.heads = static_cast<int>(shape.heads)},
                  {shape.tokens, 3 * features}, {shape.tokens, features},
-                 static_cast<int>(shape.samples), MakeCpuCausalAttention);
+                 static_cast<int>(shape.samples));
     const auto device_in = OnDevice<float>(in);
     const auto device_out_gradient = OnDevice<float>(out_gradient);
     DeviceArray<float> log_sums(shape.rows()), out(rows * features);
