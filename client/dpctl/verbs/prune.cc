@@ -41,28 +41,21 @@ class Prune final : public Command {
       if (!status.ok()) break;
       removed.push_back(job);
     }
-    Print(removed, context);
+    PrintJobs(removed, context.flags().format, context.out(),
+              [&] { PrintLines(removed, context); });
     if (!status.ok()) return status;
     return kSuccess;
   }
 
  private:
-  void Print(const std::vector<v1::Job>& jobs, Context& context) const {
-    switch (context.flags().format) {
-      case Format::kName:
-        for (const v1::Job& job : jobs) context.out() << job.id() << '\n';
-        return;
-      case Format::kJson:
-        return PrintJobs(jobs, context.out());
-      case Format::kTable:
-        for (const v1::Job& job : jobs) {
-          context.out() << "job " << job.id() << " (" << job.spec().name() << ") "
-                        << (dry_run_ ? "would be removed" : "is removed") << '\n';
-        }
-        if (jobs.empty()) {
-          context.err() << "dpctl: no job ended at least " << absl::FormatDuration(older_than_)
-                        << " ago\n";
-        }
+  void PrintLines(const std::vector<v1::Job>& jobs, Context& context) const {
+    for (const v1::Job& job : jobs) {
+      context.out() << "job " << job.id() << " (" << job.spec().name() << ") "
+                    << (dry_run_ ? "would be removed" : "is removed") << '\n';
+    }
+    if (jobs.empty()) {
+      context.err() << "dpctl: no job ended at least " << absl::FormatDuration(older_than_)
+                    << " ago\n";
     }
   }
 

@@ -41,7 +41,7 @@ class Ps final : public Command {
 
   absl::StatusOr<int> Run(Context& context) override {
     DP_ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, ListJobs(context, Request()));
-    Print(jobs, context);
+    PrintJobs(jobs, context.flags().format, context.out(), [&] { PrintTable(jobs, context); });
     return kSuccess;
   }
 
@@ -58,18 +58,6 @@ class Ps final : public Command {
   bool Wanted(v1::JobState state) const {
     if (!state_.empty()) return NameOf(state) == absl::AsciiStrToUpper(state_);
     return all_ || !Finished(state);
-  }
-
-  static void Print(const std::vector<v1::Job>& jobs, Context& context) {
-    switch (context.flags().format) {
-      case Format::kName:
-        for (const v1::Job& job : jobs) context.out() << job.id() << '\n';
-        return;
-      case Format::kJson:
-        return PrintJobs(jobs, context.out());
-      case Format::kTable:
-        return PrintTable(jobs, context);
-    }
   }
 
   static void PrintTable(const std::vector<v1::Job>& jobs, Context& context) {

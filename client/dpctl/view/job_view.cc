@@ -184,6 +184,16 @@ void DescribePast(const v1::Job& job, absl::Time now, std::ostream& out) {
   }
 }
 
+void WriteItems(const std::vector<v1::Job>& jobs, std::ostream& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  json.Key("items");
+  json.BeginArray();
+  for (const v1::Job& job : jobs) WriteJob(job, json);
+  json.EndArray();
+  json.EndObject();
+}
+
 }  // namespace
 
 int WorldSizeOf(const v1::Job& job) {
@@ -235,14 +245,17 @@ void WriteJob(const v1::Job& job, JsonWriter& json) {
   json.EndObject();
 }
 
-void PrintJobs(const std::vector<v1::Job>& jobs, std::ostream& out) {
-  JsonWriter json(out);
-  json.BeginObject();
-  json.Key("items");
-  json.BeginArray();
-  for (const v1::Job& job : jobs) WriteJob(job, json);
-  json.EndArray();
-  json.EndObject();
+void PrintJobs(const std::vector<v1::Job>& jobs, Format format, std::ostream& out,
+               absl::FunctionRef<void()> print_table) {
+  switch (format) {
+    case Format::kName:
+      for (const v1::Job& job : jobs) out << job.id() << '\n';
+      return;
+    case Format::kJson:
+      return WriteItems(jobs, out);
+    case Format::kTable:
+      return print_table();
+  }
 }
 
 void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out) {

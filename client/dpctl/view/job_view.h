@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
+#include "client/dpctl/context.h"
 #include "client/dpctl/view/json_writer.h"
 #include "dp/v1/jobs.pb.h"
 
@@ -17,8 +19,10 @@ int WorldSizeOf(const v1::Job& job);
 
 void WriteJob(const v1::Job& job, JsonWriter& json);
 
-// Prints an object with the list "items".
-void PrintJobs(const std::vector<v1::Job>& jobs, std::ostream& out);
+// Prints the jobs in the format: their ids, an object with the list "items", or what `print_table`
+// prints.
+void PrintJobs(const std::vector<v1::Job>& jobs, Format format, std::ostream& out,
+               absl::FunctionRef<void()> print_table);
 
 // Shows everything known about a job, for people.
 void DescribeJob(const v1::Job& job, absl::Time now, std::ostream& out);
