@@ -92,6 +92,9 @@ for layer, folders in MAY_INCLUDE.items():
     if "base" in folders and not layer.startswith("base/"):
         MAY_INCLUDE[layer] = [*folders, "base/program", "base/model"]
 
+# Tests may include these besides the folders of their module. The checks of a job are tested with job files.
+TESTS_ALSO_INCLUDE = {"proto/job": ["client/job"]}
+
 # Fixtures and doubles: below testing/ of the folder whose parts they use.
 TESTING = "/testing/"
 # More are several modules. Verbs of dpctl have one file each.
@@ -136,7 +139,8 @@ def reach_of_tests(path):
     parts = path.split("/")
     module = "/".join(parts[:2] if parts[0] == "worker" else parts[:1])
     folders = [layer for layer in MAY_INCLUDE if layer == module or layer.startswith(module + "/")]
-    return set(folders).union(*(MAY_INCLUDE[folder] for folder in folders))
+    also = TESTS_ALSO_INCLUDE.get(layer_of(path), [])
+    return set(folders).union(also, *(MAY_INCLUDE[folder] for folder in folders))
 
 
 def allowed(source, target):

@@ -105,6 +105,11 @@ TEST(JobFileTest, AnUnknownFieldIsNamedWithPlaceAndNearestName) {
             "'learningRate'?");
 }
 
+TEST(JobFileTest, AJobHasOneProgram) {
+  EXPECT_THAT(Error(std::string(kJob) + "command: {argv: [true]}\n"),
+              HasSubstr("'command' in the job excludes 'train'"));
+}
+
 TEST(JobFileTest, AFieldWithoutANearNameGetsTheList) {
   EXPECT_EQ(ErrorWith("out: 10", "neurons: 10"),
             "job.yaml:17:18: unknown field 'neurons' in train.model.layers[1].linear; there are "

@@ -1,11 +1,10 @@
 #include "proto/job/job_check.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/job/idx_shape.h"
-#include "client/job/testing/parsed_job.h"
 #include "proto/convert/time.h"
+#include "proto/job/testing/parsed_job.h"
 
-namespace dp::client {
+namespace dp {
 namespace {
 
 using ::testing::HasSubstr;
@@ -269,8 +268,7 @@ TEST(JobCheckTest, DataThatCannotBeSeenFromHereIsLeftToTheTrainer) {
   const auto unseen = [](const std::string&) { return std::nullopt; };
   EXPECT_EQ(CheckJob(Parsed(kLayers, {"train.model.layers[3].linear.in=1"}), unseen),
             absl::OkStatus());
-  EXPECT_FALSE(IdxSampleShape("/no/such/dir").has_value());
 }
 
 }  // namespace
-}  // namespace dp::client
+}  // namespace dp

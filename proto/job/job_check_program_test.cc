@@ -1,10 +1,10 @@
 // Job files with a program, its ranks and its restarts.
 
 #include "absl/strings/str_cat.h"
-#include "client/job/testing/parsed_job.h"
 #include "proto/convert/time.h"
+#include "proto/job/testing/parsed_job.h"
 
-namespace dp::client {
+namespace dp {
 namespace {
 
 using ::testing::HasSubstr;
@@ -45,7 +45,7 @@ TEST(CommandJobTest, RanksThatMayBeSeveralMeetAtTheRelay) {
 
 TEST(CommandJobTest, TextThatIsNotUtf8IsNamedWithItsPlace) {
   const auto error = [](auto change) {
-    JobFile job = Parsed(kCommand);
+    client::JobFile job = Parsed(kCommand);
     change(job.spec);
     return std::string(CheckJob(job, Image28).message());
   };
@@ -95,20 +95,14 @@ TEST(ElasticJobTest, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(ErrorSetting("growAfter=1h"),
             "--set growAfter: growAfter is given, but the job is not elastic; give nodes a range, "
             "as 1:4");
-  const JobFile anew = Parsed(kMinimal, {"train.nodes=1:4", "growAfter=1h"});
+  const client::JobFile anew = Parsed(kMinimal, {"train.nodes=1:4", "growAfter=1h"});
   EXPECT_THAT(std::string(CheckJob(anew, Image28).message()), HasSubstr("begin anew"));
 }
 
 TEST(CommandJobTest, RanksThatDoNotAgreeAreRefused) {
-  const JobFile job = Parsed(kCommand, {"ranks=3", "command.nodes=2"});
+  const client::JobFile job = Parsed(kCommand, {"ranks=3", "command.nodes=2"});
   EXPECT_THAT(std::string(CheckJob(job, Image28).message()),
               HasSubstr("ranks is 3, but command.nodes and command.nprocPerNode make 2"));
-}
-
-TEST(CommandJobTest, AJobHasOneProgram) {
-  const auto job = ParseJobFile(std::string(kMinimal) + "command: {argv: [true]}\n", "job.yaml");
-  EXPECT_THAT(std::string(job.status().message()),
-              HasSubstr("'command' in the job excludes 'train'"));
 }
 
 TEST(RestartSpecTest, ByDefaultTheProgramsFailuresEndTheJobAndOthersDoNot) {
@@ -126,7 +120,7 @@ TEST(RestartSpecTest, ACommandsMaxRestartsIsTheSameUnderBothNames) {
   EXPECT_EQ(by_torchruns.restart().max_restarts(), 4);
   const v1::JobSpec by_dps = Parsed(kCommand, {"restart.maxRestarts=5"}).spec;
   EXPECT_EQ(by_dps.command().max_restarts(), 5);
-  const JobFile both = Parsed(kCommand, {"command.maxRestarts=4", "restart.maxRestarts=5"});
+  const client::JobFile both = Parsed(kCommand, {"command.maxRestarts=4", "restart.maxRestarts=5"});
   EXPECT_THAT(std::string(CheckJob(both, Image28).message()), HasSubstr("give one of them"));
 }
 
@@ -139,4 +133,4 @@ TEST(RestartSpecTest, WhatIsWrongIsNamedWithItsValue) {
 }
 
 }  // namespace
-}  // namespace dp::client
+}  // namespace dp

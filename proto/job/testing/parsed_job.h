@@ -12,9 +12,10 @@
 #include "proto/job/job_check.h"
 #include "proto/job/job_defaults.h"
 
-// Job files as in tests, with their defaults filled in.
+// Jobs of tests, with their defaults filled in. Tests write jobs as users do, as job files with
+// overrides, because a check also says where a wrong field stands.
 
-namespace dp::client {
+namespace dp {
 
 inline constexpr char kMinimal[] = R"(apiVersion: dp/v1
 kind: Job
@@ -27,15 +28,17 @@ train:
 
 inline std::optional<model::Shape> Image28(const std::string&) { return model::Shape{1, 28, 28}; }
 
-inline JobFile Parsed(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  auto job = ParseJobFile(text, "job.yaml", overrides);
+inline client::JobFile Parsed(const std::string& text,
+                              const std::vector<std::string>& overrides = {}) {
+  auto job = client::ParseJobFile(text, "job.yaml", overrides);
   EXPECT_TRUE(job.ok()) << job.status();
   FillDefaults(job->source, job->spec);
   return *std::move(job);
 }
 
-inline absl::Status CheckJob(const JobFile& job, const SampleShape& sample_shape = Image28) {
-  return dp::CheckJob(job.spec, job.source, sample_shape);
+inline absl::Status CheckJob(const client::JobFile& job,
+                             const SampleShape& sample_shape = Image28) {
+  return CheckJob(job.spec, job.source, sample_shape);
 }
 
 inline std::string ErrorSetting(const std::string& override, const std::string& text = kMinimal) {
@@ -44,4 +47,4 @@ inline std::string ErrorSetting(const std::string& override, const std::string& 
   return std::string(status.message());
 }
 
-}  // namespace dp::client
+}  // namespace dp
