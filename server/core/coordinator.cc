@@ -192,7 +192,7 @@ absl::StatusOr<const KeyValues*> Coordinator::store(JobId id, Generation generat
                                                     " is over: ", found->world.closing_reason()));
 }
 
-uint64_t Coordinator::StateHash() const { return DigestOf(state_); }
+uint64_t Coordinator::StateDigest() const { return DigestOf(state_); }
 
 void Coordinator::Tell(const Job& job, absl::string_view kind, std::string text) {
   state_.events.Add(

@@ -66,8 +66,8 @@ class Coordinator {
   // The limits of each store, from this epoch on.
   const KeyValueLimits& store_limits() const { return state_.store_limits; }
 
-  // A digest of the whole state, equal after replay of the same journal.
-  uint64_t StateHash() const;
+  // The digest of the state (digest.h).
+  uint64_t StateDigest() const;
   // For snapshots, and the checks of invariants.h.
   const State& state() const { return state_; }
 

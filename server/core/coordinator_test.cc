@@ -368,11 +368,11 @@ TEST_F(CoordinatorTest, OnlyWhatWatchersCanSeeMovesTheirTopic) {
 
 TEST_F(CoordinatorTest, ARefusalChangesNothing) {
   Register("node", 1);
-  const uint64_t before = coordinator_.StateHash();
+  const uint64_t before = coordinator_.StateDigest();
   EXPECT_THAT(Apply(CancelJob{JobId(99)}).changed, IsEmpty());
   Apply(SubmitJob{"request", {"job", 0, ""}});
   Apply(RegisterWorker{"", "bad host", "", Incarnation(5), 1});
-  EXPECT_EQ(coordinator_.StateHash(), before);
+  EXPECT_EQ(coordinator_.StateDigest(), before);
 }
 
 TEST_F(CoordinatorTest, ReplayOfTheJournalGivesTheSameStateInANewEpoch) {
@@ -382,7 +382,7 @@ TEST_F(CoordinatorTest, ReplayOfTheJournalGivesTheSameStateInANewEpoch) {
   Apply(StoreBatch{job, Generation(1), 1, 1, {StoreSet{"key", "value"}}});
   Coordinator replayed;
   for (const Command& command : journal_) replayed.Apply(command);
-  EXPECT_EQ(replayed.StateHash(), coordinator_.StateHash());
+  EXPECT_EQ(replayed.StateDigest(), coordinator_.StateDigest());
   const Outcome start = replayed.Apply({now_, StartEpoch{}});
   EXPECT_GT(std::get<Epoch>(start.reply), coordinator_.epoch());
   EXPECT_EQ(Name(replayed.job(job)->state), "running");

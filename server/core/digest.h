@@ -30,8 +30,8 @@ class Digest {
   uint64_t value_ = 0xcbf29ce484222325;
 };
 
-// A digest of the whole state. Replay of the same journal gives the same digest, in this release
-// and in later ones.
+// The digest of the whole state, to compare two states; files have a SHA-256 hash. Replay of the
+// same journal gives the same digest, in this release and in later ones.
 uint64_t DigestOf(const State& state);
 
 }  // namespace dp::core

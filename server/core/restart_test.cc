@@ -391,7 +391,7 @@ TEST_F(RestartTest, TheJournalReplaysRestarts) {
   DecideRetries();
   Coordinator replayed;
   for (const Command& command : journal_) replayed.Apply(command);
-  EXPECT_EQ(replayed.StateHash(), coordinator_.StateHash());
+  EXPECT_EQ(replayed.StateDigest(), coordinator_.StateDigest());
 }
 
 }  // namespace

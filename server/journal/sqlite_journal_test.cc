@@ -125,7 +125,7 @@ TEST_F(SqliteJournalTest, ASnapshotReplacesTheCommandsBeforeIt) {
   TakeSnapshot(3);
   Append({Cancel(3)});
   EXPECT_THAT(Replay().value(), ElementsAre(3));
-  EXPECT_EQ(restored_->StateHash(), StateOf(3).StateHash());
+  EXPECT_EQ(restored_->StateDigest(), StateOf(3).StateDigest());
   EXPECT_EQ(Count("journal"), 1);
 }
 

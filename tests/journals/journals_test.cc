@@ -61,7 +61,7 @@ std::string Describe(const core::Coordinator& coordinator) {
     if (job.has_failure()) job.mutable_failure()->clear_message();
   }
   for (journal::SavedEvent& event : *snapshot.mutable_events()) event.clear_text();
-  return absl::StrCat("# hash ", absl::Hex(coordinator.StateHash(), absl::kZeroPad16), "\n",
+  return absl::StrCat("# digest ", absl::Hex(coordinator.StateDigest(), absl::kZeroPad16), "\n",
                       snapshot.DebugString());
 }
 

@@ -203,7 +203,7 @@ class CommandSource {
 struct History {
   std::vector<Command> journal;
   std::vector<Outcome> outcomes;
-  uint64_t hash = 0;
+  uint64_t digest = 0;
 };
 
 History RunRandomly(uint64_t seed) {
@@ -221,7 +221,7 @@ History RunRandomly(uint64_t seed) {
     history.journal.push_back(command);
     history.outcomes.push_back(std::move(outcome));
   }
-  history.hash = coordinator.StateHash();
+  history.digest = coordinator.StateDigest();
   return history;
 }
 
@@ -232,11 +232,11 @@ void CheckReplay(const History& history) {
     EXPECT_EQ(outcome.status, history.outcomes[i].status);
     EXPECT_EQ(outcome.reply, history.outcomes[i].reply);
     EXPECT_EQ(outcome.changed, history.outcomes[i].changed);
-    const uint64_t hash = coordinator.StateHash();
+    const uint64_t digest = coordinator.StateDigest();
     coordinator = Coordinator(reload::Reload(coordinator.state()));
-    EXPECT_EQ(coordinator.StateHash(), hash);
+    EXPECT_EQ(coordinator.StateDigest(), digest);
   }
-  EXPECT_EQ(coordinator.StateHash(), history.hash);
+  EXPECT_EQ(coordinator.StateDigest(), history.digest);
 }
 
 TEST(ReplayTest, TheJournalOfRandomCommandsReplaysToTheSameState) {

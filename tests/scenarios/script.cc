@@ -209,11 +209,11 @@ core::SubmitJob Script::Submission(const Line& line) {
 
 // Kills the coordinator and starts a new one from the journal.
 Script::Lines Script::Restart() {
-  const uint64_t before = coordinator_.StateHash();
+  const uint64_t before = coordinator_.StateDigest();
   coordinator_ = core::Coordinator();
   for (const core::Command& command : journal_) coordinator_.Apply(command);
-  Lines lines = {coordinator_.StateHash() == before ? "replayed to the same state"
-                                                    : "REPLAYED TO ANOTHER STATE"};
+  Lines lines = {coordinator_.StateDigest() == before ? "replayed to the same state"
+                                                      : "REPLAYED TO ANOTHER STATE"};
   for (std::string& line : Apply(core::StartEpoch{})) lines.push_back(std::move(line));
   return lines;
 }

@@ -34,14 +34,14 @@ void SimulatedDriver::Start() {
     if (coordinator_->revision() != acknowledged_) continue;
     acknowledged_seen = true;
     CheckState();
-    env_.Expect(coordinator_->StateHash() == acknowledged_hash_,
+    env_.Expect(coordinator_->StateDigest() == acknowledged_digest_,
                 "replay gives another state than the one that was acknowledged");
   }
   env_.Expect(acknowledged_seen, "an acknowledged command did not survive a crash");
   // Continues from a snapshot, as a real process may.
-  const uint64_t hash = coordinator_->StateHash();
+  const uint64_t digest = coordinator_->StateDigest();
   coordinator_.emplace(reload::Reload(coordinator_->state()));
-  env_.Expect(coordinator_->StateHash() == hash, "a snapshot holds another state");
+  env_.Expect(coordinator_->StateDigest() == digest, "a snapshot holds another state");
   Apply(core::StartEpoch{});
   for (const core::Worker* worker : coordinator_->workers()) {
     if (worker->ready()) liveness_->Expect(worker->id, worker->incarnation, env_.events.now());
@@ -286,7 +286,7 @@ void SimulatedDriver::Acknowledge() {
   env_.Expect(coordinator_->revision() >= acknowledged_, "the revision that clients see went back");
   if (coordinator_->revision() == acknowledged_) return;
   acknowledged_ = coordinator_->revision();
-  acknowledged_hash_ = coordinator_->StateHash();
+  acknowledged_digest_ = coordinator_->StateDigest();
 }
 
 void SimulatedDriver::CheckState() {

@@ -113,7 +113,7 @@ class SimulatedDriver {
   std::vector<core::Command> disk_;
   // All that clients have seen, of all incarnations.
   Revision acknowledged_;
-  uint64_t acknowledged_hash_ = 0;
+  uint64_t acknowledged_digest_ = 0;
   core::Invariants invariants_;
   int departures_ = 0;
   int short_leases_lost_ = 0;

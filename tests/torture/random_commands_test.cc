@@ -29,16 +29,16 @@ TEST(RandomCommandsTest, EveryKindOfCommandIsDrawnAndAccepted) {
 }
 
 TEST(RandomCommandsTest, TheSameSeedDrawsTheSame) {
-  uint64_t hashes[2];
-  for (uint64_t& hash : hashes) {
+  uint64_t digests[2];
+  for (uint64_t& digest : digests) {
     core::Coordinator coordinator;
     RandomCommands commands(/*seed=*/7);
     for (int i = 0; i < 300; ++i) {
       coordinator.Apply({absl::FromUnixSeconds(i), commands.Draw(coordinator)});
     }
-    hash = coordinator.StateHash();
+    digest = coordinator.StateDigest();
   }
-  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(digests[0], digests[1]);
 }
 
 }  // namespace

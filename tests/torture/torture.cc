@@ -24,7 +24,7 @@ Torture::Torture(uint64_t seed, Plant plant)
       disk_(seed),
       random_(seed),
       commands_(seed),
-      hashes_({{0, core::Coordinator().StateHash()}}) {
+      digests_({{0, core::Coordinator().StateDigest()}}) {
   if (plant == Plant::kIgnoreSyncs) disk_.IgnoreSyncs();
   batch_ends_ = {0};
 }
@@ -84,17 +84,17 @@ absl::Status Torture::Recover() {
 
 void Torture::CheckRecovered() {
   const uint64_t found = coordinator_.revision().value();
-  const auto written = hashes_.find(found);
+  const auto written = digests_.find(found);
   if (found < acknowledged_) {
     Break(absl::StrCat("revision ", acknowledged_, " was acknowledged, recovered is ", found));
-  } else if (written == hashes_.end()) {
+  } else if (written == digests_.end()) {
     Break(absl::StrCat("revision ", found, " was recovered, and never written"));
-  } else if (coordinator_.StateHash() != written->second) {
+  } else if (coordinator_.StateDigest() != written->second) {
     Break(absl::StrCat("the state of revision ", found, " is another one"));
   } else if (!std::binary_search(batch_ends_.begin(), batch_ends_.end(), found)) {
     Break(absl::StrCat("half of a batch was recovered, up to revision ", found));
   }
-  hashes_.erase(hashes_.upper_bound(found), hashes_.end());
+  digests_.erase(digests_.upper_bound(found), digests_.end());
   std::erase_if(batch_ends_, [found](uint64_t end) { return end > found; });
 }
 
@@ -103,7 +103,7 @@ absl::Status Torture::Commit(int commands) {
   std::vector<core::Command> batch;
   for (int i = 0; i < commands; ++i) {
     DP_CHECK(ApplyNext(&batch.emplace_back()).status.ok());
-    hashes_[coordinator_.revision().value()] = coordinator_.StateHash();
+    digests_[coordinator_.revision().value()] = coordinator_.StateDigest();
   }
   const uint64_t revision = coordinator_.revision().value();
   batch_ends_.push_back(revision);
@@ -126,7 +126,7 @@ absl::Status Torture::Append(const std::vector<core::Command>& batch) {
 // The first command of a run starts its epoch. A command that would change nothing is drawn again.
 core::Outcome Torture::ApplyNext(core::Command* command) {
   for (;;) {
-    command->at = absl::FromUnixSeconds(static_cast<int64_t>(hashes_.size()));
+    command->at = absl::FromUnixSeconds(static_cast<int64_t>(digests_.size()));
     command->action = std::exchange(began_, true) ? commands_.Draw(coordinator_)
                                                   : core::Action(core::StartEpoch());
     core::Outcome outcome = coordinator_.Apply(*command);

@@ -58,8 +58,8 @@ class Torture {
   uint64_t random_;
   RandomCommands commands_;
   std::vector<std::string> broken_;
-  // The state's hash by revision, after each command that was appended and not lost.
-  std::map<uint64_t, uint64_t> hashes_;
+  // The state's digest by revision, after each command that was appended and not lost.
+  std::map<uint64_t, uint64_t> digests_;
   std::vector<uint64_t> batch_ends_;  // revisions
   uint64_t acknowledged_ = 0;
   int snapshots_ = 0;
