@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
-#include <deque>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -15,35 +14,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
-#include "base/overloaded.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/agent/processes/exit_record.h"
 #include "worker/agent/processes/guard_lock.h"
 #include "worker/agent/processes/process_tree.h"
 #include "worker/agent/testing/fifo.h"
+#include "worker/agent/testing/process_news.h"
 #include "worker/agent/testing/process_state.h"
-#include "worker/agent/testing/ticking_clock.h"
-#include "worker/agent/testing/tracer.h"
 
 namespace dp::worker {
 namespace {
 
 using testing::HasSubstr;
-
-std::string Describe(const ProcessNews& news) {
-  return std::visit(
-      Overloaded{
-          [](const ProcessStarted&) -> std::string { return "started"; },
-          [](const ProcessNotStarted& not_started) { return "not started: " + not_started.error; },
-          [](const ProcessExited& exited) {
-            const bool code = exited.exit.how == Exit::How::kCode;
-            return absl::StrCat(code ? "code " : "signal ", exited.exit.number);
-          },
-          [](const ProcessGone&) -> std::string { return "gone"; },
-      },
-      news.what);
-}
 
 class GuardedRunnerTest : public testing::Test {
  protected:
@@ -65,14 +48,10 @@ class GuardedRunnerTest : public testing::Test {
   }
 
   std::string Next() {
-    if (arrived_.empty()) {
-      for (ProcessNews& each : news_.DrainFor(absl::Seconds(20))) arrived_.push_back(each);
-    }
-    if (arrived_.empty()) return "timeout";
-    const ProcessNews news = arrived_.front();
-    arrived_.pop_front();
-    if (const auto* started = std::get_if<ProcessStarted>(&news.what)) pid_ = started->pid;
-    return Describe(news);
+    const std::optional<ProcessNews> news = news_.Next();
+    if (!news) return "timeout";
+    if (const auto* started = std::get_if<ProcessStarted>(&news->what)) pid_ = started->pid;
+    return Describe(*news);
   }
 
   static void Stop(pid_t pid) {
@@ -89,10 +68,9 @@ class GuardedRunnerTest : public testing::Test {
   TemporaryDirectory directory_;
   const std::string exit_path_ = directory_.path() + "/exit";
   Fifo fifo_{directory_.path() + "/fifo"};
-  BoundedQueue<ProcessNews> news_{100};
-  std::deque<ProcessNews> arrived_;
+  NewsInTurn news_;
   pid_t pid_ = 0;
-  GuardedRunner runner_{DP_GUARD, [this](ProcessNews news) { news_.TryPush(news); }};
+  GuardedRunner runner_{DP_GUARD, news_.Sink()};
 };
 
 TEST_F(GuardedRunnerTest, AnExitCodeIsReported) {
@@ -149,7 +127,7 @@ TEST_F(GuardedRunnerTest, AMissingProgramIsNotStartedAndSaysWhy) {
 }
 
 TEST_F(GuardedRunnerTest, AMissingGuardSaysWhy) {
-  GuardedRunner runner("/nowhere/guard", [this](ProcessNews news) { news_.TryPush(news); });
+  GuardedRunner runner("/nowhere/guard", news_.Sink());
   runner.Start(key_, {.argv = {DP_RANK_STUB, "exit", "0"},
                       .environment = {},
                       .stdout_path = "/dev/null",
@@ -192,8 +170,7 @@ TEST_F(GuardedRunnerTest, AStoppedGuardCarriesOutWhatItIsTold) {
 }
 
 TEST_F(GuardedRunnerTest, AStoppedGuardDoesNotHoldUpTheEndOfTheRunner) {
-  auto runner =
-      std::make_unique<GuardedRunner>(DP_GUARD, [this](ProcessNews news) { news_.TryPush(news); });
+  auto runner = std::make_unique<GuardedRunner>(DP_GUARD, news_.Sink());
   runner->Start(key_, {.argv = {DP_RANK_STUB, "wait", fifo_.path()},
                        .environment = {},
                        .stdout_path = "/dev/null",
@@ -274,9 +251,8 @@ class GuardLockHeldTest : public GuardedRunnerTest {
   }
 
   std::optional<GuardLock> lock_ = *GuardLock::Open(directory_.path());
-  GuardedRunner locked_{DP_GUARD,           [this](ProcessNews news) { news_.TryPush(news); },
-                        /*descriptors=*/64, nullptr,
-                        Clock::Steady(),    lock_->fd()};
+  GuardedRunner locked_{DP_GUARD,           news_.Sink(),
+                        /*descriptors=*/64, nullptr,      Clock::Steady(), lock_->fd()};
 };
 
 TEST_F(GuardLockHeldTest, AGuardHoldsTheLockUntilNothingIsLeftOfItsRank) {
@@ -295,120 +271,6 @@ TEST_F(GuardLockHeldTest, ARankDoesNotInheritTheLock) {
   StartLocked({"/usr/bin/find", "/proc/self/fd", "-lname", absl::StrCat("*", kGuardsName)});
   EXPECT_EQ(Next(), "code 0");
   EXPECT_EQ(Output(), "");
-}
-
-// Guards that are killed after their rank's exit, but before its leftover processes have died.
-class DyingGuardTest : public testing::Test {
- protected:
-  DyingGuardTest() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
-  ~DyingGuardTest() override { prctl(PR_SET_CHILD_SUBREAPER, 0); }
-
-  // Returns the pid of the process that the rank leaves behind.
-  pid_t StartAndEnd(int rank, Fifo& fifo) { return StartAndEnd(rank, fifo, runner_); }
-  pid_t StartAndEnd(int rank, Fifo& fifo, GuardedRunner& runner) {
-    runner.Start(KeyOf(rank), {.argv = {fifo.path()},
-                               .environment = {},
-                               .stdout_path = "/dev/null",
-                               .stderr_path = "/dev/null"});
-    const pid_t left = std::atoi(fifo.Read().c_str());
-    EXPECT_EQ(Next(), absl::StrCat(rank, " started"));
-    EXPECT_EQ(Next(), absl::StrCat(rank, " code 0"));
-    return left;
-  }
-  void KillGuard(int rank) { runner_.Kill(KeyOf(rank)); }
-
-  std::string Next() {
-    if (arrived_.empty()) {
-      for (ProcessNews& each : news_.DrainFor(absl::Seconds(20))) arrived_.push_back(each);
-    }
-    if (arrived_.empty()) return "timeout";
-    const ProcessNews news = arrived_.front();
-    arrived_.pop_front();
-    return absl::StrCat(news.key.rank, " ", Describe(news));
-  }
-
-  static RankKey KeyOf(int rank) { return {JobId(1), Generation(1), rank}; }
-
-  TemporaryDirectory directory_;
-  Fifo fifo_{directory_.path() + "/fifo"};
-  BoundedQueue<ProcessNews> news_{100};
-  std::deque<ProcessNews> arrived_;
-  GuardedRunner runner_{DP_DYING_GUARD, [this](ProcessNews news) { news_.TryPush(news); }};
-};
-
-TEST_F(DyingGuardTest, WhatItsRankLeftBehindIsGoneBeforeTheRankIs) {
-  EXPECT_GT(StartAndEnd(0, fifo_), 0);
-  KillGuard(0);
-  EXPECT_EQ(Next(), "0 gone");
-  EXPECT_EQ(fifo_.Read(), "");
-}
-
-TEST_F(DyingGuardTest, HowItsRankExitedIsKnownAlsoWhereAnOrderWasNotRead) {
-  runner_.Start(KeyOf(0), {.argv = {fifo_.path(), "unread"},
-                           .environment = {},
-                           .stdout_path = "/dev/null",
-                           .stderr_path = "/dev/null"});
-  EXPECT_EQ(Next(), "0 started");
-  runner_.Terminate(KeyOf(0));
-  EXPECT_EQ(Next(), "0 code 33");
-  EXPECT_EQ(Next(), "0 gone");
-}
-
-TEST_F(DyingGuardTest, ARankThatCannotBeConfinedIsNotStartedAndSaysSoOnce) {
-  auto runner = std::make_unique<GuardedRunner>(DP_DYING_GUARD,
-                                                [this](ProcessNews news) { news_.TryPush(news); });
-  runner->Start(KeyOf(0), {.argv = {fifo_.path(), "unconfined"},
-                           .environment = {},
-                           .stdout_path = "/dev/null",
-                           .stderr_path = "/dev/null"});
-  EXPECT_EQ(Next(), absl::StrCat("0 not started: cannot move ", fifo_.path(),
-                                 " to its cgroup: Permission denied"));
-  runner.reset();
-  EXPECT_TRUE(news_.DrainFor(absl::ZeroDuration()).empty());
-}
-
-TEST_F(DyingGuardTest, AProgramOfTheDaemonsOwnIsNotTakenForWhatIsLeft) {
-  Fifo own(directory_.path() + "/own");
-  const char* argv[] = {DP_RANK_STUB, "wait", own.path().c_str(), nullptr};
-  pid_t program = 0;
-  ASSERT_EQ(posix_spawn(&program, argv[0], nullptr, nullptr, const_cast<char**>(argv), nullptr), 0);
-  ASSERT_EQ(own.Read(), "ready\n");
-  StartAndEnd(0, fifo_);
-  KillGuard(0);
-  EXPECT_EQ(Next(), "0 gone");
-  EXPECT_EQ(waitpid(program, nullptr, WNOHANG), 0);
-  kill(program, SIGKILL);
-  waitpid(program, nullptr, 0);
-}
-
-TEST_F(DyingGuardTest, WhatDoesNotDieKeepsItsRankFromBeingGoneAndNoOtherWaiting) {
-  Fifo other(directory_.path() + "/other");
-  Tracer tracer(StartAndEnd(0, fifo_));
-  if (!tracer.attached()) GTEST_SKIP() << "no process may be traced here";
-  KillGuard(0);
-  ASSERT_EQ(fifo_.Read(), "");  // dead, but not gone
-  StartAndEnd(1, other);        // no news of rank 0 comes before
-  tracer.LetGo();
-  EXPECT_EQ(Next(), "0 gone");
-  KillGuard(1);
-  EXPECT_EQ(Next(), "1 gone");
-}
-
-TEST_F(DyingGuardTest, AtItsEndItWaitsSoLongForWhatDoesNotDieAndNoLonger) {
-  const TickingClock clock;
-  auto runner = std::make_unique<GuardedRunner>(
-      DP_DYING_GUARD, [this](ProcessNews news) { news_.TryPush(news); }, 1024, nullptr, clock);
-  const pid_t left = StartAndEnd(0, fifo_, *runner);
-  Tracer tracer(left);
-  if (!tracer.attached()) GTEST_SKIP() << "no process may be traced here";
-  runner->Kill(KeyOf(0));
-  ASSERT_EQ(fifo_.Read(), "");  // dead, but not gone
-  const absl::Duration before = clock.passed();
-  runner.reset();
-  EXPECT_GE(clock.passed() - before, GuardedRunner::kSweepPatience);
-  EXPECT_TRUE(news_.DrainFor(absl::ZeroDuration()).empty());  // no news says that it is gone
-  tracer.LetGo();
-  EXPECT_EQ(waitpid(left, nullptr, 0), left);
 }
 
 TEST(GuardTest, AKilledDaemonTakesEveryDescendantOfItsRanksAlong) {
