@@ -9,9 +9,6 @@
 namespace dp::server {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kGiB = uint64_t{1} << 30;
-
 // Estimates of a job's size besides its spec, and of all state that is no job. They are generous,
 // since most jobs are small.
 constexpr uint64_t kJobBytes = 1024;
@@ -98,18 +95,6 @@ bool HasRoomForSnapshot(const core::Coordinator& coordinator, uint64_t room) {
 
 bool SnapshotFreesRoom(const core::Coordinator& coordinator, const JournalTail& tail) {
   return tail.snapshot_bytes + tail.bytes > 2 * SnapshotBytes(coordinator);
-}
-
-DiskShares SharesOf(uint64_t disk_bytes) {
-  DiskShares shares{};
-  shares.logs_bytes_max = std::clamp(disk_bytes / 2, kMiB, 64 * kGiB);
-  shares.job_logs_bytes_max = std::clamp(disk_bytes / 8, kMiB, kGiB);
-  shares.log_disk_reserve = std::clamp(disk_bytes / 16, 24 * kMiB, kGiB);
-  shares.submit_reserve = shares.log_disk_reserve / 2;
-  shares.job_specs_bytes_max = std::clamp(disk_bytes / 8, kMiB, 256 * kMiB);
-  shares.ballast_bytes = std::clamp(disk_bytes / 64, 8 * kMiB, 32 * kMiB);
-  shares.floor = shares.ballast_bytes / 2;
-  return shares;
 }
 
 }  // namespace dp::server

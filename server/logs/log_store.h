@@ -22,7 +22,7 @@ namespace dp::server {
 // About as much as one answer holds; far below gRPC's usual limit of 4 MiB per message.
 inline constexpr uint64_t kLogPageBytesMax = 1 << 20;
 
-// Bounds on the disk. dp-coordinator's defaults: SharesOf (server/driver/disk_limits.h).
+// Bounds on the disk. dp-coordinator's defaults: server/program/disk_shares.h.
 struct LogLimits {
   static constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
 

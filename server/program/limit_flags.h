@@ -6,6 +6,7 @@
 #include "CLI/CLI.hpp"
 #include "server/driver/disk_limits.h"
 #include "server/logs/log_store.h"
+#include "server/program/disk_shares.h"
 #include "store/key_values.h"
 
 namespace dp::server {

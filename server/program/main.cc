@@ -33,6 +33,7 @@
 #include "server/logs/log_store.h"
 #include "server/logs/log_thread.h"
 #include "server/program/data_dir.h"
+#include "server/program/disk_shares.h"
 #include "server/program/limit_flags.h"
 #include "server/program/limits_file.h"
 #include "server/program/memory_shares.h"

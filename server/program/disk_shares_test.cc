@@ -1,4 +1,4 @@
-#include "server/driver/disk_limits.h"
+#include "server/program/disk_shares.h"
 
 #include "gtest/gtest.h"
 
