@@ -61,14 +61,17 @@ class Follower {
   v1::ReadLogsRequest request_;
 };
 
-void AppendLines(server::ClusterClient& client, uint64_t worker, uint64_t job, int lines) {
+void AppendLines(server::ClusterClient& client, Timer& timer, uint64_t worker, uint64_t job,
+                 int lines) {
   uint64_t offset = 0;
   for (int line = 0; line < lines;) {
     std::string text;
     for (int i = 0; i < kLinesAnAppend && line < lines; ++i) {
       absl::StrAppendFormat(&text, "line %08d of a rank that writes what it does\n", line++);
     }
-    while (!client.AppendLog(worker, job, offset, text).ok()) absl::SleepFor(kRefusedPause);
+    while (!client.AppendLog(worker, job, offset, text).ok()) {
+      timer.WaitUntil(absl::Now() + kRefusedPause);
+    }
     offset += text.size();
   }
 }
@@ -155,7 +158,7 @@ Figures FollowFigures(const std::string& address, int followers, int lines) {
     all.push_back(std::make_unique<Follower>(clients.back()->logs(), job, timer, ended, refused));
     all.back()->Read();
   }
-  AppendLines(client, worker, job, lines);
+  AppendLines(client, timer, worker, job, lines);
   const absl::Time stored = absl::Now();
   for (const auto state :
        {v1::RANK_STATE_STARTED, v1::RANK_STATE_EXITED, v1::RANK_STATE_RELEASED}) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
@@ -31,6 +32,12 @@ class Timer {
   }
   void After(absl::Duration delay, std::function<void()> run) {
     At(absl::Now() + delay, std::move(run));
+  }
+  // Blocks until `when`. The functions that were due before it have then run.
+  void WaitUntil(absl::Time when) DP_EXCLUDES(mu_) {
+    absl::Notification reached;
+    At(when, [&reached] { reached.Notify(); });
+    reached.WaitForNotification();
   }
 
  private:
