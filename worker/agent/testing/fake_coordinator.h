@@ -71,12 +71,6 @@ class FakeCoordinator final : public v1::Workers::Service, public v1::Logs::Serv
   std::vector<uint64_t> AwaitReplaced(size_t count) DP_EXCLUDES(mu_);
   // Puts every rank into job 1, generation 1.
   void Assign(const std::vector<v1::AssignedRank>& ranks) DP_EXCLUDES(mu_);
-  // Logs are rejected with this status until it is OK again.
-  void RefuseLogs(const absl::Status& status) DP_EXCLUDES(mu_);
-  // The next batches are rejected with these, one each.
-  void RefuseLogsInTurn(const std::vector<absl::Status>& statuses) DP_EXCLUDES(mu_);
-  // Forgets the stored bytes of a stream beyond `size`.
-  void LoseLogsBeyond(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
   // Waits for a heartbeat that announces the shutdown; false on timeout.
   bool AwaitLeaving() DP_EXCLUDES(mu_);
   // Whether the latest heartbeat announced the shutdown.
@@ -94,6 +88,14 @@ class FakeCoordinator final : public v1::Workers::Service, public v1::Logs::Serv
   // Cancels all calls, now and later.
   void CancelAll() DP_EXCLUDES(mu_);
 
+  // In fake_coordinator_logs.cc.
+
+  // Logs are rejected with this status until it is OK again.
+  void RefuseLogs(const absl::Status& status) DP_EXCLUDES(mu_);
+  // The next batches are rejected with these, one each.
+  void RefuseLogsInTurn(const std::vector<absl::Status>& statuses) DP_EXCLUDES(mu_);
+  // Forgets the stored bytes of a stream beyond `size`.
+  void LoseLogsBeyond(v1::LogStream stream, size_t size) DP_EXCLUDES(mu_);
   // Waits until a stream of rank 0 holds exactly `text`, with '#' for each missing byte. Returns
   // the stream, on timeout too.
   std::string AwaitLog(v1::LogStream stream, const std::string& text) DP_EXCLUDES(mu_);
