@@ -1,9 +1,19 @@
 #include "base/model/layer_spec.h"
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace dp::model {
+
+std::string DefaultName(const LayerKind& kind, size_t position) {
+  std::string name;
+  for (const char c : KindName(kind)) {
+    if (absl::ascii_isupper(c)) name += '_';
+    name += absl::ascii_tolower(c);
+  }
+  return absl::StrCat(name, position);
+}
 
 std::vector<LayerSpec> MlpPreset() {
   return {

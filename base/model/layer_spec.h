@@ -12,8 +12,8 @@ namespace dp::model {
 
 // A model as its owner writes it: a list of layers, plain values. Each field means the same as in
 // the message of that name in proto/dp/v1/job_spec.proto. 0 for `in` or a pooling stride takes the
-// value that follows from the shapes (CheckShapes fills it in). kName is the kind's name in
-// snake_case.
+// value that follows from the shapes (CheckShapes fills it in). kName is the kind as job
+// files name it.
 
 struct Linear {
   static constexpr absl::string_view kName = "linear";
@@ -38,7 +38,7 @@ struct Relu {
 };
 
 struct MaxPool2d {
-  static constexpr absl::string_view kName = "max_pool2d";
+  static constexpr absl::string_view kName = "maxPool2d";
   int kernel = 0;
   int stride = 0;
 };
@@ -65,7 +65,7 @@ struct Positions {
 };
 
 struct LayerNorm {
-  static constexpr absl::string_view kName = "layer_norm";
+  static constexpr absl::string_view kName = "layerNorm";
 };
 
 struct Gelu {
@@ -73,7 +73,7 @@ struct Gelu {
 };
 
 struct CausalAttention {
-  static constexpr absl::string_view kName = "causal_attention";
+  static constexpr absl::string_view kName = "causalAttention";
   int heads = 0;
 };
 
@@ -83,7 +83,7 @@ struct Add {
 };
 
 struct TiedLinear {
-  static constexpr absl::string_view kName = "tied_linear";
+  static constexpr absl::string_view kName = "tiedLinear";
   std::string embedding;
 };
 
@@ -95,13 +95,18 @@ template <typename Kind>
 concept ElementFunction = std::same_as<Kind, Relu> || std::same_as<Kind, Gelu>;
 
 struct LayerSpec {
-  std::string name;  // empty: kind and position in the model, such as "conv2d0"
+  std::string name;  // empty: DefaultName
   LayerKind kind;
 };
 
 inline absl::string_view KindName(const LayerKind& kind) {
   return std::visit([](const auto& layer) { return layer.kName; }, kind);
 }
+
+// The name of a layer that is given none: its kind in snake_case and its position in the model, as
+// "conv2d0" or "layer_norm2". Weight files and checkpoints contain these names, so they never
+// change.
+std::string DefaultName(const LayerKind& kind, size_t position);
 
 // Classifiers of 1x28x28 images into 10 classes.
 std::vector<LayerSpec> MlpPreset();

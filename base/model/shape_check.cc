@@ -222,7 +222,7 @@ class Check {
 };
 
 std::string NameOf(const LayerSpec& layer, size_t position) {
-  return layer.name.empty() ? absl::StrCat(KindName(layer.kind), position) : layer.name;
+  return layer.name.empty() ? DefaultName(layer.kind, position) : layer.name;
 }
 
 }  // namespace

@@ -44,6 +44,12 @@ TEST(ShapeCheckTest, ANameThatWouldNotStandInAFileIsRefused) {
   EXPECT_TRUE(IsLayerName("features.out-1_b"));
 }
 
+TEST(ShapeCheckTest, DefaultNamesStayAsInEarlierWeightFiles) {
+  EXPECT_EQ(DefaultName(Conv2d{}, 0), "conv2d0");
+  EXPECT_EQ(DefaultName(LayerNorm{}, 12), "layer_norm12");
+  EXPECT_EQ(KindName(LayerNorm{}), "layerNorm");
+}
+
 TEST(ShapeCheckTest, AMisfitNamesTheLayerAndBothShapes) {
   std::vector<LayerSpec> layers = CnnPreset();
   std::get<Linear>(layers[7].kind).in = 100;
@@ -63,7 +69,7 @@ TEST(ShapeCheckTest, ALinearLayerWantsAFlatInput) {
 
 TEST(ShapeCheckTest, AnImageLayerRefusesAFlatInput) {
   EXPECT_THAT(ErrorOf({{"", Flatten{}}, {"", MaxPool2d{.kernel = 2}}}),
-              HasSubstr("'max_pool2d1' (max_pool2d): needs channels x rows x columns, but "
+              HasSubstr("'max_pool2d1' (maxPool2d): needs channels x rows x columns, but "
                         "'flatten0' gives 784 features"));
 }
 
@@ -153,7 +159,7 @@ TEST(LanguageModelTest, AnEmbeddingIsTiedOnceAndToItsOwnSize) {
           {kWte, {"a", TiedLinear{"wte"}}, {"b", Linear{.out = 12}}, {"c", TiedLinear{"wte"}}}),
       HasSubstr("'wte' is tied to 'a' already"));
   EXPECT_THAT(TextErrorOf({kWte, {"a", LayerNorm{}}, {"b", TiedLinear{"a"}}}),
-              HasSubstr("'a' is no embedding but a layer of kind layer_norm"));
+              HasSubstr("'a' is no embedding but a layer of kind layerNorm"));
   EXPECT_THAT(TextErrorOf({kWte, {"a", Linear{.out = 5}}, {"b", TiedLinear{"wte"}}}),
               HasSubstr("'wte' has 12 features, but 'a' gives 8x5"));
 }

@@ -28,6 +28,8 @@ std::string FieldSource::OverrideBelow(const std::string& path) const {
 }
 
 absl::Status FieldSource::Error(const std::string& path, absl::string_view what) const {
+  // An element as a whole, such as a layer, is wrong: an override inside it has changed it.
+  if (absl::EndsWith(path, "]") && !OverrideBelow(path).empty()) return ErrorAt(path, {}, what);
   for (std::string around = path; !around.empty(); around = Parent(around)) {
     const auto place = places_.find(around);
     if (place != places_.end()) return ErrorAt(path, place->second, what);

@@ -30,7 +30,7 @@ class FieldSource final : public FieldOrigins {
   bool Given(const std::string& path) const override { return places_.contains(path); }
 
   // InvalidArgument "job.yaml:7:11: <what>". A field that was not given has the place of the
-  // nearest field around it.
+  // nearest field around it. For an element of a list, an override inside it is the place.
   absl::Status Error(const std::string& path, absl::string_view what) const override;
   // As Error, for a thing at `place` inside the field `path`, such as one of its keys.
   absl::Status ErrorAt(const std::string& path, Place place, absl::string_view what) const;

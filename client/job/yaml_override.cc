@@ -25,6 +25,15 @@ std::vector<std::string> Parts(absl::string_view path) {
   return parts;
 }
 
+// The path of the node under `part` as FieldSource names it: "a.b[1]", also where the user wrote
+// "a.b.1".
+std::string PathBelow(const std::string& path, const YAML::Node& node, const std::string& part) {
+  size_t index = 0;
+  if (node.IsSequence() && absl::SimpleAtoi(part, &index))
+    return absl::StrCat(path, "[", index, "]");
+  return path.empty() ? part : absl::StrCat(path, ".", part);
+}
+
 // The node under `part`; for a list the element of that number. Undefined if there is none.
 YAML::Node ChildOf(YAML::Node node, const std::string& part) {
   size_t index = 0;
@@ -40,11 +49,13 @@ absl::StatusOr<std::string> ApplyOverride(absl::string_view override, YAML::Node
   const std::vector<std::string> parts = Parts(halves[0]);
   if (halves.size() != 2 || parts.empty())
     return Wrong(override, "expected path=value, as train.epochs=3");
+  std::string path;
   try {
     YAML::Node node = root;
     for (size_t i = 0; i + 1 < parts.size(); ++i) {
       YAML::Node child = ChildOf(node, parts[i]);
       const bool list = node.IsSequence();
+      path = PathBelow(path, node, parts[i]);
       if ((!child.IsDefined() || child.IsNull()) && !list)
         node[parts[i]] = YAML::Node(YAML::NodeType::Map);
       node.reset(ChildOf(node, parts[i]));
@@ -52,6 +63,7 @@ absl::StatusOr<std::string> ApplyOverride(absl::string_view override, YAML::Node
         return Wrong(override, absl::StrCat("there is no '", parts[i],
                                             "' to set a field of; set it as a whole"));
     }
+    path = PathBelow(path, node, parts.back());
     YAML::Node value = YAML::Load(halves[1]);
     if (node.IsSequence()) {
       YAML::Node element = ChildOf(node, parts.back());
@@ -66,7 +78,7 @@ absl::StatusOr<std::string> ApplyOverride(absl::string_view override, YAML::Node
     return Wrong(override,
                  absl::StrCat("the value is not YAML: ", error.msg, "; put it in quotes"));
   }
-  return halves[0];
+  return path;
 }
 
 }  // namespace dp::client

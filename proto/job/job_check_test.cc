@@ -258,6 +258,18 @@ TEST(JobCheckTest, LayersThatDoNotFitAreShownWithPlaceLayerAndBothShapes) {
               HasSubstr("gives 7 features, but the data has 10 classes"));
 }
 
+TEST(JobCheckTest, ALayerThatAnOverrideHasChangedIsShownWithTheOverride) {
+  const std::string what = ": layer 'head' (linear): in is 100, but 'flatten2' gives 676 features";
+  EXPECT_EQ(ErrorSetting("train.model.layers[3].linear.in=100", kLayers),
+            "--set train.model.layers[3].linear.in" + what);
+  EXPECT_EQ(ErrorSetting("train.model.layers.3.linear.in=100", kLayers),
+            "--set train.model.layers[3].linear.in" + what);
+  EXPECT_EQ(
+      ErrorSetting("train.model.layers[0].conv2d.kernel=28", kLayers),
+      "job.yaml:9:9: layer 'max_pool2d1' (maxPool2d): kernel 2x2 with padding 0 does not fit, "
+      "as 'conv2d0' gives 4x1x1");
+}
+
 TEST(JobCheckTest, ABatchMustHoldASampleForEachRank) {
   const absl::Status status =
       CheckJob(Parsed(kMinimal, {"ranks=4", "train.globalBatchSize=3"}), Image28);

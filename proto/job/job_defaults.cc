@@ -42,7 +42,7 @@ void FillNames(v1::ModelSpec& model) {
   if (!layers.ok() || !model.preset().empty()) return;
   for (int i = 0; i < model.layers_size(); ++i) {
     v1::LayerSpec& layer = *model.mutable_layers(i);
-    if (layer.name().empty()) layer.set_name(absl::StrCat(model::KindName((*layers)[i].kind), i));
+    if (layer.name().empty()) layer.set_name(model::DefaultName((*layers)[i].kind, i));
   }
 }
 
