@@ -1,14 +1,13 @@
 #include "base/model/shape_check.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/overloaded.h"
+#include "base/check.h"
+#include "base/model/layer_fault.h"
 #include "base/status.h"
 
 namespace dp::model {
@@ -16,10 +15,8 @@ namespace {
 
 // More elements than this in one activation or weight are a mistake: 1 GiB of floats.
 constexpr int64_t kElementsMax = int64_t{1} << 28;
-// Initial weights that spread further than this are a mistake, too.
-constexpr double kInitStdMax = 100;
 
-// Checks one layer against its input and the layers before it.
+// Checks one layer without a fault of its own against its input and the layers before it.
 class Check {
  public:
   // `before`: the layers so far, which later layers may name.
@@ -39,11 +36,9 @@ class Check {
  private:
   absl::StatusOr<CheckedLayer> Fit(Linear linear) {
     if (in_.size() > 2) return Misfit(absl::StrCat("needs a flat input, but ", Given()));
-    if (linear.out <= 0) return Misfit(absl::StrCat("out is ", linear.out, "; it must be above 0"));
     if (linear.in != 0 && linear.in != in_.back()) {
       return Misfit(absl::StrCat("in is ", linear.in, ", but ", Given()));
     }
-    DP_RETURN_IF_ERROR(CheckInitStd(linear.init_std));
     linear.in = static_cast<int>(in_.back());
     if (TooLarge({linear.in, linear.out})) return Misfit("has too many weights");
     return Layer(linear, LastAxis(linear.out));
@@ -52,8 +47,6 @@ class Check {
   absl::StatusOr<CheckedLayer> Fit(Conv2d conv) {
     if (in_.size() != 3)
       return Misfit(absl::StrCat("needs channels x rows x columns, but ", Given()));
-    if (conv.out <= 0) return Misfit(absl::StrCat("out is ", conv.out, "; it must be above 0"));
-    if (conv.padding < 0) return Misfit(absl::StrCat("padding is ", conv.padding, ", below 0"));
     if (conv.in != 0 && conv.in != in_[0]) {
       return Misfit(absl::StrCat("in is ", conv.in, ", but ", Giver(), " gives ", in_[0],
                                  " channels (", ShapeText(in_), ")"));
@@ -74,29 +67,17 @@ class Check {
     return Layer(pool, std::move(out));
   }
 
-  absl::StatusOr<CheckedLayer> Fit(Dropout dropout) {
-    if (!(dropout.p >= 0 && dropout.p < 1)) {
-      return Misfit(absl::StrCat("p is ", dropout.p, "; it must be at least 0 and below 1"));
-    }
-    return Layer(dropout, in_);
-  }
-
   absl::StatusOr<CheckedLayer> Fit(const Embedding& embedding) {
     if (!before_.empty() || in_.size() != 1) {
       return Misfit(absl::StrCat("needs tokens and so must be the first layer, but ", Given()));
     }
-    for (const auto& [field, value] : {std::pair("vocabulary", embedding.vocabulary),
-                                       std::pair("features", embedding.features)}) {
-      if (value <= 0) return Misfit(absl::StrCat(field, " is ", value, "; it must be above 0"));
-    }
-    DP_RETURN_IF_ERROR(CheckInitStd(embedding.init_std));
+    if (embedding.vocabulary == 0) return Misfit("vocabulary is 0; it must be above 0");
     if (TooLarge({embedding.vocabulary, embedding.features})) return Misfit("has too many weights");
     return Layer(embedding, {in_[0], embedding.features});
   }
 
   absl::StatusOr<CheckedLayer> Fit(Positions positions) {
     DP_RETURN_IF_ERROR(NeedTokens());
-    DP_RETURN_IF_ERROR(CheckInitStd(positions.init_std));
     return Layer(positions, in_);
   }
 
@@ -107,9 +88,6 @@ class Check {
 
   absl::StatusOr<CheckedLayer> Fit(CausalAttention attention) {
     DP_RETURN_IF_ERROR(NeedTokens());
-    if (attention.heads <= 0) {
-      return Misfit(absl::StrCat("heads is ", attention.heads, "; it must be above 0"));
-    }
     if (in_[1] % (3 * int64_t{attention.heads}) != 0) {
       return Misfit(absl::StrCat("needs queries, keys and values of equal size for each of ",
                                  attention.heads, " heads, but ", Given()));
@@ -118,42 +96,31 @@ class Check {
   }
 
   absl::StatusOr<CheckedLayer> Fit(const Add& add) {
-    DP_ASSIGN_OR_RETURN(const CheckedLayer* source, Named("layer", add.layer));
-    if (source->out != in_) {
-      return Misfit(
-          absl::StrCat(Given(), ", but '", add.layer, "' gives ", ShapeText(source->out)));
+    const Shape& source = Named(add.layer).out;
+    if (source != in_) {
+      return Misfit(absl::StrCat(Given(), ", but '", add.layer, "' gives ", ShapeText(source)));
     }
     return Layer(add, in_);
   }
 
   absl::StatusOr<CheckedLayer> Fit(const TiedLinear& tied) {
-    DP_ASSIGN_OR_RETURN(const CheckedLayer* source, Named("embedding", tied.embedding));
-    const auto* embedding = std::get_if<Embedding>(&source->kind);
-    if (embedding == nullptr) {
-      return Misfit(absl::StrCat("'", tied.embedding, "' is no embedding but a layer of kind ",
-                                 KindName(source->kind)));
-    }
-    if (in_.back() != embedding->features) {
-      return Misfit(absl::StrCat("'", tied.embedding, "' has ", embedding->features,
+    const auto& embedding = std::get<Embedding>(Named(tied.embedding).kind);
+    if (in_.back() != embedding.features) {
+      return Misfit(absl::StrCat("'", tied.embedding, "' has ", embedding.features,
                                  " features, but ", Given()));
     }
-    for (const CheckedLayer& layer : before_) {
-      if (!std::holds_alternative<TiedLinear>(layer.kind)) continue;
-      return Misfit(absl::StrCat("'", tied.embedding, "' is tied to '", layer.name, "' already"));
-    }
-    return Layer(tied, LastAxis(embedding->vocabulary));
+    return Layer(tied, LastAxis(embedding.vocabulary));
   }
 
   template <ElementFunction Function>
   absl::StatusOr<CheckedLayer> Fit(Function function) {
     return Layer(function, in_);
   }
+  absl::StatusOr<CheckedLayer> Fit(Dropout dropout) { return Layer(dropout, in_); }
   absl::StatusOr<CheckedLayer> Fit(Flatten flatten) { return Layer(flatten, {ElementCount(in_)}); }
 
   // The output shape of a window of `kernel` x `kernel` that slides over the padded image.
   absl::StatusOr<Shape> Slide(int64_t channels, int64_t kernel, int64_t stride, int64_t padding) {
-    if (kernel <= 0) return Misfit(absl::StrCat("kernel is ", kernel, "; it must be above 0"));
-    if (stride <= 0) return Misfit(absl::StrCat("stride is ", stride, "; it must be above 0"));
     const int64_t rows = in_[1] + 2 * padding;
     const int64_t columns = in_[2] + 2 * padding;
     if (kernel > rows || kernel > columns) {
@@ -172,18 +139,11 @@ class Check {
     return Misfit(absl::StrCat("needs tokens x features, but ", Given()));
   }
 
-  absl::Status CheckInitStd(double std) const {
-    if (std >= 0 && std <= kInitStdMax) return absl::OkStatus();
-    return Misfit(absl::StrCat("initStd is ", std, "; it must be 0 to ", kInitStdMax));
-  }
-
-  // The layer that `field` names.
-  absl::StatusOr<const CheckedLayer*> Named(absl::string_view field,
-                                            const std::string& name) const {
-    for (const CheckedLayer& layer : before_) {
-      if (layer.name == name) return &layer;
-    }
-    return Misfit(absl::StrCat(field, " is '", name, "'; it must be the name of a layer above"));
+  // The layer of this name, which is among those before.
+  const CheckedLayer& Named(const std::string& name) const {
+    const auto named = absl::c_find_if(before_, [&](auto& layer) { return layer.name == name; });
+    DP_CHECK(named != before_.end());
+    return *named;
   }
 
   Shape LastAxis(int64_t extent) const {
@@ -221,36 +181,18 @@ class Check {
   const absl::Span<const CheckedLayer> before_;
 };
 
-std::string NameOf(const LayerSpec& layer, size_t position) {
-  return layer.name.empty() ? DefaultName(layer.kind, position) : layer.name;
-}
-
 }  // namespace
-
-bool IsLayerName(absl::string_view name) {
-  constexpr size_t kBytesMax = 128;
-  return !name.empty() && name.size() <= kBytesMax && absl::c_all_of(name, [](char c) {
-    return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
-  });
-}
 
 absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec> layers,
                                                       const Shape& input) {
   if (layers.empty()) return absl::InvalidArgumentError("the model has no layers");
+  if (const std::optional<LayerFault> fault = FindFault(layers))
+    return absl::InvalidArgumentError(fault->what);
   std::vector<CheckedLayer> checked;
-  absl::btree_set<std::string> names;
   Shape shape = input;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const std::string name = NameOf(layers[i], i);
-    if (!IsLayerName(name)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "layer ", i, " has the name \"", absl::CEscape(name), "\"; it may be ", kLayerNameRule));
-    }
-    if (!names.insert(name).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("two layers have the name '", name, "'; names must differ"));
-    }
-    DP_ASSIGN_OR_RETURN(CheckedLayer layer, Check(name, layers[i].kind, shape, checked).Run());
+    DP_ASSIGN_OR_RETURN(CheckedLayer layer,
+                        Check(NameOf(layers[i], i), layers[i].kind, shape, checked).Run());
     shape = layer.out;
     checked.push_back(std::move(layer));
   }

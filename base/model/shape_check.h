@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/model/layer_spec.h"
 #include "base/model/shape.h"
@@ -19,14 +18,10 @@ struct CheckedLayer {
   Shape out;
 };
 
-// Whether a layer may have this name: up to 128 letters, digits, '_', '-' and '.'. Names appear in
-// logs, metrics and weight files.
-bool IsLayerName(absl::string_view name);
-inline constexpr char kLayerNameRule[] = "up to 128 letters, digits, '_', '-' and '.'";
-
 // Infers the shape of every layer of a model whose input has the shape `input`.
-// Errors: InvalidArgument names the layer, its kind, both shapes and the mismatch, as in "layer
-// 'linear7' (linear): in is 100, but 'flatten6' gives 1568 features".
+// Errors: InvalidArgument the fault of a layer (layer_fault.h). Without a fault, the layer, its
+// kind, both shapes and the mismatch: "layer 'linear7' (linear): in is 100, but 'flatten6' gives
+// 1568 features".
 absl::StatusOr<std::vector<CheckedLayer>> CheckShapes(absl::Span<const LayerSpec> layers,
                                                       const Shape& input);
 

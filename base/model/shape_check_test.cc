@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/model/layer_fault.h"
+
 namespace dp::model {
 namespace {
 
@@ -165,7 +167,8 @@ TEST(LanguageModelTest, AnEmbeddingIsTiedOnceAndToItsOwnSize) {
 }
 
 TEST(LanguageModelTest, RefusesValuesOutOfTheirRange) {
-  EXPECT_THAT(TextErrorOf({{"", Embedding{}}}), HasSubstr("features is 0; it must be above 0"));
+  EXPECT_THAT(TextErrorOf({{"", Embedding{}}}),
+              HasSubstr("features is 0 or missing; it must be above 0"));
   EXPECT_THAT(TextErrorOf({kWte, {"", Positions{-1}}}), HasSubstr("initStd is -1"));
 }
 

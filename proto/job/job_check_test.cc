@@ -227,8 +227,8 @@ TEST(JobCheckTest, PathsAreAbsolute) {
 
 TEST(JobCheckTest, NamesOfLayersArePlain) {
   EXPECT_EQ(ErrorSetting("train.model.layers[3].name=\"a\\nb\"", kLayers),
-            "--set train.model.layers[3].name: train.model.layers[3].name is \"a\\nb\"; expected "
-            "up to 128 letters, digits, '_', '-' and '.'");
+            "--set train.model.layers[3].name: layer 3 has the name \"a\\nb\"; it may be up to "
+            "128 letters, digits, '_', '-' and '.'");
   EXPECT_EQ(CheckJob(Parsed(kLayers, {"train.model.layers[3].name=features.out_1"}), Image28),
             absl::OkStatus());
 }
@@ -274,6 +274,36 @@ TEST(JobCheckTest, ABatchMustHoldASampleForEachRank) {
   const absl::Status status =
       CheckJob(Parsed(kMinimal, {"ranks=4", "train.globalBatchSize=3"}), Image28);
   EXPECT_THAT(std::string(status.message()), HasSubstr("less than one sample for each of 4 ranks"));
+}
+
+TEST(JobCheckTest, FaultsOfLayersAreFoundWithoutTheData) {
+  const auto error = [](const std::string& path, const std::string& value) {
+    const std::string layer = "train.model.layers" + path;
+    const auto unseen = [](const std::string&) { return std::nullopt; };
+    const absl::Status status = CheckJob(Parsed(kLayers, {layer + "=" + value}), unseen);
+    std::string text(status.message());
+    EXPECT_EQ(text.find("--set " + layer + ": "), 0u) << text;
+    return text.substr(layer.size() + 8);
+  };
+  EXPECT_EQ(error("[3].linear.out", "-1"), "layer 'head' (linear): out is -1; it must be above 0");
+  EXPECT_EQ(error("[3].linear.in", "-1"), "layer 'head' (linear): in is -1; it must be 0 or more");
+  EXPECT_THAT(error("[3].linear", "{}"), HasSubstr("out is 0 or missing; it must be above 0"));
+  EXPECT_THAT(error("[0].conv2d.stride", "-2"), HasSubstr("stride is -2; it must be above 0"));
+  EXPECT_THAT(error("[0].conv2d.padding", "-1"), HasSubstr("padding is -1; it must be 0 or more"));
+  EXPECT_THAT(error("[1].maxPool2d.kernel", "0"),
+              HasSubstr("'max_pool2d1' (maxPool2d): kernel is 0 or missing; it must be above 0"));
+  EXPECT_THAT(error("[1]", "{dropout: {p: 1.5}}"), HasSubstr("at least 0 and below 1"));
+  EXPECT_EQ(error("[3].name", "conv2d0"), "two layers have the name 'conv2d0'; names must differ");
+  EXPECT_THAT(error("[1]", "{add: {layer: head}}"), HasSubstr("must be the name of a layer above"));
+  EXPECT_THAT(error("[2]", "{positions: {}}"),
+              HasSubstr("(positions): needs tokens, but train.data.kind is images"));
+}
+
+TEST(JobCheckTest, AStrideOfZeroIsTheDefault) {
+  EXPECT_EQ(CheckJob(Parsed(kLayers, {"train.model.layers[0].conv2d.stride=0"}), Image28),
+            absl::OkStatus());
+  EXPECT_EQ(CheckJob(Parsed(kLayers, {"train.model.layers[1].maxPool2d.stride=0"}), Image28),
+            absl::OkStatus());
 }
 
 TEST(JobCheckTest, DataThatCannotBeSeenFromHereIsLeftToTheTrainer) {

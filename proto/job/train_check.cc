@@ -3,11 +3,13 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
+#include "base/model/layer_fault.h"
 #include "base/model/shape_check.h"
 #include "proto/convert/time.h"
 #include "proto/job/field_check.h"
@@ -205,29 +207,47 @@ class TrainCheck : private FieldCheck {
     if (model.layers_size() > kLayersMax)
       return Fail(path + ".layers", absl::StrCat(path, ".layers has ", model.layers_size(),
                                                  " layers; at most ", kLayersMax, " are allowed"));
-    CheckLayerNames(model);
     const auto layers = ModelLayers(model);
     const bool preset = !model.preset().empty();
     if (!layers.ok())
       return Fail(path + (preset ? ".preset" : ".layers"),
                   absl::StrCat(path, preset ? ".preset: " : ".", layers.status().message()));
+    if (const std::optional<model::LayerFault> fault = model::FindFault(*layers))
+      return Fail(PlaceOf(*fault, model), fault->what);
     const v1::DataSpec& data = train.data();
     absl::Status fits;
     if (data.kind() != "images")
       fits = model::CheckLanguageModel(*layers, data.context(), data.vocabulary()).status();
     else if (const std::optional<model::Shape> shape = sample_shape_(data.dir()))
       fits = model::CheckClassifier(*layers, *shape, kClasses).status();
+    else
+      fits = CheckNeedsNoTokens(*layers);
     if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
   }
 
-  void CheckLayerNames(const v1::ModelSpec& model) {
-    for (int i = 0; i < model.layers_size(); ++i) {
-      const std::string& name = model.layers(i).name();
-      if (name.empty() || model::IsLayerName(name)) continue;
-      const std::string path = absl::StrCat("train.model.layers[", i, "].name");
-      Fail(path, Wrong(path, absl::StrCat("\"", absl::Utf8SafeCEscape(name), "\""),
-                       model::kLayerNameRule));
+  // A preset has no faults.
+  static std::string PlaceOf(const model::LayerFault& fault, const v1::ModelSpec& model) {
+    const v1::LayerSpec& layer = model.layers(static_cast<int>(fault.layer));
+    const auto& reflection = *layer.GetReflection();
+    const auto* kind =
+        reflection.GetOneofFieldDescriptor(layer, layer.GetDescriptor()->FindOneofByName("kind"));
+    const std::string path = absl::StrCat("train.model.layers[", fault.layer, "].");
+    return fault.field == "name" ? path + "name"
+                                 : absl::StrCat(path, kind->json_name(), ".", fault.field);
+  }
+
+  // Some layers take nothing that could come from an image.
+  static absl::Status CheckNeedsNoTokens(const std::vector<model::LayerSpec>& layers) {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const model::LayerKind& kind = layers[i].kind;
+      if (std::holds_alternative<model::Embedding>(kind) ||
+          std::holds_alternative<model::Positions>(kind) ||
+          std::holds_alternative<model::CausalAttention>(kind))
+        return absl::InvalidArgumentError(
+            absl::StrCat("layer '", model::NameOf(layers[i], i), "' (", model::KindName(kind),
+                         "): needs tokens, but train.data.kind is images"));
     }
+    return absl::OkStatus();
   }
 
   // Points at the layer that the message names, if it is a layer of the file.

@@ -62,6 +62,26 @@ TEST(JobSpecCheckTest, WhatAClientHasSentIsKept) {
   EXPECT_EQ(recorded.train().model().layers(1).max_pool2d().stride(), 4);
 }
 
+TEST(JobSpecCheckTest, LayersAreRefusedWithoutTheirData) {
+  const auto refusal = [](const std::function<void(v1::LayerSpec&)>& change) {
+    return Refusal([&](v1::JobSpec& spec) {
+      v1::ModelSpec& model = *spec.mutable_train()->mutable_model();
+      model.clear_preset();
+      model.add_layers()->mutable_flatten();
+      change(*model.add_layers());
+    });
+  };
+  EXPECT_EQ(refusal([](v1::LayerSpec& layer) { layer.mutable_linear()->set_out(-1); }),
+            "layer 'linear1' (linear): out is -1; it must be above 0");
+  EXPECT_EQ(refusal([](v1::LayerSpec& layer) { layer.mutable_dropout()->set_p(2); }),
+            "layer 'dropout1' (dropout): p is 2; it must be at least 0 and below 1");
+  EXPECT_EQ(refusal([](v1::LayerSpec& layer) {
+              layer.set_name("flatten0");
+              layer.mutable_relu();
+            }),
+            "two layers have the name 'flatten0'; names must differ");
+}
+
 TEST(JobSpecCheckTest, WhatDpctlResolvesMustBeResolved) {
   EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->set_nproc_per_node("gpu"); }),
             "train.nprocPerNode is \"gpu\"; expected a number, as dpctl puts in its place");
