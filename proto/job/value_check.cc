@@ -1,11 +1,13 @@
 #include "proto/job/value_check.h"
 
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
+#include "google/protobuf/duration.pb.h"
 
 namespace dp {
 namespace {
@@ -57,6 +59,23 @@ std::optional<UnusableValue> FindInElement(const Message& message, const FieldDe
   return FindIn(reflection.GetRepeatedMessage(message, &field, index), place + ".");
 }
 
+// google.protobuf.Duration's own rule. Sums of other values depend on who adds them.
+std::optional<UnusableValue> FindInDuration(const std::string& path,
+                                            const google::protobuf::Duration& duration) {
+  constexpr int64_t kSecondsMax = 315'576'000'000;  // about 10,000 years
+  constexpr int32_t kNanosMax = 999'999'999;
+  const int64_t seconds = duration.seconds();
+  const int32_t nanos = duration.nanos();
+  const bool in_range = seconds >= -kSecondsMax && seconds <= kSecondsMax && nanos >= -kNanosMax &&
+                        nanos <= kNanosMax;
+  const bool signs_differ = (seconds > 0 && nanos < 0) || (seconds < 0 && nanos > 0);
+  if (in_range && !signs_differ) return std::nullopt;
+  return UnusableValue{
+      path, absl::StrCat("has ", seconds, " seconds and ", nanos,
+                         " nanos; expected a valid google.protobuf.Duration: at most ", kSecondsMax,
+                         " seconds and ", kNanosMax, " nanos, both of one sign")};
+}
+
 std::optional<UnusableValue> FindInField(const Message& message, const FieldDescriptor& field,
                                          const std::string& path) {
   const auto& reflection = *message.GetReflection();
@@ -73,7 +92,10 @@ std::optional<UnusableValue> FindInField(const Message& message, const FieldDesc
     return FindInNumber(path, reflection.GetDouble(message, &field));
   }
   if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return std::nullopt;
-  return FindIn(reflection.GetMessage(message, &field), path + ".");
+  const Message& child = reflection.GetMessage(message, &field);
+  if (child.GetDescriptor() == google::protobuf::Duration::descriptor())
+    return FindInDuration(path, static_cast<const google::protobuf::Duration&>(child));
+  return FindIn(child, path + ".");
 }
 
 std::optional<UnusableValue> FindIn(const Message& message, const std::string& prefix) {

@@ -13,7 +13,8 @@ struct UnusableValue {
 };
 
 // The first value in the message that no field can have, or nothing. Such are text that is not
-// UTF-8, which no message can carry, and numbers that are not finite. Pure.
+// UTF-8, which no message can carry, numbers that are not finite, and durations whose parts
+// contradict each other. Pure.
 std::optional<UnusableValue> FindUnusable(const google::protobuf::Message& message);
 
 }  // namespace dp

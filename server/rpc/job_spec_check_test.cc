@@ -157,6 +157,29 @@ TEST(JobSpecCheckTest, NumbersThatAreNotFiniteAreRefused) {
             "train.data.mean is -inf; expected a finite number");
 }
 
+TEST(JobSpecCheckTest, DurationsWhosePartsContradictAreRefused) {
+  const auto refusal = [](int64_t seconds, int32_t nanos) {
+    return Refusal([=](v1::JobSpec& spec) {
+      spec.mutable_grace()->set_seconds(seconds);
+      spec.mutable_grace()->set_nanos(nanos);
+    });
+  };
+  EXPECT_EQ(refusal(10, 1'000'000'000),
+            "grace has 10 seconds and 1000000000 nanos; expected a valid google.protobuf.Duration: "
+            "at most 315576000000 seconds and 999999999 nanos, both of one sign");
+  EXPECT_THAT(refusal(10, -1), HasSubstr("grace has 10 seconds and -1 nanos"));
+  EXPECT_THAT(refusal(std::numeric_limits<int64_t>::min(), 0), HasSubstr("both of one sign"));
+  EXPECT_THAT(refusal(0, std::numeric_limits<int32_t>::min()), HasSubstr("both of one sign"));
+  EXPECT_THAT(refusal(-1, -5), HasSubstr("expected 0s to 1h"));
+  EXPECT_THAT(Refusal([](v1::JobSpec& spec) {
+                spec.mutable_restart()->mutable_window()->set_nanos(2'000'000'000);
+              }),
+              HasSubstr("restart.window has 0 seconds"));
+  v1::JobSpec spec = Valid();
+  spec.mutable_grace()->set_nanos(999'999'999);
+  EXPECT_TRUE(CheckJobSpec(spec).ok());
+}
+
 TEST(JobSpecCheckTest, WhoResumesSaysFromWhere) {
   EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->mutable_resume(); }),
             "train.resume.from is missing; leave train.resume out, and give --resume");
