@@ -31,6 +31,12 @@ inline bool IsVariableName(absl::string_view name) {
          std::all_of(name.begin(), name.end(), within);
 }
 
+// Whether a text of a caller, such as a user's name, has no control characters. Logs and terminals
+// show such texts.
+inline bool IsPlainText(absl::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](char c) { return absl::ascii_iscntrl(c); });
+}
+
 // The rule for names of workers, in words. Every host name fits, also the longest.
 inline constexpr char kWorkerNameRule[] = "1 to 253 letters, digits, '-', '.' and '_'";
 

@@ -2,11 +2,14 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
+#include "base/name.h"
 #include "base/status.h"
 #include "dp/v1/jobs.grpc.pb.h"
 #include "server/convert/convert_call.h"
@@ -28,6 +31,16 @@ constexpr size_t kEventsInAnswerMax = 1'000;
 // A page ends with the job that passes this size. Whatever the job's size, the page stays far below
 // the size limit of a message.
 constexpr size_t kPageBytes = 1 << 20;
+
+absl::Status CheckUser(const std::string& user) {
+  if (user.size() > kUserBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("user has ", user.size(), " bytes; give a name of at most ", kUserBytesMax));
+  }
+  if (IsPlainText(user)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("user is \"", absl::Utf8SafeCEscape(user),
+                                                 "\"; give a name without control characters"));
+}
 
 // Fills in header and job. Errors: NotFound.
 template <typename Response>
@@ -72,11 +85,8 @@ class JobsService final : public v1::Jobs::CallbackService {
                                    v1::SubmitResponse* response) override {
     auto spec = Check(request->spec());
     if (!spec.ok()) return Refuse(context, spec.status());
-    if (request->user().size() > kUserBytesMax) {
-      return Refuse(context, absl::InvalidArgumentError(
-                                 absl::StrCat("user has ", request->user().size(),
-                                              " bytes; give a name of at most ", kUserBytesMax)));
-    }
+    if (const absl::Status user = CheckUser(request->user()); !user.ok())
+      return Refuse(context, user);
     return Apply(driver_, context,
                  core::SubmitJob{request->request_id(), *std::move(spec), request->user()},
                  [=](const core::Outcome& outcome, const View& view) {
@@ -114,6 +124,8 @@ class JobsService final : public v1::Jobs::CallbackService {
                                  v1::PlanResponse* response) override {
     auto spec = Check(request->spec());
     if (!spec.ok()) return Refuse(context, spec.status());
+    if (const absl::Status user = CheckUser(request->user()); !user.ok())
+      return Refuse(context, user);
     core::SubmitJob submit{"plan", *std::move(spec), request->user()};
     return Ask(driver_, context, [=, this, submit = std::move(submit)](const View& view) {
       SetHeader(view, response);

@@ -79,6 +79,28 @@ TEST_F(QueueServicesTest, AJobIsHeldReleasedAndRanked) {
   EXPECT_EQ(OnJob(&v1::Jobs::Stub::Hold, 99).status.error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_F(QueueServicesTest, TextsThatWouldBreakALineAreRefused) {
+  EXPECT_EQ(Submit(AJob(), "bob\n\x1b[2J").status.error_message(),
+            "user is \"bob\\n\\033[2J\"; give a name without control characters");
+  EXPECT_EQ(Plan(AJob(), "a\tb").status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_TRUE(Submit(AJob(), "Jörg Müller").ok());
+  v1::RegisterRequest worker;
+  worker.set_name("a");
+  worker.set_incarnation(1);
+  worker.set_slots(1);
+  worker.set_host("h\r");
+  const auto refusal = [&] {
+    return client_->Call(client_->workers(), &v1::Workers::Stub::Register, worker)
+        .status.error_message();
+  };
+  EXPECT_EQ(refusal(), "host is \"h\\r\"; give one without control characters");
+  worker.set_host("h");
+  (*worker.mutable_labels())["rack"] = "r\n1";
+  EXPECT_THAT(refusal(), HasSubstr("a label is \"rack=r\\n1\"; expected KEY=VALUE"));
+  worker.mutable_labels()->clear();
+  EXPECT_EQ(refusal(), "");
+}
+
 TEST_F(QueueServicesTest, AJobThatIsOverIsRemovedOnce) {
   const uint64_t over = Submit(AJob())->job().id(), waits = Submit(AJob())->job().id();
   OnJob(&v1::Jobs::Stub::Cancel, over);

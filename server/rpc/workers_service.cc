@@ -1,12 +1,16 @@
 #include "server/rpc/services.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/labels.h"
 #include "base/limits.h"
+#include "base/name.h"
 #include "dp/v1/workers.grpc.pb.h"
 #include "server/callers/client_table.h"
 #include "server/convert/convert_call.h"
@@ -45,6 +49,24 @@ absl::Status AnswerWorker(const std::string& name, const View& view, GpuTable& g
   return absl::OkStatus();
 }
 
+// Checks what logs, terminals and constraints of jobs show or compare.
+absl::Status CheckTexts(const v1::RegisterRequest& request) {
+  for (const auto& [field, text] :
+       {std::pair("host", &request.host()), std::pair("address", &request.address()),
+        std::pair("interface", &request.interface())}) {
+    if (IsPlainText(*text)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(field, " is \"", absl::Utf8SafeCEscape(*text),
+                                                   "\"; give one without control characters"));
+  }
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>(request.labels().begin(), request.labels().end())) {
+    const std::string label = absl::Utf8SafeCEscape(absl::StrCat(key, "=", value));
+    const absl::Status parsed = ParseLabel(label).status();
+    if (!parsed.ok()) return absl::InvalidArgumentError(absl::StrCat("a label ", parsed.message()));
+  }
+  return absl::OkStatus();
+}
+
 // Bounds what stays in the machine's state for as long as the worker does.
 absl::Status Check(const v1::RegisterRequest& request) {
   if (request.ByteSizeLong() > kRegistrationBytesMax) {
@@ -52,7 +74,7 @@ absl::Status Check(const v1::RegisterRequest& request) {
                                                    " bytes, the limit is ", kRegistrationBytesMax,
                                                    "; give fewer or shorter labels"));
   }
-  if (request.gpus() >= 0) return absl::OkStatus();
+  if (request.gpus() >= 0) return CheckTexts(request);
   return absl::InvalidArgumentError(
       absl::StrCat("gpus is ", request.gpus(), "; give the number of GPUs of the host, 0 or more"));
 }
