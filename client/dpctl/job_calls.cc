@@ -80,6 +80,7 @@ absl::Status RemoveJob(Context& context, const v1::Job& job) {
   return context.Call(&v1::Jobs::Stub::Remove, request).status();
 }
 
+  request.set_user(context.surroundings().user);
 absl::Status CheckSame(const v1::Job& before, const v1::Job& now) {
   if (FromProto(before.submitted_at()) == FromProto(now.submitted_at())) return absl::OkStatus();
   return absl::NotFoundError(

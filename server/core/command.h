@@ -111,8 +111,11 @@ struct ForgetJob {
   // Absent: whichever job has the number. Checked before the job is dropped; the journal does not
   // keep it.
   std::optional<absl::Time> submitted_at = {};
+  // The user who asks for it; empty if no client does. Only the log shows it; the journal does not
+  // keep it.
+  std::string user = {};
 
-  using Fields = FieldList<&ForgetJob::job, &ForgetJob::submitted_at>;
+  using Fields = FieldList<&ForgetJob::job, &ForgetJob::submitted_at, &ForgetJob::user>;
 };
 
 // Gives each rank of a pending job a worker and slot: `slots[r]` is for rank r.

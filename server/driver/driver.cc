@@ -200,8 +200,9 @@ void Driver::Fail(absl::Status failure) {
 
 core::Outcome Driver::Apply(core::Action action) {
   core::Command command{now_, std::move(action)};
+  const std::string removed = NameToRemove(command, coordinator_);
   core::Outcome outcome = coordinator_.Apply(command);
-  LogEvents(command, outcome, coordinator_);
+  LogEvents(command, outcome, coordinator_, removed);
   look_ = std::max(look_, core::LookAfter(command.action, outcome));
   forgotten_.insert(forgotten_.end(), outcome.forgotten.begin(), outcome.forgotten.end());
   absl::c_move(std::exchange(outcome.changed, {}), std::back_inserter(changed_));

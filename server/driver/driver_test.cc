@@ -294,6 +294,23 @@ TEST_F(DriverTest, EachEventOfAJobIsOneLineOfTheLog) {
   EXPECT_THAT(log, HasSubstr("event=job_ended job=1 state=failed class=infra reason="));
 }
 
+TEST_F(DriverTest, TheLogSaysWhoRemovedWhichJob) {
+  testing::internal::CaptureStderr();
+  Start();
+  for (const char* name : {"mnist", "gpt"}) ASSERT_TRUE(Submit(AJob(name)).get().ok());
+  for (const uint64_t job : {1, 2}) ASSERT_TRUE(Submit(core::CancelJob{JobId(job)}).get().ok());
+  const core::ForgetJob asked{.job = JobId(1), .user = "ann"};
+  ASSERT_TRUE(Submit(asked).get().ok());
+  ASSERT_TRUE(Submit(asked).get().ok());  // a no-op
+  ASSERT_TRUE(Submit(core::ForgetJob{JobId(2)}).get().ok());
+  driver_->Stop();
+  const std::string log = testing::internal::GetCapturedStderr();
+  const size_t line = log.find("event=job_removed job=1 name=mnist user=ann\n");
+  ASSERT_NE(line, std::string::npos) << log;
+  EXPECT_EQ(log.find("event=job_removed", line + 1), std::string::npos) << log;
+  EXPECT_THAT(log, HasSubstr("event=job_forgotten job=2 name=gpt\n"));
+}
+
 TEST_F(DriverTest, AWorkerThatLeavesIsGivenNoNewRanksAndKeepsItsLease) {
   Start({.lease = absl::Seconds(8)});
   ASSERT_TRUE(Submit(AWorker()).get().ok());

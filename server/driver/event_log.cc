@@ -106,6 +106,16 @@ void LogWeights(const core::RegisterWeights& weights) {
        {"sha256", weights.sha256}});
 }
 
+// Some user's wish, or a rule's: ttlAfterFinish, or room for later jobs.
+void LogForgotten(const core::ForgetJob& forget, const std::string& name) {
+  if (forget.user.empty()) {
+    Log(Severity::kInfo, "job_forgotten", {{"job", forget.job.value()}, {"name", name}});
+    return;
+  }
+  Log(Severity::kInfo, "job_removed",
+      {{"job", forget.job.value()}, {"name", name}, {"user", forget.user}});
+}
+
 void LogQueued(const char* event, JobId job) {
   Log(Severity::kInfo, event, {{"job", job.value()}});
 }
@@ -118,8 +128,14 @@ std::string NameOf(const core::Coordinator& coordinator, WorkerId id) {
 
 }  // namespace
 
+std::string NameToRemove(const core::Command& command, const core::Coordinator& coordinator) {
+  const auto* forget = std::get_if<core::ForgetJob>(&command.action);
+  const core::Job* job = forget == nullptr ? nullptr : coordinator.job(forget->job);
+  return job == nullptr ? "" : job->spec.name;
+}
+
 void LogEvents(const core::Command& command, const core::Outcome& outcome,
-               const core::Coordinator& coordinator) {
+               const core::Coordinator& coordinator, const std::string& removed) {
   if (!outcome.status.ok() || !outcome.journal) return;
   std::visit(
       Overloaded{
@@ -171,7 +187,7 @@ void LogEvents(const core::Command& command, const core::Outcome& outcome,
           },
           [](const core::RequeueJob& requeue) { LogQueued("job_requeued", requeue.job); },
           [](const core::ExpireJob& expire) { LogQueued("job_expired", expire.job); },
-          [](const core::ForgetJob& forget) { LogQueued("job_forgotten", forget.job); },
+          [&](const core::ForgetJob& forget) { LogForgotten(forget, removed); },
           [&](const core::ReportSlots& report) {
             const bool healthy = report.unhealthy.empty();
             Log(healthy ? Severity::kInfo : Severity::kWarning, "worker_slots_reported",

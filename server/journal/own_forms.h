@@ -56,10 +56,10 @@ struct OwnForm<core::RegisterWorker> {
   using Fields = FieldList<&core::RegisterWorker::replaces>;
 };
 
-// See ForgetJob::submitted_at.
+// See ForgetJob::submitted_at and user.
 template <>
 struct OwnForm<core::ForgetJob> {
-  using Fields = FieldList<&core::ForgetJob::submitted_at>;
+  using Fields = FieldList<&core::ForgetJob::submitted_at, &core::ForgetJob::user>;
 };
 
 // See ReportRank::job_submitted_at.

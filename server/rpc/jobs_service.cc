@@ -158,7 +158,11 @@ class JobsService final : public v1::Jobs::CallbackService {
   grpc::ServerUnaryReactor* Remove(grpc::CallbackServerContext* context,
                                    const v1::RemoveRequest* request,
                                    v1::RemoveResponse* response) override {
+    if (const absl::Status user = CheckUser(request->user()); !user.ok())
+      return Refuse(context, user);
     core::ForgetJob forget{JobId(request->job())};
+    // A client may leave out who asks.
+    forget.user = request->user().empty() ? "unknown" : request->user();
     if (request->has_submitted_at()) forget.submitted_at = FromProto(request->submitted_at());
     return Apply(driver_, context, std::move(forget), [=](const core::Outcome&, const View& view) {
       SetHeader(view, response);

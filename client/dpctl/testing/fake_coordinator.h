@@ -59,7 +59,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
   absl::Time now;      // by its clock
   bool older = false;  // of a release that lists all jobs, whatever their end
   std::vector<v1::DrainRequest> drains;
-  std::string user;  // of the last submission
+  std::string user;  // of the last submission or removal
   std::deque<v1::WatchEventsResponse> event_pages;
   std::vector<v1::WatchEventsRequest> event_watches;
   // Changes the workers that somebody watches.
@@ -181,6 +181,7 @@ class FakeCoordinator final : public v1::Jobs::Service,
             absl::StrCat("job ", request->job(), " is running, not over; cancel it first"));
       }
       removed.push_back(request->job());
+      user = request->user();
       on_remove();
       jobs.erase(job);
       return absl::OkStatus();

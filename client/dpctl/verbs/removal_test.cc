@@ -37,6 +37,11 @@ TEST_F(RemovalTest, RmTriesEachJobAndRemovesWhatIsOver) {
   EXPECT_THAT(coordinator_.removed, ElementsAre(5, 6));
 }
 
+TEST_F(RemovalTest, TheCoordinatorLearnsWhoRemovesAJob) {
+  Dpctl("rm 5");
+  EXPECT_EQ(coordinator_.user, "me");
+}
+
 TEST_F(RemovalTest, RmSaysTheNumbersAlone) { EXPECT_EQ(Dpctl("rm eval -o name").out, "6\n"); }
 
 TEST_F(RemovalTest, RmNeedsAJob) { EXPECT_EQ(Dpctl("rm").code, 2); }
