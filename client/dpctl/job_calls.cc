@@ -92,6 +92,14 @@ absl::Status CheckSame(const v1::Job& before, const v1::Job& now) {
 absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,
                                  absl::Duration timeout,
                                  absl::FunctionRef<bool(const v1::Job&)> changed,
+absl::Status WhileFollowed(uint64_t id, const absl::Status& error) {
+  if (!absl::IsNotFound(error)) return error;
+  return absl::NotFoundError(
+      absl::StrCat("job ", id,
+                   " was removed while dpctl followed it: by 'dpctl rm' or 'dpctl prune', by its "
+                   "ttlAfterFinish, or for room; the coordinator's log tells"));
+}
+
                                  std::optional<v1::Job> last) {
   const Clock& clock = context.surroundings().clock;
   const absl::Time until = clock.Now() + timeout;
@@ -110,7 +118,7 @@ absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration p
     // The last answer is late, or the coordinator is out of reach.
     if (!response.ok() && over && last && ExitCodeOf(response.status()) == kUnreachable)
       return *std::move(last);
-    if (!response.ok()) return response.status();
+    if (!response.ok()) return last ? WhileFollowed(id, response.status()) : response.status();
     v1::Job& job = *response->mutable_job();
     if (last) DP_RETURN_IF_ERROR(CheckSame(*last, job));
     const bool seen = job.version() == request.since();

@@ -30,10 +30,15 @@ absl::Status RemoveJob(Context& context, const v1::Job& job);
 // coordinator has lost data and reuses its numbers.
 absl::Status CheckSame(const v1::Job& before, const v1::Job& now);
 
+// The error of a call about a job that dpctl has seen on record. NotFound then means that the job
+// was removed since, and says so; other errors stay.
+absl::Status WhileFollowed(uint64_t id, const absl::Status& error);
+
 // Waits for the job to be over; tolerates an absent coordinator for `patience`. Calls `changed`
 // with every version of the job that it sees. Returns the job early when `changed` returns false or
 // `timeout` has passed. If `timeout` has passed and the coordinator does not answer, returns the
-// job as last seen; `last` is how the caller saw it before. Errors: as CheckSame and Context::Call.
+// job as last seen; `last` is how the caller saw it before. Errors: as CheckSame, WhileFollowed and
+// Context::Call.
 absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,
                                  absl::Duration timeout,
                                  absl::FunctionRef<bool(const v1::Job&)> changed,

@@ -249,6 +249,8 @@ class FakeCoordinator final : public v1::Jobs::Service,
         return absl::OkStatus();
       }
       log_reads.push_back(*request);
+      if (!jobs.contains(request->job()))
+        return absl::NotFoundError(absl::StrCat("no job ", request->job()));
       if (log_pages.empty()) return AwaitEnd();
       *response = log_pages.front();
       log_pages.pop_front();

@@ -39,6 +39,16 @@ TEST_F(LogsTest, ReadingGoesOnByPositionThroughARestart) {
   EXPECT_EQ(coordinator_.log_reads[1].from(0).offset(), 9u);
 }
 
+TEST_F(LogsTest, AJobThatIsRemovedMeanwhileIsSaidToBe) {
+  AddLogPage(kFirst);
+  coordinator_.on_read = [this] { coordinator_.jobs.erase(7); };
+  const Result result = Dpctl("logs -f 7");
+  EXPECT_EQ(result.out, "[0] hello\n[1] warning\n");
+  EXPECT_THAT(result.err,
+              HasSubstr("dpctl: job 7 was removed while dpctl followed it: by 'dpctl rm'"));
+  EXPECT_EQ(result.code, 102);
+}
+
 TEST_F(LogsTest, WithoutFollowItEndsWithWhatIsThere) {
   AddLogPage(kFirst);
   AddLogPage("");

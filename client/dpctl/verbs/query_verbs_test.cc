@@ -190,6 +190,14 @@ TEST_F(QueryVerbsTest, WaitReturnsTheJobsResult) {
       "dpctl: job 7 failed: rank 1 on worker w-b (host b): exit code 3\n  | assertion failed\n");
 }
 
+TEST_F(QueryVerbsTest, AJobThatIsRemovedDuringAWaitIsSaidToBe) {
+  coordinator_.on_watch = [this](v1::Job&) { coordinator_.jobs.erase(7); };
+  const Result result = Dpctl("wait 7");
+  EXPECT_EQ(result.code, 102);
+  EXPECT_THAT(result.err,
+              HasSubstr("dpctl: job 7 was removed while dpctl followed it: by 'dpctl rm'"));
+}
+
 TEST_F(QueryVerbsTest, WaitGivesUpAtItsTimeoutWith101) {
   const Result result = Dpctl("wait 7 --timeout 0");
   EXPECT_EQ(result.code, 101);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "client/dpctl/job_calls.h"
 #include "dp/v1/logs.grpc.pb.h"
 #include "proto/convert/time.h"
 
@@ -22,7 +23,7 @@ absl::StatusOr<std::vector<LogLine>> LogReader::Next(bool follow, absl::Duration
   // Gives up on outstanding output only: the job has ended and all of its other output is here.
   const bool given_up = late_until_ && !response.ok() && !absl::IsCancelled(response.status());
   if (given_up) response = last_;
-  DP_RETURN_IF_ERROR(response.status());
+  if (!response.ok()) return WhileFollowed(request_.job(), response.status());
   std::vector<LogLine> lines;
   for (const v1::LogChunk& chunk : response->chunks())
     for (LogLine& line : lines_.Add(chunk)) lines.push_back(std::move(line));

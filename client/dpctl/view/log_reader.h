@@ -25,7 +25,8 @@ class LogReader {
 
   // The next lines; may be none. With `follow`, waits up to `wait` for some. At the end of the job,
   // waits up to kLateOutputWithin if output is outstanding.
-  // Errors: NotFound unknown job; Unavailable the coordinator was away for longer than `patience`.
+  // Errors: NotFound the job was removed; Unavailable the coordinator was away for longer than
+  // `patience`.
   absl::StatusOr<std::vector<LogLine>> Next(bool follow, absl::Duration wait = client::kLongPoll);
 
   // Whether the last Next reached the end: with `follow`, of the job; else of the stored output.
