@@ -31,6 +31,12 @@ size_t Distance(absl::string_view a, absl::string_view b) {
   return d[a.size()][b.size()];
 }
 
+// How many letters both begin with.
+size_t BeginsAlike(absl::string_view a, absl::string_view b) {
+  const size_t shorter = std::min(a.size(), b.size());
+  return std::mismatch(a.begin(), a.begin() + shorter, b.begin()).first - a.begin();
+}
+
 }  // namespace
 
 std::string NearestName(absl::string_view wrong, const std::vector<std::string>& names) {
@@ -40,7 +46,11 @@ std::string NearestName(absl::string_view wrong, const std::vector<std::string>&
   std::string answer;
   for (const std::string& name : names) {
     const size_t distance = Distance(folded, Folded(name));
-    if (distance >= nearest) continue;
+    const bool nearer = distance < nearest;
+    // Among equally near names the first letters decide: "prun" is short for "prune", not "run".
+    const bool alike = distance == nearest && !answer.empty() &&
+                       BeginsAlike(folded, Folded(name)) > BeginsAlike(folded, Folded(answer));
+    if (!nearer && !alike) continue;
     nearest = distance;
     answer = name;
   }

@@ -34,6 +34,8 @@ TEST(NearestNameTest, TheNearestNameWinsAndAStrangerHasNone) {
   EXPECT_EQ(NearestName("max_steps", names), "maxSteps");
   EXPECT_EQ(NearestName("sede", names), "seed");
   EXPECT_EQ(NearestName("optimizer", names), "");
+  EXPECT_EQ(NearestName("prun", {"run", "prune"}), "prune");
+  EXPECT_EQ(NearestName("prun", {"prune", "run"}), "prune");
   EXPECT_EQ(NearestName("", names), "");
   EXPECT_EQ(NearestName(std::string(100000, 'e'), names), "");
 }

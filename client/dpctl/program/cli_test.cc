@@ -49,6 +49,12 @@ TEST_F(CliTest, AMisspeltCommandGetsTheNearestOne) {
   EXPECT_EQ(result.out, "");
 }
 
+TEST_F(CliTest, ACommandThatIsCutShortIsCompleted) {
+  EXPECT_THAT(Dpctl("prun").err, HasSubstr("did you mean 'prune'?"));
+  EXPECT_THAT(Dpctl("rnu").err, HasSubstr("did you mean 'run'?"));
+  EXPECT_THAT(Dpctl("prnue").err, HasSubstr("did you mean 'prune'?"));
+}
+
 TEST_F(CliTest, AnUnknownCommandIsNamedWithThoseThereAre) {
   const Result result = Dpctl("foo");
   EXPECT_EQ(result.code, 2);

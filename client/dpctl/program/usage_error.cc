@@ -48,8 +48,18 @@ std::string FlagLike(const std::string& word, const CLI::App& verb) {
   return abbreviated.size() == 1 ? abbreviated.begin()->second : client::NearestName(flag, names);
 }
 
+// Commands that run a job lack what only a job that waits in the queue needs, and --dry-run.
+bool IsFlagOfSubmit(const std::string& word, const CLI::App& verb) {
+  for (const CLI::App* other : verb.get_parent()->get_subcommands(
+           [](const CLI::App* app) { return app->get_name() == "submit"; }))
+    return other->get_option_no_throw(word.substr(0, word.find('='))) != nullptr;
+  return false;
+}
+
 std::string NoFlag(const std::string& word, const CLI::App& at, Command* verb) {
   const std::string no_flag = absl::StrCat("there is no flag '", word, "'");
+  if (verb != nullptr && verb->source() != nullptr && IsFlagOfSubmit(word, at))
+    return absl::StrCat(no_flag, " for ", at.get_name(), "; 'dpctl submit' has it");
   const std::string like = FlagLike(word, at);
   if (!like.empty() || verb == nullptr) return absl::StrCat(no_flag, DidYouMean(like));
   if (verb->TakesWordsBehindDashes())

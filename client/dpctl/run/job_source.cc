@@ -74,6 +74,10 @@ bool JobSource::TakeProgram(std::vector<std::string> argv) {
   return !program_.empty();
 }
 
+  const std::string ending = std::filesystem::path(file_).extension().string();
+  if (ending == ".yaml" || ending == ".yml" || ending == ".json")
+    return absl::StrCat("'", file_, "' is read as a job file, and '", word,
+                        "' is one word too many; change a field with --set, as --set ranks=2");
 absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
   const bool file = !file_.empty();
   if (file && !program_.empty())
