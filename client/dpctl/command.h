@@ -27,7 +27,8 @@ class Command {
   // The job that the command takes from the command line, possibly a program; null: none.
   virtual JobSource* source() { return nullptr; }
 
-  // Whether the command itself takes the words behind "--", such as values that begin with "-".
+  // Whether arguments of the command may begin with "-", such as values. They then stand behind
+  // "--".
   virtual bool TakesWordsBehindDashes() const { return false; }
 
   // The flag with which the command needs no coordinator; empty: there is none.

@@ -58,6 +58,9 @@ absl::StatusOr<std::vector<v1::Job>> ListJobs(Context& context, v1::ListJobsRequ
 absl::StatusOr<v1::Job> FindJob(Context& context, const std::string& text) {
   // For the coordinator an empty name matches every job.
   if (text.empty()) return absl::InvalidArgumentError("a JOB is an id or a name; '' is neither");
+  if (text.front() == '-')
+    return absl::InvalidArgumentError(
+        absl::StrCat("a JOB is an id or a name; '", absl::Utf8SafeCEscape(text), "' is neither"));
   uint64_t id = 0;
   if (absl::SimpleAtoi(text, &id)) {
     absl::StatusOr<v1::Job> job = GetJob(context, id);
@@ -77,10 +80,10 @@ absl::Status RemoveJob(Context& context, const v1::Job& job) {
   v1::RemoveRequest request;
   request.set_job(job.id());
   if (job.has_submitted_at()) *request.mutable_submitted_at() = job.submitted_at();
+  request.set_user(context.surroundings().user);
   return context.Call(&v1::Jobs::Stub::Remove, request).status();
 }
 
-  request.set_user(context.surroundings().user);
 absl::Status CheckSame(const v1::Job& before, const v1::Job& now) {
   if (FromProto(before.submitted_at()) == FromProto(now.submitted_at())) return absl::OkStatus();
   return absl::NotFoundError(
@@ -89,9 +92,6 @@ absl::Status CheckSame(const v1::Job& before, const v1::Job& now) {
                    "); it has lost data, as its log tells"));
 }
 
-absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,
-                                 absl::Duration timeout,
-                                 absl::FunctionRef<bool(const v1::Job&)> changed,
 absl::Status WhileFollowed(uint64_t id, const absl::Status& error) {
   if (!absl::IsNotFound(error)) return error;
   return absl::NotFoundError(
@@ -100,6 +100,9 @@ absl::Status WhileFollowed(uint64_t id, const absl::Status& error) {
                    "ttlAfterFinish, or for room; the coordinator's log tells"));
 }
 
+absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,
+                                 absl::Duration timeout,
+                                 absl::FunctionRef<bool(const v1::Job&)> changed,
                                  std::optional<v1::Job> last) {
   const Clock& clock = context.surroundings().clock;
   const absl::Time until = clock.Now() + timeout;

@@ -216,9 +216,10 @@ int Dispatch(int argc, const char* const* argv, Surroundings& surroundings) {
                  << "\" is not UTF-8; other bytes cannot be sent\n";
     return kUsage;
   }
-  if (verb != nullptr && verb->TakesWordsBehindDashes()) dashes = end;
-  // All words of a program belong to it, flags included.
   JobSource* const source = verb == nullptr ? nullptr : verb->source();
+  // Behind "--" stand arguments, also those that begin with "-"; or a program, to which all words
+  // belong, flags included.
+  if (verb != nullptr && source == nullptr) dashes = end;
   absl::StatusOr<const char* const*> found = dashes;
   if (source != nullptr)
     found = ProgramBehind(verb_word, dashes, *source, *app.get_subcommand(verb->name()));

@@ -113,7 +113,7 @@ TEST_F(ProgramFlagsTest, WhatIsWrongIsAUsageErrorThatSaysWhatToDo) {
   const std::pair<const char*, const char*> wrong[] = {
       {"submit", "give a job file, or a program"},
       {"submit --", "'--' must be followed by a program"},
-      {"ps -- ./train", "and follow run, submit, torchrun or launch"},
+      {"ps -- ./train", "not expected: ./train"},
       {"submit job.yaml -- ./train", "give one of them"},
       {"submit --nnodes 2 job.yaml",
        "--nnodes is for a program, and 'job.yaml' is read as a job file"},

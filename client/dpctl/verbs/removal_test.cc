@@ -42,6 +42,23 @@ TEST_F(RemovalTest, TheCoordinatorLearnsWhoRemovesAJob) {
   EXPECT_EQ(coordinator_.user, "me");
 }
 
+TEST_F(RemovalTest, ArgumentsMayStandBehindDashes) {
+  EXPECT_EQ(Dpctl("rm -- 5 6").out, "job 5 is removed\njob 6 is removed\n");
+  out_.str("");
+  EXPECT_EQ(Dpctl("describe -o name -- 7").out, "7\n");
+  EXPECT_EQ(Dpctl("cancel -- 7").code, 0);
+}
+
+TEST_F(RemovalTest, WhatBeginsWithADashIsNoJob) {
+  for (const std::string words :
+       {"rm -5", "rm -- -5", "cancel -- -5", "describe -- -5", "wait -5"}) {
+    err_.str("");
+    const Result result = Dpctl(words);
+    EXPECT_EQ(result.code, 2) << words;
+    EXPECT_EQ(result.err, "dpctl: a JOB is an id or a name; '-5' is neither\n") << words;
+  }
+}
+
 TEST_F(RemovalTest, RmSaysTheNumbersAlone) { EXPECT_EQ(Dpctl("rm eval -o name").out, "6\n"); }
 
 TEST_F(RemovalTest, RmNeedsAJob) { EXPECT_EQ(Dpctl("rm").code, 2); }
