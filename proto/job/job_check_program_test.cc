@@ -105,6 +105,11 @@ TEST(CommandJobTest, RanksThatDoNotAgreeAreRefused) {
               HasSubstr("ranks is 3, but command.nodes and command.nprocPerNode make 2"));
 }
 
+TEST(CommandJobTest, ContractsWithoutAStoreMeetAtTheProgram) {
+  EXPECT_EQ(Parsed(kCommand, {"ranks=2", "command.contract=mpi"}).spec.command().store(),
+            "program");
+}
+
 TEST(RestartSpecTest, ByDefaultTheProgramsFailuresEndTheJobAndOthersDoNot) {
   const v1::RestartSpec restart = Parsed(kMinimal).spec.restart();
   EXPECT_EQ(restart.max_restarts(), 0);

@@ -122,8 +122,10 @@ bool HasOneRank(const v1::JobSpec& spec) {
 }
 
 // Processes that a single rank starts itself (mp.spawn) meet at its own store, as without a
-// launcher.
-std::string DefaultStore(const v1::JobSpec& spec) { return HasOneRank(spec) ? "program" : "relay"; }
+// launcher. Ranks of contracts without a store meet at whatever the program serves.
+std::string DefaultStore(const v1::JobSpec& spec) {
+  return HasOneRank(spec) || !MeetsAtStore(spec.command()) ? "program" : "relay";
+}
 
 // restart.maxRestarts and command.maxRestarts are the same (docs/failures.md).
 void FillRestart(v1::JobSpec& spec) {

@@ -11,6 +11,7 @@
 #include "dp/v1/jobs.grpc.pb.h"
 #include "proto/job/job_check.h"
 #include "proto/job/job_defaults.h"
+#include "proto/job/job_spec.h"
 
 namespace dp::ctl {
 namespace {
@@ -32,6 +33,18 @@ void MakeAbsolute(const std::filesystem::path& from, v1::TrainSpec& train) {
   const std::string& weights = train.output().weights();
   if (!weights.empty() && weights.back() != '/')
     MakeAbsolute(from, *train.mutable_output()->mutable_weights());
+}
+
+// The coordinator accepts such stores, which have no effect: dpctl of earlier releases fills them
+// in.
+absl::Status CheckStore(const client::JobFile& job) {
+  const v1::CommandSpec& command = job.spec.command();
+  if (!job.source.Given("command.store") || command.store() == "program" || MeetsAtStore(command))
+    return absl::OkStatus();
+  return job.source.Error(
+      "command.store",
+      absl::StrCat("command.store is \"", command.store(), "\", but ranks of contract ",
+                   command.contract(), " have no store that dp serves; leave the store out"));
 }
 
 }  // namespace
@@ -61,6 +74,10 @@ absl::StatusOr<bool> JobSource::StartsProgram(const std::string& word,
 
 std::string JobSource::WhyLeftOver(const std::string& word) const {
   if (file_.empty()) return "";
+  const std::string ending = std::filesystem::path(file_).extension().string();
+  if (ending == ".yaml" || ending == ".yml" || ending == ".json")
+    return absl::StrCat("'", file_, "' is read as a job file, and '", word,
+                        "' is one word too many; change a field with --set, as --set ranks=2");
   return absl::StrCat("'", file_, "' is read as a job file, and '", word,
                       "' is one word too many; ", ProgramHint());
 }
@@ -74,10 +91,6 @@ bool JobSource::TakeProgram(std::vector<std::string> argv) {
   return !program_.empty();
 }
 
-  const std::string ending = std::filesystem::path(file_).extension().string();
-  if (ending == ".yaml" || ending == ".yml" || ending == ".json")
-    return absl::StrCat("'", file_, "' is read as a job file, and '", word,
-                        "' is one word too many; change a field with --set, as --set ranks=2");
 absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
   const bool file = !file_.empty();
   if (file && !program_.empty())
@@ -117,7 +130,7 @@ absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context, bool ranks_r
   if (job.spec.has_train() && ranks_run_here) MakeAbsolute(here, *job.spec.mutable_train());
   FillDefaults(job.source, job.spec);
   DP_RETURN_IF_ERROR(CheckJob(job.spec, job.source, context.surroundings().sample_shape));
-  if (!program_.empty()) DP_RETURN_IF_ERROR(flags_.CheckStore(job.spec.command()));
+  DP_RETURN_IF_ERROR(CheckStore(job));
   return std::move(job.spec);
 }
 

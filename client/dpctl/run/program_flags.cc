@@ -174,13 +174,6 @@ void ProgramFlags::NameFields(client::FieldSource& source) const {
   source.NoteName("ranks", "--nnodes times --nproc-per-node");
 }
 
-absl::Status ProgramFlags::CheckStore(const v1::CommandSpec& command) const {
-  if (store_.empty() || MeetsAtStore(command)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--store ", store_, " is given, but ranks of --contract ", command.contract(),
-                   " have no rendezvous store; leave out --store"));
-}
-
 absl::Status ProgramFlags::FillNumbers(v1::JobSpec& spec) const {
   DP_ASSIGN_OR_RETURN(const int restarts, NumberOf(torchrun_, "max-restarts"));
   spec.mutable_command()->set_max_restarts(restarts);

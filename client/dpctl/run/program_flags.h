@@ -33,9 +33,6 @@ class ProgramFlags {
   absl::StatusOr<client::JobFile> Job(const std::vector<std::string>& words,
                                       const std::string& working_dir) const;
 
-  // Errors: InvalidArgument --store is given, but the contract of the checked job has none.
-  absl::Status CheckStore(const v1::CommandSpec& command) const;
-
   // Whether `word`, which is no flag and stands behind the flags `before`, begins a program.
   bool StartsProgram(absl::string_view word, const std::vector<std::string>& before) const;
 

@@ -130,7 +130,8 @@ TEST_F(ProgramFlagsTest, WhatIsWrongIsAUsageErrorThatSaysWhatToDo) {
       {"submit --contract x -- ./train", "dpctl: --contract is \"x\"; expected torchrun, "},
       {"submit --store x -- ./train", "dpctl: --store is \"x\"; expected relay, "},
       {"submit --store relay --contract mpi -- ./train",
-       "dpctl: --store relay is given, but ranks of --contract mpi have no rendezvous store"},
+       "dpctl: --store is \"relay\", but ranks of contract mpi have no store that dp serves; leave "
+       "the store out"},
       {"run --dry-run job.yaml",
        "dpctl: there is no flag '--dry-run' for run; 'dpctl submit' has it\n"},
       {"torchrun --priority=3 x.py",

@@ -1,6 +1,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "client/dpctl/testing/dpctl_test.h"
 #include "client/dpctl/view/spec_text.h"
 #include "client/job/job_file.h"
@@ -144,6 +145,18 @@ TEST_F(SubmitTest, ADryRunOfACommandMeansTheSame) {
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(printed->spec, original->spec))
         << out_.str();
   }
+}
+
+TEST_F(SubmitTest, AStoreThatTheContractLacksIsRefused) {
+  const std::string job = "{apiVersion: dp/v1, kind: Job, name: c, ranks: 2, command: {argv: [a], ";
+  std::ofstream(file_) << job << "contract: mpi, store: relay}}";
+  EXPECT_EQ(Dpctl("submit " + file_).err,
+            absl::StrCat("dpctl: ", file_,
+                         ":1:94: command.store is \"relay\", but ranks of contract "
+                         "mpi have no store that dp serves; leave the store out\n"));
+  std::ofstream(file_) << job << "contract: mpi}}";
+  EXPECT_EQ(Dpctl("submit " + file_).code, 0);
+  EXPECT_EQ(coordinator_.jobs.at(1).spec().command().store(), "program");
 }
 
 TEST_F(SubmitTest, RelativePathsAreRefused) {
