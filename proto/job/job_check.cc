@@ -192,7 +192,14 @@ class JobCheck : private FieldCheck {
     if (NodesField(spec_).empty() && each.empty()) return;
     const absl::Status nodes = ParseNodeRange(NodesField(spec_)).status();
     if (!nodes.ok()) Fail(nodes_path, absl::StrCat(nodes_path, " ", nodes.message()));
-    if (each == "gpu" || each == "cpu" || each == "auto") return;
+    if (each == "gpu" || each == "cpu" || each == "auto") {
+      if (Given("ranks"))
+        Fail("ranks",
+             absl::StrCat("ranks is ", spec_.ranks(), ", but ", each_path, " is ", each,
+                          ", which sets the ranks by the workers; leave ranks out, or give ",
+                          each_path, " a number"));
+      return;
+    }
     int number = 0;
     if (!absl::SimpleAtoi(each, &number) || number < 1 || number > kRanksMax)
       Fail(each_path,

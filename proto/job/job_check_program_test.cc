@@ -105,6 +105,18 @@ TEST(CommandJobTest, RanksThatDoNotAgreeAreRefused) {
               HasSubstr("ranks is 3, but command.nodes and command.nprocPerNode make 2"));
 }
 
+TEST(CommandJobTest, RanksThatWorkersSetAreNotGiven) {
+  for (const std::string each : {"cpu", "gpu", "auto"}) {
+    const JobFile job = Parsed(kCommand, {"ranks=3", "command.nprocPerNode=" + each});
+    EXPECT_EQ(CheckJob(job, Image28).message(),
+              "--set ranks: ranks is 3, but command.nprocPerNode is " + each +
+                  ", which sets the ranks by the workers; leave ranks out, or give "
+                  "command.nprocPerNode a number");
+    EXPECT_EQ(CheckJob(Parsed(kCommand, {"command.nprocPerNode=" + each}), Image28),
+              absl::OkStatus());
+  }
+}
+
 TEST(CommandJobTest, ContractsWithoutAStoreMeetAtTheProgram) {
   EXPECT_EQ(Parsed(kCommand, {"ranks=2", "command.contract=mpi"}).spec.command().store(),
             "program");

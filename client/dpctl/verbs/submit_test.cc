@@ -147,6 +147,19 @@ TEST_F(SubmitTest, ADryRunOfACommandMeansTheSame) {
   }
 }
 
+TEST_F(SubmitTest, ADryRunDoesNotGuessTheRanksThatAreCountedLater) {
+  std::ofstream(file_) << "{apiVersion: dp/v1, kind: Job, name: c, command: {argv: [a], "
+                          "nprocPerNode: cpu}, env: {B: \"\\n ranks: 1,\"}}";
+  for (const std::string format : {"table", "json"}) {
+    out_.str("");
+    const auto printed =
+        client::ParseJobFile(Dpctl("submit --dry-run -o " + format + " " + file_).out, "printed");
+    ASSERT_TRUE(printed.ok()) << printed.status() << out_.str();
+    EXPECT_FALSE(printed->source.Given("ranks")) << out_.str();
+    EXPECT_EQ(printed->spec.env().at("B"), "\n ranks: 1,");
+  }
+}
+
 TEST_F(SubmitTest, AStoreThatTheContractLacksIsRefused) {
   const std::string job = "{apiVersion: dp/v1, kind: Job, name: c, ranks: 2, command: {argv: [a], ";
   std::ofstream(file_) << job << "contract: mpi, store: relay}}";

@@ -2,12 +2,23 @@
 
 #include <map>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/check.h"
 #include "google/protobuf/util/json_util.h"
+#include "proto/job/job_spec.h"
 #include "yaml-cpp/yaml.h"
 
 namespace dp::ctl {
 namespace {
+
+// Whether nprocPerNode is gpu, cpu or auto: dpctl sets the number of ranks when it submits the job.
+bool CountsLater(const v1::JobSpec& spec) {
+  int number = 0;
+  const std::string& each = RanksPerNodeField(spec);
+  return !each.empty() && !absl::SimpleAtoi(each, &number);
+}
 
 // YAML loaded from JSON has flow style; people read block style. An empty mapping has no block
 // style.
@@ -43,6 +54,9 @@ std::string SpecJson(const v1::JobSpec& spec) {
   options.always_print_primitive_fields = true;  // a default of 0 is a default, too
   std::string json;
   DP_CHECK(google::protobuf::util::MessageToJsonString(spec, &json, options).ok());
+  // Fields of the job itself are indented by one space.
+  if (CountsLater(spec))
+    absl::StrReplaceAll({{absl::StrCat("\n \"ranks\": ", spec.ranks(), ","), ""}}, &json);
   return json;
 }
 
