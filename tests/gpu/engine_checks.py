@@ -17,7 +17,7 @@ CONFORMANCE = {"kernels": "dp_cuda_conformance", "device": "dp_cuda_device_test"
 SANITIZERS = (("memcheck", "kernels"), ("memcheck", "device"), ("racecheck", "kernels"), ("initcheck", "kernels"))
 SANITIZER_FOUND = 99
 # Under a sanitizer a kernel takes up to a thousand times as long. Sanitizers therefore leave out tests of hundreds of
-# steps; all of `minutes_long` in the device's CMakeLists.txt must be here.
+# steps; all of `too_long` in the device's CMakeLists.txt must be here.
 TOO_LONG = ("*.GradientsOfAGptAreTheSlopesOfTheLoss/*", "*.TrainingLowersTheLossWithTheSameBitsEachTime/*",
             "*.AProgramOverATextTakesTheStepsOfItsParts/*", "*.GradientsFlowThroughAttention/*")
 # This test makes an allocation that must fail.

@@ -9,7 +9,9 @@
 
 #include "base/mutex.h"
 
-// Runs a block's threads as fibers, and switches fibers where one waits.
+// Runs a block's threads as fibers, and switches fibers where one waits. A fiber begins on its
+// stack by setcontext. Later switches are long jumps, which make no system calls. The fiber stays,
+// and runs a thread of each block that has so many.
 
 namespace dp::engine::cuda::on_host {
 namespace {
@@ -23,15 +25,18 @@ constexpr size_t kStackBytes = 128 << 10;
 
 enum class State { kRuns, kAwaitsBlock, kAwaitsWarp, kDone };
 
+using JumpPoint = void* [5];  // of __builtin_setjmp
+
 struct Fiber {
   std::unique_ptr<char[]> stack = std::make_unique<char[]>(kStackBytes);
-  ucontext_t context = {};
+  bool begun = false;
+  JumpPoint resume;  // valid once it has waited
   State state = State::kDone;
   dim3 index;
 };
 
 std::vector<Fiber> fibers;  // as many as the largest block has had threads
-ucontext_t scheduler;
+JumpPoint scheduler;
 const std::function<void()>* thread_of_grid = nullptr;
 int running = 0;
 int threads = 0;
@@ -47,26 +52,53 @@ void Require(bool condition, const char* what) {
   std::abort();
 }
 
-void RunFiber() {
-  (*thread_of_grid)();
-  fibers[running].state = State::kDone;
-}
+// Jumps are the compiler's own. The C library may take a jump to another stack for an error. The
+// address sanitizer takes it for the end of the calls on this stack.
+#define DP_SWITCHES_STACKS [[gnu::noinline, gnu::no_sanitize("address")]]
 
-void Await(State state) {
+[[noreturn]] DP_SWITCHES_STACKS void JumpTo(JumpPoint& point) { __builtin_longjmp(point, 1); }
+
+// The compiler does not know that others change variables during a jump.
+inline void OthersHaveRun() { asm volatile("" ::: "memory"); }
+
+DP_SWITCHES_STACKS void Await(State state) {
   fibers[running].state = state;
-  swapcontext(&fibers[running].context, &scheduler);
+  if (__builtin_setjmp(fibers[running].resume) == 0) JumpTo(scheduler);
+  OthersHaveRun();
 }
 
-void StartFiber(int thread) {
+[[noreturn]] void RunFiber() {
+  for (;;) {
+    (*thread_of_grid)();
+    Await(State::kDone);
+  }
+}
+
+// Begins the fiber on its stack. Returns only if that fails.
+DP_SWITCHES_STACKS void Begin(Fiber& fiber) {
+  fiber.begun = true;
+  static ucontext_t context;
+  getcontext(&context);
+  context.uc_stack = {.ss_sp = fiber.stack.get(), .ss_flags = 0, .ss_size = kStackBytes};
+  context.uc_link = nullptr;
+  makecontext(&context, RunFiber, 0);
+  setcontext(&context);
+  Require(false, "setcontext failed");
+}
+
+// Lets the fiber run until it waits.
+DP_SWITCHES_STACKS void Switch(Fiber& fiber) {
+  if (__builtin_setjmp(scheduler) != 0) return OthersHaveRun();
+  if (fiber.begun) JumpTo(fiber.resume);
+  Begin(fiber);
+}
+
+void StartThread(int thread) {
   Fiber& fiber = fibers[thread];
   const unsigned t = thread;
   fiber.index = {t % block_size.x, t / block_size.x % block_size.y,
                  t / (block_size.x * block_size.y)};
   fiber.state = State::kRuns;
-  getcontext(&fiber.context);
-  fiber.context.uc_stack = {.ss_sp = fiber.stack.get(), .ss_flags = 0, .ss_size = kStackBytes};
-  fiber.context.uc_link = &scheduler;
-  makecontext(&fiber.context, RunFiber, 0);
 }
 
 // Lets every thread that does not wait run until it waits. Goes forward or backward, so that
@@ -78,7 +110,7 @@ bool RunAll(bool forward) {
     if (fibers[running].state != State::kRuns) continue;
     ran = true;
     thread_index = fibers[running].index;
-    swapcontext(&scheduler, &fibers[running].context);
+    Switch(fibers[running]);
   }
   return ran;
 }
@@ -111,7 +143,7 @@ bool Release() {
 }
 
 void RunBlock() {
-  for (int thread = 0; thread < threads; ++thread) StartFiber(thread);
+  for (int thread = 0; thread < threads; ++thread) StartThread(thread);
   bool forward = true;
   do {
     while (RunAll(forward)) forward = !forward;
