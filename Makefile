@@ -8,11 +8,11 @@ FUZZ_SECONDS ?= 60
 MUTATE_SEED ?= 1
 TORTURE_SEEDS ?= 2
 # A small quarantine of freed memory, so that programs stay within their bounds on memory.
-ASAN_TESTS = ASAN_OPTIONS=quarantine_size_mb=16 ctest --output-on-failure -j $(JOBS) -LE nosan --test-dir
+ASAN_TESTS = ASAN_OPTIONS=quarantine_size_mb=16 ctest --output-on-failure -j $(TEST_JOBS) -LE nosan --test-dir
 
 # Sources are compiled in batches, since their headers take most of the time. To rebuild after changes of single
 # files, call make with BATCHES= or use a preset without batches (dev, clang).
-BATCHES ?= -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32
+BATCHES ?= -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=128
 # Where `make install` puts files, below DESTDIR; empty ones follow from PREFIX.
 PREFIX ?= /usr/local
 INSTALL_DIRS = -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(foreach dir,BINDIR SYSCONFDIR DATADIR DOCDIR,\
@@ -21,7 +21,7 @@ INSTALL_DIRS = -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(foreach dir,BINDIR SYSCONFDIR 
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
-.PHONY: all programs configure help deps demo test beside unit check bench bench-store bench-journal bench-detection bench-scale torture interop mutate asan tsan \
+.PHONY: all programs configure help deps demo test beside unit check benchmarks bench bench-store bench-journal bench-detection bench-scale torture interop mutate asan tsan \
   sanitize fuzz install dist dist-xz dist-test clean
 
 all: configure  ## build everything into build/, programs in build/bin
@@ -57,17 +57,20 @@ unit: all  ## run only unit tests, scenarios and simulation: under a minute
 check:  ## check layers, format, and the lines of the docs
 	@scripts/check
 
-bench: all  ## run the benchmarks; prints one JSON object a line: {name, ours, peer, ratio, unit}
+benchmarks: configure  ## build the programs of the benchmarks, which `make all` leaves out
+	@ninja -C $(BUILD) -j $(JOBS) benchmarks
+
+bench: all benchmarks  ## run the benchmarks; prints one JSON object a line: {name, ours, peer, ratio, unit}
 	@tests/bench/run $(BUILD)
 
-bench-store: all  ## compare our stores with PyTorch's TCPStore servers, in the same form: about six minutes
+bench-store: all benchmarks  ## compare our stores with PyTorch's TCPStore servers, in the same form: about six minutes
 	@tests/bench/store $(BUILD)
 
-bench-journal: all  ## compare durable puts and a restart with etcd's, in the same form: about five minutes
+bench-journal: all benchmarks  ## compare durable puts and a restart with etcd's, in the same form: about five minutes
 	@scripts/deps bench
 	@tests/bench/journal $(BUILD)
 
-bench-detection: all  ## measure how soon dp acts on a rank that exits and on a silent host: about three minutes
+bench-detection: all benchmarks  ## measure how soon dp acts on a rank that exits and on a silent host: about three minutes
 	@tests/bench/detection $(BUILD)
 
 bench-scale: programs  ## load one coordinator with 10,000 ranks, 1,250 hosts, 5,000 jobs, 500 followers: about two minutes
@@ -93,7 +96,7 @@ asan:  ## test everything under the address and undefined-behaviour sanitizers
 
 tsan:  ## test everything that links no gRPC under the thread sanitizer
 	@cmake --preset tsan $(BATCHES) >/dev/null && ninja -C build-tsan -j $(JOBS)
-	@ctest --test-dir build-tsan --output-on-failure -j $(JOBS) -LE nosan
+	@ctest --test-dir build-tsan --output-on-failure -j $(TEST_JOBS) -LE nosan
 
 sanitize: tsan  ## run tsan, then asan's sanitizers over everything that links no gRPC, as CI does
 	@cmake --preset asan-core $(BATCHES) >/dev/null && ninja -C build-asan-core -j $(JOBS)

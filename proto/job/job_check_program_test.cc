@@ -107,7 +107,7 @@ TEST(CommandJobTest, RanksThatDoNotAgreeAreRefused) {
 
 TEST(CommandJobTest, RanksThatWorkersSetAreNotGiven) {
   for (const std::string each : {"cpu", "gpu", "auto"}) {
-    const JobFile job = Parsed(kCommand, {"ranks=3", "command.nprocPerNode=" + each});
+    const client::JobFile job = Parsed(kCommand, {"ranks=3", "command.nprocPerNode=" + each});
     EXPECT_EQ(CheckJob(job, Image28).message(),
               "--set ranks: ranks is 3, but command.nprocPerNode is " + each +
                   ", which sets the ranks by the workers; leave ranks out, or give "

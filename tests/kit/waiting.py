@@ -16,10 +16,13 @@ def alive(pid):
 
 
 def eventually(question, timeout_s=TIMEOUT_S):
-    """Repeats the question until its answer is true, and returns the answer. Each question is a
-    round trip."""
-    deadline = time.monotonic() + timeout_s
+    """Repeats the question until its answer is true, and returns the answer. A question is a round
+    trip, often of a new process. Each pause is a part of the time waited so far, so that a long
+    wait leaves the processors to the programs under test."""
+    began = time.monotonic()
     while True:
         answer = question()
-        if answer or time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if answer or waited > timeout_s:
             return answer
+        time.sleep(min(waited / 10, 0.1))

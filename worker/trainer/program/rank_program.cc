@@ -50,8 +50,9 @@ constexpr absl::Duration kPeersSpeakWithin = absl::Seconds(2);
 constexpr absl::Duration kMeetEvery = absl::Seconds(1);
 constexpr int kMeetingsPerDetection = 4;
 // How long an exiting rank waits for its first-step report to be acknowledged. The first step may
-// have just ended. An answer takes milliseconds; a coordinator that is away may stay away.
-constexpr absl::Duration kToldWithin = absl::Seconds(1);
+// have just ended. An answer takes milliseconds, or seconds on a busy host; a coordinator that is
+// away may stay away.
+constexpr absl::Duration kToldWithin = absl::Seconds(5);
 // The fields of the job file that name rank 0's output files.
 constexpr char kWeightsField[] = "train.output.weights";
 constexpr char kTraceField[] = "train.trace";
