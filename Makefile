@@ -52,7 +52,7 @@ beside: all  ## run all tests next to a running cluster on the default ports and
 	@tests/beside/run $(BUILD) -- tests/skips/skips.py $(BUILD) --output-on-failure -j $(JOBS)
 
 unit: all  ## run only unit tests, scenarios and simulation: under a minute
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) -LE slow
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) -LE slow
 
 check:  ## check layers, format, and the lines of the docs
 	@scripts/check

@@ -15,11 +15,13 @@ function(dp_binary name)
 endfunction()
 
 function(dp_tests name)
-  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES" "" "DEPS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE dp_options ${ARG_DEPS} dp_test_main GTest::gmock)
-  # Tests run once: optimising them takes longer than it saves.
-  target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+  # Tests run once: optimising them takes longer than it saves, unless they compute for seconds.
+  set(level $<IF:$<BOOL:${ARG_COMPUTES}>,-O1,-O0>)
+  target_compile_options(${name} PRIVATE
+    $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${level}>)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
