@@ -2,7 +2,7 @@
 
 BUILD ?= build
 JOBS ?= $(shell nproc)
-# Tests at a time: they also wait.
+# Two tests at a time for each core, because tests also wait.
 TEST_JOBS ?= $(shell echo $$((2 * $(JOBS))))
 FUZZ_SECONDS ?= 60
 MUTATE_SEED ?= 1
@@ -24,7 +24,7 @@ export CCACHE_NOHASHDIR ?= 1
 .PHONY: all programs configure help deps demo test beside unit check benchmarks bench bench-store bench-journal bench-detection bench-scale torture interop mutate asan tsan \
   sanitize fuzz install dist dist-xz dist-test clean
 
-all: configure  ## build everything into build/, programs in build/bin
+all: configure  ## build the programs and the tests into build/; programs are in build/bin
 	@ninja -C $(BUILD) -j $(JOBS)
 
 programs: configure  ## build only the programs that users run, without the tests

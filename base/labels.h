@@ -14,7 +14,7 @@ namespace dp {
 // By key. A value may be empty.
 using Labels = std::map<std::string, std::string>;
 
-// More labels of one worker, or more constraints of one job, are a mistake.
+// More constraints of one job are a mistake.
 inline constexpr size_t kLabelsMax = 64;
 // The longest key, and the longest value; Kubernetes has the same limit for values.
 inline constexpr size_t kLabelBytesMax = 63;

@@ -108,8 +108,11 @@ class References {
     if (!missing.empty()) return missing;
     const LayerKind& kind = *above_.at(name);
     if (!std::holds_alternative<Embedding>(kind))
-      return absl::StrCat("'", name, "' is no embedding but a layer of kind ", KindName(kind));
-    return tied_.empty() ? "" : absl::StrCat("'", name, "' is tied to '", tied_, "' already");
+      return absl::StrCat("embedding is '", name, "', a layer of kind ", KindName(kind),
+                          "; it must name an embedding");
+    if (tied_.empty()) return "";
+    return absl::StrCat("embedding is '", name, "', which '", tied_,
+                        "' is tied to already; only one layer may be tied");
   }
 
   absl::btree_map<std::string, const LayerKind*> above_;

@@ -159,9 +159,9 @@ TEST(LanguageModelTest, AnEmbeddingIsTiedOnceAndToItsOwnSize) {
   EXPECT_THAT(
       TextErrorOf(
           {kWte, {"a", TiedLinear{"wte"}}, {"b", Linear{.out = 12}}, {"c", TiedLinear{"wte"}}}),
-      HasSubstr("'wte' is tied to 'a' already"));
+      HasSubstr("embedding is 'wte', which 'a' is tied to already"));
   EXPECT_THAT(TextErrorOf({kWte, {"a", LayerNorm{}}, {"b", TiedLinear{"a"}}}),
-              HasSubstr("'a' is no embedding but a layer of kind layerNorm"));
+              HasSubstr("embedding is 'a', a layer of kind layerNorm; it must name an embedding"));
   EXPECT_THAT(TextErrorOf({kWte, {"a", Linear{.out = 5}}, {"b", TiedLinear{"wte"}}}),
               HasSubstr("'wte' has 12 features, but 'a' gives 8x5"));
 }

@@ -86,18 +86,18 @@ absl::Status RemoveJob(Context& context, const v1::Job& job) {
 
 absl::Status CheckSame(const v1::Job& before, const v1::Job& now) {
   if (FromProto(before.submitted_at()) == FromProto(now.submitted_at())) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("the coordinator knows job ", before.id(), " (", before.spec().name(),
-                   ") no longer, and has given its number to another one (", now.spec().name(),
-                   "); it has lost data, as its log tells"));
+  return absl::NotFoundError(absl::StrCat("the coordinator knows job ", before.id(), " (",
+                                          before.spec().name(),
+                                          ") no longer, and has given its number to another one (",
+                                          now.spec().name(), "); it has lost data (see its log)"));
 }
 
 absl::Status WhileFollowed(uint64_t id, const absl::Status& error) {
   if (!absl::IsNotFound(error)) return error;
-  return absl::NotFoundError(
-      absl::StrCat("job ", id,
-                   " was removed while dpctl followed it: by 'dpctl rm' or 'dpctl prune', by its "
-                   "ttlAfterFinish, or for room; the coordinator's log tells"));
+  return absl::NotFoundError(absl::StrCat(
+      "job ", id,
+      " was removed while dpctl followed it: by 'dpctl rm' or 'dpctl prune', by its "
+      "ttlAfterFinish, or for room; see job_removed or job_forgotten in the coordinator's log"));
 }
 
 absl::StatusOr<v1::Job> AwaitJob(Context& context, uint64_t id, absl::Duration patience,

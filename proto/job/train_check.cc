@@ -221,7 +221,7 @@ class TrainCheck : private FieldCheck {
     else if (const std::optional<model::Shape> shape = sample_shape_(data.dir()))
       fits = model::CheckClassifier(*layers, *shape, kClasses).status();
     else
-      fits = CheckNeedsNoTokens(*layers);
+      fits = CheckFitsImages(*layers);
     if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
   }
 
@@ -236,16 +236,17 @@ class TrainCheck : private FieldCheck {
                                  : absl::StrCat(path, kind->json_name(), ".", fault.field);
   }
 
-  // Some layers take nothing that could come from an image.
-  static absl::Status CheckNeedsNoTokens(const std::vector<model::LayerSpec>& layers) {
+  // Embedding, positions and attention take tokens; images have none.
+  static absl::Status CheckFitsImages(const std::vector<model::LayerSpec>& layers) {
     for (size_t i = 0; i < layers.size(); ++i) {
       const model::LayerKind& kind = layers[i].kind;
       if (std::holds_alternative<model::Embedding>(kind) ||
           std::holds_alternative<model::Positions>(kind) ||
           std::holds_alternative<model::CausalAttention>(kind))
-        return absl::InvalidArgumentError(
-            absl::StrCat("layer '", model::NameOf(layers[i], i), "' (", model::KindName(kind),
-                         "): needs tokens, but train.data.kind is images"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "layer '", model::NameOf(layers[i], i), "' (", model::KindName(kind),
+            "): needs tokens, but train.data.kind is images; set train.data.kind to text or "
+            "tokens, or leave the layer out"));
     }
     return absl::OkStatus();
   }

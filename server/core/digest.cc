@@ -14,7 +14,7 @@ namespace {
 // (tests/journals). A field that later releases add therefore counts only if it is set. Text that
 // the machine words itself does not count, since a better wording must not make an old journal look
 // broken.
-class StateDigest {
+class StateDigester {
  public:
   void Add(const State& state) {
     const auto& [epoch, revision, at, workers, jobs, store_ports, events, limits, kept_answers,
@@ -111,7 +111,7 @@ class StateDigest {
   }
   template <typename T, typename Field>
   void AddIfSet(const T& value, Field field) {
-    StateDigest now, usual;
+    StateDigester now, usual;
     now.Add(value.*field.kMember);
     usual.Add(T().*field.kMember);
     if (now.value() == usual.value()) return;
@@ -246,7 +246,7 @@ Digest& Digest::Add(absl::string_view bytes) {
 Digest& Digest::Add(absl::Time time) { return Add(static_cast<uint64_t>(absl::ToUnixNanos(time))); }
 
 uint64_t DigestOf(const State& state) {
-  StateDigest digest;
+  StateDigester digest;
   digest.Add(state);
   return digest.value();
 }

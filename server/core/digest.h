@@ -30,8 +30,9 @@ class Digest {
   uint64_t value_ = 0xcbf29ce484222325;
 };
 
-// The digest of the whole state, to compare two states; files have a SHA-256 hash. Replay of the
-// same journal gives the same digest, in this release and in later ones.
+// The digest of the whole state, to compare two states. It is no hash of bytes: files have a
+// SHA-256 hash for that. Replay of the same journal gives the same digest, in this release and in
+// later ones.
 uint64_t DigestOf(const State& state);
 
 }  // namespace dp::core

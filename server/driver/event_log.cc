@@ -106,7 +106,8 @@ void LogWeights(const core::RegisterWeights& weights) {
        {"sha256", weights.sha256}});
 }
 
-// Some user's wish, or a rule's: ttlAfterFinish, or room for later jobs.
+// job_removed: a user removed the job. job_forgotten: its ttlAfterFinish has passed, or later jobs
+// needed the room.
 void LogForgotten(const core::ForgetJob& forget, const std::string& name) {
   if (forget.user.empty()) {
     Log(Severity::kInfo, "job_forgotten", {{"job", forget.job.value()}, {"name", name}});

@@ -1,6 +1,6 @@
 #include "server/program/disk_shares.h"
 
-#include "gtest/gtest.h"
+#include <gtest/gtest.h>
 
 namespace dp::server {
 namespace {
@@ -20,7 +20,7 @@ TEST(DiskSharesTest, AllThatIsGrantedFitsTheDisk) {
 }
 
 // The volume that the Kubernetes manifests claim.
-TEST(DiskSharesTest, AVolumeOfTenGiB) {
+TEST(DiskSharesTest, AVolumeOfTenGiBIsSharedOut) {
   const DiskShares shares = SharesOf(10 * kShareGiB);
   EXPECT_EQ(shares.logs_bytes_max, 5 * kShareGiB);
   EXPECT_EQ(shares.job_logs_bytes_max, kShareGiB);
@@ -36,7 +36,7 @@ TEST(DiskSharesTest, ALargeDiskIsNotTakenForNoReason) {
 }
 
 // Logs stop first, then jobs. A disk that has just the ballast takes values, but no job.
-TEST(DiskSharesTest, WhatStopsFirst) {
+TEST(DiskSharesTest, LogsStopBeforeTheJournal) {
   for (const uint64_t disk : {50 * kShareMiB, 220 * kShareMiB, 10 * kShareGiB, 1000 * kShareGiB}) {
     const DiskShares shares = SharesOf(disk);
     EXPECT_GT(shares.log_disk_reserve, shares.submit_reserve);

@@ -33,7 +33,8 @@ class Timer {
   void After(absl::Duration delay, std::function<void()> run) {
     At(absl::Now() + delay, std::move(run));
   }
-  // Blocks until `when`. The functions that were due before it have then run.
+  // Not from a function that the timer runs. Blocks until `when`. The functions that were due
+  // before it have then run.
   void WaitUntil(absl::Time when) DP_EXCLUDES(mu_) {
     absl::Notification reached;
     At(when, [&reached] { reached.Notify(); });

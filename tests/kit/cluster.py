@@ -1,8 +1,8 @@
 """Real processes for end-to-end tests: a coordinator, worker daemons and dpctl, on loopback.
 
 A Cluster starts each program as a user would, and waits for the line that reports it as ready.
-On leaving, it kills everything that it started. Nothing sleeps: waiting means reading a line, or
-a process's end.
+On leaving, it kills everything that it started. No test sleeps: waiting means reading a line, a
+process's end, or `eventually`, which pauses between its questions.
 """
 
 import contextlib

@@ -92,7 +92,8 @@ void DefineGlobalFlags(CLI::App& app, GlobalFlags& flags) {
       ->envname("DPCTL_COORDINATOR")
       ->default_str(kDefaultCoordinator)
       ->type_name("HOST:PORT");
-  AddDuration(app, "--timeout", flags.timeout, "How long to try to reach it")->default_str("10s");
+  AddDuration(app, "--timeout", flags.timeout, "How long to try to reach the coordinator")
+      ->default_str("10s");
   AddFormat(app, flags.format);
   app.add_flag("--no-headers", flags.no_headers, "Tables without their first line");
   app.set_version_flag("--version", VersionLine("dpctl"), "Print the version and exit");

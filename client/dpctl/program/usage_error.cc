@@ -48,7 +48,8 @@ std::string FlagLike(const std::string& word, const CLI::App& verb) {
   return abbreviated.size() == 1 ? abbreviated.begin()->second : client::NearestName(flag, names);
 }
 
-// Commands that run a job lack what only a job that waits in the queue needs, and --dry-run.
+// Whether submit has the flag. The commands that run a job lack --dry-run and the flags for jobs
+// that wait, such as --hold.
 bool IsFlagOfSubmit(const std::string& word, const CLI::App& verb) {
   for (const CLI::App* other : verb.get_parent()->get_subcommands(
            [](const CLI::App* app) { return app->get_name() == "submit"; }))

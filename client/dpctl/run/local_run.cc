@@ -26,7 +26,7 @@ void NameRun(v1::JobSpec& spec) {
 
 void LocalRun::DefineFlags(CLI::App& app) {
   app.add_flag("--local,--standalone", on_,
-               "On a coordinator and workers of its own, here; also by PET_STANDALONE=1");
+               "Run on a coordinator and workers that dpctl starts here; also by PET_STANDALONE=1");
   app.add_option("--workers", workers_,
                  "How many workers --local starts; by default as many as the job names, or one")
       ->check(CLI::Range(1, 64));

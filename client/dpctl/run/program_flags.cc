@@ -92,7 +92,7 @@ void ProgramFlags::DefineFlags(CLI::App& app) {
       ->group(group);
   if (launching_ == Launching::kLaunch)
     app.add_flag("--use-env,--use_env", use_env_,
-                 "LOCAL_RANK alone says the local rank, not the argument --local-rank")
+                 "Pass the local rank only as LOCAL_RANK, not as the argument --local-rank")
         ->group(group);
 }
 

@@ -75,7 +75,7 @@ class Completion final : public Command {
  public:
   const char* name() const override { return "completion"; }
   const char* summary() const override { return "Print a script that lets a shell complete"; }
-  const char* example() const override { return "dpctl completion bash > ~/.bash_completion"; }
+  const char* example() const override { return ". <(dpctl completion bash)"; }
 
   void DefineFlags(CLI::App& app) override {
     app_ = &app;

@@ -30,8 +30,9 @@ class Drain final : public Command {
 
   void DefineFlags(CLI::App& app) override {
     app.add_option("WORKER", request_.worker, "Its name")->required();
-    app.add_option("--reason", request_.reason,
-                   "Shown to who wonders why; without it, --wait waits for a drain that is on");
+    app.add_option(
+        "--reason", request_.reason,
+        "Why; dpctl workers shows it. Without it, --wait waits for a drain that has begun");
     app.add_flag("--hand-over", request_.hand_over,
                  "Ask jobs with ranks there to go on elsewhere, not to finish");
     CLI::Option* wait = app.add_flag("--wait", wait_, "Wait until no rank is left there");

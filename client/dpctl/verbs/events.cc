@@ -27,7 +27,7 @@ class Events final : public Command {
 
   void DefineFlags(CLI::App& app) override {
     app.add_option("JOB", job_, "Id or name; by default all jobs, and the workers");
-    app.add_flag("-w,--watch", watch_, "Go on with what happens from now on, until JOB is over");
+    app.add_flag("-w,--watch", watch_, "Also show new events; with JOB, until the job is over");
     AddNumber(app, "--since", since_, "Only events after this number");
   }
 

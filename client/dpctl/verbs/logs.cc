@@ -36,7 +36,8 @@ class Logs final : public Command {
     app.add_option("--rank", ranks_, "Only these ranks, as 0,2-5")
         ->type_name("RANKS")
         ->check(WhyEmpty);
-    app.add_option("--generation", generation_, "Only this one, or 'all'; by default the latest")
+    app.add_option("--generation", generation_,
+                   "Only this generation, or 'all'; by default the latest")
         ->check(WrongGeneration)
         ->type_name("NUMBER|all|latest");
     app.add_option("--tail", tail_, "Start at the last so many lines of each stream")
@@ -48,8 +49,7 @@ class Logs final : public Command {
                  "Equal lines of several ranks once, as [0-3]; -f waits 1s for the others");
     app.add_flag("--stdout", stdout_, "Only standard output");
     app.add_flag("--stderr", stderr_, "Only standard error");
-    app.add_flag("--metrics", metrics_,
-                 "Only metrics, of which train jobs write one a line in JSON");
+    app.add_flag("--metrics", metrics_, "Only metrics: one JSON object a line, from train jobs");
   }
 
   absl::StatusOr<int> Run(Context& context) override {

@@ -8,7 +8,7 @@ namespace {
 class Release final : public JobVerb {
  public:
   const char* name() const override { return "release"; }
-  const char* summary() const override { return "Let jobs that are held take their turn"; }
+  const char* summary() const override { return "Let held jobs start"; }
   const char* example() const override { return "dpctl release 7"; }
 
  private:

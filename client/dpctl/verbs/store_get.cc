@@ -20,7 +20,7 @@ class StoreGet final : public Command {
     app.add_option("JOB", job_, "Id, or name (the latest job of that name)")->required();
     app.add_option("KEY", key_, "The key")->required();
     AddDuration(app, "--wait", wait_,
-                "Wait for the key so long; exit code 101 where it never came");
+                "Wait up to this long for the key; exit code 101 if it does not come");
   }
 
   absl::StatusOr<int> Run(Context& context) override {

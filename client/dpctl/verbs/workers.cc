@@ -26,7 +26,7 @@ class Workers final : public Command {
   }
 
   void DefineFlags(CLI::App& app) override {
-    app.add_flag("--gpus", gpus_, "list their GPUs instead, with memory, load and health");
+    app.add_flag("--gpus", gpus_, "List their GPUs instead, with memory, load and health");
   }
 
   absl::StatusOr<int> Run(Context& context) override {

@@ -56,7 +56,8 @@ std::string SpecJson(const v1::JobSpec& spec) {
   DP_CHECK(google::protobuf::util::MessageToJsonString(spec, &json, options).ok());
   // Fields of the job itself are indented by one space.
   if (CountsLater(spec))
-    absl::StrReplaceAll({{absl::StrCat("\n \"ranks\": ", spec.ranks(), ","), ""}}, &json);
+    DP_CHECK(
+        absl::StrReplaceAll({{absl::StrCat("\n \"ranks\": ", spec.ranks(), ","), ""}}, &json) == 1);
   return json;
 }
 

@@ -63,7 +63,7 @@ struct CpuLayerInput {
   CpuLayerOptions options = {};
 };
 
-// Makes the layer of each kind, whose fields are those of `input.layer`.
+// One factory for each kind; the first argument is `input.layer.kind`. Add has MakeCpuAdd.
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Linear&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Conv2d&, const CpuLayerInput& input);
 std::unique_ptr<CpuLayer> MakeCpuLayer(const model::Relu&, const CpuLayerInput& input);

@@ -198,19 +198,32 @@ MadeOperation OperationMaker<T>::operator()(const op::LinearInputGradient& o) co
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::Apply& o) const {
-  return MakeLaunch([size = o.size, relu = o.function == Function::kRelu, in = array<T>(o.in),
-                     out = array<T>(o.out)](cudaStream_t stream) {
-    return relu ? ReluForward<T>(stream, in, size, out) : GeluForward<T>(stream, in, size, out);
+  return MakeLaunch([o, in = array<T>(o.in), out = array<T>(o.out)](cudaStream_t stream) {
+    switch (o.function) {
+      case Function::kRelu:
+        return ReluForward<T>(stream, in, o.size, out);
+      case Function::kGelu:
+        return GeluForward<T>(stream, in, o.size, out);
+      case Function::kNone:
+        break;
+    }
+    return cudaErrorInvalidValue;
   });
 }
 
 template <typename T>
 MadeOperation OperationMaker<T>::operator()(const op::ApplyGradient& o) const {
-  return MakeLaunch([size = o.size, relu = o.function == Function::kRelu, saved = array<T>(o.saved),
-                     gradient = array<T>(o.out_gradient),
+  return MakeLaunch([o, saved = array<T>(o.saved), gradient = array<T>(o.out_gradient),
                      out = array<T>(o.in_gradient)](cudaStream_t stream) {
-    return relu ? ReluBackward<T>(stream, saved, gradient, size, out)
-                : GeluBackward<T>(stream, saved, gradient, size, out);
+    switch (o.function) {
+      case Function::kRelu:
+        return ReluBackward<T>(stream, saved, gradient, o.size, out);
+      case Function::kGelu:
+        return GeluBackward<T>(stream, saved, gradient, o.size, out);
+      case Function::kNone:
+        break;
+    }
+    return cudaErrorInvalidValue;
   });
 }
 

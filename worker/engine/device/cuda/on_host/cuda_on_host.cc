@@ -10,8 +10,8 @@
 #include "base/mutex.h"
 
 // Runs a block's threads as fibers, and switches fibers where one waits. A fiber begins on its
-// stack by setcontext. Later switches are long jumps, which make no system calls. The fiber stays,
-// and runs a thread of each block that has so many.
+// stack by setcontext. Later switches are long jumps, which make no system calls. A fiber never
+// ends: fiber i runs thread i of every block that has more than i threads.
 
 namespace dp::engine::cuda::on_host {
 namespace {
@@ -52,8 +52,8 @@ void Require(bool condition, const char* what) {
   std::abort();
 }
 
-// Jumps are the compiler's own. The C library may take a jump to another stack for an error. The
-// address sanitizer takes it for the end of the calls on this stack.
+// Jumps are the compiler's own. The C library may reject a jump to another stack, and the address
+// sanitizer would treat it as a return.
 #define DP_SWITCHES_STACKS [[gnu::noinline, gnu::no_sanitize("address")]]
 
 [[noreturn]] DP_SWITCHES_STACKS void JumpTo(JumpPoint& point) { __builtin_longjmp(point, 1); }

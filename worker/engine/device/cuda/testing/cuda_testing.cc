@@ -1,4 +1,5 @@
 #include "worker/engine/device/cuda/testing/cuda_testing.h"
+#include "base/overloaded.h"
 
 #include <algorithm>
 #include <cmath>
@@ -67,10 +68,8 @@ namespace {
 
 std::unique_ptr<CpuLayer> MakeTwin(const CpuLayerInput& input) {
   return std::visit(
-      [&](const auto& kind) -> std::unique_ptr<CpuLayer> {
-        if constexpr (requires { MakeCpuLayer(kind, input); }) return MakeCpuLayer(kind, input);
-        return nullptr;
-      },
+      Overloaded{[&](const auto& kind) { return MakeCpuLayer(kind, input); },
+                 [](const model::Add&) -> std::unique_ptr<CpuLayer> { return nullptr; }},
       input.layer.kind);
 }
 
