@@ -75,7 +75,9 @@ class Completion final : public Command {
  public:
   const char* name() const override { return "completion"; }
   const char* summary() const override { return "Print a script that lets a shell complete"; }
-  const char* example() const override { return ". <(dpctl completion bash)"; }
+  const char* example() const override {
+    return "dpctl completion bash > ~/.local/share/bash-completion/completions/dpctl";
+  }
 
   void DefineFlags(CLI::App& app) override {
     app_ = &app;
