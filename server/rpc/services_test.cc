@@ -41,6 +41,12 @@ TEST_F(ServicesTest, TheLastLinesOfARankThatDiedWithItsWorkerComeFromTheLogs) {
               ElementsAre("epoch 1", "epoch 2"));
   EXPECT_THAT(WatchJob(job, 0, 30)->job().past_failures(0).last_lines(),
               ElementsAre("epoch 1", "epoch 2"));
+  // A later end of the job, here by a user, leaves earlier failures as they were.
+  v1::CancelRequest cancel;
+  cancel.set_job(job);
+  ASSERT_TRUE(client_->Call(client_->jobs(), &v1::Jobs::Stub::Cancel, cancel).ok());
+  EXPECT_THAT(client_->GetJob(job)->job().past_failures(0).last_lines(),
+              ElementsAre("epoch 1", "epoch 2"));
 }
 
 TEST_F(ServicesTest, ASubmittedJobComesBackWithItsDefaultsAndAHeader) {

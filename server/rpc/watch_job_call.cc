@@ -13,13 +13,9 @@
 namespace dp::server {
 namespace {
 
-// The job's last failure, if it is a rank's and lacks the rank's last lines; else null.
-const core::Failure* LacksLastLines(const core::Job& job) {
-  const core::Failure* last = job.failure.has_value() ? &*job.failure
-                              : job.past.empty()      ? nullptr
-                                                      : &job.past.back().failure;
-  const bool lacks = last != nullptr && last->rank.has_value() && last->last_lines.empty();
-  return lacks ? last : nullptr;
+// Whether it is a rank's failure without the rank's last lines.
+bool LacksLastLines(const core::Failure& failure) {
+  return failure.rank.has_value() && failure.last_lines.empty();
 }
 
 LogQuery LastLinesOf(const core::Failure& failure) {
@@ -68,23 +64,34 @@ bool WatchJobCall::Woken(Waiters::Wake wake, const View& view) {
 void WatchJobCall::Answer(const core::Job& job, const View& view) {
   header_ = HeaderOf(view);
   answer_ = ToProto(job, view);
-  const core::Failure* lacking = LacksLastLines(job);
-  if (lacking == nullptr) return Finish(grpc::Status::OK);
+  if (job.failure.has_value() && LacksLastLines(*job.failure))
+    lacking_.push_back({answer_.mutable_failure(), LastLinesOf(*job.failure)});
+  for (size_t i = 0; i < job.past.size(); ++i) {
+    const core::Failure& failure = job.past[i].failure;
+    if (LacksLastLines(failure))
+      lacking_.push_back(
+          {answer_.mutable_past_failures(static_cast<int>(i)), LastLinesOf(failure)});
+  }
+  ReadNextLines();
+}
+
+void WatchJobCall::ReadNextLines() {
+  if (lacking_.empty()) return Finish(grpc::Status::OK);
   const absl::Status asked =
-      logs_.Read(job.id, LastLinesOf(*lacking),
+      logs_.Read(job_, lacking_.back().query,
                  [this](const absl::StatusOr<LogThread::Page>& page) { AddLastLines(page); });
   if (!asked.ok()) Finish(grpc::Status::OK);  // the answer is good without them
 }
 
 void WatchJobCall::AddLastLines(const absl::StatusOr<LogThread::Page>& page) {
+  v1::Failure& failure = *lacking_.back().failure;
+  lacking_.pop_back();
   if (page.ok()) {
-    v1::Failure& failure = answer_.has_failure() ? *answer_.mutable_failure()
-                                                 : *answer_.mutable_past_failures()->rbegin();
     for (std::string& line : LastLines(**page, Generation(failure.generation()))) {
       failure.add_last_lines(std::move(line));
     }
   }
-  Finish(grpc::Status::OK);
+  ReadNextLines();
 }
 
 }  // namespace dp::server

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -28,6 +29,8 @@ class WatchJobCall final : public grpc::ServerUnaryReactor {
   // Returns false if there is nothing new.
   bool Woken(Waiters::Wake wake, const View& view);
   void Answer(const core::Job& job, const View& view);
+  // Reads the lines for the last of `lacking_`, or finishes the call.
+  void ReadNextLines();
   void AddLastLines(const absl::StatusOr<LogThread::Page>& page);
 
   Driver& driver_;
@@ -37,6 +40,13 @@ class WatchJobCall final : public grpc::ServerUnaryReactor {
   v1::ResponseHeader& header_;
   v1::Job& answer_;
   const Waiters::Ticket ticket_;
+
+  // A failure of the answer without its rank's last lines, which the logs may have.
+  struct Lacking {
+    v1::Failure* failure;
+    LogQuery query;
+  };
+  std::vector<Lacking> lacking_;
 };
 
 }  // namespace dp::server

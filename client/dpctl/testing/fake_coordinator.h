@@ -48,6 +48,8 @@ class FakeCoordinator final : public v1::Jobs::Service,
   std::function<void()> on_get = [] {};
   std::function<void()> on_idle = [] {};
   std::function<void()> on_read = [] {};
+  // Before a question about events is answered.
+  std::function<void()> on_events = [] {};
   std::vector<uint64_t> cancelled;
   std::function<void()> on_cancel = [] {};
   std::vector<v1::WatchJobRequest> job_watches;
@@ -192,6 +194,9 @@ class FakeCoordinator final : public v1::Jobs::Service,
                            v1::WatchEventsResponse* response) override {
     return Reply([&]() -> absl::Status {
       event_watches.push_back(*request);
+      if (request->job() != 0 && !jobs.contains(request->job()))
+        return absl::NotFoundError("the job is not known");
+      on_events();
       if (event_pages.empty()) return AwaitEnd();
       *response = event_pages.front();
       event_pages.pop_front();

@@ -42,7 +42,11 @@ class Events final : public Command {
     while (true) {
       // Past events are there at once.
       const absl::Duration poll = first || !waits ? absl::ZeroDuration() : client::kLongPoll;
-      DP_ASSIGN_OR_RETURN(const v1::WatchEventsResponse response, Ask(context, request, poll));
+      const absl::StatusOr<v1::WatchEventsResponse> asked = Ask(context, request, poll);
+      if (!asked.ok() && told && request.job() != 0)
+        return WhileFollowed(request.job(), asked.status());
+      if (!asked.ok()) return asked.status();
+      const v1::WatchEventsResponse& response = *asked;
       if (!told && since_ > 0 && response.oldest() > since_ + 1)
         context.err() << "dpctl: events before number " << response.oldest() << " are gone\n";
       told = true;

@@ -324,6 +324,16 @@ TEST_F(QueueVerbsTest, EventsOfAJobThatIsOverEndWithItsLast) {
   EXPECT_EQ(Dpctl("events -w done -o name").out, "4\n5\n");
 }
 
+TEST_F(QueueVerbsTest, EventsOfAJobThatIsRemovedMeanwhileSaySo) {
+  AddJob(9, R"(state: JOB_STATE_RUNNING spec { name: "gone" })");
+  AddEvents(R"(events { number: 4 job: 9 kind: "placed" } next_since: 4)");
+  coordinator_.on_events = [this] { coordinator_.jobs.erase(9); };
+  const Result result = Dpctl("events -w 9 -o name");
+  EXPECT_EQ(result.out, "4\n");
+  EXPECT_EQ(result.code, 102);
+  EXPECT_THAT(result.err, HasSubstr("dpctl: job 9 was removed while dpctl followed it"));
+}
+
 TEST_F(QueueVerbsTest, ControlCharactersOfOthersDoNotReachTheTerminal) {
   coordinator_.workers.mutable_workers(0)->set_reason("new\n\x1b[2Jdisk");
   coordinator_.workers.mutable_workers(0)->set_drained(true);
