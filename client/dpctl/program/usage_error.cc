@@ -51,10 +51,8 @@ std::string FlagLike(const std::string& word, const CLI::App& verb) {
 // Whether submit has the flag. The commands that run a job lack --dry-run and the flags for jobs
 // that wait, such as --hold.
 bool IsFlagOfSubmit(const std::string& word, const CLI::App& verb) {
-  for (const CLI::App* other : verb.get_parent()->get_subcommands(
-           [](const CLI::App* app) { return app->get_name() == "submit"; }))
-    return other->get_option_no_throw(word.substr(0, word.find('='))) != nullptr;
-  return false;
+  const CLI::App* submit = verb.get_parent()->get_subcommand("submit");
+  return submit->get_option_no_throw(word.substr(0, word.find('='))) != nullptr;
 }
 
 std::string NoFlag(const std::string& word, const CLI::App& at, Command* verb) {
