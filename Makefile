@@ -20,6 +20,7 @@ INSTALL_DIRS = -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(foreach dir,BINDIR SYSCONFDIR 
 # All build folders share objects in ccache: the distribution differs only in linking.
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
 .PHONY: all programs configure help deps demo test beside unit check benchmarks bench bench-store bench-journal bench-detection bench-scale torture interop mutate asan tsan \
   sanitize fuzz install dist dist-xz dist-test clean

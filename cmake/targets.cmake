@@ -1,3 +1,5 @@
+include(precompiled)
+
 # dp_library(NAME SOURCES... DEPS LIBS...)   a static library, one a folder
 # dp_binary(NAME SOURCES... DEPS LIBS...)    a program in build/bin
 # dp_tests(NAME SOURCES... DEPS LIBS...)     the tests of one folder: one program, one ctest entry
@@ -6,12 +8,14 @@ function(dp_library name)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC dp_options ${ARG_DEPS})
+  dp_reuse_headers(${name} dp_headers)
 endfunction()
 
 function(dp_binary name)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE dp_options ${ARG_DEPS})
+  dp_reuse_headers(${name} dp_headers)
 endfunction()
 
 function(dp_tests name)
@@ -19,9 +23,11 @@ function(dp_tests name)
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE dp_options ${ARG_DEPS} dp_test_main GTest::gmock)
-  # Tests run once: optimising them takes longer than it saves, unless they compute for seconds.
-  set(level $<IF:$<BOOL:${ARG_COMPUTES}>,-O1,-O0>)
-  target_compile_options(${name} PRIVATE
-    $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${level}>)
+  if(ARG_COMPUTES)
+    target_compile_options(${name} PRIVATE ${DP_COMPUTING_TEST_LEVEL})
+  else()
+    target_compile_options(${name} PRIVATE ${DP_TEST_LEVEL})
+    dp_reuse_headers(${name} dp_test_headers)
+  endif()
   add_test(NAME ${name} COMMAND ${name})
 endfunction()

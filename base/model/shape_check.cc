@@ -68,9 +68,11 @@ class Check {
   }
 
   absl::StatusOr<CheckedLayer> Fit(const Embedding& embedding) {
-    if (!before_.empty() || in_.size() != 1) {
-      return Misfit(absl::StrCat("needs tokens and so must be the first layer, but ", Given()));
+    if (!before_.empty()) {
+      return Misfit(absl::StrCat(
+          "takes tokens and so must be the first layer, but it stands after ", Giver()));
     }
+    if (in_.size() != 1) return Misfit(absl::StrCat("needs tokens, but ", Given()));
     if (embedding.vocabulary == 0) return Misfit("vocabulary is 0; it must be above 0");
     if (TooLarge({embedding.vocabulary, embedding.features})) return Misfit("has too many weights");
     return Layer(embedding, {in_[0], embedding.features});
@@ -218,18 +220,17 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckLanguageModel(absl::Span<const La
     auto* embedding = std::get_if<Embedding>(&spec.kind);
     if (embedding != nullptr && embedding->vocabulary == 0) embedding->vocabulary = vocabulary;
   }
-  DP_ASSIGN_OR_RETURN(std::vector<CheckedLayer> checked, CheckShapes(specs, Shape{tokens}));
-  const CheckedLayer& first = checked.front();
-  const auto* embedding = std::get_if<Embedding>(&first.kind);
-  if (embedding == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("the first layer '", first.name, "' (",
-                                                   KindName(first.kind),
+  if (!specs.empty() && !std::holds_alternative<Embedding>(specs.front().kind)) {
+    return absl::InvalidArgumentError(absl::StrCat("the first layer '", NameOf(specs.front(), 0),
+                                                   "' (", KindName(specs.front().kind),
                                                    ") gets tokens; it must be an embedding"));
   }
-  if (embedding->vocabulary < vocabulary) {
+  DP_ASSIGN_OR_RETURN(std::vector<CheckedLayer> checked, CheckShapes(specs, Shape{tokens}));
+  const auto& embedding = std::get<Embedding>(checked.front().kind);
+  if (embedding.vocabulary < vocabulary) {
     return absl::InvalidArgumentError(
-        absl::StrCat("layer '", first.name, "' (embedding): vocabulary is ", embedding->vocabulary,
-                     ", but the data's tokens are 0 to ", vocabulary - 1));
+        absl::StrCat("layer '", checked.front().name, "' (embedding): vocabulary is ",
+                     embedding.vocabulary, ", but the data's tokens are 0 to ", vocabulary - 1));
   }
   const CheckedLayer& last = checked.back();
   if (last.out.size() == 2 && last.out[1] >= vocabulary) return checked;

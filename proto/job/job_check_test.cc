@@ -171,6 +171,8 @@ TEST(JobCheckTest, ALanguageModelMustFitItsTokens) {
               HasSubstr("the first layer 'out' (linear) gets tokens; it must be an embedding"));
   EXPECT_THAT(ErrorSetting("train.model.preset=cnn", kText), HasSubstr("'conv2d0'"));
   EXPECT_THAT(ErrorSetting("train.model.preset=gpt"), HasSubstr("'wte' (embedding): needs tokens"));
+  EXPECT_THAT(ErrorSetting("train.model={layers: [{name: e, embedding: {features: 8}}]}"),
+              HasSubstr("layer 'e' (embedding): needs tokens, but"));
   const std::string layers =
       "train.model={layers: [{name: e, embedding: {features: 8}}, {positions: {initStd: 0.02}}, "
       "{layerNorm: {}}, {linear: {out: 24, initStd: 0.02}}, {causalAttention: {heads: 2}}, "
@@ -246,7 +248,7 @@ TEST(JobCheckTest, AModelIsEitherPresetOrLayers) {
   EXPECT_THAT(ErrorSetting("train.model.preset=vgg"),
               HasSubstr("train.model.preset: no preset 'vgg'; there are 'mlp' and 'cnn', 'gpt'"));
   EXPECT_THAT(ErrorSetting("train.model.layers[1]={name: x}", kLayers),
-              HasSubstr("train.model.layers[1]: a layer has no kind"));
+              HasSubstr("--set train.model.layers[1]: train.model.layers[1]: a layer has no kind"));
 }
 
 TEST(JobCheckTest, LayersThatDoNotFitAreShownWithPlaceLayerAndBothShapes) {

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
@@ -203,15 +204,15 @@ class TrainCheck : private FieldCheck {
     if (!model.preset().empty() && model.layers_size() > 0)
       return Fail(path + ".preset", "train.model.preset excludes train.model.layers; keep one");
     if (model.preset().empty() && model.layers_size() == 0)
-      return Fail(path, "train.model is missing; give train.model.preset or train.model.layers");
+      return Fail(path, "train.model has no layers; give train.model.preset or train.model.layers");
     if (model.layers_size() > kLayersMax)
       return Fail(path + ".layers", absl::StrCat(path, ".layers has ", model.layers_size(),
                                                  " layers; at most ", kLayersMax, " are allowed"));
     const auto layers = ModelLayers(model);
-    const bool preset = !model.preset().empty();
     if (!layers.ok())
-      return Fail(path + (preset ? ".preset" : ".layers"),
-                  absl::StrCat(path, preset ? ".preset: " : ".", layers.status().message()));
+      return Fail(PlaceOfUnknown(model),
+                  absl::StrCat(
+                      path, model.preset().empty() ? "." : ".preset: ", layers.status().message()));
     if (const std::optional<model::LayerFault> fault = model::FindFault(*layers))
       return Fail(PlaceOf(*fault, model), fault->what);
     const v1::DataSpec& data = train.data();
@@ -223,6 +224,15 @@ class TrainCheck : private FieldCheck {
     else
       fits = CheckFitsImages(*layers);
     if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
+  }
+
+  // The preset, or the layer, of which there is no kind.
+  static std::string PlaceOfUnknown(const v1::ModelSpec& model) {
+    if (!model.preset().empty()) return "train.model.preset";
+    const auto unknown = absl::c_find_if(model.layers(), [](const v1::LayerSpec& layer) {
+      return layer.kind_case() == v1::LayerSpec::KIND_NOT_SET;
+    });
+    return absl::StrCat("train.model.layers[", unknown - model.layers().begin(), "]");
   }
 
   // A preset has no faults.

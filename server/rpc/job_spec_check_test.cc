@@ -209,7 +209,7 @@ TEST(JobSpecCheckTest, AJobNeedsAProgramAModelAndData) {
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->clear_data(); }),
               HasSubstr("train.data.dir"));
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->clear_model(); }),
-              HasSubstr("train.model is missing"));
+              HasSubstr("train.model has no layers"));
   EXPECT_THAT(Refusal([](v1::JobSpec& spec) {
                 spec.mutable_train()->mutable_model()->add_layers()->mutable_relu();
               }),

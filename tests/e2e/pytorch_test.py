@@ -1,6 +1,7 @@
 """Unmodified PyTorch programs, written for torchrun, as command jobs on two worker daemons."""
 
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -27,6 +28,7 @@ def why_not():
     return "" if done.returncode == 0 else f"needs python3-torch: {done.stderr.strip()[-80:]}"
 
 
+@functools.cache
 def training():
     """The training program; run by end_at_once.py if this PyTorch may abort it at its end."""
     version = subprocess.run([PYTHON, "-c", "import torch; print(torch.__version__)"], capture_output=True,

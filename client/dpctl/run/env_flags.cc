@@ -62,14 +62,14 @@ const std::string* Find(const std::string& name, const std::vector<std::string>&
 
 void EnvFlags::DefineFlags(CLI::App& app, const std::string& group) {
   app.add_option("--env", variables_,
-                 "Adds a variable; NAME alone takes its value from here; may be repeated")
+                 "Add a variable; NAME alone takes its value from here; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
       ->type_name("NAME[=VALUE]")
       ->group(group);
   app.add_flag(kFromHere, from_here_,
-               absl::StrCat("Passes on PATH, VIRTUAL_ENV, CONDA_PREFIX and the like; "
+               absl::StrCat("Pass on PATH, VIRTUAL_ENV, CONDA_PREFIX and the like; "
                             "--env-from-here=NAME,PREFIX* more of them. PREFIX* leaves out names "
                             "that have one of these in them: ",
                             absl::StrJoin(kSecrets, ", ")))

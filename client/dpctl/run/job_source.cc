@@ -54,7 +54,7 @@ void JobSource::DefineFlags(CLI::App& app) {
   flags_.DefineFlags(app);
   if (launching_ != Launching::kDp) return;  // torchrun knows no job files
   app.add_option("FILE", file_, "Job file, YAML or JSON (docs/job-file.md); or a script, as x.py");
-  app.add_option("--set", overrides_, "Changes a field, as train.epochs=3; may be repeated")
+  app.add_option("--set", overrides_, "Change a field, as train.epochs=3; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false)
@@ -122,7 +122,7 @@ absl::StatusOr<client::JobFile> JobSource::Read(const Context& context) const {
       job.status().message(), program ? absl::StrCat("; ", ProgramHint()) : std::string()));
 }
 
-absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context, bool ranks_run_here) const {
+absl::StatusOr<client::JobFile> JobSource::Load(const Context& context, bool ranks_run_here) const {
   DP_ASSIGN_OR_RETURN(client::JobFile job, Read(context));
   const std::filesystem::path here = context.surroundings().working_dir;
   if (job.spec.has_command())
@@ -131,7 +131,7 @@ absl::StatusOr<v1::JobSpec> JobSource::Load(const Context& context, bool ranks_r
   FillDefaults(job.source, job.spec);
   DP_RETURN_IF_ERROR(CheckJob(job.spec, job.source, context.surroundings().sample_shape));
   DP_RETURN_IF_ERROR(CheckStore(job));
-  return std::move(job.spec);
+  return job;
 }
 
 namespace {

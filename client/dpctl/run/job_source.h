@@ -35,7 +35,7 @@ class JobSource {
   // Reads the job, fills in the defaults and checks the values. Reports on standard error which
   // flags are not needed. With `ranks_run_here`, relative paths in the job start where dpctl was
   // called; otherwise paths must be absolute. Errors: InvalidArgument where and what.
-  absl::StatusOr<v1::JobSpec> Load(const Context& context, bool ranks_run_here) const;
+  absl::StatusOr<client::JobFile> Load(const Context& context, bool ranks_run_here) const;
 
   const TorchrunFlags& torchrun() const { return flags_.torchrun(); }
 

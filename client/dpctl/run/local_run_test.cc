@@ -76,9 +76,10 @@ TEST_F(LocalProgramTest, WithoutAGpuThereIsNothingToCount) {
   machine_.gpus = [] { return LocalGpus{.count = 0, .why_not = "no driver"}; };
   const Result result = Dpctl("run --standalone --nproc-per-node gpu -- ./train");
   EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(result.err,
-            "dpctl: --nproc-per-node gpu: this machine has no GPU that ranks may use (no driver); "
-            "give a number, or cpu\n");
+  EXPECT_EQ(
+      result.err,
+      "dpctl: --nproc-per-node is gpu, but this machine has no GPU that ranks may use (no driver); "
+      "give a number, or cpu\n");
 }
 
 }  // namespace

@@ -100,7 +100,8 @@ TEST_F(ProgramFlagsTest, TooFewWorkersToCountAreAUsageError) {
   AddWorker(8, 8, v1::WORKER_STATE_LOST);
   const Result result = Dpctl("submit --nnodes 2 --nproc-per-node gpu -- ./train");
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("what 2 workers have, but there are 1 with a GPU"));
+  EXPECT_THAT(result.err,
+              HasSubstr("--nproc-per-node is gpu, but the job needs 2 workers, and 1 of "));
 }
 
 TEST_F(ProgramFlagsTest, AnEmptyNameIsNotTakenForNone) {

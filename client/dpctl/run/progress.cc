@@ -56,10 +56,12 @@ std::string Progress::Bar(int columns) const {
   } else {
     absl::StrAppend(&text, "step ", last_step_.step());
   }
-  const bool tokens = last_step_.has_tokens_per_second();
-  absl::StrAppendFormat(&text, "  loss %.4f  %.0f %s", last_step_.loss(),
-                        tokens ? last_step_.tokens_per_second() : last_step_.images_per_second(),
-                        tokens ? "tokens/s" : "images/s");
+  absl::StrAppendFormat(&text, "  loss %.4f", last_step_.loss());
+  // The first step of a process has no rate.
+  if (last_step_.has_tokens_per_second())
+    absl::StrAppendFormat(&text, "  %.0f tokens/s", last_step_.tokens_per_second());
+  if (last_step_.has_images_per_second())
+    absl::StrAppendFormat(&text, "  %.0f images/s", last_step_.images_per_second());
   return text.substr(0, static_cast<size_t>(std::max(columns, 0)));
 }
 

@@ -34,6 +34,12 @@ TEST(ProgressTest, TheSpeedOfTextsIsInTokens) {
   EXPECT_EQ(progress.Bar(200), "epoch 2 step 150  loss 2.5000  12346 tokens/s");
 }
 
+TEST(ProgressTest, AStepWithoutASpeedShowsNone) {
+  Progress progress;
+  progress.Add(R"({"event":"step","epoch":2,"step":150,"loss":2.5})");
+  EXPECT_EQ(progress.Bar(200), "epoch 2 step 150  loss 2.5000");
+}
+
 TEST(ProgressTest, WithoutTotalsThereIsNoBarToFill) {
   Progress progress;
   progress.Add(kStep);

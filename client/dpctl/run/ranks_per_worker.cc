@@ -22,6 +22,13 @@ std::string Unit(const v1::JobSpec& spec) {
   return each.empty() || absl::SimpleAtoi(each, &number) ? "" : each;
 }
 
+// InvalidArgument what nprocPerNode, with `unit`, cannot count.
+absl::Status Uncounted(const client::JobFile& job, const std::string& unit, absl::string_view why) {
+  const std::string path =
+      absl::StrCat(job.spec.has_train() ? "train" : "command", ".nprocPerNode");
+  return job.source.Error(path, absl::StrCat(path, " is ", unit, ", but ", why));
+}
+
 int Count(const std::string& unit, int cpus, int gpus) {
   if (unit == "gpu" || (unit == "auto" && gpus > 0)) return gpus;
   return cpus;
@@ -37,39 +44,39 @@ void SetRanks(int each, v1::JobSpec& spec) {
 
 }  // namespace
 
-absl::Status CountRanks(Context& context, v1::JobSpec& spec) {
-  const std::string unit = Unit(spec);
+absl::Status CountRanks(Context& context, client::JobFile& job) {
+  const std::string unit = Unit(job.spec);
   if (unit.empty()) return absl::OkStatus();
   DP_ASSIGN_OR_RETURN(const v1::ListWorkersResponse response,
                       context.Call(&v1::Workers::Stub::List, {}));
   std::vector<int> counts;
   for (const v1::Worker& worker : response.workers()) {
-    if (worker.state() != v1::WORKER_STATE_READY) continue;
-    counts.push_back(Count(unit, worker.slots(), std::min(worker.gpus(), worker.slots())));
+    const int count = Count(unit, worker.slots(), std::min(worker.gpus(), worker.slots()));
+    if (worker.state() == v1::WORKER_STATE_READY && count > 0) counts.push_back(count);
   }
   std::sort(counts.begin(), counts.end(), std::greater<>());
-  DP_ASSIGN_OR_RETURN(const NodeRange nodes, ParseNodeRange(NodesField(spec)));
+  DP_ASSIGN_OR_RETURN(const NodeRange nodes, ParseNodeRange(NodesField(job.spec)));
   const size_t wanted = nodes.min;
-  if (counts.size() < wanted || counts[wanted - 1] == 0)
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--nproc-per-node ", unit, " counts what ", wanted,
-        wanted == 1 ? " worker has" : " workers have", ", but there are ",
-        std::count_if(counts.begin(), counts.end(), [](int count) { return count > 0; }),
-        unit == "gpu" ? " with a GPU" : "", "; give a number"));
-  SetRanks(counts[wanted - 1], spec);
+  if (counts.size() < wanted)
+    return Uncounted(job, unit,
+                     absl::StrCat("the job needs ", wanted, wanted == 1 ? " worker" : " workers",
+                                  ", and ", counts.size(), " of ", response.workers_size(),
+                                  unit == "gpu" ? " are ready and have a GPU" : " are ready",
+                                  " (see dpctl workers); give a number"));
+  SetRanks(counts[wanted - 1], job.spec);
   return absl::OkStatus();
 }
 
-absl::Status CountRanksHere(const Machine& machine, v1::JobSpec& spec) {
-  const std::string unit = Unit(spec);
+absl::Status CountRanksHere(const Machine& machine, client::JobFile& job) {
+  const std::string unit = Unit(job.spec);
   if (unit.empty()) return absl::OkStatus();
   const LocalGpus gpus = unit == "cpu" ? LocalGpus() : machine.gpus();
   const int count = Count(unit, machine.cpus, gpus.count);
   if (count == 0)
-    return absl::InvalidArgumentError(absl::StrCat("--nproc-per-node ", unit,
-                                                   ": this machine has no GPU that ranks may use (",
-                                                   gpus.why_not, "); give a number, or cpu"));
-  SetRanks(count, spec);
+    return Uncounted(job, unit,
+                     absl::StrCat("this machine has no GPU that ranks may use (", gpus.why_not,
+                                  "); give a number, or cpu"));
+  SetRanks(count, job.spec);
   return absl::OkStatus();
 }
 

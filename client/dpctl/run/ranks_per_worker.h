@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "client/dpctl/context.h"
-#include "dp/v1/job_spec.pb.h"
+#include "client/job/job_file.h"
 #include "dp/v1/workers.pb.h"
 
 namespace dp::ctl {
@@ -13,9 +13,9 @@ namespace dp::ctl {
 // the most that as many of the coordinator's workers as the job has nodes can take; `cpu` counts
 // their slots. A no-op for a number.
 // Errors: InvalidArgument there are too few workers, or none with a GPU; as Context::Call.
-absl::Status CountRanks(Context& context, v1::JobSpec& spec);
+absl::Status CountRanks(Context& context, client::JobFile& job);
 
 // The same on this machine; `cpu` counts its CPUs.
-absl::Status CountRanksHere(const Machine& machine, v1::JobSpec& spec);
+absl::Status CountRanksHere(const Machine& machine, client::JobFile& job);
 
 }  // namespace dp::ctl

@@ -27,7 +27,7 @@ std::string Steps(const v1::ListCheckpointsResponse& all) {
 
 void ResumeFlag::DefineFlags(CLI::App& app) {
   app.add_option("--resume", from_,
-                 "Starts from a checkpoint of an earlier job; 'dpctl checkpoints JOB' lists them")
+                 "Start from a checkpoint of an earlier job; 'dpctl checkpoints JOB' lists them")
       ->type_name("JOB@latest|STEP");
 }
 

@@ -105,14 +105,15 @@ class RunJob final : public Command {
 
   absl::StatusOr<int> Run(Context& context) override {
     DP_RETURN_IF_ERROR(local_.TakeVariable());
-    DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context, /*ranks_run_here=*/local_.on()));
+    DP_ASSIGN_OR_RETURN(client::JobFile job, source_.Load(context, /*ranks_run_here=*/local_.on()));
+    v1::JobSpec& spec = job.spec;
     if (local_.on() && resume_.given())
       return absl::InvalidArgumentError(
           "--resume asks the coordinator that ran the job; leave out --local, which starts "
           "another");
     std::unique_ptr<LocalCluster> cluster;
-    DP_RETURN_IF_ERROR(local_.on() ? CountRanksHere(context.surroundings().machine, spec)
-                                   : CountRanks(context, spec));
+    DP_RETURN_IF_ERROR(local_.on() ? CountRanksHere(context.surroundings().machine, job)
+                                   : CountRanks(context, job));
     if (local_.on()) {
       auto started = local_.Start(spec, context);
       if (absl::IsCancelled(started.status())) return EndLocal(context);

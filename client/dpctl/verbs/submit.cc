@@ -60,18 +60,19 @@ class Submit final : public Command {
     if (dry_run_ && context.flags().format == Format::kName)
       return absl::InvalidArgumentError(
           "a dry run makes no job whose number could be printed; leave out -o name");
-    DP_ASSIGN_OR_RETURN(v1::JobSpec spec, source_.Load(context, /*ranks_run_here=*/false));
+    DP_ASSIGN_OR_RETURN(client::JobFile job, source_.Load(context, /*ranks_run_here=*/false));
+    v1::JobSpec& spec = job.spec;
     DP_RETURN_IF_ERROR(TakeFlags(context, spec));
     DP_RETURN_IF_ERROR(resume_.Apply(context, spec));
-    if (explain_) return Explain(context, spec);
+    if (explain_) return Explain(context, job);
     if (dry_run_) {
       const bool json = context.flags().format == Format::kJson;
       context.out() << (json ? SpecJson(spec) : SpecYaml(spec));
       return kSuccess;
     }
-    DP_RETURN_IF_ERROR(CountRanks(context, spec));
-    DP_ASSIGN_OR_RETURN(v1::Job job, SubmitJob(context, spec));
-    Print(job, context);
+    DP_RETURN_IF_ERROR(CountRanks(context, job));
+    DP_ASSIGN_OR_RETURN(const v1::Job submitted, SubmitJob(context, spec));
+    Print(submitted, context);
     return kSuccess;
   }
 
@@ -91,10 +92,10 @@ class Submit final : public Command {
     return absl::OkStatus();
   }
 
-  static absl::StatusOr<int> Explain(Context& context, v1::JobSpec& spec) {
-    DP_RETURN_IF_ERROR(CountRanks(context, spec));
+  static absl::StatusOr<int> Explain(Context& context, client::JobFile& job) {
+    DP_RETURN_IF_ERROR(CountRanks(context, job));
     v1::PlanRequest request;
-    *request.mutable_spec() = spec;
+    *request.mutable_spec() = job.spec;
     request.set_user(context.surroundings().user);
     DP_ASSIGN_OR_RETURN(const v1::PlanResponse plan, context.Call(&v1::Jobs::Stub::Plan, request));
     if (context.flags().format == Format::kJson) {

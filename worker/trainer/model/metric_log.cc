@@ -27,9 +27,11 @@ std::string JsonLine(const v1::Metric& metric) {
   return line;
 }
 
+// Empty where too little has been measured.
 std::string RateText(const v1::Metric& m) {
-  return m.has_tokens_per_second() ? absl::StrFormat("%.0f tokens/s", m.tokens_per_second())
-                                   : absl::StrFormat("%.0f images/s", m.images_per_second());
+  if (m.has_tokens_per_second()) return absl::StrFormat(" %.0f tokens/s", m.tokens_per_second());
+  if (m.has_images_per_second()) return absl::StrFormat(" %.0f images/s", m.images_per_second());
+  return "";
 }
 
 std::string ReadableEnd(const v1::Metric& m) {
@@ -76,7 +78,7 @@ std::string Readable(const v1::Metric& m) {
                            m.threads());
   }
   if (m.event() == "epoch") {
-    return absl::StrFormat("epoch %d/%d loss %.4f %s", m.epoch(), m.epochs_total(), m.loss(),
+    return absl::StrFormat("epoch %d/%d loss %.4f%s", m.epoch(), m.epochs_total(), m.loss(),
                            RateText(m));
   }
   if (m.event() == "eval") {

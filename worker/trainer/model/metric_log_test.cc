@@ -31,6 +31,7 @@ TEST(MetricLogTest, AnEpochTellsItsRateInWhatItsSamplesAre) {
   EXPECT_EQ(Readable(epoch), "epoch 2/4 loss 0.2500 8412 images/s");
   epoch.set_tokens_per_second(550000);
   EXPECT_EQ(Readable(epoch), "epoch 2/4 loss 0.2500 550000 tokens/s");
+  EXPECT_EQ(Readable(AMetric("epoch")), "epoch 2/4 loss 0.2500");
 }
 
 TEST(MetricLogTest, TheStartSaysOnWhatAndInWhichPrecisionARankComputes) {

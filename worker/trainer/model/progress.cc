@@ -103,7 +103,7 @@ v1::Metric Progress::NewMetric(absl::string_view event) const {
 void Progress::SetRate(int64_t samples, absl::Time since, v1::Metric& metric) const {
   metric.set_samples(static_cast<int32_t>(samples));
   const double seconds = absl::ToDoubleSeconds(clock_.Now() - since);
-  if (seconds <= 0) return;
+  if (seconds <= 0 || samples == 0) return;
   const double rate = static_cast<double>(samples) / seconds;
   const int64_t tokens = options_.tokens_per_sample;
   if (tokens == 0) return metric.set_images_per_second(rate);
