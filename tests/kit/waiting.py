@@ -18,11 +18,11 @@ def alive(pid):
 def eventually(question, timeout_s=TIMEOUT_S):
     """Repeats the question until its answer is true, and returns the answer. A question is a round
     trip, often of a new process. Each pause is a tenth of the time waited so far, at most
-    0.1 s, so that a long wait leaves the processors to the programs under test."""
+    0.2 s, so that a long wait leaves the processors to the programs under test."""
     began = time.monotonic()
     while True:
         answer = question()
         waited = time.monotonic() - began
         if answer or waited > timeout_s:
             return answer
-        time.sleep(min(waited / 10, 0.1))
+        time.sleep(min(waited / 10, 0.2))
