@@ -17,7 +17,8 @@ BATCHES ?= -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=128
 PREFIX ?= /usr/local
 INSTALL_DIRS = -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(foreach dir,BINDIR SYSCONFDIR DATADIR DOCDIR,\
   $(if $($(dir)),-DCMAKE_INSTALL_$(dir)=$($(dir)),-UCMAKE_INSTALL_$(dir)))
-# All build folders share objects in ccache: the distribution differs only in linking.
+# All build folders share objects in ccache: the distribution differs only in linking. Sources with precompiled
+# headers need the sloppiness.
 export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros

@@ -24,12 +24,13 @@ if(DP_ENGINE_ONLY)
 endif()
 
 # Tests run once: optimising them takes longer than it saves, unless they compute for seconds.
-set(DP_TEST_LEVEL $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O0>)
-set(DP_COMPUTING_TEST_LEVEL $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+set(DP_TEST_OPTIMIZATION $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O0>)
+set(DP_COMPUTING_TEST_OPTIMIZATION $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 
 add_library(dp_options INTERFACE)
 target_include_directories(dp_options INTERFACE ${CMAKE_SOURCE_DIR})
-# For the C++ compiler only; nvcc spells its options differently.
+# For the C++ compiler only; nvcc spells its options differently. gRPC's users get -pthread in any case; with it,
+# all sources can share precompiled headers.
 target_compile_options(dp_options INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-pthread;-Wall;-Wextra;-Werror;-Wno-missing-field-initializers>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
@@ -57,7 +58,8 @@ endif()
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # In a unity build every source is an included file, and this warning assumes that others include it too.
   target_compile_options(dp_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
-  # A batch fills the compiler's default heap many times over, and each time it looks for garbage. KiB.
+  # In KiB. A batch exceeds the compiler's default heap many times over, and each time the compiler collects
+  # garbage. So it may take 600 MB before.
   target_compile_options(dp_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=600000>)
 endif()

@@ -2,7 +2,9 @@ include(precompiled)
 
 # dp_library(NAME SOURCES... DEPS LIBS...)   a static library, one a folder
 # dp_binary(NAME SOURCES... DEPS LIBS...)    a program in build/bin
-# dp_tests(NAME SOURCES... DEPS LIBS...)     the tests of one folder: one program, one ctest entry
+# dp_tests(NAME SOURCES... DEPS LIBS...)     the tests of one folder: one program, one ctest entry; COMPUTES: it
+#                                            computes for seconds
+# dp_source_options(SOURCE OPTIONS...)       compiles one source with further options
 
 function(dp_library name)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
@@ -18,7 +20,7 @@ function(dp_binary name)
   dp_reuse_headers(${name} dp_headers)
 endfunction()
 
-# Links tests, of which there are many, in half the time of the default linker.
+# gold links the many tests in half the time of the default linker.
 find_program(GOLD ld.gold)
 
 function(dp_tests name)
@@ -27,13 +29,18 @@ function(dp_tests name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE dp_options ${ARG_DEPS} dp_test_main GTest::gmock)
   if(ARG_COMPUTES)
-    target_compile_options(${name} PRIVATE ${DP_COMPUTING_TEST_LEVEL})
+    target_compile_options(${name} PRIVATE ${DP_COMPUTING_TEST_OPTIMIZATION})
   else()
-    target_compile_options(${name} PRIVATE ${DP_TEST_LEVEL})
+    target_compile_options(${name} PRIVATE ${DP_TEST_OPTIMIZATION})
     dp_reuse_headers(${name} dp_test_headers)
   endif()
   if(GOLD)
     target_link_options(${name} PRIVATE $<$<LINK_LANGUAGE:CXX>:-fuse-ld=gold>)
   endif()
   add_test(NAME ${name} COMMAND ${name})
+endfunction()
+
+# Precompiled headers serve only sources with their own options: with others, GCC ends by a segmentation fault.
+function(dp_source_options source)
+  set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${ARGN}" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()

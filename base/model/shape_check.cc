@@ -220,7 +220,8 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckLanguageModel(absl::Span<const La
     auto* embedding = std::get_if<Embedding>(&spec.kind);
     if (embedding != nullptr && embedding->vocabulary == 0) embedding->vocabulary = vocabulary;
   }
-  if (!specs.empty() && !std::holds_alternative<Embedding>(specs.front().kind)) {
+  if (!specs.empty() && !std::holds_alternative<Embedding>(specs.front().kind) &&
+      !FindFault(specs)) {
     return absl::InvalidArgumentError(absl::StrCat("the first layer '", NameOf(specs.front(), 0),
                                                    "' (", KindName(specs.front().kind),
                                                    ") gets tokens; it must be an embedding"));

@@ -31,7 +31,8 @@ absl::StatusOr<std::vector<CheckedLayer>> CheckClassifier(absl::Span<const Layer
 
 // As CheckShapes, for samples of `tokens` tokens, each below `vocabulary`. The model must begin
 // with an embedding and end, at every token, in one value for each possible next token. The model
-// may know more tokens than the data has. An embedding without a vocabulary takes the data's.
+// may know more tokens than the data has. An embedding without a vocabulary takes the data's. A
+// first layer of another kind is an error before any misfit.
 absl::StatusOr<std::vector<CheckedLayer>> CheckLanguageModel(absl::Span<const LayerSpec> layers,
                                                              int tokens, int vocabulary);
 

@@ -1,8 +1,11 @@
 #include "proto/job/model_layers.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 
 namespace dp {
@@ -38,6 +41,14 @@ model::Positions Of(const v1::PositionsSpec& spec) {
   return {.init_std = spec.has_init_std() ? spec.init_std() : 1};
 }
 
+std::vector<std::string> KindNames() {
+  std::vector<std::string> names;
+  const google::protobuf::OneofDescriptor& kinds =
+      *v1::LayerSpec::descriptor()->FindOneofByName("kind");
+  for (int i = 0; i < kinds.field_count(); ++i) names.push_back(kinds.field(i)->json_name());
+  return names;
+}
+
 absl::StatusOr<model::LayerKind> KindOf(const v1::LayerSpec& spec) {
   switch (spec.kind_case()) {
     case v1::LayerSpec::kLinear:
@@ -70,8 +81,7 @@ absl::StatusOr<model::LayerKind> KindOf(const v1::LayerSpec& spec) {
       break;
   }
   return absl::InvalidArgumentError(
-      "a layer has no kind; give one of linear, conv2d, relu, maxPool2d, flatten, dropout, "
-      "embedding, positions, layerNorm, gelu, causalAttention, add, tiedLinear");
+      absl::StrCat("a layer has no kind; give one of ", absl::StrJoin(KindNames(), ", ")));
 }
 
 }  // namespace

@@ -226,7 +226,7 @@ class TrainCheck : private FieldCheck {
     if (!fits.ok()) Fail(PlaceOfMisfit(model, fits), fits.message());
   }
 
-  // The preset, or the layer, of which there is no kind.
+  // The place of an unknown preset, or of the first layer without a kind.
   static std::string PlaceOfUnknown(const v1::ModelSpec& model) {
     if (!model.preset().empty()) return "train.model.preset";
     const auto unknown = absl::c_find_if(model.layers(), [](const v1::LayerSpec& layer) {

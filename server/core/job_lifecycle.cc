@@ -48,7 +48,7 @@ std::string Circumstances(const Job& job, const RankEnd& end) {
                             ? kShutDown
                             : std::string(Utf8Prefix(end.stop_reason, kLastLineBytesMax)));
   }
-  if (end.oom) return ", killed for want of memory, its host's or its memoryMibPerRank";
+  if (end.oom) return ", killed by the kernel: out of memory (its host's, or memoryMibPerRank)";
   return end.leaving_peer.empty()
              ? ""
              : absl::StrCat(", while worker ", end.leaving_peer, " was shutting down");

@@ -101,7 +101,7 @@ TEST_F(ProgramFlagsTest, TooFewWorkersToCountAreAUsageError) {
   const Result result = Dpctl("submit --nnodes 2 --nproc-per-node gpu -- ./train");
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err,
-              HasSubstr("--nproc-per-node is gpu, but the job needs 2 workers, and 1 of "));
+              HasSubstr("--nproc-per-node is gpu, but the job needs 2 workers, and only 1 of "));
 }
 
 TEST_F(ProgramFlagsTest, AnEmptyNameIsNotTakenForNone) {

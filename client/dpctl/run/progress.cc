@@ -57,7 +57,6 @@ std::string Progress::Bar(int columns) const {
     absl::StrAppend(&text, "step ", last_step_.step());
   }
   absl::StrAppendFormat(&text, "  loss %.4f", last_step_.loss());
-  // The first step of a process has no rate.
   if (last_step_.has_tokens_per_second())
     absl::StrAppendFormat(&text, "  %.0f tokens/s", last_step_.tokens_per_second());
   if (last_step_.has_images_per_second())

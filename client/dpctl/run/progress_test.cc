@@ -34,7 +34,7 @@ TEST(ProgressTest, TheSpeedOfTextsIsInTokens) {
   EXPECT_EQ(progress.Bar(200), "epoch 2 step 150  loss 2.5000  12346 tokens/s");
 }
 
-TEST(ProgressTest, AStepWithoutASpeedShowsNone) {
+TEST(ProgressTest, AStepWithoutASpeedHasNoneInTheBar) {
   Progress progress;
   progress.Add(R"({"event":"step","epoch":2,"step":150,"loss":2.5})");
   EXPECT_EQ(progress.Bar(200), "epoch 2 step 150  loss 2.5000");

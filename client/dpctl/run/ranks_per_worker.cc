@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -22,7 +23,7 @@ std::string Unit(const v1::JobSpec& spec) {
   return each.empty() || absl::SimpleAtoi(each, &number) ? "" : each;
 }
 
-// InvalidArgument what nprocPerNode, with `unit`, cannot count.
+// The error that nprocPerNode: `unit` cannot be counted, and why.
 absl::Status Uncounted(const client::JobFile& job, const std::string& unit, absl::string_view why) {
   const std::string path =
       absl::StrCat(job.spec.has_train() ? "train" : "command", ".nprocPerNode");
@@ -58,11 +59,12 @@ absl::Status CountRanks(Context& context, client::JobFile& job) {
   DP_ASSIGN_OR_RETURN(const NodeRange nodes, ParseNodeRange(NodesField(job.spec)));
   const size_t wanted = nodes.min;
   if (counts.size() < wanted)
-    return Uncounted(job, unit,
-                     absl::StrCat("the job needs ", wanted, wanted == 1 ? " worker" : " workers",
-                                  ", and ", counts.size(), " of ", response.workers_size(),
-                                  unit == "gpu" ? " are ready and have a GPU" : " are ready",
-                                  " (see dpctl workers); give a number"));
+    return Uncounted(
+        job, unit,
+        absl::StrCat("the job needs ", wanted, wanted == 1 ? " worker" : " workers", ", and only ",
+                     counts.size(), " of ", response.workers_size(),
+                     counts.size() == 1 ? " is" : " are", " ready with a ",
+                     unit == "gpu" ? "GPU" : "slot", " (see dpctl workers); give a number"));
   SetRanks(counts[wanted - 1], job.spec);
   return absl::OkStatus();
 }

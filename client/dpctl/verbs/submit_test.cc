@@ -46,6 +46,14 @@ TEST_F(SubmitTest, TheJobGoesOutWithItsDefaults) {
   EXPECT_EQ(spec.train().global_batch_size(), 128);
 }
 
+TEST_F(SubmitTest, RanksThatCannotBeCountedAreAnErrorOfTheJobFile) {
+  const Result result = Dpctl("submit " + file_ + " --set train.nprocPerNode=gpu");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("train.nprocPerNode is gpu, but the job needs 1 worker, and "
+                                    "only 0 of 0 are ready with a GPU (see dpctl workers)"));
+  EXPECT_TRUE(coordinator_.jobs.empty());
+}
+
 TEST_F(SubmitTest, TheNameOfAJobIsItsNumber) {
   EXPECT_EQ(Dpctl("submit -o name " + file_).out, "1\n");
 }

@@ -43,6 +43,18 @@ TEST_F(ProgressTest, AnEpochsLossWeighsStepsByTheirSamples) {
   EXPECT_EQ(epoch.step(), 2);
 }
 
+TEST_F(ProgressTest, AnEpochThatEndsAsItIsResumedHasNoRate) {
+  Progress progress = Make(/*rank=*/0);
+  progress.Resumed(
+      {.step = 1, .epoch = 1, .step_of_epoch = 1, .epoch_loss_sum = 10, .epoch_samples = 10}, {});
+  progress.EpochBegan(1);
+  clock_.Advance(absl::Seconds(2));
+  progress.EpochDone();
+  const v1::Metric epoch = Metrics().back();
+  EXPECT_EQ(epoch.samples(), 10);
+  EXPECT_FALSE(epoch.has_images_per_second());
+}
+
 TEST_F(ProgressTest, TheRateOfTextsIsInTokens) {
   log_.emplace(*MetricLog::Open(path_, clock_));
   Progress progress({.tokens_per_sample = 64}, *log_, clock_);
