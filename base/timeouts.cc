@@ -18,8 +18,8 @@ constexpr absl::Duration kRendezvousMin = absl::Minutes(10);
 
 absl::Duration IsolationWithin(absl::Duration lease) { return lease * 4 / 5; }
 
-// The coordinator checks four times a lease, so it notices within 5/4 of a lease. In whole
-// milliseconds, so that clocks can represent the limits that follow.
+// The coordinator checks four times a lease, so it notices within 5/4 of a lease. A lease is in
+// whole milliseconds, so that clocks can represent the limits that follow.
 absl::Duration LeaseWithin(absl::Duration detect_within, absl::Duration lease_max) {
   if (detect_within == absl::InfiniteDuration()) return lease_max;
   const absl::Duration asked = absl::Trunc(detect_within * 4 / 5, absl::Milliseconds(1));

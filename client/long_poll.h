@@ -18,8 +18,8 @@ inline constexpr absl::Duration kAnswerSlack = absl::Seconds(5);
 // less.
 inline constexpr absl::Duration kFirstAnswer = absl::Seconds(1);
 
-// The deadline of such a call, whose caller gives up in `left`: no later than that, unless no
-// answer has been `heard` yet.
+// The deadline of a long poll. It is at most `left`, the caller's remaining time; but a client that
+// has not `heard` an answer yet waits at least kFirstAnswer.
 inline absl::Duration LongPollDeadline(absl::Duration poll, absl::Duration left, bool heard) {
   return std::min(poll + kAnswerSlack, heard ? left : std::max(left, kFirstAnswer));
 }

@@ -15,14 +15,14 @@ Ballast::Ballast(std::filesystem::path path, uint64_t bytes, Available available
     : path_(std::move(path)), bytes_(bytes), available_(std::move(available)) {
   // A crash may have left a partial file.
   std::error_code error;
-  there_ = std::filesystem::file_size(path_, error) >= bytes_ && !error;
+  exists_ = std::filesystem::file_size(path_, error) >= bytes_ && !error;
 }
 
 void Ballast::ReleaseWhenFull() {
   if (available_() >= 2 * bytes_) return;
   std::error_code error;
   if (!std::filesystem::remove(path_, error)) return;
-  there_ = false;
+  exists_ = false;
   Log(Severity::kWarning, "ballast_released",
       {{"file", path_.string()},
        {"bytes", bytes_},
@@ -30,13 +30,13 @@ void Ballast::ReleaseWhenFull() {
 }
 
 void Ballast::Restore() {
-  if (there_ || available_() < 4 * bytes_) return;
+  if (exists_ || available_() < 4 * bytes_) return;
   const FileDescriptor file(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   const int error =
       file.valid() ? posix_fallocate(file.get(), 0, static_cast<off_t>(bytes_)) : errno;
-  there_ = error == 0;
-  const bool failed_before = std::exchange(failed_, !there_);
-  if (there_) return;
+  exists_ = error == 0;
+  const bool failed_before = std::exchange(failed_, !exists_);
+  if (exists_) return;
   std::error_code ignored;
   std::filesystem::remove(path_, ignored);  // a partial file would only waste space
   if (failed_before) return;

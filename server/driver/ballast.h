@@ -27,7 +27,7 @@ class Ballast {
   const std::filesystem::path path_;
   const uint64_t bytes_;
   const Available available_;
-  bool there_;
+  bool exists_;
   bool failed_ = false;  // the latest attempt to make the file failed and was logged
 };
 

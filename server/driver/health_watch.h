@@ -25,8 +25,8 @@ class HealthWatch {
   struct Options {
     // The time between two questions, and how long an answer may take before it counts as missed.
     absl::Duration interval = absl::Seconds(5);
-    // This many missed answers in a row are reported. A disk may be slow for a while: half a
-    // minute.
+    // Reports a silent driver after this many missed answers in a row. A disk may be slow for half
+    // a minute.
     int missed_max = 6;
   };
   // Asks, and calls its argument when there is an answer, on any thread, at most once. Returns

@@ -65,7 +65,7 @@ class Heartbeats {
 
   std::vector<Beat> Take() DP_EXCLUDES(mu_);
 
-  absl::Time told_at_ = absl::InfinitePast();  // the driver's
+  absl::Time told_at_ = absl::InfinitePast();  // only for the driver's thread
 
   Mutex mu_;
   Epoch epoch_ DP_GUARDED_BY(mu_);

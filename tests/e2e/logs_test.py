@@ -65,8 +65,8 @@ class LogsTest(unittest.TestCase):
         a remark is left out."""
         told = {}
         for command in (("logs",), ("logs", "-f"), ("wait",), ("describe",)):
-            found = re.findall(rf"dpctl: output of rank {rank} on \S+ did not all arrive \((\d+) bytes did\); what is left of it "
-                               rf"is on \S+ in (\S+)\.\* \(if that directory still exists\); 'dpctl logs {job} --rank {rank}' ",
+            found = re.findall(rf"dpctl: output of rank {rank} on \S+ is incomplete: (\d+) bytes arrived; "
+                               rf"the rest is on \S+ in (\S+)\.\*, if that directory still exists; 'dpctl logs {job} --rank {rank}' ",
                                self.cluster.dpctl(*command, job).stderr)
             told.update({" ".join(command): (int(size), place) for size, place in found})
         return told

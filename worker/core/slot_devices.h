@@ -40,8 +40,9 @@ class SlotDevices {
   // `by_slot`: the devices of each slot; a slot without devices is always fit.
   SlotDevices(std::vector<std::vector<Device>> by_slot, Limits limits, absl::Time now);
 
-  // A rank is started in the slot; nothing is left of the rank.
+  // A rank is started in the slot.
   void Taken(int slot);
+  // No process of the slot's rank is left.
   void TreeGone(int slot, absl::Time now);
   // The driver was asked about the memory of Waiting(), and answered.
   void Asked(absl::Time now);

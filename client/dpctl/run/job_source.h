@@ -21,8 +21,9 @@ class JobSource {
   // The usage lines: the words that may follow the command and its flags.
   std::vector<std::string> Usages() const;
 
-  // Whether `word` begins a program. It is the first word that is no flag, behind the command and
-  // its flags `before`. If it does, all words from there on belong to the program, as after "--".
+  // Whether `word` begins a program. `word` is the first one that is no flag, behind the command
+  // and its flags `before`. All words from the beginning of a program on belong to it, as after
+  // "--".
   // Errors: InvalidArgument the word was meant for a flag.
   absl::StatusOr<bool> StartsProgram(const std::string& word,
                                      const std::vector<std::string>& before) const;

@@ -261,9 +261,9 @@ TEST_F(LogsTest, OutputThatHasNotArrivedIsSaidAtTheEnd) {
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(
       result.err,
-      "dpctl: output of rank 2 on host-a did not all arrive (17 bytes did); what is left of it "
-      "is on host-a in /state/spool/7/1/2.* (if that directory still exists); 'dpctl logs 7 "
-      "--rank 2' shows it once a dp-worker with that --state-dir has sent it\n");
+      "dpctl: output of rank 2 on host-a is incomplete: 17 bytes arrived; the rest is on "
+      "host-a in /state/spool/7/1/2.*, if that directory still exists; 'dpctl logs 7 --rank 2' "
+      "shows it once a dp-worker there has sent it\n");
 }
 
 TEST_F(LogsTest, AFollowerWaitsForTheOutputOfALostWorkerBeforeItEnds) {
@@ -297,7 +297,7 @@ TEST_F(LogsTest, OutputOfAnEarlierGenerationThatHasNotArrivedIsSaidWithItsNumber
   coordinator_.jobs.at(7).set_generation(3);
   AddLogPage(absl::StrCat("finished: true ", kOutstanding));
   EXPECT_THAT(Dpctl("logs 7 --generation all").err,
-              AllOf(HasSubstr("output of rank 2 of generation 1 on host-a did not all arrive (17 "),
+              AllOf(HasSubstr("output of rank 2 of generation 1 on host-a is incomplete: 17 "),
                     HasSubstr("'dpctl logs 7 --rank 2 --generation 1' shows it once")));
 }
 
@@ -306,7 +306,7 @@ TEST_F(LogsTest, NoMoreThanAFewRanksAreNamedWhoseOutputHasNotArrived) {
   for (int i = 0; i < 100; ++i) page += "outstanding { generation: 1 host: 'h' } ";
   AddLogPage(page);
   const std::string err = Dpctl("logs 7").err;
-  EXPECT_THAT(err, ::testing::EndsWith("dpctl: nor did that of 115 other ranks\n"));
+  EXPECT_THAT(err, ::testing::EndsWith("dpctl: output of 115 other ranks is incomplete, too\n"));
   EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 6);
 }
 
@@ -315,11 +315,11 @@ TEST_F(LogsTest, WaitAndDescribeSayWhichOutputHasNotArrivedOfAJobThatIsOver) {
       google::protobuf::TextFormat::ParseFromString(kOutstanding, &coordinator_.outstanding));
   EXPECT_EQ(Dpctl("describe 7").err, "");  // the job runs
   coordinator_.jobs.at(7).set_state(v1::JOB_STATE_SUCCEEDED);
-  EXPECT_THAT(Dpctl("describe 7").err, HasSubstr("output of rank 2 on host-a did not all"));
+  EXPECT_THAT(Dpctl("describe 7").err, HasSubstr("output of rank 2 on host-a is incomplete"));
   err_.str("");
   const Result waited = Dpctl("wait 7");
   EXPECT_EQ(waited.code, 0);
-  EXPECT_THAT(waited.err, HasSubstr("output of rank 2 on host-a did not all arrive"));
+  EXPECT_THAT(waited.err, HasSubstr("output of rank 2 on host-a is incomplete"));
 }
 
 }  // namespace

@@ -20,13 +20,12 @@ std::string Remark(uint64_t job, uint64_t generation, const v1::OutstandingOutpu
   const bool earlier = output.generation() < generation;
   const std::string which =
       earlier ? absl::StrCat(" --generation ", output.generation()) : std::string();
-  return absl::StrCat(
-      "dpctl: output of rank ", output.rank(),
-      earlier ? absl::StrCat(" of generation ", output.generation()) : "", " on ", host,
-      " did not all arrive (", output.stored_bytes(), " bytes did); what is left of it is on ",
-      host, " in ", Printable(output.spool()), ".* (if that directory still exists); 'dpctl logs ",
-      job, " --rank ", output.rank(), which,
-      "' shows it once a dp-worker with that --state-dir has sent it\n");
+  return absl::StrCat("dpctl: output of rank ", output.rank(),
+                      earlier ? absl::StrCat(" of generation ", output.generation()) : "", " on ",
+                      host, " is incomplete: ", output.stored_bytes(),
+                      " bytes arrived; the rest is on ", host, " in ", Printable(output.spool()),
+                      ".*, if that directory still exists; 'dpctl logs ", job, " --rank ",
+                      output.rank(), which, "' shows it once a dp-worker there has sent it\n");
 }
 
 }  // namespace
@@ -37,7 +36,8 @@ void WarnOfOutstanding(uint64_t job, uint64_t generation, const v1::ReadLogsResp
   for (int i = 0; i < shown; ++i) err << Remark(job, generation, last.outstanding(i));
   const int more = last.outstanding_ranks() - shown;
   if (more > 0) {
-    err << "dpctl: nor did that of " << more << (more == 1 ? " other rank\n" : " other ranks\n");
+    err << "dpctl: output of " << more
+        << (more == 1 ? " other rank is incomplete, too\n" : " other ranks is incomplete, too\n");
   }
 }
 
