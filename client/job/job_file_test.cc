@@ -125,7 +125,8 @@ TEST(JobFileTest, AWrongTypeNamesTheValueAndTheExpectedType) {
             "2147483647");
   EXPECT_THAT(ErrorWith("epochs: 3", "epochs: 3.5"), HasSubstr("is 3.5; expected a whole number"));
   EXPECT_THAT(ErrorWith("epochs: 3", "epochs: 3000000000"), HasSubstr("is 3000000000; expected"));
-  EXPECT_THAT(ErrorWith("epochs: 3", "epochs:"), HasSubstr("train.epochs is empty; expected"));
+  EXPECT_THAT(ErrorWith("epochs: 3", "epochs:"),
+              StartsWith("job.yaml:9:3: train.epochs is empty; expected"));
   EXPECT_THAT(ErrorWith("ranks: 2", "ranks: [2]"), HasSubstr("ranks is a list; expected"));
   EXPECT_THAT(ErrorWith("std: 0.5", "std: .inf"), HasSubstr("expected a number"));
   EXPECT_THAT(ErrorWith("shuffle: false", "shuffle: no"),
@@ -158,8 +159,8 @@ TEST(JobFileTest, AFieldGivenTwiceIsAnError) {
 
 TEST(JobFileTest, TwoOfAOneofAreAnError) {
   EXPECT_EQ(ErrorWith("- flatten:", "- {flatten: {}, relu: {}}"),
-            "job.yaml:16:23: 'relu' in train.model.layers[0] excludes 'flatten', which is given "
-            "above; keep one");
+            "job.yaml:16:23: 'relu' in train.model.layers[0] excludes 'flatten', which is given, "
+            "too; keep one");
 }
 
 TEST(JobFileTest, WhatIsNoJobAtAllSaysSo) {
@@ -201,10 +202,13 @@ TEST(JobFileTest, AWrongOverrideIsShownAsOne) {
   EXPECT_THAT(Error(kJob, {"train.epochs"}), HasSubstr("expected path=value"));
   EXPECT_THAT(Error(kJob, {"train.epochs={"}),
               AllOf(HasSubstr("the value is not YAML"), HasSubstr("put it in quotes")));
-  EXPECT_THAT(Error(kJob, {"train.model.layers[9].relu={}"}), HasSubstr("there is no '9'"));
+  EXPECT_THAT(Error(kJob, {"train.model.layers[9].relu={}"}), HasSubstr("there is no element '9'"));
   EXPECT_THAT(Error(kJob, {"train.model.layers[9]={}"}),
               HasSubstr("no element '9'; the list has 2, counted from 0"));
-  EXPECT_THAT(Error(kJob, {"ranks.x=1"}), HasSubstr("there is no 'ranks' to set a field of"));
+  EXPECT_THAT(Error(kJob, {"ranks.x=1"}), HasSubstr("which has no parts; set it as a whole"));
+  EXPECT_THAT(Error(kJob, {"train.model.layers[9].linear.out=3"}),
+              HasSubstr("there is no element '9'; the list has "));
+  EXPECT_THAT(Error(kJob, {"train.model.layers[0.linear.out=3"}), HasSubstr("expected path=value"));
 }
 
 TEST(JobFileTest, AFileThatIsNotThereIsNotFound) {

@@ -59,6 +59,8 @@ class MessageFiller {
       const FieldDescriptor* field = FindField(type, key);
       if (field == nullptr) return UnknownField(entry.first, key, path, type);
       DP_RETURN_IF_ERROR(CheckOneof(entry.first, path, *field, message));
+      // YAML's place of nothing is that of the next token.
+      source_.Note(Child(path, key), PlaceOf(entry.second.IsNull() ? entry.first : entry.second));
       DP_RETURN_IF_ERROR(FillField(entry.second, Child(path, key), *field, message));
     }
     return absl::OkStatus();
@@ -104,12 +106,11 @@ class MessageFiller {
     if (other == nullptr) return absl::OkStatus();
     return source_.ErrorAt(path, PlaceOf(key),
                            absl::StrCat("'", field.json_name(), "' in ", In(path), " excludes '",
-                                        other->json_name(), "', which is given above; keep one"));
+                                        other->json_name(), "', which is given, too; keep one"));
   }
 
   absl::Status FillField(const YAML::Node& value, const std::string& path,
                          const FieldDescriptor& field, Message& message) {
-    source_.Note(path, PlaceOf(value));
     if (field.is_map()) return FillMap(value, path, field, message);
     if (field.is_repeated()) return FillRepeated(value, path, field, message);
     if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE)
@@ -164,8 +165,8 @@ class MessageFiller {
 
   absl::Status WrongType(const YAML::Node& node, const std::string& path,
                          absl::string_view expected) const {
-    return source_.ErrorAt(path, PlaceOf(node),
-                           absl::StrCat(In(path), " is ", Shown(node), "; expected ", expected));
+    const std::string what = absl::StrCat(In(path), " is ", Shown(node), "; expected ", expected);
+    return path.empty() ? source_.ErrorAt(path, PlaceOf(node), what) : source_.Error(path, what);
   }
 
   FieldSource& source_;

@@ -2,12 +2,14 @@
 
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status.h"
+#include "client/job/yaml_scalar.h"
 
 namespace dp::client {
 namespace {
@@ -16,8 +18,14 @@ absl::Status Wrong(absl::string_view override, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("--set ", override, ": ", what));
 }
 
-// Splits "a.b[1]" into a, b, 1. Empty if a part is empty.
+absl::Status NoElement(absl::string_view override, const std::string& part, size_t length) {
+  return Wrong(override, absl::StrCat("there is no element '", part, "'; the list has ", length,
+                                      ", counted from 0"));
+}
+
+// Splits "a.b[1]" into a, b, 1. Empty if a part is empty, or a bracket has no partner.
 std::vector<std::string> Parts(absl::string_view path) {
+  if (absl::c_count(path, '[') != absl::c_count(path, ']')) return {};
   const std::string dotted = absl::StrReplaceAll(path, {{"].", "."}, {"]", ""}, {"[", "."}});
   std::vector<std::string> parts = absl::StrSplit(dotted, '.');
   for (const std::string& part : parts)
@@ -55,21 +63,21 @@ absl::StatusOr<std::string> ApplyOverride(absl::string_view override, YAML::Node
     for (size_t i = 0; i + 1 < parts.size(); ++i) {
       YAML::Node child = ChildOf(node, parts[i]);
       const bool list = node.IsSequence();
+      const size_t length = node.size();
       path = PathBelow(path, node, parts[i]);
       if ((!child.IsDefined() || child.IsNull()) && !list)
         node[parts[i]] = YAML::Node(YAML::NodeType::Map);
       node.reset(ChildOf(node, parts[i]));
+      if (!node.IsDefined()) return NoElement(override, parts[i], length);
       if (!node.IsMap() && !node.IsSequence())
-        return Wrong(override, absl::StrCat("there is no '", parts[i],
-                                            "' to set a field of; set it as a whole"));
+        return Wrong(override, absl::StrCat(path, " is ", Shown(node),
+                                            ", which has no parts; set it as a whole"));
     }
     path = PathBelow(path, node, parts.back());
     YAML::Node value = YAML::Load(halves[1]);
     if (node.IsSequence()) {
       YAML::Node element = ChildOf(node, parts.back());
-      if (!element.IsDefined())
-        return Wrong(override, absl::StrCat("there is no element '", parts.back(),
-                                            "'; the list has ", node.size(), ", counted from 0"));
+      if (!element.IsDefined()) return NoElement(override, parts.back(), node.size());
       element = value;
     } else {
       node[parts.back()] = value;

@@ -71,10 +71,15 @@ class TrainCheck : private FieldCheck {
     if (train.has_resume() && train.resume().from().empty())
       Fail("train.resume",
            "train.resume.from is missing; leave train.resume out, and give --resume");
-    for (const v1::ResumeFrom& from : train.resume().from())
+    for (const v1::ResumeFrom& from : train.resume().from()) {
       if (from.path().empty() || from.path().front() != '/')
         Fail("train.resume", Wrong("train.resume.from.path", absl::StrCat("\"", from.path(), "\""),
                                    "an absolute path; dpctl fills it in where --resume is given"));
+      if (from.sha256().empty())
+        Fail("train.resume",
+             "train.resume.from.sha256 is missing, the hash of the checkpoint's manifest.json; "
+             "dpctl fills it in where --resume is given");
+    }
     CheckOptimizer(train.optimizer());
   }
 

@@ -183,6 +183,10 @@ TEST(JobSpecCheckTest, DurationsWhosePartsContradictAreRefused) {
 TEST(JobSpecCheckTest, WhoResumesSaysFromWhere) {
   EXPECT_EQ(Refusal([](v1::JobSpec& spec) { spec.mutable_train()->mutable_resume(); }),
             "train.resume.from is missing; leave train.resume out, and give --resume");
+  EXPECT_THAT(Refusal([](v1::JobSpec& s) {
+                s.mutable_train()->mutable_resume()->add_from()->set_path("/c/step-1");
+              }),
+              HasSubstr("train.resume.from.sha256 is missing"));
 }
 
 TEST(JobSpecCheckTest, ADeadlineThatABusyHostWouldMissIsRefused) {

@@ -144,7 +144,7 @@ class QueueTest(unittest.TestCase):
         self.assertTrue(self.running(runs))
         done = self.cluster.dpctl("rm", "first", runs)
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stdout, f"job {first} is removed\n")
+        self.assertEqual(done.stdout, f"job {first} (first) is removed\n")
         self.assertIn(f"job {runs} is running, not over; cancel it first", done.stderr)
         self.assertEqual(self.cluster.dpctl("describe", first).returncode, 102)
         self.assertTrue(eventually(lambda: not (logs / first).exists()))

@@ -95,6 +95,18 @@ TEST_F(ProgramFlagsTest, GpusAreCountedOnAsManyWorkersAsTheJobHas) {
   EXPECT_EQ(Submitted("--nnodes 3 --nproc-per-node cpu -- ./train").ranks(), 24);
 }
 
+TEST_F(ProgramFlagsTest, WorkersThatTheConstraintsExcludeDoNotCount) {
+  AddWorker(8, 0);
+  AddWorker(3, 0);
+  (*coordinator_.workers.mutable_workers(1)->mutable_labels())["zone"] = "b";
+  const std::string file = ::testing::TempDir() + "constrained_count.yaml";
+  std::ofstream(file) << "{apiVersion: dp/v1, kind: Job, name: a, constraints: [zone=b], "
+                         "command: {argv: [x], nprocPerNode: cpu}}";
+  EXPECT_EQ(Dpctl("submit " + file).code, 0);
+  EXPECT_EQ(coordinator_.jobs[1].spec().ranks(), 3);
+  std::remove(file.c_str());
+}
+
 TEST_F(ProgramFlagsTest, TooFewWorkersToCountAreAUsageError) {
   AddWorker(8, 8);
   AddWorker(8, 8, v1::WORKER_STATE_LOST);

@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/labels.h"
 #include "base/node_range.h"
 #include "base/status.h"
 #include "dp/v1/workers.grpc.pb.h"
@@ -21,6 +23,14 @@ std::string Unit(const v1::JobSpec& spec) {
   const std::string& each = RanksPerNodeField(spec);
   int number = 0;
   return each.empty() || absl::SimpleAtoi(each, &number) ? "" : each;
+}
+
+bool SatisfiesAll(const v1::Worker& worker, const v1::JobSpec& spec) {
+  const Labels labels(worker.labels().begin(), worker.labels().end());
+  return absl::c_all_of(spec.constraints(), [&](const std::string& text) {
+    const absl::StatusOr<LabelConstraint> constraint = ParseConstraint(text);
+    return constraint.ok() && Satisfies(labels, *constraint);
+  });
 }
 
 // The error that nprocPerNode: `unit` cannot be counted, and why.
@@ -53,7 +63,8 @@ absl::Status CountRanks(Context& context, client::JobFile& job) {
   std::vector<int> counts;
   for (const v1::Worker& worker : response.workers()) {
     const int count = Count(unit, worker.slots(), std::min(worker.gpus(), worker.slots()));
-    if (worker.state() == v1::WORKER_STATE_READY && count > 0) counts.push_back(count);
+    if (worker.state() == v1::WORKER_STATE_READY && count > 0 && SatisfiesAll(worker, job.spec))
+      counts.push_back(count);
   }
   std::sort(counts.begin(), counts.end(), std::greater<>());
   DP_ASSIGN_OR_RETURN(const NodeRange nodes, ParseNodeRange(NodesField(job.spec)));
@@ -64,7 +75,10 @@ absl::Status CountRanks(Context& context, client::JobFile& job) {
         absl::StrCat("the job needs ", wanted, wanted == 1 ? " worker" : " workers", ", and only ",
                      counts.size(), " of ", response.workers_size(),
                      counts.size() == 1 ? " is" : " are", " ready with a ",
-                     unit == "gpu" ? "GPU" : "slot", " (see dpctl workers); give a number"));
+                     unit == "gpu" ? "GPU" : "slot",
+                     job.spec.constraints().empty() ? "" : " and as its constraints demand",
+                     " (see dpctl workers); start or undrain workers, ask for fewer, or give a "
+                     "number"));
   SetRanks(counts[wanted - 1], job.spec);
   return absl::OkStatus();
 }

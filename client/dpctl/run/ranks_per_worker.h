@@ -6,9 +6,9 @@
 
 namespace dp::ctl {
 
-// Replaces nprocPerNode of gpu, cpu or auto by a number, and sets the ranks to match. For a job
-// of N nodes the number is the N-th largest count of GPUs, or slots for `cpu`, among the ready
-// workers. A no-op for a number.
+// Replaces nprocPerNode of gpu, cpu or auto by a number, and sets the ranks to match. GPUs are
+// counted, or slots for `cpu`, on the ready workers that satisfy the job's constraints. For a job
+// of N nodes the N-th largest count is taken. A no-op for a number.
 // Errors: InvalidArgument there are too few workers, or none with a GPU; as Context::Call.
 absl::Status CountRanks(Context& context, client::JobFile& job);
 

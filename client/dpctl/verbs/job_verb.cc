@@ -1,5 +1,8 @@
 #include "client/dpctl/verbs/job_verb.h"
 
+#include <cstdint>
+#include <set>
+
 #include "base/status.h"
 #include "client/dpctl/exit_code.h"
 #include "client/dpctl/job_calls.h"
@@ -12,9 +15,14 @@ void JobVerb::DefineFlags(CLI::App& app) {
 }
 
 absl::StatusOr<int> JobVerb::Run(Context& context) {
+  // All are looked up first: once a job is removed, its name means an earlier job.
+  std::vector<absl::StatusOr<v1::Job>> found;
+  for (const std::string& text : jobs_) found.push_back(Find(context, text));
   int code = kSuccess;
-  for (const std::string& text : jobs_) {
-    const absl::Status status = AskOne(context, text);
+  std::set<uint64_t> asked;
+  for (const absl::StatusOr<v1::Job>& job : found) {
+    if (job.ok() && !asked.insert(job->id()).second) continue;  // named twice
+    const absl::Status status = job.ok() ? AskOne(context, *job) : job.status();
     // Without the coordinator the other jobs need not be tried.
     if (ExitCodeOf(status) == kUnreachable) return status;
     if (!status.ok()) context.err() << "dpctl: " << status.message() << '\n';
@@ -27,8 +35,7 @@ absl::StatusOr<v1::Job> JobVerb::Find(Context& context, const std::string& text)
   return FindJob(context, text);
 }
 
-absl::Status JobVerb::AskOne(Context& context, const std::string& text) const {
-  DP_ASSIGN_OR_RETURN(const v1::Job before, Find(context, text));
+absl::Status JobVerb::AskOne(Context& context, const v1::Job& before) const {
   DP_ASSIGN_OR_RETURN(const v1::Job after, Ask(context, before));
   switch (context.flags().format) {
     case Format::kName:

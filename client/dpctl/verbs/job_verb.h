@@ -9,7 +9,7 @@
 
 namespace dp::ctl {
 
-// A verb that does the same to one job after the other. Each job is tried and reported. The exit
+// A verb that does the same to several jobs, once to each. Each job is tried and reported. The exit
 // code is that of the first failure.
 class JobVerb : public Command {
  public:
@@ -23,7 +23,7 @@ class JobVerb : public Command {
   // The result, printed behind "job 7 ".
   virtual std::string Done(const v1::Job& before, const v1::Job& after) const = 0;
 
-  absl::Status AskOne(Context& context, const std::string& text) const;
+  absl::Status AskOne(Context& context, const v1::Job& before) const;
 
   std::vector<std::string> jobs_;
 };

@@ -29,12 +29,18 @@ class RemovalTest : public DpctlTest {
 
 TEST_F(RemovalTest, RmTriesEachJobAndRemovesWhatIsOver) {
   const Result result = Dpctl("rm 5 7 99 eval");
-  EXPECT_EQ(result.out, "job 5 is removed\njob 6 is removed\n");
+  EXPECT_EQ(result.out, "job 5 (train) is removed\njob 6 (eval) is removed\n");
   EXPECT_EQ(result.err,
             "dpctl: job 7 is running, not over; cancel it first\n"
             "dpctl: no job 99\n");
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(coordinator_.removed, ElementsAre(5, 6));
+}
+
+TEST_F(RemovalTest, ANameThatIsGivenTwiceMeansOneJob) {
+  AddEnded(8, "eval", absl::Hours(1));
+  EXPECT_EQ(Dpctl("rm 8 eval eval").out, "job 8 (eval) is removed\n");
+  EXPECT_THAT(coordinator_.removed, ElementsAre(8));
 }
 
 TEST_F(RemovalTest, TheCoordinatorLearnsWhoRemovesAJob) {
@@ -43,7 +49,7 @@ TEST_F(RemovalTest, TheCoordinatorLearnsWhoRemovesAJob) {
 }
 
 TEST_F(RemovalTest, ArgumentsMayStandBehindDashes) {
-  EXPECT_EQ(Dpctl("rm -- 5 6").out, "job 5 is removed\njob 6 is removed\n");
+  EXPECT_EQ(Dpctl("rm -- 5 6").out, "job 5 (train) is removed\njob 6 (eval) is removed\n");
   out_.str("");
   EXPECT_EQ(Dpctl("describe -o name -- 7").out, "7\n");
   EXPECT_EQ(Dpctl("cancel -- 7").code, 0);

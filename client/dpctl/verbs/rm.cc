@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "client/dpctl/job_calls.h"
 #include "client/dpctl/verbs/job_verb.h"
@@ -28,7 +29,9 @@ class Rm final : public JobVerb {
     DP_RETURN_IF_ERROR(RemoveJob(context, job));
     return job;
   }
-  std::string Done(const v1::Job&, const v1::Job&) const override { return "is removed"; }
+  std::string Done(const v1::Job& job, const v1::Job&) const override {
+    return absl::StrCat("(", job.spec().name(), ") is removed");
+  }
 };
 
 }  // namespace
