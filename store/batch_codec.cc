@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -55,9 +56,13 @@ class FieldReader {
 // IsRead and this file agree on the changes.
 template <size_t... kPlaces>
 constexpr bool ChangesHaveFields(std::index_sequence<kPlaces...>) {
-  constexpr size_t kFirstRead = StoreOperation(StoreGet()).index();
+  size_t first_read = 0;
+  bool found = false;
+  ((found |= std::is_same_v<std::variant_alternative_t<kPlaces, StoreOperation>, StoreGet>,
+    first_read += found ? 0 : 1),
+   ...);
   return (
-      (HasFields<std::variant_alternative_t<kPlaces, StoreOperation>> == (kPlaces < kFirstRead)) &&
+      (HasFields<std::variant_alternative_t<kPlaces, StoreOperation>> == (kPlaces < first_read)) &&
       ...);
 }
 static_assert(ChangesHaveFields(std::make_index_sequence<std::variant_size_v<StoreOperation>>()));
