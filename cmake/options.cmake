@@ -58,8 +58,7 @@ endif()
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # In a unity build every source is an included file, and this warning assumes that others include it too.
   target_compile_options(dp_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
-  # In KiB. A batch exceeds the compiler's default heap many times over, and each time the compiler collects
-  # garbage. So it may take 600 MB before.
+  # The memory, in KiB, up to which the compiler collects no garbage. A batch exceeds the default many times over.
   target_compile_options(dp_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=600000>)
 endif()

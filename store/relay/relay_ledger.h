@@ -25,9 +25,9 @@ namespace dp {
 // then goes in several batches, in order.
 //
 // A wait first travels in a batch, as a group of reads, so that it sees what its caller did before.
-// Reads that were not found are then parked. A parking that expires is
-// renewed at once, so that its reads keep their place among the waits for elements of a queue. The
-// reads of a parking that is lost first go into another batch. A read that was found stays found.
+// Reads that were not found are then parked. A parking that expires is renewed at once, so that its
+// reads keep their place among the waits for elements of a queue. The reads of a parking that is
+// lost first go into another batch. A read that was found stays found.
 class RelayLedger {
  public:
   struct Limits {

@@ -76,7 +76,7 @@ absl::Status CountRanks(Context& context, client::JobFile& job) {
                      counts.size(), " of ", response.workers_size(),
                      counts.size() == 1 ? " is" : " are", " ready with a ",
                      unit == "gpu" ? "GPU" : "slot",
-                     job.spec.constraints().empty() ? "" : " and as its constraints demand",
+                     job.spec.constraints().empty() ? "" : " within the job's constraints",
                      " (see dpctl workers); start or undrain workers, ask for fewer, or give a "
                      "number"));
   SetRanks(counts[wanted - 1], job.spec);

@@ -17,13 +17,16 @@ void JobVerb::DefineFlags(CLI::App& app) {
 absl::StatusOr<int> JobVerb::Run(Context& context) {
   // All are looked up first: once a job is removed, its name means an earlier job.
   std::vector<absl::StatusOr<v1::Job>> found;
-  for (const std::string& text : jobs_) found.push_back(Find(context, text));
+  for (const std::string& text : jobs_) {
+    found.push_back(Find(context, text));
+    // Without the coordinator the other jobs need not be tried.
+    if (ExitCodeOf(found.back().status()) == kUnreachable) return found.back().status();
+  }
   int code = kSuccess;
   std::set<uint64_t> asked;
   for (const absl::StatusOr<v1::Job>& job : found) {
     if (job.ok() && !asked.insert(job->id()).second) continue;  // named twice
     const absl::Status status = job.ok() ? AskOne(context, *job) : job.status();
-    // Without the coordinator the other jobs need not be tried.
     if (ExitCodeOf(status) == kUnreachable) return status;
     if (!status.ok()) context.err() << "dpctl: " << status.message() << '\n';
     if (code == kSuccess) code = ExitCodeOf(status);
