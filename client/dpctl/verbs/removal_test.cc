@@ -107,6 +107,15 @@ TEST_F(RemovalTest, PruneSaysWhatIsGoneWhenTheCoordinatorLeaves) {
   EXPECT_THAT(result.err, HasSubstr("coordinator at fake:1"));
 }
 
+TEST_F(RemovalTest, AnAbsentCoordinatorIsAskedForOneJob) {
+  clock_runs_ = true;
+  coordinator_.calls_lost = 1000;
+  EXPECT_EQ(Dpctl("rm 5").code, 104);
+  const int one = 1000 - coordinator_.calls_lost;
+  EXPECT_EQ(Dpctl("rm 5 6 7").code, 104);
+  EXPECT_EQ(1000 - coordinator_.calls_lost, 2 * one);
+}
+
 TEST_F(RemovalTest, ACoordinatorThatListsAllJobsIsNotBelieved) {
   coordinator_.older = true;
   for (const std::string words : {"prune --older-than 1h --dry-run", "prune --older-than 1h"}) {
