@@ -49,23 +49,34 @@ absl::Status CudnnPlan::Choose(const Planning& planning, absl::Span<void* const>
     engines_.push_back(std::move(each));
   }
   if (engines_.empty()) return NoEngine(found.size());
-  return BuildBest(planning, {.plan = options_.name,
-                              .candidates = names,
-                              .build = [&](int i) { return Build(engines_[i]); },
-                              .run = [&] { return Run(planning.stream, scratch); }});
+  plans_.resize(engines_.size());
+  DP_RETURN_IF_ERROR(BuildBest(planning, {.plan = options_.name,
+                                          .candidates = names,
+                                          .build = [&](int i) { return Build(i); },
+                                          .run = [&] { return Run(planning.stream, scratch); }}));
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    if (static_cast<int>(i) != chosen_) plans_[i] = CudnnDescriptor();
+  }
+  return absl::OkStatus();
 }
 
-absl::Status CudnnPlan::Build(const CudnnEngine& engine) {
-  CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine.config);
-  plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, dnn_);
-  DP_RETURN_IF_ERROR(plan.Finalize());
+// Builds each engine's plan once. An engine may be compiled at run time. cuDNN 9.19 decodes its
+// source in place, so a second compilation of the same configuration fails.
+absl::Status CudnnPlan::Build(int engine) {
+  CudnnDescriptor& plan = plans_[engine];
+  if (plan.get() == nullptr) {
+    CudnnDescriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    made.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engines_[engine].config);
+    made.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, dnn_);
+    DP_RETURN_IF_ERROR(made.Finalize());
+    plan = std::move(made);
+  }
   int64_t bytes = 0;
   if (!plan.Get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, &bytes)) {
     return absl::InternalError("cuDNN does not say what workspace its plan needs");
   }
   DP_RETURN_IF_ERROR(TakeWorkspace(bytes));
-  plan_ = std::move(plan);
+  chosen_ = engine;
   return absl::OkStatus();
 }
 
@@ -108,7 +119,7 @@ absl::Status CudnnPlan::Run(cudaStream_t stream, absl::Span<void* const> address
   pack.Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace_);
   DP_RETURN_IF_ERROR(pack.Finalize());
   DP_CUDA_RETURN_IF_ERROR(cudnnSetStream(dnn_, stream));
-  DP_CUDA_RETURN_IF_ERROR(cudnnBackendExecute(dnn_, plan_.get(), pack.get()));
+  DP_CUDA_RETURN_IF_ERROR(cudnnBackendExecute(dnn_, plans_[chosen_].get(), pack.get()));
   return absl::OkStatus();
 }
 

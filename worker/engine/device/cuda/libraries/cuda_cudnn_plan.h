@@ -39,18 +39,20 @@ class CudnnPlan {
  private:
   CudnnPlan(const Planning& planning, CudnnGraph graph, const CudnnPlanOptions& options);
   absl::Status Choose(const Planning& planning, absl::Span<void* const> scratch);
-  absl::Status Build(const CudnnEngine& engine);
+  absl::Status Build(int engine);
   absl::Status TakeWorkspace(int64_t bytes);
 
   CudnnGraph graph_;
-  std::vector<CudnnEngine> engines_;  // of graph_; plan_ uses the configuration of one
+  std::vector<CudnnEngine> engines_;  // of graph_
+  // By engine; empty until it is built. A plan uses its engine's configuration.
+  std::vector<CudnnDescriptor> plans_;
   CudnnPlanOptions options_;
   cudnnHandle_t dnn_;
   void* shared_workspace_;
   int64_t shared_workspace_bytes_;
   DeviceBuffer own_workspace_;
   void* workspace_ = nullptr;
-  CudnnDescriptor plan_;
+  int chosen_ = 0;  // the engine that Run runs
 };
 
 }  // namespace dp::engine::cuda

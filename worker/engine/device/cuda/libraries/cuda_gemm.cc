@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "worker/engine/device/cuda/plans/cuda_plan_tuning.h"
@@ -102,10 +103,50 @@ absl::StatusOr<Preference> MakePreference(size_t workspace_bytes, int64_t alignm
 // An address of exactly this alignment, for calls that inspect an address but read no memory there.
 const void* AddressAligned(int64_t alignment) { return reinterpret_cast<const void*>(alignment); }
 
-// The algorithm's bytes. They may be stored for the same version of cuBLASLt, by its documentation.
+// One attribute of an algorithm, and its word in the name.
+struct AlgorithmPart {
+  cublasLtMatmulAlgoConfigAttributes_t attribute;
+  absl::string_view word;
+  size_t bytes;
+};
+constexpr AlgorithmPart kAlgorithmParts[] = {
+    {CUBLASLT_ALGO_CONFIG_ID, "algo", 4},
+    {CUBLASLT_ALGO_CONFIG_TILE_ID, " tile", 4},
+    {CUBLASLT_ALGO_CONFIG_STAGES_ID, " stages", 4},
+    {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, " splitk", 4},
+    {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, " reduction", 4},
+    {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, " swizzle", 4},
+    {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, " custom", 4},
+    {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, " inner", 2},
+    {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, " cluster", 2},
+};
+
+// The algorithm in words. Its own bytes do not identify it: some of them mean nothing, and differ
+// from one call of cuBLASLt to the next.
 std::string AlgorithmName(const cublasLtMatmulAlgo_t& algorithm) {
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(algorithm.data), sizeof(algorithm.data)));
+  std::string name;
+  for (const AlgorithmPart& part : kAlgorithmParts) {
+    uint32_t value = 0;
+    size_t written = 0;
+    const cublasStatus_t told = cublasLtMatmulAlgoConfigGetAttribute(&algorithm, part.attribute,
+                                                                     &value, part.bytes, &written);
+    absl::StrAppend(&name, part.word, told == CUBLAS_STATUS_SUCCESS ? absl::StrCat(value) : "?");
+  }
+  return name;
+}
+
+// The names of the algorithms. If two have one name, the second says so.
+std::vector<std::string> AlgorithmNames(
+    const std::vector<cublasLtMatmulHeuristicResult_t>& algorithms) {
+  std::vector<std::string> names;
+  for (const auto& each : algorithms) {
+    const std::string name = AlgorithmName(each.algo);
+    const auto alike = std::count_if(names.begin(), names.end(), [&](const std::string& earlier) {
+      return absl::StartsWith(earlier, name);
+    });
+    names.push_back(alike == 0 ? name : absl::StrCat(name, " again", alike));
+  }
+  return names;
 }
 
 bool IsAligned(const void* address, int64_t alignment) {
@@ -194,10 +235,8 @@ absl::Status GemmPlan::ChooseAlgorithm(const Planning& planning, const GemmOpera
                                                          out_.get(), out_.get(), preference.get(),
                                                          kCandidatesMax, found.data(), &count));
   found.resize(count);
-  std::vector<std::string> names;
-  for (const auto& each : found) names.push_back(AlgorithmName(each.algo));
   return BuildBest(planning, {.plan = Describe(shape_),
-                              .candidates = names,
+                              .candidates = AlgorithmNames(found),
                               .build =
                                   [&](int i) {
                                     algorithm_ = found[i].algo;

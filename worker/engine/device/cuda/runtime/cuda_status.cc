@@ -62,7 +62,9 @@ absl::StatusCode CodeOf(cudnnStatus_t result) {
       result == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
     return absl::StatusCode::kResourceExhausted;
   }
-  return CUDNN_STATUS_CATEGORY(result) == CUDNN_STATUS_NOT_SUPPORTED
+  // An engine that this host's NVRTC cannot compile is an engine that cuDNN lacks here.
+  return CUDNN_STATUS_CATEGORY(result) == CUDNN_STATUS_NOT_SUPPORTED ||
+                 result == CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED
              ? absl::StatusCode::kUnimplemented
              : absl::StatusCode::kInternal;
 }

@@ -31,6 +31,7 @@ TEST(CudaStatusTest, EachLibrarySaysWhatItHasNoFormOfAndWhatHasNoRoom) {
   EXPECT_TRUE(absl::IsUnimplemented(Refused(cudaErrorNoKernelImageForDevice)));
   EXPECT_TRUE(absl::IsUnimplemented(Refused(CUBLAS_STATUS_NOT_SUPPORTED)));
   EXPECT_TRUE(absl::IsUnimplemented(Refused(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN)));
+  EXPECT_TRUE(absl::IsUnimplemented(Refused(CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED)));
   EXPECT_TRUE(absl::IsResourceExhausted(Refused(CUBLAS_STATUS_ALLOC_FAILED)));
   EXPECT_TRUE(
       absl::IsResourceExhausted(Refused(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)));

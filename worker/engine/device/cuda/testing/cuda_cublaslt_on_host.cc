@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -126,6 +127,9 @@ size_t SizeOf(cublasLtMatmulDescAttributes_t name) {
   }
 }
 
+// How many algorithms were given.
+std::atomic<uint64_t> lt_calls = 0;
+
 bool OnDevice(const void* memory) { return memory == nullptr || IsDeviceMemory(memory, 1); }
 
 }  // namespace
@@ -190,7 +194,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return Behind<LtNote>(preference).Set(name, value, bytes, workspace ? 8 : 4);
 }
 
-// Gives two algorithms that compute alike.
+// Gives two algorithms that compute alike. Bytes that mean nothing differ from call to call.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
@@ -201,7 +205,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   for (int i = 0; i < *count; ++i) {
     results[i] = {};
     results[i].algo.data[0] = static_cast<uint64_t>(i + 1);
+    results[i].algo.data[5] = ++lt_calls;
   }
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t name,
+                                                    void* value, size_t bytes, size_t* written) {
+  const bool is_short =
+      name == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID || name == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+  if (bytes != (is_short ? 2 : 4)) return CUBLAS_STATUS_INVALID_VALUE;
+  const uint64_t told = name == CUBLASLT_ALGO_CONFIG_ID ? algorithm->data[0] : 0;
+  std::memcpy(value, &told, bytes);
+  *written = bytes;
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -38,6 +38,9 @@ Note& NoteOf(void* descriptor, std::nullptr_t) { return *static_cast<Note*>(desc
 constexpr int64_t kLongGraph = 20;
 constexpr int64_t kLargeWorkspaceBytes = int64_t{65} << 20;
 
+// An attribute of our own.
+constexpr int kBuilt = -1;
+
 // Answers queries about the descriptors that plans are made from.
 cudnnStatus_t Answer(const Note& of, cudnnBackendAttributeName_t name, int64_t requested,
                      int64_t* count, void* values) {
@@ -70,6 +73,15 @@ cudnnStatus_t Answer(const Note& of, cudnnBackendAttributeName_t name, int64_t r
       break;  // none
   }
   return CUDNN_STATUS_SUCCESS;
+}
+
+// An engine's configuration makes one plan only, as with cuDNN 9.19, which says of the second that
+// it cannot be compiled.
+cudnnStatus_t Finalize(const Note& note) {
+  if (note.type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) return CUDNN_STATUS_SUCCESS;
+  auto* const config = note.One<void*>(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  const bool first = NoteOf(config, nullptr).attributes.insert({kBuilt, {}}).second;
+  return first ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED;
 }
 
 // Memory is as for a GPU: tensors are on the device, in their own types, and scalars on the host.
@@ -113,7 +125,10 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
                                                                                  first + bytes};
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t) { return CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  using namespace dp::engine::cuda::on_host;  // NOLINT
+  return Finalize(NoteOf(descriptor));
+}
 cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t, int64_t requested,

@@ -10,6 +10,9 @@
 namespace dp::engine::cuda {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
+
 using Values = std::vector<float>;
 
 template <typename T>
@@ -186,7 +189,9 @@ TYPED_TEST(CudaGemmTest, ATunedShapeIsKnownToTheCacheAndRunsTheSame) {
   EXPECT_TRUE(this->cache_.Find(Describe(shape)));
   this->Done(tuned->Run(this->stream(), gemm.operands()));
   const Values first = gemm.device_out.ReadFloats();
+  testing::internal::CaptureStderr();
   auto again = GemmPlan::Make(this->Plan(), shape, gemm.operands());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), Not(HasSubstr("cuda_plan_gone")));
   ASSERT_TRUE(again.ok()) << again.status();
   this->Done(again->Run(this->stream(), gemm.operands()));
   EXPECT_EQ(gemm.device_out.ReadFloats(), first);
