@@ -15,11 +15,12 @@ if(NOT DP_SANITIZE AND TARGET CUDA::cublasLt AND CUDNN_INCLUDE_DIR AND CUDNN_LIB
     set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
   endif()
   # A distribution (DP_STATIC) has machine code for each GPU generation, so that no driver compiles at a
-  # program's start. For later generations it has the last one's PTX. Other builds have an H100's machine
-  # code, and PTX that the driver of any other GPU compiles once: nvcc takes time for each architecture.
+  # program's start. For later generations it has the last one's PTX. Other builds have an A100's PTX, which
+  # the driver compiles once, and an H100's machine code made from it: nvcc takes time for each architecture.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     if(NOT DP_STATIC)
-      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
+      set(CMAKE_CUDA_ARCHITECTURES OFF)
+      set(DP_CUDA_CODE --generate-code=arch=compute_80,code=[compute_80,sm_90])
     elseif(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
       set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120)
     else()

@@ -1,9 +1,13 @@
 # Finds every library that the project uses. Required libraries come from the distribution (scripts/deps
 # installs them); optional ones switch a backend on.
 
-option(DP_STATIC "Link archives where the system has them; the dist preset does" OFF)
+include(archives)
+option(DP_ARCHIVES "Link archives where the system has them" ON)
+option(DP_STATIC "Build a distribution, which also brings the remaining libraries; the dist preset does" OFF)
 if(DP_STATIC)
-  include(static)
+  dp_bundle_libraries()
+endif()
+if(DP_ARCHIVES OR DP_STATIC)
   dp_prefer_archives()
 endif()
 
@@ -54,6 +58,6 @@ find_package(CUDAToolkit QUIET)
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 include(cuda)
 
-if(DP_STATIC)
+if(DP_ARCHIVES OR DP_STATIC)
   dp_use_archives()
 endif()

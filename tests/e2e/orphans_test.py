@@ -84,7 +84,8 @@ class OrphansTest:
         job, pids = self.family()
         for guard in guards_of(self.daemon):
             os.kill(guard, signal.SIGKILL)
-        self.assertEqual(self.cluster.wait(job), 128 + signal.SIGKILL)
+        self.assertEqual(self.cluster.wait(job), 128 + signal.SIGKILL,
+                         self.cluster.dpctl("describe", job).stdout)
         self.assertEqual([pid for pid in pids if alive(pid)], [])
 
 
