@@ -21,7 +21,6 @@ class HostsTest(unittest.TestCase):
             ranks = cluster.describe(job)["ranks"]
             self.assertEqual(sorted(rank["host"] for rank in ranks), ["host-0", "host-1"])
 
-
     def three_workers(self, hosts, cluster):
         """One worker each on hosts 1, 2 and 3; the coordinator is on host 0."""
         for number in (1, 2, 3):
@@ -59,12 +58,13 @@ class HostsTest(unittest.TestCase):
         with test_hosts.Hosts(4) as hosts, OnHosts(hosts) as cluster:
             self.three_workers(hosts, cluster)
             data = write_idx(cluster.dir / "data")
-            job = cluster.submit(train_job(data, epochs=200, evaluateEvery=0))
+            job = cluster.submit(train_job(data, epochs=80, evaluateEvery=0))
             self.generation(cluster, job, 1)
             hosts.cut(1)
             after = self.generation(cluster, job, 2)
             self.assertEqual([rank["host"] for rank in after["ranks"]], ["host-3", "host-2"])
             hosts.heal(1)
+            self.assertTrue(eventually(lambda: "worker-1" in ready_workers(cluster)))
             self.assertEqual(cluster.wait(job), 0, cluster.dpctl("describe", job).stdout)
             self.assertEqual(cluster.describe(job)["generation"], 2)
 
