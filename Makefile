@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 MUTATE_SEED ?= 1
 TORTURE_SEEDS ?= 2
 # A small quarantine of freed memory, so that programs stay within their bounds on memory.
-ASAN_TESTS = ASAN_OPTIONS=quarantine_size_mb=16 ctest --output-on-failure -j $(TEST_JOBS) -LE nosan --test-dir
+ASAN_TESTS = ASAN_OPTIONS=quarantine_size_mb=16 ctest --output-on-failure -LE nosan --test-dir
 
 # Sources are compiled in batches, since their headers take most of the time. To rebuild after changes of single
 # files, call make with BATCHES= or use a preset without batches (dev, clang).
@@ -94,7 +94,8 @@ mutate: deps  ## break the program in one line at a time, more than a hundred ti
 
 asan:  ## test everything under the address and undefined-behaviour sanitizers
 	@cmake --preset asan $(BATCHES) >/dev/null && ninja -C build-asan -j $(JOBS)
-	@$(ASAN_TESTS) build-asan
+# One test for each core: instrumented daemons are slow, and must keep their leases.
+	@$(ASAN_TESTS) build-asan -j $(JOBS)
 
 tsan:  ## test everything that links no gRPC under the thread sanitizer
 	@cmake --preset tsan $(BATCHES) >/dev/null && ninja -C build-tsan -j $(JOBS)
@@ -102,7 +103,7 @@ tsan:  ## test everything that links no gRPC under the thread sanitizer
 
 sanitize: tsan  ## run tsan, then asan's sanitizers over everything that links no gRPC, as CI does
 	@cmake --preset asan-core $(BATCHES) >/dev/null && ninja -C build-asan-core -j $(JOBS)
-	@$(ASAN_TESTS) build-asan-core
+	@$(ASAN_TESTS) build-asan-core -j $(TEST_JOBS)
 
 fuzz:  ## feed random bytes to the TCPStore codec, sessions and server, FUZZ_SECONDS each
 	@scripts/deps fuzz

@@ -104,7 +104,7 @@ class GpuTrainerTest(unittest.TestCase):
         self.start_daemon(PASSES, run=f"exec {CUDA_TRAINER}")
         job = self.submit(device="cuda")
         self.assertEqual(self.cluster.wait(job), 1)
-        self.assertIn("the GPU cannot be used: this host has no NVIDIA driver", self.logs(job))
+        self.assertRegex(self.logs(job), "the GPU cannot be used: (this host has no NVIDIA driver|built without CUDA)")
         self.assertIn("'dp-trainer-cuda --self-check' on this host says more", self.logs(job))
         self.assertNotIn("peer_lost", self.logs(job))
 
