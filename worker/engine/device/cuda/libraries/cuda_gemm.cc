@@ -142,7 +142,7 @@ std::vector<std::string> AlgorithmNames(
   for (const auto& each : algorithms) {
     const std::string name = AlgorithmName(each.algo);
     const auto alike = std::count_if(names.begin(), names.end(), [&](const std::string& earlier) {
-      return absl::StartsWith(earlier, name);
+      return earlier == name || absl::StartsWith(earlier, absl::StrCat(name, " again"));
     });
     names.push_back(alike == 0 ? name : absl::StrCat(name, " again", alike));
   }
