@@ -261,7 +261,7 @@ std::vector<Incarnation> Agent::RecordIncarnation() {
 }
 
 bool Agent::ModeFinished() {
-  if (ending_.has_value()) return !leave_under_way_;
+  if (ending_.has_value()) return true;
   DP_CHECK(desired_.mode == Mode::kAbandon && observed_.processes().empty());
   desired_.mode = Mode::kServe;
   BeginIncarnation();

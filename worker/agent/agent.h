@@ -140,6 +140,8 @@ class Agent {
   // Whether the count of OOM kills grew since the last call.
   bool OomKillsGrew();
 
+  // No rank is wanted any more: those that run are killed, and not reported.
+  void Abandon();
   void BeginIncarnation();
   std::vector<Incarnation> RecordIncarnation();
   // Called when the mode has nothing left to wait for. Returns whether the daemon is to exit.
@@ -177,7 +179,6 @@ class Agent {
   uint64_t random_state_;
   RankHost rank_host_;
   std::optional<absl::Status> ending_;  // Run's result, once known
-  bool leave_under_way_ = false;        // the shutdown notice is in flight
 
   ReportTurn report_turn_;
   RepeatedReason gpu_metrics_trouble_{"gpu_metrics_lost"};

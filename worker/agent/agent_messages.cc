@@ -39,16 +39,20 @@ void Agent::On(const CoordinatorSilent&) { observed_.Unreachable(); }
 
 void Agent::On(const LeaseHeld& message) { observed_.LeaseHeldUntil(message.until); }
 
-void Agent::On(const LeaseLost& message) {
-  if (message.incarnation != incarnation_) return;
-  Log(Severity::kError, "lease_lost", {{"reason", message.reason.ToString()}});
-  desired_ = {.mode = Mode::kAbandon};
+void Agent::Abandon() {
+  desired_.mode = Mode::kAbandon;
+  desired_.ranks.clear();
   assigned_.clear();
 }
 
+void Agent::On(const LeaseLost& message) {
+  if (message.incarnation != incarnation_) return;
+  Log(Severity::kError, "lease_lost", {{"reason", message.reason.ToString()}});
+  Abandon();
+}
+
 void Agent::On(const RegistrationRefused& message) {
-  desired_ = {.mode = Mode::kAbandon};
-  assigned_.clear();
+  Abandon();
   ending_ = absl::Status(
       message.reason.code(),
       absl::StrCat("the coordinator refuses this worker: ", std::string(message.reason.message())));
@@ -169,19 +173,16 @@ bool Agent::Holds(JobId job, Generation generation) const {
          first->first.generation == generation;
 }
 
-void Agent::On(const LeaveTold&) { leave_under_way_ = false; }
+void Agent::On(const LeaveTold&) { desired_.announcing = false; }
 
 void Agent::On(const ShutdownWanted&) {
   const bool again = ending_.has_value();
   Log(Severity::kInfo, "shutdown", {{"now", again ? "yes" : "no"}});
   if (options_.notify != nullptr) options_.notify->Stopping();
-  // Announced before any rank is stopped: a job that is placed here now would fail at once.
-  if (!ending_) {
-    lease_.Leave();
-    leave_under_way_ = true;
-  }
-  if (!ending_) ending_ = absl::OkStatus();
-  if (again) desired_ = {.mode = Mode::kAbandon};
+  if (again) return Abandon();
+  lease_.Leave();
+  desired_.announcing = true;
+  ending_ = absl::OkStatus();
   if (desired_.mode == Mode::kServe) desired_.mode = Mode::kStop;
 }
 

@@ -135,7 +135,7 @@ std::vector<DueReport> DueReports(const Desired& desired, const Observed& observ
 }
 
 bool Finished(const Desired& desired, const Observed& observed, absl::Time now) {
-  if (desired.mode == Mode::kServe) return false;
+  if (desired.mode == Mode::kServe || desired.announcing) return false;
   for (const auto& [key, process] : observed.processes()) {
     if (process.phase != Phase::kGone) return false;
     const bool told = process.acknowledged == Milestone::kReleased ||
@@ -163,6 +163,7 @@ Decision Reconcile(const Desired& desired, const Observed& observed, absl::Time 
   for (const auto& [key, process] : observed.processes()) {
     DecidePresent(key, process, GoalFor(desired, observed, key, now), now, &decision);
   }
+  if (desired.announcing) return decision;
   for (const DueReport& due : DueReports(desired, observed, now, &decision)) {
     decision.actions.push_back(due.report);
   }

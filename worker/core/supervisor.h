@@ -23,6 +23,9 @@ enum class Mode {
 
 struct Desired {
   Mode mode = Mode::kServe;
+  // The coordinator is being told of the shutdown. Reports wait for that: it could otherwise place
+  // the next generation of a stopped rank here again.
+  bool announcing = false;
   absl::btree_map<RankKey, AssignedRank> ranks;
 };
 

@@ -278,6 +278,24 @@ TEST_F(SupervisorTest, AStoppingWorkerTerminatesWhatRunsAndDeclinesTheRest) {
   EXPECT_FALSE(At({}).finished);
 }
 
+// Otherwise the coordinator could place the job's next generation here again.
+TEST_F(SupervisorTest, AStoppingWorkerReportsNothingBeforeItsShutdownIsTold) {
+  Assign(0);
+  Run(0);
+  End(0);
+  Assign(1);
+  Run(1);
+  desired_ = {.mode = Mode::kStop, .announcing = true, .ranks = desired_.ranks};
+  EXPECT_THAT(Actions(), ElementsAre(Terminate{Key(1)}));
+  observed_.Unreachable();
+  End(1);
+  EXPECT_FALSE(At({}).finished);
+  desired_.announcing = false;
+  EXPECT_TRUE(At({}).finished);
+  EXPECT_THAT(Actions(),
+              ElementsAre(Report{Key(0), Milestone::kExited}, Report{Key(1), Milestone::kExited}));
+}
+
 TEST_F(SupervisorTest, AStoppingWorkerIsFinishedWhenEveryReleaseIsTold) {
   Assign(0);
   Run(0);
