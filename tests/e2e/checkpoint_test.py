@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import unittest
 
-from kit.cluster import Cluster
+from kit.cluster import Cluster, eventually
 from kit.idx_data import train_job, write_idx
 
 # Three epochs of ten steps.
@@ -80,9 +80,12 @@ class CheckpointTest(unittest.TestCase):
 
     def test_a_job_saves_before_its_deadline_and_another_one_goes_on_from_there(self):
         job = self.saving("long", 10**9, epochs=10**6, evaluateEvery=0)
-        # Asked to leave after half of its time, the job has the other half to start, save and
-        # leave.
+        job["env"] = {"TRAINER_STOPS_AT": "0:step:2"}
+        # Asked to leave after half of its time, the job has the other half to save and leave.
         first = self.cluster.submit({**job, "maxDuration": "24s", "grace": "1h"})
+        self.cluster.follow_until(first, "fault point")
+        self.assertTrue(eventually(lambda: "handover" in self.cluster.dpctl("events", first).stdout))
+        self.cluster.resume_rank(first, 0)
         self.assertNotEqual(self.cluster.wait(first), 0)
         described = self.cluster.describe(first)
         self.assertEqual((described["state"], described["failureClass"]), ("FAILED", "timeout"))

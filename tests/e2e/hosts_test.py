@@ -58,7 +58,7 @@ class HostsTest(unittest.TestCase):
         with test_hosts.Hosts(4) as hosts, OnHosts(hosts) as cluster:
             self.three_workers(hosts, cluster)
             data = write_idx(cluster.dir / "data")
-            job = cluster.submit(train_job(data, epochs=80, evaluateEvery=0))
+            job = cluster.submit(train_job(data, epochs=35, evaluateEvery=0))
             self.generation(cluster, job, 1)
             hosts.cut(1)
             after = self.generation(cluster, job, 2)

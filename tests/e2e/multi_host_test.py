@@ -2,22 +2,18 @@
 jobs."""
 
 import json
-import os
 import pathlib
-import subprocess
 import unittest
 
 from kit import hosts as test_hosts
-from kit import testbed
+from kit import pytorch, testbed
 from kit.cluster import eventually, free_ports
 from kit.progress import Progress
+from kit.pytorch import PYTHON, WITHIN_S
 from kit.rank_lines import lines_of
 
 REASON = test_hosts.why_not()
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
-PYTHON = os.environ.get("DP_PYTHON", "/usr/bin/python3")
-# Importing torch alone takes seconds on a busy machine.
-WITHIN_S = 240
 # Enough epochs for several blows, each some steps after the one before.
 LONG = 60
 
@@ -121,12 +117,7 @@ class TrainingTest(MultiHostCase):
         self.assertTrue(all(past["failureClass"] == "infra" for past in after["pastFailures"]))
 
 
-def why_no_torch():
-    done = subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True, text=True)
-    return REASON or ("" if done.returncode == 0 else f"needs python3-torch: {done.stderr.strip()[-80:]}")
-
-
-@unittest.skipIf(why_no_torch(), why_no_torch())
+@unittest.skipIf(REASON or pytorch.why_not(), REASON or pytorch.why_not())
 class PytorchTest(MultiHostCase):
     def awaited(self, job):
         """The key that each waiting rank waits for, with PyTorch's prefixes."""

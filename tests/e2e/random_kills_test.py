@@ -31,7 +31,7 @@ JOBS_AT_ONCE = int(os.environ.get("JOBS_AT_ONCE", "2"))
 CLUSTER = {"ranks": 2, "spare": 0, "lease": "5s"}
 DETECT_WITHIN = "30s"
 # Enough for most blows, each of which waits for some steps; another job takes the rest.
-EPOCHS_PER_BLOW = 12
+EPOCHS_PER_BLOW = 8
 JOBS_MAX = 8
 STEPS_BETWEEN_BLOWS = (1, 40)
 # Shorter and longer than the lease.

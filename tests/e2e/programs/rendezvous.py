@@ -4,7 +4,7 @@ number of groups."""
 import torch
 import torch.distributed as dist
 
-GROUPS = 40
+GROUPS = 20
 
 dist.init_process_group("gloo")
 size = dist.get_world_size()
