@@ -2,8 +2,8 @@
 
 BUILD ?= build
 JOBS ?= $(shell nproc)
-# Three tests at a time for each core, because tests also wait.
-TEST_JOBS ?= $(shell echo $$((3 * $(JOBS))))
+# Four tests at a time for each core, because tests also wait.
+TEST_JOBS ?= $(shell echo $$((4 * $(JOBS))))
 FUZZ_SECONDS ?= 60
 MUTATE_SEED ?= 1
 TORTURE_SEEDS ?= 2
