@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -359,11 +360,31 @@ struct AskHandover {
                 &AskHandover::preempted_by, &AskHandover::leave_by, &AskHandover::version>;
 };
 
-using Action = std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
-                            LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch,
-                            RegisterCheckpoint, RegisterWeights, AskHandover, RetryJob, FinishJob,
-                            HoldJob, ReleaseJob, PrioritizeJob, RequeueJob, ExpireJob, ForgetJob,
-                            DrainWorker, UndrainWorker, GiveUpRank, ReportSlots, CompleteFirstStep>;
+using AnyAction =
+    std::variant<StartEpoch, SubmitJob, CancelJob, PlaceJob, RegisterWorker, LoseWorker,
+                 LeaveWorker, ReportRank, JoinWorld, AccusePeers, StoreBatch, RegisterCheckpoint,
+                 RegisterWeights, AskHandover, RetryJob, FinishJob, HoldJob, ReleaseJob,
+                 PrioritizeJob, RequeueJob, ExpireJob, ForgetJob, DrainWorker, UndrainWorker,
+                 GiveUpRank, ReportSlots, CompleteFirstStep>;
+
+template <typename Kind, typename Any>
+inline constexpr bool kIsKindOf = false;
+template <typename Kind, typename... Kinds>
+inline constexpr bool kIsKindOf<Kind, std::variant<Kinds...>> = (std::is_same_v<Kind, Kinds> ||
+                                                                 ...);
+
+// One of them. Only command.cc says how it is copied, moved and destroyed. Otherwise each file that
+// passes a command on would take seconds longer to compile.
+struct Action : AnyAction {
+  Action();
+  template <typename Kind>
+  requires kIsKindOf<Kind, AnyAction> Action(Kind kind);  // NOLINT: implicit, as a variant's
+  Action(const Action& other);
+  Action(Action&& other) noexcept;
+  Action& operator=(const Action& other);
+  Action& operator=(Action&& other) noexcept;
+  ~Action();
+};
 
 struct Command {
   absl::Time at;  // when the decision was taken

@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/name.h"
+#include "base/natural_order.h"
 #include "base/status.h"
-#include "server/core/natural_order.h"
 
 namespace dp::core {
 namespace {

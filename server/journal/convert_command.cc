@@ -39,12 +39,12 @@ void Fill(const Kind& command, Record* record) {
 // Looks for the command among the kinds from kIndex on.
 template <size_t kIndex = 0>
 absl::StatusOr<core::Action> ToAction(const Record& record) {
-  if constexpr (kIndex == std::variant_size_v<core::Action>) {
+  if constexpr (kIndex == std::variant_size_v<core::AnyAction>) {
     // Includes a command of a later release: protobuf keeps the unknown field, and leaves the
     // action unset.
     return absl::DataLossError("a record holds no command that this release knows");
   } else {
-    using Kind = std::variant_alternative_t<kIndex, core::Action>;
+    using Kind = std::variant_alternative_t<kIndex, core::AnyAction>;
     const FieldDescriptor* const field = ActionField<Kind>();
     if (record.action_case() != field->number()) return ToAction<kIndex + 1>(record);
     Kind command;

@@ -5,7 +5,6 @@
 
 #include <set>
 
-#include "server/core/natural_order.h"
 #include "server/policy/testing/coordinator_fixture.h"
 
 namespace dp::core {
@@ -219,18 +218,6 @@ TEST_F(StorePortTest, APlacementWithAnotherJobsPortIsRefused) {
   place.store_port = 0;
   EXPECT_EQ(Apply(place).status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(state(second), "pending");
-}
-
-TEST(NaturalOrderTest, NumbersCountAsNumbers) {
-  EXPECT_TRUE(NaturallyLess("node2", "node10"));
-  EXPECT_TRUE(NaturallyLess("node", "node1"));
-  EXPECT_TRUE(NaturallyLess("rack1-node20", "rack2-node3"));
-  EXPECT_FALSE(NaturallyLess("node10", "node2"));
-  EXPECT_FALSE(NaturallyLess("node1", "node1"));
-}
-
-TEST(NaturalOrderTest, NamesEqualAsNumbersAreStillOrdered) {
-  EXPECT_NE(NaturallyLess("node02", "node2"), NaturallyLess("node2", "node02"));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "server/core/natural_order.h"
+#include "base/natural_order.h"
 
 namespace dp::core {
 namespace {

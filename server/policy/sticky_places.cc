@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "server/core/natural_order.h"
+#include "base/natural_order.h"
 
 namespace dp::core {
 namespace {

@@ -114,7 +114,7 @@ TEST_P(JournalTest, AnEarlierReleasesJournalReplaysToItsState) {
 TEST(LifeTest, ItHasEveryKindOfCommand) {
   std::set<size_t> kinds;
   for (const core::Command& command : ALife()) kinds.insert(command.action.index());
-  EXPECT_EQ(kinds.size(), std::variant_size_v<core::Action>);
+  EXPECT_EQ(kinds.size(), std::variant_size_v<core::AnyAction>);
 }
 
 TEST(LifeTest, AllOfItIsAccepted) {

@@ -13,6 +13,7 @@ namespace dp::torture {
 namespace {
 
 using core::Action;
+using core::AnyAction;
 using core::Job;
 using core::JobState;
 using MaybeAction = std::optional<Action>;
@@ -59,11 +60,11 @@ std::optional<core::RankKey> RandomCommands::AnyRank() {
 
 template <size_t kIndex>
 MaybeAction RandomCommands::DrawKind(RandomCommands& draws) {
-  return draws.Make(Of<std::variant_alternative_t<kIndex, Action>>());
+  return draws.Make(Of<std::variant_alternative_t<kIndex, AnyAction>>());
 }
 
 Action RandomCommands::Draw(const core::Coordinator& coordinator) {
-  constexpr size_t kKinds = std::variant_size_v<Action>;
+  constexpr size_t kKinds = std::variant_size_v<AnyAction>;
   using MakeKind = MaybeAction (*)(RandomCommands&);
   static constexpr auto kMake = []<size_t... kIndex>(std::index_sequence<kIndex...>) {
     return std::array<MakeKind, kKinds>{&DrawKind<kIndex>...};

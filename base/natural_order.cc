@@ -1,10 +1,10 @@
-#include "server/core/natural_order.h"
+#include "base/natural_order.h"
 
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
 
-namespace dp::core {
+namespace dp {
 namespace {
 
 // Removes the run of digits at the front of `text`. Returns it without leading zeros.
@@ -41,4 +41,4 @@ bool NaturallyLess(absl::string_view a, absl::string_view b) {
   return order != 0 ? order < 0 : a < b;
 }
 
-}  // namespace dp::core
+}  // namespace dp
