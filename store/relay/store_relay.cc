@@ -82,21 +82,24 @@ void StoreRelay::Cancel(Ticket ticket) {
 
 void StoreRelay::Run() {
   pthread_setname_np(pthread_self(), "store-relay");
+  absl::Duration patience = absl::ZeroDuration();
   while (!inbox_.closed()) {
-    for (Event& event : inbox_.DrainFor(Patience())) {
+    for (Event& event : inbox_.DrainFor(patience)) {
       std::visit([this](auto& each) { On(std::move(each)); }, event);
     }
-    if (over_) continue;
-    AskRefusedAgain();
-    ParkWaits();
-    SendBatch();
+    const absl::Time now = clock_.Now();
+    if (!over_) {
+      AskRefusedAgain(now);
+      ParkWaits();
+      SendBatch(now);
+    }
+    patience = Patience(now);
   }
   EndCalls();
 }
 
-absl::Duration StoreRelay::Patience() const {
+absl::Duration StoreRelay::Patience(absl::Time now) const {
   if (over_) return absl::InfiniteDuration();
-  const absl::Time now = clock_.Now();
   absl::Time next = refused_.empty() ? absl::InfiniteFuture() : refused_.begin()->first;
   if (batch_call_ == nullptr && again_at_ > now) next = std::min(next, again_at_);
   return std::max(next - now, absl::ZeroDuration());
@@ -119,8 +122,8 @@ void StoreRelay::On(GivenUp event) {
   if (ledger_.Cancel(event.caller)) Tell(event.caller, absl::CancelledError("given up"));
 }
 
-void StoreRelay::SendBatch() {
-  if (batch_call_ != nullptr || clock_.Now() < again_at_) return;
+void StoreRelay::SendBatch(absl::Time now) {
+  if (batch_call_ != nullptr || now < again_at_) return;
   const RelayLedger::Batch* batch = ledger_.batch();
   if (batch == nullptr) return;
   CallBegins();
@@ -196,8 +199,7 @@ void StoreRelay::OnRefused(Caller caller, const absl::Status& why) {
   refused_.emplace(open.ask_again_at, caller);
 }
 
-void StoreRelay::AskRefusedAgain() {
-  const absl::Time now = clock_.Now();
+void StoreRelay::AskRefusedAgain(absl::Time now) {
   while (!refused_.empty() && refused_.begin()->first <= now) {
     ledger_.OnUnparked(refused_.extract(refused_.begin()).value().second);
   }

@@ -92,14 +92,16 @@ class StoreRelay final : public AsyncStore {
 
   // All below, except for the count of calls: the relay's thread.
   void Run();
-  absl::Duration Patience() const;
+  // From `now`, at which all that was due was done, until something is due again. With another
+  // reading of the clock, what has become due since would be missed.
+  absl::Duration Patience(absl::Time now) const;
   void On(Asked event);
   void On(GivenUp event);
   void On(Replied event);
   void On(Unparked event);
   void OnRefused(Caller caller, const absl::Status& why);
-  void AskRefusedAgain();
-  void SendBatch();
+  void AskRefusedAgain(absl::Time now);
+  void SendBatch(absl::Time now);
   void ParkWaits();
   void Park(RelayLedger::Parking parking);
   void TryLater();

@@ -19,6 +19,27 @@ TEST_F(StoreRelayTest, AnUnansweredBatchTakesEffectOnce) {
   EXPECT_EQ(store_.value("n"), "10");
 }
 
+// Time passes whenever somebody looks at it.
+class HastyClock final : public Clock {
+ public:
+  absl::Time Now() const override {
+    clock_.Advance(absl::Microseconds(700));
+    return clock_.Now();
+  }
+
+ private:
+  mutable SettableClock clock_;
+};
+
+TEST_F(StoreRelayTest, ATimeToTryAgainThatComesWhileTheRelayLooksIsNotMissed) {
+  const HastyClock clock;
+  relay_ = std::make_unique<StoreRelay>(store_, Options(), clock);
+  for (int i = 1; i <= 20; ++i) {
+    store_.LoseAnswers(1);
+    EXPECT_EQ(Add("n", 1), i);
+  }
+}
+
 TEST_F(StoreRelayTest, AnErrorIsItsCallersAlone) {
   EXPECT_EQ(Add("n", 1), 1);
   AwaitedAnswer bad;
