@@ -148,7 +148,7 @@ void Server::Accept() {
     if (connections_.size() >= options_.connections_max) return SetAccepting(false);
     FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.valid()) {
-      Open(std::move(socket));
+      if (Admits(socket.get())) Open(std::move(socket));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       return SetAccepting(false);
     } else if (errno != ECONNABORTED && errno != EINTR) {
@@ -165,6 +165,13 @@ void Server::SetAccepting(bool accepting) {
   DP_CHECK(Watch(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), kListenerId,
                  accepting ? uint32_t{EPOLLIN} : 0)
                .ok());
+}
+
+bool Server::Admits(int socket) {
+  const absl::Status admitted =
+      options_.admit != nullptr ? options_.admit(socket) : absl::OkStatus();
+  if (!admitted.ok()) strangers_.Failed(admitted);
+  return admitted.ok();
 }
 
 void Server::Open(FileDescriptor socket) {

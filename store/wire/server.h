@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "base/program/repeated_reason.h"
 #include "store/async_store.h"
 #include "store/wire/mailbox.h"
 #include "store/wire/message_memory.h"
@@ -39,6 +41,9 @@ struct ServerOptions {
   // connection. Time in which the request itself waits for memory does not count. Even on a slow
   // network a client sends the largest value in less. A memory shortage of this length is logged.
   absl::Duration slow_after = absl::Seconds(10);
+  // Asked about each new connection, by its socket. A refused one is closed; each reason is logged
+  // once. Null: all are served.
+  std::function<absl::Status(int socket)> admit = nullptr;
   const Clock& clock = Clock::Steady();
 };
 
@@ -85,6 +90,8 @@ class Server {
   void Accept();
   // Switches the listener off when there is no room for another connection, and on again.
   void SetAccepting(bool accepting);
+  // Whether the client is to be served.
+  bool Admits(int socket);
   void Open(FileDescriptor socket);
   void Close(uint64_t id, const absl::Status& reason);
 
@@ -131,6 +138,7 @@ class Server {
   // Connections whose clients delay requests that hold memory, by the start of the delay. Time in
   // which the request waits for memory moves the start forward.
   std::set<std::pair<absl::Time, uint64_t>> unfinished_;
+  RepeatedReason strangers_{"tcpstore_client_refused"};  // who was not admitted
   std::vector<Answer> spent_;  // empty; its memory is reused for the next answers
   std::string buffer_;         // of one read, shared by all connections
 

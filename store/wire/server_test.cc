@@ -186,6 +186,18 @@ TEST_F(ServerTest, ServesOnASocketThatItIsGiven) {
   EXPECT_EQ(SpokenClient(Dialect::kA, (*server)->port()).Get("k"), "");
 }
 
+TEST_F(ServerTest, AClientThatIsNotAdmittedIsDisconnectedAndOthersAreServed) {
+  int asked = 0;
+  auto server = Server::Start(
+      store_, {.host = "127.0.0.1", .admit = [&asked](int) {
+                 return ++asked == 1 ? absl::PermissionDeniedError("a stranger") : absl::OkStatus();
+               }});
+  ASSERT_TRUE(server.ok()) << server.status();
+  SpokenClient stranger(Dialect::kA, (*server)->port());
+  EXPECT_TRUE(stranger.Closed());
+  EXPECT_EQ(SpokenClient(Dialect::kC, (*server)->port()).Get("k"), "");
+}
+
 TEST(ServerElsewhereTest, ManyClientsOfAStoreThatAnswersOnOtherThreadsCountTogether) {
   constexpr int kClients = 8, kAdds = 100;
   ElsewhereStore store;

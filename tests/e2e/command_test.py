@@ -47,6 +47,17 @@ class CommandTest(unittest.TestCase):
                          {("127.0.0.1", ranks[0]["DP_PORT"])})
         self.assertEqual(len({r["DP_PORT"] for r in ranks}), 4)
 
+    def test_a_daemons_own_variables_reach_its_ranks_only_by_name(self):
+        own = {"AWS_SECRET_ACCESS_KEY": "a", "SITE_CACHE": "b", "SITE_TOKEN": "c", "CUDA_CACHE_PATH": "d"}
+        for options, expected in (((), {"CUDA_CACHE_PATH"}),
+                                  (("--pass-env", "SITE_*"), {"CUDA_CACHE_PATH", "SITE_CACHE"}),
+                                  (("--pass-all-env",), set(own))):
+            worker = self.cluster.worker(options=options, env=own)
+            done = self.cluster.dpctl("run", "--", "env", check=0)
+            worker.stop()
+            names = {text.partition("=")[0] for _, text in lines_of(done.stdout)}
+            self.assertEqual(names & set(own), expected, options)
+
     def test_the_jobs_own_variables_win(self):
         ranks = self.environments("--env", "GLOO_SOCKET_IFNAME=eth7", "--env", "GREETING=a=b")
         self.assertEqual({r["GLOO_SOCKET_IFNAME"] for r in ranks}, {"eth7"})

@@ -40,7 +40,7 @@ class GpuRanksTest(unittest.TestCase):
         # Two daemons, like two hosts with a GPU each.
         for name, card in (("gpu-a", CARD), ("gpu-b", "NVIDIA A100" if self.on_different_cards() else CARD)):
             self.cluster.worker(
-                name=name, options=("--trainer", programs / "dp-trainer"),
+                name=name, options=("--trainer", programs / "dp-trainer", "--pass-env", "FAKE_CUDA_MODEL"),
                 env={"LD_LIBRARY_PATH": str(NVML), "FAKE_NVML": str(self.cluster.dir / "memory"),
                      "FAKE_CUDA_MODEL": card})
 

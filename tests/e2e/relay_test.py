@@ -1,15 +1,20 @@
 """The TCPStore of command jobs, tested by a wire-protocol client: each way to serve it, and
 killed coordinators."""
 
+import contextlib
+import os
 import re
 import resource
 import socket
+import subprocess
 import sys
 import unittest
 
-from kit.cluster import Cluster, eventually, free_ports
+from kit.cluster import TIMEOUT_S, Cluster, eventually, free_ports
 from kit.rank_lines import lines_of
-from kit.wire_client import WIRE_CLIENT, wire_job
+from kit.wire_client import WIRE_CLIENT, WireClient, wire_job
+
+NOBODY = 65534
 
 
 class StoreTest(unittest.TestCase):
@@ -151,6 +156,20 @@ class RelayTest(StoreTest):
         self.cluster.dpctl("cancel", job, check=0)
         self.assertEqual(self.cluster.wait(job), 103)
         self.assertEqual(self.texts(job), 2 * ["holding"])
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root, to act as another user")
+    def test_a_process_of_another_user_is_not_served(self):
+        job = self.cluster.submit(wire_job("hold", ranks=1))
+        self.cluster.follow_until(job, "holding")
+        (port,) = re.findall(r"event=store_served .*:(\d+)", "".join(worker.log() for worker in self.workers))
+        asks = (f"import encodings.idna, os, socket, sys; os.setuid({NOBODY}); "
+                "print(socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(1))")
+        done = subprocess.run([sys.executable, "-c", asks, port], capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertTrue(done.stdout == "b''\n" or "ConnectionResetError" in done.stderr, done)
+        self.assertTrue(any(f"a process of user {NOBODY} has connected" in worker.log() for worker in self.workers))
+        with contextlib.closing(WireClient("127.0.0.1", port)) as own:
+            self.assertFalse(own.check("a key that nobody has set"))
+        self.cluster.dpctl("cancel", job, check=0)
 
     def test_a_job_finds_nothing_of_the_one_before(self):
         for _ in range(2):

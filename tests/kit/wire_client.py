@@ -34,6 +34,9 @@ class WireClient:
     def from_environment():
         return WireClient(os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"])
 
+    def close(self):
+        self._socket.close()
+
     def set(self, key, value):
         self._send(b"\x01" + _blob(key) + _blob(value))
 

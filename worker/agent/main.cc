@@ -27,6 +27,7 @@
 #include "base/program/notify_socket.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "base/variable_pattern.h"
 #include "base/version.h"
 #include "client/connection.h"
 #include "worker/agent/agent.h"
@@ -35,6 +36,7 @@
 #include "worker/agent/gpus/gpu_reader.h"
 #include "worker/agent/gpus/gpus.h"
 #include "worker/agent/incarnation_record.h"
+#include "worker/agent/launch/passed_variables.h"
 #include "worker/agent/local_address.h"
 #include "worker/agent/processes/guard_lock.h"
 #include "worker/agent/processes/guarded_runner.h"
@@ -62,6 +64,9 @@ struct Flags {
   uint64_t spool_bytes_max = kSpoolBytesMax;
   std::string trainer;
   std::vector<std::string> labels;
+  std::vector<std::string> pass_env;
+  bool pass_all_env = false;
+  bool store_any_user = false;
   std::string undrain;  // ends the drain with this reason; empty: none
   std::string process_tracking = "auto";
   int gpu_free_mib = 512;
@@ -92,6 +97,11 @@ std::string WhyNoLabel(const std::string& text) {
 std::string WhyNoWorkerName(const std::string& text) {
   if (IsWorkerName(text)) return "";
   return absl::StrCat("'", text, "' is no worker name; use ", kWorkerNameRule);
+}
+
+std::string WhyNoVariablePattern(const std::string& text) {
+  if (IsVariablePattern(text)) return "";
+  return absl::StrCat("'", text, "' names no variables; use ", kVariablePatternRule);
 }
 
 // The host may get the address later; Serve checks whether it has it.
@@ -153,6 +163,18 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(WhyNoLabel);
+  app.add_option("--pass-env", flags->pass_env,
+                 "a further variable of this daemon that ranks get; PREFIX* for several, without "
+                 "those that look like secrets; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("NAME")
+      ->check(WhyNoVariablePattern);
+  app.add_flag("--pass-all-env", flags->pass_all_env,
+               "ranks get all variables of this daemon, secrets too; for a daemon of one user");
+  app.add_flag("--store-any-user", flags->store_any_user,
+               "serve ranks' stores to processes of any user of this host, as for ranks in "
+               "containers that have users of their own; default: only of this daemon's user");
   app.add_option("--undrain", flags->undrain,
                  "once registered, end the drain of this worker that has this reason")
       ->type_name("REASON");
@@ -278,7 +300,9 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
       .spool_bytes_max = flags.spool_bytes_max,
       .rank_host = {.coordinator = flags.coordinator,
                     .trainer = flags.trainer,
-                    .environment = Variables(),
+                    .environment = flags.pass_all_env
+                                       ? Variables()
+                                       : PassedVariables(Variables(), flags.pass_env),
                     .facts = {.slots = flags.slots, .devices = flags.gpus}},
       .address = [flags]() -> absl::StatusOr<std::string> {
         if (!flags.address.empty()) return flags.address;
@@ -318,9 +342,12 @@ absl::Status Serve(const Flags& flags, NotifySocket& notify) {
   Mailbox mailbox;
   ShutdownSignals signals(mailbox);
   client::Connection connection(flags.coordinator);
-  StoreEndpoints stores(connection, EntropySeed(), [&mailbox](JobId job, Generation generation) {
-    mailbox.Tell(GenerationOver{job, generation});
-  });
+  StoreEndpoints stores(
+      connection, EntropySeed(),
+      [&mailbox](JobId job, Generation generation) {
+        mailbox.Tell(GenerationOver{job, generation});
+      },
+      flags.store_any_user);
   // Read before the daemon raises its own limit for connections to its stores.
   const size_t descriptors_of_ranks = DescriptorLimitFor(kRankDescriptors);
   RaiseDescriptorLimit();

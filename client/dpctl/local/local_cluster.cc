@@ -68,9 +68,11 @@ class Processes final : public LocalCluster {
     address_ = std::vector<std::string>(absl::StrSplit(ready, ' ')).back();
     for (int i = 0; i < options.workers; ++i) {
       const std::string name = absl::StrCat("local-", i);
+      // The environment is that of the job's own user.
       DP_RETURN_IF_ERROR(StartOne("dp-worker", name,
                                   {"--coordinator", address_, "--name", name, "--slots",
-                                   absl::StrCat(options.slots), "--state-dir", scratch_.Of(name)})
+                                   absl::StrCat(options.slots), "--state-dir", scratch_.Of(name),
+                                   "--pass-all-env"})
                              .status());
     }
     return absl::OkStatus();

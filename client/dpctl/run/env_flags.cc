@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "base/name.h"
 #include "base/status.h"
+#include "base/variable_pattern.h"
 
 namespace dp::ctl {
 namespace {
@@ -20,18 +20,9 @@ namespace {
 // imports. Variables about GPUs and the user are the worker's own.
 constexpr const char* kPassedOn[] = {"PATH",       "VIRTUAL_ENV",     "CONDA_PREFIX",
                                      "PYTHONPATH", "LD_LIBRARY_PATH", "CONDA_DEFAULT_ENV"};
-// Names with these words stay here: the coordinator journals job specs, and describe shows them.
-constexpr const char* kSecrets[] = {"TOKEN",  "KEY",        "SECRET",     "PASSWORD",
-                                    "PASSWD", "PASSPHRASE", "CREDENTIAL", "AUTH"};
 constexpr char kFromHere[] = "--env-from-here";
 // CLI11's value for a flag without one.
 constexpr char kNoMore[] = "true";
-
-bool MayBeSecret(const std::string& name) {
-  const std::string upper = absl::AsciiStrToUpper(name);
-  return std::any_of(std::begin(kSecrets), std::end(kSecrets),
-                     [&upper](const char* word) { return absl::StrContains(upper, word); });
-}
 
 // As HF_HOME,WANDB_*: programs and files usually have no such names.
 bool LooksLikeNames(absl::string_view word) {
@@ -42,12 +33,6 @@ bool LooksLikeNames(absl::string_view word) {
 
 std::pair<std::string, std::string> Halves(const std::string& variable) {
   return absl::StrSplit(variable, absl::MaxSplits('=', 1));
-}
-
-// Whether `pattern` is the name of the variable, or a PREFIX* that matches it.
-bool Matches(const std::string& name, absl::string_view pattern) {
-  if (!absl::ConsumeSuffix(&pattern, "*")) return name == pattern;
-  return absl::StartsWith(name, pattern) && IsVariableName(name) && !MayBeSecret(name);
 }
 
 // The variable `name`, as NAME=VALUE; null if it is not set.
@@ -72,7 +57,7 @@ void EnvFlags::DefineFlags(CLI::App& app, const std::string& group) {
                absl::StrCat("Pass on PATH, VIRTUAL_ENV, CONDA_PREFIX and the like; "
                             "--env-from-here=NAME,PREFIX* more of them. PREFIX* leaves out names "
                             "that have one of these in them: ",
-                            absl::StrJoin(kSecrets, ", ")))
+                            absl::StrJoin(kSecretWords, ", ")))
       ->group(group);
 }
 
@@ -93,7 +78,7 @@ std::vector<std::string> EnvFlags::Unset(const std::vector<std::string>& here) c
   std::vector<std::string> lines;
   for (const std::string& pattern : More()) {
     const bool set = std::any_of(here.begin(), here.end(), [&pattern](const std::string& variable) {
-      return Matches(Halves(variable).first, pattern);
+      return MatchesVariable(Halves(variable).first, pattern);
     });
     if (!set)
       lines.push_back(absl::StrCat("--env-from-here: ", pattern,
@@ -132,7 +117,9 @@ absl::Status EnvFlags::Fill(const std::vector<std::string>& here,
 }
 
 bool IsPassedOn(const std::string& name, const std::vector<std::string>& more) {
-  const auto matches = [&name](absl::string_view pattern) { return Matches(name, pattern); };
+  const auto matches = [&name](absl::string_view pattern) {
+    return MatchesVariable(name, pattern);
+  };
   return std::any_of(std::begin(kPassedOn), std::end(kPassedOn), matches) ||
          std::any_of(more.begin(), more.end(), matches);
 }

@@ -7,12 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/program/log.h"
+#include "base/program/repeated_reason.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "client/grpc_store_link.h"
 #include "store/key_values.h"
 #include "store/relay/store_relay.h"
 #include "store/wire/server.h"
+#include "worker/agent/stores/peer_owner.h"
 
 namespace dp::worker {
 namespace {
@@ -83,10 +85,12 @@ struct StoreEndpoints::Endpoint {
   std::unique_ptr<wire::Server> server;  // last: it uses the relay
 };
 
-StoreEndpoints::StoreEndpoints(client::AsyncStoreConnection& connection, uint64_t seed, Over over)
+StoreEndpoints::StoreEndpoints(client::AsyncStoreConnection& connection, uint64_t seed, Over over,
+                               bool any_user)
     : connection_(connection),
       random_state_(seed),
       over_(std::move(over)),
+      any_user_(any_user),
       clients_([search = StoreClientSearch()](const StorePortOf& stores) mutable {
         return search.Find(stores);
       }) {}
@@ -118,7 +122,8 @@ absl::StatusOr<std::unique_ptr<StoreEndpoints::Endpoint>> StoreEndpoints::Serve(
     auto server = wire::Server::Start(*endpoint->relay, {.host = address,
                                                          .port = PortOfStore(rank),
                                                          .requests = {.limits = LimitsFor(rank)},
-                                                         .memory = &memory_});
+                                                         .memory = &memory_,
+                                                         .admit = AdmissionTo(*endpoint)});
     if (server.ok()) {
       endpoint->at = {address, rank.store_port(), true};
       endpoint->server = *std::move(server);
@@ -149,6 +154,19 @@ std::unique_ptr<StoreEndpoints::Endpoint> StoreEndpoints::MakeRelay(const v1::As
   relay.on_over = [over = over_, job, generation](const absl::Status&) { over(job, generation); };
   endpoint->relay = std::make_unique<StoreRelay>(*endpoint->link, std::move(relay));
   return endpoint;
+}
+
+std::function<absl::Status(int)> StoreEndpoints::AdmissionTo(const Endpoint& endpoint) const {
+  if (any_user_) return nullptr;
+  auto unchecked = std::make_shared<RepeatedReason>("store_clients_unchecked");
+  return [unchecked, for_other_hosts = endpoint.for_other_hosts](int socket) -> absl::Status {
+    const absl::StatusOr<uid_t> owner = OwnerOfPeer(socket);
+    if (owner.ok()) return CheckOwner(*owner);
+    if (absl::IsNotFound(owner.status()) && for_other_hosts) return absl::OkStatus();
+    if (!absl::IsUnimplemented(owner.status())) return owner.status();
+    unchecked->Failed(owner.status());
+    return absl::OkStatus();
+  };
 }
 
 std::function<std::optional<int>(const std::string&)> StoreEndpoints::RankAt(

@@ -35,8 +35,10 @@ class StoreEndpoints {
 
   // `over` is called, on any thread, when the coordinator reports the end of a generation whose
   // endpoint is still served. The owner passes the call on to GenerationOver. `seed` is for the
-  // relays' incarnations.
-  StoreEndpoints(client::AsyncStoreConnection& connection, uint64_t seed, Over over);
+  // relays' incarnations. `any_user`: processes of all users of this host are served, not only
+  // those of this process's user.
+  StoreEndpoints(client::AsyncStoreConnection& connection, uint64_t seed, Over over,
+                 bool any_user = false);
   ~StoreEndpoints();
   StoreEndpoints(const StoreEndpoints&) = delete;
   StoreEndpoints& operator=(const StoreEndpoints&) = delete;
@@ -63,6 +65,8 @@ class StoreEndpoints {
                                                   const StoreHost& host);
   std::unique_ptr<Endpoint> MakeRelay(const v1::AssignedRank& rank, const StoreHost& host);
   void Close(JobId job, Generation generation);
+  // Which connections an endpoint serves.
+  std::function<absl::Status(int socket)> AdmissionTo(const Endpoint& endpoint) const;
   // Names callers of the endpoint by rank. The endpoint does not outlive this object.
   std::function<std::optional<int>(const std::string&)> RankAt(JobId job,
                                                                Generation generation) const;
@@ -70,6 +74,7 @@ class StoreEndpoints {
   client::AsyncStoreConnection& connection_;
   uint64_t random_state_;
   const Over over_;
+  const bool any_user_;
   StoreClientWatch clients_;
   wire::MessageMemory memory_{wire::kServerMemoryBytes};  // for requests of this host's ranks
   std::map<Key, std::unique_ptr<Endpoint>> endpoints_;    // last: they use the two above

@@ -1,0 +1,118 @@
+#include "worker/agent/stores/peer_owner.h"
+
+#include <arpa/inet.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
+#include "base/status.h"
+#include "store/wire/socket.h"
+
+namespace dp::worker {
+namespace {
+
+// One end of a connection as the kernel's table has it: four bytes of an IPv4 address, or sixteen.
+struct TableEnd {
+  sa_family_t family = AF_UNSPEC;
+  std::array<uint32_t, 4> address{};
+  in_port_t port = 0;  // network byte order, as the address
+};
+
+// An IPv4-mapped address is IPv4: the other end may be an IPv4 socket.
+TableEnd ToTableEnd(const sockaddr_storage& address) {
+  TableEnd end;
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    end = {AF_INET, {v4.sin_addr.s_addr}, v4.sin_port};
+  } else if (address.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    end = {AF_INET6, {}, v6.sin6_port};
+    std::memcpy(end.address.data(), &v6.sin6_addr, sizeof(v6.sin6_addr));
+    if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) end = {AF_INET, {end.address[3]}, v6.sin6_port};
+  }
+  return end;
+}
+
+using EndOf = int(int, sockaddr*, socklen_t*);  // getsockname or getpeername
+
+absl::StatusOr<TableEnd> EndBy(EndOf* end_of, int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (end_of(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return wire::ErrnoStatus("address of a connection");
+  }
+  return ToTableEnd(address);
+}
+
+struct Question {
+  nlmsghdr header{};
+  inet_diag_req_v2 request{};
+};
+
+Question QuestionFor(const TableEnd& own, const TableEnd& other) {
+  Question question;
+  question.header.nlmsg_len = sizeof(question);
+  question.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  question.header.nlmsg_flags = NLM_F_REQUEST;
+  inet_diag_req_v2& request = question.request;
+  request.sdiag_family = own.family;
+  request.sdiag_protocol = IPPROTO_TCP;
+  request.idiag_states = ~uint32_t{0};
+  request.id.idiag_sport = own.port;
+  request.id.idiag_dport = other.port;
+  std::memcpy(request.id.idiag_src, own.address.data(), sizeof(own.address));
+  std::memcpy(request.id.idiag_dst, other.address.data(), sizeof(other.address));
+  request.id.idiag_cookie[0] = request.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  return question;
+}
+
+// Errors: NotFound no such socket; Unimplemented the kernel does not answer.
+absl::StatusOr<uid_t> OwnerOf(const TableEnd& own, const TableEnd& other) {
+  const FileDescriptor table(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  if (!table.valid()) return absl::UnimplementedError(strerror(errno));
+  const Question question = QuestionFor(own, other);
+  if (send(table.get(), &question, sizeof(question), 0) < 0) return wire::ErrnoStatus("sock_diag");
+  alignas(nlmsghdr) std::array<char, 1024> answer;
+  const ssize_t size = recv(table.get(), answer.data(), answer.size(), 0);
+  if (size < 0) return wire::ErrnoStatus("sock_diag");
+  const auto* header = reinterpret_cast<const nlmsghdr*>(answer.data());
+  if (!NLMSG_OK(header, size)) return absl::InternalError("sock_diag: half an answer");
+  if (header->nlmsg_type == SOCK_DIAG_BY_FAMILY &&
+      header->nlmsg_len >= NLMSG_LENGTH(sizeof(inet_diag_msg))) {
+    const auto* found = static_cast<const inet_diag_msg*>(NLMSG_DATA(header));
+    // A socket that its process has closed belongs to nobody; the table shows root.
+    if (found->idiag_inode != 0) return found->idiag_uid;
+  }
+  return absl::NotFoundError("no process of this host holds the other end");
+}
+
+}  // namespace
+
+absl::StatusOr<uid_t> OwnerOfPeer(int socket) {
+  DP_ASSIGN_OR_RETURN(const TableEnd here, EndBy(getsockname, socket));
+  DP_ASSIGN_OR_RETURN(const TableEnd there, EndBy(getpeername, socket));
+  const absl::StatusOr<uid_t> owner = OwnerOf(there, here);
+  // A kernel without the table answers in the same way; it does not find this end either.
+  if (absl::IsNotFound(owner.status()) && !OwnerOf(here, there).ok()) {
+    return absl::UnimplementedError("the kernel does not show its table of sockets");
+  }
+  return owner;
+}
+
+absl::Status CheckOwner(uid_t owner) {
+  if (owner == geteuid() || owner == 0) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("a process of user ", owner,
+                                                  " has connected; only those of user ", geteuid(),
+                                                  " and of root are served"));
+}
+
+}  // namespace dp::worker

@@ -1,0 +1,73 @@
+#include "worker/agent/stores/peer_owner.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "store/wire/socket.h"
+
+namespace dp::worker {
+namespace {
+
+constexpr absl::Duration kConnectPatience = absl::Seconds(30);
+constexpr uid_t kNobody = 65534;
+
+class PeerOwnerTest : public testing::Test {
+ protected:
+  // The other end of a new connection to `listener`.
+  FileDescriptor Accepted(const FileDescriptor& listener) {
+    EXPECT_TRUE(wire::AwaitSocket(listener.get(), POLLIN, kConnectPatience).ok());
+    return FileDescriptor(accept(listener.get(), nullptr, nullptr));
+  }
+  // Connects to `to` and asks who has, from the server's end.
+  absl::StatusOr<uid_t> OwnerOfConnectionTo(const std::string& listens, const std::string& to) {
+    const FileDescriptor listener = *wire::Listen(listens, 0);
+    const auto client = wire::Connect(to, *wire::PortOf(listener.get()), kConnectPatience);
+    EXPECT_TRUE(client.ok()) << client.status();
+    return OwnerOfPeer(Accepted(listener).get());
+  }
+};
+
+TEST_F(PeerOwnerTest, TheOwnerOfALocalConnectionIsFoundInEitherFamily) {
+  EXPECT_EQ(*OwnerOfConnectionTo("127.0.0.1", "127.0.0.1"), geteuid());
+  EXPECT_EQ(*OwnerOfConnectionTo("::1", "::1"), geteuid());
+  EXPECT_EQ(*OwnerOfConnectionTo("", "127.0.0.1"), geteuid());  // an IPv4-mapped address
+}
+
+// Its client could be anybody, and may have sent a request before.
+TEST_F(PeerOwnerTest, NobodyOwnsAConnectionThatItsClientHasClosed) {
+  const FileDescriptor listener = *wire::Listen("127.0.0.1", 0);
+  auto client = wire::Connect("127.0.0.1", *wire::PortOf(listener.get()), kConnectPatience);
+  const FileDescriptor served = Accepted(listener);
+  *client = FileDescriptor();
+  EXPECT_EQ(OwnerOfPeer(served.get()).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(PeerOwnerTest, AProcessOfAnotherUserIsNamedAndRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as another user";
+  const FileDescriptor listener = *wire::Listen("127.0.0.1", 0);
+  int end[2];
+  ASSERT_EQ(pipe(end), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(end[1]);
+    if (setuid(kNobody) != 0) _exit(1);
+    const auto client = wire::Connect("127.0.0.1", *wire::PortOf(listener.get()), kConnectPatience);
+    char none;
+    _exit(read(end[0], &none, 1) == 0 ? 0 : 1);  // when the parent has asked
+  }
+  close(end[0]);
+  const absl::StatusOr<uid_t> owner = OwnerOfPeer(Accepted(listener).get());
+  close(end[1]);
+  waitpid(child, nullptr, 0);
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  EXPECT_EQ(*owner, kNobody);
+  EXPECT_EQ(CheckOwner(*owner).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(CheckOwner(geteuid()).ok());
+}
+
+}  // namespace
+}  // namespace dp::worker
