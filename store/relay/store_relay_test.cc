@@ -38,6 +38,7 @@ TEST_F(StoreRelayTest, ATimeToTryAgainThatComesWhileTheRelayLooksIsNotMissed) {
     store_.LoseAnswers(1);
     EXPECT_EQ(Add("n", 1), i);
   }
+  relay_.reset();  // before its clock
 }
 
 TEST_F(StoreRelayTest, AnErrorIsItsCallersAlone) {
