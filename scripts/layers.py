@@ -32,6 +32,7 @@ MAY_INCLUDE = {
     "base": [],
     "base/program": ["base"],
     "base/model": ["base"],
+    "base/security": ["base"],
     "store": ["base"],
     "store/wire": ["store", "base"],
     "store/relay": ["store", "base"],

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/security/identity.h"
+
+// Keys and X.509 certificates (RFC 5280) by OpenSSL, in PEM. Values; const members are thread-safe.
+
+typedef struct evp_pkey_st EVP_PKEY;
+typedef struct x509_st X509;
+
+namespace dp::security {
+
+// A key pair: ECDSA on P-256, which every TLS library knows.
+class KeyPair {
+ public:
+  static KeyPair Make();
+  // Errors: InvalidArgument it is no private key in PEM, or an encrypted one.
+  static absl::StatusOr<KeyPair> FromPem(const std::string& pem);
+
+  // The private key, not encrypted: keep it in files of mode 0600.
+  std::string ToPem() const;
+  // Asks an authority for a certificate of this key: a PKCS #10 request without a name, since the
+  // authority decides about names.
+  std::string SigningRequest() const;
+
+  EVP_PKEY* get() const { return key_.get(); }
+
+ private:
+  explicit KeyPair(EVP_PKEY* key);
+
+  std::shared_ptr<EVP_PKEY> key_;
+};
+
+class Certificate {
+ public:
+  // The first certificate of a chain. Errors: InvalidArgument there is none.
+  static absl::StatusOr<Certificate> FromPem(const std::string& pem);
+  // Takes the certificate over.
+  explicit Certificate(X509* certificate);
+
+  std::string ToPem() const;
+  // SHA-256 of the certificate, in 64 hexadecimal digits.
+  std::string Fingerprint() const;
+  absl::Time not_before() const;
+  absl::Time not_after() const;
+  // The one identity of dp's that it holds. Errors: NotFound it holds none; InvalidArgument it
+  // holds several or a wrong one.
+  absl::StatusOr<Identity> identity() const;
+  // Whether the key pair is the certificate's.
+  bool Fits(const KeyPair& key) const;
+
+  X509* get() const { return certificate_.get(); }
+
+ private:
+  std::shared_ptr<X509> certificate_;
+};
+
+}  // namespace dp::security
