@@ -58,6 +58,13 @@ class CommandTest(unittest.TestCase):
             names = {text.partition("=")[0] for _, text in lines_of(done.stdout)}
             self.assertEqual(names & set(own), expected, options)
 
+    def test_a_rank_gets_no_privileges_by_setuid_programs_unless_its_worker_says_so(self):
+        for options, expected in (((), "1"), (("--new-privileges",), "0")):
+            worker = self.cluster.worker(options=options)
+            done = self.cluster.dpctl("run", "--", "sed", "-n", "s/^NoNewPrivs:\t//p", "/proc/self/status", check=0)
+            worker.stop()
+            self.assertEqual(lines_of(done.stdout), [(0, expected)])
+
     def test_the_jobs_own_variables_win(self):
         ranks = self.environments("--env", "GLOO_SOCKET_IFNAME=eth7", "--env", "GREETING=a=b")
         self.assertEqual({r["GLOO_SOCKET_IFNAME"] for r in ranks}, {"eth7"})

@@ -67,6 +67,7 @@ struct Flags {
   std::vector<std::string> pass_env;
   bool pass_all_env = false;
   bool store_any_user = false;
+  bool new_privileges = false;
   std::string undrain;  // ends the drain with this reason; empty: none
   std::string process_tracking = "auto";
   int gpu_free_mib = 512;
@@ -172,6 +173,8 @@ std::optional<int> ParseFlags(int argc, char** argv, Flags* flags) {
       ->check(WhyNoVariablePattern);
   app.add_flag("--pass-all-env", flags->pass_all_env,
                "ranks get all variables of this daemon, secrets too; for a daemon of one user");
+  app.add_flag("--new-privileges", flags->new_privileges,
+               "let setuid programs, such as sudo, give ranks their privileges");
   app.add_flag("--store-any-user", flags->store_any_user,
                "serve ranks' stores to processes of any user of this host, as for ranks in "
                "containers that have users of their own; default: only of this daemon's user");
@@ -303,7 +306,8 @@ AgentOptions OptionsFrom(const Flags& flags, const std::string& state_dir,
                     .environment = flags.pass_all_env
                                        ? Variables()
                                        : PassedVariables(Variables(), flags.pass_env),
-                    .facts = {.slots = flags.slots, .devices = flags.gpus}},
+                    .facts = {.slots = flags.slots, .devices = flags.gpus},
+                    .new_privileges = flags.new_privileges},
       .address = [flags]() -> absl::StatusOr<std::string> {
         if (!flags.address.empty()) return flags.address;
         return LocalAddressTowards(flags.coordinator);

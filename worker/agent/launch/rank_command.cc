@@ -116,6 +116,7 @@ absl::StatusOr<RankCommand> CommandFor(const v1::AssignedRank& rank, const RankH
                       .stderr_path = spool.path(v1::LOG_STREAM_STDERR),
                       .exit_path = spool.exit_file()};
   command.memory_bytes = int64_t{rank.spec().memory_mib_per_rank()} << 20;
+  command.new_privileges = host.new_privileges;
   switch (rank.spec().program_case()) {
     case v1::JobSpec::kTrain:
       SetTrainer(rank, host, &environment, &command);

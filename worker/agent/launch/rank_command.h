@@ -25,6 +25,7 @@ struct RankHost {
   std::string no_cuda_trainer = {};      // why not, if so
   std::vector<std::string> environment;  // the daemon's, NAME=value
   HostFacts facts = {};
+  bool new_privileges = false;  // whether setuid programs give ranks their privileges
 };
 
 // The program, environment (docs/worker.md and docs/command-jobs.md list it) and files of a rank.

@@ -46,6 +46,7 @@ struct Task {
   rlim_t descriptors = 0;
   std::vector<std::string> cgroups;  // for the rank to join; the guard empties the first one
   std::string exit_file;             // empty: no record
+  bool new_privileges = false;
   char** command = nullptr;
 };
 
@@ -106,6 +107,8 @@ class Guard {
     // If the guard itself is killed, the rank dies with it.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guard) _exit(127);
+    // A setuid program would clear the line above, and a daemon that is not root could not kill it.
+    if (!task_.new_privileges) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -260,6 +263,8 @@ Task TaskFrom(char** arguments) {
       task.cgroups.emplace_back(cgroup);
     } else if (const char* exit_file = ValueOf(kGuardExitFile, *arguments)) {
       task.exit_file = exit_file;
+    } else if (std::strcmp(*arguments, kGuardNewPrivileges) == 0) {
+      task.new_privileges = true;
     } else {
       break;
     }
@@ -282,8 +287,8 @@ int main(int, char** argv) {
   dp::worker::Task task = dp::worker::TaskFrom(argv + 1);
   if (help || task.command == nullptr || *task.command == nullptr) {
     std::fprintf(help ? stdout : stderr,
-                 "usage: dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] PROGRAM "
-                 "[ARGUMENT...]; started by dp-worker\n");
+                 "usage: dp-guard DESCRIPTORS [--cgroup=DIRECTORY...] [--exit-file=PATH] "
+                 "[--new-privileges] PROGRAM [ARGUMENT...]; started by dp-worker\n");
     return help ? 0 : 2;
   }
   dp::worker::Guard guard(std::move(task));

@@ -19,6 +19,8 @@ inline constexpr int kGuardLockFd = 4;
 inline constexpr char kGuardCgroup[] = "--cgroup=";
 // At most once: the file in which the guard records how the rank exited (exit_record.h).
 inline constexpr char kGuardExitFile[] = "--exit-file=";
+// The rank may get privileges by executing setuid programs.
+inline constexpr char kGuardNewPrivileges[] = "--new-privileges";
 
 enum class GuardOrder : int32_t {
   kTerminate = 1,  // SIGTERM to the rank

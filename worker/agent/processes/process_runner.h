@@ -19,6 +19,7 @@ struct RankCommand {
   std::string exit_path = {};    // for the record of its exit (exit_record.h); empty: none
   std::string working_dir = {};  // empty: the daemon's
   int64_t memory_bytes = 0;      // limit for all its processes together; 0: no limit
+  bool new_privileges = false;   // whether setuid programs give it their privileges
 };
 
 // The fate of a rank's processes, in this order: started or not started; exited; gone. A rank that

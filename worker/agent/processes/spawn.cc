@@ -101,6 +101,7 @@ absl::StatusOr<SpawnedGuard> SpawnGuard(const std::string& guard_path,
   std::vector<std::string> argv{guard_path, absl::StrCat(confinement.descriptors)};
   for (const std::string& cgroup : confinement.cgroups) argv.push_back(kGuardCgroup + cgroup);
   if (!command.exit_path.empty()) argv.push_back(kGuardExitFile + command.exit_path);
+  if (command.new_privileges) argv.emplace_back(kGuardNewPrivileges);
   argv.insert(argv.end(), command.argv.begin(), command.argv.end());
   const int error =
       posix_spawn(&guard.pid, guard_path.c_str(),
