@@ -84,8 +84,8 @@ absl::Time Certificate::not_before() const { return ToTime(X509_get0_notBefore(g
 absl::Time Certificate::not_after() const { return ToTime(X509_get0_notAfter(get())); }
 
 absl::StatusOr<Identity> Certificate::identity() const {
-  const NamesPtr names(static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(get(), NID_subject_alt_name, nullptr, nullptr)));
+  const NamesPtr names(
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(get(), NID_subject_alt_name, nullptr, nullptr)));
   std::vector<std::string> uris;
   for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);

@@ -9,7 +9,7 @@
 
 namespace dp::security {
 
-// What an authority vouches for.
+// The contents of a certificate that an authority vouches for.
 struct Grant {
   Identity identity;
   // DNS names and numeric addresses at which a server may be reached; empty for clients.

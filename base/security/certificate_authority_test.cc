@@ -14,7 +14,7 @@ using testing::HasSubstr;
 const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
 constexpr absl::Duration kDay = absl::Hours(24);
 
-// What OpenSSL, as the TLS of every peer uses it, says of a certificate.
+// The judgement of OpenSSL, as the TLS of every peer makes it, on a certificate.
 std::string Verdict(const Certificate& certificate, const CertificateAuthority& authority,
                     int purpose, absl::Time at, const char* host = nullptr) {
   X509_STORE* const store = X509_STORE_new();
@@ -81,8 +81,7 @@ TEST_F(CertificateAuthorityTest, NeitherAnotherAuthorityNorOneItHasSignedIsTrust
   const CertificateAuthority other = CertificateAuthority::Make(kNow);
   EXPECT_EQ(Verdict(Issued(user_), other, X509_PURPOSE_SSL_CLIENT, kNow),
             "unable to get local issuer certificate");
-  const auto self_made =
-      CertificateAuthority::FromPem(Issued(user_).ToPem(), key_.ToPem());
+  const auto self_made = CertificateAuthority::FromPem(Issued(user_).ToPem(), key_.ToPem());
   EXPECT_THAT(self_made.status().message(), HasSubstr("not that of an authority"));
 }
 

@@ -66,8 +66,8 @@ absl::StatusOr<std::string> Unescaped(absl::string_view text) {
 }
 
 absl::Status Wrong(absl::string_view uri, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("\"", absl::CEscape(uri), "\" is no identity: ",
-                                                 why, "; expected ", kPrefix, "ROLE/NAME"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", absl::CEscape(uri), "\" is no identity: ", why, "; expected ", kPrefix, "ROLE/NAME"));
 }
 
 }  // namespace

@@ -7,11 +7,11 @@
 
 namespace dp::security {
 
-// What a caller may do at most. Ranks have no certificate: they prove by tokens which job they are
+// The most that a caller may do. Ranks have no certificate: they prove by tokens which job they are
 // of.
 enum class Role { kAdmin, kUser, kViewer, kWorker, kCoordinator };
 
-// Who a certificate is about: a user, or a worker or coordinator by its name.
+// The subject of a certificate: a user, or a worker or coordinator by its name.
 struct Identity {
   Role role = Role::kViewer;
   std::string name;

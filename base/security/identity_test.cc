@@ -11,7 +11,8 @@ using testing::HasSubstr;
 TEST(IdentityTest, EachIsAUriAndBack) {
   for (const Role role :
        {Role::kAdmin, Role::kUser, Role::kViewer, Role::kWorker, Role::kCoordinator}) {
-    for (const char* name : {"ann", "node-7.rack_2", "o'neill/../root", "a%2fb", "jos\xc3\xa9", " "}) {
+    for (const char* name :
+         {"ann", "node-7.rack_2", "o'neill/../root", "a%2fb", "jos\xc3\xa9", " "}) {
       const Identity identity{role, name};
       const auto back = ParseUri(ToUri(identity));
       ASSERT_TRUE(back.ok()) << back.status();
