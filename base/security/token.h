@@ -15,7 +15,7 @@
 
 namespace dp::security {
 
-// Of a rank: its place in one generation of one job.
+// The claims of a rank: its place in one generation of one job.
 struct RankClaims {
   RankKey rank;
   absl::Time job_submitted_at;  // another job may get the number after a loss of the journal
@@ -23,7 +23,7 @@ struct RankClaims {
   bool operator==(const RankClaims&) const = default;
 };
 
-// Of a worker that has no certificate yet.
+// The claims of a worker that has no certificate yet.
 struct JoinClaims {
   std::string id;           // by which a coordinator knows a token that was used
   absl::Time expires_at;    // to the second

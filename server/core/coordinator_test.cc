@@ -117,6 +117,22 @@ TEST_F(CoordinatorTest, LosingAWorkerFailsItsJobsAndNamesWorkerHostAndRank) {
   EXPECT_EQ(state(job), "failed");
 }
 
+TEST_F(CoordinatorTest, AWorkerThatShutDownHasLeftUnlessItHadRanks) {
+  const WorkerId busy = Register("a", 1);
+  SubmitAndRun(1);
+  const WorkerId idle = Register("b", 1);
+  for (const WorkerId worker : {busy, idle}) {
+    Apply(LeaveWorker{worker, life(worker)});
+    Lose(worker);
+  }
+  std::map<std::string, std::vector<std::string>> kinds;
+  for (const auto& [number, event] : coordinator_.state().events.events()) {
+    kinds[event.worker].push_back(event.kind);
+  }
+  EXPECT_THAT(kinds["a"], testing::ElementsAre("registered", "leaving", "lost"));
+  EXPECT_THAT(kinds["b"], testing::ElementsAre("registered", "leaving", "left"));
+}
+
 TEST_F(CoordinatorTest, LosingTheWorkerOfARankThatEndedWellIsNoFailure) {
   const WorkerId a = Register("a", 1);
   Register("b", 1);

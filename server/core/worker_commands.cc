@@ -38,7 +38,9 @@ absl::StatusOr<Reply> Coordinator::On(const LoseWorker& command, absl::Time at) 
   }
   // The verdict is about an incarnation that is gone already.
   if (!worker->ready() || worker->incarnation != command.incarnation) return Reply();
-  Tell(*worker, "lost", command.reason);
+  // Nobody misses a worker that has announced its end and has no rank left.
+  const bool left = worker->leaving && worker->jobs().empty();
+  Tell(*worker, left ? "left" : "lost", left ? "" : command.reason);
   LoseRanks(state_.workers.Lose(command.worker, command.reason, at), command, at);
   Touch({Topic::Kind::kAssignment, command.worker.value()});
   Touch({Topic::Kind::kWorkers});

@@ -137,7 +137,8 @@ std::optional<LoseWorker> Liveness::Verdict(WorkerId worker, const Heard& heard,
   if (!heard.watched || silence <= heard.term) return std::nullopt;
   const absl::Duration shown = absl::Trunc(silence, absl::Milliseconds(100));
   return LoseWorker{worker, heard.incarnation,
-                    absl::StrCat("no heartbeat for ", absl::FormatDuration(shown))};
+                    absl::StrCat(heard.leaving ? "it was shutting down; " : "", "no heartbeat for ",
+                                 absl::FormatDuration(shown))};
 }
 
 // A worker that has missed a heartbeat counts as silent: if all fall silent in one moment, their

@@ -41,6 +41,14 @@ TEST_F(LivenessTest, AWorkerIsOverdueWhenItsLeaseHasRunOut) {
   EXPECT_EQ(overdue[0].reason, "no heartbeat for 6s");
 }
 
+TEST_F(LivenessTest, OfAWorkerThatHasAnnouncedItsEndThatIsTold) {
+  liveness_.Hear(a_, Incarnation(7), now_);
+  liveness_.Leave(a_);
+  const std::vector<LoseWorker> overdue = After(absl::Seconds(6));
+  ASSERT_THAT(overdue, SizeIs(1));
+  EXPECT_EQ(overdue[0].reason, "it was shutting down; no heartbeat for 6s");
+}
+
 TEST_F(LivenessTest, SaysWhenTheNextLeaseWillHaveRunOut) {
   EXPECT_EQ(liveness_.next_due(), absl::InfiniteFuture());
   liveness_.Hear(a_, Incarnation(7), now_);
