@@ -49,6 +49,17 @@ TEST_F(CliTest, AMisspeltCommandGetsTheNearestOne) {
   EXPECT_EQ(result.out, "");
 }
 
+TEST_F(CliTest, ACommandOfAnotherSystemGetsItsEquivalent) {
+  const std::pair<const char*, const char*> words[] = {
+      {"squeue", "ps"},       {"sbatch", "submit"}, {"scancel", "cancel"}, {"sinfo", "workers"},
+      {"status", "describe"}, {"delete", "rm"},     {"cordon", "drain"},   {"tail", "logs"}};
+  for (const auto& [word, command] : words) {
+    EXPECT_THAT(Dpctl(word).err, HasSubstr(absl::StrCat("did you mean '", command, "'?"))) << word;
+    EXPECT_EQ(Dpctl(absl::StrCat(command, " --help")).code, 0) << command;
+  }
+  EXPECT_THAT(Dpctl("store squeue").err, HasSubstr("no command 'squeue'; give one of ls"));
+}
+
 TEST_F(CliTest, ACommandThatIsCutShortIsCompleted) {
   EXPECT_THAT(Dpctl("prun").err, HasSubstr("did you mean 'prune'?"));
   EXPECT_THAT(Dpctl("rnu").err, HasSubstr("did you mean 'run'?"));

@@ -21,6 +21,24 @@ const CLI::App& Innermost(const CLI::App& app) {
   return *at;
 }
 
+// The command for what Slurm, PBS, Kubernetes and others call `word`; empty if it is no word of
+// theirs. The nearest name could be a harmful one: squeue and requeue differ by two letters.
+std::string CommandForWord(const std::string& word) {
+  static const auto* const kCommands = new std::map<std::string, std::string>{
+      {"sbatch", "submit"}, {"qsub", "submit"},   {"create", "submit"},
+      {"apply", "submit"},  {"srun", "run"},      {"exec", "run"},
+      {"start", "run"},     {"squeue", "ps"},     {"qstat", "ps"},
+      {"list", "ps"},       {"ls", "ps"},         {"jobs", "ps"},
+      {"sacct", "ps -a"},   {"get", "describe"},  {"status", "describe"},
+      {"show", "describe"}, {"info", "describe"}, {"scancel", "cancel"},
+      {"qdel", "cancel"},   {"kill", "cancel"},   {"stop", "cancel"},
+      {"delete", "rm"},     {"remove", "rm"},     {"sinfo", "workers"},
+      {"nodes", "workers"}, {"cordon", "drain"},  {"uncordon", "undrain"},
+      {"attach", "logs"},   {"tail", "logs"},     {"version", "--version"}};
+  const auto found = kCommands->find(word);
+  return found == kCommands->end() ? "" : found->second;
+}
+
 std::string DidYouMean(const std::string& name) {
   return name.empty() ? "" : absl::StrCat("; did you mean '", name, "'?");
 }
@@ -82,7 +100,8 @@ std::string NoPlace(const CLI::App& app, Command* verb) {
   if (absl::StartsWith(word, "-")) return NoFlag(word, at, verb);
   if (verbs.empty())
     return verb == nullptr || verb->source() == nullptr ? "" : verb->source()->WhyLeftOver(word);
-  const std::string nearest = client::NearestName(word, verbs);
+  const std::string known = at.get_parent() == nullptr ? CommandForWord(word) : "";
+  const std::string nearest = known.empty() ? client::NearestName(word, verbs) : known;
   return absl::StrCat("there is no command '", word, "'",
                       nearest.empty() ? absl::StrCat("; give one of ", all) : DidYouMean(nearest));
 }
