@@ -149,6 +149,9 @@ TEST(JobFileTest, AStructureOfAnotherKindIsAnError) {
               HasSubstr("env is a list; expected a mapping"));
   EXPECT_THAT(ErrorWith("      - flatten:\n      - linear: {out: 10, bias: false}", "      relu"),
               HasSubstr("train.model.layers is \"relu\"; expected a list"));
+  EXPECT_THAT(
+      ErrorWith("      - flatten:\n", "      - flatten\n"),
+      HasSubstr("layers[0] is \"flatten\"; expected a mapping of fields, such as flatten: {}"));
 }
 
 TEST(JobFileTest, AFieldGivenTwiceIsAnError) {

@@ -52,7 +52,7 @@ class MessageFiller {
     const Descriptor& type = *message.GetDescriptor();
     // "- relu:" is complete for a message without fields.
     if (node.IsNull() && type.field_count() == 0) return absl::OkStatus();
-    if (!node.IsMap()) return WrongType(node, path, "a mapping of fields");
+    if (!node.IsMap()) return WrongType(node, path, MappingFor(node, type));
     std::set<std::string> seen;
     for (const auto& entry : node) {
       DP_ASSIGN_OR_RETURN(std::string key, Key(entry.first, path, seen));
@@ -67,6 +67,14 @@ class MessageFiller {
   }
 
  private:
+  // The expected kind of value in place of `node`. "- relu" lacks a colon.
+  static std::string MappingFor(const YAML::Node& node, const Descriptor& type) {
+    const FieldDescriptor* field = node.IsScalar() ? FindField(type, node.Scalar()) : nullptr;
+    const bool complete = field != nullptr && field->message_type() != nullptr && !field->is_map();
+    return absl::StrCat("a mapping of fields",
+                        complete ? absl::StrCat(", such as ", node.Scalar(), ": {}") : "");
+  }
+
   // The key as text, which must not be in `seen` yet.
   absl::StatusOr<std::string> Key(const YAML::Node& key, const std::string& path,
                                   std::set<std::string>& seen) const {
