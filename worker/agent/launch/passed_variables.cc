@@ -15,10 +15,13 @@ constexpr char kOfInterpreters[] = "LD_* PYTHON* VIRTUAL_ENV CONDA_*";
 constexpr char kOfLibraries[] =
     "CUDA_* NVIDIA_* CUBLAS_* CUDNN_* NCCL_* NCCL_IB_PKEY GLOO_* UCX_* UCX_IB_PKEY FI_* OMP_* "
     "GOMP_* KMP_* MKL_* OPENBLAS_* ONEDNN_* TORCH_* PYTORCH_* TRITON_* HF_* TF_* XLA_* JAX_* "
-    "MALLOC_* ASAN_OPTIONS LSAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS DP_CUDA_PLAN_CACHE";
+    "MALLOC_* ASAN_OPTIONS LSAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS";
+// rank_command drops those that describe a place in a job.
+constexpr char kOfTheDaemon[] = "DP_*";
 
 std::vector<std::string> Always() {
-  return absl::StrSplit(absl::StrCat(kOfTheSystem, " ", kOfInterpreters, " ", kOfLibraries), ' ');
+  return absl::StrSplit(
+      absl::StrCat(kOfTheSystem, " ", kOfInterpreters, " ", kOfLibraries, " ", kOfTheDaemon), ' ');
 }
 
 }  // namespace

@@ -44,13 +44,29 @@ TableEnd ToTableEnd(const sockaddr_storage& address) {
 
 using EndOf = int(int, sockaddr*, socklen_t*);  // getsockname or getpeername
 
-absl::StatusOr<TableEnd> EndBy(EndOf* end_of, int socket) {
+absl::StatusOr<sockaddr_storage> AddressBy(EndOf* end_of, int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
-  if (end_of(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return wire::ErrnoStatus("address of a connection");
+  if (end_of(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0) return address;
+  return wire::ErrnoStatus("address of a connection");
+}
+
+bool IsLoopback(const TableEnd& end) {
+  if (end.family == AF_INET) return (ntohl(end.address[0]) >> 24) == IN_LOOPBACKNET;
+  return std::memcmp(end.address.data(), &in6addr_loopback, sizeof(in6addr_loopback)) == 0;
+}
+
+// The route to an address of this host begins at that address. Connecting a datagram socket only
+// chooses the route.
+bool IsOfThisHost(const sockaddr_storage& address) {
+  const TableEnd end = ToTableEnd(address);
+  if (IsLoopback(end)) return true;
+  const FileDescriptor route(socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (connect(route.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return false;
   }
-  return ToTableEnd(address);
+  const auto begin = AddressBy(getsockname, route.get());
+  return begin.ok() && ToTableEnd(*begin).address == end.address;
 }
 
 struct Question {
@@ -92,20 +108,24 @@ absl::StatusOr<uid_t> OwnerOf(const TableEnd& own, const TableEnd& other) {
     // A socket that its process has closed belongs to nobody; the table shows root.
     if (found->idiag_inode != 0) return found->idiag_uid;
   }
-  return absl::NotFoundError("no process of this host holds the other end");
+  return absl::NotFoundError("the kernel's table has no such socket");
 }
 
 }  // namespace
 
+absl::Status CheckSocketTable() {
+  DP_ASSIGN_OR_RETURN(const FileDescriptor listener, wire::Listen("127.0.0.1", 0));
+  DP_ASSIGN_OR_RETURN(const sockaddr_storage own, AddressBy(getsockname, listener.get()));
+  return OwnerOf(ToTableEnd(own), {.family = own.ss_family}).status();
+}
+
 absl::StatusOr<uid_t> OwnerOfPeer(int socket) {
-  DP_ASSIGN_OR_RETURN(const TableEnd here, EndBy(getsockname, socket));
-  DP_ASSIGN_OR_RETURN(const TableEnd there, EndBy(getpeername, socket));
-  const absl::StatusOr<uid_t> owner = OwnerOf(there, here);
-  // A kernel without the table answers in the same way; it does not find this end either.
-  if (absl::IsNotFound(owner.status()) && !OwnerOf(here, there).ok()) {
-    return absl::UnimplementedError("the kernel does not show its table of sockets");
-  }
-  return owner;
+  DP_ASSIGN_OR_RETURN(const sockaddr_storage here, AddressBy(getsockname, socket));
+  DP_ASSIGN_OR_RETURN(const sockaddr_storage there, AddressBy(getpeername, socket));
+  const absl::StatusOr<uid_t> owner = OwnerOf(ToTableEnd(there), ToTableEnd(here));
+  if (!absl::IsNotFound(owner.status())) return owner;
+  if (!IsOfThisHost(there)) return absl::NotFoundError("the other end is on another host");
+  return absl::UnavailableError("a process has connected and closed its end");
 }
 
 absl::Status CheckOwner(uid_t owner) {

@@ -11,9 +11,13 @@
 namespace dp::worker {
 
 // The user that owns the other end of a connected TCP socket, from the kernel's table of sockets
-// (sock_diag(7)); takes some microseconds. Errors: NotFound the other end is not in this network
-// namespace; Unimplemented the kernel does not show its table; others of the system.
+// (sock_diag(7)). Takes some microseconds. Errors: NotFound the other end is on another host.
+// Unavailable it is on this host and closed, so its owner is unknown. Others of the system.
 absl::StatusOr<uid_t> OwnerOfPeer(int socket);
+
+// Whether the kernel shows its table, by a socket of this process: no client has a hand in the
+// answer. Errors: NotFound or Unimplemented it does not.
+absl::Status CheckSocketTable();
 
 // OK if `owner`, of the other end of a connection, is the daemon's own user, whose processes its
 // ranks are, or root. Errors: PermissionDenied names the user.

@@ -43,8 +43,10 @@ TEST_F(PeerOwnerTest, NobodyOwnsAConnectionThatItsClientHasClosed) {
   auto client = wire::Connect("127.0.0.1", *wire::PortOf(listener.get()), kConnectPatience);
   const FileDescriptor served = Accepted(listener);
   *client = FileDescriptor();
-  EXPECT_EQ(OwnerOfPeer(served.get()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(OwnerOfPeer(served.get()).status().code(), absl::StatusCode::kUnavailable);
 }
+
+TEST_F(PeerOwnerTest, TheKernelShowsItsTableHere) { EXPECT_TRUE(CheckSocketTable().ok()); }
 
 TEST_F(PeerOwnerTest, AProcessOfAnotherUserIsNamedAndRefused) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as another user";

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/program/log.h"
-#include "base/program/repeated_reason.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "client/grpc_store_link.h"
@@ -158,14 +157,15 @@ std::unique_ptr<StoreEndpoints::Endpoint> StoreEndpoints::MakeRelay(const v1::As
 
 std::function<absl::Status(int)> StoreEndpoints::AdmissionTo(const Endpoint& endpoint) const {
   if (any_user_) return nullptr;
-  auto unchecked = std::make_shared<RepeatedReason>("store_clients_unchecked");
-  return [unchecked, for_other_hosts = endpoint.for_other_hosts](int socket) -> absl::Status {
+  if (const absl::Status shown = CheckSocketTable(); !shown.ok()) {
+    Log(Severity::kWarning, "store_clients_unchecked", {{"reason", shown.ToString()}});
+    return nullptr;
+  }
+  return [for_other_hosts = endpoint.for_other_hosts](int socket) -> absl::Status {
     const absl::StatusOr<uid_t> owner = OwnerOfPeer(socket);
     if (owner.ok()) return CheckOwner(*owner);
     if (absl::IsNotFound(owner.status()) && for_other_hosts) return absl::OkStatus();
-    if (!absl::IsUnimplemented(owner.status())) return owner.status();
-    unchecked->Failed(owner.status());
-    return absl::OkStatus();
+    return owner.status();
   };
 }
 
